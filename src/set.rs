@@ -7,15 +7,17 @@ use config::Setting;
 
 /// The settings, as the help explains them.
 pub(crate) fn keys() -> String {
+    let all = Setting::all();
     let width = |column: fn(&Setting) -> &str| {
-        Setting::ALL.iter().map(|setting| column(setting).chars().count()).max().unwrap_or(0)
+        all.iter().map(|setting| column(setting).chars().count()).max().unwrap_or(0)
     };
-    let (name, value) = (width(|setting| setting.name), width(|setting| setting.value));
+    let (name, value) = (width(|setting| &setting.name), width(|setting| setting.value));
     let line = |setting: &Setting| {
-        let lost = setting.loses.map_or_else(String::new, |what| format!(" ({what} is lost)"));
-        format!("  {:<name$}  {:<value$}  {}{lost}\n", setting.name, setting.value, setting.does)
+        let lost = setting.loses.map_or_else(String::new, |what| format!("; {what} is lost"));
+        let Setting { does, default, .. } = setting;
+        format!("  {:<name$}  {:<value$}  {does} (default: {default}{lost})\n", setting.name, setting.value)
     };
-    let lines: String = Setting::ALL.iter().map(line).collect();
+    let lines: String = all.iter().map(line).collect();
     format!("Keys and what they take; no packet is lost where nothing else is said:\n{lines}")
 }
 

@@ -1,11 +1,11 @@
 //! What `check` finds, as JSON: an object a line, each with its `kind`. `docs/json.md` has their keys.
 
 use config::{CpuSet, Errors, Plan, Policy, Router};
-use data_plane::shown;
 use sched::promises::{Promised, Promises};
 use sched::{Company, Outline, Placement, Slot};
 use serde_json::{Value, json};
 use supervisor::Planned;
+use supervisor::shown;
 
 use super::{Looked, ports};
 
@@ -73,16 +73,10 @@ fn switches(plan: &Plan) -> impl Iterator<Item = Value> {
 }
 
 fn router(router: &Router) -> Value {
-    let mut settings = shown::settings(router);
-    let of_threads = supervisor::settings(router).into_iter();
-    settings.extend(of_threads.map(|(key, value)| (key.to_owned(), value.into())));
-    if router.is_apart() {
-        settings.insert("isolate".to_owned(), "process".into());
-    }
     json!({
         "kind": "router",
         "name": router.name,
-        "settings": settings,
+        "settings": shown::settings(router),
         "nics": router.nics.iter().map(shown::nic).collect::<Vec<_>>(),
         "routes": shown::routes(router),
         "neighbours": shown::neighbours(router),

@@ -8,8 +8,10 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::{Finished, Flow, Namespace, Running, Stage};
 
@@ -237,7 +239,7 @@ const REFUSED: [(&str, &str); 12] = [
     ("state=on", "router t14-west: state: \"on\" is no state"),
     ("wan.link=down", "router t14-west: wan.link: there is no NIC \"wan\"; NICs: lan, core"),
     ("lan.link=out", "router t14-west: lan.link: \"out\" is no state of a link"),
-    ("memory=64M", "\"memory\" cannot be set while a router runs; keys: guarantee, "),
+    ("memory=64M", "\"memory\" cannot be set while a router runs; keys: restart, "),
 ];
 
 #[test]
@@ -305,6 +307,39 @@ fn a_run_ends_when_it_is_told_to() {
 
 mod all {
     use super::*;
+
+    /// What was set and stopped is in the plan with which the next data plane begins: the router does not come up to be stopped again.
+    #[test]
+    fn what_was_changed_outlives_the_data_plane() {
+        support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
+        let world = World::start();
+        said(&["stop", "t14-spare"]);
+        said(&["set", "t14-west", "limit=900kpps"]);
+        said(&["set", "t14-east", "spin=70us"]);
+        let plane = own_run()["data_plane"].as_u64().expect("a data plane");
+        let process = i32::try_from(plane).ok().and_then(Pid::from_raw).expect("a number");
+        kill_process(process, Signal::KILL).expect("it is there");
+        let end = Instant::now() + PATIENCE;
+        while own_run()["data_plane"].as_u64().is_none_or(|now| now == plane)
+            || state_of("t14-west") != "running"
+        {
+            assert!(Instant::now() < end, "no data plane after {plane}");
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(state_of("t14-spare"), "stopped");
+        for (router, shown) in [("t14-west", "limit = 900kpps"), ("t14-east", "spin = 70us")] {
+            let text = said(&["show", router]);
+            assert!(text.contains(shown), "{text}");
+        }
+        let events = json_lines(&said(&["events", "t14-spare", "--json"]));
+        let kinds: Vec<&str> = events.iter().filter_map(|event| event["kind"].as_str()).collect();
+        assert_eq!(kinds, ["stopped"], "it was not started for a moment: {events:?}");
+        assert!(said(&["start", "t14-spare"]).contains("router t14-spare runs"));
+        assert_eq!(state_of("t14-spare"), "running");
+        support::ping(world.west.command("busybox"), 3, &["198.51.100.2"]).expect("answers");
+        let World { stage, west, east } = world;
+        stage.finish_troubled(vec![west, east]).expect("nothing is left");
+    }
 
     #[test]
     fn what_is_not_there_is_told_in_one_line() {

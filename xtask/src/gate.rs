@@ -20,7 +20,8 @@ use crate::test::{self, Wish};
 /// Names, or how they begin or end, of files that are text, or what was measured: a change of them changes no test.
 const TEXT: ([&str; 3], [&str; 2]) = (["docs/", "results/", "LICENSE"], [".md", ".svg"]);
 /// Text that tests read.
-const TESTED_TEXT: [&str; 4] = ["docs/control.md", "docs/json.md", "docs/papers.toml", "examples/README.md"];
+const TESTED_TEXT: [&str; 5] =
+    ["docs/control.md", "docs/file.md", "docs/json.md", "docs/papers.toml", "examples/README.md"];
 
 /// How a run ended, as its line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Developer tasks: `cargo xtask setup | check | test | gate | box | bench | compare | measured | fuzz | sanitize | soak | attacks | deb`.
+//! Developer tasks: `cargo xtask setup | check | test | gate | box | bench | compare | measured | lines | fuzz | sanitize | soak | attacks | deb`.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -11,6 +11,7 @@ mod deny;
 mod fuzz;
 mod gate;
 mod inbox;
+mod lines;
 mod measured;
 mod ratios;
 mod results;
@@ -44,6 +45,7 @@ cargo xtask compare COMMIT [--pairs N] [NAME...]
 cargo xtask measured [--rounds N] [bench | FIGURE...]
                                                 plays these (a bench in 10 rounds, figures as often as they say) and keeps them, then writes docs/measured.md,
                                                 docs/papers.md and the figures of the README from what is kept
+cargo xtask lines [COMMIT]                      lines of Rust in the product and in tests, by crate, of this tree or of a commit
 cargo xtask fuzz [--seconds N] [TARGET...]      each fuzz target for N seconds (default 60), one on each CPU at a time
 cargo xtask sanitize [CRATE...]                 the tests of ring, nic, nic-port, vhost-user under AddressSanitizer (nightly)
 cargo xtask soak [--minutes N] [--rounds N]     traffic beside a hostile router (default 30 minutes), then N times SIGKILL
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(&rest),
         "compare" => compare::run(&rest),
         "measured" => measured::run(&rest),
+        "lines" => lines::run(&rest),
         "fuzz" => fuzz::run(&rest),
         "sanitize" => sanitize::run(&rest),
         "soak" => soak::run(&rest),

@@ -44,15 +44,20 @@ impl fmt::Display for Fault {
 
 /// Looks at every text under `root`.
 pub(crate) fn faults(root: &Path) -> Result<Vec<Fault>> {
-    let mut files = Vec::new();
-    collect(root, &mut files)?;
-    files.sort();
     let mut found = Vec::new();
-    for file in files {
+    for file in texts(root)? {
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         found.extend(judge(file.strip_prefix(root).unwrap_or(&file), &text));
     }
     Ok(found)
+}
+
+/// Every text under `root`, in order.
+pub(crate) fn texts(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    collect(root, &mut files)?;
+    files.sort();
+    Ok(files)
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
@@ -99,7 +104,8 @@ fn is_code(path: &Path) -> bool {
     path.extension().is_some_and(|kind| ["rs", "sh", "py", "c", "h"].iter().any(|code| kind == *code))
 }
 
-fn is_test(path: &Path) -> bool {
+/// Whether a file holds nothing but tests.
+pub(crate) fn is_test(path: &Path) -> bool {
     let file = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
     let in_tests = path.components().any(|part| part.as_os_str() == "tests");
     in_tests || file == "tests" || file.ends_with("_tests")

@@ -78,6 +78,10 @@ pub struct Key {
     pub name: &'static str,
     /// What it takes.
     pub takes: Takes,
+    /// That in words, and what is so where a file does not say it.
+    pub shown: (&'static str, &'static str),
+    /// What it does.
+    pub does: &'static str,
     /// Another key, without which this one says nothing; and what is wrong then.
     pub with: Option<(&'static str, &'static str)>,
     /// What its value follows where an attachment is told in words.
@@ -86,16 +90,21 @@ pub struct Key {
 
 impl Key {
     /// A key that stands alone, and whose value does, too.
-    pub(crate) const fn new(name: &'static str, takes: Takes) -> Self {
-        Self { name, takes, with: None, verb: "" }
+    pub(crate) const fn new(
+        name: &'static str,
+        takes: Takes,
+        shown: (&'static str, &'static str),
+        does: &'static str,
+    ) -> Self {
+        Self { name, takes, shown, does, with: None, verb: "" }
     }
 }
 
 /// What a key takes.
 #[derive(Debug)]
 pub enum Takes {
-    /// One of these words, and where a file does not say this one.
-    Word(Words<()>, &'static str),
+    /// One of these words.
+    Word(Words<()>),
     /// Any text, such as this one with its quotes.
     Text(&'static str),
     /// What [`Wanted`] has a field for: who reads the NIC reads it.

@@ -9,15 +9,25 @@ use uplink::{Door, Error, Undo};
 
 use crate::attach::path;
 use crate::files::{self, is_served, is_socket};
-use crate::{Finding, Handed, Kept, Lack, Opened, State, Wanted, Words, lack};
+use crate::{Finding, Handed, Kept, Key, Lack, Opened, State, Takes, Wanted, Words, lack};
 
 /// The key that says which side makes a socket.
-pub(crate) const KEY: &str = "socket";
+const KEY: &str = "socket";
 const LISTEN: &str = "listen";
 
 /// Which side makes a socket, and which one connects to it.
-pub(crate) const SIDES: Words<()> =
+const SIDES: Words<()> =
     Words { noun: ("side of a socket", "sides"), now: &[(LISTEN, ()), ("connect", ())], later: &[] };
+
+/// That key, where this side makes it unless a file says otherwise.
+pub(crate) const fn key(otherwise: &'static str) -> Key {
+    Key::new(
+        KEY,
+        Takes::Word(SIDES),
+        ("listen, connect", otherwise),
+        "which side of vhost-user makes the socket",
+    )
+}
 
 /// Octets of the path of a socket, unix(7).
 const LONGEST: usize = 107;

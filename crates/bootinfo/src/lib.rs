@@ -50,6 +50,7 @@ pub enum Ground {
 
 /// Which device a NIC is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u32)]
 pub enum NicModel {
     /// virtio-net (virtio 1.2, section 5.1).
@@ -80,6 +81,7 @@ impl NicModel {
 
 /// How frames leave by an e1000 (seed papers 001, section 3, and 004).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u32)]
 pub enum TransmitMode {
     /// One TDT write for each frame, carried out at once in the vCPU's thread; the driver works as Linux's does.

@@ -25,6 +25,7 @@ pub enum Role {
 
 /// What a hostile firmware does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u32)]
 pub enum Misdeed {
     /// Reads and writes registers and configuration space at random.

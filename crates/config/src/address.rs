@@ -3,8 +3,10 @@
 use std::fmt;
 use std::net::Ipv4Addr;
 
+use serde::{Deserialize, Serialize};
+
 /// One of a router's own addresses, with the length of its network's prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
     /// The address.
     pub ip: Ipv4Addr,
@@ -26,7 +28,7 @@ impl fmt::Display for Address {
 }
 
 /// A range of addresses; the bits behind the prefix are zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Prefix {
     /// First address.
     pub network: Ipv4Addr,

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::cpus::CpuSet;
 use crate::fault::Fault;
 use crate::plan::{Pin, Plan, Router};
@@ -9,7 +11,7 @@ use crate::read::{remember, valued};
 use crate::section::Section;
 
 /// Where the threads of a class may run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Allowed {
     /// Nothing is said: they are placed.
     #[default]
@@ -31,7 +33,7 @@ impl fmt::Display for Allowed {
 }
 
 /// Sets of CPUs in which the kernel places threads.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Affinity {
     /// For the vCPU threads.
     pub vcpu: Allowed,

@@ -1,7 +1,5 @@
 //! `isolate = "process"`: a router whose virtual machine is in a process of its own, and what it looks like from there.
 
-use toml::{Table, Value};
-
 use crate::plan::{Attach, Deliver, Engine, Nic, NicModel, Plan, Router, VhostThreads};
 use crate::section::{Section, Words};
 
@@ -68,28 +66,6 @@ fn trouble(nic: &Nic) -> Option<(&'static str, &'static str)> {
     ))
 }
 
-/// What a file says of one router, as a file of its own: nothing of any other router is in it, and of switches only the names of
-/// those that this one is plugged into. None if the text is no file, or has no such router.
-pub fn part_of(text: &str, router: &str) -> Option<String> {
-    let mut document: Table = text.parse().ok()?;
-    let Value::Array(routers) = document.remove("router")? else { return None };
-    let named = |table: &Value| table.get("name").and_then(Value::as_str) == Some(router);
-    let own = routers.into_iter().find(named)?;
-    let switches: Table = switches_of(&own).map(|name| (name.to_owned(), Table::new().into())).collect();
-    let mut part: Table = document.remove_entry("name").into_iter().collect();
-    if !switches.is_empty() {
-        part.insert("switch".to_owned(), switches.into());
-    }
-    part.insert("router".to_owned(), vec![own].into());
-    Some(part.to_string())
-}
-
-/// The switches that a router is plugged into.
-fn switches_of(router: &Value) -> impl Iterator<Item = &str> {
-    let nics = router.get("nic").and_then(Value::as_array).into_iter().flatten();
-    nics.filter_map(|nic| nic.get("attach")?.as_str()?.strip_prefix("switch:"))
-}
-
 impl Router {
     /// Whether its virtual machine is in a process of its own. Where there is no KVM a router is a process anyway.
     pub fn is_apart(&self) -> bool {
@@ -98,15 +74,39 @@ impl Router {
 }
 
 impl Plan {
-    /// What the process of a router that is apart runs: that one, whose NICs are handed over. None if there is no such
-    /// router.
+    /// What the process of a router that is apart runs: that one, whose NICs are handed over, and nothing of any other router.
+    /// None if there is no such router.
     pub fn of_apart(&self, name: &str) -> Option<Self> {
         let mut router = self.routers.iter().find(|router| router.name == name && router.is_apart())?.clone();
         router.isolate = false;
         for nic in &mut router.nics {
             nic.attach = Attach::handed(&format!("{name}.{}", nic.name));
         }
-        Some(Self { switches: Vec::new(), routers: vec![router], ..self.clone() })
+        Some(Self { routers: vec![router], ..Self::default() }.of_data_plane())
+    }
+
+    /// What the data plane has to know of the plan: not where threads are and how they are scheduled, which the supervisor sees
+    /// to, nor what it tells the world.
+    #[must_use]
+    pub fn of_data_plane(&self) -> Self {
+        let mut plan = self.clone();
+        (plan.telemetry, plan.places) = Default::default();
+        for router in &mut plan.routers {
+            (router.pin, router.affinity, router.sched, router.guarantee) = Default::default();
+        }
+        plan
+    }
+
+    /// Leaves stopped what was stopped, and unplugged what was unplugged, where this plan says nothing of that.
+    pub fn inherit(&mut self, before: &Self) {
+        for router in &mut self.routers {
+            let Some(old) = before.routers.iter().find(|old| old.name == router.name) else { continue };
+            router.state = router.state.or(old.state);
+            for nic in &mut router.nics {
+                nic.link =
+                    nic.link.or(old.nics.iter().find(|old| old.name == nic.name).and_then(|old| old.link));
+            }
+        }
     }
 
     /// The routers that are in processes of their own.

@@ -56,14 +56,14 @@ fn value_of<'s>(section: &Section<'s>, key: &Key) -> Option<&'s str> {
     match &key.takes {
         Takes::Elsewhere => None,
         Takes::Text(example) => section.text(key.name, example).map(|at| at.value),
-        Takes::Word(words, default) => {
+        Takes::Word(words) => {
             let example = words.names().first().map_or(String::new(), |name| format!("{name:?}"));
             let at = section.text(key.name, &example);
             let found = at.filter(|At { value, line }| {
                 let wrong = words.find(value).err();
                 wrong.map(|what| section.fault(*line, key.name, what)).is_none()
             });
-            Some(found.map_or(*default, |at| at.value))
+            Some(found.map_or(key.shown.1, |at| at.value))
         }
     }
 }

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// Highest CPU number that a set can hold, as in the kernel's own `cpu_set_t`.
 const LAST_CPU: u32 = 1023;
 
 /// A set of CPUs, never empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuSet {
     cpus: Vec<u32>,
 }

@@ -1,5 +1,7 @@
 //! The words of a file that name a kind of something, as this version reads them: for whoever has to know that he has seen each.
 
+use crate::keys::{self, Change};
+use crate::setting::Key;
 use crate::{read, sched};
 
 /// Kinds of attachments: `tap`, `switch`, …
@@ -18,8 +20,13 @@ pub fn policies() -> Vec<&'static str> {
 }
 
 /// Keys of a router that say what it has of which CPUs: `pin`, `guarantee`, …
-pub fn cpu_keys() -> &'static [&'static str] {
-    read::CPU_KEYS
+pub fn cpu_keys() -> Vec<&'static str> {
+    let is_of_cpus =
+        |change: Change| matches!(change, Change::Free(key) if !matches!(key, Key::Restart | Key::Spin));
+    let entries = keys::ROUTER.iter().filter(|entry| is_of_cpus(entry.change));
+    let mut names: Vec<&str> = entries.filter_map(|entry| entry.name.split('.').next()).collect();
+    names.dedup();
+    names
 }
 
 #[cfg(test)]

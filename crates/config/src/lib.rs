@@ -9,6 +9,7 @@ mod cpus;
 mod error;
 mod fault;
 mod host;
+pub mod keys;
 pub mod kinds;
 mod linux;
 mod load;
@@ -30,21 +31,20 @@ mod values;
 mod verify;
 
 pub use address::{Address, Prefix};
-pub use apart::part_of;
 pub use attach::Traits;
 pub use attachment::read_memory_max;
 pub use cpus::{CpuSet, NotCpuSet};
 pub use error::{Error, Errors, MOST_ERRORS};
 pub use fault::Fault;
 pub use host::HostFacts;
-pub use load::{MOST_OCTETS, load, parse, parse_part, text};
+pub use load::{MOST_OCTETS, load, parse, text};
 pub use mac::{Mac, NotMac};
 pub use model::{nic_model, transmit_mode};
 pub use places::Places;
 pub use plan::{
-    Affinity, Allowed, Attach, Deliver, Engine, FlowHash, Guarantee, Itr, Linux, Listen, Misdeed, Neighbour,
-    Nic, NicModel, Pin, Plan, Policy, QueueLen, Rate, Reservation, Restart, Role, Route, Router, Sched,
-    Shares, Spin, Switch, Telemetry, TransmitMode, VhostThreads,
+    Affinity, Allowed, Attach, Deliver, Engine, FlowHash, Guarantee, Itr, LinkState, Linux, Listen, Misdeed,
+    Neighbour, Nic, NicModel, Pin, Plan, Policy, Power, QueueLen, Rate, Reservation, Restart, Role, Route,
+    Router, Sched, Shares, Spin, Switch, Telemetry, TransmitMode, VhostThreads,
 };
-pub use setting::{Key, Setting, is_link_up, is_running};
+pub use setting::{Key, Setting};
 pub use values::BadValue;

@@ -61,14 +61,6 @@ pub fn parse(text: &str, file: &str) -> Result<Plan, Errors> {
         errors.push(0, "", "larger than 1 MiB, the most that a file may be");
         return Err(errors);
     }
-    parse_part(text, file)
-}
-
-/// Reads and checks what [`crate::part_of`] has made of a file, which may have grown by being written anew.
-///
-/// # Errors
-/// As those of [`parse`].
-pub fn parse_part(text: &str, file: &str) -> Result<Plan, Errors> {
     let report = Report::new(text, file);
     if text.trim().is_empty() {
         report.error(0, "", "the file is empty; it describes at least one [[router]]");

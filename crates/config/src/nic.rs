@@ -2,9 +2,12 @@
 
 use crate::address::{Address, Fault, parse_cidr};
 use crate::attachment;
+use crate::keys;
 use crate::mac::Mac;
 use crate::model;
-use crate::plan::{Attach, Deliver, FlowHash, Nic, NicModel, Plan, QueueLen, Router, VhostThreads};
+use crate::plan::{
+    Attach, Deliver, FlowHash, LinkState, Nic, NicModel, Plan, QueueLen, Router, VhostThreads,
+};
 use crate::read::{remember, required_name, valued};
 use crate::section::{At, NumberOr, Section, Words};
 
@@ -19,28 +22,15 @@ const LEAST_MTU: u32 = 68;
 /// What was measured fastest for the router's own driver.
 const DEFAULT_RING: u32 = 1024;
 
-const KEYS: &[&str] = &[
-    "name",
-    "model",
-    "mode",
-    "itr",
-    "combine",
-    "combine_above",
-    "attach",
-    "mac",
-    "address",
-    "queues",
-    "hash",
-    "queue_len",
-    "mtu",
-    "deliver",
-    "ring",
-    "offload",
-];
-
 const DELIVERS: Words<Deliver> = Words {
     noun: ("way to deliver", "ways"),
     now: &[("queued", Deliver::Queued), ("direct", Deliver::Direct)],
+    later: &[],
+};
+
+pub(crate) const LINKS: Words<LinkState> = Words {
+    noun: ("state of a link", "states"),
+    now: &[(LinkState::Up.name(), LinkState::Up), (LinkState::Down.name(), LinkState::Down)],
     later: &[],
 };
 
@@ -63,8 +53,7 @@ pub(crate) fn read_all(section: &Section<'_>, index: usize, router: &Router, pla
     let mut nics = Vec::new();
     for section in sections.iter().take(MOST_NICS) {
         let nic = read(section, router, plan);
-        let own = ["name", "model", "mode", "attach", "mac", "address"];
-        for key in own.into_iter().chain(attachment::keys()) {
+        for key in keys::names(&keys::nic()) {
             remember(plan, (index, Some(nics.len())), key, section.line_of(key));
         }
         nics.push(nic);
@@ -74,7 +63,7 @@ pub(crate) fn read_all(section: &Section<'_>, index: usize, router: &Router, pla
 }
 
 fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
-    section.expect_keys(&[KEYS, &attachment::keys()].concat(), &[]);
+    section.expect_keys(&keys::names(&keys::nic()), &[]);
     let name = required_name(section, "\"wan\"");
     let attach = attachment::read(section, plan);
     let mac = valued(section, "mac", "\"02:00:00:00:00:01\"", station_mac);
@@ -93,6 +82,7 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
         combine: device.combine,
         combine_above: device.combine_above,
         attach: attach.unwrap_or_else(Attach::null),
+        link: section.has("link").then(|| section.word("link", &LINKS)),
         addresses: addresses(section),
         queues: queues(section, router.vcpus, device.model),
         hash: section.word("hash", &HASHES),

@@ -5,20 +5,25 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+mod nic;
+
 pub use attach::Attach;
 pub use bootinfo::{Misdeed, NicModel, TransmitMode};
 
+pub use self::nic::{Deliver, FlowHash, Itr, LinkState, Nic, QueueLen};
 pub use crate::affinity::{Affinity, Allowed};
 pub use crate::rate::{Guarantee, Rate};
 pub use crate::sched::{Policy, Reservation, Sched, Shares};
 
-use crate::address::{Address, Prefix};
+use crate::address::Prefix;
 use crate::cpus::CpuSet;
 use crate::mac::Mac;
 use crate::places::Places;
 
 /// Everything one file asks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// Name of the run: `name` of the file, else the file's own name without `.toml`.
     pub name: String,
@@ -31,6 +36,7 @@ pub struct Plan {
     /// What the run tells to those who ask for its counters.
     pub telemetry: Telemetry,
     /// Where in the file each value stands, for errors found later.
+    #[serde(skip)]
     pub places: Places,
 }
 
@@ -47,7 +53,7 @@ impl Plan {
 }
 
 /// A learning switch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Switch {
     /// Its name, unique in the file.
     pub name: String,
@@ -56,7 +62,7 @@ pub struct Switch {
 }
 
 /// A router.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Router {
     /// Its name, unique in the file.
     pub name: String,
@@ -68,6 +74,8 @@ pub struct Router {
     pub role: Role,
     /// What happens when it stops by itself.
     pub restart: Restart,
+    /// Whether it is to run; none: nothing is said, and it runs.
+    pub state: Option<Power>,
     /// Virtual CPUs, 1 to 16.
     pub vcpus: u32,
     /// Guest memory in octets, a multiple of 2 MiB.
@@ -97,6 +105,11 @@ pub struct Router {
 }
 
 impl Router {
+    /// Whether it is to be stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.state == Some(Power::Stopped)
+    }
+
     /// How many I/O threads it has.
     pub fn vhost_threads(&self) -> usize {
         match self.vhost {
@@ -156,7 +169,7 @@ impl Router {
 }
 
 /// What runs a router.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Engine {
     /// A KVM virtual machine with the ring-3 firmware.
     Kvm,
@@ -183,7 +196,7 @@ impl Engine {
 }
 
 /// A guest that is no firmware of ours.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Linux {
     /// A bzImage, or an ELF `vmlinux`.
     pub kernel: PathBuf,
@@ -196,7 +209,7 @@ pub struct Linux {
 }
 
 /// What a router's firmware does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     /// Forwards IPv4 between its NICs.
     #[default]
@@ -208,7 +221,7 @@ pub enum Role {
 }
 
 /// What happens when a router stops by itself: its firmware failed, or it was stopped for breaking the rules.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Restart {
     /// It is started again, after a pause that grows with each failure.
     #[default]
@@ -227,15 +240,35 @@ impl Restart {
     }
 }
 
+/// Whether a router is to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Power {
+    /// It runs.
+    #[default]
+    Running,
+    /// It is stopped.
+    Stopped,
+}
+
+impl Power {
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
 /// What a run tells to those who ask for its counters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Telemetry {
     /// Where Prometheus finds the counters; none: nowhere.
     pub prometheus: Option<Listen>,
 }
 
 /// Where somebody may connect to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Listen {
     /// A TCP port of one of the host's addresses.
     Tcp(SocketAddr),
@@ -253,7 +286,7 @@ impl fmt::Display for Listen {
 }
 
 /// How a router's I/O threads are cut.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VhostThreads {
     /// One thread for all NICs of the router.
     #[default]
@@ -286,7 +319,7 @@ impl VhostThreads {
 }
 
 /// Which CPUs a router's threads may run on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
     /// CPUs of the vCPU threads; none: any. vCPU `n` runs on the set's CPU number `n` modulo its size.
     pub vcpu: Option<CpuSet>,
@@ -295,12 +328,21 @@ pub struct Pin {
 }
 
 /// How long a thread polls without work before it arms its notifications and sleeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Spin {
     /// This long; zero means that it sleeps as soon as it has nothing to do.
     For(Duration),
     /// It never sleeps, and takes its whole CPU.
     Always,
+}
+
+impl fmt::Display for Spin {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::For(time) => write!(out, "{}us", time.as_micros()),
+            Self::Always => out.write_str("always"),
+        }
+    }
 }
 
 impl Default for Spin {
@@ -311,129 +353,8 @@ impl Default for Spin {
     }
 }
 
-/// One NIC of a router.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Nic {
-    /// Its name, unique in its router.
-    pub name: String,
-    /// Which device the router sees.
-    pub model: NicModel,
-    /// How frames leave by an e1000; [`TransmitMode::Csb`], which says nothing, for another model.
-    pub mode: TransmitMode,
-    /// Least time between two of its interrupts.
-    pub itr: Itr,
-    /// For [`TransmitMode::SendCombining`]: frames that are sent although the interrupt that they wait for has not come;
-    /// 0: no limit but the ring.
-    pub combine: u32,
-    /// For the same: frames a second above which frames are combined; 0: always.
-    pub combine_above: u32,
-    /// What it is plugged into.
-    pub attach: Attach,
-    /// Its Ethernet address, unique in the file.
-    pub mac: Mac,
-    /// The router's own addresses on it.
-    pub addresses: Vec<Address>,
-    /// Queue pairs that frames towards the router are spread over: 1 to [`Router::vcpus`], each for a vCPU of its own.
-    pub queues: u32,
-    /// How frames are spread over them.
-    pub hash: FlowHash,
-    /// Frames that wait at most in its ingress queue where delivery is queued, or in the device that it is plugged into.
-    pub queue_len: QueueLen,
-    /// Largest IP packet, in octets.
-    pub mtu: u32,
-    /// Which thread copies a frame from a switch into the router's receive ring.
-    pub deliver: Deliver,
-    /// Entries of each of its rings, a power of two from 256 to 1024.
-    pub ring: u32,
-    /// Whether checksums and the cutting of large frames may be left to who can do it, on both of its sides.
-    pub offload: bool,
-    /// Octets of memory that a virtual machine of another program may share that is plugged in; says nothing where none can be.
-    pub memory_max: u64,
-}
-
-/// Least time between two interrupts of a NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Itr {
-    /// This many units of 250 ns (82540EM manual, ITR); 0: none.
-    Every(u16),
-    /// Chosen by the device, from what it carries.
-    Adaptive,
-}
-
-impl Default for Itr {
-    fn default() -> Self {
-        Self::Every(0)
-    }
-}
-
-impl fmt::Display for Itr {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Every(units) => write!(out, "{units}"),
-            Self::Adaptive => out.write_str("adaptive"),
-        }
-    }
-}
-
-/// Frames that wait at most in the ingress queue of a NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueLen {
-    /// So many.
-    Frames(u32),
-    /// As many as the router can take, found while it runs.
-    Auto,
-}
-
-impl QueueLen {
-    /// As long as a TAP's own queue in Linux, so that both ends of an uplink hold the same burst.
-    const DEFAULT: u32 = 1000;
-
-    /// The most frames that ever wait: what a queue is made for.
-    pub const fn most(self) -> u32 {
-        match self {
-            Self::Frames(frames) => frames,
-            Self::Auto => Self::DEFAULT,
-        }
-    }
-}
-
-impl Default for QueueLen {
-    fn default() -> Self {
-        Self::Frames(Self::DEFAULT)
-    }
-}
-
-impl fmt::Display for QueueLen {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Frames(frames) => write!(out, "{frames}"),
-            Self::Auto => out.write_str("auto"),
-        }
-    }
-}
-
-/// Which thread copies a frame from a switch into the router's receive ring.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Deliver {
-    /// The receiver's own vhost thread, from a bounded queue: the receiver's CPU pays.
-    #[default]
-    Queued,
-    /// The sender's thread: fastest, for routers that trust each other's load.
-    Direct,
-}
-
-/// How frames towards a router are spread over the queue pairs of a NIC; either way a flow keeps its pair.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FlowHash {
-    /// By the flow's addresses and ports.
-    #[default]
-    Flow,
-    /// By addresses and ports so that both directions of a flow have one pair.
-    Symmetric,
-}
-
 /// A static route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
     /// Destinations it is for.
     pub to: Prefix,
@@ -444,7 +365,7 @@ pub struct Route {
 }
 
 /// A neighbour that needs no ARP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Neighbour {
     /// Its address.
     pub address: Ipv4Addr,

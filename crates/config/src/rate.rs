@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::fault::Fault;
 use crate::plan::{Plan, Router, VhostThreads};
 use crate::read::{remember, valued};
@@ -18,7 +20,7 @@ const MOST_FRAME: u32 = 9014;
 const MOST: u64 = 1_000_000_000;
 
 /// Frames per second: 1 to 10⁹.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Rate(u64);
 
 impl Rate {
@@ -70,7 +72,7 @@ impl FromStr for Rate {
 }
 
 /// A rate that a router is promised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guarantee {
     /// What it forwards as long as that much is offered.
     pub rate: Rate,

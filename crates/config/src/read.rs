@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use crate::places::Places;
-use crate::plan::{Engine, Misdeed, Plan, Restart, Role, Router, Spin, Switch, Telemetry, VhostThreads};
+use crate::plan::{
+    Engine, Misdeed, Plan, Power, Restart, Role, Router, Spin, Switch, Telemetry, VhostThreads,
+};
 use crate::section::{At, Section, Words};
 use crate::values;
-use crate::{affinity, apart, linux, nic, rate, route, sched};
+use crate::{affinity, apart, keys, linux, nic, rate, route, sched};
 
 pub(crate) const ENGINES: Words<Option<Engine>> = Words {
     noun: ("engine", "engines"),
@@ -47,6 +49,12 @@ pub(crate) const RESTARTS: Words<Restart> = Words {
     later: &[],
 };
 
+pub(crate) const POWERS: Words<Power> = Words {
+    noun: ("state", "states"),
+    now: &[(Power::Running.name(), Power::Running), (Power::Stopped.name(), Power::Stopped)],
+    later: &[],
+};
+
 const VHOSTS: Words<VhostThreads> = Words {
     noun: ("way to cut vhost threads", "ways"),
     now: &[
@@ -59,29 +67,6 @@ const VHOSTS: Words<VhostThreads> = Words {
     ],
     later: &[],
 };
-
-const ROUTER_KEYS: &[&str] = &[
-    "name",
-    "engine",
-    "role",
-    "misdeed",
-    "restart",
-    "vcpus",
-    "memory",
-    "vhost",
-    "spin",
-    "nic",
-    "route",
-    "neighbour",
-    "kernel",
-    "initrd",
-    "append",
-    "console",
-    "isolate",
-];
-
-/// Keys of a router that say what it has of which CPUs.
-pub(crate) const CPU_KEYS: &[&str] = &["pin", "affinity", "sched", "guarantee", "limit"];
 
 /// How long a switch keeps an address, in seconds, as Linux bridges do.
 const DEFAULT_AGEING: u32 = 300;
@@ -142,7 +127,7 @@ fn switches(document: &Section<'_>) -> Vec<Switch> {
 }
 
 fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
-    section.expect_keys(&[ROUTER_KEYS, CPU_KEYS].concat(), &[]);
+    section.expect_keys(&[keys::names(keys::ROUTER), keys::TABLES.to_vec()].concat(), &[]);
     let name = required_name(section, "\"edge\"");
     remember(plan, (index, None), "name", section.line_of("name"));
     let pin = affinity::pin(section, index, plan);
@@ -162,6 +147,7 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
         linux,
         role: role(section),
         restart: section.word("restart", &RESTARTS),
+        state: section.has("state").then(|| section.word("state", &POWERS)),
         vcpus: section.number("vcpus", 1..=16, 1),
         memory,
         vhost: section.word("vhost", &VHOSTS),

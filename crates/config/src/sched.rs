@@ -6,6 +6,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 pub(crate) use read::{KEYS, router as read};
 
 /// The words for policies.
@@ -16,7 +18,7 @@ pub(crate) fn policies() -> Vec<&'static str> {
 use crate::values::{BadValue, Time};
 
 /// What a file says about the scheduling of a router's threads; the default: nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sched {
     /// For every vCPU and vhost thread; with [`Policy::Shares`] for all of them together.
     pub all: Option<Policy>,
@@ -27,7 +29,7 @@ pub struct Sched {
 }
 
 /// How the kernel schedules a thread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Policy {
     /// As it schedules every program: SCHED_OTHER, without a group of its own.
     #[default]
@@ -49,7 +51,7 @@ pub enum Policy {
 }
 
 /// A thread gets `runtime` in each `period`, and no more, at the latest `deadline` after the period began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
     /// Time on a CPU, the Q of a constant bandwidth server.
     pub runtime: Duration,
@@ -69,7 +71,7 @@ impl Reservation {
 }
 
 /// Part of the time in relation to others, and a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shares {
     /// Hundredths of what an ordinary thread counts: 5 to 10,000.
     pub weight: u32,

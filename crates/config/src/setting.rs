@@ -1,9 +1,11 @@
-//! What can be set while a router runs: one table of the keys, and what each makes of a plan.
+//! What can be set while a router runs, and what that makes of a plan.
 //!
-//! A plan with another setting is judged as one that a file says: what a file may not say, nobody can set.
+//! Each is a key of the plan, which a file can say as well. A plan with another setting is judged as one that a file says: what a
+//! file may not say, nobody can set.
 
 use crate::error::Errors;
-use crate::plan::{Guarantee, Plan, Router};
+use crate::keys::{self, Change, Entry};
+use crate::plan::{Guarantee, Nic, Plan, Router};
 use crate::values::{self, BadValue};
 use crate::{affinity, rate, verify};
 
@@ -32,21 +34,30 @@ pub enum Key {
     Spin,
     /// What happens when it stops by itself.
     Restart,
-    /// Whether it runs; no file says that.
+    /// Whether it runs.
     State,
-    /// Whether the cable of a NIC is plugged in; no file says that.
+    /// Whether the cable of a NIC is plugged in.
     Link,
 }
 
-/// A setting as it is explained to users.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+impl Key {
+    /// Whether it says where threads are, how they are scheduled, or what they have to keep up with.
+    pub const fn is_of_threads(self) -> bool {
+        !matches!(self, Self::Limit | Self::Restart | Self::State | Self::Link)
+    }
+}
+
+/// A key that can be set while a router runs, as it is explained to users.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// Which one it is.
     pub key: Key,
     /// Its name, in which `KEY`, `CLASS` and `NIC` stand for several words.
-    pub name: &'static str,
+    pub name: String,
     /// What it takes.
     pub value: &'static str,
+    /// What is so where a file does not say it.
+    pub default: &'static str,
     /// What it does.
     pub does: &'static str,
     /// Which packets a change loses; none: no packet.
@@ -55,88 +66,29 @@ pub struct Setting {
 
 impl Setting {
     /// All of them: who looks one up by its name finds it here, and so does the help.
-    pub const ALL: [Self; 16] = [
-        Self::new(
-            Key::Guarantee,
-            "guarantee",
-            "400kpps, none",
-            "promise a rate; the size of its frames stays",
-        ),
-        Self::new(
-            Key::GuaranteeRate,
-            "guarantee.rate",
-            "400kpps",
-            "promise a rate; the size of its frames stays",
-        ),
-        Self::new(
-            Key::GuaranteeFrame,
-            "guarantee.frame",
-            "60 to 9014",
-            "promise it for frames of so many octets",
-        ),
-        Self::new(Key::Limit, "limit", "200kpps, none", "let in at most so many packets a second"),
-        Self::new(Key::PinVcpu, "pin.vcpu", "1, 0-1,3, any", "deal the vCPU threads out to these CPUs"),
-        Self::new(Key::PinVhost, "pin.vhost", "1, 0-1,3, any", "deal the vhost threads out to these CPUs"),
-        Self::new(
-            Key::AffinityVcpu,
-            "affinity.vcpu",
-            "0-1,3, free, auto",
-            "let the kernel place the vCPU threads in these CPUs",
-        ),
-        Self::new(
-            Key::AffinityVhost,
-            "affinity.vhost",
-            "0-1,3, free, auto",
-            "let the kernel place the vhost threads in these CPUs",
-        ),
-        Self::new(Key::Sched, "sched", "a table, as in a file", "schedule its threads by this policy"),
-        Self::new(
-            Key::Sched,
-            "sched.KEY",
-            "as in a file",
-            "change policy, priority, runtime, deadline, period, reclaim, weight or quota",
-        ),
-        Self::new(
-            Key::Sched,
-            "sched.CLASS",
-            "a table, as in a file",
-            "the same for the threads of one class: vcpu or vhost",
-        ),
-        Self::new(Key::Sched, "sched.CLASS.KEY", "as in a file", "change one key for one class"),
-        Self::new(
-            Key::Spin,
-            "spin",
-            "50us, always",
-            "poll for so long before sleeping: its vhost threads at once, its firmware when it is started anew",
-        ),
-        Self::new(
-            Key::Restart,
-            "restart",
-            "always, never",
-            "start it again when it stops by itself, or do not",
-        ),
-        Self {
-            loses: Some("what arrives while it is stopped"),
-            ..Self::new(Key::State, "state", "running, stopped", "start or stop it")
-        },
-        Self {
-            loses: Some("what arrives while it is down"),
-            ..Self::new(
-                Key::Link,
-                "NIC.link",
-                "up, down",
-                "plug the cable of a NIC in, or pull it out, until the router is started anew",
-            )
-        },
-    ];
+    pub fn all() -> Vec<Self> {
+        let of_router = keys::ROUTER.iter().filter_map(|entry| Self::of(entry, ""));
+        of_router.chain(keys::nic().iter().filter_map(|entry| Self::of(entry, "NIC."))).collect()
+    }
 
-    const fn new(key: Key, name: &'static str, value: &'static str, does: &'static str) -> Self {
-        Self { key, name, value, does, loses: None }
+    fn of<T>(entry: &Entry<T>, before: &str) -> Option<Self> {
+        let (key, loses) = match entry.change {
+            Change::Free(key) => (key, None),
+            Change::Loses(key, what) => (key, Some(what)),
+            Change::Replaces => return None,
+        };
+        let (name, Entry { takes, default, does, .. }) = (format!("{before}{}", entry.name), entry);
+        Some(Self { key, name, value: takes, default, does, loses })
+    }
+
+    /// What a change costs, in words: which packets are lost.
+    pub fn price(&self) -> String {
+        self.loses.map_or_else(|| "no packet is lost".to_owned(), |what| format!("{what} is lost"))
     }
 
     /// The setting of this name, such as `limit`, `sched.vhost.priority` or `wan.link`.
-    pub fn find(name: &str) -> Option<&'static Self> {
-        Self::ALL.iter().find(|setting| setting.is_called(name))
+    pub fn find(name: &str) -> Option<Self> {
+        Self::all().into_iter().find(|setting| setting.is_called(name))
     }
 
     fn is_called(&self, name: &str) -> bool {
@@ -144,7 +96,7 @@ impl Setting {
         let is_key = |word: &str| crate::sched::KEYS.contains(&word);
         let is_class = |word: &str| ["vcpu", "vhost"].contains(&word);
         let words: Vec<&str> = name.split('.').collect();
-        match (self.name, words.as_slice()) {
+        match (self.name.as_str(), words.as_slice()) {
             ("NIC.link", [nic, "link"]) => is_nic(nic),
             ("sched.KEY", ["sched", key]) => is_key(key),
             ("sched.CLASS", ["sched", class]) => is_class(class),
@@ -155,7 +107,7 @@ impl Setting {
 
     /// What is said of a name that nothing has.
     fn unknown(name: &str) -> BadValue {
-        let names: Vec<&str> = Self::ALL.iter().map(|setting| setting.name).collect();
+        let names: Vec<String> = Self::all().into_iter().map(|setting| setting.name).collect();
         BadValue(format!("{name:?} cannot be set while a router runs; keys: {}", names.join(", ")))
     }
 }
@@ -206,11 +158,10 @@ impl Router {
     ///
     /// # Errors
     /// There is no such setting, or the value is not what it takes: one line that names router and key.
-    pub fn set(&mut self, key: &str, value: &str) -> Result<&'static Setting, BadValue> {
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), BadValue> {
         let setting = Setting::find(key).ok_or_else(|| Setting::unknown(key))?;
         let done = self.change(setting.key, key, value);
-        done.map_err(|what| BadValue(format!("router {}: {key}: {}", self.name, without(key, &what))))?;
-        Ok(setting)
+        done.map_err(|what| BadValue(format!("router {}: {key}: {}", self.name, without(key, &what))))
     }
 
     fn change(&mut self, of: Key, key: &str, value: &str) -> Result<(), String> {
@@ -241,24 +192,21 @@ impl Router {
             }
             Key::Spin => self.spin = values::spin(value)?,
             Key::Restart => self.restart = crate::read::RESTARTS.find(value)?,
-            Key::State => drop(is_running(value).map_err(|BadValue(what)| what)?),
+            Key::State => self.state = Some(crate::read::POWERS.find(value)?),
             Key::Link => {
-                self.nic_of(key).and_then(|_| is_link_up(value)).map_err(|BadValue(what)| what)?;
+                let nic = self.nic_of(key)?;
+                nic.link = Some(crate::nic::LINKS.find(value)?);
             }
         }
         Ok(())
     }
 
-    /// The number of the NIC that a key such as `wan.link` is about.
-    ///
-    /// # Errors
-    /// There is none; the line names those that there are.
-    pub fn nic_of(&self, key: &str) -> Result<usize, BadValue> {
-        let nic = key.split('.').next().unwrap_or(key);
-        self.nics.iter().position(|known| known.name == nic).ok_or_else(|| {
-            let names: Vec<&str> = self.nics.iter().map(|nic| nic.name.as_str()).collect();
-            BadValue(format!("there is no NIC {nic:?}; NICs: {}", names.join(", ")))
-        })
+    /// The NIC that a key such as `wan.link` is about; or a line that names those that there are.
+    fn nic_of(&mut self, key: &str) -> Result<&mut Nic, String> {
+        let name = key.split('.').next().unwrap_or(key);
+        let names: Vec<String> = self.nics.iter().map(|nic| nic.name.clone()).collect();
+        let found = self.nics.iter_mut().find(|known| known.name == name);
+        found.ok_or_else(|| format!("there is no NIC {name:?}; NICs: {}", names.join(", ")))
     }
 }
 
@@ -283,28 +231,4 @@ fn of_frames(promised: Option<Guarantee>, value: &str) -> Result<Guarantee, Stri
     let promised = promised.ok_or("nothing is promised yet; set guarantee=RATE first")?;
     let frame = if value.parse::<i64>().is_ok() { value.to_owned() } else { format!("{value:?}") };
     rate::guarantee_of(&format!("{{ rate = \"{}\", frame = {frame} }}", promised.rate))
-}
-
-/// Whether the link of a NIC is to be up.
-///
-/// # Errors
-/// The word is none for that.
-pub fn is_link_up(value: &str) -> Result<bool, BadValue> {
-    match value {
-        "up" => Ok(true),
-        "down" => Ok(false),
-        _ => Err(BadValue(format!("{value:?} is no state of a link; write up or down"))),
-    }
-}
-
-/// Whether a router is to run.
-///
-/// # Errors
-/// The word is none for that.
-pub fn is_running(value: &str) -> Result<bool, BadValue> {
-    match value {
-        "running" => Ok(true),
-        "stopped" => Ok(false),
-        _ => Err(BadValue(format!("{value:?} is no state; write running or stopped"))),
-    }
 }

@@ -1,5 +1,6 @@
 //! Answers to what clients of the control socket ask.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
@@ -11,7 +12,6 @@ use link::Orders;
 
 use super::known::{Known, of_router};
 use super::{DataPlane, orders};
-use crate::shown;
 
 /// The answer to what can be answered while the routers are being changed: what was counted, and how they were when they were looked at
 /// the last time. Whether there is such a router the supervisor knows.
@@ -39,11 +39,6 @@ impl DataPlane {
         let done = |message: String| Answer::Done { message };
         Ok(match request {
             Request::Show { router } => Answer::Show(Box::new(self.show(&router, now)?)),
-            Request::Set { router, key, value } => done(told(self.instance.set(&router, &key, &value)?)),
-            Request::Stop { name } => {
-                self.instance.stop_router(&name)?;
-                done(format!("router {name} is stopped"))
-            }
             Request::Start { router } => {
                 self.instance.start_router(&router)?;
                 done(format!("router {router} runs"))
@@ -53,7 +48,9 @@ impl DataPlane {
                 done(format!("router {router} was started anew"))
             }
             Request::Ps {} | Request::Counters { .. } => anyhow::bail!("the link's own thread answers this"),
-            Request::Trace { .. }
+            Request::Set { .. }
+            | Request::Stop { .. }
+            | Request::Trace { .. }
             | Request::Capture { .. }
             | Request::Events { .. }
             | Request::Apply { .. } => {
@@ -62,18 +59,21 @@ impl DataPlane {
         })
     }
 
-    /// Makes the instance what another file says.
-    pub(super) fn apply(&mut self, orders: &Orders, descriptors: Vec<OwnedFd>, dry_run: bool) -> Outcome {
+    /// Makes the instance what another plan says.
+    pub(super) fn apply(&mut self, orders: Orders, descriptors: Vec<OwnedFd>, dry_run: bool) -> Outcome {
         self.try_apply(orders, descriptors, dry_run).map_err(|error| api::Error::new(format!("{error:#}")))
     }
 
-    fn try_apply(&mut self, orders: &Orders, descriptors: Vec<OwnedFd>, dry_run: bool) -> Result<Answer> {
+    fn try_apply(&mut self, orders: Orders, descriptors: Vec<OwnedFd>, dry_run: bool) -> Result<Answer> {
         let order = orders::understand(orders, descriptors, &self.wire)?;
         let changes = if dry_run {
             self.instance.changes_to(&order.plan)
         } else {
             let changes = self.instance.apply(&order.plan, order.supplies)?;
-            self.locks = order.locks;
+            // A plan for which no name was taken comes without them.
+            if !order.locks.is_empty() {
+                self.locks = order.locks;
+            }
             changes
         };
         let changes = changes.into_iter();
@@ -89,38 +89,29 @@ impl DataPlane {
         router.with_context(|| format!("there is no router {name:?}; routers: {}", names()))
     }
 
+    /// How a router is, and what its NICs have at their other ends; what its plan says of it the supervisor tells.
     fn show(&self, name: &str, now: Instant) -> Result<RouterShown> {
         let router = self.planned(name)?;
         let known = self.instance.status().into_iter().find(|status| status.name == name);
         Ok(RouterShown {
             run: self.run.clone(),
             status: of_router(&known.context("the router is not there any more")?, now),
-            settings: shown::settings(router),
-            nics: router.nics.iter().enumerate().map(|(n, nic)| self.show_nic(router, (n, nic))).collect(),
-            routes: shown::routes(router),
-            neighbours: shown::neighbours(router),
+            settings: BTreeMap::new(),
+            nics: router.nics.iter().enumerate().map(|(n, nic)| self.show_nic(name, (n, nic))).collect(),
+            routes: Vec::new(),
+            neighbours: Vec::new(),
         })
     }
-}
 
-impl DataPlane {
-    fn show_nic(&self, router: &Router, (number, nic): (usize, &Nic)) -> NicShown {
-        let mut shown = shown::nic(nic);
-        let state = self.instance.state_of(&router.name, number);
-        shown.settings.extend(state.map(|(what, state)| (what.to_owned(), state.into())));
-        let running = self.instance.router(&router.name);
-        if running.is_some_and(|running| running.is_pulled(number)) {
-            shown.settings.insert("link".to_owned(), "down".into());
+    fn show_nic(&self, router: &str, (number, nic): (usize, &Nic)) -> NicShown {
+        let state = self.instance.state_of(router, number);
+        NicShown {
+            name: nic.name.clone(),
+            attach: String::new(),
+            mac: String::new(),
+            addresses: Vec::new(),
+            settings: state.into_iter().map(|(key, state)| (key.to_owned(), state.into())).collect(),
         }
-        shown
-    }
-}
-
-/// A change in one line.
-fn told(change: Change) -> String {
-    match change.why {
-        None => change.what,
-        Some(why) => format!("{}; {why}", change.what),
     }
 }
 

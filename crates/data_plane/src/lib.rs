@@ -13,7 +13,6 @@ mod answers;
 mod capturing;
 mod known;
 mod orders;
-pub mod shown;
 mod threads;
 mod tracing;
 mod wire;
@@ -125,7 +124,7 @@ impl DataPlane {
             let _ = rustix::thread::set_name(&name);
         }
         let run = orders.run.clone();
-        let started = orders::understand(&orders, descriptors, wire).and_then(|order| {
+        let started = orders::understand(orders, descriptors, wire).and_then(|order| {
             let instance = Instance::start(&order.plan, Supplies { counts, ..order.supplies })?;
             Ok((instance, order.locks))
         });
@@ -185,7 +184,7 @@ impl DataPlane {
                 self.wire.say(&ToSupervisor::Answer { id, outcome })
             }
             ToPlane::Apply { id, orders, dry_run } => {
-                let outcome = self.apply(&orders, descriptors, dry_run);
+                let outcome = self.apply(orders, descriptors, dry_run);
                 self.publish()?;
                 self.wire.say(&ToSupervisor::Answer { id, outcome })
             }

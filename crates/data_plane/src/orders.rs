@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use attach::Handed;
-use config::{HostFacts, Pin, Plan};
+use config::Plan;
 use engine::{Images, Supplies};
 use link::{Need, Orders, Supply};
 
@@ -18,28 +18,16 @@ pub(super) struct Order {
     pub(super) locks: Vec<OwnedFd>,
 }
 
-/// Reads the file and takes each descriptor for what it is said to be.
+/// Takes each descriptor for what it is said to be.
 ///
 /// # Errors
-/// The file is not a good one, or descriptors are missing.
-pub(super) fn understand(orders: &Orders, descriptors: Vec<OwnedFd>, wire: &Arc<Wire>) -> Result<Order> {
-    let mut plan = match orders.apart {
-        Some(_) => config::parse_part(&orders.text, &orders.file)?,
-        None => config::parse(&orders.text, &orders.file)?,
-    };
-    // The supervisor has asked the host.
-    plan.choose_engines(&HostFacts { no_kvm: orders.no_kvm.clone(), ..HostFacts::default() });
-    if let Some(name) = &orders.apart {
-        plan = plan
-            .of_apart(name)
-            .with_context(|| format!("no router {name} is to have a process of its own"))?;
-    }
-    // It places no threads: the supervisor does, and tells nobody here where they are.
-    plan.routers.iter_mut().for_each(|router| router.pin = Pin::default());
+/// Descriptors are missing, or are not what they should be.
+pub(super) fn understand(orders: Orders, descriptors: Vec<OwnedFd>, wire: &Arc<Wire>) -> Result<Order> {
+    let plan = orders.plan;
     let mut supplies =
         Supplies { spawner: Some(wire.clone()), threads: Some(wire.clone()), ..Supplies::default() };
     let (mut locks, mut left) = (Vec::new(), descriptors.into_iter());
-    for Supply { need, of, what, descriptors: count } in orders.supplies.clone() {
+    for Supply { need, of, what, descriptors: count } in orders.supplies {
         let missing = || format!("the supervisor sent no descriptor for {need:?} {of}");
         let mut handed = Handed { what, descriptors: left.by_ref().take(count).collect() };
         ensure!(handed.descriptors.len() == count, missing());

@@ -8,6 +8,8 @@
 //! | static routes | in the table that the vCPUs read, in one step for each router | yes |
 //! | `pin`, `affinity`, `sched` | not here: whoever started the instance places its threads | yes |
 //! | `restart`, `limit` | at once | yes |
+//! | `spin` | its I/O threads at once, its firmware when it boots the next time | yes |
+//! | `state`, `link` of a NIC | at once | no: what arrives while it is stopped, or the cable out, is lost |
 //! | anything else of a router | it is replaced: another one is built, then the old one is taken down and the new one started | no: its firmware is told of it when it boots |
 //!
 //! Everything that can be refused is asked for before anything is changed. What still fails then is undone, in
@@ -17,11 +19,11 @@ pub(crate) mod difference;
 mod transaction;
 
 use anyhow::Result;
-use config::Plan;
+use config::{Plan, Router};
 
 use crate::instance::{Instance, settled};
 use crate::supplies::Supplies;
-use difference::{RouteChange, Step, describe_limit, describe_restart, describe_route, router};
+use difference::{RouteChange, Setting, Step, describe_restart, describe_route, router};
 use transaction::Transaction;
 
 /// One thing that was changed.
@@ -66,8 +68,8 @@ impl Instance {
         relays.map(|relay| change(&relay.plan.name)).collect()
     }
 
-    /// Makes the instance what the plan says. Routers that are new or replaced serve when this returns; one that was
-    /// stopped on demand stays stopped.
+    /// Makes the instance what the plan says. Routers that are new or replaced serve when this returns, but those that the plan has
+    /// stopped; one that has turned itself off stays so unless the plan starts it.
     ///
     /// # Errors
     /// One line: what was refused. Then everything is as it was; a router that had been taken down already was
@@ -109,15 +111,41 @@ fn describe(step: &Step, from: &Plan, to: &Plan) -> Vec<Change> {
         Step::ChangeRoutes(name, routes) => {
             return routes.iter().filter_map(|route| describe_change(route, name, from, to)).collect();
         }
-        Step::Restart(name) => {
-            let policy = router(to, name).map_or("", |router| describe_restart(router.restart));
-            Change::hitless(format!("router {name} is {policy}"))
+        Step::Adjust(name, settings) => {
+            let adjusted = router(to, name).into_iter();
+            return adjusted
+                .flat_map(|to| settings.iter().map(|setting| describe_setting(setting, to)))
+                .collect();
         }
-        Step::Limit(name) => {
-            let limit = router(to, name).and_then(|router| router.limit);
-            Change::hitless(format!("router {name}: limit = {}", describe_limit(limit)))
+        Step::Power(name) if router(to, name).is_some_and(Router::is_stopped) => {
+            lost(format!("router {name} is stopped"), "what arrives while it is stopped is lost")
         }
+        Step::Power(name) => Change::hitless(format!("router {name} runs")),
     }]
+}
+
+fn describe_setting(setting: &Setting, to: &Router) -> Change {
+    let name = &to.name;
+    match setting {
+        Setting::Restart => Change::hitless(format!("router {name} is {}", describe_restart(to.restart))),
+        Setting::Limit => {
+            let limit = to.limit.map_or_else(|| "none".to_owned(), |rate| rate.to_string());
+            Change::hitless(format!("router {name}: limit = {limit}"))
+        }
+        Setting::Spin => Change {
+            what: format!("router {name}: spin = {}", to.spin),
+            why: (!to.is_stopped()).then(|| {
+                "its I/O threads follow at once, its firmware is told when it boots: restart it for both"
+                    .to_owned()
+            }),
+        },
+        Setting::Link(nic) => {
+            let is_pulled = to.nics.iter().any(|known| known.name == *nic && known.is_pulled());
+            let what =
+                format!("router {name}: the link of {nic} is {}", if is_pulled { "down" } else { "up" });
+            Change { what, why: is_pulled.then(|| "what arrives while it is down is lost".to_owned()) }
+        }
+    }
 }
 
 fn describe_change(change: &RouteChange, name: &str, from: &Plan, to: &Plan) -> Option<Change> {

@@ -8,7 +8,6 @@ mod bring_up;
 pub(crate) mod finding;
 mod ground;
 pub(crate) mod running;
-mod settings;
 pub(crate) mod slot;
 mod status;
 mod waiting;
@@ -100,6 +99,10 @@ impl Instance {
     fn launch_all(&mut self, plugged: Vec<Plugged>) -> Result<()> {
         self.wait_for_peers(plugged.iter().flat_map(|plugged| &plugged.outlets));
         for plugged in plugged {
+            if plugged.plan.is_stopped() {
+                self.slots.push(Slot::at_rest(plugged, self.yard.now));
+                continue;
+            }
             let guest = self.build(&plugged)?;
             let (slot, guest) = Slot::new(Parts { plugged, guest }, self.yard.now);
             // Where it fails, it is taken down with the others.
@@ -108,7 +111,7 @@ impl Instance {
         Ok(())
     }
 
-    /// The plan that it follows; what was set while it runs is in it.
+    /// The plan that it follows.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use api::Sharing;
 use attach::{Handed, Outside, Wanted};
-use config::{Plan, Rate, Router, Spin};
+use config::{Nic, Router};
 use switch::Switch;
 
 use crate::counts::{Counting, Counts};
@@ -84,7 +84,7 @@ impl RelayParts {
     ) -> Result<Self> {
         let find = outlet_finder(router, switches, held, supplies);
         let outlets = router.nics.iter().map(find).collect::<Result<Vec<_>>>()?;
-        let door = |nic: &config::Nic| {
+        let door = |nic: &Nic| {
             let label = format!("{}.{}", router.name, nic.name);
             supplies.doors.remove(&label).with_context(|| format!("nobody can come to NIC {label}"))
         };
@@ -105,6 +105,7 @@ impl RelayParts {
         let Self { plan, outlets, doors } = self;
         let meet = |(nic, door)| attach::meet(&met(&plan, nic), door, confinement).map(Arc::new);
         let ports = plan.nics.iter().zip(doors).map(meet).collect::<Result<Vec<_>>>()?;
+        plug(&plan, &ports);
         let opener = Opener { gate: Gate::new(&plan), plan, ports, outlets, board, confinement };
         let open = opener.open()?;
         Ok(RelayWays { opener, open })
@@ -260,9 +261,12 @@ impl Relay {
     /// Whether it can go on for what a router is to be now.
     pub(crate) fn fits(&self, router: &Router) -> bool {
         // The ports take no more memory than the router had when they were made.
-        let ways =
-            |router: &Router| (router.name.clone(), router.vhost, router.vcpus, router.spin, router.memory);
-        ways(&self.plan) == ways(router) && self.plan.nics == router.nics
+        let ways = |router: &Router| (router.name.clone(), router.vhost, router.vcpus, router.memory);
+        // Cables are pulled out and plugged in while all goes on.
+        let nics = |router: &Router| -> Vec<Nic> {
+            router.nics.iter().map(|nic| Nic { link: None, ..nic.clone() }).collect()
+        };
+        ways(&self.plan) == ways(router) && nics(&self.plan) == nics(router)
     }
 
     /// Closes the ways, because something else is about to take their place. If it does not, [`Relay::come_back`] opens them again.
@@ -278,9 +282,11 @@ impl Relay {
         }
     }
 
-    /// Lets its threads poll for another time before they sleep.
-    pub(crate) fn spin(&mut self, spin: Spin) {
-        self.plan.spin = spin;
+    /// Takes over the settings of a plan that it fits.
+    pub(crate) fn adjust(&mut self, to: &Router) {
+        self.plan = to.clone();
+        self.gate.set(to.limit);
+        plug(to, &self.ports);
         self.idle();
     }
 
@@ -295,19 +301,6 @@ impl Relay {
     /// Has its threads idle as they are to; those that sleep look once more.
     pub(crate) fn idle(&self) {
         self.threads().iter().for_each(|io| io.set_idle(idle(io, self.plan.spin, &self.sharing)));
-    }
-
-    /// Lets so many packets a second in from now on.
-    pub(crate) fn limit(&mut self, limit: Option<Rate>) {
-        self.gate.set(limit);
-        self.plan.limit = limit;
-    }
-
-    /// Pulls the cable of a NIC out or plugs it in; what its driver is told of it, the router's process says.
-    pub(crate) fn plug(&mut self, nic: usize, up: bool) {
-        if let Some(port) = self.ports.get(nic) {
-            port.queues().plug(up);
-        }
     }
 
     /// Looks after it about ten times a second; `time` is since the instance began. A charge is told, and whoever started
@@ -351,9 +344,14 @@ impl Relay {
     }
 }
 
+/// Pulls the cables of NICs out, or plugs them in; what a driver is told of it, the router's process says.
+fn plug(plan: &Router, ports: &[Arc<Backend>]) {
+    plan.nics.iter().zip(ports).for_each(|(nic, port)| port.queues().plug(!nic.is_pulled()));
+}
+
 /// What the process of a router that is apart is offered at one of its NICs, as a machine of another program would be: it shares the
 /// router's memory, and nothing else.
-fn met(router: &Router, nic: &config::Nic) -> Wanted {
+fn met(router: &Router, nic: &Nic) -> Wanted {
     Wanted { memory_max: router.memory, ..router.wanted(nic) }
 }
 

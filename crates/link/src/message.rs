@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::Sharing;
+use config::Plan;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -12,7 +13,7 @@ use serde_json::Value;
 pub enum ToPlane {
     /// Bring this up; the first message, once. Answered by [`ToSupervisor::Started`] or [`ToSupervisor::Failed`].
     Start(Orders),
-    /// Change what runs to this. Answered by [`ToSupervisor::Answer`].
+    /// Change what runs to this; nothing is attached that no router needs which is built for it. Answered by [`ToSupervisor::Answer`].
     Apply {
         /// Of the answer.
         id: u64,
@@ -141,23 +142,24 @@ pub enum ToSupervisor {
     },
 }
 
-/// A file to be run, and what of it was opened by those who may.
+/// A plan to be run, and what of it was opened by those who may.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Orders {
     /// Name of the run.
     pub run: String,
-    /// Name of the file, for what is said about it.
-    pub file: String,
-    /// The file; for a router in a process of its own what it says of that one.
-    pub text: String,
+    /// The plan, with an engine for each router; for the process of one router [`Plan::of_apart`], else [`Plan::of_data_plane`].
+    pub plan: Plan,
     /// The router that it is for, which gets a process of its own; none: it is for everything else.
     pub apart: Option<String>,
-    /// Why this host has no KVM; none: it has it.
-    pub no_kvm: Option<String>,
-    /// How many routers that are, so that whoever waits knows how long.
-    pub routers: u32,
     /// The meaning of the descriptors, in their order.
     pub supplies: Vec<Supply>,
+}
+
+impl Orders {
+    /// How many routers it is about, so that whoever waits knows how long.
+    pub fn routers(&self) -> u32 {
+        u32::try_from(self.plan.routers.len()).unwrap_or(u32::MAX)
+    }
 }
 
 /// What some descriptors are.

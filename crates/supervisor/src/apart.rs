@@ -11,10 +11,8 @@ use config::{Plan, Restart, Router};
 use link::{Orders, ToPlane, ToSupervisor};
 use telemetry::Kind;
 
-use super::desk::Asker;
 use super::lifecycle::{MOST_STILLBORN, described, with_locks};
 use super::plane::Plane;
-use super::schedule::is_of_cable;
 use super::{Life, Supervisor};
 
 /// The process of a router, or when there will be one.
@@ -28,9 +26,6 @@ pub(super) struct Apart {
     /// What it has counted, as it said last.
     pub(super) counted: BTreeMap<String, u64>,
 }
-
-/// What the process of a router is told to become.
-pub(super) type Told = (String, Orders, Vec<OwnedFd>);
 
 /// The processes, by router.
 pub(super) type Aparts = BTreeMap<String, Apart>;
@@ -99,6 +94,7 @@ impl Supervisor {
         let names: Vec<String> = self.running.plan.apart().map(|router| router.name.clone()).collect();
         for name in &names {
             if self.apart.entry(name.clone()).or_default().is_due(now)
+                && !self.changes.holds_processes()
                 && self.is_up()
                 && self.times.ending.is_none()
             {
@@ -138,7 +134,7 @@ impl Supervisor {
         }
         let started =
             self.resources.renew_passages(Some(name)).and_then(|()| self.new_plane(Some(name), now));
-        let outcome = started.and_then(|mut plane| match self.first_orders(name) {
+        let outcome = started.and_then(|mut plane| match self.orders_of_what_runs(Some(name)) {
             Ok((orders, descriptors)) => {
                 plane.order(orders, descriptors, now);
                 Ok(plane)
@@ -162,23 +158,17 @@ impl Supervisor {
         }
     }
 
-    /// Orders for the process of a router of the file that runs.
-    fn first_orders(&self, name: &str) -> Result<(Orders, Vec<OwnedFd>)> {
-        let running = &self.running;
-        let router = router(&running.plan, name);
+    /// Orders for the process of a router: what a plan says of that one, and the lock on its name. Nothing of its neighbours.
+    ///
+    /// # Errors
+    /// There is no such router, or no descriptors are left.
+    pub(super) fn orders_apart(&self, plan: &Plan, name: &str) -> Result<(Orders, Vec<OwnedFd>)> {
+        let router = router(plan, name);
         let router = router.with_context(|| format!("there is no router {name} in a process of its own"))?;
-        self.orders_apart(router, (&running.file, &running.text))
-    }
-
-    /// Orders for the process of a router: what a file says of that one, and the lock on its name. Nothing of its neighbours.
-    fn orders_apart(&self, router: &Router, (file, text): (&str, &str)) -> Result<(Orders, Vec<OwnedFd>)> {
-        let name = &router.name;
-        let part =
-            config::part_of(text, name).with_context(|| format!("{file} says nothing of router {name}"))?;
-        let (supplies, descriptors) = self.resources.supplies_apart(router)?;
-        let orders = self.orders_for(file, &part, 1, supplies);
-        let orders = Orders { apart: Some(name.clone()), ..orders };
-        Ok(with_locks(orders, descriptors, self.lock.descriptor_of(name)?))
+        let own = plan.of_apart(name).context("its plan is that of nobody")?;
+        let attached = with_locks(self.resources.supplies_apart(router)?, self.lock.descriptor_of(name)?);
+        let (orders, descriptors) = self.orders(own, attached);
+        Ok((Orders { apart: Some(name.to_owned()), ..orders }, descriptors))
     }
 
     /// The data plane has seen a router break the rules at its NICs: its process is ended.
@@ -188,7 +178,7 @@ impl Supervisor {
     }
 
     /// The process of a router has died: it alone is started again, if its file says so.
-    fn bury_apart(&mut self, name: &str, how: &str, now: Instant) -> Result<()> {
+    pub(super) fn bury_apart(&mut self, name: &str, how: &str, now: Instant) -> Result<()> {
         let policy = router(&self.running.plan, name).map(|router| router.restart);
         self.tell_of_ceilings(now);
         let Some(apart) = self.apart.get_mut(name) else { return Ok(()) };
@@ -243,10 +233,6 @@ impl Supervisor {
                     self.events.pass_on(&kind, Some(name), message, now);
                     self.display.leave();
                 }
-                if kind == Kind::Restarted.name() {
-                    // Its cables are as they were: those that were pulled out still are at the data plane.
-                    self.replay(Some(name), now);
-                }
             }
             ToSupervisor::Threads { threads } => self.note_threads(Some(name), threads, now),
             ToSupervisor::FindThread { .. } => {
@@ -262,20 +248,6 @@ impl Supervisor {
         Ok(())
     }
 
-    /// A router that is stopped or started anew on demand has all its cables plugged in afterwards, as any other; what was
-    /// pulled out is so at the data plane.
-    pub(super) fn plug_in(&mut self, request: &Request, now: Instant) {
-        let (Request::Stop { name } | Request::Restart { router: name }) = request else { return };
-        let of_cable = |kept: &Request| {
-            is_of_cable(kept) && matches!(kept, Request::Set { router, .. } if router == name)
-        };
-        for pulled in self.desk.kept.extract_if(.., |kept| of_cable(kept)).collect::<Vec<_>>() {
-            if let Request::Set { router, key, .. } = pulled {
-                self.ask_plane(Request::Set { router, key, value: "up".to_owned() }, Asker::Both, now);
-            }
-        }
-    }
-
     fn apart_came_up(&mut self, name: &str, now: Instant) {
         let Some(apart) = self.apart.get_mut(name) else { return };
         let Some(plane) = &mut apart.life.plane else { return };
@@ -286,52 +258,32 @@ impl Supervisor {
         apart.life.up_since = Some(now);
         if std::mem::replace(&mut apart.life.was_up, true) {
             self.tell_of(name, Kind::Restarted, format!("in a new process (pid {pid})"), now);
-            self.replay(Some(name), now);
         } else if self.life.was_up {
             self.tell_of(name, Kind::Started, format!("in a process of its own (pid {pid})"), now);
         }
         self.announce(now);
     }
 
-    /// What another plan means for routers in processes of their own, and what those that stay are to be told. Unless it is
-    /// a rehearsal, processes that are to be no more are ended; new ones are started soon.
-    ///
-    /// # Errors
-    /// No descriptors are left.
-    pub(super) fn follow_apart(
-        &mut self,
-        (from, to): (&Plan, &Plan),
-        (file, text): (&str, &str),
-        dry_run: bool,
-        now: Instant,
-    ) -> Result<(Vec<api::Change>, Vec<Told>)> {
-        let (mut changes, mut tell) = (Vec::new(), Vec::new());
-        for old in from.apart().filter(|old| router(to, &old.name).is_none()) {
-            if !dry_run {
-                self.end_apart(&old.name, now);
-            }
-            let why = Some("what it has not yet forwarded is lost".to_owned());
-            let what = format!("router {}: its process ends", old.name);
-            changes.push(api::Change { hitless: false, what, why });
-        }
-        for new in to.apart() {
-            let Some(old) = router(from, &new.name) else {
-                let what = format!("router {}: it gets a process of its own", new.name);
-                changes.push(api::Change { hitless: true, what, why: None });
+    /// Another plan runs than `before`: processes of routers that have none any more are ended, and so are those that were started
+    /// with what is another plan now, to be started anew.
+    pub(super) fn end_processes_of(&mut self, before: &Plan, now: Instant) {
+        for old in before.apart() {
+            let name = old.name.as_str();
+            let Some(restart) = router(&self.running.plan, name).map(|router| router.restart) else {
+                self.end_apart(name, now);
                 continue;
             };
-            let Some(apart) = self.apart.get_mut(&new.name).filter(|_| old != new) else { continue };
-            if !apart.is_up() {
-                // It starts with the new file.
-                if let Some(plane) = apart.life.plane.take_if(|_| !dry_run) {
-                    self.kill(Some(&new.name), plane, now);
-                }
-            } else {
-                let (orders, descriptors) = self.orders_apart(new, (file, text))?;
-                tell.push((new.name.clone(), orders, descriptors));
+            if let Some(apart) =
+                self.apart.get_mut(name).filter(|apart| apart.given_up && restart != old.restart)
+            {
+                apart.hurry();
+            }
+            let is_other = before.of_apart(name) != self.running.plan.of_apart(name);
+            let early = self.apart.get_mut(name).filter(|apart| is_other && !apart.is_up());
+            if let Some(plane) = early.and_then(|apart| apart.life.plane.take()) {
+                self.kill(Some(name), plane, now);
             }
         }
-        Ok((changes, tell))
     }
 
     fn end_apart(&mut self, name: &str, now: Instant) {

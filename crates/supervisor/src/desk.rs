@@ -11,14 +11,9 @@ use link::ToPlane;
 use telemetry::Kind;
 
 use super::Supervisor;
-use super::apply::{Staged, Wanted};
+use super::change::Asked;
 use super::gather::Gather;
-use super::opening::Opening;
-use super::schedule::{self, is_of_both};
 use crate::run_lock::RunLock;
-
-/// Settings and stops that are kept for the next data plane.
-const MOST_KEPT: usize = 1000;
 
 /// Why nobody answers any more.
 pub(super) const DIED: &str =
@@ -35,14 +30,8 @@ pub(super) enum Asker {
     Metrics,
     /// A client.
     Client(Ticket, Request),
-    /// A client that wants another file to run.
-    Apply(Ticket),
-    /// A client that wants another file to run, when the processes of routers follow the file of this name.
-    Applied(Ticket, String),
-    /// Nobody: the process of a router is asked the same, and answers.
-    Both,
-    /// Nobody: a new data plane is told what its predecessor had been told.
-    Replay(Request),
+    /// A change of what runs.
+    Change,
     /// An answer that several give together.
     Part(u64),
 }
@@ -54,11 +43,6 @@ pub(super) struct Desk {
     asked: BTreeMap<u64, (Option<String>, Asker)>,
     pub(super) gathers: BTreeMap<u64, Gather>,
     next: u64,
-    /// What clients have changed since the file was applied.
-    pub(super) kept: Vec<Request>,
-    staged: Option<Staged>,
-    /// What another file needs.
-    pub(super) opening: Opening,
     /// Clients that were left so far.
     left: u64,
 }
@@ -73,9 +57,7 @@ impl Desk {
         lock.add_rubbish(&folder.join(api::folder::SOCKET));
         lock.add_rubbish(&folder.join(format!(".{}.{}", api::folder::SOCKET, std::process::id())));
         let server = Server::listen(&folder, Limits::default()).context("no control socket")?;
-        let (asked, gathers, kept) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        let opening = Opening::default();
-        Ok(Self { server, asked, gathers, next: 0, kept, staged: None, opening, left: 0 })
+        Ok(Self { server, asked: BTreeMap::new(), gathers: BTreeMap::new(), next: 0, left: 0 })
     }
 
     /// A number for a new question.
@@ -106,66 +88,6 @@ impl Desk {
     /// Whether this one still waits for an answer.
     pub(super) fn is_asked_by(&self, asker: &Asker) -> bool {
         self.askers().any(|known| known == asker)
-    }
-
-    /// What clients have asked for and the data plane has not answered yet.
-    pub(super) fn under_way(&self) -> impl Iterator<Item = &Request> {
-        self.askers().filter_map(|asker| match asker {
-            Asker::Client(_, request) => Some(request),
-            _ => None,
-        })
-    }
-
-    /// Whether somebody waits for another file to run.
-    pub(super) fn is_applying(&self) -> bool {
-        let is_applied = |asker: &Asker| matches!(asker, Asker::Apply(_) | Asker::Applied(..));
-        self.opening.is_under_way() || self.askers().any(is_applied)
-    }
-
-    /// The file that is being applied.
-    pub(super) fn staged(&self) -> Option<&Staged> {
-        self.staged.as_ref()
-    }
-
-    /// Notes what is being applied.
-    pub(super) fn stage(&mut self, staged: Staged) {
-        self.staged = Some(staged);
-    }
-
-    /// What was being applied.
-    pub(super) fn unstage(&mut self) -> Option<Staged> {
-        self.staged.take()
-    }
-
-    /// Another file runs: settings are now what it says, and routers that were stopped by hand stay so.
-    pub(super) fn follow(&mut self, plan: &config::Plan) {
-        self.kept.retain(|kept| match kept {
-            Request::Stop { name } => plan.routers.iter().any(|router| router.name == *name),
-            _ => false,
-        });
-    }
-
-    /// Notes a change that the next data plane has to be told of.
-    fn keep(&mut self, request: Request) {
-        let topic = topic(&request);
-        if topic.is_some() {
-            self.kept.retain(|kept| self::topic(kept) != topic);
-            self.kept.push(request);
-        }
-        // The oldest go first; so many can only come from a program that plays with a run.
-        let surplus = self.kept.len().saturating_sub(MOST_KEPT);
-        self.kept.drain(..surplus);
-    }
-}
-
-/// What a request changes for good, if it does: a later one about the same takes its place.
-fn topic(request: &Request) -> Option<(String, String)> {
-    match request {
-        Request::Set { router, key, .. } => Some((router.clone(), format!("set {key}"))),
-        Request::Stop { name: router } | Request::Start { router } => {
-            Some((router.clone(), "running".to_owned()))
-        }
-        _ => None,
     }
 }
 
@@ -220,17 +142,16 @@ impl Supervisor {
                 self.reply(ticket, Ok(Answer::Ps(self.run_status(routers, now))), now);
             }
             Request::Events { since } => self.reply(ticket, Ok(self.events.answer(since)), now),
-            Request::Apply { file, text, dry_run } => {
-                self.apply(ticket, Wanted { file, text, dry_run }, now);
-            }
             Request::Stop { ref name } if *name == self.running.run && !self.has_router(name) => {
                 let message = format!("run {name} is stopping");
                 self.reply(ticket, Ok(Answer::Done { message }), now);
                 // The answer leaves before the socket goes.
                 self.times.end = Some(now);
             }
-            Request::Set { .. } => self.set(ticket, request, now),
-            request => self.request_running(ticket, request, now),
+            request => match Asked::of(request) {
+                Ok(asked) => self.want(ticket, asked, now),
+                Err(request) => self.request_running(ticket, request, now),
+            },
         }
     }
 
@@ -274,13 +195,11 @@ impl Supervisor {
 
     /// The router in a process of its own that a request is for. What its NICs are plugged into is the data plane's.
     fn is_for(&self, request: &Request) -> Option<String> {
-        let name = match request {
-            Request::Stop { name } => name,
-            Request::Show { router }
-            | Request::Set { router, .. }
-            | Request::Start { router }
-            | Request::Restart { router } => router,
-            _ => return None,
+        let (Request::Show { router: name }
+        | Request::Start { router: name }
+        | Request::Restart { router: name }) = request
+        else {
+            return None;
         };
         self.running.plan.apart().any(|router| router.name == *name).then(|| name.clone())
     }
@@ -289,11 +208,6 @@ impl Supervisor {
         let Some(name) = self.is_for(&request) else { return };
         let Some(apart) = self.apart.get_mut(&name) else { return };
         if apart.is_up() {
-            if is_of_both(&request) {
-                // Whether the value is one is said by the router's process.
-                self.ask_plane(request.clone(), Asker::Both, now);
-            }
-            self.plug_in(&request, now);
             let id = self.desk.number_of(Some(name.clone()), client(ticket, request.clone()));
             return self.say_to(Some(&name), &ToPlane::Ask { id, request }, Vec::new(), now);
         }
@@ -367,6 +281,7 @@ impl Supervisor {
         }
         match asker {
             Asker::Part(gather) => self.part(gather, whom, Some(outcome), now),
+            Asker::Change => self.has_followed(whom, Some(outcome), now),
             asker => self.deliver(asker, outcome, now),
         }
     }
@@ -379,13 +294,11 @@ impl Supervisor {
             (Asker::Metrics, Ok(Answer::Ps(status))) => self.note_routers(status.routers, now),
             (Asker::Metrics, Ok(Answer::Counters(counters))) => self.publish(&counters),
             (Asker::Metrics, Err(_)) => self.publish_nothing(),
-            (Asker::Apply(ticket), outcome) => self.applied(ticket, outcome, now),
-            (Asker::Applied(ticket, file), outcome) => self.all_applied(ticket, &file, outcome, now),
             (Asker::Client(ticket, _), Ok(packet @ Answer::Packet(_))) => {
                 self.desk.server.answer_part(ticket, packet, now);
             }
-            (Asker::Client(ticket, request), Ok(answer)) => {
-                let answer = self.completed(&request, answer, now);
+            (Asker::Client(ticket, _), Ok(answer)) => {
+                let answer = self.completed(answer, now);
                 self.reply(ticket, Ok(answer), now);
             }
             (Asker::Client(ticket, Request::Ps {}), Err(_)) => {
@@ -393,25 +306,16 @@ impl Supervisor {
                 self.reply(ticket, Ok(Answer::Ps(self.run_status(routers, now))), now);
             }
             (Asker::Client(ticket, _), Err(error)) => self.reply(ticket, Err(error), now),
-            (Asker::Replay(request), Err(error)) => {
-                let message = format!("what was changed by hand is lost ({request:?}): {error}");
-                self.events.tell(Kind::Notice, message);
-            }
             // Nobody waits for it, or it answers something else than was asked: a data plane that lies is not helped.
             _ => {}
         }
     }
 
-    /// An answer of the data plane with what only the supervisor knows; and what it means for the next data plane.
-    fn completed(&mut self, request: &Request, answer: Answer, now: Instant) -> Answer {
+    /// An answer of the data plane with what only the supervisor knows.
+    fn completed(&self, answer: Answer, now: Instant) -> Answer {
         match answer {
             Answer::Ps(status) => Answer::Ps(self.run_status(status.routers, now)),
             Answer::Show(shown) => Answer::Show(Box::new(self.shown(*shown))),
-            Answer::Done { message } => {
-                self.desk.keep(request.clone());
-                self.was_set(request, now);
-                Answer::Done { message: schedule::told_of(request, message) }
-            }
             answer => answer,
         }
     }
@@ -430,24 +334,9 @@ impl Supervisor {
                     let why = if whom.is_some() { of_router } else { DIED };
                     self.deliver(asker, Err(api::Error::new(why)), now);
                 }
-                Asker::Apply(ticket) => {
-                    self.desk.unstage();
-                    self.lock_only_what_runs();
-                    let why = "the data plane died of it; it is started again with the file that ran before";
-                    self.reply(ticket, Err(api::Error::new(why)), now);
-                }
+                Asker::Change => self.has_followed(whom, None, now),
                 Asker::Metrics => self.publish_nothing(),
-                Asker::Display | Asker::Promises | Asker::Replay(_) | Asker::Both | Asker::Applied(..) => {}
-            }
-        }
-    }
-
-    /// Tells a new data plane what clients had changed by hand.
-    pub(super) fn replay(&mut self, whom: Option<&str>, now: Instant) {
-        for request in self.desk.kept.clone() {
-            if self.is_for(&request).as_deref() == whom || (whom.is_none() && is_of_both(&request)) {
-                let id = self.desk.number_of(whom.map(str::to_owned), Asker::Replay(request.clone()));
-                self.say_to(whom, &ToPlane::Ask { id, request }, Vec::new(), now);
+                Asker::Display | Asker::Promises => {}
             }
         }
     }
@@ -456,6 +345,3 @@ impl Supervisor {
 fn client(ticket: Ticket, request: Request) -> Asker {
     Asker::Client(ticket, request)
 }
-
-#[cfg(test)]
-mod tests;

@@ -33,7 +33,7 @@ impl Supervisor {
                 .flat_map(Plane::watched)
                 .map(add),
         );
-        let threads = [self.mending.watched(), self.watching.watched(), self.desk.opening.watched()];
+        let threads = [self.mending.watched(), self.watching.watched(), self.changes.watched()];
         let threads = threads.into_iter().flatten();
         fds.extend(threads.map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.lock.watched().map(|fd| add((fd, PollFlags::IN))));

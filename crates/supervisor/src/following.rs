@@ -1,11 +1,10 @@
 //! Other plans for the threads: carried out at once, or as soon as no other run changes what all runs of an owner share.
 //!
-//! The loop does not wait for that run. It tries again and again, for five seconds; the client that asked for the plan is answered then.
+//! The loop does not wait for that run. It tries again and again, for five seconds; then the change that the plan is of is refused.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use api::{Request, Ticket};
 use sched::Outline;
 use sched::promises::Promises;
 use telemetry::Kind;
@@ -18,19 +17,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks whether it still has it.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The origin of a plan that is to be carried out.
-pub(super) enum Whose {
-    /// A client that changes a setting.
-    Setting(Ticket, Request),
-    /// A file that is applied: the answer that this is a part of.
-    File(u64),
-    /// What runs: the data plane has changed what is scheduled otherwise then.
-    Running,
-}
-
 /// A plan that is to be carried out.
 struct Waiting {
-    whose: Whose,
     planned: Planned,
     next: Instant,
     until: Instant,
@@ -40,8 +28,6 @@ struct Waiting {
 #[derive(Default)]
 pub(super) struct Following {
     waiting: Option<Waiting>,
-    /// Whether threads are to be planned anew for what runs.
-    is_stale: bool,
     /// Since when promises ask for other weights than there are.
     owed: Option<Instant>,
 }
@@ -52,20 +38,9 @@ impl Following {
         self.waiting.is_some()
     }
 
-    /// The setting that waits, if it is one.
-    pub(super) fn setting(&self) -> Option<&Request> {
-        match &self.waiting.as_ref()?.whose {
-            Whose::Setting(_, request) => Some(request),
-            Whose::File(_) | Whose::Running => None,
-        }
-    }
-
-    /// Has another setting wait in the place of that which does.
-    #[cfg(test)]
-    pub(super) fn waits_for(&mut self, setting: Request) {
-        if let Some(Waiting { whose: Whose::Setting(_, request), .. }) = &mut self.waiting {
-            *request = setting;
-        }
+    /// Nothing waits any more.
+    pub(super) fn give_up(&mut self) {
+        self.waiting = None;
     }
 
     /// When to try again.
@@ -76,28 +51,14 @@ impl Following {
 
 impl Supervisor {
     /// Another plan of the threads is carried out on those that there are, in time.
-    pub(super) fn follow(&mut self, whose: Whose, planned: Planned, now: Instant) {
-        let until = now + PATIENCE;
-        self.placing.following.waiting = Some(Waiting { whose, planned, next: now, until });
-        self.attend_following(now);
-    }
-
-    /// What runs is planned anew and carried out, in time.
-    pub(super) fn follow_what_runs(&mut self, now: Instant) {
-        self.placing.following.is_stale = true;
+    pub(super) fn follow(&mut self, planned: Planned, now: Instant) {
+        self.placing.following.waiting = Some(Waiting { planned, next: now, until: now + PATIENCE });
         self.attend_following(now);
     }
 
     /// Carries out what waits, if that can be done now.
     pub(super) fn attend_following(&mut self, now: Instant) {
         let following = &mut self.placing.following;
-        if following.waiting.is_none() && std::mem::take(&mut following.is_stale) {
-            let planned = self.placing.planned(&self.running.plan, now);
-            return match planned {
-                Ok(planned) => self.follow(Whose::Running, planned, now),
-                Err(errors) => self.followed(Whose::Running, Err(errors.into()), now),
-            };
-        }
         let Some(waiting) = following.waiting.take_if(|waiting| now >= waiting.next) else { return };
         let outcome = match self.try_outline(&waiting.planned.outline, now) {
             Ok(true) => {
@@ -111,19 +72,7 @@ impl Supervisor {
             Ok(false) => Err(self.placing.locked_out()),
             Err(error) => Err(error),
         };
-        self.followed(waiting.whose, outcome, now);
-    }
-
-    /// A plan is carried out, or will not be.
-    fn followed(&mut self, whose: Whose, outcome: Result<()>, now: Instant) {
-        match (whose, outcome) {
-            (Whose::Setting(ticket, request), outcome) => self.was_planned(ticket, &request, outcome, now),
-            (Whose::File(gather), outcome) => self.part_planned(gather, outcome, now),
-            (Whose::Running, Err(error)) => {
-                self.events.tell(Kind::Notice, format!("threads stay scheduled as they were: {error:#}"));
-            }
-            (Whose::Running, Ok(())) => {}
-        }
+        self.threads_have_followed(outcome, now);
     }
 
     /// Other promises than before, if any.

@@ -20,8 +20,8 @@ pub(super) struct Gather {
     outcome: Option<Outcome>,
     /// What the processes of routers said, by router.
     parts: BTreeMap<String, Answer>,
-    /// Until when processes of routers are waited for, where the rest is worth something without them.
-    until: Option<Instant>,
+    /// Until when processes of routers are waited for: the rest is worth something without them.
+    until: Instant,
     /// That time was over once: as long as nobody ran here, they may not have run either.
     extended: bool,
 }
@@ -41,42 +41,41 @@ impl Supervisor {
             (is_meant && apart.listens_to(&request, now)).then(|| name.clone())
         };
         let names: Vec<_> = self.apart.iter().filter_map(listens).collect();
-        let gather = self.gather(asker, None, 1 + names.len(), Some(now + LATE));
+        let gather = self.gather(asker, 1 + names.len(), now + LATE);
         for whom in std::iter::once(None).chain(names.into_iter().map(Some)) {
             let id = self.desk.number_of(whom.clone(), Asker::Part(gather));
             self.say_to(whom.as_deref(), &ToPlane::Ask { id, request: request.clone() }, Vec::new(), now);
         }
     }
 
-    /// An answer that so many are to give together, with what is known of it already.
-    pub(super) fn gather(
-        &mut self,
-        asker: Asker,
-        known: Option<Outcome>,
-        left: usize,
-        until: Option<Instant>,
-    ) -> u64 {
-        let gather = Gather { asker, left, outcome: known, parts: BTreeMap::new(), until, extended: false };
-        self.desk.gather(gather)
+    /// An answer that so many are to give together.
+    fn gather(&mut self, asker: Asker, left: usize, until: Instant) -> u64 {
+        self.desk.gather(Gather {
+            asker,
+            left,
+            outcome: None,
+            parts: BTreeMap::new(),
+            until,
+            extended: false,
+        })
     }
 
     /// When an answer is given that is not complete.
     pub(super) fn gathers_due(&self) -> Option<Instant> {
         let waiting = self.desk.gathers.values().filter(|gather| gather.outcome.is_some());
-        waiting.filter_map(|gather| gather.until).min()
+        waiting.map(|gather| gather.until).min()
     }
 
     /// Gives answers without the processes of routers that do not say their part: nobody waits for one that was stopped.
     pub(super) fn attend_gathers(&mut self, now: Instant) {
-        let is_over =
-            |gather: &Gather| gather.outcome.is_some() && gather.until.is_some_and(|until| now >= until);
+        let is_over = |gather: &Gather| gather.outcome.is_some() && now >= gather.until;
         let mut over = Vec::new();
         for (id, gather) in self.desk.gathers.iter_mut().filter(|(_, gather)| is_over(gather)) {
             if std::mem::replace(&mut gather.extended, true) {
                 gather.left = 0;
                 over.push(*id);
             } else {
-                gather.until = Some(now + MORE);
+                gather.until = now + MORE;
             }
         }
         over.into_iter().for_each(|id| self.complete(id, now));
@@ -89,28 +88,7 @@ impl Supervisor {
         match (whom, outcome) {
             (None, outcome) => known.outcome = outcome,
             (Some(name), Some(Ok(answer))) => drop(known.parts.insert(name.to_owned(), answer)),
-            (Some(name), Some(Err(error))) => self.part_refused(gather, name, &error),
-            (Some(_), None) => {}
-        }
-        self.complete(gather, now);
-    }
-
-    /// What a router's process refuses of a file that is applied is told with the rest.
-    fn part_refused(&mut self, gather: u64, name: &str, error: &api::Error) {
-        let Some(known) = self.desk.gathers.get_mut(&gather) else { return };
-        if let Some(Ok(Answer::Applied { changes, .. })) = &mut known.outcome {
-            let (what, why) = (format!("router {name}: not changed"), Some(error.to_string()));
-            changes.push(api::Change { hitless: false, what, why });
-        }
-    }
-
-    /// The threads are where a file that is applied says, or stay where they were, which is told with the rest.
-    pub(super) fn part_planned(&mut self, gather: u64, outcome: anyhow::Result<()>, now: Instant) {
-        let Some(known) = self.desk.gathers.get_mut(&gather) else { return };
-        known.left = known.left.saturating_sub(1);
-        if let (Err(error), Some(Ok(Answer::Applied { changes, .. }))) = (outcome, &mut known.outcome) {
-            let (what, why) = ("threads stay scheduled as they were".to_owned(), Some(format!("{error:#}")));
-            changes.push(api::Change { hitless: false, what, why });
+            (Some(_), Some(Err(_)) | None) => {}
         }
         self.complete(gather, now);
     }
@@ -129,14 +107,6 @@ impl Supervisor {
             Ok(Answer::Counters(counters)) => {
                 let parts = self.counted(parts, asked_for(&asker));
                 Ok(Answer::Counters(all_counters(counters, parts)))
-            }
-            Ok(Answer::Applied { mut changes, dry_run }) => {
-                let more = |answer| match answer {
-                    Answer::Applied { changes, .. } => changes,
-                    _ => Vec::new(),
-                };
-                changes.extend(parts.into_values().flat_map(more));
-                Ok(Answer::Applied { changes, dry_run })
             }
             other => other,
         };

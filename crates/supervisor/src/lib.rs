@@ -11,9 +11,9 @@
 
 mod account;
 mod apart;
-mod apply;
 mod cables;
 mod ceiling;
+mod change;
 mod children;
 mod costs;
 mod desk;
@@ -40,6 +40,7 @@ mod reaper;
 mod resources;
 mod run_lock;
 mod schedule;
+pub mod shown;
 mod signals;
 mod status;
 mod stderr;
@@ -63,6 +64,7 @@ use apart::Aparts;
 use cables::Cables;
 use ceiling::Ceilings;
 pub use ceiling::{mib, needed};
+use change::Changes;
 use children::Children;
 use desk::{Asker, Desk};
 use display::Display;
@@ -79,7 +81,6 @@ pub use placing::{Planned, planned};
 use plane::Plane;
 use resources::Resources;
 pub use run_lock::{RunLock, clean_up_after};
-pub use schedule::settings;
 pub use signals::Stop;
 use watching::Watching;
 
@@ -111,9 +112,8 @@ pub struct Options {
 struct Running {
     /// Name of the run.
     run: String,
-    /// Name of the file.
+    /// Name of the file that it followed last.
     file: String,
-    text: String,
     plan: Plan,
     /// Why this host has no KVM; none: it has it.
     no_kvm: Option<String>,
@@ -193,6 +193,7 @@ struct Supervisor {
     events: Events,
     display: Display,
     desk: Desk,
+    changes: Changes,
     metrics: Metrics,
     placing: Placing,
     accounting: Accounting,
@@ -216,7 +217,7 @@ impl Running {
         let by_process = plan.choose_engines(&facts);
         host::need_tun(&plan)?;
         let threads = placing::planned(&plan, now)?;
-        Ok((Self { run: plan.name.clone(), file, text, plan, no_kvm: facts.no_kvm }, by_process, threads))
+        Ok((Self { run: plan.name.clone(), file, plan, no_kvm: facts.no_kvm }, by_process, threads))
     }
 
     /// Takes the names of its routers and one for the run.
@@ -294,6 +295,7 @@ impl Supervisor {
         resources.notices().for_each(|line| events.tell(Kind::Notice, line));
         let mut supervisor = Self {
             desk: Desk::open(&mut lock)?,
+            changes: Changes::default(),
             metrics: begun.metrics,
             display: Display::new(options.json, begun.stdout),
             times: Times { started: now, tick: None, end: None, ending: None, extended: false },
@@ -362,7 +364,7 @@ impl Supervisor {
         }
         self.mend(now);
         self.attend_links(now);
-        self.attend_opening(now);
+        self.attend_changes(now);
         self.attend_clients(now);
         self.attend_metrics(now);
         self.accounting.attend(now);
@@ -441,7 +443,7 @@ impl Supervisor {
         }
         self.children.end_all(now);
         self.bury_all(&clock);
-        self.desk.opening.give_up(GRACE);
+        self.changes.give_up(GRACE);
         self.tell_of_ceilings(now);
         self.give_back();
         if self.life.was_up && !had_ended {

@@ -1,10 +1,12 @@
 //! The data plane's life: orders, what it says, its death, and the next one.
 
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use attach::Turn;
+use config::Plan;
 use link::{Need, Orders, Supply, ToPlane, ToSupervisor};
 use sched::promises::Promises;
 use serde_json::Value;
@@ -13,10 +15,14 @@ use telemetry::Kind;
 use super::apart::Apart;
 use super::notify::notify;
 use super::plane::Plane;
+use super::resources::Resources;
 use super::{Life, SECOND, Supervisor};
 
 /// Deaths after which a run is given up that never came up.
 pub(super) const MOST_STILLBORN: u32 = 5;
+
+/// Descriptors for a data plane, and what each of them is.
+pub(super) type Attached = (Vec<Supply>, Vec<OwnedFd>);
 
 /// Of each turn of the loop, for what all data planes say.
 const TURN: Duration = Duration::from_millis(20);
@@ -40,26 +46,37 @@ impl Supervisor {
 
     /// Tells a new data plane what to run.
     pub(super) fn order(&mut self, now: Instant) -> Result<()> {
-        let (supplies, descriptors) = self.resources.supplies(&Default::default(), &self.running.plan)?;
-        let orders = self.orders(supplies);
+        let (orders, descriptors) = self.orders_of_what_runs(None)?;
         let Some(plane) = &mut self.life.plane else { return Ok(()) };
-        let (orders, descriptors) = with_locks(orders, descriptors, self.lock.descriptors()?);
         plane.order(orders, descriptors, now);
         self.tell_who_shares(None, now);
         Ok(())
     }
 
-    pub(super) fn orders(&self, supplies: Vec<Supply>) -> Orders {
-        let running = &self.running;
-        Orders {
-            run: running.run.clone(),
-            file: running.file.clone(),
-            apart: None,
-            text: running.text.clone(),
-            no_kvm: running.no_kvm.clone(),
-            routers: u32::try_from(running.plan.routers.len()).unwrap_or(u32::MAX),
-            supplies,
+    /// Orders that say what runs: for the data plane, or for the process of a router.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(super) fn orders_of_what_runs(&self, whom: Option<&str>) -> Result<(Orders, Vec<OwnedFd>)> {
+        let plan = &self.running.plan;
+        match whom {
+            Some(name) => self.orders_apart(plan, name),
+            None => Ok(self.orders(plan.of_data_plane(), self.attached(&Resources::default(), plan)?)),
         }
+    }
+
+    /// What the data plane needs for a plan, from what is held and what was opened just now; and the locks that it holds as long as it
+    /// lives.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(super) fn attached(&self, opened: &Resources, plan: &Plan) -> Result<Attached> {
+        Ok(with_locks(self.resources.supplies(opened, plan)?, self.lock.descriptors()?))
+    }
+
+    /// Orders for the data plane.
+    pub(super) fn orders(&self, plan: Plan, (supplies, descriptors): Attached) -> (Orders, Vec<OwnedFd>) {
+        (Orders { run: self.running.run.clone(), plan, apart: None, supplies }, descriptors)
     }
 
     /// Hears the data plane, notices its end, and starts the next one when it is time.
@@ -90,7 +107,7 @@ impl Supervisor {
     }
 
     /// The data plane is dead or is killed now: everything that was its is ended, and the next one gets a date.
-    fn bury(&mut self, pid: u32, how: &str, now: Instant) -> Result<()> {
+    pub(super) fn bury(&mut self, pid: u32, how: &str, now: Instant) -> Result<()> {
         if let Some(mut plane) = self.life.plane.take() {
             self.repeat(None, plane.stderr.rest(), now);
             self.kill(None, plane, now);
@@ -99,6 +116,7 @@ impl Supervisor {
         self.children.end_all(now);
         self.placing.forget(None);
         self.forget_questions_of(None, now);
+        self.change_has_lost_plane(now);
         self.renew_ceilings(now);
         if self.times.ending.is_some() {
             return Ok(());
@@ -212,7 +230,6 @@ impl Supervisor {
         self.display.reset(at_ns);
         if self.life.was_up {
             self.events.tell(Kind::Restarted, format!("a new data plane (pid {pid}) forwards"));
-            self.replay(None, now);
         }
         self.times.tick = Some(now + SECOND);
         self.announce(now);
@@ -263,8 +280,7 @@ impl Supervisor {
     }
 
     fn planned_engine(&self, router: &str) -> Option<config::Engine> {
-        let staged = self.desk.staged().map(|staged| &staged.plan);
-        let plans = [Some(&self.running.plan), staged];
+        let plans = [Some(&self.running.plan), self.changes.plan()];
         let mut routers = plans.into_iter().flatten().flat_map(|plan| &plan.routers);
         routers.find(|known| known.name == router && known.engine == Some(config::Engine::Process))?.engine
     }
@@ -274,16 +290,6 @@ impl Supervisor {
         for ended in self.children.ended() {
             self.events.pass_on(Kind::Notice.name(), Some(&ended.router), ended.message, now);
             self.display.leave();
-        }
-    }
-
-    /// Orders for a file that is to take the place of the present one.
-    pub(super) fn orders_for(&self, file: &str, text: &str, routers: usize, supplies: Vec<Supply>) -> Orders {
-        Orders {
-            file: file.to_owned(),
-            text: text.to_owned(),
-            routers: u32::try_from(routers).unwrap_or(u32::MAX),
-            ..self.orders(supplies)
         }
     }
 
@@ -307,14 +313,10 @@ fn with_process(message: String, process: Option<i32>) -> String {
     }
 }
 
-/// Orders with the locks that the data plane is to hold as long as it lives.
-pub(super) fn with_locks(
-    mut orders: Orders,
-    mut descriptors: Vec<std::os::fd::OwnedFd>,
-    locks: Vec<std::os::fd::OwnedFd>,
-) -> (Orders, Vec<std::os::fd::OwnedFd>) {
+/// The same with locks, to be held as long as the process lives.
+pub(super) fn with_locks((mut supplies, mut descriptors): Attached, locks: Vec<OwnedFd>) -> Attached {
     let (need, of, what) = (Need::Locks, String::new(), Value::Null);
-    orders.supplies.push(Supply { need, of, what, descriptors: locks.len() });
+    supplies.push(Supply { need, of, what, descriptors: locks.len() });
     descriptors.extend(locks);
-    (orders, descriptors)
+    (supplies, descriptors)
 }

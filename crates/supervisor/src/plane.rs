@@ -177,8 +177,8 @@ impl Plane {
 
     /// Tells it what to run.
     pub(crate) fn order(&mut self, orders: Orders, descriptors: Vec<OwnedFd>, now: Instant) {
-        self.routers = orders.routers;
-        self.patience.asked_for(ORDERS, orders.routers, now);
+        self.routers = orders.routers();
+        self.patience.asked_for(ORDERS, orders.routers(), now);
         self.send(&ToPlane::Start(orders), descriptors, now);
     }
 
@@ -186,13 +186,10 @@ impl Plane {
     pub(crate) fn say(&mut self, message: &ToPlane, descriptors: Vec<OwnedFd>, now: Instant) {
         match message {
             ToPlane::Apply { id, orders, .. } => {
-                self.routers = self.routers.max(orders.routers);
-                self.patience.asked_for(*id, orders.routers, now);
+                self.routers = self.routers.max(orders.routers());
+                self.patience.asked_for(*id, orders.routers(), now);
             }
-            ToPlane::Ask {
-                id,
-                request: Request::Start { .. } | Request::Restart { .. } | Request::Set { .. },
-            } => {
+            ToPlane::Ask { id, request: Request::Start { .. } | Request::Restart { .. } } => {
                 self.patience.asked_for(*id, 1, now);
             }
             // They are answered when there is something to tell.

@@ -1,36 +1,35 @@
 //! What clients are told of a run and its routers beyond what a data plane knows.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use api::{RouterShown, RouterStatus, RunStatus, State};
 
-use super::{Supervisor, schedule};
+use super::{Supervisor, shown};
 
 impl Supervisor {
-    /// A router as its data plane shows it, with how it is scheduled and promised; one in a process of its own as its file has
-    /// it: that process knows only where its rings are handed to.
+    /// A router of the plan, with what became of it: how it is, and what its NICs have at their other ends, as the data plane says or
+    /// its own process.
     pub(super) fn shown(&self, mut shown: RouterShown) -> RouterShown {
         let name = shown.status.name.clone();
         let plan = &self.running.plan;
-        if let Some(router) = plan.routers.iter().find(|router| router.name == name) {
-            let settings = schedule::settings(router).into_iter();
-            shown.settings.extend(settings.map(|(key, value)| (key.to_owned(), value.into())));
-            let standing = self.placing.promises.as_ref().and_then(|promises| promises.standing(&name));
-            shown.settings.extend(standing.map(|standing| ("guarantee is".to_owned(), standing.into())));
+        let Some(router) = plan.routers.iter().find(|router| router.name == name) else { return shown };
+        shown.settings = shown::settings(router);
+        let standing = self.placing.promises.as_ref().and_then(|promises| promises.standing(&name));
+        shown.settings.extend(standing.map(|standing| ("guarantee is".to_owned(), standing.into())));
+        let seen = std::mem::take(&mut shown.nics).into_iter();
+        let mut seen: BTreeMap<String, shown::Settings> = seen.map(|nic| (nic.name, nic.settings)).collect();
+        if let Some(apart) = self.apart.get(&name) {
+            shown.status = apart.completed(shown.status);
+            // It has only us at its NICs.
+            seen.clear();
         }
-        let (Some(router), Some(apart)) =
-            (plan.apart().find(|router| router.name == name), self.apart.get(&name))
-        else {
-            return shown;
-        };
-        shown.status = apart.completed(shown.status);
-        shown.settings.insert("isolate".to_owned(), "process".into());
-        for nic in &mut shown.nics {
-            if let Some(known) = router.nics.iter().find(|known| known.name == nic.name) {
-                nic.attach = known.attach.to_string();
-                nic.settings.remove("peer");
-            }
+        for nic in &router.nics {
+            let mut nic = shown::nic(nic);
+            nic.settings.extend(seen.remove(&nic.name).unwrap_or_default());
+            shown.nics.push(nic);
         }
+        (shown.routes, shown.neighbours) = (shown::routes(router), shown::neighbours(router));
         shown
     }
 

@@ -2,6 +2,7 @@
 //! moves. Nothing here needs a privilege, and nothing waits.
 
 mod budgets;
+mod changes;
 mod dying;
 mod end;
 mod links;

@@ -24,7 +24,12 @@ const MODES: Words<()> = Words {
 };
 
 pub(crate) const KIND: Kind = Kind {
-    keys: &[Key::new(MODE, Takes::Word(MODES, "bridge"))],
+    keys: &[Key::new(
+        MODE,
+        Takes::Word(MODES),
+        ("bridge, private, vepa, passthru", "bridge"),
+        "how macvtaps of one interface reach each other",
+    )],
     read: interface,
     traits: |attach| Traits {
         is_common: attach.key(MODE) != Some(PASSTHRU),

@@ -35,10 +35,18 @@ const PACES: Words<()> = Words { noun: ("pace", "paces"), now: &[("fast", ()), (
 
 pub(crate) const KIND: Kind = Kind {
     keys: &[
-        Key { verb: "replays ", ..Key::new(REPLAY, Takes::Text("\"in.pcap\"")) },
+        Key {
+            verb: "replays ",
+            ..Key::new(
+                REPLAY,
+                Takes::Text("\"in.pcap\""),
+                ("a capture file", "none"),
+                "frames that come in by pcap:",
+            )
+        },
         Key {
             with: Some((REPLAY, "it says how fast a file is replayed; add replay = \"FILE\", or remove it")),
-            ..Key::new(PACE, Takes::Word(PACES, "fast"))
+            ..Key::new(PACE, Takes::Word(PACES), ("fast, recorded", "fast"), "how fast they come")
         },
     ],
     read: |text, name| path(text, name, "wan.pcap"),

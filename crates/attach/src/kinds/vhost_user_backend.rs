@@ -17,8 +17,13 @@ const FRAME_OVERHEAD: u32 = 18;
 
 pub(crate) const KIND: Kind = Kind {
     keys: &[
-        Key::new(socket::KEY, Takes::Word(socket::SIDES, "listen")),
-        Key::new("memory_max", Takes::Elsewhere),
+        socket::key("listen"),
+        Key::new(
+            "memory_max",
+            Takes::Elsewhere,
+            ("2M to 4T", "64G"),
+            "memory that a vhost-user peer may share",
+        ),
     ],
     read: |text, name| socket::read(text, name, "/run/vm.sock"),
     traits: |_| Traits { shares_memory: true, ..Traits::default() },

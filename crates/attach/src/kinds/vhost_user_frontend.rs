@@ -8,10 +8,10 @@ use sandbox::Confinement;
 use vhost_user::frontend::{Peer, PeerCounters, Status};
 
 use crate::socket::{self, look, open};
-use crate::{About, Attachment, Handed, Key, Kind, News, Outside, Place, Ports, Site, Takes, Traits, Wanted};
+use crate::{About, Attachment, Handed, Kind, News, Outside, Place, Ports, Site, Traits, Wanted};
 
 pub(crate) const KIND: Kind = Kind {
-    keys: &[Key::new(socket::KEY, Takes::Word(socket::SIDES, "connect"))],
+    keys: &[socket::key("connect")],
     read: |text, name| socket::read(text, name, "/run/ovs.sock"),
     traits: |_| Traits { is_handed: true, ..Traits::default() },
     undo: socket::undo,

@@ -9,8 +9,8 @@ use crate::{Ports, Site, Takes};
 pub(crate) fn wanted(attach: &str) -> Wanted {
     let mut attach = Attach::read(attach).expect("good");
     for key in attach.keys() {
-        if let (Takes::Word(_, value), None) = (&key.takes, key.with) {
-            attach.set(key.name, value);
+        if let (Takes::Word(_), None) = (&key.takes, key.with) {
+            attach.set(key.name, key.shown.1);
         }
     }
     Wanted {

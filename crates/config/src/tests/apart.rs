@@ -1,7 +1,7 @@
 //! Routers in processes of their own.
 
 use super::bad::{GOOD, errors};
-use crate::{Attach, Engine, HostFacts, parse, parse_part, part_of};
+use crate::{Attach, Engine, HostFacts, Plan, parse};
 
 fn isolated(lines: &str) -> String {
     GOOD.replacen("engine = \"kvm\"", lines, 1)
@@ -83,7 +83,7 @@ fn what_cannot_be_handed_over_is_one_line() {
     }
 }
 
-/// Two routers of a file that is written in as many ways as TOML has, and nothing of the one in the other's part.
+/// Two routers of a file that is written in as many ways as TOML has.
 const TWO: &str = r#"
 name = "pair"
 telemetry = { prometheus = "127.0.0.1:9477" }   # of the owner
@@ -112,35 +112,66 @@ attach = "tap:rival0"
 "#;
 
 #[test]
-fn a_part_of_a_file_is_one_router_as_it_was_and_nothing_of_the_others() {
-    let part = part_of(TWO, "edge").expect("there is one");
-    for word in ["rival", "192.0.2.77", "secret", "wan", "competitor", "9477", "ageing"] {
-        assert!(TWO.contains(word) && !part.contains(word), "{word}: {part}");
+fn the_process_of_a_router_is_told_of_that_one_and_of_nothing_else() {
+    let mut plan = parse(TWO, "f.toml").expect("a good file");
+    let _ = plan.choose_engines(&HostFacts::default());
+    let told = |plan: &Plan| serde_json::to_string(plan).expect("it can be written");
+    let part = plan.of_apart("edge").expect("there is one");
+    for word in ["rival", "192.0.2.77", "secret", "wan", "9477", "Shares"] {
+        let whole = told(&plan);
+        assert!(whole.contains(word) && !told(&part).contains(word), "{word}: {}", told(&part));
     }
-    assert_eq!(part_of(TWO, "nobody"), None);
-    assert_eq!(part_of("[[router", "edge"), None);
-    let files =
-        std::fs::read_dir("../../examples").expect("examples").map(|entry| entry.expect("a file").path());
+    assert_eq!(plan.of_apart("rival"), None, "it has no process of its own");
+    assert_eq!(part.routers[0].nics[0].addresses, plan.routers[0].nics[0].addresses);
+}
+
+#[test]
+fn a_plan_that_is_told_is_the_same_plan_but_for_its_lines() {
+    let examples = std::fs::read_dir("../../examples").expect("examples");
+    let files = examples.map(|entry| entry.expect("a file").path());
     let files = files.filter(|path| path.extension().is_some_and(|end| end == "toml"));
-    let examples: Vec<String> =
+    let mut texts: Vec<String> =
         files.map(|path| std::fs::read_to_string(path).expect("an example")).collect();
-    let mut routers = 0;
-    for file in examples.iter().map(String::as_str).chain([TWO, GOOD]) {
-        let whole = parse(file, "f.toml").expect("a good file");
-        for router in &whole.routers {
-            let part = part_of(file, &router.name).expect("there is one");
-            let part = parse_part(&part, "f.toml").unwrap_or_else(|error| panic!("{part}: {error}"));
-            let [own] = part.routers.as_slice() else { panic!("{part:?}") };
-            // The number of a switch is another one in another file; its name is the same.
-            let (mut own, mut here) = (own.clone(), router.clone());
-            for (own, here) in own.nics.iter_mut().zip(&mut here.nics) {
-                assert_eq!(own.attach, here.attach);
-                (own.attach, here.attach) = (Attach::null(), Attach::null());
-            }
-            assert_eq!(own, here);
-            assert_eq!((&part.name, part.named), (&whole.name, whole.named));
-            routers += 1;
-        }
+    texts.extend([TWO, GOOD].map(str::to_owned));
+    assert!(texts.len() > 20, "{}", texts.len());
+    for text in texts {
+        let plan = parse(&text, "f.toml").expect("a good file");
+        let told: Plan =
+            serde_json::from_str(&serde_json::to_string(&plan).expect("written")).expect("understood");
+        assert_eq!(told, Plan { places: told.places.clone(), ..plan });
     }
-    assert!(routers > 6, "{routers}");
+}
+
+#[test]
+fn what_was_stopped_and_unplugged_stays_so_where_a_file_says_nothing_of_that() {
+    let text = |state: &str, link: &str| {
+        format!(
+            "[[router]]\nname = \"edge\"\n{state}[[router.nic]]\nname = \"wan\"\nattach = \"null\"\n{link}\
+             [[router.nic]]\nname = \"lan\"\nattach = \"null\"\n"
+        )
+    };
+    let plan = |state: &str, link: &str| parse(&text(state, link), "f.toml").expect("a good file");
+    let before =
+        plan("", "").with("edge", "state", "stopped").and_then(|plan| plan.with("edge", "wan.link", "down"));
+    let before = before.expect("good settings");
+    for (state, link, is_stopped, is_pulled) in [
+        ("", "", true, true),
+        ("state = \"running\"\n", "", false, true),
+        ("", "link = \"up\"\n", true, false),
+        ("state = \"stopped\"\n", "link = \"down\"\n", true, true),
+    ] {
+        let mut next = plan(state, link);
+        next.inherit(&before);
+        let router = &next.routers[0];
+        assert_eq!(
+            (router.is_stopped(), router.nics[0].is_pulled()),
+            (is_stopped, is_pulled),
+            "{state}{link}"
+        );
+        assert!(!router.nics[1].is_pulled());
+    }
+    let other = text("", "").replace("edge", "core");
+    let mut other = parse(&other, "f.toml").expect("a good file");
+    other.inherit(&before);
+    assert!(!other.routers[0].is_stopped());
 }

@@ -4,6 +4,7 @@ mod apart;
 mod bad;
 mod good;
 mod host;
+mod keys;
 mod linux;
 mod model;
 mod one_line;

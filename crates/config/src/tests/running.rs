@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use super::bad::{GOOD, errors};
-use crate::{Engine, FlowHash, HostFacts, Listen, Misdeed, Plan, Restart, Role, Spin, VhostThreads, parse};
+use crate::{
+    Engine, FlowHash, HostFacts, LinkState, Listen, Misdeed, Plan, Power, Restart, Role, Spin, VhostThreads,
+    parse,
+};
 
 /// The good file with something else in the place of `engine = "kvm"`, line 6, of a router's table.
 fn router(lines: &str) -> String {
@@ -79,6 +82,25 @@ fn restart_policies() {
         wrong.to_string(),
         "\"soon\" is not a time; write e.g. \"50us\", or \"always\" to never sleep"
     );
+}
+
+#[test]
+fn routers_that_are_stopped_and_cables_that_are_out() {
+    let state = |lines: &str| plan(&router(lines)).routers[0].state;
+    assert_eq!(state(""), None);
+    assert_eq!(state("state = \"running\""), Some(Power::Running));
+    assert_eq!(state("state = \"stopped\""), Some(Power::Stopped));
+    assert_eq!(
+        errors(&router("state = \"off\"")),
+        "f.toml:6: router.state: \"off\" is no state; states: running, stopped"
+    );
+    let with_link = |link: &str| router("").replacen("attach =", &format!("{link}attach ="), 1);
+    let link = |word: &str| plan(&with_link(word)).routers[0].nics[0].link;
+    assert_eq!(link(""), None);
+    assert_eq!(link("link = \"up\"\n"), Some(LinkState::Up));
+    assert_eq!(link("link = \"down\"\n"), Some(LinkState::Down));
+    let wrong = errors(&with_link("link = \"out\"\n"));
+    assert!(wrong.contains("router.nic.link: \"out\" is no state of a link; states: up, down"), "{wrong}");
 }
 
 #[test]

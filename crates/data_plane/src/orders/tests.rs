@@ -8,16 +8,10 @@ use serde_json::{Value, json};
 
 use super::{Wire, understand};
 
-fn orders(text: &str, no_kvm: Option<&str>, supplies: Vec<Supply>) -> Orders {
-    Orders {
-        run: "lab".to_owned(),
-        file: "x.toml".to_owned(),
-        text: text.to_owned(),
-        apart: None,
-        no_kvm: no_kvm.map(str::to_owned),
-        routers: 1,
-        supplies,
-    }
+fn orders(supplies: Vec<Supply>) -> Orders {
+    let mut plan = config::parse(FILE, "x.toml").expect("a good file");
+    let _ = plan.choose_engines(&config::HostFacts::default());
+    Orders { run: "lab".to_owned(), plan: plan.of_data_plane(), apart: None, supplies }
 }
 
 fn wire() -> Arc<Wire> {
@@ -45,7 +39,7 @@ fn supplies() -> Vec<Supply> {
 
 #[test]
 fn each_descriptor_is_taken_for_what_it_is_said_to_be() {
-    let order = understand(&orders(FILE, None, supplies()), nulls(5), &wire()).expect("understood");
+    let order = understand(orders(supplies()), nulls(5), &wire()).expect("understood");
     let supplied = |nic: &str| order.supplies.opened.get(nic).expect("supplied");
     let (tap, capture) = (supplied("edge.wan"), supplied("edge.lan"));
     assert_eq!((&tap.what, tap.descriptors.len()), (&json!("t0"), 2));
@@ -56,15 +50,8 @@ fn each_descriptor_is_taken_for_what_it_is_said_to_be() {
 }
 
 #[test]
-fn the_supervisor_says_whether_there_is_kvm() {
-    let order = understand(&orders(FILE, Some("none"), vec![]), vec![], &wire()).expect("understood");
-    assert_eq!(order.plan.routers[0].engine, Some(Engine::Process));
-}
-
-#[test]
 fn what_does_not_fit_is_refused() {
-    let refused = |orders: &Orders, count| understand(orders, nulls(count), &wire()).is_err();
-    assert!(refused(&orders("nonsense", None, vec![]), 0));
-    assert!(refused(&orders(FILE, None, supplies()), 4), "a descriptor is missing");
-    assert!(refused(&orders(FILE, None, vec![supply(Need::Kvm, "", Value::Null, 1)]), 1), "that is not KVM");
+    let refused = |supplies, count| understand(orders(supplies), nulls(count), &wire()).is_err();
+    assert!(refused(supplies(), 4), "a descriptor is missing");
+    assert!(refused(vec![supply(Need::Kvm, "", Value::Null, 1)], 1), "that is not KVM");
 }

@@ -1,9 +1,10 @@
 //! What has to be done so that a run that follows one plan follows another. Pure: nothing is touched here.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write};
+use std::fmt::Write;
 
-use config::{Engine, Nic, Plan, Prefix, Rate, Restart, Role, Route, Router, Spin, VhostThreads};
+use config::keys::{self, Change, Entry, Value};
+use config::{Nic, Plan, Prefix, Restart, Route, Router};
 
 /// One thing to do. Names and indices are those of the new plan; what is to go is named as in the old one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,19 +21,37 @@ pub(crate) enum Step {
     ReplaceRouter(String, Vec<String>),
     /// Static routes of a router.
     ChangeRoutes(String, Vec<RouteChange>),
-    /// Another restart policy.
-    Restart(String),
-    /// Another limit.
-    Limit(String),
+    /// Settings of a router that change while it runs.
+    Adjust(String, Vec<Setting>),
+    /// A router is started, or stopped.
+    Power(String),
     /// A switch that is no longer there; nobody is on it.
     RemoveSwitch(String),
 }
 
 impl Step {
+    /// Whether a router comes, goes, or makes room for another one.
+    pub(crate) const fn moves_a_router(&self) -> bool {
+        matches!(self, Self::AddRouter(_) | Self::RemoveRouter(_) | Self::ReplaceRouter(..))
+    }
+
     /// Whether it needs a machine for this router.
     pub(crate) fn builds(&self, router: &str) -> bool {
         matches!(self, Self::AddRouter(name) | Self::ReplaceRouter(name, _) if name == router)
     }
+}
+
+/// A setting that changes while a router runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Setting {
+    /// What happens when it stops by itself.
+    Restart,
+    /// What is let in at most.
+    Limit,
+    /// How long its threads poll without work.
+    Spin,
+    /// The cable of this NIC.
+    Link(String),
 }
 
 /// A change of one static route.
@@ -97,56 +116,47 @@ fn router_steps(old: &Router, new: &Router) -> Vec<Step> {
     if !routes.is_empty() {
         steps.push(Step::ChangeRoutes(name(), routes));
     }
-    if old.restart != new.restart {
-        steps.push(Step::Restart(name()));
+    let settings = settings(old, new);
+    if !settings.is_empty() {
+        steps.push(Step::Adjust(name(), settings));
     }
-    if old.limit != new.limit {
-        steps.push(Step::Limit(name()));
+    if old.is_stopped() != new.is_stopped() {
+        steps.push(Step::Power(name()));
     }
     steps
 }
 
-/// One thing that a Linux guest is made of, in words.
-type LinuxPart = fn(&config::Linux) -> String;
-
-const LINUX: [(&str, LinuxPart); 4] = [
-    ("kernel", |linux| linux.kernel.display().to_string()),
-    ("initrd", |linux| file(&linux.initrd)),
-    ("append", |linux| linux.append.clone()),
-    ("console", |linux| file(&linux.console)),
-];
-
-fn file(path: &Option<std::path::PathBuf>) -> String {
-    path.as_ref().map_or_else(|| "none".to_owned(), |path| path.display().to_string())
+/// What differs between two routers and can be changed while one runs; the NICs are the same.
+fn settings(old: &Router, new: &Router) -> Vec<Setting> {
+    let differs = [
+        (Setting::Restart, old.restart != new.restart),
+        (Setting::Limit, old.limit != new.limit),
+        (Setting::Spin, old.spin != new.spin),
+    ];
+    let nics = old.nics.iter().zip(&new.nics);
+    let links = nics.map(|(old, new)| (Setting::Link(new.name.clone()), old.is_pulled() != new.is_pulled()));
+    differs.into_iter().chain(links).filter_map(|(setting, differs)| differs.then_some(setting)).collect()
 }
 
 /// Why a router cannot become another one while it runs: what its firmware is told once, when it boots, and what its
 /// threads and devices are built from.
-fn reasons(from: &Router, to: &Router) -> Vec<String> {
-    let mut why = Vec::new();
-    let mut compare = |what: &str, from: String, to: String| {
-        if from != to {
-            why.push(format!("{what} {from} -> {to}"));
-        }
-    };
-    let engine = |engine: Option<Engine>| engine.map_or("any", Engine::name).to_owned();
-    compare("engine", engine(from.engine), engine(to.engine.or(from.engine)));
-    let linux = |linux: &Option<config::Linux>, value: fn(&config::Linux) -> String| {
-        linux.as_ref().map_or_else(|| "none".to_owned(), value)
-    };
-    for (what, value) in LINUX {
-        compare(what, linux(&from.linux, value), linux(&to.linux, value));
-    }
-    compare("role", role(from.role), role(to.role));
-    compare("vcpus", from.vcpus.to_string(), to.vcpus.to_string());
-    compare("memory", mib(from.memory), mib(to.memory));
-    compare("vhost", vhost(from.vhost).to_owned(), vhost(to.vhost).to_owned());
-    compare("spin", spin(from.spin), spin(to.spin));
-    why.extend(nic_reasons(&from.nics, &to.nics));
-    if from.neighbours != to.neighbours {
+fn reasons(old: &Router, new: &Router) -> Vec<String> {
+    let mut to = new.clone();
+    to.engine = to.engine.or(old.engine);
+    let mut why = differing(keys::ROUTER, old, &to);
+    why.extend(nic_reasons(&old.nics, &new.nics));
+    if old.neighbours != new.neighbours {
         why.push("static neighbours, which the firmware is told when it boots".to_owned());
     }
     why
+}
+
+/// The keys for which a router is replaced and that differ: `memory 32M -> 64M`.
+fn differing<T>(entries: &[Entry<T>], old: &T, new: &T) -> Vec<String> {
+    let word = |value: Option<Value>| value.map_or_else(|| "none".to_owned(), |value| value.to_string());
+    let replaces = entries.iter().filter(|entry| entry.change == Change::Replaces);
+    let values = replaces.map(|entry| (entry.name, word(entry.value(old)), word(entry.value(new))));
+    values.filter(|(_, from, to)| from != to).map(|(key, from, to)| format!("{key} {from} -> {to}")).collect()
 }
 
 fn nic_reasons(before: &[Nic], after: &[Nic]) -> Vec<String> {
@@ -155,7 +165,7 @@ fn nic_reasons(before: &[Nic], after: &[Nic]) -> Vec<String> {
         match after.iter().find(|other| other.name == nic.name) {
             None => why.push(format!("NIC {} removed", nic.name)),
             Some(other) => {
-                let changes = nic_changes(&nic_values(nic), &nic_values(other));
+                let changes = differing(&keys::nic(), nic, other);
                 why.extend(changes.into_iter().map(|change| format!("NIC {} {change}", nic.name)));
             }
         }
@@ -166,54 +176,6 @@ fn nic_reasons(before: &[Nic], after: &[Nic]) -> Vec<String> {
         why.push("NICs in another order".to_owned());
     }
     why
-}
-
-fn nic_changes(old: &[(&str, String)], new: &[(&str, String)]) -> Vec<String> {
-    let pairs = old.iter().zip(new).filter(|(from, to)| from != to);
-    pairs.map(|((key, from), (_, to))| format!("{key} {from} -> {to}")).collect()
-}
-
-/// Everything that a NIC is, by its keys.
-fn nic_values(nic: &Nic) -> Vec<(&'static str, String)> {
-    let Nic {
-        name: _,
-        model,
-        mode,
-        itr,
-        combine,
-        combine_above,
-        attach,
-        mac,
-        addresses,
-        queues,
-        hash,
-        queue_len,
-        mtu,
-        deliver,
-        ring,
-        offload,
-        memory_max,
-    } = nic;
-    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    let word = |value: &dyn fmt::Debug| format!("{value:?}").to_lowercase();
-    vec![
-        ("model", model.name().to_owned()),
-        ("mode", mode.name().to_owned()),
-        ("itr", itr.to_string()),
-        ("combine", combine.to_string()),
-        ("combine_above", combine_above.to_string()),
-        ("attach", format!("{attach}{}", attach.detail())),
-        ("mac", mac.to_string()),
-        ("address", if addresses.is_empty() { "none".to_owned() } else { addresses.join(" ") }),
-        ("queues", queues.to_string()),
-        ("hash", word(hash)),
-        ("queue_len", queue_len.to_string()),
-        ("mtu", mtu.to_string()),
-        ("deliver", word(deliver)),
-        ("ring", ring.to_string()),
-        ("offload", offload.to_string()),
-        ("memory_max", format!("{}M", memory_max >> 20)),
-    ]
 }
 
 /// The changes from one set of routes to another, in the order of their prefixes.
@@ -252,34 +214,6 @@ pub(crate) fn describe_restart(restart: Restart) -> &'static str {
     match restart {
         Restart::Always => "started again when it fails",
         Restart::Never => "not started again when it fails",
-    }
-}
-
-/// A limit as a file says it.
-pub(crate) fn describe_limit(limit: Option<Rate>) -> String {
-    limit.map_or_else(|| "none".to_owned(), |rate| rate.to_string())
-}
-
-fn role(role: Role) -> String {
-    match role {
-        Role::Router => "router".to_owned(),
-        Role::Echo => "echo".to_owned(),
-        Role::Hostile(misdeed) => format!("hostile ({})", misdeed.name()),
-    }
-}
-
-fn mib(octets: u64) -> String {
-    format!("{} MiB", octets >> 20)
-}
-
-fn vhost(threads: VhostThreads) -> &'static str {
-    threads.name()
-}
-
-fn spin(spin: Spin) -> String {
-    match spin {
-        Spin::Always => "always".to_owned(),
-        Spin::For(time) => format!("{time:?}"),
     }
 }
 

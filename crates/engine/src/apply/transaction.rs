@@ -1,13 +1,14 @@
 //! A change of a running instance that happens as a whole or not at all.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use config::{Plan, Rate, Restart};
+use config::{Plan, Router};
 use switch::Switch;
 
 use super::difference::{RouteChange, Step};
+use crate::guest::Guest;
 use crate::instance::finding::Search;
 use crate::instance::slot::{Parts, Slot};
 use crate::instance::{Instance, State, ageing, find, make_switch};
@@ -34,8 +35,12 @@ enum Undo {
     /// A router that was not there.
     Remove(String),
     Routes(String, Vec<RouteChange>),
-    Restart(String, Restart),
-    Limit(String, Option<Rate>),
+    /// What its settings were.
+    Adjust(Box<Router>),
+    /// A router that was started.
+    Stop(String),
+    /// A router that was stopped.
+    Start(String),
 }
 
 impl Transaction {
@@ -59,7 +64,10 @@ impl Transaction {
         let is_new =
             |router: &config::Router| if router.is_apart() { !fits(router) } else { is_built(router) };
         let new = plan.routers.iter().filter(|router| is_new(router));
-        let routers = new.map(|router| router.name.clone()).collect();
+        let routers: BTreeSet<String> = new.map(|router| router.name.clone()).collect();
+        if routers.is_empty() {
+            return Ok(Self { switches, parts: HashMap::new(), relays: Vec::new(), done: Vec::new() });
+        }
         let search = Search { plan: plan.clone(), routers, switches: switches.clone(), held, supplies };
         let found = instance.find_all(search).context("nothing was changed")?;
         instance.wait_for_peers(found.plugged.iter().flat_map(|plugged| &plugged.outlets));
@@ -86,7 +94,9 @@ impl Transaction {
         let now = instance.yard.now;
         instance.relays.iter_mut().filter(|relay| !fits(relay)).for_each(|relay| relay.give_way(now));
         instance.wait_until_closed();
-        instance.wait_for_launches();
+        if steps.iter().any(Step::moves_a_router) {
+            instance.wait_for_launches();
+        }
         let result = self.all(instance, &plan, steps);
         if let Err(error) = result {
             let left = self.undo(instance);
@@ -141,9 +151,9 @@ impl Transaction {
                 let parts = self.parts.remove(name).context("a router that was not built")?;
                 let (slot, guest) = Slot::new(parts, instance.yard.now);
                 self.done.push(Undo::Remove(name.clone()));
-                instance.launch_in(slot, guest)?;
+                put_in(instance, slot, guest, wanted(name)?.is_stopped())?;
             }
-            Step::ReplaceRouter(name, _) => self.replace(instance, name)?,
+            Step::ReplaceRouter(name, _) => self.replace(instance, wanted(name)?)?,
             Step::ChangeRoutes(name, changes) => {
                 let slot = find(&mut instance.slots, name)?;
                 if let Some(run) = &slot.run {
@@ -153,32 +163,35 @@ impl Transaction {
                     self.done.push(Undo::Routes(name.clone(), back));
                 }
             }
-            Step::Restart(name) => {
+            Step::Adjust(name, _) => {
                 let slot = find(&mut instance.slots, name)?;
-                self.done.push(Undo::Restart(name.clone(), slot.plan.restart));
-                slot.set_restart(wanted(name)?.restart, instance.yard.now);
+                self.done.push(Undo::Adjust(Box::new(slot.plan.clone())));
+                slot.adjust(wanted(name)?, instance.yard.now);
             }
-            Step::Limit(name) => {
-                let slot = find(&mut instance.slots, name)?;
-                self.done.push(Undo::Limit(name.clone(), slot.plan.limit));
-                slot.set_limit(wanted(name)?.limit);
+            Step::Power(name) if wanted(name)?.is_stopped() => {
+                let ran = matches!(find(&mut instance.slots, name)?.state(), State::Running | State::Waiting);
+                self.done.extend(ran.then(|| Undo::Start(name.clone())));
+                instance.stop_router(name)?;
+            }
+            Step::Power(name) => {
+                let rested = find(&mut instance.slots, name)?.state() == State::Stopped;
+                instance.start_router(name)?;
+                self.done.extend(rested.then(|| Undo::Stop(name.clone())));
             }
         }
         Ok(())
     }
 
-    fn replace(&mut self, instance: &mut Instance, name: &str) -> Result<()> {
-        let parts = self.parts.remove(name).context("a router that was not built")?;
-        let stays_stopped = find(&mut instance.slots, name)?.state() == State::Stopped;
-        let (old, ran) = instance.take_out(name)?;
+    fn replace(&mut self, instance: &mut Instance, to: &Router) -> Result<()> {
+        let parts = self.parts.remove(&to.name).context("a router that was not built")?;
+        let before = find(&mut instance.slots, &to.name)?;
+        // It may have turned itself off.
+        let is_off = before.state() == State::Stopped && !before.plan.is_stopped();
+        let (old, ran) = instance.take_out(&to.name)?;
         let (slot, guest) = old.succeeded_by(parts, instance.yard.now);
         self.done.push(Undo::Revive(Box::new(old), ran));
-        self.done.push(Undo::Remove(name.to_owned()));
-        if stays_stopped {
-            instance.slots.push(slot);
-            return Ok(());
-        }
-        instance.launch_in(slot, guest)
+        self.done.push(Undo::Remove(to.name.clone()));
+        put_in(instance, slot, guest, is_off || to.is_stopped())
     }
 
     /// Undoes what was done, the last first; returns what could not be undone.
@@ -196,6 +209,16 @@ impl Transaction {
     }
 }
 
+/// Lets a guest run in a new place, unless it is to be stopped.
+fn put_in(instance: &mut Instance, slot: Slot, guest: Guest, is_stopped: bool) -> Result<()> {
+    if is_stopped {
+        instance.slots.push(slot);
+        instance.discard(guest);
+        return Ok(());
+    }
+    instance.launch_in(slot, guest)
+}
+
 /// Opens and closes ways of routers in processes of their own, which come to them again by themselves. All that could be
 /// refused in good time has been asked for.
 fn relay(instance: &mut Instance, plan: &Plan, parts: Vec<RelayParts>) -> Result<()> {
@@ -207,8 +230,7 @@ fn relay(instance: &mut Instance, plan: &Plan, parts: Vec<RelayParts>) -> Result
     }
     for router in plan.apart() {
         if let Some(relay) = instance.relays.iter_mut().find(|relay| relay.plan.name == router.name) {
-            relay.limit(router.limit);
-            relay.plan = router.clone();
+            relay.adjust(router);
         }
     }
     instance.open_relays(parts)
@@ -237,10 +259,11 @@ impl Undo {
                     routes::change(run.router.router.table(), &changes)?;
                 }
             }
-            Self::Restart(name, restart) => {
-                find(&mut instance.slots, &name)?.set_restart(restart, instance.yard.now)
+            Self::Adjust(before) => {
+                find(&mut instance.slots, &before.name)?.adjust(&before, instance.yard.now);
             }
-            Self::Limit(name, limit) => find(&mut instance.slots, &name)?.set_limit(limit),
+            Self::Stop(name) => instance.stop_router(&name)?,
+            Self::Start(name) => instance.start_router(&name)?,
         }
         Ok(())
     }

@@ -29,9 +29,9 @@ pub struct RunningRouter {
     /// Its NICs that the kernel serves.
     kernel: Vec<Arc<KernelNic>>,
     pub(crate) gate: Gate,
-    /// NICs whose cable was pulled out on demand, by number.
+    /// NICs whose cable is pulled out, by number.
     pulled: BTreeSet<usize>,
-    /// NICs whose cable was ever changed on demand.
+    /// NICs whose cable was ever pulled out or plugged in.
     changed: BTreeSet<usize>,
     /// Its threads that share their CPUs, by name.
     sharing: BTreeMap<String, Sharing>,
@@ -66,6 +66,9 @@ impl RunningRouter {
             running.outside.push(outside);
             ways.push(way);
         }
+        for (number, nic) in plan.nics.iter().enumerate() {
+            running.plug(number, !nic.is_pulled(), true);
+        }
         running.router.confine(confinement);
         running.router.launch()?;
         running.threads = io_threads(&plan, ways, confinement)?;
@@ -93,7 +96,7 @@ impl RunningRouter {
         &self.threads
     }
 
-    /// Pulls the cable of a NIC out on demand, or plugs it in again; whether somebody `is_there` at its other end.
+    /// Pulls the cable of a NIC out, or plugs it in again; whether somebody `is_there` at its other end.
     pub(crate) fn plug(&mut self, nic: usize, up: bool, is_there: bool) {
         let changed = if up { self.pulled.remove(&nic) } else { self.pulled.insert(nic) };
         if changed {
@@ -117,8 +120,8 @@ impl RunningRouter {
         outlet.link().or_else(|| self.changed.contains(&nic).then_some(true))
     }
 
-    /// Whether the cable of a NIC was pulled out on demand.
-    pub fn is_pulled(&self, nic: usize) -> bool {
+    /// Whether the cable of a NIC is pulled out.
+    fn is_pulled(&self, nic: usize) -> bool {
         self.pulled.contains(&nic)
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use api::Sharing;
 use bootinfo::Role;
-use config::{Engine, Rate, Restart, Router};
+use config::{Engine, Restart, Router};
 use sandbox::Confinement;
 use switch::Switch;
 use telemetry::Kind;
@@ -159,8 +159,13 @@ pub(crate) struct Slot {
 impl Slot {
     /// A place for a router that does not run yet; and its guest.
     pub(crate) fn new(parts: Parts, now: Instant) -> (Self, Guest) {
-        let Plugged { plan, outlets } = parts.plugged;
-        let slot = Self {
+        (Self::at_rest(parts.plugged, now), parts.guest)
+    }
+
+    /// A place for a router that is stopped.
+    pub(crate) fn at_rest(plugged: Plugged, now: Instant) -> Self {
+        let Plugged { plan, outlets } = plugged;
+        Self {
             plan,
             outlets,
             run: None,
@@ -176,8 +181,7 @@ impl Slot {
             leaving: TakeDown::default(),
             suspended: false,
             peers_awaited: None,
-        };
-        (slot, parts.guest)
+        }
     }
 
     /// A place for what takes this one's place: its past goes on.
@@ -307,17 +311,28 @@ impl Slot {
         }
     }
 
-    /// Lets so many packets a second in, from now on and whenever it is started.
-    pub(crate) fn set_limit(&mut self, limit: Option<Rate>) {
-        self.plan.limit = limit;
-        if let Some(run) = &self.run {
-            run.router.limit(limit);
+    /// Takes over the settings of a plan that can be changed while it runs, from now on and whenever it is started.
+    pub(crate) fn adjust(&mut self, to: &Router, now: Instant) {
+        if self.plan.restart != to.restart {
+            self.follow_restart(to.restart, now);
+        }
+        (self.plan.restart, self.plan.limit, self.plan.spin) = (to.restart, to.limit, to.spin);
+        self.plan.nics.iter_mut().zip(&to.nics).for_each(|(own, to)| own.link = to.link);
+        self.adjust_run();
+    }
+
+    /// Has what runs follow the settings.
+    fn adjust_run(&mut self) {
+        let Some(run) = &mut self.run else { return };
+        run.router.limit(self.plan.limit);
+        run.router.spin(self.plan.spin);
+        for (number, (nic, outlet)) in self.plan.nics.iter().zip(&self.outlets).enumerate() {
+            run.router.plug(number, !nic.is_pulled(), outlet.link().unwrap_or(true));
         }
     }
 
-    /// Another restart policy; one that has failed, or waits, follows it.
-    pub(crate) fn set_restart(&mut self, restart: Restart, now: Instant) {
-        self.plan.restart = restart;
+    /// Another restart policy: one that has failed, or waits, follows it.
+    fn follow_restart(&mut self, restart: Restart, now: Instant) {
         if self.is_active() {
             return;
         }

@@ -84,7 +84,7 @@ fn routers_and_switches_come_change_and_go() {
         changes,
         [Change {
             what: "router two replaced".to_owned(),
-            why: Some("it cannot change this while it runs: memory 32 MiB -> 64 MiB".to_owned())
+            why: Some("it cannot change this while it runs: memory 32M -> 64M".to_owned())
         }]
     );
     assert_eq!(bench.instance.router("two").expect("it runs").router.machine().ram().len(), 64 << 20);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use engine::{Event, Instance, Plugs, State};
 use telemetry::Kind;
 
-use crate::traffic::{PATIENCE, Stream, alone, kvm, plan, router, start};
+use crate::traffic::{PATIENCE, Stream, alone, kvm, plan, router, set, start};
 
 /// The owner of an instance, with a clock that stands still unless it is moved: pauses pass at once, or never.
 struct Owner {
@@ -112,13 +112,13 @@ fn a_policy_decides_and_can_be_changed_while_it_has_failed() {
     owner.until("its end", failed);
     assert_eq!(kinds(&owner.events), [Kind::Failed]);
     assert_eq!(owner.after(MINUTE), []);
-    let change = owner.instance.set("bad", "restart", "always").expect("a policy");
+    let change = set(&mut owner.instance, "bad", "restart", "always").expect("a policy").expect("a change");
     assert!(change.is_hitless());
     for restarts in 1..=2 {
         owner.after(MINUTE);
         owner.until("its end", |_, events| count(events, Kind::Restarting) >= restarts);
     }
-    owner.instance.set("bad", "restart", "never").expect("a policy");
+    set(&mut owner.instance, "bad", "restart", "never").expect("a policy");
     assert_eq!(owner.instance.status()[0].state, State::Failed);
     let restarts = owner.instance.status()[0].restarts;
     owner.after(MINUTE);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use engine::{Instance, Plugs, State};
 use telemetry::Kind;
 
-use crate::traffic::{alone, plan, router, wait_for};
+use crate::traffic::{alone, plan, router, set, wait_for};
 use crate::two::{Two, text};
 
 /// The most that one look adds to the time that a launch has taken.
@@ -112,7 +112,7 @@ fn one_that_is_being_launched_is_stopped_and_started() {
 fn another_restart_policy_does_not_end_a_launch() {
     let _turn = alone();
     let Some(mut two) = launching(&text("")) else { return };
-    two.instance.set("slow", "restart", "never").expect("a policy");
+    set(&mut two.instance, "slow", "restart", "never").expect("a policy");
     assert_eq!(state(&two), Some(State::Waiting));
     two.known.let_go();
     assert_eq!(two.until(Kind::Restarted), [Kind::Restarted]);

@@ -103,7 +103,6 @@ fn who_is_not_there_is_one_line() {
         instance.stop_router("three").expect_err("none"),
         instance.start_router("three").expect_err("none"),
         instance.restart_router("three").expect_err("none"),
-        instance.set("three", "state", "stopped").expect_err("none"),
     ] {
         assert_eq!(format!("{error:#}"), expected);
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::Sharing;
 use engine::{Instance, Plugs, State};
 
-use crate::traffic::{Stream, alone, counters, kvm, plan, router, start, wait_for};
+use crate::traffic::{Stream, alone, counters, kvm, plan, router, set, start, wait_for};
 
 #[test]
 fn settings_change_while_frames_flow() {
@@ -18,21 +18,21 @@ fn settings_change_while_frames_flow() {
     let mut instance = start(&router("one", 1, ""), plugs);
     stream.flows(50);
     let threads = instance.status()[0].threads.clone();
-    for value in ["0us", "1ms", "always", "50us"] {
-        let change = instance.set("one", "spin", value).expect("a time");
+    for value in ["0us", "1000us", "always", "50us"] {
+        let change = set(&mut instance, "one", "spin", value).expect("a time").expect("a change");
         assert_eq!(change.what, format!("router one: spin = {value}"));
         assert!(change.why.is_some_and(|why| why.contains("its firmware is told when it boots")));
         stream.flows(50);
     }
-    let change = instance.set("one", "restart", "never").expect("a policy");
+    let change = set(&mut instance, "one", "restart", "never").expect("a policy").expect("a change");
     assert_eq!((change.what.as_str(), change.why), ("router one is not started again when it fails", None));
     assert_eq!(instance.status()[0].threads, threads);
     stream.ends_whole();
-    instance.set("one", "state", "stopped").expect("a state");
+    set(&mut instance, "one", "state", "stopped").expect("a state");
     assert_eq!(instance.status()[0].state, State::Stopped);
-    let change = instance.set("one", "spin", "2ms").expect("a time");
+    let change = set(&mut instance, "one", "spin", "2ms").expect("a time").expect("a change");
     assert_eq!(change.why, None, "nothing runs that would have to be told");
-    instance.set("one", "state", "running").expect("a state");
+    set(&mut instance, "one", "state", "running").expect("a state");
     assert_eq!(instance.status()[0].state, State::Running);
     // A file that says the same as what was set has nothing to change, and one that does not has.
     let same = plan(&router("one", 1, "spin = '2ms'\nrestart = 'never'"));
@@ -41,41 +41,32 @@ fn settings_change_while_frames_flow() {
 }
 
 #[test]
-fn what_is_no_setting_is_one_line_and_changes_nothing() {
+fn a_router_that_is_stopped_or_unplugged_by_its_plan_begins_so() {
     if !kvm() {
         return;
     }
     let _turn = alone();
-    let mut instance = start(&router("one", 1, ""), Plugs::new());
-    let before = instance.plan().clone();
-    for (key, value, line) in [
-        ("memory", "64M", "\"memory\" cannot be set while a router runs; keys: guarantee, "),
-        ("", "", "\"\" cannot be set while a router runs; keys: guarantee, "),
-        (
-            "pin.vcpu",
-            "x",
-            "router one: pin.vcpu: \"x\" is not a list of CPUs; write e.g. \"1\" or \"0-1,3\", or any",
-        ),
-        ("pin.vhost", "0", "router one: pin.vhost is set by whoever places its threads"),
-        (
-            "limit",
-            "fast",
-            "router one: limit: \"fast\" is no rate; write e.g. \"400kpps\" or \"1.2Mpps\", or none",
-        ),
-        ("wan.link", "up", "router one: wan.link: there is no NIC \"wan\"; NICs: in, out"),
-        ("restart", "maybe", "router one: restart: \"maybe\" is no restart policy; policies: always, never"),
-        (
-            "spin",
-            "-1",
-            "router one: spin: \"-1\" is not a time; write e.g. \"50us\", or \"always\" to never sleep",
-        ),
-        ("state", "failed", "router one: state: \"failed\" is no state; write running or stopped"),
-    ] {
-        let error = format!("{:#}", instance.set("one", key, value).expect_err("refused"));
-        assert!(error.starts_with(line) && !error.contains('\n'), "{error}");
-        assert_eq!(*instance.plan(), before);
-    }
+    let text = router("one", 1, "state = 'stopped'").replacen(
+        "attach = 'null'\naddress",
+        "attach = 'null'\nlink = 'down'\naddress",
+        1,
+    );
+    let mut plugs = Plugs::new();
+    let stream = Stream::through("one", 1, [10, 1, 1, 2], &mut plugs);
+    let mut instance = start(&text, plugs);
+    assert_eq!(instance.status()[0].state, State::Stopped);
+    set(&mut instance, "one", "state", "running").expect("a state");
     assert_eq!(instance.status()[0].state, State::Running);
+    stream.begins();
+    let comes = |instance: &Instance| counters(instance)["one.in.rx.frames"] > 50;
+    let leaves = |instance: &Instance| counters(instance)["one.out.tx.frames"];
+    wait_for("frames", || comes(&instance));
+    // Started anew it is as its plan says.
+    instance.restart_router("one").expect("it starts");
+    wait_for("frames", || comes(&instance));
+    assert_eq!(leaves(&instance), 0);
+    set(&mut instance, "one", "out.link", "up").expect("a cable");
+    stream.flows(50);
 }
 
 #[test]
@@ -121,7 +112,7 @@ fn a_router_is_told_of_each_change_of_a_cable_and_of_no_other() {
     let mut instance = start(&router("one", 1, ""), Plugs::new());
     assert_eq!(plugged(&instance), [0, 0]);
     for (link, expected) in [("up", 0), ("down", 1), ("down", 1), ("up", 2), ("up", 2)] {
-        instance.set("one", "out.link", link).expect("a cable");
+        set(&mut instance, "one", "out.link", link).expect("a cable");
         instance.look_after(std::time::Instant::now());
         assert_eq!(plugged(&instance), [0, expected], "{link}");
     }

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use attach::Handed;
-use engine::{Instance, Plugs, Supplies};
+use engine::{Change, Instance, Plugs, Supplies};
 use frame::{checksum, ipv4};
 use port::pair::{PairPort, pair};
 use port::{Frame, Sink, Source};
@@ -69,6 +69,20 @@ pub(crate) fn opened(plan: &config::Plan) -> HashMap<String, Handed> {
 /// A file that takes a capture, as who has opened it hands it over.
 pub(crate) fn capture(file: File) -> Handed {
     Handed { what: serde_json::json!([false, false]), descriptors: vec![file.into()] }
+}
+
+/// Changes one setting of a router, as whoever has the plan does.
+///
+/// # Errors
+/// A file could not say so, or it cannot be done.
+pub(crate) fn set(
+    instance: &mut Instance,
+    router: &str,
+    key: &str,
+    value: &str,
+) -> anyhow::Result<Option<Change>> {
+    let plan = instance.plan().with(router, key, value)?;
+    Ok(instance.apply(&plan, Plugs::new())?.pop())
 }
 
 /// A plan.
@@ -181,6 +195,11 @@ impl Stream {
         Self { go, stop, tally, threads }
     }
 
+    /// Begins to send, whether anything arrives or not.
+    pub(crate) fn begins(&self) {
+        self.go.store(true, Ordering::SeqCst);
+    }
+
     pub(crate) fn tally(&self) -> &Tally {
         &self.tally
     }
@@ -188,7 +207,7 @@ impl Stream {
     /// Begins to send, if it does not yet, and waits until so many more frames have arrived.
     #[track_caller]
     pub(crate) fn flows(&self, more: u64) {
-        self.go.store(true, Ordering::SeqCst);
+        self.begins();
         let wanted = self.tally.arrived() + more;
         wait_for("frames to arrive", || self.tally.arrived() >= wanted);
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use config::Plan;
 use engine::{Instance, Plugs, State, Supplies};
 
-use crate::traffic::{Stream, alone, kvm, plan, router, start};
+use crate::traffic::{Stream, alone, kvm, plan, router, set, start};
 
 /// Changes in a row.
 const ROUNDS: u32 = 40;
@@ -63,7 +63,7 @@ fn disturb(instance: &mut Instance, dice: &mut Dice) {
     match dice.roll(4) {
         0 => instance.stop_router(name).expect("it stops"),
         1 => drop(instance.restart_router(name)),
-        2 => drop(instance.set(name, "spin", "1ms").expect("it is set")),
+        2 => drop(set(instance, name, "spin", "1ms").expect("it is set")),
         _ => drop(instance.look_after(Instant::now())),
     }
 }

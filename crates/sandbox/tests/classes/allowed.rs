@@ -17,12 +17,13 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
 use sandbox::{Class, confine};
+use signals::interrupt;
 
 /// What a trial prints at its end.
 pub(crate) const DONE: &str = "trial done";
 
 /// What every class can.
-const EVERY: [&str; 7] = ["bells", "heap", "trim", "time", "panic", "refusals", "random"];
+const EVERY: [&str; 8] = ["bells", "heap", "trim", "time", "panic", "refusals", "random", "interrupt"];
 /// What control can besides.
 const CONTROL: [&str; 4] = ["threads", "memory", "link", "signals"];
 
@@ -62,6 +63,16 @@ pub(crate) const CRASHES: [(&str, i32); 4] = [
     ("bad-pointer", libc::SIGSEGV),
 ];
 
+/// Takes another thread out of a call that waits.
+fn interrupts(number: i32, waiter: thread::JoinHandle<rustix::io::Result<usize>>) {
+    let pause = Timespec::try_from(Duration::from_millis(1)).unwrap();
+    while !waiter.is_finished() {
+        interrupt::interrupt(number);
+        poll(&mut [], Some(&pause)).unwrap();
+    }
+    assert_eq!(waiter.join().unwrap(), Err(rustix::io::Errno::INTR));
+}
+
 /// Opens what the trial needs; what is returned runs in a confined thread.
 pub(crate) fn prepare(name: &str) -> Box<dyn FnOnce() + Send> {
     let act: Box<dyn FnOnce() + Send> = match name {
@@ -91,6 +102,18 @@ pub(crate) fn prepare(name: &str) -> Box<dyn FnOnce() + Send> {
         "panic" => Box::new(panics),
         "second" => Box::new(second),
         "refusals" => Box::new(refusals),
+        "interrupt" => {
+            // As the data plane does before its first thread is confined.
+            interrupt::signal().unwrap();
+            let bell = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+            let (tell, told) = mpsc::channel();
+            let waiter = thread::spawn(move || {
+                tell.send(interrupt::this_thread()).unwrap();
+                rustix::io::read(&bell, &mut [0; 8])
+            });
+            let number = told.recv().unwrap();
+            Box::new(move || interrupts(number, waiter))
+        }
         "random" => Box::new(|| assert!(HashMap::<u8, u8>::new().is_empty())),
         "threads" => Box::new(threads),
         "memory" => Box::new(memory),

@@ -10,7 +10,6 @@ use sched::{ApplyError, Outline, Thread};
 
 use super::promises::{file, promised};
 use super::stage::{ONE, Stage};
-use crate::following::Whose;
 use crate::placing::Carry;
 
 const MS: Duration = Duration::from_millis(1);
@@ -153,7 +152,7 @@ fn threads_are_placed_so_many_times_a_second_and_the_last_ones_in_the_end() {
     let mut stage = Stage::start_with(&text, Box::new(Placer(placed.clone())));
     stage.comes_up();
     let now = stage.now;
-    stage.supervisor().follow(Whose::Running, promised("1kpps", None, now), now);
+    stage.supervisor().follow(promised("1kpps", None, now), now);
     let _clock = clock(&mut stage);
     placed.borrow_mut().clear();
     // A thread that there is: this one.

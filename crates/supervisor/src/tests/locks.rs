@@ -125,8 +125,10 @@ fn clients_are_answered_and_promises_looked_after_meanwhile() {
     let mut curious = stage.client(&Request::Events { since: None });
     assert!(answer(&mut curious).contains("Events"));
     let mut second = stage.client(&set("edge"));
-    assert!(answer(&mut second).contains("another run lets go of what all share: try again in a second"));
-    assert!(stage.supervisor().placing.following.is_waiting());
+    held.other.unlock();
+    stage.after(10 * MS).expect("it goes on");
+    assert!(answer(&mut held.client).contains("router core: pin.vcpu = any"));
+    assert!(answer(&mut second).contains("router edge: pin.vcpu = any"), "each in its turn");
 }
 
 fn setting(key: &str, value: &str) -> Request {
@@ -134,28 +136,39 @@ fn setting(key: &str, value: &str) -> Request {
     Request::Set { router, key, value }
 }
 
-/// A limit is judged with the guarantee that waits for another run, and without it.
+/// Each is judged by what those before it have made of the plan.
 #[test]
-fn what_is_set_meanwhile_agrees_with_what_waits() {
+fn what_is_set_meanwhile_waits_for_its_turn() {
     let mut held = Held::new();
     let stage = &mut held.stage;
-    let supervisor = stage.supervisor();
-    let edge = supervisor.running.plan.routers.iter_mut().find(|router| router.name == "edge");
-    edge.expect("it is there").set("guarantee", "5kpps").expect("a rate");
-    // By hand, as above.
-    supervisor.placing.following.waits_for(setting("guarantee", "9kpps"));
-    for (limit, is_taken) in [("7kpps", false), ("4kpps", false), ("10kpps", true)] {
-        let mut client = stage.client(&setting("limit", limit));
-        let plane = stage.plane();
-        let is_limit = |request: &Request| matches!(request, Request::Set { key, .. } if key == "limit");
-        let asked = plane.asked(is_limit);
-        assert_eq!(asked.is_some(), is_taken, "{limit}");
-        if !is_taken {
-            let told = answer(&mut client);
-            assert!(told.contains("guarantee"), "{told}");
-        }
-    }
-    assert!(stage.supervisor().placing.following.is_waiting());
+    let mut limits = ["4kpps", "10kpps"].map(|limit| stage.client(&setting("limit", limit)));
+    assert!(stage.plane().is_to_become().is_none(), "the first one waits for the other run");
+    // The one that waits promises something, by hand as above.
+    let plan = stage.supervisor().changes.plan_mut().expect("it waits");
+    plan.routers[0].set("guarantee", "5kpps").expect("a rate");
+    held.other.unlock();
+    let stage = &mut held.stage;
+    stage.after(10 * MS).expect("it goes on");
+    let refused = answer(&mut limits[0]);
+    assert!(refused.contains("4kpps is less than guarantee"), "{refused}");
+    let plan = stage.plane().follows().expect("it is to follow");
+    assert_eq!(plan.routers[0].limit, config::Rate::from_pps(10_000));
+    stage.turn().expect("it goes on");
+    assert!(answer(&mut limits[1]).contains("no packet is lost"));
+}
+
+#[test]
+fn so_many_wait_and_no_more() {
+    let mut held = Held::new();
+    let stage = &mut held.stage;
+    // There are not so many clients: these do not stay for their answers.
+    (0..16).for_each(|_| drop(stage.client(&set("edge"))));
+    let mut one_more = stage.client(&set("edge"));
+    let told = answer(&mut one_more);
+    assert!(told.contains("16 changes wait already: try again in a second"), "{told}");
+    held.other.unlock();
+    held.stage.after(10 * MS).expect("it goes on");
+    assert!(!held.stage.supervisor().changes.is_busy(), "all were made");
 }
 
 #[test]

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Result, anyhow};
 use api::{Answer, Client, Request};
-use link::ToPlane;
 
 use super::stage::{ONE, Stage};
 
@@ -19,26 +18,18 @@ fn opening() -> (Stage, Sender<Result<()>>, Client) {
     let mut stage = Stage::up(ONE);
     let (answer, answers) = channel();
     let answers = Mutex::new(answers);
-    stage.supervisor().desk.opening.open = Arc::new(move |_, _| {
+    stage.supervisor().changes.opening.open = Arc::new(move |_, _| {
         let answer = answers.lock().unwrap_or_else(PoisonError::into_inner).recv();
         answer.unwrap_or_else(|_| Err(anyhow!("the test is over"))).map(|()| Default::default())
     });
     let client = stage.client(&apply(false));
     // It is read first.
-    stage.until(|stage| stage.supervisor().desk.opening.is_opened_now());
+    stage.until(|stage| stage.supervisor().changes.is_opened_now());
     (stage, answer, client)
 }
 
 fn refusal(client: &mut Client) -> String {
     client.next_answer().expect_err("it is refused").to_string()
-}
-
-fn orders(stage: &Stage) -> Option<u64> {
-    let plane = stage.plane();
-    std::iter::from_fn(|| plane.told()).find_map(|told| match told {
-        ToPlane::Apply { id, .. } => Some(id),
-        _ => None,
-    })
 }
 
 #[test]
@@ -49,31 +40,32 @@ fn clients_are_answered_while_a_file_is_opened_and_then_it_is_applied() {
     stage.plane().answer(id, Err(api::Error::new("not now")));
     stage.turn().expect("it goes on");
     assert!(matches!(curious.next_answer(), Ok(Answer::Ps(_))));
-    let mut second = stage.client(&apply(false));
-    assert!(refusal(&mut second).contains("another file is being applied: try again when that is done"));
     let [router, key, value] = ["edge", "limit", "1kpps"].map(str::to_owned);
-    let mut third = stage.client(&Request::Set { router, key, value });
-    assert!(refusal(&mut third).contains("a file is being applied"));
-    assert_eq!(orders(&stage), None, "nothing is changed yet");
+    let mut second = stage.client(&Request::Set { router, key, value });
+    assert!(stage.plane().is_to_become().is_none(), "nothing is changed yet");
     answer.send(Ok(())).expect("it is waited for");
-    stage.until(|stage| !stage.supervisor().desk.opening.is_under_way());
-    let id = orders(&stage).expect("it is to follow");
-    stage.plane().answer(id, Ok(Answer::Applied { changes: Vec::new(), dry_run: false }));
+    stage.until(|stage| !stage.supervisor().changes.is_prepared());
+    let plan = stage.plane().follows().expect("it is to follow");
+    assert_eq!(plan.routers[0].limit, None, "each in its turn");
     stage.turn().expect("it goes on");
     assert!(matches!(client.next_answer(), Ok(Answer::Applied { .. })));
-    assert!(stage.supervisor().running.text.contains("192.0.2.3/24"));
+    let set = stage.plane().follows().expect("it is to follow");
+    stage.turn().expect("it goes on");
+    assert!(matches!(second.next_answer(), Ok(Answer::Done { .. })));
+    assert!(set.routers[0].limit.is_some() && set.routers[0].nics == plan.routers[0].nics);
+    assert_eq!(plan.routers[0].nics[0].addresses[0].to_string(), "192.0.2.3/24");
 }
 
 #[test]
 fn what_cannot_be_opened_is_refused_and_the_next_file_is_taken() {
     let (mut stage, answer, mut client) = opening();
     answer.send(Err(anyhow!("router edge, NIC lan: it is in use"))).expect("it is waited for");
-    stage.until(|stage| !stage.supervisor().desk.opening.is_under_way());
+    stage.until(|stage| !stage.supervisor().changes.is_prepared());
     assert!(refusal(&mut client).contains("router edge, NIC lan: it is in use"));
     assert_eq!(stage.lines("next.toml was not applied: router edge, NIC lan: it is in use").len(), 1);
     let _next = stage.client(&apply(true));
-    stage.until(|stage| !stage.supervisor().desk.opening.is_under_way());
-    assert!(orders(&stage).is_some(), "a rehearsal opens nothing");
+    stage.until(|stage| !stage.supervisor().changes.is_prepared());
+    assert!(stage.plane().is_to_become().is_some(), "a rehearsal opens nothing");
 }
 
 #[test]
@@ -82,8 +74,8 @@ fn a_data_plane_that_dies_meanwhile_is_told_of_no_file() {
     stage.plane().die();
     stage.turn().expect("it goes on");
     answer.send(Ok(())).expect("it is waited for");
-    stage.until(|stage| !stage.supervisor().desk.opening.is_under_way());
+    stage.until(|stage| !stage.supervisor().changes.is_prepared());
     let told = refusal(&mut client);
     assert!(told.contains("try again in a second"), "{told}");
-    assert!(!stage.supervisor().desk.is_applying());
+    assert!(!stage.supervisor().changes.is_busy());
 }

@@ -10,7 +10,6 @@ use sched::{Class, Company, Outline, Placement, Schedule, Slot};
 
 use super::stage::Stage;
 use crate::costs::{hertz, machine};
-use crate::following::Whose;
 use crate::placing::Planned;
 
 /// Between two looks.
@@ -105,7 +104,7 @@ impl Kept {
         let now = self.stage.now;
         let supervisor = self.stage.supervisor();
         let planned = promised(guarantee, supervisor.placing.promises.as_ref(), now);
-        supervisor.follow(Whose::Running, planned, now);
+        supervisor.follow(planned, now);
     }
 
     fn told(&mut self) -> [usize; 2] {
@@ -180,7 +179,7 @@ fn an_edit_that_takes_its_time_forgets_nothing() {
     kept.ticks(30, 1000, 0);
     let before = kept.counters();
     let now = kept.stage.now;
-    kept.stage.supervisor().follow(Whose::Running, staged, now);
+    kept.stage.supervisor().follow(staged, now);
     assert_eq!(kept.counters(), before);
     kept.ticks(1, 1000, 0);
     assert_eq!(kept.counters()["edge.guarantee.delivered"], before["edge.guarantee.delivered"] + 1000);

@@ -91,6 +91,15 @@ impl Scripted {
         self.0.borrow_mut().pid = pid;
     }
 
+    pub(super) fn pid(&self) -> u32 {
+        self.0.borrow().pid
+    }
+
+    /// Whether it has died or was killed.
+    pub(super) fn is_dead(&self) -> bool {
+        self.0.borrow().end.is_some()
+    }
+
     pub(super) fn was_killed(&self) -> bool {
         self.0.borrow().killed
     }
@@ -104,6 +113,21 @@ impl Scripted {
             }
         }
         None
+    }
+
+    /// What it is to become, and the number of that; what else it is told before it leaves undone.
+    pub(super) fn is_to_become(&self) -> Option<(u64, config::Plan)> {
+        std::iter::from_fn(|| self.told()).find_map(|told| match told {
+            ToPlane::Apply { id, orders, .. } => Some((id, orders.plan)),
+            _ => None,
+        })
+    }
+
+    /// Becomes what it is to become, without any other change; what that is.
+    pub(super) fn follows(&self) -> Option<config::Plan> {
+        let (id, plan) = self.is_to_become()?;
+        self.answer(id, Ok(Answer::Applied { changes: Vec::new(), dry_run: false }));
+        Some(plan)
     }
 
     /// Answers each question that there is: with these counters, or that it is done.
@@ -226,13 +250,13 @@ impl Stage {
         let stdout = fs::File::create(&shown).expect("a file");
         let told = folder.path().join("stderr");
         let stderr = fs::File::create(&told).expect("a file");
-        let (file, text) = ("x.toml".to_owned(), text.to_owned());
+        let file = "x.toml".to_owned();
         let metrics = Metrics::open(&plan, &mut lock).expect("no telemetry");
         let begun = Begun {
             metrics,
             options: Options { time: None, json: true, log: None, name: None, user: None, memory_max: None },
             stop: Stop::deaf(),
-            running: Running { run: "lab".to_owned(), file, text, plan, no_kvm: None },
+            running: Running { run: "lab".to_owned(), file, plan, no_kvm: None },
             placing: Placing::begin_with(applier, BTreeMap::new, Planned::default(), now)
                 .expect("nothing is placed"),
             ceilings: Ceilings::default(),
@@ -267,6 +291,16 @@ impl Stage {
     /// The last data plane that was started.
     pub(super) fn plane(&self) -> Scripted {
         self.planes.borrow().last().expect("one was started").clone()
+    }
+
+    /// All that were started so far.
+    pub(super) fn planes(&self) -> Vec<Scripted> {
+        self.planes.borrow().clone()
+    }
+
+    /// The plan that runs.
+    pub(super) fn plan(&self) -> &config::Plan {
+        &self.supervisor.as_ref().expect("it runs").running.plan
     }
 
     /// How many were started so far.

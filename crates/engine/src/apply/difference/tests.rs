@@ -3,7 +3,8 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use config::{
-    Attach, CpuSet, Deliver, FlowHash, Itr, Mac, Neighbour, NicModel, Pin, QueueLen, Switch, TransmitMode,
+    Attach, CpuSet, Deliver, Engine, FlowHash, Itr, LinkState, Mac, Neighbour, Nic, NicModel, Pin, Power,
+    QueueLen, Role, Spin, Switch, TransmitMode, VhostThreads,
 };
 use proptest::prelude::*;
 
@@ -73,13 +74,14 @@ impl Model {
                 let routes = &mut self.routers.get_mut(name).expect("there").routes;
                 changes.iter().for_each(|change| change_route(routes, change));
             }
-            Step::Restart(name) => {
-                let restart = router(to, name).expect("in the new plan").restart;
-                self.routers.get_mut(name).expect("there").router.restart = restart;
+            Step::Adjust(name, settings) => {
+                let (own, to) =
+                    (self.routers.get_mut(name).expect("there"), router(to, name).expect("in the new plan"));
+                settings.iter().for_each(|setting| adjust(&mut own.router, setting, to));
             }
-            Step::Limit(name) => {
-                let limit = router(to, name).expect("in the new plan").limit;
-                self.routers.get_mut(name).expect("there").router.limit = limit;
+            Step::Power(name) => {
+                self.routers.get_mut(name).expect("there").router.state =
+                    router(to, name).expect("there").state;
             }
         }
     }
@@ -90,6 +92,18 @@ impl Model {
             assert!(self.switches.contains_key(attachment), "{attachment} is not there yet");
         }
         self.routers.insert(name.to_owned(), new);
+    }
+}
+
+fn adjust(own: &mut Router, setting: &Setting, to: &Router) {
+    match setting {
+        Setting::Restart => own.restart = to.restart,
+        Setting::Limit => own.limit = to.limit,
+        Setting::Spin => own.spin = to.spin,
+        Setting::Link(nic) => {
+            let new = to.nics.iter().find(|new| new.name == *nic).expect("in the new plan");
+            own.nics.iter_mut().find(|own| own.name == *nic).expect("there").link = new.link;
+        }
     }
 }
 
@@ -106,27 +120,30 @@ const SWITCHES: [&str; 3] = ["red", "green", "blue"];
 /// A few values of each kind, so that plans have much in common.
 fn nic(name: &'static str, switches: &[&'static str]) -> impl Strategy<Value = Nic> + use<> {
     let switches = switches.to_vec();
-    (0..=switches.len(), 0..3_u8, 1..3_u32, any::<bool>()).prop_map(move |(attach, mac, queues, odd)| Nic {
-        name: name.to_owned(),
-        model: NicModel::VirtioNet,
-        mode: TransmitMode::default(),
-        itr: Itr::default(),
-        combine: 0,
-        combine_above: 0,
-        attach: switches
-            .get(attach)
-            .map_or_else(Attach::null, |name| Attach::read(&format!("switch:{name}")).expect("a switch")),
-        mac: Mac([2, 0, 0, 0, 0, mac]),
-        addresses: Vec::new(),
-        queues,
-        hash: if odd { FlowHash::Flow } else { FlowHash::Symmetric },
-        queue_len: QueueLen::default(),
-        offload: true,
-        memory_max: 64 << 30,
-        mtu: 1500,
-        deliver: Deliver::Queued,
-        ring: 1024,
-    })
+    (0..=switches.len(), 0..3_u8, 1..3_u32, any::<bool>(), any::<bool>()).prop_map(
+        move |(attach, mac, queues, odd, out)| Nic {
+            name: name.to_owned(),
+            model: NicModel::VirtioNet,
+            mode: TransmitMode::default(),
+            itr: Itr::default(),
+            combine: 0,
+            combine_above: 0,
+            attach: switches
+                .get(attach)
+                .map_or_else(Attach::null, |name| Attach::read(&format!("switch:{name}")).expect("a switch")),
+            link: out.then_some(LinkState::Down),
+            mac: Mac([2, 0, 0, 0, 0, mac]),
+            addresses: Vec::new(),
+            queues,
+            hash: if odd { FlowHash::Flow } else { FlowHash::Symmetric },
+            queue_len: QueueLen::default(),
+            offload: true,
+            memory_max: 64 << 30,
+            mtu: 1500,
+            deliver: Deliver::Queued,
+            ring: 1024,
+        },
+    )
 }
 
 fn route() -> impl Strategy<Value = Route> {
@@ -159,6 +176,7 @@ fn one_router(name: &'static str, switches: &[&'static str]) -> impl Strategy<Va
             linux: None,
             role: Role::Router,
             restart: if never { Restart::Never } else { Restart::Always },
+            state: (pins.0 == 2).then_some(Power::Stopped),
             vcpus: 1,
             memory: if more { 64 << 20 } else { 32 << 20 },
             vhost: VhostThreads::Shared,
@@ -167,7 +185,7 @@ fn one_router(name: &'static str, switches: &[&'static str]) -> impl Strategy<Va
             sched: config::Sched::default(),
             guarantee: None,
             limit: config::Rate::from_pps(pins.2),
-            spin: Spin::Always,
+            spin: if pins.1 == 0 { Spin::Always } else { Spin::default() },
             isolate: false,
             nics,
             routes: routes.into_values().collect(),
@@ -205,8 +223,8 @@ fn about(step: &Step) -> Option<&str> {
         | Step::AddRouter(name)
         | Step::ReplaceRouter(name, _)
         | Step::ChangeRoutes(name, _)
-        | Step::Restart(name)
-        | Step::Limit(name) => Some(name),
+        | Step::Adjust(name, _)
+        | Step::Power(name) => Some(name),
     }
 }
 
@@ -235,13 +253,14 @@ proptest! {
     }
 
     #[test]
-    fn routes_and_policies_need_no_replacement(from in plan(), to in plan()) {
+    fn routes_and_settings_need_no_replacement(from in plan(), to in plan()) {
         for step in difference(&from, &to) {
             let Step::ReplaceRouter(name, _) = step else { continue };
             let (mut old, new) = (Model::of(&from).routers[&name].clone(), Model::of(&to).routers[&name].clone());
             old.routes = new.routes.clone();
-            old.router.restart = new.router.restart;
-            old.router.limit = new.router.limit;
+            (old.router.restart, old.router.limit) = (new.router.restart, new.router.limit);
+            (old.router.spin, old.router.state) = (new.router.spin, new.router.state);
+            old.router.nics.iter_mut().zip(&new.router.nics).for_each(|(old, new)| old.link = new.link);
             prop_assert_ne!(old, new);
         }
     }
@@ -284,10 +303,9 @@ fn reasons_name_what_differs() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(why("spin='50us'", "spin='always'"), "spin 50µs -> always");
     assert_eq!(
         why("spin='50us'", "memory='64M'\nvcpus=2"),
-        "vcpus 1 -> 2, memory 32 MiB -> 64 MiB, NIC x queues 1 -> 2, NIC y queues 1 -> 2"
+        "vcpus 1 -> 2, memory 32M -> 64M, NIC x queues 1 -> 2, NIC y queues 1 -> 2"
     );
     assert_eq!(
         why("spin='50us'", "vhost='split'\nrole='echo'"),

@@ -69,11 +69,10 @@ impl Slot {
     /// Begins to watch what has been launched. Settings may have changed meanwhile.
     fn set_running(&mut self, mut router: RunningRouter, yard: &Yard) {
         router.count(&yard.counts);
-        router.limit(self.plan.limit);
-        router.spin(self.plan.spin);
         router.share(&yard.sharing, self.plan.spin);
         let (watch, claims) = (Watch::new(yard.rules), Claims::default());
         self.run = Some(Run { router, watch, claims, up: false, started: yard.now });
+        self.adjust_run();
         self.starts += 1;
         self.since = yard.now;
     }

@@ -1,0 +1,220 @@
+//! Whoever has to follow a change is told of it, one after the other, and told of what was before where one of them refuses.
+
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow};
+use api::{Answer, Outcome};
+use config::{Plan, Router};
+use link::{Orders, ToPlane};
+use telemetry::Kind;
+
+use super::{Change, Next, Phase, Wanted, Wish};
+use crate::apart::Apart;
+use crate::desk::Asker;
+use crate::lifecycle::Attached;
+use crate::plane::Plane;
+use crate::{Supervisor, schedule};
+
+/// Why nothing comes of a change during which the data plane has died.
+const DIED: &str = "the data plane died of it; it is started again with what ran before";
+
+impl Supervisor {
+    /// All that a plan needs is there: it is made to run.
+    pub(super) fn make(&mut self, wish: Wish, next: Next, now: Instant) {
+        next.opened.notices().for_each(|line| self.events.tell(Kind::Notice, line));
+        self.changes.under_way = Some(Box::new(Change::new(wish, next)));
+        let told = self.tell_data_plane(now);
+        self.go_on(told, now);
+    }
+
+    /// Does the next step when nobody has to answer any more.
+    fn go_on(&mut self, told: Result<()>, now: Instant) {
+        let Some(change) = &mut self.changes.under_way else { return };
+        if let Err(error) = told {
+            change.refusal.get_or_insert(error);
+        }
+        if !change.asked.is_empty() {
+            return;
+        }
+        match change.phase {
+            Phase::Back => self.is_refused(now),
+            _ if change.refusal.is_some() => self.take_back(now),
+            Phase::Plane => {
+                change.phase = Phase::Processes;
+                let told = self.tell_processes(now);
+                self.go_on(told, now);
+            }
+            Phase::Processes => {
+                change.phase = Phase::Threads;
+                self.move_threads(now);
+            }
+            Phase::Threads => self.is_made(now),
+        }
+    }
+
+    /// The data plane is to follow, where what it knows of the plan is another.
+    fn tell_data_plane(&mut self, now: Instant) -> Result<()> {
+        let Some(Change { wish, next, .. }) = self.changes.under_way.as_deref() else { return Ok(()) };
+        self.need_plane("try")?;
+        let (from, to) = (self.running.plan.of_data_plane(), next.plan.of_data_plane());
+        if from == to {
+            return Ok(());
+        }
+        let attached = match &wish.wanted {
+            Wanted::File(_) => self.attached(&next.opened, &next.plan)?,
+            // No router is built for it.
+            Wanted::Setting(_) => Attached::default(),
+        };
+        if matches!(&wish.wanted, Wanted::File(file) if !file.dry_run) {
+            self.ceilings.allow_both(&self.running.plan, &next.plan);
+        }
+        let orders = self.orders(to, attached);
+        self.ask_to_follow(None, orders, now);
+        Ok(())
+    }
+
+    /// So are processes of routers for which the plan is another. One that is not up yet is started with what comes of this.
+    fn tell_processes(&mut self, now: Instant) -> Result<()> {
+        let Some(Change { next, .. }) = self.changes.under_way.as_deref() else { return Ok(()) };
+        let (from, to) = (&self.running.plan, &next.plan);
+        let follows = |router: &&Router| {
+            let before = from.of_apart(&router.name);
+            let is_up = self.apart.get(&router.name).is_some_and(Apart::is_up);
+            is_up && before.is_some() && before != to.of_apart(&router.name)
+        };
+        let told = to.apart().filter(follows);
+        let told = told.map(|router| Ok((router.name.clone(), self.orders_apart(to, &router.name)?)));
+        for (name, orders) in told.collect::<Result<Vec<_>>>()? {
+            self.ask_to_follow(Some(name), orders, now);
+        }
+        Ok(())
+    }
+
+    fn ask_to_follow(&mut self, whom: Option<String>, told: (Orders, Vec<OwnedFd>), now: Instant) {
+        let Some(change) = &mut self.changes.under_way else { return };
+        change.asked.insert(whom.clone());
+        let dry_run = change.wish.wanted.is_dry_run();
+        let (id, (orders, descriptors)) = (self.desk.number_of(whom.clone(), Asker::Change), told);
+        self.say_to(whom.as_deref(), &ToPlane::Apply { id, orders, dry_run }, descriptors, now);
+    }
+
+    /// One of them has followed or refused; none: it is dead.
+    pub(crate) fn has_followed(&mut self, whom: Option<&str>, outcome: Option<Outcome>, now: Instant) {
+        let whom = whom.map(str::to_owned);
+        let Some(change) = &mut self.changes.under_way else { return };
+        if !change.asked.remove(&whom) {
+            return;
+        }
+        let told = match outcome {
+            Some(Err(error)) if change.phase == Phase::Back => {
+                return self.does_not_go_back(whom.as_deref(), &error.to_string(), now);
+            }
+            _ if change.phase == Phase::Back => Ok(()),
+            Some(Ok(Answer::Applied { changes, .. })) => {
+                change.changes.extend(changes);
+                change.followed.push(whom);
+                Ok(())
+            }
+            Some(Ok(_)) => Err(anyhow!("the data plane did not say what it changed")),
+            Some(Err(error)) => Err(error.into()),
+            None if whom.is_none() => Err(anyhow!(DIED)),
+            // It is started with what comes of this.
+            None => Ok(()),
+        };
+        self.go_on(told, now);
+    }
+
+    /// Threads are to be where the plan has them.
+    fn move_threads(&mut self, now: Instant) {
+        let Some(change) = &mut self.changes.under_way else { return };
+        match change.next.threads.take().filter(|_| !change.wish.wanted.is_dry_run()) {
+            Some(threads) => self.follow(threads, now),
+            None => self.go_on(Ok(()), now),
+        }
+    }
+
+    /// They are, or stay where they were.
+    pub(crate) fn threads_have_followed(&mut self, outcome: Result<()>, now: Instant) {
+        let Some(change) = &self.changes.under_way else { return };
+        let outcome = outcome.with_context(|| match &change.wish.wanted {
+            Wanted::Setting(edit) => format!("router {}: {}", edit.router, edit.key),
+            Wanted::File(_) => "threads cannot be scheduled as the file says".to_owned(),
+        });
+        self.go_on(outcome, now);
+    }
+
+    /// The data plane is dead, whether it was asked at the moment or not: those that have followed go back to what it is started with.
+    pub(crate) fn change_has_lost_plane(&mut self, now: Instant) {
+        let Some(change) = &mut self.changes.under_way else { return };
+        change.followed.retain(Option::is_some);
+        if change.phase != Phase::Back {
+            self.placing.following.give_up();
+            self.go_on(Err(anyhow!(DIED)), now);
+        }
+    }
+
+    /// Those that have followed are told what they were before, the last one first.
+    fn take_back(&mut self, now: Instant) {
+        let Some(change) = &mut self.changes.under_way else { return };
+        change.phase = Phase::Back;
+        let mut followed = std::mem::take(&mut change.followed);
+        if change.wish.wanted.is_dry_run() {
+            followed.clear();
+        }
+        for whom in followed.into_iter().rev() {
+            match self.orders_of_what_runs(whom.as_deref()) {
+                Ok(orders) => self.ask_to_follow(whom, orders, now),
+                Err(error) => self.end_it(whom.as_deref(), &format!("{error:#}"), now),
+            }
+        }
+        self.go_on(Ok(()), now);
+    }
+
+    /// One that is not what it is to be is ended; it is started again as what runs.
+    fn does_not_go_back(&mut self, whom: Option<&str>, why: &str, now: Instant) {
+        self.end_it(whom, why, now);
+        self.go_on(Ok(()), now);
+    }
+
+    fn end_it(&mut self, whom: Option<&str>, why: &str, now: Instant) {
+        let how = format!("was killed, because it does not become what it was: {why}");
+        let pid = self.life.plane.as_ref().map(Plane::pid);
+        // An error is told of one that never came up; this one has.
+        let _ = match (whom, pid) {
+            (Some(name), _) => self.bury_apart(name, &how, now),
+            (None, Some(pid)) => self.bury(pid, &how, now),
+            (None, None) => Ok(()),
+        };
+    }
+
+    fn is_refused(&mut self, now: Instant) {
+        let Some(change) = self.changes.under_way.take() else { return };
+        let Change { wish, refusal, .. } = *change;
+        self.refuse(wish, &refusal.unwrap_or_else(|| anyhow!("it was taken back")), now);
+    }
+
+    fn is_made(&mut self, now: Instant) {
+        let Some(mut change) = self.changes.under_way.take() else { return };
+        let (from, to) = (&self.running.plan, &change.next.plan);
+        change.changes.extend(schedule::changes(from, to));
+        change.changes.extend(process_changes(from, to));
+        self.commit(*change, now);
+    }
+}
+
+/// Processes that begin and end by a change.
+fn process_changes(from: &Plan, to: &Plan) -> Vec<api::Change> {
+    let is_in = |plan: &Plan, router: &Router| plan.apart().any(|other| other.name == router.name);
+    let gone = from.apart().filter(|old| !is_in(to, old)).map(|old| api::Change {
+        hitless: false,
+        what: format!("router {}: its process ends", old.name),
+        why: Some("what it has not yet forwarded is lost".to_owned()),
+    });
+    let new = to.apart().filter(|new| !is_in(from, new)).map(|new| api::Change {
+        hitless: true,
+        what: format!("router {}: it gets a process of its own", new.name),
+        why: None,
+    });
+    gone.chain(new).collect()
+}

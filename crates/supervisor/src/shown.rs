@@ -1,0 +1,67 @@
+//! A router of a plan as `show` and `check --json` tell it: by the keys of its file, with the values in use.
+
+use std::collections::BTreeMap;
+
+use api::{NeighbourShown, NicShown, RouteShown, Value};
+use config::keys::{self, Entry};
+use config::{Nic, Router};
+
+/// Settings by their keys.
+pub type Settings = BTreeMap<String, Value>;
+
+/// Keys of a NIC that are told apart from its settings.
+const APART: [&str; 3] = ["attach", "mac", "address"];
+
+/// What a file says of a router, as it would be written there.
+pub fn settings(router: &Router) -> Settings {
+    values(keys::ROUTER, router)
+}
+
+/// A NIC with what its file says.
+pub fn nic(nic: &Nic) -> NicShown {
+    let mut settings = values(&keys::nic(), nic);
+    settings.retain(|key, _| !APART.contains(&key.as_str()));
+    NicShown {
+        name: nic.name.clone(),
+        attach: nic.attach.to_string(),
+        mac: nic.mac.to_string(),
+        addresses: nic.addresses.iter().map(ToString::to_string).collect(),
+        settings,
+    }
+}
+
+fn values<T>(entries: &[Entry<T>], of: &T) -> Settings {
+    let value = |value| match value {
+        keys::Value::Number(number) => number.into(),
+        keys::Value::Text(text) => text.into(),
+    };
+    let all = entries.iter().filter_map(|entry| Some((entry.name.to_owned(), value(entry.value(of)?))));
+    all.collect()
+}
+
+/// Its static routes, in the order of the file.
+pub fn routes(router: &Router) -> Vec<RouteShown> {
+    let shown = router.routes.iter().map(|route| RouteShown {
+        to: route.to.to_string(),
+        via: route.via.map(|via| via.to_string()),
+        nic: nic_name(router, route.nic),
+    });
+    shown.collect()
+}
+
+/// Its static neighbours.
+pub fn neighbours(router: &Router) -> Vec<NeighbourShown> {
+    let shown = router.neighbours.iter().map(|neighbour| NeighbourShown {
+        address: neighbour.address.to_string(),
+        mac: neighbour.mac.to_string(),
+        nic: nic_name(router, neighbour.nic),
+    });
+    shown.collect()
+}
+
+fn nic_name(router: &Router, index: usize) -> String {
+    router.nics.get(index).map_or_else(|| "?".to_owned(), |nic| nic.name.clone())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,386 @@
+//! What runs becomes another plan as a whole or not at all, whoever refuses it or dies meanwhile.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::{Answer, Client, Request};
+use config::Plan;
+use link::{ToPlane, ToSupervisor};
+use proptest::prelude::*;
+
+use super::questions::{APART, apart};
+use super::stage::{ONE, Scripted, Stage};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn set(router: &str, key: &str, value: &str) -> Request {
+    let [router, key, value] = [router, key, value].map(str::to_owned);
+    Request::Set { router, key, value }
+}
+
+fn done(client: &mut Client) -> String {
+    match client.next_answer() {
+        Ok(Answer::Done { message }) => message,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What a data plane is told to run first.
+fn begins_with(plane: &Scripted) -> Plan {
+    let told = std::iter::from_fn(|| plane.told()).find_map(|told| match told {
+        ToPlane::Start(orders) => Some(orders.plan),
+        _ => None,
+    });
+    told.expect("it is told")
+}
+
+/// The data plane dies, and the next one comes up: what that is told.
+fn dies(stage: &mut Stage) -> Plan {
+    stage.plane().die();
+    stage.turn().expect("it goes on");
+    stage.after(SECOND).expect("it goes on");
+    let plan = begins_with(&stage.plane());
+    stage.comes_up();
+    plan
+}
+
+#[test]
+fn what_was_set_is_what_the_next_data_plane_is_told_and_what_was_refused_is_not() {
+    let mut stage = Stage::up(ONE);
+    for (value, is_taken) in [("1us", true), ("2us", false)] {
+        let mut client = stage.client(&set("edge", "spin", value));
+        let (id, plan) = stage.plane().is_to_become().expect("it is to follow");
+        assert_eq!(
+            plan,
+            stage.supervisor().running.plan.with("edge", "spin", value).expect("a time").of_data_plane()
+        );
+        let followed = Ok(Answer::Applied { changes: Vec::new(), dry_run: false });
+        stage.plane().answer(id, if is_taken { followed } else { Err(api::Error::new("not now")) });
+        stage.turn().expect("it goes on");
+        assert_eq!(client.next_answer().is_ok(), is_taken);
+    }
+    let next = dies(&mut stage);
+    assert_eq!(next, stage.supervisor().running.plan.of_data_plane());
+    assert_eq!(next.routers[0].spin, config::Spin::For(Duration::from_micros(1)));
+}
+
+#[test]
+fn one_that_was_stopped_and_unplugged_stays_so_until_somebody_says_otherwise() {
+    let mut stage = Stage::up(ONE);
+    for request in [Request::Stop { name: "edge".to_owned() }, set("edge", "lan.link", "down")] {
+        let mut client = stage.client(&request);
+        stage.plane().follows().expect("it is to follow");
+        stage.turn().expect("it goes on");
+        done(&mut client);
+    }
+    let next = dies(&mut stage);
+    assert!(next.routers[0].is_stopped() && next.routers[0].nics[0].is_pulled());
+    let mut client = stage.client(&Request::Start { router: "edge".to_owned() });
+    let plan = stage.plane().follows().expect("it is to follow");
+    stage.turn().expect("it goes on");
+    assert_eq!(done(&mut client), "router edge runs");
+    assert!(!plan.routers[0].is_stopped() && plan.routers[0].nics[0].is_pulled());
+    // It may have failed, or turned itself off: then it is started, whatever the plan says.
+    let start = Request::Start { router: "edge".to_owned() };
+    let _client = stage.client(&start);
+    assert!(stage.plane().asked(|request| *request == start).is_some());
+}
+
+#[test]
+fn one_that_is_started_while_it_is_being_stopped_runs_in_the_end() {
+    let mut stage = Stage::up(ONE);
+    let mut stopper = stage.client(&Request::Stop { name: "edge".to_owned() });
+    let mut starter = stage.client(&Request::Start { router: "edge".to_owned() });
+    assert!(stage.plane().follows().expect("it is to stop").routers[0].is_stopped());
+    stage.turn().expect("it goes on");
+    assert!(!stage.plane().follows().expect("it is to run").routers[0].is_stopped());
+    stage.turn().expect("it goes on");
+    assert_eq!([done(&mut stopper), done(&mut starter)], ["router edge is stopped", "router edge runs"]);
+    assert!(!stage.plan().routers[0].is_stopped());
+}
+
+#[test]
+fn what_the_process_of_a_router_refuses_the_data_plane_takes_back() {
+    let (mut stage, main, own) = apart();
+    let mut client = stage.client(&set("edge", "limit", "5kpps"));
+    let limited = main.follows().expect("it is to follow");
+    assert!(own.is_to_become().is_none(), "one after the other");
+    stage.turn().expect("it goes on");
+    let (id, plan) = own.is_to_become().expect("it is to follow");
+    assert_eq!(plan.routers[0].limit, limited.routers[0].limit);
+    own.answer(id, Err(api::Error::new("no room")));
+    stage.turn().expect("it goes on");
+    let back = main.follows().expect("it is to go back");
+    assert_eq!(back, stage.supervisor().running.plan.of_data_plane());
+    assert_eq!(back.routers[0].limit, None);
+    stage.turn().expect("it goes on");
+    assert_eq!(client.next_answer().expect_err("it is refused").to_string(), "no room");
+}
+
+#[test]
+fn one_that_does_not_go_back_is_started_anew() {
+    let (mut stage, main, own) = apart();
+    let mut client = stage.client(&set("edge", "limit", "5kpps"));
+    main.follows().expect("it is to follow");
+    stage.turn().expect("it goes on");
+    let (id, _) = own.is_to_become().expect("it is to follow");
+    own.answer(id, Err(api::Error::new("no room")));
+    stage.turn().expect("it goes on");
+    let (id, _) = main.is_to_become().expect("it is to go back");
+    main.answer(id, Err(api::Error::new("nor that")));
+    stage.turn().expect("it goes on");
+    assert!(client.next_answer().is_err() && main.was_killed());
+    assert_eq!(stage.lines("it does not become what it was: nor that").len(), 1);
+    stage.after(SECOND).expect("it goes on");
+    assert_eq!(begins_with(&stage.plane()), stage.supervisor().running.plan.of_data_plane());
+}
+
+#[test]
+fn a_data_plane_that_dies_while_others_follow_takes_them_back() {
+    let (mut stage, main, own) = apart();
+    let mut client = stage.client(&set("edge", "restart", "never"));
+    main.follows().expect("it is to follow");
+    stage.turn().expect("it goes on");
+    let (id, _) = own.is_to_become().expect("it is to follow");
+    main.die();
+    stage.turn().expect("it goes on");
+    own.answer(id, Ok(Answer::Applied { changes: Vec::new(), dry_run: false }));
+    stage.turn().expect("it goes on");
+    let back = own.follows().expect("it is to go back");
+    assert_eq!(back.routers[0].restart, config::Restart::Always);
+    stage.turn().expect("it goes on");
+    let told = client.next_answer().expect_err("nothing comes of it").to_string();
+    assert!(told.contains("the data plane died of it; it is started again with what ran before"), "{told}");
+}
+
+#[test]
+fn the_process_of_a_router_that_dies_of_a_change_is_started_with_what_comes_of_it() {
+    let (mut stage, main, own) = apart();
+    let mut client = stage.client(&set("edge", "limit", "5kpps"));
+    main.follows().expect("it is to follow");
+    stage.turn().expect("it goes on");
+    own.die();
+    stage.turn().expect("it goes on");
+    assert!(done(&mut client).contains("router edge: limit = 5kpps (no packet is lost)"));
+    stage.after(SECOND).expect("it goes on");
+    let next = begins_with(&stage.plane());
+    assert_eq!(next, stage.supervisor().running.plan.of_apart("edge").expect("there is one"));
+    assert!(next.routers[0].limit.is_some());
+}
+
+#[test]
+fn a_process_that_is_not_started_again_is_so_as_soon_as_its_policy_is_another() {
+    let (mut stage, main, own) = apart();
+    let set_restart = |stage: &mut Stage, own: Option<&Scripted>, value: &str| {
+        let mut client = stage.client(&set("edge", "restart", value));
+        main.follows().expect("it is to follow");
+        stage.turn().expect("it goes on");
+        if let Some(own) = own {
+            own.follows().expect("it is to follow");
+            stage.turn().expect("it goes on");
+        }
+        done(&mut client);
+    };
+    set_restart(&mut stage, Some(&own), "never");
+    own.die();
+    stage.turn().expect("it goes on");
+    stage.after(SECOND).expect("it goes on");
+    assert_eq!(stage.started(), 2);
+    set_restart(&mut stage, None, "always");
+    stage.turn().expect("it goes on");
+    assert_eq!(stage.started(), 3);
+}
+
+/// What becomes of what one of them is told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    Follows,
+    Refuses,
+    Dies,
+}
+
+/// What happens to a run.
+#[derive(Clone, Debug)]
+enum Happens {
+    /// Somebody asks for this, and the data plane and the process of the router answer so.
+    Asked(Request, [Fate; 2]),
+    /// The data plane dies, or the process of the router.
+    Death(usize),
+}
+
+const SETTINGS: [(&str, &str, &str); 12] = [
+    ("edge", "limit", "5kpps"),
+    ("core", "limit", "7kpps"),
+    ("core", "limit", "none"),
+    ("edge", "spin", "9us"),
+    ("core", "spin", "always"),
+    ("core", "restart", "never"),
+    ("edge", "state", "stopped"),
+    ("core", "state", "stopped"),
+    ("edge", "lan.link", "down"),
+    ("edge", "lan.link", "up"),
+    ("core", "lan.link", "down"),
+    ("core", "limit", "fast"),
+];
+
+fn asked() -> impl Strategy<Value = Request> {
+    let of_router = |name: &'static str| {
+        let name = || name.to_owned();
+        prop::sample::select(vec![Request::Stop { name: name() }, Request::Start { router: name() }])
+    };
+    let files = [APART.to_owned(), APART.replace("192.0.2.1/24", "192.0.2.9/24"), "nonsense".to_owned()];
+    let file = prop::sample::select(files.to_vec());
+    prop_oneof![
+        4 => prop::sample::select(SETTINGS.to_vec()).prop_map(|(router, key, value)| set(router, key, value)),
+        1 => Just(set("core", "state", "running")),
+        1 => of_router("edge"),
+        1 => of_router("core"),
+        1 => file.prop_map(|text| Request::Apply { file: "f.toml".to_owned(), text, dry_run: false }),
+    ]
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    let fate = || prop_oneof![5 => Just(Fate::Follows), 1 => Just(Fate::Refuses), 1 => Just(Fate::Dies)];
+    prop_oneof![
+        6 => (asked(), [fate(), fate()]).prop_map(|(request, fates)| Happens::Asked(request, fates)),
+        1 => (0..2_usize).prop_map(Happens::Death),
+    ]
+}
+
+/// A run and what its data plane and the process of its router run.
+struct World {
+    stage: Stage,
+    planes: Vec<(Scripted, Plan)>,
+}
+
+impl World {
+    /// Plays those that there are until nobody is told anything any more.
+    fn plays(&mut self, fates: [Fate; 2]) {
+        let (mut left, mut quiet) = (fates, 0);
+        while quiet < 2 {
+            quiet += 1;
+            self.stage.turn().expect("it goes on");
+            for (plane, runs) in &mut self.planes {
+                let fate = &mut left[usize::from(runs.routers.len() == 1)];
+                while let Some(told) = (!plane.is_dead()).then(|| plane.told()).flatten() {
+                    quiet = 0;
+                    match told {
+                        ToPlane::Start(orders) => {
+                            *runs = orders.plan;
+                            plane.say(&ToSupervisor::Started { at_ns: 0 });
+                        }
+                        ToPlane::Apply { id, orders, .. } => match std::mem::replace(fate, Fate::Follows) {
+                            Fate::Follows => {
+                                *runs = orders.plan;
+                                plane.answer(id, Ok(Answer::Applied { changes: Vec::new(), dry_run: false }));
+                            }
+                            Fate::Refuses => plane.answer(id, Err(api::Error::new("not now"))),
+                            Fate::Dies => plane.die(),
+                        },
+                        ToPlane::Ask { id, .. } => {
+                            plane.answer(id, Ok(Answer::Done { message: "done".to_owned() }));
+                        }
+                        ToPlane::Ping => plane.say(&ToSupervisor::Pong),
+                        _ => {}
+                    }
+                }
+            }
+            self.stage.until(|stage| !stage.supervisor().changes.is_prepared());
+            self.meets_new_ones();
+        }
+    }
+
+    /// Those that were started, in the place of those that are dead.
+    fn meets_new_ones(&mut self) {
+        self.planes.retain(|(plane, _)| !plane.is_dead());
+        for plane in self.stage.planes().into_iter().filter(|plane| !plane.is_dead()) {
+            if self.planes.iter().all(|(known, _)| known.pid() != plane.pid()) {
+                let orders = std::iter::from_fn(|| plane.told()).find_map(|told| match told {
+                    ToPlane::Start(orders) => Some(orders.plan),
+                    _ => None,
+                });
+                if let Some(plan) = orders {
+                    plane.say(&ToSupervisor::Started { at_ns: 0 });
+                    self.planes.push((plane, plan));
+                }
+            }
+        }
+    }
+
+    fn dies(&mut self, which: usize) {
+        if let Some((plane, _)) =
+            self.planes.iter().find(|(_, runs)| usize::from(runs.routers.len() == 1) == which)
+        {
+            plane.die();
+        }
+    }
+
+    /// All that were dead are there again.
+    fn recovers(&mut self) {
+        for _ in 0..4 {
+            self.stage.after(10 * SECOND).expect("it goes on");
+            self.plays([Fate::Follows; 2]);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Any sequence of edits, refused edits, files, crashes and restarts ends in the plan that the same edits make of the file, and
+    /// everybody runs that.
+    #[test]
+    fn everybody_runs_what_the_edits_make_of_the_file(all in prop::collection::vec(happens(), 1..8)) {
+        let (stage, main, own) = apart();
+        let plan = stage.plan().clone();
+        let planes = vec![(main, plan.of_data_plane()), (own, plan.of_apart("edge").expect("there is one"))];
+        let (mut world, mut expected) = (World { stage, planes }, plan);
+        for happened in all {
+            match happened {
+                Happens::Death(which) => world.dies(which),
+                Happens::Asked(request, fates) => {
+                    let mut client = world.stage.client(&request);
+                    world.plays(fates);
+                    if client.next_answer().is_ok() {
+                        expected = edited(&expected, &request);
+                    }
+                }
+            }
+            world.recovers();
+            let runs = world.stage.plan().clone();
+            prop_assert_eq!(&runs.routers, &expected.routers);
+            let told: BTreeMap<usize, &Plan> =
+                world.planes.iter().map(|(_, plan)| (plan.routers.len(), plan)).collect();
+            prop_assert_eq!(world.planes.len(), 2);
+            prop_assert_eq!(told[&2], &runs.of_data_plane());
+            prop_assert_eq!(told[&1], &runs.of_apart("edge").expect("there is one"));
+        }
+    }
+}
+
+/// What a request that was done makes of a plan.
+fn edited(plan: &Plan, request: &Request) -> Plan {
+    let with = |router: &str, key: &str, value: &str| plan.with(router, key, value).expect("it was done");
+    match request {
+        // What runs is started where it is, and its plan says nothing of it.
+        Request::Set { router, value, .. }
+            if value == "running"
+                && !plan.routers.iter().any(|own| own.name == *router && own.is_stopped()) =>
+        {
+            plan.clone()
+        }
+        Request::Set { router, key, value } => with(router, key, value),
+        Request::Stop { name } => with(name, "state", "stopped"),
+        Request::Start { router }
+            if plan.routers.iter().any(|own| own.name == *router && own.is_stopped()) =>
+        {
+            with(router, "state", "running")
+        }
+        Request::Apply { text, .. } => {
+            let mut next = config::parse(text, "f.toml").expect("it was done");
+            next.inherit(plan);
+            next
+        }
+        _ => plan.clone(),
+    }
+}
