@@ -125,7 +125,7 @@ pub fn words() -> impl Iterator<Item = &'static str> {
 
 /// The keys that some kinds have, each with how the first of these is written.
 pub fn keys() -> impl Iterator<Item = (&'static Key, String)> {
-    ALL.iter().flat_map(|kind| kind.keys.iter().map(|key| (key, kind.form())))
+    ALL.iter().flat_map(|kind| kind.keys.iter().map(move |key| (key, kind.form())))
 }
 
 /// What the kinds count: what metrics call each group, and what its fields mean.

@@ -26,6 +26,9 @@ const SHORTEST: usize = 14;
 /// Octets of a UDP header and an IP header: version 4, version 6.
 const HEADERS: [usize; 2] = [8 + 20, 8 + 40];
 
+/// More datagrams than a socket holds before it is connected, so that nobody keeps us taking them out.
+const MOST_LEFT: u32 = 1 << 16;
+
 pub(crate) const KIND: Kind = Kind {
     read: |_, name| ends(name).map(drop),
     traits: |_| Traits { is_by_calls: true, ..Traits::default() },
@@ -59,16 +62,18 @@ fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
     let socket = UdpSocket::bind(local).with_context(|| format!("cannot have {local}"))?;
     socket.connect(remote).with_context(|| format!("cannot reach {remote} from {local}"))?;
     let waiting = (wanted.queue_len as usize).saturating_mul(LONGEST);
-    let sized = sockopt::set_socket_recv_buffer_size_force(&socket, waiting);
+    // Whoever may not have more has as much as the host allows.
+    let sized = sockopt::set_socket_recv_buffer_size_force(&socket, waiting)
+        .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, waiting));
     // What is too long is refused here, and not cut on the way.
     let whole = match local {
         SocketAddr::V4(_) => sockopt::set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::DO),
         SocketAddr::V6(_) => sockopt::set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::DO),
     };
     sized.and(whole).with_context(|| format!("settling the socket at {local}"))?;
-    // What came before it was connected may be anybody's; it is no more than waits.
-    let is_left = |_: &u32| recv(&socket, &mut [0][..], RecvFlags::DONTWAIT).is_ok();
-    (0..wanted.queue_len.saturating_mul(8)).take_while(is_left).for_each(drop);
+    // What came before it was connected may be anybody's.
+    let is_left = |_: &u32| recv(&socket, &mut [0_u8][..], RecvFlags::DONTWAIT).is_ok();
+    (0..MOST_LEFT).take_while(is_left).for_each(drop);
     Ok(Box::new(Kept { descriptors: vec![socket.into()], ..Kept::default() }))
 }
 
@@ -89,7 +94,7 @@ fn serve(mut handed: Handed, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attac
 
 counters! {
     /// Frames that came.
-    struct UdpReadCounters {
+    pub struct UdpReadCounters {
         /// Frames shown to the taker.
         frames,
         /// Octets of those frames.
@@ -103,7 +108,7 @@ counters! {
     }
 
     /// Frames that went.
-    struct UdpWriteCounters {
+    pub struct UdpWriteCounters {
         /// Frames the kernel took.
         frames,
         /// Octets of those frames.
