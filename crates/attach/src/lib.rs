@@ -32,7 +32,7 @@ pub use attachment::{About, Attachment, Entry, News, Outside, Ports, Site, Visit
 pub use kind::{Fields, Finding, Key, Lack, State, Takes, Traits};
 pub use kinds::vhost_user_backend::meet;
 pub use link::{link, tap};
-pub use opened::{Handed, Health, Opened, Restored, Turn, View, Watched};
+pub use opened::{Handed, Health, Opened, Restored, Turn, View, Watched, Work};
 pub use patient::{Capture, Patient, write_out};
 pub use socket::of_door;
 pub use wanted::Wanted;

@@ -18,7 +18,7 @@ use uplink::{
 
 use crate::{
     Attach, Attachment, Handed, Health, Opened, Outside, Ports, Restored, Site, Turn, View, Wanted, Watched,
-    kind,
+    Work, kind,
 };
 use early_drop::EarlyDrop;
 
@@ -121,22 +121,31 @@ impl Opened for Link {
     }
 
     /// Nobody touches a link of which nothing was asked: it may lie in another namespace by now.
-    fn resize(&mut self, before: &Wanted, now: &Wanted) -> Result<()> {
+    fn resize(&self, before: &Wanted, now: &Wanted) -> Option<Work> {
         let has_mac = self.side == (Side::Below { has_mac: true });
         let mac = Some(now.mac).filter(|mac| has_mac && *mac != before.mac);
-        if (before.mtu, before.queue_len) != (now.mtu, now.queue_len) || mac.is_some() {
-            self.tap.resize(&TapConfig { mac, ..config(now) })?;
+        let is_sized = (before.mtu, before.queue_len) != (now.mtu, now.queue_len) || mac.is_some();
+        let hash = Some(now.hash).filter(|hash| *hash != before.hash);
+        if !is_sized && hash.is_none() {
+            return None;
         }
-        if before.hash != now.hash {
-            self.tap.spread_by(now.hash)?;
-        }
-        Ok(())
+        let (tap, config) = (self.tap.try_clone(), TapConfig { mac, ..config(now) });
+        Some(Box::new(move || {
+            let tap = tap?;
+            if is_sized {
+                tap.resize(&config)?;
+            }
+            if let Some(hash) = hash {
+                tap.spread_by(hash)?;
+            }
+            Ok(())
+        }))
     }
 
-    fn succeed(&mut self, old: Box<dyn Opened>) {
-        let old: Box<dyn Any> = old;
-        if let Ok(old) = old.downcast::<Self>() {
-            self.tap.succeed(old.tap);
+    fn succeed(&mut self, old: &mut dyn Opened) {
+        let old: &mut dyn Any = old;
+        if let Some(old) = old.downcast_mut::<Self>() {
+            self.tap.succeed(&mut old.tap);
         }
     }
 
@@ -160,9 +169,13 @@ impl Opened for Link {
         self.tap.wished()
     }
 
-    fn attend(&self) {
-        // A link that does not take it has been moved or deleted, which is told elsewhere.
-        let _ = self.tap.fulfil();
+    fn attend(&self) -> Option<Work> {
+        let (frames, tap) = (self.tap.wish()?, self.tap.try_clone().ok()?);
+        Some(Box::new(move || {
+            // A link that does not take it has been moved or deleted, which is told elsewhere.
+            let _ = tap.fulfil(frames);
+            Ok(())
+        }))
     }
 }
 

@@ -5,7 +5,7 @@
 //!  Wanted::open --> Opened --------- hand_over: Handed ----> Wanted::serve --> Attachment
 //!                   | watch --> Watched: look, restore (a thread)                 ^
 //!                   | open anew, succeed ----- hand_over: Handed -----------> replace
-//!                   | resize, turn, bell + attend
+//!                   | resize, bell + attend: Work (a thread); turn
 //! ```
 
 use std::any::Any;
@@ -21,21 +21,23 @@ use uplink::{Cable, Door, LinkTable, Links};
 
 use crate::Wanted;
 
+/// Something that is to be done about what was opened: by a thread, as the kernel may take its time.
+pub type Work = Box<dyn FnOnce() -> Result<()> + Send>;
+
 /// Something of the host that was opened for a NIC. What keeps it as it should be has no default, so that no kind can forget it.
+///
+/// Whoever has it waits for nobody: what may have to wait is [`Work`] that it gives, or is for a thread to call, as its being dropped is.
 pub trait Opened: Any + fmt::Debug + Send {
     /// What it is, for who serves it in another process, and its descriptors.
     fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>);
 
-    /// Makes it what the NIC wants now, where that is more or less than it wanted before.
-    ///
-    /// # Errors
-    /// It cannot become that.
-    fn resize(&mut self, before: &Wanted, now: &Wanted) -> Result<()>;
+    /// What makes it what the NIC wants now, where that is more or less than it wanted before; none: it is that.
+    fn resize(&self, before: &Wanted, now: &Wanted) -> Option<Work>;
 
-    /// Takes over what belongs to the name and not to the thing from one that was deleted, which is dropped.
-    fn succeed(&mut self, _old: Box<dyn Opened>) {}
+    /// Takes over what belongs to the name and not to the thing from one that was deleted.
+    fn succeed(&mut self, _old: &mut dyn Opened) {}
 
-    /// What is to be done about a data plane that has served it and is dead, or that is about to.
+    /// Does what is to be done about a data plane that has served it and is dead, or that is about to: by a thread.
     ///
     /// # Errors
     /// It cannot be served now.
@@ -60,8 +62,10 @@ pub trait Opened: Any + fmt::Debug + Send {
         None
     }
 
-    /// Does what is wanted, if anything is. It does not wait.
-    fn attend(&self) {}
+    /// Does what is wanted, if anything is; what of that may have to wait.
+    fn attend(&self) -> Option<Work> {
+        None
+    }
 }
 
 /// Something that was opened, on its way to who serves it.
@@ -177,8 +181,8 @@ impl Opened for Kept {
         (self.what.clone(), self.descriptors.iter().map(AsFd::as_fd).collect())
     }
 
-    fn resize(&mut self, _: &Wanted, _: &Wanted) -> Result<()> {
-        Ok(())
+    fn resize(&self, _: &Wanted, _: &Wanted) -> Option<Work> {
+        None
     }
 
     fn turn(&mut self, turn: Turn) -> Result<()> {
@@ -196,7 +200,8 @@ impl Opened for Kept {
         self.door.as_ref()?.asked()
     }
 
-    fn attend(&self) {
+    fn attend(&self) -> Option<Work> {
         self.door.iter().for_each(Door::answer);
+        None
     }
 }

@@ -98,8 +98,7 @@ pub fn write_out(
             if is_last {
                 return;
             }
-            // A signal ends it: who waits for the end of the thread need not wait for that of a pause.
-            std::thread::park_timeout(pause);
+            std::thread::sleep(pause);
         }
     })
 }

@@ -295,6 +295,10 @@ impl Supervisor {
 
     /// Goes on with a file for which the thread has done something.
     fn attend_opening(&mut self, now: Instant) {
+        // What is still to be closed may be what is to be opened.
+        if self.tending.holds_files() {
+            return;
+        }
         let errand = &mut self.changes.opening.errand;
         let done = errand.finished();
         if done.is_none() && errand.is_at_work() {
@@ -321,6 +325,8 @@ impl Supervisor {
         if wish.wanted.is_dry_run() {
             return Ok((next, true));
         }
+        // While there is none, what is held may be away.
+        self.need_plane("try")?;
         self.prepare(&next.plan)?;
         let (plan, held) = (next.plan.clone(), self.resources.held(&next.plan));
         let open = self.changes.opening.open.clone();
@@ -379,9 +385,7 @@ impl Supervisor {
     /// The plan that runs is this one, and what it needs is kept.
     fn adopt(&mut self, next: Next, now: Instant) {
         let Next { plan, opened, metrics, .. } = next;
-        if let Err(error) = self.resources.adopt(opened, &plan) {
-            self.events.tell(Kind::Notice, format!("{error:#}"));
-        }
+        self.resources.adopt(opened, &plan, &mut self.tending);
         if let Some(metrics) = metrics {
             self.metrics = metrics;
         }

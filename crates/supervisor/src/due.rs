@@ -1,5 +1,6 @@
 //! What there is to wait for, and when something is to be done whatever comes until then.
 
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -33,9 +34,7 @@ impl Supervisor {
                 .flat_map(Plane::watched)
                 .map(add),
         );
-        let threads = [self.mending.watched(), self.watching.watched(), self.changes.watched()];
-        let threads = threads.into_iter().flatten();
-        fds.extend(threads.map(|fd| add((fd, PollFlags::IN))));
+        fds.extend(self.threads().map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.lock.watched().map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.desk.server.descriptors().into_iter().map(add));
         fds.extend(self.metrics.watched().map(add));
@@ -49,10 +48,19 @@ impl Supervisor {
         }
     }
 
+    /// What threads ring that have done something for us, where we go on with that.
+    fn threads(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let mended = self.mending.watched().filter(|_| !self.resources.are_away());
+        let changed = self.changes.watched().filter(|_| !self.tending.holds_files());
+        let all =
+            [self.resources.watched(), self.tending.watched(), self.watching.watched(), mended, changed];
+        all.into_iter().flatten()
+    }
+
     /// How long nothing is due.
     pub(super) fn patience(&self, now: Instant) -> Duration {
         let due = [
-            self.life.again,
+            self.life.again.filter(|_| self.may_start()),
             self.times.tick,
             self.times.end,
             self.times.ending,

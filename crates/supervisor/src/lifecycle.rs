@@ -84,7 +84,10 @@ impl Supervisor {
     /// # Errors
     /// What was to be brought up first cannot be.
     pub(super) fn attend_plane(&mut self, now: Instant) -> Result<()> {
-        if self.life.again.is_some_and(|again| now >= again) && self.times.ending.is_none() {
+        if let Some((Turn::Begins(_), outcome)) = self.resources.turned() {
+            self.go_on_starting(outcome, now);
+        }
+        if self.life.again.is_some_and(|again| now >= again) && self.may_start() {
             self.life.again = None;
             self.start_again(now);
         }
@@ -134,11 +137,25 @@ impl Supervisor {
         Ok(())
     }
 
+    /// Whether a data plane may be started: the run does not end, and nobody has what it is to be handed.
+    pub(super) fn may_start(&self) -> bool {
+        self.times.ending.is_none() && !self.resources.are_away()
+    }
+
+    /// Begins to start the next one.
     fn start_again(&mut self, now: Instant) {
         self.life.restarts = self.life.restarts.saturating_add(1);
-        let started = self
-            .resources
-            .turn(Turn::Begins(self.life.restarts))
+        if let Some(outcome) = self.resources.turn(Turn::Begins(self.life.restarts)) {
+            self.go_on_starting(outcome, now);
+        }
+    }
+
+    /// What it is to be handed is there, or cannot be had now.
+    fn go_on_starting(&mut self, outcome: Result<()>, now: Instant) {
+        if self.times.ending.is_some() {
+            return;
+        }
+        let started = outcome
             .and_then(|()| self.resources.renew_passages(None))
             .and_then(|()| self.new_plane(None, now));
         let outcome = started.and_then(|plane| {

@@ -92,6 +92,9 @@ impl Mending {
 impl Supervisor {
     /// Takes what was mended.
     pub(super) fn mend(&mut self, now: Instant) {
+        if self.resources.are_away() {
+            return;
+        }
         match self.mending.at_work.finished() {
             Some(Mended::Opened(wanted, opened)) => self.put_in_place(wanted, opened, now),
             Some(Mended::Restored(nic, restored)) => self.note_restored(&nic, restored),
@@ -128,11 +131,8 @@ impl Supervisor {
     /// Hands what was opened anew to whoever serves it. What the NIC does not want any more is closed again.
     fn put_in_place(&mut self, wanted: Wanted, opened: Result<Option<Box<dyn Opened>>>, now: Instant) {
         let (Ok(Some(opened)), nic) = (opened, wanted.label()) else { return };
-        let Ok(Some(Handed { what, descriptors })) =
-            self.resources.replace(&self.running.plan, wanted, opened)
-        else {
-            return;
-        };
+        let replaced = self.resources.replace(&self.running.plan, (wanted, opened), &mut self.tending);
+        let Ok(Some(Handed { what, descriptors })) = replaced else { return };
         self.mending.links.remove(&nic);
         self.events.tell(Kind::Notice, format!("NIC {nic}: its link is there again"));
         if let Some(plane) = &mut self.life.plane {

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use attach::{Attach, Handed, Opened, Turn, Wanted, of_door};
 use config::{Engine, Nic, Plan, Router};
 use engine::{Images, vhost_nets};
@@ -17,6 +18,8 @@ use serde_json::Value;
 use uplink::{LinkTable, Passage, Undo};
 use vmm::vhost_net;
 
+use super::errand::Errand;
+use super::tending::Tending;
 use super::watching::Look;
 
 /// How long a process that was killed may take to close its TAPs and sockets after its locks: some milliseconds, and more on
@@ -30,14 +33,19 @@ const LOOK: Duration = Duration::from_millis(2);
 pub(crate) struct Resources {
     kvm: Option<File>,
     /// What NICs are plugged into, by the NIC's name where several may be plugged into the same.
-    uplinks: BTreeMap<Key, Uplink>,
+    uplinks: Uplinks,
     /// What Linux guests are made of, by router.
     images: BTreeMap<String, Images>,
     /// Ways from the processes of routers that are apart to their NICs, by NIC (`edge.wan`).
     passages: BTreeMap<String, Passage>,
+    /// Does what is to be done about a data plane that is dead, or that is about to begin: what NICs are plugged into is away meanwhile.
+    turning: Errand<(Turn, Uplinks, Result<()>)>,
     /// Counts how often links became others.
     state: u64,
 }
+
+/// Uplinks by what they are known by.
+type Uplinks = BTreeMap<Key, Uplink>;
 
 /// What a NIC is plugged into, and what it wants of that.
 #[derive(Debug)]
@@ -236,9 +244,11 @@ impl Resources {
         self.opened().filter_map(|opened| opened.bell())
     }
 
-    /// Does what is wanted.
-    pub(crate) fn attend(&self) {
-        self.opened().for_each(|opened| opened.attend());
+    /// Does what is wanted, and has done what of that may have to wait.
+    pub(crate) fn attend(&self, tending: &mut Tending) {
+        for Uplink { wanted, opened } in self.uplinks.values() {
+            opened.attend().into_iter().for_each(|work| tending.wish(&wanted.label(), work));
+        }
     }
 
     /// By NIC (`edge.wan`) the frames that the kernel has lost since its link is there, because the queue before us was full: of
@@ -278,21 +288,25 @@ impl Resources {
         self.state += 1;
     }
 
-    /// Puts what was opened anew for a NIC in the place of what it had: that, for the data plane. None if the NIC is not there any
-    /// more, or wants something else by now.
+    /// Puts what was opened anew for a NIC in the place of what it had, which is closed: that, for the data plane. None if the NIC is not
+    /// there any more, or wants something else by now: then what was opened is closed.
     ///
     /// # Errors
     /// No descriptors are left.
     pub(crate) fn replace(
         &mut self,
         plan: &Plan,
-        wanted: Wanted,
-        mut opened: Box<dyn Opened>,
+        (wanted, mut opened): (Wanted, Box<dyn Opened>),
+        tending: &mut Tending,
     ) -> Result<Option<Handed>> {
         let at = plan.nics().find(|(router, nic)| router.wanted(nic) == wanted);
-        let Some(key) = at.map(|(router, nic)| key(router, nic)) else { return Ok(None) };
-        if let Some(old) = self.uplinks.remove(&key) {
-            opened.succeed(old.opened);
+        let Some(key) = at.map(|(router, nic)| key(router, nic)) else {
+            tending.close(opened);
+            return Ok(None);
+        };
+        if let Some(mut old) = self.uplinks.remove(&key) {
+            opened.succeed(&mut *old.opened);
+            tending.close(old);
         }
         let handed = Handed::of(opened.hand_over()).context("no descriptors are left");
         self.uplinks.insert(key, Uplink { wanted, opened });
@@ -300,26 +314,62 @@ impl Resources {
         handed.map(Some)
     }
 
-    /// Does what is to be done about a data plane that is dead, or that is about to begin; the first thing that cannot be done is the
-    /// last one that is tried.
-    ///
-    /// # Errors
-    /// What cannot be done.
-    pub(crate) fn turn(&mut self, turn: Turn) -> Result<()> {
-        self.uplinks.values_mut().try_for_each(|uplink| uplink.opened.turn(turn))
+    /// Has a thread do what is to be done about a data plane that is dead, or that is about to begin; the first thing that cannot be done
+    /// is the last one that is tried. The outcome, where there was nothing to do or no thread for it; else [`Self::turned`] tells.
+    pub(crate) fn turn(&mut self, turn: Turn) -> Option<Result<()>> {
+        if self.uplinks.is_empty() {
+            return Some(Ok(()));
+        }
+        let uplinks = Arc::new(Mutex::new(std::mem::take(&mut self.uplinks)));
+        let theirs = uplinks.clone();
+        let work = move || {
+            let mut uplinks = taken(&theirs);
+            let outcome = uplinks.values_mut().try_for_each(|uplink| uplink.opened.turn(turn));
+            (turn, uplinks, outcome)
+        };
+        if self.turning.start("ringroad/turning", work) {
+            return None;
+        }
+        self.uplinks = taken(&uplinks);
+        Some(Err(anyhow!("no thread can be had for what NICs are plugged into")))
     }
 
-    /// Keeps what was opened, closes what `plan` does not need any more, and makes what stays what its NIC wants now.
-    ///
-    /// # Errors
-    /// A link does not take its new MTU, queue length, address or hash.
-    pub(crate) fn adopt(&mut self, opened: Self, plan: &Plan) -> Result<()> {
+    /// What has come of the last turn, once, and which one that was: what NICs are plugged into is here again.
+    pub(crate) fn turned(&mut self) -> Option<(Turn, Result<()>)> {
+        let (turn, uplinks, outcome) = self.turning.finished()?;
+        self.uplinks = uplinks;
+        Some((turn, outcome))
+    }
+
+    /// Whether what NICs are plugged into is away.
+    pub(crate) fn are_away(&self) -> bool {
+        self.turning.is_at_work()
+    }
+
+    /// Waits until it is here again, but not for longer than this.
+    pub(crate) fn give_up(&mut self, most: Duration) {
+        self.turning.give_up(most);
+    }
+
+    /// What to poll for reading.
+    pub(crate) fn watched(&self) -> Option<BorrowedFd<'_>> {
+        self.turning.watched()
+    }
+
+    /// Has all closed that NICs were to be plugged into.
+    pub(crate) fn close(self, tending: &mut Tending) {
+        if !self.uplinks.is_empty() {
+            tending.close(self.uplinks);
+        }
+    }
+
+    /// Keeps what was opened; has closed what `plan` does not need any more, and has what stays made what its NIC wants now.
+    pub(crate) fn adopt(&mut self, opened: Self, plan: &Plan, tending: &mut Tending) {
         self.kvm = self.kvm.take().or(opened.kvm);
-        let mut outcome = Ok(());
         for (router, nic) in plan.nics() {
             let Some(Uplink { wanted, opened }) = self.uplinks.get_mut(&key(router, nic)) else { continue };
             let before = std::mem::replace(wanted, router.wanted(nic));
-            outcome = outcome.and(opened.resize(&before, wanted));
+            opened.resize(&before, wanted).into_iter().for_each(|work| tending.change(work));
         }
         self.images.extend(opened.images);
         self.images.retain(|name, _| {
@@ -331,9 +381,16 @@ impl Resources {
         });
         self.state += 1;
         self.uplinks.extend(opened.uplinks);
-        self.uplinks.retain(|held, _| plan.nics().any(|(router, nic)| key(router, nic) == *held));
-        outcome
+        let is_needed = |held: &Key| plan.nics().any(|(router, nic)| key(router, nic) == *held);
+        let (kept, left) =
+            std::mem::take(&mut self.uplinks).into_iter().partition(|(held, _)| is_needed(held));
+        self.uplinks = kept;
+        Self { uplinks: left, ..Self::default() }.close(tending);
     }
+}
+
+fn taken(uplinks: &Mutex<Uplinks>) -> Uplinks {
+    std::mem::take(&mut *uplinks.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// What is handed to another process.

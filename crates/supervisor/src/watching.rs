@@ -91,13 +91,15 @@ fn see(look: Look) -> Seen {
 impl Supervisor {
     /// Looks at the links, where it is time to, and does what is to be done about what was seen.
     pub(super) fn attend_links(&mut self, now: Instant) {
-        // What is no look at what is open now says nothing of it.
-        if let Some(seen) = self.watching.at_work.finished()
-            && seen.state == self.resources.state()
-        {
-            self.watching.lost = seen.lost;
-            self.mend_what_is_ill(seen.ill, now);
-            self.heed_cables(seen.cables, now);
+        match self.watching.at_work.finished() {
+            Some(seen) if seen.state == self.resources.state() => {
+                self.watching.lost = seen.lost;
+                self.mend_what_is_ill(seen.ill, now);
+                self.heed_cables(seen.cables, now);
+            }
+            // What is no look at what is open now says nothing of it, and may be the last that has what was.
+            Some(seen) if !seen.ill.is_empty() => self.tending.close(seen.ill),
+            _ => {}
         }
         if !self.watching.is_due(now) {
             return;

@@ -115,7 +115,7 @@ pub struct Tap {
     /// The bridge that it belongs into; only whoever opened the device knows.
     member: Option<Membership>,
     /// None where the descriptors came from another process, which keeps the device in order.
-    home: Option<Home>,
+    home: Option<Arc<Home>>,
     /// Where who serves it wishes for another length of the kernel's queues, if that may be.
     wishes: Option<Wishes>,
     health: Arc<Health>,
@@ -152,7 +152,7 @@ impl Tap {
         traits: Traits,
         links: Links,
     ) -> Result<Self, Error> {
-        let home = Some(Home::new(links)?);
+        let home = Some(Arc::new(Home::new(links)?));
         Ok(Self { home, ..Self::of(name, queues, traits, Health::new()?) })
     }
 
@@ -219,8 +219,8 @@ impl Tap {
         let queues = self.queues.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>();
         let queues =
             queues.map_err(|e| Error::system(format!("opening the TAP `{}` once more", self.name), e))?;
-        let member = self.member.clone();
-        Ok(Self { member, ..Self::of(&self.name, queues, self.traits.clone(), self.health.clone()) })
+        let (member, home) = (self.member.clone(), self.home.clone());
+        Ok(Self { member, home, ..Self::of(&self.name, queues, self.traits.clone(), self.health.clone()) })
     }
 
     /// The interface's name.
@@ -280,12 +280,16 @@ impl Tap {
         self.wishes.as_ref().map(Wishes::bell)
     }
 
-    /// Does what was wished for last, if anything was.
+    /// The queue length that was wished for last, if one was since this was asked. It waits for nobody.
+    pub fn wish(&self) -> Option<u32> {
+        self.wishes.as_ref().and_then(Wishes::last)
+    }
+
+    /// Fulfils a wish; nothing where somebody else opened the device.
     ///
     /// # Errors
     /// The device does not take it.
-    pub fn fulfil(&self) -> Result<(), Error> {
-        let Some(frames) = self.wishes.as_ref().and_then(Wishes::last) else { return Ok(()) };
+    pub fn fulfil(&self, frames: u32) -> Result<(), Error> {
         let wish = Settings::default().queue_len(frames);
         self.at_home(|links, name| links.set(name, &wish, "setting the queue length of"))
     }
@@ -313,11 +317,11 @@ impl Tap {
 
     /// Takes over what belongs to the name, not to the device, from one that was deleted: who takes it away in the end,
     /// and where wishes come in.
-    pub fn succeed(&mut self, mut old: Self) {
+    pub fn succeed(&mut self, old: &mut Self) {
         if let Some(mut undo) = old.undo.take() {
             undo.disarm();
         }
-        self.wishes = old.wishes;
+        self.wishes = old.wishes.take();
     }
 
     /// Source and sink of a device with one queue; further queues are closed. The device lives until both are dropped.

@@ -22,7 +22,7 @@ use crate::home::Home;
 use crate::interfaces::{self, is_known};
 use crate::{
     Attachment, Finding, Handed, Health, Kind, Lack, News, Opened, Outside, Place, Ports, Restored, Site,
-    State, Traits, Turn, View, Wanted, Watched, lack,
+    State, Traits, Turn, View, Wanted, Watched, Work, lack,
 };
 
 pub(crate) const KIND: Kind = Kind {
@@ -92,18 +92,19 @@ impl Opened for Xdp {
         (json!(self.parts()), self.descriptors().collect())
     }
 
-    fn resize(&mut self, before: &Wanted, now: &Wanted) -> Result<()> {
-        if before.mtu == now.mtu { Ok(()) } else { Ok(Self::resize(self, now.mtu)?) }
+    fn resize(&self, before: &Wanted, now: &Wanted) -> Option<Work> {
+        let fits = Self::resize(self, now.mtu).map_err(anyhow::Error::from);
+        (before.mtu != now.mtu).then(|| -> Work { Box::new(move || fits) })
     }
 
     /// Sockets cannot be served again after a data plane that has died.
     fn turn(&mut self, turn: Turn) -> Result<()> {
+        self.release();
         match turn {
-            Turn::Ended => self.release(),
+            Turn::Ended => Ok(()),
             // The kernel may not have let go of the old ones yet.
-            Turn::Begins(_) => self.renew()?,
+            Turn::Begins(_) => Ok(self.renew()?),
         }
-        Ok(())
     }
 
     fn watch(&self) -> Option<Box<dyn Watched>> {

@@ -1,6 +1,4 @@
-use std::sync::{Arc, Mutex};
-
-use attach::Watched;
+use attach::{Watched, Work};
 use serde_json::json;
 
 use super::*;
@@ -33,10 +31,10 @@ fn captures_are_opened_handed_on_and_closed() {
     let opened = Resources::open(&second, &held.held(&second)).expect("opened");
     assert_eq!(std::fs::read(folder.path().join("a.pcap")).expect("there"), b"frames", "it is not made anew");
     assert_eq!(held.supplies(&opened, &second).expect("descriptors").1.len(), 2);
-    held.adopt(opened, &second).expect("adopted");
+    held.adopt(opened, &second, &mut Tending::default());
     assert_eq!(held.uplinks.len(), 2);
     let third = plan(&[("c", &capture("c.pcap"))]);
-    held.adopt(Resources::default(), &third).expect("adopted");
+    held.adopt(Resources::default(), &third, &mut Tending::default());
     assert_eq!(held.uplinks.len(), 1);
     assert_eq!(held.supplies(&Resources::default(), &second).expect("descriptors").1.len(), 1);
 }
@@ -51,13 +49,31 @@ fn what_cannot_be_opened_is_named() {
     );
 }
 
-/// What was opened, as a test has it: it writes down what it is made to be, and what it has taken the place of.
-#[derive(Debug)]
-struct Scripted(&'static str, Arc<Mutex<Vec<String>>>);
+/// What tests write down.
+type Notes = Arc<Mutex<Vec<String>>>;
 
-impl Scripted {
-    fn note(&self, line: String) {
-        self.1.lock().expect("no panic").push(format!("{}: {line}", self.0));
+/// What was opened, as a test has it: it writes down what it is made to be, what it has taken the place of, and that it is closed.
+#[derive(Debug)]
+struct Scripted(&'static str, Notes);
+
+fn note(notes: &Notes, name: &str, line: &str) {
+    notes.lock().expect("no panic").push(format!("{name}: {line}"));
+}
+
+/// Has all done that is to be done; what was written down until then.
+fn tended(tending: &mut Tending, notes: &Notes) -> Vec<String> {
+    loop {
+        assert!(tending.attend().is_empty(), "something was refused");
+        if !tending.holds_files() {
+            return std::mem::take(&mut *notes.lock().expect("no panic"));
+        }
+        sleep(LOOK);
+    }
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        note(&self.1, self.0, "closed");
     }
 }
 
@@ -66,15 +82,18 @@ impl Opened for Scripted {
         (json!(self.0), Vec::new())
     }
 
-    fn resize(&mut self, before: &Wanted, now: &Wanted) -> Result<()> {
-        if before != now {
-            self.note(format!("mtu {} -> {}", before.mtu, now.mtu));
-        }
-        Ok(())
+    fn resize(&self, before: &Wanted, now: &Wanted) -> Option<Work> {
+        let (name, notes, line) = (self.0, self.1.clone(), format!("mtu {} -> {}", before.mtu, now.mtu));
+        (before != now).then(|| -> Work {
+            Box::new(move || {
+                note(&notes, name, &line);
+                Ok(())
+            })
+        })
     }
 
-    fn succeed(&mut self, old: Box<dyn Opened>) {
-        self.note(format!("in the place of {}", old.hand_over().0));
+    fn succeed(&mut self, old: &mut dyn Opened) {
+        note(&self.1, self.0, &format!("in the place of {}", old.hand_over().0));
     }
 
     fn turn(&mut self, _: Turn) -> Result<()> {
@@ -94,34 +113,54 @@ fn two_in_a_bridge(mtu: u32) -> Plan {
 
 #[test]
 fn of_two_links_in_one_bridge_each_gets_the_size_that_its_own_nic_wants() {
-    let (before, after, notes) = (two_in_a_bridge(1500), two_in_a_bridge(1400), Arc::default());
-    let mut held = Resources::default();
+    let (before, after, notes) = (two_in_a_bridge(1500), two_in_a_bridge(1400), Notes::default());
+    let (mut held, mut tending) = <(Resources, Tending)>::default();
     for (at, name) in before.nics().zip(["a", "b"]) {
-        held.put(at, Box::new(Scripted(name, Arc::clone(&notes))));
+        held.put(at, Box::new(Scripted(name, notes.clone())));
     }
-    held.adopt(Resources::default(), &after).expect("adopted");
-    held.adopt(Resources::default(), &after).expect("adopted");
-    assert_eq!(
-        *notes.lock().expect("no panic"),
-        ["b: mtu 1500 -> 1400"],
-        "once, and the other one not at all"
-    );
+    held.adopt(Resources::default(), &after, &mut tending);
+    held.adopt(Resources::default(), &after, &mut tending);
+    assert_eq!(tended(&mut tending, &notes), ["b: mtu 1500 -> 1400"], "once, and the other one not at all");
+    held.adopt(Resources::default(), &plan(&[("a", "bridge:br0")]), &mut tending);
+    assert!(notes.lock().expect("no panic").is_empty(), "who adopts a plan closes nothing");
+    assert_eq!(tended(&mut tending, &notes), ["b: closed"]);
+}
+
+#[test]
+fn what_is_to_be_done_is_done_in_the_order_in_which_it_came_up_but_for_wishes_that_others_follow() {
+    let (notes, mut tending) = (Notes::default(), Tending::default());
+    let work = |line: &'static str| -> Work {
+        let notes = notes.clone();
+        Box::new(move || {
+            note(&notes, "edge.a", line);
+            Ok(())
+        })
+    };
+    tending.wish("edge.a", work("100 frames"));
+    assert!(!tending.holds_files(), "no file waits for a wish");
+    tending.change(work("mtu"));
+    tending.close(Scripted("edge.b", notes.clone()));
+    tending.wish("edge.b", work("another's wish"));
+    tending.wish("edge.a", work("200 frames"));
+    let done = tended(&mut tending, &notes);
+    assert_eq!(done, ["edge.a: mtu", "edge.b: closed", "edge.a: another's wish", "edge.a: 200 frames"]);
 }
 
 #[test]
 fn what_was_opened_for_what_a_nic_wants_no_more_does_not_go_under_it() {
-    let (before, after, notes) = (two_in_a_bridge(1500), two_in_a_bridge(1400), Arc::default());
-    let mut held = Resources::default();
+    let (before, after, notes) = (two_in_a_bridge(1500), two_in_a_bridge(1400), Notes::default());
+    let (mut held, mut tending) = <(Resources, Tending)>::default();
     let at = before.nics().nth(1).expect("a NIC");
-    held.put(at, Box::new(Scripted("old", Arc::clone(&notes))));
-    let meanwhile = || Box::new(Scripted("new", Arc::clone(&notes)));
-    let replaced = |held: &mut Resources, plan: &Plan| {
+    held.put(at, Box::new(Scripted("old", notes.clone())));
+    let mut replaced = |plan: &Plan, tending: &mut Tending| {
         let wanted = wanted(&before, "edge.b").expect("it is there");
-        held.replace(plan, wanted, meanwhile()).expect("descriptors").is_some()
+        let meanwhile = Box::new(Scripted("new", notes.clone()));
+        held.replace(plan, (wanted, meanwhile), tending).expect("descriptors").is_some()
     };
-    assert!(!replaced(&mut held, &after), "it has the size that was wanted before");
-    assert!(!replaced(&mut held, &plan(&[("a", "null")])), "nobody has a link any more");
+    assert!(!replaced(&after, &mut tending), "it has the size that was wanted before");
+    assert!(!replaced(&plan(&[("a", "null")]), &mut tending), "nobody has a link any more");
     assert!(notes.lock().expect("no panic").is_empty());
-    assert!(replaced(&mut held, &before));
-    assert_eq!(*notes.lock().expect("no panic"), ["new: in the place of \"old\""]);
+    assert_eq!(tended(&mut tending, &notes), ["new: closed", "new: closed"]);
+    assert!(replaced(&before, &mut tending));
+    assert_eq!(tended(&mut tending, &notes), ["new: in the place of \"old\"", "old: closed"]);
 }

@@ -86,7 +86,7 @@ fn a_look_at_what_was_there_before_is_nothing() {
     let (mut stage, answer) = hung();
     let supervisor = stage.supervisor();
     let plan = supervisor.running.plan.clone();
-    supervisor.resources.adopt(Default::default(), &plan).expect("nothing has another size");
+    supervisor.resources.adopt(Default::default(), &plan, &mut supervisor.tending);
     answer.send(true).expect("it is waited for");
     stage.until(|stage| stage.supervisor().watching.watched().is_none());
     assert!(stage.supervisor().watching.lost.is_empty());
