@@ -12,6 +12,7 @@ use nic_port::Receiver;
 use rustix::thread::gettid;
 use threads::cpu_clock;
 use uplink::Tap;
+use vmm::vhost_net::Device;
 use vmm::{KernelVhost, VhostNet};
 
 use crate::supplies::Supplies;
@@ -85,7 +86,7 @@ impl KernelNic {
         let threads = supplied.into_iter().map(|device| KernelThread::of(device, kernel));
         let threads: Vec<_> = threads.collect::<Result<_>>()?;
         let queues = tap.descriptors().map(|queue| queue.try_clone_to_owned()).collect::<Result<_, _>>();
-        let devices = threads.iter().map(|thread| thread.device.clone()).collect();
+        let devices = threads.iter().map(|thread| -> Arc<dyn Device> { thread.device.clone() }).collect();
         let receiver = KernelVhost::new(devices, queues.context("no descriptors are left")?)?;
         let names = router.kernel_threads(nic).into_iter().map(|name| format!("{}/{name}", router.name));
         Ok(Arc::new(Self { receiver, threads, names: names.collect(), tap }))
@@ -136,3 +137,6 @@ impl Attachment for KernelNic {
         Some((KernelVhost::SERVABLE, self.receiver.clone()))
     }
 }
+
+#[cfg(test)]
+mod tests;

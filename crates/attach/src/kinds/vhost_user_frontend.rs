@@ -54,7 +54,7 @@ impl Attachment for Consumer {
     }
 
     fn link(&self) -> Option<bool> {
-        Some(self.peer.status().0 != Status::Away)
+        Some(self.peer.is_there())
     }
 
     /// It also takes threads of ours out of doorbells that the peer makes wait.
