@@ -170,6 +170,11 @@ impl Changes {
         self.preparing.is_some() || self.under_way.is_some()
     }
 
+    /// Whether the next one is a file.
+    fn is_file_next(&self) -> bool {
+        matches!(self.waiting.front(), Some((_, Asked::Change(Wanted::File(_)))))
+    }
+
     /// Whether one is being prepared.
     #[cfg(test)]
     pub(super) fn is_prepared(&self) -> bool {
@@ -229,6 +234,10 @@ impl Supervisor {
     /// Begins the next change, unless one is under way.
     fn begin_changes(&mut self, now: Instant) {
         while !self.changes.is_busy() {
+            // What is still to be closed may be what it wants.
+            if self.changes.is_file_next() && self.tending.holds_files() {
+                return;
+            }
             let Some((ticket, asked)) = self.changes.waiting.pop_front() else { return };
             let Some(wanted) = self.change_for(ticket, asked, now) else { continue };
             let wish = Wish { ticket, wanted };
@@ -295,10 +304,6 @@ impl Supervisor {
 
     /// Goes on with a file for which the thread has done something.
     fn attend_opening(&mut self, now: Instant) {
-        // What is still to be closed may be what is to be opened.
-        if self.tending.holds_files() {
-            return;
-        }
         let errand = &mut self.changes.opening.errand;
         let done = errand.finished();
         if done.is_none() && errand.is_at_work() {

@@ -51,9 +51,8 @@ impl Supervisor {
     /// What threads ring that have done something for us, where we go on with that.
     fn threads(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let mended = self.mending.watched().filter(|_| !self.resources.are_away());
-        let changed = self.changes.watched().filter(|_| !self.tending.holds_files());
-        let all =
-            [self.resources.watched(), self.tending.watched(), self.watching.watched(), mended, changed];
+        let (links, changes) = (self.watching.watched(), self.changes.watched());
+        let all = [self.resources.watched(), self.tending.watched(), links, mended, changes];
         all.into_iter().flatten()
     }
 

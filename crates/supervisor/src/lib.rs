@@ -365,11 +365,13 @@ impl Supervisor {
         if self.is_up() {
             self.resources.passages().for_each(Passage::answer);
         }
+        self.tend();
         self.mend(now);
         self.attend_links(now);
         self.attend_changes(now);
         self.attend_clients(now);
         self.attend_metrics(now);
+        // What has come up meanwhile does not wait for the next turn.
         self.tend();
         self.accounting.attend(now);
         self.attend_display(now);

@@ -1,6 +1,6 @@
 //! What is held is made what its NICs want by now, and is closed where none wants it any more, by a thread: the kernel may have whoever
 //! changes or closes an interface wait for seconds, in which everything else goes on. One thing after the other, in the order in which
-//! it came up; no file is taken further before that is done, so that it finds closed what was closed.
+//! it came up; no file is read before that is done, so that it finds closed what was closed.
 
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -152,9 +152,9 @@ fn a_link_is_changed_and_closed_while_everything_else_goes_on_and_the_next_file_
         stage.turn().expect("it goes on");
         std::thread::yield_now();
     }
-    let changes = &stage.supervisor().changes;
-    assert!(changes.is_prepared() && !changes.is_opened_now(), "the link is not yet what it is to be");
+    assert!(!stage.supervisor().changes.is_prepared(), "the link is not yet what it is to be");
     bench.goes_on();
+    stage.until(|stage| stage.supervisor().changes.is_prepared());
     is_applied(&mut stage, &mut second);
     bench.begins(&mut stage, "close");
     nobody_waits(&mut stage);
