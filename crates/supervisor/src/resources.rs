@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -320,17 +319,12 @@ impl Resources {
         if self.uplinks.is_empty() {
             return Some(Ok(()));
         }
-        let uplinks = Arc::new(Mutex::new(std::mem::take(&mut self.uplinks)));
-        let theirs = uplinks.clone();
-        let work = move || {
-            let mut uplinks = taken(&theirs);
+        let work = move |mut uplinks: Uplinks| {
             let outcome = uplinks.values_mut().try_for_each(|uplink| uplink.opened.turn(turn));
             (turn, uplinks, outcome)
         };
-        if self.turning.start("ringroad/turning", work) {
-            return None;
-        }
-        self.uplinks = taken(&uplinks);
+        let uplinks = std::mem::take(&mut self.uplinks);
+        self.uplinks = self.turning.start_with("ringroad/turning", uplinks, work)?;
         Some(Err(anyhow!("no thread can be had for what NICs are plugged into")))
     }
 
@@ -387,10 +381,6 @@ impl Resources {
         self.uplinks = kept;
         Self { uplinks: left, ..Self::default() }.close(tending);
     }
-}
-
-fn taken(uplinks: &Mutex<Uplinks>) -> Uplinks {
-    std::mem::take(&mut *uplinks.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// What is handed to another process.

@@ -3,7 +3,6 @@
 //! it came up; no file is read before that is done, so that it finds closed what was closed.
 
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Error;
@@ -71,12 +70,9 @@ impl Tending {
         let refused = self.at_work.finished().unwrap_or_default();
         if !self.waiting.is_empty() && !self.at_work.is_at_work() {
             self.holds_files = self.waiting.iter().any(Chore::holds_files);
-            let chores = Arc::new(Mutex::new(std::mem::take(&mut self.waiting)));
-            let theirs = chores.clone();
-            if !self.at_work.start("ringroad/tending", move || done(taken(&theirs))) {
-                // Where no thread can be had now it is tried again.
-                self.waiting = taken(&chores);
-            }
+            let waiting = std::mem::take(&mut self.waiting);
+            // Where no thread can be had now it is tried again.
+            self.waiting = self.at_work.start_with("ringroad/tending", waiting, done).unwrap_or_default();
         }
         refused
     }
@@ -85,10 +81,6 @@ impl Tending {
     pub(super) fn give_up(&mut self, most: Duration) {
         self.at_work.give_up(most);
     }
-}
-
-fn taken(chores: &Mutex<Vec<Chore>>) -> Vec<Chore> {
-    std::mem::take(&mut *chores.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Does all of this, and goes on where something is refused.

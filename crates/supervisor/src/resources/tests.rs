@@ -1,3 +1,5 @@
+use std::sync::{Arc, Mutex};
+
 use attach::{Watched, Work};
 use serde_json::json;
 
