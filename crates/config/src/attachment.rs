@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use attach::{Attach, Key, Takes, Wanted};
 use port::steer::Hash;
 
+use crate::keys;
 use crate::plan::{Deliver, FlowHash, Nic, Plan, QueueLen, Router, Spin, VhostThreads};
 use crate::read::valued;
 use crate::section::{At, Section};
@@ -14,14 +15,6 @@ use crate::values;
 /// more than most have, and so little that two thousand of them fit into our address space of 128 TiB.
 const MEMORY_MAX: RangeInclusive<u64> = 2 << 20..=4 << 40;
 const DEFAULT_MEMORY_MAX: u64 = 64 << 30;
-
-/// Keys that make sense with some attachments only.
-pub(crate) fn keys() -> Vec<&'static str> {
-    let mut names: Vec<&str> = attach::keys().map(|(key, _)| key.name).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
-}
 
 /// Reads what a NIC is plugged into.
 pub(crate) fn read(section: &Section<'_>, plan: &Plan) -> Option<Attach> {
@@ -39,7 +32,7 @@ pub(crate) fn read(section: &Section<'_>, plan: &Plan) -> Option<Attach> {
 
 /// Keys that are there and say nothing with this attachment.
 fn foreign_keys(section: &Section<'_>, attach: &Attach) {
-    for name in keys().into_iter().filter(|name| section.has(name)) {
+    for name in keys::names(&keys::nic()).into_iter().filter(|name| section.has(name)) {
         let is_its = attach.keys().iter().any(|own| own.name == name);
         let what = attach::keys().find(|(key, _)| key.name == name).and_then(|(key, form)| match key.with {
             Some((with, what)) => (!section.has(with)).then(|| what.to_owned()),
