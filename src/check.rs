@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use config::{Attach, Deliver, Engine, Errors, Itr, Nic, NicModel, Plan, Router, Spin, TransmitMode};
+use config::{Deliver, Engine, Errors, Itr, Nic, NicModel, Plan, Router, Spin, TransmitMode};
 use host::{Finding, State, named, needs};
 use sched::Outline;
 use sched::ceiling::{Ceiling, Resource, place};
@@ -79,13 +79,13 @@ fn ceilings(plan: &Plan) -> Finding {
 /// A plan; with what is planned for its threads, where that is to be had.
 fn describe(plan: &Plan, threads: Option<&Planned>) -> String {
     let mut text = format!("plan {}\n", plan.name);
-    for (index, switch) in plan.switches.iter().enumerate() {
-        let ports = ports(plan, index);
+    for switch in &plan.switches {
+        let ports = ports(plan, &switch.name);
         let ports = if ports.is_empty() { "no ports".to_owned() } else { ports.join(" ") };
         line(&mut text, format!("switch {}: {ports}, ageing {} s", switch.name, switch.ageing.as_secs()));
     }
     for router in &plan.routers {
-        describe_router(&mut text, plan, router);
+        describe_router(&mut text, router);
         describe_threads(&mut text, router, threads.map(|threads| &threads.outline));
     }
     if let Some(Planned { outline, promises, .. }) = threads {
@@ -103,12 +103,12 @@ fn describe(plan: &Plan, threads: Option<&Planned>) -> String {
 }
 
 /// The NICs that are plugged into a switch.
-fn ports(plan: &Plan, switch: usize) -> Vec<String> {
-    let ports = plan.nics().filter(|(_, nic)| nic.attach == Attach::Switch(switch));
+fn ports(plan: &Plan, switch: &str) -> Vec<String> {
+    let ports = plan.nics().filter(|(_, nic)| nic.attach.switch() == Some(switch));
     ports.map(|(router, nic)| format!("{}.{}", router.name, nic.name)).collect()
 }
 
-fn describe_router(text: &mut String, plan: &Plan, router: &Router) {
+fn describe_router(text: &mut String, router: &Router) {
     let engine = router.engine.map_or("no engine", Engine::name);
     let spin = match router.spin {
         Spin::Always => "never sleeps".to_owned(),
@@ -119,7 +119,7 @@ fn describe_router(text: &mut String, plan: &Plan, router: &Router) {
     let limit = router.limit.map_or_else(String::new, |limit| format!(", lets in at most {limit}"));
     line(text, format!("router {}: {engine}{apart}, {vcpus} vCPU, {mib} MiB, {spin}{limit}", router.name));
     for nic in &router.nics {
-        line(text, format!("  nic {}", describe_nic(plan, nic)));
+        line(text, format!("  nic {}", describe_nic(nic)));
     }
     for route in &router.routes {
         let via = route.via.map_or_else(String::new, |via| format!(" via {via}"));
@@ -144,23 +144,18 @@ fn describe_threads(text: &mut String, router: &Router, threads: Option<&Outline
     }
 }
 
-fn describe_nic(plan: &Plan, nic: &Nic) -> String {
+fn describe_nic(nic: &Nic) -> String {
     let (model, moderation) = (describe_model(nic), describe_moderation(nic.itr));
     let addresses: Vec<String> = nic.addresses.iter().map(ToString::to_string).collect();
     let addresses = if addresses.is_empty() { "no address".to_owned() } else { addresses.join(" ") };
-    let deliver = match (nic.deliver, &nic.attach) {
+    let deliver = match (nic.deliver, nic.attach.switch()) {
         (Deliver::Direct, _) => ", delivered by the sender".to_owned(),
-        (Deliver::Queued, Attach::Switch(_)) => format!(", queue of {} frames", nic.queue_len),
-        (Deliver::Queued, _) => String::new(),
+        (Deliver::Queued, Some(_)) => format!(", queue of {} frames", nic.queue_len),
+        (Deliver::Queued, None) => String::new(),
     };
     format!(
         "{} {model} {} {} {addresses}, mtu {}, {} x {} entries{moderation}{deliver}",
-        nic.name,
-        nic.mac,
-        plan.attachment(nic),
-        nic.mtu,
-        nic.queues,
-        nic.ring
+        nic.name, nic.mac, nic.attach, nic.mtu, nic.queues, nic.ring
     )
 }
 

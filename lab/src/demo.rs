@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use attach::Attachment;
 use clap::Args;
 use command_line::print;
 use config::{Itr, NicModel, Plan, TransmitMode};
-use engine::{Confinement, Idle, Instance, IoThread, Plug, Plugs, Pump};
+use engine::{Confinement, Idle, Instance, IoThread, Plugs, Pump};
 use host::cores;
 use lab::generator::{Generator, Settings};
 use lab::sink::{Expected, Sink};
@@ -95,8 +96,8 @@ fn ms(start: Instant) -> f64 {
     start.elapsed().as_secs_f64() * 1e3
 }
 
-fn later(nic: &str) -> (String, Plug) {
-    (nic.to_owned(), Plug::Later)
+fn later(nic: &str) -> (String, Arc<dyn Attachment>) {
+    (nic.to_owned(), attach::later())
 }
 
 /// The vCPU on the last CPU and the I/O threads on the first one, where there are two.
@@ -244,10 +245,10 @@ fn mac(nic: &str, instance: &Instance) -> Result<frame::Mac> {
 }
 
 /// A TAP in a namespace as the port of a NIC.
-fn plug(nic: &str, interface: &str, netns: &Netns) -> Result<(String, Plug)> {
+fn plug(nic: &str, interface: &str, netns: &Netns) -> Result<(String, Arc<dyn Attachment>)> {
     let tap = Tap::open(interface, &TapConfig { netns: Some(netns), ..TapConfig::default() })?;
     let (source, sink) = tap.into_ports().pop().context("a TAP without a queue")?;
-    Ok((nic.to_owned(), Plug::Port { source: Box::new(source), sink }))
+    Ok((nic.to_owned(), attach::port(Box::new(source), sink)))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub(super) fn lines(looked: &Looked) -> String {
     })];
     objects.extend(switches(plan));
     for router in &plan.routers {
-        objects.push(self::router(plan, router));
+        objects.push(self::router(router));
         objects.extend(threads(router, planned.map(|planned| &planned.outline)));
     }
     objects.extend(planned.into_iter().flat_map(made));
@@ -62,22 +62,22 @@ fn note(line: &str) -> Value {
 }
 
 fn switches(plan: &Plan) -> impl Iterator<Item = Value> {
-    plan.switches.iter().enumerate().map(move |(index, switch)| {
+    plan.switches.iter().map(move |switch| {
         json!({
             "kind": "switch",
             "name": switch.name,
             "ageing_s": switch.ageing.as_secs(),
-            "ports": ports(plan, index),
+            "ports": ports(plan, &switch.name),
         })
     })
 }
 
-fn router(plan: &Plan, router: &Router) -> Value {
+fn router(router: &Router) -> Value {
     json!({
         "kind": "router",
         "name": router.name,
-        "settings": shown::settings(plan, router),
-        "nics": router.nics.iter().map(|nic| shown::nic(plan, nic)).collect::<Vec<_>>(),
+        "settings": shown::settings(router),
+        "nics": router.nics.iter().map(shown::nic).collect::<Vec<_>>(),
         "routes": shown::routes(router),
         "neighbours": shown::neighbours(router),
     })

@@ -73,9 +73,13 @@ fn taps_and_bridges() {
     world.ip("tuntap add t1 mode tap multi_queue");
     world.says(("tap:t1", "", ""), "no", "was made for several queues");
     world.says(("tap:t1", "queues = 2", per_queue), "ok", "joins");
-    world.says(("tap:lo", "", ""), "no", "lo is there and no TAP");
-    world.says(("bridge:br0", "", ""), "no", "there is no bridge br0: ip link add br0 type bridge");
-    world.says(("bridge:lo", "", ""), "no", "lo is there and no bridge");
+    world.says(("tap:lo", "", ""), "no", "interface \"lo\" exists and is not a TAP; choose another name");
+    world.says(
+        ("bridge:br0", "", ""),
+        "no",
+        "there is no bridge \"br0\"; make it: ip link add br0 type bridge",
+    );
+    world.says(("bridge:lo", "", ""), "no", "interface \"lo\" exists and is not a bridge; name a bridge");
     world.ip("link add br0 type bridge");
     world.says(("bridge:br0", "", ""), "note", "br0 is down, and nothing comes: ip link set br0 up");
     world.ip("link set br0 up");
@@ -87,7 +91,7 @@ fn macvtaps_and_af_xdp() {
     support::needs!(Root, Program("ip"), Program("setpriv"));
     let world = World::new();
     for attach in ["macvtap:v0", "xdp:v0"] {
-        world.says((attach, "", ""), "no", "there is no interface v0");
+        world.says((attach, "", ""), "no", "there is no interface \"v0\"; interfaces: ");
     }
     world.ip("link add v0 type veth peer name v1");
     world.says(("macvtap:v0", "", ""), "note", "v0 is down");
@@ -122,7 +126,10 @@ fn open_vswitch() {
     let mut without = world.home.command("env");
     without.arg("PATH=/nowhere");
     let line = world.line(without, &text, "t02.n");
-    assert!(line.starts_with("no") && line.contains("there is no ovs-vsctl"), "{line}");
+    assert!(
+        line.starts_with("no") && line.contains("there is no `ovs-vsctl`; install Open vSwitch"),
+        "{line}"
+    );
     support::needs!(Program("ovs-vswitchd"), Program("ovsdb-server"));
     let served = |ovs: &Ovs, state: &str, words: &str| {
         let mut command = world.home.command("env");
@@ -130,7 +137,7 @@ fn open_vswitch() {
         assert!(line.starts_with(state) && line.contains(words), "{line}");
     };
     let ovs = Ovs::start(&world.home).expect("Open vSwitch");
-    served(&ovs, "no", "Open vSwitch has no bridge br0: ovs-vsctl add-br br0");
+    served(&ovs, "no", "there is no such bridge; make it with `ovs-vsctl add-br br0`");
     // A datapath that the switch does not have.
     ovs.ask(&["--no-wait", "add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=none"])
         .expect("asked");
@@ -143,7 +150,7 @@ fn open_vswitch() {
     let mut nobody = world.home.command("env");
     nobody.arg(format!("OVS_RUNDIR={}", world.folder.path().display()));
     let line = world.line(nobody, &text, "t02.n");
-    assert!(line.contains("does not reach Open vSwitch"), "{attach:?}: {line}");
+    assert!(line.starts_with("no") && line.contains("of Open vSwitch: `ovs-vsctl` "), "{attach:?}: {line}");
 }
 
 #[test]

@@ -112,6 +112,7 @@ mod each {
         ovs: [=> "ovs.toml"], [Want::Of(Need::Program("ovs-vswitchd")), Want::Of(Need::Program("ovsdb-server"))];
         macvtap: [=> "macvtap.toml"], [];
         xdp: [=> "xdp.toml"], [];
+        udp: [=> "udp.toml"], [];
         vhost_user_backend: [=> "vhost-user-backend.toml"], [KVM, TESTPMD];
         vhost_user_frontend: [=> "vhost-user-frontend.toml"], [KVM, TESTPMD];
         null: [=> "null.toml"], [];

@@ -15,8 +15,7 @@ const LEFT_OUT: [&str; 5] = ["target", ".git", "artifacts", "corpus", "data"];
 /// Kinds of files that are looked at.
 const TEXTS: [&str; 9] = ["rs", "toml", "md", "sh", "py", "c", "h", "yml", "svg"];
 /// Crates that may hold `unsafe` blocks.
-const MAY_BE_UNSAFE: [&str; 10] =
-    ["bpf", "door", "ring", "nic_port", "vmm", "uplink", "sandbox", "sched", "signals", "vhost_user"];
+const MAY_BE_UNSAFE: &str = "bpf door ring nic_port vmm uplink sandbox sched signals threads vhost_user";
 /// Text that no product file holds, in halves so that this file passes, and why.
 const FORBIDDEN: [(&str, &str, &str); 8] = [
     ("/wo", "rk/", "a path of one machine"),
@@ -116,7 +115,7 @@ pub(crate) fn is_test(path: &Path) -> bool {
 fn lacks_forbid(path: &Path, text: &str) -> bool {
     let Some(rest) = path.to_str().and_then(|path| path.strip_prefix("crates/")) else { return false };
     let Some(name) = rest.strip_suffix("/src/lib.rs") else { return false };
-    !MAY_BE_UNSAFE.contains(&name) && !text.contains("#![forbid(unsafe_code)]")
+    MAY_BE_UNSAFE.split(' ').all(|may| may != name) && !text.contains("#![forbid(unsafe_code)]")
 }
 
 #[cfg(test)]

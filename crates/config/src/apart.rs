@@ -1,9 +1,6 @@
 //! `isolate = "process"`: a router whose virtual machine is in a process of its own, and what it looks like from there.
 
-use std::path::PathBuf;
-
-use crate::attachment::{Attach, SocketSide};
-use crate::plan::{Deliver, Engine, Nic, NicModel, Plan, Router, VhostThreads};
+use crate::plan::{Attach, Deliver, Engine, Nic, NicModel, Plan, Router, VhostThreads};
 use crate::section::{Section, Words};
 
 const ISOLATES: Words<bool> =
@@ -63,7 +60,7 @@ fn trouble(nic: &Nic) -> Option<(&'static str, &'static str)> {
             "isolate = \"process\" keeps the rings out of other routers' reach; write deliver = \"queued\"",
         ));
     }
-    matches!(nic.attach, Attach::VhostUserFrontend { .. }).then_some((
+    nic.attach.traits().is_handed.then_some((
         "attach",
         "isolate = \"process\" hands the rings to this program, so no other one can have them; remove isolate",
     ))
@@ -83,8 +80,7 @@ impl Plan {
         let mut router = self.routers.iter().find(|router| router.name == name && router.is_apart())?.clone();
         router.isolate = false;
         for nic in &mut router.nics {
-            let path = PathBuf::from(format!("{name}.{}", nic.name));
-            nic.attach = Attach::VhostUserFrontend { path, side: SocketSide::Connect };
+            nic.attach = Attach::handed(&format!("{name}.{}", nic.name));
         }
         Some(Self { routers: vec![router], ..Self::default() }.of_data_plane())
     }

@@ -1,170 +1,116 @@
-//! What a NIC can be plugged into.
+//! `attach` of a NIC, and the keys that only some kinds of attachments have.
 
-use std::path::PathBuf;
+use std::ops::RangeInclusive;
 
-use serde::{Deserialize, Serialize};
+use attach::{Attach, Key, Takes, Wanted};
+use port::steer::Hash;
 
-/// How the macvtaps of one interface reach each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum MacvtapMode {
-    /// Directly.
-    #[default]
-    Bridge,
-    /// Not at all.
-    Private,
-    /// By the switch outside, which sends frames back (IEEE 802.1Qbg).
-    Vepa,
-    /// There is only one, and it takes over the interface.
-    Passthru,
+use crate::keys;
+use crate::plan::{Deliver, FlowHash, Nic, Plan, QueueLen, Router, Spin, VhostThreads};
+use crate::read::valued;
+use crate::section::{At, Section};
+use crate::values;
+
+/// Octets of memory that a virtual machine of another program may be allowed to share, and what it may where the file does not say:
+/// more than most have, and so little that two thousand of them fit into our address space of 128 TiB.
+const MEMORY_MAX: RangeInclusive<u64> = 2 << 20..=4 << 40;
+const DEFAULT_MEMORY_MAX: u64 = 64 << 30;
+
+/// Reads what a NIC is plugged into.
+pub(crate) fn read(section: &Section<'_>, plan: &Plan) -> Option<Attach> {
+    let At { value, line } = section.required_text("attach", "\"tap:tap0\"")?;
+    let attach = Attach::read(value).and_then(|attach| has_switch(&attach, plan).map(|()| attach));
+    let mut attach = attach.map_err(|what| section.fault(line, "attach", what)).ok()?;
+    foreign_keys(section, &attach);
+    for key in attach.keys().iter().filter(|key| key.with.is_none_or(|(with, _)| section.has(with))) {
+        if let Some(value) = value_of(section, key) {
+            attach.set(key.name, value);
+        }
+    }
+    Some(attach)
 }
 
-impl MacvtapMode {
-    /// Its name in files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Bridge => "bridge",
-            Self::Private => "private",
-            Self::Vepa => "vepa",
-            Self::Passthru => "passthru",
+/// Keys that are there and say nothing with this attachment.
+fn foreign_keys(section: &Section<'_>, attach: &Attach) {
+    for name in keys::names(&keys::nic()).into_iter().filter(|name| section.has(name)) {
+        let is_its = attach.keys().iter().any(|own| own.name == name);
+        let what = attach::keys().find(|(key, _)| key.name == name).and_then(|(key, form)| match key.with {
+            Some((with, what)) => (!section.has(with)).then(|| what.to_owned()),
+            None => (!is_its).then(|| format!("only a NIC with attach = \"{form}\" has it; remove it")),
+        });
+        if let Some(what) = what {
+            section.fault(section.line_of(name), name, what);
         }
     }
 }
 
-/// How fast the frames of a file come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum ReplayPace {
-    /// As fast as the router takes them.
-    #[default]
-    Fast,
-    /// As they were captured.
-    Recorded,
-}
-
-impl ReplayPace {
-    /// Its name in files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fast => "fast",
-            Self::Recorded => "recorded",
+/// What a key says, or is by itself; none: nothing that is kept with the attachment.
+fn value_of<'s>(section: &Section<'s>, key: &Key) -> Option<&'s str> {
+    match &key.takes {
+        Takes::Elsewhere => None,
+        Takes::Text(example) => section.text(key.name, example).map(|at| at.value),
+        Takes::Word(words) => {
+            let example = words.names().first().map_or(String::new(), |name| format!("{name:?}"));
+            let at = section.text(key.name, &example);
+            let found = at.filter(|At { value, line }| {
+                let wrong = words.find(value).err();
+                wrong.map(|what| section.fault(*line, key.name, what)).is_none()
+            });
+            Some(found.map_or(key.shown.1, |at| at.value))
         }
     }
 }
 
-/// A file whose frames come in.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Replay {
-    /// The file.
-    pub file: PathBuf,
-    /// How fast.
-    pub pace: ReplayPace,
-}
-
-/// Which side makes a socket, and which one connects to it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum SocketSide {
-    /// We make the socket, and the other side connects.
-    #[default]
-    Listen,
-    /// The other side makes the socket.
-    Connect,
-}
-
-impl SocketSide {
-    /// Its name in files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Listen => "listen",
-            Self::Connect => "connect",
+impl Router {
+    /// What one of its NICs wants of what it is plugged into.
+    pub fn wanted(&self, nic: &Nic) -> Wanted {
+        Wanted {
+            router: self.name.clone(),
+            nic: nic.name.clone(),
+            attach: nic.attach.clone(),
+            queues: self.outer_queues(nic),
+            pairs: nic.queues as usize,
+            ring: nic.ring,
+            mtu: nic.mtu,
+            queue_len: nic.queue_len.most(),
+            is_tuned: nic.queue_len == QueueLen::Auto,
+            offload: nic.offload,
+            hash: match nic.hash {
+                FlowHash::Flow => Hash::Flow,
+                FlowHash::Symmetric => Hash::Symmetric,
+            },
+            mac: nic.mac.0,
+            is_direct: nic.deliver == Deliver::Direct,
+            is_polled: self.spin == Spin::Always,
+            by_kernel: self.vhost == VhostThreads::Kernel,
+            memory_max: nic.memory_max,
         }
     }
 }
 
-/// What a NIC is plugged into.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Attach {
-    /// A switch: index into [`Plan::switches`](crate::Plan::switches).
-    Switch(usize),
-    /// A TAP interface of the host with this name; made if it does not exist.
-    Tap(String),
-    /// Nothing: what is sent is counted and dropped, and nothing comes.
-    Null,
-    /// A TAP in this bridge of the host.
-    Bridge(String),
-    /// A TAP in this bridge of Open vSwitch.
-    Ovs(String),
-    /// A macvtap on an interface of the host.
-    Macvtap {
-        /// The interface.
-        interface: String,
-        /// How macvtaps of that interface reach each other.
-        mode: MacvtapMode,
-    },
-    /// An interface of the host, by AF_XDP.
-    Xdp(String),
-    /// A capture file that everything sent is written to.
-    Pcap {
-        /// The file.
-        file: PathBuf,
-        /// A file whose frames come in; none: nothing comes.
-        replay: Option<Replay>,
-    },
-    /// A virtual machine of another program, whose virtio-net device we are (vhost-user).
-    VhostUserBackend {
-        /// The socket.
-        path: PathBuf,
-        /// Which side makes it.
-        side: SocketSide,
-    },
-    /// Another program that is handed the NIC's rings and is the device (vhost-user).
-    VhostUserFrontend {
-        /// The socket.
-        path: PathBuf,
-        /// Which side makes it.
-        side: SocketSide,
-    },
+/// How much memory a machine that is plugged in may share.
+pub(crate) fn memory_max(section: &Section<'_>) -> u64 {
+    valued(section, "memory_max", "\"64G\"", read_memory_max).unwrap_or(DEFAULT_MEMORY_MAX)
 }
 
-impl Attach {
-    /// Its word in files, before the colon.
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::Switch(_) => "switch",
-            Self::Tap(_) => "tap",
-            Self::Null => "null",
-            Self::Bridge(_) => "bridge",
-            Self::Ovs(_) => "ovs",
-            Self::Macvtap { .. } => "macvtap",
-            Self::Xdp(_) => "xdp",
-            Self::Pcap { .. } => "pcap",
-            Self::VhostUserBackend { .. } => "vhost-user-backend",
-            Self::VhostUserFrontend { .. } => "vhost-user-frontend",
-        }
-    }
+/// Reads a bound of memory in octets: `64M`, `3G`.
+///
+/// # Errors
+/// One line: it is none, or is out of range.
+pub fn read_memory_max(text: &str) -> Result<u64, String> {
+    values::memory_within(text, &MEMORY_MAX)
+}
 
-    /// What its other keys say of it, in words that follow its name; often nothing.
-    pub fn detail(&self) -> String {
-        match self {
-            Self::Macvtap { mode, .. } => format!(" ({})", mode.name()),
-            Self::Pcap { replay: Some(replay), .. } => {
-                format!(" (replays {}, {})", replay.file.display(), replay.pace.name())
-            }
-            Self::VhostUserBackend { side, .. } | Self::VhostUserFrontend { side, .. } => {
-                format!(" ({})", side.name())
-            }
-            _ => String::new(),
-        }
+/// Whether the plan has the switch that something is a port of.
+fn has_switch(attach: &Attach, plan: &Plan) -> Result<(), String> {
+    let Some(name) = attach.switch() else { return Ok(()) };
+    if plan.switches.iter().any(|switch| switch.name == name) {
+        return Ok(());
     }
-
-    /// Whether several NICs may be plugged into it.
-    pub const fn is_common(&self) -> bool {
-        match self {
-            Self::Switch(_) | Self::Null | Self::Bridge(_) | Self::Ovs(_) => true,
-            Self::Macvtap { mode, .. } => !matches!(mode, MacvtapMode::Passthru),
-            Self::Tap(_)
-            | Self::Xdp(_)
-            | Self::Pcap { .. }
-            | Self::VhostUserBackend { .. }
-            | Self::VhostUserFrontend { .. } => false,
-        }
+    if values::name(name).is_err() {
+        return Err(format!("\"switch:{}\" names no switch; write e.g. \"switch:lan\"", name.escape_debug()));
     }
+    let known: Vec<&str> = plan.switches.iter().map(|switch| switch.name.as_str()).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    Err(format!("there is no switch {name:?}; add [switch.{name}], or use one of: {known}"))
 }

@@ -1,21 +1,10 @@
-//! What only the host can refuse: CPUs, interfaces and memory, told to us so that this stays pure.
+//! What only the host can refuse: CPUs and memory, told to us so that this stays pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::cpus::CpuSet;
 use crate::error::Errors;
-use crate::plan::{Attach, Engine, Plan, TransmitMode, VhostThreads};
-
-/// What an interface of the host is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InterfaceKind {
-    /// A TAP that can be opened.
-    Tap,
-    /// A bridge of the kernel.
-    Bridge,
-    /// Anything else.
-    Other,
-}
+use crate::plan::{Engine, Plan, TransmitMode, VhostThreads};
 
 /// What a host has, as far as a plan depends on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,8 +13,6 @@ pub struct HostFacts {
     pub cpus: BTreeSet<u32>,
     /// Memory that can be had without swapping, in octets; none where unknown.
     pub memory_available: Option<u64>,
-    /// Interfaces in this network namespace.
-    pub interfaces: BTreeMap<String, InterfaceKind>,
     /// Why there is no KVM; none where there is.
     pub no_kvm: Option<String>,
     /// Why guests that are no firmware of ours do not run here, although there is KVM; none where they do, or where nobody
@@ -34,12 +21,11 @@ pub struct HostFacts {
 }
 
 impl Plan {
-    /// What this host cannot give the plan. A TAP that does not exist is no fault: it is made.
+    /// What this host cannot give the plan.
     pub fn check_host(&self, host: &HostFacts) -> Errors {
         let mut errors = Errors::new(self.places.file());
         self.check_engines(host, &mut errors);
         self.check_cpus(host, &mut errors);
-        self.check_interfaces(host, &mut errors);
         self.check_memory(host, &mut errors);
         errors.sorted()
     }
@@ -105,16 +91,6 @@ impl Plan {
         }
     }
 
-    fn check_interfaces(&self, host: &HostFacts, errors: &mut Errors) {
-        for (r, router) in self.routers.iter().enumerate() {
-            for (n, nic) in router.nics.iter().enumerate() {
-                if let Err(what) = check_interface(&nic.attach, &host.interfaces) {
-                    errors.push(self.places.line(r, Some(n), "attach"), "router.nic.attach", what);
-                }
-            }
-        }
-    }
-
     fn check_memory(&self, host: &HostFacts, errors: &mut Errors) {
         let Some(available) = host.memory_available else { return };
         let mut wanted = 0_u64;
@@ -130,29 +106,6 @@ impl Plan {
                 return;
             }
         }
-    }
-}
-
-/// What is wrong with the interface that an attachment names. One that is to be made may be missing, and what Open
-/// vSwitch has only it can tell.
-fn check_interface(attach: &Attach, interfaces: &BTreeMap<String, InterfaceKind>) -> Result<(), String> {
-    let kind = |name: &String| interfaces.get(name).copied();
-    match attach {
-        Attach::Tap(name) if !matches!(kind(name), None | Some(InterfaceKind::Tap)) => {
-            Err(format!("interface {name:?} exists and is not a TAP; choose another name"))
-        }
-        Attach::Bridge(name) if kind(name).is_none() => {
-            Err(format!("there is no bridge {name:?}; make it: ip link add {name} type bridge"))
-        }
-        Attach::Bridge(name) if kind(name) != Some(InterfaceKind::Bridge) => {
-            Err(format!("interface {name:?} exists and is not a bridge; name a bridge"))
-        }
-        Attach::Macvtap { interface: name, .. } | Attach::Xdp(name) if kind(name).is_none() => {
-            let known: Vec<&str> = interfaces.keys().map(String::as_str).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            Err(format!("there is no interface {name:?}; interfaces: {known}"))
-        }
-        _ => Ok(()),
     }
 }
 

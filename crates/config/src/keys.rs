@@ -4,7 +4,9 @@
 //! One table, from which come what a file may say, what can be set while a router runs, the help of `set`, `show`, the reasons for which a
 //! router is replaced, `docs/file.md` and a part of `docs/control.md`.
 
-use crate::plan::{Allowed, Attach, Linux, Nic, NicModel, Plan, Role, Router, TransmitMode};
+use attach::Takes;
+
+use crate::plan::{Allowed, Linux, Nic, NicModel, Role, Router, TransmitMode};
 use crate::setting::Key;
 
 /// The value of a key.
@@ -50,7 +52,7 @@ pub struct Entry<T: 'static> {
     /// What a change of it means.
     pub change: Change,
     /// What it is in a plan; none: nothing that is worth saying.
-    value: fn(&Plan, &T) -> Option<Value>,
+    value: fn(&T) -> Option<Value>,
 }
 
 impl<T> Entry<T> {
@@ -59,19 +61,19 @@ impl<T> Entry<T> {
         (takes, default): (&'static str, &'static str),
         does: &'static str,
         change: Change,
-        value: fn(&Plan, &T) -> Option<Value>,
+        value: fn(&T) -> Option<Value>,
     ) -> Self {
         Self { name, takes, default, does, change, value }
     }
 
     /// What it is for a router or NIC of a plan; none: nothing that is worth saying.
-    pub fn value(&self, plan: &Plan, of: &T) -> Option<Value> {
-        (self.value)(plan, of)
+    pub fn value(&self, of: &T) -> Option<Value> {
+        (self.value)(of)
     }
 }
 
 /// The names that a table of a file has: `pin` for `pin.vcpu`.
-pub(crate) fn names<T>(entries: &'static [Entry<T>]) -> Vec<&'static str> {
+pub(crate) fn names<T>(entries: &[Entry<T>]) -> Vec<&'static str> {
     let mut names: Vec<&str> = entries.iter().filter_map(|entry| entry.name.split('.').next()).collect();
     names.dedup();
     names
@@ -107,26 +109,26 @@ fn debug(word: impl std::fmt::Debug) -> Option<Value> {
 }
 
 /// Part of another key's value.
-const fn said_there<T>(_: &Plan, _: &T) -> Option<Value> {
+const fn said_there<T>(_: &T) -> Option<Value> {
     None
 }
 
 /// The keys of `[[router]]`, but for the tables in it.
 pub const ROUTER: &[Entry<Router>] = &[
-    Entry::new("name", ("a word", ""), "what it is called, once on a host", Change::Replaces, |_, _| None),
+    Entry::new("name", ("a word", ""), "what it is called, once on a host", Change::Replaces, |_| None),
     Entry::new(
         "engine",
         ("kvm, process, linux", "kvm where the host has it, else process"),
         "what runs it",
         Change::Replaces,
-        |_, router| text(router.engine?.name()),
+        |router| text(router.engine?.name()),
     ),
     Entry::new(
         "role",
         ("router, echo, hostile", "router"),
         "what its firmware does: forwards, sends everything back, breaks rules",
         Change::Replaces,
-        |_, router| {
+        |router| {
             text(match router.role {
                 Role::Router => "router",
                 Role::Echo => "echo",
@@ -139,7 +141,7 @@ pub const ROUTER: &[Entry<Router>] = &[
         ("spin, descriptors, ...", ""),
         "which rule a hostile one breaks",
         Change::Replaces,
-        |_, router| match router.role {
+        |router| match router.role {
             Role::Hostile(misdeed) => text(misdeed.name()),
             Role::Router | Role::Echo => None,
         },
@@ -149,16 +151,16 @@ pub const ROUTER: &[Entry<Router>] = &[
         ("always, never", "always"),
         "start it again when it stops by itself, or do not",
         Change::Free(Key::Restart),
-        |_, router| text(router.restart.name()),
+        |router| text(router.restart.name()),
     ),
     Entry::new(
         "state",
         ("running, stopped", "running"),
         "start or stop it",
         Change::Loses(Key::State, "what arrives while it is stopped"),
-        |_, router| router.is_stopped().then(|| Value::Text("stopped".to_owned())),
+        |router| router.is_stopped().then(|| Value::Text("stopped".to_owned())),
     ),
-    Entry::new("vcpus", ("1 to 16", "1"), "its virtual CPUs", Change::Replaces, |_, router| {
+    Entry::new("vcpus", ("1 to 16", "1"), "its virtual CPUs", Change::Replaces, |router| {
         number(router.vcpus)
     }),
     Entry::new(
@@ -166,40 +168,40 @@ pub const ROUTER: &[Entry<Router>] = &[
         ("16M to 1G, in steps of 2M; a Linux guest 64M to 3G", "32M; 256M"),
         "the memory of its guest",
         Change::Replaces,
-        |_, router| text(format!("{}M", router.memory >> 20)),
+        |router| text(format!("{}M", router.memory >> 20)),
     ),
     Entry::new(
         "vhost",
         ("shared, per-nic, split, per-queue, kernel, vmm", "shared"),
         "how its I/O threads are cut",
         Change::Replaces,
-        |_, router| text(router.vhost.name()),
+        |router| text(router.vhost.name()),
     ),
     Entry::new(
         "spin",
         ("50us, always", "50us"),
         "poll for so long before sleeping: its vhost threads at once, its firmware when it is started anew",
         Change::Free(Key::Spin),
-        |_, router| text(router.spin),
+        |router| text(router.spin),
     ),
     Entry::new(
         "isolate",
         ("process", "none"),
         "give its virtual machine a process of its own",
         Change::Replaces,
-        |_, router| router.is_apart().then(|| Value::Text("process".to_owned())),
+        |router| router.is_apart().then(|| Value::Text("process".to_owned())),
     ),
     Entry::new(
         "kernel",
         ("a file", ""),
         "what a Linux guest boots, a bzImage or an ELF vmlinux",
         Change::Replaces,
-        |_, router| linux(router, |linux| Some(path(&linux.kernel))),
+        |router| linux(router, |linux| Some(path(&linux.kernel))),
     ),
-    Entry::new("initrd", ("a file", "none"), "its initramfs", Change::Replaces, |_, router| {
+    Entry::new("initrd", ("a file", "none"), "its initramfs", Change::Replaces, |router| {
         linux(router, |linux| linux.initrd.as_deref().map(path))
     }),
-    Entry::new("append", ("words", "none"), "its command line", Change::Replaces, |_, router| {
+    Entry::new("append", ("words", "none"), "its command line", Change::Replaces, |router| {
         linux(router, |linux| (!linux.append.is_empty()).then(|| linux.append.clone()))
     }),
     Entry::new(
@@ -207,42 +209,42 @@ pub const ROUTER: &[Entry<Router>] = &[
         ("a file", "none"),
         "where its serial console is written to",
         Change::Replaces,
-        |_, router| linux(router, |linux| linux.console.as_deref().map(path)),
+        |router| linux(router, |linux| linux.console.as_deref().map(path)),
     ),
     Entry::new(
         "pin.vcpu",
         ("1, 0-1,3, any", "any"),
         "deal the vCPU threads out to these CPUs",
         Change::Free(Key::PinVcpu),
-        |_, router| cpus(&router.pin.vcpu),
+        |router| cpus(&router.pin.vcpu),
     ),
     Entry::new(
         "pin.vhost",
         ("1, 0-1,3, any", "any"),
         "deal the vhost threads out to these CPUs",
         Change::Free(Key::PinVhost),
-        |_, router| cpus(&router.pin.vhost),
+        |router| cpus(&router.pin.vhost),
     ),
     Entry::new(
         "affinity.vcpu",
         ("0-1,3, free, auto", "auto"),
         "let the kernel place the vCPU threads in these CPUs",
         Change::Free(Key::AffinityVcpu),
-        |_, router| allowed(&router.affinity.vcpu),
+        |router| allowed(&router.affinity.vcpu),
     ),
     Entry::new(
         "affinity.vhost",
         ("0-1,3, free, auto", "auto"),
         "let the kernel place the vhost threads in these CPUs",
         Change::Free(Key::AffinityVhost),
-        |_, router| allowed(&router.affinity.vhost),
+        |router| allowed(&router.affinity.vhost),
     ),
     Entry::new(
         "sched",
         ("a table, as in a file", "{ policy = \"other\" }"),
         "schedule its threads by this policy",
         Change::Free(Key::Sched),
-        |_, router| (!router.sched.is_empty()).then(|| Value::Text(router.sched.to_string())),
+        |router| (!router.sched.is_empty()).then(|| Value::Text(router.sched.to_string())),
     ),
     Entry::new(
         "sched.KEY",
@@ -270,7 +272,7 @@ pub const ROUTER: &[Entry<Router>] = &[
         ("400kpps, none", "none"),
         "promise a rate; the size of its frames stays",
         Change::Free(Key::Guarantee),
-        |_, router| text(router.guarantee?),
+        |router| text(router.guarantee?),
     ),
     Entry::new(
         "guarantee.rate",
@@ -291,15 +293,30 @@ pub const ROUTER: &[Entry<Router>] = &[
         ("200kpps, none", "none"),
         "let in at most so many packets a second",
         Change::Free(Key::Limit),
-        |_, router| text(router.limit?),
+        |router| text(router.limit?),
     ),
 ];
 
 /// The tables of `[[router]]`.
 pub(crate) const TABLES: [&str; 3] = ["nic", "route", "neighbour"];
 
-/// The keys of `[[router.nic]]`.
-pub const NIC: &[Entry<Nic>] = &[
+/// The keys of `[[router.nic]]`: those that each has, and those that only some kinds of attachments have, which say them themselves.
+pub fn nic() -> Vec<Entry<Nic>> {
+    let mut entries = NIC.to_vec();
+    for (key, _) in attach::keys() {
+        let value: fn(&Nic) -> Option<Value> = match key.takes {
+            Takes::Elsewhere => shared_memory,
+            Takes::Word(_) | Takes::Text(_) => said_there,
+        };
+        if entries.iter().all(|entry| entry.name != key.name) {
+            entries.push(Entry::new(key.name, key.shown, key.does, Change::Replaces, value));
+        }
+    }
+    entries
+}
+
+/// The keys that each NIC has.
+const NIC: &[Entry<Nic>] = &[
     Entry::new("name", ("a word", ""), "what it is called, once in its router", Change::Replaces, |_, _| {
         None
     }),
@@ -308,21 +325,21 @@ pub const NIC: &[Entry<Nic>] = &[
         ("switch:NAME, tap:INTERFACE, ...", ""),
         "what it is plugged into",
         Change::Replaces,
-        |plan, nic| text([plan.attachment(nic), nic.attach.detail()].concat()),
+        |nic| text([nic.attach.to_string(), nic.attach.detail()].concat()),
     ),
     Entry::new(
         "link",
         ("up, down", "up"),
         "plug the cable of a NIC in, or pull it out",
         Change::Loses(Key::Link, "what arrives while it is down"),
-        |_, nic| nic.is_pulled().then(|| Value::Text("down".to_owned())),
+        |nic| nic.is_pulled().then(|| Value::Text("down".to_owned())),
     ),
     Entry::new(
         "address",
         ("192.0.2.1/24, or a list", "none"),
         "its IPv4 addresses",
         Change::Replaces,
-        |_, nic| {
+        |nic| {
             let addresses: Vec<String> = nic.addresses.iter().map(ToString::to_string).collect();
             (!addresses.is_empty()).then(|| Value::Text(addresses.join(" ")))
         },
@@ -332,9 +349,9 @@ pub const NIC: &[Entry<Nic>] = &[
         ("02:00:00:00:00:01", "from both names"),
         "its Ethernet address",
         Change::Replaces,
-        |_, nic| text(nic.mac),
+        |nic| text(nic.mac),
     ),
-    Entry::new("mtu", ("68 to 2022", "1500"), "octets of its largest packet", Change::Replaces, |_, nic| {
+    Entry::new("mtu", ("68 to 2022", "1500"), "octets of its largest packet", Change::Replaces, |nic| {
         number(nic.mtu)
     }),
     Entry::new(
@@ -342,21 +359,21 @@ pub const NIC: &[Entry<Nic>] = &[
         ("virtio-net, e1000", "virtio-net"),
         "which device the router sees",
         Change::Replaces,
-        |_, nic| text(nic.model.name()),
+        |nic| text(nic.model.name()),
     ),
     Entry::new(
         "mode",
         ("csb, async, base, coalesced, send-combining", "csb"),
         "how frames leave by an e1000",
         Change::Replaces,
-        |_, nic| (nic.model == NicModel::E1000).then(|| Value::Text(nic.mode.name().to_owned())),
+        |nic| (nic.model == NicModel::E1000).then(|| Value::Text(nic.mode.name().to_owned())),
     ),
     Entry::new(
         "itr",
         ("0 to 65535, adaptive", "0"),
         "least time between two of its interrupts, in units of 250 ns",
         Change::Replaces,
-        |_, nic| match nic.itr {
+        |nic| match nic.itr {
             crate::Itr::Every(units) => number(units.into()),
             crate::Itr::Adaptive => text(nic.itr),
         },
@@ -366,35 +383,35 @@ pub const NIC: &[Entry<Nic>] = &[
         ("1 to 1024", "the ring's length"),
         "frames that wait for an interrupt at most, where sends are combined",
         Change::Replaces,
-        |_, nic| combined(nic, nic.combine),
+        |nic| combined(nic, nic.combine),
     ),
     Entry::new(
         "combine_above",
         ("1 to 10000000", "0"),
         "frames a second above which sends are combined",
         Change::Replaces,
-        |_, nic| combined(nic, nic.combine_above),
+        |nic| combined(nic, nic.combine_above),
     ),
     Entry::new(
         "queues",
         ("1 to vcpus", "vcpus"),
         "queue pairs that frames towards the router are spread over",
         Change::Replaces,
-        |_, nic| number(nic.queues),
+        |nic| number(nic.queues),
     ),
     Entry::new(
         "hash",
         ("flow, symmetric", "flow"),
         "how they are spread; symmetric: both directions of a flow to one pair",
         Change::Replaces,
-        |_, nic| debug(nic.hash),
+        |nic| debug(nic.hash),
     ),
     Entry::new(
         "queue_len",
         ("1 to 65536, auto", "1000"),
         "frames that wait at most before the router",
         Change::Replaces,
-        |_, nic| match nic.queue_len {
+        |nic| match nic.queue_len {
             crate::QueueLen::Frames(frames) => number(frames),
             crate::QueueLen::Auto => text(nic.queue_len),
         },
@@ -404,9 +421,9 @@ pub const NIC: &[Entry<Nic>] = &[
         ("queued, direct", "queued"),
         "whose thread copies a frame from a switch: the receiver's, or the sender's",
         Change::Replaces,
-        |_, nic| debug(nic.deliver),
+        |nic| debug(nic.deliver),
     ),
-    Entry::new("ring", ("256, 512, 1024", "1024"), "entries of its rings", Change::Replaces, |_, nic| {
+    Entry::new("ring", ("256, 512, 1024", "1024"), "entries of its rings", Change::Replaces, |nic| {
         number(nic.ring)
     }),
     Entry::new(
@@ -414,41 +431,14 @@ pub const NIC: &[Entry<Nic>] = &[
         ("true, false", "true"),
         "leave checksums and the cutting of large frames to whoever can do it",
         Change::Replaces,
-        |_, nic| (!nic.offload).then(|| Value::Text("false".to_owned())),
+        |nic| (!nic.offload).then(|| Value::Text("false".to_owned())),
     ),
-    Entry::new(
-        "macvtap_mode",
-        ("bridge, private, vepa, passthru", "bridge"),
-        "how macvtaps of one interface reach each other",
-        Change::Replaces,
-        said_there,
-    ),
-    Entry::new(
-        "socket",
-        ("listen, connect", "listen"),
-        "which side of vhost-user makes the socket",
-        Change::Replaces,
-        said_there,
-    ),
-    Entry::new(
-        "memory_max",
-        ("2M to 4T", "64G"),
-        "memory that a vhost-user peer may share",
-        Change::Replaces,
-        |_, nic| {
-            let shares = matches!(nic.attach, Attach::VhostUserBackend { .. });
-            shares.then(|| Value::Text(format!("{}M", nic.memory_max >> 20)))
-        },
-    ),
-    Entry::new(
-        "replay",
-        ("a capture file", "none"),
-        "frames that come in by pcap:",
-        Change::Replaces,
-        said_there,
-    ),
-    Entry::new("replay_pace", ("fast, recorded", "fast"), "how fast they come", Change::Replaces, said_there),
 ];
+
+/// Octets of memory that the virtual machine at its other end may share, where one can be there.
+fn shared_memory(nic: &Nic) -> Option<Value> {
+    nic.attach.traits().shares_memory.then(|| Value::Text(format!("{}M", nic.memory_max >> 20)))
+}
 
 fn combined(nic: &Nic, value: u32) -> Option<Value> {
     (nic.mode == TransmitMode::SendCombining && value > 0).then_some(Value::Number(value))

@@ -2,11 +2,11 @@
 
 use crate::keys::{self, Change};
 use crate::setting::Key;
-use crate::{attach, read, sched};
+use crate::{read, sched};
 
 /// Kinds of attachments: `tap`, `switch`, …
 pub fn attachments() -> Vec<&'static str> {
-    attach::KINDS.iter().map(|(kind, _)| *kind).collect()
+    attach::words().collect()
 }
 
 /// Engines: `kvm`, `process`, …
@@ -37,13 +37,17 @@ mod tests {
     #[test]
     fn each_kind_of_attachment_is_read_as_itself() {
         for kind in attachments() {
-            let attach = if kind == "null" { kind.to_owned() } else { format!("{kind}:a") };
+            let attach = match kind {
+                "null" => kind.to_owned(),
+                "udp" => "udp:192.0.2.1:4789-198.51.100.1:4789".to_owned(),
+                _ => format!("{kind}:a"),
+            };
             let text = format!(
                 "[switch.a]\n[[router]]\nname = \"r\"\n[[router.nic]]\nname = \"n\"\nattach = \"{attach}\"\n"
             );
             let plan = parse(&text, "f.toml").unwrap_or_else(|errors| panic!("{errors}"));
             let nic = &plan.routers[0].nics[0];
-            assert_eq!((nic.attach.kind(), plan.attachment(nic)), (kind, attach));
+            assert_eq!((nic.attach.kind(), nic.attach.to_string()), (kind, attach));
         }
     }
 }

@@ -4,7 +4,6 @@
 mod address;
 mod affinity;
 mod apart;
-mod attach;
 mod attachment;
 mod cpus;
 mod error;
@@ -32,20 +31,20 @@ mod values;
 mod verify;
 
 pub use address::{Address, Prefix};
-pub use attach::read_memory_max;
+pub use attach::Traits;
+pub use attachment::read_memory_max;
 pub use cpus::{CpuSet, NotCpuSet};
 pub use error::{Error, Errors, MOST_ERRORS};
 pub use fault::Fault;
-pub use host::{HostFacts, InterfaceKind};
+pub use host::HostFacts;
 pub use load::{MOST_OCTETS, load, parse, text};
 pub use mac::{Mac, NotMac};
 pub use model::{nic_model, transmit_mode};
 pub use places::Places;
 pub use plan::{
-    Affinity, Allowed, Attach, Deliver, Engine, FlowHash, Guarantee, Itr, LinkState, Linux, Listen,
-    MacvtapMode, Misdeed, Neighbour, Nic, NicModel, Pin, Plan, Policy, Power, QueueLen, Rate, Replay,
-    ReplayPace, Reservation, Restart, Role, Route, Router, Sched, Shares, SocketSide, Spin, Switch,
-    Telemetry, TransmitMode, VhostThreads,
+    Affinity, Allowed, Attach, Deliver, Engine, FlowHash, Guarantee, Itr, LinkState, Linux, Listen, Misdeed,
+    Neighbour, Nic, NicModel, Pin, Plan, Policy, Power, QueueLen, Rate, Reservation, Restart, Role, Route,
+    Router, Sched, Shares, Spin, Switch, Telemetry, TransmitMode, VhostThreads,
 };
 pub use setting::{Key, Setting};
 pub use values::BadValue;

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::plan::{Attach, Deliver, Engine, Itr, Nic, NicModel, Router, TransmitMode, VhostThreads};
+use crate::plan::{Deliver, Engine, Itr, Nic, NicModel, Router, TransmitMode, VhostThreads};
 use crate::section::{NumberOr, Section, Words};
 use crate::values::BadValue;
 
@@ -129,7 +129,7 @@ pub(crate) fn verify(section: &Section<'_>, sections: &[Section<'_>], router: &R
 
 /// vhost-user knows virtqueues, and no other rings.
 fn handed(section: &Section<'_>, nic: &Nic) {
-    if matches!(nic.attach, Attach::VhostUserFrontend { .. }) {
+    if nic.attach.traits().is_handed {
         let what = "an e1000's rings cannot be handed to a vhost-user peer; write model = \"virtio-net\"";
         section.fault(section.line_of("attach"), "attach", what);
     }
@@ -150,11 +150,7 @@ fn not_ours(section: &Section<'_>, sections: &[Section<'_>], router: &Router, ni
             let what = "vhost-net serves virtio-net only; write model = \"virtio-net\", or another vhost";
             section.fault(section.line_of("model"), "model", what);
         }
-        let interface = matches!(
-            nic.attach,
-            Attach::Tap(_) | Attach::Bridge(_) | Attach::Ovs(_) | Attach::Macvtap { .. }
-        );
-        if !interface {
+        if !nic.attach.traits().is_link {
             let what = "vhost-net serves TAPs and macvtaps; write \"tap:NAME\", \"bridge:NAME\", \"ovs:NAME\" or \
                         \"macvtap:NAME\", or another vhost";
             section.fault(section.line_of("attach"), "attach", what);

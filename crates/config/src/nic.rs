@@ -1,7 +1,7 @@
 //! `[[router.nic]]`.
 
 use crate::address::{Address, Fault, parse_cidr};
-use crate::attach;
+use crate::attachment;
 use crate::keys;
 use crate::mac::Mac;
 use crate::model;
@@ -53,7 +53,7 @@ pub(crate) fn read_all(section: &Section<'_>, index: usize, router: &Router, pla
     let mut nics = Vec::new();
     for section in sections.iter().take(MOST_NICS) {
         let nic = read(section, router, plan);
-        for key in ["name", "model", "mode", "attach", "replay", "mac", "address"] {
+        for key in keys::names(&keys::nic()) {
             remember(plan, (index, Some(nics.len())), key, section.line_of(key));
         }
         nics.push(nic);
@@ -63,12 +63,12 @@ pub(crate) fn read_all(section: &Section<'_>, index: usize, router: &Router, pla
 }
 
 fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
-    section.expect_keys(&keys::names(keys::NIC), &[]);
+    section.expect_keys(&keys::names(&keys::nic()), &[]);
     let name = required_name(section, "\"wan\"");
-    let attach = attach::read(section, plan);
+    let attach = attachment::read(section, plan);
     let mac = valued(section, "mac", "\"02:00:00:00:00:01\"", station_mac);
     let device = model::read(section);
-    if section.has("deliver") && attach.as_ref().is_some_and(|attach| !matches!(attach, Attach::Switch(_))) {
+    if section.has("deliver") && attach.as_ref().is_some_and(|attach| attach.switch().is_none()) {
         let what = "only a NIC on a switch has it; remove it, or write attach = \"switch:NAME\"";
         section.fault(section.line_of("deliver"), "deliver", what);
     }
@@ -81,7 +81,7 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
         itr: device.itr,
         combine: device.combine,
         combine_above: device.combine_above,
-        attach: attach.unwrap_or(Attach::Null),
+        attach: attach.unwrap_or_else(Attach::null),
         link: section.has("link").then(|| section.word("link", &LINKS)),
         addresses: addresses(section),
         queues: queues(section, router.vcpus, device.model),
@@ -91,7 +91,7 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
         deliver: section.word("deliver", &DELIVERS),
         ring: ring(section),
         offload: section.flag("offload", true),
-        memory_max: attach::memory_max(section),
+        memory_max: attachment::memory_max(section),
     }
 }
 
@@ -116,10 +116,7 @@ fn queue_len(section: &Section<'_>, attach: Option<&Attach>, router: &Router) ->
         Some(NumberOr::Word) => QueueLen::Auto,
         None => return QueueLen::default(),
     };
-    let is_read_by_us = |attach: &Attach| {
-        matches!(attach, Attach::Tap(_) | Attach::Bridge(_) | Attach::Ovs(_) | Attach::Macvtap { .. })
-    };
-    let why = if !attach.is_none_or(is_read_by_us) {
+    let why = if !attach.is_none_or(|attach| attach.traits().is_link) {
         "only the queue of a TAP or macvtap can be tuned (tap:, bridge:, ovs:, macvtap:)"
     } else if router.vhost == VhostThreads::Kernel {
         "with vhost = \"kernel\" the kernel reads the queue, and nobody tunes it"

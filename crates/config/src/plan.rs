@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 mod nic;
 
+pub use attach::Attach;
 pub use bootinfo::{Misdeed, NicModel, TransmitMode};
 
 pub use self::nic::{Deliver, FlowHash, Itr, LinkState, Nic, QueueLen};
 pub use crate::affinity::{Affinity, Allowed};
-pub use crate::attachment::{Attach, MacvtapMode, Replay, ReplayPace, SocketSide};
 pub use crate::rate::{Guarantee, Rate};
 pub use crate::sched::{Policy, Reservation, Sched, Shares};
 
@@ -44,23 +44,6 @@ impl Plan {
     /// Every NIC of every router, with its router.
     pub fn nics(&self) -> impl Iterator<Item = (&Router, &Nic)> {
         self.routers.iter().flat_map(|router| router.nics.iter().map(move |nic| (router, nic)))
-    }
-
-    /// How a NIC's attachment is written in a file, e.g. `switch:lan`.
-    pub fn attachment(&self, nic: &Nic) -> String {
-        let name = match &nic.attach {
-            Attach::Switch(index) => match self.switches.get(*index) {
-                Some(switch) => switch.name.clone(),
-                None => index.to_string(),
-            },
-            Attach::Null => return nic.attach.kind().to_owned(),
-            Attach::Tap(name) | Attach::Bridge(name) | Attach::Ovs(name) | Attach::Xdp(name) => name.clone(),
-            Attach::Macvtap { interface, .. } => interface.clone(),
-            Attach::Pcap { file: path, .. }
-            | Attach::VhostUserBackend { path, .. }
-            | Attach::VhostUserFrontend { path, .. } => path.display().to_string(),
-        };
-        format!("{}:{name}", nic.attach.kind())
     }
 
     /// Guest memory of all routers together, in octets.

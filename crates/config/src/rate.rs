@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
-use crate::plan::{Attach, Plan, Router, VhostThreads};
+use crate::plan::{Plan, Router, VhostThreads};
 use crate::read::{remember, valued};
 use crate::section::{Section, value};
 use crate::values::BadValue;
@@ -139,12 +139,11 @@ pub(crate) fn verify(index: usize, router: &Router, faults: &mut Vec<Fault>) {
     if let Some(promised) = router.guarantee.filter(|promised| limit < promised.rate) {
         refuse(&format!("{limit} is less than guarantee = \"{}\"; write at least that much", promised.rate));
     }
-    let is_handed = |nic: &crate::Nic| matches!(nic.attach, Attach::VhostUserFrontend { .. });
     if router.vhost == VhostThreads::Kernel {
         refuse(
             "with vhost = \"kernel\" the kernel lets frames in, and nobody counts them; write another vhost",
         );
-    } else if router.nics.iter().any(is_handed) {
+    } else if router.nics.iter().any(|nic| nic.attach.traits().is_handed) {
         refuse(
             "the peer of a vhost-user-frontend lets frames in, and nobody counts them; remove one of the two",
         );

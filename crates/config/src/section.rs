@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 
+pub(crate) use attach::Words;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -56,39 +57,6 @@ pub(crate) struct At<T> {
 pub(crate) enum NumberOr {
     Number(u32),
     Word,
-}
-
-/// A value that is one word out of several.
-pub(crate) struct Words<T: 'static> {
-    /// What such a word is called, with its plural, e.g. `("engine", "engines")`.
-    pub(crate) noun: (&'static str, &'static str),
-    /// The words of this version.
-    pub(crate) now: &'static [(&'static str, T)],
-    /// Words that a later version will know.
-    pub(crate) later: &'static [&'static str],
-}
-
-impl<T: Copy> Words<T> {
-    /// The words of this version.
-    pub(crate) fn names(&self) -> Vec<&'static str> {
-        self.now.iter().map(|(name, _)| *name).collect()
-    }
-
-    /// The meaning of a word, or what is wrong with it.
-    pub(crate) fn find(&self, word: &str) -> Result<T, String> {
-        let known = self.now.iter().find(|(name, _)| *name == word);
-        known.map(|(_, meaning)| *meaning).ok_or_else(|| self.fault(word))
-    }
-
-    fn fault(&self, word: &str) -> String {
-        let (one, many) = self.noun;
-        let names = self.names().join(", ");
-        if self.later.contains(&word) {
-            format!("{one} {word:?} is not in this version; {many}: {names}")
-        } else {
-            format!("{word:?} is no {one}; {many}: {names}")
-        }
-    }
 }
 
 /// One table of the document.

@@ -68,7 +68,7 @@ impl Setting {
     /// All of them: who looks one up by its name finds it here, and so does the help.
     pub fn all() -> Vec<Self> {
         let of_router = keys::ROUTER.iter().filter_map(|entry| Self::of(entry, ""));
-        of_router.chain(keys::NIC.iter().filter_map(|entry| Self::of(entry, "NIC."))).collect()
+        of_router.chain(keys::nic().iter().filter_map(|entry| Self::of(entry, "NIC."))).collect()
     }
 
     fn of<T>(entry: &Entry<T>, before: &str) -> Option<Self> {

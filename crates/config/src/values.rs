@@ -138,15 +138,6 @@ impl FromStr for Restart {
     }
 }
 
-/// Checks the name of an interface as the kernel does; `%` too, which would make it choose a number.
-pub(crate) fn interface(text: &str) -> Result<(), String> {
-    let plain = |octet: u8| octet.is_ascii_graphic() && !b"/:%".contains(&octet);
-    if (1..=15).contains(&text.len()) && text.bytes().all(plain) && text != "." && text != ".." {
-        return Ok(());
-    }
-    Err(format!("{text:?} is not an interface name; use 1 to 15 visible ASCII characters except / : %"))
-}
-
 /// Longest path of a socket: `sun_path` of the kernel, less the zero at its end.
 const MOST_SOCKET_PATH: usize = 107;
 

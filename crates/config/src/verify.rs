@@ -6,7 +6,7 @@ use std::hash::Hash;
 
 use crate::address::Prefix;
 use crate::fault::Fault;
-use crate::plan::{Attach, Nic, Plan, Router};
+use crate::plan::{Nic, Plan, Router};
 use crate::{affinity, memory, rate};
 
 /// What is wrong with the plan as a whole, whether a file says it or somebody has changed it while it runs.
@@ -123,8 +123,8 @@ fn nic_names(plan: &Plan, faults: &mut Vec<Fault>) {
 /// Most attachments have room for one NIC.
 fn uplinks(plan: &Plan, faults: &mut Vec<Fault>) {
     let mut uplinks = Unique::new();
-    for at in located(plan).filter(|at| !at.nic.attach.is_common()) {
-        let (line, name) = (at.line(plan, "attach"), plan.attachment(at.nic));
+    for at in located(plan).filter(|at| !at.nic.attach.traits().is_common) {
+        let (line, name) = (at.line(plan, "attach"), at.nic.attach.to_string());
         let fault = uplinks.earlier(name.clone(), line).map(|first| taken(format_args!("{name:?}"), first));
         if let Some(what) = fault {
             faults.push(at.fault("attach", what));
@@ -168,7 +168,7 @@ fn networks(plan: &Plan, faults: &mut Vec<Fault>) {
 fn addresses_on_switches(plan: &Plan, faults: &mut Vec<Fault>) {
     let mut owners: HashMap<_, Located<'_>> = HashMap::new();
     for at in located(plan) {
-        let Attach::Switch(switch) = at.nic.attach else { continue };
+        let Some(switch) = at.nic.attach.switch() else { continue };
         for address in &at.nic.addresses {
             let owner = *owners.entry((switch, address.ip)).or_insert(at);
             if owner.index.0 != at.index.0 {
@@ -176,7 +176,7 @@ fn addresses_on_switches(plan: &Plan, faults: &mut Vec<Fault>) {
                     "{} is the address of {} on {:?} already; choose another",
                     address.ip,
                     owner.label(),
-                    plan.attachment(at.nic)
+                    at.nic.attach.to_string()
                 );
                 faults.push(at.fault("address", what));
             }

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use api::{Answer, NicShown, Outcome, Request, RouterShown};
-use config::{Nic, Plan, Router};
-use engine::{Change, Counts, Outside};
+use config::{Nic, Router};
+use engine::{Change, Counts};
 use link::Orders;
 
 use super::known::{Known, of_router};
@@ -82,16 +82,16 @@ impl DataPlane {
         Ok(Answer::Applied { changes: changes.map(shown).collect(), dry_run })
     }
 
-    pub(super) fn planned(&self, name: &str) -> Result<(&Plan, &Router)> {
+    pub(super) fn planned(&self, name: &str) -> Result<&Router> {
         let plan = self.instance.plan();
         let router = plan.routers.iter().find(|router| router.name == name);
         let names = || plan.routers.iter().map(|router| router.name.as_str()).collect::<Vec<_>>().join(", ");
-        Ok((plan, router.with_context(|| format!("there is no router {name:?}; routers: {}", names()))?))
+        router.with_context(|| format!("there is no router {name:?}; routers: {}", names()))
     }
 
     /// How a router is, and what its NICs have at their other ends; what its plan says of it the supervisor tells.
     fn show(&self, name: &str, now: Instant) -> Result<RouterShown> {
-        let (_, router) = self.planned(name)?;
+        let router = self.planned(name)?;
         let known = self.instance.status().into_iter().find(|status| status.name == name);
         Ok(RouterShown {
             run: self.run.clone(),
@@ -104,23 +104,13 @@ impl DataPlane {
     }
 
     fn show_nic(&self, router: &str, (number, nic): (usize, &Nic)) -> NicShown {
-        let running = self.instance.router(router);
-        let state = match running.and_then(|running| running.outside.get(number)) {
-            Some(Outside::Peer(peer)) => Some(("peer", peer.state().into())),
-            Some(Outside::Guest(port)) => Some(("peer", port.state().into())),
-            Some(Outside::Kernel(kernel)) => Some(("peer", kernel.state().into())),
-            Some(Outside::Xdp { way, .. }) => Some(("xdp", way.clone().into())),
-            _ => None,
-        };
+        let state = self.instance.state_of(router, number);
         NicShown {
             name: nic.name.clone(),
             attach: String::new(),
             mac: String::new(),
             addresses: Vec::new(),
-            settings: state
-                .map(|(key, value): (&str, api::Value)| (key.to_owned(), value))
-                .into_iter()
-                .collect(),
+            settings: state.into_iter().map(|(key, state)| (key.to_owned(), state.into())).collect(),
         }
     }
 }

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use attach::Handed;
 use engine::{About, Counts, Instance, Supplies, now_ns};
 use link::{Link, ToPlane, ToSupervisor};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
@@ -196,7 +197,7 @@ impl DataPlane {
                 self.instance.share(threads);
                 Ok(())
             }
-            ToPlane::Replace { nic, what } => self.replace(&nic, &what, descriptors),
+            ToPlane::Replace { nic, what } => self.replace(&nic, Handed { what, descriptors }),
             ToPlane::Plugged { nic } => {
                 self.instance.plugged(&nic);
                 Ok(())
@@ -212,10 +213,8 @@ impl DataPlane {
     }
 
     /// A link of a NIC is there again.
-    fn replace(&mut self, nic: &str, what: &uplink::Description, descriptors: Vec<OwnedFd>) -> Result<()> {
-        let opened = uplink::Opened::adopt(what, &mut descriptors.into_iter());
-        let replaced = opened.map_err(Into::into).and_then(|opened| self.instance.replace(nic, opened));
-        let Err(error) = replaced else { return Ok(()) };
+    fn replace(&mut self, nic: &str, by: Handed) -> Result<()> {
+        let Err(error) = self.instance.replace(nic, by) else { return Ok(()) };
         let kind = telemetry::Kind::Notice.name().to_owned();
         let message = format!("{nic}: {error:#}");
         self.wire.say(&ToSupervisor::Event { kind, router: None, of_peer: false, process: None, message })
@@ -239,6 +238,9 @@ impl DataPlane {
             };
             let message = event.message;
             self.wire.say(&ToSupervisor::Event { kind, router, of_peer, process, message })?;
+        }
+        for nic in self.instance.take_plugged() {
+            self.wire.say(&ToSupervisor::Plugged { nic })?;
         }
         self.go_on_tracing()?;
         self.go_on_capturing()

@@ -3,11 +3,11 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
+use attach::Handed;
 use config::Plan;
 use engine::{Images, Supplies};
-use link::{Orders, Supply};
-use uplink::Opened;
+use link::{Need, Orders, Supply};
 
 use super::wire::Wire;
 
@@ -27,33 +27,22 @@ pub(super) fn understand(orders: Orders, descriptors: Vec<OwnedFd>, wire: &Arc<W
     let mut supplies =
         Supplies { spawner: Some(wire.clone()), threads: Some(wire.clone()), ..Supplies::default() };
     let (mut locks, mut left) = (Vec::new(), descriptors.into_iter());
-    for supply in orders.supplies.iter() {
-        let missing = || format!("the supervisor sent no descriptor for {supply:?}");
-        match supply {
-            Supply::Kvm => {
-                let kvm = left.next().with_context(missing)?;
-                supplies.kvm = Some(Arc::new(vmm::vm::adopt_kvm(kvm)?));
-            }
-            Supply::Images { router } => {
-                let plan = plan.routers.iter().find(|plan| plan.name == *router);
+    for Supply { need, of, what, descriptors: count } in orders.supplies {
+        let missing = || format!("the supervisor sent no descriptor for {need:?} {of}");
+        let mut handed = Handed { what, descriptors: left.by_ref().take(count).collect() };
+        ensure!(handed.descriptors.len() == count, missing());
+        match need {
+            Need::Kvm => supplies.kvm = Some(Arc::new(vmm::vm::adopt_kvm(handed.last()?)?)),
+            Need::Images => {
+                let plan = plan.routers.iter().find(|plan| plan.name == of);
                 let linux = plan.and_then(|plan| plan.linux.as_ref()).with_context(missing)?;
-                let images = Images::adopt(linux, &mut left).with_context(missing)?;
-                supplies.images.insert(router.clone(), images);
+                let images = Images::adopt(linux, &mut handed.descriptors.into_iter());
+                supplies.images.insert(of.clone(), images.with_context(missing)?);
             }
-            Supply::Lock => locks.push(left.next().with_context(missing)?),
-            Supply::VhostNets { nic, devices } => {
-                let devices: Vec<_> = left.by_ref().take(*devices).collect();
-                supplies.vhost_nets.insert(nic.clone(), devices);
-            }
-            Supply::Uplink { nic, what } => {
-                supplies.opened.insert(nic.clone(), Opened::adopt(what, &mut left).with_context(missing)?);
-            }
-            Supply::Door { nic, what } => {
-                let Opened::Door(door) = Opened::adopt(what, &mut left).with_context(missing)? else {
-                    bail!("the supervisor sent no door for NIC {nic}");
-                };
-                supplies.doors.insert(nic.clone(), door);
-            }
+            Need::Locks => locks.extend(handed.descriptors),
+            Need::VhostNets => drop(supplies.vhost_nets.insert(of, handed.descriptors)),
+            Need::Uplink => drop(supplies.opened.insert(of, handed)),
+            Need::Door => drop(supplies.doors.insert(of, handed)),
         }
     }
     Ok(Order { plan, supplies, locks })

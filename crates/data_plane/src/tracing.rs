@@ -39,7 +39,7 @@ impl DataPlane {
 
     /// Whether the file has this NIC.
     pub(super) fn planned_nic(&self, router: &str, nic: &str) -> Result<()> {
-        let (_, planned) = self.planned(router)?;
+        let planned = self.planned(router)?;
         let names = || planned.nics.iter().map(|nic| nic.name.as_str()).collect::<Vec<_>>().join(", ");
         let known = planned.nics.iter().any(|known| known.name == nic);
         known.then_some(()).with_context(|| format!("router {router} has no NIC {nic:?}; NICs: {}", names()))

@@ -60,7 +60,7 @@ impl Instance {
     fn plugged_anew(&self, plan: &Plan) -> Vec<Change> {
         let relays = self.relays.iter().filter(|relay| {
             let stays = plan.apart().any(|router| router.name == relay.plan.name);
-            stays && !plan.apart().any(|router| relay.fits(plan, router))
+            stays && !plan.apart().any(|router| relay.fits(router))
         });
         let why = || Some("frames on their way are lost".to_owned());
         let change =

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use sandbox::{Class, Confinement};
 use switch::Switch;
+use threads::Thread;
 use vmm::Machine;
-
-use crate::thread::Thread;
 
 /// Between two ticks. Ten a second cost an idle host next to nothing.
 const TICK: Duration = Duration::from_millis(100);

@@ -11,9 +11,9 @@ use api::Counters;
 use ledger::Group;
 use rustix::time::{ClockId, clock_gettime};
 use switch::Switch;
+use threads::CpuMeter;
 
 use crate::task;
-use crate::thread::CpuMeter;
 
 /// A part of an instance that counts.
 pub(crate) trait Counted: Send + Sync {

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use attach::Outside;
 use config::Router;
 use ledger::{Group, WorkCounters};
 use nic_port::NicQueues;
+use threads::{CpuMeter, Thread};
+use vhost_user::backend::Backend;
 use vmm::linux::ConsoleCounters;
 use vmm::{Machine, Process};
 
@@ -12,8 +15,8 @@ use crate::counts::Counted;
 use crate::guest::Guest;
 use crate::instance::Instance;
 use crate::io_thread::{IoThread, IoThreadCounters};
-use crate::thread::{CpuMeter, Thread};
-use crate::wiring::{Gate, GuestPort, Outside};
+use crate::kernel_vhost::KernelNic;
+use crate::wiring::Gate;
 
 impl Instance {
     /// Calls `visit` with each group of counters and what its names begin with: `edge.wan.rx`, `edge.vcpu0`,
@@ -32,6 +35,8 @@ impl Instance {
 pub(crate) struct RouterCounts {
     pub(crate) guest: GuestCounts,
     pub(crate) outside: Vec<Outside>,
+    /// Those of its NICs that the kernel serves.
+    pub(crate) kernel: Vec<Arc<KernelNic>>,
     pub(crate) gate: Gate,
     pub(crate) threads: Vec<IoCounts>,
 }
@@ -52,18 +57,14 @@ impl Counted for RouterCounts {
     fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
         self.guest.each_thread(visit);
         self.threads.iter().for_each(|io| visit(io.meter.name(), io.meter.read()));
-        for outside in &self.outside {
-            if let Outside::Kernel(nic) = outside {
-                nic.each_thread(visit);
-            }
-        }
+        self.kernel.iter().for_each(|nic| nic.each_thread(visit));
     }
 }
 
 /// What counts here of a router in a process of its own.
 pub(crate) struct RelayCounts {
     pub(crate) plan: Router,
-    pub(crate) ports: Vec<Arc<GuestPort>>,
+    pub(crate) ports: Vec<Arc<Backend>>,
     pub(crate) outside: Vec<Outside>,
     pub(crate) gate: Gate,
     pub(crate) threads: Vec<IoCounts>,
@@ -73,9 +74,8 @@ impl Counted for RelayCounts {
     /// As those of a router that is here: `rx` is towards the router.
     fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         for (nic, port) in self.plan.nics.iter().zip(&self.ports) {
-            let [sent, received] = port.ledgers();
-            visit(&format!("{}.{}.rx", self.plan.name, nic.name), &received);
-            visit(&format!("{}.{}.tx", self.plan.name, nic.name), &sent);
+            visit(&format!("{}.{}.rx", self.plan.name, nic.name), &port.queues().rx_ledger());
+            visit(&format!("{}.{}.tx", self.plan.name, nic.name), &port.queues().tx_ledger());
         }
         outside_groups(&self.plan, &self.outside, visit);
         gate_groups(&self.plan, &self.gate, visit);
@@ -201,37 +201,9 @@ fn gate_groups(plan: &config::Router, gate: &Gate, visit: &mut dyn FnMut(&str, &
     }
 }
 
-fn outside_groups(plan: &config::Router, outside: &[Outside], visit: &mut dyn FnMut(&str, &dyn Group)) {
+fn outside_groups(plan: &Router, outside: &[Outside], visit: &mut dyn FnMut(&str, &dyn Group)) {
     for (nic, outside) in plan.nics.iter().zip(outside) {
         let name = format!("{}.{}", plan.name, nic.name);
-        match outside {
-            Outside::Tap { read, written } => {
-                let (all_read, all_written) = Default::default();
-                read.iter().for_each(|queue| uplink::ReadCounters::add_all(&all_read, queue));
-                written.iter().for_each(|queue| uplink::WriteCounters::add_all(&all_written, queue));
-                visit(&format!("{name}.tap.read"), &all_read);
-                visit(&format!("{name}.tap.write"), &all_written);
-            }
-            Outside::Xdp { read, written, kernel, .. } => {
-                let (all_read, all_written) = Default::default();
-                read.iter().for_each(|queue| uplink::xdp::XdpReadCounters::add_all(&all_read, queue));
-                written.iter().for_each(|queue| uplink::xdp::XdpWriteCounters::add_all(&all_written, queue));
-                visit(&format!("{name}.xdp.read"), &all_read);
-                visit(&format!("{name}.xdp.write"), &all_written);
-                visit(&format!("{name}.xdp.kernel"), &**kernel);
-            }
-            Outside::Capture { capture, replay } => {
-                visit(&format!("{name}.pcap"), capture.counters());
-                replay.iter().for_each(|counters| visit(&format!("{name}.replay"), &**counters));
-            }
-            Outside::Switch { queue: Some(queue), .. } => visit(&format!("{name}.queue"), &queue.counters()),
-            Outside::Guest(port) => {
-                let [sent, received] = port.ledgers();
-                visit(&format!("{name}.guest.tx"), &sent);
-                visit(&format!("{name}.guest.rx"), &received);
-            }
-            Outside::Peer(peer) => peer.visit(&mut |group| visit(&format!("{name}.peer"), group)),
-            Outside::Switch { queue: None, .. } | Outside::Kernel(_) | Outside::Other => {}
-        }
+        outside.each_group(&mut |part, group| visit(&format!("{name}.{part}"), group));
     }
 }

@@ -18,9 +18,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use api::Sharing;
+use attach::Handed;
 use config::Plan;
 use switch::Switch;
-use uplink::Opened;
 
 pub use running::RunningRouter;
 pub use status::{About, Event, RouterStatus, State};
@@ -33,6 +33,7 @@ use crate::supplies::Supplies;
 use crate::task::keep_reserve;
 use crate::tracing::TapBoard;
 use crate::watch::Rules;
+use crate::wiring::Outlet;
 use finding::{Found, Search};
 use ground::Grounds;
 use slot::{Parts, Plugged, Slot, Yard};
@@ -73,6 +74,7 @@ impl Instance {
             sharing: BTreeMap::new(),
             now: Instant::now(),
             news: Vec::new(),
+            plugged: Vec::new(),
         };
         yard.grounds.add_images(std::mem::take(&mut supplies.images));
         let plan = settled(plan, None, &mut yard.grounds);
@@ -214,21 +216,37 @@ impl Instance {
     ///
     /// # Errors
     /// There is no such NIC, or it has no such link.
-    pub fn replace(&mut self, label: &str, by: Opened) -> Result<()> {
+    pub fn replace(&mut self, label: &str, by: Handed) -> Result<()> {
         let slots = self.slots.iter().flat_map(Slot::outlets);
         let mut outlets = slots.chain(self.relays.iter().flat_map(Relay::outlets));
         let outlet =
             outlets.find(|outlet| outlet.is_of(label)).with_context(|| format!("there is no NIC {label}"))?;
         let outlet = outlet.clone();
         let name = format!("{label}-link");
-        self.beside((name, &format!("NIC {label}: its new link")), move || outlet.replace(&by))??;
-        let serves = |slot: &&Slot| slot.outlets().iter().any(|outlet| outlet.is_of(label));
-        if let Some(slot) = self.slots.iter().find(serves) {
-            // Who sleeps at the old link would never hear of the new one.
+        self.beside((name, &format!("NIC {label}: its new link")), move || outlet.replace(by))??;
+        // Who sleeps at the old link would never hear of the new one.
+        let serves = |outlets: &[Arc<Outlet>]| outlets.iter().any(|outlet| outlet.is_of(label));
+        if let Some(slot) = self.slots.iter().find(|slot| serves(slot.outlets())) {
             slot.run.iter().for_each(|run| run.router.spin(slot.plan.spin));
             self.plugged(label);
         }
+        if let Some(relay) = self.relays.iter().find(|relay| serves(relay.outlets())) {
+            relay.idle();
+            self.yard.plugged.push(label.to_owned());
+        }
         Ok(())
+    }
+
+    /// How what a NIC of a router that runs here is plugged into is, in one line, and what that is called; often nothing.
+    pub fn state_of(&self, router: &str, nic: usize) -> Option<(&'static str, String)> {
+        let slot = self.slots.iter().find(|slot| slot.plan.name == router && slot.run.is_some())?;
+        slot.outlets().get(nic)?.state()
+    }
+
+    /// NICs (`edge.wan`) of routers in processes of their own at the other end of whose cable another host may be since this was asked
+    /// last: for those processes.
+    pub fn take_plugged(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.yard.plugged)
     }
 
     /// Tells a router that another host may be at the other end of the cable of its NIC (`edge.wan`) by now: it forgets its

@@ -15,8 +15,7 @@ use ring::wake::{Party, Poller, Turn};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
 use sandbox::{Class, Confinement};
-
-use crate::thread::Thread;
+use threads::Thread;
 
 /// One way of frames: everything that leaves the source goes to the sink.
 pub struct Pump {

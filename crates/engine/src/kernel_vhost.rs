@@ -6,11 +6,14 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use attach::{Attachment, Handed, Ports, Site};
 use config::{Nic, Router, VhostThreads};
 use nic_port::Receiver;
 use rustix::thread::gettid;
+use threads::cpu_clock;
 use uplink::Tap;
-use vmm::{KernelVhost, VhostNet, cpu_clock, kernel_thread};
+use vmm::vhost_net::Device;
+use vmm::{KernelVhost, VhostNet};
 
 use crate::supplies::Supplies;
 
@@ -18,30 +21,6 @@ use crate::supplies::Supplies;
 pub trait KernelThreads: Send + Sync {
     /// The thread by which vhost-net works for `owner`, a thread of this process.
     fn of_vhost(&self, owner: i32) -> Option<i32>;
-}
-
-/// Finds them for a process that may look at them itself.
-struct Own;
-
-impl KernelThreads for Own {
-    fn of_vhost(&self, owner: i32) -> Option<i32> {
-        kernel_thread::of_vhost(std::process::id(), owner)
-    }
-}
-
-/// Where a NIC's devices are.
-const DEVICE: &str = "/dev/vhost-net";
-
-/// Opens a device of vhost-net.
-///
-/// # Errors
-/// The host has none, or keeps it.
-pub fn open_vhost_net() -> Result<OwnedFd> {
-    let file = std::fs::OpenOptions::new().read(true).write(true).open(DEVICE);
-    let file = file.with_context(|| {
-        format!("cannot open {DEVICE}: load the module vhost_net, or write vhost = \"shared\"")
-    })?;
-    Ok(file.into())
 }
 
 /// How many devices of vhost-net a NIC of this router needs: one for each pair of queues.
@@ -59,7 +38,7 @@ struct KernelThread {
 impl KernelThread {
     /// Owns a device. The kernel names its thread after the one that does so: one that is there for nothing else makes the
     /// name the only one of its kind.
-    fn of(device: OwnedFd, kernel: &Arc<dyn KernelThreads>) -> Result<Self> {
+    fn of(device: OwnedFd, kernel: Option<&dyn KernelThreads>) -> Result<Self> {
         let (tell, told) = mpsc::channel();
         let (go, wait) = mpsc::channel::<()>();
         let owner = std::thread::Builder::new().name("vhost-owner".to_owned()).spawn(move || {
@@ -70,8 +49,8 @@ impl KernelThread {
         });
         let owner = owner.context("cannot start a thread")?;
         let owned = told.recv().context("a thread ended before it began")?;
-        let found =
-            owned.map(|(device, owner)| Self { device: Arc::new(device), id: kernel.of_vhost(owner) });
+        let id = |owner| kernel.and_then(|kernel| kernel.of_vhost(owner));
+        let found = owned.map(|(device, owner)| Self { device: Arc::new(device), id: id(owner) });
         drop(go);
         let _ = owner.join();
         found
@@ -103,33 +82,14 @@ impl KernelNic {
     ) -> Result<Arc<Self>> {
         let label = format!("{}.{}", router.name, nic.name);
         let supplied = supplies.vhost_nets.remove(&label).unwrap_or_default();
-        let missing = vhost_nets(router).saturating_sub(supplied.len());
-        let opened = std::iter::repeat_with(open_vhost_net).take(missing);
-        let threads = supplied.into_iter().map(Ok).chain(opened);
-        let kernel = supplies.threads.clone().unwrap_or_else(|| Arc::new(Own));
-        let threads = threads.map(|device| KernelThread::of(device?, &kernel));
+        let kernel = supplies.threads.as_deref();
+        let threads = supplied.into_iter().map(|device| KernelThread::of(device, kernel));
         let threads: Vec<_> = threads.collect::<Result<_>>()?;
         let queues = tap.descriptors().map(|queue| queue.try_clone_to_owned()).collect::<Result<_, _>>();
-        let devices = threads.iter().map(|thread| thread.device.clone()).collect();
+        let devices = threads.iter().map(|thread| -> Arc<dyn Device> { thread.device.clone() }).collect();
         let receiver = KernelVhost::new(devices, queues.context("no descriptors are left")?)?;
         let names = router.kernel_threads(nic).into_iter().map(|name| format!("{}/{name}", router.name));
         Ok(Arc::new(Self { receiver, threads, names: names.collect(), tap }))
-    }
-
-    /// Puts another interface in the place of one that was deleted.
-    pub(crate) fn replace(&self, by: &Tap) -> Result<()> {
-        self.tap.replace(by)?;
-        self.receiver.replace(by.descriptors())
-    }
-
-    /// The interface behind it.
-    pub(crate) fn tap(&self) -> &Tap {
-        &self.tap
-    }
-
-    /// What the device model may offer, and who takes over what its driver sets up.
-    pub(crate) fn terms(&self) -> (u64, Arc<dyn Receiver>) {
-        (KernelVhost::SERVABLE, self.receiver.clone())
     }
 
     /// Why it does not serve the NIC, if the kernel has refused to.
@@ -149,15 +109,34 @@ impl KernelNic {
             visit(name, thread.cpu_time().as_nanos() as u64);
         }
     }
+}
 
-    /// In one line.
-    pub fn state(&self) -> String {
+impl Attachment for KernelNic {
+    fn ports(&self, _: &Site<'_>) -> Result<Ports> {
+        Ok(Ports::default())
+    }
+
+    fn replace(&self, by: Handed) -> Result<()> {
+        let by = attach::tap(by)?;
+        self.tap.replace(&by)?;
+        self.receiver.replace(by.descriptors())
+    }
+
+    fn state(&self) -> Option<(&'static str, String)> {
         let ids: Vec<String> =
             self.threads.iter().filter_map(|thread| Some(thread.id?.to_string())).collect();
         let by = if ids.is_empty() { "a thread that was not found".to_owned() } else { ids.join(", ") };
-        format!(
-            "served by the kernel's vhost-net (thread {by}); the driver and `{}` count its frames, nobody here sees them",
-            self.tap.name()
-        )
+        let name = self.tap.name();
+        let line = format!(
+            "served by the kernel's vhost-net (thread {by}); the driver and `{name}` count its frames, nobody here sees them"
+        );
+        Some(("peer", line))
+    }
+
+    fn consumer(&self) -> Option<(u64, Arc<dyn Receiver>)> {
+        Some((KernelVhost::SERVABLE, self.receiver.clone()))
     }
 }
+
+#[cfg(test)]
+mod tests;

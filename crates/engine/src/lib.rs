@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod apply;
-mod capture;
 mod claims;
 pub mod clock;
 mod counts;
@@ -18,27 +17,22 @@ pub mod routes;
 pub mod supplies;
 mod take_down;
 mod task;
-pub mod thread;
 pub mod tracing;
 pub mod watch;
-pub mod wiring;
-mod written;
+mod wiring;
 
 pub use apply::Change;
+pub use attach::written::create_patiently;
 pub use counts::{Counts, now_ns};
 pub use guest::{Duty, Ground, Guest, Images};
 pub use instance::{About, Event, Instance, RouterStatus, RunningRouter, State};
 pub use io_thread::{Idle, IoThread, IoThreadCounters, Pump};
-pub use kernel_vhost::{KernelNic, KernelThreads, open_vhost_net, vhost_nets};
+pub use kernel_vhost::{KernelNic, KernelThreads, vhost_nets};
 pub use look_after::BackOff;
-pub use port::pcap::PcapCounters;
-pub use port::{IngressCounters, LimitCounters};
+pub use port::LimitCounters;
 pub use recording::{Recording, RecordingOrder};
 pub use sandbox::{Class, Confinement};
-pub use supplies::{Plug, Plugs, Supplies};
-pub use thread::Thread;
+pub use supplies::{Plugs, Supplies};
+pub use threads::{Thread, pin_current};
 pub use tracing::{Order as TraceOrder, Trace};
-pub use vhost_user::frontend::PeerCounters;
 pub use vmm::linux::ConsoleCounters;
-pub use wiring::{Outside, ReplayCounters, check_queues, open_replay, open_uplink, undo};
-pub use written::{create, create_patiently};

@@ -2,19 +2,18 @@
 
 mod back_off;
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use config::{Engine, Router};
+use attach::News;
+use config::Engine;
 use telemetry::Kind;
 
 pub use back_off::BackOff;
 
 use crate::claims::Sign;
 use crate::instance::slot::{Run, Slot, Yard};
-use crate::instance::{Event, Instance, RunningRouter};
+use crate::instance::{About, Event, Instance, RunningRouter};
 use crate::watch::{self, NicSigns, Sample, VcpuSigns};
-use crate::wiring::{CaptureNews, Outlet};
 
 impl Instance {
     /// Looks at every router at the time `now` and does what has to be done; to be called about ten times a second. Returns
@@ -42,7 +41,6 @@ impl Instance {
             }
             reclaim_routes(slot);
             look_at_claims(slot, now, &mut self.yard);
-            look_at_captures(&slot.plan, slot.outlets(), &mut self.yard);
             look_at_uplinks(slot, &mut self.yard);
         }
         let time = now.duration_since(self.since);
@@ -96,18 +94,12 @@ fn look_at_claims(slot: &mut Slot, now: Instant, yard: &mut Yard) {
     }
 }
 
-/// Tells of each capture of a router whose file cannot be written, and again when it can. The router goes on meanwhile.
-pub(crate) fn look_at_captures(plan: &Router, outlets: &[Arc<Outlet>], yard: &mut Yard) {
-    for (nic, outlet) in plan.nics.iter().zip(outlets) {
-        let (kind, line) = match outlet.capture_news() {
-            Some(CaptureNews::Fails) => (
-                Kind::CaptureFailed,
-                "its capture cannot be written; frames are lost until it can be (pcap.drop_failed)",
-            ),
-            Some(CaptureNews::GoesOn) => (Kind::Notice, "its capture is written again"),
-            None => continue,
-        };
-        yard.tell(&plan.name, kind, format!("NIC {}: {line}", nic.name));
+/// What news of an attachment are about, what kind of news they are, and their line. The router goes on in any case.
+pub(crate) fn told(News { about, line }: News) -> (About, Kind, String) {
+    match about {
+        attach::About::Link => (About::Router, Kind::Notice, line),
+        attach::About::Peer(process) => (About::Peer { process }, Kind::Notice, line),
+        attach::About::Capture => (About::Router, Kind::CaptureFailed, line),
     }
 }
 
@@ -119,8 +111,8 @@ fn look_at_uplinks(slot: &Slot, yard: &mut Yard) {
         {
             run.router.set_link(number, up);
         }
-        if let Some((about, trouble)) = outlet.look_after() {
-            yard.tell_about(about, &slot.plan.name, Kind::Notice, format!("NIC {}: {trouble}", nic.name));
+        if let Some((about, kind, line)) = outlet.news().map(told) {
+            yard.tell_about(about, &slot.plan.name, kind, format!("NIC {}: {line}", nic.name));
         }
     }
 }

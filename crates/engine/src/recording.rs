@@ -3,8 +3,6 @@
 //! The threads that move frames only copy them into a bounded buffer ([`Pcap`]). A thread of the recording's own takes them to
 //! the file, and is the only one to wait where that is slow: then frames are missed, which is counted, and nothing else.
 
-mod file;
-
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use api::CaptureEnd;
+use attach::{Capture, Patient, write_out};
 use port::TapPoint;
 use port::pcap::{Limits, Pcap};
-use sandbox::{Class, Confinement};
+use sandbox::Confinement;
+use threads::Thread;
 
-use crate::thread::Thread;
 use crate::tracing::TapBoard;
-pub(crate) use file::Patient;
 
 /// Most frames and octets of a frame.
 const SNAP: std::ops::RangeInclusive<u32> = 14..=65_535;
@@ -46,7 +44,7 @@ pub struct RecordingOrder {
 pub struct Recording {
     order: RecordingOrder,
     board: TapBoard,
-    capture: Arc<Pcap<Patient>>,
+    capture: Capture,
     points: Vec<Arc<TapPoint>>,
     stop: Arc<AtomicBool>,
     writer: Thread,
@@ -77,7 +75,8 @@ impl Recording {
         if points.is_empty() {
             bail!("nothing passes {router}.{nic} here: it does not run, or its rings are served elsewhere");
         }
-        let writer = write(&capture, &stop, confinement)?;
+        // It is not waited for: a file may take for ever.
+        let writer = write_out("ringroad/capture", &capture, (WRITE, &stop), confinement)?;
         let mut recording = Self {
             order,
             board: board.clone(),
@@ -157,21 +156,6 @@ impl Drop for Recording {
             self.finish();
         }
     }
-}
-
-/// The thread that takes frames to the file. It is not waited for: a file may take for ever.
-fn write(capture: &Arc<Pcap<Patient>>, stop: &Arc<AtomicBool>, confinement: Confinement) -> Result<Thread> {
-    let (capture, stop) = (capture.clone(), stop.clone());
-    Thread::spawn("ringroad/capture", &[], Class::Clock, confinement, move || {
-        loop {
-            let last = stop.load(Ordering::Acquire);
-            capture.write_out();
-            if last || capture.has_failed() {
-                return;
-            }
-            std::thread::sleep(WRITE);
-        }
-    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  process of the router             | here
-//!  driver == rings == model --------(vhost-user)--------> GuestPort <== I/O threads ==> TAP, switch, …
+//!  driver == rings == model --------(vhost-user)--------> Backend <== I/O threads ==> TAP, switch, …
 //! ```
 //!
 //! The rings are served as those of a router that is here; who reaches into them sees nothing but that router's memory.
@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use api::Sharing;
-use config::{Nic, Plan, Router};
+use attach::{Handed, Outside, Wanted};
+use config::{Nic, Router};
 use switch::Switch;
-use uplink::Door;
 
 use crate::counts::{Counting, Counts};
 use crate::groups::{IoCounts, RelayCounts};
@@ -23,16 +23,16 @@ use crate::instance::About;
 use crate::instance::running::idle;
 use crate::instance::slot::{LAUNCH_LIMIT, Yard, outlet_finder};
 use crate::io_thread::IoThread;
-use crate::look_after::look_at_captures;
+use crate::look_after::told;
 use crate::supplies::Supplies;
 use crate::take_down::TakeDown;
 use crate::task::{Progress, Task};
 use crate::tracing::TapBoard;
 use crate::watch::{NicSigns, Sample, Watch};
-use crate::wiring::{Gate, GuestPort, Outlet, Outside, connect, io_threads};
+use crate::wiring::{Gate, Outlet, connect, io_threads};
 use sandbox::Confinement;
 use telemetry::Kind;
-use vhost_user::backend::News;
+use vhost_user::backend::{Backend, News};
 
 /// Before ways whose thread has ended are opened again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -42,10 +42,10 @@ pub(crate) struct Relay {
     /// What counts is read until this is dropped, before everything else.
     counting: Option<Counting>,
     pub(crate) plan: Router,
-    /// What its NICs are plugged into, as a file says it.
-    attachments: Vec<String>,
     outlets: Vec<Arc<Outlet>>,
-    ports: Vec<Arc<GuestPort>>,
+    /// Whether somebody was at the other end of each NIC's cable, when that was asked last.
+    links: Vec<Option<bool>>,
+    ports: Vec<Arc<Backend>>,
     open: Option<Open>,
     /// What opens them again.
     opening: Option<Task<Result<Open>>>,
@@ -70,27 +70,26 @@ struct Open {
 /// What a relay is made of, before it serves.
 pub(crate) struct RelayParts {
     plan: Router,
-    attachments: Vec<String>,
     outlets: Vec<Arc<Outlet>>,
-    doors: Vec<Door>,
+    doors: Vec<Handed>,
 }
 
 impl RelayParts {
     /// Finds what the NICs are plugged into, and where the router's process comes to them; nothing is served yet.
     pub(crate) fn find(
-        (plan, router): (&Plan, &Router),
+        router: &Router,
         switches: &[Arc<Switch>],
         held: &[Arc<Outlet>],
         supplies: &mut Supplies,
     ) -> Result<Self> {
-        let find = outlet_finder(plan, router, switches, held, supplies);
+        let find = outlet_finder(router, switches, held, supplies);
         let outlets = router.nics.iter().map(find).collect::<Result<Vec<_>>>()?;
-        let door = |nic: &config::Nic| {
+        let door = |nic: &Nic| {
             let label = format!("{}.{}", router.name, nic.name);
             supplies.doors.remove(&label).with_context(|| format!("nobody can come to NIC {label}"))
         };
         let doors = router.nics.iter().map(door).collect::<Result<Vec<_>>>()?;
-        Ok(Self { plan: router.clone(), attachments: attachments(plan, router), outlets, doors })
+        Ok(Self { plan: router.clone(), outlets, doors })
     }
 
     /// Its router's name.
@@ -103,20 +102,20 @@ impl RelayParts {
     /// # Errors
     /// One line: what was refused.
     pub(crate) fn open(self, board: TapBoard, confinement: Confinement) -> Result<RelayWays> {
-        let Self { plan, attachments, outlets, doors } = self;
-        let meet = |(nic, door)| GuestPort::of_apart(&plan, nic, door, confinement);
+        let Self { plan, outlets, doors } = self;
+        let meet = |(nic, door)| attach::meet(&met(&plan, nic), door, confinement).map(Arc::new);
         let ports = plan.nics.iter().zip(doors).map(meet).collect::<Result<Vec<_>>>()?;
         plug(&plan, &ports);
         let opener = Opener { gate: Gate::new(&plan), plan, ports, outlets, board, confinement };
         let open = opener.open()?;
-        Ok(RelayWays { opener, attachments, open })
+        Ok(RelayWays { opener, open })
     }
 }
 
 /// What opens the ways of a router.
 struct Opener {
     plan: Router,
-    ports: Vec<Arc<GuestPort>>,
+    ports: Vec<Arc<Backend>>,
     outlets: Vec<Arc<Outlet>>,
     gate: Gate,
     board: TapBoard,
@@ -126,7 +125,6 @@ struct Opener {
 /// The ways of a router, open.
 pub(crate) struct RelayWays {
     opener: Opener,
-    attachments: Vec<String>,
     open: Open,
 }
 
@@ -150,11 +148,11 @@ impl Opener {
 impl Relay {
     /// What is here of a router whose ways are open.
     pub(crate) fn of(ways: RelayWays, yard: &Yard) -> Self {
-        let RelayWays { opener: Opener { plan, ports, outlets, gate, .. }, attachments, open } = ways;
+        let RelayWays { opener: Opener { plan, ports, outlets, gate, .. }, open } = ways;
         let mut relay = Self {
             gate,
             plan,
-            attachments,
+            links: outlets.iter().map(|outlet| outlet.link()).collect(),
             outlets,
             ports,
             open: None,
@@ -261,16 +259,14 @@ impl Relay {
     }
 
     /// Whether it can go on for what a router is to be now.
-    pub(crate) fn fits(&self, plan: &Plan, router: &Router) -> bool {
+    pub(crate) fn fits(&self, router: &Router) -> bool {
         // The ports take no more memory than the router had when they were made.
         let ways = |router: &Router| (router.name.clone(), router.vhost, router.vcpus, router.memory);
         // Cables are pulled out and plugged in while all goes on.
         let nics = |router: &Router| -> Vec<Nic> {
             router.nics.iter().map(|nic| Nic { link: None, ..nic.clone() }).collect()
         };
-        ways(&self.plan) == ways(router)
-            && nics(&self.plan) == nics(router)
-            && self.attachments == attachments(plan, router)
+        ways(&self.plan) == ways(router) && nics(&self.plan) == nics(router)
     }
 
     /// Closes the ways, because something else is about to take their place. If it does not, [`Relay::come_back`] opens them again.
@@ -302,14 +298,14 @@ impl Relay {
         }
     }
 
-    fn idle(&self) {
+    /// Has its threads idle as they are to; those that sleep look once more.
+    pub(crate) fn idle(&self) {
         self.threads().iter().for_each(|io| io.set_idle(idle(io, self.plan.spin, &self.sharing)));
     }
 
     /// Looks after it about ten times a second; `time` is since the instance began. A charge is told, and whoever started
     /// the router's process ends it.
     pub(crate) fn look_after(&mut self, now: Instant, time: Duration, yard: &mut Yard) {
-        look_at_captures(&self.plan, &self.outlets, yard);
         let charge = self.watch.look(time, &self.sample()).charge;
         let rules = yard.rules;
         let mut tell = |about, kind, message: String| yard.tell_about(about, &self.plan.name, kind, message);
@@ -318,8 +314,8 @@ impl Relay {
             if let Some(News::Fault(line)) = port.look_after() {
                 tell(About::Router, Kind::Charged, format!("NIC {}: {line}", nic.name));
             }
-            if let Some((about, line)) = outlet.look_after() {
-                tell(about, Kind::Notice, format!("NIC {}: {line}", nic.name));
+            if let Some((about, kind, line)) = outlet.news().map(told) {
+                tell(about, kind, format!("NIC {}: {line}", nic.name));
             }
         }
         if let Some(charge) = charge {
@@ -339,16 +335,24 @@ impl Relay {
             self.begin_to_open(now, yard);
         }
         self.look_at_opening(now);
+        for ((nic, outlet), was) in self.plan.nics.iter().zip(&self.outlets).zip(&mut self.links) {
+            let link = outlet.link();
+            if std::mem::replace(was, link) != link {
+                yard.plugged.push(format!("{}.{}", self.plan.name, nic.name));
+            }
+        }
     }
 }
 
 /// Pulls the cables of NICs out, or plugs them in; what a driver is told of it, the router's process says.
-fn plug(plan: &Router, ports: &[Arc<GuestPort>]) {
+fn plug(plan: &Router, ports: &[Arc<Backend>]) {
     plan.nics.iter().zip(ports).for_each(|(nic, port)| port.queues().plug(!nic.is_pulled()));
 }
 
-fn attachments(plan: &Plan, router: &Router) -> Vec<String> {
-    router.nics.iter().map(|nic| plan.attachment(nic)).collect()
+/// What the process of a router that is apart is offered at one of its NICs, as a machine of another program would be: it shares the
+/// router's memory, and nothing else.
+fn met(router: &Router, nic: &Nic) -> Wanted {
+    Wanted { memory_max: router.memory, ..router.wanted(nic) }
 }
 
 impl Relay {
@@ -369,11 +373,10 @@ impl Relay {
 impl Drop for Open {
     /// As with a router that is here: first nobody gets in any more, then the threads go.
     fn drop(&mut self) {
-        for outside in &self.outside {
-            if let Outside::Switch { switch, port, .. } = outside {
-                switch.remove_port(*port);
-            }
-        }
+        self.outside.iter().for_each(Outside::leave);
         IoThread::stop_all(std::mem::take(&mut self.threads));
     }
 }
+
+#[cfg(test)]
+mod tests;

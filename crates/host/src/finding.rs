@@ -2,35 +2,8 @@
 
 use std::borrow::Cow;
 
+pub use attach::State;
 use serde::Serialize;
-
-/// How a finding is to be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// As it should be.
-    Ok,
-    /// Missing, and something will not work.
-    No,
-    /// Works, but costs something or changes what figures mean.
-    Note,
-}
-
-impl State {
-    /// The word for it in a table.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::No => "no",
-            Self::Note => "note",
-        }
-    }
-
-    /// Ok if it holds, else the other.
-    pub(crate) const fn ok_or(holds: bool, other: Self) -> Self {
-        if holds { Self::Ok } else { other }
-    }
-}
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]

@@ -17,12 +17,11 @@ pub mod needs;
 pub mod own_files;
 pub mod users;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::path::Path;
 
-use config::{HostFacts, InterfaceKind, Plan};
+use config::{HostFacts, Plan};
 use measure::processor::field;
 
 pub use devices::tun_device;
@@ -31,8 +30,6 @@ pub use kernel::net_admin;
 
 /// Where TAPs are made.
 pub const TUN: &str = "/dev/net/tun";
-/// `IFF_TAP` of `linux/if_tun.h`.
-const IFF_TAP: u32 = 2;
 
 /// Looks at everything: devices, CPUs, what the kernel permits. A process of this program is started to see what shuts a data plane in.
 pub fn findings() -> Vec<Finding> {
@@ -49,7 +46,6 @@ pub fn facts(plan: &Plan) -> HostFacts {
         no_linux: if linux { no_linux() } else { None },
         cpus: cpus(),
         memory_available: memory_available(),
-        interfaces: interfaces(),
         no_kvm: vmm::open_kvm().err().map(|error| format!("{error:#}")),
     }
 }
@@ -72,10 +68,11 @@ fn no_linux() -> Option<String> {
 /// # Errors
 /// That line.
 pub fn need_tun(plan: &Plan) -> anyhow::Result<()> {
-    let is_tap = |nic: &config::Nic| {
-        matches!(nic.attach, config::Attach::Tap(_) | config::Attach::Bridge(_) | config::Attach::Ovs(_))
-    };
-    if plan.nics().any(|(_, nic)| is_tap(nic)) { tun().map_err(anyhow::Error::msg) } else { Ok(()) }
+    if plan.nics().any(|(_, nic)| nic.attach.traits().needs_tun) {
+        tun().map_err(anyhow::Error::msg)
+    } else {
+        Ok(())
+    }
 }
 
 /// Whether TAPs can be made.
@@ -117,25 +114,4 @@ fn memory(name: &str) -> Option<u64> {
 /// The content of a small file, without white space at its ends.
 pub fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
-}
-
-/// Interfaces of this network namespace.
-fn interfaces() -> BTreeMap<String, InterfaceKind> {
-    let Ok(folder) = fs::read_dir("/sys/class/net") else { return BTreeMap::new() };
-    let names = folder.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter_map(|name| Some((kind(&name)?, name))).map(|(kind, name)| (name, kind)).collect()
-}
-
-/// What an interface is; none where it has just been deleted.
-fn kind(name: &str) -> Option<InterfaceKind> {
-    if Path::new(&format!("/sys/class/net/{name}/bridge")).exists() {
-        return Some(InterfaceKind::Bridge);
-    }
-    let flags = read(&format!("/sys/class/net/{name}/tun_flags"));
-    let flags = flags.and_then(|text| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok());
-    match flags {
-        Some(flags) if flags & IFF_TAP != 0 => Some(InterfaceKind::Tap),
-        // The files of an interface that goes away do not go all at once; this one is refused to readers before any of them goes.
-        _ => read(&format!("/sys/class/net/{name}/ifindex")).map(|_| InterfaceKind::Other),
-    }
 }

@@ -2,7 +2,6 @@
 
 mod attachments;
 mod machines;
-mod sockets;
 
 use std::io::ErrorKind;
 

@@ -121,7 +121,7 @@ fn nic(name: &str, mac: [u8; 6], ip: Ipv4Addr, options: &Options) -> Nic {
         itr: options.itr,
         combine: options.combine,
         combine_above: options.combine_above,
-        attach: Attach::Null,
+        attach: Attach::null(),
         link: None,
         mac: Mac(mac),
         addresses: vec![Address { ip, len: 24 }],

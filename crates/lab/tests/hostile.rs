@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use config::{Engine, Misdeed};
-use engine::{Event, Instance, Plug, Plugs, State};
+use engine::{Event, Instance, Plugs, State};
 use lab::generator::{Generator, GeneratorCounters, Settings};
 use lab::sink::{Expected, Sink};
 use port::{Bell, Frame, Null, Source};
@@ -131,8 +131,8 @@ impl Pen {
         let offered = generator.counters();
         let (flows, frame) = (settings.flow_count(), settings.frame);
         let sink = Arc::new(Sink::new(Expected { flows, frame, ttl: 63, destination_mac: None }));
-        let near = Plug::Port { source: Box::new(Patient(generator)), sink: Arc::new(Null::new()) };
-        let far = Plug::Port { source: Box::new(Null::new()), sink: sink.clone() };
+        let near = attach::port(Box::new(Patient(generator)), Arc::new(Null::new()));
+        let far = attach::port(Box::new(Null::new()), sink.clone());
         let plugs = Plugs::from([("neighbour.near".to_owned(), near), ("neighbour.far".to_owned(), far)]);
         let instance = Instance::start(&plan, plugs).expect("it starts");
         let (events, published) = (Vec::new(), Instant::now());

@@ -21,7 +21,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use message::{Orders, Supply, ToPlane, ToSupervisor};
+pub use message::{Need, Orders, Supply, ToPlane, ToSupervisor};
 
 /// Octets of the longest frame. The longest there is tells all counters of some thousand routers.
 const LONGEST: usize = 16 << 20;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use api::Sharing;
 use config::Plan;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// What the supervisor says.
 #[derive(Debug, Serialize, Deserialize)]
@@ -61,8 +62,8 @@ pub enum ToPlane {
     Replace {
         /// The NIC: `edge.wan`.
         nic: String,
-        /// What it is.
-        what: uplink::Description,
+        /// What it is, as whoever opened it has it told.
+        what: Value,
     },
     /// Another host may be at the other end of the cable of this NIC by now.
     Plugged {
@@ -127,6 +128,11 @@ pub enum ToSupervisor {
         /// Its name.
         router: String,
     },
+    /// Another host may be at the other end of the cable of this NIC of a router in a process of its own.
+    Plugged {
+        /// The NIC: `edge.wan`.
+        nic: String,
+    },
     /// Kill the child of this router, if it still has that one.
     Kill {
         /// Its name.
@@ -156,38 +162,33 @@ impl Orders {
     }
 }
 
-/// What one or several descriptors are.
+/// What some descriptors are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Supply {
+    /// What they are for.
+    pub need: Need,
+    /// Whose need that is: a NIC (`edge.wan`) or a router; nothing where it is everybody's.
+    pub of: String,
+    /// What they are, as whoever opened them has it told.
+    pub what: Value,
+    /// How many.
+    pub descriptors: usize,
+}
+
+/// What descriptors are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Supply {
+pub enum Need {
     /// `/dev/kvm`.
     Kvm,
     /// What a NIC is plugged into.
-    Uplink {
-        /// The NIC: `edge.wan`.
-        nic: String,
-        /// What it is, which says how many descriptors.
-        what: uplink::Description,
-    },
+    Uplink,
     /// Where the process of a router that is apart comes to a NIC.
-    Door {
-        /// The NIC: `edge.wan`.
-        nic: String,
-        /// What it is.
-        what: uplink::Description,
-    },
+    Door,
     /// What a Linux guest is made of: as many descriptors as its file names.
-    Images {
-        /// The router.
-        router: String,
-    },
+    Images,
     /// Devices of vhost-net for a NIC.
-    VhostNets {
-        /// The NIC: `edge.wan`.
-        nic: String,
-        /// How many descriptors.
-        devices: usize,
-    },
-    /// The lock of a name, to be held as long as this process lives.
-    Lock,
+    VhostNets,
+    /// The locks of names, to be held as long as this process lives.
+    Locks,
 }

@@ -171,8 +171,9 @@ fn serving() -> [Allowed; 4] {
     [one_of(libc::SYS_ioctl, 1, &ioctl::while_serving()), any(libc::SYS_timerfd_settime), send, receive]
 }
 
-/// Having the kernel look at the rings of an AF_XDP socket: calls that wait for nothing and name nobody. They could say no
-/// more on any other socket than write(2) and read(2).
+/// Having the kernel look at the rings of an AF_XDP socket, and datagrams of a tunnel: calls that wait for nothing and name nobody.
+/// They could say no more on any other socket than write(2) and read(2); sendmsg(2) and sendmmsg(2) could name anybody, where no
+/// filter looks.
 fn wake_ups() -> [Allowed; 2] {
     [libc::SYS_sendto, libc::SYS_recvfrom]
         .map(|call| one_of(call, 3, &[libc::MSG_DONTWAIT as u64]).and_null(ADDRESS))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use config::{Attach, CpuSet, Plan};
+use config::{CpuSet, Plan};
 
 use crate::known::Known;
 use crate::outline::Outline;
@@ -63,11 +63,11 @@ pub(crate) fn place(plan: &Plan, known: &Known, outline: &mut Outline) {
     let exclusive = outline.islands.iter().flat_map(|island| island.cpus.cpus());
     let taken: BTreeSet<u32> = taken.into_iter().chain(exclusive.copied()).collect();
     for (router, nic) in plan.nics() {
-        let (Attach::Macvtap { interface, .. } | Attach::Xdp(interface)) = &nic.attach else { continue };
+        let Some(interface) = nic.attach.lower() else { continue };
         let irqs = known.interrupts.get(interface).map_or(&[][..], Vec::as_slice);
         let emptier = outline.slots.iter().find(|slot| slot.router == router.name && slot.is_vhost());
         let Some(beside) = emptier.and_then(|slot| slot.only_cpu()) else { continue };
-        if irqs.is_empty() || outline.interrupts.iter().any(|moved| moved.interface == *interface) {
+        if irqs.is_empty() || outline.interrupts.iter().any(|moved| moved.interface == interface) {
             continue;
         }
         let Some(cpu) = nearest_free(known, &taken, beside) else {
@@ -80,7 +80,7 @@ pub(crate) fn place(plan: &Plan, known: &Known, outline: &mut Outline) {
         };
         let Some(cpus) = CpuSet::from_cpus([cpu]) else { continue };
         let moved =
-            |irq: &Irq| Interrupt { interface: interface.clone(), irq: irq.clone(), cpus: cpus.clone() };
+            |irq: &Irq| Interrupt { interface: interface.to_owned(), irq: irq.clone(), cpus: cpus.clone() };
         outline.interrupts.extend(irqs.iter().map(moved));
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
-use config::{Attach, Plan};
+use config::Plan;
 
 use crate::account::{CoreTicks, cores};
 use crate::host::Host;
@@ -68,15 +68,12 @@ impl Known {
 
     /// What can be read on this host. Changes nothing.
     pub fn read(plan: &Plan) -> Self {
-        let interfaces = plan.nics().filter_map(|(_, nic)| match &nic.attach {
-            Attach::Macvtap { interface, .. } | Attach::Xdp(interface) => Some(interface.clone()),
-            _ => None,
-        });
+        let interfaces = plan.nics().filter_map(|(_, nic)| nic.attach.lower());
         Self {
             topology: Topology::read(),
             host: Host::read(),
             load: Load::default(),
-            interrupts: interfaces.map(|name| (name.clone(), interrupts::of_interface(&name))).collect(),
+            interrupts: interfaces.map(|name| (name.to_owned(), interrupts::of_interface(name))).collect(),
         }
     }
 }

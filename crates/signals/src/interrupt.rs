@@ -37,13 +37,8 @@ pub const END_LIMIT: Duration = Duration::from_secs(5);
 /// Between two looks whether it has ended.
 const LOOK: Duration = Duration::from_micros(200);
 
-/// Waits for the end of a thread that has been told to end. At each look that finds it there `urge` is called, with the time that it was
-/// waited for. False if it is still there after `most`: then it is left behind with what it holds, and told of.
-pub fn end(thread: JoinHandle<()>, most: Duration, urge: impl FnMut(&JoinHandle<()>, Duration)) -> bool {
-    end_all(vec![thread], most, urge) == 0
-}
-
-/// Waits for the end of several threads, which have that time together; how many are left behind.
+/// Waits for the end of threads that have been told to end. At each look that finds one there `urge` is called, with the time that it was
+/// waited for. Those that are still there after `most` are left behind with what they hold, and told of; how many.
 pub fn end_all(
     mut threads: Vec<JoinHandle<()>>,
     most: Duration,

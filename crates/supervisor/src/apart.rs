@@ -242,8 +242,8 @@ impl Supervisor {
                 let answer = ToPlane::NotSpawned { router, why: refused() };
                 self.say_to(Some(name), &answer, Vec::new(), now);
             }
-            // It has no children; the other is heard where the link is.
-            ToSupervisor::Kill { .. } | ToSupervisor::Pong => {}
+            // It has no children, and serves no NIC of another; the last is heard where the link is.
+            ToSupervisor::Kill { .. } | ToSupervisor::Plugged { .. } | ToSupervisor::Pong => {}
         }
         Ok(())
     }

@@ -36,10 +36,15 @@ impl Supervisor {
         // Without a socket nothing is known; it is tried again.
         let Some(seen) = seen else { return };
         for nic in self.cables.changed(seen) {
-            let apart = self.running.plan.apart().map(|router| router.name.clone());
-            let whom = apart.into_iter().find(|name| nic.split_once('.').is_some_and(|(of, _)| of == name));
-            self.say_to(whom.as_deref(), &ToPlane::Plugged { nic }, Vec::new(), now);
+            self.plugged(nic, now);
         }
+    }
+
+    /// Tells a router that another host may be at the other end of the cable of its NIC (`edge.wan`).
+    pub(super) fn plugged(&mut self, nic: String, now: Instant) {
+        let apart = self.running.plan.apart().map(|router| router.name.clone());
+        let whom = apart.into_iter().find(|name| nic.split_once('.').is_some_and(|(of, _)| of == name));
+        self.say_to(whom.as_deref(), &ToPlane::Plugged { nic }, Vec::new(), now);
     }
 }
 

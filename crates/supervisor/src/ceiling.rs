@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use config::{Attach, Engine, Nic, Plan, Router};
+use config::{Engine, Nic, Plan, Router};
 use sched::ceiling::{Bounds, Ceiling, Reached, Resource, place};
 use telemetry::Kind;
 
@@ -91,7 +91,7 @@ fn memory_of_run(plan: &Plan) -> u64 {
 
 fn memory_of_router(router: &Router) -> u64 {
     // A peer that was handed the RAM of a router may still have it when the next data plane makes that anew.
-    let is_lent = router.nics.iter().any(|nic| matches!(nic.attach, Attach::VhostUserFrontend { .. }));
+    let is_lent = router.nics.iter().any(|nic| nic.attach.traits().is_handed);
     let ram = router.memory.saturating_mul(if is_lent { 2 } else { 1 });
     let queues = router.nics.iter().map(|nic| {
         let frames = u64::from(nic.queue_len.most()).saturating_mul(FRAME);
@@ -103,7 +103,7 @@ fn memory_of_router(router: &Router) -> u64 {
 
 /// Memory that is somebody else's, and is charged to us where we are the first to touch it.
 fn shared(nic: &Nic) -> u64 {
-    if matches!(nic.attach, Attach::VhostUserBackend { .. }) { nic.memory_max } else { 0 }
+    if nic.attach.traits().shares_memory { nic.memory_max } else { 0 }
 }
 
 fn tasks(plan: &Plan) -> u64 {

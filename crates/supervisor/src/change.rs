@@ -170,6 +170,11 @@ impl Changes {
         self.preparing.is_some() || self.under_way.is_some()
     }
 
+    /// Whether the next one is a file.
+    fn is_file_next(&self) -> bool {
+        matches!(self.waiting.front(), Some((_, Asked::Change(Wanted::File(_)))))
+    }
+
     /// Whether one is being prepared.
     #[cfg(test)]
     pub(super) fn is_prepared(&self) -> bool {
@@ -229,6 +234,10 @@ impl Supervisor {
     /// Begins the next change, unless one is under way.
     fn begin_changes(&mut self, now: Instant) {
         while !self.changes.is_busy() {
+            // What is still to be closed may be what it wants.
+            if self.changes.is_file_next() && self.tending.holds_files() {
+                return;
+            }
             let Some((ticket, asked)) = self.changes.waiting.pop_front() else { return };
             let Some(wanted) = self.change_for(ticket, asked, now) else { continue };
             let wish = Wish { ticket, wanted };
@@ -321,6 +330,8 @@ impl Supervisor {
         if wish.wanted.is_dry_run() {
             return Ok((next, true));
         }
+        // While there is none, what is held may be away.
+        self.need_plane("try")?;
         self.prepare(&next.plan)?;
         let (plan, held) = (next.plan.clone(), self.resources.held(&next.plan));
         let open = self.changes.opening.open.clone();
@@ -379,9 +390,7 @@ impl Supervisor {
     /// The plan that runs is this one, and what it needs is kept.
     fn adopt(&mut self, next: Next, now: Instant) {
         let Next { plan, opened, metrics, .. } = next;
-        if let Err(error) = self.resources.adopt(opened, &self.running.plan, &plan) {
-            self.events.tell(Kind::Notice, format!("{error:#}"));
-        }
+        self.resources.adopt(opened, &plan, &mut self.tending);
         if let Some(metrics) = metrics {
             self.metrics = metrics;
         }

@@ -1,10 +1,11 @@
 //! What there is to wait for, and when something is to be done whatever comes until then.
 
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use uplink::{Door, Passage};
+use uplink::Passage;
 
 use super::apart::Apart;
 use super::plane::Plane;
@@ -22,7 +23,7 @@ impl Supervisor {
         fds.extend(self.life.plane.iter().flat_map(Plane::watched).map(add));
         let ends = self.children.watched().chain(self.dying.watched());
         fds.extend(ends.map(|fd| add((fd, PollFlags::IN))));
-        fds.extend(self.resources.doors().filter_map(Door::asked).map(|fd| add((fd, PollFlags::IN))));
+        fds.extend(self.resources.bells().map(|fd| add((fd, PollFlags::IN))));
         if self.is_up() {
             fds.extend(self.resources.passages().flat_map(Passage::asked).map(|fd| add((fd, PollFlags::IN))));
         }
@@ -33,11 +34,8 @@ impl Supervisor {
                 .flat_map(Plane::watched)
                 .map(add),
         );
-        let threads = [self.mending.watched(), self.watching.watched(), self.changes.watched()];
-        let threads = threads.into_iter().flatten();
-        fds.extend(threads.map(|fd| add((fd, PollFlags::IN))));
+        fds.extend(self.threads().map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.lock.watched().map(|fd| add((fd, PollFlags::IN))));
-        fds.extend(self.resources.wished().map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.desk.server.descriptors().into_iter().map(add));
         fds.extend(self.metrics.watched().map(add));
         let outputs = self.events.waiting().into_iter().chain(self.display.waiting());
@@ -50,10 +48,18 @@ impl Supervisor {
         }
     }
 
+    /// What threads ring that have done something for us, where we go on with that.
+    fn threads(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let mended = self.mending.watched().filter(|_| !self.resources.are_away());
+        let (links, changes) = (self.watching.watched(), self.changes.watched());
+        let all = [self.resources.watched(), self.tending.watched(), links, mended, changes];
+        all.into_iter().flatten()
+    }
+
     /// How long nothing is due.
     pub(super) fn patience(&self, now: Instant) -> Duration {
         let due = [
-            self.life.again,
+            self.life.again.filter(|_| self.may_start()),
             self.times.tick,
             self.times.end,
             self.times.ending,

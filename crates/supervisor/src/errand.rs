@@ -35,6 +35,21 @@ impl<T: Send + 'static> Errand<T> {
         started
     }
 
+    /// Has it done with this, which comes back where no thread can be started now.
+    pub(super) fn start_with<G: Send + 'static>(
+        &mut self,
+        name: &str,
+        given: G,
+        work: impl FnOnce(G) -> T + Send + 'static,
+    ) -> Option<G> {
+        let (give, take) = channel();
+        if !self.start(name, move || work(take.recv().expect("it is given at once"))) {
+            return Some(given);
+        }
+        let _ = give.send(given);
+        None
+    }
+
     /// Whether something is being done.
     pub(super) fn is_at_work(&self) -> bool {
         self.0.is_some()

@@ -45,6 +45,7 @@ mod signals;
 mod status;
 mod stderr;
 pub mod table;
+mod tending;
 mod watching;
 
 use std::path::Path;
@@ -57,7 +58,7 @@ use host::{named, users};
 use link::{ToPlane, ToSupervisor};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use telemetry::Kind;
-use uplink::{Door, Passage};
+use uplink::Passage;
 
 use account::Accounting;
 use apart::Aparts;
@@ -82,6 +83,7 @@ use plane::Plane;
 use resources::Resources;
 pub use run_lock::{RunLock, clean_up_after};
 pub use signals::Stop;
+use tending::Tending;
 use watching::Watching;
 
 /// Between two tables.
@@ -187,6 +189,7 @@ struct Supervisor {
     /// Data planes, and processes of routers that are apart, that were killed and have not ended yet.
     dying: Dying,
     resources: Resources,
+    tending: Tending,
     mending: Mending,
     watching: Watching,
     cables: Cables,
@@ -310,6 +313,7 @@ impl Supervisor {
             find: Box::new(finding::find),
             apart: Aparts::new(),
             resources,
+            tending: Tending::default(),
             mending: Mending::default(),
             watching: Watching::default(),
             cables: Cables::default(),
@@ -357,17 +361,18 @@ impl Supervisor {
         self.attend_cleaner(now);
         self.attend_ceilings(now);
         self.attend_placing(now);
-        self.resources.doors().for_each(Door::answer);
         // Before that nobody waits at the other end.
         if self.is_up() {
             self.resources.passages().for_each(Passage::answer);
         }
-        self.resources.fulfil();
+        self.tend();
         self.mend(now);
         self.attend_links(now);
         self.attend_changes(now);
         self.attend_clients(now);
         self.attend_metrics(now);
+        // What has come up meanwhile does not wait for the next turn.
+        self.tend();
         self.accounting.attend(now);
         self.attend_display(now);
         Ok(self.is_over(now))
@@ -445,6 +450,8 @@ impl Supervisor {
         self.children.end_all(now);
         self.bury_all(&clock);
         self.changes.give_up(GRACE);
+        self.tending.give_up(GRACE);
+        self.resources.give_up(GRACE);
         self.tell_of_ceilings(now);
         self.give_back();
         if self.life.was_up && !had_ended {

@@ -5,9 +5,11 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail, ensure};
+use attach::Turn;
 use config::Plan;
-use link::{Orders, Supply, ToPlane, ToSupervisor};
+use link::{Need, Orders, Supply, ToPlane, ToSupervisor};
 use sched::promises::Promises;
+use serde_json::Value;
 use telemetry::Kind;
 
 use super::apart::Apart;
@@ -82,7 +84,10 @@ impl Supervisor {
     /// # Errors
     /// What was to be brought up first cannot be.
     pub(super) fn attend_plane(&mut self, now: Instant) -> Result<()> {
-        if self.life.again.is_some_and(|again| now >= again) && self.times.ending.is_none() {
+        if let Some((Turn::Begins(_), outcome)) = self.resources.turned() {
+            self.go_on_starting(outcome, now);
+        }
+        if self.life.again.is_some_and(|again| now >= again) && self.may_start() {
             self.life.again = None;
             self.start_again(now);
         }
@@ -110,7 +115,7 @@ impl Supervisor {
             self.repeat(None, plane.stderr.rest(), now);
             self.kill(None, plane, now);
         }
-        self.resources.release_sockets();
+        let _ = self.resources.turn(Turn::Ended);
         self.children.end_all(now);
         self.placing.forget(None);
         self.forget_questions_of(None, now);
@@ -132,11 +137,25 @@ impl Supervisor {
         Ok(())
     }
 
+    /// Whether a data plane may be started: the run does not end, and nobody has what it is to be handed.
+    pub(super) fn may_start(&self) -> bool {
+        self.times.ending.is_none() && !self.resources.are_away()
+    }
+
+    /// Begins to start the next one.
     fn start_again(&mut self, now: Instant) {
         self.life.restarts = self.life.restarts.saturating_add(1);
-        let files = self.resources.reopen_captures(self.life.restarts);
-        let sockets = files.and_then(|()| self.resources.renew_sockets());
-        let started = sockets
+        if let Some(outcome) = self.resources.turn(Turn::Begins(self.life.restarts)) {
+            self.go_on_starting(outcome, now);
+        }
+    }
+
+    /// What it is to be handed is there, or cannot be had now.
+    fn go_on_starting(&mut self, outcome: Result<()>, now: Instant) {
+        if self.times.ending.is_some() {
+            return;
+        }
+        let started = outcome
             .and_then(|()| self.resources.renew_passages(None))
             .and_then(|()| self.new_plane(None, now));
         let outcome = started.and_then(|plane| {
@@ -147,7 +166,7 @@ impl Supervisor {
             if let Some(plane) = self.life.plane.take() {
                 self.kill(None, plane, now);
             }
-            self.resources.release_sockets();
+            let _ = self.resources.turn(Turn::Ended);
             let pause = self.life.pause(now);
             let what = format!("the data plane cannot be started: {error:#}; once more in {pause:?}");
             self.events.tell(Kind::Failed, what);
@@ -209,6 +228,7 @@ impl Supervisor {
             }
             ToSupervisor::Threads { threads } => self.note_threads(None, threads, now),
             ToSupervisor::FindThread { owner } => self.asked_to_find(owner, now),
+            ToSupervisor::Plugged { nic } => self.plugged(nic, now),
             ToSupervisor::Spawn { router } => self.spawn(&router, now),
             ToSupervisor::Kill { router, pid } => self.children.kill(&router, pid, now),
             // Heard where the link is.
@@ -312,7 +332,8 @@ fn with_process(message: String, process: Option<i32>) -> String {
 
 /// The same with locks, to be held as long as the process lives.
 pub(super) fn with_locks((mut supplies, mut descriptors): Attached, locks: Vec<OwnedFd>) -> Attached {
-    supplies.extend(locks.iter().map(|_| Supply::Lock));
+    let (need, of, what) = (Need::Locks, String::new(), Value::Null);
+    supplies.push(Supply { need, of, what, descriptors: locks.len() });
     descriptors.extend(locks);
     (supplies, descriptors)
 }

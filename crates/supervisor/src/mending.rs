@@ -3,17 +3,17 @@
 //! bridge, because that was deleted and made again, or Open vSwitch has lost them. A thread does it, one thing at a time:
 //! Open vSwitch may take seconds to answer, for which nobody else waits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use engine::open_uplink;
+use attach::{Handed, Opened, Restored, Wanted, Watched};
 use link::ToPlane;
 use telemetry::Kind;
-use uplink::{Membership, Opened};
 
 use super::Supervisor;
 use super::errand::Errand;
+use super::resources::wanted;
 
 /// Before the first attempt.
 const LOOK: Duration = Duration::from_secs(1);
@@ -28,6 +28,15 @@ pub(super) struct Mending {
     at_work: Errand<Mended>,
 }
 
+/// What ails a link.
+#[derive(Debug)]
+pub(super) enum Ill {
+    /// Somebody has deleted it.
+    Gone,
+    /// It is not where it belongs; it can be put back by this.
+    OutOfPlace(Box<dyn Watched>),
+}
+
 /// A link that is not as it should be.
 #[derive(Debug)]
 struct Trouble {
@@ -40,10 +49,10 @@ struct Trouble {
 /// What the thread has done for a NIC.
 #[derive(Debug)]
 enum Mended {
-    /// Opened its link anew, if it has one.
-    Link(String, Result<Option<Opened>>),
-    /// Put its link into the bridge again; true if it was out.
-    Bridge(String, Result<(Membership, bool), uplink::Error>),
+    /// Opened anew what this NIC wants, if that is outside.
+    Opened(Wanted, Result<Option<Box<dyn Opened>>>),
+    /// Put its link back where it belongs.
+    Restored(String, Result<Restored>),
 }
 
 impl Mending {
@@ -83,59 +92,47 @@ impl Mending {
 impl Supervisor {
     /// Takes what was mended.
     pub(super) fn mend(&mut self, now: Instant) {
+        if self.resources.are_away() {
+            return;
+        }
         match self.mending.at_work.finished() {
-            Some(Mended::Link(nic, opened)) => self.put_in_place(nic, opened, now),
-            Some(Mended::Bridge(nic, joined)) => self.note_membership(&nic, joined),
+            Some(Mended::Opened(wanted, opened)) => self.put_in_place(wanted, opened, now),
+            Some(Mended::Restored(nic, restored)) => self.note_restored(&nic, restored),
             None => {}
         }
     }
 
-    /// Looks after links that are gone or out of their bridge, as it was seen.
-    pub(super) fn mend_what_is_broken(
-        &mut self,
-        gone: BTreeSet<String>,
-        out: Vec<(String, Membership)>,
-        now: Instant,
-    ) {
-        let gone = self.resources.are_made(&self.running.plan, gone);
-        self.mending.links.retain(|nic, _| gone.contains_key(nic) || out.iter().any(|(out, _)| out == nic));
-        for (nic, is_made) in gone {
-            self.open_anew(nic, is_made, now);
-        }
-        for (nic, mut member) in out {
-            if self.mending.try_now(&nic, now) {
-                self.mending.start(move || {
-                    let joined = member.restore();
-                    Mended::Bridge(nic, joined.map(|was_out| (member, was_out)))
+    /// Looks after links that are not as they should be, as it was seen.
+    pub(super) fn mend_what_is_ill(&mut self, ill: BTreeMap<String, Ill>, now: Instant) {
+        self.mending.links.retain(|nic, _| ill.contains_key(nic));
+        for (nic, ill) in ill {
+            let Some(wanted) = wanted(&self.running.plan, &nic) else { continue };
+            let is_due = self.mending.try_now(&nic, now);
+            if matches!(ill, Ill::Gone) && self.mending.is_news(&nic) {
+                let what = if wanted.attach.traits().is_made {
+                    "its link was deleted; it is made again as soon as that can be done"
+                } else {
+                    "its interface is gone; it is taken again as soon as it is there and up"
+                };
+                self.events.tell(Kind::Notice, format!("NIC {nic}: {what}"));
+            }
+            if is_due {
+                self.mending.start(move || match ill {
+                    Ill::Gone => {
+                        let opened = wanted.open();
+                        Mended::Opened(wanted, opened)
+                    }
+                    Ill::OutOfPlace(link) => Mended::Restored(nic, link.restore()),
                 });
             }
         }
     }
 
-    fn open_anew(&mut self, nic: String, is_made: bool, now: Instant) {
-        let due = self.mending.try_now(&nic, now);
-        if self.mending.is_news(&nic) {
-            let what = if is_made {
-                "its link was deleted; it is made again as soon as that can be done"
-            } else {
-                "its interface is gone; it is taken again as soon as it is there and up"
-            };
-            self.events.tell(Kind::Notice, format!("NIC {nic}: {what}"));
-        }
-        let found =
-            self.running.plan.nics().find(|(router, found)| is_named(&nic, &router.name, &found.name));
-        if let (true, Some((router, found))) = (due, found) {
-            let (router, found) = (router.clone(), found.clone());
-            self.mending.start(move || Mended::Link(nic, open_uplink(&router, &found)));
-        }
-    }
-
-    /// Hands a link that was opened anew to whoever serves it.
-    fn put_in_place(&mut self, nic: String, opened: Result<Option<Opened>>, now: Instant) {
-        let Ok(Some(opened)) = opened else { return };
-        let Ok(Some((what, descriptors))) = self.resources.replace(&self.running.plan, &nic, opened) else {
-            return;
-        };
+    /// Hands what was opened anew to whoever serves it. What the NIC does not want any more is closed again.
+    fn put_in_place(&mut self, wanted: Wanted, opened: Result<Option<Box<dyn Opened>>>, now: Instant) {
+        let (Ok(Some(opened)), nic) = (opened, wanted.label()) else { return };
+        let replaced = self.resources.replace(&self.running.plan, (wanted, opened), &mut self.tending);
+        let Ok(Some(Handed { what, descriptors })) = replaced else { return };
         self.mending.links.remove(&nic);
         self.events.tell(Kind::Notice, format!("NIC {nic}: its link is there again"));
         if let Some(plane) = &mut self.life.plane {
@@ -143,27 +140,21 @@ impl Supervisor {
         }
     }
 
-    fn note_membership(&mut self, nic: &str, joined: Result<(Membership, bool), uplink::Error>) {
-        match joined {
-            Ok((member, was_out)) => {
-                let place = member.place();
-                self.resources.set_membership(&self.running.plan, nic, member);
+    fn note_restored(&mut self, nic: &str, restored: Result<Restored>) {
+        match restored {
+            Ok(Restored { was_out, place }) => {
+                self.resources.has_changed();
                 if self.mending.is_over(nic) || was_out {
                     self.events.tell(Kind::Notice, format!("NIC {nic}: its link is in {place} again"));
                 }
             }
             Err(error) if self.mending.is_news(nic) => {
-                let line = format!("NIC {nic}: {error}; it is put in again as soon as that can be done");
+                let line = format!("NIC {nic}: {error:#}; it is put in again as soon as that can be done");
                 self.events.tell(Kind::Notice, line);
             }
             Err(_) => {}
         }
     }
-}
-
-/// Whether a NIC of a router is the one called `edge.wan`.
-fn is_named(name: &str, router: &str, nic: &str) -> bool {
-    name.split_once('.') == Some((router, nic))
 }
 
 #[cfg(test)]

@@ -92,16 +92,8 @@ fn bind(listen: &Listen, lock: &mut RunLock) -> Result<Responder> {
 /// An empty page that can explain what the parts of this program count.
 fn explained() -> Page {
     let mut page = Page::new();
-    page.describe("tap_read", uplink::ReadCounters::FIELDS);
-    page.describe("tap_write", uplink::WriteCounters::FIELDS);
-    page.describe("xdp_kernel", uplink::xdp::XdpKernelCounters::FIELDS);
-    page.describe("xdp_read", uplink::xdp::XdpReadCounters::FIELDS);
-    page.describe("xdp_write", uplink::xdp::XdpWriteCounters::FIELDS);
-    page.describe("vhost_user_peer", engine::PeerCounters::FIELDS);
+    attach::counts().for_each(|(part, fields)| page.describe(part, fields));
     page.describe("console", engine::ConsoleCounters::FIELDS);
-    page.describe("replay", engine::ReplayCounters::FIELDS);
-    page.describe("pcap", engine::PcapCounters::FIELDS);
-    page.describe("ingress", engine::IngressCounters::FIELDS);
     page.describe("ingress_limit", engine::LimitCounters::FIELDS);
     page.describe("io_thread", engine::IoThreadCounters::FIELDS);
     page.describe("tap_kernel", account::OF_TAP);

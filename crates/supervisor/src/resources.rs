@@ -3,17 +3,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use config::{Attach, Engine, Nic, Plan, Router};
-use engine::{Images, check_queues, open_uplink, open_vhost_net, vhost_nets};
-use link::Supply;
-use uplink::{Description, Door, LinkTable, Membership, Opened, Passage, Tap, Undo, Xdp};
+use anyhow::{Context, Result, anyhow};
+use attach::{Attach, Handed, Opened, Turn, Wanted, of_door};
+use config::{Engine, Nic, Plan, Router};
+use engine::{Images, vhost_nets};
+use link::{Need, Supply};
+use serde_json::Value;
+use uplink::{LinkTable, Passage, Undo};
+use vmm::vhost_net;
 
+use super::errand::Errand;
+use super::tending::Tending;
 use super::watching::Look;
 
 /// How long a process that was killed may take to close its TAPs and sockets after its locks: some milliseconds, and more on
@@ -27,21 +32,33 @@ const LOOK: Duration = Duration::from_millis(2);
 pub(crate) struct Resources {
     kvm: Option<File>,
     /// What NICs are plugged into, by the NIC's name where several may be plugged into the same.
-    uplinks: BTreeMap<Key, Opened>,
+    uplinks: Uplinks,
     /// What Linux guests are made of, by router.
     images: BTreeMap<String, Images>,
     /// Ways from the processes of routers that are apart to their NICs, by NIC (`edge.wan`).
     passages: BTreeMap<String, Passage>,
+    /// Does what is to be done about a data plane that is dead, or that is about to begin: what NICs are plugged into is away meanwhile.
+    turning: Errand<(Turn, Uplinks, Result<()>)>,
     /// Counts how often links became others.
     state: u64,
+}
+
+/// Uplinks by what they are known by.
+type Uplinks = BTreeMap<Key, Uplink>;
+
+/// What a NIC is plugged into, and what it wants of that.
+#[derive(Debug)]
+struct Uplink {
+    wanted: Wanted,
+    opened: Box<dyn Opened>,
 }
 
 /// What is open already, and need not be opened for a plan.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     kvm: bool,
-    /// Of each uplink, what [`Opened::queues`] says.
-    queues: BTreeMap<Key, Option<(usize, String)>>,
+    /// What each uplink was opened for.
+    uplinks: BTreeMap<Key, Wanted>,
     /// Routers whose images are those of the plan.
     images: BTreeSet<String>,
     passages: BTreeSet<String>,
@@ -51,15 +68,17 @@ pub(crate) struct Held {
 type Key = (Attach, Option<String>);
 
 fn key(router: &Router, nic: &Nic) -> Key {
-    (nic.attach.clone(), nic.attach.is_common().then(|| format!("{}.{}", router.name, nic.name)))
+    (nic.attach.clone(), nic.attach.traits().is_common.then(|| label(router, nic)))
 }
 
 fn label(router: &Router, nic: &Nic) -> String {
     format!("{}.{}", router.name, nic.name)
 }
 
-fn described(door: &Door) -> (Description, BorrowedFd<'_>) {
-    (Description::Door { path: door.path().to_owned(), listens: false }, door.descriptor())
+/// The NIC of a plan that is called so, and what it wants of what it is plugged into.
+pub(crate) fn wanted(plan: &Plan, nic: &str) -> Option<Wanted> {
+    let (router, nic) = plan.nics().find(|(router, found)| label(router, found) == nic)?;
+    Some(router.wanted(nic))
 }
 
 impl Resources {
@@ -94,13 +113,12 @@ impl Resources {
 
     fn open_for(&mut self, (router, nic): (&Router, &Nic), held: &Held) -> Result<()> {
         let key = key(router, nic);
-        match held.queues.get(&key) {
-            Some(queues) => check_queues(queues.clone(), router, nic)?,
-            None => {
-                if let Some(uplink) = open_uplink_patiently(router, nic)? {
-                    self.uplinks.insert(key, uplink);
-                }
-            }
+        let wanted = router.wanted(nic);
+        if let Some(held) = held.uplinks.get(&key) {
+            return wanted.check_queues(held);
+        }
+        if let Some(opened) = open_patiently(&wanted)? {
+            self.uplinks.insert(key, Uplink { wanted, opened });
         }
         Ok(())
     }
@@ -119,7 +137,7 @@ impl Resources {
         let with_images = plan.routers.iter().filter(|router| self.images_of(router).is_some());
         Held {
             kvm: self.kvm.is_some(),
-            queues: self.uplinks.iter().map(|(key, uplink)| (key.clone(), uplink.queues())).collect(),
+            uplinks: self.uplinks.iter().map(|(key, uplink)| (key.clone(), uplink.wanted.clone())).collect(),
             images: with_images.map(|router| router.name.clone()).collect(),
             passages: self.passages.keys().cloned().collect(),
         }
@@ -136,44 +154,34 @@ impl Resources {
     /// # Errors
     /// No descriptors are left.
     pub(crate) fn supplies(&self, opened: &Self, plan: &Plan) -> Result<(Vec<Supply>, Vec<OwnedFd>)> {
-        let (mut supplies, mut descriptors) = (Vec::new(), Vec::new());
-        let full = "no descriptors are left for the data plane";
+        let mut given = Given::default();
         if let Some(kvm) = self.kvm.as_ref().or(opened.kvm.as_ref()) {
-            supplies.push(Supply::Kvm);
-            descriptors.push(kvm.try_clone().context(full)?.into());
+            given.add(Need::Kvm, "", (Value::Null, vec![kvm.as_fd()]))?;
         }
         for router in &plan.routers {
             let Some(images) = opened.images_of(router).or_else(|| self.images_of(router)) else { continue };
-            supplies.push(Supply::Images { router: router.name.clone() });
-            for descriptor in images.descriptors() {
-                descriptors.push(descriptor.try_clone_to_owned().context(full)?);
-            }
+            given.add(Need::Images, &router.name, (Value::Null, images.descriptors().collect()))?;
         }
         for (router, nic) in plan.nics() {
-            let key = key(router, nic);
-            let Some(uplink) = self.uplinks.get(&key).or_else(|| opened.uplinks.get(&key)) else { continue };
-            let name = format!("{}.{}", router.name, nic.name);
-            supplies.push(Supply::Uplink { nic: name, what: uplink.describe() });
-            for descriptor in uplink.descriptors() {
-                descriptors.push(descriptor.try_clone_to_owned().context(full)?);
+            let (key, label) = (key(router, nic), label(router, nic));
+            if let Some(uplink) = self.uplinks.get(&key).or_else(|| opened.uplinks.get(&key)) {
+                given.add(Need::Uplink, &label, uplink.opened.hand_over())?;
+            }
+            // Not kept here: whoever owns one has the kernel reach into its memory, and has to take that along when it goes.
+            let devices = (0..vhost_nets(router)).map(|_| vhost_net::open()).collect::<Result<Vec<_>>>();
+            let devices = devices.with_context(|| format!("NIC {label}"))?;
+            if !devices.is_empty() {
+                given.add(
+                    Need::VhostNets,
+                    &label,
+                    (Value::Null, devices.iter().map(AsFd::as_fd).collect()),
+                )?;
+            }
+            if let Some(passage) = self.passage(opened, &label).filter(|_| router.is_apart()) {
+                given.add(Need::Door, &label, of_door(passage.back()))?;
             }
         }
-        // Not kept here: whoever owns one has the kernel reach into its memory, and has to take that along when it goes.
-        for (router, nic) in plan.nics().filter(|(router, _)| vhost_nets(router) > 0) {
-            let (nic, devices) = (format!("{}.{}", router.name, nic.name), vhost_nets(router));
-            for _ in 0..devices {
-                descriptors.push(open_vhost_net().with_context(|| format!("NIC {nic}"))?);
-            }
-            supplies.push(Supply::VhostNets { nic, devices });
-        }
-        for nic in plan.nics().filter(|(router, _)| router.is_apart()).map(|(router, nic)| label(router, nic))
-        {
-            let Some(passage) = self.passage(opened, &nic) else { continue };
-            let (what, descriptor) = described(passage.back());
-            supplies.push(Supply::Door { nic, what });
-            descriptors.push(descriptor.try_clone_to_owned().context(full)?);
-        }
-        Ok((supplies, descriptors))
+        Ok((given.supplies, given.descriptors))
     }
 
     /// What the process of a router that is apart is handed.
@@ -181,19 +189,16 @@ impl Resources {
     /// # Errors
     /// No descriptors are left.
     pub(crate) fn supplies_apart(&self, router: &Router) -> Result<(Vec<Supply>, Vec<OwnedFd>)> {
-        let (mut supplies, mut descriptors) = (Vec::new(), Vec::new());
-        let full = "no descriptors are left for a router's process";
+        let mut given = Given::default();
         if let Some(kvm) = &self.kvm {
-            supplies.push(Supply::Kvm);
-            descriptors.push(kvm.try_clone().context(full)?.into());
+            given.add(Need::Kvm, "", (Value::Null, vec![kvm.as_fd()]))?;
         }
         for nic in router.nics.iter().map(|nic| label(router, nic)) {
-            let Some(passage) = self.passages.get(&nic) else { continue };
-            let (what, descriptor) = described(passage.front());
-            supplies.push(Supply::Uplink { nic, what });
-            descriptors.push(descriptor.try_clone_to_owned().context(full)?);
+            if let Some(passage) = self.passages.get(&nic) {
+                given.add(Need::Uplink, &nic, of_door(passage.front()))?;
+            }
         }
-        Ok((supplies, descriptors))
+        Ok((given.supplies, given.descriptors))
     }
 
     fn passage<'a>(&'a self, opened: &'a Self, nic: &str) -> Option<&'a Passage> {
@@ -221,70 +226,55 @@ impl Resources {
 
     /// What is made on the host and does not go with a descriptor, for whoever cleans up.
     pub(crate) fn undo(plan: &Plan) -> impl Iterator<Item = Undo> {
-        plan.nics().filter_map(|(router, nic)| engine::undo(router, nic))
+        plan.nics().filter_map(|(router, nic)| router.wanted(nic).undo())
+    }
+
+    fn opened(&self) -> impl Iterator<Item = &dyn Opened> {
+        self.uplinks.values().map(|uplink| &*uplink.opened)
     }
 
     /// What the host did not give, where the run can do without: one line each.
     pub(crate) fn notices(&self) -> impl Iterator<Item = String> {
-        self.uplinks.values().filter_map(Opened::notice)
+        self.opened().filter_map(|opened| opened.notice())
     }
 
-    /// Readable when somebody who serves a link wishes for another queue length.
-    pub(crate) fn wished(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.uplinks.values().filter_map(Opened::tap).filter_map(Tap::wished)
+    /// Readable when somebody who serves a NIC wants something of us: another queue length, a connection.
+    pub(crate) fn bells(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.opened().filter_map(|opened| opened.bell())
     }
 
-    /// Does what was wished for. A link that does not take it has been moved or deleted, which is told elsewhere.
-    pub(crate) fn fulfil(&self) {
-        self.uplinks.values().filter_map(Opened::tap).for_each(|tap| drop(tap.fulfil()));
+    /// Does what is wanted, and has done what of that may have to wait.
+    pub(crate) fn attend(&self, tending: &mut Tending) {
+        for Uplink { wanted, opened } in self.uplinks.values() {
+            opened.attend().into_iter().for_each(|work| tending.wish(&wanted.label(), work));
+        }
     }
 
     /// By NIC (`edge.wan`) the frames that the kernel has lost since its link is there, because the queue before us was full: of
     /// links that were moved as they were `seen` last. Not for those that were moved where we may not look.
-    pub(crate) fn lost_before(&self, plan: &Plan, seen: &BTreeMap<String, (u64, u64)>) -> Vec<(String, u64)> {
+    pub(crate) fn lost_before(&self, plan: &Plan, seen: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
         let Ok(table) = LinkTable::here() else { return Vec::new() };
         let lost = |router: &Router, nic: &Nic| {
+            let label = label(router, nic);
             // The table asks nobody who may have to wait for others.
-            let here = table.of(self.uplinks.get(&key(router, nic))?.tap()?.name());
-            let here = here.map(|counted| (counted.rx_drops, counted.tx_drops));
-            let (rx_drops, tx_drops) = here.or_else(|| seen.get(&label(router, nic)).copied())?;
-            // The host sends into a TAP; a macvtap's frames come from below.
-            let is_below = matches!(nic.attach, Attach::Macvtap { .. });
-            Some((label(router, nic), if is_below { rx_drops } else { tx_drops }))
+            let here = self.uplinks.get(&key(router, nic))?.opened.lost(&table);
+            let lost = here.or_else(|| seen.get(&label).copied())?;
+            Some((label, lost))
         };
         plan.nics().filter_map(|(router, nic)| lost(router, nic)).collect()
     }
 
-    /// Of NICs whose link somebody has deleted (`edge.wan`), whether it is one that we make.
-    pub(crate) fn are_made(&self, plan: &Plan, gone: BTreeSet<String>) -> BTreeMap<String, bool> {
-        let made = |(router, nic)| {
-            let (label, opened) = (label(router, nic), self.uplinks.get(&key(router, nic))?);
-            gone.contains(&label).then(|| (label, opened.is_made()))
-        };
-        plan.nics().filter_map(made).collect()
-    }
-
     /// What is to be looked at: other handles on links, whoever has these. One that cannot be had is left out.
     pub(crate) fn look(&self, plan: &Plan) -> Look {
-        let mut look = Look { state: self.state, ..Look::default() };
-        for (router, nic) in plan.nics() {
-            let copy = match self.uplinks.get(&key(router, nic)) {
-                Some(Opened::Tap(tap)) => tap.try_clone().map(Opened::Tap),
-                Some(Opened::Xdp(xdp)) => xdp.try_clone().map(Opened::Xdp),
-                _ => continue,
-            };
-            let name = label(router, nic);
-            let member = self.uplinks.get(&key(router, nic)).and_then(Opened::tap).and_then(Tap::membership);
-            look.members.extend(member.map(|member| (name.clone(), member.clone())));
-            look.links.extend(copy.ok().map(|copy| (name, copy)));
-        }
-        look
+        let watched =
+            |(router, nic)| Some((label(router, nic), self.uplinks.get(&key(router, nic))?.opened.watch()?));
+        Look { state: self.state, links: plan.nics().filter_map(watched).collect() }
     }
 
-    /// Has this link open, for a NIC of a plan.
+    /// Has this open, for a NIC of a plan.
     #[cfg(test)]
-    pub(crate) fn put(&mut self, (router, nic): (&Router, &Nic), opened: Opened) {
-        self.uplinks.insert(key(router, nic), opened);
+    pub(crate) fn put(&mut self, (router, nic): (&Router, &Nic), opened: Box<dyn Opened>) {
+        self.uplinks.insert(key(router, nic), Uplink { wanted: router.wanted(nic), opened });
     }
 
     /// Another number whenever other links are open than before.
@@ -292,102 +282,88 @@ impl Resources {
         self.state
     }
 
-    /// Takes down that the link of a NIC was put into its bridge again.
-    pub(crate) fn set_membership(&mut self, plan: &Plan, nic: &str, member: Membership) {
-        let found = plan.nics().find(|(router, found)| label(router, found) == nic);
-        let held = found.and_then(|(router, nic)| self.uplinks.get_mut(&key(router, nic)));
-        if let Some(Opened::Tap(tap)) = held {
-            tap.set_membership(member);
-            self.state += 1;
-        }
+    /// What was seen of links is not true any more: one was put back where it belongs.
+    pub(crate) fn has_changed(&mut self) {
+        self.state += 1;
     }
 
-    /// Puts a link that was opened anew in the place of that of a NIC: what it is, and its descriptors for the data plane.
-    /// None if the NIC has no link any more.
+    /// Puts what was opened anew for a NIC in the place of what it had, which is closed: that, for the data plane. None if the NIC is not
+    /// there any more, or wants something else by now: then what was opened is closed.
     ///
     /// # Errors
     /// No descriptors are left.
     pub(crate) fn replace(
         &mut self,
         plan: &Plan,
-        nic: &str,
-        opened: Opened,
-    ) -> Result<Option<(Description, Vec<OwnedFd>)>> {
-        let found = plan.nics().find(|(router, found)| label(router, found) == nic);
-        let Some((router, nic)) = found else { return Ok(None) };
-        let (key, mut opened) = (key(router, nic), opened);
-        if let (Some(Opened::Tap(old)), Opened::Tap(new)) = (self.uplinks.remove(&key), &mut opened) {
-            new.succeed(old);
+        (wanted, mut opened): (Wanted, Box<dyn Opened>),
+        tending: &mut Tending,
+    ) -> Result<Option<Handed>> {
+        let at = plan.nics().find(|(router, nic)| router.wanted(nic) == wanted);
+        let Some(key) = at.map(|(router, nic)| key(router, nic)) else {
+            tending.close(opened);
+            return Ok(None);
+        };
+        if let Some(mut old) = self.uplinks.remove(&key) {
+            opened.succeed(&mut *old.opened);
+            tending.close(old);
         }
-        let copies = opened.descriptors().into_iter().map(|fd| fd.try_clone_to_owned());
-        let answer = copies.collect::<std::io::Result<Vec<_>>>().map(|copies| (opened.describe(), copies));
-        self.uplinks.insert(key, opened);
+        let handed = Handed::of(opened.hand_over()).context("no descriptors are left");
+        self.uplinks.insert(key, Uplink { wanted, opened });
         self.state += 1;
-        Ok(Some(answer.context("no descriptors are left")?))
+        handed.map(Some)
     }
 
-    /// The doors through which peers come to NICs.
-    pub(crate) fn doors(&self) -> impl Iterator<Item = &Door> {
-        self.uplinks.values().filter_map(Opened::door)
-    }
-
-    /// Gives a new data plane new files to capture into, for those that have something in them may end in the middle of
-    /// a frame. `x.pcap` goes on in `x.2.pcap`.
-    ///
-    /// # Errors
-    /// A file cannot be written.
-    pub(crate) fn reopen_captures(&mut self, number: u32) -> Result<()> {
-        for ((attach, _), uplink) in &mut self.uplinks {
-            let (
-                Attach::Pcap { file: path, .. },
-                Opened::Capture(file) | Opened::Replay { capture: file, .. },
-            ) = (attach, uplink)
-            else {
-                continue;
-            };
-            if file.metadata().is_ok_and(|file| file.len() == 0) {
-                continue;
-            }
-            let next = continuation(path, number.saturating_add(1));
-            *file = engine::create(&next).with_context(|| format!("cannot write {}", next.display()))?;
+    /// Has a thread do what is to be done about a data plane that is dead, or that is about to begin; the first thing that cannot be done
+    /// is the last one that is tried. The outcome, where there was nothing to do or no thread for it; else [`Self::turned`] tells.
+    pub(crate) fn turn(&mut self, turn: Turn) -> Option<Result<()>> {
+        if self.uplinks.is_empty() {
+            return Some(Ok(()));
         }
-        Ok(())
+        let work = move |mut uplinks: Uplinks| {
+            let outcome = uplinks.values_mut().try_for_each(|uplink| uplink.opened.turn(turn));
+            (turn, uplinks, outcome)
+        };
+        let uplinks = std::mem::take(&mut self.uplinks);
+        self.uplinks = self.turning.start_with("ringroad/turning", uplinks, work)?;
+        Some(Err(anyhow!("no thread can be had for what NICs are plugged into")))
     }
 
-    /// Closes what cannot be served again after a data plane that has died.
-    pub(crate) fn release_sockets(&mut self) {
-        self.interfaces().for_each(Xdp::release);
+    /// What has come of the last turn, once, and which one that was: what NICs are plugged into is here again.
+    pub(crate) fn turned(&mut self) -> Option<(Turn, Result<()>)> {
+        let (turn, uplinks, outcome) = self.turning.finished()?;
+        self.uplinks = uplinks;
+        Some((turn, outcome))
     }
 
-    /// Opens that anew.
-    ///
-    /// # Errors
-    /// The kernel has not let go of the old sockets yet.
-    pub(crate) fn renew_sockets(&mut self) -> Result<()> {
-        self.interfaces().try_for_each(|xdp| Ok(xdp.renew()?))
+    /// Whether what NICs are plugged into is away.
+    pub(crate) fn are_away(&self) -> bool {
+        self.turning.is_at_work()
     }
 
-    fn interfaces(&mut self) -> impl Iterator<Item = &mut Xdp> {
-        self.uplinks.values_mut().filter_map(|uplink| match uplink {
-            Opened::Xdp(xdp) => Some(xdp),
-            _ => None,
-        })
+    /// Waits until it is here again, but not for longer than this.
+    pub(crate) fn give_up(&mut self, most: Duration) {
+        self.turning.give_up(most);
     }
 
-    /// Keeps what was opened, closes what `plan` does not need any more, and gives the links that stay the sizes that
-    /// it says, where they differ from those `before`.
-    ///
-    /// # Errors
-    /// A link does not take its new MTU or queue length.
-    pub(crate) fn adopt(&mut self, opened: Self, before: &Plan, plan: &Plan) -> Result<()> {
+    /// What to poll for reading.
+    pub(crate) fn watched(&self) -> Option<BorrowedFd<'_>> {
+        self.turning.watched()
+    }
+
+    /// Has all closed that NICs were to be plugged into.
+    pub(crate) fn close(self, tending: &mut Tending) {
+        if !self.uplinks.is_empty() {
+            tending.close(self.uplinks);
+        }
+    }
+
+    /// Keeps what was opened; has closed what `plan` does not need any more, and has what stays made what its NIC wants now.
+    pub(crate) fn adopt(&mut self, opened: Self, plan: &Plan, tending: &mut Tending) {
         self.kvm = self.kvm.take().or(opened.kvm);
-        let mut outcome = Ok(());
         for (router, nic) in plan.nics() {
-            if let Some(uplink) = self.uplinks.get(&key(router, nic))
-                && !same_size(before, nic)
-            {
-                outcome = outcome.and(uplink.resize(nic.mtu, nic.queue_len.most()).map_err(Into::into));
-            }
+            let Some(Uplink { wanted, opened }) = self.uplinks.get_mut(&key(router, nic)) else { continue };
+            let before = std::mem::replace(wanted, router.wanted(nic));
+            opened.resize(&before, wanted).into_iter().for_each(|work| tending.change(work));
         }
         self.images.extend(opened.images);
         self.images.retain(|name, _| {
@@ -399,17 +375,37 @@ impl Resources {
         });
         self.state += 1;
         self.uplinks.extend(opened.uplinks);
-        self.uplinks.retain(|held, _| plan.nics().any(|(router, nic)| key(router, nic) == *held));
-        outcome
+        let is_needed = |held: &Key| plan.nics().any(|(router, nic)| key(router, nic) == *held);
+        let (kept, left) =
+            std::mem::take(&mut self.uplinks).into_iter().partition(|(held, _)| is_needed(held));
+        self.uplinks = kept;
+        Self { uplinks: left, ..Self::default() }.close(tending);
+    }
+}
+
+/// What is handed to another process.
+#[derive(Default)]
+struct Given {
+    supplies: Vec<Supply>,
+    descriptors: Vec<OwnedFd>,
+}
+
+impl Given {
+    /// Adds copies of these.
+    fn add(&mut self, need: Need, of: &str, given: (Value, Vec<BorrowedFd<'_>>)) -> Result<()> {
+        let Handed { what, descriptors } = Handed::of(given).context("no descriptors are left")?;
+        self.supplies.push(Supply { need, of: of.to_owned(), what, descriptors: descriptors.len() });
+        self.descriptors.extend(descriptors);
+        Ok(())
     }
 }
 
 /// Opens what a NIC is plugged into. Where the rest of a run that was killed still has it, which has let go of its names
 /// already, it waits for the end of that.
-fn open_uplink_patiently(router: &Router, nic: &Nic) -> Result<Option<Opened>> {
+fn open_patiently(wanted: &Wanted) -> Result<Option<Box<dyn Opened>>> {
     let end = Instant::now() + LEFT_OVER;
     loop {
-        match open_uplink(router, nic) {
+        match wanted.open() {
             Err(error) if is_in_use(&error) && Instant::now() < end => sleep(LOOK),
             opened => return opened,
         }
@@ -418,22 +414,11 @@ fn open_uplink_patiently(router: &Router, nic: &Nic) -> Result<Option<Opened>> {
 
 fn is_in_use(error: &anyhow::Error) -> bool {
     use uplink::Error::{InUse, ProgramAttached, QueueTaken, Socket};
-    matches!(
-        error.downcast_ref(),
-        Some(InUse { .. } | ProgramAttached { .. } | QueueTaken { .. } | Socket { .. })
-    )
-}
-
-fn continuation(path: &Path, number: u32) -> PathBuf {
-    let extension = path.extension().map(|extension| extension.to_string_lossy());
-    path.with_extension(extension.map_or_else(|| number.to_string(), |old| format!("{number}.{old}")))
-}
-
-/// Whether the NIC on this uplink is of the same size as before: then nobody has asked for a change, and the link may
-/// lie in another namespace by now.
-fn same_size(before: &Plan, nic: &Nic) -> bool {
-    let old = before.nics().map(|(_, old)| old).find(|old| old.attach == nic.attach);
-    old.is_some_and(|old| (old.mtu, old.queue_len) == (nic.mtu, nic.queue_len))
+    let is_taken = |error: &io::Error| error.kind() == ErrorKind::AddrInUse;
+    let is_known = |error: &uplink::Error| {
+        matches!(error, InUse { .. } | ProgramAttached { .. } | QueueTaken { .. } | Socket { .. })
+    };
+    error.downcast_ref().is_some_and(is_known) || error.downcast_ref().is_some_and(is_taken)
 }
 
 #[cfg(test)]

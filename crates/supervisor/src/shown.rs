@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::{NeighbourShown, NicShown, RouteShown, Value};
 use config::keys::{self, Entry};
-use config::{Nic, Plan, Router};
+use config::{Nic, Router};
 
 /// Settings by their keys.
 pub type Settings = BTreeMap<String, Value>;
@@ -13,29 +13,29 @@ pub type Settings = BTreeMap<String, Value>;
 const APART: [&str; 3] = ["attach", "mac", "address"];
 
 /// What a file says of a router, as it would be written there.
-pub fn settings(plan: &Plan, router: &Router) -> Settings {
-    values(keys::ROUTER, plan, router)
+pub fn settings(router: &Router) -> Settings {
+    values(keys::ROUTER, router)
 }
 
 /// A NIC with what its file says.
-pub fn nic(plan: &Plan, nic: &Nic) -> NicShown {
-    let mut settings = values(keys::NIC, plan, nic);
+pub fn nic(nic: &Nic) -> NicShown {
+    let mut settings = values(&keys::nic(), nic);
     settings.retain(|key, _| !APART.contains(&key.as_str()));
     NicShown {
         name: nic.name.clone(),
-        attach: plan.attachment(nic),
+        attach: nic.attach.to_string(),
         mac: nic.mac.to_string(),
         addresses: nic.addresses.iter().map(ToString::to_string).collect(),
         settings,
     }
 }
 
-fn values<T>(entries: &[Entry<T>], plan: &Plan, of: &T) -> Settings {
+fn values<T>(entries: &[Entry<T>], of: &T) -> Settings {
     let value = |value| match value {
         keys::Value::Number(number) => number.into(),
         keys::Value::Text(text) => text.into(),
     };
-    let all = entries.iter().filter_map(|entry| Some((entry.name.to_owned(), value(entry.value(plan, of)?))));
+    let all = entries.iter().filter_map(|entry| Some((entry.name.to_owned(), value(entry.value(of)?))));
     all.collect()
 }
 

@@ -14,7 +14,7 @@ impl Supervisor {
         let name = shown.status.name.clone();
         let plan = &self.running.plan;
         let Some(router) = plan.routers.iter().find(|router| router.name == name) else { return shown };
-        shown.settings = shown::settings(plan, router);
+        shown.settings = shown::settings(router);
         let standing = self.placing.promises.as_ref().and_then(|promises| promises.standing(&name));
         shown.settings.extend(standing.map(|standing| ("guarantee is".to_owned(), standing.into())));
         let seen = std::mem::take(&mut shown.nics).into_iter();
@@ -25,7 +25,7 @@ impl Supervisor {
             seen.clear();
         }
         for nic in &router.nics {
-            let mut nic = shown::nic(plan, nic);
+            let mut nic = shown::nic(nic);
             nic.settings.extend(seen.remove(&nic.name).unwrap_or_default());
             shown.nics.push(nic);
         }

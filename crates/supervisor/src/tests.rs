@@ -12,3 +12,4 @@ mod opening;
 mod promises;
 mod questions;
 mod stage;
+mod tending;

@@ -1,6 +1,8 @@
 //! From a counter of the ledger, such as `edge.wan.rx.frames`, to a metric with labels, such as
 //! `nic_rx_frames_total{router="edge",nic="wan"}`.
 
+use std::borrow::Cow;
+
 /// What a metric's name begins with.
 pub(crate) const NAMESPACE: &str = "ringroad";
 
@@ -11,7 +13,7 @@ pub(crate) type Labels = Vec<(&'static str, String)>;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
     /// What kind of part counts: `nic_rx`; see [`crate::Page::describe`].
-    pub(crate) part: &'static str,
+    pub(crate) part: Cow<'static, str>,
     /// Name behind the part's: `frames_total`.
     pub(crate) name: String,
     pub(crate) labels: Labels,
@@ -28,7 +30,7 @@ pub(crate) fn classify(name: &str) -> Sample {
     let (group, field) = name.rsplit_once('.').unwrap_or(("", name));
     let (part, mut labels) = part(group);
     // One metric for all of a kind, so that they can be added up and shown apart.
-    let kind = match (part, field.strip_prefix("drop_")) {
+    let kind = match (&*part, field.strip_prefix("drop_")) {
         (_, Some(reason)) => Some(("drops_total", "reason", reason)),
         ("vcpu", None) => Some(("exits_total", "reason", field)),
         ("nic_register", None) => Some(("accesses_total", "access", field)),
@@ -54,9 +56,9 @@ fn in_base_unit(field: &str) -> (String, usize) {
 }
 
 /// The part that a group of counters belongs to, and its labels.
-fn part(group: &str) -> (&'static str, Labels) {
+fn part(group: &str) -> (Cow<'static, str>, Labels) {
     let pieces: Vec<&str> = group.split('.').collect();
-    match pieces[..] {
+    let (part, labels) = match pieces[..] {
         ["switch", switch, router, nic] => {
             let labels = [("switch", switch), ("router", router), ("nic", nic)];
             ("switch_port", owned(&labels))
@@ -79,8 +81,8 @@ fn part(group: &str) -> (&'static str, Labels) {
         [router, nic, "peer"] if !is_vcpu(nic) => {
             ("vhost_user_peer", owned(&[("router", router), ("nic", nic)]))
         }
-        [router, nic, what, way] if let Some(part) = outside(what, way) => {
-            (part, owned(&[("router", router), ("nic", nic)]))
+        [router, nic, what, way] if !is_vcpu(nic) => {
+            return (outside(what, way).into(), owned(&[("router", router), ("nic", nic)]));
         }
         [router, vcpu] if is_vcpu(vcpu) => ("router", owned(&[("router", router), ("vcpu", vcpu)])),
         [router, vcpu, nic] if is_vcpu(vcpu) => {
@@ -95,22 +97,14 @@ fn part(group: &str) -> (&'static str, Labels) {
         ["host", cpu] => ("host_cpu", owned(&[("cpu", cpu.trim_start_matches("cpu"))])),
         [thread, "work"] if thread.contains('/') => ("thread_work", thread_labels(thread)),
         _ => ("other", owned(&[("group", group)])),
-    }
+    };
+    (part.into(), labels)
 }
 
-/// The part for one way of what a NIC is plugged into.
-fn outside(what: &str, way: &str) -> Option<&'static str> {
-    Some(match (what, way) {
-        ("tap", "kernel") => "tap_kernel",
-        ("tap", "read") => "tap_read",
-        ("tap", "write") => "tap_write",
-        ("xdp", "kernel") => "xdp_kernel",
-        ("xdp", "read") => "xdp_read",
-        ("xdp", "write") => "xdp_write",
-        ("guest", "rx") => "vhost_user_guest_rx",
-        ("guest", "tx") => "vhost_user_guest_tx",
-        _ => return None,
-    })
+/// The part for one way of what a NIC is plugged into: `tap_read`.
+fn outside(what: &str, way: &str) -> String {
+    let what = if what == "guest" { "vhost_user_guest" } else { what };
+    format!("{}_{}", plain(what), plain(way))
 }
 
 /// The labels of a thread: `edge/wan-rx` is one of router `edge`.

@@ -60,8 +60,8 @@ impl Page {
     }
 
     /// Says what the counters of a part mean; `fields` is the `FIELDS` of its group. Parts are `nic_rx`, `nic_tx`,
-    /// `nic_interrupts`, `switch_port`, `router`, `guest_nic`, `tap_kernel`, `tap_read`, `tap_write`, `xdp_kernel`, `xdp_read`,
-    /// `xdp_write`, `vhost_user_guest_rx`, `vhost_user_guest_tx`, `vhost_user_peer`, `replay`, `pcap`, `ingress`, `ingress_limit`,
+    /// `nic_interrupts`, `switch_port`, `router`, `guest_nic`, `tap_kernel`, `vhost_user_guest_rx`, `vhost_user_guest_tx`, what kinds of
+    /// attachments name (`tap_read`, `vhost_user_peer`), `ingress_limit`,
     /// `io_thread`, `thread_work`, `thread_sched`, `host_cpu`, `guarantee`, `control_client` and `telemetry_client`.
     pub fn describe(&mut self, part: &'static str, fields: &'static [(&'static str, &'static str)]) {
         self.texts.extend(fields.iter().map(|(field, text)| ((part, *field), text.trim())));
@@ -71,7 +71,7 @@ impl Page {
     pub fn ledger(&mut self, name: &str, value: u64) {
         let Sample { part, name: metric, labels, decimals } = classify(name);
         let field = name.rsplit('.').next().unwrap_or(name);
-        let help = || match (self.texts.get(&(part, field)), metric.as_str()) {
+        let help = || match (self.texts.get(&(&*part, field)), metric.as_str()) {
             (_, "drops_total") => "Frames or packets lost here, by reason.".to_owned(),
             (_, "exits_total") => "Times a vCPU left guest mode for the host, by reason.".to_owned(),
             (_, "accesses_total") => "Accesses to an e1000's registers, by register and kind.".to_owned(),

@@ -2,9 +2,9 @@
 //! up, at one stroke. Whoever waits for the name may move, rename or use the interface at once. What is done after it was made is
 //! done by its index.
 
-use std::io;
-
 use netlink::{Netlink, Settings};
+
+use crate::Error;
 
 /// The name that an interface has until it appears as `name`: the same each time, so that one that was left behind is found.
 pub(crate) fn name_before(name: &str) -> String {
@@ -17,9 +17,12 @@ pub(crate) fn name_before(name: &str) -> String {
 /// Lets the interface with this index appear under its name, and with these settings.
 ///
 /// # Errors
-/// EEXIST if another one has the name.
-pub(crate) fn appear(kernel: &Netlink, index: u32, name: &str, settings: Settings) -> io::Result<()> {
-    kernel.set_link(index, &settings.name(name))
+/// Another one has the name.
+pub(crate) fn appear(kernel: &Netlink, index: u32, name: &str, settings: Settings) -> Result<(), Error> {
+    kernel.set_link(index, &settings.name(name)).map_err(|e| match e.raw_os_error() {
+        Some(libc::EEXIST) => Error::InUse { name: name.to_owned() },
+        _ => Error::system(format!("naming the interface `{name}`"), e),
+    })
 }
 
 #[cfg(test)]

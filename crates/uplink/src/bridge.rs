@@ -4,6 +4,7 @@
 use netlink::Settings;
 
 use crate::membership::Membership;
+use crate::netns::within;
 use crate::{Error, Links, Tap, TapConfig};
 
 /// Makes the TAP `name` and puts it into `bridge`, in the same namespace.
@@ -11,15 +12,10 @@ use crate::{Error, Links, Tap, TapConfig};
 /// # Errors
 /// One line: there is no such bridge, the name is taken, no rights. Nothing is left then.
 pub fn open(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
-    match config.netns {
-        Some(netns) => netns.run(|| open_here(name, bridge, config))?,
-        None => open_here(name, bridge, config),
-    }
-}
-
-fn open_here(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
-    let config = TapConfig { bridge: Some(bridge), netns: None, ..config.clone() };
-    Ok(Tap::open(name, &config)?.member_of(Membership::in_kernel(name, bridge)))
+    within(config.netns, || {
+        let config = TapConfig { bridge: Some(bridge), netns: None, ..config.clone() };
+        Ok(Tap::open(name, &config)?.member_of(Membership::in_kernel(name, bridge)))
+    })
 }
 
 /// Puts the TAP `name` into `bridge`, both of the calling thread's namespace.

@@ -1,7 +1,7 @@
 //! What an interface shows of whoever is at the other end of its cable.
 
 use crate::tap::place;
-use crate::{Links, Mac, Opened, Tap};
+use crate::{Links, Mac, Tap, Xdp};
 
 /// The state of a cable. Where it has changed, whoever is at its other end may be another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,21 +12,16 @@ pub struct Cable {
     pub mac: Option<Mac>,
 }
 
-impl Opened {
-    /// The state of its cable, by the interfaces of the namespace that it was opened in. None: it has none that comes and
-    /// goes, or is gone.
+impl Xdp {
+    /// The state of its cable, by the interfaces of the namespace that it was opened in. None: it is gone.
     pub fn cable(&self, links: &Links) -> Option<Cable> {
-        match self {
-            Self::Tap(tap) => tap.cable(links),
-            Self::Xdp(xdp) => named(&xdp.parts().interface, links),
-            Self::Capture(_) | Self::Replay { .. } | Self::Door(_) => None,
-        }
+        named(self.name(), links)
     }
 }
 
 impl Tap {
-    /// The state of its cable, wherever it was moved.
-    fn cable(&self, links: &Links) -> Option<Cable> {
+    /// The state of its cable, by the interfaces of the namespace that it was opened in, wherever it was moved. None: it is gone.
+    pub fn cable(&self, links: &Links) -> Option<Cable> {
         let queue = self.descriptors().next()?;
         let mac = place::mac(queue)?;
         match named(self.name(), links) {

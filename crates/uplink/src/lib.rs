@@ -11,7 +11,6 @@ pub mod links;
 pub mod macvtap;
 pub mod membership;
 pub mod netns;
-pub mod opened;
 pub mod ovs;
 mod request;
 mod steering;
@@ -26,10 +25,8 @@ pub use cable::Cable;
 pub use door::{Door, Passage};
 pub use error::Error;
 pub use links::{LinkCounters, LinkTable, Links};
-pub use macvtap::MacvtapConfig;
 pub use membership::Membership;
 pub use netns::Netns;
-pub use opened::{Description, Opened};
 pub use tap::{
     Ownership, QueueLimit, ReadCounters, Spread, Tap, TapConfig, TapSink, TapSource, Traits, WriteCounters,
 };

@@ -55,11 +55,6 @@ impl Links {
         self.link(name, doing)?.mac.ok_or_else(none)
     }
 
-    /// Sets how many frames wait in the kernel for the device (on a TAP: for its reader).
-    pub fn set_queue_len(&self, name: &str, frames: u32) -> Result<(), Error> {
-        self.set(name, &Settings::default().queue_len(frames), "setting the queue length of")
-    }
-
     /// Gives the interface one more IPv4 address; the kernel adds the route to the network by itself.
     pub fn add_address(&self, name: &str, ip: Ipv4Addr, prefix: u8) -> Result<(), Error> {
         let (prefix, index) = (network(ip, prefix)?, self.index(name)?);
@@ -102,7 +97,8 @@ impl Links {
         told(name, doing, |name| self.kernel.link(name))
     }
 
-    fn set(&self, name: &str, settings: &Settings, doing: &str) -> Result<(), Error> {
+    /// Changes an interface, `doing` this with it.
+    pub(crate) fn set(&self, name: &str, settings: &Settings, doing: &str) -> Result<(), Error> {
         told(name, doing, |name| self.kernel.set_link(name, settings))
     }
 }

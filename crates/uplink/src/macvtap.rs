@@ -13,13 +13,14 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use netlink::{Kind, Netlink, Settings};
-use port::Offloads;
 
 use crate::appear::{appear, name_before};
+use crate::netns::within;
 use crate::request::{InterfaceRequest, Name, ioctl};
-use crate::tap::{Spread, Traits, header};
+use crate::tap::making::{offloads, sizes};
+use crate::tap::{Spread, TapConfig, Traits};
 use crate::undo::{Armed, Undo};
-use crate::{Error, Links, Mac, Netns, Tap};
+use crate::{Error, Links, Tap};
 
 pub use netlink::MacvtapMode as Mode;
 
@@ -31,44 +32,25 @@ pub(crate) const GROUP: u32 = 0x7272;
 /// What people see beside its name.
 const ALIAS: &str = "ringroad";
 
-/// How to make a macvtap.
-#[derive(Clone, Debug)]
-pub struct MacvtapConfig<'a> {
-    /// The interface that it stands on.
-    pub lower: &'a str,
-    /// How it reaches its neighbours there.
-    pub mode: Mode,
-    /// Its Ethernet address; in mode passthru it has that of the interface.
-    pub mac: Mac,
-    /// Queues, each with a source and a sink of its own: 1 to 256.
-    pub queues: u16,
-    /// Largest IP packet, in octets: at most that of the interface below.
-    pub mtu: u32,
-    /// Frames that wait in the kernel for each source; what comes then is dropped there.
-    pub queue_len: u32,
-    /// Whether checksums and segmentation may be left to the kernel, and by it to us.
-    pub offload: bool,
-    /// The namespace of the interface; the calling thread's if there is none.
-    pub netns: Option<&'a Netns>,
-}
-
-/// Makes a macvtap and opens its queues. It is deleted when what is returned is dropped, or by its [`Undo`].
+/// Makes a macvtap in this mode on the interface `lower`, and opens its queues. Its MTU is at most that of the interface; in mode passthru
+/// it has the address of the interface. It is deleted when what is returned is dropped, or by its [`Undo`].
 ///
 /// # Errors
 /// One line: no such interface, one that cannot carry a macvtap, a name that is taken, no rights. Nothing is left then.
-pub fn open(name: &str, config: &MacvtapConfig<'_>) -> Result<Tap, Error> {
+pub fn open(name: &str, on: (&str, Mode), config: &TapConfig<'_>) -> Result<Tap, Error> {
     crate::tap::check_queues(config.queues.into())?;
     let kernel_name = Name::new(name)?;
-    match config.netns {
-        Some(netns) => netns.run(|| open_here(name, kernel_name, config))?,
-        None => open_here(name, kernel_name, config),
-    }
+    within(config.netns, || open_here((name, kernel_name), on, config))
 }
 
-fn open_here(name: &str, kernel_name: Name, config: &MacvtapConfig<'_>) -> Result<Tap, Error> {
+fn open_here(
+    (name, kernel_name): (&str, Name),
+    (lower, mode): (&str, Mode),
+    config: &TapConfig<'_>,
+) -> Result<Tap, Error> {
     let links = Links::here()?;
     let kernel = links.kernel();
-    let below = links.index(config.lower)?;
+    let below = links.index(lower)?;
     Undo::of_macvtap(name).now();
     if links.exists(name)? {
         return Err(Error::InUse { name: name.to_owned() });
@@ -76,10 +58,10 @@ fn open_here(name: &str, kernel_name: Name, config: &MacvtapConfig<'_>) -> Resul
     let before = name_before(name);
     // Whatever comes after this deletes it if it fails, without a descriptor that it would have to get first.
     let mut undo = Armed::of_link(open_kernel()?, &before);
-    let kind = Kind::Macvtap { lower: below, mode: config.mode };
-    kernel.make_link(kind, &settings(&before, config)).map_err(|e| {
+    let kind = Kind::Macvtap { lower: below, mode };
+    kernel.make_link(kind, &settings(&before, mode, config)).map_err(|e| {
         undo.disarm();
-        refusal(name, config, &links, e)
+        refusal((name, lower), config, &links, e)
     })?;
     let index = links.index(&before)?;
     undo.found(index);
@@ -90,12 +72,9 @@ fn open_here(name: &str, kernel_name: Name, config: &MacvtapConfig<'_>) -> Resul
     let queues = (0..config.queues)
         .map(|_| open_queue(name, kernel_name, &device, config.queues > 1))
         .collect::<Result<Vec<_>, Error>>()?;
-    let traits = Traits::new(settle(name, &queues, config.offload)?, Spread::Kernel);
+    let traits = Traits::new(offloads(name, &queues, config.offload)?, Spread::Kernel);
     let state = Settings::default().up(true).all_multicast(true);
-    appear(kernel, index, name, state).map_err(|e| match e.raw_os_error() {
-        Some(libc::EEXIST) => Error::InUse { name: name.to_owned() },
-        _ => Error::system(format!("setting `{name}` up"), e),
-    })?;
+    appear(kernel, index, name, state)?;
     Ok(Tap::of_queues(name, queues, traits, links)?.undone_by(undo))
 }
 
@@ -104,14 +83,13 @@ fn open_kernel() -> Result<Netlink, Error> {
 }
 
 /// What it has from its first moment.
-fn settings(name: &str, config: &MacvtapConfig<'_>) -> Settings {
-    let settings = Settings::default().name(name).group(GROUP).mtu(config.mtu).queue_len(config.queue_len);
-    if config.mode == Mode::Passthru { settings } else { settings.mac(config.mac) }
+fn settings(name: &str, mode: Mode, config: &TapConfig<'_>) -> Settings {
+    let mac = config.mac.filter(|_| mode != Mode::Passthru);
+    sizes(&TapConfig { mac, ..config.clone() }).name(name).group(GROUP)
 }
 
 /// What the kernel's answer to the making means.
-fn refusal(name: &str, config: &MacvtapConfig<'_>, links: &Links, error: io::Error) -> Error {
-    let lower = config.lower;
+fn refusal((name, lower): (&str, &str), config: &TapConfig<'_>, links: &Links, error: io::Error) -> Error {
     let why = match error.raw_os_error() {
         Some(libc::EEXIST) => return Error::InUse { name: name.to_owned() },
         Some(libc::EOPNOTSUPP) => {
@@ -143,15 +121,4 @@ fn open_queue(name: &str, kernel_name: Name, device: &node::Device, several: boo
         unsafe { ioctl(queue.as_fd(), SET_SEND_BUFFER, &mut buffer) }
     });
     settled.map_err(|e| Error::system(format!("opening a queue of the macvtap `{name}`"), e)).map(|()| queue)
-}
-
-/// As a TAP is settled: headers, and nothing left to us yet.
-fn settle(name: &str, queues: &[OwnedFd], wanted: bool) -> Result<Offloads, Error> {
-    let wrong = |e| Error::system(format!("settling the offloads of `{name}`"), e);
-    let mut takes = Offloads::NONE;
-    for queue in queues {
-        header::set_size(queue.as_fd()).map_err(wrong)?;
-        takes = header::able(queue.as_fd()).map_err(wrong)?;
-    }
-    Ok(if wanted { takes } else { Offloads::NONE })
 }

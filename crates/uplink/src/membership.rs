@@ -2,17 +2,18 @@
 //! else's, and come and go: a TAP that stays behind without one carries nothing and says nothing.
 
 use std::fs;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{Error, Links, bridge, ovs};
 
-/// That a TAP belongs into a bridge.
+/// That a TAP belongs into a bridge. Its clones know together when it was put in last.
 #[derive(Clone, Debug)]
 pub struct Membership {
     tap: String,
     bridge: String,
     kind: Kind,
     /// What the kernel showed when it was put in.
-    good: Sight,
+    good: Arc<Mutex<Sight>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,8 @@ impl Membership {
     }
 
     fn now(tap: &str, bridge: &str, kind: Kind) -> Self {
-        Self { tap: tap.to_owned(), bridge: bridge.to_owned(), kind, good: Sight::of(tap, bridge) }
+        let good = Arc::new(Mutex::new(Sight::of(tap, bridge)));
+        Self { tap: tap.to_owned(), bridge: bridge.to_owned(), kind, good }
     }
 
     /// The bridge, in words.
@@ -61,7 +63,7 @@ impl Membership {
         let now = Sight::of(&self.tap, &self.bridge);
         match self.kind {
             Kind::Kernel => now.master.is_some(),
-            Kind::OpenVswitch => now == self.good,
+            Kind::OpenVswitch => now == *self.good.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
 
@@ -69,12 +71,13 @@ impl Membership {
     ///
     /// # Errors
     /// One line: there is no such bridge yet, or Open vSwitch does not answer.
-    pub fn restore(&mut self) -> Result<bool, Error> {
+    pub fn restore(&self) -> Result<bool, Error> {
         let was_out = match self.kind {
             Kind::Kernel => self.join_kernel()?,
             Kind::OpenVswitch => self.join_open_vswitch()?,
         };
-        self.good = Sight::of(&self.tap, &self.bridge);
+        let now = Sight::of(&self.tap, &self.bridge);
+        *self.good.lock().unwrap_or_else(PoisonError::into_inner) = now;
         Ok(was_out)
     }
 

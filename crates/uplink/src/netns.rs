@@ -137,6 +137,17 @@ fn die_with(parent: u32) -> io::Result<()> {
     if now == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
 }
 
+/// Does something in a namespace, if one is given, and else here.
+pub(crate) fn within<T: Send>(
+    netns: Option<&Netns>,
+    work: impl FnOnce() -> Result<T, Error> + Send,
+) -> Result<T, Error> {
+    match netns {
+        Some(netns) => netns.run(work)?,
+        None => work(),
+    }
+}
+
 fn in_thread<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     thread::scope(|scope| {
         let thread = thread::Builder::new()

@@ -8,9 +8,9 @@
 //! A macvtap ([`crate::macvtap`]) is served in the same way.
 
 mod counters;
-pub(crate) mod header;
+mod header;
 mod health;
-mod making;
+pub(crate) mod making;
 pub(crate) mod place;
 mod queue_limit;
 mod sink;
@@ -21,6 +21,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use netlink::Settings;
 use port::Offloads;
 use port::steer::Hash;
 
@@ -35,9 +36,10 @@ pub use source::TapSource;
 pub use traits::{Spread, Traits};
 
 use crate::membership::Membership;
+use crate::netns::within;
 use crate::request::Name;
 use crate::undo::Armed;
-use crate::{Error, LinkCounters, LinkTable, Links, Mac, Netns};
+use crate::{Error, LinkCounters, LinkTable, Links, Mac, Netns, steering};
 
 /// Largest frame that a source shows which is not to be segmented, in octets.
 pub const LARGEST_FRAME: usize = 2048;
@@ -114,26 +116,14 @@ pub struct Tap {
     member: Option<Membership>,
     /// None where the descriptors came from another process, which keeps the device in order.
     home: Option<Arc<Home>>,
-    limits: Limits,
+    /// Where who serves it wishes for another length of the kernel's queues, if that may be.
+    wishes: Option<Wishes>,
     health: Arc<Health>,
-}
-
-/// How the length of the kernel's queues is changed while the device is served.
-#[derive(Debug, Default)]
-enum Limits {
-    /// Not at all.
-    #[default]
-    Fixed,
-    /// By who serves it, whose wishes come in here.
-    Wished(Wishes),
-    /// By us, with wishes that we send there.
-    Wishing(OwnedFd),
 }
 
 /// What all ends of one device know together.
 #[derive(Debug)]
 struct Device {
-    name: String,
     health: Arc<Health>,
     offer: Offer,
     /// What takes away what does not go with the descriptors.
@@ -152,10 +142,7 @@ impl Tap {
     /// be, and may move it at once. On an error nothing is left.
     pub fn open(name: &str, config: &TapConfig<'_>) -> Result<Self, Error> {
         check(config)?;
-        match config.netns {
-            Some(netns) => netns.run(|| making::open(name, config))?,
-            None => making::open(name, config),
-        }
+        within(config.netns, || making::open(name, config))
     }
 
     /// A device whose queues were opened by their own file.
@@ -166,8 +153,7 @@ impl Tap {
         links: Links,
     ) -> Result<Self, Error> {
         let home = Some(Arc::new(Home::new(links)?));
-        let (name, limits, health) = (name.to_owned(), Limits::Fixed, Health::new()?);
-        Ok(Self { name, queues, traits, undo: None, member: None, home, limits, health })
+        Ok(Self { home, ..Self::of(name, queues, traits, Health::new()?) })
     }
 
     /// A device that another process opened, by the descriptors of its queues in their order.
@@ -177,8 +163,12 @@ impl Tap {
     pub fn from_descriptors(name: &str, queues: Vec<OwnedFd>, traits: Traits) -> Result<Self, Error> {
         Name::new(name)?;
         check_queues(queues.len())?;
-        let (name, limits, health) = (name.to_owned(), Limits::Fixed, Health::new()?);
-        Ok(Self { name, queues, traits, undo: None, member: None, home: None, limits, health })
+        Ok(Self::of(name, queues, traits, Health::new()?))
+    }
+
+    fn of(name: &str, queues: Vec<OwnedFd>, traits: Traits, health: Arc<Health>) -> Self {
+        let name = name.to_owned();
+        Self { name, queues, traits, undo: None, member: None, home: None, wishes: None, health }
     }
 
     /// What is known of the device beside its descriptors.
@@ -210,13 +200,9 @@ impl Tap {
         self.member.as_ref()
     }
 
-    /// Takes down that it was put in again.
-    pub fn set_membership(&mut self, bridge: Membership) {
-        self.member = Some(bridge);
-    }
-
-    /// Says that whoever is behind the device in the host can take less than the kernel can.
-    pub(crate) fn limit(&mut self, takes: Offloads) {
+    /// Says that no more than this is to be left to the device than it takes: whoever is behind it in the host can take less, or nothing
+    /// is to be left.
+    pub fn limit(&mut self, takes: Offloads) {
         self.traits.limit(takes);
     }
 
@@ -233,9 +219,8 @@ impl Tap {
         let queues = self.queues.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>();
         let queues =
             queues.map_err(|e| Error::system(format!("opening the TAP `{}` once more", self.name), e))?;
-        let (name, traits) = (self.name.clone(), self.traits.clone());
-        let (limits, health) = (Limits::Fixed, self.health.clone());
-        Ok(Self { name, queues, traits, undo: None, member: None, home: None, limits, health })
+        let (member, home) = (self.member.clone(), self.home.clone());
+        Ok(Self { member, home, ..Self::of(&self.name, queues, self.traits.clone(), self.health.clone()) })
     }
 
     /// The interface's name.
@@ -249,23 +234,26 @@ impl Tap {
         here.of(&self.name).or_else(|| place::counters(self.queues.first()?.as_fd()))
     }
 
-    /// The interfaces of the namespace the device lies in; only whoever opened the device has them.
-    pub fn links(&self) -> Option<&Links> {
-        self.home.as_deref().map(|home| &home.links)
-    }
-
-    /// Gives the device another MTU and queue length, wherever it lies by now; nothing where somebody else opened it, who sees to
-    /// that.
+    /// Gives the device the MTU, queue length and Ethernet address (none: it keeps that) of a TAP that is made so, wherever it lies by
+    /// now; nothing where somebody else opened it, who sees to that.
     ///
     /// # Errors
     /// The device does not take them, or lies where we may not look.
-    pub fn resize(&self, mtu: u32, queue_len: u32) -> Result<(), Error> {
-        self.at_home(|links, name| {
-            if links.mtu(name)? != mtu {
-                links.set_mtu(name, mtu)?;
-            }
-            links.set_queue_len(name, queue_len)
-        })
+    pub fn resize(&self, config: &TapConfig<'_>) -> Result<(), Error> {
+        self.at_home(|links, name| links.set(name, &making::sizes(config), "changing"))
+    }
+
+    /// Has the kernel spread its frames over its queues by another hash, if it does so by ours; nothing where somebody else opened it.
+    ///
+    /// # Errors
+    /// The kernel does not take the program.
+    pub fn spread_by(&self, hash: Hash) -> Result<(), Error> {
+        let (Some(_), Spread::Ours, Some(queue)) = (&self.home, self.traits.spread(), self.queues.first())
+        else {
+            return Ok(());
+        };
+        steering::steer(queue.as_fd(), self.queues.len(), hash)
+            .map_err(|e| Error::system(format!("spreading the frames of `{}` by another hash", self.name), e))
     }
 
     /// Does something with the device by the name that it has now, where it lies now.
@@ -279,66 +267,36 @@ impl Tap {
     /// # Errors
     /// No descriptors are left.
     pub fn with_wishes(self) -> Result<Self, Error> {
-        Ok(Self { limits: Limits::Wished(Wishes::new()?), ..self })
+        Ok(Self { wishes: Some(Wishes::new()?), ..self })
     }
 
-    /// A device in that other process, which wishes by the descriptor of [`Tap::wishes`].
-    pub(crate) fn wishing(self, wishes: OwnedFd) -> Self {
-        Self { limits: Limits::Wishing(wishes), ..self }
-    }
-
-    /// What is sent beside the queues where there are wishes.
-    pub(crate) fn wishes(&self) -> Option<BorrowedFd<'_>> {
-        match &self.limits {
-            Limits::Wished(wishes) => Some(wishes.writer()),
-            Limits::Wishing(wishes) => Some(wishes.as_fd()),
-            Limits::Fixed => None,
-        }
+    /// What is sent beside the queues where there are wishes: that other process wishes by it ([`QueueLimit`]).
+    pub fn wishes(&self) -> Option<BorrowedFd<'_>> {
+        self.wishes.as_ref().map(Wishes::writer)
     }
 
     /// Readable when there is a new wish.
     pub fn wished(&self) -> Option<BorrowedFd<'_>> {
-        match &self.limits {
-            Limits::Wished(wishes) => Some(wishes.bell()),
-            _ => None,
-        }
+        self.wishes.as_ref().map(Wishes::bell)
     }
 
-    /// Does what was wished for last, if anything was.
+    /// The queue length that was wished for last, if one was since this was asked. It waits for nobody.
+    pub fn wish(&self) -> Option<u32> {
+        self.wishes.as_ref().and_then(Wishes::last)
+    }
+
+    /// Fulfils a wish; nothing where somebody else opened the device.
     ///
     /// # Errors
     /// The device does not take it.
-    pub fn fulfil(&self) -> Result<(), Error> {
-        let Limits::Wished(wishes) = &self.limits else { return Ok(()) };
-        let Some(frames) = wishes.last() else { return Ok(()) };
-        self.at_home(|links, name| links.set_queue_len(name, frames))
-    }
-
-    /// By what whoever serves it changes the queue length; none where nobody can.
-    ///
-    /// # Errors
-    /// No descriptors are left.
-    pub fn queue_limit(&self) -> Result<Option<QueueLimit>, Error> {
-        let copied = |e| Error::system(format!("serving `{}`", self.name), e);
-        Ok(match (&self.limits, &self.home) {
-            (_, Some(home)) => Some(QueueLimit::here(home.clone(), self.name.clone())),
-            (Limits::Wishing(wishes), None) => Some(QueueLimit::asked(wishes.try_clone().map_err(copied)?)),
-            _ => None,
-        })
+    pub fn fulfil(&self, frames: u32) -> Result<(), Error> {
+        let wish = Settings::default().queue_len(frames);
+        self.at_home(|links, name| links.set(name, &wish, "setting the queue length of"))
     }
 
     /// Whether the kernel still has the interface.
     pub fn is_there(&self) -> bool {
         self.queues.first().is_some_and(|queue| health::is_there(queue.as_fd()))
-    }
-
-    /// Looks now and then whether the interface was deleted, where it is called about ten times a second; the sentence that
-    /// says so, once.
-    pub fn look_after(&self) -> Option<String> {
-        if self.health.is_due() && !self.is_there() {
-            self.health.vanish();
-        }
-        self.health.is_news().then(|| deleted(&self.name))
     }
 
     /// Puts another device in the place of one that was deleted, under whoever serves that.
@@ -359,11 +317,11 @@ impl Tap {
 
     /// Takes over what belongs to the name, not to the device, from one that was deleted: who takes it away in the end,
     /// and where wishes come in.
-    pub fn succeed(&mut self, mut old: Self) {
+    pub fn succeed(&mut self, old: &mut Self) {
         if let Some(mut undo) = old.undo.take() {
             undo.disarm();
         }
-        self.limits = std::mem::take(&mut old.limits);
+        self.wishes = old.wishes.take();
     }
 
     /// Source and sink of a device with one queue; further queues are closed. The device lives until both are dropped.
@@ -389,27 +347,9 @@ fn port(device: &Arc<Device>, number: usize, fd: OwnedFd) -> (TapSource, Arc<Tap
 
 impl Device {
     fn of(tap: &mut Tap) -> Arc<Self> {
-        let (name, offer) = (tap.name.clone(), Offer::of(tap.traits.takes()));
-        Arc::new(Self { name, health: tap.health.clone(), offer, _undo: tap.undo.take() })
+        let (health, offer) = (tap.health.clone(), Offer::of(tap.traits.takes()));
+        Arc::new(Self { health, offer, _undo: tap.undo.take() })
     }
-
-    /// Notes that the interface was deleted under us.
-    fn vanish(&self) {
-        self.health.vanish();
-    }
-
-    fn is_gone(&self) -> bool {
-        self.health.is_gone()
-    }
-
-    /// The sentence that says so, the first time it is asked for.
-    fn take_trouble(&self) -> Option<String> {
-        self.health.is_news().then(|| deleted(&self.name))
-    }
-}
-
-fn deleted(name: &str) -> String {
-    format!("the interface `{name}` was deleted; nothing passes it until it is there again")
 }
 
 fn check(config: &TapConfig<'_>) -> Result<(), Error> {

@@ -34,6 +34,7 @@ pub use revival::XdpRevival;
 pub use sink::XdpSink;
 pub use source::XdpSource;
 
+use crate::netns::within;
 use crate::{Error, Netns};
 use device::{Device, Queue};
 use interface::Interface;
@@ -315,17 +316,6 @@ pub struct XdpPorts {
     pub health: Arc<XdpHealth>,
     /// What puts another interface in its place.
     pub revival: XdpRevival,
-}
-
-/// Does it in the namespace, if there is one.
-fn within<T: Send>(
-    netns: Option<&Netns>,
-    work: impl FnOnce() -> Result<T, Error> + Send,
-) -> Result<T, Error> {
-    match netns {
-        Some(netns) => netns.run(work)?,
-        None => work(),
-    }
 }
 
 fn layout(config: &XdpConfig<'_>, interface_mtu: u32) -> Result<Layout, Error> {

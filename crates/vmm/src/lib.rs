@@ -14,7 +14,6 @@ mod coalesced;
 #[cfg(test)]
 #[path = "../../../fuzz/bodies/corpus.rs"]
 mod corpus;
-pub mod cpu_clock;
 mod cpuid;
 mod doorbells;
 mod futex;

@@ -12,14 +12,16 @@
 mod request;
 
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nic::virtio_net::features;
 use nic_port::{HandedQueue, Receiver, SetUp};
 
+/// Where devices are.
+const DEVICE: &str = "/dev/vhost-net";
 /// Queues of a device: one pair.
 const PAIR: u16 = 2;
 /// Pairs that a driver uses until it asks for more (virtio 1.2, section 5.1.6.5.5).
@@ -33,10 +35,36 @@ const OWN_HEADER: i32 = 10;
 /// A backend that is none.
 const NOTHING: i32 = -1;
 
+/// Opens a device of vhost-net, which nobody owns yet.
+///
+/// # Errors
+/// The host has none, or keeps it.
+pub fn open() -> Result<OwnedFd> {
+    match File::options().read(true).write(true).open(DEVICE) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            bail!("there is no {DEVICE}: load the module vhost_net, or write vhost = \"shared\"")
+        }
+        opened => Ok(opened.with_context(|| format!("{DEVICE} cannot be opened"))?.into()),
+    }
+}
+
+/// Who serves one pair of queues between a guest and an interface.
+pub trait Device: Send + Sync {
+    /// Lets it serve the two queues of its pair between the guest and `queue` of an interface.
+    ///
+    /// # Errors
+    /// What is refused.
+    fn begin(&self, set_up: &Arc<SetUp>, pair: [&HandedQueue; 2], queue: &OwnedFd) -> Result<()>;
+
+    /// Takes the rings back: when this returns nobody touches them any more.
+    fn end(&self);
+}
+
 /// A device of vhost-net, which serves one pair of queues by a thread of the kernel.
-#[derive(Debug)]
 pub struct VhostNet {
     device: File,
+    /// What it serves, whose memory must stay until it does so no more: it is closed before that goes.
+    serving: Mutex<Option<Arc<SetUp>>>,
 }
 
 impl VhostNet {
@@ -54,25 +82,11 @@ impl VhostNet {
             features & NEEDED == NEEDED,
             "this kernel's vhost-net is too old: it has the features {features:#x}"
         );
-        Ok(Self { device })
+        Ok(Self { device, serving: Mutex::default() })
     }
 
-    /// Lets it serve the two queues of its pair between the guest and `queue` of an interface.
-    fn begin(&self, set_up: &SetUp, pair: [&HandedQueue; 2], queue: &OwnedFd) -> Result<()> {
-        // Offloads are between driver and TAP.
-        let picked = set_up.features & NEEDED;
-        request::set_features(&self.device, picked).context("VHOST_SET_FEATURES")?;
-        let (address, len) = set_up.mapping().context("memory in several pieces")?;
-        // SAFETY: the caller keeps the guest's memory mapped until the rings are taken back (`VhostNet::end`).
-        unsafe { request::set_memory(&self.device, address, len) }.context("VHOST_SET_MEM_TABLE")?;
-        for ring in pair {
-            self.set_ring(set_up, ring, address).with_context(|| format!("queue {}", ring.index))?;
-        }
-        for ring in pair {
-            request::set_backend(&self.device, ring.index % PAIR, queue.as_raw_fd())
-                .context("the interface cannot be joined (VHOST_NET_SET_BACKEND)")?;
-        }
-        Ok(())
+    fn keep(&self, set_up: Option<Arc<SetUp>>) {
+        *self.serving.lock().unwrap_or_else(PoisonError::into_inner) = set_up;
     }
 
     fn set_ring(&self, set_up: &SetUp, ring: &HandedQueue, memory: u64) -> Result<()> {
@@ -85,19 +99,39 @@ impl VhostNet {
         let call = ring.call().context("interrupts of vhost-net need KVM")?;
         request::set_call(device, number, call.as_raw_fd()).context("VHOST_SET_VRING_CALL")
     }
+}
 
-    /// Takes the rings back: when this returns nobody touches them any more.
+impl Device for VhostNet {
+    fn begin(&self, set_up: &Arc<SetUp>, pair: [&HandedQueue; 2], queue: &OwnedFd) -> Result<()> {
+        // Offloads are between driver and TAP.
+        let picked = set_up.features & NEEDED;
+        request::set_features(&self.device, picked).context("VHOST_SET_FEATURES")?;
+        let (address, len) = set_up.mapping().context("memory in several pieces")?;
+        // SAFETY: the guest's memory is mapped as long as `set_up` is there, which is kept until the rings are taken back.
+        unsafe { request::set_memory(&self.device, address, len) }.context("VHOST_SET_MEM_TABLE")?;
+        self.keep(Some(set_up.clone()));
+        for ring in pair {
+            self.set_ring(set_up, ring, address).with_context(|| format!("queue {}", ring.index))?;
+        }
+        for ring in pair {
+            request::set_backend(&self.device, ring.index % PAIR, queue.as_raw_fd())
+                .context("the interface cannot be joined (VHOST_NET_SET_BACKEND)")?;
+        }
+        Ok(())
+    }
+
     fn end(&self) {
         for number in 0..PAIR {
             // Without an owner or a ring there is nothing to take back.
             let _ = request::set_backend(&self.device, number, NOTHING);
         }
+        self.keep(None);
     }
 }
 
 /// What serves the queues of one NIC: a device of vhost-net and a queue of the interface for each pair.
 pub struct KernelVhost {
-    pairs: Vec<(Arc<VhostNet>, OwnedFd)>,
+    pairs: Vec<(Arc<dyn Device>, OwnedFd)>,
     /// Held over calls that wait for the kernel's threads.
     state: Mutex<State>,
     /// What the kernel refused. Held to put it there or to copy it, and over no call.
@@ -106,8 +140,8 @@ pub struct KernelVhost {
 
 #[derive(Default)]
 struct State {
-    /// What is being served, whose memory must stay.
-    serving: Option<SetUp>,
+    /// What is being served.
+    serving: Option<Arc<SetUp>>,
     /// How many queues of the interface take frames; all, until somebody changes that.
     attached: Option<usize>,
 }
@@ -120,7 +154,7 @@ impl KernelVhost {
     ///
     /// # Errors
     /// There are more of one than of the other, or none.
-    pub fn new(devices: Vec<Arc<VhostNet>>, queues: Vec<OwnedFd>) -> Result<Arc<Self>> {
+    pub fn new(devices: Vec<Arc<dyn Device>>, queues: Vec<OwnedFd>) -> Result<Arc<Self>> {
         let (wanted, found) = (devices.len(), queues.len());
         ensure!(
             wanted == found && wanted > 0,
@@ -170,7 +204,7 @@ impl KernelVhost {
         Ok(())
     }
 
-    fn serve(&self, set_up: &SetUp) -> Result<()> {
+    fn serve(&self, set_up: &Arc<SetUp>) -> Result<()> {
         let takes = request::tap_offloads(set_up.features);
         for (number, (device, queue)) in (0u16..).zip(&self.pairs) {
             let ring = |index: u16| set_up.queues.iter().find(|ring| ring.index == index);
@@ -206,7 +240,7 @@ impl KernelVhost {
 
 impl Receiver for KernelVhost {
     fn begin(&self, set_up: SetUp) {
-        let mut state = self.state();
+        let (set_up, mut state) = (Arc::new(set_up), self.state());
         self.set_fault(self.serve(&set_up).err().map(|error| format!("vhost-net: {error:#}")));
         state.serving = Some(set_up);
         self.attach(&mut state, ONE);
@@ -223,7 +257,6 @@ impl Receiver for KernelVhost {
             // An interface that was deleted needs none.
             let _ = request::set_header(queue.as_fd(), OWN_HEADER);
         }
-        // Not before.
         state.serving = None;
     }
 }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use engine::Plug;
+use attach::Attachment;
 use frame::checksum;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -68,7 +68,7 @@ impl Host {
     }
 
     /// Makes the TAP, gives it an address and a default route, and hands its other end to the router.
-    pub(super) fn plug(&self) -> Result<(String, Plug)> {
+    pub(super) fn plug(&self) -> Result<(String, Arc<dyn Attachment>)> {
         let plug = super::plug(self.side.nic, self.side.interface, &self.netns)?;
         let links = self.netns.links()?;
         links.add_address(self.side.interface, self.side.ip, 24)?;

@@ -46,8 +46,7 @@ pub struct Nic {
     pub ring: u32,
     /// Whether checksums and the cutting of large frames may be left to who can do it, on both of its sides.
     pub offload: bool,
-    /// Octets of memory that a virtual machine of another program may share that is plugged in
-    /// ([`Attach::VhostUserBackend`]); says nothing for any other attachment.
+    /// Octets of memory that a virtual machine of another program may share that is plugged in; says nothing where none can be.
     pub memory_max: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Routers in processes of their own.
 
 use super::bad::{GOOD, errors};
-use crate::{Attach, Engine, HostFacts, Plan, SocketSide, parse};
+use crate::{Attach, Engine, HostFacts, Plan, parse};
 
 fn isolated(lines: &str) -> String {
     GOOD.replacen("engine = \"kvm\"", lines, 1)
@@ -17,8 +17,8 @@ fn a_router_gets_a_process_of_its_own() {
     assert_eq!(own.routers.len(), 1);
     assert_eq!((own.routers[0].nics.len(), own.switches.len()), (plan.routers[0].nics.len(), 0));
     for (nic, here) in own.routers[0].nics.iter().zip(&plan.routers[0].nics) {
-        let path = format!("{name}.{}", nic.name).into();
-        assert_eq!(nic.attach, Attach::VhostUserFrontend { path, side: SocketSide::Connect });
+        let path = format!("{name}.{}", nic.name);
+        assert_eq!(nic.attach, Attach::handed(&path));
         assert_eq!((nic.mac, &nic.addresses, nic.mtu), (here.mac, &here.addresses, here.mtu));
     }
     assert_eq!(plan.of_apart("nobody"), None);

@@ -5,8 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::{
-    Attach, Deliver, Itr, Mac, MacvtapMode, NicModel, Pin, QueueLen, SocketSide, Spin, TransmitMode,
-    VhostThreads, load, parse,
+    Attach, Deliver, Itr, Mac, NicModel, Pin, QueueLen, Spin, TransmitMode, VhostThreads, load, parse,
 };
 
 #[test]
@@ -19,7 +18,10 @@ fn defaults() {
     assert_eq!((router.vhost, &router.pin), (VhostThreads::Shared, &Pin::default()));
     assert_eq!(router.spin, Spin::For(Duration::from_micros(50)));
     let nic = &router.nics[0];
-    assert_eq!((nic.model, &nic.attach, nic.deliver), (NicModel::VirtioNet, &Attach::Null, Deliver::Queued));
+    assert_eq!(
+        (nic.model, &nic.attach, nic.deliver),
+        (NicModel::VirtioNet, &Attach::null(), Deliver::Queued)
+    );
     assert_eq!((nic.mode, nic.itr), (TransmitMode::Csb, Itr::Every(0)));
     assert_eq!((nic.combine, nic.combine_above), (0, 0));
     assert_eq!((nic.queues, nic.queue_len.most(), nic.mtu, nic.ring), (1, 1000, 1500, 1024));
@@ -31,7 +33,7 @@ fn defaults() {
 fn example_one_router() {
     let plan = load(&examples().join("one-router.toml")).expect("a good file");
     assert_eq!(plan.name, "one-router");
-    let attachments: Vec<String> = plan.nics().map(|(_, nic)| plan.attachment(nic)).collect();
+    let attachments: Vec<String> = plan.nics().map(|(_, nic)| nic.attach.to_string()).collect();
     assert_eq!(attachments, ["tap:rr-left", "tap:rr-right"]);
     assert_eq!(plan.memory(), 32 << 20);
 }
@@ -43,7 +45,7 @@ fn example_two_routers() {
     let [west, east] = plan.routers.as_slice() else { panic!("two routers") };
     assert_eq!(west.routes[0].via, Some(Ipv4Addr::new(203, 0, 113, 2)));
     assert_eq!((west.routes[0].nic, east.routes[0].nic), (1, 0));
-    assert_eq!(west.nics[1].attach, Attach::Switch(0));
+    assert_eq!(west.nics[1].attach.switch(), Some(plan.switches[0].name.as_str()));
     let threads: Vec<String> = west.threads().into_iter().map(|(name, _)| name).collect();
     assert_eq!(threads, ["west/vcpu0", "west/lan", "west/core"]);
 }
@@ -83,29 +85,44 @@ fn attachments_of_every_kind() {
         let plan = parse(&text, "r.toml").expect("good");
         plan.routers[0].nics[0].clone()
     };
-    let text = |text: &str| text.to_owned();
-    assert_eq!(nic("attach = \"bridge:br0\"").attach, Attach::Bridge(text("br0")));
+    let said = |attach: &Attach| format!("{attach}{}", attach.detail());
+    assert_eq!(said(&nic("attach = \"bridge:br0\"").attach), "bridge:br0");
     assert_eq!(nic("attach = \"ovs:br0\"\nqueue_len = \"auto\"").queue_len, QueueLen::Auto);
     let vepa = nic("attach = \"macvtap:eth0\"\nmacvtap_mode = \"vepa\"\noffload = false");
-    assert_eq!(vepa.attach, Attach::Macvtap { interface: text("eth0"), mode: MacvtapMode::Vepa });
+    assert_eq!((said(&vepa.attach).as_str(), vepa.attach.lower()), ("macvtap:eth0 (vepa)", Some("eth0")));
+    assert_eq!(said(&nic("attach = \"macvtap:eth0\"").attach), "macvtap:eth0 (bridge)");
     assert!(!vepa.offload && nic("attach = \"xdp:eth0\"").offload);
     let replay = nic("attach = \"pcap:out.pcap\"\nreplay = \"in.pcap\"").attach;
-    assert_eq!(
-        replay,
-        Attach::Pcap {
-            file: "out.pcap".into(),
-            replay: Some(crate::Replay { file: "in.pcap".into(), pace: crate::ReplayPace::Fast })
-        }
-    );
+    assert_eq!(said(&replay), "pcap:out.pcap (replays in.pcap, fast)");
+    assert_eq!(said(&nic("attach = \"pcap:out.pcap\"").attach), "pcap:out.pcap");
     let slow = nic("attach = \"pcap:out.pcap\"\nreplay = \"in.pcap\"\nreplay_pace = \"recorded\"").attach;
     assert_eq!(slow.detail(), " (replays in.pcap, recorded)");
     let back = nic("attach = \"vhost-user-backend:/run/vm.sock\"").attach;
-    assert_eq!(back, Attach::VhostUserBackend { path: "/run/vm.sock".into(), side: SocketSide::Listen });
+    assert_eq!(said(&back), "vhost-user-backend:/run/vm.sock (listen)");
     let machine =
         |more: &str| nic(&format!("attach = \"vhost-user-backend:/run/vm.sock\"\n{more}")).memory_max;
     assert_eq!([machine(""), machine("memory_max = \"1G\"")], [64 << 30, 1 << 30]);
     let front = nic("attach = \"vhost-user-frontend:/run/ovs.sock\"").attach;
-    assert_eq!(front, Attach::VhostUserFrontend { path: "/run/ovs.sock".into(), side: SocketSide::Connect });
+    assert_eq!(said(&front), "vhost-user-frontend:/run/ovs.sock (connect)");
     let listens = nic("attach = \"vhost-user-frontend:/run/ovs.sock\"\nsocket = \"listen\"").attach;
     assert_eq!(listens.detail(), " (listen)");
+    let tunnel = nic("attach = \"udp:192.0.2.1:4789-198.51.100.1:4789\"").attach;
+    assert_eq!(said(&tunnel), "udp:192.0.2.1:4789-198.51.100.1:4789");
+}
+
+#[test]
+fn a_nic_wants_what_its_file_says() {
+    let text = "[[router]]\nname = \"r\"\nvhost = \"kernel\"\nspin = \"always\"\nvcpus = 2\n\
+        [[router.nic]]\nname = \"n\"\nattach = \"macvtap:eth0\"\nhash = \"symmetric\"\nmtu = 1400\nqueues = 1\n\
+        mac = \"02:00:00:00:00:07\"\noffload = false\nqueue_len = 64\n";
+    let plan = parse(text, "r.toml").expect("good");
+    let router = &plan.routers[0];
+    let wanted = router.wanted(&router.nics[0]);
+    assert_eq!((wanted.label(), wanted.attach.lower()), ("r.n".to_owned(), Some("eth0")));
+    assert_eq!((wanted.queues, wanted.pairs, wanted.mtu, wanted.queue_len), (2, 1, 1400, 64));
+    assert_eq!((wanted.mac, wanted.hash), ([2, 0, 0, 0, 0, 7], port::steer::Hash::Symmetric));
+    assert!(wanted.by_kernel && wanted.is_polled && !wanted.offload && !wanted.is_tuned && !wanted.is_direct);
+    let part = crate::parse(&text.replace("kernel", "shared"), "r.toml").expect("good");
+    let wanted = part.routers[0].wanted(&part.routers[0].nics[0]);
+    assert!(wanted.queues == 1 && !wanted.by_kernel);
 }

@@ -1,6 +1,6 @@
 //! The table of keys is what files, the help and the page about the file have.
 
-use crate::keys::{Change, Entry, NIC, ROUTER};
+use crate::keys::{Change, Entry, ROUTER, nic};
 use crate::parse;
 
 /// The rows of a table of docs/file.md.
@@ -19,7 +19,7 @@ fn rows<T>(entries: &[Entry<T>]) -> String {
 #[test]
 fn the_page_about_the_file_has_every_key() {
     let page = include_str!("../../../../docs/file.md");
-    for table in [rows(ROUTER), rows(NIC)] {
+    for table in [rows(ROUTER), rows(&nic())] {
         assert!(page.contains(&table), "docs/file.md is to have this table:\n{table}");
     }
 }
@@ -28,9 +28,9 @@ fn the_page_about_the_file_has_every_key() {
 fn what_a_file_does_not_say_is_as_the_table_has_it() {
     let text = "[[router]]\nname = \"edge\"\n[[router.nic]]\nname = \"wan\"\nattach = \"null\"\n";
     let plan = parse(text, "f.toml").expect("a good file");
-    let (router, nic) = (&plan.routers[0], &plan.routers[0].nics[0]);
-    let of_router = ROUTER.iter().map(|entry| (entry.name, entry.default, entry.value(&plan, router)));
-    let of_nic = NIC.iter().map(|entry| (entry.name, entry.default, entry.value(&plan, nic)));
+    let router = &plan.routers[0];
+    let of_router = ROUTER.iter().map(|entry| (entry.name, entry.default, entry.value(router)));
+    let of_nic = nic().into_iter().map(|entry| (entry.name, entry.default, entry.value(&router.nics[0])));
     let mut seen = 0;
     for (name, default, value) in of_router.chain(of_nic) {
         let (Some(value), false) = (value, ["attach", "mac", "queues", "memory"].contains(&name)) else {

@@ -144,12 +144,12 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
     (
         r#"attach = "tap:tap0""#,
         r#"attach = "vf:0000:00:1f.6""#,
-        r#"f.toml:16: router.nic.attach: "vf" is not in this version; forms: switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, pcap:FILE, vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null"#,
+        r#"f.toml:16: router.nic.attach: "vf" is not in this version; forms: switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, udp:LOCAL-REMOTE, pcap:FILE, vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null"#,
     ),
     (
         r#"attach = "tap:tap0""#,
         r#"attach = "wire""#,
-        r#"f.toml:16: router.nic.attach: "wire" is no attachment; forms: switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, pcap:FILE, vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null"#,
+        r#"f.toml:16: router.nic.attach: "wire" is no attachment; forms: switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, udp:LOCAL-REMOTE, pcap:FILE, vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null"#,
     ),
     (
         r#"attach = "tap:tap0""#,

@@ -3,8 +3,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use config::Engine;
-use link::{Link, Orders, Supply};
-use uplink::{Description, Opened};
+use link::{Link, Need, Orders, Supply};
+use serde_json::{Value, json};
 
 use super::{Wire, understand};
 
@@ -25,31 +25,25 @@ fn nulls(count: usize) -> Vec<OwnedFd> {
 const FILE: &str = "[[router]]\nname = \"edge\"\n[[router.nic]]\nname = \"wan\"\nattach = \"tap:t0\"\n\
                     address = \"192.0.2.1/24\"\n";
 
-fn tap(queues: usize) -> Supply {
-    let what = Description::Tap {
-        interface: "t0".to_owned(),
-        queues,
-        traits: uplink::Traits::default(),
-        wishes: false,
-    };
-    Supply::Uplink { nic: "edge.wan".to_owned(), what }
+fn supply(need: Need, of: &str, what: Value, descriptors: usize) -> Supply {
+    Supply { need, of: of.to_owned(), what, descriptors }
 }
 
 fn supplies() -> Vec<Supply> {
     vec![
-        tap(2),
-        Supply::Uplink { nic: "edge.lan".to_owned(), what: Description::Capture },
-        Supply::Lock,
-        Supply::Lock,
+        supply(Need::Uplink, "edge.wan", json!("t0"), 2),
+        supply(Need::Uplink, "edge.lan", json!("x.pcap"), 1),
+        supply(Need::Locks, "", Value::Null, 2),
     ]
 }
 
 #[test]
 fn each_descriptor_is_taken_for_what_it_is_said_to_be() {
     let order = understand(orders(supplies()), nulls(5), &wire()).expect("understood");
-    let Some(Opened::Tap(tap)) = order.supplies.opened.get("edge.wan") else { panic!("a TAP") };
-    assert_eq!((tap.name(), tap.descriptors().len()), ("t0", 2));
-    assert!(matches!(order.supplies.opened.get("edge.lan"), Some(Opened::Capture(_))));
+    let supplied = |nic: &str| order.supplies.opened.get(nic).expect("supplied");
+    let (tap, capture) = (supplied("edge.wan"), supplied("edge.lan"));
+    assert_eq!((&tap.what, tap.descriptors.len()), (&json!("t0"), 2));
+    assert_eq!((&capture.what, capture.descriptors.len()), (&json!("x.pcap"), 1));
     assert!(order.supplies.kvm.is_none());
     assert_eq!(order.locks.len(), 2);
     assert_eq!(order.plan.routers[0].engine, Some(Engine::Kvm));
@@ -59,6 +53,5 @@ fn each_descriptor_is_taken_for_what_it_is_said_to_be() {
 fn what_does_not_fit_is_refused() {
     let refused = |supplies, count| understand(orders(supplies), nulls(count), &wire()).is_err();
     assert!(refused(supplies(), 4), "a descriptor is missing");
-    assert!(refused(vec![Supply::Kvm], 1), "that is not KVM");
-    assert!(refused(vec![tap(0)], 0));
+    assert!(refused(vec![supply(Need::Kvm, "", Value::Null, 1)], 1), "that is not KVM");
 }

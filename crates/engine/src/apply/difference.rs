@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use config::keys::{self, Change, Entry, Value};
-use config::{Plan, Prefix, Restart, Route, Router};
+use config::{Nic, Plan, Prefix, Restart, Route, Router};
 
 /// One thing to do. Names and indices are those of the new plan; what is to go is named as in the old one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub(crate) fn difference(from: &Plan, to: &Plan) -> Vec<Step> {
     for new in &to.routers {
         match router(from, &new.name) {
             None => steps.push(Step::AddRouter(new.name.clone())),
-            Some(old) => steps.extend(router_steps((from, old), (to, new))),
+            Some(old) => steps.extend(router_steps(old, new)),
         }
     }
     let left = from.switches.iter().filter(|old| to.switches.iter().all(|new| new.name != old.name));
@@ -105,25 +105,22 @@ pub(crate) fn router<'p>(plan: &'p Plan, name: &str) -> Option<&'p Router> {
     plan.routers.iter().find(|router| router.name == name)
 }
 
-/// A router with the plan that its switches are in.
-type In<'p> = (&'p Plan, &'p Router);
-
-fn router_steps(old: In<'_>, new: In<'_>) -> Vec<Step> {
-    let name = || new.1.name.clone();
+fn router_steps(old: &Router, new: &Router) -> Vec<Step> {
+    let name = || new.name.clone();
     let why = reasons(old, new);
     if !why.is_empty() {
         return vec![Step::ReplaceRouter(name(), why)];
     }
     let mut steps = Vec::new();
-    let routes = route_changes(&old.1.routes, &new.1.routes);
+    let routes = route_changes(&old.routes, &new.routes);
     if !routes.is_empty() {
         steps.push(Step::ChangeRoutes(name(), routes));
     }
-    let settings = settings(old.1, new.1);
+    let settings = settings(old, new);
     if !settings.is_empty() {
         steps.push(Step::Adjust(name(), settings));
     }
-    if old.1.is_stopped() != new.1.is_stopped() {
+    if old.is_stopped() != new.is_stopped() {
         steps.push(Step::Power(name()));
     }
     steps
@@ -143,36 +140,32 @@ fn settings(old: &Router, new: &Router) -> Vec<Setting> {
 
 /// Why a router cannot become another one while it runs: what its firmware is told once, when it boots, and what its
 /// threads and devices are built from.
-fn reasons(old: In<'_>, new: In<'_>) -> Vec<String> {
-    let mut to = new.1.clone();
-    to.engine = to.engine.or(old.1.engine);
-    let mut why = differing(keys::ROUTER, old, (new.0, &to));
-    why.extend(nic_reasons(old, new));
-    if old.1.neighbours != new.1.neighbours {
+fn reasons(old: &Router, new: &Router) -> Vec<String> {
+    let mut to = new.clone();
+    to.engine = to.engine.or(old.engine);
+    let mut why = differing(keys::ROUTER, old, &to);
+    why.extend(nic_reasons(&old.nics, &new.nics));
+    if old.neighbours != new.neighbours {
         why.push("static neighbours, which the firmware is told when it boots".to_owned());
     }
     why
 }
 
 /// The keys for which a router is replaced and that differ: `memory 32M -> 64M`.
-fn differing<T>(entries: &[Entry<T>], old: (&Plan, &T), new: (&Plan, &T)) -> Vec<String> {
+fn differing<T>(entries: &[Entry<T>], old: &T, new: &T) -> Vec<String> {
     let word = |value: Option<Value>| value.map_or_else(|| "none".to_owned(), |value| value.to_string());
-    let differs = |entry: &&Entry<T>| entry.change == Change::Replaces;
-    let values = entries
-        .iter()
-        .filter(differs)
-        .map(|entry| (entry.name, word(entry.value(old.0, old.1)), word(entry.value(new.0, new.1))));
+    let replaces = entries.iter().filter(|entry| entry.change == Change::Replaces);
+    let values = replaces.map(|entry| (entry.name, word(entry.value(old)), word(entry.value(new))));
     values.filter(|(_, from, to)| from != to).map(|(key, from, to)| format!("{key} {from} -> {to}")).collect()
 }
 
-fn nic_reasons(old: In<'_>, new: In<'_>) -> Vec<String> {
+fn nic_reasons(before: &[Nic], after: &[Nic]) -> Vec<String> {
     let mut why = Vec::new();
-    let (before, after) = (&old.1.nics, &new.1.nics);
     for nic in before {
         match after.iter().find(|other| other.name == nic.name) {
             None => why.push(format!("NIC {} removed", nic.name)),
             Some(other) => {
-                let changes = differing(keys::NIC, (old.0, nic), (new.0, other));
+                let changes = differing(&keys::nic(), nic, other);
                 why.extend(changes.into_iter().map(|change| format!("NIC {} {change}", nic.name)));
             }
         }

@@ -59,7 +59,7 @@ impl Transaction {
             .collect();
         let slots = instance.slots.iter().flat_map(Slot::outlets);
         let held: Vec<_> = slots.chain(instance.relays.iter().flat_map(Relay::outlets)).cloned().collect();
-        let fits = |router: &config::Router| instance.relays.iter().any(|relay| relay.fits(plan, router));
+        let fits = |router: &config::Router| instance.relays.iter().any(|relay| relay.fits(router));
         let is_built = |router: &config::Router| steps.iter().any(|step| step.builds(&router.name));
         let is_new =
             |router: &config::Router| if router.is_apart() { !fits(router) } else { is_built(router) };
@@ -90,7 +90,7 @@ impl Transaction {
 
     /// Carries the steps out; what fails is undone.
     pub(super) fn carry_out(mut self, instance: &mut Instance, plan: Plan, steps: &[Step]) -> Result<()> {
-        let fits = |relay: &&mut Relay| plan.apart().any(|router| relay.fits(&plan, router));
+        let fits = |relay: &&mut Relay| plan.apart().any(|router| relay.fits(router));
         let now = instance.yard.now;
         instance.relays.iter_mut().filter(|relay| !fits(relay)).for_each(|relay| relay.give_way(now));
         instance.wait_until_closed();
@@ -222,7 +222,7 @@ fn put_in(instance: &mut Instance, slot: Slot, guest: Guest, is_stopped: bool) -
 /// Opens and closes ways of routers in processes of their own, which come to them again by themselves. All that could be
 /// refused in good time has been asked for.
 fn relay(instance: &mut Instance, plan: &Plan, parts: Vec<RelayParts>) -> Result<()> {
-    let is_gone = |relay: &mut Relay| !plan.apart().any(|router| relay.fits(plan, router));
+    let is_gone = |relay: &mut Relay| !plan.apart().any(|router| relay.fits(router));
     let mut gone: Vec<Relay> = instance.relays.extract_if(.., is_gone).collect();
     if !gone.is_empty() {
         gone.iter_mut().for_each(Relay::stop_counting);

@@ -8,10 +8,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use attach::written;
 use config::{Linux, Router};
 use vmm::linux;
-
-use crate::written;
 
 /// Kernel, initramfs, and where its console goes.
 #[derive(Debug)]

@@ -14,12 +14,12 @@ use bootinfo::{Trouble, process};
 use config::{Deliver, Engine, Router, VhostThreads};
 use nic_port::NicQueues;
 use sandbox::{Class, Confinement};
+use threads::Thread;
 use vmm::{Machine, MachineConfig, Process, RouteTable, Spawn, Stopped};
 
 use crate::routes;
-use crate::thread::Thread;
 use crate::watch::Rules;
-use crate::wiring::{Hands, MainLock};
+use crate::wiring::{MainLock, Outlet};
 use ground::Stage;
 
 pub use ground::Ground;
@@ -50,14 +50,14 @@ impl Guest {
         Self::with_table(plan, duty, table, ground)
     }
 
-    /// Makes the machine of a router of whose NICs some are handed to peers, by their number.
-    pub(crate) fn with_peers(
+    /// Makes the machine of a router whose NICs are plugged into these; the rings of some may be handed to somebody.
+    pub(crate) fn with_outlets(
         plan: &Router,
         duty: Duty,
-        peers: &[Option<Hands>],
+        outlets: &[Arc<Outlet>],
         ground: &Ground,
     ) -> Result<Self> {
-        Self::build(plan, duty, peers, Arc::new(routes::table(plan)?), ground)
+        Self::build(plan, duty, outlets, Arc::new(routes::table(plan)?), ground)
     }
 
     /// Makes the machine around a route table that exists; several routers may share one.
@@ -68,7 +68,7 @@ impl Guest {
     fn build(
         plan: &Router,
         duty: Duty,
-        peers: &[Option<Hands>],
+        outlets: &[Arc<Outlet>],
         table: Arc<RouteTable>,
         ground: &Ground,
     ) -> Result<Self> {
@@ -87,7 +87,7 @@ impl Guest {
                 plan.vhost.name()
             );
         }
-        let nics = attach_nics(plan, peers, stage.machine())?;
+        let nics = attach_nics(plan, outlets, stage.machine())?;
         let cables = plan.nics.iter().map(|_| AtomicBool::new(true)).collect();
         let (plan, threads, ends) = (plan.clone(), Vec::new(), Arc::default());
         Ok(Self {
@@ -350,15 +350,15 @@ impl Drop for Guest {
     }
 }
 
-fn attach_nics(plan: &Router, peers: &[Option<Hands>], machine: &Machine) -> Result<Vec<Arc<NicQueues>>> {
+fn attach_nics(plan: &Router, outlets: &[Arc<Outlet>], machine: &Machine) -> Result<Vec<Arc<NicQueues>>> {
     let attach = |(slot, nic): (usize, &config::Nic)| {
-        let direct = nic.deliver == Deliver::Direct && matches!(nic.attach, config::Attach::Switch(_));
-        let attached = match peers.get(slot - orders::FIRST_SLOT) {
-            Some(Some(peer)) => {
-                let (features, receiver) = peer.terms();
+        let direct = nic.deliver == Deliver::Direct && nic.attach.switch().is_some();
+        let outlet = outlets.get(slot - orders::FIRST_SLOT);
+        let attached = match outlet.and_then(|outlet| outlet.consumer()) {
+            Some((features, receiver)) => {
                 vmm::attach_handed(machine, slot, &orders::handed(plan, nic, features), receiver)
             }
-            _ => vmm::attach(machine, slot, &orders::model(plan, nic, direct), direct),
+            None => vmm::attach(machine, slot, &orders::model(plan, nic, direct), direct),
         };
         attached.with_context(|| format!("router {}, NIC {}", plan.name, nic.name))
     };

@@ -40,9 +40,9 @@ impl Search {
         let mut found = Found { plugged: Vec::new(), relays: Vec::new() };
         for router in plan.routers.iter().filter(|router| routers.contains(&router.name)) {
             if router.is_apart() {
-                found.relays.push(RelayParts::find((plan, router), switches, held, supplies)?);
+                found.relays.push(RelayParts::find(router, switches, held, supplies)?);
             } else {
-                let find = outlet_finder(plan, router, switches, held, supplies);
+                let find = outlet_finder(router, switches, held, supplies);
                 found.plugged.push(Plugged::find(router, find)?);
             }
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use api::Sharing;
+use attach::Outside;
 use config::{Rate, Spin};
 use sandbox::Confinement;
 
@@ -16,15 +17,17 @@ use crate::guest::Guest;
 use crate::io_thread::{Idle, IoThread};
 use crate::kernel_vhost::KernelNic;
 use crate::tracing::TapBoard;
-use crate::wiring::{Gate, Outlet, Outside, connect, io_threads};
+use crate::wiring::{Gate, Outlet, connect, io_threads};
 
 /// A router with its outside. Dropping it takes it down, and nothing else.
 pub struct RunningRouter {
     threads: Vec<IoThread>,
     /// The router.
     pub router: Guest,
-    /// What each NIC is plugged into, in the order of the file.
-    pub outside: Vec<Outside>,
+    /// The other side of each NIC, in the order of the file.
+    outside: Vec<Outside>,
+    /// Its NICs that the kernel serves.
+    kernel: Vec<Arc<KernelNic>>,
     pub(crate) gate: Gate,
     /// NICs whose cable is pulled out, by number.
     pulled: BTreeSet<usize>,
@@ -45,10 +48,12 @@ impl RunningRouter {
         confinement: Confinement,
     ) -> Result<Self> {
         let (threads, outside) = (Vec::new(), Vec::new());
+        let kernel = outlets.iter().filter_map(|outlet| outlet.kernel.clone()).collect();
         let (pulled, changed) = (BTreeSet::new(), BTreeSet::new());
         let (gate, sharing) = (Gate::new(guest.plan()), BTreeMap::new());
         let counting = None;
-        let mut running = Self { threads, router: guest, outside, gate, pulled, changed, sharing, counting };
+        let mut running =
+            Self { threads, router: guest, outside, kernel, gate, pulled, changed, sharing, counting };
         let plan = running.router.plan().clone();
         let mut ways = Vec::new();
         let gates = running.gate.nics();
@@ -75,6 +80,7 @@ impl RunningRouter {
         self.counting = Some(counts.add(RouterCounts {
             guest: GuestCounts::of(&self.router),
             outside: self.outside.clone(),
+            kernel: self.kernel.clone(),
             gate: self.gate.clone(),
             threads: IoCounts::of(&self.threads),
         }));
@@ -121,10 +127,7 @@ impl RunningRouter {
 
     /// Its NICs that the kernel serves.
     pub fn kernel_nics(&self) -> impl Iterator<Item = &KernelNic> {
-        self.outside.iter().filter_map(|outside| match outside {
-            Outside::Kernel(nic) => Some(&**nic),
-            _ => None,
-        })
+        self.kernel.iter().map(|nic| &**nic)
     }
 
     /// Why it cannot go on, if it cannot.
@@ -188,11 +191,7 @@ impl Drop for RunningRouter {
     /// who reach into the guest's memory, and at last the guest.
     fn drop(&mut self) {
         self.counting = None;
-        for outside in &self.outside {
-            if let Outside::Switch { switch, port, .. } = outside {
-                switch.remove_port(*port);
-            }
-        }
+        self.outside.iter().for_each(Outside::leave);
         IoThread::stop_all(std::mem::take(&mut self.threads));
         self.router.stop();
     }

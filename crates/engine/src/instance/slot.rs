@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use api::Sharing;
 use bootinfo::Role;
-use config::{Engine, Plan, Restart, Router};
+use config::{Engine, Restart, Router};
 use sandbox::Confinement;
 use switch::Switch;
 use telemetry::Kind;
@@ -49,6 +49,8 @@ pub(crate) struct Yard {
     pub(crate) now: Instant,
     /// What happened and was not yet told.
     pub(crate) news: Vec<Event>,
+    /// NICs of routers in processes of their own whose cable has changed, which was not yet told.
+    pub(crate) plugged: Vec<String>,
 }
 
 /// A router, and what its NICs are plugged into.
@@ -81,14 +83,13 @@ pub(crate) struct Parts {
 
 /// Finds what the NICs of a plan's router are plugged into.
 pub(crate) fn outlet_finder<'f>(
-    plan: &'f Plan,
     router: &'f Router,
     switches: &'f [Arc<Switch>],
     held: &'f [Arc<Outlet>],
     supplies: &'f mut Supplies,
 ) -> impl FnMut(&config::Nic) -> Result<Arc<Outlet>> + 'f {
     move |nic| {
-        Outlet::find((plan, router, nic), switches, supplies, held)
+        Outlet::find((router, nic), switches, supplies, held)
             .with_context(|| format!("router {}, NIC {}", router.name, nic.name))
     }
 }
@@ -105,9 +106,8 @@ fn builder(
         config::Role::Echo => Role::Echo,
         config::Role::Hostile(_) => Role::Hostile,
     };
-    let peers: Vec<_> = outlets.iter().map(|outlet| outlet.hands()).collect();
-    let (plan, ground) = (plan.clone(), grounds.of(plan)?);
-    Ok(move || Guest::with_peers(&plan, Duty { role, ..Duty::default() }, &peers, &ground))
+    let (plan, outlets, ground) = (plan.clone(), outlets.to_vec(), grounds.of(plan)?);
+    Ok(move || Guest::with_outlets(&plan, Duty { role, ..Duty::default() }, &outlets, &ground))
 }
 
 /// A router that runs, and who watches it.

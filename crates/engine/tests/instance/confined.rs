@@ -5,9 +5,7 @@ use std::time::Instant;
 
 use engine::{Class, Confinement, Instance, Plugs, Supplies};
 
-use uplink::Opened;
-
-use crate::traffic::{Stream, alone, kvm, plan, router};
+use crate::traffic::{Stream, alone, capture, kvm, plan, router};
 
 #[test]
 fn a_confined_owner_starts_changes_and_stops_routers() {
@@ -18,7 +16,7 @@ fn a_confined_owner_starts_changes_and_stops_routers() {
     let mut plugs = Plugs::new();
     let stream = Stream::through("one", 1, [10, 1, 1, 2], &mut plugs);
     let open = Arc::new(vmm::open_kvm().expect("KVM"));
-    let opened = [("two.in".to_owned(), Opened::Capture(tempfile::tempfile().expect("a file")))].into();
+    let opened = [("two.in".to_owned(), capture(tempfile::tempfile().expect("a file")))].into();
     let text = |more: &str| {
         let two = router("two", 2, more).replacen("attach = 'null'", "attach = 'pcap:two.pcap'", 1);
         router("one", 1, "") + &two

@@ -8,7 +8,7 @@ use engine::{Instance, Plugs, Supplies};
 use rustix::process::Pid;
 use vmm::{Child, Forker, Spawn, Spawned};
 
-use crate::traffic::{PATIENCE, plan};
+use crate::traffic::{PATIENCE, opened, plan};
 
 /// Starts processes, and knows those that it has started.
 pub(crate) struct Known {
@@ -50,7 +50,8 @@ impl Known {
     pub(crate) fn start(self: &Arc<Self>, text: &str, plugs: Plugs) -> Instance {
         let mut plan = plan(text);
         plan.routers.iter_mut().for_each(|router| router.engine = Some(Engine::Process));
-        let supplies = Supplies { plugs, spawner: Some(self.clone()), ..Supplies::default() };
+        let opened = opened(&plan);
+        let supplies = Supplies { plugs, opened, spawner: Some(self.clone()), ..Supplies::default() };
         Instance::start(&plan, supplies).expect("it starts")
     }
 

@@ -3,11 +3,12 @@
 use std::fs;
 use std::time::Instant;
 
+use attach::Handed;
 use engine::{Instance, Plugs, State, Supplies};
 use telemetry::Kind;
-use uplink::{Links, Netns, Opened, Tap, TapConfig};
+use uplink::{Netns, Tap, TapConfig};
 
-use crate::traffic::{Stream, alone, kvm, plan, router, wait_for};
+use crate::traffic::{Stream, alone, capture, kvm, opened, plan, router, wait_for};
 
 /// The number of an interface, which the kernel gives no other one as long as it is there.
 fn number(netns: &Netns, name: &str) -> Option<String> {
@@ -34,8 +35,8 @@ fn a_tap_outlives_its_router_and_can_move_to_another_one() {
     };
     let mut plugs = Plugs::new();
     let stream = Stream::through("one", 1, [10, 1, 1, 2], &mut plugs);
-    let supplies =
-        Supplies { plugs, opened: [("two.in".to_owned(), Opened::Tap(tap))].into(), ..Supplies::default() };
+    let tap = Handed::of(attach::link(tap).hand_over()).expect("descriptors");
+    let supplies = Supplies { plugs, opened: [("two.in".to_owned(), tap)].into(), ..Supplies::default() };
     let mut instance = Instance::start(&file("two"), supplies).expect("it starts");
     stream.flows(20);
     let first = number(&netns, "rr-test").expect("it is there");
@@ -61,7 +62,7 @@ fn a_tap_outlives_its_router_and_can_move_to_another_one() {
 }
 
 #[test]
-fn a_tap_of_the_instances_own_takes_new_sizes_but_no_other_number_of_queues() {
+fn a_tap_takes_no_other_number_of_queues() {
     if !kvm() {
         return;
     }
@@ -70,31 +71,23 @@ fn a_tap_of_the_instances_own_takes_new_sizes_but_no_other_number_of_queues() {
         Err(error) => return println!("SKIPPED: {error}"),
     };
     let _turn = alone();
-    let file = |router_more: &str, nic_more: &str| {
-        let tap = format!("attach = 'tap:rr-own'\n{nic_more}");
-        plan(&router("one", 1, router_more).replacen("attach = 'null'", &tap, 1))
+    let file = |router_more: &str| {
+        plan(&router("one", 1, router_more).replacen("attach = 'null'", "attach = 'tap:rr-own'", 1))
     };
-    // Everything that opens interfaces happens in the namespace.
-    netns
-        .run(|| {
-            let links = Links::here().expect("links");
-            let mut instance = Instance::start(&file("", ""), Plugs::new()).expect("it starts");
-            assert_eq!(links.mtu("rr-own").expect("it is there"), 1500);
-            let changes = instance.apply(&file("", "mtu = 1400"), Plugs::new()).expect("it is applied");
-            assert_eq!(changes.len(), 1);
-            assert_eq!(links.mtu("rr-own").expect("it is there"), 1400);
-            let more = file("vcpus = 2\nvhost = 'per-queue'", "mtu = 1400");
-            let error = instance.apply(&more, Plugs::new()).expect_err("refused");
-            assert_eq!(
-                format!("{error:#}"),
-                "nothing was changed: router one, NIC in: the TAP `rr-own` has 1 queues while the run lasts, not 2: \
-                 choose another name, or start the run anew"
-            );
-            instance.restart_router("one").expect("it starts again");
-            drop(instance);
-            wait_for("its end", || !links.exists("rr-own").expect("links"));
-        })
-        .expect("a thread in the namespace");
+    let opened = netns.run(|| opened(&file(""))).expect("a thread in the namespace");
+    let supplies = Supplies { opened, ..Supplies::default() };
+    let mut instance = Instance::start(&file(""), supplies).expect("it starts");
+    let more = file("vcpus = 2\nvhost = 'per-queue'");
+    let error = instance.apply(&more, Supplies::default()).expect_err("refused");
+    assert_eq!(
+        format!("{error:#}"),
+        "nothing was changed: router one, NIC in: the TAP `rr-own` has 1 queues while the run lasts, not 2: \
+         choose another name, or start the run anew"
+    );
+    instance.restart_router("one").expect("it starts again");
+    assert!(number(&netns, "rr-own").is_some());
+    drop(instance);
+    wait_for("its end", || number(&netns, "rr-own").is_none());
 }
 
 #[test]
@@ -114,9 +107,10 @@ fn a_capture_goes_on_where_it_was() {
     };
     let mut plugs = Plugs::new();
     let (near, entry) = port::pair::pair(1024).expect("a wire");
-    plugs
-        .insert("one.in".to_owned(), engine::Plug::Port { source: Box::new(entry.source), sink: entry.sink });
-    let mut instance = Instance::start(&plan(&text("")), plugs).expect("it starts");
+    plugs.insert("one.in".to_owned(), attach::port(Box::new(entry.source), entry.sink));
+    let file = plan(&text(""));
+    let supplies = Supplies { plugs, opened: opened(&file), ..Supplies::default() };
+    let mut instance = Instance::start(&file, supplies).expect("it starts");
     let len = || fs::metadata(&path).map_or(0, |file| file.len());
     let mut captured = 0;
     for round in 0..3 {
@@ -129,7 +123,7 @@ fn a_capture_goes_on_where_it_was() {
             _ => {
                 // A supervisor hands everything out again; what is held goes on all the same.
                 let again = fs::OpenOptions::new().append(true).open(&path).expect("it is there");
-                let opened = [("one.out".to_owned(), Opened::Capture(again))].into();
+                let opened = [("one.out".to_owned(), capture(again))].into();
                 let supplies = Supplies { opened, ..Supplies::default() };
                 instance.apply(&plan(&text("memory = '64M'")), supplies).expect("it is applied");
             }
@@ -153,11 +147,8 @@ fn a_capture_that_cannot_be_written_is_told_once_and_its_router_goes_on() {
     let mut plugs = Plugs::new();
     let stream = Stream::through("one", 1, [10, 1, 1, 2], &mut plugs);
     let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a full disk");
-    let supplies = Supplies {
-        plugs,
-        opened: [("two.out".to_owned(), Opened::Capture(full))].into(),
-        ..Supplies::default()
-    };
+    let supplies =
+        Supplies { plugs, opened: [("two.out".to_owned(), capture(full))].into(), ..Supplies::default() };
     let mut instance = Instance::start(&plan(&text), supplies).expect("it starts");
     let mut told = Vec::new();
     wait_for("somebody to say so", || {

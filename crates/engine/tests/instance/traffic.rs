@@ -1,12 +1,14 @@
 //! Numbered frames through a router, at a rate at which nothing may be lost.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use engine::{Change, Instance, Plug, Plugs, Supplies};
+use attach::Handed;
+use engine::{Change, Instance, Plugs, Supplies};
 use frame::{checksum, ipv4};
 use port::pair::{PairPort, pair};
 use port::{Frame, Sink, Source};
@@ -52,6 +54,21 @@ pub(crate) fn router(name: &str, n: u8, more: &str) -> String {
          [[router.neighbour]]\naddress = '10.{n}.1.2'\nmac = '02:00:00:00:{n:02}:09'\n\
          [[router.neighbour]]\naddress = '10.{n}.1.3'\nmac = '02:00:00:00:{n:02}:0a'\n"
     )
+}
+
+/// What the NICs of a plan are plugged into outside, as who may opens it.
+pub(crate) fn opened(plan: &config::Plan) -> HashMap<String, Handed> {
+    let open = |(router, nic): (&config::Router, &config::Nic)| {
+        let wanted = router.wanted(nic);
+        let opened = wanted.open().expect("opened")?;
+        Some((wanted.label(), Handed::of(opened.hand_over()).expect("descriptors")))
+    };
+    plan.nics().filter_map(open).collect()
+}
+
+/// A file that takes a capture, as who has opened it hands it over.
+pub(crate) fn capture(file: File) -> Handed {
+    Handed { what: serde_json::json!([false, false]), descriptors: vec![file.into()] }
 }
 
 /// Changes one setting of a router, as whoever has the plan does.
@@ -155,7 +172,7 @@ impl Stream {
     ) -> Self {
         let (near, entry) = pair(WIRE).expect("a wire");
         let (exit, far) = pair(WIRE).expect("a wire");
-        let port = |end: PairPort| Plug::Port { source: Box::new(end.source), sink: end.sink };
+        let port = |end: PairPort| attach::port(Box::new(end.source), end.sink);
         plugs.insert(format!("{}.{}", from.0, from.1), port(entry));
         plugs.insert(format!("{}.{}", until.0, until.1), port(exit));
         let (go, stop) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());

@@ -78,7 +78,7 @@ impl Attached {
         let (vhost, pinned) = (options.vhost, [control::on(cpus.1)]);
         let by_kernel = vhost == VhostThreads::Kernel;
         if by_kernel {
-            engine::open_vhost_net().context("nobody but the kernel's vhost-net plays this")?;
+            vmm::vhost_net::open().context("nobody but the kernel's vhost-net plays this")?;
         }
         let before = usage::of_kernel()?;
         let room = Room::open(&File { queue_len, ..File::new(options, link, &pinned) })?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use engine::thread::pin_current;
+use engine::pin_current;
 use port::pump;
 use port::{Sink, Source};
 use uplink::xdp::{XdpHealth, XdpPorts};

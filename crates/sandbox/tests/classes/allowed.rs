@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{IoSlice, Read, Write};
+use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::panic;
@@ -34,7 +35,7 @@ const SECOND: [&str; 1] = ["second"];
 const MEETING: [&str; 1] = ["peer"];
 
 /// What those that serve NICs can.
-const SERVING: [&str; 2] = ["timer", "pins"];
+const SERVING: [&str; 3] = ["timer", "pins", "tunnel"];
 
 pub(crate) fn names(class: Class) -> Vec<&'static str> {
     let control = if class == Class::Control { &CONTROL[..] } else { &[] };
@@ -89,6 +90,12 @@ pub(crate) fn prepare(name: &str) -> Box<dyn FnOnce() + Send> {
         "pins" => {
             let bell = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
             Box::new(move || pins(&bell))
+        }
+        "tunnel" => {
+            let [near, far] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+            near.connect(far.local_addr().unwrap()).unwrap();
+            far.connect(near.local_addr().unwrap()).unwrap();
+            Box::new(move || tunnel(&near, &far))
         }
         "heap" => Box::new(heap),
         "trim" => Box::new(trim),
@@ -162,6 +169,15 @@ fn pins(bell: &OwnedFd) {
         let error = std::io::Error::last_os_error().raw_os_error();
         assert_eq!((answer, error), (-1, Some(libc::ENOTTY)), "{request:#x}");
     }
+}
+
+/// Datagrams to the one end that a socket is connected to, and from there.
+fn tunnel(near: &UdpSocket, far: &UdpSocket) {
+    use rustix::net::{RecvFlags, SendFlags, recv, send};
+    assert_eq!(send(near, &[7; 60], SendFlags::DONTWAIT), Ok(60));
+    assert_eq!(poll(&mut [PollFd::new(far, PollFlags::IN)], None).unwrap(), 1);
+    let mut octets = [0; 100];
+    assert_eq!(recv(far, &mut octets[..], RecvFlags::DONTWAIT).unwrap().0, 60);
 }
 
 fn heap() {

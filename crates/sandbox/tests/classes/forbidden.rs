@@ -100,6 +100,8 @@ fn sockets_and_devices() -> Vec<Call> {
             &[NONE, 0, 0, c_long::from(libc::MSG_DONTWAIT), SOMEWHERE, 16],
         ),
         call("sendmsg", libc::SYS_sendmsg, &[NONE, 0, 0]),
+        call("sendmmsg", libc::SYS_sendmmsg, &[NONE, 0, 0]),
+        call("recvmmsg", libc::SYS_recvmmsg, &[NONE, 0, 0]),
         call("recvfrom", libc::SYS_recvfrom, &[NONE, 0, 0, 0]),
         call(
             "recvfrom-address",

@@ -1,6 +1,6 @@
 //! The threads of routers that are promised a rate, and what packets cost them.
 
-use config::{Attach, Guarantee, Nic, NicModel, Plan, Policy, Router, Spin, TransmitMode};
+use config::{Guarantee, Nic, NicModel, Plan, Policy, Router, Spin, Traits, TransmitMode};
 
 use super::came::Came;
 use super::demand::Demand;
@@ -180,11 +180,7 @@ pub(super) fn parts_of(
                 part.polls |= polls;
             }
             None => {
-                let way = Way {
-                    kind: Kind { class, ..kind(router) },
-                    device: device(ground.plan, router),
-                    cpus: 1,
-                };
+                let way = Way { kind: Kind { class, ..kind(router) }, device: device(router), cpus: 1 };
                 parts.push(Part { polls, ..Part::new(slot, cpu, way, guarantee) });
             }
         }
@@ -218,13 +214,10 @@ pub(super) fn cpu_of(slot: &Slot) -> Option<u32> {
 
 /// What decides what its packets cost: the dearest of its NICs.
 fn kind(router: &Router) -> Kind {
-    let is = |wanted: fn(&Attach) -> bool| router.nics.iter().any(|nic| wanted(&nic.attach));
-    let taps: fn(&Attach) -> bool = |attach| {
-        matches!(attach, Attach::Tap(_) | Attach::Bridge(_) | Attach::Ovs(_) | Attach::Macvtap { .. })
-    };
-    let path = if is(taps) {
+    let is = |wanted: fn(Traits) -> bool| router.nics.iter().any(|nic| wanted(nic.attach.traits()));
+    let path = if is(|traits| traits.is_by_calls) {
         Path::Tap
-    } else if is(|attach| matches!(attach, Attach::Xdp(_))) {
+    } else if is(|traits| traits.is_on_interface) {
         Path::Xdp
     } else {
         Path::Switch
@@ -234,10 +227,9 @@ fn kind(router: &Router) -> Kind {
 }
 
 /// What else decides it, as far as a file says: `kvm shared virtio-net/tap`.
-fn device(plan: &Plan, router: &Router) -> String {
+fn device(router: &Router) -> String {
     let nic = |nic: &Nic| {
-        let attachment = plan.attachment(nic);
-        let to = attachment.split([':', ' ']).next().unwrap_or_default();
+        let to = nic.attach.kind();
         match nic.model {
             NicModel::VirtioNet => format!("{}/{to}", nic.model.name()),
             NicModel::E1000 => format!("{}-{}/{to}", nic.model.name(), nic.mode.name()),

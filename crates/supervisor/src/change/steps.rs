@@ -190,7 +190,8 @@ impl Supervisor {
 
     fn is_refused(&mut self, now: Instant) {
         let Some(change) = self.changes.under_way.take() else { return };
-        let Change { wish, refusal, .. } = *change;
+        let Change { wish, next, refusal, .. } = *change;
+        next.opened.close(&mut self.tending);
         self.refuse(wish, &refusal.unwrap_or_else(|| anyhow!("it was taken back")), now);
     }
 

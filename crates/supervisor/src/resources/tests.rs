@@ -1,10 +1,11 @@
-use std::path::Path;
+use std::sync::{Arc, Mutex};
 
-use link::Supply;
+use attach::{Watched, Work};
+use serde_json::json;
 
-use super::{Resources, continuation};
+use super::*;
 
-fn plan(nics: &[(&str, &str)]) -> config::Plan {
+fn plan(nics: &[(&str, &str)]) -> Plan {
     let nics: String = nics
         .iter()
         .enumerate()
@@ -23,17 +24,19 @@ fn captures_are_opened_handed_on_and_closed() {
     let first = plan(&[("a", &capture("a.pcap")), ("b", "null")]);
     let mut held = Resources::open(&first, &Default::default()).expect("opened");
     let (supplies, descriptors) = held.supplies(&Resources::default(), &first).expect("descriptors");
-    assert_eq!(supplies, [Supply::Uplink { nic: "edge.a".to_owned(), what: uplink::Description::Capture }]);
+    let what = json!([false, false]);
+    let of = "edge.a".to_owned();
+    assert_eq!(supplies, [Supply { need: Need::Uplink, of, what, descriptors: 1 }]);
     assert_eq!(descriptors.len(), 1);
     std::fs::write(folder.path().join("a.pcap"), "frames").expect("written");
     let second = plan(&[("a", &capture("a.pcap")), ("c", &capture("c.pcap"))]);
     let opened = Resources::open(&second, &held.held(&second)).expect("opened");
     assert_eq!(std::fs::read(folder.path().join("a.pcap")).expect("there"), b"frames", "it is not made anew");
     assert_eq!(held.supplies(&opened, &second).expect("descriptors").1.len(), 2);
-    held.adopt(opened, &first, &second).expect("adopted");
+    held.adopt(opened, &second, &mut Tending::default());
     assert_eq!(held.uplinks.len(), 2);
     let third = plan(&[("c", &capture("c.pcap"))]);
-    held.adopt(Resources::default(), &second, &third).expect("adopted");
+    held.adopt(Resources::default(), &third, &mut Tending::default());
     assert_eq!(held.uplinks.len(), 1);
     assert_eq!(held.supplies(&Resources::default(), &second).expect("descriptors").1.len(), 1);
 }
@@ -48,18 +51,118 @@ fn what_cannot_be_opened_is_named() {
     );
 }
 
+/// What tests write down.
+type Notes = Arc<Mutex<Vec<String>>>;
+
+/// What was opened, as a test has it: it writes down what it is made to be, what it has taken the place of, and that it is closed.
+#[derive(Debug)]
+struct Scripted(&'static str, Notes);
+
+fn note(notes: &Notes, name: &str, line: &str) {
+    notes.lock().expect("no panic").push(format!("{name}: {line}"));
+}
+
+/// Has all done that is to be done; what was written down until then.
+fn tended(tending: &mut Tending, notes: &Notes) -> Vec<String> {
+    loop {
+        assert!(tending.attend().is_empty(), "something was refused");
+        if !tending.holds_files() {
+            return std::mem::take(&mut *notes.lock().expect("no panic"));
+        }
+        sleep(LOOK);
+    }
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        note(&self.1, self.0, "closed");
+    }
+}
+
+impl Opened for Scripted {
+    fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>) {
+        (json!(self.0), Vec::new())
+    }
+
+    fn resize(&self, before: &Wanted, now: &Wanted) -> Option<Work> {
+        let (name, notes, line) = (self.0, self.1.clone(), format!("mtu {} -> {}", before.mtu, now.mtu));
+        (before != now).then(|| -> Work {
+            Box::new(move || {
+                note(&notes, name, &line);
+                Ok(())
+            })
+        })
+    }
+
+    fn succeed(&mut self, old: &mut dyn Opened) {
+        note(&self.1, self.0, &format!("in the place of {}", old.hand_over().0));
+    }
+
+    fn turn(&mut self, _: Turn) -> Result<()> {
+        Ok(())
+    }
+
+    fn watch(&self) -> Option<Box<dyn Watched>> {
+        None
+    }
+}
+
+/// Two NICs in one bridge, the second one with this MTU.
+fn two_in_a_bridge(mtu: u32) -> Plan {
+    let attach = format!("bridge:br0\"\nmtu = {mtu}\nmac = \"02:00:00:00:00:02");
+    plan(&[("a", "bridge:br0"), ("b", &attach)])
+}
+
 #[test]
-fn a_capture_goes_on_in_a_file_of_its_own() {
-    assert_eq!(continuation(Path::new("/a/x.pcap"), 2), Path::new("/a/x.2.pcap"));
-    assert_eq!(continuation(Path::new("/a.b/x"), 3), Path::new("/a.b/x.3"));
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("x.pcap");
-    let plan = plan(&[("a", &format!("pcap:{}", path.display()))]);
-    let mut held = Resources::open(&plan, &Default::default()).expect("opened");
-    let next = folder.path().join("x.2.pcap");
-    held.reopen_captures(1).expect("nothing to do");
-    assert!(!next.exists(), "nothing is in it yet");
-    std::fs::write(&path, "frames").expect("written");
-    held.reopen_captures(1).expect("opened");
-    assert!(path.exists() && next.exists());
+fn of_two_links_in_one_bridge_each_gets_the_size_that_its_own_nic_wants() {
+    let (before, after, notes) = (two_in_a_bridge(1500), two_in_a_bridge(1400), Notes::default());
+    let (mut held, mut tending) = <(Resources, Tending)>::default();
+    for (at, name) in before.nics().zip(["a", "b"]) {
+        held.put(at, Box::new(Scripted(name, notes.clone())));
+    }
+    held.adopt(Resources::default(), &after, &mut tending);
+    held.adopt(Resources::default(), &after, &mut tending);
+    assert_eq!(tended(&mut tending, &notes), ["b: mtu 1500 -> 1400"], "once, and the other one not at all");
+    held.adopt(Resources::default(), &plan(&[("a", "bridge:br0")]), &mut tending);
+    assert!(notes.lock().expect("no panic").is_empty(), "who adopts a plan closes nothing");
+    assert_eq!(tended(&mut tending, &notes), ["b: closed"]);
+}
+
+#[test]
+fn what_is_to_be_done_is_done_in_the_order_in_which_it_came_up_but_for_wishes_that_others_follow() {
+    let (notes, mut tending) = (Notes::default(), Tending::default());
+    let work = |line: &'static str| -> Work {
+        let notes = notes.clone();
+        Box::new(move || {
+            note(&notes, "edge.a", line);
+            Ok(())
+        })
+    };
+    tending.wish("edge.a", work("100 frames"));
+    assert!(!tending.holds_files(), "no file waits for a wish");
+    tending.change(work("mtu"));
+    tending.close(Scripted("edge.b", notes.clone()));
+    tending.wish("edge.b", work("another's wish"));
+    tending.wish("edge.a", work("200 frames"));
+    let done = tended(&mut tending, &notes);
+    assert_eq!(done, ["edge.a: mtu", "edge.b: closed", "edge.a: another's wish", "edge.a: 200 frames"]);
+}
+
+#[test]
+fn what_was_opened_for_what_a_nic_wants_no_more_does_not_go_under_it() {
+    let (before, after, notes) = (two_in_a_bridge(1500), two_in_a_bridge(1400), Notes::default());
+    let (mut held, mut tending) = <(Resources, Tending)>::default();
+    let at = before.nics().nth(1).expect("a NIC");
+    held.put(at, Box::new(Scripted("old", notes.clone())));
+    let mut replaced = |plan: &Plan, tending: &mut Tending| {
+        let wanted = wanted(&before, "edge.b").expect("it is there");
+        let meanwhile = Box::new(Scripted("new", notes.clone()));
+        held.replace(plan, (wanted, meanwhile), tending).expect("descriptors").is_some()
+    };
+    assert!(!replaced(&after, &mut tending), "it has the size that was wanted before");
+    assert!(!replaced(&plan(&[("a", "null")]), &mut tending), "nobody has a link any more");
+    assert!(notes.lock().expect("no panic").is_empty());
+    assert_eq!(tended(&mut tending, &notes), ["new: closed", "new: closed"]);
+    assert!(replaced(&before, &mut tending));
+    assert_eq!(tended(&mut tending, &notes), ["new: in the place of \"old\"", "old: closed"]);
 }

@@ -5,7 +5,7 @@ const FILE: &str = "[switch.lan]\n[[router]]\nname = \"edge\"\nvcpus = 2\npin = 
                     attach = \"switch:lan\"\naddress = \"192.0.2.1/24\"\nmtu = 1400\nqueue_len = 300\n\
                     [[router.nic]]\nname = \"lan\"\nattach = \"tap:x\"\nqueue_len = \"auto\"\nitr = \"adaptive\"\n";
 
-fn plan() -> Plan {
+fn plan() -> config::Plan {
     config::parse(FILE, "x.toml").expect("a good file")
 }
 
@@ -21,7 +21,7 @@ fn numbers(settings: &Settings) -> Vec<(&str, u64)> {
 #[test]
 fn a_router_is_shown_as_it_would_be_written() {
     let plan = plan();
-    let shown = settings(&plan, &plan.routers[0]);
+    let shown = settings(&plan.routers[0]);
     let get = |key: &str| shown.get(key).map(ToString::to_string);
     assert_eq!(get("vcpus").as_deref(), Some("2"));
     assert_eq!(get("pin.vcpu").as_deref(), Some("0"));
@@ -30,7 +30,7 @@ fn a_router_is_shown_as_it_would_be_written() {
     assert_eq!(get("vhost").as_deref(), Some("per-nic"));
     assert_eq!(get("limit").as_deref(), Some("200kpps"));
     assert_eq!(get("misdeed"), None);
-    let nic = nic(&plan, &plan.routers[0].nics[0]);
+    let nic = nic(&plan.routers[0].nics[0]);
     assert_eq!(nic.attach, "switch:lan");
     assert_eq!(nic.addresses, ["192.0.2.1/24"]);
 }
@@ -40,10 +40,10 @@ fn plain_counts_are_numbers_and_nothing_else_is() {
     let plan = plan();
     let router = &plan.routers[0];
     // A set of CPUs is text, also where it is one CPU.
-    assert_eq!(numbers(&settings(&plan, router)), [("vcpus", 2)]);
-    let wan = nic(&plan, &router.nics[0]).settings;
+    assert_eq!(numbers(&settings(router)), [("vcpus", 2)]);
+    let wan = nic(&router.nics[0]).settings;
     assert_eq!(numbers(&wan), [("itr", 0), ("mtu", 1400), ("queue_len", 300), ("queues", 2), ("ring", 1024)]);
-    let lan = nic(&plan, &router.nics[1]).settings;
+    let lan = nic(&router.nics[1]).settings;
     assert_eq!(numbers(&lan).iter().map(|(key, _)| *key).collect::<Vec<_>>(), ["mtu", "queues", "ring"]);
     assert_eq!((&lan["itr"], &lan["queue_len"]), (&"adaptive".into(), &"auto".into()));
 }

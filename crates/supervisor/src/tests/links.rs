@@ -8,7 +8,7 @@ use std::time::Duration;
 use api::Request;
 use link::ToPlane;
 use rustix::event::{EventfdFlags, eventfd};
-use uplink::{Cable, Opened, Tap};
+use uplink::{Cable, Tap};
 
 use super::stage::Stage;
 use crate::watching::Seen;
@@ -27,14 +27,14 @@ fn hung() -> (Stage, Sender<bool>) {
     let queue = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
     let tap = Tap::from_descriptors("t0", vec![queue], Default::default()).expect("a TAP");
     let at = plan.nics().next().expect("a NIC");
-    stage.supervisor().resources.put(at, Opened::Tap(tap));
+    stage.supervisor().resources.put(at, attach::link(tap));
     stage.supervisor().watching.see = Arc::new(move |look| {
         let running = answers.lock().unwrap_or_else(PoisonError::into_inner).recv().unwrap_or(false);
         let cable = Some(Cable { running, mac: None });
         let nic = look.links[0].0.clone();
         Seen {
             cables: Some([(nic.clone(), cable)].into()),
-            lost: [(nic, (0, 7))].into(),
+            lost: [(nic, 7)].into(),
             state: look.state,
             ..Seen::default()
         }
@@ -86,7 +86,7 @@ fn a_look_at_what_was_there_before_is_nothing() {
     let (mut stage, answer) = hung();
     let supervisor = stage.supervisor();
     let plan = supervisor.running.plan.clone();
-    supervisor.resources.adopt(Default::default(), &plan, &plan).expect("nothing has another size");
+    supervisor.resources.adopt(Default::default(), &plan, &mut supervisor.tending);
     answer.send(true).expect("it is waited for");
     stage.until(|stage| stage.supervisor().watching.watched().is_none());
     assert!(stage.supervisor().watching.lost.is_empty());

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -13,16 +13,10 @@ use super::Queue;
 use crate::Error;
 use crate::request::{InterfaceRequest, NAME_LEN, Name};
 
-/// The kernel is asked at one look of so many: about once a second.
-const LOOKS: u32 = 10;
-
 /// What all who have a device open in this process know together.
 #[derive(Debug)]
 pub(super) struct Health {
     gone: AtomicBool,
-    reported: AtomicBool,
-    /// Times somebody looked after it.
-    looks: AtomicU32,
     /// Rung when there is a new device in place of one that was gone.
     revived: OwnedFd,
     /// The queues that are served, each by its number.
@@ -33,9 +27,7 @@ impl Health {
     pub(super) fn new() -> Result<Arc<Self>, Error> {
         let revived = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|e| Error::system("making an event descriptor", e.into()))?;
-        let (gone, reported) = (AtomicBool::new(false), AtomicBool::new(false));
-        let looks = AtomicU32::new(0);
-        Ok(Arc::new(Self { gone, reported, looks, revived, served: Mutex::default() }))
+        Ok(Arc::new(Self { gone: AtomicBool::new(false), revived, served: Mutex::default() }))
     }
 
     /// Notes that the interface was deleted.
@@ -52,16 +44,6 @@ impl Health {
         self.revived.as_fd()
     }
 
-    /// Whether it is time to ask the kernel: the question waits for whoever changes interfaces.
-    pub(super) fn is_due(&self) -> bool {
-        self.looks.fetch_add(1, Relaxed).is_multiple_of(LOOKS)
-    }
-
-    /// True the first time it is asked after the interface was deleted.
-    pub(super) fn is_news(&self) -> bool {
-        self.is_gone() && !self.reported.swap(true, Relaxed)
-    }
-
     pub(super) fn serves(&self, number: usize, queue: &Arc<Queue>) {
         let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         served.retain(|(_, queue)| queue.strong_count() > 0);
@@ -76,7 +58,6 @@ impl Health {
                 queue.device.offer.repeat(queue.fd.as_fd());
             }
         }
-        self.reported.store(false, Relaxed);
         self.gone.store(false, Relaxed);
         // A full counter means that it is ringing already.
         let _ = rustix::io::write(&self.revived, &1u64.to_ne_bytes());

@@ -4,15 +4,12 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::Arc;
 
 use netlink::Settings;
 use port::Offloads;
 
-use super::health::Health;
-use super::place::Home;
 use super::traits::{Spread, Traits};
-use super::{Limits, Ownership, Tap, TapConfig, header};
+use super::{Ownership, Tap, TapConfig, header};
 use crate::appear::{appear, name_before};
 use crate::request::{InterfaceRequest, Name};
 use crate::{Error, Links, bridge, steering};
@@ -37,16 +34,12 @@ pub(super) fn open(name: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
         bridge::put_in(&links, (name, index), bridge)?;
     }
     let state = if config.up { Settings::default().up(true) } else { Settings::default() };
-    appear(links.kernel(), index, name, state).map_err(|e| match e.raw_os_error() {
-        Some(libc::EEXIST) => Error::InUse { name: name.to_owned() },
-        _ => failed("naming the TAP", e),
-    })?;
-    let (name, home) = (name.to_owned(), Some(Arc::new(Home::new(links)?)));
-    let (limits, health) = (Limits::Fixed, Health::new()?);
-    Ok(Tap { name, queues, traits, undo: None, member: None, home, limits, health })
+    appear(links.kernel(), index, name, state)?;
+    Tap::of_queues(name, queues, traits, links)
 }
 
-fn sizes(config: &TapConfig<'_>) -> Settings {
+/// What a device has from its first moment.
+pub(crate) fn sizes(config: &TapConfig<'_>) -> Settings {
     let sizes = Settings::default().mtu(config.mtu).queue_len(config.queue_len);
     match config.mac {
         Some(mac) => sizes.mac(mac),
@@ -78,15 +71,20 @@ fn open_queue(name: &str, before: &str, config: &TapConfig<'_>, makes: bool) -> 
 }
 
 /// Settles what a device that was just opened does: headers of a known size, nothing left to us as long as nobody says
-/// that he takes it, and frames spread by our hash where the kernel can.
-fn settle(name: &str, queues: &[OwnedFd], config: &TapConfig<'_>) -> Result<Traits, Error> {
+/// that he takes it; what may be left to it.
+pub(crate) fn offloads(name: &str, queues: &[OwnedFd], wanted: bool) -> Result<Offloads, Error> {
     let wrong = |e| Error::system(format!("settling the offloads of `{name}`"), e);
     let mut takes = Offloads::NONE;
     for queue in queues {
         header::set_size(queue.as_fd()).map_err(wrong)?;
         takes = header::able(queue.as_fd()).map_err(wrong)?;
     }
-    let takes = if config.offload { takes } else { Offloads::NONE };
+    Ok(if wanted { takes } else { Offloads::NONE })
+}
+
+/// The offloads of a device, and frames spread by our hash where the kernel can.
+fn settle(name: &str, queues: &[OwnedFd], config: &TapConfig<'_>) -> Result<Traits, Error> {
+    let takes = offloads(name, queues, config.offload)?;
     let (Some(hash), Some(first)) = (config.hash.filter(|_| queues.len() > 1), queues.first()) else {
         return Ok(Traits::new(takes, Spread::Kernel));
     };

@@ -4,11 +4,9 @@
 //! writes the number he wishes into a pipe, and whoever opened the device reads it there.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::place::Home;
 use crate::Error;
 
 /// The least and the most that may be wished for.
@@ -18,33 +16,14 @@ const WISH: usize = size_of::<u32>();
 /// Wishes that are read at once; the last one counts.
 const WISHES: usize = 64;
 
-/// Sets the queue length of one device.
+/// Asks for a queue length of one device, by what [`Tap::wishes`](crate::Tap::wishes) has.
 #[derive(Debug)]
-pub struct QueueLimit(How);
-
-#[derive(Debug)]
-enum How {
-    /// Ourselves.
-    Here(Arc<Home>, String),
-    /// By asking.
-    Asked(OwnedFd),
-}
+pub struct QueueLimit(pub OwnedFd);
 
 impl QueueLimit {
-    pub(super) const fn here(home: Arc<Home>, name: String) -> Self {
-        Self(How::Here(home, name))
-    }
-
-    pub(super) const fn asked(wishes: OwnedFd) -> Self {
-        Self(How::Asked(wishes))
-    }
-
-    /// Lets so many frames wait. What cannot be done, or asked for now, is left: it is only ever a matter of speed.
+    /// Lets so many frames wait. What cannot be asked for now is left: it is only ever a matter of speed.
     pub fn set(&self, frames: u32) {
-        match &self.0 {
-            How::Here(home, name) => drop(home.links.set_queue_len(name, clamp(frames))),
-            How::Asked(wishes) => drop(rustix::io::write(wishes, &frames.to_ne_bytes())),
-        }
+        let _ = rustix::io::write(&self.0, &frames.to_ne_bytes());
     }
 }
 
@@ -77,12 +56,8 @@ impl Wishes {
         let mut octets = [0; WISHES * WISH];
         let len = rustix::io::read(&self.read, &mut octets).ok()?;
         let wish = octets.get(..len)?.last_chunk().copied().map(u32::from_ne_bytes)?;
-        Some(clamp(wish))
+        Some(wish.clamp(*RANGE.start(), *RANGE.end()))
     }
-}
-
-fn clamp(frames: u32) -> u32 {
-    frames.clamp(*RANGE.start(), *RANGE.end())
 }
 
 #[cfg(test)]
@@ -93,7 +68,7 @@ mod tests {
     fn the_last_wish_counts_and_none_is_out_of_range() {
         let wishes = Wishes::new().expect("pipe");
         assert_eq!(wishes.last(), None);
-        let limit = QueueLimit::asked(wishes.writer().try_clone_to_owned().expect("copy"));
+        let limit = QueueLimit(wishes.writer().try_clone_to_owned().expect("copy"));
         limit.set(100);
         limit.set(200);
         assert_eq!((wishes.last(), wishes.last()), (Some(200), None));

@@ -35,11 +35,6 @@ impl TapSink {
         Arc::clone(&self.counters)
     }
 
-    /// What went wrong for good, in one sentence; each device tells it once.
-    pub fn take_trouble(&self) -> Option<String> {
-        self.queue.device.take_trouble()
-    }
-
     fn write(&self, frame: &Frame<'_>) -> io::Result<usize> {
         let (octets, mut header) = (frame.octets(), frame.offload().to_virtio());
         let parts = [
@@ -65,7 +60,7 @@ impl TapSink {
             Some(libc::ENOBUFS | libc::ENOMEM) => counters.drop_no_memory.add_shared(rest),
             Some(libc::EIO) => counters.drop_down.add_shared(rest),
             Some(libc::EBADFD | libc::ENODEV | libc::ENXIO) => {
-                self.queue.device.vanish();
+                self.queue.device.health.vanish();
                 counters.drop_gone.add_shared(rest);
             }
             _ => counters.drop_other.add_shared(rest),
@@ -78,7 +73,7 @@ impl Sink for TapSink {
     /// A frame that the kernel refuses for itself is counted and passed over; it is among the frames returned as
     /// taken. When the interface takes nothing the rest is lost without further calls.
     fn deliver(&self, frames: &[Frame<'_>]) -> usize {
-        if self.queue.device.is_gone() {
+        if self.queue.device.health.is_gone() {
             self.counters.drop_gone.add_shared(frames.len() as u64);
             return 0;
         }

@@ -33,11 +33,6 @@ impl TapSource {
     pub fn counters(&self) -> Arc<ReadCounters> {
         Arc::clone(&self.counters)
     }
-
-    /// What went wrong for good, in one sentence; each device tells it once.
-    pub fn take_trouble(&self) -> Option<String> {
-        self.queue.device.take_trouble()
-    }
 }
 
 impl fmt::Debug for TapSource {
@@ -52,7 +47,7 @@ fn read<'s>(queue: &Queue, slot: Bytes<'s>, counters: &ReadCounters) -> Option<F
     match read_into(queue, &room) {
         Ok(len) => return show(room, len, counters),
         Err(Errno::AGAIN | Errno::INTR) => {}
-        Err(Errno::BADFD | Errno::NODEV | Errno::NXIO) => queue.device.vanish(),
+        Err(Errno::BADFD | Errno::NODEV | Errno::NXIO) => queue.device.health.vanish(),
         Err(_) => counters.read_errors.add(1),
     }
     None
@@ -88,7 +83,7 @@ fn read_into(queue: &Queue, room: &Bytes<'_>) -> Result<usize, Errno> {
 
 impl Source for TapSource {
     fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
-        if self.queue.device.is_gone() {
+        if self.queue.device.health.is_gone() {
             return 0;
         }
         let mut frames = Frames::new();
@@ -113,7 +108,7 @@ impl Source for TapSource {
 
     /// The bell rings as long as frames wait, so nothing has to be armed; one look spares a sleep.
     fn arm(&mut self) -> bool {
-        if self.queue.device.is_gone() {
+        if self.queue.device.health.is_gone() {
             return false;
         }
         let mut look = [PollFd::new(&self.queue.fd, PollFlags::IN)];
@@ -124,7 +119,7 @@ impl Source for TapSource {
     /// Once the device is gone its descriptor would ring for ever: then what rings when it is there again.
     fn bell(&self) -> Bell<'_> {
         let device = &self.queue.device;
-        if device.is_gone() {
+        if device.health.is_gone() {
             Bell::Event(device.health.revived())
         } else {
             Bell::Readable(self.queue.fd.as_fd())

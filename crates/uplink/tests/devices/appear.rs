@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use uplink::macvtap::Mode;
-use uplink::{Error, MacvtapConfig, Netns, Tap, TapConfig, bridge, macvtap};
+use uplink::{Error, Netns, Tap, TapConfig, bridge, macvtap};
 
 use crate::support::devices;
 
@@ -83,17 +83,8 @@ fn who_waits_for_a_name_finds_a_link_that_is_as_it_is_to_be() {
     let lone = Tap::open("lone", &config).unwrap();
     let several = Tap::open("several", &TapConfig { queues: 3, ..config.clone() }).unwrap();
     let member = bridge::open("member", "br0", &config).unwrap();
-    let station = MacvtapConfig {
-        lower: "near",
-        mode: Mode::Bridge,
-        mac: [2, 0, 0, 0, 1, 9],
-        queues: 2,
-        mtu: MTU,
-        queue_len: QUEUE_LEN,
-        offload: false,
-        netns: Some(&netns),
-    };
-    let station = macvtap::open("station", &station).unwrap();
+    let station = TapConfig { mac: Some([2, 0, 0, 0, 1, 9]), queues: 2, offload: false, ..config.clone() };
+    let station = macvtap::open("station", ("near", Mode::Bridge), &station).unwrap();
     for name in ["lone", "several", "member", "station"] {
         let line = monitor.first_of(name);
         assert!(line.contains(&format!(" mtu {MTU} ")), "{line}");
@@ -117,13 +108,14 @@ fn a_device_has_its_size_changed_wherever_it_was_moved_and_no_other_one_has() {
     ip(&home, &format!("link set t0 netns {there} name t9"));
     // Somebody else has the name now.
     let other = Tap::open("t0", &config).unwrap();
-    tap.resize(MTU, QUEUE_LEN).unwrap();
+    let sized = |mtu| TapConfig { mtu, queue_len: QUEUE_LEN, ..TapConfig::default() };
+    tap.resize(&sized(MTU)).unwrap();
     let sizes = format!(" mtu {MTU} ");
     let moved = seen_by_others(&away, "t9");
     assert!(moved.contains(&sizes) && moved.contains(&format!(" qlen {QUEUE_LEN}")), "{moved}");
     assert!(seen_by_others(&home, "t0").contains(" mtu 1500 "));
     drop(other);
-    tap.resize(1300, QUEUE_LEN).unwrap();
+    tap.resize(&sized(1300)).unwrap();
     assert!(seen_by_others(&away, "t9").contains(" mtu 1300 "));
 }
 

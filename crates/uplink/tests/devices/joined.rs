@@ -11,7 +11,7 @@ use port::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_sourc
 use port::{Sink, Source};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use uplink::macvtap::Mode;
-use uplink::{Error, Mac, MacvtapConfig, Netns, Tap, TapConfig, TapSink, TapSource, bridge, macvtap, ovs};
+use uplink::{Error, Mac, Netns, Tap, TapConfig, TapSink, TapSource, bridge, macvtap, ovs};
 
 use crate::conformance::{PATIENCE, PacketSocket};
 use crate::support::{devices, drained, frames_at, losses, wait_for, wait_until_running};
@@ -58,7 +58,7 @@ impl Bench {
 
     fn macvtap(mode: Mode) -> Self {
         let netns = veth();
-        let tap = macvtap::open("m0", &macvtap_config(&netns, mode)).expect("macvtap");
+        let tap = macvtap::open("m0", ("near", mode), &macvtap_config(&netns)).expect("macvtap");
         Self::of(netns, tap)
     }
 
@@ -88,17 +88,10 @@ impl Bench {
     }
 }
 
-fn macvtap_config(netns: &Netns, mode: Mode) -> MacvtapConfig<'_> {
-    MacvtapConfig {
-        lower: "near",
-        mode,
-        mac: OURS,
-        queues: 1,
-        mtu: 1500,
-        queue_len: QUEUE_LEN,
-        offload: true,
-        netns: Some(netns),
-    }
+const ON_NEAR: (&str, Mode) = ("near", Mode::Bridge);
+
+fn macvtap_config(netns: &Netns) -> TapConfig<'_> {
+    TapConfig { mac: Some(OURS), ..tap_config(netns) }
 }
 
 fn tap_config(netns: &Netns) -> TapConfig<'_> {
@@ -168,7 +161,7 @@ fn waiting_at(interface: u32) -> u64 {
 fn macvtaps() -> bool {
     devices() && {
         let netns = veth();
-        match macvtap::open("m0", &macvtap_config(&netns, Mode::Bridge)) {
+        match macvtap::open("m0", ON_NEAR, &macvtap_config(&netns)) {
             Err(error) if error.to_string().contains("modprobe macvtap") => {
                 println!("SKIPPED: {error}");
                 false
@@ -213,8 +206,8 @@ fn a_macvtap_goes_with_whoever_holds_it_and_its_queue_is_as_long_as_was_said() {
     }
     let netns = veth();
     let links = netns.links().expect("links");
-    let config = MacvtapConfig { queues: 3, queue_len: 7, ..macvtap_config(&netns, Mode::Bridge) };
-    let tap = macvtap::open("m0", &config).expect("macvtap");
+    let config = TapConfig { queues: 3, queue_len: 7, ..macvtap_config(&netns) };
+    let tap = macvtap::open("m0", ON_NEAR, &config).expect("macvtap");
     assert_eq!(tap.descriptors().len(), 3);
     assert_eq!(links.mac("m0").expect("address"), OURS);
     let far = netns.run(|| PacketSocket::open("far")).expect("enter").expect("packet socket");
@@ -248,22 +241,22 @@ fn what_cannot_carry_a_macvtap_is_named_and_nothing_is_left() {
     }
     let netns = veth();
     let links = netns.links().expect("links");
-    let fails = |name: &str, config: &MacvtapConfig<'_>| {
-        macvtap::open(name, config).expect_err("refused").to_string()
+    let fails = |name: &str, on, config: &TapConfig<'_>| {
+        macvtap::open(name, on, config).expect_err("refused").to_string()
     };
-    let good = macvtap_config(&netns, Mode::Bridge);
-    let absent = fails("m0", &MacvtapConfig { lower: "nowhere", ..good.clone() });
+    let good = macvtap_config(&netns);
+    let absent = fails("m0", ("nowhere", Mode::Bridge), &good);
     assert_eq!(absent, "looking for `nowhere`: there is no such interface");
-    let large = fails("m0", &MacvtapConfig { mtu: 9000, ..good.clone() });
+    let large = fails("m0", ON_NEAR, &TapConfig { mtu: 9000, ..good.clone() });
     assert!(large.contains("its MTU of 9000 is more than that of `near`"), "{large}");
-    let taken = macvtap::open("far", &good).expect_err("refused");
+    let taken = macvtap::open("far", ON_NEAR, &good).expect_err("refused");
     assert!(matches!(taken, Error::InUse { .. }), "{taken}");
-    let _one = macvtap::open("m0", &good).expect("macvtap");
-    let passthru = fails("m1", &MacvtapConfig { mac: THEIRS, ..macvtap_config(&netns, Mode::Passthru) });
+    let _one = macvtap::open("m0", ON_NEAR, &good).expect("macvtap");
+    let passthru = fails("m1", ("near", Mode::Passthru), &TapConfig { mac: Some(THEIRS), ..good.clone() });
     assert!(passthru.contains("takes none in this mode"), "{passthru}");
     ip(&netns, "link add br0 type bridge");
     ip(&netns, "link set far master br0");
-    let busy = fails("m1", &MacvtapConfig { lower: "far", ..good.clone() });
+    let busy = fails("m1", ("far", Mode::Bridge), &good);
     assert!(busy.contains("`far` is in a bridge"), "{busy}");
     assert!(!links.exists("m1").expect("ask"));
 }
@@ -274,13 +267,13 @@ fn a_macvtap_that_was_left_behind_is_replaced_and_anybody_elses_is_not() {
         return;
     }
     let netns = veth();
-    let good = macvtap_config(&netns, Mode::Bridge);
+    let good = macvtap_config(&netns);
     // As after a kill: nobody takes it away.
-    std::mem::forget(macvtap::open("m0", &good).expect("macvtap"));
-    let again = macvtap::open("m0", &good).expect("in its place");
+    std::mem::forget(macvtap::open("m0", ON_NEAR, &good).expect("macvtap"));
+    let again = macvtap::open("m0", ON_NEAR, &good).expect("in its place");
     drop(again);
     ip(&netns, "link add link near name m0 type macvtap mode bridge");
-    assert!(matches!(macvtap::open("m0", &good), Err(Error::InUse { .. })));
+    assert!(matches!(macvtap::open("m0", ON_NEAR, &good), Err(Error::InUse { .. })));
     netns.run(|| uplink::Undo::of_macvtap("m0").now()).expect("enter");
     assert!(netns.links().expect("links").exists("m0").expect("ask"), "it is somebody else's");
 }

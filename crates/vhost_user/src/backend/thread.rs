@@ -5,8 +5,7 @@ use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -14,7 +13,8 @@ use door::{Door, process_at};
 use nic_port::NicQueues;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use sandbox::{Class, Confinement};
-use signals::interrupt::{self, END_LIMIT};
+use signals::interrupt::END_LIMIT;
+use threads::Thread;
 
 use super::message::{Heard, Line};
 use super::session::Refused;
@@ -60,7 +60,7 @@ impl fmt::Display for News {
 pub struct Backend {
     queues: Arc<NicQueues>,
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: Thread,
 }
 
 struct Shared {
@@ -85,7 +85,7 @@ impl Backend {
             up: AtomicBool::new(false),
             news: Mutex::default(),
         });
-        let host = Host {
+        let mut host = Host {
             door,
             offer,
             queues: queues.clone(),
@@ -93,8 +93,8 @@ impl Backend {
             pause: FIRST_PAUSE,
             told: None,
         };
-        let thread = spawn(name, confinement, host)?;
-        Ok(Self { queues, shared, thread: Some(thread) })
+        let thread = Thread::spawn(name, &[], Class::Backend, confinement, move || host.serve())?;
+        Ok(Self { queues, shared, thread })
     }
 
     /// The peer's queues: its receive queues are a sink for frames, its transmit queues a source.
@@ -125,26 +125,9 @@ impl Drop for Backend {
         self.shared.stopped.store(true, Ordering::Release);
         // A full counter rings already.
         let _ = rustix::io::write(&self.shared.stop, &1u64.to_ne_bytes());
-        let Some(thread) = self.thread.take() else { return };
         // It may be in an event descriptor of the peer's, and a thread that has the queue in another one.
-        interrupt::end(thread, END_LIMIT, |_, _| self.queues.look_after_bells());
+        Thread::urge_all([&mut self.thread], END_LIMIT, |_, _| self.queues.look_after_bells());
     }
-}
-
-fn spawn(name: &str, confinement: Confinement, mut host: Host) -> Result<JoinHandle<()>> {
-    let (tell, told) = mpsc::channel();
-    let body = move || {
-        let confined = confinement.enter(Class::Backend);
-        let go = confined.is_ok();
-        let _ = tell.send(confined);
-        if go {
-            host.serve();
-        }
-    };
-    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body);
-    let thread = thread.with_context(|| format!("cannot start thread {name}"))?;
-    told.recv().context("a thread ended before it began")?.with_context(|| format!("thread {name}"))?;
-    Ok(thread)
 }
 
 /// When a peer was between two messages last.

@@ -14,16 +14,15 @@
 mod stage;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak, mpsc};
-use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use door::Door;
 use nic_port::{NicQueues, Receiver, SetUp};
 use sandbox::{Class, Confinement};
-use signals::interrupt;
+use threads::Thread;
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use super::session::Offer;
@@ -50,7 +49,7 @@ ledger::counters! {
 }
 
 /// How it is with a peer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Status {
     /// None is there.
     #[default]
@@ -62,6 +61,15 @@ pub enum Status {
 }
 
 impl Status {
+    /// That of this number.
+    const fn of(number: u8) -> Self {
+        match number {
+            0 => Self::Away,
+            1 => Self::Idle,
+            _ => Self::Serving,
+        }
+    }
+
     /// Its name in tables.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -78,6 +86,10 @@ type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 /// What both threads and everybody else know of each other.
 struct Shared {
     path: PathBuf,
+    /// A [`Status`].
+    status: AtomicU8,
+    said: Mutex<Said>,
+    /// Held by the driver's threads, too: whoever only looks has no need of it.
     wishes: Mutex<Wishes>,
     /// NICs whose queues were to be handed over, as long as anybody has them: threads may be in doorbells of one that was taken back.
     nics: Mutex<Vec<Weak<NicQueues>>>,
@@ -100,15 +112,27 @@ struct Wishes {
     recalled: bool,
     /// The turn that has been heard of, with nothing of an earlier one in anybody's hands.
     settled: u64,
+}
+
+/// What is known of the last peer, for whoever asks.
+#[derive(Default)]
+struct Said {
     offer: Option<Offer>,
-    status: Status,
-    /// Why the last one could not be used, or is not there.
+    /// Why it could not be used, or is not there.
     why: Option<String>,
-    /// The process that is the last one, where that is known.
+    /// The process that it is, where that is known.
     process: Option<i32>,
 }
 
 impl Shared {
+    fn status(&self) -> Status {
+        Status::of(self.status.load(Ordering::Acquire))
+    }
+
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Wishes> {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -124,7 +148,7 @@ impl Shared {
             deaf |= nic.is_deaf();
         }
         drop(nics);
-        if deaf && self.lock().status == Status::Serving {
+        if deaf && self.status() == Status::Serving {
             self.ring();
         }
     }
@@ -157,7 +181,7 @@ impl Shared {
 /// The one who is handed the rings of a NIC. Dropping it takes them back.
 pub struct Peer {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Thread>,
 }
 
 impl Peer {
@@ -172,6 +196,8 @@ impl Peer {
     fn with_clock(nic: &str, door: Arc<Door>, confinement: Confinement, clock: Clock) -> Result<Self> {
         let shared = Arc::new(Shared {
             path: door.path().to_owned(),
+            status: AtomicU8::new(Status::Away as u8),
+            said: Mutex::default(),
             wishes: Mutex::default(),
             nics: Mutex::default(),
             changed: Condvar::new(),
@@ -188,33 +214,11 @@ impl Peer {
         let course = Course::new(known, door, job_in, outcome_out, events);
         let mut peer = Self { shared, threads: Vec::new() };
         let name = |what| format!("{}-{what}", nic.replace('.', "/"));
-        peer.spawn(&name("talk"), confinement, move || talk(&job_out, &outcome_in, &calls, &done))?;
-        peer.spawn(&name("peer"), confinement, move || course.run())?;
+        let talk = move || talk(&job_out, &outcome_in, &calls, &done);
+        peer.threads.push(Thread::spawn(&name("talk"), &[], Class::Peer, confinement, talk)?);
+        let course = move || course.run();
+        peer.threads.push(Thread::spawn(&name("peer"), &[], Class::Peer, confinement, course)?);
         Ok(peer)
-    }
-
-    fn spawn(
-        &mut self,
-        name: &str,
-        confinement: Confinement,
-        body: impl FnOnce() + Send + 'static,
-    ) -> Result<()> {
-        let (tell, told) = mpsc::channel();
-        let body = move || {
-            let confined = match confinement {
-                Confinement::On => sandbox::confine(Class::Peer),
-                Confinement::Off => Ok(()),
-            };
-            let go = confined.is_ok();
-            // Whoever waits for this is there.
-            let _ = tell.send(confined);
-            if go {
-                body();
-            }
-        };
-        let thread = Builder::new().name(name.to_owned()).spawn(body);
-        self.threads.push(thread.with_context(|| format!("cannot start thread {name}"))?);
-        told.recv().context("a thread ended before it began")?.with_context(|| format!("thread {name}"))
     }
 
     /// The socket.
@@ -229,18 +233,23 @@ impl Peer {
 
     /// How it is, and where none is there, why not if that is known.
     pub fn status(&self) -> (Status, Option<String>) {
-        let wishes = self.shared.lock();
-        (wishes.status.clone(), wishes.why.clone().filter(|_| wishes.status == Status::Away))
+        let status = self.shared.status();
+        (status, self.shared.said().why.clone().filter(|_| status == Status::Away))
+    }
+
+    /// Whether one is there.
+    pub fn is_there(&self) -> bool {
+        self.shared.status() != Status::Away
     }
 
     /// The process at the other end of the socket, or the last one, where that is known.
     pub fn process(&self) -> Option<i32> {
-        self.shared.lock().process
+        self.shared.said().process
     }
 
     /// What the peer can do, or the last one could; where none has come yet, what every peer can.
     pub fn offer(&self) -> Offer {
-        self.shared.lock().offer.unwrap_or(Offer::LEAST)
+        self.shared.said().offer.unwrap_or(Offer::LEAST)
     }
 
     /// Takes threads of ours out of doorbells that the peer makes wait. To be called about ten times a second; waits for nobody itself.
@@ -259,9 +268,7 @@ impl Drop for Peer {
         self.shared.quit.store(true, Ordering::Release);
         self.shared.ring();
         // One lets go of the other when what the peer was handed is given back; the peer may make it wait in a doorbell.
-        interrupt::end_all(std::mem::take(&mut self.threads), END_LIMIT, |_, _| {
-            self.shared.look_after_bells()
-        });
+        Thread::urge_all(&mut self.threads, END_LIMIT, |_, _| self.shared.look_after_bells());
     }
 }
 

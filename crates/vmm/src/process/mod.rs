@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bootinfo::Ground;
+use threads::cpu_clock;
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
-use crate::cpu_clock;
 use crate::machine::{self, Machine, MachineConfig, Memory};
 use crate::probe::tsc_khz;
 

@@ -7,7 +7,7 @@ use super::*;
 #[test]
 fn a_file_that_is_no_vhost_net_is_refused() {
     let null = OpenOptions::new().read(true).write(true).open("/dev/null").unwrap();
-    let error = VhostNet::own(null.into()).unwrap_err();
+    let error = VhostNet::own(null.into()).err().unwrap();
     assert!(format!("{error:#}").contains("VHOST_SET_OWNER"), "{error:#}");
 }
 
@@ -15,8 +15,8 @@ fn queue() -> OwnedFd {
     OpenOptions::new().read(true).open("/dev/null").unwrap().into()
 }
 
-fn device() -> Arc<VhostNet> {
-    Arc::new(VhostNet { device: queue().into() })
+fn device() -> Arc<dyn Device> {
+    Arc::new(VhostNet { device: queue().into(), serving: Mutex::default() })
 }
 
 #[test]
@@ -25,6 +25,24 @@ fn each_pair_has_a_device_and_a_queue() {
     assert!(KernelVhost::new(Vec::new(), vec![queue()]).is_err());
     assert!(KernelVhost::new(vec![device(), device()], vec![queue()]).is_err());
     assert!(KernelVhost::new(vec![device()], vec![queue()]).is_ok());
+}
+
+/// Which file a descriptor is of.
+fn file_of(queue: &OwnedFd) -> u64 {
+    rustix::fs::fstat(queue).unwrap().st_rdev
+}
+
+/// Nothing is served yet: the driver is not ready.
+#[test]
+fn queues_of_another_interface_take_the_place_of_those_that_there_were() {
+    let vhost = KernelVhost::new(vec![device(), device()], vec![queue(), queue()]).unwrap();
+    let new: OwnedFd = OpenOptions::new().read(true).open("/dev/zero").unwrap().into();
+    assert!(vhost.replace([new.as_fd()].into_iter()).is_err(), "there are two pairs");
+    let files = || vhost.pairs.iter().map(|(_, queue)| file_of(queue)).collect::<Vec<_>>();
+    assert_eq!(files(), [file_of(&queue()); 2]);
+    vhost.replace([new.as_fd(), new.as_fd()].into_iter()).unwrap();
+    assert_eq!(files(), [file_of(&new); 2]);
+    assert_eq!(vhost.fault(), None);
 }
 
 #[test]

@@ -25,21 +25,21 @@ struct Seen {
     routes: BTreeMap<Prefix, Route>,
 }
 
-fn seen(plan: &Plan, router: &Router) -> Seen {
-    let attachments = router.nics.iter().map(|nic| plan.attachment(nic)).collect();
+fn seen(router: &Router) -> Seen {
+    let attachments = router.nics.iter().map(|nic| nic.attach.to_string()).collect();
     let routes = router.routes.iter().map(|route| (route.to, *route)).collect();
     let mut router = router.clone();
     router.routes.clear();
     // Where its threads are is said by whoever placed them: no step moves any.
     router.pin = Pin::default();
-    router.nics.iter_mut().for_each(|nic| nic.attach = Attach::Null);
+    router.nics.iter_mut().for_each(|nic| nic.attach = Attach::null());
     Seen { router, attachments, routes }
 }
 
 impl Model {
     fn of(plan: &Plan) -> Self {
         let switches = plan.switches.iter().map(|switch| (switch.name.clone(), switch.ageing));
-        let routers = plan.routers.iter().map(|router| (router.name.clone(), seen(plan, router)));
+        let routers = plan.routers.iter().map(|router| (router.name.clone(), seen(router)));
         Self { switches: switches.collect(), routers: routers.collect() }
     }
 
@@ -87,7 +87,7 @@ impl Model {
     }
 
     fn insert(&mut self, name: &str, to: &Plan) {
-        let new = seen(to, router(to, name).expect("in the new plan"));
+        let new = seen(router(to, name).expect("in the new plan"));
         for attachment in new.attachments.iter().filter_map(|text| text.strip_prefix("switch:")) {
             assert!(self.switches.contains_key(attachment), "{attachment} is not there yet");
         }
@@ -118,8 +118,9 @@ fn change_route(routes: &mut BTreeMap<Prefix, Route>, change: &RouteChange) {
 const SWITCHES: [&str; 3] = ["red", "green", "blue"];
 
 /// A few values of each kind, so that plans have much in common.
-fn nic(name: &'static str, switches: usize) -> impl Strategy<Value = Nic> {
-    (0..=switches, 0..3_u8, 1..3_u32, any::<bool>(), any::<bool>()).prop_map(
+fn nic(name: &'static str, switches: &[&'static str]) -> impl Strategy<Value = Nic> + use<> {
+    let switches = switches.to_vec();
+    (0..=switches.len(), 0..3_u8, 1..3_u32, any::<bool>(), any::<bool>()).prop_map(
         move |(attach, mac, queues, odd, out)| Nic {
             name: name.to_owned(),
             model: NicModel::VirtioNet,
@@ -127,7 +128,9 @@ fn nic(name: &'static str, switches: usize) -> impl Strategy<Value = Nic> {
             itr: Itr::default(),
             combine: 0,
             combine_above: 0,
-            attach: if attach < switches { Attach::Switch(attach) } else { Attach::Null },
+            attach: switches
+                .get(attach)
+                .map_or_else(Attach::null, |name| Attach::read(&format!("switch:{name}")).expect("a switch")),
             link: out.then_some(LinkState::Down),
             mac: Mac([2, 0, 0, 0, 0, mac]),
             addresses: Vec::new(),
@@ -151,7 +154,7 @@ fn route() -> impl Strategy<Value = Route> {
     })
 }
 
-fn one_router(name: &'static str, switches: usize) -> impl Strategy<Value = Router> {
+fn one_router(name: &'static str, switches: &[&'static str]) -> impl Strategy<Value = Router> + use<> {
     let nics = (nic("x", switches), nic("y", switches), 0..4_u8);
     let nics = nics.prop_map(|(x, y, which)| match which {
         0 => vec![x],
@@ -195,11 +198,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     let switches = prop::sample::subsequence(SWITCHES.to_vec(), 0..=3).prop_shuffle();
     let ages = prop::collection::vec(1..3_u64, 3);
     (switches, ages).prop_flat_map(|(names, ages)| {
-        let routers = (
-            one_router("one", names.len()),
-            one_router("two", names.len()),
-            one_router("three", names.len()),
-        );
+        let routers = (one_router("one", &names), one_router("two", &names), one_router("three", &names));
         let kept = prop::sample::subsequence(vec![0_usize, 1, 2], 0..=3).prop_shuffle();
         (routers, kept).prop_map(move |((one, two, three), kept)| {
             let all = [one, two, three];

@@ -1,12 +1,14 @@
+use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use attach::Handed;
 use config::Engine;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use vmm::{Child, Forker, Spawn, Spawned};
 
 use super::*;
-use crate::thread::hold;
 
 /// Longest wait for anything.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -53,17 +55,32 @@ fn plan(text: &str) -> Plan {
 const UP: &str = "[[router]]\nname = 'up'\n\
     [[router.nic]]\nname = 'in'\nattach = 'null'\naddress = '10.1.0.1/24'\n";
 
-/// A router whose capture has a thread that does not begin.
-fn slow(folder: &std::path::Path) -> String {
-    let file = folder.join("slow.pcap");
-    format!(
-        "[[router]]\nname = 'slow'\n\
-         [[router.nic]]\nname = 'out'\nattach = 'pcap:{}'\naddress = '10.2.0.1/24'\n",
-        file.display()
-    )
+/// A router for which a file is replayed.
+const SLOW: &str = "[[router]]\nname = 'slow'\n\
+    [[router.nic]]\nname = 'out'\nattach = 'pcap:slow.pcap'\nreplay = 'gate'\naddress = '10.2.0.1/24'\n";
+
+/// What its NIC is plugged into, where whoever reads the file waits for the test: it is an event descriptor.
+fn gated(gate: &OwnedFd) -> Handed {
+    let capture = tempfile::tempfile().expect("a file").into();
+    Handed {
+        what: serde_json::json!([true, false]),
+        descriptors: vec![capture, gate.try_clone().expect("a descriptor")],
+    }
 }
 
-/// Another router is started again while a thread does not begin that an `apply` needs.
+/// Lets the head of a capture file be read, eight octets at a time: magic, version; flags; length, kind of link.
+fn let_through(gate: &OwnedFd) {
+    for word in [0x0004_0002_a1b2_c3d4, 1 << 32, 1 << 32 | 65_535_u64] {
+        rustix::io::write(gate, &word.to_ne_bytes()).expect("it counts");
+        // What is written before that was read would be added to it.
+        let waits = || poll(&mut [PollFd::new(gate, PollFlags::IN)], Some(&Timespec::default())) != Ok(0);
+        while waits() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Another router is started again while a file is not read that an `apply` needs.
 #[test]
 fn others_are_looked_after_while_what_a_nic_is_plugged_into_is_found() {
     let forker = match Forker::new().and_then(|forker| forker.spawn("trial").map(|spawned| (forker, spawned)))
@@ -77,9 +94,8 @@ fn others_are_looked_after_while_what_a_nic_is_plugged_into_is_found() {
     let mortal = Arc::new(Mortal { forker, started: Mutex::default() });
     let supplies = Supplies { spawner: Some(mortal.clone()), ..Supplies::default() };
     let mut instance = Instance::start(&plan(UP), supplies).expect("it starts");
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = UP.to_owned() + &slow(folder.path());
-    hold::set(Some("slow.out-capture"));
+    let file = UP.to_owned() + SLOW;
+    let gate = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
     let is_over = AtomicBool::new(false);
     let others_lived = std::thread::scope(|scope| {
         let player = scope.spawn(|| {
@@ -89,10 +105,12 @@ fn others_are_looked_after_while_what_a_nic_is_plugged_into_is_found() {
                 std::thread::sleep(Duration::from_millis(2));
             }
             let others_lived = mortal.count() == 2 && !is_over.load(Ordering::Acquire);
-            hold::set(None);
+            let_through(&gate);
             others_lived
         });
-        let applied = instance.apply(&plan(&file), Supplies::default());
+        let opened = [("slow.out".to_owned(), gated(&gate))].into();
+        let supplies = Supplies { opened, ..Supplies::default() };
+        let applied = instance.apply(&plan(&file), supplies);
         is_over.store(true, Ordering::Release);
         assert_eq!(applied.expect("it is applied").len(), 1);
         player.join().expect("no panic")

@@ -143,7 +143,7 @@ impl Course {
         match self.door.enter() {
             Ok(Some(stream)) => match stream.try_clone() {
                 Ok(copy) => {
-                    self.shared.lock().process = process_at(&copy);
+                    self.shared.said().process = process_at(&copy);
                     self.stream = Some(copy);
                     self.say(Job::Greet(stream), None, now)
                 }
@@ -169,7 +169,7 @@ impl Course {
     /// Nobody to go on with: for which reason.
     fn retreat(&mut self, why: String, now: Instant) -> Stage {
         self.stream = None;
-        self.shared.lock().why = Some(why);
+        self.shared.said().why = Some(why);
         self.next = self.next.max(now + FIRST_PAUSE);
         Stage::Away
     }
@@ -229,10 +229,10 @@ impl Course {
     }
 
     fn go_on(&mut self, session: Session, given: Option<Given>) -> Stage {
-        let mut wishes = self.shared.lock();
-        wishes.why = None;
-        wishes.offer = Some(session.offer());
-        drop(wishes);
+        let mut said = self.shared.said();
+        said.why = None;
+        said.offer = Some(session.offer());
+        drop(said);
         match given {
             Some(given) => Stage::Serving(session, given),
             None => Stage::Idle(session),
@@ -312,10 +312,11 @@ impl Course {
             Stage::Serving(_, given) | Stage::Talking { given: Some(given), .. } => Some(given.turn),
             _ => None,
         };
+        let was = self.shared.status.swap(status as u8, Ordering::AcqRel);
         let mut wishes = self.shared.lock();
         let settled = turn.unwrap_or(wishes.turn);
-        let news = wishes.status != status || wishes.settled != settled;
-        (wishes.status, wishes.settled) = (status, settled);
+        let news = was != status as u8 || wishes.settled != settled;
+        wishes.settled = settled;
         if news {
             self.shared.changed.notify_all();
         }

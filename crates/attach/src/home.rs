@@ -1,0 +1,51 @@
+//! A source that is lent to one start of a router after the other.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use port::{Frame, Source, SourceWrapper};
+
+/// Where a source waits while nobody polls it.
+#[derive(Clone)]
+pub(crate) struct Home(Arc<Mutex<Option<Box<dyn Source>>>>);
+
+impl Home {
+    pub(crate) fn new(source: Box<dyn Source>) -> Self {
+        Self(Arc::new(Mutex::new(Some(source))))
+    }
+
+    /// Lends the source to a thread; it comes back when that thread drops it. None while it is away.
+    pub(crate) fn lend(&self) -> Option<Box<dyn Source>> {
+        let source = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(Box::new(Lent { source, home: self.clone() }))
+    }
+}
+
+/// A source that goes home when it is dropped.
+struct Lent {
+    source: Box<dyn Source>,
+    home: Home,
+}
+
+impl SourceWrapper for Lent {
+    type Inner = dyn Source;
+
+    fn inner(&self) -> &Self::Inner {
+        &*self.source
+    }
+
+    fn inner_mut(&mut self) -> &mut Self::Inner {
+        &mut *self.source
+    }
+
+    fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        self.source.drain(budget, take)
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        // What is left here moves nothing.
+        let source = std::mem::replace(&mut self.source, Box::new(port::Null::new()));
+        *self.home.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(source);
+    }
+}

@@ -1,0 +1,33 @@
+//! The kinds, in the order in which they are told: a file and a line for each.
+
+mod bridge;
+mod macvtap;
+pub(crate) mod null;
+mod ovs;
+mod pcap;
+mod switch;
+mod tap;
+mod udp;
+pub(crate) mod vhost_user_backend;
+mod vhost_user_frontend;
+mod xdp;
+
+use crate::Kind;
+
+/// All of them.
+pub(crate) const ALL: [&Kind; 11] = [
+    &switch::KIND,
+    &tap::KIND,
+    &bridge::KIND,
+    &ovs::KIND,
+    &macvtap::KIND,
+    &xdp::KIND,
+    &udp::KIND,
+    &pcap::KIND,
+    &vhost_user_backend::KIND,
+    &vhost_user_frontend::KIND,
+    &null::KIND,
+];
+
+/// Words of kinds that a later version will have.
+pub(crate) const LATER: &[&str] = &["vf"];

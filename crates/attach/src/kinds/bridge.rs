@@ -1,0 +1,29 @@
+//! `bridge:BR`: a TAP in a bridge of the kernel.
+
+use anyhow::Result;
+use uplink::bridge;
+
+use crate::attach::interface;
+use crate::interfaces::{self, Is, if_up};
+use crate::link::{self, Side, made, serve};
+use crate::{Finding, Kind, Lack, Opened, Place, Wanted, lack};
+
+pub(crate) const KIND: Kind = Kind {
+    read: interface,
+    traits: link::in_a_bridge,
+    ..Kind::plain("bridge", Some("INTERFACE"), Place::Outside { look, open, serve })
+};
+
+fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
+    let name = wanted.attach.name();
+    match interfaces::kind(name) {
+        Some(Is::Bridge) => Ok(if_up(name, "makes a TAP in the bridge")),
+        Some(_) => Err(lack(format!("interface {name:?} exists and is not a bridge; name a bridge"))),
+        None => Err(lack(format!("there is no bridge {name:?}; make it: ip link add {name} type bridge"))),
+    }
+}
+
+fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
+    let tap = bridge::open(&wanted.link_name(), wanted.attach.name(), &link::config(wanted));
+    made(tap, wanted, Side::Host)
+}

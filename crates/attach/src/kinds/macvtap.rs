@@ -1,0 +1,84 @@
+//! `macvtap:IF`: a station of its own on an interface of the host.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Result;
+use uplink::macvtap::{self, Mode};
+use uplink::{TapConfig, Undo};
+
+use crate::attach::interface;
+use crate::interfaces::{self, if_up, is_known};
+use crate::link::{self, Side, made, serve};
+use crate::{Finding, Key, Kind, Lack, Opened, Place, State, Takes, Traits, Wanted, Words, lack};
+
+/// How the macvtaps of one interface reach each other.
+const MODE: &str = "macvtap_mode";
+/// There is only one of them, which takes over the interface.
+const PASSTHRU: &str = "passthru";
+
+const MODES: Words<()> = Words {
+    noun: ("macvtap mode", "modes"),
+    now: &[("bridge", ()), ("private", ()), ("vepa", ()), (PASSTHRU, ())],
+    later: &[],
+};
+
+pub(crate) const KIND: Kind = Kind {
+    keys: &[Key::new(
+        MODE,
+        Takes::Word(MODES),
+        ("bridge, private, vepa, passthru", "bridge"),
+        "how macvtaps of one interface reach each other",
+    )],
+    read: interface,
+    traits: |attach| Traits {
+        is_common: attach.key(MODE) != Some(PASSTHRU),
+        is_on_interface: true,
+        ..link::traits()
+    },
+    undo: |wanted| Some(Undo::of_macvtap(&wanted.link_name())),
+    ..Kind::plain("macvtap", Some("INTERFACE"), Place::Outside { look, open, serve })
+};
+
+fn mode(wanted: &Wanted) -> Mode {
+    match wanted.attach.key(MODE) {
+        Some("private") => Mode::Private,
+        Some("vepa") => Mode::Vepa,
+        Some(PASSTHRU) => Mode::Passthru,
+        _ => Mode::Bridge,
+    }
+}
+
+fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
+    let name = wanted.attach.name();
+    is_known(name).and_then(|()| interfaces::macvtap(name, wanted.mtu)).map_err(lack)?;
+    if !has_macvtap() {
+        let what = "this kernel has no macvtap (CONFIG_MACVTAP): use tap: or bridge:";
+        return Ok((State::No, what.to_owned()));
+    }
+    let is = match mode(wanted) {
+        Mode::Passthru => format!("takes {name} over"),
+        _ => "an interface beside the host's own, which cannot reach it".to_owned(),
+    };
+    Ok(if_up(name, &format!("{is}; the kernel spreads frames by its own hash")))
+}
+
+/// Whether the kernel has the driver, or a module of it.
+fn has_macvtap() -> bool {
+    if Path::new("/sys/class/macvtap").exists() {
+        return true;
+    }
+    let Ok(release) = fs::read_to_string("/proc/sys/kernel/osrelease") else { return false };
+    ["modules.dep", "modules.builtin"].iter().any(|list| {
+        let modules = fs::read_to_string(format!("/lib/modules/{}/{list}", release.trim()));
+        modules.is_ok_and(|modules| modules.contains("/macvtap.ko"))
+    })
+}
+
+fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
+    let mode = mode(wanted);
+    let config = TapConfig { mac: Some(wanted.mac), ..link::config(wanted) };
+    // In that mode it has the address of the interface.
+    let side = Side::Below { has_mac: mode != Mode::Passthru };
+    made(macvtap::open(&wanted.link_name(), (wanted.attach.name(), mode), &config), wanted, side)
+}

@@ -1,0 +1,154 @@
+//! `pcap:FILE`: a capture file that everything sent is written to; with `replay`, what another one has comes in.
+
+mod capture;
+mod player;
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, bail};
+use port::pcap::PcapCounters;
+use port::{Clock, Sink};
+use rustix::fs::fstat;
+use sandbox::Confinement;
+use serde_json::json;
+
+use crate::attach::path;
+use crate::patient::Capture;
+use crate::{
+    About, Attachment, Finding, Handed, Kept, Key, Kind, Lack, News, Opened, Outside, Place, Ports, Site,
+    State, Takes, Wanted, Words, files, lack, written,
+};
+use capture::Writer;
+use player::{Player, ReplayCounters};
+
+/// A file whose frames come in.
+const REPLAY: &str = "replay";
+/// How fast they come.
+const PACE: &str = "replay_pace";
+/// As they were captured; otherwise as fast as the router takes them.
+const RECORDED: &str = "recorded";
+
+const PACES: Words<()> = Words { noun: ("pace", "paces"), now: &[("fast", ()), (RECORDED, ())], later: &[] };
+
+pub(crate) const KIND: Kind = Kind {
+    keys: &[
+        Key {
+            verb: "replays ",
+            ..Key::new(
+                REPLAY,
+                Takes::Text("\"in.pcap\""),
+                ("a capture file", "none"),
+                "frames that come in by pcap:",
+            )
+        },
+        Key {
+            with: Some((REPLAY, "it says how fast a file is replayed; add replay = \"FILE\", or remove it")),
+            ..Key::new(PACE, Takes::Word(PACES), ("fast, recorded", "fast"), "how fast they come")
+        },
+    ],
+    read: |text, name| path(text, name, "wan.pcap"),
+    counts: &[("replay", ReplayCounters::FIELDS), ("pcap", PcapCounters::FIELDS)],
+    ..Kind::plain("pcap", Some("FILE"), Place::Outside { look, open, serve })
+};
+
+fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
+    let replay = wanted.attach.key(REPLAY).map(|from| player::open(Path::new(from)));
+    let replay = replay.and_then(|played| Some((REPLAY, format!("{:#}", played.err()?))));
+    let written = files::written(Path::new(wanted.attach.name()));
+    match (replay, written) {
+        (None, Ok(what)) => Ok((State::Ok, what.to_owned())),
+        (replay, written) => {
+            Err(replay.into_iter().chain(written.err().into_iter().flat_map(lack)).collect())
+        }
+    }
+}
+
+fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
+    let path = PathBuf::from(wanted.attach.name());
+    let replay = wanted.attach.key(REPLAY).map(|from| player::open(Path::new(from))).transpose()?;
+    let recorded = wanted.attach.key(PACE) == Some(RECORDED);
+    // What takes the capture, and behind it whose frames come in, if any do: as they were captured, or as fast as they are taken.
+    let what = json!([replay.is_some(), recorded]);
+    let descriptors = [create(&path)?].into_iter().chain(replay.map(OwnedFd::from)).collect();
+    Ok(Box::new(Kept { what, descriptors, renewed: Some((path, renew)), ..Kept::default() }))
+}
+
+fn create(path: &Path) -> Result<OwnedFd> {
+    Ok(written::create(path).with_context(|| format!("cannot write {}", path.display()))?.into())
+}
+
+/// Gives a new data plane a new file to capture into, if the old one may end in the middle of a frame. `x.pcap` goes on in
+/// `x.2.pcap`.
+fn renew(path: &Path, descriptors: &mut [OwnedFd], times: u32) -> Result<()> {
+    let Some(capture) = descriptors.first_mut() else { return Ok(()) };
+    if fstat(&*capture)?.st_size > 0 {
+        *capture = create(&continuation(path, times.saturating_add(1)))?;
+    }
+    Ok(())
+}
+
+fn serve(mut handed: Handed, wanted: &Wanted, confinement: Confinement) -> Result<Arc<dyn Attachment>> {
+    let (replays, recorded) = handed.parts::<(bool, bool)>()?;
+    let label = wanted.label();
+    let replay = if replays { Some(handed.last()?) } else { None };
+    let player =
+        replay.map(|replay| Player::start(Clock::default(), (&label, replay.into()), recorded, confinement));
+    let (port, capture, writer) = capture::into(&label, handed.last()?.into(), confinement)?;
+    let told = AtomicBool::new(false);
+    Ok(Arc::new(Captured { port, capture, _writer: writer, told, player: player.transpose()? }))
+}
+
+fn continuation(path: &Path, number: u32) -> PathBuf {
+    let extension = path.extension().map(|extension| extension.to_string_lossy());
+    path.with_extension(extension.map_or_else(|| number.to_string(), |old| format!("{number}.{old}")))
+}
+
+/// A capture file and the port that fills it.
+struct Captured {
+    port: Arc<dyn Sink>,
+    capture: Capture,
+    /// Takes what is captured to the file.
+    _writer: Writer,
+    /// Whether somebody was told that it cannot be written.
+    told: AtomicBool,
+    /// What comes in, if something does.
+    player: Option<Player>,
+}
+
+impl Attachment for Captured {
+    fn ports(&self, _: &Site<'_>) -> Result<Ports> {
+        let played = self.player.as_ref().map(|player| player.lend().context("its port is still in use"));
+        let (source, replay) = played.transpose()?.unzip();
+        let capture = self.capture.clone();
+        let outside = Outside::counting(move |visit| {
+            visit("pcap", capture.counters());
+            replay.iter().for_each(|counters| visit("replay", &**counters));
+        });
+        let (sources, sinks) = (source.into_iter().collect(), vec![self.port.clone()]);
+        Ok(Ports { sources, sinks, outside, ..Ports::default() })
+    }
+
+    /// Whether it cannot be written any more, or can again; what has come of the file that is played.
+    fn news(&self) -> Option<News> {
+        let fails = self.capture.has_failed();
+        if self.told.swap(fails, Ordering::Relaxed) == fails {
+            return self.player.as_ref()?.news().map(News::of_link);
+        }
+        Some(if fails {
+            let line = "its capture cannot be written; frames are lost until it can be (pcap.drop_failed)";
+            News { about: About::Capture, line: line.to_owned() }
+        } else {
+            News::of_link("its capture is written again".to_owned())
+        })
+    }
+
+    fn replace(&self, _: Handed) -> Result<()> {
+        bail!("it has no link")
+    }
+}
+
+#[cfg(test)]
+mod tests;

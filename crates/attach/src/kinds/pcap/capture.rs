@@ -1,0 +1,59 @@
+//! A capture file that is written.
+//!
+//! As with a recording, a thread of the capture's own takes frames to the file, and is the only one to wait where that is slow.
+//! What finds no room meanwhile is counted (`pcap.drop_full`).
+
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use port::pcap::{Limits, Pcap};
+use port::tap_point::TapPoint;
+use port::{Null, Sink};
+use sandbox::Confinement;
+use threads::Thread;
+
+use crate::patient::{Capture, Patient, write_out};
+
+/// Between two times that frames are taken to the file. Ten a second cost an idle host next to nothing.
+const WRITE: Duration = Duration::from_millis(100);
+
+/// A capture into this file, the port that fills it, and what takes frames to the file, in a thread called `NAME-capture`.
+pub(crate) fn into(
+    name: &str,
+    file: File,
+    confinement: Confinement,
+) -> Result<(Arc<dyn Sink>, Capture, Writer)> {
+    let stop = Arc::<AtomicBool>::default();
+    let (port, capture) = within(file, &stop, Limits::default())?;
+    let thread = write_out(&format!("{name}-capture"), &capture, (WRITE, &stop), confinement)?;
+    Ok((port, capture, Writer { thread, stop }))
+}
+
+/// A capture within these limits, and the port that fills it.
+fn within(file: File, stop: &Arc<AtomicBool>, limits: Limits) -> Result<(Arc<dyn Sink>, Capture)> {
+    let file = Patient::new(file, stop.clone()).context("a capture into what cannot be looked at")?;
+    let capture = Pcap::new(file, limits);
+    let port = TapPoint::new(Arc::new(Null::new()));
+    port.enable(Box::new(capture.clone()));
+    Ok((Arc::new(port), capture))
+}
+
+/// The thread that takes frames to a file. Dropping it has what is left written, and waits for that, 5 s at most
+/// ([`Thread::join`]): so it is dropped where nobody else is kept waiting.
+pub(crate) struct Writer {
+    thread: Thread,
+    stop: Arc<AtomicBool>,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        self.thread.join();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+//! `tap:NAME`: a TAP of the host with this name, or the persistent one that is there.
+
+use anyhow::Result;
+use uplink::{Ownership, Tap, TapConfig};
+
+use crate::attach::interface;
+use crate::interfaces::{self, Is};
+use crate::link::{self, Side, made, serve};
+use crate::{Finding, Kind, Lack, Opened, Place, State, Traits, Wanted, lack};
+
+pub(crate) const KIND: Kind = Kind {
+    read: interface,
+    traits: |attach| Traits { is_common: false, ..link::in_a_bridge(attach) },
+    counts: link::COUNTS,
+    ..Kind::plain("tap", Some("INTERFACE"), Place::Outside { look, open, serve })
+};
+
+fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
+    let name = wanted.attach.name();
+    match interfaces::kind(name) {
+        None => Ok((State::Ok, "makes the TAP".to_owned())),
+        Some(Is::Tap) => {
+            interfaces::tap(name, wanted.queues).map_err(lack)?;
+            Ok((State::Ok, "joins the TAP that is there, if nobody else has it open".to_owned()))
+        }
+        Some(_) => Err(lack(format!("interface {name:?} exists and is not a TAP; choose another name"))),
+    }
+}
+
+fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
+    let config = TapConfig { ownership: Ownership::NewOrExisting, ..link::config(wanted) };
+    made(Tap::open(wanted.attach.name(), &config), wanted, Side::Host)
+}

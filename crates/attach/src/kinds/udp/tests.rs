@@ -1,0 +1,181 @@
+//! The tunnel under the suite that every port passes, and what only a tunnel has to bear. The other end is a socket of the kernel.
+
+use std::time::{Duration, Instant};
+
+use port::conformance::{SinkBench, SourceBench, check_sink, check_source};
+
+use super::*;
+use crate::wanted::tests::{served, wanted};
+
+/// Nothing takes so long, even where the host is busy. Each wait ends with what it waits for.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// More octets than all frames of a check take in the kernel.
+const ROOM: usize = 32 << 20;
+
+/// Whether this host gives a socket as much room as the suite needs; says so where it does not.
+fn has_room() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        println!("SKIPPED: needs root");
+    }
+    is_root
+}
+
+/// A tunnel to a socket of the kernel.
+struct Bench {
+    far: UdpSocket,
+    source: Box<dyn Source>,
+    sink: Arc<dyn Sink>,
+    outside: Outside,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let far = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        sockopt::set_socket_recv_buffer_size_force(&far, ROOM).expect("room");
+        let near = UdpSocket::bind("127.0.0.1:0").and_then(|near| near.local_addr()).expect("an address");
+        let attach = format!("udp:{near}-{}", far.local_addr().expect("an address"));
+        let mut ports = served(&Wanted { queue_len: 8192, ..wanted(&attach) });
+        far.connect(near).expect("the other end");
+        Self { far, source: ports.sources.remove(0), sink: ports.sinks.remove(0), outside: ports.outside }
+    }
+
+    fn sent(&self, frames: &mut [Vec<u8>]) -> usize {
+        let shown: Vec<_> = frames.iter_mut().map(|octets| Frame::new(Bytes::from_slice(octets))).collect();
+        self.sink.deliver(&shown)
+    }
+
+    /// What counts under such a name: `udp.write.frames`.
+    fn counted(&self, is_it: impl Fn(&str) -> bool) -> u64 {
+        let mut sum = 0;
+        self.outside.each_group(&mut |group, counters| {
+            counters
+                .each(&mut |name, value| sum += if is_it(&format!("{group}.{name}")) { value } else { 0 });
+        });
+        sum
+    }
+
+    fn counts<const N: usize>(&self, names: [&str; N]) -> [u64; N] {
+        names.map(|wanted| self.counted(|name| name == wanted))
+    }
+
+    /// Octets of the first frames that come.
+    fn come(&mut self) -> Vec<usize> {
+        let (mut lens, start) = (Vec::new(), Instant::now());
+        while lens.is_empty() && start.elapsed() < PATIENCE {
+            self.source.drain(BURST, &mut |frames| lens.extend(frames.iter().map(Frame::len)));
+        }
+        lens
+    }
+}
+
+impl SinkBench for Bench {
+    fn sink(&self) -> &dyn Sink {
+        &*self.sink
+    }
+
+    fn received(&mut self) -> Option<Vec<Vec<u8>>> {
+        let (mut all, mut room) = (Vec::new(), [0; LONGEST]);
+        while let Ok((len, _)) = recv(&self.far, &mut room[..], RecvFlags::DONTWAIT) {
+            all.push(room[..len].to_vec());
+        }
+        Some(all)
+    }
+
+    fn lost(&self) -> u64 {
+        self.counted(|name| name.starts_with("udp.write.drop_"))
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE
+    }
+}
+
+impl SourceBench for Bench {
+    fn source(&mut self) -> &mut dyn Source {
+        &mut *self.source
+    }
+
+    fn feed(&mut self, frames: &[Vec<u8>]) -> usize {
+        frames.iter().take_while(|frame| self.far.send(frame).is_ok()).count()
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE
+    }
+}
+
+#[test]
+fn a_tunnel_is_a_sink_and_a_source() {
+    if has_room() {
+        check_sink(Bench::new);
+        check_source(Bench::new);
+    }
+}
+
+#[test]
+fn what_is_no_frame_does_not_come_and_what_is_too_long_does_not_go() {
+    if !has_room() {
+        return;
+    }
+    let mut bench = Bench::new();
+    assert_eq!(bench.feed(&[vec![1; 13], vec![2; LONGEST + 1], vec![3; 60]]), 3);
+    assert_eq!(bench.come(), [60]);
+    let read = ["udp.read.drop_too_short", "udp.read.drop_too_long", "udp.read.frames"];
+    assert_eq!(bench.counts(read), [1, 1, 1]);
+    assert_eq!(bench.sent(&mut [vec![4; LONGEST + 1], vec![5; 60]]), 2);
+    let written = ["udp.write.drop_too_long", "udp.write.frames", "udp.write.bytes"];
+    assert_eq!(bench.counts(written), [1, 1, 60]);
+}
+
+/// The kernel tells of it at the next call, whichever that is: nothing is lost for that.
+#[test]
+fn an_end_where_nobody_is_loses_nothing_of_what_follows() {
+    if !has_room() {
+        return;
+    }
+    let mut bench = Bench::new();
+    let (at, near) =
+        (bench.far.local_addr().expect("an address"), bench.far.peer_addr().expect("an address"));
+    bench.far = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    assert_eq!(bench.sent(&mut [vec![6; 60]]), 1);
+    bench.far = UdpSocket::bind(at).expect("its address is free");
+    bench.far.connect(near).expect("the other end");
+    assert_eq!(bench.sent(&mut [vec![6; 60]]), 1);
+    bench.far.set_read_timeout(Some(PATIENCE)).expect("set");
+    assert_eq!(bench.far.recv(&mut [0; 100]).expect("what was sent then"), 60);
+    assert_eq!(
+        (bench.counted(|name| name.ends_with(".refused")), bench.counts(["udp.write.frames"])),
+        (1, [2])
+    );
+    assert_eq!(bench.source.drain(1, &mut |_| {}), 0);
+}
+
+#[test]
+fn strangers_are_not_heard() {
+    if !has_room() {
+        return;
+    }
+    let mut bench = Bench::new();
+    let stranger = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    stranger.send_to(&[7; 60], bench.far.peer_addr().expect("an address")).expect("sent");
+    assert_eq!(bench.feed(&[vec![8; 61]]), 1);
+    assert_eq!(bench.come(), [61]);
+}
+
+#[test]
+fn two_ends_are_of_one_version_and_each_has_a_port() {
+    assert!(ends("192.0.2.1:1-198.51.100.1:2").is_ok() && ends("[2001:db8::1]:1-[2001:db8::2]:2").is_ok());
+    for wrong in [
+        "",
+        "192.0.2.1:1",
+        "192.0.2.1:1-198.51.100.1",
+        "192.0.2.1:0-198.51.100.1:2",
+        "192.0.2.1:1-[2001:db8::2]:2",
+        "192.0.2.1:1-0.0.0.0:2",
+        "192.0.2.1:1-224.0.0.1:2",
+    ] {
+        let said = ends(wrong).expect_err(wrong);
+        assert!(said.contains("write e.g. \"udp:192.0.2.1:4789-198.51.100.1:4789\""), "{said}");
+    }
+}

@@ -1,0 +1,88 @@
+//! `queue_len = "auto"`: how many frames may wait before a NIC follows from how much its router can take.
+//!
+//! A long queue holds what comes while nobody looks (the router's other threads have the CPU, or send), so it gives the
+//! highest peak. In overload it is always full: each frame has waited for all before it, its memory is cold, and the work
+//! that was spent on it before it is dropped later is lost (seed paper 000, section 3.6 and Fig. 13). A short queue drops
+//! early, for nothing, but also in a pause of the reader that the router could have made up for.
+//!
+//! So the queue is to be long exactly as long as it *empties*: see [`tuner`]. What it is to be is decided here, by whoever
+//! serves the NIC, from what he sees anyway; whoever has the right sets it, at most a hundred times a second.
+
+pub(super) mod tuner;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use port::{Clock, Frame, Sink, Source, SourceWrapper};
+use uplink::QueueLimit;
+
+use tuner::{Look, PERIOD, Tuner};
+
+/// Looks at the clock only once in so many visits.
+const VISITS: u32 = 16;
+
+/// A source whose queue in the kernel is tuned.
+pub(super) struct EarlyDrop<S> {
+    source: S,
+    /// Where the frames go.
+    router: Arc<dyn Sink>,
+    limit: QueueLimit,
+    tuner: Tuner,
+    visits: u32,
+    clock: Clock,
+    /// When it was judged last, by the clock.
+    since: u64,
+}
+
+impl<S: Source> EarlyDrop<S> {
+    /// Tunes the queue of `source`, from which frames go to `router` with `ring` places, from `first` frames on.
+    pub(super) fn new(
+        clock: Clock,
+        (source, router): (S, Arc<dyn Sink>),
+        limit: QueueLimit,
+        ring: u32,
+        first: u32,
+    ) -> Self {
+        limit.set(first);
+        let (tuner, since) = (Tuner::new(first, ring), clock.now());
+        Self { source, router, limit, tuner, visits: 0, clock, since }
+    }
+
+    fn judge(&mut self) {
+        self.visits = 0;
+        let now = self.clock.now();
+        if Duration::from_nanos(now - self.since) < PERIOD {
+            return;
+        }
+        self.since = now;
+        if let Some(frames) = self.tuner.judge() {
+            self.limit.set(frames);
+        }
+    }
+}
+
+impl<S: Source> SourceWrapper for EarlyDrop<S> {
+    type Inner = S;
+
+    fn inner(&self) -> &S {
+        &self.source
+    }
+
+    fn inner_mut(&mut self) -> &mut S {
+        &mut self.source
+    }
+
+    fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        let room = self.router.room();
+        let shown = self.source.drain(budget, take);
+        self.tuner.look(Look { room, budget, shown });
+        self.visits += 1;
+        if self.visits >= VISITS {
+            self.judge();
+        }
+        shown
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! Links that are held while their file changes, in a namespace of their own.
+
+use std::path::Path;
+
+use uplink::{Links, Netns};
+
+use super::*;
+use crate::wanted::tests::{ports, wanted};
+
+/// A namespace with an interface for macvtaps, where the host lets us make one; says so where it does not.
+fn namespace() -> Option<Netns> {
+    let able = rustix::process::geteuid().is_root() && Path::new("/dev/net/tun").exists();
+    let netns = Netns::new().ok().filter(|_| able);
+    if netns.is_none() {
+        println!("SKIPPED: needs root, /dev/net/tun and network namespaces");
+    }
+    netns
+}
+
+fn ip(netns: &Netns, words: &str) -> bool {
+    netns.command("ip").args(words.split(' ')).output().expect("ip").status.success()
+}
+
+/// The link of a NIC, in a namespace.
+fn link(netns: &Netns, wanted: &Wanted) -> Result<Box<dyn Opened>> {
+    Ok(netns.run(|| wanted.open()).expect("a thread there")?.expect("it is outside"))
+}
+
+/// Makes a link what its NIC wants now, as a thread would.
+fn resize(held: &dyn Opened, before: &Wanted, now: &Wanted) -> Result<()> {
+    held.resize(before, now).expect("something is to be done")()
+}
+
+#[test]
+fn a_held_macvtap_takes_another_address_and_size() {
+    let Some(netns) = namespace() else { return };
+    assert!(ip(&netns, "link add low type veth peer name far"));
+    let before = wanted("macvtap:low");
+    let held = match link(&netns, &before) {
+        Ok(held) => held,
+        Err(error) => return println!("SKIPPED: {error:#}"),
+    };
+    let links = netns.run(|| Links::here().expect("links")).expect("a thread there");
+    let shown =
+        |links: &Links| (links.mac("edge.wan").expect("there"), links.mtu("edge.wan").expect("there"));
+    assert_eq!(shown(&links), (before.mac, 1500));
+    let now = Wanted { mac: [2, 0, 0, 0, 0, 9], mtu: 1400, ..before.clone() };
+    resize(&*held, &before, &now).expect("it takes them");
+    assert_eq!(shown(&links), (now.mac, 1400));
+    // Of what is not asked for, nothing is changed, whoever has changed it.
+    assert!(ip(&netns, "link set edge.wan mtu 1300"));
+    assert!(held.resize(&now, &now).is_none());
+    assert_eq!(shown(&links), (now.mac, 1300));
+}
+
+#[test]
+fn a_held_tap_leaves_to_the_kernel_what_its_nic_wants_now_and_spreads_by_its_hash() {
+    let Some(netns) = namespace() else { return };
+    let before = Wanted { queues: 2, pairs: 2, ..wanted("tap:t0") };
+    let held = link(&netns, &before).expect("a TAP");
+    let now = Wanted { hash: Hash::Symmetric, offload: false, mtu: 1400, ..before.clone() };
+    resize(&*held, &before, &now).expect("it takes another size and hash, or has no hash of ours");
+    let links = netns.run(|| Links::here().expect("links")).expect("a thread there");
+    assert_eq!(links.mtu("t0").expect("there"), 1400);
+    // As the data plane has it, which keeps what it was handed first.
+    let handed = Handed::of(held.hand_over()).expect("descriptors");
+    let served = before.serve(Some(handed), &[], Confinement::Off).expect("a port");
+    let takes = |wanted: &Wanted| {
+        let ports = ports(&*served, wanted);
+        assert_eq!((ports.sources.len(), ports.sinks.len()), (2, 2));
+        ports.sinks[0].offloads()
+    };
+    assert!(takes(&before).has(Offloads::CSUM));
+    assert_eq!(takes(&now), Offloads::NONE);
+    assert!(takes(&before).has(Offloads::CSUM));
+}
+
+#[test]
+fn a_link_without_a_queue_is_none() {
+    let what = json!(["t0", Traits::default(), false]);
+    assert!(tap(Handed { what, descriptors: Vec::new() }).is_err());
+}

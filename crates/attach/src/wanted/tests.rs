@@ -1,0 +1,94 @@
+use std::path::Path;
+
+use nic_port::NicQueues;
+
+use super::*;
+use crate::{Ports, Site, Takes};
+
+/// What the NIC `edge.wan` wants whose file says no more than this.
+pub(crate) fn wanted(attach: &str) -> Wanted {
+    let mut attach = Attach::read(attach).expect("good");
+    for key in attach.keys() {
+        if let (Takes::Word(_), None) = (&key.takes, key.with) {
+            attach.set(key.name, key.shown.1);
+        }
+    }
+    Wanted {
+        router: "edge".to_owned(),
+        nic: "wan".to_owned(),
+        attach,
+        queues: 1,
+        pairs: 1,
+        ring: 256,
+        mtu: 1500,
+        queue_len: 1000,
+        is_tuned: false,
+        offload: true,
+        hash: Hash::Flow,
+        mac: [2, 0, 0, 0, 0, 1],
+        is_direct: false,
+        is_polled: false,
+        by_kernel: false,
+        memory_max: 64 << 20,
+    }
+}
+
+/// Both ways of what a NIC wants, opened and served by this process.
+pub(crate) fn served(wanted: &Wanted) -> Ports {
+    let opened = wanted.open().expect("opened").expect("it is outside");
+    let handed = Handed::of(opened.hand_over()).expect("descriptors");
+    ports(&*wanted.serve(Some(handed), &[], Confinement::Off).expect("served"), wanted)
+}
+
+/// Both ways of what serves a NIC that wants this.
+pub(crate) fn ports(served: &dyn Attachment, wanted: &Wanted) -> Ports {
+    let queues = NicQueues::foreign(wanted.pairs).expect("descriptors");
+    let site = Site { wanted, threads: wanted.queues, queues: &queues, entry: &|_, sink| sink };
+    served.ports(&site).expect("ports")
+}
+
+fn named(router: &str, nic: &str) -> String {
+    let (router, nic) = (router.to_owned(), nic.to_owned());
+    Wanted { router, nic, ..wanted("bridge:br0") }.link_name()
+}
+
+#[test]
+fn a_link_is_called_like_its_nic_as_far_as_that_goes() {
+    assert_eq!(named("edge", "wan"), "edge.wan");
+    assert_eq!(named("edge", "abcdefghij"), "edge.abcdefghij");
+    let (one, other) = (named("a-long-router", "nic-a"), named("a-long-router", "nic-b"));
+    assert!(one.starts_with("a-long-rou.") && one.len() == 15, "{one}");
+    assert_ne!(one, other);
+}
+
+#[test]
+fn what_stays_without_its_descriptors_is_to_be_taken_away() {
+    let undone = |attach: &str| wanted(attach).undo();
+    assert_eq!(undone("macvtap:eth0"), Some(Undo::of_macvtap("edge.wan")));
+    assert_eq!(undone("ovs:br0"), Some(Undo::of_ovs_port("edge.wan")));
+    let socket = Undo::of_socket(Path::new("/a/v.sock"));
+    assert_eq!(undone("vhost-user-backend:/a/v.sock"), socket);
+    // Where the peer listens, the socket is the peer's.
+    assert_eq!(undone("vhost-user-frontend:/a/v.sock"), None);
+    assert_eq!((undone("bridge:br0"), undone("tap:t0"), undone("null")), (None, None, None));
+}
+
+#[test]
+fn what_is_held_goes_on_for_whoever_it_fits() {
+    let other = |held: &Wanted| Wanted { router: "core".to_owned(), ..held.clone() };
+    let (tap, bridged) = (wanted("tap:t0"), wanted("bridge:br0"));
+    assert!(other(&tap).is_served_by(&tap), "whoever names a TAP has it");
+    assert!(!other(&bridged).is_served_by(&bridged), "another one has a TAP of its own in that bridge");
+    let smaller = Wanted { mtu: 1400, offload: false, hash: Hash::Symmetric, ..bridged.clone() };
+    assert!(smaller.is_served_by(&bridged));
+    assert!(!Wanted { by_kernel: true, ..tap.clone() }.is_served_by(&tap));
+    let machine = wanted("vhost-user-backend:v.sock");
+    assert!(!Wanted { memory_max: 4 << 30, ..machine.clone() }.is_served_by(&machine), "it was offered less");
+    let more = Wanted { queues: 2, ..tap.clone() };
+    let error = more.check_queues(&tap).expect_err("a TAP has those that it was made with");
+    assert_eq!(
+        format!("{error:#}"),
+        "the TAP `t0` has 1 queues while the run lasts, not 2: choose another name, or start the run anew"
+    );
+    Wanted { queues: 2, ..wanted("null") }.check_queues(&wanted("null")).expect("nothing has queues");
+}
