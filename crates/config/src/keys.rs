@@ -317,9 +317,7 @@ pub fn nic() -> Vec<Entry<Nic>> {
 
 /// The keys that each NIC has.
 const NIC: &[Entry<Nic>] = &[
-    Entry::new("name", ("a word", ""), "what it is called, once in its router", Change::Replaces, |_, _| {
-        None
-    }),
+    Entry::new("name", ("a word", ""), "what it is called, once in its router", Change::Replaces, |_| None),
     Entry::new(
         "attach",
         ("switch:NAME, tap:INTERFACE, ...", ""),
