@@ -84,10 +84,13 @@ pub struct Ports {
 /// What is called with each group of counters and its name.
 pub type Visit<'v> = dyn FnMut(&str, &dyn Group) + 'v;
 
+/// A function that visits each group of counters.
+type Groups = dyn Fn(&mut Visit<'_>) + Send + Sync;
+
 /// The other side of a NIC during one start of its router.
 #[derive(Clone, Default)]
 pub struct Outside {
-    groups: Option<Arc<dyn Fn(&mut Visit<'_>) + Send + Sync>>,
+    groups: Option<Arc<Groups>>,
     /// What is to be done before the router goes, where it is a port of a switch.
     leave: Option<Arc<dyn Fn() + Send + Sync>>,
 }

@@ -34,11 +34,14 @@ pub(crate) struct Kind {
 /// Counters of a group, each with what it means.
 pub type Fields = &'static [(&'static str, &'static str)];
 
+/// Makes an attachment in the process that runs the router, which has these switches.
+type Make = fn(&Wanted, &[Arc<Switch>]) -> Result<Arc<dyn Attachment>>;
+
 /// Where what a NIC is plugged into is.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
     /// In the process that runs the router, which has these switches.
-    Inside(fn(&Wanted, &[Arc<Switch>]) -> Result<Arc<dyn Attachment>>),
+    Inside(Make),
     /// On the host.
     Outside {
         /// What is to be said of it before anything is built, or what cannot be had.
