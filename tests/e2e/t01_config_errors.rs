@@ -46,7 +46,7 @@ fn one_fault_is_one_line() {
         (
             "\"null\"",
             "\"vf:0000:00:1f.6\"",
-            "bad.toml:6: router.nic.attach: \"vf\" is not in this version; forms: switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, pcap:FILE, vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null",
+            "bad.toml:6: router.nic.attach: \"vf\" is not in this version; forms: switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, udp:LOCAL-REMOTE, pcap:FILE, vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null",
         ),
         (
             "\"null\"",

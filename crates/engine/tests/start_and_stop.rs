@@ -2,12 +2,14 @@
 //! mapping or child stays. A file whose memory is too small says so, and leaves as little. One test, because it looks
 //! at its whole process.
 
+use std::collections::HashMap;
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use attach::Handed;
 use config::{Engine, Plan};
-use engine::{Instance, Plugs};
+use engine::{Instance, Plugs, Supplies};
 use vmm::{Forker, Spawn};
 
 const FILE: &str = r#"
@@ -98,7 +100,14 @@ fn plan(text: &str, engine: Engine) -> Plan {
 }
 
 fn start(plan: &Plan) -> anyhow::Result<Instance> {
-    Instance::start(plan, Plugs::new())
+    let mut opened = HashMap::new();
+    for (router, nic) in plan.nics() {
+        let wanted = router.wanted(nic);
+        if let Some(outside) = wanted.open()? {
+            opened.insert(wanted.label(), Handed::of(outside.hand_over())?);
+        }
+    }
+    Instance::start(plan, Supplies { opened, ..Supplies::default() })
 }
 
 /// Why this host cannot run an engine, if so.
