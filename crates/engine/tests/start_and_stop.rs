@@ -2,14 +2,16 @@
 //! mapping or child stays. A file whose memory is too small says so, and leaves as little. One test, because it looks
 //! at its whole process.
 
-use std::collections::HashMap;
+#[path = "instance/opened.rs"]
+mod opened;
+
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use attach::Handed;
 use config::{Engine, Plan};
 use engine::{Instance, Plugs, Supplies};
+use opened::opened;
 use vmm::{Forker, Spawn};
 
 const FILE: &str = r#"
@@ -100,13 +102,7 @@ fn plan(text: &str, engine: Engine) -> Plan {
 }
 
 fn start(plan: &Plan) -> anyhow::Result<Instance> {
-    let mut opened = HashMap::new();
-    for (router, nic) in plan.nics() {
-        let wanted = router.wanted(nic);
-        if let Some(outside) = wanted.open()? {
-            opened.insert(wanted.label(), Handed::of(outside.hand_over())?);
-        }
-    }
+    let opened = opened(plan);
     Instance::start(plan, Supplies { opened, ..Supplies::default() })
 }
 

@@ -8,7 +8,8 @@ use engine::{Instance, Plugs, Supplies};
 use rustix::process::Pid;
 use vmm::{Child, Forker, Spawn, Spawned};
 
-use crate::traffic::{PATIENCE, opened, plan};
+use crate::opened::opened;
+use crate::traffic::{PATIENCE, plan};
 
 /// Starts processes, and knows those that it has started.
 pub(crate) struct Known {

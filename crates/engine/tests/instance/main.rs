@@ -8,6 +8,7 @@ mod failures;
 mod known;
 mod launch;
 mod memory;
+mod opened;
 mod routers;
 mod settings;
 mod take_down;

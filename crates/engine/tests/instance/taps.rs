@@ -8,7 +8,8 @@ use engine::{Instance, Plugs, State, Supplies};
 use telemetry::Kind;
 use uplink::{Netns, Tap, TapConfig};
 
-use crate::traffic::{Stream, alone, capture, kvm, opened, plan, router, wait_for};
+use crate::opened::opened;
+use crate::traffic::{Stream, alone, capture, kvm, plan, router, wait_for};
 
 /// The number of an interface, which the kernel gives no other one as long as it is there.
 fn number(netns: &Netns, name: &str) -> Option<String> {

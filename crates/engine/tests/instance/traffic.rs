@@ -56,16 +56,6 @@ pub(crate) fn router(name: &str, n: u8, more: &str) -> String {
     )
 }
 
-/// What the NICs of a plan are plugged into outside, as who may opens it.
-pub(crate) fn opened(plan: &config::Plan) -> HashMap<String, Handed> {
-    let open = |(router, nic): (&config::Router, &config::Nic)| {
-        let wanted = router.wanted(nic);
-        let opened = wanted.open().expect("opened")?;
-        Some((wanted.label(), Handed::of(opened.hand_over()).expect("descriptors")))
-    };
-    plan.nics().filter_map(open).collect()
-}
-
 /// A file that takes a capture, as who has opened it hands it over.
 pub(crate) fn capture(file: File) -> Handed {
     Handed { what: serde_json::json!([false, false]), descriptors: vec![file.into()] }
