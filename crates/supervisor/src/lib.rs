@@ -90,8 +90,10 @@ use watching::Watching;
 const SECOND: Duration = Duration::from_secs(1);
 /// How long the last table may take.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long the data plane may take to end in good order.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long a data plane may take to end in good order: it gives what it takes down 15 s (`engine::take_down`).
+const GRACE: Duration = Duration::from_secs(20);
+/// How long threads of this process may take to end with the run.
+const THREADS_GRACE: Duration = Duration::from_secs(5);
 
 /// How to run.
 #[derive(Debug)]
@@ -449,9 +451,9 @@ impl Supervisor {
         }
         self.children.end_all(now);
         self.bury_all(&clock);
-        self.changes.give_up(GRACE);
-        self.tending.give_up(GRACE);
-        self.resources.give_up(GRACE);
+        self.changes.give_up(THREADS_GRACE);
+        self.tending.give_up(THREADS_GRACE);
+        self.resources.give_up(THREADS_GRACE);
         self.tell_of_ceilings(now);
         self.give_back();
         if self.life.was_up && !had_ended {

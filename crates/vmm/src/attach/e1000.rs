@@ -183,8 +183,8 @@ impl Drop for E1000Device {
         // asks for it.
         self.queues.stop();
         self.queues.transmit_nowhere();
-        (self.blocks, self.tail) = ([false; 2], None);
-        self.place_doorbells();
+        // Doorbells end with the machine, as those of a virtio NIC do.
+        (self.connected, self.tail) = ([None; 2], None);
         self.place_collector(true);
     }
 }

@@ -194,6 +194,9 @@ impl BusDevice for NicDevice {
 
 impl Drop for NicDevice {
     fn drop(&mut self) {
+        // Doorbells end with the machine. Taking one back (KVM_IOEVENTFD) waits for a grace period of the kernel's
+        // SRCU, and seconds for each were seen on a busy host.
+        self.connected.clear();
         // The threads that serve the queues may outlast the device, and the memory only lasts as long as somebody
         // asks for it.
         self.stop();

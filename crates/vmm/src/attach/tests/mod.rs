@@ -12,7 +12,8 @@ use nic_port::NicQueues;
 use port::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_source};
 use port::{Frame, Sink, Source};
 
-use crate::machine::Machine;
+use crate::machine::{Machine, MachineConfig};
+use crate::vm::{Vm, open_kvm};
 use driver::{Driver, Registers, machine};
 
 /// Modes that work with interrupts and register writes, and one with a block; none whose frames leave within an access.
@@ -313,4 +314,21 @@ fn a_nic_sits_where_ring_0_knows_it() {
     registers.enable();
     assert_ne!(registers.read(r::STATUS), u32::MAX);
     machine.bus().clear();
+}
+
+/// For each doorbell that is taken back KVM waits for a grace period of the kernel's, seconds on a busy host.
+#[test]
+fn doorbells_of_a_machine_that_ends_are_not_taken_back_one_by_one() {
+    let Ok(kvm) = open_kvm().map_err(|error| println!("SKIPPED: {error:#}")) else { return };
+    let info = bootinfo::BootInfo::new(bootinfo::Role::Router, 1);
+    let config = MachineConfig { name: "bells".into(), ram: 12 << 20, fib: None, info };
+    let vm = Vm::new(&kvm, config).expect("a virtual machine");
+    let machine = vm.machine();
+    let queues = driver::attach_to(machine, TransmitMode::Csb);
+    let _driver = Driver::start(machine, TransmitMode::Csb);
+    let (address, bell) = (super::bar_of(super::nic_slot(0)) + r::TDT, queues.tx.kick(0).expect("a doorbell"));
+    let is_free = || machine.doorbells().connect(address, bell);
+    assert!(!is_free(), "the driver's doorbell is connected");
+    machine.bus().clear();
+    assert!(!is_free(), "it was taken back");
 }
