@@ -1,4 +1,4 @@
-//! `ringroad apply FILE`: makes a run what a file says.
+//! `ringroad apply FILE`: changes a run to what a file says.
 
 use std::fs;
 use std::io::Read;
@@ -9,33 +9,33 @@ use api::{Answer, Request};
 use clap::Args;
 use command_line::client::{self, Kind, unexpected};
 
-/// Octets of the longest file; in a message each may take two, and a message must not be longer than
+/// Octets of the longest file: in a message each may take two, and a message must not exceed
 /// [`api::LONGEST_APPLY`].
 const LONGEST: u64 = (api::LONGEST_APPLY / 2 - 4096) as u64;
 
-/// The options of `ringroad apply`.
+/// Options of `ringroad apply`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The TOML file.
+    /// Configuration file (TOML)
     file: PathBuf,
-    /// The run; else the one that has the name of the file, or the only one.
+    /// Name of the run; default: the one named like the file, or the only one
     #[arg(long)]
     run: Option<String>,
-    /// Only say what would change.
+    /// Only print what would change
     #[arg(long)]
     dry_run: bool,
-    /// One JSON object a change and line.
+    /// Print one JSON object per change and line
     #[arg(long)]
     json: bool,
 }
 
-/// Applies a file to a run, and prints what that changed.
+/// Applies a file to a run, and prints the changes.
 ///
 /// # Errors
-/// The file cannot be read or is not right, or there is no such run.
+/// The file cannot be read or is invalid, or there is no such run.
 pub(crate) fn apply(options: &Options) -> Result<()> {
     let file = options.file.as_path();
-    // Its faults are told with their lines before anybody is asked.
+    // Its faults are reported with their lines before the run is contacted.
     let plan = config::load(file)?;
     let text = read(file)?;
     let mut target = match &options.run {

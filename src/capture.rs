@@ -1,4 +1,5 @@
-//! `ringroad capture NAME.NIC FILE`: what passes a NIC, in both directions, as a pcap file.
+//! `ringroad capture NAME.NIC FILE`: captures the frames that pass a NIC, in both directions, into a pcap
+//! file.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -9,30 +10,31 @@ use api::{Answer, CaptureEnd, Request};
 use clap::Args;
 use command_line::client::{self, Kind, unexpected};
 
-/// A run looks after its captures ten times a second; the file may take some seconds for the last frames.
+/// Extra time for the run's answer: it checks its captures ten times a second, and the file may take some
+/// seconds for the last frames.
 const SLACK: Duration = Duration::from_secs(20);
-/// As good as for ever.
+/// Timeout of a capture without a time limit: practically infinite.
 const WITHOUT_END: Duration = Duration::from_secs(1 << 31);
 
-/// What to capture.
+/// Options of `ringroad capture`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Router and NIC, as in `edge.wan`.
+    /// Router and NIC, as in `edge.wan`
     nic: String,
-    /// The file, which is made anew; `-`: standard output.
+    /// Output file, which is overwritten; `-`: standard output
     file: PathBuf,
-    /// End after so many frames.
+    /// End after so many frames
     #[arg(long)]
     count: Option<u64>,
-    /// End after so many seconds.
+    /// End after so many seconds
     #[arg(long, value_parser = command_line::seconds)]
     seconds: Option<Duration>,
-    /// Octets of each frame that are kept.
+    /// Octets kept of each frame
     #[arg(long, default_value_t = 65_535, value_name = "OCTETS")]
     snap: u32,
 }
 
-/// Has the run write into the file until it has enough; it ends with this process, too.
+/// Lets the run write into the file until a limit is reached; it also ends with this process.
 ///
 /// # Errors
 /// There is no such router or NIC, the file cannot be written, or the run goes away.
@@ -67,7 +69,7 @@ fn open(path: &Path) -> Result<OwnedFd> {
     Ok(file.with_context(|| format!("cannot write {}", path.display()))?.into())
 }
 
-/// On standard error, for the frames may go to standard output.
+/// Reports on standard error, since the frames may go to standard output.
 fn tell(end: &CaptureEnd, path: &Path) -> Result<()> {
     eprintln!("{}", summary(end));
     ensure!(end.complete, "{} could not be written to the end", path.display());

@@ -1,4 +1,4 @@
-//! `ringroad check FILE`: the plan, and what this host can and cannot do for it.
+//! `ringroad check FILE`: prints the plan, and what this host can and cannot do for it.
 
 mod json;
 
@@ -16,22 +16,22 @@ use supervisor::{Planned, mib, needed};
 
 use crate::doctor;
 
-/// A plan that was looked at together with this host.
+/// A plan checked against this host.
 struct Looked {
     plan: Plan,
-    /// What is planned for its threads, or why that cannot be had.
+    /// Placement of its threads, or why that is impossible.
     threads: Result<Planned, Errors>,
-    /// Which routers are processes because this host has no KVM.
+    /// Note on routers that run as processes because this host has no KVM.
     by_process: Option<String>,
     findings: Vec<Finding>,
-    /// What of it this host cannot give.
+    /// Requirements that this host cannot meet.
     faults: Errors,
 }
 
-/// Checks a file; prints the plan and this host's part in it.
+/// Checks a file, and prints the plan and findings about this host.
 ///
 /// # Errors
-/// What is wrong with the file, or what of it this host cannot give.
+/// Faults of the file, or requirements that this host cannot meet.
 pub(crate) fn check(file: &Path, json: bool) -> Result<()> {
     let looked = config::load(file).map(look);
     if let Ok(looked) = &looked {
@@ -66,7 +66,7 @@ fn text(looked: &Looked) -> String {
     format!("{plan}this host\n{by_process}{}", doctor::table(&looked.findings))
 }
 
-/// What the run may have at most, where the host allows for ceilings.
+/// Ceilings of the run, if the host can enforce them.
 fn ceilings(plan: &Plan) -> Finding {
     let Ceiling { memory, tasks } = needed(plan, None, host::memory_total());
     let figure = format!("memory {}, {tasks} tasks", mib(memory));
@@ -76,7 +76,7 @@ fn ceilings(plan: &Plan) -> Finding {
     Finding::new(State::Ok, "ceilings", figure, meaning)
 }
 
-/// A plan; with what is planned for its threads, where that is to be had.
+/// Describes a plan; with the placement of its threads, if that is possible.
 fn describe(plan: &Plan, threads: Option<&Planned>) -> String {
     let mut text = format!("plan {}\n", plan.name);
     for switch in &plan.switches {
@@ -89,7 +89,7 @@ fn describe(plan: &Plan, threads: Option<&Planned>) -> String {
         describe_threads(&mut text, router, threads.map(|threads| &threads.outline));
     }
     if let Some(Planned { outline, promises, .. }) = threads {
-        // Its threads stand with their routers.
+        // Its threads are shown with their routers.
         let made = Outline { slots: Vec::new(), ..outline.clone() };
         text.push_str(&made.to_string());
         promises
@@ -102,7 +102,7 @@ fn describe(plan: &Plan, threads: Option<&Planned>) -> String {
     text
 }
 
-/// The NICs that are plugged into a switch.
+/// NICs attached to a switch.
 fn ports(plan: &Plan, switch: &str) -> Vec<String> {
     let ports = plan.nics().filter(|(_, nic)| nic.attach.switch() == Some(switch));
     ports.map(|(router, nic)| format!("{}.{}", router.name, nic.name)).collect()
@@ -131,7 +131,7 @@ fn describe_router(text: &mut String, router: &Router) {
     }
 }
 
-/// Where its threads run, and how they are scheduled.
+/// Placement and scheduling of its threads.
 fn describe_threads(text: &mut String, router: &Router, threads: Option<&Outline>) {
     let slots = threads.into_iter().flat_map(|outline| &outline.slots);
     let mut planned = slots.filter(|slot| slot.router == router.name).peekable();
@@ -159,7 +159,7 @@ fn describe_nic(nic: &Nic) -> String {
     )
 }
 
-/// The model, and how an e1000 transmits.
+/// Model of a NIC, and the transmit mode of an e1000.
 fn describe_model(nic: &Nic) -> String {
     match (nic.model, nic.mode) {
         (NicModel::VirtioNet, _) => nic.model.name().to_owned(),
@@ -173,7 +173,7 @@ fn describe_model(nic: &Nic) -> String {
     }
 }
 
-/// How often it interrupts, where that is limited.
+/// Interrupt moderation, if there is any.
 fn describe_moderation(itr: Itr) -> String {
     match itr {
         Itr::Every(0) => String::new(),

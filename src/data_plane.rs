@@ -1,24 +1,25 @@
-//! `ringroad data-plane`: what forwards. It is started by `run`, never by hand.
+//! `ringroad data-plane`: the forwarding process. `run` starts it, never the user.
 
 use anyhow::Result;
 use clap::Args;
 
-/// The options of `ringroad data-plane`.
+/// Options of `ringroad data-plane`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Process number of the supervisor.
+    /// Process number of the supervisor
     supervisor: u32,
-    /// User to become.
+    /// Number of the user to run as
     user: Option<u32>,
-    /// Only give up what is to be given up, and say what this host does not give.
+    /// Only drop privileges, and print which isolation features this host lacks
     #[arg(long)]
     probe: bool,
 }
 
-/// Forwards as the supervisor orders, until it says otherwise or ends; or says what this host does not give, a line each.
+/// Forwards as the supervisor orders, until that says stop or ends; or prints the isolation features that
+/// this host lacks, one per line.
 ///
 /// # Errors
-/// No supervisor has started it, or this host cannot shut it in.
+/// It was not started by a supervisor, or this host cannot isolate it.
 pub(crate) fn data_plane(options: &Options) -> Result<()> {
     if !options.probe {
         return data_plane::run(options.supervisor, options.user);

@@ -1,15 +1,15 @@
-//! `ringroad doctor`: what this host can do, one finding a line.
+//! `ringroad doctor`: prints findings about this host, one per line.
 
 use anyhow::Result;
 use host::Finding;
 
-/// Looks at everything and prints it.
+/// Makes all checks and prints the findings.
 pub(crate) fn doctor(json: bool) -> Result<()> {
     let findings = host::findings();
     command_line::print(&if json { lines(&findings)? } else { table(&findings) })
 }
 
-/// An object a line.
+/// One JSON object per line.
 fn lines(findings: &[Finding]) -> Result<String> {
     findings.iter().map(|finding| Ok(serde_json::to_string(finding)? + "\n")).collect()
 }

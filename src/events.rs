@@ -1,4 +1,4 @@
-//! `ringroad events NAME`: what has changed in a run, or about a router of it.
+//! `ringroad events NAME`: prints the events of a run, or of one of its routers.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use api::{Answer, Client, Error, Event, Request};
 use command_line::client::{self, Kind, unexpected};
 use telemetry::Moment;
 
-/// Prints the state changes of a run that it still keeps; of a router, those that are about it.
+/// Prints the events that a run still keeps; for a router, those that concern it.
 ///
 /// # Errors
 /// There is no such router or run.
@@ -18,17 +18,17 @@ pub(crate) fn events(name: &str, json: bool) -> Result<()> {
     client::say(&report.of(&mut target.client)?)
 }
 
-/// Which events are printed, and how.
+/// Selection and format of the events.
 struct Report<'n> {
-    /// Only those about this router.
+    /// Only events of this router.
     router: Option<&'n str>,
-    /// As JSON, an object a line.
+    /// As JSON, one object per line.
     json: bool,
 }
 
 impl Report<'_> {
-    /// All events that a run keeps. An answer holds a part of them: each is followed by a question for the next part,
-    /// until there is none.
+    /// Fetches all events that a run keeps. An answer holds only some of them, so requests are repeated until
+    /// no events are left.
     fn of(&self, run: &mut Client) -> Result<String> {
         let (mut report, mut from) = (String::new(), 0);
         loop {
@@ -50,7 +50,7 @@ impl Report<'_> {
         }
     }
 
-    /// Adds one part.
+    /// Adds the events of one answer.
     fn page(&self, report: &mut String, events: &[Event], lost: u64) -> Result<()> {
         if lost > 0 && !self.json {
             writeln!(report, "{lost} older ones are no longer kept")?;

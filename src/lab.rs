@@ -1,8 +1,8 @@
-//! `ringroad lab` and `ringroad demo`: starts `ringroad-lab`, the program that does both, so that this one, which runs as root for
-//! months, does not carry it.
+//! `ringroad lab` and `ringroad demo`: execute `ringroad-lab`, which implements both, so that this program,
+//! which runs as root for months, does not contain that code.
 //!
-//! It is taken from the folder of this program, and from nowhere else. Where that is a folder of cargo's in a source tree, cargo is
-//! asked first to make it what the sources say.
+//! The program is taken only from the folder of this one. If that is cargo's output folder in a source tree,
+//! cargo is called first to bring it up to date.
 
 mod tree;
 
@@ -17,25 +17,26 @@ use host::own_files;
 
 use tree::Tree;
 
-/// The program, and the package that cargo builds it from.
+/// Name of the program, and of the package that cargo builds it from.
 const PROGRAM: &str = "ringroad-lab";
 const PACKAGE: &str = "ringroad-lab-program";
 
-/// All that follows the verb.
+/// All arguments after the verb.
 #[derive(Args)]
 pub(crate) struct Words {
-    /// What `ringroad-lab` is told; --help tells more.
+    /// Arguments of `ringroad-lab`; see --help
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORD")]
     words: Vec<OsString>,
 }
 
-/// Becomes that program, with this verb of it if one is given, and these words: as the same process, in the same environment.
+/// Replaces this process by that program, with its verb, if given, and these arguments, in the same
+/// environment.
 ///
 /// # Errors
-/// It is not there, does not build, may be somebody else's, or cannot be started.
+/// It does not exist, does not build, may have been written by another user, or cannot be executed.
 pub(crate) fn lab(verb: Option<&str>, words: &Words) -> Result<()> {
     let program = program()?;
-    // It only comes back where it fails.
+    // exec only returns on failure.
     let error = Command::new(&program).args(verb).args(&words.words).exec();
     Err(error).with_context(|| format!("cannot start {}", program.display()))
 }
@@ -48,7 +49,7 @@ fn program() -> Result<PathBuf> {
     own_files::beside(PROGRAM)?.with_context(|| absent(&own))
 }
 
-/// What to do where it is not there.
+/// Advice if the program does not exist.
 fn absent(own: &Path) -> String {
     format!(
         "expected the lab at {}, and there is no such file: install the package ringroad, or copy there what \

@@ -1,4 +1,4 @@
-//! The `ringroad` command: one small file for each verb.
+//! Command `ringroad`, with one small file for each verb.
 #![forbid(unsafe_code)]
 
 mod apply;
@@ -31,88 +31,89 @@ struct Command {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Two networks with the kernel's own stacks, a router VM between them, a flood; ends by itself.
+    /// Demo: two namespaces with the kernel's own stacks, a router VM between them, and a flood of packets;
+    /// ends on its own
     #[command(disable_help_flag = true)]
     Demo(lab::Words),
-    /// Bring a file up and show what it does, until Ctrl-C.
+    /// Bring a file up and show what it does, until Ctrl-C
     Run(run::Options),
-    /// What runs: all runs of this user, with their routers.
+    /// List all runs of this user, with their routers
     Ps {
-        /// One JSON object a run and line.
+        /// Print one JSON object per run and line
         #[arg(long)]
         json: bool,
     },
-    /// What every NIC, router and thread of running instances does, second by second, until Ctrl-C.
+    /// Show the activity of every NIC, router and thread of running instances, second by second, until Ctrl-C
     Top(top::Options),
-    /// A router as it runs: plan, addresses, routes, threads, state, last trouble.
+    /// Show a router: plan, addresses, routes, threads, state, last trouble
     Show {
-        /// The router.
+        /// Name of the router
         name: String,
-        /// As one JSON object on a line.
+        /// Print one JSON object on a line
         #[arg(long)]
         json: bool,
     },
-    /// What has changed in a run, or about a router: started, failed, restarted, applied ...
+    /// Show the events of a run or of a router: started, failed, restarted, applied ...
     Events {
-        /// The router or run.
+        /// Name of the router or run
         name: String,
-        /// One JSON object a change and line.
+        /// Print one JSON object per event and line
         #[arg(long)]
         json: bool,
     },
-    /// Change a setting of a router that runs, or of a NIC, as router.nic.
+    /// Change a setting of a running router, or of one of its NICs, as router.nic
     #[command(after_help = set::keys())]
     Set {
-        /// The router, or a NIC of it as router.nic.
+        /// Name of the router, or of a NIC as router.nic
         name: String,
-        /// The setting, as KEY=VALUE; for a NIC link=up or link=down.
+        /// Setting as KEY=VALUE; for a NIC link=up or link=down
         setting: String,
     },
-    /// Stop a router, or a whole run; where both have the name, the router.
+    /// Stop a router or a whole run; if both have the name, the router
     Stop {
-        /// The router or run.
+        /// Name of the router or run
         name: String,
     },
-    /// Start a router that was stopped or has failed.
+    /// Start a router that was stopped or has failed
     Start {
-        /// The router.
+        /// Name of the router
         name: String,
     },
-    /// Stop a router and start it again.
+    /// Stop a router and start it again
     Restart {
-        /// The router.
+        /// Name of the router
         name: String,
     },
-    /// Follow packets that arrive at a NIC to where they leave, or to what dropped them.
+    /// Trace packets that arrive at a NIC to where they leave, or to what dropped them
     Trace(trace::Options),
-    /// Write what passes a NIC into a pcap file, while it runs.
+    /// Capture the frames that pass a NIC into a pcap file
     Capture(capture::Options),
-    /// Make a run what a file says, by the difference: what is the same goes on undisturbed.
+    /// Change a run to what a file says, by the difference: what is unchanged keeps running undisturbed
     Apply(apply::Options),
-    /// Check a file, print its plan and what this host can and cannot do for it; changes nothing.
+    /// Check a file; print its plan and what this host can and cannot do for it; changes nothing
     Check {
-        /// The TOML file.
+        /// Configuration file (TOML)
         file: PathBuf,
-        /// One JSON object a line.
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
     },
-    /// Measure: experiments by name, and what came out.
+    /// Measure: run experiments by name, and print their results
     #[command(disable_help_flag = true)]
     Lab(lab::Words),
-    /// Look at this host: KVM, uplinks, CPUs, schedulers, clocks, limits; changes nothing.
+    /// Examine this host: KVM, uplinks, CPUs, schedulers, clocks, limits; changes nothing
     Doctor {
-        /// One JSON object a line.
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
     },
-    /// What forwards: started by `run`, never by hand.
+    /// The forwarding process: started by `run`, never by hand
     #[command(hide = true)]
     DataPlane(data_plane::Options),
-    /// What removes the files of a run that was killed: started by `run`, never by hand.
+    /// The process that removes the files of a killed run: started by `run`, never by hand
     #[command(hide = true)]
     Cleaner {
-        /// Process number of the run.
+        /// Process number of the run
         run: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! `ringroad ps`: what runs.
+//! `ringroad ps`: lists runs and routers.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde_json::json;
 /// Lists all runs of this user with their routers.
 ///
 /// # Errors
-/// The runs cannot be looked for.
+/// The folder of runs cannot be read.
 pub(crate) fn ps(json: bool) -> Result<()> {
     let found = client::runs()?;
     client::say(&if json { lines(&found) } else { table(&found) })
@@ -56,7 +56,7 @@ fn row(run: &str, pid: &str, router: &RouterStatus) -> [String; 7] {
     ]
 }
 
-/// Columns as wide as they must be; what there is to say about a row stands behind it.
+/// Aligns columns; remarks about a row follow it.
 fn aligned(rows: &[[String; 7]], notes: &[String]) -> String {
     let mut widths = [0; 7];
     for row in rows {
@@ -79,7 +79,7 @@ fn aligned(rows: &[[String; 7]], notes: &[String]) -> String {
     text
 }
 
-/// A time, in its two largest units.
+/// Formats a time in its two largest units.
 pub(crate) fn for_long(ms: u64) -> String {
     let seconds = Duration::from_millis(ms).as_secs();
     match seconds {

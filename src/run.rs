@@ -8,27 +8,29 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use supervisor::Log;
 
-/// The options of `ringroad run`.
+/// Options of `ringroad run`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The TOML file.
+    /// Configuration file (TOML)
     file: PathBuf,
-    /// Stop after so many seconds.
+    /// Stop after so many seconds
     #[arg(long, value_parser = command_line::seconds)]
     seconds: Option<Duration>,
-    /// One JSON object a second instead of the live table.
+    /// Print one JSON object per second instead of the live table
     #[arg(long)]
     json: bool,
-    /// Tell every state change on standard error, not only trouble.
+    /// Print all events on standard error, not only trouble
     #[arg(long, value_parser = log())]
     log: Option<Log>,
-    /// Name of the run, instead of the file's.
+    /// Name of the run, instead of the file's
     #[arg(long, value_parser = name)]
     name: Option<String>,
-    /// User that the data plane is to be, by name or number, where root starts it; else a number that nobody else has.
+    /// User that the data plane runs as, by name or number, if root starts it; default: a number that no
+    /// other process has
     #[arg(long)]
     user: Option<String>,
-    /// Memory of all its processes together, as 512M or 4G, instead of what the file needs at most (docs/limits.md).
+    /// Memory ceiling of all its processes together, as 512M or 4G, instead of what the file needs at most
+    /// (docs/limits.md)
     #[arg(long, value_parser = config::read_memory_max)]
     memory_max: Option<u64>,
 }
@@ -42,14 +44,14 @@ pub(crate) fn run(options: Options) -> Result<()> {
     supervisor::run(&file, supervisor::Options { time: seconds, json, log, name, user, memory_max })
 }
 
-/// How state changes are told, by the word for it.
+/// Parser of the format of events.
 fn log() -> impl TypedValueParser<Value = Log> {
     let words = [("text", "Every event, a line of text"), ("json", "Every event, a JSON object a line")];
     let words = words.map(|(word, meaning)| PossibleValue::new(word).help(meaning));
     PossibleValuesParser::new(words).map(|word| if word == "json" { Log::Json } else { Log::Text })
 }
 
-/// A name that can be that of a folder.
+/// Validates a name that can also be that of a folder.
 fn name(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if (1..=31).contains(&text.len()) && text.chars().all(plain) && !text.starts_with('-') {

@@ -1,11 +1,11 @@
-//! `ringroad set NAME KEY=VALUE`: another setting for a router that runs.
+//! `ringroad set NAME KEY=VALUE`: changes a setting of a running router.
 
 use anyhow::{Context, Result};
 use api::Request;
 use command_line::client::{self, Kind};
 use config::Setting;
 
-/// The settings, as the help explains them.
+/// Help text on all settings.
 pub(crate) fn keys() -> String {
     let all = Setting::all();
     let width = |column: fn(&Setting) -> &str| {
@@ -21,16 +21,16 @@ pub(crate) fn keys() -> String {
     format!("Keys and what they take; no packet is lost where nothing else is said:\n{lines}")
 }
 
-/// Changes one setting of a router, or of a NIC, which is named as `router.nic`.
+/// Changes a setting of a router, or of a NIC, given as `router.nic`.
 ///
 /// # Errors
-/// There is no such router or setting, or the value is not one.
+/// There is no such router or setting, or the value is invalid.
 pub(crate) fn set(router: &str, setting: &str) -> Result<()> {
     let (key, value) = setting
         .split_once('=')
         .filter(|(key, _)| !key.is_empty())
         .with_context(|| format!("{setting:?} is no setting; write e.g. spin=100us"))?;
-    // A name of a router has no dot.
+    // Names of routers contain no dot.
     let (router, key) = match router.split_once('.') {
         Some((router, nic)) => (router, format!("{nic}.{key}")),
         None => (router, key.to_owned()),

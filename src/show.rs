@@ -1,4 +1,4 @@
-//! `ringroad show NAME`: a router as it runs.
+//! `ringroad show NAME`: prints the details of a router.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use command_line::client::{self, Kind, unexpected};
 
 use crate::ps::for_long;
 
-/// Prints all there is to know about a router.
+/// Prints all details of a router.
 ///
 /// # Errors
 /// There is no such router.
@@ -21,12 +21,12 @@ pub(crate) fn show(router: &str, json: bool) -> Result<()> {
     }
 }
 
-/// All of it, as one object.
+/// All details as one JSON object.
 fn line(shown: &RouterShown) -> Result<String> {
     Ok(serde_json::to_string(shown)? + "\n")
 }
 
-/// One fact a line, each under the name of its kind.
+/// One fact per line, each preceded by its kind.
 fn text(shown: &RouterShown) -> String {
     let status = &shown.status;
     let mut text = String::new();

@@ -7,12 +7,13 @@ use anyhow::{Result, ensure};
 use api::Request;
 use command_line::client::{self, Kind};
 
-/// How long a run may take to end.
+/// Time limit for the end of a run.
 const END: Duration = Duration::from_secs(30);
-/// Between two looks whether it has.
+/// Time between two checks whether it has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Stops a router, or a whole run, and waits until it has stopped. Where both have the name, the router.
+/// Stops a router or a whole run, and waits until it has stopped. If both have the name, the router is
+/// stopped.
 ///
 /// # Errors
 /// There is neither, or it does not stop.
@@ -43,7 +44,7 @@ pub(crate) fn start(router: &str) -> Result<()> {
 /// Stops a router and starts it again.
 ///
 /// # Errors
-/// As [`start`].
+/// Those of [`start`].
 pub(crate) fn restart(router: &str) -> Result<()> {
     let mut target = client::find(router, Kind::Router)?;
     client::order(&mut target, &Request::Restart { router: router.to_owned() })

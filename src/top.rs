@@ -1,4 +1,4 @@
-//! `ringroad top`: what every NIC, router and thread of running instances does, second by second.
+//! `ringroad top`: shows the activity of every NIC, router and thread of running instances, second by second.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,23 +10,23 @@ use command_line::client::{self, Kind, Target, unexpected};
 use serde_json::Value;
 use supervisor::table::{Interval, Layout, Screen};
 
-/// Between two readings.
+/// Time between two readings.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The options of `ringroad top`.
+/// Options of `ringroad top`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only this router or run.
+    /// Show only this router or run
     name: Option<String>,
-    /// One JSON object a second and run instead of the table.
+    /// Print one JSON object per second and run instead of the table
     #[arg(long)]
     json: bool,
-    /// Only one second.
+    /// Show only one second
     #[arg(long)]
     once: bool,
 }
 
-/// One run that is watched.
+/// A watched run.
 struct Watched {
     target: Target,
     /// Only this router of it.
@@ -34,7 +34,7 @@ struct Watched {
     last: Counters,
 }
 
-/// Shows what happens in each second, of a router, a run, or all runs, until it is interrupted.
+/// Shows the activity in each second of a router, a run, or all runs, until it is interrupted.
 ///
 /// # Errors
 /// There is no such router or run, or it goes away.
@@ -76,7 +76,7 @@ impl Watched {
         }
     }
 
-    /// What happened since the last time.
+    /// Output for the time since the last call.
     fn go_on(&mut self, json: bool) -> Result<String> {
         let now = self.read()?;
         let interval = Interval::between(&self.last, &now);
@@ -89,7 +89,7 @@ impl Watched {
         line(run, &interval)
     }
 
-    /// The routers in the order of their file, each with the NICs that have counters.
+    /// Routers in the order of their file, each with its NICs that have counters.
     fn layout(&self, counters: &Counters) -> Layout {
         let routers = self.target.status.routers.iter().map(|router| router.name.as_str());
         let shown = routers.filter(|name| self.router.as_deref().is_none_or(|only| only == *name));
@@ -97,7 +97,7 @@ impl Watched {
     }
 }
 
-/// An interval of a run, as one object.
+/// An interval of a run, as one JSON object.
 fn line(run: &str, interval: &Interval) -> Result<String> {
     let mut value: Value = serde_json::from_str(&interval.json())?;
     if let Some(object) = value.as_object_mut() {
@@ -106,7 +106,7 @@ fn line(run: &str, interval: &Interval) -> Result<String> {
     Ok(format!("{value}\n"))
 }
 
-/// The NICs of a router that have counters.
+/// NICs of a router that have counters.
 fn nics(counters: &Counters, router: &str) -> Vec<String> {
     let own = counters.counters.keys().filter_map(|name| name.strip_prefix(router)?.strip_prefix('.'));
     let nics = own.filter_map(|name| name.strip_suffix(".rx.frames"));

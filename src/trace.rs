@@ -1,4 +1,4 @@
-//! `ringroad trace NAME.NIC`: packets that arrive at a NIC, followed to where they leave or end.
+//! `ringroad trace NAME.NIC`: traces packets that arrive at a NIC to where they leave or end.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,33 +11,33 @@ use clap::Args;
 use command_line::client::{self, Kind, unexpected};
 use serde_json::json;
 
-/// A run looks after its traces ten times a second; one that is busy may be late.
+/// Extra time for the run's answer: it checks its traces ten times a second, and may be late when busy.
 const SLACK: Duration = Duration::from_secs(10);
 
-/// What to trace.
+/// Options of `ringroad trace`.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Router and NIC, as in `edge.wan`.
+    /// Router and NIC, as in `edge.wan`
     nic: String,
-    /// End after so many packets.
+    /// End after so many packets
     #[arg(long, default_value_t = 10)]
     count: u32,
-    /// End after so many seconds.
+    /// End after so many seconds
     #[arg(long, default_value_t = 30.0)]
     seconds: f64,
-    /// Only packets from this address.
+    /// Only packets from this address
     #[arg(long, value_name = "ADDRESS")]
     from: Option<Ipv4Addr>,
-    /// Only packets to this address.
+    /// Only packets to this address
     #[arg(long, value_name = "ADDRESS")]
     to: Option<Ipv4Addr>,
-    /// Only packets of this protocol: icmp, tcp, udp or a number.
+    /// Only packets of this protocol: icmp, tcp, udp or a number
     #[arg(long, value_parser = protocol)]
     protocol: Option<u8>,
-    /// Only TCP and UDP from or to this port.
+    /// Only TCP and UDP packets from or to this port
     #[arg(long)]
     port: Option<u16>,
-    /// One JSON object a line.
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -65,7 +65,7 @@ impl Options {
     }
 }
 
-/// Prints packets as they come, and what was not looked at.
+/// Prints packets as they are traced, and the number of those that were not examined.
 ///
 /// # Errors
 /// There is no such router or NIC, or the run goes away.
@@ -96,7 +96,7 @@ fn last_line(end: &TraceEnd) -> String {
     json!({ "traced": end }).to_string() + "\n"
 }
 
-/// One line for each place, and one for how it ended.
+/// One line for each sighting, and one for its fate.
 fn text(packet: &Packet) -> String {
     let mut text = format!(
         "#{} at {:.6} s, {} octets: {}\n",

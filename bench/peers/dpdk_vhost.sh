@@ -10,7 +10,7 @@ hp_on 500 || exit 1
 gcc -O3 -march=native -Wno-deprecated-declarations -o "$T/gensink" "$here/dpdk_gensink.c" \
   $(pkg-config --cflags --libs libdpdk) || exit 1
 
-# l3fwd: virtio has no IPv4 checksum RX offload, so that one request is taken out
+# l3fwd: virtio has no IPv4 checksum RX offload, so the request for it is removed
 L3=
 if [ -d "$EX/l3fwd" ]; then
   cp -r "$EX/l3fwd" "$EX/common" "$T/"
@@ -103,7 +103,7 @@ nulls() { # one core, no I/O at all: the upper bound of the forwarding loop
   tp_stop rng
 }
 
-# plain: split ring, mergeable buffers on, 256 entries (what a guest driver gets by default)
+# plain: split ring, mergeable buffers on, 256 entries (a guest driver's defaults)
 # tuned: packed ring, vectorized, no mergeable buffers, in-order, 1024 entries
 PLAIN=
 TUNED=,packed_vq=1,vectorized=1,mrg_rxbuf=0,in_order=1,queue_size=1024

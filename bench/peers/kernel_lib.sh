@@ -1,4 +1,4 @@
-# veth topology and measuring helpers for the kernel peers; sourced after peers_lib.sh
+# veth topology and measuring functions for the kernel peers; sourced after peers_lib.sh
 G=pg$$ RT=pr$$ S=ps$$
 nx() { ip netns exec "$@"; }
 build() {

@@ -1,10 +1,10 @@
-// The least that a router behind virtio rings has to do, and nothing else: what `forward` is measured against.
+// The minimal work of a router behind virtio rings: the reference that `forward` is measured against.
 //
-// One thread has both ends of the wire (generator and sink), the other one is the router; each has a CPU. Between them lie two split
+// One thread has both ends of the wire (generator and sink), the other one is the router; each has a CPU. Between them are two split
 // rings in order (virtio 1.2, section 2.7 and feature VIRTIO_F_IN_ORDER), each buffer begins with a header of 12 octets, and both sides
-// poll. The router checks a header, looks the route up (24 bits, one access), counts the TTL down, mends the checksum, writes both
-// addresses. What a real one has beside that, the model has not: no second direction, no notifications, no checks of what a guest
-// might write, no counters, no neighbours, nothing else to look at between two bursts.
+// poll. The router checks a header, looks the route up (24 bits, one access), decrements the TTL, updates the checksum, and writes both
+// addresses. Other work of a real router is missing from the model: no second direction, no notifications, no checks of data that a
+// guest might write, no counters, no neighbours, and nothing else to check between two bursts.
 //
 // path_model SECONDS: prints packets a second.
 #define _GNU_SOURCE
@@ -23,7 +23,7 @@ enum { RX, TX, RINGS };
 
 struct descriptor { uint64_t address; uint32_t length; uint16_t flags, next; };
 struct used { uint32_t id, length; };
-// The areas of a ring, as virtio lays them out; the indices of both sides lie in lines of their own.
+// Areas of a ring, as virtio lays them out; the indices of the two sides are in cache lines of their own.
 struct ring {
 	_Alignas(4096) struct descriptor descriptors[ENTRIES];
 	_Alignas(4096) _Atomic uint16_t available;
@@ -93,7 +93,7 @@ static void reclaim(struct driver *driver, struct ring *ring) {
 	while (driver->taken != done) pool[free_buffers++] = driver->shadow[driver->taken++ % ENTRIES];
 }
 
-// Whether a frame is an IPv4 packet that may live on.
+// Returns true if a frame is an IPv4 packet whose TTL does not expire.
 static int is_routed(const uint8_t *frame) {
 	return load16(frame + 12) == 0x0008 && frame[14] == 0x45 && frame[22] > 1;
 }

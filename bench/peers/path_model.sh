@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The least that a router behind virtio rings has to do (path_model.c), on CPUs 0 and 1: what `forward` may reach on this machine.
+# The minimal work of a router behind virtio rings (path_model.c), on CPUs 0 and 1: the upper bound for `forward` on this machine.
 . "$(dirname "$0")/peers_lib.sh"
 need gcc=gcc
 hp_on 64 || exit 1

@@ -1,4 +1,4 @@
-# What all peer scripts share: results, processes, name spaces, huge pages. Sourced, not run.
+# Common parts of all peer scripts: results, processes, namespaces, huge pages. Sourced, not run.
 set -u
 [ "$(id -u)" = 0 ] || { echo "needs root"; exit 1; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -8,21 +8,22 @@ SECS=${SECS:-2}     # seconds per run
 PIDS=(); NSES=(); HP_OLD=; HP_MNT=; C2C=; declare -A FD
 
 declare -A R P      # rates (pps) and placements (ns) by measurement
-# need FILE=PACKAGE...: names the Debian packages of all files and commands that are missing, and ends
+# need FILE=PACKAGE...: if files or commands are missing, prints the Debian packages that provide them, and
+# exits
 need() {
   local w f p="" ; for w in "$@"; do f=${w%%=*}
     case $f in /*) [ -e "$f" ];; *) command -v "$f" >/dev/null;; esac || p="$p ${w#*=}"; done
   [ -z "$p" ] || { echo "missing: apt-get install$(printf '%s\n' $p | sort -u | sed 's/^/ /' | tr -d '\n')"; exit 1; }
 }
-# record NAME PPS: one measurement, with the placement seen before it; an empty one is not counted
+# record NAME PPS: stores one measurement, with the placement measured before it; an empty one is not counted
 record() {
   [ -n "${2:-}" ] || { echo "  $1: no figure"; return; }
   R[$1]="${R[$1]:-} $2"; P[$1]="${P[$1]:-} ${C2C:-}"
   echo "  $1 $2 c2c=$C2C"
 }
-# middle NUMBER...: their median
+# middle NUMBER...: prints their median
 middle() { printf '%s\n' "$@" | sort -g | awk '{v[NR]=$1} END{if(NR) print (NR%2)?v[(NR+1)/2]:(v[NR/2]+v[NR/2+1])/2}'; }
-# report PREFIX: a RESULT line for every measurement, in Mpps
+# report PREFIX: prints a RESULT line for every measurement, in Mpps
 report() {
   local k c; for k in $(printf '%s\n' "${!R[@]}" | sort); do
     c=$(middle ${P[$k]})
@@ -31,7 +32,7 @@ report() {
       printf "RESULT name=%s unit=mpps median=%.4f min=%.4f max=%.4f n=%d%s\n",n,m/1e6,v[1]/1e6,v[NR]/1e6,NR,(c==""?"":" c2c_ns=" c)}'
   done
 }
-# stop PID: TERM, then KILL after 3 s; only ever our own children
+# stop PID: sends TERM, then KILL after 3 s; only to our own children
 stop() {
   local p=$1 i
   kill -TERM "$p" 2>/dev/null || return 0
@@ -41,12 +42,12 @@ stop() {
 }
 ns_add() { ip netns add "$1" && NSES+=("$1") && ip -n "$1" link set lo up; }
 ns_del_all() { local n; for n in "${NSES[@]:-}"; do [ -n "$n" ] && ip netns del "$n" 2>/dev/null; done; NSES=(); }
-# placement: cache-line round trip CPU 0 <-> CPU 1 (the host may move virtual CPUs)
+# placement: measures the cache-line round trip CPU 0 <-> CPU 1 (the hypervisor may move virtual CPUs)
 placement() {
   [ -x "$T/c2c" ] || gcc -O2 -pthread -o "$T/c2c" "$here/c2c.c" || return 0
   C2C=$(timeout 5 "$T/c2c" 0 1 5 | tr ' ' '\n' | grep '[0-9]' | sort -n | sed -n 3p)
 }
-# hp_on PAGES: reserve 2 MiB huge pages and mount a private hugetlbfs
+# hp_on PAGES: reserves 2 MiB huge pages and mounts a private hugetlbfs
 hp_on() {
   HP_OLD=$(cat /proc/sys/vm/nr_hugepages)
   echo $((HP_OLD + $1)) > /proc/sys/vm/nr_hugepages

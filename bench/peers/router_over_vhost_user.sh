@@ -1,11 +1,10 @@
 #!/bin/bash
 # Two routers behind the same generator (crates/vhost_user/examples/vhost_generator.rs, CPU 0), both on CPU 1 and reached by
 # vhost-user: DPDK's l3fwd at two virtio_user ports, and a ringroad router whose NICs' rings are handed to the generator
-# (`vhost-user-frontend:`). Frames of 60 octets without FCS, one flow, one way. Each router has a generator of its own; all are there
-# all the time, and one router and its generator are stopped (SIGSTOP) while the other ones are measured, so that a quarter of a
-# second of ours and one of DPDK's follow each other. Needs: dpdk dpdk-dev dpdk-doc gcc make pkg-config cargo, root. GENERATOR,
-# RINGROAD: what is built already. TAGS: any of "plain tuned", for l3fwd's rings. OTHER: another build of ringroad, which takes
-# l3fwd's place.
+# (`vhost-user-frontend:`). Frames of 60 octets without FCS, one flow, one direction. Each router has a generator of its own; all of
+# them exist all the time, and one router and its generator are stopped (SIGSTOP) while the others are measured, so that
+# quarter-second slices of ringroad and of DPDK alternate. Needs: dpdk dpdk-dev dpdk-doc gcc make pkg-config cargo, root. GENERATOR,
+# RINGROAD: existing builds. TAGS: any of "plain tuned", for l3fwd's rings. OTHER: another build of ringroad, used instead of l3fwd.
 . "$(dirname "$0")/peers_lib.sh"
 TARGET=${CARGO_TARGET_DIR:-$here/../../target}
 if [ -z "${GENERATOR:-}" ]; then
@@ -20,7 +19,7 @@ build_l3fwd() {
   local examples=${DPDK_EXAMPLES:-$(pkg-config --variable=prefix libdpdk)/share/dpdk/examples}
   [ -d "$examples/l3fwd" ] || { echo "no l3fwd: its sources are not in $examples: apt-get install dpdk-doc"; exit 1; }
   hp_on 500 || exit 1
-  # virtio has no IPv4 checksum RX offload, so that one request is taken out
+  # virtio has no IPv4 checksum RX offload, so the request for it is removed
   cp -r "$examples/l3fwd" "$examples/common" "$T/"
   sed -i 's/\.offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM,/.offloads = 0,/' "$T/l3fwd/main.c"
   make -s -C "$T/l3fwd" >"$T/l3make.log" 2>&1 || { echo "l3fwd does not build: $(tail -1 "$T/l3make.log")"; exit 1; }
@@ -29,7 +28,7 @@ build_l3fwd() {
 }
 if [ -n "${OTHER:-}" ]; then TAGS=other; else build_l3fwd; fi
 
-# config NAME: the file of a router at the sockets NAME.0 and NAME.1
+# config NAME: writes the file of a router at the sockets NAME.0 and NAME.1
 config() {
 cat > "$T/$1.toml" <<EOF
 [[router]]
@@ -55,10 +54,10 @@ declare -A PIDS_OF=() PIPES=()
 
 go() { kill -CONT ${PIDS_OF[$1]}; }
 halt() { kill -STOP ${PIDS_OF[$1]} 2>/dev/null; }
-# who sleeps cannot end
+# a stopped process cannot exit
 trap 'for r in "${!PIDS_OF[@]}"; do go "$r"; done 2>/dev/null; cleanup' EXIT
 
-# generator NAME: at the sockets NAME.0 and NAME.1
+# generator NAME: starts a generator at the sockets NAME.0 and NAME.1
 generator() {
   local fd; rm -f "$T/$1".[01] "$T/$1.in"; mkfifo "$T/$1.in"; exec {fd}<>"$T/$1.in"; PIPES[$1]=$fd
   taskset -c 0 "$GENERATOR" "$T/$1.0" "$T/$1.1" "$MAC" <"$T/$1.in" >"$T/$1.gen" 2>&1 & GEN=$!; PIDS+=("$GEN")
@@ -78,7 +77,7 @@ ringroad() { # name, program
   generator "$1" || return
   config "$1"
   "$2" run "$T/$1.toml" --json >"$T/$1.out" 2>&1 & ROUTER=$!; PIDS+=("$ROUTER"); sleep 2
-  # The supervisor, and the data plane.
+  # Supervisor and data plane.
   PIDS_OF[$1]="$GEN $ROUTER $(cat "/proc/$ROUTER/task/$ROUTER/children")"; halt "$1"
 }
 finish() { # name
@@ -86,13 +85,13 @@ finish() { # name
   local pids fd=${PIPES[$1]}; read -ra pids <<<"${PIDS_OF[$1]}"
   go "$1"; unset "PIDS_OF[$1]"; stop "${pids[1]}"; exec {fd}>&-; stop "${pids[0]}"
 }
-# slice NAME: frames a second that come out of the router, in S
+# slice NAME: measures the frames a second that come out of the router, into S
 slice() {
   local before; go "$1"; sleep 0.1; before=$(grep -c '^total ' "$T/$1.gen")
   echo >&"${PIPES[$1]}"; sleep 0.25; echo >&"${PIPES[$1]}"; sleep 0.1; halt "$1"
   S=$(grep '^total ' "$T/$1.gen" | tail -n +$((before + 1)) | awk 'NR==1{n=$2; t=$4} NR==2{printf "%.0f", ($2-n)/($4-t)*1e9}')
 }
-# ratio NAME: median and 95 % interval (order statistics) of the numbers on the input
+# ratio NAME: prints median and 95 % interval (order statistics) of the numbers on the input
 ratio() {
   sort -g | awk -v n="$1" '{v[NR]=$1} END{
     k=0; t=0.5^NR; s=t; while (s<=0.025) { k++; t=t*(NR-k+1)/k; s+=t }

@@ -1,12 +1,11 @@
 #!/bin/bash
-# A guest's virtio_user port (testpmd, CPU 1) at two vhost-user back ends (CPU 0): DPDK's own (testpmd net_vhost) and
-# ringroad's (crates/vhost_user/examples/vhost_port.rs). One way in each direction; the loop guest -> port -> guest -> port; and the
-# route generator -> port -> guest -> port -> sink, where the guest has two ports and rewrites addresses (testpmd `mac`), and
-# generator and sink are one thread on CPU 0 (dpdk_gensink.c, and crates/vhost_user/examples/vhost_generator.rs). Frames of 64 octets without FCS. Each back end has a guest of its own; both pairs are there all the time, and one is stopped
-# (SIGSTOP) while the other one is measured, so that a quarter of a second of ours and one of DPDK's follow each other. Both are
-# read at the guest. Needs: dpdk dpdk-dev gcc pkg-config cargo, root. EXAMPLES: the folder of the built examples, if they are not
-# to be built here. OTHERS: the folder of another build of them, which then takes DPDK's place. WAYS: any of "in out loop
-# route"; TAGS: any of "plain tuned".
+# A guest's virtio_user port (testpmd, CPU 1) at two vhost-user backends (CPU 0): DPDK's own (testpmd net_vhost) and ringroad's
+# (crates/vhost_user/examples/vhost_port.rs). Ways: each direction alone; the loop guest -> port -> guest -> port; and the route generator -> port ->
+# guest -> port -> sink, where the guest has two ports and rewrites addresses (testpmd `mac`), and generator and sink are one thread on CPU 0
+# (dpdk_gensink.c, and crates/vhost_user/examples/vhost_generator.rs). Frames of 64 octets without FCS. Each backend has a guest of its own; both
+# pairs exist all the time, and one is stopped (SIGSTOP) while the other is measured, so that quarter-second slices of ringroad and of DPDK alternate.
+# Both are read at the guest. Needs: dpdk dpdk-dev gcc pkg-config cargo, root. EXAMPLES: the folder of existing builds of the examples. OTHERS: the
+# folder of another build of them, used instead of DPDK's backend. WAYS: any of "in out loop route"; TAGS: any of "plain tuned".
 . "$(dirname "$0")/peers_lib.sh"
 need dpdk-testpmd=dpdk /usr/include/dpdk/rte_eal.h=dpdk-dev gcc=gcc pkg-config=pkg-config
 if [ -z "${EXAMPLES:-}" ]; then
@@ -18,10 +17,10 @@ hp_on 500 || exit 1
 gcc -O3 -march=native -Wno-deprecated-declarations -o "$T/gensink" "$here/dpdk_gensink.c" \
   $(pkg-config --cflags --libs libdpdk) || exit 1
 
-# plain: what a guest's driver gets by default; tuned: packed rings where they are offered (split ones elsewhere), vectorised where
-# there is such code, no mergeable buffers, in order, 1024 entries
+# plain: a guest driver's defaults; tuned: packed rings where they are offered (split ones elsewhere), vectorised where supported, no mergeable
+# buffers, in order, 1024 entries
 declare -A OPTIONS=([plain]= [tuned]=,packed_vq=1,vectorized=1,mrg_rxbuf=0,in_order=1,queue_size=1024)
-# What each does, by the way of the frames: our port, DPDK's, the guest, and where the guest counts.
+# Roles by way of the frames: our port, DPDK's, the guest, and the guest's counter.
 declare -A OURS=([in]=rx [out]=tx [loop]=io) THEIRS=([in]=rxonly [out]=txonly [loop]=io)
 declare -A GUEST=([in]=txonly [out]=rxonly [loop]=io [route]=mac)
 declare -A COUNT=([in]="0 Tx" [out]="0 Rx" [loop]="0 Rx" [route]="1 Tx")
@@ -31,10 +30,10 @@ MAC=02:00:00:00:01:00
 go() { kill -CONT "${PAIR[$1]% *}" "${PAIR[$1]#* }"; }
 halt() { kill -STOP "${PAIR[$1]% *}" "${PAIR[$1]#* }" 2>/dev/null; }
 declare -A PAIR=() PIPES=()
-# who sleeps cannot end
+# a stopped process cannot exit
 trap 'for p in "${!PAIR[@]}"; do go "$p"; done 2>/dev/null; cleanup' EXIT
 
-# ours NAME FOLDER WAY: an example, which ends with its input
+# ours NAME FOLDER WAY: starts an example, which ends when its input closes
 ours() {
   local fd words=("$2/vhost_port" "${OURS[$3]:-}" "$T/$1.0")
   [ "$3" != route ] || words=("$2/vhost_generator" "$T/$1.0" "$T/$1.1" "$MAC" 64)
@@ -43,7 +42,7 @@ ours() {
   local i; for i in $(seq 50); do [ -S "${words[-1]}" ] || [ -S "$T/$1.1" ] && return 0; sleep 0.1; done
   echo "${words[0]} did not start: $(tail -1 "$T/$1.log")"; return 1
 }
-# theirs WAY: testpmd, or the generator at two ports of the same driver
+# theirs WAY: starts testpmd, or the generator at two ports of the same driver
 theirs() {
   rm -f "$T"/dpdk.[01]
   if [ "$1" != route ]; then
@@ -56,7 +55,7 @@ theirs() {
   local i; for i in $(seq 50); do grep -q ready "$T/gs.out" && return 0; sleep 0.1; done
   echo "the generator did not start: $(tail -1 "$T/gs.out")"; return 1
 }
-# pair NAME TAG WAY: a back end and its guest, in traffic, and then stopped
+# pair NAME TAG WAY: starts a backend and its guest, lets them exchange traffic, and stops both
 pair() {
   local guest=og way=$3 vdevs="--vdev net_virtio_user0,path=$T/$1.0,queues=1${OPTIONS[$2]}"
   [ "$way" != route ] || vdevs="$vdevs --vdev net_virtio_user1,path=$T/$1.1,queues=1${OPTIONS[$2]}"
@@ -83,14 +82,14 @@ unpair() { # name way
     *) local fd=${PIPES[$1]}; exec {fd}>&-; stop "$back";;
   esac
 }
-# slice NAME WAY: what the guest counts in a quarter of a second, in S
+# slice NAME WAY: measures the guest's counter over a quarter of a second, into S
 slice() {
   local guest=og off port=${COUNT[$2]% *}; [ "$1" = ringroad ] || guest=rt
   go "$1"; sleep 0.1; tp $guest "show port stats $port"; sleep 0.25
   off=$(stat -c %s "$T/$guest.out"); tp $guest "show port stats $port"; sleep 0.1; halt "$1"
   S=$(tail -c +$((off + 1)) "$T/$guest.out" | awk -v k="${COUNT[$2]#* }-pps:" '{for(i=1;i<NF;i++) if($i==k) v=$(i+1)} END{print v}')
 }
-# ratio NAME: median and 95 % interval (order statistics) of the numbers on the input
+# ratio NAME: prints median and 95 % interval (order statistics) of the numbers on the input
 ratio() {
   sort -g | awk -v n="$1" '{v[NR]=$1} END{
     k=0; t=0.5^NR; s=t; while (s<=0.025) { k++; t=t*(NR-k+1)/k; s+=t }

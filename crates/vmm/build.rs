@@ -1,11 +1,12 @@
-//! Builds the firmware (an ordinary static ELF for the host's own target) and leaves it in `OUT_DIR/firmware`.
+//! Builds the firmware (an ordinary static ELF for the host's own target) and stores it in
+//! `OUT_DIR/firmware`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// No libc, no start files, no relocation: linked to where `bootinfo::map::IMAGE` says.
+/// No libc, no start files, no relocation: linked to the address that `bootinfo::map::IMAGE` gives.
 const FLAGS: &str = "-C link-arg=-nostdlib -C link-arg=-static -C relocation-model=static \
                      -C link-arg=-Wl,--image-base=0x200000 -C force-frame-pointers=no -C target-cpu=x86-64-v2";
 
@@ -39,7 +40,8 @@ fn build(guest: &Path, target: &Path) {
     for variable in ["CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
         cargo.env_remove(variable);
     }
-    // A profile that was changed for the host's programs is not the firmware's, which needs its own to be linked.
+    // A profile changed for the host's programs must not apply to the firmware, which needs its own profile
+    // to link.
     for (variable, _) in env::vars_os() {
         if variable.to_string_lossy().starts_with("CARGO_PROFILE_") {
             cargo.env_remove(variable);

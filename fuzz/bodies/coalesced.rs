@@ -1,16 +1,16 @@
-//! Any content of the page in which KVM collects stores, at any time. Found: whatever panics, does not return, reads beyond the
-//! page, counts more stores than a page holds, or takes a tail over that is none of its ring.
+//! Arbitrary content of the page in which KVM coalesces stores, at any time. Finds panics, hangs, reads beyond the page, more
+//! counted stores than a page holds, and tails accepted that are not in their ring.
 //!
-//! The input is the entries of the rings (16 bits), how many NICs there are, and how many looks; 8 octets for each look, which are
-//! the page's two words then; the rest is what lies behind these.
+//! The input consists of the number of ring entries (16 bits), the number of NICs, and the number of looks; then 8 octets for each
+//! look, the page's two words at that time; the rest is the page's further content.
 
 use super::*;
 
-/// Where the register of the first NIC is; those of others follow.
+/// Address of the first NIC's register; those of others follow.
 const TDT: u64 = 0xe000_3818;
-/// Distance of two NICs.
+/// Distance between the registers of two NICs.
 const SPACING: u64 = 0x10_0000;
-/// Looks of an input.
+/// Most looks of an input.
 const LOOKS: u8 = 32;
 
 /// Runs one input.
@@ -46,7 +46,7 @@ fn counted(nics: &[Nic]) -> u64 {
     nics.iter().map(|nic| nic.registers.coalesced_tdt.get()).sum()
 }
 
-/// A NIC whose stores are collected.
+/// NIC whose stores are coalesced.
 struct Nic {
     ends: Arc<Ends>,
     registers: Arc<E1000Registers>,
@@ -67,7 +67,7 @@ impl Nic {
     }
 }
 
-/// A page, and behind it one that nobody may touch.
+/// A page, followed by a guard page.
 struct Pages(*mut u8);
 
 impl Pages {
@@ -82,11 +82,11 @@ impl Pages {
         Self(pages.cast())
     }
 
-    /// The first one, with this behind its two words; whoever drops it unmaps it.
+    /// Returns the first page, with this content behind its two words; the page is unmapped when dropped.
     fn page(&self, content: &[u8]) -> Page {
         let head = size_of::<kvm_coalesced_mmio_ring>();
         let content = &content[..content.len().min(PAGE - head)];
-        // SAFETY: it fits into the page, which nobody else refers to yet.
+        // SAFETY: it fits into the page, which is not referenced yet.
         unsafe { self.0.add(head).copy_from_nonoverlapping(content.as_ptr(), content.len()) };
         Page(NonNull::new(self.0.cast()).expect("a mapping"))
     }
@@ -94,7 +94,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: the second of the two pages, which nobody refers to.
+        // SAFETY: the second of the two pages, which is not referenced.
         unsafe { libc::munmap(self.0.add(PAGE).cast(), PAGE) };
     }
 }

@@ -1,6 +1,6 @@
-//! Any text as a configuration file: reading it ends with a plan or with errors of one line each.
+//! Arbitrary text as a configuration file: parsing gives a plan, or errors of one line each.
 
-/// Runs one input; what is not text is passed over.
+/// Runs one input; input that is not UTF-8 is ignored.
 pub(crate) fn run(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Err(errors) = config::parse(text, "fuzz.toml") {

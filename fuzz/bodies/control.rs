@@ -1,15 +1,16 @@
-//! Whatever a control client sends, in whatever pieces, reading or not: each request is heard as it was meant and
-//! answered by one line, garbage is answered once and ends the talk, what is kept has a bound, and nothing panics.
+//! A control client that sends arbitrary data, in arbitrary pieces, whether it reads or not: each request is received
+//! correctly and answered by one line, garbage is answered once and ends the conversation, buffers are bounded, and
+//! nothing panics.
 //!
-//! The input is a list of steps, an octet each: how many octets of the rest are received at once (its low six bits, in
-//! steps that double), whether the client then reads, and whether time passes. Octets follow their step.
+//! The input is a list of steps of one octet each: how many octets of the rest are received at once (its low six bits,
+//! in steps that double), whether the client then reads, and whether time passes. The octets follow their step.
 
 use std::time::{Duration, Instant};
 
 use api::conversation::{Conversation, End, Heard};
 use api::{Answer, LONGEST_APPLY, Limits, Outcome, Request};
 
-/// The client's side: what it has read, and what it may expect.
+/// Client's side: the data it has read, and the answers it may expect.
 #[derive(Default)]
 struct Client {
     read: Vec<u8>,
@@ -18,7 +19,7 @@ struct Client {
 }
 
 impl Client {
-    /// Reads everything, and checks that these are the answers.
+    /// Reads everything, and checks that it consists of the expected answers.
     fn read(&mut self, talk: &mut Conversation, now: Instant) {
         self.read.extend_from_slice(talk.unsent());
         talk.sent(talk.unsent().len(), now);
@@ -38,7 +39,7 @@ impl Client {
     }
 }
 
-/// What is said to a request: something of the client's own octets comes back.
+/// Returns the answer to a request, which contains some of the client's own octets.
 fn answer(request: &Request) -> Outcome {
     match request {
         Request::Stop { name } => Err(api::Error::new(name.clone())),
@@ -47,7 +48,7 @@ fn answer(request: &Request) -> Outcome {
     }
 }
 
-/// Hears all there is to hear, and answers it.
+/// Processes all pending requests, and answers them.
 fn hear(talk: &mut Conversation, client: &mut Client, now: Instant) {
     loop {
         match talk.hear(now) {
@@ -68,7 +69,7 @@ fn hear(talk: &mut Conversation, client: &mut Client, now: Instant) {
     }
 }
 
-/// Both sides of the talk, and those who read what a run says.
+/// Plays both sides of the conversation.
 fn talk(input: &[u8]) {
     let begun = Instant::now();
     let (limits, mut now) = (Limits { output: 1 << 16, ..Limits::default() }, begun);
@@ -106,7 +107,7 @@ fn talk(input: &[u8]) {
 /// Runs one input.
 pub(crate) fn run(input: &[u8]) {
     talk(input);
-    // The other door: what a run, or a data plane, says to those who asked.
+    // The opposite direction: answers of a run, or of a data plane, as clients parse them.
     if let Ok(outcome) = api::parse_answer(input) {
         let again = api::encode_answer(&outcome).expect("JSON");
         assert_eq!(api::parse_answer(&again).expect("an answer"), outcome);

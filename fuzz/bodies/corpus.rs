@@ -1,9 +1,9 @@
-//! Runs what is kept of a fuzz target's inputs as an ordinary test.
+//! Runs the stored inputs of a fuzz target as an ordinary test.
 
 use std::fs;
 use std::path::Path;
 
-/// Runs every file of `fuzz/corpus/TARGET`; a file that fails is the last one named.
+/// Runs every file of `fuzz/corpus/TARGET`; the last file named is the one that fails.
 pub(crate) fn replay(target: &str, run: impl Fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let listed = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

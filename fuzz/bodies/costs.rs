@@ -1,12 +1,12 @@
-//! Any octets as `costs.json`: what is not taken over is refused in a line, and what is taken over can be written, read again,
-//! merged, and asked what packets cost. Found: whatever panics or does not return, costs that are no number, and a document of
-//! ours that we would not read.
+//! Arbitrary octets as `costs.json`: a document that is not accepted is refused in a line, and one that is accepted can be
+//! written, read again, merged, and queried for packet costs. Finds panics, hangs, costs that are not numbers, and documents
+//! that are written but would not be read.
 //!
-//! The first octet says what a thread does meanwhile; the rest is the document.
+//! The first octet determines the activity of a thread; the rest is the document.
 
 use sched::guarantee::{Class, Kind, Machine, Memory, Observation, Path, Rest, Way};
 
-/// Octets of frames that are asked for.
+/// Frame sizes queried, in octets.
 const FRAMES: [f64; 6] = [60.0, 128.0, 700.0, 1514.0, 9216.0, 1e6];
 
 /// Runs one input.
@@ -23,7 +23,7 @@ pub(crate) fn run(input: &[u8]) {
     }
 }
 
-/// What a run does with what it has read.
+/// Uses what was read, as a run does.
 fn look_at(memory: &Memory, how: u8) {
     let text = memory.json();
     assert!(text.len() as u64 <= Memory::LONGEST, "{} octets are written, and would not be read", text.len());
@@ -49,7 +49,7 @@ fn look_at(memory: &Memory, how: u8) {
     assert!(Memory::read(&merged.json(), memory.machine()).is_ok(), "what we write we read");
 }
 
-/// Some of the ways that there are.
+/// Returns some of the possible ways.
 fn ways(how: u8) -> impl Iterator<Item = Way> {
     let all = [Class::Vcpu, Class::Vhost].into_iter().flat_map(|class| {
         [Path::Switch, Path::Tap, Path::Xdp].map(|path| Kind { class, path, exits: false, far: false })
@@ -57,7 +57,7 @@ fn ways(how: u8) -> impl Iterator<Item = Way> {
     all.map(move |kind| Way { kind, device: String::new(), cpus: u32::from(how >> 4) })
 }
 
-/// A window in which packets cost about what they mostly do.
+/// Window of observation with typical packet costs.
 fn window(how: u8) -> Observation {
     let frames = 10_000 + u64::from(how);
     Observation { cycles: frames * 2000, frames, octets: frames * 60, batches: frames / 50 }

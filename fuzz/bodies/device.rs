@@ -1,9 +1,9 @@
-//! A driver that is hostile in both places at once: it sets queues up by the registers as it likes, resets in the
-//! middle, and writes into its rings while the data path and the control queue work on them. Found: whatever panics,
-//! does not return, touches an octet outside guest memory, or works on a queue after its end.
+//! A driver that is hostile in two places at once: it sets queues up with arbitrary register accesses, resets in the
+//! middle, and writes into its rings while the data path and the control queue work on them. Finds panics, hangs,
+//! accesses outside guest memory, and work on a queue after it was stopped.
 //!
-//! The input is two octets that say how to begin, then steps of 11 octets: what to do, two octets that say where or
-//! how much, and 8 octets of data.
+//! The input consists of two octets with the initial configuration, then steps of 11 octets: the action, two octets
+//! with its place or amount, and 8 octets of data.
 
 use frame::offload::LARGEST;
 use ledger::NicDirection;
@@ -18,11 +18,11 @@ use ring::{BURST, Bytes, Region};
 
 /// Guest-physical address of the memory.
 const START: u64 = 0x1_0000;
-/// Its octets.
+/// Length of the memory in octets.
 const LEN: u64 = 0x1_0000;
-/// Distance of the queues' rings at first.
+/// Initial distance of the queues' rings.
 const SPACING: u64 = 0x1000;
-/// The largest frame that the transmit queues let through.
+/// Largest frame that the transmit queues accept.
 const LONGEST: usize = 1514;
 
 /// Runs one input.
@@ -44,7 +44,7 @@ pub(crate) fn run(input: &[u8]) {
     }
 }
 
-/// A queue that the driver has started.
+/// Queue that the driver has started.
 enum Live {
     Receive(Box<RxQueue>),
     Transmit(Box<TxQueue>),
@@ -56,12 +56,12 @@ struct World {
     region: Region,
     live: Vec<(QueueSetup, Live)>,
     ledger: NicDirection,
-    /// What may be left to whoever the transmit queues' frames go to.
+    /// Offloads that frames from the transmit queues may leave to their sink.
     takes: Offloads,
 }
 
 impl World {
-    /// What a good driver does, with some of the features and queues of some size.
+    /// Initialises the device like a correct driver, with some of the features and a queue size.
     fn bring_up(&mut self, kind: u8, size: u8) {
         self.nic.config_write(0x10, &0xe010_0000_u32.to_le_bytes());
         self.nic.config_write(0x04, &[6, 0]);
@@ -99,7 +99,7 @@ impl World {
         self.nic.bar_write(registers::BAR, registers::COMMON + at as u64, data);
     }
 
-    /// Carries the effects out, as a VMM does, until there are none.
+    /// Executes the effects, like a VMM, until there are none.
     fn obey(&mut self) {
         loop {
             let effects = self.nic.take_effects();
@@ -180,7 +180,7 @@ impl World {
         Some(self.live[queue].0.layout)
     }
 
-    /// A descriptor whose buffer lies near the memory.
+    /// Writes a descriptor whose buffer is close to the memory.
     fn describe(&self, queue: u8, entry: u8, data: &[u8; 8]) {
         let Some(layout) = self.layout(queue) else { return };
         let [a, b, len, more, flags, _, next, _] = *data;
@@ -190,7 +190,7 @@ impl World {
         self.write(at + 8, &[len, more & 7, 0, 0, flags & 7, 0, next, 0]);
     }
 
-    /// An available entry, and the index behind it.
+    /// Writes an available entry, and the index behind it.
     fn offer(&self, queue: u8, index: u8) {
         let Some(layout) = self.layout(queue) else { return };
         let entry = u64::from(index.wrapping_sub(1)) % u64::from(layout.size.max(1));
@@ -233,7 +233,7 @@ impl World {
     }
 }
 
-/// Looks at every octet of what it can take.
+/// Sink that reads every octet of frames that it accepts.
 struct Copies {
     takes: Offloads,
 }

@@ -1,8 +1,8 @@
-//! Two processes at a passage, and one at a door to a path, that ask with any octets and descriptors, listen when they like, and are
-//! replaced, beside who holds both. Found: whatever panics or waits, connections that lead to somebody else or come twice,
-//! descriptors that stay open.
+//! Two processes at a passage, and one at a door to a path, that send arbitrary octets and descriptors, listen at any time, and are
+//! replaced, beside the process that holds both. Finds panics, blocking, connections that lead to the wrong process or appear twice,
+//! and descriptors that stay open.
 //!
-//! The input is steps of two octets: what to do, and how much.
+//! The input consists of steps of two octets: the action, and the amount.
 
 use std::io::{Read, Write, pipe};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,9 +12,9 @@ use std::path::Path;
 use door::{Door, Passage};
 use rustix::net::SendFlags;
 
-/// Descriptors beside an octet.
+/// Most descriptors with an octet.
 const MOST: usize = 16;
-/// Steps of an input.
+/// Most steps of an input.
 const STEPS: usize = 256;
 
 /// Runs one input.
@@ -33,17 +33,17 @@ pub(crate) fn run(input: &[u8]) {
     assert_eq!(rustix::io::read(&ours, &mut octet), Ok(0), "a descriptor stays open");
 }
 
-/// A passage and a door to nowhere, what lies at their other ends, and what has come of it.
+/// A passage and a door to an unused path, the connections at their other ends, and the expected state.
 struct World {
     passage: Passage,
     front: Door,
     back: Door,
-    /// A door to a path at which nobody listens.
+    /// Door to a path at which no process listens.
     nowhere: Door,
-    /// Connections at either end, in the order in which they came.
+    /// Connections at either end, in order of arrival.
     fronts: Vec<UnixStream>,
     backs: Vec<UnixStream>,
-    /// How often the front has asked and may not have been answered yet, and how often a connection may have been made for it.
+    /// How often the front has asked and may not have been answered yet, and how many connections may have been made for it.
     asked: usize,
     answers: usize,
 }
@@ -87,7 +87,7 @@ impl World {
         assert!(self.fronts.len() <= self.answers && self.backs.len() <= self.answers);
     }
 
-    /// Another process at the front: it finds nothing of what lay before the last one.
+    /// Replaces the process at the front: the new one finds nothing from before.
     fn replace_front(&mut self) {
         self.passage.renew_front().expect("another one");
         (self.front, self.asked) = (inside(self.passage.front()), 0);
@@ -100,14 +100,14 @@ impl World {
         assert!(self.back.enter().expect("a sound holder").is_none());
     }
 
-    /// Every connection at the front leads to one at the back at most, in the same order.
+    /// Checks that every connection at the front leads to at most one at the back, in the same order.
     fn meet(mut self) {
         for (number, mut front) in (0u32..).zip(std::mem::take(&mut self.fronts)) {
-            // Whoever was there may be gone.
+            // The other end may be gone.
             let _ = front.write_all(&number.to_le_bytes());
         }
         let mut last = None;
-        // What waits in the doors is closed, so that nobody waits for it.
+        // Connections that wait in the doors are closed, so that no end waits for them.
         drop((self.passage, self.front, self.back));
         for mut back in self.backs {
             let mut number = [0; 4];
@@ -120,7 +120,7 @@ impl World {
     }
 }
 
-/// Some octets with some descriptors; whether they went.
+/// Sends some octets with some descriptors; returns true if they were sent.
 fn say(socket: BorrowedFd<'_>, amount: u8, given: BorrowedFd<'_>) -> bool {
     let (octets, count) = (vec![amount; usize::from(amount >> 2) + 1], usize::from(amount) % (MOST + 1));
     let given = vec![given; count];

@@ -1,11 +1,12 @@
 //! A guest that changes words of its rings, tables and frames between two reads of the device, against a queue and the
-//! virtio-net data path on it, or against those of an e1000 (`double_fetch_e1000.rs`). Found: whatever checks one value and
-//! uses another, which panics, does not return, reaches an octet outside guest memory, returns a chain twice or never, or
-//! loses a frame without a name for it.
+//! virtio-net data path on it, or against those of an e1000 (`double_fetch_e1000.rs`). Finds code that checks one value and
+//! uses another: panics, hangs, accesses outside guest memory, chains returned twice or never, and frames lost without being
+//! counted under a name.
 //!
-//! The input is four octets that say how to begin, then [`STEPS`] steps of 12 octets: what to do, how much, and two stores
-//! (after how many reads, where, what); the rest is guest memory. The changes come between reads where a program is built for
-//! fuzzing, which is what the device looks for (`ring::meddle`); elsewhere they all come before a step.
+//! The input consists of four octets with the initial configuration, then [`STEPS`] steps of 12 octets: the action, the
+//! amount, and two stores (after how many reads, where, what); the rest is guest memory. The stores happen between reads if
+//! the program is built for fuzzing, which enables the device's hook (`ring::meddle`); otherwise they all happen before a
+//! step.
 
 use frame::offload::LARGEST;
 use ledger::NicDirection;
@@ -20,11 +21,11 @@ mod e1000;
 
 /// Guest-physical address of the memory.
 const START: u64 = 0x1000;
-/// Its octets.
+/// Length of the memory in octets.
 const LEN: u64 = 0x2000;
-/// The largest frame that the transmit queue lets through, if it is not to be segmented.
+/// Largest frame that the transmit queue accepts, unless it is to be segmented.
 const LONGEST: usize = 1514;
-/// Steps of an input.
+/// Most steps of an input.
 const STEPS: usize = 8;
 
 /// Runs one input.
@@ -39,7 +40,7 @@ pub(crate) fn run(input: &[u8]) {
     ring::meddle::plan(Vec::new());
 }
 
-/// A split ring.
+/// Tests a split ring.
 fn virtio([kind, shift, index, takes]: [u8; 4], rest: &[u8]) {
     let (steps, content) = rest.split_at(rest.len().min(STEPS * 12));
     let mut octets = vec![0u128; LEN as usize / 16];
@@ -58,7 +59,7 @@ fn virtio([kind, shift, index, takes]: [u8; 4], rest: &[u8]) {
     }
 }
 
-/// The stores of a step, each at the time that it says, to the words that `place` finds.
+/// Schedules the stores of a step, each at its time, to the words that `place` selects.
 fn plan(step: &[u8; 12], place: impl Fn(u8, u8) -> Option<Bytes<'static>>) {
     let stores = step[2..].as_chunks::<5>().0.iter().filter_map(|[after, low, high, octets @ ..]| {
         Some((u32::from(*after), place(*low, *high)?, *octets))
@@ -79,8 +80,8 @@ struct World {
 }
 
 impl World {
-    /// Guest memory as the fuzzer has it; addresses in the table are brought near the memory, or nothing would ever pass the
-    /// first check.
+    /// Fills guest memory with the fuzzer's input; addresses in the table are moved close to the memory, because otherwise
+    /// nothing would pass the first check.
     fn fill(&self, content: &[u8], index: u16) {
         let all = self.region.bytes(START, LEN as u32).expect("all of it");
         all.copy_from_slice(content);
@@ -96,8 +97,8 @@ impl World {
         self.region.bytes(address, 2)
     }
 
-    /// A word that the guest may change. What the device alone writes is none: a guest that changes it changes what it reads
-    /// itself.
+    /// Returns a word that the guest may change. Words that only the device writes are excluded: by changing them a guest
+    /// would only change its own input.
     fn place(&self, low: u8, high: u8) -> Option<Bytes<'static>> {
         let layout = &self.layout;
         let address = match high >> 6 {
@@ -117,14 +118,14 @@ impl World {
         )
     }
 
-    /// Whether octets lie in guest memory.
+    /// Returns true if octets are in guest memory.
     fn has(&self, bytes: &Bytes<'_>) -> bool {
         let start = self.region.translate(START, LEN).expect("all of it") as usize;
         let from = bytes.as_ptr() as usize;
         start <= from && from + bytes.len() <= start + LEN as usize
     }
 
-    /// The device's end alone.
+    /// Tests the device side of a queue alone.
     fn bare(&self, mut queue: DeviceQueue, steps: &[[u8; 12]], first: u16) {
         let mut burst = Burst::new();
         let mut returned = first;
@@ -156,7 +157,7 @@ impl World {
         }
     }
 
-    /// Looks at every buffer of a burst.
+    /// Checks every buffer of a burst.
     fn use_up(&self, burst: &Burst) {
         let mut copy = [0; LEN as usize];
         for chain in burst.chains() {
@@ -176,7 +177,7 @@ impl World {
                 for frame in frames {
                     look_at(frame, if frame.offload().gso().is_some() { LARGEST } else { LONGEST });
                 }
-                // Segments are as long as the guest said; whoever takes them drops those that are too long.
+                // Segments are as long as the guest declared; the receiver drops those that are too long.
                 plainly(frames, &mut |frames| frames.iter().for_each(|frame| look_at(frame, LARGEST)));
             });
             assert!(drained.frames <= BURST.min(usize::from(self.layout.size)));
@@ -218,7 +219,7 @@ impl World {
     }
 }
 
-/// A frame is as long as it says, and holds what is left to be done with it.
+/// Checks that a frame has its declared length, and that its offload metadata fits it.
 fn look_at(frame: &Frame<'_>, longest: usize) {
     let mut copy = [0; LARGEST];
     assert!((14..=longest).contains(&frame.len()) && frame.offload().fits(frame.len()));

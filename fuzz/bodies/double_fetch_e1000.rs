@@ -1,5 +1,5 @@
-//! A guest that changes words of an e1000's ring, status block and frames between two reads of the device. Found: what
-//! [`double_fetch`](super) looks for, and a head that is not where the device has got to.
+//! A guest that changes words of an e1000's ring, status block and frames between two reads of the device. Finds the
+//! faults that [`double_fetch`](super) finds, and a head that differs from the device's position.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use ring::{BURST, Bytes, Region};
 
 use super::{LEN, LONGEST, START, STEPS, look_at, plan};
 
-/// Where the status block lies.
+/// Address of the status block.
 const BLOCK: u64 = START + 0x800;
 
-/// A guest's memory, and what its host keeps of the ring.
+/// Guest memory, and the host's state of the ring.
 struct World {
     region: Region,
     layout: Layout,
@@ -28,12 +28,12 @@ struct World {
 /// Runs one input.
 pub(super) fn run(kind: u8, shape: u8, settings: u8, takes: u8, rest: &[u8]) {
     let (steps, content) = rest.split_at(rest.len().min(STEPS * 12));
-    // One line more than is used, which begins at a multiple of 64.
+    // One cache line more than is used, so that the start can be aligned to 64.
     let mut octets = vec![0u128; LEN as usize / 16 + 4];
     let base = octets.as_mut_ptr().cast::<u8>();
     let base = base.wrapping_add(base.align_offset(64));
-    // SAFETY: at most 64 octets were skipped, and there are as many behind the end; `octets` outlives all that uses the
-    // region, which nothing else refers to meanwhile.
+    // SAFETY: at most 64 octets were skipped, and the buffer is that much longer; `octets` outlives all uses of the
+    // region, and is not referenced otherwise meanwhile.
     let region = unsafe { Region::new(base, START, LEN) };
     let layout = Layout { base: START, entries: 8 * u16::from(1 + shape % 8) };
     let world = World { region, layout, block: kind & 1 != 0, ends: Arc::new(Ends::new()) };
@@ -50,7 +50,8 @@ pub(super) fn run(kind: u8, shape: u8, settings: u8, takes: u8, rest: &[u8]) {
 }
 
 impl World {
-    /// Memory as the fuzzer has it; addresses in the ring are brought near the memory. Contexts have none.
+    /// Fills memory with the fuzzer's input; addresses in the ring are moved close to the memory. Context descriptors
+    /// have none.
     fn fill(&self, content: &[u8]) {
         self.region.bytes(START, LEN as u32).expect("all of it").copy_from_slice(content);
         for entry in 0..u64::from(self.layout.entries) {
@@ -63,7 +64,7 @@ impl World {
         }
     }
 
-    /// What the guest does before a step, and the stores that it does during it.
+    /// Actions of the guest before a step, and the stores during it.
     fn meddle(&self, step: &[u8; 12]) {
         if step[0] & 0x40 != 0 {
             let tail = u16::from(step[1]) % self.layout.entries;
@@ -75,7 +76,7 @@ impl World {
         plan(step, |low, high| self.region.bytes(self.place(low, high), 2));
     }
 
-    /// A word that the guest may change: a tail or a wish, one of a descriptor, or any.
+    /// Returns a word that the guest may change: a tail or a notification request, a word of a descriptor, or any word.
     fn place(&self, low: u8, high: u8) -> u64 {
         match high >> 6 {
             0 => START + 2 * (u64::from(high & 0x3f) << 8 | u64::from(low)) % LEN,
@@ -84,12 +85,12 @@ impl World {
         }
     }
 
-    /// The position `n` after another one.
+    /// Returns the position `n` after another one.
     fn after(&self, position: u16, n: usize) -> u16 {
         ((usize::from(position) + n) % usize::from(self.layout.entries)) as u16
     }
 
-    /// The device's end alone.
+    /// Tests the device side of a ring alone.
     fn bare(&self, transmits: bool, steps: &[[u8; 12]]) {
         let csb = self.block.then(|| Csb::map(&self.region, BLOCK).expect("it lies in memory"));
         let make = if transmits { DeviceRing::transmit } else { DeviceRing::receive };
@@ -134,7 +135,7 @@ impl World {
             let drained = queue.drain(budget, &ledger, &mut |frames| {
                 assert!(shown == 0 && frames.len() <= budget.min(BURST));
                 shown = frames.len();
-                // With a tag.
+                // Including a VLAN tag.
                 let longest =
                     |frame: &Frame<'_>| 4 + if frame.offload().gso().is_some() { LARGEST } else { LONGEST };
                 frames.iter().for_each(|frame| look_at(frame, longest(frame)));
@@ -197,7 +198,7 @@ fn sending(byte: u8) -> TxSettings {
     }
 }
 
-/// Most frames pass the filters; how they are looked at before differs.
+/// Settings with which most frames pass the filters; the checks before that vary.
 fn receiving(byte: u8) -> RxSettings {
     let bit = |n: u8| byte & 1 << n != 0;
     let filters = Filters {

@@ -1,20 +1,20 @@
 //! A driver of an 82540EM that reads and writes registers, ports and configuration space at random, while its rings raise
-//! interrupts and time goes on: the device never panics, its effects tell the world all that it has to know, whoever
-//! looks at the pin when told to misses nothing, and a reset brings the registers back to their power-on state.
+//! interrupts and time passes: the device never panics, its effects contain everything that the VMM must know, a
+//! timekeeper that checks the pin when told to misses no interrupt, and a reset restores the registers' power-on state.
 //!
-//! The input is an octet that says how to begin, then steps of 11 octets: what to do and with how many octets, a place
-//! (16 bits), and 8 octets of data.
+//! The input consists of an octet with the initial configuration, then steps of 11 octets: the action and its number of
+//! octets, a place (16 bits), and 8 octets of data.
 
 use nic::e1000::{Config, E1000, Effect, Interrupts, cause, register};
 use nic::moderation::Moderation;
 use nic::pci::BarWindow;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-/// Where BAR 0 is placed.
+/// Address of BAR 0.
 const PLACE: u32 = 0xe010_0000;
-/// Where the registers end that do more than to hold a value.
+/// End of the registers that do more than hold a value.
 const LAST: u64 = 0x6000;
-/// Registers that do something, which chance would seldom hit.
+/// Registers with side effects, which would seldom be hit by chance.
 const BUSY: [u64; 32] = [
     register::CTRL,
     register::STATUS,
@@ -67,13 +67,13 @@ pub(crate) fn run(input: &[u8]) {
         device.step(step);
         device.check();
     }
-    // For some inputs: it takes longer than all the rest.
+    // Only for some inputs, because it takes longer than all the rest.
     if kind & 0x40 != 0 {
         device.reset(&config);
     }
 }
 
-/// The device, and what the world knows of it from effects alone.
+/// The device, and the state that the VMM derives from its effects alone.
 struct Device {
     nic: E1000,
     interrupts: Interrupts,
@@ -104,7 +104,7 @@ impl Device {
         self.nic.config_write(offset, data, &mut self.interrupts, self.now);
     }
 
-    /// BARs, decoding, link, rings of 256 descriptors, interrupts.
+    /// Sets up BARs, decoding, link, rings of 256 descriptors, and interrupts.
     fn bring_up(&mut self) {
         self.write_config(0x10, &PLACE.to_le_bytes());
         self.write_config(0x14, &0xc000_u32.to_le_bytes());
@@ -151,7 +151,7 @@ impl Device {
         }
     }
 
-    /// Time goes on, and who keeps it looks whenever the pin wants.
+    /// Lets time pass; the timekeeper checks the pin whenever it is due.
     fn pass(&mut self, nanoseconds: u64) {
         let until = self.now + nanoseconds;
         for _ in 0..64 {
@@ -166,7 +166,7 @@ impl Device {
         self.now = until;
     }
 
-    /// Follows the effects and compares.
+    /// Processes the effects and compares the states.
     fn check(&mut self) {
         for effect in self.nic.take_effects() {
             self.follow(effect);
@@ -202,14 +202,14 @@ impl Device {
         }
     }
 
-    /// All registers as in a fresh device, but for the words of the EEPROM and what comes from them.
+    /// Checks that all registers are as in a fresh device, except the words of the EEPROM and what is derived from them.
     fn reset(&mut self, config: &Config) {
         self.write(register::CTRL, register::ctrl::RST | register::ctrl::PHY_RST);
         self.check();
         assert!(!self.transmits && !self.receives);
         let mut fresh = Self::new(config);
         for offset in (0..LAST).step_by(4) {
-            // STATUS tells whether the cable is plugged in.
+            // STATUS depends on whether the cable is plugged in.
             let other = [register::RAL, register::RAH, register::STATUS];
             let (now, then) = (self.read(offset), fresh.read(offset));
             assert!(now == then || other.contains(&offset), "register {offset:#x}: {now:#x}, not {then:#x}");

@@ -1,6 +1,5 @@
-//! A guest that writes anything at all into the rings and the status block of its e1000, at any time, against the
-//! device's end of a ring and the data paths on it. Found: whatever panics, does not return, or touches an octet outside
-//! guest memory.
+//! A guest that writes arbitrary data into the rings and the status block of its e1000, at any time, against the device
+//! side of a ring and the data paths on it. Finds panics, hangs, and accesses outside guest memory.
 
 use std::sync::Arc;
 
@@ -15,14 +14,14 @@ use ring::{BURST, Bytes, Region};
 /// Guest-physical address of the memory: the ring, the status block, the rest.
 const START: u64 = 0x1000;
 const BLOCK: u64 = START + 0x800;
-/// Its octets.
+/// Length of the memory in octets.
 const LEN: u64 = 0x3000;
-/// The largest frame that the transmit ring lets through.
+/// Largest frame that the transmit ring accepts.
 const LONGEST: usize = 9014;
-/// Octets of the longest frame that comes in.
+/// Length of the longest received frame in octets.
 const INCOMING: usize = 4096;
 
-/// A guest's memory and what its host keeps of the ring.
+/// Guest memory, and the host's state of the ring.
 struct Guest {
     region: Region,
     layout: Layout,
@@ -34,12 +33,12 @@ struct Guest {
 pub(crate) fn run(input: &[u8]) {
     let Some((&[kind, shape, settings], rest)) = input.split_first_chunk() else { return };
     let (orders, content) = rest.split_at(rest.len().min(96));
-    // One line more than is used, which begins at a multiple of 64.
+    // One cache line more than is used, so that the start can be aligned to 64.
     let mut octets = vec![0u128; LEN as usize / 16 + 4];
     let base = octets.as_mut_ptr().cast::<u8>();
     let base = base.wrapping_add(base.align_offset(64));
-    // SAFETY: at most 64 octets were skipped, and there are as many behind the end; `octets` outlives all that uses the
-    // region, which nothing else refers to meanwhile.
+    // SAFETY: at most 64 octets were skipped, and the buffer is that much longer; `octets` outlives all uses of the
+    // region, and is not referenced otherwise meanwhile.
     let region = unsafe { Region::new(base, START, LEN) };
     let layout = Layout { base: START, entries: 8 * u16::from(1 + shape % 16) };
     let block = (kind & 1 != 0).then_some(BLOCK);
@@ -56,15 +55,15 @@ pub(crate) fn run(input: &[u8]) {
 }
 
 impl Guest {
-    /// Memory as the fuzzer has it; the addresses in the ring are brought near the memory, or nothing would ever pass the
-    /// first check.
+    /// Fills memory with the fuzzer's input; the addresses in the ring are moved close to the memory, because otherwise
+    /// nothing would pass the first check.
     fn fill(&self, content: &[u8]) {
         let all = self.region.bytes(START, LEN as u32).expect("all of it");
         all.copy_from_slice(content);
         for entry in 0..u64::from(self.layout.entries) {
             let at = self.region.bytes(START + 16 * entry, 8).expect("in the ring");
             let address = u64::from_le_bytes(at.read(0).expect("8 octets"));
-            // Context descriptors hold no address: some are left as they are.
+            // Context descriptors have no address: some are left unchanged.
             if address >> 62 == 0 {
                 at.write(0, (START - 8 + address % (LEN + 16)).to_le_bytes());
             }
@@ -77,7 +76,7 @@ impl Guest {
         }
     }
 
-    /// What the guest does between two steps of the device.
+    /// Actions of the guest between two steps of the device.
     fn meddle(&self, order: u8, operand: u8) {
         let value = u16::from(operand);
         match order >> 5 {
@@ -92,14 +91,14 @@ impl Guest {
             5 => {
                 self.write(START + u64::from(operand) * 2, u16::from(order).wrapping_mul(value).to_le_bytes())
             }
-            // A command and what lies before it.
+            // A command, and the octet before it.
             6 => self.write(START + u64::from(operand) * 16 + 10, [operand, order << 3]),
             _ => self.ends.set_head(value),
         }
     }
 }
 
-/// The device's end alone.
+/// Tests the device side of a ring alone.
 fn bare(guest: &Guest, transmits: bool, orders: &[u8]) {
     let csb = guest.block.map(|at| Csb::map(&guest.region, at).expect("it lies in memory"));
     let make = if transmits { DeviceRing::transmit } else { DeviceRing::receive };
@@ -165,7 +164,7 @@ fn transmit(guest: &Guest, settings: u8, orders: &[u8]) {
     }
 }
 
-/// Settings of all kinds.
+/// Varied receive settings.
 fn settings(byte: u8) -> RxSettings {
     let bit = |n: u8| byte & 1 << n != 0;
     let filters = Filters {
@@ -238,7 +237,7 @@ fn deliver(queue: &mut RxQueue, lease: &mut Lease, frames: &[Frame<'_>], ledger:
     taken as u64
 }
 
-/// A frame of many shapes: to anybody, with a tag, with an IPv4 or IPv6 header of any length.
+/// Returns a frame of varying shape: to any address, with a VLAN tag, with an IPv4 or IPv6 header of any length.
 fn incoming(a: u8, b: u8) -> Vec<u8> {
     let len = usize::from(a) * usize::from(b) / 4 % INCOMING;
     let mut octets = vec![b; len];

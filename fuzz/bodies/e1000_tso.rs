@@ -1,8 +1,9 @@
-//! A driver that writes anything at all into the e1000's transmit ring: contexts of any values, packets without end,
-//! buffers anywhere, and all of it changed while the device works. Found: whatever panics, does not return, touches an
-//! octet outside guest memory, shows a frame that is too long, or makes more frames than the descriptors account for.
+//! A driver that writes arbitrary data into the e1000's transmit ring: contexts with any values, packets without an
+//! end, buffers anywhere, all of it changed while the device works. Finds panics, hangs, accesses outside guest
+//! memory, frames that are too long, and more frames than the descriptors account for.
 //!
-//! The input is three octets that say how to begin, then steps of 18 octets: what to do, how much, and a descriptor.
+//! The input consists of three octets with the initial configuration, then steps of 18 octets: the action, the amount,
+//! and a descriptor.
 
 use std::sync::Arc;
 
@@ -12,14 +13,14 @@ use nic::e1000::{Statistics, TxSettings, TxSetup};
 use ring::e1000::{DESCRIPTOR, Ends, Layout};
 use ring::{BURST, Region};
 
-/// Guest-physical address of the memory, and its octets.
+/// Guest-physical address of the memory, and its length in octets.
 const START: u64 = 0x1_0000;
 const LEN: u64 = 0x2_0000;
 /// More than the longest frame.
 const LONGEST: usize = 0x8000;
-/// Where the status block lies.
+/// Address of the status block.
 const BLOCK: u64 = START + 0x1000;
-/// Bursts that one step waits for the ring to be empty; a packet cut into single octets takes more.
+/// Most bursts for which one step waits until the ring is empty; a packet segmented into single octets takes more.
 const MOST_DRAINS: usize = 8;
 
 /// Runs one input.
@@ -35,7 +36,7 @@ pub(crate) fn run(input: &[u8]) {
     guest.drain(BURST);
 }
 
-/// Memory, aligned as a status block has to be.
+/// Cache line of memory, aligned as a status block requires.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Line(#[expect(dead_code, reason = "reached through the region alone")] [u8; 64]);
@@ -102,7 +103,8 @@ impl Guest {
         }
     }
 
-    /// A descriptor whose buffer is brought near the memory, or nothing would ever pass the first check.
+    /// Adds a descriptor whose buffer is moved close to the memory, because otherwise nothing would pass the first
+    /// check.
     fn push(&mut self, descriptor: &[u8; 16]) {
         let mut descriptor = *descriptor;
         let address = u64::from_le_bytes(*descriptor.first_chunk().expect("8 octets"));
@@ -118,7 +120,7 @@ impl Guest {
         if self.block { self.write(BLOCK, &tail.to_le_bytes()) } else { self.ends.set_tail(tail) }
     }
 
-    /// Drains until the ring is empty, but not for ever.
+    /// Drains until the ring is empty, with a bound.
     fn drain(&mut self, budget: usize) {
         let mut copy = [0; LONGEST];
         for _ in 0..MOST_DRAINS {
@@ -140,7 +142,7 @@ impl Guest {
     }
 }
 
-/// A context that cuts packets with headers as they often are; its address half is kept.
+/// Context for segmentation with typical headers; the address half is kept.
 fn context(given: &[u8; 16]) -> [u8; 16] {
     let mut context = *given;
     if given[0] & 1 == 0 {

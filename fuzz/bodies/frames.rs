@@ -1,8 +1,8 @@
-//! Any frames, at any times, with any number of free buffers: the router counts each frame under exactly one name,
-//! keeps no buffer but those of packets that wait, and never panics.
+//! Arbitrary frames, at any time, with any number of free buffers: the router counts each frame under exactly one
+//! name, keeps no buffers but those of packets that wait for a neighbour, and never panics.
 //!
-//! The input is a list of steps: an octet that says which NIC and what to mend (Ethernet header, IPv4 checksum), an
-//! octet of length, and the frame's octets. Length 0 lets time pass and changes how many buffers are free.
+//! The input is a list of steps: an octet that selects the NIC and the repairs (Ethernet header, IPv4 checksum), an
+//! octet of length, and the frame's octets. Length 0 lets time pass and changes the number of free buffers.
 
 use std::collections::VecDeque;
 
@@ -43,7 +43,7 @@ struct World {
     rx: [VecDeque<Octets>; NICS],
     received: u64,
     sent: u64,
-    /// Buffers that the router has.
+    /// Number of buffers that the router holds.
     out: usize,
     free: usize,
     now: u64,
@@ -80,7 +80,7 @@ impl Platform for World {
     }
 }
 
-/// By the second octet: connected, by gateways known and unknown, local, without a NIC, nowhere.
+/// Routes by the second octet: connected, through gateways known and unknown, local, without a NIC, no route.
 #[derive(Clone, Copy)]
 struct Octet;
 
@@ -110,10 +110,10 @@ impl Routes for Octet {
     }
 }
 
-/// A frame of the input, mended as `how` says so that it gets past the first checks.
+/// Returns a frame of the input, repaired as `how` says so that it passes the first checks.
 fn frame(how: u8, octets: &[u8]) -> Octets {
     let mut buffer = Octets { octets: Box::new([0xee; CAPACITY]), len: 0 };
-    // A frame that is to be large repeats its octets.
+    // A large frame repeats its octets.
     let times = if how & 0x80 != 0 { 8 } else { 1 };
     buffer.set_len(octets.len() * times);
     buffer.octets().chunks_mut(octets.len()).for_each(|chunk| chunk.copy_from_slice(&octets[..chunk.len()]));

@@ -1,7 +1,7 @@
-//! A data plane, or a supervisor, that says anything at all over the link, in pieces of any length, with descriptors beside any
-//! octet. Found: whatever panics or waits, messages that lose or swap their descriptors, descriptors that stay open.
+//! A data plane or a supervisor that sends arbitrary data over the link, in pieces of any length, with descriptors beside any
+//! octet. Finds panics, blocking, messages that lose or swap their descriptors, and descriptors that stay open.
 //!
-//! The input is an octet that says who listens, then pieces: how it is framed, how many descriptors, a length, and octets.
+//! The input consists of an octet that selects the receiver, then pieces: framing, number of descriptors, length, and octets.
 
 use std::io::pipe;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,7 +12,7 @@ use rustix::net::SendFlags;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Descriptors with one piece: the kernel takes 253, and the link has room for 128.
+/// Most descriptors with one piece: the kernel accepts 253, and the link has room for 128.
 const MOST: usize = 160;
 
 /// Runs one input.
@@ -32,7 +32,7 @@ fn hear<M: Serialize + DeserializeOwned>(mut pieces: &[u8]) {
         let went = say(theirs.as_fd(), &framed(kind, count, octets), count, given.as_fd());
         sent += if went { count } else { 0 };
         state.piece(kind, count, went);
-        // What is not looked at yet comes with the next.
+        // Unread data is received together with the next piece.
         if kind & 0x80 != 0 {
             continue;
         }
@@ -45,19 +45,19 @@ fn hear<M: Serialize + DeserializeOwned>(mut pieces: &[u8]) {
     drop(theirs);
     while !link.is_ended() && link.receive::<M>().is_ok() {}
     drop((link, given));
-    // Nobody else has it any more.
+    // No copy of the descriptor may be open any more.
     let mut octet = [0];
     rustix::io::ioctl_fionbio(&ours, true).expect("a pipe");
     assert_eq!(rustix::io::read(&ours, &mut octet), Ok(0), "a descriptor stays open");
 }
 
-/// What is known of what was said.
+/// Properties of the data sent so far.
 struct Said {
-    /// Only whole frames, with their descriptors.
+    /// True if there were only complete frames, with their descriptors.
     sound: bool,
-    /// And then one that lacks a descriptor.
+    /// True if they were followed by one that lacks a descriptor.
     owes: bool,
-    /// Descriptors that were not looked at yet.
+    /// Descriptors that were not received yet.
     waiting: usize,
 }
 
@@ -70,14 +70,14 @@ impl Default for Said {
 impl Said {
     fn piece(&mut self, kind: u8, count: usize, went: bool) {
         self.waiting += count;
-        // Where there is no room for descriptors, a message comes without them.
+        // If there is no room for the descriptors, a message arrives without them.
         self.sound &= went && count <= 128 && self.waiting <= 512;
         self.owes |= self.sound && kind & 7 == 5;
         self.sound &= kind & 7 < 4;
     }
 }
 
-/// A piece as it is sent: raw, or a frame whose head is right, or nearly.
+/// Returns a piece as it is sent: raw, or a frame whose header is right, or nearly right.
 fn framed(kind: u8, count: usize, octets: &[u8]) -> Vec<u8> {
     let (length, count) = match kind & 7 {
         0..4 => (octets.len(), count),
@@ -89,13 +89,13 @@ fn framed(kind: u8, count: usize, octets: &[u8]) -> Vec<u8> {
     [&(length as u32).to_le_bytes(), &(count as u32).to_le_bytes(), octets].concat()
 }
 
-/// Sends a piece with so many descriptors; false if it does not go.
+/// Sends a piece with this many descriptors; returns false if it is not sent.
 fn say(socket: BorrowedFd<'_>, octets: &[u8], count: usize, given: BorrowedFd<'_>) -> bool {
     let given = vec![given; count];
     !octets.is_empty() && fd_passing::send(socket, octets, &given, SendFlags::DONTWAIT).is_ok()
 }
 
-/// What was understood comes out the same at the end of another link, with its descriptors.
+/// Checks that a received message arrives unchanged over another link, with its descriptors.
 fn said_again<M: Serialize + DeserializeOwned>((message, descriptors): (M, Vec<OwnedFd>)) {
     for descriptor in &descriptors {
         assert!(fcntl_getfd(descriptor).expect("open").contains(FdFlags::CLOEXEC), "a child would have it");

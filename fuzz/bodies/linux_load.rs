@@ -1,16 +1,16 @@
-//! Any octets as the kernel and the initramfs of a Linux guest, in a RAM that a kernel just fits into. Found: whatever panics or
-//! does not return, a refusal that is no line, and a guest that is told of memory, a command line or an initramfs that it does not
+//! Arbitrary octets as the kernel and the initramfs of a Linux guest, in a RAM that a kernel barely fits into. Finds panics,
+//! hangs, refusals that are not one line, and guests that are told of memory, a command line or an initramfs that they do not
 //! have.
 //!
-//! The first octet says what is given with them, the next two how many octets the initramfs has; the rest is the kernel, and its
-//! last octets are the initramfs, too.
+//! The first octet selects the other parameters, the next two give the length of the initramfs; the rest is the kernel, and its
+//! last octets are also the initramfs.
 
 use std::io::Write;
 use std::os::fd::OwnedFd;
 
 use super::*;
 
-/// Octets of RAM: less than what routers have, and enough for a small kernel.
+/// Size of the RAM in octets: less than routers have, and enough for a small kernel.
 const LEN: usize = 3 << 20;
 
 /// Runs one input.
@@ -20,7 +20,7 @@ pub(crate) fn run(input: &[u8]) {
     let len = usize::from(u16::from_le_bytes([low, high])).min(octets.len());
     let initrd = &octets[octets.len() - len..];
     let (mut kernel_file, mut initrd_file) = (file(octets), file(initrd));
-    // One that is as long as all of the RAM, without a thing in it.
+    // A sparse file as long as the whole RAM.
     if how & 2 != 0 {
         initrd_file.set_len(u64::from(how >> 2) << 16).expect("a sparse file");
     }
@@ -47,7 +47,7 @@ fn file(octets: &[u8]) -> File {
     file
 }
 
-/// What the guest is told is there.
+/// Checks the memory, command line and initramfs that the guest is told of.
 fn check(ram: &GuestRam, entry: u64, append: &str, initrd: Option<u64>) {
     assert!((HIGH_RAM..LEN as u64).contains(&entry), "entered at {entry:#x}, where no kernel can be");
     let params: boot_params = ram.memory.read_obj(GuestAddress(ZERO_PAGE)).expect("in RAM");

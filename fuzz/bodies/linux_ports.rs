@@ -1,9 +1,10 @@
-//! A Linux guest that reads and writes ports as it likes: those of a PC (serial port, clock, power, reset, PCI configuration),
-//! those of an e1000's I/O BAR, and any other, with as many octets as it likes, as string instructions have them. Found:
-//! whatever panics or does not return, an access that is not counted once, an interrupt that is not as the serial port has it,
-//! or a panic that cannot be told in a line.
+//! A Linux guest that reads and writes arbitrary ports: those of a PC (serial port, clock, power, reset, PCI configuration),
+//! those of an e1000's I/O BAR, and any other, with any number of octets, as string instructions do. Finds panics, hangs,
+//! accesses not counted exactly once, an interrupt line that differs from the serial port's state, and panic reasons that are
+//! not one line.
 //!
-//! The input is steps of 8 octets: how, which port (16 bits), how many octets, and 4 octets of data, which are repeated.
+//! The input consists of steps of 8 octets: the kind, the port (16 bits), the number of octets, and 4 octets of data, which
+//! are repeated.
 
 use bootinfo::TransmitMode;
 
@@ -13,12 +14,12 @@ use crate::linux::host_bridge::HostBridge;
 use crate::machine::{Machine, Memory};
 use crate::memory::GuestRam;
 
-/// Steps of an input: few enough that none of them costs so much that it has to be paid for by sleeping.
+/// Most steps of an input: few enough that no access is so costly that it must be paid for by sleeping.
 const STEPS: usize = 256;
-/// Where ports are that answer.
+/// Ports that respond.
 const PLACES: [u16; 10] =
     [KEYBOARD, CLOCK, CLOCK_DATA, SERIAL, EVENTS, CONTROL, PCI_ADDRESS, PCI_DATA, 0xc000, 0xfff8];
-/// The slot of the NIC.
+/// Slot of the NIC.
 const SLOT: usize = 1;
 
 /// Runs one input.
@@ -46,7 +47,7 @@ struct World {
 }
 
 impl World {
-    /// The I/O BAR of the NIC is at 0xc000, and switched on.
+    /// Enables the I/O BAR of the NIC at 0xc000.
     fn bring_up(&self) {
         for (register, value) in [(0x14_u32, 0xc000_u32), (0x18, 0xc000), (0x04, 7)] {
             self.write(PCI_ADDRESS, &(PCI_ENABLE | (SLOT as u32) << 11 | register).to_le_bytes());
@@ -60,7 +61,7 @@ impl World {
             place @ 0..10 => PLACES[usize::from(place)].wrapping_add(u16::from(low & 7)),
             _ => u16::from_le_bytes([low, high]),
         };
-        // As a rule what an instruction has; at times as many as a page holds.
+        // Usually the length of an instruction's operand; sometimes as many octets as a page holds.
         let len = if len < 250 { [1, 2, 4, 1, 2, 4, 0, 3][usize::from(len & 7)] } else { 4096 };
         if what & 0x80 == 0 {
             let data: Vec<u8> = data.into_iter().cycle().take(len).collect();

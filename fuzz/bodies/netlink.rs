@@ -1,5 +1,5 @@
-//! Any octets in the place of what the kernel tells of its interfaces, addresses, neighbours, routes and rules. Found: whatever
-//! panics, and tables that are not what somebody has who was told their changes.
+//! Arbitrary octets in place of the kernel's messages about interfaces, addresses, neighbours, routes and rules. Finds panics,
+//! and tables that differ from those of a listener that was only told the changes.
 
 /// Runs one input.
 pub(crate) fn run(input: &[u8]) {

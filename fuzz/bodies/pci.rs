@@ -1,14 +1,14 @@
-//! A driver that reads and writes registers at random: the device never panics, its effects tell the world all that
-//! it has to know, and a reset brings it back to its power-on state.
+//! A driver that reads and writes registers at random: the device never panics, its effects contain everything that
+//! the VMM must know, and a reset restores its power-on state.
 //!
-//! The input is an octet that says how to begin, then steps of 11 octets: what to do and with how many octets, an
-//! offset (16 bits), and 8 octets of data.
+//! The input consists of an octet with the initial configuration, then steps of 11 octets: the action and its
+//! number of octets, an offset (16 bits), and 8 octets of data.
 
 use nic::pci::{BarWindow, Message, PciFunction};
 use nic::virtio_net::{Effect, NicConfig, VirtioNet, register};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-/// Common configuration and what follows it.
+/// Length of the common configuration and the part behind it.
 const COMMON_LEN: usize = 64;
 
 /// Runs one input.
@@ -27,7 +27,7 @@ pub(crate) fn run(input: &[u8]) {
     device.reset(&config);
 }
 
-/// The device, and what the world knows of it from effects alone.
+/// The device, and the state that the VMM derives from its effects alone.
 struct Device {
     nic: VirtioNet,
     running: bool,
@@ -43,7 +43,7 @@ impl Device {
         Self { nic, running: false, pairs: 1, messages, bars: Vec::new() }
     }
 
-    /// BAR, decoding, MSI-X, features, queue 0, DRIVER_OK.
+    /// Sets up BAR, decoding, MSI-X, features, queue 0, and DRIVER_OK.
     fn bring_up(&mut self) {
         self.nic.config_write(0x10, &0xe010_0000_u32.to_le_bytes());
         self.nic.config_write(0x04, &[6, 0]);
@@ -84,7 +84,7 @@ impl Device {
         }
     }
 
-    /// Follows the effects and compares.
+    /// Processes the effects and compares the states.
     fn check(&mut self) {
         for effect in self.nic.take_effects() {
             self.follow(effect);

@@ -1,5 +1,5 @@
-//! A guest that writes anything at all into its rings, at any time, against the device's end of a queue and the
-//! virtio-net data path on it. Found: whatever panics, does not return, or touches an octet outside guest memory.
+//! A guest that writes arbitrary data into its rings, at any time, against the device side of a queue and the
+//! virtio-net data path on it. Finds panics, hangs, and accesses outside guest memory.
 
 use ledger::NicDirection;
 use nic::virtio_net::rx::RxQueue;
@@ -10,9 +10,9 @@ use ring::{BURST, Bytes, Region};
 
 /// Guest-physical address of the memory.
 const START: u64 = 0x1000;
-/// Its octets.
+/// Length of the memory in octets.
 const LEN: u64 = 0x2000;
-/// The largest frame that the transmit queue lets through.
+/// Largest frame that the transmit queue accepts.
 const LONGEST: usize = 1514;
 
 /// Runs one input.
@@ -35,8 +35,8 @@ pub(crate) fn run(input: &[u8]) {
     }
 }
 
-/// Guest memory as the fuzzer has it; the addresses in the table are brought near the memory, or nothing would ever
-/// pass the first check.
+/// Fills guest memory with the fuzzer's input; the addresses in the table are moved close to the memory, because
+/// otherwise nothing would pass the first check.
 fn fill(region: &Region, layout: &Layout, content: &[u8]) {
     let all = region.bytes(START, LEN as u32).expect("all of it");
     all.copy_from_slice(content);
@@ -49,14 +49,14 @@ fn fill(region: &Region, layout: &Layout, content: &[u8]) {
     }
 }
 
-/// Writes a word if it lies in memory.
+/// Writes a word if its address is in memory.
 fn write_word(region: &Region, address: u64, word: u16) {
     if let Some(bytes) = region.bytes(address, 2) {
         bytes.write(0, word.to_le_bytes());
     }
 }
 
-/// What the guest does between two steps of the device.
+/// Actions of the guest between two steps of the device.
 fn meddle(region: &Region, layout: &Layout, order: u8, operand: u8) {
     let operand = u16::from(operand);
     match order >> 6 {
@@ -67,7 +67,7 @@ fn meddle(region: &Region, layout: &Layout, order: u8, operand: u8) {
     }
 }
 
-/// The device's end alone.
+/// Tests the device side of a queue alone.
 fn bare(mut queue: DeviceQueue, region: &Region, layout: &Layout, orders: &[u8]) {
     let mut burst = Burst::new();
     for order in orders.chunks_exact(2) {
@@ -100,7 +100,7 @@ fn bare(mut queue: DeviceQueue, region: &Region, layout: &Layout, orders: &[u8])
     }
 }
 
-/// Reads and writes every octet that a chain shows.
+/// Reads and writes every octet of a chain.
 fn use_up(burst: &Burst, chain: &Chain) {
     let mut copy = [0; LEN as usize];
     for bytes in burst.readable(chain) {

@@ -1,8 +1,9 @@
-//! Whatever a vhost-user peer sends, in whatever pieces and with whatever descriptors: a message is carried out or the peer
-//! is sent away, its rings are served meanwhile without harm, and nothing of it is left.
+//! A vhost-user peer that sends arbitrary data, in arbitrary pieces and with arbitrary descriptors: each message is
+//! executed or the connection is closed, its rings are served meanwhile without harm, and nothing of it is left.
 //!
-//! The input is a list of steps, two octets each and what follows them: what kind of descriptors go along and how many, and
-//! how many octets are sent. The peer's memory holds the input itself, so that rings are the fuzzer's, too.
+//! The input is a list of steps, each of two octets and the data that follows: the kind and number of descriptors, and the
+//! number of octets sent. The peer's memory contains the input itself, so that the rings are under the fuzzer's control,
+//! too.
 
 use std::fs::File;
 use std::io::Write;
@@ -18,10 +19,10 @@ use rustix::net::SendFlags;
 use vhost_user::backend::message::{Heard, Line};
 use vhost_user::backend::{Offer, Session};
 
-/// Octets of the peer's memory.
+/// Size of the peer's memory in octets.
 const MEMORY: usize = 0x8000;
 
-/// What a peer has to send.
+/// Resources of a peer.
 struct Peer {
     socket: UnixStream,
     memory: OwnedFd,
@@ -40,14 +41,14 @@ impl Peer {
         Self { socket, memory: file.into(), event, pipe }
     }
 
-    /// Sends octets, with so many descriptors of a kind.
+    /// Sends octets, with `count` descriptors of a kind.
     fn send(&self, octets: &[u8], kind: u8, count: usize) {
         let one = match kind {
             0 => &self.event,
             1 => &self.memory,
             2 => &self.pipe,
             _ => {
-                // For good.
+                // This is permanent.
                 let _ = rustix::fs::ftruncate(&self.memory, 0);
                 return;
             }
@@ -56,7 +57,7 @@ impl Peer {
     }
 }
 
-/// Moves a burst each way by the rings that are served.
+/// Moves a burst in each direction through the rings that are served.
 fn serve(queues: &std::sync::Arc<NicQueues>) {
     queues.source().drain(64, &mut |frames| assert!(frames.iter().all(|frame| frame.len() >= 14)));
     let mut octets = [0x5a; 100];

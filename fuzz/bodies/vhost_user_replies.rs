@@ -1,4 +1,5 @@
-//! What a peer answers that is to be handed a NIC's rings: any octets. Nothing panics, and nobody waits for what does not come.
+//! Arbitrary replies of a peer that is to be handed a NIC's rings. Nothing panics, and no thread waits for replies that do not
+//! come.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -6,10 +7,10 @@ use std::os::unix::net::UnixStream;
 
 use vhost_user::frontend::Session;
 
-/// More than all answers together have.
+/// Most octets used, more than all valid replies together.
 const MOST: usize = 4096;
 
-/// Greets a peer whose answers are `input`.
+/// Starts a session with a peer whose replies are `input`.
 pub(crate) fn run(input: &[u8]) {
     let Ok((ours, mut theirs)) = UnixStream::pair() else { return };
     if theirs.write_all(&input[..input.len().min(MOST)]).is_err() || theirs.shutdown(Shutdown::Write).is_err()

@@ -1,8 +1,7 @@
-//! The four rings of an AF_XDP socket as a kernel could write them that breaks every rule: any word, any address and length, at any
-//! time. Found: whatever panics, does not return, shows or writes an octet outside the frames' memory, or loses a frame without a
-//! name for it.
+//! The four rings of an AF_XDP socket, written by a kernel that breaks every rule: any word, any address and length, at any time.
+//! Finds panics, hangs, accesses outside the frames' memory, and frames lost without being counted under a name.
 //!
-//! The input is steps of 12 octets: what is done, where, and two words that are stored there before.
+//! The input consists of steps of 12 octets: the action, the place, and two words that are stored there before.
 
 use std::os::unix::net::UnixStream;
 
@@ -20,10 +19,10 @@ use super::*;
 const SIZE: u32 = 8;
 /// Octets of a ring's file.
 const PAGE: usize = 4096;
-/// Where its words are, and its entries.
+/// Offsets of its words, and of its entries.
 const PARTS: XdpRingOffset = XdpRingOffset { producer: 0, consumer: 64, desc: 192, flags: Some(128) };
 const LAYOUT: Layout = Layout { chunk: 2048, receive: SIZE, transmit: SIZE };
-/// Steps of an input.
+/// Most steps of an input.
 const STEPS: usize = 64;
 
 /// Runs one input.
@@ -59,13 +58,13 @@ pub(crate) fn run(input: &[u8]) {
     assert_eq!(out, offered, "in = out + named drops");
 }
 
-/// Files in the kernel's place, and what is made of them.
+/// Files in place of the kernel's, and the objects under test.
 struct World {
-    /// Fill, completion, receive, transmit.
+    /// Fill, completion, receive and transmit ring.
     rings: [Mapping; 4],
     queue: Arc<Queue>,
     receive: Mutex<Option<Receiver>>,
-    /// The other end of what stands for the socket.
+    /// Other end of the connection that represents the socket.
     _kernel: UnixStream,
 }
 
@@ -108,7 +107,7 @@ impl World {
         XdpSource::new(Hand::new(vec![receiver], &desk).expect("a hand"), desk, false)
     }
 
-    /// What the kernel writes: two words of one ring, which are entries, indices or flags.
+    /// Writes like the kernel: two words of one ring, which are entries, indices or flags.
     fn store(&self, step: &[u8; 12]) {
         let [_, _, which, at, low @ .., a, b, c, d] = *step;
         let place = match which >> 2 & 3 {
@@ -124,7 +123,7 @@ impl World {
         }
     }
 
-    /// The octets of a frame, all of which lie in the memory.
+    /// Returns the length of a frame after checking that it lies in the memory.
     fn look_at(&self, frame: &Frame<'_>) -> u64 {
         let from = frame.octets().as_ptr() as u64 - self.queue.umem.address();
         assert!(from + frame.len() as u64 <= LAYOUT.len(), "a frame lies outside");

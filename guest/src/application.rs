@@ -1,4 +1,4 @@
-//! The application behind a bounded queue: its clock, and the duty around it.
+//! Application role: an application behind a bounded queue, with its clock and the duty around it.
 
 use bootinfo::Trouble;
 use router::roles::{Application, Clock, Load};
@@ -10,7 +10,7 @@ use crate::platform::Firmware;
 use crate::roles;
 use crate::serve::Duty;
 
-/// The application, and how many interrupts were told to the host.
+/// The application, and the number of interrupts already reported to the host.
 pub(crate) struct Worker {
     application: &'static mut Application<'static, FrameBuffer>,
     told: u64,
@@ -36,7 +36,8 @@ impl Clock for Firmware {
     }
 }
 
-/// The application that the host asked for. Its queue holds no more than a ring, so that the ring keeps its buffers.
+/// Creates the application that the host configured. Its queue holds at most one ring's worth of frames, so that the
+/// ring keeps its buffers.
 pub(crate) fn worker(vcpu: &mut Vcpu) -> Result<Worker, Trouble> {
     let orders = &vcpu.info.traffic;
     let load = Load {

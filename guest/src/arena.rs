@@ -1,17 +1,17 @@
-//! Memory for rings, buffers and each vCPU's state, handed out once at boot and never returned.
+//! Arena for rings, buffers and each vCPU's state: memory is handed out at boot and never freed.
 
 use core::mem::MaybeUninit;
 
 use bootinfo::map;
 
-/// The rest of the guest's RAM.
+/// Part of the guest's RAM that is handed out from its beginning.
 pub(crate) struct Arena {
     next: u64,
     end: u64,
 }
 
 impl Arena {
-    /// All RAM behind [`map::POOL`], divided evenly: part `index` of `parts`.
+    /// Returns part `index` of `parts` equal parts of all RAM from [`map::POOL`] on.
     pub(crate) fn part(ram: u64, index: usize, parts: usize) -> Self {
         let share = (ram.saturating_sub(map::POOL) / parts as u64) & !4095;
         let next = map::POOL + share * index as u64;
@@ -25,7 +25,8 @@ impl Arena {
         rest
     }
 
-    /// The address of `len` octets, aligned to `align` (a power of two); the RAM is zero until first use.
+    /// Allocates `len` octets, aligned to `align` (a power of two), and returns the address; the RAM is zero
+    /// until first use.
     pub(crate) fn take(&mut self, len: u64, align: u64) -> Option<u64> {
         let at = self.next.checked_add(align - 1)? & !(align - 1);
         let next = at.checked_add(len)?;
@@ -36,19 +37,19 @@ impl Arena {
         Some(at)
     }
 
-    /// A place for a value that stays for good.
+    /// Allocates room for a value that is never freed.
     pub(crate) fn place<T>(&mut self) -> Option<&'static mut MaybeUninit<T>> {
         let at = self.take(size_of::<T>() as u64, align_of::<T>().max(64) as u64)? as *mut MaybeUninit<T>;
-        // SAFETY: the range is RAM, aligned, given to nobody else, and never taken back.
+        // SAFETY: the range is RAM, aligned, handed out only once, and never taken back.
         Some(unsafe { &mut *at })
     }
 
-    /// Moves a value here for good.
+    /// Moves a value into the arena, permanently.
     pub(crate) fn keep<T>(&mut self, value: T) -> Option<&'static mut T> {
         Some(self.place()?.write(value))
     }
 
-    /// A slice of `len` copies of `value`.
+    /// Allocates a slice of `len` copies of `value`.
     pub(crate) fn slice<T: Copy>(&mut self, len: u64, value: T) -> Option<&'static mut [T]> {
         let at =
             self.take(len.checked_mul(size_of::<T>() as u64)?, align_of::<T>().max(64) as u64)? as *mut T;
@@ -56,7 +57,7 @@ impl Arena {
             // SAFETY: inside the range just taken.
             unsafe { at.add(i).write(value) }
         }
-        // SAFETY: the range is RAM, aligned, initialised, given to nobody else, and never taken back.
+        // SAFETY: the range is RAM, aligned, initialised, handed out only once, and never taken back.
         Some(unsafe { core::slice::from_raw_parts_mut(at, len as usize) })
     }
 }

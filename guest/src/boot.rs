@@ -1,4 +1,4 @@
-//! From the boot information to a vCPU that is ready to serve.
+//! Boot: from the boot information to a vCPU that is ready to serve.
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -14,32 +14,33 @@ use crate::platform::Firmware;
 /// Each vCPU's state, built by vCPU 0.
 static STATES: [AtomicPtr<Vcpu>; MAX_VCPUS] = [const { AtomicPtr::new(core::ptr::null_mut()) }; MAX_VCPUS];
 
-/// Ring entries of a router whose rings are smaller, so that a burst always finds buffers.
+/// Ring entries assumed for a router with smaller rings, so that a burst always finds buffers.
 const MIN_ENTRIES: usize = 256;
-/// Buffers for each ring entry. All rings may be full at once; the same number again would let both sides run ahead.
+/// Buffers per ring entry. All rings may be full at once; doubling the number would let both sides run ahead of each
+/// other.
 const BUFFERS_AN_ENTRY: usize = 1;
 
-/// What one vCPU serves.
+/// State of one vCPU.
 pub(crate) struct Vcpu {
     pub(crate) index: usize,
     pub(crate) info: &'static BootInfo,
-    /// Whether it moves frames; otherwise it serves the interrupts of NICs whose frames another one moves.
+    /// True if it moves frames; otherwise it serves the interrupts of NICs whose frames another vCPU moves.
     pub(crate) moves: bool,
     pub(crate) firmware: Firmware,
     pub(crate) mailbox: Mailbox,
     /// The NICs' Ethernet addresses.
     pub(crate) macs: ArrayVec<[u8; 6], MAX_NICS>,
-    /// Room for the role's own state.
+    /// Arena for the role's own state.
     pub(crate) arena: Arena,
 }
 
-/// The words shared with the host.
+/// Returns the words shared with the host.
 pub(crate) fn shared() -> &'static Shared {
-    // SAFETY: the VMM maps this RAM for the guest's whole life; `Shared` is nothing but atomics.
+    // SAFETY: the VMM maps this RAM for the guest's whole life; `Shared` consists of atomics only.
     unsafe { &*(map::SHARED as *const Shared) }
 }
 
-/// The host's orders, if they are of the form that this firmware knows.
+/// Returns the host's boot information, if it has the format that this firmware knows.
 fn info() -> Result<&'static BootInfo, Trouble> {
     // SAFETY: the VMM wrote a `BootInfo` here before the first vCPU ran and never changes it.
     let info = unsafe { &*(map::BOOT_INFO as *const BootInfo) };
@@ -47,19 +48,19 @@ fn info() -> Result<&'static BootInfo, Trouble> {
     if info.magic == MAGIC && fits { Ok(info) } else { Err(Trouble::BootInfo) }
 }
 
-/// This vCPU's state; vCPU 0 builds all of them first.
+/// Returns this vCPU's state; vCPU 0 first builds the states of all vCPUs.
 pub(crate) fn vcpu(index: usize) -> Result<&'static mut Vcpu, Trouble> {
     if index == 0 {
         build(info()?)?;
     }
     loop {
         let state = STATES[index].load(Ordering::Acquire);
-        // SAFETY: not null: vCPU 0 put it there for this vCPU alone, which takes it once.
+        // SAFETY: not null: vCPU 0 stored it for this vCPU alone, which takes it only once.
         if let Some(state) = unsafe { state.as_mut() } {
             return Ok(state);
         }
         if shared().vcpus[0].state.0.load(Ordering::Acquire) > 1 {
-            // vCPU 0 gave up: nothing will come.
+            // vCPU 0 gave up: no state will be stored.
             return Err(Trouble::Nic);
         }
         core::hint::spin_loop();
@@ -111,7 +112,7 @@ fn vcpu_state(
     Ok(place.write(Vcpu { index, info, moves, firmware, mailbox, macs, arena }))
 }
 
-/// A pool of fresh buffers.
+/// Creates a pool of fresh buffers.
 fn pool(arena: &mut Arena, buffers: usize) -> Option<Pool> {
     let mut pool = Pool::new(arena.slice(buffers as u64, 0u64)?);
     let first = arena.take(buffers as u64 * STRIDE, 64)?;

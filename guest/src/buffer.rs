@@ -1,7 +1,7 @@
-//! Frame buffers: 2112 octets apart, the virtio header right before the frame, both in the first cache line.
+//! Frame buffers: 2112 octets apart, the virtio-net header directly before the frame, both in the first cache line.
 //!
-//! A frame that is longer than a buffer lies in several, its pieces. Only the first is ever touched; where the others
-//! are says a list in one more buffer (`pieces`), whose address stands behind the first piece:
+//! A frame that is longer than a buffer occupies several, its pieces. Only the first piece is ever accessed; the locations of
+//! the others are in a list in one more buffer (`pieces`), whose address is stored behind the first piece:
 //!
 //! ```text
 //!   at                                            at + CAPACITY
@@ -21,36 +21,36 @@ use router::{Buffer, HEAD};
 
 use crate::pieces::{self, MOST};
 
-/// Distance of two buffers. 2048 would put the first lines of all buffers into two sets of the L1 cache; 64 more cost a
-/// little memory and bring far more rate.
+/// Distance between buffers, in octets. With 2048 the first lines of all buffers would fall into two sets of the L1 cache; 64
+/// more cost a little memory and yield a far higher rate.
 pub(crate) const STRIDE: u64 = 2048 + 64;
-/// Octets of a virtio-net header.
+/// Length of a virtio-net header in octets.
 pub(crate) const HEADER: u32 = 12;
-/// Octets of a buffer that the device may fill: header and frame.
+/// Octets of a buffer that the device may write: header and frame.
 pub(crate) const CAPACITY: u32 = 2048;
 
-/// In `marks`: the device has written the header.
+/// Bit in `marks`: the device has written the header.
 const DESCRIBED: u16 = 1 << 15;
-/// In `marks`, and in a token: pieces beside the first. (Buffers are aligned to 64 octets.)
+/// Mask in `marks`, and in a token: number of pieces after the first. (Buffers are aligned to 64 octets.)
 const FURTHER: u64 = 63;
 const _: () = assert!(MOST <= FURTHER as usize && STRIDE.is_multiple_of(FURTHER + 1));
 
-/// Of the first two octets of a header, flags and kind of segments: what leaves work to be done. The flag that a checksum
-/// was verified does not, and is for receivers only (virtio 1.2, section 5.1.6.2).
+/// Bits in the first two octets of a header (flags and gso_type) that mean pending work. The flag for a verified checksum
+/// (VIRTIO_NET_HDR_F_DATA_VALID) is not among them: it is for receivers only (virtio 1.2, section 5.1.6.2).
 const WORK: u64 = 0xff01;
 
-/// One frame of this vCPU, in a buffer that it owns, or in several.
+/// Frame owned by this vCPU, in one buffer or several.
 pub(crate) struct FrameBuffer {
     at: u64,
-    /// Octets of the frame.
+    /// Length of the frame in octets.
     len: u32,
-    /// Octets of the longest frame that becomes of it, or more.
+    /// Upper bound on the octets of the longest frame on the wire that results from it.
     wire: u16,
     marks: u16,
 }
 
 impl FrameBuffer {
-    /// The buffer at `at`, which came from this vCPU's pool, holding a frame of `len` octets.
+    /// Creates a frame of `len` octets in the buffer at `at`, which came from this vCPU's pool.
     #[inline(always)]
     pub(crate) fn new(at: u64, len: u32) -> Self {
         debug_assert!(at >= map::POOL);
@@ -58,16 +58,16 @@ impl FrameBuffer {
         Self { at, len, wire: len as u16, marks: 0 }
     }
 
-    /// A buffer with a frame behind a header of the device that holds its offload metadata, if `described`.
+    /// Creates a frame as received; if `described`, the header before it, written by the device, holds its offload metadata.
     #[inline(always)]
     pub(crate) fn received(at: u64, len: u32, described: bool) -> Self {
         let marks = if described { DESCRIBED } else { 0 };
         Self { marks, ..Self::new(at, len) }
     }
 
-    /// A described frame of `len` octets that has `further` pieces behind the buffer at `at`, by their list.
+    /// Creates a described frame of `len` octets in the buffer at `at`, with `further` more pieces given by their list.
     pub(crate) fn with_pieces(at: u64, len: u32, list: u64, further: u16) -> Self {
-        // SAFETY: the buffer is RAM that only this vCPU uses; behind what devices write are 64 octets, aligned to 64.
+        // SAFETY: the buffer is RAM that only this vCPU uses; behind the part that devices write are 64 octets, aligned to 64.
         unsafe { ptr::write((at + u64::from(CAPACITY)) as *mut u64, list) };
         let mut frame = Self { at, len, wire: u16::MAX, marks: DESCRIBED | further };
         let offload = frame.offload();
@@ -75,8 +75,8 @@ impl FrameBuffer {
         frame
     }
 
-    /// One frame of `octets` that fills these buffers, all but the last to their end, and leaves to be done what the first one
-    /// says. If there are several, one more takes their list. None where there is no buffer.
+    /// Joins buffers into one frame of `octets`. All buffers but the last are full, and the first one holds the frame's
+    /// offload metadata. If there are several, one more buffer takes their list. None if there is no buffer.
     pub(crate) fn joined(buffers: ArrayVec<Self, MOST>, list: Option<Self>, octets: usize) -> Option<Self> {
         let at: ArrayVec<u64, MOST> = buffers.into_iter().map(Self::into_token).collect();
         let first = *at.first()?;
@@ -87,38 +87,38 @@ impl FrameBuffer {
         Some(Self::with_pieces(first, octets as u32, list, at.len() as u16 - 1))
     }
 
-    /// Writes what the frame leaves to be done into the header before it.
+    /// Writes offload metadata into the header before the frame.
     pub(crate) fn leave(&mut self, offload: Offload) {
         // SAFETY: exclusive RAM (see `new`) that begins with a header.
         unsafe { ptr::write(self.at as *mut [u8; VIRTIO], offload.to_virtio()) };
         self.marks |= DESCRIBED;
     }
 
-    /// Gives up ownership: the token goes back to a pool, by way of the device or not.
+    /// Gives up ownership: the token returns to a pool, directly or by way of the device.
     #[inline(always)]
     pub(crate) fn into_token(self) -> u64 {
         self.at | u64::from(self.marks) & FURTHER
     }
 
-    /// Where the buffer lies.
+    /// Address of the buffer.
     #[inline(always)]
     pub(crate) fn address(&self) -> u64 {
         self.at
     }
 
-    /// Whether it may be more than a frame in one piece that leaves nothing to be done.
+    /// Returns true if the frame may have several pieces or pending offload metadata.
     #[inline(always)]
     pub(crate) fn is_marked(&self) -> bool {
         self.marks != 0
     }
 
-    /// The list of the pieces, and how many there are, where there are several.
+    /// Returns the list of the pieces and their number, if there are several.
     pub(crate) fn pieces(&self) -> Option<(u64, usize)> {
         let further = usize::from(self.marks & FURTHER as u16);
         (further != 0).then(|| (list_of(self.at), further + 1))
     }
 
-    /// Makes the header one that a driver may send (virtio 1.2, section 5.1.6.2).
+    /// Turns the header into one that a driver may send (virtio 1.2, section 5.1.6.2).
     #[inline(always)]
     pub(crate) fn seal_header(&mut self) {
         let [low, high] = [self.at as *mut u64, (self.at + 8) as *mut u64];
@@ -129,7 +129,7 @@ impl FrameBuffer {
                 low.write(0);
                 high.cast::<u32>().write(0);
             } else {
-                // As it came, without flags that are not for devices and without the number of buffers.
+                // Keep it as received, but clear the flags that are not for devices, and the number of buffers.
                 low.write(said & !0xfe);
                 high.cast::<u16>().add(1).write(0);
             }
@@ -190,7 +190,7 @@ impl Buffer for FrameBuffer {
         }
         // SAFETY: exclusive RAM (see `new`) that begins with a header.
         let header = unsafe { ptr::read(self.at as *const [u8; VIRTIO]) };
-        // What the device cannot mean it does not do.
+        // Metadata that is invalid counts as none.
         Offload::from_virtio(header).unwrap_or(Offload::NONE)
     }
 
@@ -205,35 +205,35 @@ impl Buffer for FrameBuffer {
     }
 }
 
-/// The list of the pieces of the frame that begins at `at`.
+/// Address of the list of the frame that begins at `at`.
 fn list_of(at: u64) -> u64 {
-    // SAFETY: RAM that only this vCPU uses; `with_pieces` wrote the word before the frame had its mark.
+    // SAFETY: RAM that only this vCPU uses; `with_pieces` wrote the word before it marked the frame.
     unsafe { ptr::read((at + u64::from(CAPACITY)) as *const u64) }
 }
 
-/// The free buffers of one vCPU: a stack, so that the one used last, still in the cache, is used next.
+/// Free buffers of one vCPU: a stack, so that the most recently used buffer, still cached, is used next.
 pub(crate) struct Pool {
     free: &'static mut [u64],
     len: usize,
-    /// Large frames are passing, or were not long ago: so many passes.
+    /// Passes for which large frames are still expected; set when one is seen.
     large: u32,
 }
 
-/// Passes after a large frame in which the next one is expected.
+/// Number of passes after a large frame in which the next one is expected.
 const EXPECT: u32 = 256;
 
 impl Pool {
-    /// An empty pool with room for as many buffers as `free` has places.
+    /// Creates an empty pool with room for as many buffers as `free` has elements.
     pub(crate) fn new(free: &'static mut [u64]) -> Self {
         Self { free, len: 0, large: 0 }
     }
 
-    /// A large frame comes.
+    /// Records that a large frame is arriving.
     pub(crate) fn expect_large(&mut self) {
         self.large = EXPECT;
     }
 
-    /// Counts a pass; true while large frames are expected.
+    /// Counts a pass; returns true while large frames are expected.
     #[inline(always)]
     pub(crate) fn count_pass(&mut self) -> bool {
         self.large > 0 && {
@@ -242,7 +242,7 @@ impl Pool {
         }
     }
 
-    /// Free buffers.
+    /// Number of free buffers.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -256,7 +256,7 @@ impl Pool {
         self.free.get(top).copied()
     }
 
-    /// Gives a buffer back. The stack holds every buffer there is, so there is always a place.
+    /// Returns a buffer. The stack has room for every existing buffer.
     #[inline(always)]
     pub(crate) fn give(&mut self, at: u64) {
         if let Some(place) = self.free.get_mut(self.len) {
@@ -265,7 +265,7 @@ impl Pool {
         }
     }
 
-    /// Gives a frame back, by its token, with all its pieces.
+    /// Returns a frame with all its pieces, by its token.
     #[inline(always)]
     pub(crate) fn give_frame(&mut self, token: u64) {
         if token & FURTHER == 0 {

@@ -1,5 +1,5 @@
-//! Sleeping: `hlt` in ring 3 faults into the halt stub, which sleeps only if no interrupt came since we looked. The
-//! kernel does the same for a process.
+//! Sleeping: `hlt` in ring 3 faults into the halt stub, which sleeps only if no interrupt came since the mailbox was
+//! read. For a process, the kernel does the same with a futex.
 
 use core::arch::asm;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -15,17 +15,17 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    /// A mailbox over this word, which the host bumps before each interrupt.
+    /// Creates a mailbox over this word, which the host increments before each interrupt.
     pub(crate) fn new(word: &'static AtomicU32) -> Self {
         Self { word }
     }
 
-    /// What it holds: look before the last look for work, then [`Mailbox::sleep`] with the value.
+    /// Returns the mailbox's value: read it before the last check for work, then call [`Mailbox::sleep`] with the value.
     pub(crate) fn seen(&self) -> u32 {
         self.word.load(Acquire)
     }
 
-    /// Sleeps until the word differs from `seen`, or for no reason at all.
+    /// Sleeps until the word differs from `seen`; it may also wake spuriously.
     pub(crate) fn sleep(&self, seen: u32) {
         if process::is_running() {
             return process::sleep(self.word, seen);
@@ -38,10 +38,10 @@ impl Mailbox {
     }
 }
 
-/// Whether the first vCPU sleeps, or is about to.
+/// True if the first vCPU sleeps or is about to.
 static FIRST_SLEEPS: AtomicBool = AtomicBool::new(false);
 
-/// The first vCPU is about to sleep, and will look once more whether there is work: from now on [`wake_first`] wakes it.
+/// Declares that the first vCPU is about to sleep, after another check for work: from now on [`wake_first`] wakes it.
 pub(crate) fn first_goes_to_sleep() {
     FIRST_SLEEPS.store(true, Relaxed);
     fence(SeqCst);
@@ -62,13 +62,13 @@ pub(crate) fn wake_first() {
     }
 }
 
-/// Stops this vCPU for good with an exception that the VMM reports; a process ends by a signal.
+/// Stops this vCPU permanently with an exception that the VMM reports; a process is killed by a signal.
 pub(crate) fn die() -> ! {
-    // SAFETY: raises #UD, for which ring 0 has a stub that never comes back, and the kernel a deadly signal.
+    // SAFETY: raises #UD, for which ring 0 has a stub that never returns, and the kernel a fatal signal.
     unsafe { asm!("ud2", options(noreturn, nostack)) }
 }
 
-/// The time-stamp counter.
+/// Reads the time-stamp counter.
 #[inline]
 pub(crate) fn ticks() -> u64 {
     // SAFETY: has no precondition; ring 3 may read it (CR4.TSD is clear).

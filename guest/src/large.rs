@@ -1,5 +1,5 @@
-//! A source of large TCP packets over IPv4, up to 64 KiB in one go, each to be cut into segments by who has it next: an
-//! e1000 cuts it itself, virtio-net hands it on as it is.
+//! Source of large TCP packets over IPv4, up to 64 KiB each, to be segmented further down the path: an e1000 segments them
+//! itself, virtio-net passes them on unsegmented.
 
 use arrayvec::ArrayVec;
 use bootinfo::{NicModel, Trouble};
@@ -14,39 +14,40 @@ use crate::platform::Firmware;
 use crate::roles;
 use crate::serve::Duty;
 
-/// The NIC that it sends by.
+/// Index of the NIC that it sends by.
 const NIC: usize = 0;
-/// Frames that one pass sends at most, so that the host is answered.
+/// Most frames sent in one pass, so that the host is still answered.
 const FRAMES: usize = 8;
-/// Ports: some, and discard (RFC 863).
+/// Source port, and destination port: discard (RFC 863).
 const PORTS: (u16, u16) = (1024, 9);
-/// Where the headers of IPv4 and TCP begin, and where TCP's ends.
+/// Offsets of the IPv4 header, of the TCP header, and of the end of the latter.
 const IP: usize = ethernet::HEADER;
 const TCP: usize = IP + ipv4::HEADER;
 const HEADERS: usize = TCP + tcp::HEADER;
-/// Where TCP has its checksum.
+/// Offset of the checksum in the TCP header.
 const CHECKSUM: usize = 16;
-/// The longest frame: an Ethernet header and the longest IPv4 packet.
+/// Length of the longest frame: an Ethernet header and the longest IPv4 packet.
 const LONGEST: usize = ethernet::HEADER + 65_535;
 
-/// The source.
+/// Source of large packets.
 pub(crate) struct Large {
     headers: [u8; HEADERS],
     octets: usize,
     offload: Offload,
-    /// Entries of a transmit ring that a frame takes.
+    /// Entries of the transmit ring that a frame needs.
     entries: usize,
     burst: Burst<FrameBuffer>,
-    /// TCP's sequence number of the next frame.
+    /// TCP sequence number of the next frame.
     sequence: u32,
 }
 
-/// The source that the host asked for. None where the NIC cannot send such frames, or its ring cannot hold one.
+/// Creates the source that the host configured. Fails if the NIC cannot send such frames, or if its ring cannot hold one.
 pub(crate) fn source(vcpu: &Vcpu) -> Result<Large, Trouble> {
     let (orders, traffic) = (&vcpu.info.traffic, roles::traffic(vcpu)?);
     let octets = (orders.frame_len as usize).clamp(HEADERS + 1, LONGEST);
     let offload = offload(orders.segment_len as usize).ok_or(Trouble::BootInfo)?;
-    // A context descriptor, a descriptor for each buffer, and the one that stays free; or a table.
+    // An e1000 needs a context descriptor, a descriptor for each buffer, and the one that stays free; virtio-net needs one
+    // entry (an indirect table).
     let e1000 = vcpu.info.nics[NIC].model == NicModel::E1000 as u32;
     let entries = if e1000 { 1 + pieces(octets) } else { 1 };
     if entries >= vcpu.info.ring_size as usize {
@@ -59,14 +60,14 @@ pub(crate) fn source(vcpu: &Vcpu) -> Result<Large, Trouble> {
     Ok(Large { headers, octets, offload, entries, burst: ArrayVec::new_const(), sequence: 0 })
 }
 
-/// What the frames leave to be done, if their segments have so many octets.
+/// Offload metadata of the frames, for segments of this many octets.
 fn offload(segment: usize) -> Option<Offload> {
     let mss = u16::try_from(segment.checked_sub(HEADERS)?).ok().filter(|mss| *mss > 0)?;
     let checksum = Offload::checksum(TCP as u16, CHECKSUM as u16)?;
     Some(checksum.with_gso(Gso::Tcp4, mss, HEADERS as u16))
 }
 
-/// Buffers that a frame of so many octets fills.
+/// Number of buffers that a frame of this many octets occupies.
 fn pieces(octets: usize) -> usize {
     (HEADER as usize + octets).div_ceil(CAPACITY as usize)
 }
@@ -84,7 +85,7 @@ impl Duty for Large {
 }
 
 impl Large {
-    /// Sends a frame; false if there is no room, or not enough buffers.
+    /// Sends a frame; returns false if there is no room, or not enough buffers.
     fn send(&mut self, firmware: &mut Firmware) -> bool {
         if firmware.room(NIC) < self.entries {
             return false;
@@ -95,7 +96,7 @@ impl Large {
         true
     }
 
-    /// Puts a frame together; none if there are not enough buffers.
+    /// Builds a frame; none if there are not enough buffers.
     fn build(&mut self, firmware: &mut Firmware) -> Option<FrameBuffer> {
         let (list, mut pieces) = allocate(firmware, pieces(self.octets))?;
         let first = pieces.first_mut()?;
@@ -107,11 +108,11 @@ impl Large {
     }
 }
 
-/// Buffers for the pieces of a frame.
+/// Buffers of a frame's pieces.
 type Pieces = ArrayVec<FrameBuffer, MOST>;
 
-/// So many buffers, at most [`MOST`], and if there are several one for their list; none if there are not so many. The one that
-/// was a list last is the one on top.
+/// Allocates this many buffers, at most [`MOST`], and if there are several, one more for their list; none if there are too
+/// few. The list comes first, so that it gets the buffer on top of the stack, which was the last list.
 fn allocate(firmware: &mut Firmware, count: usize) -> Option<(Option<FrameBuffer>, Pieces)> {
     let list = if count > 1 { Some(firmware.allocate()?) } else { None };
     let mut pieces = Pieces::new();
@@ -125,7 +126,7 @@ fn allocate(firmware: &mut Firmware, count: usize) -> Option<(Option<FrameBuffer
     Some((list, pieces))
 }
 
-/// The headers of a frame, with TCP's sum over the pseudo header only.
+/// Builds the headers of a frame, with TCP's checksum over the pseudo header only.
 fn headers(traffic: &router::roles::Traffic, octets: usize) -> [u8; HEADERS] {
     let mut head = [0; HEADERS];
     let (from, to): (Mac, Mac) = (traffic.from_mac, traffic.to_mac);
@@ -139,7 +140,7 @@ fn headers(traffic: &router::roles::Traffic, octets: usize) -> [u8; HEADERS] {
     head[TCP + 12] = 5 << 4;
     head[TCP + 13] = tcp::ACK;
     head[TCP + 14..TCP + 16].copy_from_slice(&u16::MAX.to_be_bytes());
-    // Less than 65,536: the segment is 20 octets shorter than the longest packet.
+    // Cannot overflow 16 bits: the segment is 20 octets shorter than the longest packet.
     let sum = checksum::sum(u16::from(ipv4::TCP) + segment, &head[IP + 12..IP + 20]);
     head[TCP + CHECKSUM..TCP + CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
     head

@@ -1,9 +1,10 @@
-//! The router firmware: runs in ring 3 of a KVM guest, or as a process of the host; one instance of the router a vCPU.
+//! Router firmware: runs in ring 3 of a KVM guest, or as a process of the host; each vCPU runs one instance of the
+//! router.
 //!
-//! In a guest it starts at [`_start`] with the vCPU's number in `rdi` and a stack; in a process `process` makes the
-//! same of what the kernel gives it. vCPU 0 brings up the NICs and builds every
-//! vCPU's buffers and queues in its arena; the others wait for theirs. Then each serves its queue pair of every NIC
-//! until the host says stop: poll while there is work, arm and halt when there is none.
+//! In a guest it starts at [`_start`] with the vCPU's number in `rdi` and a stack; in a process, `process` derives the
+//! same from what the kernel provides. vCPU 0 initialises the NICs and builds every vCPU's buffers and queues in its
+//! arena; the others wait for theirs. Then each vCPU serves its queue pair of every NIC until the host tells it to
+//! stop: poll while there is work, arm and halt when there is none.
 #![no_std]
 #![no_main]
 
@@ -32,8 +33,8 @@ use core::sync::atomic::Ordering::{Acquire, Release};
 use bootinfo::{MAX_VCPUS, Trouble};
 
 core::arch::global_asm!(
-    // KVM has put the stack where a call would leave it, so this is a plain jump. The kernel has put it on a
-    // 16-octet boundary and all other registers to zero.
+    // KVM has left the stack as after a call, so this is a plain jump. The Linux kernel has aligned it to 16 octets
+    // and zeroed all other registers.
     ".global _start",
     "_start:",
     "  movabs rax, {entered_by_kvm}",
@@ -45,7 +46,7 @@ core::arch::global_asm!(
     process = sym process::begin,
 );
 
-/// Where every vCPU begins.
+/// Entry point of every vCPU.
 pub(crate) extern "C" fn firmware(vcpu: u64) -> ! {
     let vcpu = (vcpu as usize).min(MAX_VCPUS - 1);
     match boot::vcpu(vcpu).and_then(serve::run) {
@@ -54,13 +55,13 @@ pub(crate) extern "C" fn firmware(vcpu: u64) -> ! {
     }
 }
 
-/// Tells the host why and stops this vCPU.
+/// Reports the reason to the host and stops this vCPU.
 fn give_up(vcpu: usize, trouble: Trouble) -> ! {
     boot::shared().vcpus[vcpu].state.0.store(trouble as u32, Release);
     stopped(vcpu)
 }
 
-/// Sleeps for ever; interrupts are answered by the stub and mean nothing any more. A process ends when it is told to.
+/// Sleeps forever; the stub handles interrupts, which no longer have any effect. A process ends when told to.
 fn stopped(vcpu: usize) -> ! {
     let words = boot::shared();
     let mailbox = halt::Mailbox::new(&words.mailbox[vcpu].0);
@@ -75,7 +76,7 @@ fn stopped(vcpu: usize) -> ! {
 
 #[panic_handler]
 fn panic(_: &PanicInfo) -> ! {
-    // Which vCPU it was shows in the exception that the VMM reports; every one that looks sees the trouble.
+    // The exception that the VMM reports tells which vCPU panicked; this word makes the reason visible to all.
     boot::shared().vcpus[0].state.0.store(Trouble::Panic as u32, Release);
     halt::die()
 }

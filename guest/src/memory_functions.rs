@@ -1,5 +1,6 @@
-//! The four functions that compiled code calls by name. libc's are chosen at run time and need its start code, so
-//! the firmware brings its own; `rep movsb` is fast on every CPU with FSRM, and the packet path copies nothing.
+//! The four memory functions that compiled code calls by name. libc's versions are selected at run time and need
+//! its start-up code, so the firmware brings its own; `rep movsb` is fast on every CPU with FSRM, and the packet
+//! path copies no data.
 
 use core::arch::asm;
 

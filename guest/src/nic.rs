@@ -1,4 +1,4 @@
-//! A NIC of any kind, as one vCPU uses it: told apart once a burst.
+//! NIC of either model, as one vCPU uses it; the model is dispatched once per burst.
 
 use bootinfo::{BootInfo, NicInfo, NicModel, Role};
 use frame::offload::Offloads;
@@ -9,21 +9,23 @@ use crate::arena::Arena;
 use crate::buffer::{FrameBuffer, Pool};
 use crate::{e1000, virtio_net};
 
-/// A device that is set up but does not run yet.
+/// Device that is initialised but does not run yet.
 pub(crate) enum Device {
     VirtioNet(virtio_net::Device),
     E1000(e1000::Device),
 }
 
-/// vCPUs that move frames. With an e1000, which has one queue, that is the first; another one may take its interrupts.
+/// Number of vCPUs that move frames. With an e1000, which has one queue, only the first does; another one may serve its
+/// interrupts.
 pub(crate) fn movers(info: &BootInfo) -> usize {
     let nics = &info.nics[..info.nic_count as usize];
     let one = nics.iter().any(|nic| nic.model == NicModel::E1000 as u32);
     if one { 1 } else { info.vcpus as usize }
 }
 
-/// Configures all devices. What comes by one may leave by any, so frames may leave to be done only what all NICs of the
-/// router can see to; and who does not forward takes and sends no frame that is not ready, unless it is told to.
+/// Configures all devices. A frame received by one NIC may leave by any, so received frames may only carry offload
+/// metadata that all NICs of the router support; and a firmware that does not forward exchanges only frames without
+/// pending offloads, unless configured otherwise.
 pub(crate) fn settle(info: &BootInfo, devices: &mut [Device]) -> Option<()> {
     let wanted = info.nics.iter().take(devices.len()).all(|nic| nic.offload != 0);
     let large = info.role == Role::Router as u32 || info.traffic.segment_len != 0;
@@ -44,7 +46,7 @@ impl Device {
         }
     }
 
-    /// What frames that leave by it may leave to be done.
+    /// Offloads that frames sent by it may leave to the device.
     fn sendable(&self) -> Offloads {
         match self {
             Self::VirtioNet(device) => device.sendable(),
@@ -52,16 +54,16 @@ impl Device {
         }
     }
 
-    /// Configures it: frames that come may leave this to be done.
+    /// Configures it; received frames may carry this offload metadata.
     fn settle(&mut self, offloads: Offloads) -> Option<()> {
         match self {
             Self::VirtioNet(device) => device.settle(offloads),
-            // What it receives is whole.
+            // It receives only frames without pending offloads.
             Self::E1000(_) => Some(()),
         }
     }
 
-    /// Its Ethernet address.
+    /// Returns its Ethernet address.
     pub(crate) fn mac(&self) -> [u8; 6] {
         match self {
             Self::VirtioNet(device) => device.mac(),
@@ -69,7 +71,7 @@ impl Device {
         }
     }
 
-    /// What vCPU `vcpu` has of it, in memory of that vCPU's arena.
+    /// Creates the part of it that vCPU `vcpu` uses, in memory of that vCPU's arena.
     pub(crate) fn nic(&mut self, vcpu: usize, arena: &mut Arena) -> Option<Nic> {
         match self {
             Self::VirtioNet(device) => device.queue_pair(vcpu, arena).map(Nic::VirtioNet),
@@ -77,7 +79,7 @@ impl Device {
         }
     }
 
-    /// Lets the device run.
+    /// Starts the device.
     pub(crate) fn run(&self, arena: &mut Arena) -> Option<()> {
         match self {
             Self::VirtioNet(device) => device.run(arena),
@@ -95,14 +97,14 @@ pub(crate) enum Nic {
     VirtioNet(virtio_net::QueuePair),
     /// An e1000 with a status block.
     Block(e1000::Block),
-    /// An e1000 driven as Linux's driver does.
+    /// An e1000 driven in the manner of Linux's driver.
     Stock(e1000::Stock),
-    /// The interrupts of an e1000 whose frames another vCPU moves; or nothing of it.
+    /// The interrupts of an e1000 whose frames another vCPU moves, or no part of it.
     Aside(e1000::Aside),
 }
 
 impl Nic {
-    /// Entries of both directions together.
+    /// Total number of entries in both directions.
     pub(crate) fn entries(&self) -> usize {
         match self {
             Self::VirtioNet(pair) => pair.entries(),
@@ -112,7 +114,7 @@ impl Nic {
         }
     }
 
-    /// Takes received frames into an empty burst, and posts free buffers once a lot of them is missing.
+    /// Moves received frames into an empty burst, and posts free buffers once a whole lot of them is missing.
     #[inline(always)]
     pub(crate) fn receive(&mut self, burst: &mut Burst<FrameBuffer>, pool: &mut Pool, counters: &RouterNic) {
         match self {
@@ -129,7 +131,7 @@ impl Nic {
         }
     }
 
-    /// Posts receive buffers before the first frame can come, and asks for the first interrupt.
+    /// Posts receive buffers before the first frame can arrive, and enables the first interrupt.
     pub(crate) fn fill(&mut self, pool: &mut Pool, counters: &RouterNic) {
         match self {
             Self::VirtioNet(pair) => pair.refill(pool, counters),
@@ -139,7 +141,8 @@ impl Nic {
         }
     }
 
-    /// Sends a burst and leaves it empty. `own`: on the sender's own account, not because frames have come.
+    /// Sends a burst; the burst is empty afterwards. `own`: on the sender's own initiative, not in response to received
+    /// frames.
     #[inline(always)]
     pub(crate) fn transmit(
         &mut self,
@@ -156,7 +159,7 @@ impl Nic {
         }
     }
 
-    /// What frames that are sent may leave to be done.
+    /// Offloads that sent frames may leave to the device.
     pub(crate) fn sendable(&self) -> Offloads {
         match self {
             Self::VirtioNet(pair) => pair.sendable(),
@@ -165,7 +168,8 @@ impl Nic {
         }
     }
 
-    /// How many frames can be sent now. If they are few, an interrupt is wanted, once armed, when they are more.
+    /// Returns the number of frames that can be sent now. If that is low, an interrupt is requested, once armed, for
+    /// when there is more room.
     pub(crate) fn room(&mut self, pool: &mut Pool) -> usize {
         match self {
             Self::VirtioNet(pair) => pair.room(pool),
@@ -175,8 +179,8 @@ impl Nic {
         }
     }
 
-    /// Somebody waits for what is sent, be it for its room or for its buffers: an interrupt is wanted, once armed, when
-    /// something has been.
+    /// Records that a sender waits for sent frames, for their room or for their buffers: once armed, an interrupt is
+    /// requested when some have been sent.
     pub(crate) fn await_sent(&mut self) {
         match self {
             Self::VirtioNet(pair) => pair.await_sent(),
@@ -186,26 +190,26 @@ impl Nic {
         }
     }
 
-    /// Nobody takes frames from this NIC.
+    /// Declares that no frames are to be received from this NIC.
     pub(crate) fn do_not_listen(&mut self) {
         match self {
             Self::Block(nic) => nic.do_not_listen(),
             Self::Stock(nic) => nic.do_not_listen(),
-            // Its buffers are posted whoever takes them.
+            // It posts its buffers in any case.
             Self::VirtioNet(_) | Self::Aside(_) => {}
         }
     }
 
-    /// Once an interrupt has come the next one is to come only when the vCPU has nothing more to do.
+    /// Delays the unmasking after an interrupt until the vCPU has nothing left to do.
     pub(crate) fn poll_while_busy(&mut self) {
         match self {
             Self::Stock(nic) => nic.poll_while_busy(),
-            // They do so anyway.
+            // These do so anyway.
             Self::VirtioNet(_) | Self::Block(_) | Self::Aside(_) => {}
         }
     }
 
-    /// Interrupts that were served here.
+    /// Number of interrupts served by this vCPU.
     pub(crate) fn interrupts(&self) -> u64 {
         match self {
             Self::Stock(nic) => nic.interrupts(),
@@ -213,7 +217,7 @@ impl Nic {
         }
     }
 
-    /// Takes back the buffers of sent frames.
+    /// Reclaims the buffers of sent frames.
     pub(crate) fn reclaim(&mut self, pool: &mut Pool) {
         match self {
             Self::VirtioNet(pair) => pair.reclaim(pool),
@@ -223,7 +227,7 @@ impl Nic {
         }
     }
 
-    /// Whether its frames are moved here, and its interrupts are served by another vCPU.
+    /// Returns true if this vCPU moves its frames while another vCPU serves its interrupts.
     pub(crate) fn is_aided(&self) -> bool {
         match self {
             Self::VirtioNet(_) | Self::Aside(_) => false,
@@ -232,12 +236,12 @@ impl Nic {
         }
     }
 
-    /// Whether [`Nic::attend`] is to be called before each pass: this NIC is driven by interrupts.
+    /// Returns true if [`Nic::attend`] must be called before each pass because this NIC is driven by interrupts.
     pub(crate) fn needs_attendance(&self) -> bool {
         matches!(self, Self::Stock(_) | Self::Aside(_))
     }
 
-    /// Serves an interrupt that has come; true if one had.
+    /// Serves a pending interrupt; returns true if there was one.
     pub(crate) fn attend(&mut self, pool: &mut Pool, counters: &RouterNic) -> bool {
         match self {
             Self::VirtioNet(_) | Self::Block(_) => false,
@@ -246,7 +250,7 @@ impl Nic {
         }
     }
 
-    /// Asks for an interrupt when a frame comes in; true if one has.
+    /// Requests an interrupt for the next received frame; returns true if one is already there.
     pub(crate) fn arm(&mut self, pool: &mut Pool, counters: &RouterNic) -> bool {
         match self {
             Self::VirtioNet(pair) => {
@@ -259,7 +263,7 @@ impl Nic {
         }
     }
 
-    /// Asks for no interrupts: this vCPU polls.
+    /// Suppresses interrupts: this vCPU polls.
     pub(crate) fn disarm(&mut self) {
         match self {
             Self::VirtioNet(pair) => pair.disarm(),

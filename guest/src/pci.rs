@@ -1,12 +1,12 @@
-//! Devices on PCI bus 0, through the memory-mapped configuration space. Each access leaves the guest.
+//! Devices on PCI bus 0, through the memory-mapped configuration space (ECAM). Each access exits the guest.
 
 use bootinfo::map;
 
 use crate::process;
 
-/// Capability id of vendor-specific capabilities, which virtio uses for its register blocks.
+/// ID of vendor-specific capabilities, which virtio uses for its register blocks.
 pub(crate) const CAP_VENDOR: u8 = 0x09;
-/// Capability id of MSI-X.
+/// ID of the MSI-X capability.
 pub(crate) const CAP_MSIX: u8 = 0x11;
 
 const COMMAND: u64 = 0x04;
@@ -14,20 +14,20 @@ const BAR0: u64 = 0x10;
 const CAP_POINTER: u64 = 0x34;
 /// Memory decoding and bus mastering.
 const COMMAND_ON: u16 = 1 << 1 | 1 << 2;
-/// No interrupts by the pin.
+/// Disables interrupts by the pin (INTx).
 const COMMAND_NO_PIN: u16 = 1 << 10;
 
-/// Device memory: registers that must be read and written with one access of the right size.
+/// Device registers, each of which must be read and written with one access of the right size.
 #[derive(Clone, Copy)]
 pub(crate) struct Registers(u64);
 
 impl Registers {
-    /// Registers from this address on.
+    /// Creates the registers from this address on.
     pub(crate) fn at(address: u64) -> Self {
         Self(address)
     }
 
-    /// The address of a register.
+    /// Returns the address of a register.
     pub(crate) fn address(self, offset: u64) -> u64 {
         self.0 + offset
     }
@@ -56,12 +56,12 @@ impl Registers {
     }
 }
 
-/// A capability: its id and where it lies in configuration space.
+/// Capability: its ID and its offset in configuration space.
 #[derive(Clone, Copy)]
 pub(crate) struct Capability {
     pub(crate) id: u8,
     pub(crate) at: u64,
-    /// The octets behind id and link: the third (length) and fourth (virtio: type).
+    /// Fourth octet, behind ID, link and length: the type of a virtio capability.
     pub(crate) kind: u8,
 }
 
@@ -72,35 +72,35 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// The device in slot `slot`, if it is of this vendor and kind.
+    /// Returns the device in slot `slot`, if it has this vendor and device ID.
     pub(crate) fn find(slot: u32, vendor: u16, device: u16) -> Option<Self> {
         let config = Registers::at(map::ECAM + (u64::from(slot) << 15));
         let id: u32 = config.read(0);
         (id == u32::from(vendor) | u32::from(device) << 16).then_some(Self { config })
     }
 
-    /// Its configuration space.
+    /// Returns its configuration space.
     pub(crate) fn config(self) -> Registers {
         self.config
     }
 
-    /// Lets it answer at its BARs and reach memory; it interrupts by messages.
+    /// Enables its BARs and bus mastering; it interrupts by messages (MSI-X).
     pub(crate) fn enable(self) {
         self.config.write(COMMAND, COMMAND_ON | COMMAND_NO_PIN);
     }
 
-    /// Lets it answer at its BARs and reach memory; it interrupts by its pin.
+    /// Enables its BARs and bus mastering; it interrupts by its pin.
     pub(crate) fn enable_with_pin(self) {
         self.config.write(COMMAND, COMMAND_ON);
     }
 
-    /// Where a memory BAR is placed.
+    /// Returns the registers behind a memory BAR.
     pub(crate) fn bar(self, index: u8) -> Registers {
         let value: u32 = self.config.read(BAR0 + 4 * u64::from(index));
         Registers::at(u64::from(value & !0xf))
     }
 
-    /// Its capabilities; a list that does not end is cut off.
+    /// Iterates over its capabilities; an endless list is cut off.
     pub(crate) fn capabilities(self) -> impl Iterator<Item = Capability> {
         let mut next = self.config.read::<u8>(CAP_POINTER);
         (0..48).map_while(move |_| {

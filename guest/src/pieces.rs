@@ -1,6 +1,6 @@
-//! Frames of several pieces, and the list of them: the very table of descriptors by which the device reads the frame when
-//! it is sent. So it goes from one NIC to the next without an octet of it being copied, and takes one entry of a
-//! transmit ring.
+//! Frames of several pieces, and the list of the pieces. The list is itself the table of descriptors from which the
+//! device reads the frame when it is sent (an indirect table). So the frame passes from one NIC to the next without being
+//! copied, and takes one entry of a transmit ring.
 
 use frame::offload::LARGEST;
 use ledger::RouterNic;
@@ -9,16 +9,16 @@ use router::Burst;
 
 use crate::buffer::{CAPACITY, FrameBuffer, HEADER, Pool};
 
-/// Pieces of the longest frame.
+/// Number of pieces of the longest frame.
 pub(crate) const MOST: usize = (HEADER as usize + LARGEST).div_ceil(CAPACITY as usize);
-/// Where a header says how many buffers the frame fills (virtio 1.2, section 5.1.6).
+/// Offset of the header field with the number of buffers that the frame occupies (virtio 1.2, section 5.1.6).
 const NUM_BUFFERS: u64 = 10;
 
-/// An entry of a list, as the device reads it.
+/// Entry of a list, in the device's format.
 type Entry = [u64; 2];
 const _: () = assert!(MOST * size_of::<Entry>() <= CAPACITY as usize);
 
-/// Entry `index` of a list, which is less than [`MOST`].
+/// Address of entry `index` of a list; `index` is less than [`MOST`].
 fn entry(list: u64, index: usize) -> *mut Entry {
     (list as *mut Entry).wrapping_add(index)
 }
@@ -30,8 +30,8 @@ fn set(list: u64, index: usize, piece: Segment, last: bool) {
     unsafe { entry(list, index).write(words) }
 }
 
-/// Writes the list of a frame of `octets`, the header's included, that fills these buffers one after the other, at most
-/// [`MOST`] of them.
+/// Writes the list of a frame of `octets`, including the header, that occupies these buffers in order, at most [`MOST`]
+/// of them.
 pub(crate) fn write(list: u64, buffers: &[u64], octets: usize) {
     let count = buffers.len().min(MOST);
     for (index, &address) in buffers.iter().enumerate().take(count) {
@@ -40,13 +40,13 @@ pub(crate) fn write(list: u64, buffers: &[u64], octets: usize) {
     cut(list, count, octets);
 }
 
-/// Where the first `count` pieces lie.
+/// Returns the addresses of the first `count` pieces.
 pub(crate) fn addresses(list: u64, count: usize) -> impl Iterator<Item = u64> {
-    // SAFETY: as in `set`; so many entries were written.
+    // SAFETY: as in `set`; this many entries were written.
     (0..count.min(MOST)).map(move |index| unsafe { entry(list, index).read()[0] })
 }
 
-/// Copies the octets from number `from` on, the header's included; false if they are not all there.
+/// Copies octets from offset `from` on, counted from the start of the header; returns false if they are not all there.
 pub(crate) fn read(list: u64, count: usize, mut from: usize, mut target: &mut [u8]) -> bool {
     for piece in addresses(list, count) {
         let Some(rest) = (CAPACITY as usize).checked_sub(from) else {
@@ -66,7 +66,7 @@ pub(crate) fn read(list: u64, count: usize, mut from: usize, mut target: &mut [u
     target.is_empty()
 }
 
-/// Cuts a list to a frame of `octets`, the header's included; returns its entries.
+/// Truncates a list to a frame of `octets`, including the header; returns the number of entries.
 pub(crate) fn cut(list: u64, count: usize, octets: usize) -> usize {
     let entries = octets.div_ceil(CAPACITY as usize).clamp(1, count);
     let last = entries - 1;
@@ -77,31 +77,31 @@ pub(crate) fn cut(list: u64, count: usize, octets: usize) -> usize {
     entries
 }
 
-/// From the buffers of a receive queue to frames.
+/// Assembly of frames from the buffers of a receive queue.
 #[derive(Default)]
 pub(crate) struct Gather {
-    /// The device says before each frame what it leaves to be done, and how many buffers it fills.
+    /// True if the device writes offload metadata and the number of buffers before each frame.
     described: bool,
-    /// [`CAPACITY`] within a frame, otherwise 0.
+    /// [`CAPACITY`] within a frame of several buffers, otherwise 0.
     within: u32,
-    /// Buffers of that frame that are still to come.
+    /// Number of buffers of that frame that are still to come.
     missing: usize,
-    /// Its list; none if it is thrown away.
+    /// Its list; none if the frame is being discarded.
     list: Option<u64>,
-    /// Buffers that have come, and octets in them.
+    /// Number of buffers that have come, and of octets in them.
     count: usize,
     octets: u32,
 }
 
 impl Gather {
-    /// `described`: whether the device may leave things to be done and fill several buffers.
+    /// `described`: true if the device may write offload metadata and use several buffers for a frame.
     pub(crate) fn new(described: bool) -> Self {
         Self { described, ..Self::default() }
     }
 
-    /// Takes a buffer into which the device has written so many octets; returns the octets of the frame that it ends.
-    /// All but the last buffer of a frame are full (virtio 1.2, section 5.1.6.4.1), so that as a rule there is no need to
-    /// look into it.
+    /// Takes a buffer into which the device has written this many octets; returns the octets of the frame that it
+    /// completes. All but the last buffer of a frame are full (virtio 1.2, section 5.1.6.4.1), so the header need not be
+    /// read as a rule.
     #[inline(always)]
     pub(crate) fn take(
         &mut self,
@@ -114,7 +114,7 @@ impl Gather {
             return self.take_piece((at, written.min(CAPACITY)), burst, pool, counters);
         }
         let len = written.saturating_sub(HEADER);
-        // A queue hands out at most BURST buffers, and the burst was empty.
+        // A queue returns at most BURST buffers, and the burst was empty.
         let _ = burst.try_push(FrameBuffer::received(at, len, self.described));
         u64::from(len)
     }
@@ -167,7 +167,7 @@ impl Gather {
         self.count += 1;
         self.octets += written;
         if written == 0 || !last && written < CAPACITY {
-            // No device does that: what the frame is cannot be known.
+            // A conforming device never does that; the content of the frame is undefined.
             counters.drop_rx_pieces.add(1);
             addresses(list, self.count).for_each(|piece| pool.give(piece));
             pool.give(list);
@@ -176,8 +176,8 @@ impl Gather {
     }
 }
 
-/// Buffers that the frame fills that begins at `at`.
+/// Number of buffers of the frame that begins at `at`.
 fn buffers(at: u64) -> usize {
-    // SAFETY: a buffer of this vCPU, which the device has given back, 64-octet aligned; it begins with a header.
+    // SAFETY: a buffer of this vCPU, which the device has returned, aligned to 64 octets; it begins with a header.
     usize::from(unsafe { ((at + NUM_BUFFERS) as *const u16).read() })
 }

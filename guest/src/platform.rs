@@ -1,4 +1,4 @@
-//! What the router stands on in this firmware: the NICs' queue pairs, the buffer pool and the time-stamp counter.
+//! Platform of the router in this firmware: the NICs' queue pairs, the buffer pool and the time-stamp counter.
 
 use core::sync::atomic::Ordering::Acquire;
 
@@ -14,14 +14,15 @@ use crate::halt;
 use crate::nic::Nic;
 use crate::virtio_net::QueuePair;
 
-/// Free buffers below which sent ones are taken back: two bursts, or the lot in which a receive ring is filled up. Who
-/// waits for a lot while what was sent long ago lies in others' rings would wait for ever.
+/// Number of free buffers below which sent ones are reclaimed: two bursts, or the lot in which a receive ring is
+/// refilled. With a lower limit, a refill could wait forever for a whole lot while frames sent long ago still occupy the
+/// transmit rings.
 fn low(nics: &[Nic]) -> usize {
     let lot = nics.iter().map(|nic| nic.entries() / 2).max().unwrap_or(0) / SMALLEST_LOTS;
     lot.max(2 * ring::BURST)
 }
 
-/// The largest lot of a receive ring is this part of it.
+/// Divisor: the largest lot of a receive ring is this fraction of it.
 const SMALLEST_LOTS: usize = 4;
 
 /// One vCPU's NICs and buffers.
@@ -32,18 +33,18 @@ pub(crate) struct Firmware {
     low: usize,
     shared: &'static VcpuShared,
     ticks_a_ms: u64,
-    /// As a power of two.
+    /// Ticks of the time-stamp counter in a microsecond, as a power of two.
     ticks_a_us: u32,
-    /// Whether a NIC is driven by interrupts.
+    /// True if a NIC is driven by interrupts.
     attentive: bool,
-    /// Whether another vCPU serves a NIC's interrupts.
+    /// True if another vCPU serves a NIC's interrupts.
     aided: bool,
-    /// Whether frames came in this pass: what is sent is sent because of them.
+    /// True if frames were received in this pass: frames sent now are sent in response to them.
     handling: bool,
 }
 
 impl Firmware {
-    /// Puts it together; no receive buffer is posted yet ([`Firmware::fill`]).
+    /// Assembles the platform; no receive buffer is posted yet ([`Firmware::fill`]).
     pub(crate) fn new(
         nics: ArrayVec<Nic, MAX_NICS>,
         pool: Pool,
@@ -67,7 +68,8 @@ impl Firmware {
         }
     }
 
-    /// Microseconds since some moment: of half a microsecond to a whole one, because a division costs more than a pass.
+    /// Time since some origin, in approximate microseconds: units of half a microsecond to one, because a division would
+    /// cost more than a pass.
     #[inline]
     pub(crate) fn microseconds(&self) -> u64 {
         halt::ticks() >> self.ticks_a_us
@@ -78,7 +80,7 @@ impl Firmware {
         self.ticks_a_ms
     }
 
-    /// The queue pairs of NICs that are virtio-net devices.
+    /// Iterates over the queue pairs of NICs that are virtio-net devices.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = &QueuePair> {
         self.nics.iter().filter_map(|nic| match nic {
             Nic::VirtioNet(pair) => Some(pair),
@@ -91,25 +93,25 @@ impl Firmware {
         self.shared
     }
 
-    /// Posts receive buffers on every NIC; needed once, before the first frame can come.
+    /// Posts receive buffers on every NIC; called once, before the first frame can arrive.
     pub(crate) fn fill(&mut self) {
         for (nic, counters) in self.nics.iter_mut().zip(&self.shared.nics) {
             nic.fill(&mut self.pool, counters);
         }
     }
 
-    /// Nobody takes frames that come. To be said before [`Firmware::fill`].
+    /// Declares that no frames are to be received. To be called before [`Firmware::fill`].
     pub(crate) fn do_not_listen(&mut self) {
         self.nics.iter_mut().for_each(Nic::do_not_listen);
     }
 
-    /// Interrupts are to stay masked, once one has come, until there is nothing more to do.
+    /// Keeps interrupts masked, once one has come, until there is nothing left to do.
     pub(crate) fn poll_while_busy(&mut self) {
         self.nics.iter_mut().for_each(Nic::poll_while_busy);
     }
 
-    /// Serves interrupts that have come; true if there was one. Before each pass, and by a duty that works for long
-    /// within one.
+    /// Serves pending interrupts; returns true if there was one. Called before each pass, and by a duty that works for a
+    /// long time within one.
     #[inline(always)]
     pub(crate) fn attend(&mut self) -> bool {
         self.attentive && self.attend_all()
@@ -124,12 +126,12 @@ impl Firmware {
             .fold(false, |served, (nic, counters)| nic.attend(&mut self.pool, counters) | served)
     }
 
-    /// Interrupts of NIC `nic` that were served here, where the driver serves them itself.
+    /// Number of interrupts of NIC `nic` served by this vCPU, if the driver serves them itself.
     pub(crate) fn interrupts(&self, nic: usize) -> u64 {
         self.nics.get(nic).map_or(0, Nic::interrupts)
     }
 
-    /// Asks for an interrupt from every NIC; true if a frame is there already.
+    /// Requests an interrupt from every NIC; returns true if a frame is already there.
     pub(crate) fn arm(&mut self) -> bool {
         if self.aided {
             halt::first_goes_to_sleep();
@@ -140,25 +142,25 @@ impl Firmware {
             .fold(false, |ready, (nic, counters)| nic.arm(&mut self.pool, counters) | ready)
     }
 
-    /// Asks for no interrupts.
+    /// Suppresses interrupts.
     pub(crate) fn disarm(&mut self) {
         self.nics.iter_mut().for_each(Nic::disarm);
     }
 
-    /// What frames that leave by NIC `nic` may leave to be done.
+    /// Offloads that frames sent by NIC `nic` may leave to it.
     pub(crate) fn sendable(&self, nic: usize) -> Offloads {
         self.nics.get(nic).map_or(Offloads::NONE, Nic::sendable)
     }
 
-    /// Somebody waits for what NIC `nic` sends, be it for its room or for its buffers.
+    /// Records that a sender waits for frames sent by NIC `nic`, for their room or for their buffers.
     pub(crate) fn await_sent(&mut self, nic: usize) {
         if let Some(place) = self.nics.get_mut(nic) {
             place.await_sent();
         }
     }
 
-    /// Takes sent buffers back from all NICs when the pool runs low; and at once while large frames pass, so that as few
-    /// buffers as can be are in turn, and stay in the cache.
+    /// Reclaims sent buffers from all NICs when the pool runs low, and continually while large frames pass, so that few
+    /// buffers circulate and stay in the cache.
     #[inline(always)]
     fn keep_stocked(&mut self) {
         if self.pool.len() < self.low || self.pool.count_pass() {

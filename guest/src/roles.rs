@@ -1,4 +1,4 @@
-//! The duties that a firmware can have, made from the boot information.
+//! Duties of a firmware, created from the boot information.
 
 use core::sync::atomic::Ordering::{Release, SeqCst};
 use core::sync::atomic::fence;
@@ -16,28 +16,28 @@ use crate::buffer::FrameBuffer;
 use crate::platform::Firmware;
 use crate::serve::Duty;
 
-/// The neighbours of all NICs: one table for all vCPUs.
+/// Neighbour table of all NICs, shared by all vCPUs.
 static NEIGHBOURS: Neighbours = Neighbours::new();
 
-/// A router and the table it reads.
+/// Router together with the route table that it reads.
 pub(crate) struct Forwarding<R> {
     router: Router<'static, FrameBuffer, R>,
     routes: R,
-    /// What the host was told last.
+    /// Epoch last announced to the host.
     epoch: u32,
 }
 
 impl<R: Routes> Forwarding<R> {
-    /// Shows the host that this vCPU looks routes up from now on, in the present epoch or a later one.
+    /// Announces to the host that this vCPU looks up routes from now on, in the present epoch or a later one.
     fn come_online(&mut self, firmware: &Firmware) {
         self.epoch = self.routes.epoch();
         firmware.shared().fib_epoch.0.store(self.epoch, Release);
-        // The host looks at the word after it has removed what it wants to use again: either it sees the word, or we
-        // see the removal.
+        // The host reads the word after it has removed entries that it wants to reuse: either it sees the word, or
+        // we see the removal.
         fence(SeqCst);
     }
 
-    /// Tells the host which epoch of the routes this vCPU has adopted.
+    /// Announces to the host which epoch of the routes this vCPU has adopted.
     #[inline(always)]
     fn tell_epoch(&mut self, firmware: &Firmware) {
         let epoch = self.router.routes_epoch();
@@ -75,18 +75,18 @@ impl<R: Routes> Duty for Forwarding<R> {
     }
 }
 
-/// The router of one vCPU.
+/// Creates the router of one vCPU.
 pub(crate) fn router(vcpu: &mut Vcpu) -> Result<Forwarding<Table<'static>>, Trouble> {
     let table = table(vcpu)?;
     forwarding(vcpu, table)
 }
 
-/// The routes that the host has mapped.
+/// Returns the route table that the host has mapped.
 pub(crate) fn table(vcpu: &Vcpu) -> Result<Table<'static>, Trouble> {
     Ok(Table::new(route_table(vcpu.info.fib).ok_or(Trouble::BootInfo)?))
 }
 
-/// A router over any routes. Every vCPU sees ARP requests only on its own queues, and answers those.
+/// Creates a router over any routes. Every vCPU sees ARP requests only on its own queues, and answers those.
 pub(crate) fn forwarding<R: Routes>(vcpu: &mut Vcpu, routes: R) -> Result<Forwarding<R>, Trouble> {
     let nics = &vcpu.info.nics[..vcpu.macs.len()];
     let addresses: ArrayVec<ArrayVec<Address, MAX_ADDRESSES>, MAX_NICS> =
@@ -120,13 +120,13 @@ fn add_static_neighbours(vcpu: &Vcpu) {
     }
 }
 
-/// The addresses of a NIC.
+/// Returns the addresses of a NIC.
 pub(crate) fn addresses(nic: &NicInfo) -> ArrayVec<Address, MAX_ADDRESSES> {
     let count = (nic.address_count as usize).min(MAX_ADDRESSES);
     nic.addresses[..count].iter().map(|a| Address { ip: a.ip, prefix: a.prefix.min(32) as u8 }).collect()
 }
 
-/// The table of `len` octets that the host mapped for us.
+/// Returns the table of `len` octets that the host mapped for us.
 fn route_table(len: u64) -> Option<Memory<'static>> {
     let groups = layout::groups(len as usize);
     if (len as usize) < layout::len(0) {
@@ -134,7 +134,7 @@ fn route_table(len: u64) -> Option<Memory<'static>> {
     }
     let base = map::FIB as usize;
     // SAFETY: `len` octets from `base` are mapped for the guest's whole life, read-only; all parts lie inside them
-    // (checked above), at the offsets and alignments that `fib::layout` gives, and are nothing but atomics.
+    // (checked above), at the offsets and alignments that `fib::layout` gives, and consist of atomics only.
     let memory = unsafe {
         Memory {
             header: &*(base as *const fib::Header),
@@ -172,7 +172,7 @@ impl Duty for Sink<FrameBuffer> {
     }
 }
 
-/// Counts a pass of a duty that does not count its passes itself.
+/// Counts a pass of a duty that does not count its own passes.
 #[inline(always)]
 pub(crate) fn count(firmware: &Firmware, frames: usize) -> usize {
     let counters = &firmware.shared().router;
@@ -183,25 +183,25 @@ pub(crate) fn count(firmware: &Firmware, frames: usize) -> usize {
     frames
 }
 
-/// Sends back what comes.
+/// Creates a duty that sends received frames back.
 pub(crate) fn echo() -> Echo<FrameBuffer> {
     Echo::new()
 }
 
-/// Counts what comes.
+/// Creates a duty that counts received frames.
 pub(crate) fn sink() -> Sink<FrameBuffer> {
     Sink::new()
 }
 
-/// Sends numbered frames out of NIC 0.
+/// Creates a duty that sends numbered frames out of NIC 0.
 pub(crate) fn source(vcpu: &Vcpu) -> Result<Source<FrameBuffer>, Trouble> {
     Ok(Source::new(&traffic(vcpu)?))
 }
 
-/// A source and the sink for what comes back.
+/// Source, and sink for the frames that come back.
 pub(crate) struct Loop {
     ends: SourceSink<FrameBuffer>,
-    /// What the host was told last.
+    /// Totals last added to the shared counters.
     told: Tally,
 }
 
@@ -210,7 +210,7 @@ impl Duty for Loop {
     fn pass(&mut self, firmware: &mut Firmware) -> usize {
         let frames = self.ends.pass(firmware);
         let (tally, shared) = (self.ends.tally(), &firmware.shared().sink);
-        // `lost` goes down again when a frame comes late; the counters wrap.
+        // `lost` decreases when a frame arrives late; the counters wrap.
         shared.frames.add(tally.frames - self.told.frames);
         shared.lost.add(tally.lost.wrapping_sub(self.told.lost));
         shared.reordered.add(tally.reordered - self.told.reordered);
@@ -220,12 +220,12 @@ impl Duty for Loop {
     }
 }
 
-/// A source and the sink for what comes back.
+/// Creates a source, with a sink for the frames that come back.
 pub(crate) fn source_sink(vcpu: &Vcpu) -> Result<Loop, Trouble> {
     Ok(Loop { ends: SourceSink::new(&traffic(vcpu)?), told: Tally::default() })
 }
 
-/// What the host asked for; each vCPU has flows of its own.
+/// Returns the traffic that the host configured; each vCPU has flows of its own.
 pub(crate) fn traffic(vcpu: &Vcpu) -> Result<Traffic, Trouble> {
     let orders = &vcpu.info.traffic;
     let [a, b, c, d, e, f, _, _] = orders.to_mac;

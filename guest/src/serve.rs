@@ -1,4 +1,4 @@
-//! The main loop of every role: poll while there is work, arm and halt when there is none.
+//! Main loop of every role: poll while there is work, arm and halt when there is none.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -15,43 +15,43 @@ use crate::platform::Firmware;
 use crate::roles;
 use crate::station;
 
-/// Turns of the loop between two looks at the host's words. A vCPU that is kept busy and gets little of its CPU must
-/// still answer the host: so many turns with full bursts on two NICs are over long before it asks again, and a look is
-/// nothing beside them.
+/// Turns of the loop between two checks of the host's words. A vCPU that is kept busy and gets little CPU time must still answer
+/// the host: this many turns with full bursts on two NICs take far less time than the interval of the host's challenges, and the
+/// cost of a check is negligible in comparison.
 const TURNS_A_LOOK: u32 = 256;
 
-/// What a role does with its NICs.
+/// Behaviour of a role.
 pub(crate) trait Duty {
-    /// Whether it takes frames that come.
+    /// True if it receives frames.
     const LISTENS: bool = true;
 
-    /// One pass over all NICs; returns how many frames were handled.
+    /// Performs one pass over all NICs; returns how many frames were handled.
     fn pass(&mut self, firmware: &mut Firmware) -> usize;
 
-    /// Milliseconds until the duty wants to be called although no frame came; `None`: never.
+    /// Milliseconds until the duty wants to be called even if no frame arrives; `None`: never.
     fn deadline(&self) -> Option<u64> {
         None
     }
 
-    /// The vCPU is about to sleep: it calls nothing else before [`Duty::woken`].
+    /// Called when the vCPU is about to sleep; the next call is [`Duty::woken`].
     fn asleep(&mut self, _firmware: &mut Firmware) {}
 
-    /// The vCPU has slept: time has passed.
+    /// Called when the vCPU has slept: time has passed.
     fn woken(&mut self, _firmware: &mut Firmware) {}
 }
 
-/// A duty, its NICs and its bed.
+/// Duty in service, with its NICs and the mailbox on which it sleeps.
 struct Serving<'a, D> {
     duty: D,
     firmware: &'a mut Firmware,
     mailbox: &'a Mailbox,
     shared: &'static VcpuShared,
-    /// The mailbox's word before the last look for work.
+    /// Value of the mailbox before the last check for work.
     seen: u32,
     meter: Meter,
 }
 
-/// Serves in the role that the host asked for, until it says stop.
+/// Serves in the role that the host configured, until told to stop.
 pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
     if !vcpu.moves {
         serve_for(Aside, vcpu, 0);
@@ -71,12 +71,12 @@ pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Serves in a duty, until the host says stop.
+/// Serves a duty, until the host says stop.
 pub(crate) fn serve(duty: impl Duty, vcpu: &mut Vcpu) {
     serve_for(duty, vcpu, vcpu.info.spin);
 }
 
-/// What a vCPU does that moves no frames: its NICs are interrupts that it serves, and it sleeps whenever there is none.
+/// Duty of a vCPU that moves no frames: it serves interrupts of NICs, and sleeps whenever there is none.
 struct Aside;
 
 impl Duty for Aside {
@@ -101,21 +101,21 @@ fn serve_for<D: Duty>(duty: D, vcpu: &mut Vcpu, spin: u32) {
         poller.set_spin(limited(spin, shared.spin_limit.0.load(Relaxed)));
         for _ in 0..TURNS_A_LOOK {
             if poller.turn(&mut serving, Serving::sleep) == Turn::Slept {
-                // The host may have woken us to stop.
+                // The host may have woken the vCPU to stop it.
                 break;
             }
         }
     }
 }
 
-/// A budget of empty passes where the host may have set a limit ([`VcpuShared::spin_limit`]).
+/// Limits the budget of empty passes, if the host has set a limit ([`VcpuShared::spin_limit`]).
 fn limited(spin: u32, limit: u32) -> u32 {
     limit.checked_sub(1).map_or(spin, |most| spin.min(most))
 }
 
 impl<D: Duty> Serving<'_, D> {
-    /// Whether the host has asked for an end or for a sign of life since the last look at its words. Its interrupt may have come
-    /// while the vCPU was awake, and wakes nobody later.
+    /// Returns true if the host has requested an end or a sign of life since the last check of its words. Its interrupt may have
+    /// come while the vCPU was awake, and will not wake it later.
     fn is_called(&self) -> bool {
         let words = boot::shared();
         let challenged = words.challenge.0.load(Acquire) != self.shared.answer.0.load(Relaxed);

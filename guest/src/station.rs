@@ -1,4 +1,4 @@
-//! The end station: its memory, and the duty around it.
+//! End station: its memory, and the duty around it.
 
 use arrayvec::ArrayVec;
 use bootinfo::{MAX_ADDRESSES, Station as Kind, Trouble};
@@ -14,7 +14,7 @@ use crate::platform::Firmware;
 use crate::roles;
 use crate::serve::Duty;
 
-/// A station, or what stands where it is not.
+/// Station, or its placeholder on the other vCPUs.
 pub(crate) enum Host {
     /// The station, on vCPU 0.
     Station(&'static mut Station<'static, FrameBuffer>),
@@ -41,7 +41,7 @@ impl Duty for Host {
     }
 }
 
-/// The station that the host asked for. It has one stack, so one vCPU runs it.
+/// Creates the station that the host configured. It has one network stack, so only vCPU 0 runs it.
 pub(crate) fn host(vcpu: &mut Vcpu) -> Result<Host, Trouble> {
     if vcpu.index != 0 {
         return Ok(Host::Nobody);
@@ -65,7 +65,7 @@ pub(crate) fn host(vcpu: &mut Vcpu) -> Result<Host, Trouble> {
     vcpu.arena.keep(station.ok_or(Trouble::BootInfo)?).map(Host::Station).ok_or(Trouble::Memory)
 }
 
-/// The addresses of NIC 0; that of the orders for traffic where the NIC has none.
+/// Returns the addresses of NIC 0, or that of the traffic parameters if the NIC has none.
 fn addresses(vcpu: &Vcpu) -> ArrayVec<Address, MAX_ADDRESSES> {
     let mut addresses = roles::addresses(&vcpu.info.nics[0]);
     if addresses.is_empty() {
@@ -74,7 +74,7 @@ fn addresses(vcpu: &Vcpu) -> ArrayVec<Address, MAX_ADDRESSES> {
     addresses
 }
 
-/// Memory for the sockets' buffers: all that is useful, or what there is of it by halves.
+/// Allocates memory for the sockets' buffers: as much as is useful, halved until it is available.
 fn octets(arena: &mut Arena) -> Option<&'static mut [u8]> {
     let mut octets = MOST_OCTETS;
     while octets >= LEAST_OCTETS {

@@ -1,6 +1,6 @@
 //! `ringroad demo`: two networks with the kernel's own stacks, a router VM between them, and a flood.
 //!
-//! Namespaces, TAPs and sockets belong to this process: nothing is left when it ends, however it ends.
+//! Namespaces, TAPs and sockets belong to this process: nothing remains when it ends, however it ends.
 
 mod stacks;
 
@@ -22,11 +22,11 @@ use uplink::{Netns, Tap, TapConfig};
 
 use stacks::{Host, LEFT, RIGHT};
 
-/// The router of the demo, as a file.
+/// Configuration file of the demo's router.
 const FILE: &str = include_str!("demo/demo.toml");
-/// How long the flood lasts.
+/// Duration of the flood.
 const FLOOD: Duration = Duration::from_secs(6);
-/// How long the TCP transfer lasts.
+/// Duration of the TCP transfer.
 const TRANSFER: Duration = Duration::from_secs(3);
 
 /// The options of `ringroad demo`.
@@ -35,16 +35,16 @@ pub(crate) struct Options {
     /// Model of the router's NICs.
     #[arg(long, value_parser = config::nic_model, value_name = "MODEL")]
     nic: Option<NicModel>,
-    /// How frames leave by an e1000: base, async, send-combining, csb (the default) or coalesced.
+    /// Transmit mode of an e1000: base, async, send-combining, csb (the default) or coalesced.
     #[arg(long, value_parser = config::transmit_mode)]
     mode: Option<TransmitMode>,
-    /// Least time between two interrupts of a NIC, in units of 250 ns, or `adaptive`.
+    /// Minimum interval between two interrupts of a NIC, in units of 250 ns, or `adaptive`.
     #[arg(long)]
     itr: Option<Itr>,
 }
 
 impl Options {
-    /// The router's file, with what was asked for in each NIC.
+    /// Builds the router's file, with the requested settings in each NIC.
     fn file(&self) -> Result<String> {
         if self.nic == Some(NicModel::VirtioNet) && self.mode.is_some() {
             bail!("--mode: only an e1000 has it; remove it, or write --nic e1000");
@@ -100,7 +100,7 @@ fn later(nic: &str) -> (String, Arc<dyn Attachment>) {
     (nic.to_owned(), attach::later())
 }
 
-/// The vCPU on the last CPU and the I/O threads on the first one, where there are two.
+/// Pins the vCPU to the last CPU and the I/O threads to the first one, if there are two.
 fn spread(plan: &mut Plan) {
     let cpus = cores::allowed().unwrap_or_default();
     if let [first, .., last] = cpus[..] {
@@ -111,7 +111,7 @@ fn spread(plan: &mut Plan) {
     }
 }
 
-/// What the flood came to.
+/// Results of the flood.
 struct Flood {
     offered: u64,
     arrived: u64,
@@ -129,7 +129,7 @@ struct Tour<'a> {
 }
 
 impl Tour<'_> {
-    /// Ping, an expired TTL and TCP, by the kernel's own stacks on both sides.
+    /// Shows ping, an expired TTL and TCP, between the kernel's own stacks on both sides.
     fn kernel_stacks(&self) -> Result<()> {
         print(&format!("\nThe kernel's stacks on both sides, {} and {}:\n", LEFT.ip, RIGHT.ip))?;
         for n in 1..=4 {
@@ -148,7 +148,7 @@ impl Tour<'_> {
         self.check()
     }
 
-    /// The built-in generator against the router's other two NICs.
+    /// Runs the built-in generator against the router's other two NICs.
     fn flood(&self) -> Result<Flood> {
         let settings = Settings { frame: 60, destination_mac: mac("in", self.instance)?, ..flood_settings() };
         let generator = Generator::new(&settings)?;
@@ -164,10 +164,11 @@ impl Tour<'_> {
         print(&format!("\nA flood of {}-octet frames that does not touch the kernel:\n\n", settings.frame))?;
         let router = &self.instance.routers().next().context("the router has failed")?.router;
         let (near, far) = (&router.nics()[2], &router.nics()[3]);
-        // What the router announced when it came up is none of the flood's frames.
+        // Discard the router's announcements, which are not part of the flood.
         while far.source().drain(64, &mut |_| {}) > 0 {}
         far.transmit_in_access(sink());
-        // To the generator the router sends ARP alone. Who takes that keeps the time of this NIC's interrupts, too.
+        // Towards the generator the router sends only ARP. Draining that source also keeps the interrupt timers of
+        // this NIC.
         let nowhere = sink();
         near.transmit_in_access(nowhere.clone());
         let sink = sink();
@@ -194,7 +195,7 @@ impl Tour<'_> {
         })
     }
 
-    /// Shows the live table for a while.
+    /// Shows the live table for `time`.
     fn watch(&self, time: Duration) -> Result<()> {
         let (mut screen, end) = (Screen::of_stdout(), Instant::now() + time);
         let mut last = self.instance.counts().read();
@@ -221,7 +222,7 @@ impl Tour<'_> {
         ))
     }
 
-    /// Ends the tour where a signal asks for it or a router has failed.
+    /// Aborts the demo if a signal has arrived or a router has failed.
     fn check(&self) -> Result<()> {
         if let Some(fault) = self.instance.fault() {
             bail!("{fault}");
@@ -237,14 +238,14 @@ fn flood_settings() -> Settings {
     Settings { source: 0xc612_0002, destinations: vec![0xc613_0002], ..Settings::default() }
 }
 
-/// The address of a NIC of the demo's router.
+/// Returns the MAC address of a NIC of the demo's router.
 fn mac(nic: &str, instance: &Instance) -> Result<frame::Mac> {
     let nics = &instance.plan().routers[0].nics;
     let nic = nics.iter().find(|known| known.name == nic).context("the demo's file lost a NIC")?;
     Ok(frame::Mac(nic.mac.0))
 }
 
-/// A TAP in a namespace as the port of a NIC.
+/// Opens a TAP in a namespace as the attachment of a NIC.
 fn plug(nic: &str, interface: &str, netns: &Netns) -> Result<(String, Arc<dyn Attachment>)> {
     let tap = Tap::open(interface, &TapConfig { netns: Some(netns), ..TapConfig::default() })?;
     let (source, sink) = tap.into_ports().pop().context("a TAP without a queue")?;

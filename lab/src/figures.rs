@@ -1,4 +1,4 @@
-//! `ringroad lab run 001/fig1`: figures of the papers, ours beside theirs.
+//! `ringroad lab run 001/fig1`: figures of the papers, with our results beside the published ones.
 
 use std::io;
 
@@ -9,7 +9,8 @@ use lab::figures::{Cell, Figure, Found, Judged, Played, judge_all, play, table};
 use lab::host::Host;
 use lab::report::{Record, Verdict, append};
 
-/// Plays a figure, prints its table and the verdict on each shape, and writes all that to the file that `options` name.
+/// Measures a figure, prints its table and the verdict on each shape, and appends the records to the JSON file of
+/// `options`, if one is named.
 pub(super) fn run(figure: &Figure, options: &Options, host: &Host) -> Result<()> {
     let played = play(figure, options, &mut io::stdout())?;
     print(&table(figure, &played))?;
@@ -30,7 +31,7 @@ pub(super) fn run(figure: &Figure, options: &Options, host: &Host) -> Result<()>
     cells(figure, &played, host).iter().try_for_each(|record| append(path, record))
 }
 
-/// One record for each cell.
+/// Creates one record for each cell.
 fn cells(figure: &Figure, played: &Played, host: &Host) -> Vec<Record> {
     let mut records = Vec::new();
     for (row, cells) in figure.rows.iter().zip(&played.cells) {
@@ -42,7 +43,7 @@ fn cells(figure: &Figure, played: &Played, host: &Host) -> Vec<Record> {
     records
 }
 
-/// A cell's record: the figures in the column's unit, beside them what was published.
+/// Record of a cell: the result in the column's unit, with the published value beside it.
 fn record(cell: &Cell, mut record: Record) -> Record {
     if let Found::Played(_, outcome) = &cell.found {
         let measured = outcome.record(&record.host, Verdict::NotRun, "");
@@ -68,7 +69,7 @@ fn record(cell: &Cell, mut record: Record) -> Record {
     record
 }
 
-/// A name without spaces.
+/// Replaces spaces and slashes in a name.
 fn slug(name: &str) -> String {
     name.replace([' ', '/'], "-")
 }

@@ -1,4 +1,4 @@
-//! `ringroad lab flood ROUTER.NIC=ADDRESS[@RATE]`: load for routers that run, out of the TAPs that their NICs are plugged into.
+//! `ringroad lab flood ROUTER.NIC=ADDRESS[@RATE]`: load for running routers, sent from the TAPs that their NICs are attached to.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -13,22 +13,22 @@ use lab::experiment::rate;
 use lab::flood::{Flood, Sent, Target};
 use supervisor::Stop;
 
-/// What is sent where.
+/// Targets of a flood, and its limits.
 #[derive(Args, Debug)]
 pub(crate) struct FloodOptions {
-    /// A NIC, whom the frames are for behind its router, and how many a second, such as edge.in=198.51.100.9@130k; without a rate
-    /// as many as the TAP takes.
+    /// A NIC, the destination of the frames behind its router, and their rate, such as edge.in=198.51.100.9@130k; without a rate,
+    /// as many as the TAP accepts.
     #[arg(required = true, value_name = "ROUTER.NIC=ADDRESS[@RATE]", value_parser = aim)]
     at: Vec<Aim>,
     /// The CPU that sends.
     #[arg(long)]
     cpu: Option<usize>,
-    /// End after so many seconds, instead of by Ctrl-C.
+    /// End after this many seconds, instead of by Ctrl-C.
     #[arg(long, value_parser = command_line::seconds)]
     seconds: Option<Duration>,
 }
 
-/// One NIC, and what it is sent.
+/// One NIC with the destination and rate of its frames.
 #[derive(Clone, Debug, PartialEq)]
 struct Aim {
     router: String,
@@ -50,7 +50,7 @@ fn aim(text: &str) -> Result<Aim, String> {
     })
 }
 
-/// Sends, and says how much.
+/// Sends, and reports how much was sent.
 ///
 /// # Errors
 /// There is no such router or NIC, it has no TAP, or the TAP is not in this network namespace.
@@ -67,7 +67,7 @@ pub(super) fn flood(options: &FloodOptions) -> Result<()> {
     print(&options.at.iter().zip(sent).map(|(aim, sent)| line(aim, sent, seconds)).collect::<String>())
 }
 
-/// Asks the run where a NIC's frames come from.
+/// Queries the run for the interface behind a NIC.
 fn target(aim: &Aim) -> Result<Target> {
     let Aim { router, nic, to, rate } = aim;
     let mut run = client::find(router, Kind::Router)?;

@@ -1,4 +1,4 @@
-//! The `ringroad-lab` program, which `ringroad lab` and `ringroad demo` start: a file for each verb.
+//! The `ringroad-lab` program, which `ringroad lab` and `ringroad demo` start, with one file per verb.
 #![forbid(unsafe_code)]
 
 mod demo;
@@ -17,7 +17,7 @@ use command_line::print;
 
 use options::RunOptions;
 
-/// Measure: experiments by name, and what came out.
+/// Run experiments by name, and report their results.
 #[derive(Debug, Parser)]
 #[command(name = "ringroad-lab", bin_name = "ringroad lab", version, arg_required_else_help = true)]
 struct Command {
@@ -27,24 +27,24 @@ struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// The experiments, and what each measures.
+    /// List the experiments, and what each measures.
     List,
     /// Run experiments; each case ends in a RESULT line.
     Run {
-        /// Names from the list; 001/fig1 stands for 001/fig1a and all others of it.
+        /// Names from the list; 001/fig1 stands for all of its parts (001/fig1a, …).
         #[arg(required = true)]
         names: Vec<String>,
         #[command(flatten)]
         options: Box<RunOptions>,
     },
-    /// Send small frames to NICs of routers that run, by their TAPs, until Ctrl-C.
+    /// Send small frames to NICs of running routers, by their TAPs, until Ctrl-C.
     Flood(flood::FloodOptions),
-    /// A Markdown table of a file that `--json` wrote.
+    /// Print a Markdown table of a file that `--json` wrote.
     Report {
-        /// The file: one JSON object a line.
+        /// The file: one JSON object per line.
         file: PathBuf,
     },
-    /// Two networks with the kernel's own stacks, a router VM between them, a flood; ends by itself.
+    /// Two networks with the kernel's own stacks, a router VM between them, and a flood; ends by itself.
     #[command(override_usage = "ringroad demo [OPTIONS]")]
     Demo(demo::Options),
 }

@@ -7,12 +7,12 @@ use clap::Args;
 use lab::experiment::{Options, Varied};
 use lab::figures::{self, Figure};
 
-/// All options.
+/// All options of the verb.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct RunOptions {
     #[command(flatten)]
     varied: Varied,
-    /// Seconds of each repetition; of each judged step, where a repetition has steps of its own.
+    /// Seconds of each repetition; or of each judged step, where a repetition consists of steps.
     #[arg(long)]
     seconds: Option<f64>,
     /// Repetitions.
@@ -24,19 +24,19 @@ pub(crate) struct RunOptions {
     /// CPUs to use, such as 0,1: generator and switch on the first, the guest on the next.
     #[arg(long, value_delimiter = ',')]
     cpus: Vec<usize>,
-    /// Run the same with options changed, in turn, and tell the ratio: "frame=1514", "routes=1000000 flows=1000".
+    /// Alternate with a variant of the options, and print the ratio: "frame=1514", "routes=1000000 flows=1000".
     #[arg(long, value_name = "OPTION=VALUE…")]
     versus: Option<String>,
 }
 
 impl RunOptions {
-    /// Nothing but another variant.
+    /// Options with nothing set but the other variant.
     #[cfg(test)]
     pub(super) fn with_versus(text: &str) -> Self {
         Self { versus: Some(text.to_owned()), ..Self::default() }
     }
 
-    /// The options of the experiment.
+    /// Returns the options of the experiment.
     pub(crate) fn options(&self) -> Options {
         let varied = self.varied.change(&Options::default());
         Options {
@@ -49,8 +49,8 @@ impl RunOptions {
         }
     }
 
-    /// The options of a figure, which has many cells: each is measured for a shorter time, if nobody says how long, neither
-    /// here nor in its file.
+    /// Returns the options of a figure. A figure has many cells: each is measured for a shorter time, unless the time is
+    /// given here or in the figure's file.
     pub(crate) fn for_a_figure(&self, figure: &Figure, options: &Options) -> Options {
         Options {
             seconds: self.seconds.unwrap_or(figures::SECONDS),
@@ -61,7 +61,7 @@ impl RunOptions {
         }
     }
 
-    /// The options of the other variant, if there is one.
+    /// Returns the options of the other variant, if there is one.
     pub(crate) fn other(&self, options: &Options) -> Result<Option<Options>> {
         let Some(text) = &self.versus else { return Ok(None) };
         let varied = Varied::parse(text.split_whitespace());

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use lab::report::number;
 use serde::Deserialize;
 
-/// What the table needs of a record.
+/// Fields of a record that the table uses.
 #[derive(Deserialize)]
 struct Row {
     id: String,
@@ -24,7 +24,7 @@ struct Row {
     host: Machine,
 }
 
-/// What the table says of the machine.
+/// Description of the machine in the table.
 #[derive(Deserialize, PartialEq)]
 struct Machine {
     cpu: String,
@@ -32,7 +32,7 @@ struct Machine {
     kernel: String,
 }
 
-/// The table, and below it the machines.
+/// Formats the table, followed by the machines.
 pub(super) fn table(file: &Path) -> Result<String> {
     let name = file.display();
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
@@ -81,7 +81,7 @@ fn markdown(rows: &[Row]) -> String {
     text
 }
 
-/// `median (min..max) n`.
+/// Formats `[median, min, max, n]` as `median (min..max) n=…`.
 fn placed(quadruple: Option<[f64; 4]>) -> String {
     quadruple.map_or_else(dash, |[median, min, max, n]| {
         format!("{} ({}..{}) n={n}", number(median), number(min), number(max))

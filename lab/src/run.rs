@@ -1,4 +1,4 @@
-//! `ringroad lab run`: experiments by name, two variants in turn, and what came out.
+//! `ringroad lab run`: runs experiments by name, optionally two alternating variants, and prints the results.
 
 use std::cell::LazyCell;
 use std::io;
@@ -16,13 +16,13 @@ use lab::self_rate;
 use crate::figures;
 use crate::options::RunOptions;
 
-/// How long the generator's own rate is measured.
+/// Duration of the measurement of the generator's own rate.
 const OWN_RATE: Duration = Duration::from_millis(50);
 
-/// A line for each experiment and each figure, with what it measures.
+/// Lists all experiments and figures, one per line, with what each measures.
 ///
 /// # Errors
-/// A figure's file is not as it should be.
+/// A figure's file is invalid.
 pub(crate) fn list() -> Result<String> {
     let line = |name: &str, what: &str| format!("{name:<19} {what}\n");
     let figures = lab::figures::all()?;
@@ -30,7 +30,7 @@ pub(crate) fn list() -> Result<String> {
     Ok(experiments.chain(figures.iter().map(|figure| line(&figure.id, &figure.title))).collect())
 }
 
-/// What a name stands for.
+/// Meaning of a name on the command line.
 enum Named {
     Experiment(&'static Listed),
     Figures(Vec<Figure>),
@@ -45,7 +45,7 @@ impl Named {
     }
 }
 
-/// All names are looked up before the first experiment runs.
+/// Looks up all names before the first experiment runs.
 fn named(names: &[String]) -> Result<Vec<Named>> {
     let find = |name: &String| {
         if let Some(listed) = find(name) {
@@ -63,15 +63,15 @@ fn named(names: &[String]) -> Result<Vec<Named>> {
     names.iter().map(find).collect()
 }
 
-/// Runs all that is named, one after the other.
+/// Runs everything that is named, one after the other.
 ///
 /// # Errors
-/// There is no such thing, its options do not fit, or all of its cases were refused by this host.
+/// A name is unknown, its options do not fit together, or this host refused all of its cases.
 pub(crate) fn run_all(names: &[String], chosen: &RunOptions) -> Result<()> {
     let named = named(names)?;
     let mut options = chosen.options();
     if options.cpus.is_empty() {
-        // Later this thread will be pinned to one of them.
+        // This thread will later be pinned to one of them.
         options.cpus = cores::allowed()?;
     }
     let other = chosen.other(&options)?;
@@ -81,7 +81,8 @@ pub(crate) fn run_all(names: &[String], chosen: &RunOptions) -> Result<()> {
             lab::device::ground(options)?;
         }
     }
-    // Not before something is to be told: `boot` measures how soon this command comes to its first frame.
+    // Describe the host only when a result is printed: `boot` measures how soon this command gets to its first
+    // frame.
     let host: LazyCell<Host> = LazyCell::new(Host::describe);
     for named in &named {
         match (named, &other) {
@@ -100,7 +101,7 @@ pub(crate) fn run_all(names: &[String], chosen: &RunOptions) -> Result<()> {
     Ok(())
 }
 
-/// Where one experiment runs.
+/// Experiment with the options that it runs with.
 struct Room<'a> {
     listed: &'static Listed,
     options: &'a Options,
@@ -118,7 +119,7 @@ impl Room<'_> {
                         self.tell(outcome, self.options)?;
                         told += 1;
                     }
-                    // Each stands for itself: what the host refuses to one of them says nothing of the others.
+                    // The cases are independent: if the host refuses one, the others may still run.
                     Err(error) if experiment.is_whole => {
                         let name = format!("{}/{}", experiment.id, experiment.case);
                         print(&format!("NOT-RUN {name}: {error:#}\n"))?;
@@ -135,7 +136,7 @@ impl Room<'_> {
         }
     }
 
-    /// Runs an experiment in turn with itself under other options.
+    /// Alternates an experiment with itself under other options.
     fn versus(&self, other: &Options) -> Result<()> {
         let (a, b) = ((self.listed.cases)(self.options)?, (self.listed.cases)(other)?);
         for pair in a.into_iter().zip(b) {
@@ -156,7 +157,7 @@ impl Room<'_> {
         print(&ratio_line(&comparison))
     }
 
-    /// Prints what came out. The rate is a lower bound where the generator could not do much more.
+    /// Prints a result. It is marked as a lower bound if the generator itself is not much faster.
     fn tell(&self, mut outcome: Outcome, options: &Options) -> Result<()> {
         let Some(traffic) = (self.listed.traffic)(options) else {
             return tell(&outcome, options, self.host, &mut io::stdout());
@@ -177,10 +178,10 @@ impl Room<'_> {
     }
 }
 
-/// An experiment and the options it was made with.
+/// Experiment with the options it was created with.
 type Variant<'a> = (Experiment, &'a Options);
 
-/// `RATIO a=… b=… median=… ci95=…..… n=…`: pairs whose CPUs were alike.
+/// Formats `RATIO a=… b=… median=… ci95=…..… n=…`, over the pairs whose CPUs were at the same distance.
 fn ratio_line(comparison: &Comparison) -> String {
     let name = |outcome: &Outcome| format!("{}/{}", outcome.id, outcome.case);
     let names = format!("RATIO a={} b={}", name(&comparison.a), name(&comparison.b));

@@ -1,4 +1,4 @@
-//! What `check` finds, as JSON: an object a line, each with its `kind`. `docs/json.md` has their keys.
+//! JSON output of `check`: one object per line, each with its `kind`. `docs/json.md` explains their keys.
 
 use config::{CpuSet, Errors, Plan, Policy, Router};
 use sched::promises::{Promised, Promises};
@@ -9,7 +9,7 @@ use supervisor::shown;
 
 use super::{Looked, ports};
 
-/// The plan, what is planned for its threads, and what was found on this host.
+/// The plan, the placement of its threads, and the findings about this host.
 pub(super) fn lines(looked: &Looked) -> String {
     let (plan, planned) = (&looked.plan, looked.threads.as_ref().ok());
     let mut objects = vec![json!({
@@ -30,7 +30,7 @@ pub(super) fn lines(looked: &Looked) -> String {
     text(&objects)
 }
 
-/// What is wrong, each with its place in the file.
+/// Errors, each with its place in the file.
 pub(super) fn errors(errors: &Errors) -> String {
     let objects = errors.errors.iter().map(|error| {
         let mut object = json!({ "kind": "error", "error": error.what, "file": errors.file });
@@ -83,7 +83,8 @@ fn router(router: &Router) -> Value {
     })
 }
 
-/// Where its threads run, and how they are scheduled; where nothing is planned for them, where the file has them run.
+/// Placement and scheduling of a router's threads; if nothing is planned for them, the placement given in the
+/// file.
 fn threads(router: &Router, outline: Option<&Outline>) -> Vec<Value> {
     let slots = outline.into_iter().flat_map(|outline| &outline.slots);
     let planned: Vec<Value> = slots.filter(|slot| slot.router == router.name).map(thread).collect();
@@ -127,7 +128,7 @@ fn thread(slot: &Slot) -> Value {
     with_cpus(object, held.cpus.as_ref())
 }
 
-/// Without `cpus` it may be on any.
+/// Adds `cpus`, unless the thread may run on any CPU.
 fn with_cpus(mut object: Value, cpus: Option<&CpuSet>) -> Value {
     if let Some(cpus) = cpus {
         object["cpus"] = cpus.cpus().into();
@@ -135,7 +136,7 @@ fn with_cpus(mut object: Value, cpus: Option<&CpuSet>) -> Value {
     object
 }
 
-/// What is made on the host for the threads, what is promised, and what an operator should know of it.
+/// Objects made on the host for the threads, promises, and remarks for the operator.
 fn made(planned: &Planned) -> Vec<Value> {
     let Planned { outline, promises, .. } = planned;
     let mut objects: Vec<Value> = outline

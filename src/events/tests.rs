@@ -1,4 +1,4 @@
-//! The command against a run that is a script: it answers at a socket, from the log that a real one keeps.
+//! Tests of the command against a scripted run, which answers at a socket from a real event log.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -12,10 +12,10 @@ use telemetry::Kind as What;
 
 use super::*;
 
-/// The longest wait for an answer.
+/// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A client of a run that answers each question for events by `answer`, until the client goes.
+/// Client of a run that answers each request for events by `answer`, until the client disconnects.
 fn scripted(mut answer: impl FnMut(Option<u64>) -> Answer + Send + 'static) -> Client {
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path().join("control");
@@ -38,7 +38,7 @@ fn serve(stream: UnixStream, answer: &mut dyn FnMut(Option<u64>) -> Answer) {
     }
 }
 
-/// A log of so many events; those with even numbers are about router `edge`.
+/// Log of so many events; those with even numbers concern router `edge`.
 fn log(events: u64) -> Events {
     let mut log = Events::new("lab", None, Output::new(None), Instant::now());
     for n in 0..events {
@@ -51,7 +51,7 @@ fn log(events: u64) -> Events {
     log
 }
 
-/// The numbers in the messages of a report.
+/// Numbers in the messages of a report.
 fn numbers(report: &str) -> Vec<u64> {
     let number = |line: &str| line.rsplit_once("number ")?.1.trim_end_matches("\"}").parse().ok();
     report.lines().filter_map(number).collect()
@@ -100,7 +100,7 @@ fn what_happens_between_two_answers_is_told_and_what_is_forgotten_meanwhile_is_s
         log.answer(since)
     });
     let report = Report { router: None, json: false }.of(&mut run).expect("a report");
-    // Numbers 500 to 799 made room for 800 to 1799.
+    // Numbers 500 to 799 were replaced by 800 to 1799.
     assert_eq!(numbers(&report), (0..500).chain(800..1800).collect::<Vec<_>>());
     assert_eq!(report.lines().nth(500), Some("300 older ones are no longer kept"));
 }

@@ -5,7 +5,7 @@ use clap::Parser;
 use super::{PROGRAM, absent};
 use crate::{Command, Verb};
 
-/// What `ringroad-lab` is told when these words are typed.
+/// Arguments that `ringroad-lab` gets for this command line.
 fn told(line: &str) -> Vec<String> {
     let verb = Command::try_parse_from(line.split(' ')).expect("any words will do").verb;
     let (Verb::Lab(words) | Verb::Demo(words)) = verb else { panic!("{line}: another verb") };

@@ -1,4 +1,4 @@
-//! The source tree in which this program was built.
+//! Source tree in which this program was built.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use rustix::fs::{Access, access};
 
 use super::{PACKAGE, PROGRAM};
 
-/// Where cargo puts what it builds, if nobody says otherwise.
+/// Default name of cargo's output folder.
 const TARGET: &str = "target";
-/// Files that the tree of this program has.
+/// Files that identify this program's source tree.
 const MANIFESTS: [&str; 2] = ["Cargo.toml", "lab/Cargo.toml"];
 
-/// A workspace, and a folder of programs in it: `ROOT/target/PROFILE`.
+/// A workspace, and an output folder in it: `ROOT/target/PROFILE`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Tree {
     root: PathBuf,
@@ -24,7 +24,8 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// The one that a program at this path was built in, as far as a path can tell; none: it was not built there.
+    /// Tree in which a program at this path was built, judging by the path only; `None`: it was not built
+    /// there.
     pub(super) fn of(program: &Path) -> Option<Self> {
         let folder = program.parent()?;
         let root = folder.parent().filter(|target| target.ends_with(TARGET))?.parent()?;
@@ -35,17 +36,18 @@ impl Tree {
         Some(Self { root: root.to_owned(), folder: folder.to_owned(), profile: profile.to_owned() })
     }
 
-    /// Whether it is a source tree of ours, and none that anybody may have laid around the program.
+    /// Returns true if it is our source tree, and not one that anyone could have placed around the program.
     pub(super) fn is_there(&self) -> bool {
         own_files::is_closed(&self.root) && MANIFESTS.iter().all(|name| self.root.join(name).is_file())
     }
 
-    /// Has cargo build the lab beside the program, in its profile; of what is up to date cargo leaves everything as it is.
+    /// Builds the lab next to the program with cargo, in the same profile; cargo does nothing if it is up to
+    /// date.
     ///
-    /// A user who may not write there, or has no cargo, takes what was built before.
+    /// A user who may not write there, or has no cargo, uses the existing build.
     ///
     /// # Errors
-    /// It does not build; cargo has said why.
+    /// It does not build; cargo has printed the reason.
     pub(super) fn build(&self) -> Result<()> {
         if access(&self.folder, Access::WRITE_OK).is_err() {
             return Ok(());
@@ -54,11 +56,11 @@ impl Tree {
         let mut build = Command::new(cargo);
         build.args(["build", "--package", PACKAGE, "--bin", PROGRAM, "--profile", &self.profile]);
         build.arg("--target-dir").arg(self.root.join(TARGET));
-        // At a terminal it tells how far it is, as at any other build; no script is to hear of that.
+        // On a terminal cargo shows its progress, as for any build; scripts should not see that.
         build.args((!io::stderr().is_terminal()).then_some("--quiet"));
         match build.current_dir(&self.root).stdin(Stdio::null()).status() {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                // Nothing is left to be done where stderr is closed.
+                // If standard error is closed there is nothing left to do.
                 let _ = writeln!(io::stderr(), "ringroad: no cargo is here; the lab is as it was built");
                 Ok(())
             }

@@ -1,7 +1,7 @@
 use clap::CommandFactory;
 use config::Setting;
 
-/// The words that `setting` begins a line with, in this text.
+/// Returns true if a line of this text explains the setting.
 fn is_explained(text: &str, setting: &Setting) -> bool {
     text.lines().any(|line| {
         let mut words = line.split_whitespace();
@@ -20,7 +20,7 @@ fn the_help_has_every_key_that_can_be_set_and_no_other() {
         assert!(is_explained(keys, setting), "{} is not in {keys}", setting.name);
     }
     assert_eq!(keys.lines().filter(|line| line.starts_with("  ")).count(), Setting::all().len(), "{keys}");
-    // The page about the protocol has the same table.
+    // The documentation of the protocol has the same table.
     let row = |Setting { name, value, default, does, .. }: &Setting, price: String| {
         format!("| `{name}` | {value} | {default} | {does} | {price} |\n")
     };

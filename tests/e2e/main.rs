@@ -1,4 +1,4 @@
-//! End-to-end tests: the command as it is released, with real peers. `CONTRIBUTING.md` says which tier and group a test is in.
+//! End-to-end tests: the released command with real peers. `CONTRIBUTING.md` tells which tier and group a test belongs to.
 
 mod t01_config_errors;
 mod t02_check_attachments;

@@ -1,5 +1,6 @@
-//! Objective: a file that is wrong ends `ringroad check` with one line a fault, which names file, line and key and
-//! says what would be right; the exit code is 1, nothing is on stdout, and wrong words on the command line give 2.
+//! Objective: for an invalid file `ringroad check` prints one line per fault, which names file, line and key and
+//! says what would be right; the exit code is 1, nothing is on stdout, and invalid command-line words give exit
+//! code 2.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -11,7 +12,7 @@ fn ringroad(words: &[&str], folder: &Path) -> Output {
     command.args(words).current_dir(folder).output().expect("the command starts")
 }
 
-/// Checks a file with this content; its stderr, having made sure of everything else.
+/// Checks a file with this content; returns its stderr after checking exit code and stdout.
 fn faults(content: &[u8]) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("bad.toml"), content).expect("written");
@@ -21,7 +22,7 @@ fn faults(content: &[u8]) -> String {
     String::from_utf8(output.stderr).expect("UTF-8 on stderr")
 }
 
-/// A good file, so that each case is wrong in one way.
+/// A valid file, so that each case is wrong in exactly one way.
 const GOOD: &str = "[[router]]\nname = \"edge\"\n\n[[router.nic]]\nname = \"wan\"\nattach = \"null\"\n\
                     address = \"192.0.2.1/24\"\n";
 
@@ -113,7 +114,7 @@ fn what_the_host_does_not_have_names_its_line() {
     );
 }
 
-/// What a file names is judged before anything is built, by both verbs.
+/// Both verbs check what a file refers to before anything is built.
 #[test]
 fn what_cannot_be_had_names_its_line() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
-//! Objective: `ringroad check` says for each `attach` word, each `vhost`, `isolate` and each engine what this host lacks, where it
-//! lacks it, and that nothing is missing where nothing is; and it changes nothing.
+//! Objective: for each kind of `attach`, each `vhost`, `isolate` and each engine, `ringroad check` says what this host lacks if it
+//! lacks something, and that nothing is missing if nothing is; and it changes nothing.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -10,16 +10,16 @@ use support::{Namespace, Need, Ovs, missing, run};
 use tempfile::TempDir;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A host with some interfaces, and a folder.
+/// Host with some interfaces, and a folder.
 struct World {
     home: Namespace,
     folder: TempDir,
 }
 
-/// A file with one router and one NIC.
+/// Returns a file with one router and one NIC.
 fn file(router: &str, attach: &str, nic: &str) -> String {
     format!("[[router]]\nname = 't02'\n{router}\n[[router.nic]]\nname = 'n'\nattach = '{attach}'\n{nic}\n")
 }
@@ -39,7 +39,7 @@ impl World {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// The line about `what` of the table that `check` prints, run by a command that begins so.
+    /// Runs `check` through `command`; returns the line about `what` of the table that it prints.
     fn line(&self, mut command: Command, text: &str, what: &str) -> String {
         fs::write(self.folder.path().join("file.toml"), text).expect("written");
         let before = self.home.links().expect("links");
@@ -54,7 +54,7 @@ impl World {
         line
     }
 
-    /// What is said of a NIC that is attached so: a state, and words.
+    /// Checks the state and the words that `check` prints about a NIC with this attachment.
     fn says(&self, (attach, nic, router): (&str, &str, &str), state: &str, words: &str) {
         let line = self.line(self.home.command("env"), &file(router, attach, nic), "t02.n");
         assert!(line.starts_with(state) && line.contains(words), "{attach} {nic} {router}: {line}");
@@ -138,7 +138,7 @@ fn open_vswitch() {
     };
     let ovs = Ovs::start(&world.home).expect("Open vSwitch");
     served(&ovs, "no", "there is no such bridge; make it with `ovs-vsctl add-br br0`");
-    // A datapath that the switch does not have.
+    // A datapath type that the switch does not have.
     ovs.ask(&["--no-wait", "add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=none"])
         .expect("asked");
     served(&ovs, "no", "knows br0 and nobody serves it");
@@ -146,7 +146,7 @@ fn open_vswitch() {
     ovs.add_bridge("br0", &[]).expect("a bridge");
     served(&ovs, "ok", "makes a TAP in the bridge of Open vSwitch");
     drop(ovs);
-    // Nobody is where the program looks.
+    // No Open vSwitch runs where `ovs-vsctl` looks for it.
     let mut nobody = world.home.command("env");
     nobody.arg(format!("OVS_RUNDIR={}", world.folder.path().display()));
     let line = world.line(nobody, &text, "t02.n");
@@ -183,7 +183,7 @@ fn files_and_sockets() {
             says("old.pcap", "no", "is there and no socket");
             let listener = UnixListener::bind(world.path("a.sock")).expect("bound");
             if !listens {
-                // In whose namespace a socket is only its own namespace shows.
+                // The namespace of a socket can be determined only from within that namespace.
                 says("a.sock", "note", "tries until somebody listens");
             }
             drop(listener);
@@ -213,7 +213,7 @@ fn files_and_sockets() {
     let told =
         run(Command::new(BINARY).args(["check", &world.path("file.toml")]), PATIENCE).expect("it ends");
     assert!(told.stderr.contains("the path of a socket has at most 107 octets"), "{told:?}");
-    // What needs nothing outside is not in the table.
+    // An attachment that needs nothing outside is not in the table.
     for (attach, switch) in [("null", ""), ("switch:lan", "[switch.lan]\n")] {
         fs::write(world.path("file.toml"), switch.to_owned() + &file("", attach, "")).expect("written");
         let told =
@@ -223,7 +223,7 @@ fn files_and_sockets() {
     }
 }
 
-/// A command that sees next to no devices.
+/// Returns a command in a mount namespace with almost no devices.
 fn without_devices(world: &World) -> Command {
     let mut command = world.home.command("unshare");
     let few = "mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && mknod -m 666 /dev/urandom c 1 9 && exec \"$@\"";

@@ -1,4 +1,4 @@
-//! Objective: `ringroad doctor` looks at everything within 3 seconds, and `ringroad check` prints the plan of the
+//! Objective: `ringroad doctor` examines everything within 3 seconds, and `ringroad check` prints the plan of the
 //! examples; neither leaves anything behind on the host.
 
 use std::collections::BTreeSet;
@@ -51,7 +51,7 @@ fn doctor_speaks_json() {
     }
 }
 
-/// The objects of `check --json`, and whether it found nothing wrong.
+/// Returns the objects of `check --json`, and true if it found nothing wrong.
 fn checked(file: &str) -> (Vec<serde_json::Value>, bool) {
     let output = ringroad(&["check", file, "--json"]);
     let text = String::from_utf8(output.stdout).expect("UTF-8 on stdout");

@@ -1,13 +1,13 @@
 //! Objective: `ringroad demo` ends by itself within 40 s; it has shown pings, an expired TTL, a TCP transfer, the live
-//! table with rates, drops, exits and CPU, and a summary; nothing is left of it. With either model of NIC, and in every way
-//! of an e1000 to transmit.
+//! table with rates, drops, exits and CPU, and a summary; nothing of it remains. Tested with both NIC models, and with
+//! every transmit mode of an e1000.
 
 use std::process::Command;
 use std::time::Duration;
 
 use support::{Running, Signal, Traces, alone};
 
-/// What the issue promises.
+/// Time limit promised for the demo.
 const LIMIT: Duration = Duration::from_secs(40);
 
 fn demo(options: &[&str]) -> Command {
@@ -16,12 +16,12 @@ fn demo(options: &[&str]) -> Command {
     command
 }
 
-/// The numbers of a line.
+/// Returns the numbers in a line.
 fn numbers(line: &str) -> Vec<f64> {
     line.split_whitespace().filter_map(|word| word.trim_matches([',', ';', '%']).parse().ok()).collect()
 }
 
-/// Runs the demo and looks for everything that it has to show.
+/// Runs the demo and checks everything that it must show.
 fn tour(options: &[&str]) {
     let _turn = alone();
     let before = Traces::now();
@@ -40,7 +40,7 @@ fn tour(options: &[&str]) {
     assert!(flooded.count() >= 3, "{text}");
     let summary = text.lines().find(|line| line.starts_with("The router forwarded")).expect("a summary");
     let numbers = numbers(summary);
-    // Packets, Mpps, frames offered, arrived, lost in order, damaged.
+    // Packets, Mpps, frames offered, arrived, lost, damaged, in this order.
     let [forwarded, .., offered, arrived, _, damaged] = numbers[..] else { panic!("{summary}") };
     assert!(forwarded >= arrived && offered >= arrived && arrived > 0.0, "{summary}");
     assert_eq!(damaged, 0.0, "{summary}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use support::{Namespace, Stage, datagrams, echo, transfer};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn file(right_mtu: u32) -> String {
@@ -25,12 +25,12 @@ fn two_hosts(right_mtu: u32) -> (Stage, Namespace, Namespace) {
     (stage, left, right)
 }
 
-/// Pings, of which each is answered.
+/// Sends pings, each of which must be answered.
 fn ping(from: &Namespace, to: &str, octets: u32, count: usize) {
     support::ping(from.command("busybox"), count, &["-s", &octets.to_string(), to]).expect("answers");
 }
 
-/// A ping that nobody answers.
+/// Sends a ping that must not be answered.
 fn in_vain(from: &Namespace, to: &str, octets: u32) {
     let mut command = from.command("busybox");
     command.args(["ping", "-c", "1", "-W", "5", "-s", &octets.to_string(), to]);
@@ -45,7 +45,8 @@ const LEFT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 fn ping_tcp_and_udp_both_ways() {
     support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
     let (stage, left, right) = two_hosts(1500);
-    // 1472 octets make a frame of MTU size, which the kernel sends with DF; 4000 make three fragments.
+    // A ping of 1472 octets gives a frame of MTU size, which the kernel sends with DF; 4000 octets give three
+    // fragments.
     for octets in [0, 56, 1472, 4000] {
         for (from, to) in [(&left, RIGHT), (&right, LEFT)] {
             ping(from, &to.to_string(), octets, 3);
@@ -77,7 +78,7 @@ fn three_networks_and_one_behind_a_gateway() {
     let a = stage.host("t04-a", "10.1.0.2/24", "10.1.0.1").expect("a");
     let b = stage.host("t04-b", "10.2.0.2/24", "10.2.0.1").expect("b");
     let c = stage.host("t04-c", "10.3.0.2/28", "10.3.0.1").expect("c");
-    // Networks behind two of the hosts, one inside the other's.
+    // Networks behind two of the hosts, one nested in the other's.
     b.ip(&["address", "add", "10.9.8.1/24", "dev", "lo"]).expect("added");
     c.ip(&["address", "add", "10.9.7.1/24", "dev", "lo"]).expect("added");
     for (from, to) in [
@@ -113,7 +114,7 @@ mod all {
         let hops: Vec<&str> =
             said.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
         assert_eq!(hops, ["192.0.2.1", "198.51.100.2"], "{said}");
-        // There is no such network: the router says so.
+        // The network does not exist, and the router reports that.
         in_vain(&left, "203.0.113.77", 56);
         let counters = stage.finish(vec![left, right]).expect("it ends well");
         assert_eq!(counters.get("t04.vcpu0.drop_ttl"), 1, "{counters:?}");
@@ -125,15 +126,15 @@ mod all {
     fn a_narrow_link_behind_the_router() {
         support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
         let (stage, left, right) = two_hosts(1000);
-        // The router is up from here on: below, what it says is waited for only as long as ping waits.
+        // Make sure first that the router is up: below, its messages are awaited only as long as ping waits.
         ping(&left, "192.0.2.1", 56, 1);
-        // The first one has DF and is refused; the kernel learns the path's MTU from the refusal.
+        // The first ping has DF and is refused; the kernel learns the path MTU from the refusal.
         in_vain(&left, "198.51.100.2", 1400);
         let route = left.ip(&["route", "get", "198.51.100.2"]).expect("a route");
         assert!(route.contains("mtu 1000"), "{route}");
         ping(&left, "198.51.100.2", 1400, 3);
         transfer(&left, &right, (RIGHT, 7001).into(), 1_000_000, PATIENCE);
-        // Without DF it is the router that makes fragments.
+        // Without DF the router fragments.
         left.ip(&["route", "flush", "cache"]).expect("flushed");
         left.set("net.ipv4.ip_no_pmtu_disc", "1").expect("set");
         let (near, far) = (datagrams(&left, 0, PATIENCE), datagrams(&right, 7002, PATIENCE));
@@ -142,7 +143,7 @@ mod all {
         }
         let counters = stage.finish(vec![left, right]).expect("it ends well");
         assert!(counters.get("t04.vcpu0.drop_mtu") >= 1, "{counters:?}");
-        // A fragment for each of 973, 1400 and 1472, and for both full ones of 4000.
+        // One extra fragment for each of 973, 1400 and 1472, and for both full fragments of 4000.
         assert!(counters.get("t04.vcpu0.originated") >= 5, "{counters:?}");
         assert_eq!(counters.faults("t04"), [""; 0]);
     }

@@ -1,5 +1,6 @@
-//! Objective: tshark, which shares no line with the router, finds every forwarded frame to be what was sent: one hop
-//! older, right checksums, the next link's addresses, payload untouched; ICMP errors well formed; nothing else but ARP.
+//! Objective: tshark, which shares no code with the router, finds every forwarded frame to be what was sent, with the TTL
+//! decremented by one, right checksums, the next link's addresses and an unchanged payload; ICMP errors are well formed; there is
+//! nothing else but ARP.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
@@ -16,7 +17,7 @@ const LEFT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const RIGHT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 const BEHIND_FILE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 2);
 const PORT: u16 = 4005;
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn file() -> String {
@@ -46,7 +47,7 @@ fn site() -> Site {
     Site { stage, left, right, wire }
 }
 
-/// The nth packet: lengths, times to live, DSCP, flags and options all differ.
+/// Returns the nth packet: lengths, TTLs, DSCP, flags and options all differ.
 fn packet(n: u16, destination: Ipv4Addr) -> Packet {
     let data: Vec<u8> = (0..usize::from(n) * 34).map(|at| (at * 31 + usize::from(n)) as u8).collect();
     Packet {
@@ -58,7 +59,7 @@ fn packet(n: u16, destination: Ipv4Addr) -> Packet {
         tos: (n * 5) as u8,
         id: n.wrapping_mul(2953),
         fragment: if n.is_multiple_of(2) { 0x4000 } else { 0 },
-        // Three times "no operation", and the end of the list.
+        // Three no-operation options, and the end of the list.
         options: if n.is_multiple_of(7) { vec![1, 1, 1, 0] } else { vec![] },
         protocol: 17,
         payload: udp(LEFT, destination, (1000 + n, PORT), &data),
@@ -83,7 +84,7 @@ const FIELDS: &[&str] = &[
     "udp.payload",
 ];
 
-/// What tshark is to say of a packet behind the router.
+/// Fields that tshark must report for a packet behind the router.
 fn expected(sent: &Packet, from: &str, to: &str) -> Vec<(&'static str, String)> {
     let header = 20 + sent.options.len();
     let mut fields = vec![
@@ -108,7 +109,7 @@ fn expected(sent: &Packet, from: &str, to: &str) -> Vec<(&'static str, String)> 
 fn every_forwarded_frame() {
     support::needs!(Root, Kvm, Tun, Program("ip"), Program("tcpdump"), Program("tshark"));
     let mut site = site();
-    // Somebody listens, so that the host does not answer.
+    // A socket listens on the port, so that the host sends no ICMP error.
     let listen = || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT));
     let listener = site.right.inside(listen).expect("inside").expect("bind");
     listener.set_read_timeout(Some(PATIENCE)).expect("a timeout");
@@ -116,16 +117,16 @@ fn every_forwarded_frame() {
     let capture = Capture::start(&site.right, "t05-right", &path).expect("a capture");
     let to_right: Vec<Packet> = (0..41).map(|n| packet(n, RIGHT)).collect();
     let to_file: Vec<Packet> = (0..38).map(|n| packet(n, BEHIND_FILE)).collect();
-    // The first one waits in the router while it asks for the neighbour's address.
+    // The first packet waits in the router while that resolves the neighbour's address.
     site.wire.send(&to_right[0].frame()).expect("sent");
     listener.recv(&mut []).expect("the first one comes");
     for sent in to_right[1..].iter().chain(&to_file) {
         site.wire.send(&sent.frame()).expect("sent");
     }
-    // IPv4 without options or with one word of them, and UDP.
+    // IPv4 with at most one word of options, and UDP.
     let is_udp = |frame: &[u8]| frame.get(12..14) == Some(&[8, 0]) && frame.get(23) == Some(&17);
     capture.wait_for(to_right.len(), is_udp).expect("all come");
-    // Those for the file came last.
+    // The packets for the file attachment came last.
     let all = (to_right.len() + to_file.len()) as u64;
     let forwarded = |counters: &Counters| counters.get("t05.vcpu0.forwarded") >= all;
     site.stage.wait_for_counters(forwarded).expect("all are forwarded");
@@ -148,11 +149,11 @@ fn check(path: &std::path::Path, sent: &[Packet], from: &str, to: &str) {
     assert_eq!(broken, [], "{}", path.display());
 }
 
-/// What provokes an error, its type and code, and the router's address that is to be its source.
+/// Packets that provoke an ICMP error, with its type and code, and the router's address that must be its source.
 fn provocations() -> Vec<(Packet, [u8; 2], &'static str)> {
     let expired = Packet { ttl: 1, ..packet(2, RIGHT) };
     let nowhere = packet(3, Ipv4Addr::new(233 - 100, 5, 6, 7));
-    // 14 + 20 + 8 + 1360 is a frame that the link before takes and the one behind does not; with DF.
+    // 14 + 20 + 8 + 1360 octets: a frame that fits the link before the router but not the one behind it; with DF.
     let too_large = Packet { fragment: 0x4000, ..packet(43, BEHIND_FILE) };
     let no_port = packet(4, Ipv4Addr::new(192, 0, 2, 1));
     let no_protocol = Packet { protocol: 253, ..packet(6, Ipv4Addr::new(192, 0, 2, 1)) };
@@ -180,7 +181,7 @@ fn error_fields([kind, code]: [u8; 2], from: &str) -> Vec<(&'static str, String)
     ]
 }
 
-/// The packet in an error is the one that was sent, as it was received.
+/// Checks that the packet quoted in an error is the one that was sent, as received.
 fn check_quotation(error: &Dissected, sent: &Packet) {
     let inner = |field: &str| error.each(field).nth(1).unwrap_or("missing").to_owned();
     let found = [inner("ip.src"), inner("ip.dst"), inner("ip.ttl"), inner("ip.id")];
@@ -200,8 +201,8 @@ mod all {
         let capture = Capture::start(&site.left, "t05-left", &path).expect("a capture");
         let provocations = provocations();
         let is_icmp = |frame: &[u8]| frame.get(12..14) == Some(&[8, 0]) && frame.get(23) == Some(&1);
-        // One after the other: of errors that wait for the host's Ethernet address the router keeps few. The last one comes when it
-        // has given up asking for the neighbour.
+        // One after the other, because the router keeps few errors that wait for the host's Ethernet address. The last error comes
+        // when the router has given up resolving the neighbour.
         for (number, (sent, ..)) in provocations.iter().enumerate() {
             site.wire.send(&sent.frame()).expect("sent");
             capture.wait_for(number + 1, is_icmp).expect("each comes");

@@ -1,5 +1,5 @@
-//! Objective: two routers on a switch carry ping, TCP and UDP between two kernel stacks, whichever way frames are
-//! delivered, with one vCPU or two, and with each division of the I/O threads; their ledgers add up.
+//! Objective: two routers on a switch carry ping, TCP and UDP between two kernel stacks, with each way of delivery, with
+//! one vCPU or two, and with each division of the I/O threads; their ledgers add up.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use support::{Counters, Namespace, Stage};
 
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 const EAST: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 const OCTETS: usize = 2_000_000;
 
-/// How the two routers are made.
+/// Configuration of the two routers.
 struct Way {
     deliver: &'static str,
     vhost: &'static str,
@@ -35,8 +35,8 @@ fn file(way: &Way) -> String {
     )
 }
 
-/// Waits until both routers are up: a host may be there before, and what is delivered directly to a router that does not
-/// run yet is lost under that name.
+/// Waits until both routers are up: a host may be ready earlier, and frames delivered directly to a router that does not
+/// run yet are dropped under that name.
 fn wait_for_an_answer(from: &Namespace) {
     let mut ping = from.command("busybox");
     ping.args(["ping", "-c", "1", "-W", "5", "198.51.100.2"]);
@@ -46,7 +46,7 @@ fn wait_for_an_answer(from: &Namespace) {
     }
 }
 
-/// Several connections at the same time, so that more than one queue has work; every octet is checked.
+/// Transfers data on several connections at the same time, so that more than one queue has work; every octet is checked.
 fn transfer(from: &Namespace, to: &Namespace, address: Ipv4Addr, connections: usize) {
     let listener = to.inside(|| TcpListener::bind((address, 7006))).expect("inside").expect("bind");
     let target = (address, 7006).into();

@@ -1,5 +1,6 @@
-//! Objective: what the host lacks or refuses (rights, devices, names, memory) is one clear line on stderr and exit code
-//! 1, with nothing on stdout and nothing left behind; without huge pages a run works all the same.
+//! Objective: if the host lacks or refuses something (rights, devices, names, memory), the command prints one clear
+//! line on stderr and exits with code 1, with nothing on stdout and nothing left behind; without huge pages a run works
+//! all the same.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,11 +11,11 @@ use std::time::{Duration, Instant};
 use support::{Finished, HugePages, Namespace, Running, Signal, Traces, alone};
 use tempfile::TempDir;
 
-/// A start or an end takes far less, even where the host is busy.
+/// Timeout of a start or an end, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 const GONE: Duration = Duration::from_secs(60);
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
-/// The program behind `ringroad demo`, which lies beside the command.
+/// Program behind `ringroad demo`, in the same folder as the command.
 const LAB: &str = concat!(env!("CARGO_BIN_EXE_ringroad"), "-lab");
 
 fn file(memory: &str, attach: &str) -> String {
@@ -30,14 +31,14 @@ fn folder_with(text: &str) -> TempDir {
     folder
 }
 
-/// `ringroad run` in that folder.
+/// Returns the command `ringroad run` in this folder.
 fn run(folder: &Path) -> Command {
     let mut command = Command::new(BINARY);
     command.args(["run", "file.toml"]).current_dir(folder);
     command
 }
 
-/// The one line that a command ends with.
+/// Runs a command and returns the single line that it fails with.
 fn line(command: &mut Command) -> String {
     let before = Traces::now();
     let done = support::run(command, PATIENCE).expect("it ends");
@@ -52,7 +53,7 @@ fn one_line(done: &Finished, before: &Traces) -> String {
     done.stderr.clone()
 }
 
-/// The line of a file that cannot be run here.
+/// Returns the line printed about a file that cannot be run here.
 fn line_of(text: &str) -> String {
     line(&mut run(folder_with(text).path()))
 }
@@ -81,7 +82,7 @@ fn names_that_cannot_be_used() {
     );
 }
 
-/// In KiB.
+/// Memory of this host in KiB.
 fn memory_of_this_host() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").expect("meminfo");
     let line = text.lines().find(|line| line.starts_with("MemTotal:")).expect("a total");
@@ -98,11 +99,11 @@ fn a_second_run_of_the_same_names() {
     first.wait_for_line(PATIENCE, |line| line.starts_with('{')).expect("it comes up");
     let expected = format!("ringroad: a router named 't07' is already running (pid {})", first.id());
     assert_eq!(line(&mut run(folder.path())), expected);
-    // Another router, but the same TAP.
+    // Another router with the same TAP.
     let other = file("32M", "tap:t07-wan").replace("\"t07\"", "\"t07-other\"");
     let line = line_of(&other);
     assert_has(&line, &["router t07-other, NIC wan: ", "t07-wan", "used by another process"]);
-    // The first one lives on.
+    // The first run is unaffected.
     assert!(!first.ended().expect("it can be asked"));
     first.signal(Signal::INT).expect("signalled");
     let done = first.wait(PATIENCE).expect("it ends");
@@ -110,7 +111,7 @@ fn a_second_run_of_the_same_names() {
     assert_eq!(Traces::left(&before, GONE), [""; 0]);
 }
 
-/// The binaries and a file where everybody may read them.
+/// Copies the binaries and a file to a folder that every user can read.
 fn public(text: &str) -> (TempDir, PathBuf) {
     let folder = folder_with(text);
     let (binary, lab) = (folder.path().join("ringroad"), folder.path().join("ringroad-lab"));
@@ -135,14 +136,14 @@ fn without_rights() {
     };
     assert_has(&as_nobody(&["run", "file.toml"]), &["ringroad: ", "root"]);
     assert_has(&as_nobody(&["demo"]), &["ringroad: ", "root"]);
-    // Root without the capability to make links.
+    // Root without the capability to create links.
     let mut command = Command::new("setpriv");
     command.args(["--bounding-set", "-net_admin", "--inh-caps", "-net_admin"]);
     command.arg(&binary).args(["run", "file.toml"]).current_dir(folder.path());
     assert_has(&line(&mut command), &["ringroad: ", "CAP_NET_ADMIN"]);
 }
 
-/// A command, by the path of its program, in a mount namespace whose /dev has only these devices.
+/// Returns a command, by the path of its program, in a mount namespace whose /dev has only these devices.
 fn with_devices(folder: &Path, devices: &[&str], words: &[&str]) -> Command {
     let keep = |device: &&str| {
         format!(
@@ -168,7 +169,7 @@ fn without_devices() {
         let no_tun = line(&mut with_devices(folder.path(), &["/dev/null", "/dev/kvm"], words));
         assert_has(&no_tun, &["ringroad: ", "/dev/net/tun"]);
     }
-    // A device of the right name that is another one.
+    // A device with the right name that is a different device.
     let script = "mount --bind /dev/null /dev/kvm && exec \"$@\"";
     let mut command = Command::new("unshare");
     command
@@ -193,7 +194,7 @@ fn without_kvm_a_router_is_a_process() {
     assert_eq!(Traces::left(&before, GONE), [""; 0]);
 }
 
-/// What is free while the router runs, and again when it was killed: its data plane dies a moment after the supervisor.
+/// Huge pages in use while the router runs, and after it was killed: its data plane dies a moment after the supervisor.
 fn pages_used(all: u32) -> (u32, u32) {
     let folder = folder_with(&file("32M", "null"));
     let mut first = Running::start(run(folder.path()).arg("--json")).expect("it starts");
@@ -218,7 +219,7 @@ mod alone {
         fn with_huge_pages_and_without() {
             support::needs!(Root, Kvm, Tun);
             let _turn = alone();
-            // None, too few for anything, enough for the memory or the route table of one router.
+            // None, too few for anything, and enough for either the memory or the route table of one router.
             for pages in [0, 3, 40] {
                 let Some(_pages) = HugePages::set(pages) else {
                     println!("SKIPPED: this host does not give {pages} huge pages");

@@ -1,5 +1,5 @@
-//! Objective: SIGINT and SIGTERM end a run in good order; SIGKILL at any moment, in the middle of the start too, leaves
-//! nothing behind, and the next start with the same names works at once.
+//! Objective: SIGINT and SIGTERM end a run in good order; SIGKILL at any moment, even during the start, leaves nothing
+//! behind, and the next start with the same names works at once.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,11 +8,11 @@ use std::{fs, thread};
 
 use support::{Moments, Running, Signal, Traces, alone};
 
-/// A start or an end takes far less, even where the host is busy.
+/// Timeout of a start or an end, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The kernel takes links and namespaces away some time after the process.
+/// Timeout for leftovers to disappear: the kernel removes links and namespaces some time after the process has ended.
 const GONE: Duration = Duration::from_secs(60);
-/// The file of these tests: its TAPs are made in the namespace of the caller, where a leftover would be seen.
+/// File of these tests: its TAPs are created in the namespace of the caller, where a leftover would be seen.
 const FILE: &str = "[switch.lan]\n\
     [[router]]\nname = \"t08-a\"\nvhost = \"split\"\n\
     [[router.nic]]\nname = \"out\"\nattach = \"tap:t08-a\"\naddress = \"192.0.2.1/24\"\n\
@@ -27,19 +27,20 @@ fn run(folder: &Path) -> Running {
     Running::start(command.current_dir(folder).args(["run", "file.toml", "--json"])).expect("it starts")
 }
 
-/// What `ringroad demo` becomes: in a source tree that would ask cargo first, and it is the demo that is to be killed.
+/// Starts the program behind `ringroad demo` directly: in a source tree the command would call cargo first, and the
+/// demo itself is to be killed.
 fn demo() -> Running {
     let program = concat!(env!("CARGO_BIN_EXE_ringroad"), "-lab");
     Running::start(Command::new(program).arg("demo")).expect("it starts")
 }
 
-/// Waits for the first line of counters: everything is up then.
+/// Waits for the first line of counters: then everything is up.
 fn is_up(run: &mut Running) {
     run.wait_for_line(PATIENCE, |line| line.starts_with('{')).expect("it comes up");
 }
 
-/// Traces that a killed demo may leave for the next one to clean up: its lock file, which is not held. (A run has a
-/// process that cleans up after it.)
+/// Returns true for traces that a killed demo may leave for the next one to clean up: its lock file, which is not
+/// locked. (A run has a cleaner process instead.)
 fn stale(trace: &str) -> bool {
     trace.starts_with("run /run/ringroad/")
 }
@@ -90,7 +91,7 @@ mod all {
             thread::sleep(moment);
             run.signal(Signal::TERM).expect("signalled");
             let done = run.wait(PATIENCE).expect("it ends");
-            // Before it takes signals it dies of them, and has made nothing yet.
+            // Before it handles signals it is killed by them, but has created nothing yet.
             assert!(done.status.success() || done.status.code().is_none(), "{moment:?}: {}", done.stderr);
             assert_eq!(Traces::left(&before, GONE), [""; 0], "{moment:?}");
         }
@@ -116,7 +117,7 @@ mod long {
             kill(&mut run, moment);
             assert_eq!(Traces::left(&before, GONE), [""; 0], "killed after {moment:?}");
         }
-        // The same names at once, without a pause.
+        // Use the same names at once, without a pause.
         for moment in moments.early(5, Duration::from_millis(40)) {
             let mut killed = run(folder.path());
             thread::sleep(moment);

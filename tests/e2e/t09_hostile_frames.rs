@@ -1,5 +1,5 @@
-//! Objective: whatever a network sends (cut and giant frames, broken IP headers, options, fragments, ARP garbage, noise,
-//! storms) the router goes on forwarding, and its ledger accounts for every frame.
+//! Objective: whatever a network sends (truncated and giant frames, broken IP headers, options, fragments, invalid ARP,
+//! noise, storms), the router continues to forward, and its ledger accounts for every frame.
 
 use std::cell::Cell;
 use std::net::Ipv4Addr;
@@ -14,10 +14,10 @@ const LEFT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const RIGHT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 const ROUTER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const STORM: u32 = 200_000;
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Frames between two looks at how many the router has taken, and how many may wait for it then: the kernel's queue in
-/// front of it holds 1000.
+/// Frames between two checks of how many the router has taken, and the most that may still be queued then: the kernel's
+/// queue in front of the router holds 1000.
 const CHUNK: u64 = 250;
 const WAITING: u64 = 500;
 
@@ -30,7 +30,7 @@ struct Site {
     left: Namespace,
     right: Namespace,
     wire: Wire,
-    /// Frames that [`Site::send`] has sent.
+    /// Number of frames that [`Site::send`] has sent.
     sent: Cell<u64>,
 }
 
@@ -39,21 +39,22 @@ fn site() -> Site {
     let left = stage.host("t09-left", "192.0.2.2/24", "192.0.2.1").expect("left");
     let right = stage.host("t09-right", "198.51.100.2/24", "198.51.100.1").expect("right");
     left.ip(&["link", "set", "t09-left", "address", "02:00:00:00:09:11"]).expect("an address");
-    // So that the kernel lets frames pass that are larger than the router's NIC takes.
+    // The kernel must pass frames that are larger than the router's NIC accepts.
     left.ip(&["link", "set", "t09-left", "mtu", "9000"]).expect("a large MTU");
     let wire = Wire::open(&left, "t09-left").expect("a packet socket");
     Site { stage, left, right, wire, sent: Cell::new(0) }
 }
 
 impl Site {
-    /// The router still forwards both ways. The host on the left may have to ask for its address again.
+    /// Checks that the router still forwards in both directions. The host on the left may have to resolve its address
+    /// again.
     fn works(&self) {
         for (from, to) in [(&self.left, RIGHT), (&self.right, LEFT)] {
             support::ping(from.command("busybox"), 3, &["-s", "1000", &to.to_string()]).expect("answers");
         }
     }
 
-    /// Sends frames that shall arrive, no faster than this host takes them.
+    /// Sends frames that must arrive, paced so that this host can take them.
     fn send(&self, frames: impl IntoIterator<Item = Vec<u8>>) {
         for frame in frames {
             self.wire.send(&frame).expect("sent");
@@ -64,7 +65,7 @@ impl Site {
         }
     }
 
-    /// Waits until few of the frames that were sent wait for the router.
+    /// Waits until few of the frames that were sent are still queued for the router.
     fn keep_back(&self) {
         let is_read = |name: &str| {
             let what = name.strip_prefix("t09.left.tap.read.");
@@ -78,7 +79,7 @@ impl Site {
         self.finish_after(&[])
     }
 
-    /// Ends a run that has told of just this, each in a line.
+    /// Ends a run that has printed exactly these messages, one per line.
     fn finish_after(mut self, told: &[&str]) -> Counters {
         self.works();
         for told in told {
@@ -90,7 +91,7 @@ impl Site {
         assert!(as_said && lines.len() == told.len(), "{lines:?}");
         let counters = Counters::of(done.stdout.lines()).expect("counters");
         assert_eq!(counters.faults("t09"), [""; 0]);
-        // What the kernel handed over is in the ring, or lost under a name.
+        // Every frame that the kernel handed over is in the ring, or dropped under a name.
         let read = counters.get("t09.left.tap.read.frames");
         let dropped = counters.sum(|name| name.starts_with("t09.left.rx.drop_"));
         assert_eq!(counters.get("t09.left.rx.frames") + dropped, read);
@@ -120,7 +121,7 @@ fn changed(change: impl FnOnce(&mut Packet)) -> Vec<u8> {
     packet.frame()
 }
 
-/// A frame with one octet of its IP header overwritten, the checksum left as it was.
+/// Returns a frame with one octet of its IP header overwritten, and the checksum unchanged.
 fn broken(place: usize, octet: u8) -> Vec<u8> {
     let mut frame = packet(100).frame();
     frame[14 + place] = octet;
@@ -135,13 +136,13 @@ fn broken_frames_and_headers() {
     // Every length up to the UDP header; the packet socket itself refuses less than an Ethernet header.
     let whole = packet(100).frame();
     site.send((14..60).map(|length| whole[..length].to_vec()));
-    // For other stations.
+    // Frames for other stations.
     site.send([changed(|p| p.to = [2, 0, 0, 0, 9, 9]), changed(|p| p.to = [0; 6])]);
-    // Longer than the header says, with padding that may be anything.
+    // A frame longer than its header says, with arbitrary padding.
     site.send([[&whole[..], &[0xee; 200]].concat()]);
-    // Larger than the link behind takes, than the router's NIC takes, than the TAP reads.
+    // Frames larger than the outgoing link accepts, than the router's NIC accepts, and than the TAP reads.
     site.send([1300, 1450, 1472, 1473, 2000, 2100, 4000, 8000].map(|octets| packet(octets).frame()));
-    // Versions, header lengths, total lengths, flags, checksums.
+    // Invalid versions, header lengths, total lengths, flags, checksums.
     let places = [0, 2, 3, 6, 10];
     site.send((0..=255).flat_map(|octet| places.map(|place| broken(place, octet))));
     let counters = site.finish();
@@ -151,7 +152,7 @@ fn broken_frames_and_headers() {
     assert!(giants >= 3, "{counters:?}");
 }
 
-/// An ARP frame for IPv4 over Ethernet.
+/// Builds an ARP frame for IPv4 over Ethernet.
 fn arp(to: Mac, operation: u16, sender: (Mac, Ipv4Addr), target: (Mac, Ipv4Addr)) -> Vec<u8> {
     let head = [&to[..], &sender.0, &[8, 6, 0, 1, 8, 0, 6, 4], &operation.to_be_bytes()].concat();
     [&head[..], &sender.0, &sender.1.octets(), &target.0, &target.1.octets()].concat()
@@ -164,7 +165,7 @@ fn arp_garbage() {
     site.works();
     let good = arp(BROADCAST, 1, (HOST, LEFT), ([0; 6], ROUTER));
     site.send((14..42).map(|length| good[..length].to_vec()));
-    // Each octet of the header overwritten by each of some values.
+    // Overwrite each octet of the header with each of some values.
     for place in 12..22 {
         site.send([0, 1, 2, 7, 0x7f, 0x80, 0xff].map(|octet| {
             let mut frame = good.clone();
@@ -172,7 +173,7 @@ fn arp_garbage() {
             frame
         }));
     }
-    // Claims to be the router, nobody, everybody; answers that nobody asked for.
+    // Claims to be the router, no one, everyone; unsolicited answers.
     for address in [ROUTER, Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST, RIGHT] {
         for operation in [0, 1, 2, 3, 0xffff] {
             for mac in [HOST, BROADCAST, NIC, [0; 6]] {
@@ -187,18 +188,18 @@ fn arp_garbage() {
         arp(BROADCAST, 1, (mac, Ipv4Addr::new(192, 0, 2, b)), ([0; 6], ROUTER))
     }));
     site.stage.settle();
-    // The host says again who it is.
+    // The host announces its address again.
     site.send([arp(BROADCAST, 1, (HOST, LEFT), (HOST, LEFT))]);
     let counters = site.finish_after(&["says that it has 192.0.2.1, which is this router's"]);
     assert!(counters.get("t09.vcpu0.arp_conflicts") > 0, "{counters:?}");
 }
 
-/// Another station says that it has the router's address: one event that says which one, and a counter.
+/// Another station claims the router's address: one event names the station, and a counter increases.
 #[test]
 fn another_station_with_the_router_s_address_is_told_of() {
     support::needs!(Root, Kvm, Tun, Program("ip"));
     let site = site();
-    // An announcement (RFC 5227, section 2.3).
+    // ARP announcement (RFC 5227, section 2.3).
     let own = ROUTER.octets();
     let arp = [&[0, 1, 8, 0, 6, 4, 0, 1][..], &HOST, &own, &[0; 6], &own].concat();
     let claim = [&BROADCAST[..], &HOST, &[8, 6], &arp, &[0; 18]].concat();
@@ -210,7 +211,7 @@ fn another_station_with_the_router_s_address_is_told_of() {
     assert_eq!(counters.get("t09.vcpu0.arp_conflicts"), 5, "{counters:?}");
 }
 
-/// A frame for the router's NIC that holds anything, half of the time under the type of IPv4.
+/// Returns a frame for the router's NIC with random content, half of the time with the EtherType of IPv4.
 fn noise(state: &mut u32) -> Vec<u8> {
     let mut next = || {
         *state ^= *state << 13;
@@ -239,7 +240,7 @@ mod all {
         let for_router = Packet { destination: ROUTER, ..packet(10) }.frame();
         let through = packet(10).frame();
         let asks = arp(BROADCAST, 1, (HOST, LEFT), ([0; 6], ROUTER));
-        // A neighbour that is not there: each of these waits for an answer that does not come.
+        // A neighbour that does not exist: each of these packets waits for an answer that does not come.
         let into_the_void = Packet { destination: Ipv4Addr::new(198, 51, 100, 99), ..packet(10) }.frame();
         let mut state = 0x9e37_79b9u32;
         for n in 0..STORM {
@@ -254,7 +255,7 @@ mod all {
             };
             site.wire.send(frame).expect("sent");
         }
-        // Packets wait for neighbours that do not answer; then they are lost under a name.
+        // Packets wait for neighbours that do not answer; then they are dropped under a name.
         let lost = |counters: &Counters| counters.get("t09.vcpu0.drop_no_neighbour") > 0;
         site.stage.wait_for_counters(lost).expect("the router gives up");
         let counters = site.finish();
@@ -284,7 +285,7 @@ mod all {
             site.send([changed(|p| (p.destination, p.to) = (address, BROADCAST))]);
         }
         site.send([changed(|p| p.source = ROUTER), changed(|p| (p.source, p.destination) = (RIGHT, LEFT))]);
-        // Options: record route, loose source route, lengths that lie, only padding.
+        // Options: record route, loose source route, invalid lengths, only padding.
         for kind in [0, 1, 7, 68, 131, 137, 148, 255] {
             for length in [0, 1, 3, 7, 40, 255] {
                 let mut options = vec![kind, length, 4, 0];

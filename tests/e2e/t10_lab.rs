@@ -1,13 +1,13 @@
-//! Objective: an experiment of the lab ends in one RESULT line and one JSON object, two variants in a ratio, a report
-//! in a table; what cannot be run is one clear line. The lab is a program of its own, which the command does not carry, and starts
-//! only from its own folder, where nobody else may have written it.
+//! Objective: an experiment of the lab ends in one RESULT line and one JSON object, two variants in a ratio, a report in a table;
+//! an experiment that cannot run gives one clear line. The lab is a program of its own, which is not part of the command, and
+//! starts only from the command's folder, which no other user may be able to write to.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Output};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
-/// The program of the lab, which lies beside the command.
+/// Program of the lab, in the same folder as the command.
 const LAB: &str = concat!(env!("CARGO_BIN_EXE_ringroad"), "-lab");
 
 fn ringroad(arguments: &[&str]) -> Output {
@@ -21,7 +21,7 @@ fn stdout(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The one line that the command ends with in failure.
+/// Runs the command, which must fail; returns the single line that it prints.
 fn failure(arguments: &[&str]) -> String {
     failed(&ringroad(arguments), arguments)
 }
@@ -49,7 +49,7 @@ fn the_list_names_what_can_be_run() {
     }
 }
 
-/// Words that only the lab holds: its experiments say what they measure.
+/// Text that only the lab contains: the descriptions of its experiments.
 const EXPERIMENT: &str = "generator -> router -> sink, without the kernel";
 
 fn holds(program: &str, text: &str) -> bool {
@@ -85,7 +85,7 @@ fn a_lab_is_started_from_the_folder_of_the_command_if_nobody_else_may_have_writt
     fs::copy(BINARY, &command).unwrap();
     let list = || Command::new(&command).args(["lab", "list"]).output().expect("the command starts");
     let name = lab.display().to_string();
-    // Not one from another place.
+    // It does not start a lab from another place.
     let line = failed(&list(), &["without a lab"]);
     assert!(line.starts_with("ringroad: ") && line.contains(&name) && line.contains("cargo build"), "{line}");
     fs::copy(LAB, &lab).unwrap();
@@ -131,7 +131,7 @@ fn two_variants_end_in_their_ratio() {
 #[test]
 fn a_router_forwards_and_the_line_says_how_well() {
     support::needs!(Kvm);
-    // Longer than a busy host keeps a virtual CPU waiting: where no packet comes, there are no exits for one.
+    // Longer than a busy host keeps a virtual CPU waiting: without any packet, there are no exits per packet.
     let text = stdout(&["lab", "run", "forward", "--seconds", "2", "--repeat", "1"]);
     let line = text
         .lines()

@@ -1,5 +1,5 @@
-//! Objective: every thread of a data plane is confined, whatever it serves and whatever its routers run on; one that
-//! asks the kernel for something else ends the data plane with one line, and the supervisor brings it back on the same
+//! Objective: every thread of a data plane is confined, whatever it serves and whatever its routers run on; a thread
+//! that makes a forbidden system call ends the data plane with one line, and the supervisor restarts it on the same
 //! links.
 
 use std::fs;
@@ -14,20 +14,20 @@ use support::{
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 const PATIENCE: Duration = Duration::from_secs(60);
 const NOTHING: [u64; 6] = [0; 6];
-/// Calls of x86-64 (`asm/unistd_64.h`), and what else they take and answer.
+/// System call numbers of x86-64 (`asm/unistd_64.h`), their arguments and results.
 const GETPID: i64 = 39;
 const SOCKET: i64 = 41;
 const OPENAT: i64 = 257;
-/// AF_UNIX, SOCK_STREAM.
+/// Arguments AF_UNIX, SOCK_STREAM.
 const UNIX_STREAM: [u64; 6] = [1, 1, 0, 0, 0, 0];
-/// AT_FDCWD, an address that is not looked at, O_RDONLY | O_CLOEXEC.
+/// Arguments AT_FDCWD, an address that is not read, O_RDONLY | O_CLOEXEC.
 const OPEN_TO_READ: [u64; 6] = [-100i64 as u64, 0, 0o2_000_000, 0, 0, 0];
 const EACCES: i64 = 13;
 const SIGSYS: i32 = 31;
-/// Of `asm-generic/fcntl.h`.
+/// From `asm-generic/fcntl.h`.
 const O_NONBLOCK: u32 = 0o4000;
 
-/// Two routers on a switch, one with a TAP, one with a capture: every attachment, every kind of I/O thread.
+/// Two routers on a switch, one with a TAP, one with a capture: every kind of attachment and of I/O thread.
 fn file(engine: &str) -> String {
     format!(
         "[switch.backbone]\n\
@@ -41,9 +41,9 @@ fn file(engine: &str) -> String {
     )
 }
 
-/// The data plane of a run, once all its routers forward.
+/// Returns the data plane of a run once all its routers forward.
 fn data_plane(stage: &mut Stage, host: &Namespace) -> Process {
-    // The router of the host may be up before the other one. The first line of counters comes when everything is.
+    // One router may be up before the other. The first line of counters comes when everything is up.
     stage.run().wait_for_line(PATIENCE, |line| line.starts_with('{')).expect("it comes up");
     assert!(answers(host), "the routers do not answer");
     current_data_plane(stage).expect("a data plane")
@@ -55,7 +55,7 @@ fn current_data_plane(stage: &mut Stage) -> Option<Process> {
         .find(|child| child.words.iter().any(|word| word == "data-plane"))
 }
 
-/// Whether the router at the TAP answers a ping within the time that a start takes.
+/// Returns true if the router at the TAP answers a ping within the time of a start.
 fn answers(host: &Namespace) -> bool {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
@@ -68,7 +68,7 @@ fn answers(host: &Namespace) -> bool {
     false
 }
 
-/// The value of a field of `/proc/PID/task/TID/status`.
+/// Reads a field of `/proc/PID/task/TID/status`.
 fn status(pid: u32, thread: u32, field: &str) -> String {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/status")).expect("the thread is there");
     let line = text.lines().find(|line| line.split(':').next() == Some(field)).expect("the field is there");
@@ -100,12 +100,12 @@ fn every_thread_is_confined(engine: &str) {
         }
     }
     is_shut_in(&mut stage, &plane);
-    // No program, library or file of the host's is open in it but what it was handed.
+    // It has no program, library or file of the host open, apart from those handed to it.
     let done = end(stage);
     assert_eq!(done.stderr, "", "a run that is confined and says nothing");
 }
 
-/// The data plane is a user that nobody else is, and knows no name of anything on the host.
+/// Checks that the data plane has a user ID of its own, and that no name on the host is visible to it.
 fn is_shut_in(stage: &mut Stage, plane: &Process) {
     for name in ["Uid", "Gid"] {
         let numbers = status(plane.id, plane.id, name);
@@ -126,7 +126,7 @@ fn is_shut_in(stage: &mut Stage, plane: &Process) {
     has_its_own_standard_error(plane.id, supervisor);
 }
 
-/// A pipe that nobody else writes to, and in which nobody waits for a reader.
+/// Checks that its standard error is a private pipe, which does not block when its reader is slow.
 fn has_its_own_standard_error(plane: u32, supervisor: u32) {
     let file = |process: u32| fs::read_link(format!("/proc/{process}/fd/2")).expect("a standard error");
     assert!(file(plane).to_string_lossy().starts_with("pipe:"), "{:?}", file(plane));
@@ -137,7 +137,7 @@ fn has_its_own_standard_error(plane: u32, supervisor: u32) {
     assert_ne!(flags & O_NONBLOCK, 0, "{flags:o}");
 }
 
-/// Routers that are processes: the supervisor's children, named after their routers.
+/// Returns the routers that are processes: children of the supervisor, named after their routers.
 fn routers(stage: &mut Stage) -> Vec<Process> {
     let children = children_of(stage.run().id());
     children.into_iter().filter(|child| child.program().to_string_lossy().starts_with("/memfd:")).collect()
@@ -155,7 +155,7 @@ fn every_thread_of_a_run_with_processes_is_confined() {
     every_thread_is_confined("process");
 }
 
-/// Makes one thread of the data plane ask for a socket, and sees the run come back.
+/// Makes one thread of the data plane call socket(2), and checks that the run recovers.
 fn a_thread_is_taken_over(stage: &mut Stage, host: &Namespace, thread: &str, class: &str) {
     let plane = data_plane(stage, host);
     let link = host.ip(&["-o", "link", "show", "t11-west"]).expect("the link");
@@ -165,7 +165,7 @@ fn a_thread_is_taken_over(stage: &mut Stage, host: &Namespace, thread: &str, cla
     let line = stage.run().wait_for_line(PATIENCE, |line| line.contains(&wanted)).expect("it says so");
     assert!(line.starts_with("ringroad: thread ") && line.contains(thread), "{line}");
     assert!(!stage.run().ended().expect("it can be asked"), "the supervisor survives");
-    // The line is written before the process ends, and until then the other threads go on.
+    // The line is written before the process ends, and until then the other threads continue.
     let late = Instant::now() + PATIENCE;
     while current_data_plane(stage).is_none_or(|next| next.id == plane.id) {
         assert!(Instant::now() < late, "after {thread} there is no other data plane");
@@ -195,7 +195,7 @@ fn a_thread_that_asks_for_a_socket_ends_the_data_plane_and_the_run_goes_on() {
 mod all {
     use super::*;
 
-    /// A router that touches nothing.
+    /// Router without effects on the host.
     const NULL: &str = "[[router]]\nname = \"t11n\"\nengine = \"process\"\n\
          [[router.nic]]\nname = \"a\"\nattach = \"null\"\naddress = \"192.0.2.1/24\"\n";
 
@@ -274,7 +274,7 @@ mod all {
         drop(host);
     }
 
-    /// Mean time between deaths must not matter to the links: one after the other, without a pause.
+    /// The time between deaths must not matter to the links: kill one data plane after the other, without a pause.
     #[test]
     fn deaths_in_a_row_leave_nothing_behind() {
         support::needs!(Root, Kvm, Tun, Program("busybox"));

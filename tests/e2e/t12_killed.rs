@@ -1,5 +1,5 @@
-//! Objective: a hundred times SIGKILL at a random moment, for the command, for its data plane and for a router that is a
-//! process: nothing is left behind, links stay where they are, traffic goes on, and the next start works at once.
+//! Objective: SIGKILL, a hundred times at a random moment, to the command, its data plane and a router that is a
+//! process: nothing is left behind, links stay in place, traffic continues, and the next start works at once.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -12,30 +12,30 @@ use std::{env, fs};
 use rustix::process::{Pid, Signal, kill_process};
 use support::{Flow, Moments, Namespace, Need, Process, Running, Stage, Traces, alone, children_of};
 
-/// A start, an end or a repair takes far less, even where the host is busy.
+/// Timeout of a start, an end or a repair, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The kernel takes links and namespaces away some time after the process.
+/// Timeout for leftovers to disappear: the kernel removes links and namespaces some time after the process has ended.
 const GONE: Duration = Duration::from_secs(60);
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Rounds of all tests of this file together; a longer run may set `RINGROAD_ROUNDS`.
+/// Rounds of all tests of this file together; `RINGROAD_ROUNDS` may override it.
 const ROUNDS: u32 = 100;
-/// After each death the pause before the next start doubles: a new run every so many rounds keeps it short.
+/// Rounds of each run: after each death the pause before the next start doubles, and a new run keeps it short.
 const ROUNDS_A_RUN: u32 = 3;
 /// Datagrams a second through a router.
 const RATE: u32 = 2000;
 
-/// A share, in percent, of all rounds.
+/// Number of rounds that is this percentage of all rounds.
 fn rounds(percent: u32) -> u32 {
     let all = env::var("RINGROAD_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
     (all * percent).div_ceil(100)
 }
 
-/// KVM where there is one.
+/// KVM if available.
 fn engine() -> &'static str {
     if support::missing(&[Need::Kvm]).is_none() { "kvm" } else { "process" }
 }
 
-/// One router of each kind, joined by a switch, and with sockets at which machines of other programs would be met.
+/// One router of each kind, joined by a switch, and with sockets for machines of other programs.
 fn both_kinds() -> String {
     let engine = engine();
     format!(
@@ -73,7 +73,7 @@ fn kill_command(run: &mut Running, moment: Duration) {
     assert_eq!(run.wait(PATIENCE).expect("it ends").status.code(), None);
 }
 
-/// Waits until nothing is in the run's folder but its file.
+/// Waits until only the file is left in the run's folder.
 fn folder_is_clean(folder: &Path) {
     wait_for(|| {
         let names = fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.file_name());
@@ -93,7 +93,7 @@ fn two_ways(first: &str, second: &str) -> String {
     router(1, first) + &router(2, second)
 }
 
-/// A host at each end of a router, and datagrams from one to the other.
+/// Host at each end of a router, and datagrams from one to the other.
 struct Way {
     hosts: [Namespace; 2],
     flow: Flow,
@@ -111,7 +111,7 @@ impl Way {
         Self { hosts: [from, to], flow }
     }
 
-    /// Interfaces with their numbers, which change if one is made anew.
+    /// Lists the interfaces with their indices, which change if one is recreated.
     fn links(&self) -> Vec<String> {
         let list = |host: &Namespace| host.ip(&["-o", "link", "show"]).expect("links");
         let number = |line: &str| line.split(':').take(2).collect::<String>();
@@ -129,7 +129,7 @@ fn stage(text: &str) -> Stage {
     stage
 }
 
-/// The data plane of a run, as soon as there is one that is none of `known`.
+/// Waits for a data plane of the run that is not among `known`.
 fn plane(command: u32, known: &BTreeSet<u32>) -> u32 {
     wait_for(|| {
         let is_new = |child: &Process| {
@@ -150,7 +150,7 @@ fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The process of router `name`.
+/// Returns the process of router `name`.
 fn firmware(command: u32, name: &str, known: &BTreeSet<u32>) -> u32 {
     let is_it = |child: &Process| {
         child.program().starts_with("/memfd:ringroad-firmware (deleted)")
@@ -172,19 +172,19 @@ fn the_one_that_cleans_up() {
     let is_cleaner = |child: &Process| child.words.get(1).is_some_and(|verb| verb == "cleaner");
     let cleaner = wait_for(|| children_of(run.id()).into_iter().find(is_cleaner));
     kill(cleaner.id);
-    // It is told of, it is no zombie, and another one takes its place.
+    // It is reported, leaves no zombie, and is replaced by another one.
     let told = format!("the process that cleans up after this one (pid {}) has ended (signal: 9", cleaner.id);
     run.wait_for_line(PATIENCE, |line| line.contains(&told)).expect("it is told");
     assert!(!Path::new(&format!("/proc/{}", cleaner.id)).exists(), "a zombie stays");
     let is_next = |child: &Process| is_cleaner(child) && child.id != cleaner.id;
     wait_for(|| children_of(run.id()).into_iter().find(is_next));
-    // A cleaner that answers has heard everything.
+    // A cleaner that answers has processed all earlier messages.
     let shown = Command::new(BINARY).args(["show", "t12-a"]).output().expect("it can be asked");
     assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
     kill_command(&mut run, Duration::ZERO);
     assert_eq!(Traces::left(&before, GONE), [""; 0]);
     folder_is_clean(folder.path());
-    // Where both are killed, the next start takes over what they left.
+    // If both are killed, the next start takes over what they left.
     let mut run = start(folder.path());
     is_up(&mut run);
     let cleaner = wait_for(|| children_of(run.id()).into_iter().find(is_cleaner));
@@ -209,7 +209,7 @@ mod long {
         fs::write(folder.path().join("file.toml"), both_kinds()).expect("written");
         let (before, mut moments) = (Traces::now(), Moments::new());
         for round in 0..rounds(40) {
-            // In the middle of the start, and after it.
+            // In the middle of the start, or after it.
             let moment = moments.within(Duration::from_millis(if round % 4 == 0 { 400 } else { 60 }));
             let mut run = start(folder.path());
             thread::sleep(moment);
@@ -218,7 +218,7 @@ mod long {
                 assert_eq!(Traces::left(&before, GONE), [""; 0], "killed after {moment:?}");
                 folder_is_clean(folder.path());
             } else {
-                // The same names at once, without a pause.
+                // Use the same names at once, without a pause.
                 let mut next = start(folder.path());
                 is_up(&mut next);
                 next.signal(Signal::TERM).expect("signalled");
@@ -242,7 +242,7 @@ mod long {
             for round in 0..ROUNDS_A_RUN {
                 let victim = plane(command, &known);
                 known.insert(victim);
-                // Also while it is coming up.
+                // Kill it while it is coming up, too.
                 if round % 2 == 0 {
                     for way in &ways {
                         way.resumes();

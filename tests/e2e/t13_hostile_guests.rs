@@ -1,6 +1,6 @@
-//! Objective: a router that breaks the rules, in each of thirteen ways, is fenced with one line that says why, and started
-//! again after a pause that grows, or not at all, as its file says; it serves again when it is back; and a router
-//! beside it loses none of its datagrams. With either engine and either model of NIC.
+//! Objective: a router that breaks the rules, in each of thirteen ways, is fenced with one line that gives the reason, and
+//! restarted after a growing pause, or not at all, as its file says; it serves again when it is back; and a router beside it
+//! loses none of its datagrams. Tested with both engines and both NIC models.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 use support::{Counters, Finished, Flow, Namespace, Stage};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(90);
 const EAST: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2)), 7013);
-/// Lives in which one that was started again may be heard.
+/// Restarts within which the router must be heard.
 const LIVES: u32 = 5;
 /// Datagrams a second through the neighbour.
 const RATE: u32 = 500;
 
-/// What runs the routers, and the keys of their NICs.
+/// Engine of the routers, and keys of their NICs.
 #[derive(Clone, Copy)]
 struct Make {
     engine: &'static str,
@@ -31,7 +31,7 @@ const E1000: &str = "model = \"e1000\"";
 const E1000_BASE: &str = "model = \"e1000\"\nmode = \"base\"";
 const E1000_COALESCED: &str = "model = \"e1000\"\nmode = \"coalesced\"";
 
-/// A router that forwards between two hosts, and one that misbehaves, with a host of its own.
+/// Returns a file with a router that forwards between two hosts, and a hostile one with a host of its own.
 fn file(Make { engine, nic }: Make, misdeed: &str, restart: &str) -> String {
     format!(
         "[[router]]\nname = \"good\"\nengine = \"{engine}\"\n\
@@ -44,42 +44,42 @@ fn file(Make { engine, nic }: Make, misdeed: &str, restart: &str) -> String {
     )
 }
 
-/// What is said of a misdeed: the kind of event, and one of these in its line. Registers written at random may do to
-/// rings and doorbells what others do on purpose.
+/// Expected event for a misdeed: its kind, and texts of which one must be in its line. Random register writes may do to rings
+/// and doorbells what other misdeeds do on purpose.
 fn charge(engine: &str, misdeed: &str) -> (&'static str, &'static [&'static str]) {
     match misdeed {
         "registers" => ("charged", &["accessed device registers", "it broke the ring of", "the doorbell of"]),
         "commands" => ("charged", &["accessed device registers"]),
-        // Each set-up of an e1000 that is a process rings.
+        // Each initialisation of an e1000 that is a process rings its doorbell.
         "resets" => ("charged", &["accessed device registers", "it rang the doorbell of"]),
         "descriptors" | "loops" | "addresses" | "indices" | "chains" => {
             ("charged", &["it broke the ring of"])
         }
-        // Where a doorbell is a register of an e1000, each is an access; and on a busy host nothing else comes of a vCPU that
-        // does nothing but ring.
+        // If a doorbell is a register of an e1000, each ring is a register access; and on a busy host a vCPU that only rings
+        // may be charged merely for not answering.
         "kicks" => (
             "charged",
             &["it rang the doorbell of", "accessed device registers", "vCPU 0 has not answered for"],
         ),
         "sleep" | "spin" => ("charged", &["vCPU 0 has not answered for"]),
         "triple-fault" if engine == "kvm" => ("failed", &["triple fault"]),
-        // Whose child it is knows the signal, and that is the supervisor.
+        // Only the parent process, the supervisor, learns the signal.
         "triple-fault" => ("failed", &["SIGILL", "the process ended"]),
         "old-epoch" => ("charged", &["vCPU 0 still reads epoch"]),
         other => panic!("{other}"),
     }
 }
 
-/// A run of [`file`] with its hosts, and a flow of datagrams through the good router.
+/// Run of [`file`] with its hosts, and a flow of datagrams through the good router.
 struct World {
     stage: Stage,
     hosts: Vec<Namespace>,
     flow: Flow,
     make: Make,
     misdeed: &'static str,
-    /// Lines of events that were looked at.
+    /// Number of event lines already examined.
     heard: usize,
-    /// Changes of routes.
+    /// Number of route changes.
     changes: u32,
     restart: &'static str,
 }
@@ -97,7 +97,7 @@ impl World {
         Self { stage, hosts, flow, make, misdeed, heard: 0, changes: 0, restart }
     }
 
-    /// Waits for the next event of the bad router that is of this kind; returns its line.
+    /// Waits for the next event of this kind from the bad router; returns its line.
     fn event(&mut self, kind: &str) -> String {
         let mark = format!("t13/bad: {kind}");
         let end = Instant::now() + PATIENCE;
@@ -112,7 +112,7 @@ impl World {
         panic!("{}: no event `{mark}`; it said {:?}", self.misdeed, self.stage.run().complaints(0));
     }
 
-    /// Waits until it is charged with what it does.
+    /// Waits until it is charged with its misdeed.
     fn charged(&mut self) -> String {
         if self.misdeed == "old-epoch" {
             self.change_routes();
@@ -123,13 +123,13 @@ impl World {
         line
     }
 
-    /// Waits until it is started again; whether it answers then.
+    /// Waits until it is restarted; returns true if it then answers.
     fn serves_again(&mut self) -> bool {
         self.event("restarted: ");
         answers(&self.hosts[2], "10.13.0.1", Duration::from_secs(2))
     }
 
-    /// Applies the file with another route for the bad router: a new epoch of its table.
+    /// Applies the file with another route for the bad router, which creates a new epoch of its table.
     fn change_routes(&mut self) {
         self.changes += 1;
         let text = file(self.make, self.misdeed, self.restart);
@@ -140,17 +140,17 @@ impl World {
         said(&["apply", path.to_str().expect("a path"), "--run", "t13"]);
     }
 
-    /// The bad router as `ps` tells of it.
+    /// Returns the bad router's status from `ps`.
     fn status(&self) -> serde_json::Value {
         let told = said(&["ps", "--json"]);
-        // Others' runs are theirs.
+        // Other tests may have runs of their own.
         let runs = told.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
         let run = runs.into_iter().find(|run| run["run"] == "t13").expect("this run");
         let routers = run["routers"].as_array().expect("its routers");
         routers.iter().find(|router| router["name"] == "bad").expect("the bad router").clone()
     }
 
-    /// Ends the run: nothing is left, the good router's books add up, and nothing of its flow was lost.
+    /// Ends the run; checks that nothing is left, that the good router's ledger adds up, and that its flow lost nothing.
     fn finish(self) -> Counters {
         let Self { stage, hosts, flow, misdeed, .. } = self;
         flow.reaches(100, PATIENCE).expect("it flows");
@@ -166,7 +166,7 @@ impl World {
     }
 }
 
-/// Whether a host answers pings within this time.
+/// Returns true if a host answers pings within this time.
 fn answers(from: &Namespace, address: &str, within: Duration) -> bool {
     let end = Instant::now() + within;
     while Instant::now() < end {
@@ -179,14 +179,14 @@ fn answers(from: &Namespace, address: &str, within: Duration) -> bool {
     false
 }
 
-/// What a verb says that ends well.
+/// Runs a verb that must succeed; returns its output.
 fn said(words: &[&str]) -> String {
     let done = support::run(Command::new(RINGROAD).args(words), PATIENCE).expect("it ends");
     assert!(done.status.success() && done.stderr.is_empty(), "{words:?}: {}", done.stderr);
     done.stdout
 }
 
-/// Two lives of a router that is started again.
+/// Two lives of a router that is restarted.
 fn fenced_and_started_again(make: Make, misdeed: &'static str) {
     let mut world = World::start(make, misdeed, "always");
     world.charged();
@@ -196,7 +196,7 @@ fn fenced_and_started_again(make: Make, misdeed: &'static str) {
     world.charged();
     let pause = world.event("restarting: ");
     assert!(pause.ends_with(": in 0.2 s"), "{misdeed}: {pause}");
-    // It behaves for a second only, in which a busy host may not let anybody ask: then there are further lives.
+    // It behaves for only a second, in which a busy host may leave no CPU time for a ping: then further lives are tried.
     for _ in 0..LIVES {
         if serves {
             break;
@@ -227,7 +227,7 @@ fn fenced_and_started_again(make: Make, misdeed: &'static str) {
     }
 }
 
-/// The only life of one that is not.
+/// The only life of a router that is not restarted.
 fn fenced_for_good(make: Make, misdeed: &'static str) {
     let mut world = World::start(make, misdeed, "never");
     let line = world.charged();
@@ -239,7 +239,7 @@ fn fenced_for_good(make: Make, misdeed: &'static str) {
     world.finish();
 }
 
-/// The tests of a way to misbehave, in a virtual machine and as a process, with either model of NIC.
+/// Defines the tests of a misdeed, in a virtual machine and as a process, with both NIC models.
 macro_rules! misdeeds {
     ($($name:ident = $misdeed:literal),+ $(,)?) => {$(
         mod $name {
@@ -270,7 +270,7 @@ macro_rules! misdeeds {
     )+};
 }
 
-/// Three of them, with every engine and model of NIC among them.
+/// Three tests that cover every engine and NIC model.
 #[test]
 fn broken_descriptors_under_kvm() {
     support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
@@ -308,7 +308,7 @@ mod all {
         commands = "commands",
     );
 
-    /// Where each write of TDT is carried out in the guest's own thread, or collected by KVM.
+    /// Modes in which each write of TDT is handled in the vCPU's own thread, or coalesced by KVM.
     #[test]
     fn e1000s_of_another_mode() {
         support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));

@@ -1,5 +1,5 @@
-//! Objective: a run can be looked at, changed and traced while it forwards; only its owner can do that, and a client
-//! that asks nonsense or reads nothing costs no packet.
+//! Objective: a run can be inspected, changed and traced while it forwards; only its owner can do that, and a client that sends
+//! garbage or reads no answers costs no packet.
 
 mod clients;
 mod trace;
@@ -16,14 +16,14 @@ use serde_json::Value;
 use support::{Finished, Flow, Namespace, Running, Stage};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 const SOCKET: &str = "/run/ringroad/runs/t14/control";
 const EAST: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
-/// Datagrams a second. Few: a host that is busy with other things for a second must not overflow a queue.
+/// Datagrams a second: few, because a host that is busy otherwise for a second must not overflow a queue.
 const RATE: u32 = 1000;
 
-/// Two routers on a switch, and one that nobody needs.
+/// Two routers on a switch, and a spare one.
 const FILE: &str = r#"
 [switch.backbone]
 
@@ -66,7 +66,7 @@ attach = "null"
 address = "198.51.101.1/24"
 "#;
 
-/// A run of [`FILE`] with a host on each side.
+/// Run of [`FILE`] with a host on each side.
 struct World {
     stage: Stage,
     west: Namespace,
@@ -84,12 +84,12 @@ impl World {
         let west = stage.host("t14-west", "192.0.2.2/24", "192.0.2.1").expect("west");
         let east = stage.host("t14-east", "198.51.100.2/24", "198.51.100.1").expect("east");
         let world = Self { stage, west, east };
-        // Neighbours are known from here on, so that no datagram waits for them.
+        // From here on neighbours are resolved, so that no datagram waits for them.
         support::ping(world.west.command("busybox"), 3, &["198.51.100.2"]).expect("answers");
         world
     }
 
-    /// Pings that go on until this is dropped.
+    /// Starts pings that continue until the value is dropped.
     fn pinging(&self, address: &str, words: &[&str]) -> Running {
         let mut ping = self.west.command("busybox");
         ping.args(["ping", "-i", "0.1"]).args(words).arg(address);
@@ -109,7 +109,7 @@ impl World {
     }
 }
 
-/// What a flow lost that must not lose anything. It goes on until it says something.
+/// Stops a flow, which must not have lost anything, once enough has arrived.
 fn assert_whole(flow: Flow) {
     flow.reaches(100, PATIENCE).expect("it flows");
     let tally = flow.stop().expect("it ends");
@@ -120,14 +120,14 @@ fn ringroad(words: &[&str]) -> Finished {
     support::run(Command::new(RINGROAD).args(words), PATIENCE).expect("it ends")
 }
 
-/// What a verb says that ends well.
+/// Runs a verb that must succeed; returns its output.
 fn said(words: &[&str]) -> String {
     let done = ringroad(words);
     assert!(done.status.success() && done.stderr.is_empty(), "{words:?}: {}", done.stderr);
     done.stdout
 }
 
-/// What a verb complains of.
+/// Runs a verb that must fail; returns its error message.
 fn refused(words: &[&str]) -> String {
     let done = ringroad(words);
     assert!(!done.status.success() && done.stdout.is_empty(), "{words:?}: {}", done.stdout);
@@ -139,7 +139,7 @@ fn json_lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
 }
 
-/// This test's own run, as `ps --json` tells it.
+/// Returns this test's own run from `ps --json`.
 fn own_run() -> Value {
     let runs = json_lines(&said(&["ps", "--json"]));
     runs.into_iter().find(|run| run["run"] == "t14").expect("the run is listed")
@@ -181,7 +181,7 @@ fn a_run_is_looked_at_while_it_forwards() {
     assert!(run["up_ms"].is_u64() && run["routers"][0]["threads"][0]["tid"].is_u64(), "{run}");
     assert_eq!(shown["nics"][0]["name"], "lan");
     assert_eq!(shown["status"]["state"], "running");
-    // A thread by that number is there, under that name.
+    // There is a thread with that ID and that name.
     let thread = &shown["status"]["threads"][0];
     let (pid, tid) = (&run["data_plane"], &thread["tid"]);
     let comm = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).expect("the thread is there");
@@ -196,7 +196,7 @@ fn a_run_is_looked_at_while_it_forwards() {
     assert_eq!(top[0]["run"], "t14");
     let forwarded = top[0]["counters"]["t14-west.vcpu0.forwarded"].as_u64().expect("a counter");
     let seconds = top[0]["seconds"].as_f64().expect("seconds");
-    // Of one interval, which the last second may have been without a CPU for anybody.
+    // The table covers one interval, the last second of which may have been without CPU time for any thread.
     let sent = flow.so_far().sent;
     assert!(seconds > 0.0 && forwarded <= sent, "{forwarded} of {sent} in {seconds} s");
     let counters = top[0]["counters"].as_object().expect("counters");
@@ -210,7 +210,7 @@ fn a_run_is_looked_at_while_it_forwards() {
     world.finish();
 }
 
-/// What is set of each kind, and what is shown then; at the end all is as the file says, so that nothing need be replaced for it.
+/// A setting of each kind, and the line shown then; at the end everything is as in the file, so that nothing needs to be replaced.
 const SETTINGS: [(&str, &str); 12] = [
     ("limit=900kpps", "limit = 900kpps"),
     ("limit=none", "spin = 50us"),
@@ -226,7 +226,7 @@ const SETTINGS: [(&str, &str); 12] = [
     ("spin=50us", "spin = 50us"),
 ];
 
-/// What of each kind is refused.
+/// A refused setting of each kind.
 const REFUSED: [(&str, &str); 12] = [
     ("spin=red", "router t14-west: spin: \"red\" is not a time"),
     ("limit=0pps", "router t14-west: limit: \"0pps\" is out of range"),
@@ -288,7 +288,7 @@ fn a_run_is_changed_while_it_forwards() {
     assert_eq!(again, "run t14 is what the file says already");
 
     assert_whole(flow);
-    // It cannot look at links that were moved into the hosts' namespaces, and says so.
+    // It cannot read links that were moved into the hosts' namespaces, and reports that.
     let Finished { stderr, .. } =
         world.stage.finish_troubled(vec![world.west, world.east]).expect("nothing is left");
     assert!(stderr.lines().all(|line| line.contains(" notice: ") && line.contains("MTU")), "{stderr}");
@@ -308,7 +308,8 @@ fn a_run_ends_when_it_is_told_to() {
 mod all {
     use super::*;
 
-    /// What was set and stopped is in the plan with which the next data plane begins: the router does not come up to be stopped again.
+    /// Changes made by `set` and `stop` are part of the plan of the next data plane: the router is not started only to be stopped
+    /// again.
     #[test]
     fn what_was_changed_outlives_the_data_plane() {
         support::needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));

@@ -1,5 +1,5 @@
-//! Objective: a run hands its counters out as Prometheus text where its file says so, nowhere else, and whoever asks
-//! badly, slowly or too often disturbs neither the frames nor other readers.
+//! Objective: a run exports its counters as Prometheus text where its file says so, and nowhere else; a client that
+//! sends bad requests, is slow or asks too often disturbs neither the frames nor other readers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use support::{Namespace, Process, Signal, Stage};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
-/// In the run's own namespace, so that no other program has it.
+/// Address in the run's own namespace, where no other program can use it.
 const PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9477);
 
 fn file(telemetry: &str) -> String {
@@ -34,12 +34,12 @@ fn start(telemetry: &str) -> (Stage, Namespace) {
     (stage, host)
 }
 
-/// Sends so many pings, which the router answers.
+/// Sends this many pings, which the router must answer.
 fn ping(host: &Namespace, count: usize) {
     support::ping(host.command("busybox"), count, &["192.0.2.1"]).expect("answers");
 }
 
-/// Asks and reads to the end; header and body.
+/// Sends a request and reads to the end; returns header and body.
 fn ask(mut stream: impl Read + Write, request: &[u8]) -> (String, String) {
     stream.write_all(request).expect("asked");
     let mut answer = String::new();
@@ -55,7 +55,7 @@ fn connect(stage: &Stage) -> TcpStream {
     stream
 }
 
-/// The samples of a page, by series.
+/// Returns the samples of a page, by series.
 fn samples(page: &str) -> BTreeMap<&str, f64> {
     let lines = page.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -92,13 +92,14 @@ fn counters_are_handed_out_at_a_port() {
     }
     let unknown: Vec<_> = second.keys().filter(|series| series.starts_with("ringroad_other_")).collect();
     assert!(unknown.is_empty(), "counters without a place: {unknown:?}");
-    // All of it is what the run itself counted.
+    // All values match the run's own counters.
     let counted = stage.run().wait_for_line(PATIENCE, |line| line.contains("edge.wan.rx.frames"));
     assert!(counted.is_ok());
     stage.finish(vec![host]).expect("a clean end");
 }
 
-/// A run whose parts count everything that there is to count, but for a promised rate, which takes control groups.
+/// File of a run whose parts have every kind of counter, except those of a guaranteed rate, which needs control
+/// groups.
 fn every_kind(folder: &Path) -> String {
     let at = |name: &str| folder.join(name).display().to_string();
     let nic = |name: &str, attach: &str, net: u8, more: &str| {
@@ -121,7 +122,7 @@ fn every_kind(folder: &Path) -> String {
     .concat()
 }
 
-/// By a program that is not ours (Debian: `prometheus`).
+/// Checks a page with Prometheus' own tool (Debian: `prometheus`).
 #[test]
 fn prometheus_own_checker_takes_a_page_of_every_kind_of_counter() {
     support::needs!(Root, Kvm, Tun, Program("ip"), Program("promtool"));
@@ -135,7 +136,7 @@ fn prometheus_own_checker_takes_a_page_of_every_kind_of_counter() {
     });
     let (mut stage, _) = started.expect("it starts");
     stage.run().wait_for_line(PATIENCE, |line| line.contains("edge.tap.rx.frames")).expect("it is up");
-    // Times of threads and cores begin with the second look.
+    // CPU times of threads and cores appear from the second request on.
     ask(connect(&stage), REQUEST);
     let (_, page) = ask(connect(&stage), REQUEST);
     for part in [
@@ -181,7 +182,7 @@ fn prometheus_own_checker_takes_a_page_of_every_kind_of_counter() {
     let done = checker.wait_with_output().expect("it ends");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert!(done.stdout.is_empty() && done.stderr.is_empty(), "{done:?}");
-    // It is the test's own, and would be left over.
+    // The interface belongs to the test, and must be removed.
     stage.home().ip(&["link", "delete", "t15-far"]).expect("deleted");
     let told = stage.finish_troubled(vec![]).expect("it ends").stderr;
     assert!(told.lines().all(|line| line.contains(": notice: NIC ")), "{told}");
@@ -196,14 +197,14 @@ fn counters_are_handed_out_at_a_socket_of_the_owner() {
     assert_eq!(fs::metadata(&path).expect("a socket").permissions().mode() & 0o777, 0o600);
     let (_, page) = ask(UnixStream::connect(&path).expect("somebody listens"), REQUEST);
     assert!(samples(&page)[r#"ringroad_nic_rx_frames_total{router="edge",nic="wan"}"#] > 0.0);
-    // Another run cannot have the same place, and does not take it away.
+    // Another run cannot use the same socket, and does not disturb it.
     let second = fs::read_to_string(stage.path("file.toml")).expect("the file").replace("edge", "other");
     let second = second.replace("t15-wan", "t15-two");
     let other = folder.path().join("second.toml");
     fs::write(&other, second).expect("written");
     refused(&stage, &other);
     ask(UnixStream::connect(&path).expect("still there"), REQUEST);
-    // Killed, it cannot remove its socket; somebody does.
+    // When killed it cannot remove its socket; the cleaner does.
     stage.run().signal(Signal::KILL).expect("killed");
     stage.run().wait(PATIENCE).expect("it ends");
     let end = Instant::now() + PATIENCE;
@@ -225,7 +226,7 @@ fn refused(stage: &Stage, file: &Path) {
 mod all {
     use super::*;
 
-    /// A router that is stopped fetches nothing: what its TAP does not hold is lost, and counted.
+    /// A stopped router fetches no frames: those that its TAP cannot hold are lost, and counted.
     #[test]
     fn what_the_kernel_loses_before_a_router_is_counted() {
         support::needs!(Root, Kvm, Tun);
@@ -263,10 +264,10 @@ mod all {
         support::needs!(Root, Kvm, Tun, Program("busybox"));
         let (mut stage, host) = start("[telemetry]\nprometheus = \"127.0.0.1:9477\"");
         let supervisor = Process::look(stage.run().id()).expect("the supervisor");
-        // From the first question on, what threads and cores take is read from files that stay open.
+        // From the first request on, CPU times of threads and cores are read from files that stay open.
         ask(connect(&stage), REQUEST);
         let before = supervisor.descriptors().expect("its descriptors");
-        // Some say nothing, some speak of something else, some ask and never read.
+        // Some clients say nothing, some speak another protocol, some ask and never read.
         let mut bad: Vec<TcpStream> = (0..60).map(|_| connect(&stage)).collect();
         for (number, client) in bad.iter_mut().enumerate() {
             let words: &[u8] = match number % 4 {
@@ -290,7 +291,7 @@ mod all {
             let (head, _) = ask(connect(&stage), request);
             assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
         }
-        // They are cut off although they do not leave.
+        // They are cut off although they do not hang up.
         let end = Instant::now() + PATIENCE;
         while supervisor.descriptors().expect("its descriptors") > before {
             assert!(Instant::now() < end, "descriptors are kept");

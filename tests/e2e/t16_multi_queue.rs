@@ -1,6 +1,6 @@
 //! Objective: with several vCPUs and a thread for each pair of queues every vCPU forwards, each flow stays in order, both
-//! directions of a flow share a pair where the file says so, and the ledgers add up; on TAPs and on switches, with
-//! either engine.
+//! directions of a flow use the same pair where the file says so, and the ledgers add up; on TAPs and on switches, with
+//! both engines.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use support::{Counters, Flow, Namespace, Stage};
 
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 const EAST: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 const EAST_PORT: u16 = 7016;
@@ -21,7 +21,7 @@ const SENDERS: usize = 250;
 const PORTS: u16 = 8;
 /// Datagrams of each flow.
 const DATAGRAMS: u32 = 25;
-/// After this time without a datagram no more will come.
+/// Time without a datagram after which no more are expected.
 const QUIET: Duration = Duration::from_secs(4);
 
 /// One router between two TAPs.
@@ -57,7 +57,7 @@ fn over_a_switch(deliver: &str) -> String {
     .concat()
 }
 
-/// A running file with a host at either end.
+/// Running file with a host at either end.
 struct World {
     stage: Stage,
     west: Namespace,
@@ -69,7 +69,7 @@ impl World {
         let mut stage = Stage::start(env!("CARGO_BIN_EXE_ringroad"), text).expect("it starts");
         let west = stage.host("t16-west", "192.0.2.2/24", "192.0.2.1").expect("west");
         let east = stage.host("t16-east", "198.51.100.2/24", "198.51.100.1").expect("east");
-        // Neighbours are known from here on: a busy host gives up to look for them while others wait.
+        // From here on neighbours are resolved: a busy host gives up resolving them while other threads run.
         drop(Flow::start(&west, &east, (EAST, EAST_PORT - 1).into(), 1).expect("a flow"));
         Self { stage, west, east }
     }
@@ -78,7 +78,7 @@ impl World {
         self.stage.finish(vec![self.west, self.east]).expect("nothing is left")
     }
 
-    /// Sends numbered datagrams in thousands of flows from west to east; returns how many came. Panics if one came
+    /// Sends numbered datagrams in thousands of flows from west to east; returns how many arrived. Panics if one arrived
     /// twice, or after a later one of its flow.
     fn flows(&self) -> usize {
         let bind = |port| self.east.inside(|| UdpSocket::bind((EAST, port))).expect("inside").expect("bind");
@@ -92,7 +92,7 @@ impl World {
         })
     }
 
-    /// One connection from west to east, and octets in both directions.
+    /// Opens one connection from west to east, and sends octets in both directions.
     fn one_connection(&self) {
         const OCTETS: usize = 3_000_000;
         let listener =
@@ -112,12 +112,12 @@ impl World {
     }
 }
 
-/// Datagrams that may be on their way: fewer than a queue holds.
+/// Most datagrams in flight: fewer than a queue holds.
 const WINDOW: usize = 800;
-/// What has not come after so long is lost: a busy host stands still for a second or more.
+/// Time after which a missing datagram counts as lost: a busy host may stall for more than a second.
 const LOST: Duration = Duration::from_secs(4);
 
-/// Waits until so few are on their way, of `sent`, or those that are left must be lost; returns how many are.
+/// Waits until few of the `sent` datagrams are in flight, or the remaining ones must be lost; returns the number lost.
 fn keep_back(sent: usize, lost: usize, came: &AtomicUsize) -> usize {
     let on_their_way = || sent.saturating_sub(lost + came.load(Relaxed));
     let start = Instant::now();
@@ -130,7 +130,7 @@ fn keep_back(sent: usize, lost: usize, came: &AtomicUsize) -> usize {
     lost
 }
 
-/// Sends each flow's datagrams in order, the flows in turn, no faster than this host forwards them at the moment.
+/// Sends each flow's datagrams in order, one of each flow in turn, no faster than this host currently forwards them.
 fn send(came: &AtomicUsize) -> std::io::Result<()> {
     let (mut sent, mut lost) = (0, 0);
     let senders = (0..SENDERS).map(|_| UdpSocket::bind("0.0.0.0:0")).collect::<Result<Vec<_>, _>>()?;
@@ -146,12 +146,12 @@ fn send(came: &AtomicUsize) -> std::io::Result<()> {
     Ok(())
 }
 
-/// How many datagrams came until it was quiet, each behind the earlier ones of its flow.
+/// Counts the datagrams until none arrive any more; each must follow the earlier ones of its flow.
 fn receive(socket: &UdpSocket, all: &AtomicUsize) -> usize {
     let (mut last, mut count) = (HashMap::<SocketAddr, u32>::new(), 0);
     let started = Instant::now();
     loop {
-        // Before the first one: the neighbours may have to be found.
+        // Before the first datagram the neighbours may have to be resolved.
         let patience = if count == 0 { PATIENCE.saturating_sub(started.elapsed()) } else { QUIET };
         socket.set_read_timeout(Some(patience.max(QUIET))).expect("a timeout");
         let mut data = [0; 4];
@@ -165,12 +165,12 @@ fn receive(socket: &UdpSocket, all: &AtomicUsize) -> usize {
     }
 }
 
-/// What each vCPU has forwarded.
+/// Frames forwarded by each vCPU.
 fn forwarded(counters: &Counters, router: &str, vcpus: u32) -> Vec<u64> {
     (0..vcpus).map(|vcpu| counters.get(&format!("{router}.vcpu{vcpu}.forwarded"))).collect()
 }
 
-/// Every vCPU had work, and every thread moved frames.
+/// Checks that every vCPU had work, and that every thread moved frames.
 fn all_took_part(counters: &Counters, router: &str, vcpus: u32) {
     let all = forwarded(counters, router, vcpus);
     let fair = all.iter().sum::<u64>() / u64::from(vcpus);
@@ -181,7 +181,7 @@ fn all_took_part(counters: &Counters, router: &str, vcpus: u32) {
     assert_eq!(counters.faults(router), [""; 0]);
 }
 
-/// Most of what was sent came; a busy host may lose some of it in a socket.
+/// Checks that most datagrams arrived; a busy host may lose some in a socket.
 fn came(count: usize) {
     let sent = SENDERS * usize::from(PORTS) * DATAGRAMS as usize;
     assert!(count > sent / 2 && count <= sent, "{count} of {sent}");
@@ -193,7 +193,7 @@ fn try_between_taps(engine: &str) {
     world.one_connection();
     let counters = world.finish();
     all_took_part(&counters, "r", 4);
-    // What was read from all queues of a TAP went into the NIC or was dropped under a name there.
+    // Frames read from all queues of a TAP went into the NIC or were dropped under a name there.
     for nic in ["west", "east"] {
         let get = |name: &str| counters.get(&format!("r.{nic}.{name}"));
         let dropped = counters.sum(|name| name.starts_with(&format!("r.{nic}.rx.drop_")));
@@ -253,7 +253,7 @@ mod all {
     fn both_directions_of_a_flow_share_a_vcpu() {
         support::needs!(Root, Kvm, Tun, Program("ip"));
         let world = World::start(&between_taps("kvm", 4, "symmetric"));
-        // Of the datagrams that found the way there were the more the later the router came up.
+        // Some of the datagrams that resolved the path are counted too, the more the later the router came up.
         world.stage.settle();
         let before = world.stage.wait_for_counters(|_| true).expect("counters");
         let before = forwarded(&before, "r", 4);
@@ -262,7 +262,7 @@ mod all {
         let all = forwarded(&counters, "r", 4);
         let all: Vec<u64> = all.iter().zip(before).map(|(all, before)| all - before).collect();
         let most = all.iter().max().copied().unwrap_or_default();
-        // The stream of six million octets takes at least ninety frames, however large they are.
+        // A stream of six million octets takes at least ninety frames, even the largest ones.
         assert!(most > 90 && all.iter().sum::<u64>() - most < 20, "{all:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! Objective: no memory for one more router, no descriptors, no room on a disk: one line says it, what was asked for is
-//! refused as a whole, and a router that forwards meanwhile does not lose a packet.
+//! Objective: if there is no memory for one more router, no descriptor or no room on a disk, one line says so, the
+//! request is refused as a whole, and a router that forwards meanwhile loses no packet.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -14,12 +14,12 @@ use support::{
     children_of,
 };
 
-/// A start, an end or a change takes far less, even where the host is busy.
+/// Timeout of a start, an end or a change, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The kernel takes links and namespaces away some time after the process.
+/// Timeout for leftovers to disappear: the kernel removes links and namespaces some time after the process has ended.
 const GONE: Duration = Duration::from_secs(60);
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Datagrams a second through the router that must not notice.
+/// Datagrams a second through the router that must not be disturbed.
 const RATE: u32 = 2000;
 
 fn engine() -> &'static str {
@@ -36,7 +36,7 @@ fn forwarding() -> String {
     )
 }
 
-/// One more.
+/// One more router.
 fn another(memory: &str, attach: &str) -> String {
     format!(
         "[[router]]\nname = \"t17-more\"\nmemory = \"{memory}\"\nengine = \"{}\"\n\
@@ -45,7 +45,7 @@ fn another(memory: &str, attach: &str) -> String {
     )
 }
 
-/// The run, its hosts, and what flows from one to the other.
+/// The run with its hosts, and the flow from one to the other.
 struct Busy {
     stage: Stage,
     hosts: Vec<Namespace>,
@@ -67,7 +67,7 @@ impl Busy {
         children_of(self.stage.run().id()).into_iter().find(is_plane).expect("a data plane")
     }
 
-    /// Asks the run to be what a file says.
+    /// Applies a file to the run.
     fn apply(&self, text: &str) -> Finished {
         let path = self.stage.path("next.toml");
         fs::write(&path, text).expect("written");
@@ -75,7 +75,7 @@ impl Busy {
         support::run(command.args(["apply", "--run", "file"]).arg(path), PATIENCE).expect("it ends")
     }
 
-    /// Asks for what must be refused: the line that says why.
+    /// Applies a file that must be refused; returns the line with the reason.
     fn refused(&self, text: &str) -> String {
         let done = self.apply(text);
         assert_eq!(done.status.code(), Some(1), "{}{}", done.stdout, done.stderr);
@@ -83,7 +83,7 @@ impl Busy {
         done.stderr
     }
 
-    /// Ends it; what flowed, and what was said meanwhile.
+    /// Ends the run; returns the flow's tally, and the run's output.
     fn finish(self) -> (Tally, Finished) {
         let tally = self.flow.stop().expect("it stops");
         let done = self.stage.finish_troubled(self.hosts).expect("nothing is left");
@@ -104,7 +104,7 @@ fn run(folder: &Path) -> Command {
     command
 }
 
-/// The one line with which a start fails, that leaves nothing.
+/// Returns the single line of a failed start, which must leave nothing behind.
 fn line(done: &Finished, before: &Traces) -> String {
     assert_eq!(done.status.code(), Some(1), "{}{}", done.stdout, done.stderr);
     assert_eq!((done.stdout.as_str(), done.stderr.lines().count()), ("", 1), "{}", done.stderr);
@@ -124,7 +124,7 @@ fn a_start_without_memory() {
     assert!(line.starts_with("ringroad: ") && line.contains("memory"), "{line}");
 }
 
-/// Octets of address space that a process has.
+/// Address space of a process in octets.
 fn address_space(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
     let line = text.lines().find_map(|line| line.strip_prefix("VmSize:")).expect("a size");
@@ -138,7 +138,7 @@ fn a_start_with_few_descriptors() {
     let before = Traces::now();
     let folder = folder_with(&forwarding());
     let (mut refused, mut up) = (0, 0);
-    // With fewer than 6 not even its libraries can be opened beside what it was given.
+    // With fewer than 6, not even its libraries can be opened in addition to the descriptors it was given.
     for descriptors in (6..24).chain((24..96).step_by(6)) {
         let limits = Limits { descriptors: Some(descriptors), ..Limits::default() };
         let done = support::run(limits.hold(&mut run(folder.path())), PATIENCE).expect("it ends");
@@ -154,7 +154,7 @@ fn a_start_with_few_descriptors() {
     assert!(refused > 5 && up > 0, "{refused} refused, {up} up");
 }
 
-/// A router with a NIC of each kind that leaves something on the host, were it not undone.
+/// Router with a NIC of each kind that would leave something on the host if its creation were not undone.
 fn of_every_kind() -> String {
     let nic = |number: usize, attach: &str| {
         format!(
@@ -174,7 +174,7 @@ fn of_every_kind() -> String {
     format!("[[router]]\nname = \"t17\"\nengine = \"process\"\nvcpus = 2\nmemory = \"96M\"\n{nics}")
 }
 
-/// Whatever was made before the descriptors ran out is undone, wherever that happens.
+/// Everything that was created before the descriptors ran out is undone, at whatever point that happens.
 #[test]
 fn a_start_with_few_descriptors_leaves_nothing_of_any_kind() {
     support::needs!(Root, Tun, Program("ip"));
@@ -199,7 +199,7 @@ fn a_start_with_few_descriptors_leaves_nothing_of_any_kind() {
         command.args(["run", "--seconds", "0.1", "file.toml"]).current_dir(folder.path());
         let limits = Limits { descriptors: Some(descriptors), ..Limits::default() };
         let done = support::run(limits.hold(&mut command), PATIENCE).expect("it ends");
-        // The kernel takes some away after the process.
+        // The kernel removes some of it after the process has ended.
         let end = Instant::now() + GONE;
         while home.links().expect("links") != links && Instant::now() < end {
             thread::sleep(Duration::from_millis(5));
@@ -219,7 +219,7 @@ fn a_start_with_few_descriptors_leaves_nothing_of_any_kind() {
     assert_eq!(Traces::left(&before, GONE), [""; 0]);
 }
 
-/// Frames in a pcap file, which must be whole.
+/// Number of frames in a pcap file, which must be complete.
 fn frames_in(file: &Path) -> u64 {
     let octets = fs::read(file).expect("a capture");
     assert!(octets.len() >= 24, "no head");
@@ -228,7 +228,7 @@ fn frames_in(file: &Path) -> u64 {
     frames.len() as u64
 }
 
-/// A program that runs the command with a redirection of the shell.
+/// Returns a script that runs the command with a redirection of the shell.
 fn redirected(folder: &Path, how: &str) -> PathBuf {
     let script = folder.join("ringroad-redirected");
     fs::write(&script, format!("#!/bin/sh\nexec {BINARY} \"$@\" {how}\n")).expect("written");
@@ -243,17 +243,17 @@ mod all {
     fn a_change_without_memory() {
         support::needs!(Root, Tun, Program("ip"), Program("prlimit"));
         let mut busy = Busy::start(BINARY, &forwarding());
-        // More than the host has: known before anything is begun.
+        // More than the host has: detected before anything is begun.
         let line = busy.refused(&(forwarding() + &another("900G", "tap:t17-more")));
         assert!(line.contains("memory"), "{line}");
-        // More than the data plane may have: noticed when it is asked for.
+        // More than the data plane may have: detected at the allocation.
         let plane = busy.plane();
         let limit = address_space(plane.id) + (64 << 20);
         Limits { address_space: Some(limit), ..Limits::default() }.impose(plane.id).expect("imposed");
         let line = busy.refused(&(forwarding() + &another("256M", "tap:t17-more")));
         assert!(line.contains("memory"), "{line}");
         assert_eq!(busy.plane().id, plane.id, "it is another data plane");
-        // Neither is left half made.
+        // In both cases nothing half-made is left.
         assert!(!busy.stage.home().links().expect("links").iter().any(|link| link == "t17-more"));
         busy.finish();
     }
@@ -266,7 +266,7 @@ mod all {
         let plane = busy.plane();
         for process in [&plane, &command] {
             let open = process.descriptors().expect("open") as u64;
-            // Room for one more, but not for a router. (A client needs one of the command's.)
+            // Enough for one more descriptor, but not for a router. (A client needs one of the command's.)
             Limits { descriptors: Some(open + 1), ..Limits::default() }.impose(process.id).expect("imposed");
             let line = busy.refused(&(forwarding() + &another("32M", "tap:t17-more")));
             assert!(line.starts_with("ringroad: "), "{line}");
@@ -282,13 +282,13 @@ mod all {
         let disk = SmallDisk::mount(256).expect("mounted");
         let capture = disk.path().join("capture.pcap");
         let text = forwarding() + &another("32M", &format!("pcap:{}", capture.display()));
-        // Its second NIC is where what is captured comes from.
+        // Its second NIC is the origin of the captured frames.
         let text =
             text + "[[router.nic]]\nname = \"in\"\nattach = \"tap:t17-in2\"\naddress = \"10.2.2.1/24\"\n";
         let mut busy = Busy::start(BINARY, &text);
         let more = busy.stage.host("t17-in2", "10.2.2.2/24", "10.2.2.1").expect("a host");
         let full = disk.fill().expect("filled");
-        // Nobody answers in a file: the router asks for each of these addresses, and that is captured.
+        // No host answers in a file: the router sends an ARP request for each of these addresses, which is captured.
         let ask = |number: u32| {
             let socket =
                 more.inside(|| std::net::UdpSocket::bind("0.0.0.0:0")).expect("inside").expect("bound");
@@ -327,12 +327,12 @@ mod all {
         for (how, lines) in [
             (format!("> {}", file.display()), 1),
             ("> /dev/full".to_owned(), 1),
-            // Nobody can be told.
+            // Errors cannot be reported either.
             ("> /dev/full 2> /dev/full".to_owned(), 0),
         ] {
             let script = redirected(folder.path(), &how);
             let busy = Busy::start(script.to_str().expect("a path"), &forwarding());
-            // For more than two seconds: there were lines of counters.
+            // Longer than two seconds, so that there were lines of counters.
             busy.flow.arrive_while_sending(u64::from(RATE) * 5 / 2, PATIENCE).expect("it sends");
             let (tally, done) = busy.finish();
             assert!(tally.received > u64::from(RATE) / 2, "{tally:?}");

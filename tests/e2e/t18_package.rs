@@ -1,6 +1,6 @@
-//! Objective: `cargo xtask deb` makes a package that Debian's tools accept, twice the same octets; it installs into an
-//! empty root and is removed from it without a rest; its unit passes systemd's own check, and what the unit leaves a
-//! run of rights is enough for it.
+//! Objective: `cargo xtask deb` makes a package that Debian's tools accept, reproducibly; it installs into an empty
+//! root and is removed from it completely; its unit passes systemd's own check, and the rights that the unit leaves a
+//! run are sufficient.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use support::{Finished, Traces, alone};
 use tempfile::TempDir;
 
-/// Packing takes a few seconds; building the task that packs, a minute, and many where others build as well.
+/// Packing takes a few seconds; building the packing task takes a minute, and many if other builds run as well.
 const PATIENCE: Duration = Duration::from_secs(900);
 const GONE: Duration = Duration::from_secs(60);
 const UNIT: &str = "lib/systemd/system/ringroad@.service";
@@ -21,7 +21,7 @@ fn run(command: &mut Command) -> Finished {
     support::run(command, PATIENCE).expect("it ends")
 }
 
-/// What a command prints; it must end well.
+/// Runs a command that must succeed; returns its output.
 #[track_caller]
 fn answer(command: &mut Command) -> String {
     let done = run(command);
@@ -30,17 +30,17 @@ fn answer(command: &mut Command) -> String {
 }
 
 fn pack(folder: &Path, umask: &str) -> PathBuf {
-    // Beside the command lies the lab; where it does not, this builds it.
+    // The lab must be in the same folder as the command; if it is not, this builds it.
     answer(Command::new(env!("CARGO_BIN_EXE_ringroad")).args(["lab", "list"]));
     let mut command = Command::new("sh");
-    // The umask of the one who packs must not show.
+    // The packer's umask must have no effect.
     let script = format!("umask {umask} && exec \"$@\"");
     command.args(["-c", &script, "sh"]).arg(task()).args(["deb", "--binary", env!("CARGO_BIN_EXE_ringroad")]);
     let said = answer(command.arg("--output").arg(folder).current_dir(env!("CARGO_MANIFEST_DIR")));
     PathBuf::from(said.lines().last().expect("it tells where the package is"))
 }
 
-/// The program behind `cargo xtask`.
+/// Returns the program behind `cargo xtask`.
 fn task() -> PathBuf {
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--package", "xtask", "--message-format=json"]);
@@ -51,7 +51,7 @@ fn task() -> PathBuf {
     programs.into_iter().find(|path| path.ends_with("xtask")).expect("a program")
 }
 
-/// The package, made once for all tests.
+/// Returns the package, made once for all tests.
 fn package() -> &'static Path {
     static PACKAGE: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let make = || {
@@ -62,14 +62,14 @@ fn package() -> &'static Path {
     &PACKAGE.get_or_init(make).1
 }
 
-/// Its files, below a folder of its own.
+/// Unpacks its files into a temporary folder.
 fn unpacked() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     answer(Command::new("dpkg-deb").arg("-x").arg(package()).arg(folder.path()));
     folder
 }
 
-/// Values of one key of the unit, as words.
+/// Returns the values of one key of the unit, as words.
 fn unit_words(root: &Path, key: &str) -> Vec<String> {
     let unit = fs::read_to_string(root.join(UNIT)).expect("a unit");
     let values = unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
@@ -84,14 +84,15 @@ fn file_with(engine: &str) -> String {
     )
 }
 
-/// A program with the capabilities that the unit leaves it, where what the unit says can only be read.
+/// Runs a program with the capabilities that the unit leaves it, and with the paths mounted read-only that the unit
+/// makes so.
 fn confined(root: &Path, program: &Path) -> Command {
     let capabilities = unit_words(root, "CapabilityBoundingSet");
     assert!(!capabilities.is_empty());
     let kept = capabilities.iter().map(|name| name.trim_start_matches("CAP_").to_ascii_lowercase());
     let kept = kept.map(|name| format!(",+{name}")).collect::<String>();
     let mut closed = unit_words(root, "ReadOnlyPaths");
-    // systemd.exec(5).
+    // Implied paths, see systemd.exec(5).
     if unit_words(root, "ProtectKernelTunables") == ["yes"] {
         closed.extend(["/sys", "/proc/sys", "/proc/irq"].map(str::to_owned));
     }
@@ -115,7 +116,7 @@ mod all {
     fn two_packages_of_one_commit_are_the_same_octets() {
         support::needs!(Program("dpkg-deb"), Program("dpkg-shlibdeps"), Program("strip"), Program("git"));
         let (one, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
-        // Somebody may commit in between.
+        // A commit may be made in between: then try again.
         let pairs = (0..3).map(|_| (pack(one.path(), "022"), pack(other.path(), "077")));
         let (first, second) =
             pairs.into_iter().find(|(a, b)| a.file_name() == b.file_name()).expect("a pair");
@@ -180,7 +181,7 @@ mod all {
         }
         let dpkg = |words: &[&str]| {
             let mut command = Command::new("dpkg");
-            // The libraries are those of the host, and so are the shell and systemctl of the scripts.
+            // The libraries are those of the host, and so are the scripts' shell and systemctl.
             command.arg(format!("--root={}", root.path().display()));
             command.args(["--force-depends", "--force-script-chrootless", "--log=/dev/null"]).args(words);
             answer(&mut command)
@@ -214,13 +215,13 @@ mod all {
         );
         let root = unpacked();
         let unit = root.path().join(UNIT);
-        // Where the program lies here.
+        // Replace the program's path by its path here.
         let text = fs::read_to_string(&unit).expect("a unit");
         let program = root.path().join("usr/bin/ringroad");
         fs::write(&unit, text.replace("/usr/bin/ringroad", program.to_str().expect("a path")))
             .expect("written");
         let done = run(Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&unit));
-        // It tells of faults in other units of the host as well.
+        // It reports faults in other units of the host as well.
         let faults: Vec<&str> = done.stderr.lines().filter(|line| line.contains("ringroad")).collect();
         assert_eq!(faults, [""; 0]);
         let mut command = Command::new("systemd-analyze");
@@ -233,7 +234,7 @@ mod all {
     fn the_unit_calls_the_program_as_it_can_be_called() {
         support::needs!(Program("dpkg-shlibdeps"), Program("strip"), Program("git"));
         let root = unpacked();
-        // Where it finds again what packets cost.
+        // Folder in which it finds the learned packet costs again.
         assert_eq!(unit_words(root.path(), "StateDirectory"), ["ringroad"]);
         for key in ["ExecStart", "ExecReload"] {
             let words = unit_words(root.path(), key);
@@ -241,7 +242,7 @@ mod all {
             assert_eq!(program, "/usr/bin/ringroad", "{key}");
             let file = words.last().expect("a file");
             assert_eq!(file, "/etc/ringroad/%i.toml", "{key}");
-            // A file that is not there is what it complains about, and not its words.
+            // The missing file must be the complaint, not the command-line words.
             let words = words.iter().map(|word| {
                 word.replace("/etc/ringroad/%i.toml", "/does/not/exist.toml").replace("%i", "edge")
             });
@@ -282,7 +283,7 @@ mod all {
             Program("unshare")
         );
         let root = unpacked();
-        // To where they are.
+        // Write each interrupt's present affinity back.
         let script = "for file in /proc/irq/*/smp_affinity_list; do echo \"$(cat $file)\" >$file && exit 0; done 2>/dev/null; exit 1";
         if !run(Command::new("sh").args(["-c", script])).status.success() {
             println!("SKIPPED: no interrupt of this host can be moved");
@@ -290,7 +291,7 @@ mod all {
         }
         let done = run(confined(root.path(), Path::new("sh")).args(["-c", script]));
         assert!(done.status.success(), "{}: {}", done.status, done.stderr);
-        // What holds of the host's tunables is that they can be read.
+        // The host's tunables can only be read.
         let done =
             run(confined(root.path(), Path::new("sh")).args(["-c", "echo 1 >/proc/sys/vm/stat_interval"]));
         assert!(

@@ -1,6 +1,6 @@
-//! Objective: two kernel stacks reach each other through a router with e1000s, in every way to transmit and with either
-//! engine: ping up to fragments, a flow of datagrams without loss, TCP with every octet checked; tshark finds no wrong
-//! checksum; the ledgers add up, and the register accesses are those that the mode is known by.
+//! Objective: two kernel stacks reach each other through a router with e1000s, in every transmit mode and with both
+//! engines: ping up to fragments, a flow of datagrams without loss, TCP with every octet checked; tshark finds no wrong
+//! checksum; the ledgers add up, and the register accesses are those characteristic of the mode.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -9,28 +9,28 @@ use std::time::Duration;
 use support::{CHECKSUMS, Capture, Counters, Flow, Namespace, Stage, dissect, transfer};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 const EAST: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 const WEST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const WEST_NIC: &str = "02:00:00:00:19:01";
 const EAST_NIC: &str = "02:00:00:00:19:02";
-/// Datagrams a second, and how many have to arrive.
+/// Datagrams a second, and how many must arrive.
 const RATE: u32 = 500;
 const DATAGRAMS: u64 = 500;
 /// Octets of each TCP transfer.
 const OCTETS: usize = 1_000_000;
 
-/// Segments that these make at least, of at most 1448 octets each.
+/// Least number of segments, of at most 1448 octets each, that these octets make.
 const SEGMENTS: usize = OCTETS / 1448;
 
-/// Whether a NIC has sent this frame, and it is of IPv4.
+/// Returns true if a NIC has sent this frame, and it is an IPv4 frame.
 fn is_from(nic: &str, frame: &[u8]) -> bool {
     let octets = nic.split(':').map(|octet| u8::from_str_radix(octet, 16).expect("an address"));
     frame.get(6..12).is_some_and(|source| source.iter().copied().eq(octets)) && frame[12..14] == [8, 0]
 }
 
-/// How the router is made.
+/// Configuration of the router.
 struct Way {
     engine: &'static str,
     /// Keys of both NICs.
@@ -57,7 +57,7 @@ fn ping(from: &Namespace, to: Ipv4Addr, octets: u32, count: usize) {
     support::ping(from.command("busybox"), count, &options).expect("answers");
 }
 
-/// Datagrams, of which none may be lost.
+/// Sends datagrams, none of which may be lost.
 fn flow(from: &Namespace, to: &Namespace, address: Ipv4Addr) {
     let flow = Flow::start(from, to, SocketAddr::new(IpAddr::V4(address), 7020), RATE).expect("a flow");
     flow.reaches(DATAGRAMS, PATIENCE).expect("it flows");
@@ -65,20 +65,21 @@ fn flow(from: &Namespace, to: &Namespace, address: Ipv4Addr) {
     assert_eq!((tally.lost(), tally.repeated, tally.late), (0, 0, 0), "{tally:?}");
 }
 
-/// Every checksum of what a NIC has sent is right. What the other end sent may have been captured before its kernel cut
-/// it into segments.
+/// Checks every checksum of frames sent by a NIC. Frames sent by the other end may have been captured before its kernel
+/// segmented them.
 fn checksums(file: &Path, nic: &str) {
     let all = dissect(file, &format!("ip and eth.src == {nic}"), &CHECKSUMS).expect("it reads");
     assert!(all.len() >= SEGMENTS, "{} packets in {}", all.len(), file.display());
     let wrong: Vec<_> = all.iter().filter(|packet| !packet.is_right()).collect();
     assert!(wrong.is_empty(), "{}: {wrong:?}", file.display());
-    // What the datagrams and the stream hold is nobody's format, but their senders' ports may be somebody's.
+    // The content of datagrams and stream has no protocol format, but their senders' ports may belong to a known
+    // protocol.
     let ours = "(_ws.malformed or _ws.short) and not udp.port == 7020 and not tcp.port == 7019";
     let malformed = dissect(file, ours, &["frame.number"]).expect("it reads");
     assert_eq!(malformed, [], "{}", file.display());
 }
 
-/// What went into a NIC and came out of it, on both of its sides.
+/// Checks that the frames into a NIC and out of it add up, on both of its sides.
 fn books(counters: &Counters, nic: &str) {
     let get = |name: &str| counters.get(&format!("t19.{nic}.{name}"));
     let dropped = |part: &str| counters.sum(|name| name.starts_with(&format!("t19.{nic}.{part}.drop_")));
@@ -86,7 +87,7 @@ fn books(counters: &Counters, nic: &str) {
     assert_eq!(get("tx.frames"), get("tap.write.frames") + dropped("tap.write"), "{nic}");
 }
 
-/// Traffic of all kinds; returns what was counted.
+/// Sends traffic of all kinds; returns the counters.
 fn try_out(way: &Way) -> Counters {
     let mut stage = Stage::start(RINGROAD, &way.file()).expect("it starts");
     let west = stage.host("t19-west", "192.0.2.2/24", "192.0.2.1").expect("west");
@@ -105,7 +106,7 @@ fn try_out(way: &Way) -> Counters {
     transfer(&west, &east, (EAST, 7019).into(), OCTETS, PATIENCE);
     transfer(&east, &west, (WEST, 7019).into(), OCTETS, PATIENCE);
     for (capture, nic) in captures.into_iter().zip([WEST_NIC, EAST_NIC]) {
-        // tcpdump leaves at its end what it has not read yet.
+        // At its end tcpdump discards frames that it has not read yet.
         capture.wait_for(SEGMENTS, |frame| is_from(nic, frame)).expect("all segments are written");
         capture.stop().expect("it ends");
     }
@@ -117,7 +118,7 @@ fn try_out(way: &Way) -> Counters {
     counters
 }
 
-/// What one NIC's registers were used for, and what it sent.
+/// Register accesses of one NIC, and frames that it sent.
 #[derive(Debug)]
 struct Accesses {
     sent: u64,
@@ -153,12 +154,12 @@ fn accesses(counters: &Counters, judge: impl Fn(&Accesses) -> bool) {
     }
 }
 
-/// The driver that Linux has: one write of TDT a frame, and five accesses an interrupt (seed paper 004: read ICR, mask,
-/// read STATUS, poll, unmask, read STATUS).
+/// Register accesses of Linux's driver: one write of TDT per frame, and five accesses per interrupt (seed paper 004:
+/// read ICR, mask, read STATUS, poll, unmask, read STATUS).
 fn stock(counters: &Counters) {
     accesses(counters, |a| {
-        // Setting the device up writes some of them, too; an interrupt that finds no cause is only a read, and one whose
-        // next cause comes while its handler runs is delivered once more and masked once more.
+        // Initialisation of the device writes some of them, too; an interrupt without a cause is only a read, and one
+        // whose next cause comes while its handler runs is delivered and masked once more.
         let near = |left: u64, right: u64| left.abs_diff(right) <= 4;
         a.tails.abs_diff(a.sent) <= 2
             && a.coalesced == 0
@@ -169,7 +170,7 @@ fn stock(counters: &Counters) {
     });
 }
 
-/// The tests of a way to transmit, with either engine.
+/// Defines the tests of a transmit mode, with both engines.
 macro_rules! modes {
     ($($name:ident = $keys:literal, $judge:expr);+ $(;)?) => {$(
         mod $name {
@@ -221,7 +222,7 @@ mod all {
             Program("tshark")
         );
         let counters = try_out(&Way { engine: "kvm", keys: "mode = \"coalesced\"", vcpus: 1 });
-        // The driver of `base`; writes that were collected are no exits.
+        // Same driver as for `base`; coalesced writes are no exits.
         accesses(&counters, |a| (a.tails + a.coalesced).abs_diff(a.sent) <= 2);
         let collected = counters.sum(|name| name.ends_with(".registers.coalesced_tdt"));
         assert!(collected > 0, "{counters:?}");
@@ -238,12 +239,13 @@ mod all {
     }
 }
 
-/// Frames that are sent while an interrupt is pending wait for it: fewer writes of TDT than frames.
+/// Frames sent while an interrupt is pending wait for it: fewer writes of TDT than frames.
 fn combined(counters: &Counters) {
     accesses(counters, |a| a.tails > 0 && a.tails <= a.sent && a.coalesced == 0);
 }
 
-/// Frames are told of in the status block, and TDT is only for who sleeps; as a doorbell it is no access at all.
+/// Frames are announced in the status block, and TDT only wakes a sleeping device; as a doorbell it is not a register
+/// access at all.
 fn rung(counters: &Counters) {
     accesses(counters, |a| a.tails + a.coalesced < a.sent / 4 + 8);
 }

@@ -1,6 +1,6 @@
 //! Objective: models may be mixed, in one router and on one switch; a router with e1000s is restarted in the middle of
-//! traffic and goes on; a file that changes the model, the mode or moderation is applied; a trace follows packets
-//! through either model; what runs tells which model it has.
+//! traffic and continues; a file that changes model, mode or moderation is applied; a trace follows packets through
+//! both models; a run reports the model of its NICs.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use support::{Counters, Finished, Flow, Namespace, Stage};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 const EAST: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2)), 7021);
 const RATE: u32 = 500;
@@ -54,7 +54,7 @@ const BASE: &str = "model = \"e1000\"\nmode = \"base\"";
 const COMBINING: &str = "model = \"e1000\"\nmode = \"send-combining\"";
 const COALESCED: &str = "model = \"e1000\"\nmode = \"coalesced\"";
 
-/// A running file with a host at either end.
+/// Running file with a host at either end.
 struct World {
     stage: Stage,
     west: Namespace,
@@ -89,7 +89,7 @@ impl World {
         Flow::start(&self.west, &self.east, EAST, RATE).expect("a flow")
     }
 
-    /// A flow without loss.
+    /// Checks that a flow passes without loss.
     fn carries(&self) {
         let flow = self.flow();
         flow.reaches(300, PATIENCE).expect("it flows");
@@ -97,7 +97,7 @@ impl World {
         assert_eq!((tally.lost(), tally.repeated, tally.late), (0, 0, 0), "{tally:?}");
     }
 
-    /// Applies another file; what it says that it did.
+    /// Applies another file; returns its report.
     fn apply(&self, text: &str) -> String {
         let path = self.stage.path("changed.toml");
         fs::write(&path, text).expect("a file");
@@ -115,7 +115,7 @@ impl World {
     }
 }
 
-/// What a verb says that ends well.
+/// Runs a verb that must succeed; returns its output.
 fn said(words: &[&str]) -> String {
     let done = support::run(Command::new(RINGROAD).args(words), PATIENCE).expect("it ends");
     assert!(done.status.success() && done.stderr.is_empty(), "{words:?}: {}", done.stderr);
@@ -154,7 +154,7 @@ fn models_on_one_switch(engine: &str, pairs: &[(&str, &str)]) {
     }
 }
 
-/// Restarts the router again and again while datagrams pass it.
+/// Restarts the router repeatedly while datagrams pass through it.
 fn restarted_in_traffic(engine: &str, keys: &str) {
     let world = World::start(&one_router(engine, keys, keys));
     let flow = world.flow();
@@ -165,8 +165,8 @@ fn restarted_in_traffic(engine: &str, keys: &str) {
     }
     let tally = flow.stop().expect("it ends");
     assert_eq!((tally.repeated, tally.late), (0, 0), "{keys}: {tally:?}");
-    // Each start is a fresh ledger, and a line of counters may lie before or behind it: what can be told is that
-    // nothing was wrong.
+    // Each start begins a new ledger, and a line of counters may come before or after it, so only the absence of
+    // errors can be checked.
     let Finished { stderr, .. } = world.finish();
     assert_eq!(stderr, "", "{keys}");
 }

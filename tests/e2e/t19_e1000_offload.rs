@@ -1,5 +1,5 @@
-//! Objective: what an e1000 makes of frames that its driver leaves to it, segments of 15 KB and 64 KB with checksums of IPv4 and
-//! TCP, is found right by tshark, in every way to transmit and with either engine.
+//! Objective: tshark finds no fault in the frames that an e1000 makes from offloaded ones (segmentation of 15 KB and 64 KB, with
+//! IPv4 and TCP checksums), in every transmit mode and with both engines.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -18,13 +18,13 @@ const SINK: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const HEADERS: usize = 54;
 /// Octets of a segment on the wire.
 const SEGMENT: usize = 1514;
-/// Segments that are looked at, at least; the source starts again and again with the same octets.
+/// Fewest segments that are examined; the source repeats the same octets.
 const MANY: usize = 60;
 
-/// A source of large frames at a TAP, captured there for a while.
+/// Captures the frames of a source of large frames at a TAP for a while.
 fn captured(engine: Engine, mode: &str, payload: usize, file: &Path) {
     let host = Namespace::add(TAP).expect("a namespace");
-    // A plain wire: what is to be cut is cut by the device.
+    // Without offloads on the TAP, the device has to segment.
     let tap = Tap::open(TAP, &TapConfig { offload: false, ..TapConfig::default() }).expect("a TAP");
     host_takes(&host);
     let capture = Capture::start(&host, TAP, file).expect("a capture");
@@ -38,7 +38,8 @@ fn captured(engine: Engine, mode: &str, payload: usize, file: &Path) {
     capture.wait_for(MANY, |_| true).expect("segments come");
     assert_eq!(guest.fault(), None);
     guest.stop();
-    // The interface goes with whoever serves it. The source sends as fast as it can, and each segment is looked at for itself.
+    // The interface disappears with the I/O thread that serves it. The source sends as fast as it can, and each segment is
+    // examined separately.
     capture.stop_with_some().expect("it ends");
     drop(io);
 }
@@ -83,7 +84,7 @@ const FIELDS: &[&str] = &[
     "tcp.flags.push",
 ];
 
-/// What is wrong with a segment; nothing, if it is the next one of a frame or the last.
+/// Describes what is wrong with a segment; none if it is a valid segment of a frame.
 fn fault(segment: &Dissected, payload: usize) -> Option<String> {
     let number = |field| segment.number(field).unwrap_or(u64::MAX) as usize;
     let octets = number("tcp.len");

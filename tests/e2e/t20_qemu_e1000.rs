@@ -1,12 +1,13 @@
-//! Objective: our driver drives a stock e1000, QEMU's, which knows nothing of us; and with send combining it writes TDT
-//! far less often than once a frame, wherever the interrupt leaves it time to (seed 001, figure 2b).
+//! Objective: our driver drives a stock e1000, QEMU's, which has no adaptation to ringroad; and with send combining it
+//! writes TDT far less often than once per frame, if the interrupt leaves it time to (seed 001, figure 2b).
 //!
-//! QEMU runs by software emulation, so nothing here is timed: its own trace tells each access to a register, and what
-//! the device sent is in a capture that QEMU writes. The seed did this on VirtualBox, which does not moderate, and got
-//! 24 for 24 kpps with one vCPU and 225 for 60 with two. So it is here: with one vCPU the interrupt for a frame comes
-//! before the next frame, and there is nothing to combine; with two, frames wait while the other vCPU serves it. (How
-//! many depends on how the host runs the two.) QEMU has ITR since 2013, by the seed's authors, and never interrupts
-//! more often than 7813 times a second then: with that, combining needs no second vCPU.
+//! QEMU runs by software emulation, so nothing here is timed: QEMU's own trace records each register access, and the
+//! frames that the device sent are in a capture that QEMU writes. The seed paper did this on VirtualBox, which does not
+//! moderate, and got 24 instead of 24 kpps with one vCPU and 225 instead of 60 with two. Here it is likewise: with one
+//! vCPU the interrupt for a frame comes before the next frame, and there is nothing to combine; with two, frames wait
+//! while the other vCPU serves it. (How many depends on how the host runs the two.) QEMU has had ITR since 2013,
+//! contributed by the seed's authors, and then interrupts at most 7813 times a second: with that, combining needs no
+//! second vCPU.
 
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
@@ -17,13 +18,13 @@ use support::qemu::{Access, Machine, Qemu, Seen};
 use vmm::MachineConfig;
 use vmm::pc::Pc;
 
-/// Frames after which a run has seen enough, and how long it may take.
+/// Frames after which a run has seen enough, and its time limit.
 const FRAMES: u64 = 10_000;
 const WITHIN: Duration = Duration::from_secs(60);
-/// Octets of a frame, and where it goes.
+/// Octets of a frame, and its destination.
 const LEN: usize = 60;
 const TO: [u8; 6] = [2, 0, 0, 0, 0, 9];
-/// The registers that count.
+/// Registers whose accesses are counted.
 const REGISTERS: [(Access, u64, &str); 5] = [
     (Access::Write, 0x3818, "TDT"),
     (Access::Read, 0x00c0, "ICR"),
@@ -32,22 +33,22 @@ const REGISTERS: [(Access, u64, &str); 5] = [
     (Access::Write, 0x00d0, "IMS"),
 ];
 
-/// How one run transmits.
+/// Parameters of one run.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     vcpus: u32,
     mode: TransmitMode,
-    /// ITR in units of 250 ns. At 0 QEMU's moderation is switched off as a whole: that is the device of the seed's days.
+    /// ITR in units of 250 ns. At 0 QEMU's moderation is off entirely: that is the device at the time of the seed.
     itr: u32,
 }
 
-/// Accesses to one register, for each frame.
+/// Accesses to one register per frame.
 fn per_frame(seen: &Seen, register: &str) -> f64 {
     let (access, at, _) = REGISTERS.into_iter().find(|(_, _, name)| *name == register).expect("a register");
     seen.accesses.get(&(access, at)).copied().unwrap_or(0) as f64 / seen.frames.len() as f64
 }
 
-/// Lets a firmware transmit on stock QEMU.
+/// Runs a firmware that transmits on stock QEMU.
 fn run(case: Case) -> Seen {
     let pc = Pc::new(orders(case), 1_000_000).expect("a machine");
     let mut qemu = Qemu::start(&Machine {
@@ -74,7 +75,7 @@ fn run(case: Case) -> Seen {
     seen
 }
 
-/// A source behind one e1000, which interrupts the last vCPU.
+/// Source behind one e1000, which interrupts the last vCPU.
 fn orders(case: Case) -> MachineConfig {
     let mut info = BootInfo::new(Role::Source, case.vcpus);
     info.ring_size = 256;
@@ -101,13 +102,14 @@ fn print(case: Case, seen: &Seen) {
     println!("{:>5} {:>4}  {:<15} {columns} {exits:7.3}", case.vcpus, itr, case.mode.name());
 }
 
-/// How many times fewer writes of TDT send combining needs for a frame than the stock driver, which has to need one.
+/// Factor by which send combining reduces the writes of TDT per frame in comparison with the stock driver, which must
+/// need one per frame.
 fn gain(vcpus: u32, itr: u32) -> f64 {
     let [stock, combining] = [TransmitMode::Base, TransmitMode::SendCombining].map(|mode| {
         let case = Case { vcpus, mode, itr };
         let seen = run(case);
         print(case, &seen);
-        // Five accesses for each interrupt, which are as many as it is told: the last interrupt may have been cut off.
+        // Five accesses per interrupt; the last interrupt may have been cut off.
         let [icr, imc, status, ims] = ["ICR", "IMC", "STATUS", "IMS"].map(|name| per_frame(&seen, name));
         for (accesses, expected) in [(imc, icr), (status, 2.0 * icr), (ims, icr)] {
             assert!((accesses - expected).abs() < 0.002, "{case:?}: {accesses} accesses, not {expected}");

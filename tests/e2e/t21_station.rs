@@ -1,5 +1,5 @@
-//! Objective: the firmware as an end station against the kernel's own stack, over a TAP, with both engines, both models of
-//! NIC and each way to transmit: ping, TCP and UDP in both roles, octet for octet.
+//! Objective: the firmware as an end station against the kernel's own stack, over a TAP, with both engines, both NIC
+//! models and each transmit mode: ping, TCP and UDP in both roles, octet for octet.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
@@ -14,7 +14,7 @@ use engine::{Confinement, Duty, Ground, Guest, Idle, IoThread, Pump};
 use ledger::StationTally;
 use uplink::{Netns, Tap, TapConfig};
 
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 const TAP: &str = "t21";
 /// The kernel's address and the station's.
@@ -22,10 +22,10 @@ const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const STATION: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const ECHO: u16 = 7;
 const DISCARD: u16 = 9;
-/// What a station's stream counts up to.
+/// Period of the counting pattern in a station's stream.
 const PATTERN: usize = 251;
 
-/// A station at a TAP. In the order in which the parts go.
+/// Station at a TAP. The order of the fields is the drop order.
 struct Bench {
     io: IoThread,
     clock: Option<JoinHandle<()>>,
@@ -34,7 +34,7 @@ struct Bench {
     netns: Netns,
 }
 
-/// What the station runs on, and the keys of its NIC.
+/// Engine of the station, and the keys of its NIC.
 #[derive(Clone, Copy, Debug)]
 struct Make(Engine, &'static str);
 
@@ -45,14 +45,14 @@ const ASYNC: &str = "model = 'e1000'\nmode = 'async'";
 const COMBINING: &str = "model = 'e1000'\nmode = 'send-combining'\nitr = 100";
 const COALESCED: &str = "model = 'e1000'\nmode = 'coalesced'";
 
-/// The usual ones.
+/// The common combinations.
 const COMMON: [Make; 4] = [
     Make(Engine::Kvm, VIRTIO_NET),
     Make(Engine::Kvm, E1000),
     Make(Engine::Process, VIRTIO_NET),
     Make(Engine::Process, E1000),
 ];
-/// Those whose driver lives by interrupts.
+/// Combinations whose driver is interrupt-driven.
 const STOCK: [Make; 5] = [
     Make(Engine::Kvm, BASE),
     Make(Engine::Kvm, ASYNC),
@@ -94,7 +94,7 @@ impl Bench {
         Self { io, clock: Some(clock), stop, guest, netns }
     }
 
-    /// Tells the guest the time while it sleeps.
+    /// Starts a thread that advances the guest's clock while it sleeps.
     fn tick(guest: &Guest) -> (JoinHandle<()>, Arc<AtomicBool>) {
         let (machine, stop) = (guest.machine().clone(), Arc::<AtomicBool>::default());
         let asked = stop.clone();
@@ -111,7 +111,7 @@ impl Bench {
         &self.guest.machine().shared().vcpus[0].station
     }
 
-    /// Waits until the station has counted so much.
+    /// Waits until the station's counters meet a condition.
     #[track_caller]
     fn wait(&self, what: &str, done: impl Fn(&StationTally) -> bool) {
         let start = Instant::now();
@@ -126,7 +126,7 @@ impl Bench {
         self.try_to_connect(port).expect("it connects")
     }
 
-    /// Connects where places may be taken by those whose end the station has not yet seen.
+    /// Connects when all places may be taken by connections whose end the station has not yet seen.
     fn connect_when_there_is_a_place(&self, port: u16) -> TcpStream {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -150,7 +150,7 @@ impl Bench {
         self.netns.run(|| TcpListener::bind((HOST, port))).expect("inside").expect("bound")
     }
 
-    /// The next connection of the station's.
+    /// Accepts the station's next connection.
     fn accept(&self, listener: &TcpListener) -> TcpStream {
         listener.set_nonblocking(true).expect("set");
         let end = Instant::now() + PATIENCE;
@@ -172,7 +172,7 @@ impl Bench {
         socket
     }
 
-    /// No frame was lost on the station's side of its rings.
+    /// Checks that no frame was lost on the station's side of its rings.
     fn finish(mut self) {
         assert_eq!(self.guest.fault(), None);
         assert_eq!(self.guest.machine().shared().vcpus[0].nics[0].drop_tx_full.get(), 0, "it waits for room");
@@ -183,7 +183,7 @@ impl Bench {
     }
 }
 
-/// Does it with each of these that this host has an engine for.
+/// Runs the test with each of these combinations whose engine this host supports.
 fn with(makes: &[Make], station: Station, write_len: u32, test: impl Fn(&Bench)) {
     for make in makes {
         if let Err(error) = Ground::open(make.0) {
@@ -205,7 +205,7 @@ fn octets(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at % PATTERN) as u8).collect()
 }
 
-/// Sends octets to the echo and returns what came back.
+/// Sends octets to the echo service and returns what came back.
 fn echo(mut stream: TcpStream, sent: &[u8]) -> Vec<u8> {
     let mut other = stream.try_clone().expect("a clone");
     thread::scope(|scope| {
@@ -265,7 +265,7 @@ mod all {
                     assert_eq!(answer, [at as u8]);
                 }
                 drop(visitors);
-                // The places are free again once the last acknowledgement has come.
+                // The places are free again once the last acknowledgement has arrived.
                 drop(bench.connect_when_there_is_a_place(ECHO));
                 bench.wait("all to be counted", |tally| tally.connections.get() >= 5 * (round + 1));
             }
@@ -294,7 +294,7 @@ mod all {
     #[test]
     fn a_stream_arrives_whole_and_begins_again_where_the_other_side_ends_it() {
         support::needs!(Root, Kvm, Tun);
-        // As much as a segment, less, and more than the window.
+        // A segment, less than a segment, and more than the window.
         for write_len in [1460, 100, 1 << 20] {
             with_engines(Station::TcpStream, write_len, |bench| {
                 let listener = bench.listen(DISCARD);
@@ -324,9 +324,9 @@ mod all {
                 stream.write_all(&buffer[..len]).expect("answered");
             }
             bench.wait("500 transactions", |tally| tally.transactions.get() == 500);
-            // Before anybody listened it may have been refused.
+            // Before the listener existed, a connection may have been refused.
             let resets = bench.tally().resets.get();
-            // A wrong answer is none: it begins anew.
+            // A wrong answer is not counted: the station starts anew.
             assert_eq!(stream.read(&mut buffer).expect("asked"), 1);
             stream.write_all(&[buffer[0].wrapping_add(1)]).expect("answered");
             let mut stream = bench.accept(&listener);
@@ -340,7 +340,7 @@ mod all {
         support::needs!(Root, Kvm, Tun);
         for len in [8, 500, 1460] {
             with_engines(Station::UdpStream, len, |bench| {
-                // The socket's queue is bounded, so some may be missing; none comes twice or too late.
+                // The socket's queue is bounded, so some datagrams may be missing; none arrives twice or late.
                 let socket = bench.datagrams(DISCARD);
                 let (mut buffer, mut last) = ([0; 2048], None);
                 for _ in 0..2000 {

@@ -1,6 +1,6 @@
-//! Objective: receive livelock. An interrupt-driven driver that goes before its application takes frames that the application's
-//! bounded queue has no room for; one that polls with a budget leaves them outside, where they cost nothing. How much each delivers
-//! then is measured by `ringroad lab run 004/rx`.
+//! Objective: receive livelock. An interrupt-driven driver that takes precedence over its application receives frames for which the
+//! application's bounded queue has no room; one that polls with a budget leaves them in the ring, where they cost nothing. The
+//! delivered rates are measured by `ringroad lab run 004/rx`.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,16 +12,16 @@ use lab::generator::{Generator, Settings};
 use ledger::{ApplicationTally, Group};
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 22, 1];
-/// What the application spends on a frame.
+/// Time that the application spends on a frame.
 const WORK_NS: u32 = 20_000;
-/// Frames a second: what driver and application can do with, and far more.
+/// Offered frames a second: within the capacity of driver and application, and far beyond it.
 const LITTLE: f64 = 1_000.0;
 const MUCH: f64 = 150_000.0;
-/// Frames that are enough to see what happens to them.
+/// Number of frames that suffices for a verdict.
 const ENOUGH: u64 = 300;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A guest with an application, and a generator that feeds it.
+/// Starts a guest with an application, and a generator that feeds it.
 fn start(mode: &str, protected: bool, rate: f64) -> (Guest, IoThread) {
     let text = format!(
         "[[router]]\nname = 't22'\nengine = 'kvm'\n\
@@ -41,7 +41,7 @@ fn start(mode: &str, protected: bool, rate: f64) -> (Guest, IoThread) {
     let settings = Settings { destination_mac: frame::Mac(MAC), rate: Some(rate), ..Settings::default() };
     let generator = Generator::new(&settings).expect("a generator");
     let nic = &guest.nics()[0];
-    // What the NIC sends is nothing, but who polls that keeps the time of its interrupts.
+    // The NIC sends nothing, but polling its source keeps its interrupt timers.
     let pumps = vec![
         Pump { source: Box::new(generator), sink: nic.sink() },
         Pump { source: nic.source(), sink: nic.sink() },
@@ -61,10 +61,11 @@ fn counted(tally: &ApplicationTally) -> [u64; 4] {
     values
 }
 
-/// What a guest counted: received, queued, dropped and delivered by its application's driver; and frames that found no buffer.
+/// Counters of a guest: frames received, queued, dropped and delivered by its application's driver; and frames that found no
+/// buffer.
 type Counted = ([u64; 4], u64);
 
-/// What was counted when the guest had been fed until `enough`, and all that it had taken was delivered.
+/// Feeds a guest until `enough`, waits until everything that it took is delivered, and returns its counters.
 fn fed(mode: &str, protected: bool, rate: f64, enough: impl Fn(&Counted) -> bool) -> Counted {
     let (mut guest, mut io) = start(mode, protected, rate);
     let machine = guest.machine().clone();

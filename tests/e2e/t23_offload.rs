@@ -1,5 +1,5 @@
-//! Objective: a large TCP frame crosses the router as one frame where both sides can do that, and is cut where the next one
-//! cannot; whichever, every octet arrives, and a plain wire only ever sees frames that are right.
+//! Objective: a large TCP frame crosses the router as one frame where both sides support that, and is segmented where the
+//! next hop does not; in either case every octet arrives, and a plain wire sees only valid frames.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use support::{CHECKSUMS, Capture, Counters, Namespace, Stage, dissect, transfer};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LEFT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const RIGHT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
@@ -22,7 +22,7 @@ fn one_router(left: &str, right: &str) -> String {
     )
 }
 
-/// A router that takes large frames and one that does not, joined by a switch.
+/// A router that accepts large frames and one that does not, joined by a switch.
 fn two_routers(deliver: &str) -> String {
     format!(
         "[switch.middle]\n\
@@ -44,7 +44,7 @@ fn start(text: &str) -> (Stage, Namespace, Namespace) {
     (stage, left, right)
 }
 
-/// Both ways, with a capture of what the right host is sent on its way there.
+/// Transfers data both ways, with a capture of the frames sent to the right host.
 fn transfer_both_ways(stage: &Stage, left: &Namespace, right: &Namespace) -> std::path::PathBuf {
     let file = stage.path("right.pcap");
     let capture = Capture::start(right, "t23-right", &file).expect("a capture");
@@ -54,7 +54,7 @@ fn transfer_both_ways(stage: &Stage, left: &Namespace, right: &Namespace) -> std
     file
 }
 
-/// Every frame is as it may be on a wire: not longer than the MTU, each checksum filled in and right.
+/// Checks that every frame is valid on a wire: not longer than the MTU, with all checksums filled in and right.
 fn is_right(file: &Path) -> usize {
     let fields = [&CHECKSUMS[..], &["frame.len", "ip.len", "tcp.len"]].concat();
     let frames = dissect(file, "tcp", &fields).expect("tshark reads it");
@@ -90,7 +90,7 @@ fn large_frames_cross_as_they_are() {
     {
         assert!(counters.get(&format!("t23.{count}")) > 10, "{count}: {counters:?}");
     }
-    // Nothing was cut.
+    // No frame was segmented.
     assert_eq!(
         counters.sum(|name| name.ends_with("done_segmented") || name.ends_with("drop_bad_offload")),
         0
@@ -104,7 +104,7 @@ fn through_a_switch(deliver: &str) {
     let file = transfer_both_ways(&stage, &left, &right);
     is_right(&file);
     let counters = stage.finish(vec![left, right]).expect("it ends well");
-    // Large through the first router and the switch, and cut on the way into the second.
+    // The frames are large through the first router and the switch, and segmented on the way into the second.
     assert!(counters.get("t23w.out.tx.left_segments") > 10, "{counters:?}");
     let cut = ["done_segmented", "done_segments"].map(|name| counters.get(&format!("t23e.in.rx.{name}")));
     assert!(cut[0] > 10 && cut[1] > 2 * cut[0], "{counters:?}");

@@ -1,5 +1,6 @@
-//! Objective: a router forwards large frames by whatever engine, with several vCPUs and by either NIC, without cutting or
-//! losing one; and one whose segments do not fit the next link is refused, by an error from which the sender learns.
+//! Objective: a router forwards large frames with each engine, with several vCPUs and both NIC models, without segmenting
+//! or losing one; and a frame whose segments do not fit the next link is refused with an error from which the sender
+//! learns.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -7,11 +8,12 @@ use std::time::Duration;
 use support::{Counters, Namespace, Stage, transfer};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LEFT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const RIGHT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
-/// So many that the I/O thread looks several times at what the driver takes, and tells the kernel, while they pass.
+/// Enough that the I/O thread notices several times which offloads the driver supports, and informs the kernel,
+/// meanwhile.
 const OCTETS: usize = 30_000_000;
 
 fn router(words: &str, left: &str, right: &str) -> String {
@@ -35,8 +37,8 @@ fn both_ways(stage: Stage, left: Namespace, right: Namespace) -> Counters {
     stage.finish(vec![left, right]).expect("it ends well")
 }
 
-/// Whether large frames came in by one NIC and, cut nowhere, left by the other. How many there are is TCP's to say, which
-/// makes them as large as its pace is fast.
+/// Returns true if large frames came in by one NIC and left unsegmented by the other. Their number depends on TCP, which
+/// makes them larger at a higher rate.
 fn are_large(counters: &Counters, from: &str, to: &str) -> bool {
     [format!("t23r.{from}.rx.left_segments"), format!("t23r.{to}.tx.left_segments")]
         .iter()
@@ -67,7 +69,7 @@ mod all {
         cross_as_they_are("engine = 'kvm'\nvcpus = 2");
     }
 
-    /// From the side that takes large frames to the other, the e1000 is told to cut what its driver gets in one piece.
+    /// From the side with large frames to the other, the e1000 segments the frames that its driver receives in one piece.
     #[test]
     fn by_an_e1000() {
         support::needs!(Root, Kvm, Tun, Program("ip"));
@@ -84,7 +86,7 @@ mod all {
     fn segments_that_do_not_fit_are_refused_and_the_sender_makes_smaller_ones() {
         support::needs!(Root, Kvm, Tun, Program("ip"));
         let (stage, left, right) = start(&router("", "", "mtu = 1400"));
-        // The hosts agree on segments that fit both of their links, and know nothing of the router's.
+        // The hosts agree on segments that fit both of their own links, and do not know the router's.
         right.ip(&["link", "set", "t23r-right", "mtu", "1500"]).expect("a larger MTU");
         let counters = both_ways(stage, left, right);
         assert!(counters.get("t23r.vcpu0.drop_mtu") > 0, "{counters:?}");

@@ -1,6 +1,6 @@
-//! Objective: a router on what a host has: a bridge of the kernel, Open vSwitch, macvtaps in every mode. TCP goes through
-//! both ways; what the run made is gone after its end and after SIGKILL; what does not work is said in one line; and where
-//! a link is deleted under a router, its other NICs go on.
+//! Objective: a router attached to a bridge of the kernel, to Open vSwitch, and to macvtaps in every mode. TCP passes in
+//! both directions; everything that the run created is gone after its end and after SIGKILL; a failure is reported in one
+//! line; and if a link is deleted under a router, its other NICs continue.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -11,12 +11,12 @@ use support::{Flow, Namespace, Ovs, Running, Signal, Traces, alone, transfer};
 use tempfile::TempDir;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Octets of a transfer.
 const OCTETS: usize = 1 << 20;
 
-/// How both NICs are attached.
+/// Kind of attachment of both NICs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Bridge,
@@ -25,7 +25,7 @@ enum By {
 }
 
 impl By {
-    /// Lines of a NIC on this side.
+    /// Configuration lines of a NIC on this side.
     fn nic(self, side: &str) -> String {
         match self {
             Self::Bridge => format!("attach = \"bridge:br-{side}\"\n"),
@@ -45,9 +45,9 @@ impl By {
     }
 }
 
-/// A host of the router between two hosts, each at a cable to it.
+/// Host of the router between two other hosts, each connected by a cable (veth).
 struct World {
-    // In the order in which they go.
+    // The order of the fields is the drop order.
     run: Option<Running>,
     ovs: Option<Ovs>,
     west: Namespace,
@@ -56,7 +56,7 @@ struct World {
     folder: TempDir,
 }
 
-/// A host with a cable `side0` at home, and its address.
+/// Creates a host with a cable `side0` at home, and its address.
 fn host(home: &Namespace, side: &str, net: &str) -> Namespace {
     let host = Namespace::add(&format!("t24-{side}")).expect("a namespace");
     for which in ["all", "default"] {
@@ -66,7 +66,7 @@ fn host(home: &Namespace, side: &str, net: &str) -> Namespace {
     host
 }
 
-/// The cable between them.
+/// Creates the cable between them.
 fn cable(home: &Namespace, host: &Namespace, side: &str, net: &str) {
     let (near, far) = (format!("{side}0"), format!("{side}1"));
     home.ip(&["link", "add", &near, "type", "veth", "peer", "name", &far, "netns", host.name()])
@@ -74,7 +74,7 @@ fn cable(home: &Namespace, host: &Namespace, side: &str, net: &str) {
     home.ip(&["link", "set", &near, "up"]).expect("up");
     host.ip(&["address", "add", &format!("{net}.2/24"), "dev", &far]).expect("an address");
     host.ip(&["link", "set", &far, "up"]).expect("up");
-    // It asks for its neighbour until a router on a busy host answers, and not three times only.
+    // It keeps sending ARP requests until a router on a busy host answers, instead of only three.
     host.set(&format!("net.ipv4.neigh.{far}.mcast_solicit"), "60").expect("set");
     host.ip(&["route", "add", "default", "via", &format!("{net}.1")]).expect("a route");
 }
@@ -88,7 +88,7 @@ impl World {
         Self { run: None, ovs: None, west, east, home, folder }
     }
 
-    /// With what a way to attach needs beside the cables.
+    /// Creates the world with what the attachment needs in addition to the cables.
     fn of(by: By) -> Self {
         let mut world = Self::new();
         for side in ["west", "east"] {
@@ -97,7 +97,7 @@ impl World {
         world
     }
 
-    /// The bridge on one side, with the cable in it, if there is to be one.
+    /// Creates the bridge on one side, with the cable in it, if the attachment needs one.
     fn add_bridge(&mut self, by: By, side: &str) {
         let (bridge, near) = (format!("br-{side}"), format!("{side}0"));
         match by {
@@ -109,7 +109,7 @@ impl World {
             By::Ovs => {
                 let ovs = self.ovs.get_or_insert_with(|| Ovs::start(&self.home).expect("Open vSwitch"));
                 ovs.add_bridge(&bridge, &[&near]).expect("a bridge");
-                // Its packet sockets see frames whose checksum the sender has left to a cable that needs none.
+                // Its packet sockets would see frames whose checksum the sender has left to the cable, which needs none.
                 let host = if side == "west" { &self.west } else { &self.east };
                 let done = host.command("ethtool").args(["-K", &format!("{side}1"), "tx", "off"]).status();
                 assert!(done.expect("ethtool").success());
@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// Waits until it has said something for the `times`th time.
+    /// Waits until the run has printed something for the `times`th time.
     fn says(&self, wanted: &str, times: usize) {
         let run = self.run.as_ref().expect("it runs");
         let end = Instant::now() + PATIENCE;
@@ -160,7 +160,7 @@ impl World {
         self.run = Some(run);
     }
 
-    /// What it says to a file that cannot be run here.
+    /// Returns the run's error message for a file that cannot be run here.
     fn refusal(&self, text: &str) -> String {
         let done = self.launch(text).wait(PATIENCE).expect("it ends");
         assert!(!done.status.success());
@@ -180,7 +180,7 @@ impl World {
         assert_eq!(done.status.success(), signal == Signal::TERM, "{}", done.stderr);
     }
 
-    /// Waits until nothing of the run is there any more.
+    /// Waits until nothing of the run remains.
     fn nothing_is_left(&self, before: &[String]) {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -198,7 +198,7 @@ impl World {
     }
 }
 
-/// Two starts of the same file: one ends in good order, one by SIGKILL.
+/// Starts the same file twice: the first run ends in good order, the second by SIGKILL.
 fn carries_tcp_and_leaves_nothing(by: By) {
     let mut world = World::of(by);
     let before = world.home.links().expect("links");
@@ -241,7 +241,7 @@ fn open_vswitch() {
     alone_and_tidy(|| carries_tcp_and_leaves_nothing(By::Ovs));
 }
 
-/// Deletes something under a running router and brings it back; traffic goes on as it did.
+/// Deletes something under a running router and restores it; traffic resumes.
 fn deleted_and_back(by: By, delete: impl FnOnce(&World), restore: impl FnOnce(&mut World)) {
     let mut world = World::of(by);
     world.start(&by.file());
@@ -256,7 +256,7 @@ fn deleted_and_back(by: By, delete: impl FnOnce(&World), restore: impl FnOnce(&m
     world.end(Signal::TERM);
 }
 
-/// Two more NICs of the same router, by macvtap, and a host behind each.
+/// Two more NICs of the same router, on macvtaps, and a host behind each.
 struct Bystanders {
     north: Namespace,
     south: Namespace,
@@ -273,11 +273,11 @@ impl Bystanders {
         Self { north, south }
     }
 
-    /// Datagrams from one to the other, as long as the flow is not stopped.
+    /// Starts a flow of datagrams from one to the other.
     fn flow(&self) -> Flow {
         let to = SocketAddr::from(([198, 18, 0, 2], 7025));
         let flow = Flow::start(&self.north, &self.south, to, RATE).expect("a flow");
-        // Neighbours are found, and what was refused meanwhile was refused before anything is deleted.
+        // Neighbours are resolved, and refusals during that time precede any deletion.
         flow.reaches(u64::from(RATE), PATIENCE).expect("it arrives");
         flow
     }
@@ -299,7 +299,7 @@ fn made_again(by: By, faults: impl FnOnce(&mut World)) {
     flow.reaches(before.received + u64::from(RATE), PATIENCE).expect("it goes on");
     let tally = flow.stop().expect("it ends");
     println!("beside {by:?}: {tally:?}");
-    // Before the first neighbour was found, the kernel keeps few.
+    // Before the first neighbour is resolved, the kernel queues few datagrams.
     let lost = tally.lost().saturating_sub(before.lost());
     assert!(lost == 0 && tally.repeated == 0, "lost {lost}: {before:?} {tally:?}");
     world.end(Signal::TERM);
@@ -416,7 +416,7 @@ mod all {
             };
             deleted_and_back(By::Bridge, drop_link("t24.west"), |_| {});
             deleted_and_back(By::Macvtap("bridge"), drop_link("t24.west"), |_| {});
-            // With the interface that it stands on, which comes back later.
+            // Together with its parent interface, which comes back later.
             deleted_and_back(By::Macvtap("bridge"), drop_link("west0"), |world| {
                 thread::sleep(Duration::from_millis(1500));
                 cable(&world.home, &world.west, "west", "192.0.2");

@@ -1,5 +1,6 @@
-//! Objective: what passes a NIC of a running file can be captured by anybody who owns the run: whole, both ways, read by a
-//! parser that is not ours; it ends by count, by time and with its client, and a file that is slow or full holds nobody up.
+//! Objective: frames that pass a NIC of a running router can be captured by the owner of the run: complete, in both
+//! directions, readable by an independent parser; a capture ends by count, by time and with its client, and a slow or full
+//! file does not delay any traffic.
 
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use support::{Namespace, Running, Signal, Stage};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 const RIGHT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 const FILE: &str = "[[router]]\nname = \"t25c\"\nengine = \"process\"\n\
@@ -38,7 +39,7 @@ fn capture(nic: &str, file: &Path, options: &[&str]) -> Command {
     command
 }
 
-/// What tshark, with this filter, counts in a file.
+/// Counts the packets in a file with tshark and this filter.
 fn packets(file: &Path, filter: &str) -> usize {
     let mut command = Command::new("tshark");
     command.args(["-n", "-r"]).arg(file).args(["-Y", filter]);
@@ -47,7 +48,7 @@ fn packets(file: &Path, filter: &str) -> usize {
     done.stdout.lines().filter(|line| !line.trim().is_empty()).count()
 }
 
-/// Waits until the file has its head: then the capture is under way.
+/// Waits until the file has its header: then the capture is active.
 fn begun(file: &Path) {
     let end = Instant::now() + PATIENCE;
     while !file.metadata().is_ok_and(|file| file.len() >= 24) {
@@ -78,7 +79,7 @@ fn both_ways_by_count_by_time_and_until_the_client_leaves() {
         let mut run = Running::start(&mut capture("t25c.right", &file, &options)).expect("it starts");
         begun(&file);
         ping(&left, 3);
-        // On a busy host its time may be over before they are.
+        // On a busy host the capture may end before the pings do.
         let is_in_time = since.elapsed() < Duration::from_secs(seconds);
         assert!(run.wait(PATIENCE).expect("it ends").status.success());
         if is_in_time {
@@ -107,7 +108,7 @@ fn both_ways_by_count_by_time_and_until_the_client_leaves() {
     run.signal(Signal::KILL).expect("killed");
     run.wait(PATIENCE).expect("it ends");
     assert_eq!(packets(&file, "icmp"), 8);
-    // The seat is free again, and what comes now is not in the old file.
+    // The capture place is free again, and new frames do not go to the old file.
     let end = Instant::now() + PATIENCE;
     loop {
         let mut again = capture("t25c.left", Path::new("/dev/null"), &["--seconds", "0.1"]);
@@ -128,7 +129,7 @@ mod all {
     fn a_reader_that_stands_still_and_a_full_disk_hold_nobody_up() {
         support::needs!(Root, Tun, Program("ip"), Program("busybox"), Program("tshark"));
         let (stage, left, right) = two_hosts();
-        // Nobody reads the pipe that is its standard output.
+        // The pipe that is its standard output has no active reader.
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let mut command = capture("t25c.left", Path::new("-"), &["--seconds", "1"]);
         let mut stuck =
@@ -170,7 +171,7 @@ mod all {
         let mut nowhere = capture("t25c.left", Path::new("/there/is/none/x.pcap"), &[]);
         let said = support::run(&mut nowhere, PATIENCE).expect("it ends").stderr;
         assert!(said.contains("cannot write /there/is/none/x.pcap"), "{said}");
-        // Somebody else may not.
+        // Another user is refused.
         let mut foreign = capture("t25c.left", Path::new("/dev/null"), &[]);
         let done = support::run(foreign.uid(65_534), PATIENCE).expect("it ends");
         assert!(!done.status.success());

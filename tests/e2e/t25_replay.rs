@@ -1,5 +1,5 @@
-//! Objective: the frames of a capture file come into a router by `replay`, each once and in order, at either pace, and what
-//! the router makes of them is in the capture that it writes; a file that is none is refused in one line.
+//! Objective: the frames of a capture file enter a router by `replay`, each once and in order, at either pace, and the
+//! router's output is in the capture that it writes; a file that is not a capture is refused in one line.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use support::{Counters, Namespace, Packet, Running, Signal, alone, udp};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 const FROM: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const TO: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
@@ -25,7 +25,7 @@ fn file(pace: &str) -> String {
     )
 }
 
-/// A capture, big-endian and in microseconds, of numbered datagrams through the router, `gap` apart.
+/// Builds a capture file, big-endian with microseconds, of numbered datagrams through the router, `gap` apart.
 fn capture(count: u32, gap: Duration) -> Vec<u8> {
     let mut octets = [0xa1b2_c3d4u32, 0x0002_0004, 0, 0, 65_535, 1].map(u32::to_be_bytes).concat();
     for number in 0..count {
@@ -52,7 +52,7 @@ fn capture(count: u32, gap: Duration) -> Vec<u8> {
     octets
 }
 
-/// The identifications of the datagrams that left, in their order, as tshark reads them.
+/// Returns the IP identifications of the datagrams that left, in order, as tshark reads them.
 fn left(out: &Path) -> Vec<u16> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-r"]).arg(out).args(["-Y", "udp && ip.ttl == 63", "-T", "fields", "-e", "ip.id"]);
@@ -88,7 +88,8 @@ fn played(count: u32, gap: Duration, pace: &str) -> Duration {
     assert_eq!(counters.get("t25r.in.rx.frames"), u64::from(count), "a file waits until there is room");
     let left = left(&out);
     assert!(left.is_sorted_by(|a, b| a < b), "twice, or out of order");
-    // By the router itself, or at its full transmit ring: where the I/O thread does not get the CPU, nobody empties it.
+    // Dropped by the router itself, or at its full transmit ring: if the I/O thread gets no CPU time, the ring is not
+    // emptied.
     let lost = counters.sum(|name| name.starts_with("t25r.vcpu0.") && name.contains("drop_"));
     let missing: Vec<u32> =
         (0..count).filter(|number| left.binary_search(&(*number as u16)).is_err()).collect();

@@ -1,5 +1,6 @@
 //! Objective: a router between two interfaces of the host by AF_XDP, with the kernel's own stacks behind them: ping, TCP and
-//! UDP; what happens when the data plane or the command is killed, and when an interface goes down, is deleted or is taken.
+//! UDP; and the behaviour when the data plane or the command is killed, and when an interface goes down, is deleted or is
+//! taken.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -12,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use support::{Namespace, Running, Stage, Traces, alone, children_of, datagrams, echo, transfer};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LEFT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const RIGHT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
@@ -25,8 +26,8 @@ fn file(engine: &str, more: &str) -> String {
     )
 }
 
-/// A host with the other end of a veth pair. Its kernel computes checksums itself: between veth ends it would leave that to
-/// hardware that is not there, and a program at the driver sees frames as they are.
+/// Creates a host with the other end of a veth pair. Its kernel computes checksums in software: between veth ends it would
+/// leave them to hardware that does not exist, and a program at the driver sees frames as they are.
 fn cable(home: &Namespace, name: &str, queues: u32, address: &str, gateway: &str) -> Result<Namespace> {
     let host = Namespace::add(name)?;
     for which in ["all", "default"] {
@@ -37,7 +38,7 @@ fn cable(home: &Namespace, name: &str, queues: u32, address: &str, gateway: &str
     Ok(host)
 }
 
-/// A veth pair between our side and a host.
+/// Creates a veth pair between the router's namespace and a host.
 fn plug_in(
     home: &Namespace,
     host: &Namespace,
@@ -73,10 +74,10 @@ fn two_hosts(engine: &str, queues: u32, more: &str) -> (Stage, Namespace, Namesp
     (stage, left, right)
 }
 
-/// Takes the cables away, which are the test's own, and ends everything.
+/// Removes the cables, which belong to the test, and ends everything.
 fn finish(stage: Stage, hosts: Vec<Namespace>) -> support::Finished {
     for name in ["t25-left", "t25-right"] {
-        // One may be gone already.
+        // One may already be gone.
         let _ = stage.home().ip(&["link", "delete", name]);
     }
     stage.finish_troubled(hosts).expect("it ends well, and leaves nothing")
@@ -127,7 +128,7 @@ fn ping_tcp_and_udp_through_two_interfaces() {
     }
 }
 
-/// What somebody does to an interface and to the run while that is away.
+/// Event that happens while an interface is away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meanwhile {
     Nothing,
@@ -135,7 +136,7 @@ enum Meanwhile {
     PlaneIsKilled,
 }
 
-/// An interface is deleted and made again, each time after this has happened meanwhile.
+/// Deletes and recreates an interface, each time with this event in between.
 fn is_taken_again(each: &[Meanwhile]) {
     let (mut stage, left, right) = two_hosts("process", 1, "");
     wait_for("an answer", || answers(&left, RIGHT));
@@ -162,10 +163,10 @@ fn is_taken_again(each: &[Meanwhile]) {
         wait_for("an answer of the other side", || answers(&left, Ipv4Addr::new(192, 0, 2, 1)));
         plug_in(stage.home(), &right, ("t25-right", 1), "198.51.100.2/24", "198.51.100.1")
             .expect("made again");
-        // Its other end has another Ethernet address now, which the router hears when that asks for it.
+        // Its other end has a new Ethernet address, which the router learns from that end's ARP request.
         wait_for("an answer again", || answers(&right, LEFT));
         wait_for("an answer the other way", || answers(&left, RIGHT));
-        // It serves before the supervisor says so.
+        // It forwards before the supervisor reports it.
         wait_for("a word of that", || {
             stage.run().complaints(told).iter().any(|line| line.contains("its link is there again"))
         });
@@ -179,7 +180,7 @@ fn an_interface_that_is_made_again_is_taken_again() {
     is_taken_again(&[Meanwhile::Nothing]);
 }
 
-/// What `run` says of a file that it cannot run.
+/// Returns the error message of `run` for a file that it cannot run.
 fn refusal(home: &Namespace, text: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("file.toml"), text).expect("written");
@@ -298,7 +299,7 @@ mod all {
             let text = file("process", "")
                 .replace("[[router.nic]]", &format!("[[router.nic]]\nqueue_len = {queue_len}"));
             fs::write(folder.path().join("file.toml"), text).expect("written");
-            // As the unit gives: no CAP_IPC_LOCK, and here no more memory than is usual.
+            // Rights like those given by the unit: no CAP_IPC_LOCK, and the usual limit of locked memory.
             let mut command = home.command("prlimit");
             command.args(["--memlock=8388608", "setpriv", "--inh-caps=-all", "--no-new-privs"]);
             command.args(["--bounding-set=-all,+net_admin,+kill,+bpf,+net_raw", BINARY]);

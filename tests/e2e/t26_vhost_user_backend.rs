@@ -1,6 +1,6 @@
-//! Objective: a NIC of a router is the network card of other programs' virtual machines: DPDK's driver with all its ways to
-//! lay out a ring, which comes to our socket, or to whose socket we come. Peers are killed and started anew while frames
-//! pass, and peers that break the protocol harm nobody but themselves.
+//! Objective: a NIC of a router is the network card of other programs' virtual machines: DPDK's virtio driver with all its
+//! ring layouts connects to our socket, or we connect to its socket. Peers are killed and restarted while frames pass, and
+//! peers that violate the protocol harm only themselves.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,16 +17,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use support::{Capture, Namespace, Running, Stage, Testpmd, children_of};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Where testpmd answers.
+/// Address at which testpmd answers.
 const PEER: &str = "192.0.2.9";
 
 fn nic(name: &str, attach: &str, address: &str, more: &str) -> String {
     format!("[[router.nic]]\nname = \"{name}\"\nattach = \"{attach}\"\naddress = \"{address}\"\n{more}\n")
 }
 
-/// A router between a socket and a host of the kernel's.
+/// A router between a vhost-user socket and a host with the kernel's stack.
 fn file(socket: &Path, guest_nic: &str, more: &str) -> String {
     let guest = format!("vhost-user-backend:{}", socket.display());
     format!("[[router]]\nname = \"t26\"\n{more}\n")
@@ -46,7 +46,7 @@ impl Scene {
         Self::set_with("", more)
     }
 
-    /// Sets the scene with this in the NIC's part of the file.
+    /// Sets the scene with these keys in the NIC's part of the file.
     fn set_with(nic: &str, more: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("guest.sock");
@@ -60,7 +60,7 @@ impl Scene {
         Self { stage, host, socket, folder }
     }
 
-    /// Ends the run, and starts it again beside a peer that stays.
+    /// Ends the run, and restarts it next to the same peer.
     fn anew(self, nic: &str, more: &str) -> Self {
         self.stage.finish_troubled(vec![self.host]).expect("it ends well, and leaves nothing");
         Self::set_at(self.socket, self.folder, nic, more)
@@ -81,7 +81,7 @@ impl Scene {
         answers(&self.host, PEER)
     }
 
-    /// So many echoes of so many octets, of which nearly all come back: a busy host may drop one.
+    /// Sends echo requests of this many octets; returns how many were answered: a busy host may drop one.
     fn echoes(&self, count: u32, octets: u32) -> u32 {
         (0..count).filter(|_| self.echo(octets)).count() as u32
     }
@@ -92,7 +92,7 @@ impl Scene {
         support::run(&mut command, PATIENCE).expect("ping ends").status.success()
     }
 
-    /// Descriptors, and mappings of peers' memory, of the process that has the rings.
+    /// Counts descriptors, and mappings of peers' memory, of the process that has the rings.
     fn held(&mut self) -> (usize, usize) {
         let plane = children_of(self.stage.run().id());
         let all = plane.iter().map(|plane| {
@@ -108,7 +108,7 @@ impl Scene {
         wait_for(of, || run.complaints(0).iter().any(|line| line.contains(of)));
     }
 
-    /// The socket was the peer's, which has left it.
+    /// Ends the scene where the socket belonged to the peer, which has left it behind.
     fn end_at_a_foreign_socket(self) {
         fs::remove_file(&self.socket).expect("it was left");
         self.end();
@@ -135,7 +135,7 @@ fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
     }
 }
 
-/// testpmd, which answers ARP and echoes by DPDK's driver of virtio, in a process that plays a guest.
+/// Starts testpmd, which answers ARP and echo requests with DPDK's virtio driver, in a process that plays a guest.
 fn testpmd(socket: &Path, driver: &str, queues: u32) -> Testpmd {
     let device = format!("net_virtio_user0,path={},queues={queues}{driver}", socket.display());
     let (rxq, txq) = (format!("--rxq={queues}"), format!("--txq={queues}"));
@@ -155,7 +155,7 @@ fn several_pairs_of_queues() {
     scene.end();
 }
 
-/// What identifies each answer to an echo in a capture: who asked, and which one it was.
+/// Returns the fields that identify each echo reply in a capture: identifier and sequence number.
 fn echo_replies(file: &Path) -> Vec<[u8; 4]> {
     let octets = fs::read(file).expect("a capture");
     let (frames, rest) = support::pcap_frames(&octets);
@@ -167,8 +167,8 @@ fn echo_replies(file: &Path) -> Vec<[u8; 4]> {
     replies.map(|frame| [frame[38], frame[39], frame[40], frame[41]]).collect()
 }
 
-/// Kills the data plane under a peer that stays, then ends the run and starts it again, so many times. The peer plays a guest
-/// whose rings are far on when we come again, and says of each that it begins at 0.
+/// Kills the data plane under a peer that stays, then ends and restarts the run, this many times. The peer plays a guest
+/// whose ring indices are far advanced when we reconnect, although it reports that each ring starts at 0.
 fn stays(driver: &str, rounds: usize) {
     let connect = "socket = \"connect\"";
     let mut scene = Scene::set_with(connect, "");
@@ -203,7 +203,7 @@ fn a_peer_that_stays_goes_on_with_another_data_plane_and_another_run() {
     stays("", 1);
 }
 
-/// A header of the protocol.
+/// Builds a vhost-user message header.
 fn header(request: u32, flags: u32, size: u32) -> Vec<u8> {
     [request, flags, size].iter().flat_map(|word| word.to_le_bytes()).collect()
 }
@@ -221,11 +221,11 @@ fn peers_that_break_the_protocol_are_sent_away_and_the_next_one_is_served() {
         peer.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         peer.write_all(&octets).expect("it is read");
         let mut rest = Vec::new();
-        // A reset is an end as well: what it had sent was not all read.
+        // A reset counts as the end as well: not everything that the peer had sent was read.
         let _ = peer.read_to_end(&mut rest);
         scene.complains(told);
     }
-    // One that says half a message and goes, and one that says nothing at all.
+    // A peer that sends half a message and leaves, and one that sends nothing.
     let mut torn = UnixStream::connect(&scene.socket).expect("it listens");
     torn.write_all(&header(1, 1, 0)[..7]).expect("it is read");
     drop(torn);
@@ -238,7 +238,7 @@ fn peers_that_break_the_protocol_are_sent_away_and_the_next_one_is_served() {
     scene.end();
 }
 
-/// Shares a table of one range for each file, all of them so long, and waits until it is sent away.
+/// Shares a memory table of one range for each file, all of this length, and waits until the connection is closed.
 fn share(socket: &Path, octets: u64, files: &[fs::File]) {
     let peer = UnixStream::connect(socket).expect("it listens");
     peer.set_read_timeout(Some(PATIENCE)).expect("a timeout");
@@ -270,7 +270,7 @@ fn peers_that_share_too_much_or_what_is_no_memory_are_sent_away_before_it_is_map
     scene.end();
 }
 
-/// Their peers poll all the time, on both CPUs.
+/// The peers of these tests poll continually, on both CPUs.
 mod alone {
     use super::*;
 
@@ -289,7 +289,7 @@ mod alone {
         fn dpdk_s_driver_with_every_layout_of_its_rings() {
             support::needs!(Root, Kvm, Tun, Program("dpdk-testpmd"), Program("busybox"));
             let scene = Scene::set("");
-            // Packed rings are not offered: the driver takes split ones.
+            // Packed rings are not offered: the driver falls back to split rings.
             let drivers = [
                 "",
                 ",packed_vq=1",
@@ -317,7 +317,7 @@ mod alone {
                 let peer = testpmd(&scene.socket, "", 1);
                 wait_for("an answer", || scene.answers());
                 held.push(scene.held());
-                // In the middle of an echo.
+                // Kill it in the middle of echo requests.
                 let mut flood = scene.host.command("busybox");
                 let flood = flood.args(["ping", "-c", "200", "-i", "0.01", "-w", "3", PEER]);
                 let flood = Running::start(flood).expect("ping starts");
@@ -344,7 +344,7 @@ mod alone {
                 }
                 held.push(scene.held());
                 peer.kill().expect("it is dead");
-                // Who is killed leaves its socket behind, where nobody answers.
+                // A killed process leaves its socket behind, at which no process listens.
                 fs::remove_file(&scene.socket).expect("it was left");
             }
             assert!(held.iter().skip(1).all(|now| *now == held[0]), "{held:?}");

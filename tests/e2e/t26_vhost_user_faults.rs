@@ -1,5 +1,5 @@
-//! Objective: a peer on a vhost-user port stops or dies in the middle of traffic, and the other ports of its router go on: not one
-//! of their frames is lost, and they come as fast as before.
+//! Objective: a peer on a vhost-user port stops or dies in the middle of traffic, and the other ports of its router continue: none
+//! of their frames is lost, and their rate is unaffected.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use support::{Counters, Flow, Namespace, Running, Signal, Stage, Testpmd};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Where testpmd answers.
+/// Address at which testpmd answers.
 const PEER: &str = "192.0.2.9";
-/// Datagrams a second between the other ports, and how long they are watched each time.
+/// Datagrams a second between the other ports, also the number awaited in each check.
 const RATE: u32 = 1000;
-/// Programs that send the peer echoes, each 400 a second where the host lets it: a ring of the router's is full soon.
+/// Programs that send echo requests to the peer, each 400 a second if the host allows: the router's ring fills up soon.
 const FLOODS: usize = 4;
 
 fn file(socket: &Path) -> String {
@@ -29,7 +29,7 @@ fn file(socket: &Path) -> String {
         + &nic("right", "tap:t26f-right", "203.0.113.1/24")
 }
 
-/// testpmd, which answers ARP and echoes.
+/// Starts testpmd, which answers ARP and echo requests.
 fn testpmd(socket: &Path) -> Testpmd {
     let device = format!("net_virtio_user0,path={}", socket.display());
     let echo = ["--forward-mode=icmpecho", "--auto-start", "--total-num-mbufs=2048", "--stats-period=5"];
@@ -67,7 +67,7 @@ mod all {
         let right = stage.host("t26f-right", "203.0.113.2/24", "203.0.113.1").expect("right");
         let mut peer = testpmd(&socket);
         wait_for_an_answer(&left);
-        // Echoes for the peer all the time, whatever becomes of it: more than all rings hold.
+        // Echo requests to the peer throughout, in whatever state it is: more than all rings hold.
         let flood = |_| {
             let mut ping = left.command("busybox");
             Running::start(ping.args(["ping", "-q", "-i", "0.002", "-w", "300", PEER])).expect("ping starts")
@@ -81,7 +81,7 @@ mod all {
         stage.wait_for_counters(is_full).expect("frames for the peer find the ring full");
         goes_on(&flow);
         peer.signal(Signal::CONT).expect("it is there");
-        // It goes on where it was.
+        // It continues where it stopped.
         wait_for_an_answer(&left);
         peer.kill().expect("it is dead");
         goes_on(&flow);
@@ -95,8 +95,8 @@ mod all {
         let counters =
             Counters::of(done.stdout.lines().filter(|line| line.contains("counters"))).expect("counters");
         assert_eq!((tally.lost(), tally.repeated), (0, 0), "{tally:?}: {counters:?}");
-        // Frames for the peer waited in the router's ring, and then found it full: not those of the flow. (A peer that goes on
-        // answers all at once, which may be too many for the other way.)
+        // Frames for the peer waited in the router's ring, and then found it full; those of the flow did not. (A peer that resumes
+        // answers all at once, which may be too many for the other direction.)
         let full = |nic: &str| counters.get(&format!("t26f.vcpu0.{nic}.drop_tx_full"));
         assert!(full("guest") > 0 && full("right") == 0, "{counters:?}");
         assert!(counters.get("t26f.right.tap.write.frames") >= tally.sent, "{counters:?}");

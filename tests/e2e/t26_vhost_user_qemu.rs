@@ -1,5 +1,5 @@
-//! Objective: stock QEMU with Debian's kernel on our vhost-user ports. Two guests talk TCP through one router, one with offloads
-//! and one without; one of them is killed while the other one fetches from it, and started anew.
+//! Objective: stock QEMU with Debian's kernel on our vhost-user ports. Two guests exchange TCP traffic through one router, one
+//! with offloads and one without; one of them is killed while the other fetches from it, and restarted.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use hostbox::{Initramfs, Kernel, Machine};
 use support::{Counters, Running, Signal, Stage};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
-/// No guest under software emulation takes so long, even where the host is busy.
+/// Timeout of a guest under software emulation, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// What a stock guest does: it serves a file, and fetches the one of the other guest again and again.
+/// Script of a stock guest: it serves a file, and fetches the other guest's file repeatedly.
 const GUEST: &str = r#"
 ip link set eth0 up && ip address add $OWN/24 dev eth0 && ip route add default via $ROUTER || exit 1
 echo "FEATURES $(cat /sys/bus/virtio/devices/virtio0/features)"
@@ -41,7 +41,7 @@ fn archive(kernel: &Kernel, folder: &Path, own: &str, router: &str, other: &str)
     files.write(&to).map(|()| to)
 }
 
-/// Starts a guest at a socket. QEMU 7.2 without KVM cannot do with MSI-X here, hence no vectors.
+/// Starts a guest at a socket. QEMU 7.2 without KVM does not work with MSI-X here, hence no vectors.
 fn guest(kernel: &Kernel, initrd: &Path, socket: &Path) -> Running {
     let mut machine = Machine::new(kernel, initrd);
     let chardev = format!("socket,id=c0,path={},reconnect=1", socket.display());
@@ -62,7 +62,7 @@ fn is_fetched(line: &str) -> bool {
     line.trim_end() == "FETCHED"
 }
 
-/// Waits until a guest has fetched the other one's file, after so many lines of its console.
+/// Waits until a guest has fetched the other one's file, after this many lines of its console.
 fn fetches(guest: &Running, after: usize) {
     let end = std::time::Instant::now() + PATIENCE;
     while !guest.lines(after).iter().any(|line| is_fetched(line)) {
@@ -71,7 +71,7 @@ fn fetches(guest: &Running, after: usize) {
     }
 }
 
-/// Whether the guest's driver agreed on this feature.
+/// Returns true if the guest's driver negotiated this feature.
 fn has_feature(guest: &Running, bit: usize) -> bool {
     let said = guest.lines(0);
     let features = said.iter().find_map(|line| line.strip_prefix("FEATURES ")).expect("it told its features");
@@ -109,10 +109,10 @@ mod all {
         fetches(&guest_a, 0);
         fetches(&guest_b, 0);
         for (guest, offload) in [(&guest_a, true), (&guest_b, false)] {
-            // CSUM and HOST_TSO4.
+            // Features CSUM and HOST_TSO4.
             assert_eq!([0, 11].map(|bit| has_feature(guest, bit)), [offload; 2]);
         }
-        // While both fetch.
+        // Kill it while both fetch.
         guest_b.signal(Signal::KILL).expect("it runs");
         guest_b.wait(PATIENCE).expect("it is dead");
         let guest_b = guest(&kernel, &initrd_b, &b);
@@ -124,7 +124,7 @@ mod all {
         let counters =
             Counters::of(done.stdout.lines().filter(|line| line.contains("counters"))).expect("counters");
         let count = |name: &str| counters.get(&format!("t26q.{name}"));
-        // Large frames came from one guest, and were cut for the other one, which sent none.
+        // Large frames came from one guest, and were segmented for the other, which sent none.
         assert!(count("a.guest.tx.left_segments") > 20, "{counters:?}");
         assert_eq!(count("b.guest.tx.left_segments"), 0);
         assert!(
@@ -132,7 +132,8 @@ mod all {
             "{counters:?}"
         );
         assert!(count("b.guest.rx.bytes") <= 1514 * count("b.guest.rx.frames"), "{counters:?}");
-        // Both guests were killed in traffic: what was on its way to them waits in the router's rings for the next ones.
+        // Both guests were killed in traffic: frames that were on their way to them wait in the router's rings for the next
+        // ones.
         let waiting = counters.sum(|name| name.starts_with("t26q.vcpu0.") && name.ends_with(".tx_frames"))
             - count("a.tx.frames")
             - count("b.tx.frames");

@@ -1,6 +1,6 @@
-//! Objective: a NIC whose rings are handed to a vhost-user peer: DPDK's testpmd, Open vSwitch with DPDK, and ourselves. Frames
-//! pass both ways, the ledger says what it cannot see, a peer that is killed in traffic is found again and goes on where it
-//! stopped, and one that can do less than was settled is told of.
+//! Objective: a NIC whose rings are handed to a vhost-user backend: DPDK's testpmd, Open vSwitch with DPDK, and ringroad
+//! itself. Frames pass in both directions, the ledger states what it cannot see, a peer that is killed in traffic is found
+//! again and continues where it stopped, and a peer that supports less than was negotiated is reported.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,16 +14,17 @@ use support::attack::{Attack, Misuse, Program, be_handed};
 use support::{Counters, Namespace, Running, Signal, Stage, Testpmd, run, transfer};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Most frames that a driver takes at once.
 const BURST: u64 = 64;
-/// What has to have passed before anybody is content.
+/// Frames that must have passed before a test continues.
 const FRAMES: u64 = 2_000;
 const EAST: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(198, 51, 100, 2)), 7027);
 const OVS: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 
-/// testpmd with one vhost port (`v.sock,queues=1`), which sends back what comes and begins with some frames of its own.
+/// Starts testpmd with one vhost port (`v.sock,queues=1`), which sends received frames back and begins with some frames of its
+/// own.
 fn testpmd(stage: &Stage, port: &str) -> Testpmd {
     let mut command = stage.home().command("dpdk-testpmd");
     let device = format!("net_vhost0,iface={port}");
@@ -33,13 +34,13 @@ fn testpmd(stage: &Stage, port: &str) -> Testpmd {
     Testpmd::start(command.current_dir(stage.path("")), &device, &arguments).expect("testpmd")
 }
 
-/// The number behind `name` in a line of testpmd's.
+/// Returns the number that follows `name` in a line of testpmd's output.
 fn number(line: &str, name: &str) -> u64 {
     let rest = line.split(name).nth(1).unwrap_or_default();
     rest.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
-/// Waits until testpmd has sent and received enough, and ends it at once.
+/// Waits until testpmd has sent and received enough, and kills it.
 fn kill_in_traffic(mut peer: Testpmd) {
     peer.wait_for_line(PATIENCE, |line| number(line, "RX-packets:") >= FRAMES).expect("it receives");
     peer.wait_for_line(PATIENCE, |line| number(line, "TX-packets:") >= FRAMES).expect("it sends");
@@ -70,7 +71,7 @@ fn echo(engine: &str, side: &str) -> String {
     )
 }
 
-/// A peer is killed in traffic, and another one takes its place. We come to its socket, or it comes to ours.
+/// Kills a peer in traffic, and replaces it by another one. Either side may be the one that connects.
 fn survives(engine: &str, side: &str) {
     let stage = Stage::start(RINGROAD, &echo(engine, side)).expect("it starts");
     wait_until_shown(&stage, "t27", "no peer at v.sock");
@@ -82,7 +83,7 @@ fn survives(engine: &str, side: &str) {
     }
     let mut second = testpmd(&stage, port);
     second.wait_for_line(PATIENCE, |line| number(line, "RX-packets:") >= FRAMES).expect("traffic resumes");
-    // The peer may serve before that is told.
+    // The peer may serve before that is reported.
     wait_until_shown(&stage, "t27", "handed to v.sock; the peer moves and counts the frames");
     let done = stage.finish_troubled(Vec::new());
     second.signal(Signal::TERM).expect("ended");
@@ -91,9 +92,9 @@ fn survives(engine: &str, side: &str) {
     assert!(done.stderr.contains("NIC wan: no peer at v.sock: it went away"), "{}", done.stderr);
     let counters = Counters::of(done.stdout.lines()).expect("counters");
     let count = |name: &str| counters.get(&format!("t27.{name}"));
-    // What the driver took out of its ring it sent back, and nobody else here has seen any of it.
+    // All frames that the driver received it sent back; no other component has seen them.
     assert!(count("vcpu0.wan.rx_frames") >= 2 * FRAMES);
-    // It was counted while frames flowed: a burst may have been in hand.
+    // The counters were read while frames flowed: one burst may have been in between.
     let back = count("vcpu0.wan.tx_frames") + count("vcpu0.wan.drop_tx_full");
     assert!((back..=back + BURST).contains(&count("vcpu0.wan.rx_frames")), "{back}");
     assert_eq!((count("wan.rx.frames"), count("wan.tx.frames")), (0, 0));
@@ -106,7 +107,7 @@ fn testpmd_is_killed_and_traffic_resumes() {
     survives("kvm", "connect");
 }
 
-/// Answers like a peer that has nothing but virtio 1.0, until it is left.
+/// Answers like a peer that supports only virtio 1.0, until the connection is closed.
 fn serve_little(listener: &UnixListener) {
     let (mut stream, _) = listener.accept().expect("somebody comes");
     let mut header = [0; 12];
@@ -121,7 +122,7 @@ fn serve_little(listener: &UnixListener) {
     }
 }
 
-/// Two routers, each with a host, whose other NICs meet by `left` and `right`.
+/// Two routers, each with a host, whose other NICs are connected by `left` and `right`.
 fn two_routers(left: &str, right: &str) -> String {
     format!(
         "[[router]]\nname = 't27'\n\
@@ -135,7 +136,7 @@ fn two_routers(left: &str, right: &str) -> String {
     )
 }
 
-/// Until the other host answers: a switch between may take its time to move frames after it was handed the rings.
+/// Waits until the other host answers: a switch in between may take time to move frames after it was handed the rings.
 fn wait_for_answer(west: &Namespace) {
     let (address, end) = (EAST.ip().to_string(), Instant::now() + PATIENCE);
     loop {
@@ -148,7 +149,7 @@ fn wait_for_answer(west: &Namespace) {
     }
 }
 
-/// Octets from one host to the other and back.
+/// Transfers octets from one host to the other and back.
 fn stacks_meet(stage: &mut Stage) -> Vec<Namespace> {
     let west = stage.host("t27-west", "192.0.2.2/24", "192.0.2.1").expect("west");
     let east = stage.host("t27-east", "198.51.100.2/24", "198.51.100.1").expect("east");
@@ -228,17 +229,17 @@ impl Vswitch {
 
 impl Drop for Vswitch {
     fn drop(&mut self) {
-        // DPDK leaves it behind.
+        // DPDK leaves this folder behind.
         let _ = fs::remove_dir_all(format!("/var/run/dpdk/{}", prefix()));
     }
 }
 
-/// What DPDK within Open vSwitch calls its files by.
+/// File prefix of DPDK within Open vSwitch.
 fn prefix() -> String {
     format!("t27-{}", std::process::id())
 }
 
-/// Lets `ovs-vsctl` do something.
+/// Runs `ovs-vsctl`.
 fn ask(stage: &Stage, words: &[&str]) {
     let database = format!("--db=unix:{}", stage.path("db.sock").display());
     let mut command = stage.home().command("ovs-vsctl");
@@ -309,7 +310,7 @@ mod all {
         support::needs!(Root, Kvm, Program("dpdk-testpmd"));
         let prepared = Stage::start(RINGROAD, &echo("kvm", "connect")).expect("it starts");
         wait_until_shown(&prepared, "t27", "no peer at v.sock");
-        // A driver that starts with a peer settles on what that can do.
+        // A driver that starts with a connected peer negotiates the peer's features.
         let first = testpmd(&prepared, "v.sock");
         wait_until_shown(&prepared, "t27", "handed to v.sock");
         let mut restart = prepared.home().command(RINGROAD);
@@ -338,7 +339,7 @@ mod all {
             println!("SKIPPED: Open vSwitch with DPDK (openvswitch-switch-dpdk) is not installed");
             return;
         }
-        // Of one we are the server, of the other one the client.
+        // We are the server of one connection and the client of the other.
         let text = two_routers(
             "attach = 'vhost-user-frontend:a.sock'\nsocket = 'listen'",
             "attach = 'vhost-user-frontend:b'\nsocket = 'connect'",
@@ -356,7 +357,7 @@ mod all {
         wait_until_shown(&stage, "t27", "handed to a.sock");
         wait_until_shown(&stage, "t27b", "handed to b");
         let hosts = stacks_meet(&mut stage);
-        // Its bridge is a device of its own in the namespace.
+        // Its bridge has a network device in the namespace.
         ask(&stage, &["del-br", "br0"]);
         vswitch.stop();
         stage.finish_troubled(hosts).expect("it ends well");

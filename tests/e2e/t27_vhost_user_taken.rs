@@ -1,5 +1,5 @@
 //! Objective: a peer that was handed a router's memory takes its huge pages for itself. That router ends, with a line, and is
-//! started again; the data plane stays, and the router beside it loses nothing.
+//! restarted; the data plane survives, and the router beside it loses nothing.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -12,10 +12,10 @@ use support::attack::be_handed;
 use support::{Flow, HugePages, Stage, children_of};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 const MEMORY: u64 = 32 << 20;
-/// Both routers' memory, and no more.
+/// Huge pages for both routers' memory, and none to spare.
 const PAGES: u32 = (2 * MEMORY / (2 << 20)) as u32;
 /// Datagrams a second.
 const RATE: u32 = 1000;
@@ -32,7 +32,7 @@ fn file(engine: &str) -> String {
         + &nic("right", "tap:t27n-right", "203.0.113.1/24")
 }
 
-/// Lets go of all pages of a file and takes them for another one.
+/// Frees all pages of a file and takes them for another one.
 fn take(memory: &File) -> File {
     let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     fallocate(memory, hole, 0, MEMORY).expect("a hole");
@@ -40,7 +40,7 @@ fn take(memory: &File) -> File {
     let thief = File::from(memfd_create("thief", flags).expect("a file"));
     thief.set_len(MEMORY).expect("a size");
     let end = Instant::now() + PATIENCE;
-    // What the router touches meanwhile it has again.
+    // Pages that the router accesses meanwhile are allocated again.
     while fallocate(&thief, FallocateFlags::empty(), 0, MEMORY).is_err() {
         assert!(Instant::now() < end, "the router keeps its pages");
         fallocate(memory, hole, 0, MEMORY).expect("a hole");
@@ -62,7 +62,7 @@ fn is_told(stage: &mut Stage, what: &str) {
     }
 }
 
-/// The router's memory is taken away, while another one forwards.
+/// Takes one router's memory away while another one forwards.
 fn takes_the_memory(engine: &str) {
     let Some(_pages) = HugePages::set(PAGES) else {
         println!("SKIPPED: this host does not give {PAGES} huge pages");

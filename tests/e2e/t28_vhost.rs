@@ -1,6 +1,7 @@
-//! Objective: who moves a router's frames, beside threads of ours: the vCPU's own and a main loop (`vhost = "vmm"`), and the
-//! kernel (`vhost = "kernel"`, which `tests/inbox` shows at work; here what is said where there is none).
-//! Expected: ping and TCP pass by the VMM, each kick an exit, under load too; every frame is accounted for.
+//! Objective: the threads that move a router's frames, other than ringroad's I/O threads: the vCPU's own and a main loop
+//! (`vhost = "vmm"`), and the kernel's (`vhost = "kernel"`, which `tests/inbox` shows at work; here its absence is
+//! reported). Expected: ping and TCP pass through the VMM, each kick is an exit, under load too; every frame is accounted
+//! for.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use support::{Namespace, Stage, needs, run, transfer};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing here takes so long, even on a busy host.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn file(name: &str, vhost: &str) -> String {

@@ -1,6 +1,6 @@
-//! Objective: a router whose machine is in a process of its own (`isolate = "process"`). Real stacks talk through it by TAPs; it is
-//! killed in traffic and comes back alone, while its neighbour loses nothing; the data plane is killed and finds it again; it
-//! is stopped, started, shown and changed as any other router; one that breaks rules costs nobody else anything.
+//! Objective: a router whose machine is in a process of its own (`isolate = "process"`). Real stacks communicate through it by
+//! TAPs; it is killed in traffic and comes back alone, while its neighbour loses nothing; the data plane is killed and finds it
+//! again; it is stopped, started, shown and changed like any other router; one that breaks rules harms no other router.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use support::{Flow, Namespace, Process, Stage, children_of, run, transfer};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PORT: u16 = 7029;
 
@@ -79,7 +79,7 @@ fn two_stacks_talk_through_a_process_of_its_own() {
     assert_ne!(pid, plane, "it has a process of its own");
     let children: Vec<u32> = children_of(stage.run().id()).iter().map(|child| child.id).collect();
     assert!(children.contains(&pid), "{children:?}");
-    // What it is allowed is what the data plane is allowed: nothing beyond its class.
+    // Its privileges are those of the data plane: nothing beyond its class.
     let kernel = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     for line in ["CapEff:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"] {
         assert!(kernel.contains(line), "{line}: {kernel}");
@@ -89,7 +89,7 @@ fn two_stacks_talk_through_a_process_of_its_own() {
     let threads = told["threads"].to_string();
     assert!(threads.contains("apart/vcpu0") && threads.contains("apart/vhost"), "{threads}");
     let counters = stage.finish(vec![west, east_host]).expect("nothing is left, and nothing was said");
-    // Its own side of the rings and ours count the same frames.
+    // The driver's and the device's side of the rings count the same frames.
     for (ours, own) in
         [("west.rx.frames", "vcpu0.west.rx_frames"), ("east.tx.frames", "vcpu0.east.tx_frames")]
     {
@@ -109,7 +109,7 @@ fn it_ends_with_its_supervisor() {
     drop(hosts);
 }
 
-/// Waits until there is no such process any more.
+/// Waits until this process is gone.
 fn goes(pid: u32) {
     let end = Instant::now() + PATIENCE;
     while Process::look(pid).is_some() {
@@ -118,7 +118,7 @@ fn goes(pid: u32) {
     }
 }
 
-/// A flow through a router, from west to east.
+/// Starts a flow through a router, from west to east.
 fn flow(hosts: &[Namespace; 2], to: SocketAddr) -> Flow {
     Flow::start(&hosts[0], &hosts[1], to, RATE).expect("a flow")
 }
@@ -130,10 +130,10 @@ fn descriptors(pid: u32) -> usize {
     Process::look(pid).expect("it runs").descriptors().expect("they can be counted")
 }
 
-/// At least 97 of a hundred datagrams have come, as far as none is under way any more.
+/// Checks that at least 97 % of the datagrams sent so far have arrived.
 fn undisturbed(flow: &Flow, what: &str) {
     let sent = flow.so_far().sent;
-    // They come in order.
+    // Datagrams arrive in order.
     flow.resumes(PATIENCE).expect("it flows");
     let tally = flow.so_far();
     assert!(tally.received * 100 >= sent * 97 && sent > 0, "{what}: {sent} sent before {tally:?}");
@@ -158,7 +158,7 @@ fn it_dies_alone_and_comes_back() {
         wait_until(&stage, "apart", |now| now["state"] == "running" && now["restarts"] == times);
         through.resumes(PATIENCE).expect("traffic resumes");
         assert_eq!(number(&status(&stage, "near"), "data_plane"), plane, "nobody else has died");
-        // Those of the process that died may be closed after the next one forwards.
+        // Descriptors of the process that died may be closed only after the next one forwards.
         let most = *held.get_or_insert_with(|| descriptors(plane));
         let end = Instant::now() + PATIENCE;
         while descriptors(plane) > most {
@@ -169,7 +169,7 @@ fn it_dies_alone_and_comes_back() {
     undisturbed(&beside, "the neighbour of one that was killed");
     assert_eq!(status(&stage, "near")["restarts"], 0);
 
-    // Now the data plane: the router itself goes on, and is found again.
+    // Next the data plane is killed: the router itself continues, and is found again.
     let pid = number(&status(&stage, "apart"), "pid");
     kill(plane);
     let after = wait_until(&stage, "apart", |now| {
@@ -185,7 +185,7 @@ fn it_dies_alone_and_comes_back() {
     assert!(done.stderr.contains("data plane died"), "{}", done.stderr);
 }
 
-/// A tenant whose names and numbers are nowhere by chance: a router at two TAPs and a socket, that shares its CPU.
+/// A tenant with names and numbers that occur nowhere else by chance: a router at two TAPs and a socket, which shares its CPU.
 struct Tenant {
     name: &'static str,
     net: &'static str,
@@ -207,7 +207,7 @@ impl Tenant {
         )
     }
 
-    /// What says that it is there, as it is called and as it looks.
+    /// Data that reveals the tenant, each with a description and its octets in memory.
     fn traces(&self) -> Vec<(String, Vec<u8>)> {
         let Self { name, net, mac } = self;
         let text = |what, text: &str| (format!("{name}: {what}"), text.as_bytes().to_vec());
@@ -221,7 +221,7 @@ impl Tenant {
     }
 }
 
-/// The names under `/run/ringroad` that a process holds a lock on.
+/// Names under `/run/ringroad` on which a process holds a lock.
 fn locks(pid: u32) -> Vec<String> {
     let open = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").flatten();
     let paths = open.filter_map(|entry| std::fs::read_link(entry.path()).ok()?.to_str().map(str::to_owned));
@@ -240,10 +240,10 @@ fn it_has_nothing_of_a_neighbour_in_its_memory() {
     stage.run().wait_for_line(PATIENCE, |line| line.contains("counters")).expect("it comes up");
     for tenant in &tenants {
         wait_until(&stage, tenant.name, |now| now["state"] == "running");
-        // What is asked of one is not told to the other.
+        // Information requested about one tenant does not reach the other.
         ask(&stage, &["show", tenant.name]);
         ask(&stage, &["top", tenant.name, "--once", "--json"]);
-        // What the file does not say would be undone with it.
+        // A setting that differs from the file would be undone by `apply`, so it is set back.
         for word in ["spin=20us", "spin=50us"] {
             ask(&stage, &["set", tenant.name, word]);
         }
@@ -257,7 +257,7 @@ fn it_has_nothing_of_a_neighbour_in_its_memory() {
     let all: Vec<_> = all.iter().map(|(what, octets)| (what.as_str(), octets.clone())).collect();
     let held = |process: u32| Process::look(process).expect("it runs").holds(&all).expect("its memory");
     let plane = number(&status(&stage, one.name), "data_plane");
-    // The plan is told as octets.
+    // The plan is transmitted as octets.
     let known = |what: &str| held(plane).contains(what) || what.ends_with("MAC as text");
     assert!(all.iter().all(|(what, _)| known(what)), "whoever serves both knows both: {:?}", held(plane));
     assert_eq!(locks(plane).len(), 4, "{:?}", locks(plane));
@@ -275,12 +275,12 @@ fn it_has_nothing_of_a_neighbour_in_its_memory() {
     stage.finish_troubled(Vec::new()).expect("nothing is left");
 }
 
-/// How many datagrams come while some hundred more are sent.
+/// Number of datagrams that arrive while some hundred more are sent.
 fn arrivals(flow: &Flow) -> u64 {
     flow.arrive_while_sending(300, PATIENCE).expect("it sends")
 }
 
-/// A router in a process of its own that breaks the rules in this way is ended for it; its neighbour goes on.
+/// A router in a process of its own that commits this misdeed is ended for it; its neighbour continues.
 fn misdeed(word: &str, net: u8) {
     let bad = format!("isolate = 'process'\nrole = 'hostile'\nmisdeed = '{word}'\nrestart = 'never'");
     let file = router("bad", net, &bad) + &router("near", net + 1, "");
@@ -346,13 +346,13 @@ mod all {
         through.resumes(PATIENCE).expect("traffic resumes");
         ask(&stage, &["set", "apart", "pin.vhost=0"]);
         ask(&stage, &["set", "apart", "restart=always"]);
-        // What the file does not say would be undone with it.
+        // A setting that differs from the file would be undone by `apply`, so it is set back.
         for word in ["spin=20us", "spin=50us"] {
             ask(&stage, &["set", "apart", word]);
         }
         drop(through);
 
-        // A route reaches it while it runs.
+        // A new route reaches it while it runs.
         let route = "[[router.route]]\nto = '203.0.113.0/24'\nvia = '198.51.5.2'\n";
         let routed = router("apart", 5, "isolate = 'process'") + route + &router("near", 6, "");
         apart[1].ip(&["address", "add", "203.0.113.1/32", "dev", "apart-e"]).expect("an address");
@@ -369,7 +369,7 @@ mod all {
         through.reaches(100, PATIENCE).expect("it goes by the new route");
         drop(through);
 
-        // With more memory, all of which its process may share.
+        // Apply more memory, all of which its process may share.
         let larger = router("apart", 5, "isolate = 'process'\nmemory = '64M'") + &router("near", 6, "");
         std::fs::write(stage.path("next.toml"), larger).expect("written");
         ask(&stage, &["apply", "next.toml"]);
@@ -378,7 +378,7 @@ mod all {
         drop(through);
         let pid = number(&status(&stage, "apart"), "pid");
 
-        // Its process goes, and the router is one of the data plane's; then it is gone as a whole.
+        // Its process ends, and the router becomes part of the data plane; then it is removed entirely.
         std::fs::write(stage.path("next.toml"), router("apart", 5, "") + &router("near", 6, ""))
             .expect("written");
         let told = ask(&stage, &["apply", "next.toml"]);
@@ -431,7 +431,7 @@ mod all {
         assert!(!is_out(&stage));
         let told = ask(&stage, &["set", "apart.east", "link=down"]);
         assert!(told.contains("the link of east is down"), "{told}");
-        // What was on its way comes; then nothing.
+        // Datagrams in flight arrive; then no more.
         arrivals(&through);
         assert_eq!(arrivals(&through), 0);
         assert!(is_out(&stage));

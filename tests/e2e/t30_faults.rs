@@ -1,6 +1,6 @@
-//! Objective: while what one NIC is plugged into vanishes, is taken by somebody else or misbehaves, each fault is told in one
-//! line, is mended where it can be, and the other ports go on: a flow of numbered datagrams through another router of the same
-//! run loses none.
+//! Objective: while the backend of one NIC vanishes, is taken by another program or misbehaves, each fault is reported in one
+//! line, is repaired where possible, and the other ports continue: a flow of numbered datagrams through another router of the
+//! same run loses none.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,23 +14,23 @@ use anyhow::Result;
 use support::{Flow, Namespace, Running, Stage, run};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Datagrams a second beside the faults: one that a busy host can hold.
+/// Datagrams a second beside the faults: a rate that a busy host can sustain.
 const RATE: u32 = 1000;
 
 fn nic(name: &str, attach: &str, address: &str) -> String {
     format!("[[router.nic]]\nname = '{name}'\nattach = '{attach}'\naddress = '{address}'\nqueue_len = 4096\n")
 }
 
-/// The router that nothing happens to.
+/// Router that suffers no faults.
 fn near() -> String {
     "[[router]]\nname = 't30'\n".to_owned()
         + &nic("west", "tap:t30-w", "192.0.2.1/24")
         + &nic("east", "tap:t30-e", "198.51.100.1/24")
 }
 
-/// A router with one NIC of each kind that something happens to.
+/// Router with one NIC of each kind that suffers faults.
 fn victim(folder: &Path) -> String {
     let guest = format!("vhost-user-backend:{}", folder.join("guest.sock").display());
     let handed = format!("vhost-user-frontend:{}", folder.join("handed.sock").display());
@@ -89,14 +89,14 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    /// Datagrams through the other router keep coming.
+    /// Checks that datagrams through the other router keep arriving.
     fn goes_on(&self, beside: &str) {
         let before = self.flow.so_far().received;
         let more = self.flow.reaches(before + u64::from(RATE) / 10, PATIENCE);
         more.unwrap_or_else(|error| panic!("beside {beside}: {error:#}"));
     }
 
-    /// Waits until the run says something of a NIC.
+    /// Waits until the run reports something about a NIC.
     fn told(&mut self, nic: &str, words: &str) -> String {
         let about = |line: &str| line.contains(nic) && line.contains(words);
         let run = self.stage.run();
@@ -114,7 +114,7 @@ impl Scene {
         let tally = flow.stop().expect("it stops");
         assert_eq!(tally.lost(), 0, "the other router lost frames: {tally:?}");
         for link in ["t30-low", "t30-xdp", "t30-br"] {
-            // One may be gone already.
+            // One may already be gone.
             let _ = make(stage.home(), &format!("link delete {link}"));
         }
         let done = stage.finish_troubled(hosts).expect("it ends well, and leaves nothing");
@@ -122,7 +122,7 @@ impl Scene {
     }
 }
 
-/// What `apply` says of a file that adds a router whose NIC makes a socket at this path.
+/// Returns the error of `apply` for a file that adds a router whose NIC creates a socket at this path.
 fn refusal(scene: &Scene, path: &Path) -> String {
     let more = "[[router]]\nname = 'more'\n".to_owned()
         + &nic("n", &format!("vhost-user-backend:{}", path.display()), "10.30.9.1/24");
@@ -135,7 +135,7 @@ fn refusal(scene: &Scene, path: &Path) -> String {
     done.stderr
 }
 
-/// The first connection that comes, within the patience.
+/// Accepts the first connection, within the timeout.
 fn caller(at: &UnixListener) -> Option<UnixStream> {
     at.set_nonblocking(true).expect("set");
     let end = Instant::now() + PATIENCE;
@@ -148,7 +148,7 @@ fn caller(at: &UnixListener) -> Option<UnixStream> {
     None
 }
 
-/// testpmd with two pairs of queues, which answers echoes.
+/// Starts testpmd with two pairs of queues, which answers echo requests.
 fn testpmd(socket: &Path) -> Running {
     let device = format!("net_virtio_user0,path={},queues=2", socket.display());
     let mut command = std::process::Command::new("dpdk-testpmd");
@@ -221,20 +221,20 @@ mod all {
         assert!(UnixStream::connect(&other).is_ok(), "the other program still listens");
         drop(listener);
 
-        // The same peer again and again: each time it is met later.
+        // The same misbehaving peer repeatedly: each time the next one is accepted later.
         let guest = scene.path("guest.sock");
         for pause in ["0.1 s", "0.2 s", "0.4 s"] {
             let mut peer = UnixStream::connect(&guest).expect("it listens");
-            // A request that there is not.
+            // A request that does not exist.
             peer.write_all(&[77_u32, 1, 0].map(u32::to_le_bytes).concat()).expect("it is read");
             peer.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-            // A reset is an end as well.
+            // A reset counts as the end as well.
             let _ = peer.read_to_end(&mut Vec::new());
             scene.told("guest", &format!("the next one is met in {pause}"));
         }
         scene.goes_on("a peer that breaks the protocol");
 
-        // Nobody is at the other path; then somebody is, goes, and comes again.
+        // No process listens at the other path; then one does, goes, and comes back.
         let handed = scene.path("handed.sock");
         for times in 0..3 {
             let peer = UnixListener::bind(&handed).expect("bound");
@@ -265,7 +265,7 @@ mod all {
         let done =
             run(apply.current_dir(stage.path("")).args(["apply", "next.toml"]), PATIENCE).expect("it ends");
         assert!(done.status.success() && done.stdout.contains("NIC guest queues 1 -> 2"), "{done:?}");
-        // Who was offered one pair is sent away, and the socket stays.
+        // The peer that was offered one pair is disconnected, and the socket stays.
         one.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         assert_eq!((&one).read(&mut [0]).expect("an end"), 0);
         let mut peer = testpmd(&socket);

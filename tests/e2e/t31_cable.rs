@@ -1,6 +1,6 @@
-//! Objective: a NIC whose cable is pulled out (`link=down`) takes no frame and lets none out, whatever its model and its driver's mode,
-//! and what is lost for it is counted; plugged in again it goes on. Where another host is at the end of a cable, the router asks who it
-//! is as soon as it sees that.
+//! Objective: a NIC whose cable is pulled (`link=down`) neither receives nor sends frames, whatever its model and its driver's mode,
+//! and the frames lost for that are counted; plugged in again it continues. If another host is at the end of a cable, the router
+//! resolves its address again as soon as it notices.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use support::{Capture, Flow, Namespace, Stage, needs, run};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing here takes so long, even on a busy host.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Datagrams a second.
 const RATE: u32 = 1000;
@@ -31,8 +31,8 @@ fn set(stage: &Stage, nic: &str, link: &str) {
     assert!(done.status.success(), "{nic} {link}: {}", done.stderr);
 }
 
-/// Looks at a router until it has lost frames for want of a cable in some interval; in that none passed there. In the first one,
-/// which may be the last before the host sees that there is no carrier, a burst may be counted that was on its way.
+/// Watches a router until it has dropped frames for lack of a cable in some interval; none may have passed there. In the first such
+/// interval, possibly the last before the host notices the missing carrier, a burst in flight may be counted.
 fn none_passes(stage: &Stage, name: &str, way: &str) {
     let end = Instant::now() + PATIENCE;
     for look in 0.. {
@@ -80,13 +80,13 @@ fn no_frame_passes_an_e1000_without_a_cable() {
     pulled_out("cbe", "model = \"e1000\"\n");
 }
 
-/// Whether an echo is answered; the next one is sent when this one was not for a second.
+/// Returns true if an echo request is answered within a second.
 fn answers(from: &Namespace, to: &str) -> bool {
     let mut ping = from.command("busybox");
     run(ping.args(["ping", "-c", "1", "-W", "1", to]), PATIENCE).expect("it ends").status.success()
 }
 
-/// Makes a host another one by `commands`, and pings it until it answers: it says nothing by itself.
+/// Turns a host into another one by `commands`, and pings it until it answers: it sends nothing by itself.
 fn another_host(commands: &[&[&str]]) {
     let mut stage = Stage::start(RINGROAD, &file("cbn", "")).expect("it starts");
     let left = stage.host("cbn-l", "192.0.2.2/24", "192.0.2.1").expect("left");
@@ -104,7 +104,7 @@ fn another_host(commands: &[&[&str]]) {
     let mut tshark = Command::new("tshark");
     tshark.args(["-n", "-r"]).arg(&path).args(["-Y", "arp.opcode == 1 && arp.src.proto_ipv4 == 192.0.2.1"]);
     let asked = run(tshark.args(["-T", "fields", "-e", "sll.pkttype"]), PATIENCE).expect("tshark").stdout;
-    // A neighbour that only gets old is asked by the address that it had.
+    // A neighbour entry that merely ages is probed by unicast.
     let all: Vec<&str> = asked.lines().collect();
     assert!(!all.is_empty() && all.iter().all(|kind| *kind == "1"), "not to all stations: {all:?}");
     stage.finish(vec![left, right]).expect("nothing is left");

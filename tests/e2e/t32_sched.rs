@@ -1,6 +1,6 @@
-//! Objective: what a file says of CPUs and the scheduler is what the kernel has for every thread, also after `set`, `apply` and
-//! the death of whoever runs the router; what cannot be given is refused with numbers before anything starts; nothing of it
-//! is left on the host, not even after SIGKILL.
+//! Objective: the kernel's scheduling of every thread matches the file's settings for CPUs and scheduler, also after `set`,
+//! `apply` and the death of the process that runs the router; a setting that cannot be granted is refused with numbers before
+//! anything starts; nothing of it remains on the host, not even after SIGKILL.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,9 +18,9 @@ use serde_json::Value;
 use support::{Flow, Namespace, Scheduled, Stage, Stranger, Traces, all_below, needs, ping, run};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing here takes so long, even on a busy host.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Datagrams a second: far below what a third of a CPU carries.
+/// Datagrams a second: far below the capacity of a third of a CPU.
 const RATE: u32 = 1000;
 const RIGHT: &str = "198.51.100.2:7032";
 
@@ -33,12 +33,12 @@ fn file(engine: &str, more: &str) -> String {
     )
 }
 
-/// KVM where there is one.
+/// KVM if available.
 fn engine() -> &'static str {
     if support::missing(&[support::Need::Kvm]).is_none() { "kvm" } else { "process" }
 }
 
-/// A run of a file with a host on each side.
+/// Run of a file with a host on each side.
 struct World {
     stage: Stage,
     left: Namespace,
@@ -75,7 +75,7 @@ fn set(setting: &str) {
     assert!(done.status.success(), "{setting}: {}", done.stderr);
 }
 
-/// Waits until all threads of the router, three of them, are as they should be.
+/// Waits until all three threads of the router are scheduled as wanted.
 #[track_caller]
 fn are(wanted: impl Fn(&str, &Scheduled) -> bool) -> BTreeMap<String, Scheduled> {
     let end = Instant::now() + PATIENCE;
@@ -93,7 +93,7 @@ fn is_vcpu(name: &str) -> bool {
     name.ends_with("/vcpu0")
 }
 
-/// Folders in which this host has cgroups of a controller; version 1 has one for each.
+/// Root folder of this host's cgroups with a controller; in version 1 each controller has its own.
 fn hierarchy(controller: &str) -> Option<PathBuf> {
     let v1 = Path::new("/sys/fs/cgroup").join(controller);
     if v1.is_dir() {
@@ -103,24 +103,24 @@ fn hierarchy(controller: &str) -> Option<PathBuf> {
     known.split_whitespace().any(|known| known == controller).then(|| "/sys/fs/cgroup".into())
 }
 
-/// What a deadline on one CPU changes for the whole host, and must be changed back.
+/// Load-balancing flag that a deadline on one CPU changes for the whole host, and that must be restored.
 fn balance() -> Option<String> {
     fs::read_to_string("/sys/fs/cgroup/cpuset/cpuset.sched_load_balance").ok()
 }
 
-/// The last CPU that may be used; a host with one only has nothing to place.
+/// Last CPU of the affinity mask; on a host with a single CPU nothing can be placed.
 fn last_cpu() -> u32 {
     let cpus = rustix::thread::sched_getaffinity(None).expect("CPUs");
     (0..1024_u32).rev().find(|cpu| cpus.is_set(*cpu as usize)).expect("one at least")
 }
 
-/// The process that moves the frames of the one run here, if it has one now.
+/// Data-plane process of the only run here, if it has one now.
 fn data_plane() -> Option<Pid> {
     let run: Value = serde_json::from_str(ask(&["ps", "--json"]).stdout.lines().next()?).expect("JSON");
     run["data_plane"].as_i64().and_then(|pid| Pid::from_raw(pid as i32))
 }
 
-/// The innermost group below `root` with this in its name that has threads in it.
+/// Innermost group below `root` with this in its name that contains threads.
 fn group_with(root: &Path, name: &str) -> Option<PathBuf> {
     let entries = fs::read_dir(root).ok()?.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
     entries.into_iter().find_map(|path| {
@@ -134,7 +134,7 @@ fn group_with(root: &Path, name: &str) -> Option<PathBuf> {
     })
 }
 
-/// Keeps a CPU busy until it is dropped.
+/// Keeps a CPU busy until dropped.
 struct Burn {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -189,7 +189,7 @@ mod alone {
             set(setting);
             are(is(40, if n == 0 { 30 } else { 41 }));
         }
-        // Two threads on one CPU, one above the other, both never without work: neither waits for ever.
+        // Two threads on one CPU, one with the higher priority, both always busy: neither starves.
         set("sched.vcpu.priority=50");
         flow.reaches(1500, PATIENCE).expect("it goes on");
         set("sched={ policy = \"other\" }");
@@ -240,7 +240,7 @@ mod alone {
             ["sched = { policy = \"shares\", weight = 3 }", &exclusive, ""].map(|more| file(engine(), more));
         let world = World::start(&files[2]);
         let home = world.stage.path("");
-        // What another user may open is what all programs share.
+        // Files that another user may open are those that all programs share.
         fs::set_permissions(&home, fs::Permissions::from_mode(0o755)).expect("for everybody");
         for way in ["-s", "-x"] {
             let folders = bases.iter().map(PathBuf::as_path).chain([Path::new("/run/ringroad"), &home]);
@@ -322,7 +322,7 @@ mod alone {
             let so_far = flow.so_far().received;
             flow.reaches(so_far + 500, PATIENCE).expect("it goes on");
         }
-        // More than there is: nothing changes.
+        // More than is available: nothing changes.
         let done = ask(&["set", "t32", "sched.runtime=150ms"]);
         let said = &done.stderr;
         assert!(!done.status.success() && said.contains("router t32: sched.runtime: "), "{said}");
@@ -365,7 +365,7 @@ mod alone {
                 assert!(Instant::now() < end, "no data plane after {plane:?}");
                 thread::sleep(Duration::from_millis(20));
             }
-            // As it was set by hand, and not as the file has it.
+            // As set by hand, not as in the file.
             are(|_, is| is.policy == "SCHED_FIFO" && is.priority == 8);
             let World { stage, left, right } = world;
             stage.finish_troubled(vec![left, right]).expect("nothing is left");
@@ -412,7 +412,7 @@ mod alone {
                 println!("SKIPPED: one CPU only, on which everybody is");
                 return;
             }
-            // Two threads, for whom two CPUs would be enough.
+            // Two threads, for which two CPUs would suffice.
             let text = file(engine(), "sched = { policy = \"fifo\", priority = 7 }")
                 .replace("vhost = \"per-nic\"\n", "");
             let folder = tempfile::tempdir().expect("a folder");
@@ -448,7 +448,7 @@ mod alone {
             let world = World::start(&file(engine(), ""));
             let own = Scheduled::read(std::process::id()).expect("this one");
             are(|_, is| is.policy == "SCHED_OTHER" && is.cpus == own.cpus);
-            // The group that it does have is the run's, of memory and tasks.
+            // Its only group is that of the run, for memory and tasks.
             for controller in ["cpu", "cpuset"] {
                 assert_eq!(group_with(&Path::new("/sys/fs/cgroup").join(controller), "ringroad"), None);
             }

@@ -1,5 +1,5 @@
-//! Objective: `limit` lets no more packets a second into a router than it says, from a TAP or from a switch; what is over it is lost
-//! under its name; and it can be set, changed and taken away while the router runs.
+//! Objective: `limit` admits no more packets a second into a router than it says, from a TAP or from a switch; excess frames are
+//! dropped under a name of their own; and it can be set, changed and removed while the router runs.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use support::{Flow, Namespace, Stage, needs, run};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing here takes so long, even on a busy host.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Datagrams a second.
 const RATE: u32 = 4000;
@@ -28,7 +28,7 @@ attach = "tap:lim-r"
 address = "198.51.100.1/24"
 "#;
 
-/// Two routers whose limit is at the second one, behind a switch.
+/// Two routers behind a switch, with the limit at the second one.
 const BEHIND: &str = r#"
 [switch.lan]
 [[router]]
@@ -82,7 +82,7 @@ impl World {
         loop {
             let mut command: Command = self.stage.home().command(RINGROAD);
             let done = run(command.args(words), PATIENCE).expect("it ends");
-            // A run on a busy host may answer later than a client waits.
+            // On a busy host a run may answer later than a client waits.
             if !done.stderr.contains("no answer from") || start.elapsed() > PATIENCE {
                 return done;
             }
@@ -94,7 +94,7 @@ impl World {
         assert!(done.status.success(), "{limit}: {}", done.stderr);
     }
 
-    /// What the counters of the limit counted in a second.
+    /// Returns the increase of the limit's counters in a second.
     fn second(&self) -> impl Fn(&str) -> u64 + use<> {
         let done = self.ringroad(&["top", "lim", "--once", "--json"]);
         let moved: Value = serde_json::from_str(&done.stdout).expect("JSON");
@@ -104,8 +104,8 @@ impl World {
         }
     }
 
-    /// Waits for a second in which more came than may pass, and each frame was counted once. A look may come between two counters;
-    /// at the end they add up in any case.
+    /// Waits for a second in which more frames arrived than may pass, and each frame was counted once. A reading may fall between
+    /// two counters; at the end they add up in any case.
     fn some_pass_and_some_do_not(&self) {
         let end = Instant::now() + PATIENCE;
         loop {

@@ -1,6 +1,6 @@
-//! Objective: a packet rate that is promised becomes the weight of a control group, which follows `set` while frames pass; what a
-//! CPU cannot do is refused with the arithmetic, before anything starts and while it runs; and what packets were seen to cost, the
-//! next run knows.
+//! Objective: a guaranteed packet rate becomes the weight of a control group, which follows `set` while frames pass; a rate beyond
+//! the capacity of a CPU is refused with the calculation, before the start and while running; and learned packet costs are known
+//! to the next run.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -14,20 +14,20 @@ use serde_json::Value;
 use support::{Flow, Stage, Traces, needs, run};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing here takes so long, even on a busy host.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Where the counters are handed out.
+/// Socket of the telemetry.
 const METRICS: &str = "/run/ringroad/t34.prom";
-/// Datagrams a second: far below what is promised.
+/// Datagrams a second: far below the guaranteed rate.
 const RATE: u32 = 1000;
-/// Datagrams a second where costs are to be learned.
+/// Datagrams a second while costs are learned.
 const HEAVY: u32 = 100_000;
-/// So many of them are enough.
+/// Number of datagrams that suffices for that.
 const ENOUGH: u64 = 100_000;
-/// Processes that want CPU 0 beside it: so many that a router keeps up with that on no host.
+/// Processes that compete for CPU 0: so many that a router keeps up with the load on no host.
 const OTHERS: usize = 8;
 
-/// Two routers on one CPU, of which one is promised a rate.
+/// Two routers on one CPU, one of which has a guarantee.
 fn file(guarantee: &str) -> String {
     let pin = "pin = { vcpu = \"0\", vhost = \"0\" }";
     format!(
@@ -39,7 +39,7 @@ fn file(guarantee: &str) -> String {
     )
 }
 
-/// Where the control group of a router is, if there is one.
+/// Path of a router's control group, if there is one.
 fn group(router: &str) -> Option<PathBuf> {
     fn find(folder: &Path, end: &str, depth: u32) -> Option<PathBuf> {
         let entries = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
@@ -55,14 +55,14 @@ fn group(router: &str) -> Option<PathBuf> {
     find(Path::new("/sys/fs/cgroup"), &format!("ringroad-t34.{router}"), 5)
 }
 
-/// What it weighs, in hundredths of an ordinary thread.
+/// Weight of the group, in hundredths of an ordinary thread's.
 fn weight(router: &str) -> Option<u64> {
     let group = group(router)?;
     let read = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
     read("cpu.shares").map(|shares| shares * 100 / 1024).or_else(|| read("cpu.weight"))
 }
 
-/// Waits until the weight of a router is as it should be.
+/// Waits until the weight of a router is as wanted.
 #[track_caller]
 fn weighs(router: &str, wanted: impl Fn(Option<u64>) -> bool) {
     let end = Instant::now() + PATIENCE;
@@ -80,8 +80,8 @@ fn ask(words: &[&str]) -> support::Finished {
     run(Command::new(RINGROAD).args(words), PATIENCE).expect("it ends")
 }
 
-/// Keeps CPU 0 busy until it is dropped, so that frames wait for their router and make long passes. Each of its processes has a
-/// session of its own: those of one session the kernel may give CPU time together (sched_autogroup_enabled), as if one.
+/// Keeps CPU 0 busy until dropped, so that frames queue for their router and make large batches. Each of its processes has a
+/// session of its own: the kernel may give those of one session a common share of CPU time (sched_autogroup_enabled).
 struct Busy(Vec<Child>);
 
 impl Busy {
@@ -100,7 +100,7 @@ impl Drop for Busy {
     }
 }
 
-/// Says `check` or `run` of a file with this promise, by what is remembered in this folder.
+/// Runs `check` or `run` of a file with this guarantee, with the costs remembered in this folder.
 fn judged(verb: &str, guarantee: &str, state: &Path) -> support::Finished {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("file.toml");
@@ -110,7 +110,7 @@ fn judged(verb: &str, guarantee: &str, state: &Path) -> support::Finished {
     run(&mut command, PATIENCE).expect("it ends")
 }
 
-/// The rate that a refusal says would fit: `217 kpps would fit`.
+/// Extracts the rate that a refusal says would fit: `217 kpps would fit`.
 fn would_fit(refusal: &str) -> u64 {
     let words: Vec<&str> = refusal.split_once(" would fit").expect("a rate that fits").0.split(' ').collect();
     let [.., number, unit] = words.as_slice() else { panic!("{refusal}") };
@@ -118,7 +118,7 @@ fn would_fit(refusal: &str) -> u64 {
     (number.parse::<f64>().expect("a number") * times) as u64
 }
 
-/// Doubles what packets were seen to cost.
+/// Doubles the learned packet costs.
 fn make_twice_as_dear(state: &Path) {
     let path = state.join("costs.json");
     let text = fs::read_to_string(&path).expect("it was written");
@@ -129,7 +129,7 @@ fn make_twice_as_dear(state: &Path) {
     fs::write(&path, document.to_string()).expect("written");
 }
 
-/// `top` and the metrics tell what is promised, and that it is kept.
+/// Waits until `top` and the metrics report the guarantee, and that it is kept.
 fn looks_kept(promised: u64) {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -137,7 +137,7 @@ fn looks_kept(promised: u64) {
         let second = done.stdout.lines().next().and_then(|line| serde_json::from_str::<Value>(line).ok());
         let promise = second.map(|second| second["guarantees"]["t34"].clone()).unwrap_or_default();
         let told = promise["promised_pps"].as_u64().unwrap_or(0);
-        // A second in which the host was busy with other things is none to judge by.
+        // A second in which the host was busy otherwise proves nothing.
         let is_whole = told.abs_diff(promised) <= promised / 50;
         if promise["kept"] == true && is_whole && promise["delivered_pps"].as_u64() > Some(0) {
             break;
@@ -156,7 +156,7 @@ fn looks_kept(promised: u64) {
     }
 }
 
-/// Whether this host has control groups with weights.
+/// Returns true if this host has control groups with weights.
 fn has_groups() -> bool {
     let v2 = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers");
     Path::new("/sys/fs/cgroup/cpu").is_dir()
@@ -177,7 +177,7 @@ mod alone {
         let mut stage = Stage::start_with_groups(RINGROAD, &file("20kpps"), &options).expect("it starts");
         let left = stage.host("t34-l", "192.0.2.2/24", "192.0.2.1").expect("left");
         let right = stage.host("t34-r", "198.51.100.2/24", "198.51.100.1").expect("right");
-        // No packet has come: the cost is the estimate. What takes little of the CPU weighs no less than without a promise.
+        // No packet has arrived: the cost is the estimate. A small share of the CPU weighs no less than without a guarantee.
         let least = 100;
         for router in ["t34", "b34"] {
             weighs(router, |weight| weight == Some(least));
@@ -200,7 +200,7 @@ mod alone {
             !done.status.success() && said.contains("50 Mpps x ") && said.contains(" would fit"),
             "{said}"
         );
-        // What a file may not say; and a rate of larger frames stays one of larger frames.
+        // A limit below the guarantee is refused; and a guarantee for larger frames keeps its frame size.
         let done = ask(&["set", "t34", "limit=1pps"]);
         let why = "router t34: limit: 1pps is less than guarantee = ";
         assert!(!done.status.success() && done.stderr.contains(why), "{}", done.stderr);
@@ -288,7 +288,7 @@ mod alone {
             flow.reaches(ENOUGH, PATIENCE).expect("it flows");
             flow.stop().expect("it ends");
             drop(busy);
-            // On a host that is busy anyway it may have told that the promise was not kept meanwhile.
+            // On a host that is busy anyway, it may have reported meanwhile that the guarantee was not kept.
             stage.finish_troubled(vec![left, right]).expect("nothing is left");
 
             let sight = judged("check", "50Mpps", state);
@@ -300,8 +300,8 @@ mod alone {
                 plan.stdout,
                 plan.stderr
             );
-            // A promise between what fits by the estimate and by what is remembered: the latter decides. What was seen may be what
-            // was estimated, so twice of it stands in the file now.
+            // A guarantee between the rates that fit by the estimate and by the remembered costs: the latter decide. The learned
+            // costs may equal the estimate, so the file now has twice the costs.
             make_twice_as_dear(state);
             let sight = judged("check", "50Mpps", state);
             let (guessed, seen) = (would_fit(&guess.stderr), would_fit(&sight.stderr));
@@ -322,7 +322,7 @@ mod alone {
             stage.run().wait_for_line(PATIENCE, is_told).expect("it says by what the promise was judged");
             stage.finish_troubled(vec![left, right]).expect("nothing is left");
 
-            // Whatever is in the file, a run does its work.
+            // Whatever the file contains, a run works.
             fs::write(state.join("costs.json"), "{").expect("written");
             let (stage, left, right) = start(&file("20kpps"), &options);
             let done = stage.finish_troubled(vec![left, right]).expect("nothing is left");

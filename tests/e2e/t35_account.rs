@@ -1,6 +1,6 @@
-//! Objective: `top` of a run says what cores spend their time on, and who told softirqs apart: the tracer, where the host lets us have
-//! one, or else ticks, without a word about it.
-//! Expected: the columns of a core are the interval; a flood of softirqs is in their column.
+//! Objective: `top` of a run shows how cores spend their time, and the source of the softirq times: the tracer, if the host permits
+//! one, or else ticks, without a message about it. Expected: the columns of a core add up to the interval; a flood of softirqs is in
+//! their column.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use support::{Flow, Namespace, Stage, needs, run};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing here takes so long, even on a busy host.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Datagrams a second through the router.
 const RATE: u32 = 2000;
@@ -31,7 +31,7 @@ address = "198.51.100.1/24"
 "#;
 const COLUMNS: [&str; 8] = ["guest", "vhost", "kernel", "user", "irq", "softirq", "steal", "idle"];
 
-/// A router that forwards.
+/// A forwarding router.
 struct World {
     stage: Stage,
     hosts: [Namespace; 2],
@@ -57,13 +57,13 @@ impl World {
     }
 
     fn finish(self) {
-        // A busy host loses some of it before the router; that is another test's.
+        // A busy host may lose some frames before the router; another test covers that.
         self.flow.stop().expect("it ends");
         self.stage.finish(self.hosts.into()).expect("nothing is left, and nothing was said");
     }
 }
 
-/// Sends datagrams to nobody by the loopback device, in whose softirqs they are received, until it is told to stop.
+/// Sends datagrams to no one through the loopback device, whose softirqs receive them, until told to stop.
 fn flood(stop: &AtomicBool) {
     let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
     let to = sockets[1].local_addr().expect("its address");
@@ -84,7 +84,7 @@ fn column(top: &Value, column: &str) -> u64 {
     of_cores.map(|(_, ns)| ns.as_u64().expect("a number")).sum()
 }
 
-/// What a second of `top` says under a flood of softirqs: one in which the flood had a CPU.
+/// Returns a second of `top` under a flood of softirqs, in which the flood had a CPU.
 fn flooded(world: &World) -> Value {
     let stop = AtomicBool::new(false);
     let end = Instant::now() + PATIENCE;
@@ -101,7 +101,7 @@ fn flooded(world: &World) -> Value {
     })
 }
 
-/// The columns of every core are one interval, traced or not, and there were softirqs.
+/// Checks that the columns of every core add up to one interval, traced or not, and that there were softirqs.
 fn adds_up(top: &Value) {
     let all: u64 = COLUMNS.iter().map(|name| column(top, name)).sum();
     assert!(all > 0, "nothing is known of cores: {top}");
@@ -124,7 +124,7 @@ mod alone {
         adds_up(&top);
         let table = world.top(&["t35", "--once"]);
         assert!(table.contains(&format!("CPUs, softirq by {source}:\nCPU 0 %: guest ")), "{table}");
-        // Who asks for one router gets nothing of cores.
+        // Output for a single router does not include cores.
         assert!(!world.top(&["acc", "--once", "--json"]).contains("softirq_by"));
         world.finish();
     }
@@ -137,7 +137,7 @@ mod alone {
             needs!(Root, Tun, Program("ip"), Program("setpriv"));
             let folder = tempfile::tempdir().expect("a folder");
             let poor = folder.path().join("poor");
-            // CAP_SYS_ADMIN stands for CAP_PERFMON.
+            // CAP_SYS_ADMIN implies CAP_PERFMON.
             let script =
                 format!("#!/bin/sh\nexec setpriv --bounding-set -sys_admin,-perfmon {RINGROAD} \"$@\"\n");
             fs::write(&poor, script).expect("a script");

@@ -1,5 +1,5 @@
-//! Objective: a peer of vhost-user that does what no correct one would (`support::vhost_peer`) makes nobody else wait: it is sent
-//! away with a line, the data plane stays the one that it is, it answers, and a neighbour's packets are all forwarded.
+//! Objective: a vhost-user peer that does what no correct one would (`support::vhost_peer`) delays no other component: it is
+//! disconnected with a line, the data plane survives and still answers, and a neighbour's packets are all forwarded.
 
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
@@ -13,20 +13,20 @@ use support::vhost_peer::{VhostPeer, event, is_rung, make_wait, request};
 use support::{Flow, Namespace, Running, Stage, children_of};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Datagrams a second through the neighbour.
 const RATE: u32 = 1000;
-/// How often each attacker does what he does.
+/// Number of times that each attacker attacks.
 const ACTS: u32 = 20;
-/// Nobody is there; to find that out the router sends the peer a frame.
+/// Address without a host; to resolve it the router sends the peer a frame.
 const NOBODY: &str = "192.0.2.9";
 
 fn nic(name: &str, attach: &str, address: &str) -> String {
     format!("[[router.nic]]\nname = '{name}'\nattach = '{attach}'\naddress = '{address}'\n")
 }
 
-/// A router at which attackers are plugged in, its neighbour, and what flows through that.
+/// Router to which attackers connect, its neighbour, and the flow through that.
 struct Scene {
     stage: Stage,
     socket: PathBuf,
@@ -58,14 +58,14 @@ impl Scene {
         Self { stage, socket, hosts, flow, plane, _folder: folder }
     }
 
-    /// The next attacker, when one is met again, with its memory shared.
+    /// Connects the next attacker, once connections are accepted again, and shares its memory.
     fn attacker(&self) -> VhostPeer {
         let peer = VhostPeer::connect(&self.socket).expect("it listens");
         peer.begin().expect("it is met");
         peer
     }
 
-    /// Has the router send the peer frames until it is sent away.
+    /// Makes the router send frames to the peer until the peer is disconnected.
     fn until_left(&self, peer: &VhostPeer) {
         let mut ping = self.hosts[0].command("busybox");
         let ping = Running::start(ping.args(["ping", "-i", "0.1", "-w", "99", NOBODY])).expect("ping starts");
@@ -89,7 +89,7 @@ impl Scene {
         assert!(done.status.success() && done.stdout.contains("near"), "{}{}", done.stdout, done.stderr);
     }
 
-    /// So many attackers were sent away for this, and nothing else has happened.
+    /// Checks that this many attackers were disconnected with this message, and that nothing else happened.
     fn end(mut self, told: &str, times: usize) {
         let now = plane(&mut self.stage);
         assert_eq!(now, self.plane, "another data plane: {:#?}", self.stage.run().complaints(0));
@@ -108,7 +108,7 @@ fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
     }
 }
 
-/// What `show` says of the router.
+/// Returns the output of `show` for the router.
 fn shown(stage: &Stage) -> String {
     let done = support::run(stage.home().command(BINARY).args(["show", "bad"]), PATIENCE).expect("it ends");
     done.stdout
@@ -145,7 +145,7 @@ fn a_peer_whose_events_make_us_wait_is_sent_away_and_nobody_else_waits() {
     scene.end("made a thread of ours wait", 2);
 }
 
-/// The NIC beside it is served by the same thread, which would be there for hardly a burst in each of its waits.
+/// The NIC beside it is served by the same thread, which would have time for hardly a burst between waits.
 #[test]
 fn a_peer_that_makes_each_ring_wait_a_little_is_sent_away_as_well() {
     support::needs!(Root, Tun, Program("ip"), Program("busybox"));
@@ -180,12 +180,12 @@ fn what_a_peer_may_do_without_end_costs_its_neighbour_nothing() {
         }
     }
     drop(ping);
-    // Who comes after them is met.
+    // The next peer is accepted.
     drop(scene.attacker());
     scene.end("the peer was sent away", 0);
 }
 
-/// A program keeps the rings of a router that is restarted, which waits for that for a second, and so does whatever is ordered after it.
+/// A program keeps the rings of a router that is restarted, which waits for them for a second, and so do the commands that follow.
 #[test]
 fn how_routers_are_is_told_while_one_of_them_is_waited_for() {
     support::needs!(Root);
@@ -209,8 +209,8 @@ fn how_routers_are_is_told_while_one_of_them_is_waited_for() {
             (stage.client().expect("it answers"), stage.client().expect("it answers"));
         owner.set_timeout(PATIENCE);
         other.set_timeout(PATIENCE);
-        // It is handed the memory first. A router that is not up is not restarted, and of one whose rings are still being handed over
-        // they are not asked for: the connection ends.
+        // First the memory is handed over. A router that is not up is not restarted, and rings that are still being handed over are not
+        // requested back: the connection ends.
         wait_for("its rings handed over", || shown(&stage).contains("handed to keeper.sock"));
         owner.send(&Request::Restart { router: "bad".to_owned() }).expect("it is heard");
         be_asked(&peer, request::GET_VRING_BASE).expect("its rings are asked for");
@@ -222,7 +222,7 @@ fn how_routers_are_is_told_while_one_of_them_is_waited_for() {
         assert!(is_done || owner.next_answer().is_ok(), "it is restarted");
         !is_done
     };
-    // Where the host takes its CPUs away for a second nothing is meanwhile.
+    // If the host takes its CPUs away for a second, nothing happens meanwhile.
     assert!((0..5).any(|_| told_meanwhile()), "only when it is over");
     drop(listener);
     stage.finish_troubled(Vec::new()).expect("nothing is left");

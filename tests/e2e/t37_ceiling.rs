@@ -1,5 +1,5 @@
-//! Objective: all processes of a run together get no more memory and no more tasks than its ceilings; beyond one there is a line, a
-//! count and a new data plane; another plan has another ceiling; nothing is left on the host, not even after SIGKILL.
+//! Objective: all processes of a run together get no more memory and no more tasks than its ceilings; exceeding one gives a line, a
+//! count and a new data plane; another plan has another ceiling; nothing remains on the host, not even after SIGKILL.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -15,23 +15,23 @@ use support::{
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing here takes so long, even on a busy host.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 const MIB: u64 = 1 << 20;
-/// Enough for one router and its data plane, and little beside.
+/// Ceiling that suffices for one router and its data plane, with little to spare.
 const CEILING: u64 = 160 * MIB;
-/// Calls of x86-64 (`asm/unistd_64.h`), and what else they take and answer.
+/// System call numbers of x86-64 (`asm/unistd_64.h`), their arguments and results.
 const MMAP: i64 = 9;
 const CLONE: i64 = 56;
 const EAGAIN: i64 = 11;
 const SIGKILL: i32 = 9;
-/// A GiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, no file.
+/// Arguments for one GiB: PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, no file.
 const A_GIB_OF_MEMORY: [u64; 6] = [0, 1 << 30, 3, 0x8022, u64::MAX, 0];
-/// CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM.
+/// Arguments CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM.
 const A_THREAD: [u64; 6] = [0x5_0f00, 0, 0, 0, 0, 0];
 
-/// Why this host has no ceilings that a run makes; looked at without the program.
+/// Returns true, and prints the reason, if a run on this host can have no ceilings; determined without the program.
 fn lacks() -> bool {
     let has = |controller: &str| Path::new("/sys/fs/cgroup").join(controller).join("cgroup.procs").exists();
     let lacks = !(has("memory") && has("pids"));
@@ -48,7 +48,7 @@ fn router(name: &str, engine: &str, attach: &str) -> String {
     )
 }
 
-/// A run with one router at a TAP.
+/// Run with one router at a TAP.
 struct World {
     stage: Stage,
     host: Namespace,
@@ -64,7 +64,7 @@ impl World {
         world
     }
 
-    /// The router answers, within the time that a start takes.
+    /// Checks that the router answers, within the time of a start.
     fn answers(&self) {
         let end = Instant::now() + PATIENCE;
         let ping = || {
@@ -101,7 +101,7 @@ fn is_plane(process: &Process) -> bool {
     process.words.get(1).is_some_and(|verb| verb == "data-plane")
 }
 
-/// The group of a process, as the kernel has it.
+/// Control group of a process, according to the kernel.
 fn group(process: u32, controller: &str) -> PathBuf {
     let text = fs::read_to_string(format!("/proc/{process}/cgroup")).expect("a process");
     let of = |line: &str| line.split(':').nth(1) == Some(controller);
@@ -119,7 +119,7 @@ fn ask(words: &[&str]) -> Finished {
     support::run(Command::new(BINARY).args(words), PATIENCE).expect("it ends")
 }
 
-/// The sample of a series, as Prometheus gets it.
+/// Reads the sample of a series like Prometheus does.
 fn sample(socket: &Path, series: &str) -> Option<f64> {
     let mut stream = UnixStream::connect(socket).expect("somebody listens");
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("asked");
@@ -128,7 +128,7 @@ fn sample(socket: &Path, series: &str) -> Option<f64> {
     answer.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
 }
 
-/// The lines about ceilings.
+/// Lines about ceilings.
 fn told(done: &Finished) -> Vec<&str> {
     done.stderr.lines().filter(|line| line.contains("ceiling")).collect()
 }
@@ -199,7 +199,7 @@ mod all {
         let plane = world.plane().expect("a data plane");
         let pids = group(plane.id, "pids");
         let most = number(&pids, "pids.max");
-        // One less than there are: a router that is stopped is not started again.
+        // One less than there are: a stopped router cannot be started again.
         let few = number(&pids, "pids.current") - 1;
         fs::write(pids.join("pids.max"), few.to_string()).expect("written");
         let done = inject_syscall(plane.id, "ringroad/plane", CLONE, A_THREAD).expect("injected");
@@ -242,7 +242,7 @@ mod all {
         let after = ceilings();
         assert!(after.0 > before.0 + 32 * MIB && after.1 >= before.1 + 256, "{before:?} then {after:?}");
         apply(&one);
-        // What the second router had is given back by the kernel a little later.
+        // The kernel releases the second router's memory a little later.
         let end = Instant::now() + PATIENCE;
         while ceilings() != before {
             assert!(Instant::now() < end, "{:?} instead of {before:?}", ceilings());
@@ -273,7 +273,7 @@ mod all {
         assert_eq!(Traces::left(&before, PATIENCE), [""; 0]);
     }
 
-    /// Where there are no control groups a run starts as it would have, unless its owner wants a ceiling.
+    /// Without control groups a run starts all the same, unless its owner wants a ceiling.
     #[test]
     fn a_host_without_control_groups_costs_a_run_nothing_but_its_ceilings() {
         support::needs!(Root, Program("unshare"), Program("mount"));

@@ -1,6 +1,6 @@
-//! Objective: each file in `examples/` does what its comment says, by the commands that stand there: the run comes up with the file
-//! as it is, its routers forward, it ends well and leaves nothing behind. Each is in the index, and there is one of each kind of
-//! attachment, engine and policy, and of each key about CPUs, that a file can have.
+//! Objective: each file in `examples/` does what its comment says, by the commands given there: the run starts with the file
+//! unchanged, its routers forward, it ends well and leaves nothing behind. Each file is in the index, and there is an example of
+//! each kind of attachment, engine and policy, and of each key about CPUs, that a file can have.
 
 mod script;
 mod session;
@@ -13,21 +13,21 @@ use support::{Need, missing};
 
 use session::Session;
 
-/// What an example wants of the host.
+/// Requirement of an example.
 #[derive(Clone, Copy, Debug)]
 enum Want {
     Of(Need),
-    /// At least two CPUs that may be used.
+    /// At least two CPUs in the affinity mask.
     TwoCpus,
     /// Control groups with this controller.
     Groups(&'static str),
-    /// Ring 0 of a guest at a speed at which a kernel comes up.
+    /// Guest ring 0 fast enough to boot a kernel.
     GuestKernels,
     File(&'static str),
 }
 
 impl Want {
-    /// Why it cannot be had; none where it is there.
+    /// Returns the reason why it is not met; none if it is.
     fn lacks(self) -> Option<String> {
         match self {
             Self::Of(need) => missing(&[need]),
@@ -58,7 +58,7 @@ fn has_groups(controller: &str) -> bool {
         || v2.is_ok_and(|known| known.split_whitespace().any(|known| known == controller))
 }
 
-/// What all of them want: rights, TAPs, and what their commands and this test call.
+/// Requirements of all examples: rights, TAPs, and the programs that their commands and this test call.
 const ALWAYS: [Want; 6] = [
     Want::Of(Need::Root),
     Want::Of(Need::Tun),
@@ -73,7 +73,7 @@ const TESTPMD: Want = Want::Of(Need::Program("dpdk-testpmd"));
 const CPU: Want = Want::Groups("cpu");
 const CPUSET: Want = Want::Groups("cpuset");
 
-/// Plays examples one after the other on one host, or says what that lacks.
+/// Plays examples one after the other on one host, or prints what the host lacks.
 fn play(files: &[&str], wants: &[Want]) {
     if let Some(why) = ALWAYS.iter().chain(wants).find_map(|want| want.lacks()) {
         println!("SKIPPED: {why}");
@@ -84,10 +84,10 @@ fn play(files: &[&str], wants: &[Want]) {
     session.close();
 }
 
-/// A test for each example, by the files that it plays and what they want; the last of them is the one that is tested.
+/// Defines a test for each example from the files that it plays and their requirements; the last file is the one that is tested.
 macro_rules! tested {
     ($($test:ident: [$($before:literal,)* => $file:literal], [$($want:expr),*];)*) => {
-        /// The files that are tested here.
+        /// Files that are tested here.
         pub(super) const FILES: &[&str] = &[$($file),*];
         $(
             #[test]
@@ -137,7 +137,7 @@ mod alone {
     }
 }
 
-/// The names of all examples.
+/// Names of all examples.
 fn files() -> BTreeSet<String> {
     let entries =
         fs::read_dir(script::folder()).expect("examples").map(|entry| entry.expect("a file").file_name());

@@ -1,4 +1,4 @@
-# What a Linux guest in the box does: `run=` on its kernel's command line is a script, with `+` for blanks.
+# Init script of a Linux guest in the box: `run=` on its kernel command line is a script, with `+` for blanks.
 words=$(sed -n 's/.*run=\([^ ]*\).*/\1/p' /proc/cmdline | tr '+' ' ')
 echo "guest: up"
 [ -z "$words" ] || eval "$words"

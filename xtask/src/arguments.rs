@@ -1,14 +1,14 @@
-//! Arguments of the tasks.
+//! Parsing of the tasks' arguments.
 
 use std::error::Error;
 use std::str::FromStr;
 
 use anyhow::{Context, Result};
 
-/// The number behind an option.
+/// Parses the number that follows an option.
 ///
 /// # Errors
-/// There is none.
+/// There is no number.
 pub(crate) fn number<'a, T>(option: &str, rest: &mut impl Iterator<Item = &'a String>) -> Result<T>
 where
     T: FromStr<Err: Error + Send + Sync + 'static>,

@@ -1,13 +1,13 @@
-//! `cargo xtask attacks`: what an attacker at each door can cost others, on a run of the released program.
+//! `cargo xtask attacks`: cost that an attacker at each door can impose on others, measured on a run of the released program.
 //!
 //! ```text
 //!  CPU 0   a machine that sends a million frames a second -> router `near` -> nothing
 //!  CPU 1   the attacker -> router `bad`; supervisor, the data plane's control, and the client that asks for `ps` five times a second
 //! ```
 //!
-//! Slices with the attacker and slices without, which are a third as long, follow each other by turns. The neighbour must
-//! forward 0.97 of its rate without the attacker, and lose frames in full queues of its own alone; the data plane must stay, and
-//! `ps` be answered within 100 ms. All else is told: what threads of others ran, what memory and descriptors were held.
+//! Slices with and without the attacker alternate; those without are a third as long. The neighbour must forward at least 0.97 of its
+//! rate without the attacker, and lose frames only in its own full queues; the data plane must survive, and `ps` must be answered
+//! within 100 ms. All other observations are only reported: CPU time of other threads, and memory and descriptors held.
 
 mod guests;
 mod list;
@@ -35,22 +35,22 @@ struct Options {
     names: Vec<String>,
 }
 
-/// What came of all attacks.
+/// Results of all attacks.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// What is wrong.
+    /// Violated requirements.
     pub(crate) faults: Vec<String>,
-    /// Attacks for which there is not what they need, and why.
+    /// Attacks that this host does not support, with the reasons.
     pub(crate) skipped: Vec<String>,
 }
 
-/// Why there can be no attacks here.
+/// Returns the reason why attacks cannot run here.
 pub(crate) fn missing() -> Option<String> {
     let needs = [Need::Root, Need::Tun, Need::Program("ip"), Need::Program("nsenter"), Need::Program("bash")];
     support::missing(&needs).or_else(|| (workers::cpus() < 2).then(|| "there is one CPU only".to_owned()))
 }
 
-/// Runs them; true if all is as it must be. The last line sums up.
+/// Runs the attacks; returns true if all requirements are met. The last line is a summary.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let options = parse(arguments)?;
     if let Some(why) = missing() {
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     Ok(attacks(&options)?.faults.is_empty())
 }
 
-/// Each for so many seconds.
+/// Runs each attack for this many seconds.
 pub(crate) fn all(seconds: u64) -> Result<Report> {
     attacks(&Options { seconds, binary: None, names: Vec::new() })
 }
@@ -111,7 +111,7 @@ fn attacks(options: &Options) -> Result<Report> {
 }
 
 impl Report {
-    /// An attack that was not carried through.
+    /// Records an attack that could not be carried out.
     fn add(&mut self, name: &str, error: &anyhow::Error) {
         let place = if error.is::<NotHere>() { &mut self.skipped } else { &mut self.faults };
         place.push(format!("{name}: {error:#}"));
@@ -125,7 +125,7 @@ impl Report {
     }
 }
 
-/// An outcome in one line.
+/// Formats an outcome in one line.
 fn told(outcome: &Outcome) -> String {
     let (low, median, high) = outcome.ratio;
     let (seen, lost) = (&outcome.seen, outcome.lost.values().sum::<u64>());
@@ -148,7 +148,7 @@ fn told(outcome: &Outcome) -> String {
     )
 }
 
-/// All of them as the Markdown table of SECURITY.md.
+/// Formats all outcomes as the Markdown table of SECURITY.md.
 fn table(outcomes: &[Outcome]) -> String {
     let mut text = "\n| attack | a second | control | supervisor | neighbour, with / without | KiB, most / left | \
                     descriptors, most / left | `ps`, ms | ratio |\n|---|---:|---:|---:|---:|---:|---:|---:|---|\n"

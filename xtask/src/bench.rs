@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: our experiments and the peers' in turn, and a Markdown table.
+//! `cargo xtask bench`: runs our experiments and the peers' alternately, and prints a Markdown table.
 
 use std::fs::{File, create_dir_all};
 use std::io::Write;
@@ -15,9 +15,9 @@ use crate::ratios;
 use crate::results::{Sample, parse, table};
 use crate::step::{Step, output, release_lab, root, target_dir};
 
-/// No whole figure takes longer.
+/// Time limit of a whole figure.
 pub(crate) const WHOLE: Duration = Duration::from_secs(4 * 3600);
-/// No single measurement takes longer.
+/// Time limit of a single measurement.
 const LIMIT: Duration = Duration::from_secs(600);
 
 struct Options {
@@ -27,19 +27,20 @@ struct Options {
     chosen: Vec<String>,
 }
 
-/// Something to run in each round.
+/// Measurement that runs in each round.
 struct Case {
     name: String,
     step: Step,
     failed: bool,
 }
 
-/// Measures, writes the RESULT lines to a file and prints the table; true if every case gave a result.
+/// Measures, writes the RESULT lines to a file and prints the table; returns true if every case gave a result.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     Ok(measure_all(&parse_options(arguments)?, &mut Vec::new())?.is_empty())
 }
 
-/// Measures everything in so many rounds and hands the RESULT lines over; returns what gave none in one of them.
+/// Measures everything in this many rounds and appends the RESULT lines to `lines`; returns the cases that gave
+/// no result in some round.
 pub(crate) fn run_and_keep(rounds: usize, lines: &mut Vec<String>) -> Result<Vec<String>> {
     measure_all(&Options { rounds, seconds: None, peers: true, chosen: Vec::new() }, lines)
 }
@@ -57,7 +58,7 @@ fn measure_all(options: &Options, lines: &mut Vec<String>) -> Result<Vec<String>
 
     let mut samples = Vec::new();
     for round in 1..=options.rounds {
-        // In turn, so that a host that changes under us changes for all.
+        // Alternate the cases, so that changes of the host affect all of them.
         for case in &mut cases {
             println!("\n== round {round}: {}", case.name);
             measure(case, &mut file, &mut samples, lines)?;
@@ -118,7 +119,7 @@ fn experiments(lab: &str, seconds: Option<u64>) -> Vec<Case> {
     EXPERIMENTS.iter().map(case).collect()
 }
 
-/// Every executable file of `bench/peers`.
+/// Lists the executable files of `bench/peers`.
 fn peers() -> Vec<Case> {
     let files = std::fs::read_dir(root().join("bench/peers")).into_iter().flatten().filter_map(Result::ok);
     let executable =
@@ -127,7 +128,7 @@ fn peers() -> Vec<Case> {
     paths.sort();
     let case = |path: PathBuf| {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        // One short repetition each time: the rounds repeat it, in turn with ours.
+        // One short repetition per call: the rounds repeat it, alternating with our experiments.
         let step = Step::new(&path.to_string_lossy()).env("REPS", "1").env("SECS", "1").limit(LIMIT);
         Case { name, step, failed: false }
     };
@@ -154,7 +155,7 @@ fn measure(
     Ok(())
 }
 
-/// Machine, kernel, commit and date, in one line.
+/// Describes machine, kernel, commit and date in one line.
 fn circumstances() -> String {
     let commit = output("git", &["rev-parse", "--short", "HEAD"]);
     let changed = if output("git", &["status", "--porcelain", "--untracked-files=no"]).is_empty() {
@@ -166,7 +167,7 @@ fn circumstances() -> String {
     format!("{}; commit {commit}{changed}; {date}", machine())
 }
 
-/// The name of its CPUs, how many there are, and kernel.
+/// Describes the machine: name of its CPUs, their number, and the kernel.
 pub(crate) fn machine() -> String {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

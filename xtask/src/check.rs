@@ -1,11 +1,11 @@
-//! `cargo xtask check`: what a change has to pass besides its tests.
+//! `cargo xtask check`: checks that a change must pass in addition to its tests.
 
 use anyhow::Result;
 
 use crate::step::{Step, installed, root, succeeds};
 use crate::{deny, measured, sources, walls};
 
-/// What one check found.
+/// Result of one check.
 enum Outcome {
     Passed,
     Failed,
@@ -30,7 +30,7 @@ const CHECKS: [Check; 7] = [
     ("licences and sources", licences),
 ];
 
-/// Runs all checks, also after one has failed; true if none failed.
+/// Runs all checks, even after one has failed; returns true if none failed.
 pub(crate) fn run() -> Result<bool> {
     let mut report = Vec::new();
     let mut well = true;
@@ -51,7 +51,7 @@ pub(crate) fn run() -> Result<bool> {
     Ok(well)
 }
 
-/// Checks that are skipped on this host, and why: to be told at the end of the tests.
+/// Lists the checks that are skipped on this host, with the reasons, to be reported at the end of the tests.
 pub(crate) fn lacking() -> Vec<String> {
     let tools = [
         ("cargo", ["fmt", "--version"], "format"),
@@ -65,12 +65,12 @@ pub(crate) fn lacking() -> Vec<String> {
     missing.chain(no_fuzz_lints(installed)).collect()
 }
 
-/// What is told of the lints of the fuzz targets where they cannot be built.
+/// Message for the lints of the fuzz targets if those cannot be built.
 fn no_fuzz_lints(installed: impl Fn(&str) -> bool) -> Option<String> {
     (!installed("c++")).then(|| format!("check of lints of the fuzz targets: {NO_LINKER}"))
 }
 
-/// Why the lints of the fuzz targets are skipped.
+/// Reason why the lints of the fuzz targets are skipped.
 const NO_LINKER: &str = "libFuzzer needs a C++ compiler: apt-get install g++";
 
 fn house_rules() -> Result<Outcome> {
@@ -109,7 +109,8 @@ fn lints() -> Result<Outcome> {
     Ok(step.args(["--workspace", "--all-targets", "--", "--deny", "warnings"]).run()?.into())
 }
 
-/// The firmware has no standard library, so no test harness, and aborts on panic: its release profile only.
+/// The firmware has no standard library, hence no test harness, and aborts on panic: lint its release profile
+/// only.
 fn firmware_lints() -> Result<Outcome> {
     let manifest = "guest/Cargo.toml";
     if !root().join(manifest).is_file() {

@@ -1,4 +1,5 @@
-//! `cargo xtask compare`: the hot paths of this tree and of another commit by turns in one run, and whether a change cost them anything.
+//! `cargo xtask compare`: measures the hot paths of this tree and of another commit alternately in one run, to see if a change costs
+//! performance.
 
 use std::fmt::Write as _;
 use std::fs::{self, create_dir_all};
@@ -12,14 +13,14 @@ use crate::ratios::{Ratio, alike, interval};
 use crate::results::{Sample, parse};
 use crate::step::{COMMAND, LAB, Step, output, release_lab, root, target_dir};
 
-/// Least that the low end of the interval of new / old may be.
+/// Least allowed lower end of the interval of new / old.
 const LEAST: f64 = 0.98;
-/// Most that a start may take longer, ms.
+/// Largest allowed increase of the start-up time, in ms.
 const LONGER_MS: f64 = 1.0;
-/// Pairs at most for each that is wanted, as those of unlike placement do not count.
+/// Most pairs measured for each pair wanted, because pairs of unlike placement do not count.
 const TRIES: usize = 2;
 
-/// Something that is measured in a moment.
+/// Hot path that can be measured quickly.
 struct Hot {
     name: &'static str,
     words: &'static [&'static str],
@@ -44,13 +45,13 @@ struct Wish {
     chosen: Vec<String>,
 }
 
-/// Both programs, each with its lab beside it, or inside of it.
+/// Paths of both commands, each with its lab beside it or built in.
 struct Programs {
     old: String,
     new: String,
 }
 
-/// Plays everything that is named, or all of it; true if nothing is slower than it may be.
+/// Measures the named paths, or all of them; returns true if none is slower than allowed.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let wish = wish(arguments)?;
     let programs = Programs { old: other(&wish.other)?, new: this_tree()? };
@@ -95,14 +96,14 @@ fn wish(arguments: &[String]) -> Result<Wish> {
     Ok(wish)
 }
 
-/// The program of this tree, kept apart: where it was built, each start of its lab would ask cargo first.
+/// Copies the programs of this tree to another folder: in the build folder, the command would call cargo at each start of its lab.
 fn this_tree() -> Result<String> {
     let lab = release_lab()?;
     let built = Path::new(&lab).parent().context("a program lies in a folder")?;
     keep(built, &[LAB.1, COMMAND], &target_dir().join("compare/this-tree"))
 }
 
-/// The program of a commit, built once; or that at a path.
+/// Returns the program of a commit, built once, or the program at a path.
 fn other(name: &str) -> Result<String> {
     if Path::new(name).is_file() {
         return Ok(fs::canonicalize(name)?.to_string_lossy().into_owned());
@@ -118,7 +119,7 @@ fn other(name: &str) -> Result<String> {
     build(&commit, &folder)
 }
 
-/// Builds a commit in a checkout of its own, which goes again; the program that is kept.
+/// Builds a commit in a temporary worktree; returns the path of the copied program.
 fn build(commit: &str, folder: &Path) -> Result<String> {
     let tree = folder.join("tree");
     let shown = tree.to_string_lossy();
@@ -127,7 +128,7 @@ fn build(commit: &str, folder: &Path) -> Result<String> {
         git(&["worktree", "add", "--force", "--detach", &shown, commit])?,
         "git cannot check out {commit}"
     );
-    // The command of an older commit has its lab inside.
+    // Older commits have the lab built into the command.
     let has_lab = tree.join("lab/Cargo.toml").is_file();
     let (packages, programs) =
         if has_lab { (vec![COMMAND, LAB.0], vec![LAB.1, COMMAND]) } else { (vec![COMMAND], vec![COMMAND]) };
@@ -142,7 +143,8 @@ fn build(commit: &str, folder: &Path) -> Result<String> {
     keep(&target.join("release"), &programs, &folder.join(commit))
 }
 
-/// Copies programs from where cargo builds into a folder of their own, the command last: it tells that all are there. Its path.
+/// Copies programs from the build folder to a folder of their own, the command last, as its presence means that the copy is complete.
+/// Returns its path.
 fn keep(built: &Path, programs: &[&str], folder: &Path) -> Result<String> {
     create_dir_all(folder)?;
     for program in programs {
@@ -152,7 +154,7 @@ fn keep(built: &Path, programs: &[&str], folder: &Path) -> Result<String> {
     Ok(folder.join(COMMAND).to_string_lossy().into_owned())
 }
 
-/// Old and new in turn, the one that begins changing from pair to pair.
+/// Measures old and new alternately; the order changes from pair to pair.
 fn by_turns(path: &Hot, programs: &Programs, wanted: usize) -> Result<(String, bool)> {
     let mut pairs: Vec<(Vec<Sample>, Vec<Sample>)> = Vec::new();
     let mut like = 0;
@@ -187,7 +189,7 @@ fn by_turns(path: &Hot, programs: &Programs, wanted: usize) -> Result<(String, b
     Ok((text, holds))
 }
 
-/// What a program prints of an experiment.
+/// Runs an experiment with a program and returns its samples.
 fn play(program: &str, words: &[&str]) -> Result<Vec<Sample>> {
     let step = Step::new(program).args(["lab", "run"]).args(words).args(SHORT);
     let (mut samples, mut said) = (Vec::new(), Vec::new());
@@ -199,7 +201,8 @@ fn play(program: &str, words: &[&str]) -> Result<Vec<Sample>> {
     Ok(samples)
 }
 
-/// A row of the table; `pairs`: new and old. Whether it is as fast as is asked, or nobody knows.
+/// Formats a row of the table; `pairs` are (new, old). Also returns false if it is slower than allowed; an undecided result counts as
+/// true.
 fn row(name: &str, pairs: &[(&Sample, &Sample)]) -> Result<(String, bool)> {
     let Ratio { pairs: n, like, interval: (low, median, high) } =
         Ratio::over(pairs).with_context(|| format!("{name}: too few pairs"))?;
@@ -235,7 +238,7 @@ fn verdict(kept: bool, missed: bool) -> &'static str {
     }
 }
 
-/// Both as routers over vhost-user, a quarter of a second each by turns.
+/// Compares both as routers over vhost-user, alternating every quarter of a second.
 fn vhost_user(programs: &Programs, wanted: usize) -> Result<(String, bool)> {
     let seconds = wanted.div_ceil(4).to_string();
     let script = root().join("bench/peers/router_over_vhost_user.sh");
@@ -249,7 +252,7 @@ fn vhost_user(programs: &Programs, wanted: usize) -> Result<(String, bool)> {
     vhost_user_row(&said).with_context(|| format!("`{}` gave no ratio:\n{}", step.shown(), said.join("\n")))
 }
 
-/// A row of the table from what the script says: medians in RESULT lines, and new / old of the slices in a RATIO line.
+/// Formats a row of the table from the script's output: medians in RESULT lines, and new / old of the slices in a RATIO line.
 fn vhost_user_row(said: &[String]) -> Option<(String, bool)> {
     let samples: Vec<Sample> = said.iter().filter_map(|line| parse(line)).collect();
     let of = |end: &str| samples.iter().find(|sample| sample.name.ends_with(end)).map(|sample| sample.median);

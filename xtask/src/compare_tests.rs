@@ -18,7 +18,7 @@ fn a_path_that_lost_more_than_a_fiftieth_is_refused() {
     assert!(well && text.contains("| 40 | 40 |") && text.ends_with("| yes |\n"), "{text}");
     let (text, well) = judged("mpps", 9.7, 10.0);
     assert!(!well && text.ends_with("| no |\n"), "{text}");
-    // What is faster is no fault.
+    // A faster result is accepted.
     assert!(judged("mpps", 12.0, 10.0).1);
 }
 

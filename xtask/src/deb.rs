@@ -1,5 +1,5 @@
-//! `cargo xtask deb`: the Debian package, the same octets from the same commit in the same folder, whatever folder it is built in: the tier
-//! `all` builds it twice.
+//! `cargo xtask deb`: builds the Debian package reproducibly: the same commit in the same folder gives the same octets, whatever the target
+//! folder. The tier `all` builds it twice to verify that.
 
 mod facts;
 mod tree;
@@ -17,24 +17,24 @@ use facts::Facts;
 use tree::Tree;
 pub(crate) use twice::twice;
 
-/// Programs of Debian's that a package is made with, and the packages in which they are.
+/// Debian's tools for making a package, and the packages that provide them.
 const TOOLS: [(&str, &str); 4] =
     [("dpkg-deb", "dpkg"), ("dpkg-shlibdeps", "dpkg-dev"), ("strip", "binutils"), ("gzip", "gzip")];
-/// Scripts that dpkg runs at installation and removal.
+/// Maintainer scripts, which dpkg runs at installation and removal.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
-/// No build takes so long.
+/// Time limit of a build.
 const BUILD: Duration = Duration::from_secs(3600);
-/// Where units of packages lie. (Debian 12 wants them here and not below /usr.)
+/// Folder of packaged systemd units. (Debian 12 expects them here, not below /usr.)
 const UNITS: &str = "lib/systemd/system";
 const DOCUMENTS: &str = "usr/share/doc/ringroad";
 
 struct Options {
-    /// The command; the lab lies beside it.
+    /// The command; the lab is in the same folder.
     binary: Option<PathBuf>,
     output: PathBuf,
 }
 
-/// Builds the command and the lab if none are given, and packs them; prints where the package is.
+/// Builds the command and the lab unless given, and packs them; prints the path of the package.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let options = parse(arguments)?;
     if let Some(why) = missing() {
@@ -48,13 +48,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     Ok(true)
 }
 
-/// Why no package can be made here.
+/// Returns the reason why no package can be made here.
 fn missing() -> Option<String> {
     let (tool, package) = TOOLS.iter().find(|(tool, _)| !installed(tool))?;
     Some(format!("`{tool}` is not installed: apt-get install {package}"))
 }
 
-/// Makes a package of a program in a folder; where it is.
+/// Packs a program in a folder; returns the path of the package.
 fn made(binary: &Path, facts: &Facts, output: &Path) -> Result<PathBuf> {
     let stage = output.join("stage");
     let tree = Tree::new(stage.clone())?;
@@ -82,7 +82,7 @@ fn parse(arguments: &[String]) -> Result<Options> {
     Ok(options)
 }
 
-/// Builds both programs in a target folder; where the command lies.
+/// Builds both programs in a target folder; returns the path of the command.
 fn build(target: &Path) -> Result<PathBuf> {
     for package in [COMMAND, LAB.0] {
         let step = Step::new("cargo").args(["build", "--release", "--locked", "--package", package]);
@@ -98,11 +98,11 @@ fn fill(tree: &Tree, binary: &Path, facts: &Facts, scratch: &Path) -> Result<()>
         tree.copy(&binary.with_file_name(LAB.1), "usr/bin/ringroad-lab", 0o755)?,
     ];
     answer(Command::new("strip").args(["--strip-unneeded", "--remove-section=.comment"]).args(&programs))?;
-    // Examples and units say /usr/bin/ringroad; routers come from here.
+    // Examples and units refer to /usr/bin/ringroad; router files belong in this folder.
     tree.folder("etc/ringroad")?;
     tree.write(&format!("{UNITS}/ringroad@.service"), &packaging("ringroad@.service")?, 0o644)?;
     for document in ["README.md", "CHANGELOG.md", "SECURITY.md"] {
-        // A document that does not exist (yet) is not missed.
+        // Skip a document that does not exist (yet).
         if let Ok(text) = fs::read(root().join(document)) {
             tree.write_packed(&format!("{DOCUMENTS}/{document}.gz"), &text)?;
         }
@@ -118,7 +118,7 @@ fn fill(tree: &Tree, binary: &Path, facts: &Facts, scratch: &Path) -> Result<()>
     tree.write(&format!("{DOCUMENTS}/copyright"), &copyright, 0o644)?;
     let changelog = facts.fill_in(&packaging("debian/changelog")?)?;
     tree.write_packed(&format!("{DOCUMENTS}/changelog.gz"), changelog.as_bytes())?;
-    // What counts as installed ends here.
+    // The installed files are complete; the control files follow.
     let (size, sums) = (tree.kib()?, tree.md5sums()?);
     let depends = shared_libraries(&programs, scratch)?;
     let control = packaging("debian/control")?.replace("{size}", &size.to_string());
@@ -136,9 +136,9 @@ fn packaging(name: &str) -> Result<String> {
     fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// The packages, with their versions, of the libraries that programs are linked to.
+/// Lists the packages, with versions, of the shared libraries that programs are linked to.
 fn shared_libraries(programs: &[PathBuf], scratch: &Path) -> Result<String> {
-    // dpkg-shlibdeps wants to stand in a source package.
+    // dpkg-shlibdeps expects to run in a source package.
     fs::create_dir_all(scratch.join("debian"))?;
     let control = "Source: ringroad\n\nPackage: ringroad\nArchitecture: any\n";
     fs::write(scratch.join("debian/control"), control)?;
@@ -152,12 +152,12 @@ fn shared_libraries(programs: &[PathBuf], scratch: &Path) -> Result<String> {
 fn pack(stage: &Path, package: &Path, facts: &Facts) -> Result<()> {
     let mut command = Command::new("dpkg-deb");
     command.args(["--build", "--root-owner-group", "-Zxz"]).arg(stage).arg(package);
-    // What two builds could differ in: times, and how the work is dealt out to threads.
+    // Fix the two sources of differences between builds: timestamps, and the distribution of work among threads.
     command.env("SOURCE_DATE_EPOCH", &facts.epoch).env("DPKG_DEB_THREADS_MAX", "1");
     answer(&mut command).map(|_| ())
 }
 
-/// What a command prints; an error with what it complains about if it fails.
+/// Runs a command and returns its output; if it fails, returns an error with its messages.
 fn answer(command: &mut Command) -> Result<String> {
     let done = command.output().with_context(|| format!("cannot start {command:?}"))?;
     let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();

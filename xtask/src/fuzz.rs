@@ -1,4 +1,5 @@
-//! `cargo xtask fuzz`: builds fuzz targets, runs one of them on each CPU at a time, and says how to reproduce what they find.
+//! `cargo xtask fuzz`: builds fuzz targets, runs as many at a time as there are CPUs, and prints how to reproduce their
+//! findings.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -9,22 +10,22 @@ use crate::arguments::number;
 use crate::step::{Step, root, succeeds, target_dir};
 use crate::workers;
 
-/// No build takes so long: the first one of all targets takes minutes.
+/// Time limit of a build: the first one of all targets takes minutes.
 const BUILD: Duration = Duration::from_secs(3600);
-/// Beyond its time a target may take so long to come up, and to tell what it has found.
+/// Time that a target may take, in addition to its fuzzing time, to start and to report its findings.
 const AROUND: Duration = Duration::from_secs(300);
 
-/// What came of a target.
+/// Result of a target.
 #[derive(Debug)]
 pub(crate) struct Fuzzed {
     pub(crate) target: String,
-    /// Whether nothing was found.
+    /// True if nothing was found.
     pub(crate) well: bool,
-    /// What it printed; of one that has found something also how to reproduce that.
+    /// Its output; after a finding, also how to reproduce it.
     pub(crate) printed: Vec<String>,
 }
 
-/// Runs the named targets, or all; true if none crashed.
+/// Runs the named targets, or all; returns true if none crashed.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let (seconds, chosen) = parse(arguments)?;
     let targets = chosen_targets(chosen)?;
@@ -68,7 +69,7 @@ fn chosen_targets(chosen: Vec<String>) -> Result<Vec<String>> {
     Ok(if chosen.is_empty() { known } else { chosen })
 }
 
-/// The names of all targets: files in `fuzz/fuzz_targets`.
+/// Names of all targets: files in `fuzz/fuzz_targets`.
 pub(crate) fn targets() -> Vec<String> {
     let files =
         std::fs::read_dir(root().join("fuzz/fuzz_targets")).into_iter().flatten().filter_map(Result::ok);
@@ -78,12 +79,12 @@ pub(crate) fn targets() -> Vec<String> {
     names
 }
 
-/// Whether the nightly toolchain is installed.
+/// Returns true if the nightly toolchain is installed.
 pub(crate) fn has_nightly() -> bool {
     succeeds("cargo", &["+nightly", "--version"])
 }
 
-/// A tool that fuzzing needs and that is not there.
+/// Returns a tool that fuzzing needs and that is not installed.
 pub(crate) fn missing_tool() -> Option<&'static str> {
     if !has_nightly() {
         return Some("the nightly toolchain");
@@ -103,7 +104,7 @@ pub(crate) fn install() -> Result<()> {
     }
 }
 
-/// Builds these targets, so that their time is spent on fuzzing alone; false if they do not build.
+/// Builds these targets in advance, so that the time limit covers only fuzzing; returns false if they do not build.
 ///
 /// # Errors
 /// Cargo cannot be started.
@@ -115,7 +116,7 @@ pub(crate) fn build(targets: &[String], line: &mut dyn FnMut(&str)) -> Result<bo
     targets.iter().try_fold(true, |well, target| Ok(well && step().args([target]).lines(line)?))
 }
 
-/// Runs these targets, one on each CPU at a time; each is given to `take` when it is done.
+/// Runs these targets, as many at a time as there are CPUs; passes each result to `take`.
 pub(crate) fn run_targets(targets: &[String], seconds: u64, take: impl FnMut(Fuzzed)) {
     let targets = targets.iter().map(String::as_str).collect();
     workers::share(targets, workers::cpus(), |target| run_target(target, seconds), take);
@@ -137,9 +138,9 @@ fn run_target(target: &str, seconds: u64) -> Fuzzed {
     Fuzzed { target: target.to_owned(), well, printed }
 }
 
-/// The command that runs a target.
+/// Builds the command that runs a target.
 fn step(target: &str, seconds: u64) -> Result<Step> {
-    // libFuzzer writes what it finds to the first folder only: the seeds in the tree stay as they are.
+    // libFuzzer writes its finds to the first folder only: the seeds in the tree stay unchanged.
     let found = target_dir().join("fuzz-corpus").join(target);
     std::fs::create_dir_all(&found)?;
     let seeds = root().join("fuzz/corpus").join(target);
@@ -151,7 +152,7 @@ fn step(target: &str, seconds: u64) -> Result<Step> {
 }
 
 impl Fuzzed {
-    /// One line; of a target that has found something, all that it printed before that.
+    /// Prints one line; after a finding, preceded by the target's whole output.
     pub(crate) fn tell(&self) {
         if !self.well {
             self.printed.iter().for_each(|line| println!("{line}"));
@@ -160,7 +161,7 @@ impl Fuzzed {
     }
 }
 
-/// A line for each input that a target has written below this folder since then because it fails with it.
+/// Returns a line for each failing input that a target has written below this folder since `since`.
 fn how_to_reproduce(root: &Path, target: &str, since: SystemTime) -> Vec<String> {
     let inputs = newer_files(&root.join("fuzz/artifacts").join(target), since);
     let line = |input: PathBuf| {

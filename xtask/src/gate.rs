@@ -1,8 +1,8 @@
-//! `cargo xtask gate`: runs the commit tier again and again, and counts the runs of this code that were green.
+//! `cargo xtask gate`: runs the commit tier repeatedly, and counts the green runs of this code.
 //!
-//! Each run leaves two lines in `target/gate/runs`, at its beginning and at its end: when it began, commit, fingerprint of the code, kind,
-//! verdict, seconds. Runs add up as long as nothing but text changes. A red run makes the count of its code begin again, and so does one
-//! that has no end: it was cut off, or broken by an error.
+//! Each run writes two lines to `target/gate/runs`, at its beginning and at its end: start time, commit, fingerprint of the code, kind,
+//! verdict, seconds. Runs accumulate as long as only text changes. A red run resets the count of its code, and so does a run without an
+//! end: it was killed, or aborted by an error.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -17,25 +17,25 @@ use crate::step::{output, root, target_dir};
 use crate::tally::Tally;
 use crate::test::{self, Wish};
 
-/// Names, or how they begin or end, of files that are text, or what was measured: a change of them changes no test.
+/// Prefixes and suffixes of files that are text, or measurement results: changing them affects no test.
 const TEXT: ([&str; 3], [&str; 2]) = (["docs/", "results/", "LICENSE"], [".md", ".svg"]);
-/// Text that tests read.
+/// Text files that tests read.
 const TESTED_TEXT: [&str; 5] =
     ["docs/control.md", "docs/file.md", "docs/json.md", "docs/papers.toml", "examples/README.md"];
 
-/// How a run ended, as its line says.
+/// Result of a run, as recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// Not yet, or never.
+    /// Not finished, or never finished.
     None,
     Green,
     Red,
 }
 
-/// A run, at its beginning or at its end.
+/// One run, at its beginning or at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Run {
-    /// When it began.
+    /// Start time.
     date: String,
     commit: String,
     code: String,
@@ -45,14 +45,14 @@ struct Run {
     verdict: String,
 }
 
-/// How many runs of a kind are wanted.
+/// Wanted number of runs of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Wanted {
     quiet: usize,
     stressed: usize,
 }
 
-/// Runs what is missing; true if as many runs as wanted were green, the last red one left behind.
+/// Performs the missing runs; returns true once there are as many green runs as wanted since the last red one.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let wanted = parse(arguments)?;
     let code = fingerprint()?;
@@ -91,7 +91,7 @@ fn parse(arguments: &[String]) -> Result<Wanted> {
     Ok(wanted)
 }
 
-/// Runs of this code that were green since its last one that was not: quiet and stressed.
+/// Counts the green runs of this code, quiet and stressed, since its last run that was not green.
 fn green(runs: &[Run], code: &str) -> (usize, usize) {
     let own: Vec<&Run> = runs.iter().filter(|run| run.code == code).collect();
     let since = own.iter().rposition(|run| run.end != End::Green).map_or(0, |last| last + 1);
@@ -99,7 +99,7 @@ fn green(runs: &[Run], code: &str) -> (usize, usize) {
     (quiet.len(), stressed.len())
 }
 
-/// A run that begins now.
+/// Creates the record of a run that starts now.
 fn begun(code: &str, stressed: bool) -> Run {
     Run {
         date: output("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]),
@@ -118,7 +118,7 @@ fn one(stressed: bool) -> Result<Tally> {
     test::tests(&Wish::parse(&options)?)
 }
 
-/// Notes the beginning of a run, carries it out, and notes its end, if it comes to one.
+/// Records the beginning of a run, performs it, and records its end, if it gets there.
 fn noted(path: &Path, begun: Run, tests: impl FnOnce() -> Result<Tally>) -> Result<Run> {
     let start = Instant::now();
     note(path, &begun)?;
@@ -129,7 +129,7 @@ fn noted(path: &Path, begun: Run, tests: impl FnOnce() -> Result<Tally>) -> Resu
     Ok(run)
 }
 
-/// Whether a file of the tree changes no test.
+/// Returns true if changing this file affects no test.
 fn is_text(name: &str) -> bool {
     let (begins, ends) = TEXT;
     let text =
@@ -137,7 +137,7 @@ fn is_text(name: &str) -> bool {
     text && !TESTED_TEXT.contains(&name)
 }
 
-/// What the code is: a sum over all files of the tree that are not text, as they are now.
+/// Fingerprint of the code: a hash of all files of the tree that are not text, in their present state.
 fn fingerprint() -> Result<String> {
     let mut list = Command::new("git");
     list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "."]);
@@ -150,7 +150,7 @@ fn fingerprint() -> Result<String> {
     let mut sink = hash.stdin.take().context("an input")?;
     for name in listed.split('\0').filter(|name| !name.is_empty() && !is_text(name)) {
         sink.write_all(name.as_bytes())?;
-        // A file that was deleted and not yet committed has no octets.
+        // A file that is deleted in the working tree hashes as empty.
         sink.write_all(&fs::read(root().join(name)).unwrap_or_default())?;
     }
     drop(sink);
@@ -171,7 +171,7 @@ fn known(path: &Path) -> Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// Adds a line of the journal; an end takes the place of its beginning.
+/// Adds a line of the journal; an end replaces its beginning.
 fn add(runs: &mut Vec<Run>, run: Run) {
     let is_begin = |known: &Run| {
         let key = |run: &Run| (run.date.clone(), run.commit.clone(), run.code.clone(), run.stressed);

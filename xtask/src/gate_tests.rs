@@ -53,10 +53,10 @@ fn a_run_without_an_end_counts_as_red_and_one_with_an_end_once() {
     noted(&path, begun("2"), green_run).expect("noted");
     let runs = known(&path).expect("a journal");
     assert_eq!((runs.len(), green(&runs, "mine")), (2, (2, 0)));
-    // By an error.
+    // Aborted by an error.
     noted(&path, begun("3"), || anyhow::bail!("no packages")).expect_err("broken");
     assert_eq!(green(&known(&path).expect("a journal"), "mine"), (0, 0));
-    // Cut off: it never comes back.
+    // Killed: the run never returns.
     let cut_off = || std::panic::catch_unwind(|| noted(&path, begun("4"), || panic!("cut off")));
     noted(&path, begun("5"), green_run).expect("noted");
     assert!(cut_off().is_err());

@@ -1,5 +1,5 @@
-//! `cargo xtask box`: a host in a box. Debian's kernel under software emulation, with KVM, vhost-net and every module
-//! that the tests of `tests/inbox` need; for what is right, never for what is fast.
+//! `cargo xtask box`: a host in a box. Boots Debian's kernel under software emulation, with KVM, vhost-net and every module that the
+//! tests of `tests/inbox` need; for tests of correctness, not of performance.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,22 +14,22 @@ use crate::step::{Step, root, target_dir};
 use crate::tally::Tally;
 use crate::test::{Program, built};
 
-/// All scenarios together end within this time, on a busy machine too. They take four minutes where nothing else runs.
+/// Time limit of all scenarios together, on a busy machine too. They take four minutes on an idle one.
 const LIMIT: Duration = Duration::from_secs(900);
-/// A machine that has said nothing for so long says nothing any more: the longest test takes less than a minute, and a guest that is not
-/// up within two fails.
+/// A machine that has been silent for so long is lost: the longest test takes less than a minute, and one whose guest does not start
+/// within two fails.
 const SILENCE: Duration = Duration::from_secs(180);
-/// Machines that are started at most, one after the other: QEMU 7.2 is not sound where its CPUs run guests
-/// ([`Machine::on_one_cpu`]), so a machine that is lost is replaced, at most twice. What fails in one has failed.
+/// Most machines that are started, one after the other: QEMU 7.2 is unreliable while its CPUs run guests ([`Machine::on_one_cpu`]), so a
+/// machine that is lost is replaced, at most twice. A test that fails in one is not repeated.
 const MACHINES: usize = 3;
-/// MiB of the machine.
+/// Memory of the machine in MiB.
 const MEMORY: u32 = 2048;
-/// What is said behind the name of a program that starts.
+/// Suffix that is printed after the name of a program that starts.
 const IN_THE_BOX: &str = " (in the box)";
-/// Where the tests lie inside.
+/// Folder of the tests inside the box.
 const TESTS: &str = "tests";
 
-/// Programs of this host that tests use; what is not installed here is missing inside, and tests say so.
+/// Programs of this host that tests use; one that is not installed here is missing inside too, and the tests report that.
 const PROGRAMS: [&str; 15] = [
     "ip",
     "chrt",
@@ -47,16 +47,16 @@ const PROGRAMS: [&str; 15] = [
     "ovsdb-server",
     "ovs-appctl",
 ];
-/// Debian's package of Open vSwitch with DPDK moves this name; the plain one is what the kernel's datapath needs.
+/// Debian's Open vSwitch package with DPDK diverts this name; the kernel datapath needs the plain version.
 const VSWITCHD: (&str, &str) = ("/usr/lib/openvswitch-switch/ovs-vswitchd", "/usr/sbin/ovs-vswitchd");
-/// What runs the unit of the package.
+/// Program that runs the package's unit.
 const SYSTEMD: &str = "/lib/systemd/systemd";
 const UNIT: &str = "packaging/ringroad@.service";
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
 /// Modules that are loaded before the tests.
 const MODULES: [&str; 19] = [
-    // Others ask for this sum by its name, not as a symbol.
+    // Other modules request this checksum by name, not as a symbol.
     "crc32c_generic",
     "kvm_amd",
     "vhost_net",
@@ -82,14 +82,14 @@ const GUEST_MODULES: [&str; 3] = ["virtio_pci", "virtio_net", "e1000"];
 /// Programs of a guest.
 const GUEST_PROGRAMS: [&str; 4] = ["busybox", "ip", "ethtool", "iperf3"];
 
-/// What the caller asked for.
+/// Options of the caller.
 #[derive(Debug, Default)]
 struct Wish {
-    /// A shell instead of the tests.
+    /// Start a shell instead of the tests.
     shell: bool,
-    /// A command that was built already.
+    /// A command that has already been built.
     binary: Option<PathBuf>,
-    /// Tests with one of these in their names; all if there are none.
+    /// Run tests whose names contain one of these; all if there are none.
     names: Vec<String>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     Ok(tally.failed == 0)
 }
 
-/// Gets the kernel that emulated machines boot, while there is a network: end-to-end tests have only their own.
+/// Downloads the kernel for emulated machines while there is a network: end-to-end tests have only their own networks.
 pub(crate) fn kernel() -> Result<()> {
     if Machine::missing().is_none()
         && let Err(why) = Kernel::obtain(&target_dir().join("box"))
@@ -160,7 +160,7 @@ fn stage(tally: &mut Tally, wish: &Wish) -> Result<()> {
     Ok(())
 }
 
-/// The host, with all its files.
+/// Creates the machine, with all its files.
 fn machine(kernel: &Kernel, folder: &Path, programs: &Programs, wish: &Wish) -> Result<Machine> {
     let files = folder.join("host.cpio");
     contents(kernel, folder, programs, wish)?.write(&files)?;
@@ -169,7 +169,7 @@ fn machine(kernel: &Kernel, folder: &Path, programs: &Programs, wish: &Wish) -> 
     Ok(machine)
 }
 
-/// How the machine ended that ran the tests, and what each of them said that it started.
+/// Runs the tests in a machine; returns how the machine ended, and a tally of each test that it started.
 fn scenarios(programs: &Programs, machine: &Machine) -> Result<(End, Vec<(String, Tally)>)> {
     let start = Instant::now();
     let mut done: Vec<(String, Tally)> = Vec::new();
@@ -183,9 +183,9 @@ fn scenarios(programs: &Programs, machine: &Machine) -> Result<(End, Vec<(String
     Ok((end, done))
 }
 
-/// Counts what was run, good or bad; the tests that were not are the answer: they are due in another machine.
+/// Counts the tests that were run, passed or failed; returns the others, which are due in another machine.
 ///
-/// Of a machine that was lost, the last test that it began was not run. Any other without a result has died by itself, and failed.
+/// If the machine was lost, the last test that it began counts as not run. Any other test without a result has crashed, and failed.
 fn settle(tally: &mut Tally, programs: &Programs, mut done: Vec<(String, Tally)>, end: End) -> Vec<String> {
     let is_lost = !matches!(end, End::Status(_));
     done.pop_if(|(_, last)| is_lost && last.is_open());
@@ -197,18 +197,18 @@ fn settle(tally: &mut Tally, programs: &Programs, mut done: Vec<(String, Tally)>
     due
 }
 
-/// What the tests of a package were built into.
+/// Programs built for the box.
 #[derive(Debug)]
 struct Programs {
     ringroad: PathBuf,
-    /// All of them lie in every machine, as they start one another.
+    /// Test programs. All of them are in every machine, because they start one another.
     tests: Vec<Program>,
-    /// Those that are to run, each in a process of its own: program and test, with a space between.
+    /// Tests to run, each in a process of its own: program and test, with a space between.
     due: Vec<String>,
 }
 
 impl Programs {
-    /// The test that the box says it runs now.
+    /// Returns the test that a line announces as started.
     fn started(&self, line: &str) -> Option<&str> {
         let name = line.trim_start().strip_prefix("Running ")?.strip_suffix(IN_THE_BOX)?;
         self.due.iter().find(|due| *due == name).map(String::as_str)
@@ -221,12 +221,12 @@ fn build(wish: &Wish) -> Result<Programs> {
         Some(binary) => binary.clone(),
         None => command()?,
     };
-    // Those of `sched` ask the kernel, whose control groups are of version 2 in the box.
+    // The tests of `sched` need control groups of version 2, which the box has.
     let step =
         Step::new("cargo").args(["test", "--package", "ringroad-inbox", "--package", "ringroad-sched"]);
     let mut tests =
         built(step.args(["--test", "*", "--no-run"]))?.context("the tests of the box do not build")?;
-    // What fuzzing has kept lies in the source tree, and asks no kernel.
+    // The fuzzing corpus is in the source tree and does not depend on the kernel.
     tests.retain(|program| program.target != "corpus");
     let mut due = Vec::new();
     for program in &tests {
@@ -236,7 +236,7 @@ fn build(wish: &Wish) -> Result<Programs> {
     Ok(Programs { ringroad, tests, due })
 }
 
-/// Builds the command, as the end-to-end tests do.
+/// Builds the command, like the end-to-end tests do.
 fn command() -> Result<PathBuf> {
     let step = Step::new("cargo").args([
         "build",
@@ -251,7 +251,7 @@ fn command() -> Result<PathBuf> {
     Ok(target_dir().join("quick/ringroad"))
 }
 
-/// The files of the host.
+/// Collects the files of the host.
 fn contents(kernel: &Kernel, folder: &Path, programs: &Programs, wish: &Wish) -> Result<Initramfs> {
     let mut files = Initramfs::new();
     files.program("busybox")?;
@@ -279,7 +279,7 @@ fn contents(kernel: &Kernel, folder: &Path, programs: &Programs, wish: &Wish) ->
     Ok(files)
 }
 
-/// Adds a program without what only debuggers read, which is most of it; where that cannot be taken away, with it.
+/// Adds a program stripped of debugging information, which is most of it; unstripped if stripping fails.
 fn lean(program: &Path, folder: &Path, name: &str, files: &mut Initramfs, inside: &str) -> Result<()> {
     let stripped = folder.join(format!("{name}.lean"));
     let done = Command::new("strip").arg("-o").arg(&stripped).arg(program).stderr(Stdio::null()).status();
@@ -287,7 +287,7 @@ fn lean(program: &Path, folder: &Path, name: &str, files: &mut Initramfs, inside
     files.program_as(path, inside).map(drop)
 }
 
-/// The files of a Linux guest of our VMM, inside: its script is `tests/inbox/guest.sh`.
+/// Collects the files of a Linux guest that runs inside, on ringroad's VMM; its script is `tests/inbox/guest.sh`.
 fn guest(kernel: &Kernel) -> Result<Initramfs> {
     let mut files = Initramfs::new();
     for program in GUEST_PROGRAMS {
@@ -299,7 +299,7 @@ fn guest(kernel: &Kernel) -> Result<Initramfs> {
     Ok(files)
 }
 
-/// What the host does: it runs the tests one after the other, each of them as cargo would show it.
+/// Builds the script of the host, which runs the tests one after the other, with output like cargo's.
 fn script(programs: &Programs) -> String {
     let mut script = "cd /root\nfailed=0\nexport RINGROAD=/usr/bin/ringroad RINGROAD_BOX=1\n".to_owned();
     for due in &programs.due {

@@ -12,7 +12,7 @@ fn the_script_runs_every_test_that_is_due_and_fails_if_one_does() {
     }
 }
 
-/// What programs said, each with its number of failed tests; none: it gave no result.
+/// Outputs of programs, each with its number of failed tests; none: it gave no result.
 fn said<const N: usize>(programs: [(&str, Option<usize>); N]) -> Vec<(String, Tally)> {
     let said = programs.map(|(name, failed)| {
         let mut tally = Tally::default();

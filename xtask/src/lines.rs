@@ -1,4 +1,4 @@
-//! `cargo xtask lines`: how many lines of Rust there are, in the product and in tests, by crate.
+//! `cargo xtask lines`: counts lines of Rust, in product and tests, by crate.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,15 +12,15 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::sources::{self, is_test};
 use crate::step::root;
 
-/// Lines of some text.
+/// Number of lines of some text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Lines {
     all: usize,
-    /// Those that are neither blank nor comments.
+    /// Lines that are neither blank nor comments.
     code: usize,
 }
 
-/// Lines of a crate.
+/// Line counts of a crate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     product: Lines,
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     Ok(true)
 }
 
-/// Puts the files of a commit into a folder.
+/// Extracts the files of a commit into a folder.
 fn unpack(commit: &str, folder: &Path) -> Result<()> {
     let mut archive = Command::new("git")
         .args(["archive", "--format=tar", commit])
@@ -85,7 +85,7 @@ fn unpack(commit: &str, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The lines under a folder, by crate.
+/// Counts the lines under a folder, by crate.
 fn count(folder: &Path) -> Result<BTreeMap<String, Count>> {
     let mut counts = BTreeMap::<String, Count>::new();
     for file in
@@ -98,7 +98,7 @@ fn count(folder: &Path) -> Result<BTreeMap<String, Count>> {
     Ok(counts)
 }
 
-/// The crate, or folder, that a file belongs to.
+/// Name of the crate, or folder, that a file belongs to.
 fn crate_of(path: &Path) -> String {
     let mut parts = path.components().map(|part| part.as_os_str().to_string_lossy());
     match (parts.next(), parts.next()) {
@@ -108,7 +108,7 @@ fn crate_of(path: &Path) -> String {
     }
 }
 
-/// Lines of a file: those of a module of tests within it are tests.
+/// Counts the lines of a file: those in a test module count as tests.
 fn of_file(path: &Path, text: &str) -> Count {
     let mut count = Count::default();
     let (mut is_next, mut within) = (false, false);

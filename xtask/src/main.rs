@@ -83,7 +83,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
-        // The verb has said what is wrong; its last line stays the last.
+        // The verb has printed what is wrong; its last line stays the last.
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("xtask {verb}: {error:#}");

@@ -1,8 +1,9 @@
-//! `cargo xtask measured`: what was measured, and what became of each item of the papers, as pages of the documentation.
+//! `cargo xtask measured`: generates the documentation pages of the measurements, and of the coverage of the papers' items.
 //!
-//! With names it plays figures (`000/fig13`) or the `bench` first, and keeps what they print below `results/`, in a folder for each
-//! kind of machine: the newest run of each stands, and says what became of those before it. Then, and without names, it writes `docs/measured.md`, `docs/papers.md` and the six
-//! figures of the README from these files. Nobody else writes a figure there: `cargo xtask check` compares.
+//! With names, it first runs these figures (`000/fig13`) or the `bench`, and keeps their output below `results/`, in a folder for each kind of
+//! machine: the newest run of each is the current one, and records those before it. Then, and without names, it writes `docs/measured.md`,
+//! `docs/papers.md` and the six headline figures of the README from these files. Figures there are never edited by hand: `cargo xtask check` compares
+//! them.
 
 mod papers;
 mod store;
@@ -19,10 +20,10 @@ use crate::results::{parse, table};
 use crate::step::root;
 use store::{Run, runs};
 
-/// Marks in the README between which figures stand.
+/// Marks in the README that enclose the generated figures.
 const MARKS: (&str, &str) = ("<!-- measured -->\n", "<!-- /measured -->\n");
 
-/// Plays what is named, then writes the pages; true if everything that is named was played.
+/// Runs what is named, then writes the pages; returns true if everything that is named was measured.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let (rounds, names) = wishes(arguments)?;
     let mut well = true;
@@ -37,14 +38,14 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     Ok(well)
 }
 
-/// What is said of a run that was to be played.
+/// Message about a run that was requested.
 fn told(played: Option<&(PathBuf, Run)>) -> String {
     let Some((path, run)) = played else { return "not played".to_owned() };
     let missing = run.missing().map(|missing| format!("; not measured in every round: {missing}"));
     format!("{}{}", path.display(), missing.unwrap_or_default())
 }
 
-/// The rounds, if they are said, and what is to be played.
+/// Parses the number of rounds, if given, and the names to be run.
 fn wishes(arguments: &[String]) -> Result<(Option<usize>, Vec<&String>)> {
     let (mut rounds, mut names, mut rest) = (None, Vec::new(), arguments.iter());
     while let Some(word) = rest.next() {
@@ -58,7 +59,7 @@ fn wishes(arguments: &[String]) -> Result<(Option<usize>, Vec<&String>)> {
     Ok((rounds, names))
 }
 
-/// Pages that are not what the result files say.
+/// Lists pages that differ from the result files.
 pub(crate) fn stale() -> Result<Vec<String>> {
     let differs = |(path, text): &(&'static str, String)| {
         fs::read_to_string(root().join(path)).map_or(true, |written| written != *text)
@@ -69,7 +70,7 @@ pub(crate) fn stale() -> Result<Vec<String>> {
         .collect())
 }
 
-/// The pages that are written from result files.
+/// Generates the pages from the result files.
 fn pages() -> Result<Vec<(&'static str, String)>> {
     let runs = runs(&root().join("results"))?;
     let readme = fs::read_to_string(root().join("README.md")).context("cannot read README.md")?;
@@ -102,7 +103,7 @@ fn measured(runs: &[Run]) -> String {
     text
 }
 
-/// What became of the runs whose place a run has taken.
+/// Summarises the earlier runs that a run has replaced.
 fn earlier(run: &Run) -> String {
     let mut text = String::new();
     for run in &run.earlier {
@@ -112,7 +113,7 @@ fn earlier(run: &Run) -> String {
     text
 }
 
-/// What stands under the head of a run.
+/// Text below the heading of a run.
 fn body(run: &Run) -> String {
     if run.name == store::BENCH {
         let samples: Vec<_> = run.lines.iter().filter_map(|line| parse(line)).collect();
@@ -126,7 +127,7 @@ fn body(run: &Run) -> String {
     kept.collect()
 }
 
-/// The README with the newest figures between its marks.
+/// Inserts the newest figures between the marks of the README.
 fn with_figures(readme: &str, runs: &[Run]) -> Result<String> {
     let Some((before, rest)) = readme.split_once(MARKS.0) else { return Ok(readme.to_owned()) };
     let (_, after) = rest.split_once(MARKS.1).context("README.md: the second mark is missing")?;
@@ -135,7 +136,7 @@ fn with_figures(readme: &str, runs: &[Run]) -> Result<String> {
     Ok(format!("{before}{}{figures}{}{after}", MARKS.0, MARKS.1))
 }
 
-/// The six figures of a bench.
+/// Formats the six headline figures of a bench.
 fn six(run: &Run) -> String {
     let samples: Vec<_> = run.lines.iter().filter_map(|line| parse(line)).collect();
     let mut text = format!(

@@ -1,4 +1,4 @@
-//! Ours against a peer's, round by round, with the bound that the project sets itself.
+//! Ratios of our results to a peer's, round by round, with the bounds that the project sets itself.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use measure::stats::{self, Summary};
 
 use crate::results::{Placement, Sample};
 
-/// Fewest pairs from which an interval is told.
+/// Fewest pairs that give an interval.
 const FEWEST_PAIRS: usize = 6;
-/// Largest difference of the cores' distance in a pair of like placement.
+/// Largest relative difference of the cores' distance in a pair of like placement.
 const LIKE: f64 = 0.2;
 
-/// Markdown tables of ratios and of single figures; empty where nothing of them was measured.
+/// Formats Markdown tables of ratios and of single figures; empty if none of them were measured.
 pub(crate) fn table(samples: &[Sample]) -> String {
     let rows: String = bounds().iter().flat_map(|bound| bound_rows(bound, samples)).collect();
     let limits: String = LIMITS.iter().filter_map(|limit| limit_row(limit, samples)).collect();
@@ -30,14 +30,14 @@ pub(crate) fn table(samples: &[Sample]) -> String {
     text
 }
 
-/// The median of what was measured under a name, with its unit.
+/// Median of the results under a name, with its unit.
 pub(crate) fn median_of(name: &str, samples: &[Sample]) -> Option<(String, String)> {
     let of: Vec<&Sample> = samples.iter().filter(|sample| sample.name == name).collect();
     let (_, median, _) = interval(of.iter().map(|sample| sample.median).collect())?;
     Some((format!("{median:.1}"), of.first()?.unit.clone()))
 }
 
-/// Ours / theirs, round by round: median and 95 % interval.
+/// Ratio ours / theirs, round by round: median and 95 % interval.
 pub(crate) fn of(ours: &str, theirs: &str, samples: &[Sample]) -> Option<String> {
     let Ratio { interval: (low, median, high), .. } = ratio(ours, theirs, samples)?;
     Some(format!("{median:.2} ({low:.2}..{high:.2})"))
@@ -53,8 +53,8 @@ fn limit_row(limit: &Limit, samples: &[Sample]) -> Option<String> {
     Some(format!("| {name} {key} | {rounds} | {median:.4} | {low:.4}..{high:.4} | {asked} | {holds} |\n"))
 }
 
-/// A row for each place that the cores had while both of a pair were measured, from near to far; the last one is of pairs whose cores
-/// moved in between.
+/// Rows for each placement of the cores at which both of a pair were measured, from near to far; the last row is for pairs whose
+/// cores moved in between.
 fn bound_rows(bound: &Bound, samples: &[Sample]) -> Vec<String> {
     let mut places: BTreeMap<Option<Placement>, Vec<f64>> = BTreeMap::new();
     for (ours, theirs) in pairs(&bound.ours, &bound.theirs, samples) {
@@ -67,7 +67,7 @@ fn bound_rows(bound: &Bound, samples: &[Sample]) -> Vec<String> {
     places.chain(moved).map(|(place, ratios)| row(bound, place, ratios)).collect()
 }
 
-/// Ratios of one place; with fewer than an interval wants nobody knows.
+/// Formats the ratios of one placement; with too few for an interval, the verdict stays open.
 fn row(bound: &Bound, place: &str, ratios: Vec<f64>) -> String {
     let (pairs, alone) = (ratios.len(), stats::median(&ratios).unwrap_or(f64::NAN));
     let (median, shown, holds) = match interval(ratios) {
@@ -83,20 +83,20 @@ fn row(bound: &Bound, place: &str, ratios: Vec<f64>) -> String {
     )
 }
 
-/// One figure over another one, pair by pair.
+/// Ratio of two figures, pair by pair.
 pub(crate) struct Ratio {
     pub(crate) pairs: usize,
-    /// Of these, pairs of like placement.
+    /// Number of these pairs that have like placement.
     pub(crate) like: usize,
     /// Low end, median, high end.
     pub(crate) interval: (f64, f64, f64),
 }
 
 impl Ratio {
-    /// The first of each pair over the second; `None` for too few pairs.
+    /// Ratio of the first of each pair to the second; `None` for too few pairs.
     pub(crate) fn over(pairs: &[(&Sample, &Sample)]) -> Option<Self> {
         let like: Vec<_> = pairs.iter().copied().filter(|(a, b)| alike(a, b)).collect();
-        // With too few pairs of like placement all are taken, and the reader sees it in the table.
+        // With too few pairs of like placement all pairs are used; the table shows that.
         let used = if like.len() >= FEWEST_PAIRS { &like[..] } else { pairs };
         let ratios = used.iter().map(|(a, b)| a.median / b.median).collect();
         Some(Self { pairs: pairs.len(), like: like.len(), interval: interval(ratios)? })
@@ -107,8 +107,8 @@ fn ratio(ours: &str, theirs: &str, samples: &[Sample]) -> Option<Ratio> {
     Ratio::over(&pairs(ours, theirs, samples))
 }
 
-/// Ours and theirs, round by round. What several of ours ran in turn with was measured several times a round: of these the one
-/// that came nearest, which is told behind ours rather than before.
+/// Pairs ours with theirs, round by round. If several of ours share a peer, the peer was measured several times per round: each of
+/// ours is paired with the nearest of these, preferably the one after it.
 fn pairs<'s>(ours: &str, theirs: &str, samples: &'s [Sample]) -> Vec<(&'s Sample, &'s Sample)> {
     let of = |name: &str| -> Vec<(usize, &'s Sample)> {
         samples.iter().enumerate().filter(|(_, sample)| sample.name == name).collect()
@@ -123,7 +123,7 @@ fn pairs<'s>(ours: &str, theirs: &str, samples: &'s [Sample]) -> Vec<(&'s Sample
     ours.iter().zip(theirs.chunks(a_round)).filter_map(nearest).collect()
 }
 
-/// Whether the cores of both samples were about equally far apart.
+/// Returns true if the cores of both samples were about equally far apart.
 pub(crate) fn alike(a: &Sample, b: &Sample) -> bool {
     match (a.figure("c2c_ns"), b.figure("c2c_ns")) {
         (Some(a), Some(b)) => (a - b).abs() <= LIKE * a.max(b),
@@ -131,8 +131,7 @@ pub(crate) fn alike(a: &Sample, b: &Sample) -> bool {
     }
 }
 
-/// Median and its 95 % interval by order statistics (no assumption about how the ratios are spread); `None` for
-/// fewer than six.
+/// Median and its 95 % interval by order statistics (no assumption about the distribution of the ratios); `None` for fewer than six.
 pub(crate) fn interval(ratios: Vec<f64>) -> Option<(f64, f64, f64)> {
     Summary::of(&ratios)?.within()
 }

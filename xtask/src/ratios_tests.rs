@@ -3,10 +3,10 @@ use crate::results::parse;
 
 #[test]
 fn the_interval_is_that_of_the_sign_test() {
-    // n = 10: the 2nd and the 9th value (97.9 %).
+    // n = 10: 2nd and 9th value (97.9 %).
     let (low, median, high) = interval((1..=10).map(f64::from).collect()).unwrap();
     assert_eq!((low, median, high), (2.0, 5.5, 9.0));
-    // n = 6: the smallest and the largest (96.9 %).
+    // n = 6: smallest and largest value (96.9 %).
     assert_eq!(interval((1..=6).map(f64::from).collect()), Some((1.0, 3.5, 6.0)));
     assert_eq!(interval(vec![1.0; 5]), None);
 }

@@ -1,14 +1,14 @@
-//! RESULT lines: reading them, and the table they make.
+//! RESULT lines: parsing, and tables.
 
 use std::fmt::Write as _;
 
 use measure::result_line::ResultLine;
 use measure::stats;
 
-/// What a program has measured.
+/// Result of a measurement.
 pub(crate) type Sample = ResultLine;
 
-/// Where the two cores were while a sample was taken, by the round trip of a cache line between them.
+/// Placement of the two cores while a sample was taken, by the round trip of a cache line between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Placement {
     Near,
@@ -37,12 +37,14 @@ impl Placement {
     }
 }
 
-/// Reads a line; `None` if it is no RESULT line, lacks one of the six keys, or tells no numbers.
+/// Parses a line; `None` if it is no RESULT line, lacks one of the six keys, or has a value that is no
+/// number.
 pub(crate) fn parse(line: &str) -> Option<Sample> {
     ResultLine::parse(line).filter(|told| [told.median, told.min, told.max].into_iter().all(f64::is_finite))
 }
 
-/// A Markdown table, a row for each name, unit and placement, in the order in which the names first came.
+/// Formats a Markdown table with a row for each name, unit and placement, in the order in which the names
+/// first appeared.
 ///
 /// The median is the median of the rounds' medians; the range is over everything measured.
 pub(crate) fn table(samples: &[Sample]) -> String {
@@ -71,7 +73,7 @@ pub(crate) fn table(samples: &[Sample]) -> String {
     text
 }
 
-/// About three digits that mean something.
+/// Formats a value with about three significant digits.
 fn shown(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= 100.0 => 0,

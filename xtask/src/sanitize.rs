@@ -1,4 +1,4 @@
-//! `cargo xtask sanitize`: the tests of the crates that touch memory of others, those of the commit tier, under
+//! `cargo xtask sanitize`: runs the commit-tier tests of the crates that access shared memory under
 //! AddressSanitizer. Part of the tier `all`.
 
 use std::time::Duration;
@@ -9,14 +9,14 @@ use crate::fuzz::has_nightly;
 use crate::step::Step;
 use crate::tally::Tally;
 
-/// What is run if nothing else is asked for.
+/// Crates that are tested by default.
 const CRATES: [&str; 4] = ["ring", "nic", "nic-port", "vhost-user"];
-/// Sanitizers instrument programs for a named target only, and not the programs that build them.
+/// Sanitizers instrument programs only for an explicit target, and not the build scripts.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// No crate takes so long: everything is built once more.
+/// Time limit of a crate: everything is built once more.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// Runs the tests of the named crates, or of all; true if they were well, or cannot be run here.
+/// Runs the tests of the named crates, or of all; returns true if they passed, or cannot be run here.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if let Some(unknown) = arguments.iter().find(|name| !CRATES.contains(&name.as_str())) {
         bail!("no crate `{unknown}` to run under AddressSanitizer; there are: {}", CRATES.join(", "));
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     Ok(well)
 }
 
-/// Runs the tests of all, and counts them.
+/// Runs the tests of all crates, and counts them.
 pub(crate) fn all(tally: &mut Tally) -> Result<()> {
     println!("\n== tests under AddressSanitizer");
     let tests = CRATES.map(|name| (name, tests_of(name)));
@@ -54,12 +54,12 @@ fn run_all(
     Ok(())
 }
 
-/// Why nothing can be run here.
+/// Returns the reason why no tests can be run here.
 fn missing(has_nightly: bool) -> Option<&'static str> {
     (!has_nightly).then_some("the nightly toolchain is not installed: rustup toolchain install nightly")
 }
 
-/// Runs tests and counts them, and what the sanitizer has found: it ends their program.
+/// Runs tests and counts them, together with findings of the sanitizer, which abort the test program.
 fn count(name: &str, tests: &Step, tally: &mut Tally, tell: &mut dyn FnMut(&str)) -> Result<()> {
     let (before, mut found) = (tally.failed, None);
     let well = tests.lines(&mut |line| {
@@ -78,14 +78,14 @@ fn count(name: &str, tests: &Step, tally: &mut Tally, tell: &mut dyn FnMut(&str)
     Ok(())
 }
 
-/// All but the examples in the documentation, each of which would be built on its own.
+/// Command for all tests but the documentation examples, each of which would be built on its own.
 fn tests_of(name: &str) -> Step {
     let package = format!("ringroad-{name}");
     Step::new("cargo")
         .args(["+nightly", "test", "--package", &package, "--lib", "--tests", "--target", TARGET])
         .args(["--", "--show-output", "--skip", "::all::", "--skip", "::long::"])
         .env("RUSTFLAGS", "-Zsanitizer=address")
-        // What plays a guest is given away for good: that is no fault.
+        // Memory that plays a guest's is leaked on purpose.
         .env("ASAN_OPTIONS", "detect_leaks=0")
         .limit(LIMIT)
 }

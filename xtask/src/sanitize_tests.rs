@@ -9,7 +9,8 @@ const WELL: &str = "echo '     Running unittests src/lib.rs (target/a)'; echo 't
 const FOUND: &str = "echo '     Running unittests src/lib.rs (target/b)'; \
                      echo 'SUMMARY: AddressSanitizer: heap-buffer-overflow'; exit 1";
 
-// What these tests are told is told to nobody: lines that look like results would be counted as ours.
+// These tests discard the lines they are given: if printed, they would be counted as results of this test
+// program.
 
 #[test]
 fn tests_are_counted_and_what_the_sanitizer_finds_has_failed() {
@@ -19,7 +20,7 @@ fn tests_are_counted_and_what_the_sanitizer_finds_has_failed() {
     let mut tally = Tally::default();
     run_all(&[("a", script(WELL)), ("b", script(FOUND))], None, &mut tally, &mut |_| {}).expect("started");
     assert!(tally.passed == 3 && tally.failed > 0, "{tally}");
-    // What does not build.
+    // A crate that does not build.
     let mut tally = Tally::default();
     run_all(&[("a", script("exit 101"))], None, &mut tally, &mut |_| {}).expect("started");
     assert_eq!(tally.to_string(), "0 passed, 1 failed, 0 skipped");

@@ -1,4 +1,5 @@
-//! `cargo xtask setup`: the Debian packages that tests need, and the tools of cargo's that checks and fuzzing need.
+//! `cargo xtask setup`: installs the Debian packages that tests need, and the cargo tools that checks and fuzzing
+//! need.
 
 use std::time::Duration;
 
@@ -7,17 +8,17 @@ use anyhow::Result;
 use crate::fuzz;
 use crate::step::{Step, installed, output, succeeds};
 
-/// A package, and the program (or another file) by which it is known to be there.
+/// A package, and the program (or another file) that shows that it is installed.
 struct Package {
     name: &'static str,
     program: &'static str,
     why: &'static str,
 }
 
-/// Debian puts it beside the one without DPDK.
+/// Debian installs it beside the version without DPDK.
 const OVS_DPDK: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 
-/// DPDK's example of a router.
+/// DPDK's l3fwd example.
 const L3FWD: &str = "/usr/share/dpdk/examples/l3fwd/main.c";
 
 const NEEDED: [Package; 16] = [
@@ -43,7 +44,7 @@ const NEEDED: [Package; 16] = [
     Package { name: "binutils", program: "strip", why: "makes the Debian package" },
 ];
 
-/// Installs what is missing: packages, cargo-deny, cargo-fuzz; true if everything is there.
+/// Installs what is missing: packages, cargo-deny, cargo-fuzz; returns true if everything is installed.
 pub(crate) fn run() -> Result<bool> {
     packages()?;
     let mut well = missing().is_empty();
@@ -65,7 +66,7 @@ fn missing() -> Vec<&'static Package> {
     NEEDED.iter().filter(|package| !installed(package.program)).collect()
 }
 
-/// Installs the packages that are missing, or says how to; never fails: a test that misses a program skips itself.
+/// Installs the missing packages, or prints how to; never fails: a test that lacks a program is skipped.
 pub(crate) fn packages() -> Result<()> {
     let missing = missing();
     if missing.is_empty() {

@@ -1,7 +1,7 @@
-//! `cargo xtask soak`: a router that forwards beside one that does everything a guest must not do, for a long time.
+//! `cargo xtask soak`: runs a router that forwards beside one that commits every misdeed of a guest, for a long time.
 //!
-//! What goes in comes out or is dropped under a name; memory, descriptors and threads stay what they are; then SIGKILL
-//! in more rounds than a test has time for.
+//! All input must come out or be dropped under a counter's name; memory, descriptors and threads must not grow; then
+//! SIGKILL follows in more rounds than a test has time for.
 
 mod run;
 mod usage;
@@ -15,7 +15,7 @@ use crate::step::{Step, release_build};
 use run::Soak;
 use support::Need;
 
-/// One round of SIGKILL takes less.
+/// Time limit of one round of SIGKILL.
 const ROUND: Duration = Duration::from_secs(5);
 
 struct Options {
@@ -23,12 +23,12 @@ struct Options {
     rounds: u64,
 }
 
-/// Why a soak is not possible here.
+/// Returns the reason why a soak is not possible here.
 pub(crate) fn missing() -> Option<String> {
     support::missing(&[Need::Root, Need::Tun, Need::Program("ip"), Need::Program("busybox")])
 }
 
-/// Runs it; true if everything held. The last line sums up.
+/// Runs it; returns true if all requirements were met. The last line is a summary.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let options = parse(arguments)?;
     if let Some(why) = missing() {
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     Ok(faults.is_empty())
 }
 
-/// Traffic beside a hostile router for so long; what is wrong.
+/// Runs traffic beside a hostile router for `time`; returns the faults.
 pub(crate) fn traffic(time: Duration) -> Result<Vec<String>> {
     let report = Soak::start(&release_build()?)?.go_on(time)?;
     println!("{}", report.summary());
@@ -69,7 +69,7 @@ fn parse(arguments: &[String]) -> Result<Options> {
     Ok(options)
 }
 
-/// The kill loops of the long tier, longer.
+/// Runs the kill loops of the long tier with more rounds.
 fn killed(rounds: u64) -> Result<bool> {
     let limit = Duration::from_secs(600) + ROUND * u32::try_from(rounds)?;
     let step =

@@ -1,4 +1,4 @@
-//! House rules that a look at the text of the tree can tell.
+//! House rules that can be checked on the text of the tree.
 
 use std::fmt;
 use std::fs;
@@ -10,13 +10,13 @@ use anyhow::{Context, Result};
 const PRODUCT_LINES: usize = 500;
 /// Most lines of a file of tests.
 const TEST_LINES: usize = 900;
-/// Folders that hold no sources of ours.
+/// Folders without sources of this project.
 const LEFT_OUT: [&str; 5] = ["target", ".git", "artifacts", "corpus", "data"];
-/// Kinds of files that are looked at.
+/// Extensions of the files that are checked.
 const TEXTS: [&str; 9] = ["rs", "toml", "md", "sh", "py", "c", "h", "yml", "svg"];
-/// Crates that may hold `unsafe` blocks.
+/// Crates that may contain `unsafe` blocks.
 const MAY_BE_UNSAFE: &str = "bpf door ring nic_port vmm uplink sandbox sched signals threads vhost_user";
-/// Text that no product file holds, in halves so that this file passes, and why.
+/// Text that product files must not contain, split so that this file passes, and the reason.
 const FORBIDDEN: [(&str, &str, &str); 8] = [
     ("/wo", "rk/", "a path of one machine"),
     ("/tm", "p/", "a path that others can write to: ask the standard library for the temporary folder"),
@@ -28,7 +28,7 @@ const FORBIDDEN: [(&str, &str, &str); 8] = [
     ("allow(dead", "_code)", "code that nobody uses"),
 ];
 
-/// What is wrong, and where.
+/// Violation of a rule, with its location.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     path: PathBuf,
@@ -42,7 +42,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Looks at every text under `root`.
+/// Checks every text file under `root`.
 pub(crate) fn faults(root: &Path) -> Result<Vec<Fault>> {
     let mut found = Vec::new();
     for file in texts(root)? {
@@ -52,7 +52,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<Fault>> {
     Ok(found)
 }
 
-/// Every text under `root`, in order.
+/// Lists the text files under `root`, sorted.
 pub(crate) fn texts(root: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     collect(root, &mut files)?;
@@ -78,7 +78,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with one file.
+/// Checks one file.
 fn judge(path: &Path, text: &str) -> Vec<Fault> {
     let fault = |line, what| Fault { path: path.to_owned(), line, what };
     let mut found = Vec::new();
@@ -104,14 +104,14 @@ fn is_code(path: &Path) -> bool {
     path.extension().is_some_and(|kind| ["rs", "sh", "py", "c", "h"].iter().any(|code| kind == *code))
 }
 
-/// Whether a file holds nothing but tests.
+/// Returns true if a file consists of tests.
 pub(crate) fn is_test(path: &Path) -> bool {
     let file = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
     let in_tests = path.components().any(|part| part.as_os_str() == "tests");
     in_tests || file == "tests" || file.ends_with("_tests")
 }
 
-/// Whether this is the head of a crate that must forbid unsafe code and does not.
+/// Returns true if this is the root file of a crate that must forbid unsafe code and does not.
 fn lacks_forbid(path: &Path, text: &str) -> bool {
     let Some(rest) = path.to_str().and_then(|path| path.strip_prefix("crates/")) else { return false };
     let Some(name) = rest.strip_suffix("/src/lib.rs") else { return false };

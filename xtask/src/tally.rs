@@ -1,32 +1,32 @@
-//! Counts what `cargo test -- --show-output` prints.
+//! Counts test results in the output of `cargo test -- --show-output`.
 
 use std::collections::VecDeque;
 use std::fmt;
 
-/// Prefix of the line by which a test says that it could not run here, and why.
+/// Prefix of the line by which a test reports that it could not run here, and why.
 pub(crate) const SKIPPED: &str = "SKIPPED:";
 
 /// Passed, failed and skipped tests of one run or of several together.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Tests that ran and held.
+    /// Tests that passed.
     pub(crate) passed: usize,
-    /// Tests that failed, and programs that did not come to their end.
+    /// Tests that failed, and test programs that crashed.
     pub(crate) failed: usize,
-    /// What could not run here, with the reason.
+    /// Tests that could not run here, with the reasons.
     pub(crate) skipped: Vec<String>,
     failures: Vec<Failure>,
-    /// Emulated machines that were lost by their emulator.
+    /// Emulated machines that were lost through their emulator.
     pub(crate) lost_machines: usize,
-    /// The test program that runs now.
+    /// Test program that is running.
     program: Option<String>,
     section: Section,
 }
 
-/// Lines of what failed that are told again at the end.
+/// Lines of a failed test's output that are repeated at the end.
 const TOLD_AGAIN: usize = 20;
 
-/// What failed, and the last lines that it printed.
+/// A failure, with the last lines of its output.
 #[derive(Debug)]
 struct Failure {
     name: String,
@@ -44,14 +44,14 @@ impl Failure {
 enum Section {
     #[default]
     Tests,
-    /// What passed tests printed; the test whose output this is, until it is known to be skipped.
+    /// Output of passed tests; the test whose output this is, until it is known to be skipped.
     Successes(Option<String>),
-    /// What failed tests printed.
+    /// Output of failed tests.
     Failures,
 }
 
 impl Tally {
-    /// Reads one line; false for a line of no interest: the output of tests that passed.
+    /// Processes one line; returns false for a line of no interest: the output of tests that passed.
     pub(crate) fn line(&mut self, line: &str) -> bool {
         if let Some(program) = started(line) {
             self.end_program();
@@ -64,7 +64,7 @@ impl Tally {
         }
         match line {
             "successes:" => self.section = Section::Successes(None),
-            // Twice: before what they printed, and before a list of their names.
+            // It appears twice: before the output of failed tests, and before the list of their names.
             "failures:" if matches!(self.section, Section::Failures) => self.section = Section::Tests,
             "failures:" => self.section = Section::Failures,
             _ => {}
@@ -86,17 +86,17 @@ impl Tally {
         }
     }
 
-    /// A tally of one program that starts now.
+    /// Creates a tally for a program that starts now.
     pub(crate) fn program(name: &str) -> Self {
         Self { program: Some(name.to_owned()), ..Self::default() }
     }
 
-    /// Whether the program has not come to its result.
+    /// Returns true if the program has not reported its result.
     pub(crate) fn is_open(&self) -> bool {
         self.program.is_some()
     }
 
-    /// Takes the counts of another one over, whose last program has ended or will not.
+    /// Adds the counts of another tally, whose last program has ended or will not.
     pub(crate) fn take(&mut self, mut other: Self) {
         other.end_program();
         self.passed = self.passed.wrapping_add(other.passed);
@@ -106,7 +106,7 @@ impl Tally {
         self.lost_machines += other.lost_machines;
     }
 
-    /// Ends a stage: a program that gave no result has died, and a stage that failed counts as one failure at least.
+    /// Ends a stage: a program without a result has crashed, and a failed stage counts as at least one failure.
     pub(crate) fn end_stage(&mut self, name: &str, well: bool, failed_before: usize) {
         self.end_program();
         if !well && self.failed == failed_before {
@@ -114,14 +114,14 @@ impl Tally {
         }
     }
 
-    /// Counts a failure that no test program tells of, with what was printed.
+    /// Counts a failure that no test program reports, with its output.
     pub(crate) fn fail<'a>(&mut self, name: &str, printed: impl IntoIterator<Item = &'a str>) {
         self.failed += 1;
         self.failures.push(Failure { name: name.to_owned(), last: VecDeque::new() });
         printed.into_iter().for_each(|line| self.failure_line(line));
     }
 
-    /// Prints what could not run, what failed, and the line that sums up.
+    /// Prints skipped tests, failures, and the summary line.
     pub(crate) fn tell(&self) {
         println!();
         self.failures.iter().for_each(Failure::tell);
@@ -156,7 +156,7 @@ impl Tally {
 
     fn skip(&mut self, name: &str, why: &str) -> bool {
         self.skipped.push(format!("{name}: {}", why.trim()));
-        // The test harness will count the test as passed.
+        // The test harness will count the skipped test as passed.
         self.passed = self.passed.wrapping_sub(1);
         true
     }
@@ -172,14 +172,14 @@ impl Tally {
     }
 }
 
-/// The test program that cargo says it starts.
+/// Returns the test program that cargo announces.
 fn started(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let running = line.strip_prefix("Running ").filter(|program| program.ends_with(')'));
     running.or_else(|| line.starts_with("Doc-tests ").then_some(line))
 }
 
-/// The test whose output follows.
+/// Returns the test whose output follows.
 fn heading(line: &str) -> Option<&str> {
     line.strip_prefix("---- ")?.strip_suffix(" stdout ----")
 }

@@ -1,8 +1,8 @@
-//! `cargo xtask test`: the tests of a tier, where their time went, and one line that sums up.
+//! `cargo xtask test`: runs the tests of a tier, prints where the time went, and one summary line.
 //!
-//! A test's path says where it belongs: `all` or `long` in it name its [`tier`], `alone` keeps everything else away while it runs.
-//! Each end-to-end test is a process of its own, each other test program one process; as root they run side by side, in
-//! namespaces of their own ([`private`]). No test runs twice: a test that fails has failed.
+//! The path of a test classifies it: the modules `all` and `long` select its [`tier`], and `alone` requests that nothing else runs
+//! at the same time. Each end-to-end test is a process of its own, each other test program one process; as root they run side by
+//! side, in namespaces of their own ([`private`]). No test is repeated: a test that fails has failed.
 
 mod job;
 mod models;
@@ -31,29 +31,29 @@ pub(crate) use stress::spin;
 
 /// Seconds that each fuzz target runs in the tiers `all` and `long`.
 const FUZZ_SECONDS: (u64, u64) = (5, 120);
-/// Cases of each property test in the tier `all`; for a commit there are as many as `.cargo/config.toml` says.
+/// Cases of each property test in the tier `all`; for a commit, `.cargo/config.toml` sets the number.
 const ALL_CASES: u32 = 256;
-/// Minutes of the soak in the long tier.
+/// Minutes of the soak in the tier `long`.
 const SOAK_MINUTES: u64 = 30;
-/// Seconds of each attack in the long tier, beside a third of that of rest.
+/// Seconds of each attack in the tier `long`, in addition to a third of that at rest.
 const ATTACK_SECONDS: u64 = 60;
 
-/// What the caller asked for.
+/// Options of the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wish {
-    /// The tiers that run.
+    /// Tiers to run.
     tiers: Vec<Tier>,
-    /// While spinners take the CPUs away.
+    /// True if spinners take the CPUs away meanwhile.
     pub(crate) stressed: bool,
-    /// Tests with one of these in their names; all if there are none.
+    /// Run tests whose names contain one of these; all if there are none.
     names: Vec<String>,
 }
 
 impl Wish {
-    /// Reads the arguments of `cargo xtask test`.
+    /// Parses the arguments of `cargo xtask test`.
     ///
     /// # Errors
-    /// An option that is not known.
+    /// An option is unknown.
     pub(crate) fn parse(arguments: &[String]) -> Result<Self> {
         let mut wish = Self { tiers: vec![Tier::Commit], stressed: false, names: Vec::new() };
         for argument in arguments {
@@ -74,20 +74,20 @@ impl Wish {
         self.tiers.contains(&tier)
     }
 
-    /// Whether a test is of a tier that runs, and has a name that was asked for.
+    /// Returns true if a test belongs to a tier that runs, and has a requested name.
     fn takes(&self, test: &str) -> bool {
         let named = self.names.is_empty() || self.names.iter().any(|name| test.contains(name.as_str()));
         named && self.wants(Tier::of(test))
     }
 }
 
-/// Runs the tests of a tier; true if nothing failed.
+/// Runs the tests of a tier; returns true if none failed.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let tally = tests(&Wish::parse(arguments)?)?;
     Ok(tally.failed == 0)
 }
 
-/// Runs the tests that are wished for, tells of them, and returns what became of them.
+/// Runs the requested tests, prints the results, and returns the tally.
 pub(crate) fn tests(wish: &Wish) -> Result<Tally> {
     let (mut tally, mut times) = (Tally::default(), Times::default());
     times.stage("packages", setup::packages)?;
@@ -108,7 +108,7 @@ pub(crate) fn tests(wish: &Wish) -> Result<Tally> {
     Ok(tally)
 }
 
-/// What has programs and machines of its own.
+/// Runs the stages that have programs and machines of their own.
 fn whole_stages(wish: &Wish, tally: &mut Tally, times: &mut Times) -> Result<()> {
     if wish.wants(Tier::All) {
         times.stage("box", || inbox::all(tally))?;
@@ -124,8 +124,8 @@ fn whole_stages(wish: &Wish, tally: &mut Tally, times: &mut Times) -> Result<()>
     Ok(())
 }
 
-/// The work of all programs: one job for each end-to-end test and for each test that must be alone, and one for all the rest of a
-/// program.
+/// Creates the jobs of all programs: one for each end-to-end test and for each test that must run alone, and one for the remaining
+/// tests of a program.
 fn jobs(programs: &[Program], wish: &Wish) -> Result<Vec<Job>> {
     let mut jobs = Vec::new();
     for program in programs {
@@ -138,7 +138,7 @@ fn jobs(programs: &[Program], wish: &Wish) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
-/// Each fuzz target for so many seconds, where the tools are there.
+/// Runs each fuzz target for this many seconds, if the tools are installed.
 fn fuzz_targets(seconds: u64, tally: &mut Tally) -> Result<()> {
     let targets = fuzz::targets();
     println!("\n== {} fuzz targets, {seconds} s each", targets.len());

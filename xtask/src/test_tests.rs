@@ -13,7 +13,7 @@ fn the_modules_of_a_test_say_its_tier_and_whether_it_is_alone() {
         ("t08_signals::all::every_variant", Tier::All),
         ("t08_signals::long::killed", Tier::Long),
         ("t32_sched::alone::all::weights", Tier::All),
-        // A test's own name says nothing, nor does a module that only sounds like it.
+        // Neither a test's own name counts, nor a module name that merely contains the word.
         ("all", Tier::Commit),
         ("install::small::it_is_long", Tier::Commit),
     ] {
@@ -63,7 +63,7 @@ fn a_job_counts_its_tests_and_one_without_a_result_has_failed() {
     assert_eq!(count(RESULT), "2 passed, 0 failed, 0 skipped");
     assert_eq!(count("true"), "0 passed, 1 failed, 0 skipped");
     assert_eq!(count("kill -9 $$"), "0 passed, 1 failed, 0 skipped");
-    // What fails after its result, in what is left to do at its end, has failed as well.
+    // A program that fails after its result, while cleaning up, has failed as well.
     assert_eq!(count(&format!("{RESULT}; exit 1")), "2 passed, 1 failed, 0 skipped");
     let late = Job { limit: Duration::from_secs(1), ..job("late", "sleep 20", true) }.run(false);
     assert_eq!(late.tally.to_string(), "0 passed, 1 failed, 0 skipped");

@@ -1,16 +1,17 @@
-//! Walls that no compiler keeps: what the command must not carry, which runs as root for months.
+//! Dependency rules that no compiler checks: packages that the command, which runs as root for months, must
+//! not contain.
 
 use anyhow::{Result, ensure};
 
 use crate::step::{COMMAND, LAB, output};
 
-/// What measures and what tests: packages that are no part of the command, also not by way of another one.
+/// Packages for measuring and testing, which must not be dependencies of the command, not even indirect ones.
 const OUTSIDE: [&str; 4] = ["ringroad-lab", LAB.0, "ringroad-support", "ringroad-hostbox"];
 
-/// Packages behind the wall that the command carries all the same, a line each.
+/// Lists the forbidden packages that the command contains all the same, one per line.
 ///
 /// # Errors
-/// Cargo does not tell what it carries.
+/// Cargo does not print the dependency tree.
 pub(crate) fn faults() -> Result<Vec<String>> {
     let words = ["tree", "--locked", "-p", COMMAND, "-e", "normal", "--prefix", "none", "-f", "{p}"];
     let tree = output("cargo", &words);
@@ -18,7 +19,8 @@ pub(crate) fn faults() -> Result<Vec<String>> {
     Ok(carried(&tree))
 }
 
-/// Those in such a tree: lines of a package, its version, and where it lies.
+/// Returns the forbidden packages in a dependency tree, whose lines consist of a package, its version, and
+/// its path.
 fn carried(tree: &str) -> Vec<String> {
     let names = tree.lines().filter_map(|line| line.split_whitespace().next());
     let mut found: Vec<&str> = names.filter(|name| OUTSIDE.contains(name)).collect();

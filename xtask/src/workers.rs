@@ -1,16 +1,15 @@
-//! Work that threads share: each takes the next piece when it is done with one.
+//! Work shared among threads: each thread takes the next item when it has finished one.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
-/// CPUs that this program may use.
+/// Number of CPUs that this program may use.
 pub(crate) fn cpus() -> usize {
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// Has so many threads do all pieces of the work, in their order as far as one is begun after the other; gives what came of each to
-/// `take` as soon as it is done.
+/// Processes all items with this many threads, starting them in order; passes each result to `take` as soon as it is available.
 pub(crate) fn share<W: Send, D: Send>(
     work: VecDeque<W>,
     workers: usize,

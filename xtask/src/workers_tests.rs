@@ -3,10 +3,10 @@ use std::time::Duration;
 
 use super::*;
 
-/// No thread is kept from its CPU for so long.
+/// Timeout: no thread is kept from its CPU for so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How many pieces are worked on now, and how many ever were at once.
+/// Number of items in progress, and the most that were in progress at once.
 #[derive(Default)]
 struct Busy {
     count: Mutex<(usize, usize)>,
@@ -18,7 +18,7 @@ impl Busy {
         self.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a piece, and goes on when so many have been worked on at once.
+    /// Begins an item, and continues once `wanted` items have been in progress at once.
     fn until_at_once(&self, wanted: usize) {
         let mut count = self.count();
         count.0 += 1;

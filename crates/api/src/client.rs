@@ -1,4 +1,4 @@
-//! The side of a command: asks and waits for the answer, but not for ever.
+//! Client side: sends requests and waits for answers, with a timeout.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::BorrowedFd;
@@ -12,7 +12,7 @@ use rustix::net::SendFlags;
 use crate::line::{encode_request, parse_answer};
 use crate::{Answer, Error, LONGEST_ANSWER, Request};
 
-/// Between two tries to be let in where a run's queue of clients is full.
+/// Time between two attempts to connect while a run's accept queue is full.
 const RETRY: Duration = Duration::from_millis(10);
 
 /// A connection to a run.
@@ -27,11 +27,11 @@ impl Client {
     /// Connects to the socket of a run; each answer may take up to `timeout`.
     ///
     /// # Errors
-    /// Nobody listens there, this user may not, or the run does not let anybody in within the time.
+    /// There is no listener, this user may not connect, or the run does not accept the connection in time.
     pub fn connect(path: &Path, timeout: Duration) -> Result<Self, Error> {
         let end = Instant::now() + timeout;
         let stream = loop {
-            // A run that lets nobody in is noticed: nothing waits here.
+            // Non-blocking connect, to notice a run that accepts no connections.
             match door::dial(path) {
                 Ok(socket) => break UnixStream::from(socket),
                 Err(Errno::AGAIN) if Instant::now() < end => std::thread::sleep(RETRY),
@@ -47,21 +47,21 @@ impl Client {
         Ok(Self { stream, input: Vec::new(), timeout })
     }
 
-    /// How long each further answer may take.
+    /// Sets the timeout of further answers.
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout;
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request, and waits for the answer.
     ///
     /// # Errors
-    /// What the run says is wrong; or it does not answer in time, or not in this protocol.
+    /// The run's error; or it does not answer in time, or violates the protocol.
     pub fn ask(&mut self, request: &Request) -> Result<Answer, Error> {
         self.send(request)?;
         self.next_answer()
     }
 
-    /// Sends a request; its answers are read by [`Client::next_answer`].
+    /// Sends a request; read its answers with [`Client::next_answer`].
     ///
     /// # Errors
     /// The run does not read it in time.
@@ -71,7 +71,7 @@ impl Client {
             self.stream.set_write_timeout(Some(self.timeout)).and_then(|()| self.stream.write_all(&line));
         match sent {
             Ok(()) => Ok(()),
-            // It has closed its end after it said why: that is in the answer.
+            // The run has closed the connection after sending its error, which the next answer returns.
             Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
                 Ok(())
             }
@@ -86,10 +86,10 @@ impl Client {
     /// The run does not read it.
     pub fn send_with(&mut self, request: &Request, file: BorrowedFd<'_>) -> Result<(), Error> {
         let line = encode_request(request)?;
-        // A request is far shorter than what a socket takes at once.
+        // A request is far shorter than what a socket accepts at once.
         match fd_passing::send(&self.stream, &line, &[file], SendFlags::empty()) {
             Ok(sent) if sent == line.len() => Ok(()),
-            // It has closed its end after it said why: that is in the answer.
+            // The run has closed the connection after sending its error, which the next answer returns.
             Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
             Err(error) => Err(Error::new(format!("cannot send to the run: {error}"))),
             Ok(_) => Err(Error::new("cannot send to the run: it does not listen")),
@@ -99,7 +99,7 @@ impl Client {
     /// Waits for the next answer.
     ///
     /// # Errors
-    /// As [`Client::ask`].
+    /// Those of [`Client::ask`].
     pub fn next_answer(&mut self) -> Result<Answer, Error> {
         let end = Instant::now() + self.timeout;
         let mut searched = 0;

@@ -1,25 +1,26 @@
-//! One client's side of the talk, without its socket: octets in, requests out; answers in, octets out.
+//! Protocol state machine for one client, without its socket: octets in, requests out; answers in, octets
+//! out.
 //!
-//! A client has one request under way. What it sends meanwhile stays where it is, in its own socket, so that it waits
-//! and nobody else does. What is kept for it has a bound each way.
+//! A client has one request in progress. Further requests stay in its own socket, so that back-pressure
+//! reaches only that client. Buffers in both directions are bounded.
 
 use std::time::{Duration, Instant};
 
 use crate::line::{encode_answer, parse_request};
 use crate::{Error, LONGEST_ANSWER, LONGEST_APPLY, LONGEST_REQUEST, Outcome, Request};
 
-/// What one client may take of a run.
+/// Resource limits for clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Clients at the same time.
+    /// Most simultaneous clients.
     pub clients: usize,
-    /// Octets of answers that wait for the client to read them.
+    /// Most octets of answers that wait for the client to read them.
     pub output: usize,
-    /// How long a line may take from its first octet to its newline.
+    /// Longest time from the first octet of a line to its newline.
     pub line: Duration,
-    /// How long a client may ask nothing.
+    /// Longest time without a request.
     pub idle: Duration,
-    /// How long answers may wait while the client reads nothing.
+    /// Longest time that answers may wait while the client reads nothing.
     pub stall: Duration,
 }
 
@@ -35,27 +36,27 @@ impl Default for Limits {
     }
 }
 
-/// What came of the octets received so far.
+/// Result of parsing the octets received so far.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// No whole line, or the client is still to be answered.
+    /// No complete line, or the previous request is not answered yet.
     Nothing,
     /// A request, to be answered by [`Conversation::answer`].
     Request(Request),
-    /// Something else; the client is told once what would be right, and then left.
+    /// Invalid input; the client is sent one error and then disconnected.
     Garbage,
 }
 
-/// Why a client is to be left.
+/// Reason for disconnecting a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It has all that it asked for and asks no more.
+    /// It has all its answers and has closed its side.
     Done,
     /// It reads too slowly for what it asks, or not at all.
     SlowReader,
     /// It began a line and did not end it.
     HalfLine,
-    /// It asked nothing for too long.
+    /// It sent no request for too long.
     Idle,
     /// Its connection is broken.
     Broken,
@@ -65,33 +66,33 @@ pub enum End {
 enum Stage {
     Listening,
     Answering,
-    /// Nothing more is heard; what is to be sent is sent.
+    /// Input is ignored; pending output is sent.
     Leaving,
 }
 
-/// The talk with one client.
+/// State of the protocol with one client.
 #[derive(Debug)]
 pub struct Conversation {
     limits: Limits,
     stage: Stage,
     input: Vec<u8>,
-    /// Octets at the start of `input` in which there is no newline.
+    /// Number of octets at the start of `input` without a newline.
     searched: usize,
-    /// The client sends no more.
+    /// True if the client has closed its sending side.
     input_ended: bool,
     output: Vec<u8>,
-    /// Octets of `output` that have been sent.
+    /// Number of octets of `output` already sent.
     sent: usize,
     overrun: bool,
     broken: bool,
-    /// When the line under way began, or when the client was answered last.
+    /// When the present line began, or when the last request was answered.
     heard: Instant,
-    /// When the client took something last, or when it had something to take first.
+    /// When the client last read something, or when output became pending.
     taken: Instant,
 }
 
 impl Conversation {
-    /// A talk that begins.
+    /// Creates the state for a new client.
     pub fn new(limits: Limits, now: Instant) -> Self {
         Self {
             limits,
@@ -108,12 +109,12 @@ impl Conversation {
         }
     }
 
-    /// Whether octets of the client are to be received now.
+    /// Returns true if octets should be received from the client now.
     pub fn listens(&self) -> bool {
         self.stage == Stage::Listening && !self.input_ended
     }
 
-    /// Takes octets that the client sent.
+    /// Adds octets that were received.
     pub fn receive(&mut self, octets: &[u8], now: Instant) {
         if self.input.is_empty() && !octets.is_empty() {
             self.heard = now;
@@ -121,18 +122,19 @@ impl Conversation {
         self.input.extend_from_slice(octets);
     }
 
-    /// The client sends no more; it may still want its answer.
+    /// Notes that the client has closed its sending side; it may still want its answer.
     pub fn end_input(&mut self) {
         self.input_ended = true;
     }
 
-    /// The connection is broken: nothing can be heard or said any more.
+    /// Notes that the connection is broken.
     pub fn break_off(&mut self) {
         (self.broken, self.input_ended) = (true, true);
         (self.output, self.sent) = (Vec::new(), 0);
     }
 
-    /// Whether [`Conversation::hear`] or [`Conversation::end`] has news although nothing was received or sent.
+    /// Returns true if [`Conversation::hear`] or [`Conversation::end`] has news although nothing was received
+    /// or sent.
     pub fn is_due(&self) -> bool {
         let ended = self.overrun || self.broken;
         ended
@@ -143,7 +145,7 @@ impl Conversation {
             }
     }
 
-    /// The next request, if the client is not still to be answered.
+    /// Returns the next request, once the previous one is answered.
     pub fn hear(&mut self, now: Instant) -> Heard {
         if self.stage != Stage::Listening {
             return Heard::Nothing;
@@ -167,7 +169,7 @@ impl Conversation {
         }
     }
 
-    /// Takes the first line out of the input, without its newline.
+    /// Removes the first line from the input, and returns it without its newline.
     fn take_line(&mut self) -> Option<Vec<u8>> {
         let unsearched = self.input.get(self.searched..).unwrap_or_default();
         let Some(at) = unsearched.iter().position(|octet| *octet == b'\n') else {
@@ -181,7 +183,7 @@ impl Conversation {
         Some(line)
     }
 
-    /// What to do about a line that has not ended.
+    /// Checks an incomplete line.
     fn hear_half(&mut self, now: Instant) -> Heard {
         let most = if may_be_apply(&self.input) { LONGEST_APPLY } else { LONGEST_REQUEST };
         if self.input.len() > most {
@@ -200,14 +202,14 @@ impl Conversation {
         Heard::Garbage
     }
 
-    /// Ends the talk once what there is to say has been sent.
+    /// Disconnects the client once pending output is sent.
     pub fn leave(&mut self) {
         self.stage = Stage::Leaving;
         self.input = Vec::new();
         self.searched = 0;
     }
 
-    /// Answers the request under way; with `more`, further answers to it follow.
+    /// Answers the request in progress; with `more`, further answers follow.
     pub fn answer(&mut self, outcome: &Outcome, more: bool, now: Instant) {
         if self.stage != Stage::Answering {
             return;
@@ -237,12 +239,12 @@ impl Conversation {
         self.output.extend_from_slice(&line);
     }
 
-    /// What is still to be sent.
+    /// Octets to send.
     pub fn unsent(&self) -> &[u8] {
         self.output.get(self.sent..).unwrap_or_default()
     }
 
-    /// The first `len` octets of [`Conversation::unsent`] have been sent.
+    /// Notes that the first `len` octets of [`Conversation::unsent`] were sent.
     pub fn sent(&mut self, len: usize, now: Instant) {
         self.sent = (self.sent + len).min(self.output.len());
         self.taken = now;
@@ -251,12 +253,12 @@ impl Conversation {
         }
     }
 
-    /// Whether the client waits for an answer.
+    /// Returns true if the client waits for an answer.
     pub fn is_asked(&self) -> bool {
         self.stage == Stage::Answering
     }
 
-    /// Whether the client is to be left now, and why.
+    /// Returns the reason if the client is to be disconnected now.
     pub fn end(&self, now: Instant) -> Option<End> {
         let since = |moment: Instant| now.saturating_duration_since(moment);
         if self.broken {
@@ -279,13 +281,13 @@ impl Conversation {
         }
     }
 
-    /// Octets kept for the client.
+    /// Octets buffered for the client.
     pub fn kept(&self) -> usize {
         self.input.len() + self.output.len()
     }
 }
 
-/// Whether a line that has not ended may become a request to apply a file: those may be longer than others.
+/// Returns true if an incomplete line may be a request to apply a file, which may be longer than others.
 fn may_be_apply(line: &[u8]) -> bool {
     const FAR_ENOUGH: usize = 128;
     let start = line.get(..FAR_ENOUGH).unwrap_or(line);

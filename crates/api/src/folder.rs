@@ -1,4 +1,4 @@
-//! Where the control sockets of runs are: `RUNS/NAME/control`, in a folder that only the owner may enter.
+//! Location of the control sockets: `RUNS/NAME/control`, in a folder that only the owner may enter.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
@@ -14,11 +14,11 @@ use crate::Error;
 /// Name of the socket in the folder of its run.
 pub const SOCKET: &str = "control";
 
-/// Where runs have their folders, and the locks of their names: `/run/ringroad` for root, else below the user's own runtime
-/// folder. Those of runs are in `runs` there.
+/// Base folder of runs and locks: `/run/ringroad` for root, else in the user's own runtime folder. The
+/// folders of runs are in its subfolder `runs`.
 ///
 /// # Errors
-/// One line: the user has no runtime folder.
+/// In one line, that the user has no runtime folder.
 pub fn base() -> Result<PathBuf, Error> {
     if geteuid().is_root() {
         return Ok(PathBuf::from("/run/ringroad"));
@@ -28,10 +28,10 @@ pub fn base() -> Result<PathBuf, Error> {
     Ok(folder.ok_or_else(none)?.join("ringroad"))
 }
 
-/// The sockets of all runs below `runs`, with the names of their folders, in the order of the names.
+/// Sockets of all runs below `runs`, with the names of their folders, in order of the names.
 ///
 /// # Errors
-/// `runs` is there and cannot be read.
+/// `runs` exists but cannot be read.
 pub fn sockets(runs: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let entries = match fs::read_dir(runs) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -49,22 +49,23 @@ pub fn sockets(runs: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     Ok(found)
 }
 
-/// A listening socket, there or not at all: what is found at its place has the right mode and accepts.
+/// A listening socket that appears atomically: once its path exists it has the right mode and accepts
+/// connections.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) listener: UnixListener,
     path: PathBuf,
-    /// Device and number of the file, to know it again.
+    /// Device and inode of the socket's file, to recognize it.
     identity: (u64, u64),
 }
 
 impl Place {
-    /// Makes the folder if it is not there, and the socket in it.
+    /// Makes the folder, if it does not exist, and the socket in it.
     pub(crate) fn take(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(SOCKET);
         let failed = |what: &str, error: io::Error| Error::new(format!("{what} {}: {error}", path.display()));
         close_off(folder)?;
-        // AGAIN: it listens, and has no time now.
+        // AGAIN: a run listens, but its accept queue is full.
         if matches!(door::dial(&path), Ok(_) | Err(Errno::AGAIN)) {
             return Err(Error::new(format!("a run answers at {} already: stop it first", path.display())));
         }
@@ -82,14 +83,14 @@ impl Drop for Place {
         let same =
             fs::symlink_metadata(&self.path).is_ok_and(|there| (there.dev(), there.ino()) == self.identity);
         if same {
-            // Gone already: then that was what we want.
+            // If it is gone already, that is fine.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Binds under a name of its own, and takes the name that clients know when everything is right. A stale file of a run
-/// that was killed is replaced by that.
+/// Binds under a temporary name, and renames the socket once everything is set up. The rename replaces a
+/// stale file of a killed run.
 fn bind(folder: &Path, path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
     let draft = folder.join(format!(".{SOCKET}.{}", std::process::id()));
     match fs::remove_file(&draft) {
@@ -107,14 +108,14 @@ fn bind(folder: &Path, path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
     match finish() {
         Ok(identity) => Ok((listener, identity)),
         Err(error) => {
-            // Nothing else knows of it.
+            // No other process knows this name.
             let _ = fs::remove_file(&draft);
             Err(error)
         }
     }
 }
 
-/// Makes the folder, or shuts everybody else out of it.
+/// Makes the folder, or revokes other users' access to it.
 fn close_off(folder: &Path) -> Result<(), Error> {
     let failed =
         |error: io::Error| Error::new(format!("cannot use the folder {}: {error}", folder.display()));

@@ -1,11 +1,11 @@
-//! What one can ask of a running instance: messages, framing, the control socket.
+//! Control protocol of a running instance: messages, framing, and the control socket.
 //!
-//! A message is one line of JSON. A client sends [`Request`]s; each is answered by one line, an [`Answer`] or an
-//! [`Error`], in the order asked; only [`Request::Trace`] is answered by several, of which [`Answer::Traced`] is the
-//! last. `docs/control.md` shows each of them.
+//! A message is one line of JSON. A client sends [`Request`]s; each is answered by one line, an [`Answer`] or
+//! an [`Error`], in order; only [`Request::Trace`] is answered by several, of which [`Answer::Traced`] is the
+//! last. `docs/control.md` shows all messages.
 //!
-//! The other side is not trusted: a line has a greatest length, a field that is not known is refused, and so is a
-//! [`VERSION`] that is not spoken here.
+//! The peer is not trusted: lines have a maximum length, and unknown fields or another [`VERSION`] are
+//! refused.
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -29,15 +29,14 @@ pub use status::{
 };
 pub use trace::{Fate, Filter, Hop, Packet, TraceEnd};
 
-/// Version of the protocol; a message of another one is refused.
+/// Version of the protocol; messages of other versions are refused.
 pub const VERSION: u32 = 1;
 
-/// Octets of the longest line that asks for something, without its newline; [`Request::Apply`] may have
-/// [`LONGEST_APPLY`].
+/// Octets of the longest request line, without its newline; for [`Request::Apply`] it is [`LONGEST_APPLY`].
 pub const LONGEST_REQUEST: usize = 64 << 10;
 
-/// Octets of the longest line with a file to apply.
+/// Octets of the longest request line that applies a file.
 pub const LONGEST_APPLY: usize = 1 << 20;
 
-/// Octets of the longest line that answers.
+/// Octets of the longest answer line.
 pub const LONGEST_ANSWER: usize = 8 << 20;

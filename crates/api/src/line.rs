@@ -1,4 +1,4 @@
-//! Messages as lines of JSON.
+//! Encoding of messages as lines of JSON.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,34 +36,34 @@ struct SayIn {
     error: Option<Error>,
 }
 
-/// The one field that a message of every version has.
+/// The one field that messages of all versions have.
 #[derive(Deserialize)]
 struct Versioned {
     version: Option<u32>,
 }
 
-/// A request as a line, its newline included.
+/// Encodes a request as a line, including its newline.
 pub fn encode_request(request: &Request) -> Result<Vec<u8>, Error> {
     line(&AskOut { version: VERSION, request })
 }
 
-/// An outcome as a line, its newline included.
+/// Encodes an outcome as a line, including its newline.
 pub fn encode_answer(outcome: &Outcome) -> Result<Vec<u8>, Error> {
     let (answer, error) = (outcome.as_ref().ok(), outcome.as_ref().err());
     line(&SayOut { version: VERSION, answer, error })
 }
 
-/// Reads a request from a line.
+/// Parses a request.
 ///
 /// # Errors
-/// What is wrong with the line, and what would be right.
+/// What is wrong with the line, and how to correct it.
 pub fn parse_request(line: &[u8]) -> Result<Request, Error> {
     check_version(line)?;
     let ask: AskIn = serde_json::from_slice(line).map_err(|error| not_understood("request", &error))?;
     Ok(ask.request)
 }
 
-/// Reads an outcome from a line.
+/// Parses an outcome.
 ///
 /// # Errors
 /// The line is not an answer of this version.
@@ -84,7 +84,7 @@ fn line(message: &impl Serialize) -> Result<Vec<u8>, Error> {
     Ok(line)
 }
 
-/// Refuses what is not JSON and what is of another version.
+/// Refuses lines that are not JSON or have another version.
 fn check_version(line: &[u8]) -> Result<(), Error> {
     let message: Versioned =
         serde_json::from_slice(line).map_err(|error| not_understood("message", &error))?;

@@ -1,4 +1,4 @@
-//! The side of a run: a listener and its clients, none of which can make it wait.
+//! Server side: a listener and its clients, none of which can block the run.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Write};
@@ -19,40 +19,40 @@ use crate::line::encode_answer;
 use crate::{Answer, Error, Outcome, Request};
 
 counters! {
-    /// What came to a control socket, and what became of it.
+    /// Clients and requests of a control socket, by outcome.
     pub struct ServerCounters {
-        /// Clients that were let in.
+        /// Clients that were accepted.
         accepted,
-        /// Requests that were understood.
+        /// Valid requests.
         requests,
-        /// Clients that were sent away because they are neither the owner nor root.
+        /// Clients that were refused because they are neither the owner nor root.
         refused_user,
-        /// Clients that were sent away because there were too many.
+        /// Clients that were refused because there were too many.
         refused_full,
-        /// Times the system would not let a client in, for want of descriptors or memory.
+        /// Times accept(2) failed for want of descriptors or memory.
         accept_failed,
-        /// Clients left because they sent something that is not a request.
+        /// Clients disconnected because they sent something that is not a request.
         drop_garbage,
-        /// Clients left because they did not read their answers.
+        /// Clients disconnected because they did not read their answers.
         drop_slow_reader,
-        /// Clients left because they did not end a line.
+        /// Clients disconnected because they did not end a line.
         drop_half_line,
-        /// Clients left because they asked nothing for too long.
+        /// Clients disconnected because they sent no request for too long.
         drop_idle,
-        /// Clients that were gone before they were answered.
+        /// Clients that left before they were answered.
         drop_gone,
     }
 }
 
-/// Octets received from one client before another has its turn.
+/// Octets received from one client before the others get their turn.
 const MOUTHFUL: usize = 64 << 10;
-/// How long no client is let in after the system would not let one in.
+/// Pause before accepting clients again after accept(2) has failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How often clients are looked at that do nothing, for their time may be over.
+/// Interval at which idle clients are checked for timeouts.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// One request of one client; an answer names it.
+/// Identifies a request of a client, so that it can be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
     client: u64,
@@ -63,9 +63,9 @@ pub struct Ticket {
 struct Client {
     stream: UnixStream,
     talk: Conversation,
-    /// Number of the request under way, or of the one before.
+    /// Number of the request in progress, or of the last one.
     request: u64,
-    /// The last descriptor that came, for the request that it came with.
+    /// Last descriptor received, for the request that it came with.
     file: Option<OwnedFd>,
 }
 
@@ -78,46 +78,46 @@ pub struct Server {
     clients: BTreeMap<u64, Client>,
     next: u64,
     gone: Vec<Ticket>,
-    /// Until when nobody is let in.
+    /// Until when no client is accepted.
     pause: Option<Instant>,
     counters: ServerCounters,
 }
 
 impl Server {
-    /// Listens in a folder, which is made if it is not there, and which only the owner can enter from then on.
+    /// Listens in a folder, which is created if necessary, and which only the owner may enter from then on.
     ///
     /// # Errors
-    /// The folder cannot be used, or a run answers there already.
+    /// The folder cannot be used, or another run listens there.
     pub fn listen(folder: &Path, limits: Limits) -> Result<Self, Error> {
         let (place, counters) = (Place::take(folder)?, ServerCounters::default());
         let (owner, clients) = (geteuid().as_raw(), BTreeMap::new());
         Ok(Self { place, limits, owner, clients, next: 0, gone: Vec::new(), pause: None, counters })
     }
 
-    /// Where clients find it.
+    /// Path of the socket.
     pub fn path(&self) -> &Path {
         self.place.path()
     }
 
-    /// What came, and what became of it.
+    /// Counters of clients and requests.
     pub fn counters(&self) -> &ServerCounters {
         &self.counters
     }
 
-    /// What to poll for before the next [`Server::ready`], which is also due after [`Server::patience`].
+    /// Descriptors to poll before the next [`Server::ready`], which is also due after [`Server::patience`].
     pub fn descriptors(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         let listener = (self.place.listener.as_fd(), PollFlags::IN);
         let listener = self.pause.is_none().then_some(listener);
         listener.into_iter().chain(self.clients.values().map(|c| (c.stream.as_fd(), c.wish()))).collect()
     }
 
-    /// How long a poll of the descriptors may wait.
+    /// Longest time that a poll of the descriptors may wait.
     pub fn patience(&self) -> Duration {
         let due = self.clients.values().any(|client| client.talk.is_due());
         if due { Duration::ZERO } else { ROUND }
     }
 
-    /// Does what can be done without waiting; returns the requests that came.
+    /// Does what is possible without blocking. Returns the requests received.
     pub fn ready(&mut self, now: Instant) -> Vec<(Ticket, Request)> {
         self.let_in(now);
         let mut requests = Vec::new();
@@ -140,17 +140,17 @@ impl Server {
         requests
     }
 
-    /// The descriptor that came with a request, once.
+    /// Takes the descriptor that came with a request.
     pub fn take_file(&mut self, ticket: Ticket) -> Option<OwnedFd> {
         self.clients.get_mut(&ticket.client).filter(|client| client.request == ticket.request)?.file.take()
     }
 
-    /// Answers a request. A client that is gone needs no answer.
+    /// Answers a request. A client that is gone is ignored.
     pub fn answer(&mut self, ticket: Ticket, outcome: &Outcome, now: Instant) {
         self.say(ticket, outcome, false, now);
     }
 
-    /// Answers a part of a request; [`Server::answer`] ends it.
+    /// Sends a partial answer; [`Server::answer`] completes it.
     pub fn answer_part(&mut self, ticket: Ticket, answer: Answer, now: Instant) {
         self.say(ticket, &Ok(answer), true, now);
     }
@@ -162,12 +162,12 @@ impl Server {
         client.send(now);
     }
 
-    /// Requests whose clients have left since the last time: nobody waits for their answers.
+    /// Returns the requests whose clients have left since the last call.
     pub fn take_gone(&mut self) -> Vec<Ticket> {
         std::mem::take(&mut self.gone)
     }
 
-    /// Sends what can be sent and leaves the clients that are to be left.
+    /// Sends pending output, and disconnects the clients that are due for that.
     fn flush(&mut self, now: Instant) {
         let mut leave = Vec::new();
         for (id, client) in &mut self.clients {
@@ -195,7 +195,7 @@ impl Server {
         }
     }
 
-    /// Clients whose other end is closed for good.
+    /// Clients that have closed their connection completely.
     fn hung_up(&self) -> Vec<u64> {
         let mut fds: Vec<_> =
             self.clients.values().map(|client| PollFd::new(&client.stream, PollFlags::empty())).collect();
@@ -203,7 +203,7 @@ impl Server {
             return Vec::new();
         }
         let over = PollFlags::HUP | PollFlags::ERR;
-        // What it asked before it left may still be read, but nobody would hear the answer.
+        // Its last request could still be read, but its answer would reach no one.
         self.clients
             .keys()
             .zip(&fds)
@@ -213,14 +213,14 @@ impl Server {
     }
 }
 
-/// Letting clients in.
+/// Accepting clients.
 impl Server {
     fn let_in(&mut self, now: Instant) {
         if self.pause.is_some_and(|until| now < until) {
             return;
         }
         self.pause = None;
-        // Some at a time: whoever connects in a loop must not keep the others waiting.
+        // A limited number at a time: a client that connects in a loop must not starve the others.
         for _ in 0..self.limits.clients {
             match self.place.listener.accept() {
                 Ok((stream, _)) => self.receive(stream, now),
@@ -228,7 +228,7 @@ impl Server {
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => {
-                    // The client still waits, and a poll would say so at once, again and again.
+                    // The connection stays pending, so a poll would report it again at once.
                     self.counters.accept_failed.add(1);
                     self.pause = Some(now + PAUSE);
                     return;
@@ -260,10 +260,10 @@ impl Server {
     }
 }
 
-/// Tells a client why it is not served, if it can be told at once.
+/// Sends a client the reason why it is refused, if that is possible without blocking.
 fn turn_away(mut stream: &UnixStream, what: String) {
     if let Ok(line) = encode_answer(&Err(Error::new(what))) {
-        // It is left either way.
+        // The connection is closed in any case.
         let _ = stream.write(&line);
     }
 }
@@ -292,7 +292,7 @@ impl Client {
         }
     }
 
-    /// Octets, and at most one descriptor: those that there is no room for are closed.
+    /// Receives octets and at most one descriptor; excess descriptors are closed.
     fn read(&mut self, octets: &mut [u8]) -> rustix::io::Result<usize> {
         let mut read = fd_passing::receive(&self.stream, octets, 1, RecvFlags::empty())?;
         self.file = read.descriptors.pop().or(self.file.take());

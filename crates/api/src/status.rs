@@ -1,58 +1,58 @@
-//! Runs and routers as they are.
+//! Status of runs and routers.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A run.
+/// Status of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunStatus {
-    /// Its name.
+    /// Name.
     pub run: String,
-    /// The file it was started with, or the one applied last.
+    /// File that it was started with, or the one applied last.
     pub file: String,
     /// Version of the program.
     pub program: String,
     /// Process number of its supervisor.
     pub pid: u32,
-    /// Process number of its data plane; absent while there is none.
+    /// Process number of its data plane; absent if there is none at the moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_plane: Option<u32>,
-    /// How often its data plane was started again.
+    /// Number of restarts of its data plane.
     pub restarts: u32,
-    /// Milliseconds since it was started.
+    /// Milliseconds since its start.
     pub up_ms: u64,
-    /// Its routers, in the order of the file.
+    /// Routers, in the order of the file.
     pub routers: Vec<RouterStatus>,
 }
 
-/// A router of a run.
+/// Status of a router.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouterStatus {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What runs it: `kvm`, `process`.
+    /// Engine: `kvm`, `process`.
     pub engine: String,
-    /// Whether it runs.
+    /// State.
     pub state: State,
-    /// Milliseconds since it came into this state.
+    /// Milliseconds since it entered this state.
     pub since_ms: u64,
-    /// How often it was started again since the run began.
+    /// Number of restarts since the run began.
     pub restarts: u32,
-    /// Why it stopped the last time, in one line; absent: it never did.
+    /// Reason of its last stop, in one line; absent: it never stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Process number of its own process, where it has one.
+    /// Process number of its own process, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// Its threads.
+    /// Threads.
     pub threads: Vec<Thread>,
 }
 
-/// Whether a router runs.
+/// State of a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -60,14 +60,14 @@ pub enum State {
     Running,
     /// It was told to stop.
     Stopped,
-    /// It failed and is not started again by itself.
+    /// It failed and is not restarted automatically.
     Failed,
-    /// It failed and is started again after a while.
+    /// It failed and will be restarted after a pause.
     Waiting,
 }
 
 impl State {
-    /// As it is printed.
+    /// Name in output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -82,37 +82,38 @@ impl State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Thread {
-    /// Its name: `edge/vcpu0`.
+    /// Name: `edge/vcpu0`.
     pub name: String,
-    /// The kernel's number for it.
+    /// Kernel's thread number.
     pub tid: i32,
 }
 
-/// The threads that share the CPUs of one that does not have them for itself.
+/// Kind of company that a thread has on its CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
-    /// Others, who need them: it sleeps as soon as it has nothing to do.
+    /// Other threads need the CPUs: the thread sleeps as soon as it is idle.
     Others,
-    /// A vCPU of its router, too, which it wakes: it does not interrupt it either before it has nothing to do.
+    /// A vCPU of its router, which it wakes, is among them: the thread also does not interrupt that vCPU
+    /// before it is idle itself.
     Guest,
 }
 
-/// A router with its plan as it runs.
+/// Details of a router.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouterShown {
     /// Name of the run.
     pub run: String,
-    /// How it is.
+    /// Status.
     pub status: RouterStatus,
-    /// What its file says: `vcpus`, `memory`, `vhost`, `restart`, `pin.vcpu`, …
+    /// Settings: `vcpus`, `memory`, `vhost`, `restart`, `pin.vcpu`, …
     pub settings: BTreeMap<String, Value>,
-    /// Its NICs, in the order of the file.
+    /// NICs, in the order of the file.
     pub nics: Vec<NicShown>,
-    /// Its static routes, in the order of the file.
+    /// Static routes, in the order of the file.
     pub routes: Vec<RouteShown>,
-    /// Its static neighbours.
+    /// Static neighbours.
     pub neighbours: Vec<NeighbourShown>,
 }
 
@@ -120,25 +121,25 @@ pub struct RouterShown {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NicShown {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it is plugged into: `tap:wan0`, `switch:lan`.
+    /// Attachment: `tap:wan0`, `switch:lan`.
     pub attach: String,
-    /// Its Ethernet address.
+    /// Ethernet address.
     pub mac: String,
-    /// Its addresses with their prefix lengths.
+    /// Addresses with their prefix lengths.
     pub addresses: Vec<String>,
-    /// What else its file says: `model`, `mtu`, `queues`, …
+    /// Other settings: `model`, `mtu`, `queues`, …
     pub settings: BTreeMap<String, Value>,
 }
 
-/// The value of a setting.
+/// Value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// A plain count: `mtu`, `vcpus`.
+    /// Plain number: `mtu`, `vcpus`.
     Number(u64),
-    /// A word, or what has a unit: `always`, `64M`, `50us`.
+    /// Word, or number with a unit: `always`, `64M`, `50us`.
     Text(String),
 }
 
@@ -173,23 +174,23 @@ impl fmt::Display for Value {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteShown {
-    /// Destinations it is for.
+    /// Destination prefix.
     pub to: String,
-    /// The gateway; absent: the destinations are neighbours on the NIC.
+    /// Gateway; absent: the destinations are neighbours on the NIC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
-    /// The NIC it leads out of.
+    /// Outgoing NIC.
     pub nic: String,
 }
 
-/// A neighbour that needs no ARP.
+/// A static neighbour, which needs no ARP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NeighbourShown {
-    /// Its address.
+    /// IPv4 address.
     pub address: String,
-    /// Its Ethernet address.
+    /// Ethernet address.
     pub mac: String,
-    /// The NIC it lives behind.
+    /// NIC that it is reached through.
     pub nic: String,
 }

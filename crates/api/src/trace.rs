@@ -1,11 +1,11 @@
-//! What a trace tells of a packet.
+//! Results of packet traces.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
-/// Which packets a trace follows: those that fit everything that is given.
+/// Filter of a trace: packets must match all fields that are given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Filter {
@@ -23,87 +23,87 @@ pub struct Filter {
     pub port: Option<u16>,
 }
 
-/// A packet that arrived at the traced NIC, and what became of it.
+/// A packet that arrived at the traced NIC, and its fate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Packet {
-    /// Its number in this trace, counted from 1.
+    /// Number in this trace, counted from 1.
     pub number: u32,
-    /// When it arrived: nanoseconds since the trace began.
+    /// Arrival time in nanoseconds since the trace began.
     pub at_ns: u64,
-    /// Octets, without FCS.
+    /// Length in octets, without FCS.
     pub len: u32,
-    /// Its headers in short form.
+    /// Summary of its headers.
     pub headers: String,
-    /// Where it was seen, in the order of time.
+    /// Places where it was seen, in chronological order.
     pub hops: Vec<Hop>,
-    /// How it ended.
+    /// Its fate.
     pub fate: Fate,
 }
 
-/// A place where a packet was seen.
+/// Sighting of a packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hop {
-    /// The place: `edge.wan.rx` (into the router's ring), `edge.lan.tx` (out of it).
+    /// Place: `edge.wan.rx` (into the router's ring), `edge.lan.tx` (out of it).
     pub place: String,
-    /// Nanoseconds since it arrived.
+    /// Nanoseconds since its arrival.
     pub after_ns: u64,
-    /// What was seen there, in short form.
+    /// Summary of what was seen there.
     pub seen: String,
 }
 
-/// How a packet ended.
+/// Fate of a packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fate {
-    /// It left by this NIC of the last router it was seen in.
+    /// It left by this NIC of the last router in which it was seen.
     Left {
-        /// `edge.lan`.
+        /// NIC: `edge.lan`.
         nic: String,
-        /// Ethernet address it was sent to.
+        /// Ethernet address that it was sent to.
         next_hop: String,
         /// Nanoseconds from arrival to departure.
         after_ns: u64,
     },
     /// A router answered it instead of forwarding it.
     Answered {
-        /// NIC by which the answer left.
+        /// NIC through which the answer left.
         nic: String,
-        /// The answer, in short form.
+        /// Summary of the answer.
         answer: String,
         /// Nanoseconds from arrival to the answer.
         after_ns: u64,
-        /// The router's counters of drops that moved meanwhile, each with by how much.
+        /// Drop counters of the router that moved meanwhile, with their increase.
         counters: BTreeMap<String, u64>,
     },
-    /// A queue or ring on its way did not take it.
+    /// A queue or ring on its way did not accept it.
     NotPlaced {
-        /// Which: `edge.wan.rx`.
+        /// That queue or ring: `edge.wan.rx`.
         place: String,
-        /// The NIC's counters of drops that moved meanwhile, each with by how much.
+        /// Drop counters of the NIC that moved meanwhile, with their increase.
         counters: BTreeMap<String, u64>,
     },
-    /// It was not seen again within the time allowed.
+    /// It was not seen again within the time limit.
     NotSeen {
-        /// The last place it was seen.
+        /// Last place where it was seen.
         last: String,
-        /// The router's counters of drops that moved meanwhile, and that of frames which it keeps for itself, each with by how
-        /// much.
+        /// Drop counters of the router that moved meanwhile, and its counter of frames that it keeps for
+        /// itself, with their increase.
         counters: BTreeMap<String, u64>,
     },
 }
 
-/// How a trace ended.
+/// Result of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceEnd {
-    /// Packets that were followed.
+    /// Packets traced.
     pub traced: u32,
-    /// Frames that passed the NIC while the trace ran and were not looked at, so that traffic is not slowed.
+    /// Frames that passed the NIC during the trace without being examined, so as not to slow down traffic.
     pub not_looked_at: u64,
-    /// Frames that were looked at and did not fit the filter.
+    /// Frames that were examined and did not match the filter.
     pub filtered: u64,
-    /// Nanoseconds that the trace ran.
+    /// Duration of the trace in nanoseconds.
     pub ran_ns: u64,
 }

@@ -1,4 +1,4 @@
-//! The inputs that are kept of the fuzz target of this crate.
+//! Runs the stored inputs of this crate's fuzz target.
 
 #[path = "../../../fuzz/bodies/control.rs"]
 mod control;

@@ -1,11 +1,11 @@
-//! The examples of `docs/control.md` are messages, all of them, and there is one for each kind.
+//! All examples in `docs/control.md` are valid messages, and there is one for each kind.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// The lines of the document's JSON blocks.
+/// Lines of the document's JSON blocks.
 fn examples() -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/control.md");
     let text = std::fs::read_to_string(&path).expect("docs/control.md");
@@ -13,14 +13,14 @@ fn examples() -> Vec<String> {
     blocks.flat_map(str::lines).map(str::to_owned).collect()
 }
 
-/// The name of the only field of an object.
+/// Name of the only field of an object.
 fn kind(message: &Value) -> String {
     let object = message.as_object().expect("an object");
     assert_eq!(object.len(), 1, "{message}");
     object.keys().next().expect("one").clone()
 }
 
-/// The kinds that there are, as the parser lists them where it finds another one.
+/// All known kinds, as listed in the parser's error about an unknown one.
 fn kinds(error: &str) -> BTreeSet<String> {
     let list = error.split("expected one of ").nth(1).unwrap_or_else(|| panic!("no list in {error:?}"));
     list.split('`').skip(1).step_by(2).map(str::to_owned).collect()

@@ -1,4 +1,5 @@
-//! What a NIC is plugged into, for whoever serves it: ports for each start of its router, and what is to be known of the other side.
+//! Attachment of a NIC in the process that serves it: ports for each start of its router, and the state of
+//! the other side.
 
 use std::sync::Arc;
 
@@ -10,36 +11,38 @@ use port::{Sink, Source};
 use crate::home::Home;
 use crate::{Handed, Wanted};
 
-/// What a NIC is plugged into. It stays while its router comes and goes.
+/// Attachment that a NIC is plugged into. It outlives its router.
 pub trait Attachment: Send + Sync {
-    /// Both ways, for one start of a router.
+    /// Returns the ports of both directions, for one start of a router.
     ///
     /// # Errors
-    /// They are still in use, or the NIC wants what cannot be had.
+    /// They are still in use, or the NIC's requirements cannot be met.
     fn ports(&self, site: &Site<'_>) -> Result<Ports>;
 
-    /// Whether somebody is at the other end of its cable, where that comes and goes.
+    /// Returns whether there is a host or peer at the other end of its cable, if that can change.
     fn link(&self) -> Option<bool> {
         None
     }
 
-    /// What has happened since this was asked last, if something has. To be asked about ten times a second; it waits for nobody.
+    /// Returns what has happened since the last call, if anything. To be called about ten times a second;
+    /// never blocks.
     fn news(&self) -> Option<News> {
         None
     }
 
-    /// Puts what was opened anew in the place of what was deleted, under whoever serves that.
+    /// Replaces a deleted resource by a newly opened one, under the threads that serve it.
     ///
     /// # Errors
-    /// It is of another kind or size, or nothing of this kind is ever replaced.
+    /// It is of another kind or size, or this kind is never replaced.
     fn replace(&self, by: Handed) -> Result<()>;
 
-    /// How it is, in one line, and what that is called; often nothing.
+    /// Returns its state, as a name and one line; `None` for most kinds.
     fn state(&self) -> Option<(&'static str, String)> {
         None
     }
 
-    /// Who is handed the NIC's rings, if somebody is: what the device model may offer, and who takes over what its driver sets up.
+    /// Returns the consumer of the NIC's rings, if they are handed out: the features that the device model
+    /// may offer, and the receiver of the driver's set-up.
     fn consumer(&self) -> Option<(u64, Arc<dyn Receiver>)> {
         None
     }
@@ -47,41 +50,41 @@ pub trait Attachment: Send + Sync {
 
 /// A NIC that is about to be served.
 pub struct Site<'a> {
-    /// What it wants.
+    /// Its requirements.
     pub wanted: &'a Wanted,
-    /// Threads that serve it, each both ways or one.
+    /// Number of threads that serve it, each for one or both directions.
     pub threads: usize,
     /// Its queues.
     pub queues: &'a Arc<NicQueues>,
-    /// What stands before where frames come in that another's thread brings.
+    /// Wraps an entry at which other threads deliver frames, for instance with rate limit and tap point.
     pub entry: &'a dyn Fn(Entry, Arc<dyn Sink>) -> Arc<dyn Sink>,
 }
 
-/// Where frames come in that another's thread brings.
+/// Entry at which other threads deliver frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A queue before the NIC.
     Queue,
-    /// The NIC itself.
+    /// The NIC's receive ring.
     Ring,
 }
 
-/// Both ways of what a NIC is plugged into; by itself for one that others serve.
+/// Ports of both directions of an attachment; by default those of one that others serve.
 #[derive(Default)]
 pub struct Ports {
-    /// Frames towards the router: one for each thread, as far as they go.
+    /// Frames towards the router: one source for each thread, as far as they go.
     pub sources: Vec<Box<dyn Source>>,
-    /// Whether they are spread over the sources by flow.
+    /// True if frames are spread over the sources by flow.
     pub is_spread: bool,
-    /// Whether they have passed [`Site::entry`] already.
+    /// True if frames have passed [`Site::entry`] already.
     pub have_entered: bool,
-    /// Frames from the router: one for each thread, as far as they go; none where others serve the NIC.
+    /// Frames from the router: one sink for each thread, as far as they go; empty if others serve the NIC.
     pub sinks: Vec<Arc<dyn Sink>>,
-    /// What else it has.
+    /// The other side, for counting and detaching.
     pub outside: Outside,
 }
 
-/// What is called with each group of counters and its name.
+/// Callback for each group of counters, with its name.
 pub type Visit<'v> = dyn FnMut(&str, &dyn Group) + 'v;
 
 /// A function that visits each group of counters.
@@ -91,17 +94,17 @@ type Groups = dyn Fn(&mut Visit<'_>) + Send + Sync;
 #[derive(Clone, Default)]
 pub struct Outside {
     groups: Option<Arc<Groups>>,
-    /// What is to be done before the router goes, where it is a port of a switch.
+    /// Action before the router ends, if it is a port of a switch.
     leave: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 impl Outside {
-    /// One that counts this.
+    /// Creates one with these counters.
     pub fn counting(groups: impl Fn(&mut Visit<'_>) + Send + Sync + 'static) -> Self {
         Self { groups: Some(Arc::new(groups)), leave: None }
     }
 
-    /// One that is left like this.
+    /// Sets the action by which it is detached.
     #[must_use]
     pub fn left_by(self, leave: impl Fn() + Send + Sync + 'static) -> Self {
         Self { leave: Some(Arc::new(leave)), ..self }
@@ -112,45 +115,45 @@ impl Outside {
         self.groups.iter().for_each(|groups| groups(visit));
     }
 
-    /// Whether it is a port of a switch.
+    /// Returns true if it is a port of a switch.
     pub fn is_switch(&self) -> bool {
         self.leave.is_some()
     }
 
-    /// Nobody brings frames to the NIC any more when this returns.
+    /// Detaches it: no thread delivers frames to the NIC any more when this returns.
     pub fn leave(&self) {
         self.leave.iter().for_each(|leave| leave());
     }
 }
 
-/// Something that has happened.
+/// An event of an attachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct News {
-    /// What it is about.
+    /// Its subject.
     pub about: About,
-    /// One line that says it.
+    /// One-line description.
     pub line: String,
 }
 
-/// What news are about.
+/// Subject of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
-    /// What the NIC is plugged into.
+    /// The attachment itself.
     Link,
-    /// Whether another program is there, and which process that is, where one is and that is known.
+    /// Connection of another program, with its process ID if one is connected and the ID is known.
     Peer(Option<i32>),
     /// A capture that cannot be written.
     Capture,
 }
 
 impl News {
-    /// About what the NIC is plugged into.
+    /// Creates an event of the attachment itself.
     pub(crate) fn of_link(line: String) -> Self {
         Self { about: About::Link, line }
     }
 }
 
-/// Something that is nothing but ports.
+/// An attachment with nothing but ports.
 struct Plain<F>(F);
 
 impl<F: Fn(&Site<'_>) -> Result<Ports> + Send + Sync> Attachment for Plain<F> {
@@ -163,14 +166,15 @@ impl<F: Fn(&Site<'_>) -> Result<Ports> + Send + Sync> Attachment for Plain<F> {
     }
 }
 
-/// Something that is nothing but ports.
+/// Creates an attachment with nothing but ports.
 pub(crate) fn plain(
     ports: impl Fn(&Site<'_>) -> Result<Ports> + Send + Sync + 'static,
 ) -> Arc<dyn Attachment> {
     Arc::new(Plain(ports))
 }
 
-/// A port of this program: `source` are frames towards the router, `sink` takes those from it.
+/// Returns a port inside this program: `source` provides frames towards the router, `sink` takes those from
+/// it.
 pub fn port(source: Box<dyn Source>, sink: Arc<dyn Sink>) -> Arc<dyn Attachment> {
     let home = Home::new(source);
     plain(move |_| {
@@ -179,8 +183,9 @@ pub fn port(source: Box<dyn Source>, sink: Arc<dyn Sink>) -> Arc<dyn Attachment>
     })
 }
 
-/// Nothing yet: somebody will serve the NIC's queues by a thread of his own, both ways: who serves what the router sends keeps the time
-/// of its interrupts, and without him they are not moderated.
+/// Returns an empty attachment: the caller will serve the NIC's queues in both directions by a thread of its
+/// own. The thread that serves the router's transmit side also runs the NIC's interrupt timers; without it
+/// interrupts are not moderated.
 pub fn later() -> Arc<dyn Attachment> {
     plain(|_| Ok(Ports::default()))
 }

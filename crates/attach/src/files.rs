@@ -1,4 +1,4 @@
-//! Files and sockets that a file names, before anybody opens them.
+//! Checks of files and sockets named in a configuration, before they are opened.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -11,7 +11,7 @@ const SOCKETS: &str = "/proc/net/unix";
 /// `__SO_ACCEPTCON` of `linux/net.h`: it listens.
 const LISTENS: u32 = 0x1_0000;
 
-/// What becomes of a file that is written.
+/// Checks a file to be written; says what happens to it.
 ///
 /// # Errors
 /// It cannot be written, in one line.
@@ -30,10 +30,10 @@ pub fn written(file: &Path) -> Result<&'static str, String> {
     }
 }
 
-/// Whether a socket can be at a path. Nobody is called there: a program that listens would take a caller for its peer.
+/// Checks that a socket can be at a path. Does not connect: a listening program would take that for its peer.
 ///
 /// # Errors
-/// It cannot, in one line.
+/// The reason why it cannot, in one line.
 pub fn socket(path: &Path) -> Result<(), String> {
     let shown = path.display();
     let folder = folder(path).ok_or_else(|| format!("{shown} names no file"))?;
@@ -46,27 +46,28 @@ pub fn socket(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Whether what is at a path is a socket; none: nothing is there.
+/// Returns whether the file at a path is a socket; `None`: there is no file.
 pub(crate) fn is_socket(path: &Path) -> Option<bool> {
     fs::symlink_metadata(path).ok().map(|file| file.file_type().is_socket())
 }
 
-/// Whether somebody of this network namespace listens there. Others are not shown.
+/// Returns true if a program in this network namespace listens there. Others are not visible.
 pub fn is_served(path: &Path) -> bool {
     let (Ok(list), Some(path)) = (fs::read_to_string(SOCKETS), path.to_str()) else { return false };
     let absolute = std::path::absolute(path).unwrap_or_default();
     list.lines().any(|line| listens_at(line).is_some_and(|at| at == path || Path::new(at) == absolute))
 }
 
-/// The path of a line if its socket listens: number, count, protocol, flags, type, state, inode, path.
+/// Returns the path of a line if its socket listens: number, count, protocol, flags, type, state, inode,
+/// path.
 fn listens_at(line: &str) -> Option<&str> {
     let (flags, at) = (line.split_whitespace().nth(3)?, line.split_whitespace().nth(7)?);
-    // A path may have spaces.
+    // The path may contain spaces.
     let path = line.find(at).and_then(|begin| line.get(begin..)).unwrap_or(at);
     u32::from_str_radix(flags, 16).is_ok_and(|flags| flags & LISTENS != 0).then_some(path)
 }
 
-/// The folder that something lies in, or is to.
+/// Returns the folder of a file, which need not exist.
 pub fn folder(path: &Path) -> Option<&Path> {
     let folder = path.parent()?;
     Some(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })

@@ -1,10 +1,10 @@
-//! A source that is lent to one start of a router after the other.
+//! Source that is lent to one start of a router after the other.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use port::{Frame, Source, SourceWrapper};
 
-/// Where a source waits while nobody polls it.
+/// Place of a source while no thread polls it.
 #[derive(Clone)]
 pub(crate) struct Home(Arc<Mutex<Option<Box<dyn Source>>>>);
 
@@ -13,14 +13,14 @@ impl Home {
         Self(Arc::new(Mutex::new(Some(source))))
     }
 
-    /// Lends the source to a thread; it comes back when that thread drops it. None while it is away.
+    /// Lends the source to a thread; it is returned when that thread drops it. `None` while it is lent.
     pub(crate) fn lend(&self) -> Option<Box<dyn Source>> {
         let source = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         Some(Box::new(Lent { source, home: self.clone() }))
     }
 }
 
-/// A source that goes home when it is dropped.
+/// A lent source, returned when dropped.
 struct Lent {
     source: Box<dyn Source>,
     home: Home,
@@ -44,7 +44,7 @@ impl SourceWrapper for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // What is left here moves nothing.
+        // The replacement moves no frames.
         let source = std::mem::replace(&mut self.source, Box::new(port::Null::new()));
         *self.home.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(source);
     }

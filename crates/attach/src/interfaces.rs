@@ -1,26 +1,26 @@
-//! Interfaces that a file names: whether they are there, and whether they can be used as it says.
+//! Checks of interfaces named in a configuration: whether they exist and can be used as requested.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::{Finding, State};
 
-/// Where the kernel shows its interfaces.
+/// Folder of the kernel's interfaces.
 const NET: &str = "/sys/class/net";
 /// `IFF_UP` of `linux/if.h`, `IFF_TAP` and `IFF_MULTI_QUEUE` of `linux/if_tun.h`, `ARPHRD_ETHER` of `linux/if_arp.h`.
 const UP: u32 = 1;
 const TAP: u32 = 2;
 const MULTI_QUEUE: u32 = 0x100;
 const ETHERNET: u32 = 1;
-/// Octets of the largest packet that AF_XDP has room for.
+/// Maximum MTU with AF_XDP, in octets.
 const LARGEST_XDP: u32 = 3822;
 
-/// Where the kernel shows an interface.
+/// Returns the folder of an interface.
 pub(crate) fn interface(name: &str) -> PathBuf {
     Path::new(NET).join(name)
 }
 
-/// A number that the kernel shows of an interface.
+/// Reads a numeric attribute of an interface.
 fn number(name: &str, of: &str) -> Option<u32> {
     let text = fs::read_to_string(interface(name).join(of)).ok()?;
     let text = text.trim();
@@ -30,7 +30,7 @@ fn number(name: &str, of: &str) -> Option<u32> {
     }
 }
 
-/// What an interface is.
+/// Kind of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Is {
     Tap,
@@ -38,24 +38,25 @@ pub(crate) enum Is {
     Other,
 }
 
-/// What an interface is; none where there is none, or it has just been deleted.
+/// Returns the kind of an interface; `None` if it does not exist, or has just been deleted.
 pub(crate) fn kind(name: &str) -> Option<Is> {
     if interface(name).join("bridge").exists() {
         return Some(Is::Bridge);
     }
     match number(name, "tun_flags") {
         Some(flags) if flags & TAP != 0 => Some(Is::Tap),
-        // The files of an interface that goes away do not go all at once; this one is refused to readers before any of them goes.
+        // The files of an interface being deleted do not disappear all at once; this one can no longer be
+        // read before any of them disappears.
         _ => number(name, "ifindex").map(|_| Is::Other),
     }
 }
 
-/// Whether an interface is there and down.
+/// Returns true if an interface exists and is down.
 fn is_down(name: &str) -> bool {
     number(name, "flags").is_some_and(|flags| flags & UP == 0)
 }
 
-/// What is to be said where all is there, unless the interface is down.
+/// Returns the finding for an interface where all else is well, with a note if it is down.
 pub(crate) fn if_up(name: &str, meaning: &str) -> Finding {
     if is_down(name) {
         return (State::Note, format!("{name} is down, and nothing comes: ip link set {name} up"));
@@ -63,7 +64,7 @@ pub(crate) fn if_up(name: &str, meaning: &str) -> Finding {
     (State::Ok, meaning.to_owned())
 }
 
-/// Whether the host has an interface of this name.
+/// Checks that the host has an interface of this name.
 pub(crate) fn is_known(name: &str) -> Result<(), String> {
     if kind(name).is_some() {
         return Ok(());
@@ -76,7 +77,7 @@ pub(crate) fn is_known(name: &str) -> Result<(), String> {
     Err(format!("there is no interface {name:?}; interfaces: {known}"))
 }
 
-/// Whether a TAP that is there can have so many queues.
+/// Checks that an existing TAP can have this many queues.
 pub(crate) fn tap(name: &str, queues: usize) -> Result<(), String> {
     let Some(flags) = number(name, "tun_flags") else { return Ok(()) };
     if (flags & MULTI_QUEUE != 0) == (queues > 1) {
@@ -87,7 +88,7 @@ pub(crate) fn tap(name: &str, queues: usize) -> Result<(), String> {
     Err(format!("the TAP that is there was made for {has}: {make}"))
 }
 
-/// Whether an interface that is there can carry a macvtap with this MTU.
+/// Checks that an existing interface can carry a macvtap with this MTU.
 pub(crate) fn macvtap(name: &str, mtu: u32) -> Result<(), String> {
     if number(name, "type").is_some_and(|kind| kind != ETHERNET) {
         return Err(format!("{name} is no Ethernet interface, and carries no macvtap"));
@@ -103,7 +104,7 @@ pub(crate) fn macvtap(name: &str, mtu: u32) -> Result<(), String> {
     }
 }
 
-/// Whether an interface that is there can be had by AF_XDP with so many queues.
+/// Checks that an existing interface can be used by AF_XDP with this many queues.
 pub(crate) fn xdp(name: &str, wanted: usize) -> Result<(), String> {
     let Ok(queues) = fs::read_dir(interface(name).join("queues")) else { return Ok(()) };
     let named = queues.flatten().filter_map(|entry| entry.file_name().into_string().ok());

@@ -1,4 +1,4 @@
-//! What a kind of attachment says of itself. Each has a file in `kinds`, and a line in its table.
+//! Description of a kind of attachment. Each kind has a file in `kinds`, and a line in its table.
 
 use std::sync::Arc;
 
@@ -13,48 +13,48 @@ use crate::{Attach, Attachment, Handed, Opened, Wanted, Words};
 /// A kind of attachment.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
-    /// Its word in files, before the colon.
+    /// Its name in files, before the colon.
     pub(crate) word: &'static str,
-    /// What stands behind the colon, as it is shown; none: nothing does, and there is no colon.
+    /// Placeholder for the name after the colon, for display; `None`: there is neither colon nor name.
     pub(crate) behind: Option<&'static str>,
-    /// Keys of a NIC that it has and not every kind.
+    /// Keys of a NIC that only some kinds have.
     pub(crate) keys: &'static [Key],
-    /// What is wrong with what stands behind the colon, if something is: first all of it, with the word.
+    /// Checks the name after the colon; arguments: the whole text, and the name.
     pub(crate) read: fn(&str, &str) -> Result<(), String>,
-    /// What the rest of a plan has to know of it.
+    /// Returns the properties that the rest of a plan depends on.
     pub(crate) traits: fn(&Attach) -> Traits,
-    /// What is to be taken away after it, if anything, should whoever opens it be killed.
+    /// Returns the undo action for the case that the process that opens it is killed, if one is needed.
     pub(crate) undo: fn(&Wanted) -> Option<Undo>,
-    /// What it counts: what metrics call each group, and what its fields mean.
+    /// Its counters: the name of each group in metrics, and its fields with their meaning.
     pub(crate) counts: &'static [(&'static str, Fields)],
-    /// Where it is.
+    /// Its location.
     pub(crate) place: Place,
 }
 
-/// Counters of a group, each with what it means.
+/// Counters of a group, each with its meaning.
 pub type Fields = &'static [(&'static str, &'static str)];
 
-/// Makes an attachment in the process that runs the router, which has these switches.
+/// Creates an attachment inside the process that runs the router, which has these switches.
 type Make = fn(&Wanted, &[Arc<Switch>]) -> Result<Arc<dyn Attachment>>;
 
-/// Where what a NIC is plugged into is.
+/// Location of an attachment.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
-    /// In the process that runs the router, which has these switches.
+    /// Inside the process that runs the router, which has these switches.
     Inside(Make),
     /// On the host.
     Outside {
-        /// What is to be said of it before anything is built, or what cannot be had.
+        /// Checks it before anything is built.
         look: fn(&Wanted) -> Result<Finding, Vec<Lack>>,
-        /// Opens it, for who may do so.
+        /// Opens it, in a process that may do so.
         open: fn(&Wanted) -> Result<Box<dyn Opened>>,
-        /// Serves a NIC by what was opened and handed over.
+        /// Serves a NIC with what was opened and handed over.
         serve: fn(Handed, &Wanted, Confinement) -> Result<Arc<dyn Attachment>>,
     },
 }
 
 impl Kind {
-    /// A kind of this place that names nothing of the host and has no keys.
+    /// Returns a kind at this location that names nothing of the host and has no keys.
     pub(crate) const fn plain(word: &'static str, behind: Option<&'static str>, place: Place) -> Self {
         Self {
             word,
@@ -68,7 +68,7 @@ impl Kind {
         }
     }
 
-    /// How it is written: `tap:INTERFACE`.
+    /// Returns its form: `tap:INTERFACE`.
     pub(crate) fn form(&self) -> String {
         self.behind.map_or_else(|| self.word.to_owned(), |behind| format!("{}:{behind}", self.word))
     }
@@ -79,20 +79,20 @@ impl Kind {
 pub struct Key {
     /// The key.
     pub name: &'static str,
-    /// What it takes.
+    /// Type of its value.
     pub takes: Takes,
-    /// That in words, and what is so where a file does not say it.
+    /// Description of the value, and of the default.
     pub shown: (&'static str, &'static str),
-    /// What it does.
+    /// Description of its effect.
     pub does: &'static str,
-    /// Another key, without which this one says nothing; and what is wrong then.
+    /// Another key that this one requires; and the error if it is missing.
     pub with: Option<(&'static str, &'static str)>,
-    /// What its value follows where an attachment is told in words.
+    /// Word before its value in the description of an attachment.
     pub(crate) verb: &'static str,
 }
 
 impl Key {
-    /// A key that stands alone, and whose value does, too.
+    /// Creates a key without a required key, whose value is described without a verb.
     pub(crate) const fn new(
         name: &'static str,
         takes: Takes,
@@ -103,31 +103,32 @@ impl Key {
     }
 }
 
-/// What a key takes.
+/// Type of a key's value.
 #[derive(Debug)]
 pub enum Takes {
     /// One of these words.
     Word(Words<()>),
-    /// Any text, such as this one with its quotes.
+    /// Any text, such as this quoted example.
     Text(&'static str),
-    /// What [`Wanted`] has a field for: who reads the NIC reads it.
+    /// A field of [`Wanted`]: read by the reader of the NIC.
     Elsewhere,
 }
 
-/// What the rest of a plan has to know of an attachment.
+/// Properties of an attachment that the rest of a plan depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traits {
-    /// Several NICs may be plugged into the same.
+    /// Several NICs may share the same target.
     pub is_common: bool,
-    /// The kernel has a queue before it whose length can be changed, and vhost-net can serve it: a TAP or macvtap.
+    /// The kernel has a queue before it whose length can be changed, and vhost-net can serve it: a TAP or
+    /// macvtap.
     pub is_link: bool,
-    /// The TUN driver makes it.
+    /// It is created by the TUN driver.
     pub needs_tun: bool,
-    /// It takes CAP_NET_ADMIN, because interfaces are made or changed.
+    /// It requires CAP_NET_ADMIN, because interfaces are created or changed.
     pub changes_interfaces: bool,
-    /// What it names is an interface of the host that it stands on.
+    /// Its name is an interface of the host that it is based on.
     pub is_on_interface: bool,
-    /// What is opened is made by us, and made again where somebody deletes it; otherwise it is only taken.
+    /// It is created by us, and created again if it is deleted; otherwise an existing resource is used.
     pub is_made: bool,
     /// A frame costs a system call.
     pub is_by_calls: bool,
@@ -137,31 +138,31 @@ pub struct Traits {
     pub shares_memory: bool,
 }
 
-/// Something that cannot be had: the key that names it, and what is wrong and what would be right.
+/// A missing prerequisite: the key that names it, and the problem with its remedy.
 pub type Lack = (&'static str, String);
 
-/// That what is named by `attach` cannot be had.
+/// Reports that the target named by `attach` is not available.
 pub(crate) fn lack(what: String) -> Vec<Lack> {
     vec![("attach", what)]
 }
 
-/// What is to be said of something on this host.
+/// Result of a check on this host.
 pub type Finding = (State, String);
 
-/// How a finding is to be read.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// As it should be.
     Ok,
-    /// Missing, and something will not work.
+    /// Missing: something will not work.
     No,
-    /// Works, but costs something or changes what figures mean.
+    /// Works, but costs something or changes the meaning of figures.
     Note,
 }
 
 impl State {
-    /// The word for it in a table.
+    /// Returns its name in a table.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -170,7 +171,7 @@ impl State {
         }
     }
 
-    /// Ok if it holds, else the other.
+    /// Returns `Ok` if the condition holds, else the other.
     pub const fn ok_or(holds: bool, other: Self) -> Self {
         if holds { Self::Ok } else { other }
     }

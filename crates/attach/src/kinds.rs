@@ -1,4 +1,4 @@
-//! The kinds, in the order in which they are told: a file and a line for each.
+//! All kinds of attachments, in the order in which they are listed: a file and a line for each.
 
 mod bridge;
 mod macvtap;
@@ -14,7 +14,7 @@ mod xdp;
 
 use crate::Kind;
 
-/// All of them.
+/// The table of kinds.
 pub(crate) const ALL: [&Kind; 11] = [
     &switch::KIND,
     &tap::KIND,
@@ -29,5 +29,5 @@ pub(crate) const ALL: [&Kind; 11] = [
     &null::KIND,
 ];
 
-/// Words of kinds that a later version will have.
+/// Names of kinds that are reserved for a later version.
 pub(crate) const LATER: &[&str] = &["vf"];

@@ -1,11 +1,11 @@
-//! What a NIC is plugged into: grammar, checks, opening, handing over, health, healing, ports, counters. Each kind is a file in
-//! `kinds` and a line in its table.
+//! Attachments of NICs: grammar, checks, opening, hand-over, health, repair, ports, counters. Each kind is a
+//! file in `kinds` and a line in its table.
 //!
-//! | type | what it is | who has it |
+//! | type | meaning | used by |
 //! |---|---|---|
-//! | [`Attach`] | what a file says: a word, a name, keys | everybody, as a part of the plan |
-//! | [`Opened`] | what was opened of the host for a NIC that [wants](Wanted) it | who may open it: the supervisor |
-//! | [`Attachment`] | what serves it | the data plane, while routers come and go |
+//! | [`Attach`] | attachment in a file: kind, name, keys | everybody, as a part of the plan |
+//! | [`Opened`] | host resource opened for a NIC with these [requirements](Wanted) | the process that may open it: the supervisor |
+//! | [`Attachment`] | server of the NIC | the data plane, across restarts of routers |
 #![forbid(unsafe_code)]
 
 mod attach;

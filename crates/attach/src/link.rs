@@ -1,4 +1,5 @@
-//! TAPs and macvtaps: links of the host's kernel that are made for a NIC, whatever they are put into.
+//! TAPs and macvtaps: links of the host's kernel that are created for a NIC, in whatever bridge or on
+//! whatever interface.
 
 mod early_drop;
 
@@ -22,7 +23,7 @@ use crate::{
 };
 use early_drop::EarlyDrop;
 
-/// What the rest of a plan has to know of all of them.
+/// Returns the properties common to all of them.
 pub(crate) fn traits() -> kind::Traits {
     kind::Traits {
         is_common: true,
@@ -34,16 +35,16 @@ pub(crate) fn traits() -> kind::Traits {
     }
 }
 
-/// What they count.
+/// Their counters.
 pub(crate) const COUNTS: &[(&str, kind::Fields)] =
     &[("tap_read", ReadCounters::FIELDS), ("tap_write", WriteCounters::FIELDS)];
 
-/// Of a TAP in a bridge.
+/// Returns the properties of a TAP in a bridge.
 pub(crate) fn in_a_bridge(_: &Attach) -> kind::Traits {
     kind::Traits { needs_tun: true, ..traits() }
 }
 
-/// How the TAP of a NIC is to be. What may be left to it is for whoever serves it to say.
+/// Returns the configuration of a NIC's TAP. Offloads are negotiated by the process that serves it.
 pub(crate) fn config(wanted: &Wanted) -> TapConfig<'static> {
     TapConfig {
         queues: wanted.queues as u16,
@@ -54,49 +55,49 @@ pub(crate) fn config(wanted: &Wanted) -> TapConfig<'static> {
     }
 }
 
-/// A link that is open.
+/// An open link.
 #[derive(Debug)]
 struct Link {
     tap: Tap,
     side: Side,
 }
 
-/// From where frames come to it.
+/// Side from which frames arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// The host sends them into it.
+    /// The host sends them out of the link.
     Host,
-    /// An interface below.
+    /// They arrive from an interface below.
     Below {
-        /// Whether it has an address of its own there.
+        /// True if it has a MAC address of its own there.
         has_mac: bool,
     },
 }
 
 impl Side {
-    /// Frames that were lost because the queue before us was full.
+    /// Returns the frames that were lost because the queue before us was full.
     fn lost(self, counted: LinkCounters) -> u64 {
         if self == Self::Host { counted.tx_drops } else { counted.rx_drops }
     }
 }
 
-/// A link that was made just now.
+/// Wraps a link that was just created.
 pub(crate) fn made(tap: Result<Tap, uplink::Error>, wanted: &Wanted, side: Side) -> Result<Box<dyn Opened>> {
     let tap = if wanted.is_tuned { tap?.with_wishes()? } else { tap? };
     Ok(Box::new(Link { tap, side }))
 }
 
-/// A link that was opened elsewhere, and where its queue length is wished for.
+/// Adopts a link that was opened elsewhere, and its channel for queue length requests.
 fn parts(mut handed: Handed) -> Result<(Tap, Option<OwnedFd>)> {
     let (interface, traits, has_wishes): (String, Traits, bool) = handed.parts()?;
     let wishes = if has_wishes { Some(handed.last()?) } else { None };
     Ok((Tap::from_descriptors(&interface, handed.descriptors, traits)?, wishes))
 }
 
-/// A link that was opened elsewhere.
+/// Adopts a link that was opened elsewhere.
 ///
 /// # Errors
-/// It is something else.
+/// It is of another kind.
 pub fn tap(handed: Handed) -> Result<Tap> {
     parts(handed).map(|(tap, _)| tap)
 }
@@ -107,7 +108,7 @@ pub(crate) fn serve(handed: Handed, _: &Wanted, _: Confinement) -> Result<Arc<dy
     Ok(Arc::new(Port { tap, wishes }))
 }
 
-/// A link as whoever opened it elsewhere has it.
+/// Wraps a link for the process that opened it.
 pub fn link(tap: Tap) -> Box<dyn Opened> {
     Box::new(Link { tap, side: Side::Host })
 }
@@ -115,12 +116,12 @@ pub fn link(tap: Tap) -> Box<dyn Opened> {
 impl Opened for Link {
     fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>) {
         let (tap, wishes) = (&self.tap, self.tap.wishes());
-        // What takes wishes for a queue length comes behind the queues.
+        // The channel for queue length requests follows the queues.
         let what = json!([tap.name(), tap.traits(), wishes.is_some()]);
         (what, tap.descriptors().chain(wishes).collect())
     }
 
-    /// Nobody touches a link of which nothing was asked: it may lie in another namespace by now.
+    /// Without a change of requirements the link is not touched: it may be in another namespace by now.
     fn resize(&self, before: &Wanted, now: &Wanted) -> Option<Work> {
         let has_mac = self.side == (Side::Below { has_mac: true });
         let mac = Some(now.mac).filter(|mac| has_mac && *mac != before.mac);
@@ -172,14 +173,14 @@ impl Opened for Link {
     fn attend(&self) -> Option<Work> {
         let (frames, tap) = (self.tap.wish()?, self.tap.try_clone().ok()?);
         Some(Box::new(move || {
-            // A link that does not take it has been moved or deleted, which is told elsewhere.
+            // A link that refuses this was moved or deleted, which is reported elsewhere.
             let _ = tap.fulfil(frames);
             Ok(())
         }))
     }
 }
 
-/// Wherever it lies.
+/// In whatever namespace it is.
 impl Watched for Link {
     fn look(&self, host: &View) -> Health {
         let is_there = self.tap.is_there();
@@ -199,16 +200,16 @@ impl Watched for Link {
     }
 }
 
-/// A link that is served; each start of a router serves a duplicate.
+/// A link being served; each start of a router serves a duplicate.
 struct Port {
     tap: Tap,
     wishes: Option<OwnedFd>,
 }
 
 impl Attachment for Port {
-    /// Each thread has a queue of the link, as far as they go. The kernel spreads the frames by our hash where it takes that; else by
-    /// flow too, but by a hash of its own, which puts the directions of a flow together only at this link and not with those at other
-    /// NICs.
+    /// Each thread gets a queue of the link, as far as they go. The kernel spreads the frames by our hash if
+    /// it supports that; otherwise by flow as well, but by its own hash, which puts both directions of a flow
+    /// together only at this link and not with those at other NICs.
     fn ports(&self, site: &Site<'_>) -> Result<Ports> {
         let (mut tap, wanted) = (self.tap.try_clone()?, site.wanted);
         if !wanted.offload {
@@ -220,7 +221,7 @@ impl Attachment for Port {
         for (source, sink) in tap.into_ports() {
             read.push(source.counters());
             written.push(sink.counters());
-            // One number is for all queues: the first one's is taken, as flows are spread evenly.
+            // The length applies to all queues: the first one is tuned, as flows are spread evenly.
             sources.push(if sources.is_empty() { self.tuned(source, site)? } else { Box::new(source) });
             sinks.push(sink);
         }
@@ -241,7 +242,7 @@ impl Attachment for Port {
 }
 
 impl Port {
-    /// The source itself, or one whose queue is as long as the router can take, where the file says so and somebody can
+    /// Returns the source itself, or one with a tuned queue length, if the file says so and a process can
     /// change it.
     fn tuned(&self, source: TapSource, site: &Site<'_>) -> Result<Box<dyn Source>> {
         let wishes = self.wishes.as_ref().filter(|_| site.wanted.is_tuned);

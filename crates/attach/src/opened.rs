@@ -1,7 +1,7 @@
-//! What was opened of the host for a NIC: kept by whoever may open it, handed to whoever serves it, looked after and mended.
+//! Host resources opened for a NIC: kept by the supervisor, handed to the data plane, monitored and repaired.
 //!
 //! ```text
-//!  who may open                                              who serves
+//!  process that may open                                     process that serves
 //!  Wanted::open --> Opened --------- hand_over: Handed ----> Wanted::serve --> Attachment
 //!                   | watch --> Watched: look, restore (a thread)                 ^
 //!                   | open anew, succeed ----- hand_over: Handed -----------> replace
@@ -21,64 +21,67 @@ use uplink::{Cable, Door, LinkTable, Links};
 
 use crate::Wanted;
 
-/// Something that is to be done about what was opened: by a thread, as the kernel may take its time.
+/// Deferred work on an opened resource, to be done on a thread of its own because the kernel may block it.
 pub type Work = Box<dyn FnOnce() -> Result<()> + Send>;
 
-/// Something of the host that was opened for a NIC. What keeps it as it should be has no default, so that no kind can forget it.
+/// A host resource opened for a NIC. The methods that keep it in order have no default implementation, so
+/// that no kind can forget them.
 ///
-/// Whoever has it waits for nobody: what may have to wait is [`Work`] that it gives, or is for a thread to call, as its being dropped is.
+/// Methods never block their caller: work that may block is returned as [`Work`]; `turn` and dropping the
+/// resource are to be done on a thread of its own.
 pub trait Opened: Any + fmt::Debug + Send {
-    /// What it is, for who serves it in another process, and its descriptors.
+    /// Returns its description, for the process that serves it, and its descriptors.
     fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>);
 
-    /// What makes it what the NIC wants now, where that is more or less than it wanted before; none: it is that.
+    /// Returns the work that adapts it to changed requirements; `None` if nothing has to be changed.
     fn resize(&self, before: &Wanted, now: &Wanted) -> Option<Work>;
 
-    /// Takes over what belongs to the name and not to the thing from one that was deleted.
+    /// Takes over from a deleted predecessor what belongs to the name and not to the resource.
     fn succeed(&mut self, _old: &mut dyn Opened) {}
 
-    /// Does what is to be done about a data plane that has served it and is dead, or that is about to: by a thread.
+    /// Prepares for the end of a data plane that has served it, or for the start of one. To be called on a
+    /// thread of its own.
     ///
     /// # Errors
-    /// It cannot be served now.
+    /// It cannot be served at the moment.
     fn turn(&mut self, turn: Turn) -> Result<()>;
 
-    /// What is to be looked at from time to time; none where nothing of it comes and goes, or no descriptors are left.
+    /// Returns a handle to be checked regularly; `None` if it cannot disappear, or no descriptors are left.
     fn watch(&self) -> Option<Box<dyn Watched>>;
 
-    /// Frames that the kernel has lost because the queue before us was full, by the table of a namespace. None: it does not count
-    /// them, or it is not there.
+    /// Returns the frames that the kernel has lost because the queue before us was full, from the table of a
+    /// namespace. `None`: it does not count them, or it does not exist.
     fn lost(&self, _: &LinkTable) -> Option<u64> {
         None
     }
 
-    /// What the host did not give, where it can do without: one line.
+    /// Describes in one line what the host has refused, if it works without that.
     fn notice(&self) -> Option<String> {
         None
     }
 
-    /// Readable when whoever serves it wants something of us.
+    /// Returns a descriptor that is readable when the serving process has a request.
     fn bell(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Does what is wanted, if anything is; what of that may have to wait.
+    /// Handles a request, if there is one; returns the part that may block.
     fn attend(&self) -> Option<Work> {
         None
     }
 }
 
-/// Something that was opened, on its way to who serves it.
+/// An opened resource on its way to the process that serves it.
 #[derive(Debug)]
 pub struct Handed {
-    /// What it is.
+    /// Its description.
     pub what: Value,
-    /// Its descriptors, in their order.
+    /// Its descriptors, in order.
     pub descriptors: Vec<OwnedFd>,
 }
 
 impl Handed {
-    /// Copies of what was opened.
+    /// Duplicates the descriptors of an opened resource.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -87,12 +90,12 @@ impl Handed {
         Ok(Self { what, descriptors: copies.collect::<io::Result<_>>()? })
     }
 
-    /// What it is, as whoever serves it knows it.
+    /// Returns its description in the type that the kind expects.
     pub(crate) fn parts<T: DeserializeOwned>(&self) -> Result<T> {
         T::deserialize(&self.what).context("what was handed over is of another kind")
     }
 
-    /// The last of its descriptors that was not taken yet.
+    /// Takes the last remaining descriptor.
     ///
     /// # Errors
     /// There is none.
@@ -101,79 +104,79 @@ impl Handed {
     }
 }
 
-/// What happens to those who serve.
+/// Change of the data plane that serves a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// The data plane is dead.
+    /// The data plane has died.
     Ended,
-    /// A new one begins, for the so manieth time.
+    /// A new one begins; with the number of starts.
     Begins(u32),
 }
 
-/// Another handle on something that may be deleted, moved or pulled out: for a thread, as the kernel or another program may take
-/// its time.
+/// Another handle to a resource that may be deleted, moved or removed from its bridge; to be used on a thread
+/// of its own, as the kernel or another program may block it.
 pub trait Watched: fmt::Debug + Send {
-    /// How it is.
+    /// Returns its condition.
     fn look(&self, host: &View) -> Health;
 
-    /// Puts it back where it belongs, if it is out.
+    /// Puts it back into its place, if it was removed.
     ///
     /// # Errors
-    /// One line: why that cannot be done yet.
+    /// One line: why that is not possible yet.
     fn restore(&self) -> Result<Restored>;
 }
 
-/// The interfaces of the namespace that everything was opened in, for as many looks as somebody likes.
+/// The interfaces of the namespace in which everything was opened, for any number of looks.
 #[derive(Debug)]
 pub struct View {
-    /// What the kernel has counted, if it tells.
+    /// The kernel's counters, if available.
     pub table: Option<LinkTable>,
-    /// By what it is asked; none: there is no socket to ask by.
+    /// Netlink socket; `None`: it could not be opened.
     pub links: Option<Links>,
 }
 
 impl View {
-    /// Of the calling thread's namespace.
+    /// Returns the view of the calling thread's namespace.
     pub fn here() -> Self {
         Self { table: LinkTable::here().ok(), links: Links::here().ok() }
     }
 }
 
-/// How something is that was opened.
+/// Condition of an opened resource.
 #[derive(Clone, Copy, Debug)]
 pub struct Health {
-    /// Whether it is still there.
+    /// True if it still exists.
     pub is_there: bool,
-    /// Whether nothing speaks for its being out of where it belongs.
+    /// True unless there are signs that it was removed from its place.
     pub is_in_place: bool,
-    /// What is seen of its cable; none: nothing.
+    /// State of its cable; `None`: unknown.
     pub cable: Option<Cable>,
-    /// Frames that the kernel has lost before us, where it was moved and its name does not tell any more.
+    /// Frames that the kernel has lost before us, if it was moved and its name is not in the table any more.
     pub lost: Option<u64>,
 }
 
-/// What came of putting something back.
+/// Result of putting a resource back.
 #[derive(Debug)]
 pub struct Restored {
-    /// Whether it was out.
+    /// True if it had been removed.
     pub was_out: bool,
-    /// Where it is now, in words.
+    /// Describes where it is now.
     pub place: String,
 }
 
-/// Descriptors that neither come nor go: files, sockets.
+/// Descriptors of resources that do not disappear: files, sockets.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    /// What they are.
+    /// Their description.
     pub(crate) what: Value,
     pub(crate) descriptors: Vec<OwnedFd>,
-    /// Where peers come in, if they do.
+    /// The rendezvous point of peers, if there is one.
     pub(crate) door: Option<Door>,
-    /// What a file is called whose place another one takes when a new data plane begins, and what sees to that.
+    /// Path of a file to be replaced when a new data plane begins, and the function that does this.
     pub(crate) renewed: Option<(PathBuf, Renew)>,
 }
 
-/// Puts another descriptor in the place of the first one, for a data plane that begins for the so manieth time.
+/// Replaces the first descriptor, for a data plane that begins; with the number of starts.
 pub(crate) type Renew = fn(&Path, &mut [OwnedFd], u32) -> Result<()>;
 
 impl Opened for Kept {

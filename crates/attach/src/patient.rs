@@ -1,4 +1,4 @@
-//! A file, or a pipe to a program that may read slowly or not at all, and captures into such.
+//! Writer for a file, or for a pipe whose reader may be slow or absent, and captures into such a file.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -14,16 +14,16 @@ use rustix::io::Errno;
 use sandbox::{Class, Confinement};
 use threads::Thread;
 
-/// A pipe that says it can be written takes so many octets without waiting (`PIPE_BUF`).
+/// Octets that a writable pipe accepts without blocking (`PIPE_BUF`).
 const PIPE: usize = 4096;
-/// Octets that a file is given at once.
+/// Maximum octets of one write to a file.
 const FILE: usize = 1 << 20;
-/// Between two looks whether the recording was ended meanwhile.
+/// Interval at which the stop flag is checked.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// How long a pipe that is full is waited for after that.
+/// Time limit for a full pipe after that.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Writes without ever standing still in a pipe for longer than somebody wants it to be written.
+/// Writer that never blocks in a pipe for long after it was told to stop.
 pub struct Patient {
     file: File,
     once: usize,
@@ -32,21 +32,21 @@ pub struct Patient {
 }
 
 impl Patient {
-    /// Writes to this file, until it is to `stop`: then a full pipe is waited for a second more.
+    /// Creates a writer to this file. After `stop` is set it waits for a full pipe for one more second.
     ///
     /// # Errors
-    /// It cannot be looked at.
+    /// The file's type cannot be determined.
     pub fn new(file: File, stop: Arc<AtomicBool>) -> io::Result<Self> {
         let is_file = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::RegularFile;
         Ok(Self { file, once: if is_file { FILE } else { PIPE }, stop, stopped: None })
     }
 
-    /// Waits until something can be written.
+    /// Waits until the file is writable.
     fn wait(&mut self) -> io::Result<()> {
         loop {
             let mut fds = [PollFd::new(&self.file, PollFlags::OUT)];
             match poll(&mut fds, Some(&LOOK)) {
-                // A signal comes from somebody who wants it to end.
+                // A signal is sent to end the thread: check the flag.
                 Ok(0) | Err(Errno::INTR) => {}
                 ready => return ready.map(drop).map_err(Into::into),
             }
@@ -65,7 +65,7 @@ impl Write for Patient {
         self.wait()?;
         let some = octets.get(..self.once).unwrap_or(octets);
         match self.file.write(some) {
-            // It was not for us that there was room: as a short write, which is tried again.
+            // Another writer has used the room: treat it like a short write, which is repeated.
             Err(error) if error.kind() == ErrorKind::WouldBlock => Err(ErrorKind::Interrupted.into()),
             written => written,
         }
@@ -79,11 +79,11 @@ impl Write for Patient {
 /// A capture into such a file.
 pub type Capture = Arc<Pcap<Patient>>;
 
-/// The thread of this name that takes frames to the file of a capture, with this pause between two times, until it is to `stop`; then
-/// once more.
+/// Starts the thread of this name that writes the frames of a capture to its file, with this pause between
+/// writes, until `stop` is set; then writes once more.
 ///
 /// # Errors
-/// No thread can be had.
+/// No thread can be started.
 pub fn write_out(
     name: &str,
     capture: &Capture,

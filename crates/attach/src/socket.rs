@@ -1,4 +1,4 @@
-//! Sockets of vhost-user as what is opened for a NIC: the grammar and the checks of both kinds, and who keeps them.
+//! vhost-user sockets as attachments: grammar and checks of both kinds, and opening them.
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -11,15 +11,15 @@ use crate::attach::path;
 use crate::files::{self, is_served, is_socket};
 use crate::{Finding, Handed, Kept, Key, Lack, Opened, State, Takes, Wanted, Words, lack};
 
-/// The key that says which side makes a socket.
+/// The key that selects the side that creates the socket.
 const KEY: &str = "socket";
 const LISTEN: &str = "listen";
 
-/// Which side makes a socket, and which one connects to it.
+/// Sides of a socket: the one that creates it, or the one that connects to it.
 const SIDES: Words<()> =
     Words { noun: ("side of a socket", "sides"), now: &[(LISTEN, ()), ("connect", ())], later: &[] };
 
-/// That key, where this side makes it unless a file says otherwise.
+/// Returns that key, with this default.
 pub(crate) const fn key(otherwise: &'static str) -> Key {
     Key::new(
         KEY,
@@ -29,10 +29,10 @@ pub(crate) const fn key(otherwise: &'static str) -> Key {
     )
 }
 
-/// Octets of the path of a socket, unix(7).
+/// Maximum octets of a socket's path, unix(7).
 const LONGEST: usize = 107;
 
-/// What is wrong with the path of a socket.
+/// Checks the path of a socket.
 pub(crate) fn read(text: &str, name: &str, example: &str) -> Result<(), String> {
     if name.len() > LONGEST {
         let (has, most) = (name.len(), LONGEST);
@@ -47,8 +47,8 @@ fn listens(wanted: &Wanted) -> bool {
     wanted.attach.key(KEY) == Some(LISTEN)
 }
 
-/// What is to be said of a path where we listen, or the other side does. Nobody is called there: a program that listens would take
-/// a caller for its peer.
+/// Checks a path at which we listen, or to which we connect. Does not connect: a listening program would take
+/// that for its peer.
 pub(crate) fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
     let path = Path::new(wanted.attach.name());
     files::socket(path).map_err(lack)?;
@@ -65,7 +65,7 @@ pub(crate) fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
     Ok((state, what.to_owned()))
 }
 
-/// The socket, where it is ours.
+/// Returns the undo of the socket, if we create it.
 pub(crate) fn undo(wanted: &Wanted) -> Option<Undo> {
     if listens(wanted) { Undo::of_socket(Path::new(wanted.attach.name())) } else { None }
 }
@@ -79,12 +79,12 @@ pub(crate) fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
     Ok(Box::new(Kept { what, descriptors, door: Some(door), renewed: None }))
 }
 
-/// A socket, as it is handed over.
+/// Returns a socket in the form in which it is handed over.
 pub fn of_door(door: &Door) -> (Value, Vec<BorrowedFd<'_>>) {
     (json!([door.path().to_string_lossy(), door.listens()]), vec![door.descriptor()])
 }
 
-/// A socket that was opened elsewhere.
+/// Adopts a socket that was opened elsewhere.
 pub(crate) fn door(mut handed: Handed) -> Result<Door> {
     let (path, listens): (String, bool) = handed.parts()?;
     Ok(Door::adopt(Path::new(&path), listens, handed.last()?))

@@ -1,4 +1,5 @@
-//! What a NIC wants of what it is plugged into: everything that whoever opens, checks or serves it has to know of its file.
+//! Requirements of a NIC for its attachment: everything in its configuration that opening, checking or
+//! serving it depends on.
 
 use std::sync::Arc;
 
@@ -10,54 +11,54 @@ use uplink::{Mac, Undo};
 
 use crate::{Attach, Attachment, Finding, Handed, Lack, Opened, Place};
 
-/// The longest name of an interface, in octets.
+/// Maximum octets of an interface name.
 const LONGEST: usize = 15;
 
-/// What a NIC wants.
+/// Requirements of a NIC for its attachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Name of the router.
     pub router: String,
     /// Name of the NIC.
     pub nic: String,
-    /// What it is plugged into.
+    /// The attachment.
     pub attach: Attach,
-    /// Queues outside, each with a thread that empties it.
+    /// Number of outside queues, each drained by a thread of its own.
     pub queues: usize,
-    /// Pairs of queues that frames towards the router are spread over.
+    /// Number of queue pairs over which frames towards the router are spread.
     pub pairs: usize,
-    /// Entries of each of its rings.
+    /// Entries of each of the NIC's rings.
     pub ring: u32,
-    /// Largest IP packet, in octets.
+    /// MTU in octets.
     pub mtu: u32,
-    /// Frames that wait for it at most.
+    /// Maximum number of frames that wait for it.
     pub queue_len: u32,
-    /// Whether as many wait as the router can take, found while it runs.
+    /// True if that limit is adapted at run time to what the router can take.
     pub is_tuned: bool,
-    /// Whether checksums and the cutting of large frames may be left to who can do it.
+    /// True if checksum and segmentation offloads may be left to the consumer.
     pub offload: bool,
-    /// How frames are spread over its pairs.
+    /// Hash by which frames are spread over its queue pairs.
     pub hash: Hash,
-    /// Its Ethernet address.
+    /// Its MAC address.
     pub mac: Mac,
-    /// Whether the sender's thread copies frames from a switch into its ring.
+    /// True if senders copy frames from a switch directly into its ring.
     pub is_direct: bool,
-    /// Whether the threads that serve it never sleep.
+    /// True if the threads that serve it never sleep.
     pub is_polled: bool,
-    /// Whether the kernel's vhost-net serves it.
+    /// True if the kernel's vhost-net serves it.
     pub by_kernel: bool,
-    /// Octets of memory that another program's virtual machine may share.
+    /// Maximum octets of memory that another program's virtual machine may share.
     pub memory_max: u64,
 }
 
 impl Wanted {
-    /// The NIC: `edge.wan`.
+    /// Returns the name of the NIC: `edge.wan`.
     pub fn label(&self) -> String {
         format!("{}.{}", self.router, self.nic)
     }
 
-    /// The name of its link where its file gives none: `edge.wan`, and the beginning of that with a number where it is longer than a
-    /// name of an interface may be. No other NIC of this host has it, as no other router has its name.
+    /// Returns the name of its link if its file gives none: `edge.wan`, or its beginning with a hash if it is
+    /// longer than an interface name may be. It is unique on this host, because router names are.
     pub(crate) fn link_name(&self) -> String {
         let whole = self.label();
         if whole.len() <= LONGEST {
@@ -72,15 +73,16 @@ impl Wanted {
         begin + &number
     }
 
-    /// What is to be taken away after it, if anything, should whoever opens it be killed. To be told to somebody before it is opened.
+    /// Returns the undo action for the case that the process that opens it is killed, if one is needed. To be
+    /// registered before it is opened.
     pub fn undo(&self) -> Option<Undo> {
         (self.attach.spec().undo)(self)
     }
 
-    /// What is to be said of it on this host before anything is built; none where nothing outside is needed.
+    /// Checks it on this host before anything is built; returns `None` if it needs nothing outside.
     ///
     /// # Errors
-    /// What cannot be had, by key.
+    /// The missing prerequisites, by key.
     pub fn look(&self) -> Result<Option<Finding>, Vec<Lack>> {
         match self.attach.spec().place {
             Place::Inside(_) => Ok(None),
@@ -88,10 +90,11 @@ impl Wanted {
         }
     }
 
-    /// Opens what is outside; none where it is plugged into nothing, or into something of this program.
+    /// Opens the outside part; returns `None` if the NIC is plugged into nothing, or into a part of this
+    /// program.
     ///
     /// # Errors
-    /// One line that says what the host does not give.
+    /// One line that says what the host refuses.
     pub fn open(&self) -> Result<Option<Box<dyn Opened>>> {
         match self.attach.spec().place {
             Place::Inside(_) => Ok(None),
@@ -99,11 +102,12 @@ impl Wanted {
         }
     }
 
-    /// What serves it: what is within this program, which has these switches, or by what was opened and handed over, in this process or
-    /// another one.
+    /// Returns the attachment that serves it: one inside this program, which has these switches, or one made
+    /// from what was opened and handed over by this process or another one.
     ///
     /// # Errors
-    /// There is no such switch, or what was opened; that is something else; no thread or descriptor can be had.
+    /// There is no such switch, or nothing was opened; what was opened is of another kind; no thread or
+    /// descriptor is available.
     pub fn serve(
         &self,
         handed: Option<Handed>,
@@ -117,8 +121,9 @@ impl Wanted {
         }
     }
 
-    /// Whether what is there for a NIC that wanted `held` can go on for this one: by its name for one that shares it with others, and
-    /// else for whoever names the same. What a virtual machine was offered it keeps.
+    /// Returns true if the attachment of a NIC with requirements `held` can be kept for this one: if several
+    /// NICs can share the target, only for the same NIC; otherwise for any NIC with the same attachment. The
+    /// features offered to a virtual machine cannot be changed.
     pub fn is_served_by(&self, held: &Self) -> bool {
         let traits = self.attach.traits();
         let offered = |wanted: &Self| (wanted.pairs, wanted.mtu, wanted.offload, wanted.memory_max);
@@ -128,10 +133,11 @@ impl Wanted {
             && (!traits.shares_memory || offered(self) == offered(held))
     }
 
-    /// Whether what was opened for `held` has as many queues as this NIC needs: a link has those that it was made with.
+    /// Checks that what was opened for `held` has as many queues as this NIC needs: a link keeps the queues
+    /// that it was created with.
     ///
     /// # Errors
-    /// It has not.
+    /// It has another number of queues.
     pub fn check_queues(&self, held: &Self) -> Result<()> {
         let traits = self.attach.traits();
         if !traits.is_link {

@@ -1,26 +1,26 @@
-//! Values that are one word out of several.
+//! Values that are one of several words.
 
-/// A value that is one word out of several.
+/// A value that is one of several words.
 #[derive(Debug)]
 pub struct Words<T: 'static> {
-    /// What such a word is called, with its plural, e.g. `("engine", "engines")`.
+    /// Name of the value and its plural, e.g. `("engine", "engines")`.
     pub noun: (&'static str, &'static str),
-    /// The words of this version.
+    /// Words of this version.
     pub now: &'static [(&'static str, T)],
-    /// Words that a later version will know.
+    /// Words reserved for a later version.
     pub later: &'static [&'static str],
 }
 
 impl<T: Copy> Words<T> {
-    /// The words of this version.
+    /// Returns the words of this version.
     pub fn names(&self) -> Vec<&'static str> {
         self.now.iter().map(|(name, _)| *name).collect()
     }
 
-    /// The meaning of a word.
+    /// Returns the meaning of a word.
     ///
     /// # Errors
-    /// What is wrong with it, and which words there are.
+    /// Why the word is invalid, and the words that are valid.
     pub fn find(&self, word: &str) -> Result<T, String> {
         let known = self.now.iter().find(|(name, _)| *name == word);
         known.map(|(_, meaning)| *meaning).ok_or_else(|| self.fault(word))

@@ -1,9 +1,10 @@
-//! Files that an owner has named to be written: captures, consoles.
+//! Opens files that the owner has named for writing: captures, consoles.
 //!
-//! The program may write everywhere where others may not, root's above all, and a path may lead through folders that others may write
-//! to. So a path is walked name by name, and what lies there is looked at before it is opened, by the same descriptor: a link that
-//! somebody else has placed leads nowhere, and a file of somebody else in such a folder is left alone. The kernel does so for the
-//! last name in sticky folders where `fs.protected_symlinks` and its like say so; here it holds on every host.
+//! The program may write where other users may not, especially as root, and a path may lead through folders
+//! that other users can write to. So a path is walked name by name, and each file is examined before it is
+//! opened, by the same descriptor: a symbolic link placed by another user is not followed, and another user's
+//! file in such a folder is left alone. The kernel does this for the last name in sticky folders if
+//! `fs.protected_symlinks` and similar settings say so; this code does it on every host.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -20,33 +21,35 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-/// Links that a path may lead through, as in the kernel.
+/// Maximum number of links in a path, as in the kernel.
 const MOST_LINKS: u32 = 40;
-/// Turns for the race with somebody who makes and removes the file.
+/// Attempts in a race with another program that creates and removes the file.
 const TRIES: u32 = 10;
 
-/// Makes a file, or empties the one that is there. Nobody is waited for who would read a pipe: without one it is an error.
+/// Creates a file, or truncates the existing one. Does not wait for the reader of a pipe: without one it is
+/// an error.
 ///
 /// # Errors
-/// It cannot be written, or somebody else has placed what lies there.
+/// It cannot be written, or another user has placed the existing file.
 pub fn create(path: &Path) -> io::Result<File> {
     let file = written(path, OFlags::TRUNC | OFlags::NONBLOCK)?;
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
 }
 
-/// Makes the file as [`create`] does, but where a pipe lies there it waits for who reads it.
+/// Creates the file like [`create`], but waits for the reader of a pipe.
 ///
 /// # Errors
-/// As those of [`create`].
+/// The same as for [`create`].
 pub fn create_patiently(path: &Path) -> io::Result<File> {
     written(path, OFlags::TRUNC)
 }
 
-/// Makes a file, or goes on behind what is in the one that is there. A terminal or pipe that nobody reads loses what is written.
+/// Creates a file, or appends to the existing one. If a terminal or pipe is not read, what is written is
+/// lost.
 ///
 /// # Errors
-/// As those of [`create`].
+/// The same as for [`create`].
 pub fn append(path: &Path) -> io::Result<File> {
     written(path, OFlags::APPEND | OFlags::NONBLOCK)
 }
@@ -58,7 +61,7 @@ fn written(path: &Path, flags: OFlags) -> io::Result<File> {
         let Walked { folder, name, found } = walk(path)?;
         if let Some(found) = found {
             may_be_written(&fstat(&folder)?, &fstat(&found)?)?;
-            // That very file, whatever has its name by now.
+            // Opens exactly that file, even if the name refers to another one by now.
             return Ok(open(format!("/proc/self/fd/{}", found.as_raw_fd()), flags, Mode::empty())?.into());
         }
         match openat(&folder, &name, flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW, mode) {
@@ -69,11 +72,11 @@ fn written(path: &Path, flags: OFlags) -> io::Result<File> {
     Err(refused("it comes and goes: somebody else uses it"))
 }
 
-/// Where a path leads.
+/// Result of walking a path.
 struct Walked {
     folder: OwnedFd,
     name: OsString,
-    /// What has this name there. It is no link.
+    /// The file of this name, if it exists. It is not a symbolic link.
     found: Option<OwnedFd>,
 }
 
@@ -92,7 +95,7 @@ fn walk(path: &Path) -> io::Result<Walked> {
             FileType::Symlink => {
                 may_be_followed(&fstat(&folder)?, &facts, is_last)?;
                 if is_last && fstatfs(&folder)?.f_type == PROC_SUPER_MAGIC {
-                    // `/dev/stdout` leads here: to what a process has open, which may have no path.
+                    // `/dev/stdout` leads here: to an open file of a process, which may have no path.
                     let found = openat(&folder, &name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
                     return Ok(Walked { folder, name, found: Some(found) });
                 }
@@ -112,27 +115,28 @@ fn walk(path: &Path) -> io::Result<Walked> {
     Err(Errno::ISDIR.into())
 }
 
-/// The names that a path consists of, the root among them.
+/// Returns the components of a path, including the root.
 fn names(path: &Path) -> VecDeque<OsString> {
     path.components().map(Component::as_os_str).map(OsStr::to_owned).collect()
 }
 
-/// A file or a link, of which nothing is asked but what it is.
+/// Opens a file or link without access to its content (O_PATH).
 fn opened(folder: impl std::os::fd::AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Whether it is ours or root's.
+/// Returns true if the owner is this user or root.
 fn is_trusted(owner: u32) -> bool {
     owner == geteuid().as_raw() || owner == 0
 }
 
-/// Whether others may put something into a folder.
+/// Returns true if other users may create files in a folder.
 fn is_shared(folder: &Stat) -> bool {
     !is_trusted(folder.st_uid) || folder.st_mode & 0o022 != 0
 }
 
-/// A link to a folder is followed in a folder of the same owner as well, who could as well have put files there.
+/// A link to a folder is also followed in a folder of the same owner, because that user could as well have
+/// put files there.
 fn may_be_followed(folder: &Stat, link: &Stat, is_last: bool) -> io::Result<()> {
     if is_trusted(link.st_uid) || (!is_last && link.st_uid == folder.st_uid) {
         return Ok(());

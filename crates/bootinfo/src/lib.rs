@@ -1,8 +1,8 @@
-//! What the VMM tells the firmware at boot, and the words that both share while it runs.
+//! Boot information from the VMM for the firmware, and the words shared by both at run time.
 //!
-//! Everything here lies in guest memory at the addresses of [`map`]. The VMM writes [`BootInfo`] once before the
-//! first vCPU runs; [`Shared`] is written by the firmware and read (or, where a field says so, written) by the host
-//! at any time.
+//! All of it is in guest memory at the addresses of [`map`]. The VMM writes [`BootInfo`] once before the
+//! first vCPU runs; [`Shared`] is written by the firmware and read (or, where a field says so, written) by
+//! the host at any time.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -16,39 +16,41 @@ use ledger::{ApplicationTally, RouterCounters, RouterNic, SinkTally, StationTall
 
 pub use role::{Misdeed, Role};
 
-/// Most NICs of one router VM.
+/// Maximum number of NICs of a router VM.
 pub const MAX_NICS: usize = 8;
-/// Most vCPUs of one router VM.
+/// Maximum number of vCPUs of a router VM.
 pub const MAX_VCPUS: usize = 16;
-/// Most IPv4 addresses of one NIC.
+/// Maximum number of IPv4 addresses of a NIC.
 pub const MAX_ADDRESSES: usize = 8;
-/// Most static neighbours of one router.
+/// Maximum number of static neighbours of a router.
 pub const MAX_NEIGHBOURS: usize = 256;
 /// First word of a valid [`BootInfo`]; changes with its layout.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd05");
 
-/// What a firmware has in `eax` when it executes `hlt` to sleep, so that the halt stub can tell it from a real
+/// Value of `eax` when the firmware executes `hlt` to sleep, by which the halt stub tells this from a real
 /// general protection fault. `rdi` holds the address of the mailbox, `esi` the value last seen in it.
 pub const HALT_REQUEST: u32 = 0x7461_6c68;
 
-/// What a firmware has in `eax` when it executes `hlt` to wake the first vCPU, whose mailbox it has moved.
+/// Value of `eax` when the firmware executes `hlt` to wake the first vCPU, after incrementing that vCPU's
+/// mailbox.
 pub const WAKE_REQUEST: u32 = 0x656b_6177;
 
-/// What a firmware in a virtual machine finds in `rsi` when it starts. A process finds 0 there.
+/// Value of `rsi` at the start of a firmware in a virtual machine; 0 in a process.
 pub const ENTERED_BY_KVM: u64 = u64::from_le_bytes(*b"ringkvm1");
 
-/// What a firmware runs on.
+/// Execution environment of a firmware.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Ground {
     /// A virtual machine: registers are memory, sleeping is `hlt`.
     #[default]
     Kvm = 0,
-    /// A process of the host: registers are asked for by [`RegisterAccess`], doorbells and sleeping are descriptors.
+    /// A process of the host: register accesses are requested by [`RegisterAccess`], doorbells are eventfds,
+    /// and a vCPU sleeps on its mailbox (futex).
     Process = 1,
 }
 
-/// Which device a NIC is.
+/// Device model of a NIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u32)]
@@ -61,7 +63,7 @@ pub enum NicModel {
 }
 
 impl NicModel {
-    /// The model with this number.
+    /// Returns the model with this number.
     pub const fn from_number(number: u32) -> Option<Self> {
         match number {
             0 => Some(Self::VirtioNet),
@@ -70,7 +72,7 @@ impl NicModel {
         }
     }
 
-    /// Its name in files and on the command line.
+    /// Returns its name in files and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::VirtioNet => "virtio-net",
@@ -79,18 +81,19 @@ impl NicModel {
     }
 }
 
-/// How frames leave by an e1000 (seed papers 001, section 3, and 004).
+/// Transmit mode of an e1000 (seed papers 001, section 3, and 004).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u32)]
 pub enum TransmitMode {
-    /// One TDT write for each frame, carried out at once in the vCPU's thread; the driver works as Linux's does.
+    /// One TDT write for each frame, handled at once in the vCPU's thread; the driver works like that of
+    /// Linux.
     Base = 0,
-    /// One TDT write for each frame by that driver; the I/O thread transmits.
+    /// The driver of `Base`, with one TDT write for each frame; the I/O thread transmits.
     Async = 1,
-    /// The driver postpones the TDT write to the transmit interrupt that is pending; carried out in the vCPU's thread.
+    /// The driver postpones the TDT write until a pending transmit interrupt; handled in the vCPU's thread.
     SendCombining = 2,
-    /// Both sides share a status block, for both directions, and kick only who sleeps.
+    /// Both sides share a status block, for both directions, and notify the other side only when it sleeps.
     #[default]
     Csb = 3,
     /// The driver of `Base`; KVM collects its TDT writes while the I/O thread polls.
@@ -98,15 +101,15 @@ pub enum TransmitMode {
 }
 
 impl TransmitMode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Self; 5] = [Self::Base, Self::Async, Self::SendCombining, Self::Csb, Self::Coalesced];
 
-    /// The mode with this number.
+    /// Returns the mode with this number.
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.get(number as usize).copied()
     }
 
-    /// Its name in files and on the command line.
+    /// Returns its name in files and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Base => "base",
@@ -118,23 +121,23 @@ impl TransmitMode {
     }
 }
 
-/// What a [`Role::Station`] does.
+/// Task of a [`Role::Station`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Station {
-    /// Answers: ARP, ICMP echo, UDP and TCP echo (port 7), and takes what comes to the discard ports (9).
+    /// Answers ARP, ICMP echo, UDP and TCP echo (port 7), and accepts data at the discard ports (9).
     #[default]
     Server = 0,
     /// Sends a TCP stream to port 9 of [`TrafficInfo::to_ip`].
     TcpStream = 1,
-    /// Sends one octet by TCP to port 7 of [`TrafficInfo::to_ip`], waits for the answer, and again.
+    /// Sends one octet by TCP to port 7 of [`TrafficInfo::to_ip`], waits for the answer, and repeats.
     TcpRequests = 2,
     /// Sends UDP datagrams to port 9 of [`TrafficInfo::to_ip`].
     UdpStream = 3,
 }
 
 impl Station {
-    /// The station with this number.
+    /// Returns the station with this number.
     pub const fn from_number(number: u32) -> Option<Self> {
         match number {
             0 => Some(Self::Server),
@@ -146,7 +149,7 @@ impl Station {
     }
 }
 
-/// An IPv4 address with the length of its network's prefix.
+/// IPv4 address with the prefix length of its network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Address {
@@ -156,57 +159,57 @@ pub struct Address {
     pub prefix: u32,
 }
 
-/// One NIC, by where it sits on the PCI bus.
+/// A NIC, identified by its place on the PCI bus.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct NicInfo {
     /// PCI device number on bus 0, function 0.
     pub slot: u32,
-    /// Largest IP packet, in octets.
+    /// MTU in octets.
     pub mtu: u32,
-    /// How many of `addresses` are valid.
+    /// Number of valid entries in `addresses`.
     pub address_count: u32,
-    /// 1 where the firmware may use IN_ORDER and the header beside the data if the device offers them.
+    /// 1 if the firmware may use IN_ORDER and the header beside the data, if the device offers them.
     pub tuned: u32,
     /// A [`NicModel`] as a number.
     pub model: u32,
     /// A [`TransmitMode`] as a number, for an e1000.
     pub mode: u32,
-    /// Least time between two interrupts of an e1000, in units of 250 ns (82540EM manual, ITR); 0: none.
+    /// Minimum time between two interrupts of an e1000, in units of 250 ns (82540EM manual, ITR); 0: none.
     pub itr: u32,
-    /// For send combining: frames that are sent although the interrupt that they wait for has not come; 0: no limit
-    /// but the ring.
+    /// For send combining: maximum number of frames that wait for the interrupt, beyond which they are sent
+    /// without it; 0: limited only by the ring.
     pub combine: u32,
-    /// For send combining: frames a second above which frames are combined; 0: always.
+    /// For send combining: rate in frames per second above which frames are combined; 0: always.
     pub combine_above: u32,
     /// The vCPU that an e1000 interrupts.
     pub interrupt_vcpu: u32,
-    /// 1 where a router may take checksums to be filled in and frames to be segmented on their way, if all its NICs can
-    /// send them; 0: each frame is ready for a plain wire.
+    /// 1 if a router may accept frames with pending offloads (checksum, segmentation), provided that all its
+    /// NICs can send them; 0: each frame is ready for a plain wire.
     pub offload: u32,
     /// The router's own addresses on this NIC.
     pub addresses: [Address; MAX_ADDRESSES],
 }
 
-/// A neighbour that needs no ARP.
+/// Static neighbour, which needs no ARP.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct NeighbourInfo {
     /// The neighbour's address, in host byte order.
     pub ip: u32,
-    /// Index of the NIC behind which it lives.
+    /// Index of the NIC through which it is reached.
     pub nic: u32,
     /// Its Ethernet address, then two octets of padding.
     pub mac: [u8; 8],
 }
 
-/// What the roles `source` and `sink` are to do.
+/// Parameters of the roles that generate or count traffic.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct TrafficInfo {
     /// Octets of a frame, without FCS.
     pub frame_len: u32,
-    /// Different UDP source ports.
+    /// Number of different UDP source ports.
     pub flows: u32,
     /// Destination address of the frames, in host byte order.
     pub to_ip: u32,
@@ -216,23 +219,23 @@ pub struct TrafficInfo {
     pub to_mac: [u8; 8],
     /// A [`Station`] as a number.
     pub station: u32,
-    /// Octets that a station hands to its stack at once.
+    /// Octets that a station passes to its stack at once.
     pub write_len: u32,
-    /// Octets of each frame that becomes of what `frame_len` says: a source sends packets that are to be cut (TCP
-    /// segmentation offload), a sink takes them; 0: `frame_len` is a frame.
+    /// For TCP segmentation offload: frame length after segmentation of packets with `frame_len` octets,
+    /// which a source sends and a sink accepts; 0: no segmentation, `frame_len` is that of a frame.
     pub segment_len: u32,
     /// Nanoseconds that an application spends on each frame.
     pub work_ns: u32,
-    /// Frames that wait for the application at most.
+    /// Maximum number of frames that wait for the application.
     pub queue_len: u32,
-    /// 1: the application's driver polls with a budget and leaves frames in the ring while the queue is full; 0: each
-    /// interrupt goes before the application.
+    /// 1: the application's driver polls with a budget and leaves frames in the ring while the queue is full;
+    /// 0: every interrupt preempts the application.
     pub protected: u32,
-    /// 1: interrupts that tell of sent frames are delayed, so that each tells of many; 0: they come at once.
+    /// 1: transmit interrupts are delayed, so that each reports many frames; 0: they are immediate.
     pub delay_sent: u32,
 }
 
-/// The firmware's orders, at [`map::BOOT_INFO`].
+/// Boot information of the firmware, at [`map::BOOT_INFO`].
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct BootInfo {
@@ -242,25 +245,25 @@ pub struct BootInfo {
     pub role: u32,
     /// A [`Misdeed`] as a number, for [`Role::Hostile`].
     pub misdeed: u32,
-    /// What the firmware runs on: a [`Ground`] as a number.
+    /// Execution environment: a [`Ground`] as a number.
     pub ground: u32,
-    /// vCPUs that will run.
+    /// Number of vCPUs that will run.
     pub vcpus: u32,
-    /// NICs on the PCI bus.
+    /// Number of NICs on the PCI bus.
     pub nic_count: u32,
-    /// Static neighbours.
+    /// Number of static neighbours.
     pub neighbour_count: u32,
-    /// Time-stamp counter ticks a millisecond.
+    /// Frequency of the time-stamp counter in kHz.
     pub tsc_khz: u64,
     /// Octets of guest RAM, from guest-physical address 0.
     pub ram: u64,
-    /// Octets of the route table at [`map::FIB`]; 0 where there is none.
+    /// Octets of the route table at [`map::FIB`]; 0: none.
     pub fib: u64,
     /// Empty passes of the main loop before a vCPU arms its interrupts and halts; `u32::MAX`: never.
     pub spin: u32,
-    /// Entries of each virtqueue the firmware asks for, a power of two up to 1024.
+    /// Entries of each virtqueue that the firmware requests, a power of two up to 1024.
     pub ring_size: u32,
-    /// What sources and sinks do.
+    /// Parameters of sources and sinks.
     pub traffic: TrafficInfo,
     /// The NICs.
     pub nics: [NicInfo; MAX_NICS],
@@ -269,7 +272,7 @@ pub struct BootInfo {
 }
 
 impl BootInfo {
-    /// Orders for a firmware without NICs; the VMM fills in what depends on its memory.
+    /// Creates the boot information of a firmware without NICs; the VMM fills in what depends on its memory.
     pub fn new(role: Role, vcpus: u32) -> Self {
         Self {
             magic: MAGIC,
@@ -296,101 +299,102 @@ impl BootInfo {
 #[repr(C, align(64))]
 pub struct Line(pub AtomicU32);
 
-/// A register access of a firmware that is a process; one may be under way for each vCPU.
+/// Register access of a firmware that runs as a process; at most one is in progress for each vCPU.
 ///
-/// The firmware writes address, value and shape, then stores [`RegisterAccess::ASKED`] in `turn`, rings the bus's
-/// bell and sleeps on `turn` (futex); the host carries the access out, leaves what was read in `value`, stores
-/// [`RegisterAccess::DONE`] in `turn` and wakes it.
+/// The firmware writes address, value and shape, then stores [`RegisterAccess::ASKED`] in `turn`, signals the
+/// bus bell and sleeps on `turn` (futex); the host performs the access, stores what was read in `value` and
+/// [`RegisterAccess::DONE`] in `turn`, and wakes the firmware.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct RegisterAccess {
     /// Guest-physical address.
     pub address: AtomicU64,
-    /// What to write, or what was read.
+    /// Value to write, or value read.
     pub value: AtomicU64,
     /// Octets (1, 2, 4 or 8), and [`RegisterAccess::WRITE`] for a write.
     pub shape: AtomicU32,
-    /// Whose turn it is.
+    /// Which side acts next.
     pub turn: AtomicU32,
 }
 
 impl RegisterAccess {
-    /// In `shape`: a write.
+    /// Flag in `shape`: a write.
     pub const WRITE: u32 = 1 << 8;
-    /// In `turn`: the host's turn.
+    /// Value of `turn`: the host acts next.
     pub const ASKED: u32 = 1;
-    /// In `turn`: the firmware's turn.
+    /// Value of `turn`: the firmware acts next.
     pub const DONE: u32 = 0;
 }
 
-/// What one vCPU tells.
+/// State published by one vCPU.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct VcpuShared {
-    /// What the router did, all NICs together.
+    /// Counters of its router, for all NICs together.
     pub router: RouterCounters,
-    /// What frames cost it.
+    /// Cost of frames.
     pub work: WorkCounters,
-    /// What it did by NIC.
+    /// Counters of its router by NIC.
     pub nics: [RouterNic; MAX_NICS],
-    /// What its sink saw, if it has one.
+    /// Counters of its sink, if it has one.
     pub sink: SinkTally,
-    /// What its station's stack moved, if it is one.
+    /// Counters of its station's stack, if it is one.
     pub station: StationTally,
-    /// What became of its application's frames, if it has one.
+    /// Counters of its application, if it has one.
     pub application: ApplicationTally,
     /// Epoch of the route table that this vCPU used last (`fib`).
     pub fib_epoch: Line,
     /// 1 when the vCPU serves its NICs; 2 and more: it gave up, a [`Trouble`] as a number.
     pub state: Line,
-    /// Milliseconds until the vCPU wants an interrupt although nothing else happens; 0: none. Set by the firmware
-    /// before it halts, counted down by the host.
+    /// Milliseconds until the vCPU wants an interrupt even if nothing else happens; 0: none. Set by the
+    /// firmware before it halts, decremented by the host.
     pub alarm: Line,
-    /// The value of [`Shared::challenge`] that the vCPU saw last: a sign of life.
+    /// The value of [`Shared::challenge`] that the vCPU saw last: its heartbeat.
     pub answer: Line,
-    /// One more than the empty passes after which the vCPU arms its interrupts and halts, however many more
-    /// [`BootInfo::spin`] gives it; 0: no limit. Set by the host at any time, where others need the vCPU's CPU.
+    /// Polling limit: one more than the number of empty passes after which the vCPU arms its interrupts and
+    /// halts, even if [`BootInfo::spin`] is larger; 0: no limit. Set by the host at any time, when other
+    /// threads need the vCPU's CPU.
     pub spin_limit: Line,
-    /// Its register access, where it is a thread of a process.
+    /// Its register access, if it is a thread of a process.
     pub access: RegisterAccess,
     /// The station that last claimed an address of the router.
     pub claim: Claim,
 }
 
-/// A station that says that it has an address of the router, counted by [`RouterCounters::arp_conflicts`]. It is for people to
-/// read: one that is overwritten meanwhile may be read as two halves.
+/// A station that claims an address of the router, counted by [`RouterCounters::arp_conflicts`]. For display
+/// only: if it is overwritten while it is read, the result may be a mixture of two.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Claim {
-    /// Its Ethernet address in the lower 48 bits, above it the number of the NIC that heard it.
+    /// MAC address in the lower 48 bits; above it the number of the NIC that received the claim.
     pub station: AtomicU64,
-    /// The address.
+    /// The claimed IPv4 address.
     pub address: AtomicU32,
 }
 
 impl Claim {
-    /// Notes it.
+    /// Records a claim.
     pub fn set(&self, nic: u8, address: u32, [a, b, c, d, e, f]: [u8; 6]) {
         self.address.store(address, Relaxed);
         self.station.store(u64::from_be_bytes([0, nic, a, b, c, d, e, f]), Relaxed);
     }
 
-    /// NIC, address and station.
+    /// Returns NIC, address and station.
     pub fn get(&self) -> (u8, u32, [u8; 6]) {
         let [_, nic, station @ ..] = self.station.load(Relaxed).to_be_bytes();
         (nic, self.address.load(Relaxed), station)
     }
 }
 
-/// Why a firmware gave up, in [`VcpuShared::state`].
+/// Reason why a firmware gave up, in [`VcpuShared::state`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Trouble {
     /// The firmware panicked.
     Panic = 2,
-    /// The boot information is not what this firmware understands.
+    /// The boot information is invalid for this firmware.
     BootInfo = 3,
-    /// A NIC is missing or lacks what the driver needs.
+    /// A NIC is missing or lacks a feature that the driver needs.
     Nic = 4,
     /// The RAM is too small for the buffers.
     Memory = 5,
@@ -400,23 +404,25 @@ pub enum Trouble {
 #[derive(Debug, Default)]
 #[repr(C, align(4096))]
 pub struct Shared {
-    /// Interrupt mailboxes, one a vCPU. The host adds 1 before each interrupt that it sends to that vCPU, and ring 0 once
-    /// more when it has served a pin, whose causes the firmware is to find before it sleeps; a vCPU that wakes another
-    /// adds 1 too. The halt stub does not sleep if the word has moved since the firmware looked.
+    /// Interrupt mailboxes, one per vCPU. The host adds 1 before each interrupt that it sends to that vCPU,
+    /// and ring 0 adds 1 after it has handled a pin, whose causes the firmware must find before it sleeps; a
+    /// vCPU that wakes another one adds 1 too. The halt stub does not sleep if the word has changed since the
+    /// firmware read it.
     pub mailbox: [Line; MAX_VCPUS],
-    /// Set to 1 by the host: leave the main loop and halt for good.
+    /// Set to 1 by the host: leave the main loop and halt permanently.
     pub stop: Line,
-    /// Causes of interrupts of each NIC that is an e1000, as its ICR gave them: ring 0 reads ICR, ORs what it reads into
-    /// this word and acknowledges; the driver takes the word. Unused in a process, whose driver reads ICR itself.
+    /// Interrupt causes of each NIC that is an e1000, from its ICR: ring 0 reads ICR, ORs the value into this
+    /// word and acknowledges; the driver takes the word. Unused in a process, whose driver reads ICR itself.
     pub causes: [Line; MAX_NICS],
-    /// What the handler of each of those NICs writes to IMC and follows by a read of STATUS, as the handlers of kernels
-    /// do before they leave the rest to a poll; 0: neither. Set by the driver.
+    /// Value that the handler of each of those NICs writes to IMC, followed by a read of STATUS, as the
+    /// interrupt handlers of kernels do before they leave the rest to polling; 0: neither. Set by the driver.
     pub pin_masks: [Line; MAX_NICS],
-    /// How often the cable of each NIC has been plugged anew, counted up by the host: whoever was at its other end may be
-    /// another one by now.
+    /// Number of times that the cable of each NIC was plugged in anew, incremented by the host: there may be
+    /// another host at its other end.
     pub plugged: [Line; MAX_NICS],
-    /// Counted up by the host about once a second; each vCPU copies it to [`VcpuShared::answer`] from its main loop.
+    /// Incremented by the host about once a second; each vCPU copies it to [`VcpuShared::answer`] from its
+    /// main loop.
     pub challenge: Line,
-    /// What each vCPU tells.
+    /// State published by each vCPU.
     pub vcpus: [VcpuShared; MAX_VCPUS],
 }

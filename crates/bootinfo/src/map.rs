@@ -1,4 +1,4 @@
-//! Where things lie in a firmware guest's physical memory, which is mapped one to one with 2 MiB pages.
+//! Memory map of a firmware guest, which is mapped one to one with 2 MiB pages.
 //!
 //! ```text
 //! 0x0000_0000  ring 0's own 2 MiB page: page tables, GDT, IDT, TSS, stubs; not accessible from ring 3
@@ -17,38 +17,38 @@ pub const PAGE: u64 = 2 << 20;
 pub const IMAGE: u64 = 0x0020_0000;
 /// Top of the stack of vCPU 0; vCPU `n` starts `n * STACK` octets below.
 pub const STACK_TOP: u64 = 0x0060_0000;
-/// Octets of stack for each vCPU: 16 of them take the upper half of the image's 4 MiB.
+/// Octets of stack for each vCPU: 16 stacks take the upper half of the image's 4 MiB.
 pub const STACK: u64 = 0x0002_0000;
-/// Where the lowest stack ends: the image and its data lie below.
+/// End of the lowest stack: the image and its data are below.
 pub const STACKS: u64 = STACK_TOP - STACK * crate::MAX_VCPUS as u64;
-/// Where the boot information lies.
+/// Address of the boot information.
 pub const BOOT_INFO: u64 = 0x0060_0000;
-/// Where the shared words lie.
+/// Address of the shared words.
 pub const SHARED: u64 = 0x0062_0000;
 /// First address of virtqueues and frame buffers.
 pub const POOL: u64 = 0x0080_0000;
-/// Most octets of RAM: what follows belongs to devices and to ring 0.
+/// Maximum octets of RAM: addresses above belong to devices and to ring 0.
 pub const MAX_RAM: u64 = 0x7fe0_0000;
 /// PCI configuration space: 4 KiB for each of 32 slots of bus 0, eight functions each.
 pub const ECAM: u64 = 0xe000_0000;
 /// Octets of PCI configuration space.
 pub const ECAM_LEN: u64 = 1 << 20;
-/// Where the VMM places BARs at reset; a guest may move them inside the window.
+/// Initial address of the BARs, assigned by the VMM; a guest may move them inside the window.
 pub const BARS: u64 = 0xe010_0000;
 /// Octets of the BAR window.
 pub const BARS_LEN: u64 = 0x0ff0_0000;
-/// Distance of the places at which the VMM puts the first BARs of two slots: as large as the largest BAR.
+/// Distance between the first BARs of successive slots: the size of the largest BAR.
 pub const BAR_SPACING: u64 = 1 << 17;
 /// Interrupt vector of all messages (MSI).
 pub const MESSAGE_VECTOR: u8 = 0x40;
-/// Interrupt vector of messages that somebody else than the VMM sends, who does not move the mailbox: the handler does.
+/// Interrupt vector of messages from vhost-user peers, which do not increment the mailbox: the handler does.
 pub const PEER_VECTOR: u8 = 0x41;
-/// Interrupt vector of the pin (INTA) of NIC 0; NIC `n` has the n-th after it.
+/// Interrupt vector of the pin (INTA) of NIC 0; NIC `n` has the n-th vector after it.
 pub const FIRST_PIN_VECTOR: u8 = 0x50;
-/// Input of the I/O APIC to which the pin of NIC 0 goes; NIC `n` has the n-th after it. Where the firmware of a PC puts
+/// I/O APIC input of the pin of NIC 0; NIC `n` has the n-th input after it. A PC's firmware uses these for
 /// the interrupts of its PCI bus.
 pub const FIRST_PIN: u8 = 16;
-/// The local APIC.
+/// Address of the local APIC.
 pub const APIC: u64 = 0xfee0_0000;
-/// The route table.
+/// Address of the route table.
 pub const FIB: u64 = 0x1_0000_0000;

@@ -1,19 +1,21 @@
-//! What a firmware that is a process is told through its socket, before it has its memory.
+//! Protocol by which a firmware that runs as a process is set up through its socket, before it has its
+//! memory.
 //!
-//! The host sends [`Start`] with the descriptors of RAM, route table (if there is one) and bus bell, in this order;
-//! then as many [`Bell`]s as `Start` announces, at most [`BELLS_A_MESSAGE`] in a message, each with its descriptor.
-//! The firmware answers with one [`Report`] when it is confined and about to run, or when it cannot go on. Before the
-//! firmware is there, the process that makes room for it reports what fails in the same form.
+//! The host sends [`Start`] with the descriptors of RAM, route table (if there is one) and bus bell, in this
+//! order; then as many [`Bell`]s as `Start` announces, at most [`BELLS_A_MESSAGE`] in a message, each with
+//! its descriptor. The firmware answers with one [`Report`] when it is confined and about to run, or when it
+//! has failed. Before the firmware is executed, the process that prepares its environment reports failures in
+//! the same form.
 
 use crate::MAX_VCPUS;
 
-/// The descriptor of the socket in the process.
+/// Number of the socket's descriptor in the process.
 pub const SOCKET: i32 = 3;
-/// Doorbells in one message.
+/// Maximum number of doorbells in one message.
 pub const BELLS_A_MESSAGE: usize = 32;
-/// In [`Start::cpus`]: anywhere.
+/// Value in [`Start::cpus`] for any CPU.
 pub const ANYWHERE: u32 = u32::MAX;
-/// Octets of a name, as the kernel keeps it for a thread, with the zero at its end.
+/// Octets of a thread name in the kernel, including the terminating zero.
 pub const NAME_LEN: usize = 16;
 
 /// The first message to the process.
@@ -24,15 +26,15 @@ pub struct Start {
     pub magic: u64,
     /// Octets of RAM, from guest-physical address 0; the process maps them from [`crate::map::BOOT_INFO`] on.
     pub ram: u64,
-    /// Octets of the route table; 0: there is none.
+    /// Octets of the route table; 0: none.
     pub fib: u64,
-    /// vCPUs, one thread each.
+    /// Number of vCPUs, one thread each.
     pub vcpus: u32,
-    /// Doorbells that follow.
+    /// Number of doorbells that follow.
     pub bells: u32,
     /// CPU of each vCPU, or [`ANYWHERE`].
     pub cpus: [u32; MAX_VCPUS],
-    /// The router's name, cut off so that `/vcpu15` fits behind it; zeros at its end.
+    /// The router's name, truncated so that `/vcpu15` fits behind it; padded with zeros.
     pub name: [u8; NAME_LEN],
 }
 
@@ -46,27 +48,27 @@ pub struct Bell {
     pub queue: u32,
 }
 
-/// What the process says.
+/// Report of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Report {
     /// A [`Step`] as a number.
     pub step: u32,
-    /// The kernel's error number, where a call failed.
+    /// The kernel's error number, if a call failed.
     pub error: u32,
 }
 
-/// How far a process has come, or what stopped it.
+/// Progress of a process, or the step that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Step {
     /// It is confined and runs.
     Ready = 0,
-    /// It could not tie its life to ours.
+    /// It could not tie its life to that of its parent.
     Tie = 1,
     /// It could not arrange its descriptors.
     Descriptors = 2,
-    /// It could not limit itself.
+    /// It could not limit its resources.
     Limits = 3,
     /// It could not leave the host's files behind.
     Root = 4,
@@ -74,22 +76,22 @@ pub enum Step {
     Privileges = 5,
     /// It could not start the firmware.
     Exec = 6,
-    /// It was told something that it does not understand.
+    /// It received an invalid message.
     Orders = 7,
     /// It could not map its memory.
     Memory = 8,
-    /// It could not run on the CPU that it was given.
+    /// It could not run on the CPU assigned to it.
     Cpu = 9,
     /// It could not start a vCPU.
     Thread = 10,
-    /// It could not enter its filter.
+    /// It could not enter its seccomp filter.
     Filter = 11,
-    /// It could not become nobody.
+    /// It could not change its user to nobody.
     User = 12,
 }
 
 impl Step {
-    /// All of them.
+    /// All steps.
     pub const ALL: [Self; 13] = [
         Self::Ready,
         Self::Tie,
@@ -106,7 +108,7 @@ impl Step {
         Self::User,
     ];
 
-    /// The step with this number.
+    /// Returns the step with this number.
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.get(number as usize).copied()
     }

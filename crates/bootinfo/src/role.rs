@@ -1,6 +1,6 @@
-//! What a firmware does: its role, and the ways of one that breaks the rules.
+//! Role of a firmware, and the kinds of misbehaviour of a hostile one.
 
-/// What a firmware does with its NICs.
+/// Task of a firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Role {
@@ -12,18 +12,18 @@ pub enum Role {
     Sink = 2,
     /// Sends every frame back out of the NIC it came from, with source and destination address exchanged.
     Echo = 3,
-    /// Source on NIC 0 and sink on every NIC, for what comes back by another way.
+    /// Source on NIC 0 and sink on every NIC, for frames that return by another path.
     SourceSink = 4,
-    /// Breaks the rules in the way that [`crate::BootInfo::misdeed`] says: what the host must stand.
+    /// Misbehaves as [`crate::BootInfo::misdeed`] says, to test that the host withstands it.
     Hostile = 5,
-    /// An end station with a TCP/IP stack, in the way that [`crate::TrafficInfo::station`] says.
+    /// End station with a TCP/IP stack; [`crate::TrafficInfo::station`] gives its task.
     Station = 6,
-    /// An application that takes frames one by one from a bounded queue, which the driver fills: what livelock is
-    /// shown with.
+    /// Application that takes frames one by one from a bounded queue, which the driver fills: demonstrates
+    /// receive livelock.
     Application = 7,
 }
 
-/// What a hostile firmware does.
+/// Misbehaviour of a hostile firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[repr(u32)]
@@ -38,27 +38,28 @@ pub enum Misdeed {
     Addresses = 3,
     /// Lets ring indices jump.
     Indices = 4,
-    /// Rings doorbells without end.
+    /// Rings doorbells endlessly.
     Kicks = 5,
-    /// Serves for a moment, then sleeps for ever and answers nothing.
+    /// Serves for a moment, then sleeps indefinitely and answers nothing.
     Sleep = 6,
-    /// Serves for a moment, then spins for ever and answers nothing.
+    /// Serves for a moment, then spins indefinitely and answers nothing.
     Spin = 7,
-    /// Ends in a triple fault (a process: in a deadly signal).
+    /// Causes a triple fault (as a process: a fatal signal).
     TripleFault = 8,
     /// Forwards, but never adopts a new epoch of the route table.
     OldEpoch = 9,
-    /// Keeps its rings full of the longest chains there may be, of which the same ones come again and again; after a
-    /// second they are longer.
+    /// Keeps its rings full of chains of maximum length, the same ones again and again; after a second they
+    /// exceed the maximum.
     Chains = 10,
-    /// Resets its NICs and sets them up anew, again and again, with buffers and frames in their rings.
+    /// Resets and reinitialises its NICs again and again, with buffers and frames in their rings.
     Resets = 11,
-    /// Has its NICs execute commands without end: those of the control queue, with the queue full; of an e1000, those of its PHY.
+    /// Has its NICs execute commands endlessly: those of the control queue, with a full queue; on an e1000,
+    /// those of its PHY.
     Commands = 12,
 }
 
 impl Misdeed {
-    /// All of them.
+    /// All kinds of misbehaviour.
     pub const ALL: [Self; 13] = [
         Self::Registers,
         Self::Descriptors,
@@ -75,12 +76,12 @@ impl Misdeed {
         Self::Commands,
     ];
 
-    /// The misdeed with this number.
+    /// Returns the misdeed with this number.
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.get(number as usize).copied()
     }
 
-    /// Its name in files and on the command line.
+    /// Returns its name in files and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Registers => "registers",
@@ -101,7 +102,7 @@ impl Misdeed {
 }
 
 impl Role {
-    /// The role with this number.
+    /// Returns the role with this number.
     pub const fn from_number(number: u32) -> Option<Self> {
         match number {
             0 => Some(Self::Router),

@@ -1,7 +1,8 @@
-//! bpf(2), as much of it as is needed: maps, programs, and the places where these are attached. Everything is a descriptor, which
-//! the kernel closes on exec, and is gone with the last one.
+//! Minimal wrapper of bpf(2): maps, programs, and attaching programs. Everything is a descriptor, closed on
+//! exec; objects disappear with their last descriptor.
 //!
-//! Before Linux 5.11 maps and programs count as locked memory (RLIMIT_MEMLOCK), and EPERM may mean that.
+//! Before Linux 5.11 maps and programs count as locked memory (RLIMIT_MEMLOCK), and exceeding that limit
+//! shows as EPERM.
 
 mod map;
 mod program;
@@ -12,23 +13,23 @@ use std::os::fd::{FromRawFd, OwnedFd};
 pub use map::{Kind, Map};
 pub use program::{Purpose, attach_to_interface, attach_to_tracepoint, instruction, load, run};
 
-/// A call that makes a descriptor.
+/// Makes a call that returns a new descriptor.
 ///
 /// # Safety
-/// As [`bpf`].
+/// Same as [`bpf`].
 unsafe fn new_descriptor<T>(command: libc::c_long, request: &mut T) -> io::Result<OwnedFd> {
     // SAFETY: the caller vouches for the request.
     let fd = unsafe { bpf(command, request) }?;
-    // SAFETY: the descriptor is new and nobody else owns it.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// bpf(2).
+/// Calls bpf(2).
 ///
 /// # Safety
-/// `request` must be what the kernel reads for `command` (or the start of it), with all its pointers valid.
+/// `request` must be what the kernel reads for `command` (or a prefix of it), with all its pointers valid.
 unsafe fn bpf<T>(command: libc::c_long, request: &mut T) -> io::Result<libc::c_int> {
-    // SAFETY: the request is readable and writable for its size; the caller vouches for what is in it.
+    // SAFETY: the request is readable and writable over its size; the caller vouches for its content.
     let answer =
         unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(request), size_of::<T>()) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer as libc::c_int) }

@@ -1,28 +1,28 @@
-//! Programs: instructions of `linux/bpf.h`, checked by the kernel before it runs them.
+//! Programs: instructions of `linux/bpf.h`, verified by the kernel before it runs them.
 
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-// Numbers of `linux/bpf.h`.
+// Command numbers of `linux/bpf.h`.
 const LOAD: libc::c_long = 5;
 const TEST_RUN: libc::c_long = 10;
 const RAW_TRACEPOINT_OPEN: libc::c_long = 17;
 const LINK_CREATE: libc::c_long = 28;
 const ATTACH_XDP: u32 = 37;
 
-/// What a program is for.
+/// Type of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// It looks at frames.
+    /// Classifies frames.
     SocketFilter = 1,
-    /// It decides on the frames of an interface, before they become anything else (XDP).
+    /// Decides on the frames of an interface before the kernel allocates packets for them (XDP).
     Interface = 6,
-    /// It runs whenever the kernel comes by a tracepoint.
+    /// Runs whenever the kernel hits a tracepoint.
     Tracepoint = 17,
 }
 
-/// One instruction: an operation, the registers that it writes and reads, an offset and a constant.
+/// Encodes an instruction: operation, destination and source registers, offset, constant.
 pub const fn instruction(operation: u8, (to, from): (u8, u8), offset: i16, constant: i32) -> u64 {
     let registers = ((to | from << 4) as u64) << 8;
     operation as u64 | registers | (offset as u16 as u64) << 16 | (constant as u32 as u64) << 32
@@ -44,10 +44,11 @@ struct Load {
     attach: u32,
 }
 
-/// Loads a program. It may call no function of the kernel that asks for another licence than ours.
+/// Loads a program. It may call no kernel function that requires a licence other than ours.
 ///
 /// # Errors
-/// No rights (CAP_BPF; CAP_NET_ADMIN or CAP_PERFMON too, by its purpose), or the kernel finds it wrong.
+/// The process lacks privileges (CAP_BPF, and CAP_NET_ADMIN or CAP_PERFMON, depending on the purpose), or the
+/// verifier rejects it.
 pub fn load(purpose: Purpose, instructions: &[u64]) -> io::Result<OwnedFd> {
     let mut request = Load {
         kind: purpose as u32,
@@ -63,7 +64,7 @@ pub fn load(purpose: Purpose, instructions: &[u64]) -> io::Result<OwnedFd> {
         interface: 0,
         attach: if purpose == Purpose::Interface { ATTACH_XDP } else { 0 },
     };
-    // SAFETY: instructions and licence live during the call, with the lengths that are told.
+    // SAFETY: instructions and licence live during the call, with the lengths given.
     unsafe { super::new_descriptor(LOAD, &mut request) }
 }
 
@@ -77,12 +78,12 @@ struct OpenTracepoint {
 /// Attaches a program to a tracepoint, until the descriptor is closed.
 ///
 /// # Errors
-/// No rights (CAP_PERFMON), or a kernel without that tracepoint (ENOENT).
+/// The process lacks CAP_PERFMON, or the kernel has no such tracepoint (ENOENT).
 pub fn attach_to_tracepoint(point: &str, program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let name = CString::new(point).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let program = program.as_raw_fd().cast_unsigned();
     let mut request = OpenTracepoint { name: name.as_ptr() as u64, program, unused: 0 };
-    // SAFETY: the name lives during the call and ends with a zero.
+    // SAFETY: the name lives during the call and is NUL-terminated.
     unsafe { super::new_descriptor(RAW_TRACEPOINT_OPEN, &mut request) }
 }
 
@@ -94,15 +95,15 @@ struct CreateLink {
     flags: u32,
 }
 
-/// Attaches a program to the interface with this index, until the descriptor is closed. The flags are those of
-/// `linux/if_link.h` (`XDP_FLAGS_…`).
+/// Attaches a program to the interface with this index, until the descriptor is closed. The flags are those
+/// of `linux/if_link.h` (`XDP_FLAGS_…`).
 ///
 /// # Errors
-/// No rights (CAP_NET_ADMIN), another program is there, or the interface cannot.
+/// The process lacks CAP_NET_ADMIN, another program is attached, or the interface does not support it.
 pub fn attach_to_interface(program: BorrowedFd<'_>, index: u32, flags: u32) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd().cast_unsigned();
     let mut request = CreateLink { program, interface: index, attach: ATTACH_XDP, flags };
-    // SAFETY: the request holds no pointer.
+    // SAFETY: the request contains no pointer.
     unsafe { super::new_descriptor(LINK_CREATE, &mut request) }
 }
 
@@ -121,10 +122,11 @@ struct TestRun {
     flags: [u32; 4],
 }
 
-/// Runs a program once for this frame, whose Ethernet header a [`Purpose::SocketFilter`] does not see; its answer.
+/// Runs a program once on this frame, whose Ethernet header a [`Purpose::SocketFilter`] does not see. Returns
+/// its result.
 ///
 /// # Errors
-/// No rights, or a frame that no interface could have had.
+/// The process lacks privileges, or no interface could have received such a frame.
 pub fn run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
     let mut request = TestRun {
         program: program.as_raw_fd().cast_unsigned(),
@@ -132,7 +134,7 @@ pub fn run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
         frame: frame.as_ptr() as u64,
         ..TestRun::default()
     };
-    // SAFETY: the frame lives during the call and is only read; there is no place for what becomes of it.
+    // SAFETY: the frame lives during the call and is only read; no output buffer is given.
     unsafe { super::bpf(TEST_RUN, &mut request) }?;
     Ok(request.answer)
 }

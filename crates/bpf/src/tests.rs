@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use super::map::of_ranges;
 use super::*;
 
-/// What the kernel gives, if this user may ask for it.
+/// Result of a kernel call, or `None` if this user lacks the privilege.
 fn granted<T>(result: io::Result<T>) -> Option<T> {
     match result {
         Ok(granted) => Some(granted),

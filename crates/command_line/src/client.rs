@@ -1,4 +1,4 @@
-//! The side of a command: which runs there are, and the one that has a router.
+//! Client side of the commands: discovers runs, and finds the one with a given router.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -8,24 +8,24 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use api::{Answer, Client, Error, Request, RunStatus};
 
-/// How long a run may take to say what it is: a busy host keeps both from running for a second or more.
+/// Timeout for a run's status: on a busy host neither side may run for a second or more.
 const HELLO: Duration = Duration::from_secs(5);
-/// How long a run may take for what it is asked to do: a router that starts may need half a minute.
+/// Timeout for carrying out a request: a starting router may need half a minute.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Names that are listed in an error; more are counted.
+/// Most names listed in an error; further ones are only counted.
 const LISTED: usize = 12;
 
-/// A run that was found.
+/// A discovered run.
 pub struct Found {
-    /// Name of its folder, which is its name.
+    /// Name of its folder, which is the name of the run.
     pub name: String,
-    /// Where it answers.
+    /// Path of its control socket.
     pub socket: PathBuf,
-    /// What it says, or why it says nothing.
+    /// Status, or the reason why there is none.
     pub status: Result<RunStatus, Error>,
 }
 
-/// All runs of this user.
+/// Discovers all runs of this user.
 ///
 /// # Errors
 /// The folder of runs cannot be read.
@@ -33,7 +33,7 @@ pub fn runs() -> Result<Vec<Found>> {
     let folder = api::folder::base()?.join("runs");
     let sockets =
         api::folder::sockets(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
-    // All at once, so that those that say nothing cost a second together.
+    // In parallel, so that several silent runs cost only one timeout.
     let asked: Vec<_> = sockets
         .into_iter()
         .map(|(name, socket)| {
@@ -55,17 +55,17 @@ fn ask_status(socket: &std::path::Path) -> Result<RunStatus, Error> {
     }
 }
 
-/// What a name stands for.
+/// Run that a name refers to.
 pub struct Target {
-    /// A connection to its run.
+    /// A connection to the run.
     pub client: Client,
-    /// What the run said of itself.
+    /// Status that the run reported.
     pub status: RunStatus,
-    /// Where it answers, as long as it runs.
+    /// Path of its socket, which exists as long as it runs.
     pub socket: PathBuf,
 }
 
-/// What may be meant by a name.
+/// Kinds of objects that a name may refer to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A router.
@@ -86,10 +86,10 @@ impl Kind {
     }
 }
 
-/// The run that is meant by `name`, or that has the router of this name.
+/// Finds the run of this name, or the one that has the router of this name.
 ///
 /// # Errors
-/// There is none: which there are, and which may have been meant.
+/// There is none: the message lists the existing ones, and a similar name.
 pub fn find(name: &str, kind: Kind) -> Result<Target> {
     choose(runs()?, name, kind)
 }
@@ -105,7 +105,7 @@ fn choose(found: Vec<Found>, name: &str, kind: Kind) -> Result<Target> {
     }
 }
 
-/// Every run that answers.
+/// Connects to every run that answers.
 ///
 /// # Errors
 /// There is none.
@@ -114,10 +114,10 @@ pub fn all() -> Result<Vec<Target>> {
     if answering.is_empty() { Err(nothing_runs()) } else { Ok(answering) }
 }
 
-/// The run of this name, or else the only one there is.
+/// Finds the run of this name, or else the only run.
 ///
 /// # Errors
-/// There is none, or which there are.
+/// There is none, or there are several, which are listed.
 pub fn named_or_only(name: &str) -> Result<Target> {
     let mut found = runs()?;
     if let Some(at) = found.iter().position(|run| run.name == name) {
@@ -168,7 +168,7 @@ fn not_found(found: &[Found], name: &str, kind: Kind) -> anyhow::Error {
     anyhow!(text)
 }
 
-/// A name that looks as if it had been meant.
+/// Most similar known name, if it is similar enough.
 fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     const ALIKE: f64 = 0.75;
     let scored = known.iter().map(|known| (strsim::jaro_winkler(name, known), *known));
@@ -187,15 +187,15 @@ fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
     }
 }
 
-/// An answer to something else than was asked.
+/// Error for an answer of an unexpected type.
 pub fn unexpected() -> Error {
     Error::new("the run answers something else than was asked: is it of another version?")
 }
 
-/// Asks for what is answered by [`Answer::Done`], and prints what has been done.
+/// Sends a request that is answered by [`Answer::Done`], and prints its message.
 ///
 /// # Errors
-/// What the run says is wrong.
+/// The run's error.
 pub fn order(target: &mut Target, request: &Request) -> Result<()> {
     match target.client.ask(request)? {
         Answer::Done { message } => say(&format!("{message}\n")),
@@ -203,15 +203,15 @@ pub fn order(target: &mut Target, request: &Request) -> Result<()> {
     }
 }
 
-/// Prints what a run has said.
+/// Prints a text that came from a run.
 ///
 /// # Errors
-/// Stdout does not take it.
+/// Standard output cannot be written.
 pub fn say(text: &str) -> Result<()> {
     crate::print(&plain(text))
 }
 
-/// What a run has said may be anything: a terminal is not to be steered by it.
+/// Replaces control characters: a text from a run must not control the terminal.
 pub fn plain(text: &str) -> String {
     text.replace(|c: char| c.is_control() && c != '\n', "?")
 }

@@ -5,17 +5,17 @@ use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
-/// One of a router's own addresses, with the length of its network's prefix.
+/// One of a router's own addresses, with the prefix length of its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
-    /// The address.
+    /// IPv4 address.
     pub ip: Ipv4Addr,
-    /// Bits of the network's prefix, 0 to 32.
+    /// Prefix length of the network, 0 to 32.
     pub len: u8,
 }
 
 impl Address {
-    /// The network it lies in.
+    /// Network that contains the address.
     pub fn network(self) -> Prefix {
         Prefix::containing(self.ip, self.len)
     }
@@ -27,33 +27,33 @@ impl fmt::Display for Address {
     }
 }
 
-/// A range of addresses; the bits behind the prefix are zero.
+/// Range of addresses; the bits after the prefix are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Prefix {
     /// First address.
     pub network: Ipv4Addr,
-    /// Bits of the prefix, 0 to 32.
+    /// Prefix length, 0 to 32.
     pub len: u8,
 }
 
 impl Prefix {
-    /// The prefix of `len` bits (at most 32) that `ip` lies in.
+    /// Returns the prefix of `len` bits (at most 32) that contains `ip`.
     pub fn containing(ip: Ipv4Addr, len: u8) -> Self {
         Self { network: Ipv4Addr::from_bits(ip.to_bits() & mask(len)), len: len.min(32) }
     }
 
-    /// Whether `ip` lies in it.
+    /// Returns true if `ip` is in this range.
     pub fn contains(self, ip: Ipv4Addr) -> bool {
         ip.to_bits() & mask(self.len) == self.network.to_bits()
     }
 
-    /// Whether both have an address in common.
+    /// Returns true if both ranges have an address in common.
     pub fn overlaps(self, other: Self) -> bool {
         let shorter = self.len.min(other.len);
         Self::containing(self.network, shorter) == Self::containing(other.network, shorter)
     }
 
-    /// Its last address: the broadcast address of a network with room for one.
+    /// Last address: the broadcast address of a network large enough to have one.
     pub fn last(self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.network.to_bits() | !mask(self.len))
     }
@@ -69,7 +69,7 @@ fn mask(len: u8) -> u32 {
     u32::MAX.checked_shl(32_u32.saturating_sub(u32::from(len))).unwrap_or(0)
 }
 
-/// Why a text is not an IPv4 address with a prefix length.
+/// Reason why a text is not an IPv4 address with a prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// It is an IPv6 address.
@@ -78,7 +78,7 @@ pub(crate) enum Fault {
     Malformed,
 }
 
-/// Reads `a.b.c.d/len`.
+/// Parses `a.b.c.d/len`.
 pub(crate) fn parse_cidr(text: &str) -> Result<Address, Fault> {
     if text.contains(':') {
         return Err(Fault::Version6);
@@ -92,7 +92,7 @@ pub(crate) fn parse_cidr(text: &str) -> Result<Address, Fault> {
     }
 }
 
-/// Reads `a.b.c.d`.
+/// Parses `a.b.c.d`.
 pub(crate) fn parse_ip(text: &str) -> Result<Ipv4Addr, Fault> {
     if text.contains(':') {
         return Err(Fault::Version6);

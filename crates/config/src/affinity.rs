@@ -1,4 +1,4 @@
-//! Where a router's threads may run: `pin` and `affinity`.
+//! CPUs that a router's threads may run on: `pin` and `affinity`.
 
 use std::fmt;
 
@@ -10,15 +10,15 @@ use crate::plan::{Pin, Plan, Router};
 use crate::read::{remember, valued};
 use crate::section::Section;
 
-/// Where the threads of a class may run.
+/// CPUs that the threads of a class may run on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Allowed {
-    /// Nothing is said: they are placed.
+    /// Not specified: threads are placed automatically.
     #[default]
     Auto,
-    /// Wherever the kernel puts them.
+    /// The kernel chooses among all CPUs.
     Free,
-    /// Wherever in this set the kernel puts them.
+    /// The kernel chooses within this set.
     Within(CpuSet),
 }
 
@@ -32,16 +32,16 @@ impl fmt::Display for Allowed {
     }
 }
 
-/// Sets of CPUs in which the kernel places threads.
+/// Sets of CPUs within which the kernel places threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Affinity {
-    /// For the vCPU threads.
+    /// CPUs of the vCPU threads.
     pub vcpu: Allowed,
-    /// For the vhost threads.
+    /// CPUs of the vhost threads.
     pub vhost: Allowed,
 }
 
-/// Reads `pin`.
+/// Parses `pin`.
 pub(crate) fn pin(section: &Section<'_>, index: usize, plan: &mut Plan) -> Pin {
     let Some(pin) = section.table("pin", "{ vcpu = \"1\", vhost = \"0\" }") else { return Pin::default() };
     pin.expect_keys(&["vcpu", "vhost"], &[]);
@@ -50,7 +50,7 @@ pub(crate) fn pin(section: &Section<'_>, index: usize, plan: &mut Plan) -> Pin {
     Pin { vcpu: valued(&pin, "vcpu", "\"0-1\"", cpus), vhost: valued(&pin, "vhost", "\"0-1\"", cpus) }
 }
 
-/// Reads `affinity`.
+/// Parses `affinity`.
 pub(crate) fn read(section: &Section<'_>, index: usize, plan: &mut Plan) -> Affinity {
     let example = "{ vcpu = \"0-1\", vhost = \"free\" }";
     let Some(table) = section.table("affinity", example) else { return Affinity::default() };
@@ -61,7 +61,7 @@ pub(crate) fn read(section: &Section<'_>, index: usize, plan: &mut Plan) -> Affi
     Affinity { vcpu: allowed("vcpu"), vhost: allowed("vhost") }
 }
 
-/// A class of threads may be pinned or have a set of CPUs, not both.
+/// Refuses a class of threads that is both pinned and given a set of CPUs.
 pub(crate) fn verify(index: usize, router: &Router, faults: &mut Vec<Fault>) {
     let classes = [
         ("affinity.vcpu", "pin.vcpu", &router.affinity.vcpu, &router.pin.vcpu),
@@ -75,13 +75,13 @@ pub(crate) fn verify(index: usize, router: &Router, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Reads a set of CPUs.
+/// Parses a set of CPUs.
 pub(crate) fn cpus(text: &str) -> Result<CpuSet, String> {
     text.parse::<CpuSet>()
         .map_err(|_| format!("{text:?} is not a list of CPUs; write e.g. \"1\" or \"0-1,3\""))
 }
 
-/// Reads where threads may run.
+/// Parses a value of `affinity`.
 pub(crate) fn allowed(text: &str) -> Result<Allowed, String> {
     if text == "free" {
         return Ok(Allowed::Free);

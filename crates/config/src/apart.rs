@@ -1,4 +1,5 @@
-//! `isolate = "process"`: a router whose virtual machine is in a process of its own, and what it looks like from there.
+//! `isolate = "process"`: a router whose virtual machine runs in a process of its own, and the plan of that
+//! process.
 
 use crate::plan::{Attach, Deliver, Engine, Nic, NicModel, Plan, Router, VhostThreads};
 use crate::section::{Section, Words};
@@ -6,12 +7,12 @@ use crate::section::{Section, Words};
 const ISOLATES: Words<bool> =
     Words { noun: ("way to isolate a router", "ways"), now: &[("process", true)], later: &[] };
 
-/// Whether a router is to have a process of its own.
+/// Returns true if a router is to have a process of its own.
 pub(crate) fn read(section: &Section<'_>) -> bool {
     section.has("isolate") && section.word("isolate", &ISOLATES)
 }
 
-/// What cannot be had by a router in a process of its own.
+/// Refuses keys that a router in a process of its own cannot have.
 pub(crate) fn verify(section: &Section<'_>, router: &Router) {
     if !router.isolate {
         return;
@@ -46,7 +47,7 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
     }
 }
 
-/// What of a NIC does not go with it.
+/// Key of a NIC that is incompatible with isolation, and the remedy.
 fn trouble(nic: &Nic) -> Option<(&'static str, &'static str)> {
     if nic.model == NicModel::E1000 {
         return Some((
@@ -67,15 +68,16 @@ fn trouble(nic: &Nic) -> Option<(&'static str, &'static str)> {
 }
 
 impl Router {
-    /// Whether its virtual machine is in a process of its own. Where there is no KVM a router is a process anyway.
+    /// Returns true if its virtual machine runs in a process of its own. Without KVM a router is a process
+    /// anyway.
     pub fn is_apart(&self) -> bool {
         self.isolate && self.engine == Some(Engine::Kvm)
     }
 }
 
 impl Plan {
-    /// What the process of a router that is apart runs: that one, whose NICs are handed over, and nothing of any other router.
-    /// None if there is no such router.
+    /// Plan for the process of an isolated router: that router alone, with its NICs handed over. `None` if
+    /// there is no such router.
     pub fn of_apart(&self, name: &str) -> Option<Self> {
         let mut router = self.routers.iter().find(|router| router.name == name && router.is_apart())?.clone();
         router.isolate = false;
@@ -85,8 +87,8 @@ impl Plan {
         Some(Self { routers: vec![router], ..Self::default() }.of_data_plane())
     }
 
-    /// What the data plane has to know of the plan: not where threads are and how they are scheduled, which the supervisor sees
-    /// to, nor what it tells the world.
+    /// Part of the plan that the data plane needs: without placement and scheduling of threads, which the
+    /// supervisor handles, and without telemetry.
     #[must_use]
     pub fn of_data_plane(&self) -> Self {
         let mut plan = self.clone();
@@ -97,7 +99,7 @@ impl Plan {
         plan
     }
 
-    /// Leaves stopped what was stopped, and unplugged what was unplugged, where this plan says nothing of that.
+    /// Keeps stopped routers stopped and unplugged NICs unplugged, unless this plan says otherwise.
     pub fn inherit(&mut self, before: &Self) {
         for router in &mut self.routers {
             let Some(old) = before.routers.iter().find(|old| old.name == router.name) else { continue };
@@ -109,12 +111,12 @@ impl Plan {
         }
     }
 
-    /// The routers that are in processes of their own.
+    /// Routers in processes of their own.
     pub fn apart(&self) -> impl Iterator<Item = &Router> {
         self.routers.iter().filter(|router| router.is_apart())
     }
 
-    /// The plan without those: what the main data plane has machines for.
+    /// Plan without these: the routers whose machines the main data plane runs.
     #[must_use]
     pub fn without_apart(&self) -> Self {
         let mut plan = self.clone();

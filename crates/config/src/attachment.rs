@@ -11,12 +11,13 @@ use crate::read::valued;
 use crate::section::{At, Section};
 use crate::values;
 
-/// Octets of memory that a virtual machine of another program may be allowed to share, and what it may where the file does not say:
-/// more than most have, and so little that two thousand of them fit into our address space of 128 TiB.
+/// Limits, in octets, of the memory that another program's virtual machine may be allowed to share, and the
+/// default: more than most machines have, yet so little that two thousand of them fit into our address space
+/// of 128 TiB.
 const MEMORY_MAX: RangeInclusive<u64> = 2 << 20..=4 << 40;
 const DEFAULT_MEMORY_MAX: u64 = 64 << 30;
 
-/// Reads what a NIC is plugged into.
+/// Parses the attachment of a NIC.
 pub(crate) fn read(section: &Section<'_>, plan: &Plan) -> Option<Attach> {
     let At { value, line } = section.required_text("attach", "\"tap:tap0\"")?;
     let attach = Attach::read(value).and_then(|attach| has_switch(&attach, plan).map(|()| attach));
@@ -30,7 +31,7 @@ pub(crate) fn read(section: &Section<'_>, plan: &Plan) -> Option<Attach> {
     Some(attach)
 }
 
-/// Keys that are there and say nothing with this attachment.
+/// Refuses keys that have no meaning for this attachment.
 fn foreign_keys(section: &Section<'_>, attach: &Attach) {
     for name in keys::names(&keys::nic()).into_iter().filter(|name| section.has(name)) {
         let is_its = attach.keys().iter().any(|own| own.name == name);
@@ -44,7 +45,7 @@ fn foreign_keys(section: &Section<'_>, attach: &Attach) {
     }
 }
 
-/// What a key says, or is by itself; none: nothing that is kept with the attachment.
+/// Value of a key, or its default; `None` for a key that is not stored with the attachment.
 fn value_of<'s>(section: &Section<'s>, key: &Key) -> Option<&'s str> {
     match &key.takes {
         Takes::Elsewhere => None,
@@ -62,7 +63,7 @@ fn value_of<'s>(section: &Section<'s>, key: &Key) -> Option<&'s str> {
 }
 
 impl Router {
-    /// What one of its NICs wants of what it is plugged into.
+    /// Requirements that one of its NICs has for its attachment.
     pub fn wanted(&self, nic: &Nic) -> Wanted {
         Wanted {
             router: self.name.clone(),
@@ -88,20 +89,20 @@ impl Router {
     }
 }
 
-/// How much memory a machine that is plugged in may share.
+/// Most memory that a machine at the other end may share.
 pub(crate) fn memory_max(section: &Section<'_>) -> u64 {
     valued(section, "memory_max", "\"64G\"", read_memory_max).unwrap_or(DEFAULT_MEMORY_MAX)
 }
 
-/// Reads a bound of memory in octets: `64M`, `3G`.
+/// Parses a limit of memory in octets: `64M`, `3G`.
 ///
 /// # Errors
-/// One line: it is none, or is out of range.
+/// One line: it is malformed or out of range.
 pub fn read_memory_max(text: &str) -> Result<u64, String> {
     values::memory_within(text, &MEMORY_MAX)
 }
 
-/// Whether the plan has the switch that something is a port of.
+/// Checks that the plan has the switch that an attachment names.
 fn has_switch(attach: &Attach, plan: &Plan) -> Result<(), String> {
     let Some(name) = attach.switch() else { return Ok(()) };
     if plan.switches.iter().any(|switch| switch.name == name) {

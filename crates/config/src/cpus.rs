@@ -1,21 +1,21 @@
-//! Sets of CPUs, written as the kernel writes them: `0-1,3`.
+//! Sets of CPUs, in the kernel's notation: `0-1,3`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Highest CPU number that a set can hold, as in the kernel's own `cpu_set_t`.
+/// Highest CPU number in a set, as in the kernel's own `cpu_set_t`.
 const LAST_CPU: u32 = 1023;
 
-/// A set of CPUs, never empty.
+/// A non-empty set of CPUs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuSet {
     cpus: Vec<u32>,
 }
 
 impl CpuSet {
-    /// The set of these CPUs; none where there are none.
+    /// Set of these CPUs; `None` if there are none.
     pub fn from_cpus(cpus: impl IntoIterator<Item = u32>) -> Option<Self> {
         let mut cpus: Vec<u32> = cpus.into_iter().collect();
         cpus.sort_unstable();
@@ -23,12 +23,12 @@ impl CpuSet {
         (!cpus.is_empty()).then_some(Self { cpus })
     }
 
-    /// Its CPUs, ascending.
+    /// CPUs in ascending order.
     pub fn cpus(&self) -> &[u32] {
         &self.cpus
     }
 
-    /// The CPU for thread number `n`: they are dealt out in turn.
+    /// CPU for thread number `n`: CPUs are assigned round-robin.
     pub fn deal(&self, n: usize) -> u32 {
         self.cpus[n % self.cpus.len()]
     }
@@ -51,7 +51,7 @@ impl fmt::Display for CpuSet {
     }
 }
 
-/// The text is not a list of CPUs from 0 to 1023.
+/// Error: the text is not a list of CPUs from 0 to 1023.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a CPU list")]
 pub struct NotCpuSet;

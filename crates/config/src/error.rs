@@ -1,39 +1,40 @@
-//! Errors: one line each, with file, line, key, what is wrong and what would be right.
+//! Errors: one line each, with file, line, key, what is wrong and how to correct it.
 
 use std::fmt;
 
-/// Most errors that are shown at once.
+/// Most errors shown at once.
 pub const MOST_ERRORS: usize = 10;
 
-/// One thing that is wrong with a file.
+/// An error in a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Error {
-    /// Line in the file, from 1; 0 where the file as a whole is meant.
+    /// Line in the file, from 1; 0 if the file as a whole is concerned.
     pub line: u32,
-    /// The key with its tables, e.g. `router.nic.address`; empty where there is none.
+    /// Key with its tables, e.g. `router.nic.address`; empty if no key is concerned.
     pub key: String,
-    /// What is wrong and what would be right.
+    /// What is wrong, and how to correct it.
     pub what: String,
-    /// Name of the router that it is about, where that is known.
+    /// Name of the router concerned, if known.
     pub router: Option<String>,
 }
 
-/// Everything that is wrong with a file; displayed as up to [`MOST_ERRORS`] lines, without a newline at the end.
+/// All errors in a file; displayed as up to [`MOST_ERRORS`] lines, without a newline at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Errors {
-    /// The file's name.
+    /// Name of the file.
     pub file: String,
-    /// The errors, by line.
+    /// Errors, sorted by line.
     pub errors: Vec<Error>,
 }
 
 impl Errors {
-    /// No error yet. Control characters of the file's name are replaced, so that a line stays a line.
+    /// Creates an empty list. Control characters in the file's name are replaced, so that a message stays one
+    /// line.
     pub fn new(file: &str) -> Self {
         Self { file: file.replace(char::is_control, "?"), errors: Vec::new() }
     }
 
-    /// Whether nothing is wrong.
+    /// Returns true if there are no errors.
     pub fn is_empty(&self) -> bool {
         self.errors.is_empty()
     }
@@ -46,21 +47,21 @@ impl Errors {
         self.errors.push(Error { line, key: key.to_owned(), what: what.into(), router });
     }
 
-    /// These and others of the file.
+    /// Merges other errors of the same file.
     #[must_use]
     pub fn and(mut self, others: Self) -> Self {
         self.errors.extend(others.errors);
         self.sorted()
     }
 
-    /// The errors in the order of their lines.
+    /// Sorts the errors by line.
     pub(crate) fn sorted(mut self) -> Self {
         self.errors.sort();
         self.errors.dedup();
         self
     }
 
-    /// One line for each error, at most [`MOST_ERRORS`] of them.
+    /// A line for each error, at most [`MOST_ERRORS`] of them.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let hidden = self.errors.len().saturating_sub(MOST_ERRORS);
         let shown = self.errors.iter().take(MOST_ERRORS).map(|error| self.render(error));

@@ -1,4 +1,4 @@
-//! What only the host can refuse: CPUs and memory, told to us so that this stays pure.
+//! Checks of a plan against a host's CPUs and memory. The host's facts are an input, so this is pure.
 
 use std::collections::BTreeSet;
 
@@ -6,22 +6,22 @@ use crate::cpus::CpuSet;
 use crate::error::Errors;
 use crate::plan::{Engine, Plan, TransmitMode, VhostThreads};
 
-/// What a host has, as far as a plan depends on it.
+/// Facts about a host that plans depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostFacts {
     /// CPUs that this process may use.
     pub cpus: BTreeSet<u32>,
-    /// Memory that can be had without swapping, in octets; none where unknown.
+    /// Memory available without swapping, in octets; `None` if unknown.
     pub memory_available: Option<u64>,
-    /// Why there is no KVM; none where there is.
+    /// Why there is no KVM; `None` if there is.
     pub no_kvm: Option<String>,
-    /// Why guests that are no firmware of ours do not run here, although there is KVM; none where they do, or where nobody
-    /// asked.
+    /// Why foreign guests (not our firmware) cannot run here although there is KVM; `None` if they can, or if
+    /// that was not checked.
     pub no_linux: Option<String>,
 }
 
 impl Plan {
-    /// What this host cannot give the plan.
+    /// Requirements of the plan that this host cannot meet.
     pub fn check_host(&self, host: &HostFacts) -> Errors {
         let mut errors = Errors::new(self.places.file());
         self.check_engines(host, &mut errors);
@@ -30,8 +30,8 @@ impl Plan {
         errors.sorted()
     }
 
-    /// Gives each router whose file names no engine the one that this host has: KVM, else a process. Where it is a
-    /// process, one line says so and why.
+    /// Chooses an engine for each router whose file names none: KVM if this host has it, else a process. For
+    /// processes, returns one line with their names and the reason.
     pub fn choose_engines(&mut self, host: &HostFacts) -> Option<String> {
         let engine = if host.no_kvm.is_none() { Engine::Kvm } else { Engine::Process };
         let mut chosen = Vec::new();
@@ -62,7 +62,7 @@ impl Plan {
         }
     }
 
-    /// Where the file leaves the engine to the host, other keys may ask for more than the host has.
+    /// Refuses keys that the automatically chosen engine does not support.
     fn check_modes(&self, index: usize, reason: &str, errors: &mut Errors) {
         let vhost = self.routers.get(index).map(|router| router.vhost);
         if let Some(vhost @ (VhostThreads::Kernel | VhostThreads::Vmm)) = vhost {

@@ -1,20 +1,19 @@
-//! The keys of a router and of a NIC: what each takes, what is so without it, what it does, what a change of it costs, and what it is
-//! in a plan.
+//! Keys of a router and of a NIC: accepted values, default, effect, cost of a change, and value in a plan.
 //!
-//! One table, from which come what a file may say, what can be set while a router runs, the help of `set`, `show`, the reasons for which a
-//! router is replaced, `docs/file.md` and a part of `docs/control.md`.
+//! This single table defines what a file may say, what can be set while a router runs, the help of `set`, the
+//! output of `show`, the reasons for replacing a router, `docs/file.md`, and a part of `docs/control.md`.
 
 use attach::Takes;
 
 use crate::plan::{Allowed, Linux, Nic, NicModel, Role, Router, TransmitMode};
 use crate::setting::Key;
 
-/// The value of a key.
+/// Value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// A plain count: `mtu`, `vcpus`.
+    /// Plain number: `mtu`, `vcpus`.
     Number(u32),
-    /// A word, or what has a unit: `always`, `64M`, `50us`.
+    /// Word, or number with a unit: `always`, `64M`, `50us`.
     Text(String),
 }
 
@@ -27,31 +26,32 @@ impl std::fmt::Display for Value {
     }
 }
 
-/// What a change of a key means for a router that runs.
+/// Effect of changing a key on a running router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It can be set, and no packet is lost.
+    /// It can be set without packet loss.
     Free(Key),
     /// It can be set, and these packets are lost.
     Loses(Key, &'static str),
-    /// The router is replaced by another one: what it is built from, or its firmware is told when it boots.
+    /// The router is replaced by a new one, because the key is used when it is built or when its firmware
+    /// boots.
     Replaces,
 }
 
-/// A key of a table `T`.
+/// Key of a table `T`.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<T: 'static> {
-    /// Its name in files; `KEY` and `CLASS` stand for several words.
+    /// Name in files; `KEY` and `CLASS` are placeholders.
     pub name: &'static str,
-    /// What it takes.
+    /// Accepted values.
     pub takes: &'static str,
-    /// What is so where a file does not say it.
+    /// Default.
     pub default: &'static str,
-    /// What it does.
+    /// Effect.
     pub does: &'static str,
-    /// What a change of it means.
+    /// Effect of a change.
     pub change: Change,
-    /// What it is in a plan; none: nothing that is worth saying.
+    /// Reads its value from a plan; `None`: not worth showing.
     value: fn(&T) -> Option<Value>,
 }
 
@@ -66,13 +66,13 @@ impl<T> Entry<T> {
         Self { name, takes, default, does, change, value }
     }
 
-    /// What it is for a router or NIC of a plan; none: nothing that is worth saying.
+    /// Value for a router or NIC of a plan; `None`: not worth showing.
     pub fn value(&self, of: &T) -> Option<Value> {
         (self.value)(of)
     }
 }
 
-/// The names that a table of a file has: `pin` for `pin.vcpu`.
+/// Top-level names of keys: `pin` for `pin.vcpu`.
 pub(crate) fn names<T>(entries: &[Entry<T>]) -> Vec<&'static str> {
     let mut names: Vec<&str> = entries.iter().filter_map(|entry| entry.name.split('.').next()).collect();
     names.dedup();
@@ -108,12 +108,12 @@ fn debug(word: impl std::fmt::Debug) -> Option<Value> {
     text(format!("{word:?}").to_lowercase())
 }
 
-/// Part of another key's value.
+/// For keys that are shown as part of another key's value.
 const fn said_there<T>(_: &T) -> Option<Value> {
     None
 }
 
-/// The keys of `[[router]]`, but for the tables in it.
+/// Keys of `[[router]]`, except for its tables.
 pub const ROUTER: &[Entry<Router>] = &[
     Entry::new("name", ("a word", ""), "what it is called, once on a host", Change::Replaces, |_| None),
     Entry::new(
@@ -297,10 +297,11 @@ pub const ROUTER: &[Entry<Router>] = &[
     ),
 ];
 
-/// The tables of `[[router]]`.
+/// Tables of `[[router]]`.
 pub(crate) const TABLES: [&str; 3] = ["nic", "route", "neighbour"];
 
-/// The keys of `[[router.nic]]`: those that each has, and those that only some kinds of attachments have, which say them themselves.
+/// Keys of `[[router.nic]]`: those of every NIC, and those that only some kinds of attachments have, which
+/// declare them themselves.
 pub fn nic() -> Vec<Entry<Nic>> {
     let mut entries = NIC.to_vec();
     for (key, _) in attach::keys() {
@@ -315,7 +316,7 @@ pub fn nic() -> Vec<Entry<Nic>> {
     entries
 }
 
-/// The keys that each NIC has.
+/// Keys of every NIC.
 const NIC: &[Entry<Nic>] = &[
     Entry::new("name", ("a word", ""), "what it is called, once in its router", Change::Replaces, |_| None),
     Entry::new(
@@ -433,7 +434,7 @@ const NIC: &[Entry<Nic>] = &[
     ),
 ];
 
-/// Octets of memory that the virtual machine at its other end may share, where one can be there.
+/// Memory that the virtual machine at its other end may share, in octets, if there can be one.
 fn shared_memory(nic: &Nic) -> Option<Value> {
     nic.attach.traits().shares_memory.then(|| Value::Text(format!("{}M", nic.memory_max >> 20)))
 }

@@ -1,4 +1,4 @@
-//! The words of a file that name a kind of something, as this version reads them: for whoever has to know that he has seen each.
+//! Words of a file that name a kind of object, for code that must cover all of them.
 
 use crate::keys::{self, Change};
 use crate::setting::Key;
@@ -19,7 +19,7 @@ pub fn policies() -> Vec<&'static str> {
     sched::policies()
 }
 
-/// Keys of a router that say what it has of which CPUs: `pin`, `guarantee`, …
+/// Keys of a router about its CPUs and CPU time: `pin`, `guarantee`, …
 pub fn cpu_keys() -> Vec<&'static str> {
     let is_of_cpus =
         |change: Change| matches!(change, Change::Free(key) if !matches!(key, Key::Restart | Key::Spin));

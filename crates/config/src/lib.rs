@@ -1,4 +1,4 @@
-//! One TOML file, read into a typed and validated [`Plan`].
+//! Parser and validator of ringroad's TOML file, which yields a typed [`Plan`].
 #![forbid(unsafe_code)]
 
 mod address;

@@ -1,4 +1,4 @@
-//! `engine = "linux"`: the keys of a guest that is no firmware of ours, and those that it does not have.
+//! `engine = "linux"`: keys of a guest that does not run our firmware, and the keys that it cannot have.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -8,16 +8,16 @@ use crate::read::valued;
 use crate::section::Section;
 use crate::values;
 
-/// Its keys beside those of every router.
+/// Keys of such a guest beyond those of every router.
 pub(crate) const KEYS: [&str; 4] = ["kernel", "initrd", "append", "console"];
-/// What only a firmware is told.
+/// Keys that only the firmware understands.
 const OF_FIRMWARE: [&str; 4] = ["role", "misdeed", "route", "neighbour"];
-/// Guest memory where the file does not say: a stock kernel with an initramfs comes up in it.
+/// Default guest memory: a stock kernel with an initramfs boots in it.
 const DEFAULT_MEMORY: u64 = 256 << 20;
-/// What a kernel of these days needs at least, and below where devices lie.
+/// Limits of guest memory: what a present-day kernel needs, and the end of memory below the devices.
 const MEMORY: RangeInclusive<u64> = 64 << 20..=3 << 30;
 
-/// Reads its keys; none for another engine, which has none of them.
+/// Parses these keys; `None` for another engine, which must have none of them.
 pub(crate) fn read(section: &Section<'_>, engine: Option<Engine>) -> Option<Linux> {
     if engine != Some(Engine::Linux) {
         for key in KEYS.into_iter().filter(|key| section.has(key)) {
@@ -42,7 +42,7 @@ pub(crate) fn read(section: &Section<'_>, engine: Option<Engine>) -> Option<Linu
     })
 }
 
-/// Its memory.
+/// Parses its memory.
 pub(crate) fn memory(section: &Section<'_>) -> u64 {
     let read = |text: &str| values::memory_within(text, &MEMORY);
     valued(section, "memory", "\"256M\"", read).unwrap_or(DEFAULT_MEMORY)
@@ -62,7 +62,7 @@ fn words(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// What only the whole router shows.
+/// Checks that need the whole router.
 pub(crate) fn verify(section: &Section<'_>, router: &Router) {
     if router.linux.is_none() {
         return;

@@ -1,4 +1,4 @@
-//! From a file or a text to a plan.
+//! Entry points: from a file or a text to a plan.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,7 +15,7 @@ use crate::{read, verify};
 /// Most octets of a file.
 pub const MOST_OCTETS: u64 = 1 << 20;
 
-/// Reads and checks a file.
+/// Loads and validates a file.
 ///
 /// # Errors
 /// Everything that is wrong with it, one line each; see [`Errors`].
@@ -26,7 +26,7 @@ pub fn load(path: &Path) -> Result<Plan, Errors> {
 /// Reads a file for [`parse`].
 ///
 /// # Errors
-/// It cannot be read, is too long, or is no text.
+/// It cannot be read, is too long, or is not UTF-8 text.
 pub fn text(path: &Path) -> Result<String, Errors> {
     let file = path.display().to_string();
     let whole = |what: String| {
@@ -51,7 +51,8 @@ pub fn text(path: &Path) -> Result<String, Errors> {
     })
 }
 
-/// Reads and checks a text; `file` is its name for errors and, without folder and `.toml`, for the run.
+/// Parses and validates a text; `file` is its name in errors and, without folder and `.toml`, the default
+/// name of the run.
 ///
 /// # Errors
 /// Everything that is wrong with it, one line each; see [`Errors`].

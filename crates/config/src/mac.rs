@@ -5,13 +5,13 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// An Ethernet address of one station.
+/// Ethernet address of a single station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// The address of a NIC whose file gives none: a hash (FNV-1a) of both names under a locally administered
-    /// prefix, so the same file gives the same addresses on every run and every host.
+    /// Default address of a NIC: a hash (FNV-1a) of both names under a locally administered prefix, so the
+    /// same file yields the same addresses on every run and every host.
     pub fn derived(router: &str, nic: &str) -> Self {
         let text = router.bytes().chain([b'/']).chain(nic.bytes());
         let hash = text.fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
@@ -22,7 +22,7 @@ impl Mac {
         Self([0x02, a, b, c, d, e])
     }
 
-    /// Whether it names a group of stations (IEEE 802, the lowest bit of the first octet).
+    /// Returns true if it is a group address (IEEE 802, the lowest bit of the first octet).
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 != 0
     }
@@ -35,7 +35,7 @@ impl fmt::Display for Mac {
     }
 }
 
-/// The text is not six two-digit hexadecimal numbers with colons between them.
+/// Error: the text is not six two-digit hexadecimal numbers with colons between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an Ethernet address")]
 pub struct NotMac;

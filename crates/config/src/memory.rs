@@ -1,24 +1,26 @@
-//! How much memory a router's rings and buffers take, told before anything starts rather than by a firmware that does
-//! not come up.
+//! Memory that a router's rings and buffers take, checked before anything starts, so that no firmware fails
+//! for want of memory.
 
 use crate::plan::Router;
 
-/// Guest memory is made of 2 MiB pages.
+/// Guest memory consists of 2 MiB pages.
 const PAGE: u64 = 2 << 20;
-/// Firmware, boot information and shared words, ahead of the memory for rings and buffers (`bootinfo::map::POOL`).
+/// Firmware, boot information and shared words, in front of the memory for rings and buffers
+/// (`bootinfo::map::POOL`).
 const BEFORE_POOL: u64 = bootinfo::map::POOL;
-/// A buffer and its place in the vCPU's pool.
+/// A buffer and its slot in the vCPU's pool.
 const BUFFER: u64 = 2112 + 8;
-/// One entry of a ring: descriptor, available and used element (virtio 1.2, section 2.7), and what the driver keeps.
+/// A ring entry: descriptor, elements of the available and the used ring (virtio 1.2, section 2.7), and the
+/// driver's own state.
 const ENTRY: u64 = 16 + 2 + 8 + 24;
-/// Each ring starts on a page of 4 KiB and has its indices in cache lines of their own.
+/// Each ring starts on a 4 KiB page and has its indices in separate cache lines.
 const RING: u64 = 4096 + 512;
-/// State of one vCPU: prepared headers, packets that wait for a neighbour, what starts a device.
+/// State of one vCPU: prepared headers, packets that wait for address resolution, device start-up.
 const VCPU: u64 = 256 << 10;
-/// Buffers of a vCPU with small rings.
+/// Number of buffers of a vCPU with small rings.
 const LEAST_BUFFERS: u64 = 256;
 
-/// Least memory in which a router comes up, in octets: a multiple of 2 MiB.
+/// Least memory in which a router can start, in octets: a multiple of 2 MiB.
 pub(crate) fn needed(router: &Router) -> u64 {
     let entries: u64 = router.nics.iter().map(|nic| 2 * u64::from(nic.ring)).sum();
     let rings = 2 * router.nics.len() as u64;
@@ -26,7 +28,7 @@ pub(crate) fn needed(router: &Router) -> u64 {
     (BEFORE_POOL + u64::from(router.vcpus) * vcpu).next_multiple_of(PAGE)
 }
 
-/// What takes that memory, in words.
+/// Describes what takes that memory.
 pub(crate) fn shape(router: &Router) -> String {
     let entries = router.nics.iter().map(|nic| nic.ring).max().unwrap_or(0);
     let rings = router.nics.len() as u64 * u64::from(router.vcpus) * 2;

@@ -1,4 +1,4 @@
-//! Which device a NIC is, and the keys that depend on it: `model`, `mode`, `itr`, `combine`, `combine_above`.
+//! Device model of a NIC, and the keys that depend on it: `model`, `mode`, `itr`, `combine`, `combine_above`.
 
 use std::str::FromStr;
 
@@ -6,10 +6,10 @@ use crate::plan::{Deliver, Engine, Itr, Nic, NicModel, Router, TransmitMode, Vho
 use crate::section::{NumberOr, Section, Words};
 use crate::values::BadValue;
 
-/// vCPUs of a router with an e1000: one for the frames, and one for the interrupts.
+/// Most vCPUs of a router with an e1000: one for the frames, and one for the interrupts.
 const MOST_VCPUS: u32 = 2;
 
-/// Frames a second that no driver of an e1000 sends.
+/// Frame rate that no driver of an e1000 reaches, in frames/s.
 const MOST_ABOVE: u32 = 10_000_000;
 
 const MODELS: Words<NicModel> = Words {
@@ -30,7 +30,7 @@ const MODE_WORDS: [(&str, TransmitMode); TransmitMode::ALL.len()] = {
 
 const MODES: Words<TransmitMode> = Words { noun: ("way to transmit", "ways"), now: &MODE_WORDS, later: &[] };
 
-/// What those keys say of one NIC.
+/// Values of these keys for one NIC.
 #[derive(Clone, Copy)]
 pub(crate) struct Device {
     pub(crate) model: NicModel,
@@ -40,7 +40,7 @@ pub(crate) struct Device {
     pub(crate) combine_above: u32,
 }
 
-/// Reads the keys of one NIC.
+/// Parses these keys of a NIC.
 pub(crate) fn read(section: &Section<'_>) -> Device {
     let device = Device {
         model: section.word("model", &MODELS),
@@ -64,7 +64,7 @@ pub(crate) fn read(section: &Section<'_>) -> Device {
     device
 }
 
-/// A number of units of 250 ns, or `"adaptive"`.
+/// Parses a number of 250 ns units, or `"adaptive"`.
 fn itr(section: &Section<'_>) -> Itr {
     match section.number_or("itr", 0..=u32::from(u16::MAX), "adaptive") {
         Some(NumberOr::Number(units)) => Itr::Every(u16::try_from(units).unwrap_or(u16::MAX)),
@@ -85,23 +85,24 @@ impl FromStr for Itr {
     }
 }
 
-/// The NIC model of this name.
+/// Finds a NIC model by name.
 ///
 /// # Errors
-/// There is none; the line names those that there are.
+/// There is none; the message lists the models.
 pub fn nic_model(name: &str) -> Result<NicModel, BadValue> {
     MODELS.find(name).map_err(BadValue)
 }
 
-/// The way to transmit of this name.
+/// Finds a transmit mode by name.
 ///
 /// # Errors
-/// There is none; the line names those that there are.
+/// There is none; the message lists the modes.
 pub fn transmit_mode(name: &str) -> Result<TransmitMode, BadValue> {
     MODES.find(name).map_err(BadValue)
 }
 
-/// What an e1000 asks of its router and of the NICs beside it; `sections` are those of `nics`.
+/// Checks what an e1000 requires of its router and of the router's other NICs; `sections` are those of
+/// `nics`.
 pub(crate) fn verify(section: &Section<'_>, sections: &[Section<'_>], router: &Router, nics: &mut [Nic]) {
     if matches!(router.vhost, VhostThreads::Kernel | VhostThreads::Vmm) {
         not_ours(section, sections, router, nics);
@@ -127,7 +128,7 @@ pub(crate) fn verify(section: &Section<'_>, sections: &[Section<'_>], router: &R
     }
 }
 
-/// vhost-user knows virtqueues, and no other rings.
+/// Refuses an e1000 at a vhost-user peer, which only knows virtqueues.
 fn handed(section: &Section<'_>, nic: &Nic) {
     if nic.attach.traits().is_handed {
         let what = "an e1000's rings cannot be handed to a vhost-user peer; write model = \"virtio-net\"";
@@ -135,7 +136,7 @@ fn handed(section: &Section<'_>, nic: &Nic) {
     }
 }
 
-/// What is asked of a router whose NICs are not served by threads of ours.
+/// Checks a router whose NICs are not served by our threads.
 fn not_ours(section: &Section<'_>, sections: &[Section<'_>], router: &Router, nics: &[Nic]) {
     if router.engine == Some(Engine::Process) {
         let what = "a process has no virtual machine whose NICs the kernel or the vCPU's thread could serve; write \
@@ -162,7 +163,7 @@ fn not_ours(section: &Section<'_>, sections: &[Section<'_>], router: &Router, ni
     }
 }
 
-/// A kernel's own driver works as if it drove the chip.
+/// Adapts to a stock kernel's driver, which drives the NIC as if it were the chip.
 fn stock_driver(section: &Section<'_>, nic: &mut Nic) {
     if !matches!(nic.mode, TransmitMode::Csb | TransmitMode::SendCombining) {
         return;
@@ -177,7 +178,7 @@ fn stock_driver(section: &Section<'_>, nic: &mut Nic) {
     nic.mode = TransmitMode::Async;
 }
 
-/// The vCPU that takes interrupts has no queues, so there is one pair in each NIC of such a router.
+/// Limits NICs to one queue pair: the vCPU that takes an e1000's interrupts serves no queues.
 fn one_queue_pair(section: &Section<'_>, nic: &mut Nic) {
     if section.has("queues") && nic.queues != 1 {
         let what = if nic.model == NicModel::E1000 {

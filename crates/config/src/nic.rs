@@ -11,15 +11,16 @@ use crate::plan::{
 use crate::read::{remember, required_name, valued};
 use crate::section::{At, NumberOr, Section, Words};
 
-/// Most NICs of one router: what the firmware has room for.
+/// Most NICs of a router, as the firmware's tables have room for.
 const MOST_NICS: usize = 8;
-/// Most addresses of one NIC: what the firmware has room for.
+/// Most addresses of a NIC, as the firmware's tables have room for.
 const MOST_ADDRESSES: usize = 8;
-/// A buffer of 2048 octets less 12 of virtio header, whose room every model leaves, and 14 of Ethernet header.
+/// Largest MTU: a buffer of 2048 octets less 12 of virtio header, for which every model leaves room, and 14
+/// of Ethernet header.
 const MOST_MTU: u32 = 2022;
 /// Least MTU of IPv4 (RFC 791).
 const LEAST_MTU: u32 = 68;
-/// What was measured fastest for the router's own driver.
+/// Default ring size, measured to be fastest with the router's own driver.
 const DEFAULT_RING: u32 = 1024;
 
 const DELIVERS: Words<Deliver> = Words {
@@ -40,7 +41,7 @@ const HASHES: Words<FlowHash> = Words {
     later: &[],
 };
 
-/// Reads all NICs of a router; their names and networks are still to be compared with each other.
+/// Parses all NICs of a router; conflicts between their names and networks are checked later.
 pub(crate) fn read_all(section: &Section<'_>, index: usize, router: &Router, plan: &mut Plan) -> Vec<Nic> {
     let sections = section.tables("nic");
     if !section.has("nic") {
@@ -95,7 +96,7 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
     }
 }
 
-/// Each pair is served by a vCPU of its own; how many an e1000 has is judged where it is known.
+/// Checks that each pair has its own vCPU; the number of pairs of an e1000 is checked elsewhere.
 fn queues(section: &Section<'_>, vcpus: u32, model: NicModel) -> u32 {
     let pairs = section.number("queues", 1..=16, vcpus);
     if pairs <= vcpus || model == NicModel::E1000 {
@@ -109,7 +110,7 @@ fn queues(section: &Section<'_>, vcpus: u32, model: NicModel) -> u32 {
     vcpus
 }
 
-/// A queue that follows its reader is one of the kernel's, and is read by us.
+/// Parses `queue_len`; an automatic length is only possible for a kernel queue that our threads read.
 fn queue_len(section: &Section<'_>, attach: Option<&Attach>, router: &Router) -> QueueLen {
     let frames = match section.number_or("queue_len", 1..=65_536, "auto") {
         Some(NumberOr::Number(frames)) => return QueueLen::Frames(frames),
@@ -138,7 +139,7 @@ fn ring(section: &Section<'_>) -> u32 {
     entries
 }
 
-/// Reads the Ethernet address of one station.
+/// Parses the Ethernet address of a station.
 pub(crate) fn station_mac(text: &str) -> Result<Mac, String> {
     let example = "write e.g. \"02:00:00:00:00:01\"";
     let mac: Mac = text.parse().map_err(|_| format!("{text:?} is not an Ethernet address; {example}"))?;
@@ -170,7 +171,7 @@ fn addresses(section: &Section<'_>) -> Vec<Address> {
     addresses
 }
 
-/// Reads an address that a router may have.
+/// Parses an address that a router may have.
 fn own_address(text: &str) -> Result<Address, String> {
     let example = "write e.g. \"192.0.2.1/24\"";
     let address = parse_cidr(text).map_err(|fault| match fault {

@@ -1,11 +1,11 @@
-//! Where in the file a value stands, kept for errors that are found after the file was read.
+//! Lines of values in the file, kept for errors that are found later.
 
 use std::collections::BTreeMap;
 
-/// Which part of the plan a line belongs to: a router, or one of its NICs, by index, or else the run; then the key.
+/// Part of the plan that a line belongs to: router index and NIC index (neither: the run), and key.
 type Part = (Option<usize>, Option<usize>, &'static str);
 
-/// The lines of the values that a host can refuse.
+/// Lines of the values that may cause later errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     pub(crate) file: String,
@@ -13,13 +13,13 @@ pub struct Places {
 }
 
 impl Places {
-    /// The file's name as errors give it.
+    /// Name of the file, as in errors.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// Line of a router's key, or of a key of one of its NICs; 1 where the plan came from no file. The key of a class of
-    /// threads stands in that of all of them, if not alone.
+    /// Line of a key of a router or of one of its NICs; 1 if the plan came from no file. The key of a class
+    /// of threads defaults to the line of the key for all threads.
     pub(crate) fn line(&self, router: impl Into<Option<usize>>, nic: Option<usize>, key: &str) -> u32 {
         let whole = key.split('.').next().unwrap_or(key);
         let (router, lines): (_, &BTreeMap<(_, _, &str), u32>) = (router.into(), &self.lines);

@@ -1,4 +1,4 @@
-//! The plan: what one file asks for, checked and with every default filled in.
+//! The plan: content of a file, validated and with all defaults filled in.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -22,26 +22,26 @@ use crate::cpus::CpuSet;
 use crate::mac::Mac;
 use crate::places::Places;
 
-/// Everything one file asks for.
+/// Content of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Name of the run: `name` of the file, else the file's own name without `.toml`.
+    /// Name of the run: `name` in the file, else the file's own name without `.toml`.
     pub name: String,
-    /// Whether the file itself says that name.
+    /// True if the file gives that name.
     pub named: bool,
-    /// The switches, by name.
+    /// Switches, in the order of the file.
     pub switches: Vec<Switch>,
-    /// The routers, in the order of the file; at least one.
+    /// Routers, in the order of the file; at least one.
     pub routers: Vec<Router>,
-    /// What the run tells to those who ask for its counters.
+    /// Telemetry of the run.
     pub telemetry: Telemetry,
-    /// Where in the file each value stands, for errors found later.
+    /// Lines of values in the file, for errors found later.
     #[serde(skip)]
     pub places: Places,
 }
 
 impl Plan {
-    /// Every NIC of every router, with its router.
+    /// All NICs of all routers, each with its router.
     pub fn nics(&self) -> impl Iterator<Item = (&Router, &Nic)> {
         self.routers.iter().flat_map(|router| router.nics.iter().map(move |nic| (router, nic)))
     }
@@ -55,62 +55,62 @@ impl Plan {
 /// A learning switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Switch {
-    /// Its name, unique in the file.
+    /// Name, unique in the file.
     pub name: String,
-    /// How long a learned address is kept after its last frame.
+    /// Time for which a learned address is kept after its last frame.
     pub ageing: Duration,
 }
 
 /// A router.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Router {
-    /// Its name, unique in the file.
+    /// Name, unique in the file.
     pub name: String,
-    /// What runs it; none: KVM where the host has it, else a process. [`Plan::choose_engines`] fills it in.
+    /// Engine; `None`: KVM if the host has it, else a process. [`Plan::choose_engines`] fills it in.
     pub engine: Option<Engine>,
-    /// What it runs where that is no firmware of ours; there if and only if `engine` is [`Engine::Linux`].
+    /// Foreign guest to run instead of our firmware; present if and only if `engine` is [`Engine::Linux`].
     pub linux: Option<Linux>,
-    /// What its firmware does.
+    /// Role of its firmware.
     pub role: Role,
-    /// What happens when it stops by itself.
+    /// Policy for when it stops by itself.
     pub restart: Restart,
-    /// Whether it is to run; none: nothing is said, and it runs.
+    /// Desired power state; `None`: not specified, so it runs.
     pub state: Option<Power>,
-    /// Virtual CPUs, 1 to 16.
+    /// Number of vCPUs, 1 to 16.
     pub vcpus: u32,
     /// Guest memory in octets, a multiple of 2 MiB.
     pub memory: u64,
-    /// How its I/O threads are cut.
+    /// Division of its I/O work among threads.
     pub vhost: VhostThreads,
-    /// Where its threads may run.
+    /// CPUs that its threads are pinned to.
     pub pin: Pin,
-    /// In which sets of CPUs the kernel places its threads.
+    /// Sets of CPUs within which the kernel places its threads.
     pub affinity: Affinity,
-    /// How the kernel schedules them.
+    /// Scheduling policies of its threads.
     pub sched: Sched,
-    /// What it is promised.
+    /// Promised rate.
     pub guarantee: Option<Guarantee>,
-    /// What it may forward at most.
+    /// Highest rate that it may forward.
     pub limit: Option<Rate>,
-    /// How long its threads poll without work before they sleep.
+    /// Polling budget of its threads before they sleep.
     pub spin: Spin,
-    /// Whether it is to have a process of its own; see [`Router::is_apart`].
+    /// True if it is to have a process of its own; see [`Router::is_apart`].
     pub isolate: bool,
-    /// Its NICs, in the order of the file; at least one.
+    /// NICs, in the order of the file; at least one.
     pub nics: Vec<Nic>,
-    /// Its static routes, in the order of the file; connected networks are not among them.
+    /// Static routes, in the order of the file; connected networks are not included.
     pub routes: Vec<Route>,
-    /// Neighbours that need no ARP.
+    /// Static neighbours, which need no ARP.
     pub neighbours: Vec<Neighbour>,
 }
 
 impl Router {
-    /// Whether it is to be stopped.
+    /// Returns true if it is to be stopped.
     pub fn is_stopped(&self) -> bool {
         self.state == Some(Power::Stopped)
     }
 
-    /// How many I/O threads it has.
+    /// Number of its I/O threads.
     pub fn vhost_threads(&self) -> usize {
         match self.vhost {
             VhostThreads::Shared | VhostThreads::Vmm => 1,
@@ -121,18 +121,18 @@ impl Router {
         }
     }
 
-    /// Whether its file says more of its threads than where they are pinned.
+    /// Returns true if its file says more about its threads than where they are pinned.
     pub fn is_scheduled(&self) -> bool {
         !self.sched.is_empty() || self.affinity != Affinity::default() || self.guarantee.is_some()
     }
 
-    /// Queue pairs that each of its NICs has: one for each vCPU, and one beside an e1000.
+    /// Number of queue pairs of each of its NICs: one for each vCPU, or a single one if it has an e1000.
     pub fn queue_pairs(&self) -> u32 {
         if self.nics.iter().any(|nic| nic.model == NicModel::E1000) { 1 } else { self.vcpus }
     }
 
-    /// How many queues one of its NICs has outside, each with a thread that empties it: those of a TAP, or before a
-    /// switch's port.
+    /// Number of queues on the outer side of one of its NICs, each with a thread that empties it: those of a
+    /// TAP, or in front of a switch port.
     pub fn outer_queues(&self, nic: &Nic) -> usize {
         match self.vhost {
             VhostThreads::PerQueue => nic.queues as usize,
@@ -141,13 +141,13 @@ impl Router {
         }
     }
 
-    /// What we call the threads of the kernel that serve a NIC, one for each queue pair; the kernel calls each of them
-    /// `vhost-` and a number.
+    /// Our names for the kernel threads that serve a NIC, one for each queue pair; the kernel names each of
+    /// them `vhost-` and a number.
     pub fn kernel_threads(&self, nic: &Nic) -> Vec<String> {
         (0..self.queue_pairs()).map(|pair| format!("{}-kernel{pair}", nic.name)).collect()
     }
 
-    /// Names of its threads as `top -H` shows them, with the CPUs each may run on (none: any).
+    /// Names of its threads as `top -H` shows them, with the CPUs that each may run on (`None`: any).
     pub fn threads(&self) -> Vec<(String, Option<&CpuSet>)> {
         let vcpus = (0..self.vcpus).map(|n| (format!("{}/vcpu{n}", self.name), self.pin.vcpu.as_ref()));
         let vhosts = match self.vhost {
@@ -168,19 +168,19 @@ impl Router {
     }
 }
 
-/// What runs a router.
+/// Engine that runs a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Engine {
-    /// A KVM virtual machine with the ring-3 firmware.
+    /// KVM virtual machine with the ring-3 firmware.
     Kvm,
-    /// A process in namespaces of its own with the ring-3 firmware.
+    /// Process in namespaces of its own with the ring-3 firmware.
     Process,
-    /// A KVM virtual machine with a kernel that the file names.
+    /// KVM virtual machine with a kernel that the file names.
     Linux,
 }
 
 impl Engine {
-    /// Its name in files.
+    /// Name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kvm => "kvm",
@@ -189,41 +189,41 @@ impl Engine {
         }
     }
 
-    /// Whether it is KVM that runs it.
+    /// Returns true if it needs KVM.
     pub const fn needs_kvm(self) -> bool {
         matches!(self, Self::Kvm | Self::Linux)
     }
 }
 
-/// A guest that is no firmware of ours.
+/// Guest that does not run our firmware.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Linux {
-    /// A bzImage, or an ELF `vmlinux`.
+    /// Kernel: a bzImage, or an ELF `vmlinux`.
     pub kernel: PathBuf,
-    /// Its initramfs.
+    /// Initramfs.
     pub initrd: Option<PathBuf>,
-    /// Words for its command line.
+    /// Kernel command line.
     pub append: String,
-    /// Where its serial console is written to; none: nowhere.
+    /// File that its serial console is written to; `None`: output is dropped.
     pub console: Option<PathBuf>,
 }
 
-/// What a router's firmware does.
+/// Role of a router's firmware.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     /// Forwards IPv4 between its NICs.
     #[default]
     Router,
-    /// Sends every frame back out of the NIC it came from.
+    /// Sends every frame back through the NIC it came from.
     Echo,
-    /// Breaks the rules in this way, to show that nobody else is hurt.
+    /// Breaks the rules in this way, to test that no other router suffers.
     Hostile(Misdeed),
 }
 
-/// What happens when a router stops by itself: its firmware failed, or it was stopped for breaking the rules.
+/// Policy for when a router stops by itself: its firmware failed, or it was stopped for breaking the rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Restart {
-    /// It is started again, after a pause that grows with each failure.
+    /// It is restarted, after a pause that grows with each failure.
     #[default]
     Always,
     /// It stays stopped.
@@ -231,7 +231,7 @@ pub enum Restart {
 }
 
 impl Restart {
-    /// Its name in files.
+    /// Name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Always => "always",
@@ -240,7 +240,7 @@ impl Restart {
     }
 }
 
-/// Whether a router is to run.
+/// Desired power state of a router.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Power {
     /// It runs.
@@ -251,7 +251,7 @@ pub enum Power {
 }
 
 impl Power {
-    /// Its name in files.
+    /// Name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -260,19 +260,19 @@ impl Power {
     }
 }
 
-/// What a run tells to those who ask for its counters.
+/// Telemetry of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Telemetry {
-    /// Where Prometheus finds the counters; none: nowhere.
+    /// Address at which Prometheus scrapes the counters; `None`: nowhere.
     pub prometheus: Option<Listen>,
 }
 
-/// Where somebody may connect to.
+/// Address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Listen {
-    /// A TCP port of one of the host's addresses.
+    /// TCP port of one of the host's addresses.
     Tcp(SocketAddr),
-    /// A socket in the file system, by its absolute path.
+    /// Unix socket, by its absolute path.
     Unix(PathBuf),
 }
 
@@ -285,7 +285,7 @@ impl fmt::Display for Listen {
     }
 }
 
-/// How a router's I/O threads are cut.
+/// Division of a router's I/O work among threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VhostThreads {
     /// One thread for all NICs of the router.
@@ -297,15 +297,16 @@ pub enum VhostThreads {
     Split,
     /// One thread for each queue pair of each NIC.
     PerQueue,
-    /// None of ours: the kernel's vhost-net serves each queue pair of each NIC by a thread of its own.
+    /// No thread of ours: the kernel's vhost-net serves each queue pair of each NIC by a thread of its own.
     Kernel,
-    /// None but a main loop, as VMMs had it before vhost-net: a kick leaves the guest, and the vCPU's thread sends the frames;
-    /// the main loop brings those that come; one lock lets one of them work at a time.
+    /// A single main loop, as in VMMs before vhost-net: a kick leaves the guest, and the vCPU's own thread
+    /// sends the frames; the main loop delivers received frames; one lock lets only one of them work at a
+    /// time.
     Vmm,
 }
 
 impl VhostThreads {
-    /// Its name in files.
+    /// Name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Shared => "shared",
@@ -318,21 +319,21 @@ impl VhostThreads {
     }
 }
 
-/// Which CPUs a router's threads may run on.
+/// CPUs that a router's threads may run on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
-    /// CPUs of the vCPU threads; none: any. vCPU `n` runs on the set's CPU number `n` modulo its size.
+    /// CPUs of the vCPU threads; `None`: any. vCPU `n` runs on the set's CPU number `n` modulo its size.
     pub vcpu: Option<CpuSet>,
-    /// CPUs of the vhost threads; none: any. Dealt out like those of the vCPUs.
+    /// CPUs of the vhost threads; `None`: any. Assigned like those of the vCPUs.
     pub vhost: Option<CpuSet>,
 }
 
-/// How long a thread polls without work before it arms its notifications and sleeps.
+/// Polling budget: how long a thread polls without work before it enables notifications and sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Spin {
-    /// This long; zero means that it sleeps as soon as it has nothing to do.
+    /// This long; zero means that it sleeps as soon as it is idle.
     For(Duration),
-    /// It never sleeps, and takes its whole CPU.
+    /// It never sleeps, and uses its whole CPU.
     Always,
 }
 
@@ -346,8 +347,8 @@ impl fmt::Display for Spin {
 }
 
 impl Default for Spin {
-    /// 50 µs: rather more than a notification and back between two threads takes, so that an answer that is already on its
-    /// way does not pay for a sleep.
+    /// 50 µs: somewhat more than a notification round trip between two threads takes, so that a thread does
+    /// not go to sleep while an answer is on its way.
     fn default() -> Self {
         Self::For(Duration::from_micros(50))
     }
@@ -356,21 +357,21 @@ impl Default for Spin {
 /// A static route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
-    /// Destinations it is for.
+    /// Destination prefix.
     pub to: Prefix,
-    /// The gateway; none: the destinations are neighbours on the NIC.
+    /// Gateway; `None`: the destinations are neighbours on the NIC.
     pub via: Option<Ipv4Addr>,
-    /// Index of the NIC it leads out of.
+    /// Index of the outgoing NIC.
     pub nic: usize,
 }
 
-/// A neighbour that needs no ARP.
+/// A static neighbour, which needs no ARP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Neighbour {
-    /// Its address.
+    /// IPv4 address.
     pub address: Ipv4Addr,
-    /// Its Ethernet address.
+    /// Ethernet address.
     pub mac: Mac,
-    /// Index of the NIC it lives behind.
+    /// Index of the NIC that it is reached through.
     pub nic: usize,
 }

@@ -1,4 +1,4 @@
-//! Packet rates: what a router is promised, and what it may have at most.
+//! Packet rates: promised and maximum rates of a router.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -12,19 +12,19 @@ use crate::read::{remember, valued};
 use crate::section::{Section, value};
 use crate::values::BadValue;
 
-/// Least octets of an Ethernet frame without its check sequence.
+/// Least octets of an Ethernet frame without FCS.
 const LEAST_FRAME: u32 = 60;
-/// Octets of the largest frame that a NIC of ours can have, without its check sequence.
+/// Octets of the largest frame of our NICs, without FCS.
 const MOST_FRAME: u32 = 9014;
-/// Frames per second that no rate exceeds.
+/// Upper limit of rates, in frames/s.
 const MOST: u64 = 1_000_000_000;
 
-/// Frames per second: 1 to 10⁹.
+/// Rate in frames/s: 1 to 10⁹.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Rate(u64);
 
 impl Rate {
-    /// So many frames per second; none where that is no rate.
+    /// Rate of so many frames per second; `None` if out of range.
     pub const fn from_pps(pps: u64) -> Option<Self> {
         if pps == 0 || pps > MOST { None } else { Some(Self(pps)) }
     }
@@ -71,17 +71,17 @@ impl FromStr for Rate {
     }
 }
 
-/// A rate that a router is promised.
+/// Rate promised to a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guarantee {
-    /// What it forwards as long as that much is offered.
+    /// Rate that it forwards as long as that much is offered.
     pub rate: Rate,
-    /// Octets of each frame, without the check sequence.
+    /// Octets of each frame, without FCS.
     pub frame: u32,
 }
 
 impl Guarantee {
-    /// A rate of the smallest frames.
+    /// Promise of this rate for the smallest frames.
     pub const fn of(rate: Rate) -> Self {
         Self { rate, frame: LEAST_FRAME }
     }
@@ -93,7 +93,7 @@ impl fmt::Display for Guarantee {
     }
 }
 
-/// Reads `guarantee` and `limit`.
+/// Parses `guarantee` and `limit`.
 pub(crate) fn read(
     section: &Section<'_>,
     index: usize,
@@ -105,18 +105,18 @@ pub(crate) fn read(
     (guarantee(section), valued(section, "limit", "\"200kpps\"", rate))
 }
 
-/// Reads a rate.
+/// Parses a rate.
 pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     text.parse().map_err(|BadValue(what)| what)
 }
 
-/// Reads a guarantee from what is nothing but the value of the key.
+/// Parses a guarantee from a text that consists only of the key's value.
 pub(crate) fn guarantee_of(text: &str) -> Result<Guarantee, String> {
     let read = value(text, "guarantee", "{ rate = \"400kpps\", frame = 60 }", guarantee)?;
     read.ok_or_else(|| "missing".to_owned())
 }
 
-/// A rate, or a table with the size of the frames.
+/// Parses a rate, or a table with the size of the frames.
 fn guarantee(section: &Section<'_>) -> Option<Guarantee> {
     if !section.is_table("guarantee") {
         let rate = valued(section, "guarantee", "\"400kpps\"", rate)?;
@@ -132,7 +132,7 @@ fn guarantee(section: &Section<'_>) -> Option<Guarantee> {
     })
 }
 
-/// What a limit asks of a router: that it is not below what is promised, and that frames come in by threads of ours.
+/// Checks a limit: it must not be below the promised rate, and our threads must admit the frames.
 pub(crate) fn verify(index: usize, router: &Router, faults: &mut Vec<Fault>) {
     let Some(limit) = router.limit else { return };
     let mut refuse = |what: &str| faults.push(Fault::new(index, "limit", what));

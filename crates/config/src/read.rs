@@ -1,4 +1,4 @@
-//! From the document to a plan: the tables one by one. What spans several tables is checked in `verify`.
+//! Conversion of the document into a plan, table by table. Checks across tables are in `verify`.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) const ENGINES: Words<Option<Engine>> = Words {
     later: &["kernel"],
 };
 
-/// The roles that a file can give; what a lab's traffic needs is not among them.
+/// Roles that a file can give; roles for a lab's traffic are excluded.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum RoleWord {
     #[default]
@@ -68,10 +68,10 @@ const VHOSTS: Words<VhostThreads> = Words {
     later: &[],
 };
 
-/// How long a switch keeps an address, in seconds, as Linux bridges do.
+/// Default ageing time of a switch's addresses in seconds, as in Linux bridges.
 const DEFAULT_AGEING: u32 = 300;
 
-/// Reads the whole document; `stem` is the file's name without `.toml`.
+/// Converts the whole document; `stem` is the file's name without `.toml`.
 pub(crate) fn document(document: &Section<'_>, stem: &str, places: Places) -> Plan {
     document.expect_keys(&["name", "telemetry", "switch", "router"], &[]);
     let (name, named) = (run_name(document, stem), document.has("name"));
@@ -185,7 +185,7 @@ fn role(section: &Section<'_>) -> Role {
     if word == RoleWord::Echo { Role::Echo } else { Role::Router }
 }
 
-/// A name that must be there; an empty one stands for a wrong one, which has been reported.
+/// Parses a required name; an empty one stands for an invalid one, which was reported.
 pub(crate) fn required_name(section: &Section<'_>, example: &str) -> String {
     let Some(At { value, line }) = section.required_text("name", example) else { return String::new() };
     match values::name(value) {
@@ -197,7 +197,7 @@ pub(crate) fn required_name(section: &Section<'_>, example: &str) -> String {
     }
 }
 
-/// A string with a form of its own; none where it is missing or wrong, which is reported.
+/// Parses a string of a special form; `None` if it is missing, or invalid, which is reported.
 pub(crate) fn valued<T>(
     section: &Section<'_>,
     key: &str,
@@ -208,7 +208,7 @@ pub(crate) fn valued<T>(
     read(value).map_err(|what| section.fault(line, key, what)).ok()
 }
 
-/// Keeps the line of a value for errors that are found later.
+/// Stores the line of a value for errors that are found later.
 pub(crate) fn remember(plan: &mut Plan, part: (usize, Option<usize>), key: &'static str, line: u32) {
     plan.places.lines.insert((Some(part.0), part.1, key), line);
 }

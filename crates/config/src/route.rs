@@ -8,10 +8,10 @@ use crate::plan::{Neighbour, Nic, Route};
 use crate::read::valued;
 use crate::section::{At, Section};
 
-/// Most static neighbours of one router: what the firmware has room for.
+/// Most static neighbours of a router, as the firmware's tables have room for.
 const MOST_NEIGHBOURS: usize = 256;
 
-/// Reads the static routes of a router with these NICs.
+/// Parses the static routes of a router with these NICs.
 pub(crate) fn routes(router: &Section<'_>, nics: &[Nic]) -> Vec<Route> {
     let mut routes: Vec<Route> = Vec::new();
     let mut seen = std::collections::HashMap::new();
@@ -84,7 +84,8 @@ fn destination(text: &str) -> Result<Prefix, String> {
     }
 }
 
-/// What is never forwarded to (RFC 1812, 5.3.7; RFC 1122, 3.2.1.3; RFC 1112, 4), so that a route to it would do nothing.
+/// Destinations that are never forwarded to (RFC 1812, 5.3.7; RFC 1122, 3.2.1.3; RFC 1112, 4), so that a
+/// route to them would have no effect.
 const NEVER: [(Prefix, &str); 4] = [
     (block([0, 0, 0, 0], 8), "\"this network\""),
     (block([127, 0, 0, 0], 8), "loopback"),
@@ -121,7 +122,8 @@ fn gateway(
     found.map_err(|what| section.fault(via.line, "via", what)).ok()
 }
 
-/// Reads the address of a station in one of the router's own networks; finds the NIC it is behind.
+/// Parses the address of a station in one of the router's own networks, and finds the NIC that it is reached
+/// through.
 fn on_link(text: &str, nics: &[Nic], example: &str) -> Result<(Ipv4Addr, usize), String> {
     let ip = parse_ip(text).map_err(|fault| match fault {
         Fault::Version6 => format!("{text:?}: IPv6 is not in this version; write e.g. {example}"),
@@ -154,7 +156,7 @@ fn networks(nics: &[Nic]) -> String {
     if all.is_empty() { "its NICs have no address".to_owned() } else { all.join(", ") }
 }
 
-/// Reads the static neighbours of a router with these NICs.
+/// Parses the static neighbours of a router with these NICs.
 pub(crate) fn neighbours(router: &Section<'_>, nics: &[Nic]) -> Vec<Neighbour> {
     let sections = router.tables("neighbour");
     if let Some(extra) = sections.get(MOST_NEIGHBOURS) {

@@ -1,4 +1,5 @@
-//! CPU time of threads: `sched`, by policy and for each class of threads. Its values here; `sched/read.rs` reads them.
+//! Scheduling of threads: `sched`, by policy and class of threads. The types are here; `sched/read.rs` parses
+//! them.
 
 mod read;
 
@@ -10,82 +11,83 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use read::{KEYS, router as read};
 
-/// The words for policies.
+/// Names of the policies.
 pub(crate) fn policies() -> Vec<&'static str> {
     read::POLICIES.names()
 }
 
 use crate::values::{BadValue, Time};
 
-/// What a file says about the scheduling of a router's threads; the default: nothing.
+/// Scheduling of a router's threads as a file specifies it; by default, unspecified.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sched {
-    /// For every vCPU and vhost thread; with [`Policy::Shares`] for all of them together.
+    /// Policy of all vCPU and vhost threads; [`Policy::Shares`] applies to all of them together.
     pub all: Option<Policy>,
-    /// For the vCPU threads; there only where `all` is not.
+    /// Policy of the vCPU threads; only if `all` is `None`.
     pub vcpu: Option<Policy>,
-    /// For the vhost threads; there only where `all` is not.
+    /// Policy of the vhost threads; only if `all` is `None`.
     pub vhost: Option<Policy>,
 }
 
-/// How the kernel schedules a thread.
+/// Scheduling policy of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Policy {
-    /// As it schedules every program: SCHED_OTHER, without a group of its own.
+    /// SCHED_OTHER, without a group of its own, as for every program.
     #[default]
     Other,
-    /// SCHED_FIFO: before every thread of lower priority, until it sleeps.
+    /// SCHED_FIFO: precedes every thread of lower priority, until it sleeps.
     Fifo {
         /// 1 to 99, the highest.
         priority: u32,
     },
-    /// SCHED_RR: the same, in turn with those of equal priority.
+    /// SCHED_RR: as SCHED_FIFO, but round-robin among threads of equal priority.
     Rr {
         /// 1 to 99, the highest.
         priority: u32,
     },
     /// SCHED_DEADLINE, the kernel's constant bandwidth server.
     Deadline(Reservation),
-    /// SCHED_OTHER in a control group with a weight, and with an upper limit if there is one.
+    /// SCHED_OTHER in a control group with a weight, and optionally a quota.
     Shares(Shares),
 }
 
-/// A thread gets `runtime` in each `period`, and no more, at the latest `deadline` after the period began.
+/// Reservation: a thread gets `runtime`, and no more, in each `period`, at the latest `deadline` after the
+/// period began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
-    /// Time on a CPU, the Q of a constant bandwidth server.
+    /// CPU time: Q of a constant bandwidth server.
     pub runtime: Duration,
-    /// At least `runtime`, at most `period`.
+    /// Deadline: at least `runtime`, at most `period`.
     pub deadline: Duration,
-    /// The T of a constant bandwidth server.
+    /// Period: T of a constant bandwidth server.
     pub period: Duration,
-    /// Whether it may also have what others have reserved and do not use (GRUB, `SCHED_FLAG_RECLAIM`).
+    /// True if it may also use time that others have reserved and do not use (GRUB, `SCHED_FLAG_RECLAIM`).
     pub reclaim: bool,
 }
 
 impl Reservation {
-    /// `runtime / period`: the part of one CPU that is reserved.
+    /// `runtime / period`: the fraction of a CPU that is reserved.
     pub fn share(&self) -> f64 {
         self.runtime.as_secs_f64() / self.period.as_secs_f64()
     }
 }
 
-/// Part of the time in relation to others, and a limit.
+/// Relative weight, and a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shares {
-    /// Hundredths of what an ordinary thread counts: 5 to 10,000.
+    /// Weight in hundredths of an ordinary thread: 5 to 10,000.
     pub weight: u32,
-    /// Thousandths of a CPU that it gets at most, 10 to 64,000; none: no limit.
+    /// Quota in thousandths of a CPU, 10 to 64,000; `None`: no limit.
     pub quota: Option<u32>,
 }
 
 impl Shares {
-    /// What every group has that nothing is said for.
+    /// Default weight of a group.
     pub const ORDINARY: Self = Self { weight: 100, quota: None };
 }
 
 impl Policy {
-    /// Its word in files.
+    /// Name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Other => "other",
@@ -96,7 +98,7 @@ impl Policy {
         }
     }
 
-    /// Its keys with their values, as a file writes them.
+    /// Keys and values, as a file writes them.
     fn words(self) -> Vec<(&'static str, String)> {
         let mut words = vec![("policy", format!("{:?}", self.name()))];
         match self {
@@ -145,26 +147,26 @@ impl fmt::Display for Sched {
 }
 
 impl Sched {
-    /// Whether nothing is said.
+    /// Returns true if nothing is specified.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The policy of its vCPU threads.
+    /// Policy of the vCPU threads.
     pub fn of_vcpu(&self) -> Policy {
         self.vcpu.or(self.all).unwrap_or_default()
     }
 
-    /// The policy of its vhost threads.
+    /// Policy of the vhost threads.
     pub fn of_vhost(&self) -> Policy {
         self.vhost.or(self.all).unwrap_or_default()
     }
 
-    /// A copy with another value for one key: `runtime`, `vhost.priority`. The keys `vcpu`, `vhost` and, for everything, the
-    /// empty one take a whole table.
+    /// Returns a copy with another value for one key: `runtime`, `vhost.priority`. The keys `vcpu`, `vhost`
+    /// and the empty one (for all threads) take a whole table.
     ///
     /// # Errors
-    /// There is no such key here, or the value is not what it takes.
+    /// There is no such key here, or the key does not accept the value.
     pub fn with(&self, key: &str, value: &str) -> Result<Self, BadValue> {
         let (class, key) = match key.split_once('.') {
             Some((class, key)) => (class, key),
@@ -192,7 +194,7 @@ impl Sched {
     }
 }
 
-/// A policy with another value for one key.
+/// Policy with another value for one key.
 fn replaced(policy: Option<Policy>, key: &str, value: &str) -> Result<Policy, BadValue> {
     let text = match (key, policy) {
         ("", _) => value.to_owned(),

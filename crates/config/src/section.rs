@@ -1,5 +1,5 @@
-//! Reading one table of the document: every value is taken with its line, every fault is reported and reading goes
-//! on, so that one run over a file finds all of its faults.
+//! Reader of a table of the document. Each value is read with its line; faults are reported and reading
+//! continues, so that one run over a file finds all its faults.
 
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
@@ -12,7 +12,7 @@ use crate::error::Errors;
 use crate::fault::Fault;
 use crate::plan::Plan;
 
-/// Collects faults, and knows where lines begin.
+/// Collects faults, and maps offsets to lines.
 pub(crate) struct Report {
     line_starts: Vec<usize>,
     errors: RefCell<Errors>,
@@ -25,7 +25,7 @@ impl Report {
         Self { line_starts, errors: RefCell::new(Errors::new(file)) }
     }
 
-    /// The line that a span begins on, from 1.
+    /// Line on which a span begins, from 1.
     pub(crate) fn line(&self, span: Range<usize>) -> u32 {
         let before = self.line_starts.partition_point(|start| *start <= span.start);
         u32::try_from(before + 1).unwrap_or(u32::MAX)
@@ -35,7 +35,7 @@ impl Report {
         self.errors.borrow_mut().push(line, key, what);
     }
 
-    /// Adds what is wrong with the plan that was read.
+    /// Adds a fault of the plan.
     pub(crate) fn note(&self, plan: &Plan, fault: Fault) {
         plan.note(fault, &mut self.errors.borrow_mut());
     }
@@ -45,26 +45,26 @@ impl Report {
     }
 }
 
-/// Something that stands on a line of the file.
+/// A value with its line in the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At<T> {
     pub(crate) value: T,
     pub(crate) line: u32,
 }
 
-/// What stands where a number or a word may stand.
+/// A number, or a word in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NumberOr {
     Number(u32),
     Word,
 }
 
-/// One table of the document.
+/// A table of the document.
 pub(crate) struct Section<'a> {
     table: &'a DeTable<'a>,
-    /// Its name with its parents', e.g. `router.nic`; empty for the document itself.
+    /// Name with its parents, e.g. `router.nic`; empty for the document itself.
     path: String,
-    /// Where it begins.
+    /// Line on which it begins.
     pub(crate) line: u32,
     pub(crate) report: &'a Report,
 }
@@ -74,7 +74,7 @@ impl<'a> Section<'a> {
         Self { table, path: String::new(), line: 1, report }
     }
 
-    /// Reports every key that is neither in `known` nor in `later`, with the nearest known one.
+    /// Reports every key that is neither in `known` nor in `later`, with the most similar known one.
     pub(crate) fn expect_keys(&self, known: &[&str], later: &[&str]) {
         for name in self.table.keys() {
             let (line, word) = (self.report.line(name.span()), name.get_ref().as_ref());
@@ -91,7 +91,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A key with the names of its tables.
+    /// Key with the names of its tables.
     pub(crate) fn key(&self, name: &str) -> String {
         let name = if is_bare(name) { name.to_owned() } else { format!("{name:?}") };
         if self.path.is_empty() { name } else { format!("{}.{name}", self.path) }
@@ -102,7 +102,7 @@ impl<'a> Section<'a> {
         self.report.error(line, &self.key(key), what);
     }
 
-    /// Reports that a key is missing from this table.
+    /// Reports a missing key.
     pub(crate) fn missing(&self, key: &str, example: &str) {
         self.fault(self.line, key, format!("missing; write e.g. {key} = {example}"));
     }
@@ -111,12 +111,12 @@ impl<'a> Section<'a> {
         self.table.get(key)
     }
 
-    /// Whether the table has this key.
+    /// Returns true if the table has this key.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.value(key).is_some()
     }
 
-    /// The line of a key's value, or of the table.
+    /// Line of a key's value, or of the table if the key is missing.
     pub(crate) fn line_of(&self, key: &str) -> u32 {
         self.value(key).map_or(self.line, |value| self.report.line(value.span()))
     }
@@ -131,7 +131,7 @@ impl<'a> Section<'a> {
         );
     }
 
-    /// A string.
+    /// Reads a string.
     pub(crate) fn text(&self, key: &str, example: &str) -> Option<At<&'a str>> {
         let value = self.value(key)?;
         let Some(text) = value.get_ref().as_str() else {
@@ -141,7 +141,7 @@ impl<'a> Section<'a> {
         Some(At { value: text, line: self.report.line(value.span()) })
     }
 
-    /// A string that must be there.
+    /// Reads a required string.
     pub(crate) fn required_text(&self, key: &str, example: &str) -> Option<At<&'a str>> {
         if self.value(key).is_none() {
             self.missing(key, example);
@@ -149,7 +149,7 @@ impl<'a> Section<'a> {
         self.text(key, example)
     }
 
-    /// A string, or an array of strings.
+    /// Reads a string or an array of strings.
     pub(crate) fn texts(&self, key: &str, example: &str) -> Vec<At<&'a str>> {
         let Some(value) = self.value(key) else { return Vec::new() };
         let Some(array) = value.get_ref().as_array() else {
@@ -165,7 +165,7 @@ impl<'a> Section<'a> {
         texts
     }
 
-    /// A whole number within a range.
+    /// Reads an integer within a range.
     pub(crate) fn number(&self, key: &str, range: RangeInclusive<u32>, default: u32) -> u32 {
         let Some(value) = self.value(key) else { return default };
         if value.get_ref().as_integer().is_none() {
@@ -176,7 +176,8 @@ impl<'a> Section<'a> {
         self.integer(key, value, &range).unwrap_or(default)
     }
 
-    /// A whole number within a range, or the one word that stands for no number; none where there is neither.
+    /// Reads an integer within a range, or the one word allowed in its place; `None` if it is missing or
+    /// invalid.
     pub(crate) fn number_or(&self, key: &str, range: RangeInclusive<u32>, word: &str) -> Option<NumberOr> {
         let value = self.value(key)?;
         let (first, last) = (range.start(), range.end());
@@ -195,7 +196,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A whole number within a range; one that is out of it is reported.
+    /// Converts an integer within a range; reports one outside of it.
     fn integer(&self, key: &str, value: &Spanned<DeValue<'_>>, range: &RangeInclusive<u32>) -> Option<u32> {
         let integer = value.get_ref().as_integer()?;
         let (first, last) = (range.start(), range.end());
@@ -209,8 +210,8 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A number with up to `digits` digits behind the point, as a whole number of the last one's units and within a range of
-    /// those; none where it is missing or wrong, which is reported.
+    /// Reads a number with up to `digits` decimals, as an integer in units of the last decimal, within a
+    /// range of such units; `None` if it is missing, or invalid, which is reported.
     pub(crate) fn decimal(&self, key: &str, range: RangeInclusive<u32>, digits: u32) -> Option<u32> {
         let value = self.value(key)?;
         let units = f64::from(10_u32.pow(digits));
@@ -228,16 +229,16 @@ impl<'a> Section<'a> {
             let line = self.report.line(value.span());
             self.fault(line, key, format!("{text} is out of range; write {first} to {last}"));
         }
-        // Within the range, which is one of u32.
+        // In range, and the range is of type u32.
         number.map(|number| (number * units).round() as u32)
     }
 
-    /// Whether the key has a table.
+    /// Returns true if the key's value is a table.
     pub(crate) fn is_table(&self, key: &str) -> bool {
         self.value(key).is_some_and(|value| value.get_ref().as_table().is_some())
     }
 
-    /// One word out of several.
+    /// Reads one of several words.
     pub(crate) fn word<T: Copy + Default>(&self, key: &str, words: &Words<T>) -> T {
         let example = words.now.first().map_or(String::new(), |(name, _)| format!("{name:?}"));
         let Some(text) = self.text(key, &example) else { return T::default() };
@@ -247,7 +248,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// `true` or `false`; `otherwise` where it is missing.
+    /// Reads `true` or `false`; `otherwise` if it is missing.
     pub(crate) fn flag(&self, key: &str, otherwise: bool) -> bool {
         let Some(value) = self.value(key) else { return otherwise };
         let flag = value.get_ref().as_bool();
@@ -257,7 +258,7 @@ impl<'a> Section<'a> {
         flag.unwrap_or(otherwise)
     }
 
-    /// A table.
+    /// Reads a table.
     pub(crate) fn table(&self, key: &str, example: &str) -> Option<Section<'a>> {
         let value = self.value(key)?;
         let Some(table) = value.get_ref().as_table() else {
@@ -267,7 +268,7 @@ impl<'a> Section<'a> {
         Some(self.inner(key, table, self.report.line(value.span())))
     }
 
-    /// The tables of an array of tables.
+    /// Reads an array of tables.
     pub(crate) fn tables(&self, key: &str) -> Vec<Section<'a>> {
         let Some(value) = self.value(key) else { return Vec::new() };
         let header = format!("[[{}]]", self.key(key));
@@ -285,7 +286,7 @@ impl<'a> Section<'a> {
         tables
     }
 
-    /// The tables inside this one, by name.
+    /// Reads the tables inside this one, with their names, in the order of the file.
     pub(crate) fn named_tables(&self) -> Vec<(At<&'a str>, Option<Section<'a>>)> {
         let mut tables: Vec<_> = self.table.iter().collect();
         tables.sort_by_key(|(name, _)| name.span().start);
@@ -301,10 +302,10 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Reads a text that is nothing but the value of a key, as a file says it.
+/// Parses a text that consists only of the value of a key, in the notation of the file.
 ///
 /// # Errors
-/// The first thing that is wrong, behind its key.
+/// The first fault, with its key.
 pub(crate) fn value<T>(
     text: &str,
     key: &str,
@@ -335,7 +336,7 @@ fn is_bare(name: &str) -> bool {
         && name.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-' || octet == b'_')
 }
 
-/// The known word that `word` is most likely meant to be.
+/// Known word that `word` most likely stands for.
 fn nearest<'w>(word: &str, known: &[&'w str]) -> Option<&'w str> {
     let scored = known.iter().map(|name| (strsim::damerau_levenshtein(word, name), *name));
     let (distance, name) = scored.min_by_key(|(distance, _)| *distance)?;

@@ -1,7 +1,7 @@
-//! What can be set while a router runs, and what that makes of a plan.
+//! Settings that can be changed while a router runs, and their effect on a plan.
 //!
-//! Each is a key of the plan, which a file can say as well. A plan with another setting is judged as one that a file says: what a
-//! file may not say, nobody can set.
+//! Each setting is a key of the plan that a file can contain as well. A changed plan is validated like a
+//! file: what a file may not say cannot be set.
 
 use crate::error::Errors;
 use crate::keys::{self, Change, Entry};
@@ -9,63 +9,64 @@ use crate::plan::{Guarantee, Nic, Plan, Router};
 use crate::values::{self, BadValue};
 use crate::{affinity, rate, verify};
 
-/// Which setting it is.
+/// Identifies a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// A promised rate; the size of its frames stays.
+    /// Promised rate; the size of its frames stays.
     Guarantee,
-    /// A promised rate by its key in the table.
+    /// Promised rate, by its key in the table.
     GuaranteeRate,
-    /// The size of the frames of a promised rate.
+    /// Frame size of a promised rate.
     GuaranteeFrame,
-    /// What it may forward at most.
+    /// Highest rate that it may forward.
     Limit,
-    /// Where the vCPU threads are.
+    /// CPUs that the vCPU threads are pinned to.
     PinVcpu,
-    /// Where the vhost threads are.
+    /// CPUs that the vhost threads are pinned to.
     PinVhost,
-    /// In which CPUs the kernel places the vCPU threads.
+    /// CPUs within which the kernel places the vCPU threads.
     AffinityVcpu,
-    /// In which CPUs the kernel places the vhost threads.
+    /// CPUs within which the kernel places the vhost threads.
     AffinityVhost,
-    /// How the kernel schedules its threads, as a whole table, or one key of it.
+    /// Scheduling policies of its threads, as a whole table or a key of it.
     Sched,
-    /// How long its threads poll without work.
+    /// Polling budget of its threads.
     Spin,
-    /// What happens when it stops by itself.
+    /// Policy for when it stops by itself.
     Restart,
-    /// Whether it runs.
+    /// Desired power state: running or stopped.
     State,
-    /// Whether the cable of a NIC is plugged in.
+    /// State of a NIC's cable.
     Link,
 }
 
 impl Key {
-    /// Whether it says where threads are, how they are scheduled, or what they have to keep up with.
+    /// Returns true if it concerns the placement of threads, their scheduling, or the rate that they must
+    /// sustain.
     pub const fn is_of_threads(self) -> bool {
         !matches!(self, Self::Limit | Self::Restart | Self::State | Self::Link)
     }
 }
 
-/// A key that can be set while a router runs, as it is explained to users.
+/// A key that can be set while a router runs, as users see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Which one it is.
+    /// Identifier.
     pub key: Key,
-    /// Its name, in which `KEY`, `CLASS` and `NIC` stand for several words.
+    /// Name, in which `KEY`, `CLASS` and `NIC` are placeholders.
     pub name: String,
-    /// What it takes.
+    /// Accepted values.
     pub value: &'static str,
-    /// What is so where a file does not say it.
+    /// Default.
     pub default: &'static str,
-    /// What it does.
+    /// Effect.
     pub does: &'static str,
-    /// Which packets a change loses; none: no packet.
+    /// Packets that a change loses; `None`: no packet.
     pub loses: Option<&'static str>,
 }
 
 impl Setting {
-    /// All of them: who looks one up by its name finds it here, and so does the help.
+    /// All settings, for look-ups by name and for the help.
     pub fn all() -> Vec<Self> {
         let of_router = keys::ROUTER.iter().filter_map(|entry| Self::of(entry, ""));
         of_router.chain(keys::nic().iter().filter_map(|entry| Self::of(entry, "NIC."))).collect()
@@ -81,12 +82,12 @@ impl Setting {
         Some(Self { key, name, value: takes, default, does, loses })
     }
 
-    /// What a change costs, in words: which packets are lost.
+    /// Cost of a change, in words: which packets are lost.
     pub fn price(&self) -> String {
         self.loses.map_or_else(|| "no packet is lost".to_owned(), |what| format!("{what} is lost"))
     }
 
-    /// The setting of this name, such as `limit`, `sched.vhost.priority` or `wan.link`.
+    /// Finds a setting by name, such as `limit`, `sched.vhost.priority` or `wan.link`.
     pub fn find(name: &str) -> Option<Self> {
         Self::all().into_iter().find(|setting| setting.is_called(name))
     }
@@ -105,7 +106,7 @@ impl Setting {
         }
     }
 
-    /// What is said of a name that nothing has.
+    /// Error for an unknown name.
     fn unknown(name: &str) -> BadValue {
         let names: Vec<String> = Self::all().into_iter().map(|setting| setting.name).collect();
         BadValue(format!("{name:?} cannot be set while a router runs; keys: {}", names.join(", ")))
@@ -113,11 +114,11 @@ impl Setting {
 }
 
 impl Plan {
-    /// The plan with one setting of a router changed, if a file could say so.
+    /// Returns the plan with one setting of a router changed, if a file could say so.
     ///
     /// # Errors
-    /// There is no such router or setting, the value is not what it takes, or the plan as a whole must not be so: one line that
-    /// names router and key, in the words that are said of a file.
+    /// There is no such router or setting, the setting does not accept the value, or the plan as a whole
+    /// would be invalid: one line that names router and key, with the same wording as for a file.
     pub fn with(&self, router: &str, key: &str, value: &str) -> Result<Self, BadValue> {
         let mut plan = self.clone();
         let found = plan.routers.iter_mut().find(|known| known.name == router).ok_or_else(|| {
@@ -131,7 +132,8 @@ impl Plan {
 }
 
 impl Errors {
-    /// What is wrong where somebody has set this key of a router: one line, by names instead of lines of a file.
+    /// Describes the errors after a client has set this key of a router: one line, by names instead of lines
+    /// of a file.
     pub fn of_setting(&self, router: &str, key: &str) -> BadValue {
         let line = |error: &crate::Error| {
             let own = error.key.strip_prefix("router.").unwrap_or(&error.key);
@@ -148,16 +150,16 @@ impl Errors {
     }
 }
 
-/// Whether a key is another one, or one of its table's.
+/// Returns true if a key is `table` itself, or one of its keys.
 fn is_below(key: &str, table: &str) -> bool {
     key.strip_prefix(table).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 impl Router {
-    /// Changes one setting. Whether the plan may be so as a whole is for [`Plan::with`] to say.
+    /// Changes one setting. [`Plan::with`] validates the plan as a whole.
     ///
     /// # Errors
-    /// There is no such setting, or the value is not what it takes: one line that names router and key.
+    /// There is no such setting, or it does not accept the value: one line that names router and key.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), BadValue> {
         let setting = Setting::find(key).ok_or_else(|| Setting::unknown(key))?;
         let done = self.change(setting.key, key, value);
@@ -201,7 +203,7 @@ impl Router {
         Ok(())
     }
 
-    /// The NIC that a key such as `wan.link` is about; or a line that names those that there are.
+    /// Finds the NIC of a key such as `wan.link`. The error lists the existing NICs.
     fn nic_of(&mut self, key: &str) -> Result<&mut Nic, String> {
         let name = key.split('.').next().unwrap_or(key);
         let names: Vec<String> = self.nics.iter().map(|nic| nic.name.clone()).collect();
@@ -210,7 +212,7 @@ impl Router {
     }
 }
 
-/// What is wrong, without the key where that is named: it was read as a value of a table.
+/// Removes the key from a message that repeats it, because it was parsed as part of a table.
 fn without<'w>(key: &str, what: &'w str) -> &'w str {
     let last = key.rsplit('.').next().unwrap_or(key);
     let is_same =
@@ -218,7 +220,7 @@ fn without<'w>(key: &str, what: &'w str) -> &'w str {
     what.split_once(": ").filter(|(place, _)| is_same(place)).map_or(what, |(_, what)| what)
 }
 
-/// A value that a file says, or the word for none.
+/// Parses a value as in a file, or the word for none.
 fn optional<T>(value: &str, none: &str, read: fn(&str) -> Result<T, String>) -> Result<Option<T>, String> {
     if value == none {
         return Ok(None);
@@ -226,7 +228,7 @@ fn optional<T>(value: &str, none: &str, read: fn(&str) -> Result<T, String>) -> 
     read(value).map(Some).map_err(|what| format!("{what}, or {none}"))
 }
 
-/// A promise for frames of another size.
+/// Promise with another frame size.
 fn of_frames(promised: Option<Guarantee>, value: &str) -> Result<Guarantee, String> {
     let promised = promised.ok_or("nothing is promised yet; set guarantee=RATE first")?;
     let frame = if value.parse::<i64>().is_ok() { value.to_owned() } else { format!("{value:?}") };

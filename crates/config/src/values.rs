@@ -1,4 +1,4 @@
-//! Values with a form of their own: names, sizes, times, words.
+//! Values with a special form: names, sizes, times, words.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,21 +11,21 @@ use crate::plan::{Listen, Restart, Spin};
 use crate::read::RESTARTS;
 
 const MIB: u64 = 1 << 20;
-/// Guest memory is made of 2 MiB pages.
+/// Guest memory consists of 2 MiB pages.
 const PAGE: u64 = 2 * MIB;
-/// Least memory of a router: firmware and tables take 8 MiB, the rest is rings and buffers.
+/// Least memory of a router: firmware and tables take 8 MiB, the rest is for rings and buffers.
 const LEAST_MEMORY: u64 = 16 * MIB;
 const MOST_MEMORY: u64 = 1024 * MIB;
 
-/// Memory of a router whose file gives none: 8 MiB for the firmware, 24 MiB for rings and buffers.
+/// Default memory of a router: 8 MiB for the firmware, 24 MiB for rings and buffers.
 pub(crate) const DEFAULT_MEMORY: u64 = 32 * MIB;
 
-/// Checks the name of a switch, router or NIC.
+/// Validates the name of a switch, router or NIC.
 pub(crate) fn name(text: &str) -> Result<(), String> {
     plain_name(text, 14)
 }
 
-/// Checks the name of a run, which may be a little longer because files are.
+/// Validates the name of a run, which may be a little longer because file names are.
 pub(crate) fn run_name(text: &str) -> Result<(), String> {
     plain_name(text, 31)
 }
@@ -38,12 +38,12 @@ fn plain_name(text: &str, most: usize) -> Result<(), String> {
     Err(format!("{text:?} is not a name; use 1 to {most} of a-z, 0-9 and -, a letter or digit first"))
 }
 
-/// Reads the memory of a router with a firmware: `32M`, `1G`.
+/// Parses the memory of a router with our firmware: `32M`, `1G`.
 pub(crate) fn memory(text: &str) -> Result<u64, String> {
     memory_within(text, &(LEAST_MEMORY..=MOST_MEMORY))
 }
 
-/// Reads memory: `64M`, `3G`.
+/// Parses an amount of memory: `64M`, `3G`.
 pub(crate) fn memory_within(text: &str, range: &RangeInclusive<u64>) -> Result<u64, String> {
     let wrong = || format!("{text:?} is not a size; write e.g. \"32M\" or \"1G\"");
     let (digits, unit) = split_number(text);
@@ -67,7 +67,7 @@ pub(crate) fn memory_within(text: &str, range: &RangeInclusive<u64>) -> Result<u
     Ok(octets)
 }
 
-/// Reads how long to poll before sleeping: `50us`, or `always`.
+/// Parses a polling budget: `50us`, or `always`.
 pub(crate) fn spin(text: &str) -> Result<Spin, String> {
     if text == "always" {
         return Ok(Spin::Always);
@@ -79,7 +79,7 @@ pub(crate) fn spin(text: &str) -> Result<Spin, String> {
     }
 }
 
-/// Reads a time within a range: `170ms`.
+/// Parses a time within a range: `170ms`.
 pub(crate) fn time_within(text: &str, range: &RangeInclusive<Duration>) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a time; write e.g. \"90us\", \"170ms\" or \"1s\"");
     match time(text).ok_or_else(wrong)? {
@@ -91,7 +91,7 @@ pub(crate) fn time_within(text: &str, range: &RangeInclusive<Duration>) -> Resul
     }
 }
 
-/// A time, which is none where it is longer than any; none where it is no time.
+/// Parses a time; the inner `None`: it overflows; the outer: it is malformed.
 fn time(text: &str) -> Option<Option<Duration>> {
     let (digits, unit) = split_number(text);
     let nanoseconds: u64 = match unit {
@@ -104,7 +104,7 @@ fn time(text: &str) -> Option<Option<Duration>> {
     Some(number.checked_mul(nanoseconds).map(Duration::from_nanos))
 }
 
-/// A time of whole microseconds as files write it.
+/// A time of whole microseconds, displayed as files write it.
 pub(crate) struct Time(pub(crate) Duration);
 
 impl fmt::Display for Time {
@@ -117,7 +117,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// A value is not what its key takes: one sentence, with what would be right.
+/// Error: a key does not accept the value. One sentence, with what would be accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadValue(pub(crate) String);
@@ -138,10 +138,10 @@ impl FromStr for Restart {
     }
 }
 
-/// Longest path of a socket: `sun_path` of the kernel, less the zero at its end.
+/// Longest path of a socket: `sun_path` of the kernel, less the terminating zero.
 const MOST_SOCKET_PATH: usize = 107;
 
-/// Reads where somebody may connect to: `127.0.0.1:9477`, `unix:/run/x.sock`.
+/// Parses an address to listen on: `127.0.0.1:9477`, `unix:/run/x.sock`.
 pub(crate) fn listen(text: &str) -> Result<Listen, String> {
     let example = "write e.g. \"127.0.0.1:9477\" or \"unix:/run/ringroad-metrics.sock\"";
     if let Some(path) = text.strip_prefix("unix:") {
@@ -156,7 +156,7 @@ pub(crate) fn listen(text: &str) -> Result<Listen, String> {
     }
     match text.parse::<SocketAddr>() {
         Ok(address) if address.port() == 0 => Err(format!("{text:?}: nobody would find port 0; {example}")),
-        // An address of IPv4 may be written as one of IPv6.
+        // An IPv4 address may be written as an IPv6 one.
         Ok(address) if address.ip().to_canonical().is_loopback() => Ok(Listen::Tcp(address)),
         Ok(_) => Err(format!(
             "{text:?} is no loopback address; {example}, and let a proxy with access control face the network"

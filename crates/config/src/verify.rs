@@ -1,4 +1,4 @@
-//! What no table can know alone: names, addresses and interfaces that must differ between tables.
+//! Checks across tables: names, addresses and interfaces that must differ.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -9,7 +9,7 @@ use crate::fault::Fault;
 use crate::plan::{Nic, Plan, Router};
 use crate::{affinity, memory, rate};
 
-/// What is wrong with the plan as a whole, whether a file says it or somebody has changed it while it runs.
+/// Faults of the plan as a whole, whether it comes from a file or from a change while it runs.
 pub(crate) fn verify(plan: &Plan) -> Vec<Fault> {
     let mut faults = Vec::new();
     router_names(plan, &mut faults);
@@ -26,10 +26,10 @@ pub(crate) fn verify(plan: &Plan) -> Vec<Fault> {
     faults
 }
 
-/// Rings and buffers must fit into the router's memory.
+/// Checks that rings and buffers fit into a router's memory.
 fn memory(plan: &Plan, faults: &mut Vec<Fault>) {
     for (index, router) in plan.routers.iter().enumerate() {
-        // What a Linux needs is judged where its keys are.
+        // A Linux guest's memory is checked with its own keys.
         let needed = if router.linux.is_some() { 0 } else { memory::needed(router) };
         if needed > router.memory {
             let what = format!(
@@ -43,7 +43,7 @@ fn memory(plan: &Plan, faults: &mut Vec<Fault>) {
     }
 }
 
-/// One NIC with where it is.
+/// A NIC with its location.
 #[derive(Clone, Copy)]
 struct Located<'p> {
     router: &'p Router,
@@ -71,7 +71,7 @@ fn located(plan: &Plan) -> impl Iterator<Item = Located<'_>> {
     })
 }
 
-/// Finds values that were there before.
+/// Finds values that occurred before.
 struct Unique<V> {
     seen: HashMap<V, u32>,
 }
@@ -81,7 +81,7 @@ impl<V: Eq + Hash> Unique<V> {
         Self { seen: HashMap::new() }
     }
 
-    /// Remembers a value; the line of an earlier one that is equal.
+    /// Records a value. Returns the line of an earlier equal one.
     fn earlier(&mut self, value: V, line: u32) -> Option<u32> {
         match self.seen.get(&value) {
             Some(first) => Some(*first),
@@ -120,7 +120,7 @@ fn nic_names(plan: &Plan, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Most attachments have room for one NIC.
+/// Checks that attachments for a single NIC are used once.
 fn uplinks(plan: &Plan, faults: &mut Vec<Fault>) {
     let mut uplinks = Unique::new();
     for at in located(plan).filter(|at| !at.nic.attach.traits().is_common) {
@@ -132,7 +132,7 @@ fn uplinks(plan: &Plan, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Equal names are reported by themselves; that they give equal addresses is no second fault.
+/// Equal names are reported elsewhere; that they yield equal addresses is no second fault.
 fn macs(plan: &Plan, faults: &mut Vec<Fault>) {
     let mut owners: HashMap<_, Located<'_>> = HashMap::new();
     for at in located(plan) {
@@ -144,7 +144,8 @@ fn macs(plan: &Plan, faults: &mut Vec<Fault>) {
     }
 }
 
-/// The networks of two NICs of one router must not overlap: no frame would know which way.
+/// Checks that the networks of two NICs of a router do not overlap, since routing between them would be
+/// ambiguous.
 fn networks(plan: &Plan, faults: &mut Vec<Fault>) {
     let mut before: Vec<(Located<'_>, Prefix)> = Vec::new();
     for at in located(plan) {
@@ -164,7 +165,7 @@ fn networks(plan: &Plan, faults: &mut Vec<Fault>) {
     }
 }
 
-/// An address may be there once on a switch.
+/// Checks that an address is used only once on a switch.
 fn addresses_on_switches(plan: &Plan, faults: &mut Vec<Fault>) {
     let mut owners: HashMap<_, Located<'_>> = HashMap::new();
     for at in located(plan) {

@@ -1,4 +1,4 @@
-//! The inputs that are kept of the fuzz targets of this crate.
+//! Runs the stored inputs of this crate's fuzz targets.
 
 #[path = "../../../fuzz/bodies/corpus.rs"]
 mod corpus;

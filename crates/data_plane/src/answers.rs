@@ -1,4 +1,4 @@
-//! Answers to what clients of the control socket ask.
+//! Replies to requests of control socket clients.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -13,8 +13,8 @@ use link::Orders;
 use super::known::{Known, of_router};
 use super::{DataPlane, orders};
 
-/// The answer to what can be answered while the routers are being changed: what was counted, and how they were when they were looked at
-/// the last time. Whether there is such a router the supervisor knows.
+/// Reply that is possible while the routers are being changed: the counters, and the status of the routers
+/// when they were last looked at. The supervisor checks whether a router exists.
 pub(super) fn at_once(request: &Request, counts: &Counts, known: &Known) -> Option<Outcome> {
     let router = match request {
         Request::Counters { router } => router,
@@ -30,7 +30,7 @@ pub(super) fn at_once(request: &Request, counts: &Counts, known: &Known) -> Opti
 }
 
 impl DataPlane {
-    /// The answer to a request, or why there is none.
+    /// Reply to a request, or the reason why it fails.
     pub(super) fn answer(&mut self, request: Request, now: Instant) -> Outcome {
         self.try_answer(request, now).map_err(|error| api::Error::new(format!("{error:#}")))
     }
@@ -59,7 +59,7 @@ impl DataPlane {
         })
     }
 
-    /// Makes the instance what another plan says.
+    /// Applies another plan to the instance.
     pub(super) fn apply(&mut self, orders: Orders, descriptors: Vec<OwnedFd>, dry_run: bool) -> Outcome {
         self.try_apply(orders, descriptors, dry_run).map_err(|error| api::Error::new(format!("{error:#}")))
     }
@@ -70,7 +70,7 @@ impl DataPlane {
             self.instance.changes_to(&order.plan)
         } else {
             let changes = self.instance.apply(&order.plan, order.supplies)?;
-            // A plan for which no name was taken comes without them.
+            // An order without locks keeps the present ones.
             if !order.locks.is_empty() {
                 self.locks = order.locks;
             }
@@ -89,7 +89,7 @@ impl DataPlane {
         router.with_context(|| format!("there is no router {name:?}; routers: {}", names()))
     }
 
-    /// How a router is, and what its NICs have at their other ends; what its plan says of it the supervisor tells.
+    /// Status of a router, and of the far ends of its NICs; the supervisor adds the settings of the plan.
     fn show(&self, name: &str, now: Instant) -> Result<RouterShown> {
         let router = self.planned(name)?;
         let known = self.instance.status().into_iter().find(|status| status.name == name);
@@ -115,7 +115,7 @@ impl DataPlane {
     }
 }
 
-/// Those of one router: its own, its threads', and its ports' on switches.
+/// Counters of one router: its own, its threads', and those of its switch ports.
 fn counters_of(mut counters: api::Counters, name: &str) -> api::Counters {
     let (own, thread) = (format!("{name}."), format!("{name}/"));
     counters.counters.retain(|counter, _| {

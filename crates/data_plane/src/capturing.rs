@@ -1,4 +1,4 @@
-//! The captures that clients have asked for.
+//! Captures requested by clients.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use engine::{Confinement, Recording, RecordingOrder};
 
 use super::DataPlane;
 
-/// Captures at the same time.
+/// Most simultaneous captures.
 const MOST: usize = 16;
 
-/// A capture, and the question that it answers.
+/// A capture, and the request that it answers.
 pub(super) struct Capturing {
     id: u64,
     recording: Recording,
 }
 
 impl DataPlane {
-    /// Begins a capture, or says why not.
+    /// Begins a capture, or replies why it is impossible.
     pub(super) fn begin_capture(
         &mut self,
         id: u64,
@@ -47,7 +47,7 @@ impl DataPlane {
         Recording::start(self.instance.board(), order, file.into(), Confinement::On)
     }
 
-    /// Ends the captures that are done.
+    /// Ends captures that are done.
     pub(super) fn go_on_capturing(&mut self) -> Result<()> {
         for mut capture in std::mem::take(&mut self.captures) {
             match capture.recording.look_after() {
@@ -58,7 +58,7 @@ impl DataPlane {
         Ok(())
     }
 
-    /// Nobody waits for this capture any more.
+    /// Drops a capture whose client has left.
     pub(super) fn forget_capture(&mut self, id: u64) {
         self.captures.retain(|capture| capture.id != id);
     }

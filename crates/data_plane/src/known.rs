@@ -1,5 +1,5 @@
-//! How the routers are, as the main thread last saw them: for the thread of the link, which tells it whatever the main thread is waiting
-//! for.
+//! Status of the routers as last seen by the main thread, for the link thread, which reports it whatever the
+//! main thread is waiting for.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -7,30 +7,32 @@ use std::time::Instant;
 use api::{RouterStatus, RunStatus};
 use engine::Instance;
 
-/// What the main thread has published: after each look, and after each order before that is answered. None: nothing yet.
+/// Status published by the main thread: after each look, and after each order before the reply to that.
+/// `None`: not yet.
 #[derive(Clone, Default)]
 pub(super) struct Known(Arc<Mutex<Option<Seen>>>);
 
-/// The routers at a moment.
+/// Status of the routers at one moment.
 struct Seen {
     run: String,
     routers: Vec<engine::RouterStatus>,
-    /// Of those in processes of their own the threads that are here. The rest the supervisor asks them.
+    /// Relay threads in this process of routers that have processes of their own. The supervisor asks those
+    /// for the rest.
     relays: Vec<(String, Vec<(String, i32)>)>,
 }
 
 impl Known {
-    /// Publishes how they are now; the threads that they have.
+    /// Publishes the present status. Returns the threads of all routers.
     pub(super) fn publish(&self, run: &str, instance: &Instance) -> Vec<api::Thread> {
         let relays = instance.relay_threads().map(|(name, threads)| (name.to_owned(), threads));
         let seen = Seen { run: run.to_owned(), routers: instance.status(), relays: relays.collect() };
         let threads = seen.threads();
-        // What it replaces is dropped when nobody waits for the lock any more.
+        // The previous status is dropped after the lock is released.
         let _before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(seen);
         threads
     }
 
-    /// How they are; the supervisor knows the rest.
+    /// Present status; the supervisor completes it.
     pub(super) fn status(&self, now: Instant) -> Option<RunStatus> {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Seen { run, routers, relays } = seen.as_ref()?;
@@ -55,7 +57,7 @@ impl Seen {
     }
 }
 
-/// A router of this process.
+/// Status of a router in this process.
 pub(super) fn of_router(status: &engine::RouterStatus, now: Instant) -> RouterStatus {
     let state = match status.state {
         engine::State::Running => api::State::Running,

@@ -1,12 +1,12 @@
-//! The data plane: the process that has the guests, their devices and ports, and no privilege.
+//! Data plane: the unprivileged process that runs the guests, their devices and ports.
 //!
-//! It is started by the supervisor and hears it by the link on its standard input. Before it learns what to run it has
-//! given up its capabilities, and its main thread is confined to what [`Class::Control`] needs; every further thread
-//! confines itself further. So whatever a guest, a frame or a file may do to this process, it can open nothing, connect
-//! to nothing and start nothing. It ends when its supervisor does.
+//! The supervisor starts it, and controls it by the link on its standard input. Before it learns what to run
+//! it has dropped its capabilities, and its main thread is confined to [`Class::Control`]; every other thread
+//! confines itself further. So whatever a guest, a frame or a file may do to this process, it can open no
+//! file, connect to no socket and start no program. It ends when its supervisor does.
 //!
-//! Orders are carried out one after the other by the main thread. The link has a thread of its own, which tells what was counted, and how
-//! the routers are, whatever the main thread is doing.
+//! The main thread carries out orders one after the other. The link has a thread of its own, which reports
+//! counters and the status of the routers whatever the main thread is doing.
 #![forbid(unsafe_code)]
 
 mod answers;
@@ -32,10 +32,11 @@ use sandbox::{Class, Missing};
 use known::Known;
 use wire::Wire;
 
-/// Between two looks at the routers.
+/// Time between two looks at the routers.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Runs what the supervisor with this process number orders, until it says otherwise or ends, as `user`, if one is given.
+/// Runs what the supervisor with this process number orders, as `user`, if given, until the supervisor tells
+/// it to stop or ends.
 ///
 /// # Errors
 /// It was not started by a supervisor, this kernel cannot confine it, or the link breaks.
@@ -44,9 +45,10 @@ pub fn run(supervisor: u32, user: Option<u32>) -> Result<()> {
     let socket = std::io::stdin().as_fd().try_clone_to_owned().context("no link to a supervisor")?;
     die_with(supervisor)?;
     let missing = sandbox::give_up_privileges(user)?;
-    // A change of credentials may have taken it back.
+    // A change of credentials may have reset it.
     die_with(supervisor)?;
-    // Its handler is there before a thread that may interrupt others, and set no handlers, has its filter.
+    // The handler must be installed before threads that interrupt others are confined, since their filter
+    // forbids it.
     signals::interrupt::signal();
     sandbox::confine(Class::Control)?;
     let (wire, counts, known) =
@@ -57,15 +59,16 @@ pub fn run(supervisor: u32, user: Option<u32>) -> Result<()> {
     plane.serve()
 }
 
-/// What this host does not give a data plane that becomes `user`. This process gives up its privileges for the answer.
+/// Isolation features that this host lacks for a data plane that runs as `user`. To find out, this process
+/// drops its privileges.
 ///
 /// # Errors
-/// Something cannot be given up.
+/// A privilege cannot be dropped.
 pub fn probe(user: Option<u32>) -> Result<Vec<Missing>> {
     sandbox::give_up_privileges(user)
 }
 
-/// Tells the supervisor what this process could not be given.
+/// Reports to the supervisor which isolation features are missing.
 fn tell_of(missing: &[Missing], wire: &Wire) -> Result<()> {
     missing.iter().try_for_each(|what| {
         let kind = telemetry::Kind::Notice.name().to_owned();
@@ -74,7 +77,7 @@ fn tell_of(missing: &[Missing], wire: &Wire) -> Result<()> {
     })
 }
 
-/// Starts the thread that hears the supervisor. It is confined as this one is.
+/// Starts the thread that serves the link to the supervisor, with the same confinement as this one.
 fn attend(wire: &Arc<Wire>, counts: &Counts, known: &Known) -> Result<()> {
     let (wire, counts, known) = (wire.clone(), counts.clone(), known.clone());
     let thread = std::thread::Builder::new().name("ringroad/link".to_owned());
@@ -82,7 +85,7 @@ fn attend(wire: &Arc<Wire>, counts: &Counts, known: &Known) -> Result<()> {
     started.map(drop).context("cannot start the thread that hears the supervisor")
 }
 
-/// Ends this process with its supervisor.
+/// Makes this process end with its supervisor.
 fn die_with(supervisor: u32) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot end with the supervisor")?;
     let parent = getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
@@ -90,30 +93,30 @@ fn die_with(supervisor: u32) -> Result<()> {
     Ok(())
 }
 
-/// A data plane that serves.
+/// A data plane in operation.
 struct DataPlane {
     wire: Arc<Wire>,
     /// Name of the run.
     run: String,
     instance: Instance,
-    /// How the routers are, for the thread of the link.
+    /// Status of the routers, for the link thread.
     known: Known,
-    /// At most one; the engine sees to that.
+    /// At most one, which the engine enforces.
     tracing: Vec<tracing::Tracing>,
     captures: Vec<capturing::Capturing>,
-    /// The threads that the supervisor was told of.
+    /// Threads as last reported to the supervisor.
     told: Vec<api::Thread>,
     /// Held as long as this process lives.
     locks: Vec<OwnedFd>,
 }
 
 impl DataPlane {
-    /// Waits for its orders and brings up what they say; none where they cannot be followed, which has been said.
+    /// Waits for the orders and brings up what they describe; `None` if that fails, which has been reported.
     fn start(wire: &Arc<Wire>, counts: Counts, known: Known) -> Result<Option<Self>> {
         let (orders, descriptors) = loop {
             match wire.next(None)? {
                 Some((ToPlane::Start(orders), descriptors)) => break (orders, descriptors),
-                // It has nothing to be asked about.
+                // Requests before the start have no meaning.
                 Some(_) => {}
                 None => return Ok(None),
             }
@@ -152,7 +155,7 @@ impl DataPlane {
         }
     }
 
-    /// Until the supervisor says stop or is gone.
+    /// Serves until the supervisor says stop or is gone.
     fn serve(&mut self) -> Result<()> {
         let mut look = Instant::now() + LOOK;
         loop {
@@ -203,7 +206,7 @@ impl DataPlane {
                 Ok(())
             }
             ToPlane::Ping => self.wire.say(&ToSupervisor::Pong),
-            // A second start, or the end of a question that was given up.
+            // A second start, or a late reply to an abandoned request.
             ToPlane::Start(_)
             | ToPlane::Spawned { .. }
             | ToPlane::NotSpawned { .. }
@@ -212,7 +215,7 @@ impl DataPlane {
         }
     }
 
-    /// A link of a NIC is there again.
+    /// Replaces a NIC's attachment, whose link was made again.
     fn replace(&mut self, nic: &str, by: Handed) -> Result<()> {
         let Err(error) = self.instance.replace(nic, by) else { return Ok(()) };
         let kind = telemetry::Kind::Notice.name().to_owned();
@@ -220,13 +223,13 @@ impl DataPlane {
         self.wire.say(&ToSupervisor::Event { kind, router: None, of_peer: false, process: None, message })
     }
 
-    /// Publishes how the routers are now, and tells the supervisor of their threads.
+    /// Publishes the status of the routers, and reports their threads to the supervisor.
     fn publish(&mut self) -> Result<()> {
         let threads = self.known.publish(&self.run, &self.instance);
         self.tell_of_threads(threads)
     }
 
-    /// What has to be done now and then: routers that fail or break rules, traces, captures.
+    /// Periodic work: routers that fail or break rules, traces, captures.
     fn look_after(&mut self) -> Result<()> {
         let news = self.instance.look_after(Instant::now());
         self.publish()?;

@@ -1,4 +1,4 @@
-//! From the supervisor's orders to a plan and what it stands on.
+//! Conversion of the supervisor's orders into a plan and the resources for it.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use link::{Need, Orders, Supply};
 
 use super::wire::Wire;
 
-/// Orders that were understood.
+/// Decoded orders.
 pub(super) struct Order {
     pub(super) plan: Plan,
     pub(super) supplies: Supplies,
     pub(super) locks: Vec<OwnedFd>,
 }
 
-/// Takes each descriptor for what it is said to be.
+/// Decodes orders, and assigns each descriptor its declared purpose.
 ///
 /// # Errors
-/// Descriptors are missing, or are not what they should be.
+/// Descriptors are missing, or have the wrong type.
 pub(super) fn understand(orders: Orders, descriptors: Vec<OwnedFd>, wire: &Arc<Wire>) -> Result<Order> {
     let plan = orders.plan;
     let mut supplies =

@@ -1,4 +1,4 @@
-//! Which threads there are: the supervisor places them, and does what their schedule says.
+//! Reports of the routers' threads: the supervisor places and schedules them.
 
 use anyhow::Result;
 use link::ToSupervisor;
@@ -6,8 +6,8 @@ use link::ToSupervisor;
 use super::DataPlane;
 
 impl DataPlane {
-    /// Tells the supervisor of the threads of routers, if they are others than before. To be called before it is told what
-    /// they were started for, so that they are in their places by then.
+    /// Reports the threads of routers to the supervisor, if they have changed. Call it before the reply to
+    /// the order that started them, so that they are placed by then.
     pub(super) fn tell_of_threads(&mut self, threads: Vec<api::Thread>) -> Result<()> {
         if threads == self.told {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The trace that a client has asked for.
+//! Trace requested by a client.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use link::ToSupervisor;
 
 use super::DataPlane;
 
-/// A trace, and the question that it answers.
+/// A trace, and the request that it answers.
 pub(super) struct Tracing {
     id: u64,
     trace: Trace,
 }
 
 impl DataPlane {
-    /// Begins a trace, or says why not.
+    /// Begins a trace, or replies why it is impossible.
     pub(super) fn begin_trace(&mut self, id: u64, request: Request) -> Result<()> {
         match self.try_trace(request) {
             Ok(trace) => {
@@ -37,7 +37,7 @@ impl DataPlane {
         Trace::start(self.instance.board(), order)
     }
 
-    /// Whether the file has this NIC.
+    /// Checks that the plan has this NIC.
     pub(super) fn planned_nic(&self, router: &str, nic: &str) -> Result<()> {
         let planned = self.planned(router)?;
         let names = || planned.nics.iter().map(|nic| nic.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -45,7 +45,7 @@ impl DataPlane {
         known.then_some(()).with_context(|| format!("router {router} has no NIC {nic:?}; NICs: {}", names()))
     }
 
-    /// Tells what traces have seen since the last time, and ends those that are done.
+    /// Reports what traces have seen since the last call, and ends those that are done.
     pub(super) fn go_on_tracing(&mut self) -> Result<()> {
         for mut tracing in std::mem::take(&mut self.tracing) {
             let round = tracing.trace.look_after(&self.instance);
@@ -60,7 +60,7 @@ impl DataPlane {
         Ok(())
     }
 
-    /// Nobody waits for this trace any more.
+    /// Drops a trace whose client has left.
     pub(super) fn forget_trace(&mut self, id: u64) {
         self.tracing.retain(|tracing| tracing.id != id);
     }

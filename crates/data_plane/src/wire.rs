@@ -1,4 +1,5 @@
-//! The data plane's end of the link, shared by what asks the supervisor and what is asked by it.
+//! Data plane's end of the link, shared by threads that send requests to the supervisor and those that handle
+//! its orders.
 //!
 //! ```text
 //!                     +-- counters: answered at once, by the link's own thread
@@ -6,7 +7,7 @@
 //!                     +-- orders, in their order ----------> [next] the data plane's main thread
 //! ```
 //!
-//! An order may take its time: a firmware boots, a thread ends. What is counted meanwhile is told all the same.
+//! An order may take its time: a firmware boots, a thread ends. Counters are reported meanwhile all the same.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,38 +21,38 @@ use link::{Link, Received, ToPlane, ToSupervisor};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use vmm::{Child, Spawn, Spawned};
 
-/// How long the supervisor may take to start a process.
+/// Time limit for the supervisor to start a process.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The link, and what came by it and was not yet taken.
+/// The link, and received messages that were not handled yet.
 #[derive(Debug)]
 pub(super) struct Wire {
     inside: Mutex<Inside>,
-    /// Something came, or nothing will any more.
+    /// Signalled when a message has arrived, or when the link has ended.
     came: Condvar,
-    /// The link's socket, to wait at without keeping anybody from it.
+    /// Duplicate of the link's socket, for waiting without holding the lock.
     socket: OwnedFd,
-    /// Wakes the thread that attends to the link, because something is to be sent.
+    /// Event descriptor that wakes the link thread, because a message is to be sent.
     bell: OwnedFd,
 }
 
 #[derive(Debug)]
 struct Inside {
     link: Link,
-    /// What is to be done, in its order.
+    /// Orders, in sequence.
     orders: VecDeque<Received<ToPlane>>,
-    /// What was asked for here.
+    /// Replies to requests made by this process.
     answers: VecDeque<Received<ToPlane>>,
-    /// The supervisor is gone, or breaks the rules of the link.
+    /// True if the supervisor is gone, or breaks the rules of the link.
     ended: bool,
     fault: Option<String>,
 }
 
 impl Wire {
-    /// The end that has this link; somebody has to [`Wire::attend`] to it.
+    /// Wraps this link; a thread has to run [`Wire::attend`].
     ///
     /// # Errors
-    /// No descriptors are left.
+    /// The process is out of descriptors.
     pub(super) fn new(link: Link) -> Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let full = "no descriptor for the link to the supervisor";
@@ -66,7 +67,8 @@ impl Wire {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears the supervisor until it is gone. Asks `answer` what can be answered at once; what it has no answer to is an order.
+    /// Receives messages until the supervisor is gone. `answer` replies to what can be answered at once;
+    /// everything else is queued as an order.
     pub(super) fn attend(&self, answer: impl Fn(&Request) -> Option<Outcome>) {
         let ended = loop {
             match self.hear(&answer) {
@@ -80,7 +82,7 @@ impl Wire {
         self.came.notify_all();
     }
 
-    /// Takes what has come, and sends what waits; whether more may come.
+    /// Handles received messages and sends pending ones. Returns false at the end of the link.
     fn hear(&self, answer: &impl Fn(&Request) -> Option<Outcome>) -> Result<bool> {
         let (messages, is_ended) = {
             let mut inside = self.inside();
@@ -101,18 +103,18 @@ impl Wire {
         Ok(!is_ended)
     }
 
-    /// Waits until something can be read, or written where something is to be written.
+    /// Waits until the link is readable, or writable if messages are pending.
     fn wait(&self) {
         let _ = rustix::io::read(&self.bell, &mut [0u8; 8]);
         let wants_to_write = self.inside().link.wants_to_write();
         let output = if wants_to_write { PollFlags::OUT } else { PollFlags::empty() };
         let mut fds =
             [PollFd::new(&self.socket, PollFlags::IN | output), PollFd::new(&self.bell, PollFlags::IN)];
-        // An error is noticed by whoever reads or writes next.
+        // The next read or write reports any error.
         let _ = poll(&mut fds, None);
     }
 
-    /// Says something, now or as soon as the supervisor listens.
+    /// Sends a message, now or as soon as the supervisor reads.
     pub(super) fn say(&self, message: &ToSupervisor) -> Result<()> {
         let mut inside = self.inside();
         inside.link.send(message, Vec::new())?;
@@ -122,20 +124,20 @@ impl Wire {
         Ok(())
     }
 
-    /// Says something as soon as the link's own thread gets to it: for threads whose class may not send.
+    /// Queues a message for the link thread to send: for threads whose class may not send.
     fn leave(&self, message: &ToSupervisor) -> Result<()> {
         self.inside().link.put(message, Vec::new())?;
         self.ring();
         Ok(())
     }
 
-    /// Wakes the thread that attends to the link.
+    /// Wakes the link thread.
     fn ring(&self) {
-        // Full means that it rings.
+        // If the counter is full, the thread is being woken already.
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
-    /// The next order; none at that moment (if one is given), or at the end.
+    /// Next order; `None` at `until` (if given), or at the end of the link.
     ///
     /// # Errors
     /// The link breaks.
@@ -148,7 +150,7 @@ impl Wire {
         }
     }
 
-    /// Waits for what `found` finds; none when it is too late, or at the end.
+    /// Waits until `found` returns something; `None` at `until`, or at the end of the link.
     fn take<'a, T>(
         &self,
         mut inside: MutexGuard<'a, Inside>,
@@ -168,12 +170,12 @@ impl Wire {
         }
     }
 
-    /// Whether the supervisor is gone.
+    /// Returns true if the supervisor is gone.
     pub(super) fn is_ended(&self) -> bool {
         self.inside().ended
     }
 
-    /// Gives last words the time to leave.
+    /// Waits, at most until `until`, for pending messages to be sent.
     pub(super) fn drain(&self, until: Instant) {
         let mut inside = self.inside();
         while inside.link.wants_to_write() && inside.link.flush().is_ok() {
@@ -186,13 +188,13 @@ impl Wire {
         }
     }
 
-    /// Asks the supervisor for something, and waits for the answer.
+    /// Sends a request to the supervisor, and waits for the reply.
     fn ask(
         &self,
         question: &ToSupervisor,
         is_answer: impl Fn(&ToPlane) -> bool,
     ) -> Result<Received<ToPlane>> {
-        // An answer that came too late is to an earlier question.
+        // A reply that is still here belongs to an earlier request that timed out.
         self.inside().answers.retain(|(message, _)| !is_answer(message));
         self.say(question)?;
         let found = |inside: &mut Inside| {
@@ -203,10 +205,10 @@ impl Wire {
         answer.context("the supervisor does not answer")
     }
 
-    /// Waits for the answer to [`ToSupervisor::Spawn`].
+    /// Waits for the reply to [`ToSupervisor::Spawn`].
     fn spawned(&self, router: &str) -> Result<(u32, Vec<OwnedFd>)> {
         let question = ToSupervisor::Spawn { router: router.to_owned() };
-        // Several threads may ask, each for its own router.
+        // Several threads may wait, each for its own router.
         let is_answer = |message: &ToPlane| match message {
             ToPlane::Spawned { router: of, .. } | ToPlane::NotSpawned { router: of, .. } => of == router,
             _ => false,
@@ -220,7 +222,7 @@ impl Wire {
 }
 
 impl Inside {
-    /// Keeps a message for whom it is for.
+    /// Queues a received message as a reply or as an order.
     fn sort(&mut self, message: ToPlane, descriptors: Vec<OwnedFd>) {
         let is_answer = matches!(
             message,
@@ -251,10 +253,10 @@ impl Spawn for Wire {
         Ok(Spawned { socket: socket.context(lost)?, pidfd: pidfd.context(lost)?, pid })
     }
 
-    /// The supervisor does it: processes of routers are of another user.
+    /// Delegated to the supervisor: processes of routers belong to another user.
     fn kill(&self, process: &Child) {
         let (router, pid) = (process.name().to_owned(), process.pid().unsigned_abs());
-        // Where that cannot be said the supervisor is gone, and all its children with it.
+        // If sending fails the supervisor is gone, and all its children with it.
         let _ = self.leave(&ToSupervisor::Kill { router, pid });
     }
 }

@@ -1,25 +1,25 @@
-//! What can go wrong with a socket that programs meet at, in one line each.
+//! Errors of rendezvous sockets, one line each.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a door could not be had.
+/// Reason why a door cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The path belongs to something else.
+    /// The path is in use.
     #[error("{} {why}; stop that one or choose a new path", path.display())]
     Taken {
         /// The path.
         path: PathBuf,
-        /// What is there.
+        /// Description of what is there.
         why: &'static str,
     },
-    /// Any other answer of the kernel.
+    /// Any other error of the kernel.
     #[error("{what}: {answer}")]
     System {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
-        /// The kernel's answer; part of the sentence, so that a chain of errors does not tell it twice.
+        /// The kernel's error; part of the message, so that a chain of errors does not repeat it.
         answer: io::Error,
     },
 }

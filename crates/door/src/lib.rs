@@ -1,13 +1,13 @@
-//! Sockets by which programs meet: a vhost-user peer connects to ours, or we connect to its.
+//! Rendezvous sockets: a vhost-user peer connects to ours, or we connect to that of the peer.
 //!
 //! ```text
-//!              who may open paths                         who serves the peer
-//! listen   binds the path, keeps the name   -- door -->   accepts, as often as somebody comes
-//! connect  dials when it is asked           <-- ask --    asks; gets the connection by a socket pair
+//!           process that may open paths                process that serves the peer
+//! listen    binds the path, removes it at the end      accepts, as often as a peer connects
+//! connect   connects on request                        requests; gets the connection by a socket pair
 //! ```
 //!
-//! So a process that may open nothing can be connected, and connected again after its peer was started anew, to this one
-//! path only.
+//! So a process that may not open anything can be connected, and reconnected after its peer was restarted, to
+//! this path only.
 
 use std::fs;
 use std::io;
@@ -30,15 +30,15 @@ pub use error::Error;
 pub use passage::Passage;
 pub use who::{process_at, user_at};
 
-/// What is asked, and the answer where there is a connection. Any other answer is an errno.
+/// Request byte, and the answer when a connection is attached. Any other answer is an errno.
 const YES: u8 = 0;
 
-/// A place where peers come in.
+/// A rendezvous point at which peers connect.
 #[derive(Debug)]
 pub struct Door {
     path: PathBuf,
     kind: Kind,
-    /// The file that is ours to remove: device and number.
+    /// Identity of the socket file that we remove at the end: device and inode.
     made: Option<(u64, u64)>,
 }
 
@@ -46,19 +46,19 @@ pub struct Door {
 enum Kind {
     Listen(UnixListener),
     Dial {
-        /// Where one asks.
+        /// Sends requests for a connection.
         ask: UnixStream,
-        /// Where who dials hears it; not in the process that only asks.
+        /// Receives the requests in the process that connects; `None` in the process that only requests.
         hear: Option<UnixStream>,
     },
 }
 
 impl Door {
-    /// Makes a socket at `path` that peers connect to: those of this user, until somebody gives it another mode or group. One that
-    /// nobody listens at any more is replaced.
+    /// Creates a socket at `path` that peers connect to, accessible to this user until its mode or group is
+    /// changed. A deserted socket there is replaced.
     ///
     /// # Errors
-    /// Somebody listens there, or the path cannot be had.
+    /// Another program listens there, or the path cannot be used.
     pub fn listen(path: &Path) -> Result<Self, Error> {
         let listener = match bound(path) {
             Err(rustix::io::Errno::ADDRINUSE) => {
@@ -73,10 +73,10 @@ impl Door {
         Ok(Self { path: path.to_owned(), kind: Kind::Listen(listener), made })
     }
 
-    /// A door through which one goes to a peer's socket. It need not be there yet.
+    /// Creates a door that connects to a peer's socket, which need not exist yet.
     ///
     /// # Errors
-    /// No socket pair can be had.
+    /// No socket pair can be created.
     pub fn connect(path: &Path) -> Result<Self, Error> {
         let pair = UnixStream::pair().and_then(|(ask, hear)| {
             ask.set_nonblocking(true)?;
@@ -87,17 +87,17 @@ impl Door {
         Ok(Self { path: path.to_owned(), kind: Kind::Dial { ask, hear: Some(hear) }, made: None })
     }
 
-    /// The socket's path.
+    /// Returns the socket's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether we are the one that listens.
+    /// Returns true if this side listens.
     pub fn listens(&self) -> bool {
         matches!(self.kind, Kind::Listen(_))
     }
 
-    /// The descriptor for who is to serve peers.
+    /// Returns the descriptor for the process that serves peers.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         match &self.kind {
             Kind::Listen(listener) => listener.as_fd(),
@@ -105,7 +105,7 @@ impl Door {
         }
     }
 
-    /// A door that another process has opened, from its [`Door::descriptor`].
+    /// Adopts a door that another process has opened, from its [`Door::descriptor`].
     pub fn adopt(path: &Path, listens: bool, descriptor: OwnedFd) -> Self {
         let kind = if listens {
             Kind::Listen(descriptor.into())
@@ -116,29 +116,29 @@ impl Door {
     }
 }
 
-/// For who serves peers.
+/// For the process that serves peers.
 impl Door {
-    /// Asks for a connection; what comes of it is for [`Door::enter`]. Who listens need not ask.
+    /// Requests a connection, to be fetched by [`Door::enter`]. Does nothing if this side listens.
     ///
     /// # Errors
-    /// Nobody hears it.
+    /// The connecting process is gone.
     pub fn ask(&self) -> io::Result<()> {
         if let Kind::Dial { ask, .. } = &self.kind {
-            // Asked already and not answered: then it will be.
+            // An earlier request is pending and will be answered.
             match send(ask, &[YES], SendFlags::NOSIGNAL) {
                 Err(rustix::io::Errno::AGAIN) => {}
                 sent => drop(sent?),
             }
-            // Where nobody else dials, we do.
+            // If no other process connects for us, connect here.
             self.answer();
         }
         Ok(())
     }
 
-    /// A peer that has come, if one has; it does not wait. The connection blocks.
+    /// Returns a connected peer, if there is one; never blocks. The connection itself is in blocking mode.
     ///
     /// # Errors
-    /// Nobody was there when we dialled, or the door is broken.
+    /// The connection attempt failed, or the door is broken.
     pub fn enter(&self) -> io::Result<Option<UnixStream>> {
         let entered = match &self.kind {
             Kind::Listen(listener) => accept_with(listener, SocketFlags::CLOEXEC).map(Some),
@@ -153,15 +153,16 @@ impl Door {
         }
     }
 
-    /// Readable when [`Door::enter`] has something to say.
+    /// Returns a descriptor that is readable when [`Door::enter`] has a result.
     pub fn bell(&self) -> BorrowedFd<'_> {
         self.descriptor()
     }
 }
 
-/// For who may open paths.
+/// For the process that may open paths.
 impl Door {
-    /// Readable when a connection is asked for; none where that cannot be, or is for another process to hear.
+    /// Returns a descriptor that is readable when a connection is requested; `None` if that cannot happen, or
+    /// another process handles the requests.
     pub fn asked(&self) -> Option<BorrowedFd<'_>> {
         match &self.kind {
             Kind::Dial { hear: Some(hear), .. } => Some(hear.as_fd()),
@@ -169,36 +170,36 @@ impl Door {
         }
     }
 
-    /// Dials for who has asked, if somebody has, and hands over what comes of it. It does not wait: a local socket connects
-    /// at once or not at all.
+    /// Connects if there is a request, and hands the result over. Never blocks: a local socket connects at
+    /// once or not at all.
     pub fn answer(&self) {
         if self.was_asked() {
             self.hand_over(dial(&self.path));
         }
     }
 
-    /// Whether a connection has been asked for since this was looked at last.
+    /// Returns true if a connection was requested since the last call.
     fn was_asked(&self) -> bool {
         let Kind::Dial { hear: Some(hear), .. } = &self.kind else { return false };
         let heard = fd_passing::receive(hear, &mut [0; 64], 0, RecvFlags::DONTWAIT);
         heard.is_ok_and(|heard| heard.octets > 0)
     }
 
-    /// Hands what came of it to who has asked.
+    /// Hands the result to the requester.
     fn hand_over(&self, dialled: Result<OwnedFd, rustix::io::Errno>) {
         let Kind::Dial { hear: Some(hear), .. } = &self.kind else { return };
         let word = match &dialled {
             Ok(_) => YES,
             Err(error) => u8::try_from(error.raw_os_error()).unwrap_or(u8::MAX).max(1),
         };
-        // Who does not listen to the answer asks again.
+        // A requester that missed the answer requests again.
         let _ = fd_passing::send(hear, &[word], dialled.ok().as_slice(), SendFlags::DONTWAIT);
     }
 }
 
 impl Drop for Door {
     fn drop(&mut self) {
-        // Not what somebody else has put there meanwhile.
+        // Not if another program has put its own file there meanwhile.
         let here = |file: fs::Metadata| Some((file.dev(), file.ino())) == self.made;
         if self.made.is_some() && fs::symlink_metadata(&self.path).is_ok_and(here) {
             let _ = fs::remove_file(&self.path);
@@ -206,24 +207,24 @@ impl Drop for Door {
     }
 }
 
-/// Places that are kept for peers until they are let in.
+/// Maximum number of pending connections.
 const BACKLOG: i32 = 128;
 
-/// A socket at `path` that its owner alone may use, whatever this process masks.
+/// Binds a socket at `path` that only its owner may use, whatever the umask of this process.
 fn bound(path: &Path) -> Result<UnixListener, rustix::io::Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // The mode of the socket itself is that of its file (unix_bind_bsd), so that there is no moment in which that has another.
+    // The file gets the mode of the socket itself (unix_bind_bsd), so that it never has another one.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     listen(&socket, BACKLOG)?;
     Ok(socket.into())
 }
 
-/// Removes a socket that was left behind.
+/// Removes a deserted socket.
 ///
 /// # Errors
-/// There is none, or somebody listens there.
+/// There is none, or a program listens there.
 pub fn remove_deserted(path: &Path) -> Result<(), Error> {
     let taken = |why| Error::taken(path, why);
     let file =
@@ -238,10 +239,10 @@ pub fn remove_deserted(path: &Path) -> Result<(), Error> {
     fs::remove_file(path).map_err(|error| Error::system(format!("removing {}", path.display()), error))
 }
 
-/// Connects without waiting; the connection itself waits.
+/// Connects without blocking; the connection itself is in blocking mode.
 ///
 /// # Errors
-/// `AGAIN`: whoever listens there lets nobody in just now. Those of connect(2).
+/// `AGAIN`: the backlog of the listener is full. Others as for connect(2).
 pub fn dial(path: &Path) -> Result<OwnedFd, rustix::io::Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -250,7 +251,7 @@ pub fn dial(path: &Path) -> Result<OwnedFd, rustix::io::Errno> {
     Ok(socket)
 }
 
-/// The answer of who dials.
+/// Receives the answer of the connecting process.
 fn hear_answer(ask: &UnixStream) -> Result<Option<OwnedFd>, rustix::io::Errno> {
     let mut word = [0];
     let mut heard = fd_passing::receive(ask, &mut word, 1, RecvFlags::DONTWAIT)?;

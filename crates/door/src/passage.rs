@@ -1,9 +1,10 @@
-//! A way between two processes that may both open nothing: two doors that lead to each other, with no path between them.
+//! Connection between two processes that may both open nothing: two connected doors, without a path between
+//! them.
 //!
 //! ```text
-//!  who is handed over -- front --> who holds the passage <-- back -- who serves
-//!                      asks              |                  waits
-//!                        <---- both ends of a new connection ---->
+//!  process that hands its rings over -- front --> holder of the passage <-- back -- process that serves them
+//!                                 requests                |                waits
+//!                                    <---- both ends of a new connection ---->
 //! ```
 
 use std::os::fd::BorrowedFd;
@@ -12,17 +13,17 @@ use std::path::Path;
 
 use super::{Door, Error};
 
-/// Two doors, of which one is asked at.
+/// Two doors, connected to each other on requests at the front.
 #[derive(Debug)]
 pub struct Passage {
-    /// Where one asks for a connection.
+    /// The door at which connections are requested.
     front: Door,
-    /// Where the other end of it comes out.
+    /// The door at which their other ends are delivered.
     back: Door,
 }
 
 impl Passage {
-    /// A passage of this name, which is no path of any file.
+    /// Creates a passage with this name, which is not the path of any file.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -30,17 +31,17 @@ impl Passage {
         Ok(Self { front: Door::connect(Path::new(name))?, back: Door::connect(Path::new(name))? })
     }
 
-    /// For who asks.
+    /// Returns the door for the requesting process.
     pub const fn front(&self) -> &Door {
         &self.front
     }
 
-    /// For who waits for those that ask.
+    /// Returns the door for the process that waits for requesters.
     pub const fn back(&self) -> &Door {
         &self.back
     }
 
-    /// Another front, for who takes the place of one that is gone, with whatever lay before it.
+    /// Replaces the front, for the successor of a process that has ended; pending requests are discarded.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -49,7 +50,7 @@ impl Passage {
         Ok(())
     }
 
-    /// Another back, likewise.
+    /// Replaces the back, likewise.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -58,14 +59,14 @@ impl Passage {
         Ok(())
     }
 
-    /// Readable when somebody asks.
+    /// Returns descriptors that are readable when a connection is requested.
     pub fn asked(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.front.asked().into_iter().chain(self.back.asked())
     }
 
-    /// Connects who has asked with who waits. It does not wait.
+    /// Connects a requester with the waiting process. Never blocks.
     pub fn answer(&self) {
-        // Who waits may ask as well; it is served when the other one comes.
+        // The waiting process may request as well; it is served when the other one requests.
         self.back.was_asked();
         if !self.front.was_asked() {
             return;

@@ -6,7 +6,7 @@ use rustix::thread::UnshareFlags;
 
 use super::*;
 
-/// Says something through a connection, and hears it at the other end.
+/// Sends something through a connection, and receives it at the other end.
 fn meet(mut here: &UnixStream, mut there: &UnixStream) {
     here.write_all(b"hello").expect("written");
     let mut heard = [0; 5];
@@ -55,7 +55,7 @@ fn who_may_open_nothing_is_connected_as_often_as_it_asks() {
     inside.ask().expect("asked");
     door.answer();
     assert_eq!(inside.enter().expect_err("it left").kind(), io::ErrorKind::ConnectionRefused);
-    // Whoever may dial itself need not be told to.
+    // A process that may connect itself needs no other one for that.
     let listener = UnixListener::bind(folder.path().join("b.sock")).expect("a peer");
     let alone = Door::connect(&folder.path().join("b.sock")).expect("a door");
     alone.ask().expect("asked");
@@ -98,7 +98,7 @@ fn two_that_may_open_nothing_meet_in_a_passage() {
         let (here, there) = (front.enter().expect("an answer"), back.enter().expect("an answer"));
         meet(&here.expect("one end"), &there.expect("the other"));
     }
-    // Whoever takes the place of one that has died finds nothing of what lay before that one.
+    // The successor of a dead process does not receive requests made before.
     front.ask().expect("asked");
     passage.answer();
     passage.renew_front().expect("another front");
@@ -116,10 +116,11 @@ fn nobody_else_comes_to_a_socket_of_ours_whatever_is_masked_until_its_owner_lets
     let mode = |path: &Path| fs::metadata(path).expect("a socket").permissions().mode() & 0o777;
     for mask in [0, 0o002, 0o022, 0o077] {
         let path = folder.path().join(format!("{mask:o}.sock"));
-        // A thread with a mask of its own.
+        // On a thread with a umask of its own.
         let masked = std::thread::scope(|scope| {
             let listen = || {
-                // SAFETY: this thread has a folder, a root and a mask of its own from here on, and shares no memory less than before.
+                // SAFETY: this thread has a working directory, a root and a umask of its own from here on,
+                // and shares no less memory than before.
                 unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) }.expect("its own mask");
                 rustix::process::umask(Mode::from_raw_mode(mask));
                 Door::listen(&path).expect("a door")
@@ -157,7 +158,7 @@ fn who_is_at_the_other_end_is_known_by_number() {
     assert_eq!(user_at(&peer).ok(), Some(rustix::process::geteuid().as_raw()));
     drop(peer);
     assert!(other.wait().expect("it ends").success());
-    // Where we have connected, it is who listens.
+    // If we have connected, it is the listening process.
     let there = UnixStream::connect(&path).expect("connected");
     assert_eq!(process_at(&there), i32::try_from(std::process::id()).ok());
     assert_eq!(process_at(fs::File::open("/dev/null").expect("a file")), None);

@@ -1,19 +1,19 @@
-//! Makes a running instance what a file says, by the difference: what is the same in both is not touched.
+//! Applies a file to a running instance by difference: what is the same in both plans is not touched.
 //!
-//! | what differs | how it is done | hitless |
+//! | what differs | how it is changed | hitless |
 //! |---|---|---|
-//! | a switch that is new or no longer there, how long one keeps addresses | at once; nobody is on a switch that goes | yes |
+//! | a switch that is new or removed, or its ageing time | at once; no NIC is on a switch that is removed | yes |
 //! | a router that is new | it is started | yes |
-//! | a router that is no longer there | it is taken down | for all others |
+//! | a router that is removed | it is taken down | for all others |
 //! | static routes | in the table that the vCPUs read, in one step for each router | yes |
-//! | `pin`, `affinity`, `sched` | not here: whoever started the instance places its threads | yes |
+//! | `pin`, `affinity`, `sched` | not here: the owner of the instance places its threads | yes |
 //! | `restart`, `limit` | at once | yes |
-//! | `spin` | its I/O threads at once, its firmware when it boots the next time | yes |
-//! | `state`, `link` of a NIC | at once | no: what arrives while it is stopped, or the cable out, is lost |
-//! | anything else of a router | it is replaced: another one is built, then the old one is taken down and the new one started | no: its firmware is told of it when it boots |
+//! | `spin` | its I/O threads at once, its firmware at the next boot | yes |
+//! | `state`, `link` of a NIC | at once | no: frames that arrive while it is stopped, or the cable is out, are lost |
+//! | anything else of a router | it is replaced: built anew, then the old one is taken down, the new one started | no: firmware reads it at boot |
 //!
-//! Everything that can be refused is asked for before anything is changed. What still fails then is undone, in
-//! reverse order.
+//! Everything that can be refused is acquired before anything is changed. A failure after that point is
+//! rolled back, in reverse order.
 
 pub(crate) mod difference;
 mod transaction;
@@ -26,29 +26,29 @@ use crate::supplies::Supplies;
 use difference::{RouteChange, Setting, Step, describe_restart, describe_route, router};
 use transaction::Transaction;
 
-/// One thing that was changed.
+/// One change that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What: `router edge: route 10.0.0.0/8 via 192.0.2.254 out of wan added`.
+    /// Description: `router edge: route 10.0.0.0/8 via 192.0.2.254 out of wan added`.
     pub what: String,
-    /// Why it is not hitless, or not yet complete; none: no frame is lost by it.
+    /// Why it is not hitless, or not yet complete; `None`: no frame is lost by it.
     pub why: Option<String>,
 }
 
 impl Change {
-    /// A change that costs no frame.
+    /// Creates a change that costs no frame.
     pub(crate) fn hitless(what: impl Into<String>) -> Self {
         Self { what: what.into(), why: None }
     }
 
-    /// Whether no frame is lost by it.
+    /// Returns true if no frame is lost by it.
     pub fn is_hitless(&self) -> bool {
         self.why.is_none()
     }
 }
 
 impl Instance {
-    /// What [`Instance::apply`] would change; nothing is touched.
+    /// Returns the changes that [`Instance::apply`] would make, without touching anything.
     pub fn changes_to(&mut self, plan: &Plan) -> Vec<Change> {
         let plan = settled(plan, Some(&self.plan), &mut self.yard.grounds);
         let steps = difference::difference(&self.plan.without_apart(), &plan.without_apart());
@@ -56,7 +56,7 @@ impl Instance {
         changes.chain(self.plugged_anew(&plan)).collect()
     }
 
-    /// Routers in processes of their own whose NICs are plugged in anew.
+    /// Returns the isolated routers whose NICs are plugged in anew.
     fn plugged_anew(&self, plan: &Plan) -> Vec<Change> {
         let relays = self.relays.iter().filter(|relay| {
             let stays = plan.apart().any(|router| router.name == relay.plan.name);
@@ -68,12 +68,13 @@ impl Instance {
         relays.map(|relay| change(&relay.plan.name)).collect()
     }
 
-    /// Makes the instance what the plan says. Routers that are new or replaced serve when this returns, but those that the plan has
-    /// stopped; one that has turned itself off stays so unless the plan starts it.
+    /// Makes the instance follow the plan. Routers that are new or replaced serve when this returns, except
+    /// those that the plan has stopped; a router that has powered itself off stays so unless the plan starts
+    /// it.
     ///
     /// # Errors
-    /// One line: what was refused. Then everything is as it was; a router that had been taken down already was
-    /// started again.
+    /// One line: the request that was refused. Then everything is as it was; a router that had already been
+    /// taken down was restarted.
     pub fn apply(&mut self, plan: &Plan, supplies: impl Into<Supplies>) -> Result<Vec<Change>> {
         let mut supplies = supplies.into();
         self.yard.grounds.add(supplies.kvm.take(), supplies.spawner.take());
@@ -89,7 +90,7 @@ impl Instance {
     }
 }
 
-/// A step in words; several, where it changes several routes.
+/// Describes a step in words; yields several changes for a step that changes several routes.
 fn describe(step: &Step, from: &Plan, to: &Plan) -> Vec<Change> {
     let lost = |what: String, why: &str| Change { what, why: Some(why.to_owned()) };
     vec![match step {

@@ -1,5 +1,5 @@
-//! Other stations that say that they have an address of a router: told when the first one does, and while it goes on at most once a
-//! minute.
+//! Address conflicts: other stations that claim an address of a router. Reported when first seen, and at most
+//! once a minute while they continue.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -7,38 +7,38 @@ use std::time::{Duration, Instant};
 use bootinfo::VcpuShared;
 use config::Router;
 
-/// Between two lines.
+/// Minimum time between two reports.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// What one vCPU shows of it.
+/// Address conflicts as published by one vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sign {
-    /// ARP packets that claimed an address.
+    /// ARP packets received that claimed one of the router's addresses.
     heard: u64,
-    /// Of the last one: the number of the NIC, the address, and the station.
+    /// The last one: number of the NIC, address, and MAC address of the station.
     last: (u8, u32, [u8; 6]),
 }
 
 impl Sign {
     pub(crate) fn read(shared: &VcpuShared) -> Self {
-        // The count first: what it counts is there then.
+        // Read the count first, so that the claim that it counts is visible.
         Self { heard: shared.router.arp_conflicts.get(), last: shared.claim.get() }
     }
 }
 
-/// What is known of it.
+/// Conflicts of one router, as reported so far.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
-    /// Packets heard, by vCPU.
+    /// Claiming packets received, by vCPU.
     heard: Vec<u64>,
-    /// Packets of which nothing was told.
+    /// Packets not yet reported.
     untold: u64,
     last: Option<(u8, u32, [u8; 6])>,
     told: Option<Instant>,
 }
 
 impl Claims {
-    /// Looks at what each vCPU shows; a line if there is one to be told.
+    /// Evaluates the state of each vCPU; returns a line if one is to be reported.
     pub(crate) fn look(
         &mut self,
         now: Instant,

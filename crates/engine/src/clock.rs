@@ -1,4 +1,4 @@
-//! The thread that keeps time: alarms of sleeping vCPUs, ageing of switches. It waits for nothing but its next tick.
+//! Timekeeping thread: alarms of sleeping vCPUs, ageing of switches. It blocks on nothing but its next tick.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -10,22 +10,24 @@ use switch::Switch;
 use threads::Thread;
 use vmm::Machine;
 
-/// Between two ticks. Ten a second cost an idle host next to nothing.
+/// Interval between two ticks. Ten ticks a second cost an idle host next to nothing.
 const TICK: Duration = Duration::from_millis(100);
 
 /// A running clock.
 pub struct Clock {
     thread: Thread,
-    /// What there is now. A tick works on a copy, so that nobody waits for one.
+    /// The current machines and switches. A tick works on a snapshot, so that an update never waits for a
+    /// tick.
     timed: Arc<Mutex<Arc<Timed>>>,
     /// Dropped to stop the thread.
     stop: Option<Sender<()>>,
 }
 
-/// What needs to be told of the time.
+/// Receivers of ticks.
 #[derive(Default)]
 pub(crate) struct Timed {
-    /// The thread that takes one down gives its memory back, and neither the clock nor the thread that tells it what there is.
+    /// Weak, so that the thread that takes a machine down frees its memory, and neither the clock nor the
+    /// thread that updates this list does.
     pub(crate) machines: Vec<Weak<Machine>>,
     pub(crate) switches: Vec<Arc<Switch>>,
 }
@@ -39,7 +41,7 @@ impl Timed {
 }
 
 impl Clock {
-    /// Keeps time until it is dropped.
+    /// Starts the clock, which runs until it is dropped.
     pub(crate) fn start(timed: Timed, confinement: Confinement) -> Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let timed = Arc::new(Mutex::new(Arc::new(timed)));
@@ -57,16 +59,16 @@ impl Clock {
         Ok(Self { thread, timed, stop: Some(stop) })
     }
 
-    /// Keeps time for these from now on.
+    /// Replaces the set of machines and switches that are ticked.
     pub(crate) fn keep(&self, timed: Timed) {
         let mut kept = self.timed.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *kept, Arc::new(timed));
         drop(kept);
-        // The clock takes no tick longer for what goes here.
+        // Dropped after the lock is released: the clock's tick is not delayed by what is freed here.
         drop(before);
     }
 
-    /// Its thread.
+    /// Returns its thread.
     pub fn thread(&self) -> &Thread {
         &self.thread
     }

@@ -1,8 +1,9 @@
-//! What counts in an instance, to be read by anybody at any time.
+//! Registry of all counters of an instance, readable by any thread at any time.
 //!
-//! Routers come and go under whoever changes the instance, and that may take long: a firmware boots, a thread ends. So what counts
-//! is noted here when it begins and crossed out before it ends, and who reads it waits for neither. Nor does anybody who notes or
-//! crosses out wait for who reads: the list is locked to be copied, and read without the lock.
+//! Routers come and go while an instance is being changed, which may take long: a firmware boots, a thread
+//! ends. So each set of counters is registered here when it begins to count and withdrawn before it ends, and
+//! readers wait for neither. Registration and withdrawal do not wait for readers either: the list is copied
+//! under its lock, and the counters are read without the lock.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,15 +16,15 @@ use threads::CpuMeter;
 
 use crate::task;
 
-/// A part of an instance that counts.
+/// A component that has counters.
 pub(crate) trait Counted: Send + Sync {
-    /// Calls `visit` with each group of counters and what its names begin with: `edge.wan.rx`.
+    /// Calls `visit` with each group of counters and the prefix of its names: `edge.wan.rx`.
     fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group));
-    /// Calls `visit` with the name of each thread and the nanoseconds that it has spent on a CPU.
+    /// Calls `visit` with the name of each thread and its CPU time in nanoseconds.
     fn each_thread(&self, visit: &mut dyn FnMut(&str, u64));
 }
 
-/// The parts of an instance that count now. Its clones are of the same instance.
+/// The counters of an instance that are registered now. Clones share the registry.
 #[derive(Clone, Default)]
 pub struct Counts(Arc<Mutex<Parts>>);
 
@@ -34,18 +35,18 @@ struct Parts {
     switches: Vec<Arc<Switch>>,
 }
 
-/// What counts, as who reads it has it.
+/// A registered component, as readers hold it.
 type Part = Arc<Box<dyn Counted>>;
 
-/// The parts that counted at one moment, for who reads them.
+/// Snapshot of the registry, for a reader.
 struct Seen {
     counted: Vec<Part>,
     switches: Vec<Arc<Switch>>,
 }
 
 impl Drop for Seen {
-    /// What was crossed out meanwhile may take its time to go, with the memory of a machine for instance: that is for nobody who
-    /// reads.
+    /// Components that were withdrawn while they were read may take long to be freed, for instance the memory
+    /// of a machine. The reader does not do that: the reserve thread does.
     fn drop(&mut self) {
         let last: Vec<_> = self.counted.drain(..).filter_map(Arc::into_inner).collect();
         if !last.is_empty() {
@@ -64,7 +65,7 @@ impl Counts {
         Seen { counted: parts.counted.values().cloned().collect(), switches: parts.switches.clone() }
     }
 
-    /// Calls `visit` with each group of counters and what its names begin with: `edge.wan.rx`, `edge.vcpu0`,
+    /// Calls `visit` with each group of counters and the prefix of its names: `edge.wan.rx`, `edge.vcpu0`,
     /// `switch.lan.edge.wan`.
     pub fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         let seen = self.seen();
@@ -75,7 +76,7 @@ impl Counts {
         }
     }
 
-    /// Calls `visit` with the name of each thread and the nanoseconds it has spent on a CPU.
+    /// Calls `visit` with the name of each thread and its CPU time in nanoseconds.
     pub fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
         self.seen().counted.iter().for_each(|counted| counted.each_thread(visit));
     }
@@ -95,7 +96,7 @@ impl Counts {
         Counters { at_ns, first_ns, last_ns: at_ns, counters, cpu_ns }
     }
 
-    /// Notes something that counts, until what is returned is dropped.
+    /// Registers a component until the returned guard is dropped.
     pub(crate) fn add(&self, counted: impl Counted + 'static) -> Counting {
         let mut parts = self.parts();
         parts.next += 1;
@@ -104,20 +105,20 @@ impl Counts {
         Counting { counts: self.clone(), number }
     }
 
-    /// These are the switches from now on.
+    /// Sets the current switches.
     pub(crate) fn keep(&self, switches: &[Arc<Switch>]) {
         self.parts().switches = switches.to_vec();
     }
 }
 
-/// CLOCK_MONOTONIC in nanoseconds, which is the same for all processes.
+/// Returns CLOCK_MONOTONIC in nanoseconds, which is the same for all processes.
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
-    // Neither is negative: the clock began with the host.
+    // Neither is negative: the clock starts at zero when the host boots.
     (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
 }
 
-/// Something that counts. When this is dropped, nobody begins to read it any more.
+/// Registration of a component. Once this is dropped, no new reader sees the component.
 pub(crate) struct Counting {
     counts: Counts,
     number: u64,
@@ -126,12 +127,12 @@ pub(crate) struct Counting {
 impl Drop for Counting {
     fn drop(&mut self) {
         let gone = self.counts.parts().counted.remove(&self.number);
-        // What it holds may take its time to go.
+        // After the lock is released: freeing the component may take long.
         drop(gone);
     }
 }
 
-/// A thread that nobody counts for.
+/// A thread without counters other than its CPU time.
 impl Counted for Arc<CpuMeter> {
     fn each_group(&self, _: &mut dyn FnMut(&str, &dyn Group)) {}
 
@@ -148,10 +149,10 @@ mod tests {
 
     use super::*;
 
-    /// Longest wait for anything.
+    /// Time limit of every wait.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// A part whose reader waits, as for a lock of the data path.
+    /// A component whose reader blocks, as on a lock of the data path.
     struct Held {
         is_in: Mutex<Sender<()>>,
         go_on: Mutex<Receiver<()>>,
@@ -186,7 +187,7 @@ mod tests {
         let control = thread::spawn(move || {
             counts.keep(&[]);
             drop((counts.add(Scripted("edge/vhost", 7)), held));
-            // Who waits may have given up.
+            // The receiver may have timed out.
             let _ = tell.send(());
         });
         let goes_on = told.recv_timeout(PATIENCE / 2);

@@ -1,4 +1,4 @@
-//! Every counter of a running instance, by name.
+//! All counters of a running instance, by name.
 
 use std::sync::Arc;
 
@@ -19,23 +19,23 @@ use crate::kernel_vhost::KernelNic;
 use crate::wiring::Gate;
 
 impl Instance {
-    /// Calls `visit` with each group of counters and what its names begin with: `edge.wan.rx`, `edge.vcpu0`,
+    /// Calls `visit` with each group of counters and the prefix of its names: `edge.wan.rx`, `edge.vcpu0`,
     /// `switch.lan.edge.wan`.
     pub fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         self.yard.counts.each_group(visit);
     }
 
-    /// Calls `visit` with the name of each thread and the nanoseconds it has spent on a CPU.
+    /// Calls `visit` with the name of each thread and its CPU time in nanoseconds.
     pub fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
         self.yard.counts.each_thread(visit);
     }
 }
 
-/// What counts of a router that runs here.
+/// Counters of a router of this process.
 pub(crate) struct RouterCounts {
     pub(crate) guest: GuestCounts,
     pub(crate) outside: Vec<Outside>,
-    /// Those of its NICs that the kernel serves.
+    /// The NICs that the kernel's vhost-net serves.
     pub(crate) kernel: Vec<Arc<KernelNic>>,
     pub(crate) gate: Gate,
     pub(crate) threads: Vec<IoCounts>,
@@ -61,7 +61,7 @@ impl Counted for RouterCounts {
     }
 }
 
-/// What counts here of a router in a process of its own.
+/// Counters that this process has of an isolated router (one in a process of its own).
 pub(crate) struct RelayCounts {
     pub(crate) plan: Router,
     pub(crate) ports: Vec<Arc<Backend>>,
@@ -71,7 +71,7 @@ pub(crate) struct RelayCounts {
 }
 
 impl Counted for RelayCounts {
-    /// As those of a router that is here: `rx` is towards the router.
+    /// Same names as for a router of this process: `rx` is towards the router.
     fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         for (nic, port) in self.plan.nics.iter().zip(&self.ports) {
             visit(&format!("{}.{}.rx", self.plan.name, nic.name), &port.queues().rx_ledger());
@@ -87,7 +87,7 @@ impl Counted for RelayCounts {
     }
 }
 
-/// What counts of an I/O thread.
+/// Counters of an I/O thread.
 pub(crate) struct IoCounts {
     meter: Arc<CpuMeter>,
     counters: Arc<IoThreadCounters>,
@@ -95,7 +95,7 @@ pub(crate) struct IoCounts {
 }
 
 impl IoCounts {
-    /// Of all these.
+    /// Returns the counters of each of these threads.
     pub(crate) fn of(threads: &[IoThread]) -> Vec<Self> {
         let of = |io: &IoThread| Self {
             meter: io.thread().meter(),
@@ -106,7 +106,7 @@ impl IoCounts {
     }
 }
 
-/// What counts of a guest.
+/// Counters of a guest.
 pub(crate) struct GuestCounts {
     plan: Router,
     nics: Vec<Arc<NicQueues>>,
@@ -117,7 +117,7 @@ pub(crate) struct GuestCounts {
 }
 
 impl GuestCounts {
-    /// Of this one, with the threads that it has now.
+    /// Returns the counters of this guest and of its current threads.
     pub(crate) fn of(guest: &Guest) -> Self {
         Self {
             plan: guest.plan().clone(),
@@ -134,8 +134,8 @@ impl GuestCounts {
         console_group(self.console.as_deref(), visit);
     }
 
-    /// The vCPUs of a process are one figure, `NAME/vcpus`, and under the name of the only one where there is one: the
-    /// kernel tells a stranger no more.
+    /// The vCPUs of a process are reported as one value, `NAME/vcpus`, or under the name of the only vCPU if
+    /// there is one: the kernel does not report another process's time by thread.
     fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
         if let Some(process) = &self.process {
             let what = if self.machine.vcpus() == 1 { "vcpu0" } else { "vcpus" };
@@ -146,9 +146,9 @@ impl GuestCounts {
 }
 
 impl Guest {
-    /// Calls `visit` with each group of the router's counters and what its names begin with: `wan.rx` and `wan.tx`
-    /// (the host's side of a NIC's rings), `wan.interrupts`, `wan.registers` of an e1000, `vcpu0`, `vcpu0.exit`, `vcpu0.wan`,
-    /// `console` of a Linux guest.
+    /// Calls `visit` with each group of the router's counters and the prefix of its names: `wan.rx` and
+    /// `wan.tx` (the host's side of a NIC's rings), `wan.interrupts`, `wan.registers` of an e1000, `vcpu0`,
+    /// `vcpu0.exit`, `vcpu0.wan`, `console` of a Linux guest.
     pub fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         guest_groups(self.plan(), self.nics(), self.machine(), visit);
         console_group(self.console().map(Arc::as_ref), visit);
@@ -192,7 +192,7 @@ fn thread_groups(threads: &[IoCounts], visit: &mut dyn FnMut(&str, &dyn Group)) 
     }
 }
 
-/// What came while there was a limit: `edge.wan.limit`.
+/// Counters of the rate limit, for NICs that have or had one: `edge.wan.limit`.
 fn gate_groups(plan: &config::Router, gate: &Gate, visit: &mut dyn FnMut(&str, &dyn Group)) {
     for (nic, gate) in plan.nics.iter().zip(gate.nics()) {
         if let Some(counters) = gate.counters() {

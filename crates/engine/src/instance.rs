@@ -1,8 +1,8 @@
-//! Everything one file asks for, running: switches, routers, uplinks and the threads that serve them.
+//! A running file: its switches, routers and uplinks, and the threads that serve them.
 //!
-//! Each router has a slot of its own. It is started, stopped, replaced and started again alone: its threads, its
-//! ports and its machine go, and what belongs to others goes on without losing a frame. What its NICs are plugged
-//! into outside the run (TAPs, captures) stays while the file names it.
+//! Each router has a slot of its own and is started, stopped, replaced and restarted independently: its
+//! threads, ports and machine are torn down, while all other routers keep forwarding without losing a frame.
+//! The attachments of its NICs outside the run (TAPs, captures) stay open as long as the file names them.
 
 mod bring_up;
 pub(crate) mod finding;
@@ -40,28 +40,29 @@ use slot::{Parts, Plugged, Slot, Yard};
 
 /// A running file. Dropping it stops everything and removes what it made.
 pub struct Instance {
-    /// What it follows.
+    /// The plan that this instance follows.
     pub(crate) plan: Plan,
     /// The routers, in the order of the file.
     pub(crate) slots: Vec<Slot>,
-    /// What is here of routers that are in processes of their own.
+    /// This process's share of each isolated router (a router in a process of its own): the I/O paths of its
+    /// NICs.
     pub(crate) relays: Vec<Relay>,
     /// The switches, in the order of the file.
     pub(crate) switches: Vec<Arc<Switch>>,
     pub(crate) yard: Yard,
     clock: Clock,
-    /// Of the clock's thread.
+    /// Registers the counters of the clock's thread.
     _counting: Counting,
-    /// When it was up.
+    /// When startup had completed.
     pub since: Instant,
 }
 
 impl Instance {
-    /// Brings a file up and waits until every router serves; of those that are in processes of their own, the ways to
-    /// the world. What fails leaves nothing behind.
+    /// Brings a file up and waits until every router serves; for isolated routers, until the I/O paths of
+    /// their NICs are open. A failed start leaves nothing behind.
     ///
     /// # Errors
-    /// One line: which router or NIC, and what was refused.
+    /// One line that names the router or NIC, and the request that was refused.
     pub fn start(plan: &Plan, supplies: impl Into<Supplies>) -> Result<Self> {
         let mut supplies = supplies.into();
         keep_reserve().context("the thread that is kept for take-downs")?;
@@ -95,7 +96,7 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Launches the routers that are here, when their peers have answered.
+    /// Launches the routers of this process, once their vhost-user peers have answered.
     fn launch_all(&mut self, plugged: Vec<Plugged>) -> Result<()> {
         self.wait_for_peers(plugged.iter().flat_map(|plugged| &plugged.outlets));
         for plugged in plugged {
@@ -105,48 +106,49 @@ impl Instance {
             }
             let guest = self.build(&plugged)?;
             let (slot, guest) = Slot::new(Parts { plugged, guest }, self.yard.now);
-            // Where it fails, it is taken down with the others.
+            // If this fails, the slot is taken down with the others.
             self.launch_in(slot, guest)?;
         }
         Ok(())
     }
 
-    /// The plan that it follows.
+    /// Returns the plan that this instance follows.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// The routers that run, in the order of the file.
+    /// Returns the running routers, in the order of the file.
     pub fn routers(&self) -> impl Iterator<Item = &RunningRouter> {
         self.slots.iter().filter_map(|slot| Some(&slot.run.as_ref()?.router))
     }
 
-    /// The router of this name, if it runs.
+    /// Returns the router of this name, if it runs.
     pub fn router(&self, name: &str) -> Option<&RunningRouter> {
         self.routers().find(|running| running.router.plan().name == name)
     }
 
-    /// The switches, in the order of the file.
+    /// Returns the switches, in the order of the file.
     pub fn switches(&self) -> &[Arc<Switch>] {
         &self.switches
     }
 
-    /// Where one can look at the frames that pass its NICs.
+    /// Returns the board on which observers of the frames that pass the NICs are registered (trace, capture).
     pub fn board(&self) -> &TapBoard {
         &self.yard.board
     }
 
-    /// What counts in it, for whoever reads it while it is changed.
+    /// Returns the counters of this instance; they can be read while it is being changed.
     pub fn counts(&self) -> &Counts {
         &self.yard.counts
     }
 
-    /// How its routers are, in the order of the file.
+    /// Returns the status of each router, in the order of the file.
     pub fn status(&self) -> Vec<RouterStatus> {
         self.slots.iter().map(Slot::status).collect()
     }
 
-    /// The threads that serve the NICs of routers in processes of their own: the router, and name and kernel number of each.
+    /// Returns the threads that serve the NICs of isolated routers: for each router, the name and kernel
+    /// thread ID of each thread.
     pub fn relay_threads(&self) -> impl Iterator<Item = (&str, Vec<(String, i32)>)> {
         self.relays.iter().map(|relay| {
             let threads = relay.threads().iter().map(IoThread::thread);
@@ -154,8 +156,8 @@ impl Instance {
         })
     }
 
-    /// These threads, by name (`edge/vcpu0`), and no others, share their CPUs and behave accordingly. Threads that are started
-    /// later do as well.
+    /// Declares which threads, by name (`edge/vcpu0`), share their CPUs; these adapt their idle behaviour,
+    /// all others do not. Also applies to threads that are started later.
     pub fn share(&mut self, sharing: BTreeMap<String, Sharing>) {
         for slot in &mut self.slots {
             let spin = slot.plan.spin;
@@ -165,7 +167,7 @@ impl Instance {
         self.yard.sharing = sharing;
     }
 
-    /// The first router that cannot go on, with the reason.
+    /// Returns the first router that has failed, with the reason.
     pub fn fault(&self) -> Option<String> {
         self.routers().find_map(|running| {
             let fault = running.fault()?;
@@ -173,13 +175,13 @@ impl Instance {
         })
     }
 
-    /// The thread that keeps time.
+    /// Returns the timekeeping thread.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Stops a router, and waits until it is down; it stays stopped until it is started. Nothing happens where it is stopped
-    /// already.
+    /// Stops a router, and waits until it is down; it stays stopped until it is started explicitly. Does
+    /// nothing if it is stopped already.
     ///
     /// # Errors
     /// There is no router of this name.
@@ -191,10 +193,10 @@ impl Instance {
         Ok(())
     }
 
-    /// Starts a router that does not run, and waits until it serves. Nothing happens where it runs already.
+    /// Starts a router that does not run, and waits until it serves. Does nothing if it runs already.
     ///
     /// # Errors
-    /// There is no router of this name, or it cannot be started; then it is as before.
+    /// There is no router of this name, or it cannot be started; it is then left in its previous state.
     pub fn start_router(&mut self, name: &str) -> Result<()> {
         let slot = find(&mut self.slots, name)?;
         let started = if slot.run.is_none() { self.bring_up(name) } else { Ok(()) };
@@ -211,8 +213,8 @@ impl Instance {
         self.start_router(name)
     }
 
-    /// Puts a link in the place of one that was deleted, under whoever serves the NIC `label` (`edge.wan`), and waits until that
-    /// is done: the kernel may have to end what it does at the old one.
+    /// Replaces the deleted link of the NIC `label` (`edge.wan`) by a new one under the running I/O threads,
+    /// and waits until that is done: the kernel may have to finish its work at the old link first.
     ///
     /// # Errors
     /// There is no such NIC, or it has no such link.
@@ -224,7 +226,7 @@ impl Instance {
         let outlet = outlet.clone();
         let name = format!("{label}-link");
         self.beside((name, &format!("NIC {label}: its new link")), move || outlet.replace(by))??;
-        // Who sleeps at the old link would never hear of the new one.
+        // A thread that sleeps on the old link's descriptor would never be woken by the new one.
         let serves = |outlets: &[Arc<Outlet>]| outlets.iter().any(|outlet| outlet.is_of(label));
         if let Some(slot) = self.slots.iter().find(|slot| serves(slot.outlets())) {
             slot.run.iter().for_each(|run| run.router.spin(slot.plan.spin));
@@ -237,20 +239,21 @@ impl Instance {
         Ok(())
     }
 
-    /// How what a NIC of a router that runs here is plugged into is, in one line, and what that is called; often nothing.
+    /// Returns the state of the attachment of a NIC of a router that runs here, as its name and one line;
+    /// `None` for most kinds.
     pub fn state_of(&self, router: &str, nic: usize) -> Option<(&'static str, String)> {
         let slot = self.slots.iter().find(|slot| slot.plan.name == router && slot.run.is_some())?;
         slot.outlets().get(nic)?.state()
     }
 
-    /// NICs (`edge.wan`) of routers in processes of their own at the other end of whose cable another host may be since this was asked
-    /// last: for those processes.
+    /// Takes the NICs (`edge.wan`) of isolated routers that may have another host at the other end of their
+    /// cable since the last call; the caller passes them on to the processes of these routers.
     pub fn take_plugged(&mut self) -> Vec<String> {
         std::mem::take(&mut self.yard.plugged)
     }
 
-    /// Tells a router that another host may be at the other end of the cable of its NIC (`edge.wan`) by now: it forgets its
-    /// neighbours there. Nothing where the router does not run here.
+    /// Tells a router that another host may now be at the other end of the cable of its NIC (`edge.wan`): it
+    /// forgets its neighbours there. Does nothing if the router does not run here.
     pub fn plugged(&self, label: &str) {
         for slot in &self.slots {
             let named = |nic: &config::Nic| label.split_once('.') == Some((&slot.plan.name, &nic.name));
@@ -260,7 +263,7 @@ impl Instance {
         }
     }
 
-    /// Tells the clock what there is now, and who reads counters which switches.
+    /// Updates the clock with the current machines and switches, and the counters with the current switches.
     pub(crate) fn keep_time(&self) {
         self.yard.counts.keep(&self.switches);
         self.clock.keep(Timed {
@@ -271,7 +274,7 @@ impl Instance {
 }
 
 impl Drop for Instance {
-    /// Everything is taken down at the same time.
+    /// Takes down all routers and relays at the same time.
     fn drop(&mut self) {
         let now = self.yard.now;
         let relays = self.relays.drain(..).flat_map(|relay| relay.into_take_downs(now));
@@ -280,7 +283,7 @@ impl Drop for Instance {
     }
 }
 
-/// The slot of a router.
+/// Returns the slot of a router.
 pub(crate) fn find<'s>(slots: &'s mut [Slot], name: &str) -> Result<&'s mut Slot> {
     let names: Vec<String> = slots.iter().map(|slot| slot.plan.name.clone()).collect();
     match slots.iter_mut().find(|slot| slot.plan.name == name) {
@@ -289,18 +292,19 @@ pub(crate) fn find<'s>(slots: &'s mut [Slot], name: &str) -> Result<&'s mut Slot
     }
 }
 
-/// A switch as its plan says.
+/// Creates a switch from its plan.
 pub(crate) fn make_switch(plan: &config::Switch) -> Arc<Switch> {
     let config = switch::Config { ageing: ageing(plan), ..switch::Config::default() };
     Arc::new(Switch::new(&plan.name, config))
 }
 
-/// Seconds that a switch keeps an address.
+/// Returns the ageing time of a switch's addresses, in seconds.
 pub(crate) fn ageing(plan: &config::Switch) -> u32 {
     u32::try_from(plan.ageing.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// The plan with an engine for every router: the one that it names, the one that it runs on, or what this host has.
+/// Returns the plan with an engine for every router: the one that the file names, else the one that the
+/// router already runs on, else the best that this host has.
 pub(crate) fn settled(plan: &Plan, running: Option<&Plan>, grounds: &mut Grounds) -> Plan {
     let mut plan = plan.clone();
     for router in plan.routers.iter_mut().filter(|router| router.engine.is_none()) {

@@ -1,4 +1,5 @@
-//! The vhost thread: moves frames from sources to sinks, polls while there is work, and sleeps when there is none.
+//! I/O thread (the papers' vhost thread): moves frames from sources to sinks, polls while there is work, and
+//! sleeps when there is none.
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,39 +18,39 @@ use rustix::fd::OwnedFd;
 use sandbox::{Class, Confinement};
 use threads::Thread;
 
-/// One way of frames: everything that leaves the source goes to the sink.
+/// One direction of frames: everything that leaves the source is delivered to the sink.
 pub struct Pump {
-    /// Where frames come from.
+    /// The origin of the frames.
     pub source: Box<dyn Source>,
-    /// Where they go.
+    /// The destination of the frames.
     pub sink: Arc<dyn Sink>,
 }
 
 counters! {
-    /// How one I/O thread spends its passes.
+    /// Counters of one I/O thread's passes.
     pub struct IoThreadCounters {
         /// Frames that left a source.
         frames,
         /// Passes over all pumps.
         passes,
-        /// Passes that moved nothing.
+        /// Passes in which no frame was moved.
         passes_empty,
         /// Times it slept.
         sleeps,
-        /// Times it was about to sleep and found work in the second look.
+        /// Times it was about to sleep and found work in the recheck.
         rechecks,
     }
 }
 
-/// How long a thread polls for nothing before it sleeps.
+/// Idle policy: how long a thread polls without work before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {
-    /// It never sleeps.
+    /// Busy-polls and never sleeps.
     Poll,
-    /// It sleeps after this time without work.
+    /// Sleeps after this time without work.
     Sleep(Duration),
-    /// It sleeps as soon as it has nothing to do, and interrupts nobody before ([`nic_port::held`]): it is beside the vCPU that it
-    /// wakes, on one CPU.
+    /// Sleeps as soon as it has no work, and holds back interrupts until then ([`nic_port::held`]): it shares
+    /// a CPU with the vCPU that it wakes.
     Beside,
 }
 
@@ -70,21 +71,21 @@ pub struct IoThread {
     work: Arc<WorkCounters>,
 }
 
-/// What the thread is told while it runs.
+/// Commands to the running thread.
 struct Orders {
-    /// One of the orders below.
+    /// One of the commands below.
     order: AtomicU32,
-    /// How it is to idle.
+    /// Idle policy.
     idle: Mutex<Idle>,
-    /// Wakes it.
+    /// Eventfd that wakes the thread.
     bell: OwnedFd,
 }
 
-/// To go on.
+/// Continue.
 const SERVE: u32 = 0;
-/// To look at [`Orders::idle`] again, and go on.
+/// Read [`Orders::idle`] again, and continue.
 const LOOK: u32 = 1;
-/// To end.
+/// Terminate.
 const STOP: u32 = 2;
 
 impl Orders {
@@ -99,25 +100,26 @@ impl Orders {
     }
 
     fn ring(&self) {
-        // A full counter means that it is ringing already.
+        // A full counter means that the eventfd is signalled already.
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
-    /// Takes the ring back by which the thread was woken. What is ordered is not in the bell: it may ring for an order that the
-    /// thread has seen already, and would then ring for ever.
+    /// Resets the eventfd that has woken the thread. The command itself is not in the eventfd: it may be
+    /// signalled for a command that the thread has seen already, and would then stay signalled.
     fn heard(&self) {
         let _ = rustix::io::read(&self.bell, &mut [0u8; 8]);
     }
 
-    /// Takes note that the thread has seen [`LOOK`]; false if it is to end.
+    /// Acknowledges [`LOOK`]; returns false if the thread is to terminate.
     fn seen(&self) -> bool {
-        // An order to end may have come in the place of the one to look, and stays.
+        // A STOP may have replaced the LOOK meanwhile, and stays.
         self.order.compare_exchange(LOOK, SERVE, Ordering::AcqRel, Ordering::Acquire) != Err(STOP)
     }
 }
 
 impl IoThread {
-    /// Starts a thread called `name` on these CPUs (empty: anywhere) that serves the pumps until it is dropped.
+    /// Starts a thread called `name` on these CPUs (empty: any CPU) that serves the pumps until it is
+    /// dropped.
     pub fn spawn(
         name: &str,
         cpus: &[usize],
@@ -142,36 +144,36 @@ impl IoThread {
         Ok(Self { thread, orders, counters, work })
     }
 
-    /// Lets it idle in another way from now on. Nothing that it moves is held up or lost by that.
+    /// Changes its idle policy. Frames are neither delayed nor lost by that.
     pub fn set_idle(&self, idle: Idle) {
         *self.orders.idle.lock().unwrap_or_else(PoisonError::into_inner) = idle;
-        // Where it is about to end, there is nothing to say.
+        // If the thread is about to terminate, the command stays STOP.
         let _ = self.orders.order.compare_exchange(SERVE, LOOK, Ordering::AcqRel, Ordering::Relaxed);
         self.orders.ring();
     }
 
-    /// The thread.
+    /// Returns the thread.
     pub fn thread(&self) -> &Thread {
         &self.thread
     }
 
-    /// How it spends its passes.
+    /// Returns the counters of its passes.
     pub fn counters(&self) -> &Arc<IoThreadCounters> {
         &self.counters
     }
 
-    /// What frames cost it.
+    /// Returns the counters of what frames cost it.
     pub fn work(&self) -> &Arc<WorkCounters> {
         &self.work
     }
 
-    /// Ends the thread; its sources and sinks are dropped there.
+    /// Stops the thread and waits for its end; its sources and sinks are dropped there.
     pub fn stop(&mut self) {
         self.tell_to_end();
         self.thread.join();
     }
 
-    /// Ends several, which have the same time for it together.
+    /// Stops several threads concurrently, within one common time limit.
     pub(crate) fn stop_all(mut threads: Vec<Self>) {
         threads.iter().for_each(Self::tell_to_end);
         Thread::join_all(threads.iter_mut().map(|io| &mut io.thread));
@@ -199,7 +201,7 @@ struct Loop {
     since: Instant,
 }
 
-/// Passes by which a thread measures, before its first frame, what an empty pass costs.
+/// Number of passes by which a thread measures, before its first frame, the cost of an empty pass.
 const CALIBRATION: u32 = 64;
 
 impl Loop {
@@ -222,7 +224,7 @@ impl Loop {
         }
     }
 
-    /// How many empty passes fit into the time that the thread may poll for nothing.
+    /// Returns how many empty passes fit into the polling budget.
     fn spin(&mut self, idle: Idle) -> u32 {
         let budget = match idle {
             Idle::Poll => return u32::MAX,
@@ -241,7 +243,7 @@ impl Loop {
         let mut fds = vec![PollFd::new(&self.orders.bell, PollFlags::IN)];
         let mut events: Vec<BorrowedFd<'_>> = Vec::new();
         for ((p, _), wait) in self.pumps.iter().zip(&self.waits) {
-            // A pump that waits for room still tends its source.
+            // A pump that waits for room still serves its source's timer.
             for bell in match wait {
                 Wait::Room => [p.sink.bell(), p.source.timer()],
                 Wait::Frames | Wait::Nothing => [p.source.bell(), Bell::None],
@@ -262,7 +264,7 @@ impl Loop {
             self.orders.heard();
         }
         for fd in events {
-            // Not rung: the read says so and nothing is lost.
+            // If it was not signalled the read fails with EAGAIN, and nothing is lost.
             let _ = rustix::io::read(fd, &mut [0u8; 8]);
         }
     }
@@ -304,7 +306,7 @@ impl Party for Loop {
     }
 
     fn now(&self) -> Option<u64> {
-        // 1024 ns are a microsecond here.
+        // A microsecond is taken as 1024 ns here.
         Some(self.since.elapsed().as_nanos() as u64 >> 10)
     }
 
@@ -313,14 +315,15 @@ impl Party for Loop {
     }
 }
 
-/// What a pump waits for before it can move a frame.
+/// Condition that a pump waits for before it can move a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
-    /// Nothing: it can go on.
+    /// It can proceed at once.
     Nothing,
     /// Frames in its source.
     Frames,
-    /// Room in its sink. The source has frames, and a source that stays readable must not keep us awake.
+    /// Room in its sink. The source has frames, and a source that stays readable must not keep the thread
+    /// awake.
     Room,
 }
 

@@ -1,4 +1,4 @@
-//! NICs that the kernel serves (`vhost = "kernel"`): devices of vhost-net, the threads that the kernel has for them, and the
+//! NICs that the kernel serves (`vhost = "kernel"`): vhost-net devices, their kernel threads, and the network
 //! interface behind them.
 
 use std::os::fd::OwnedFd;
@@ -17,34 +17,34 @@ use vmm::{KernelVhost, VhostNet};
 
 use crate::supplies::Supplies;
 
-/// Finds threads of the kernel for a process that may not look at them.
+/// Finds kernel threads on behalf of a process that is not permitted to look at them.
 pub trait KernelThreads: Send + Sync {
-    /// The thread by which vhost-net works for `owner`, a thread of this process.
+    /// Returns the kernel thread of the vhost-net device owned by `owner`, a thread of this process.
     fn of_vhost(&self, owner: i32) -> Option<i32>;
 }
 
-/// How many devices of vhost-net a NIC of this router needs: one for each pair of queues.
+/// Returns how many vhost-net devices a NIC of this router needs: one for each queue pair.
 pub fn vhost_nets(router: &Router) -> usize {
     if router.vhost == VhostThreads::Kernel { router.queue_pairs() as usize } else { 0 }
 }
 
-/// A device of vhost-net that this process owns. It outlives the routers that use it.
+/// A vhost-net device that this process owns. It outlives the routers that use it.
 struct KernelThread {
     device: Arc<VhostNet>,
-    /// The number of its thread, where it was found.
+    /// The ID of its kernel thread, if it was found.
     id: Option<i32>,
 }
 
 impl KernelThread {
-    /// Owns a device. The kernel names its thread after the one that does so: one that is there for nothing else makes the
-    /// name the only one of its kind.
+    /// Becomes the owner of a device. The kernel names its thread after the thread that calls
+    /// VHOST_SET_OWNER: a thread started only for that makes the name unique.
     fn of(device: OwnedFd, kernel: Option<&dyn KernelThreads>) -> Result<Self> {
         let (tell, told) = mpsc::channel();
         let (go, wait) = mpsc::channel::<()>();
         let owner = std::thread::Builder::new().name("vhost-owner".to_owned()).spawn(move || {
             let owned = VhostNet::own(device).map(|device| (device, gettid().as_raw_nonzero().get()));
             let _ = tell.send(owned);
-            // Until the thread has been looked for.
+            // Keeps the owner alive until its kernel thread has been looked up.
             let _ = wait.recv();
         });
         let owner = owner.context("cannot start a thread")?;
@@ -56,7 +56,7 @@ impl KernelThread {
         found
     }
 
-    /// Time that it has spent on a CPU: one of the kernel's own is a process by itself, for the clocks.
+    /// Returns its CPU time. A kernel thread may be a process of its own for the CPU-time clocks.
     fn cpu_time(&self) -> Duration {
         let Some(id) = self.id else { return Duration::ZERO };
         let own = cpu_clock::of_thread(id);
@@ -64,17 +64,18 @@ impl KernelThread {
     }
 }
 
-/// A NIC that the kernel serves: its devices and threads, and the interface behind it, as long as the NIC's far side is kept.
+/// A NIC that the kernel serves: its devices and threads, and the interface behind it; kept as long as the
+/// NIC's outlet.
 pub struct KernelNic {
     receiver: Arc<KernelVhost>,
     threads: Vec<KernelThread>,
-    /// What they are called in figures: `edge/wan-kernel0`.
+    /// Names of the threads in reports: `edge/wan-kernel0`.
     names: Vec<String>,
     tap: Tap,
 }
 
 impl KernelNic {
-    /// Puts the kernel between a NIC and an interface.
+    /// Puts the kernel's vhost-net between a NIC and an interface.
     pub(crate) fn new(
         (router, nic): (&Router, &Nic),
         tap: Tap,
@@ -92,18 +93,18 @@ impl KernelNic {
         Ok(Arc::new(Self { receiver, threads, names: names.collect(), tap }))
     }
 
-    /// Why it does not serve the NIC, if the kernel has refused to.
+    /// Returns the reason why it does not serve the NIC, if the kernel has refused to.
     pub(crate) fn fault(&self) -> Option<String> {
         self.receiver.fault()
     }
 
-    /// The kernel's threads that were found: name and number.
+    /// Returns the kernel threads that were found: name and ID.
     pub(crate) fn threads(&self) -> impl Iterator<Item = (&str, i32)> {
         let named = self.names.iter().zip(&self.threads);
         named.filter_map(|(name, thread)| Some((name.as_str(), thread.id?)))
     }
 
-    /// Calls `visit` with the name of each thread and the nanoseconds it has spent on a CPU.
+    /// Calls `visit` with the name of each thread and its CPU time in nanoseconds.
     pub(crate) fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
         for (name, thread) in self.names.iter().zip(&self.threads).filter(|(_, thread)| thread.id.is_some()) {
             visit(name, thread.cpu_time().as_nanos() as u64);

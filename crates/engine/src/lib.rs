@@ -1,4 +1,5 @@
-//! One router file, and the ways to run it: each router a virtual machine or a process with the firmware.
+//! Execution engine for one router file: runs each router as a virtual machine or as a process with the
+//! firmware.
 #![forbid(unsafe_code)]
 
 pub mod apply;

@@ -1,4 +1,5 @@
-//! Looking after a running instance: routers that fail or break rules are taken down alone and started again.
+//! Looks after a running instance: routers that fail or break rules are taken down individually and
+//! restarted.
 
 mod back_off;
 
@@ -16,18 +17,19 @@ use crate::instance::{About, Event, Instance, RunningRouter};
 use crate::watch::{self, NicSigns, Sample, VcpuSigns};
 
 impl Instance {
-    /// Looks at every router at the time `now` and does what has to be done; to be called about ten times a second. Returns
-    /// what has happened since the last call, what was done on demand included.
+    /// Checks every router at the time `now` and takes the necessary actions; to be called about ten times a
+    /// second. Returns the events since the last call, including those that were caused by requests.
     ///
-    /// A router that cannot go on, or that breaks a rule (see [`watch`]), is taken down and, if its file says so, started again:
-    /// after 0.1 s, and twice as long after each further failure, up to 10 s, until it has been healthy for a minute. Nobody waits
-    /// for either here. While somebody waits for a router that comes up or is taken down, all others are looked after as well.
+    /// A router that has failed, or that breaks a rule (see [`watch`]), is taken down and, if its file says
+    /// so, restarted: after 0.1 s, and twice as long after each further failure, up to 10 s, until it has
+    /// been healthy for a minute. This call waits for neither. While a caller waits for a router that comes
+    /// up or is taken down, all others are looked after as well.
     pub fn look_after(&mut self, now: Instant) -> Vec<Event> {
         self.look(now);
         std::mem::take(&mut self.yard.news)
     }
 
-    /// Looks after all routers, as [`Instance::look_after`] does; what has happened is kept until it is asked for.
+    /// Looks after all routers as [`Instance::look_after`] does; events are kept until they are fetched.
     pub(crate) fn look(&mut self, now: Instant) {
         self.yard.now = now;
         let told = self.yard.news.len();
@@ -52,7 +54,7 @@ impl Instance {
 }
 
 impl Instance {
-    /// Lets routers run that have been launched meanwhile.
+    /// Begins the runs of routers whose launches are done.
     pub(crate) fn look_at_launches(&mut self) {
         let yard = &mut self.yard;
         if self.slots.iter_mut().map(|slot| slot.look_at_launch(yard)).filter(|runs| *runs).count() > 0 {
@@ -62,7 +64,7 @@ impl Instance {
 }
 
 fn look_at(slot: &mut Slot, time: Duration, yard: &mut Yard) {
-    // Who waits for it judges it.
+    // The caller that waits for it judges it.
     if slot.is_awaited() {
         return;
     }
@@ -84,7 +86,7 @@ fn look_at(slot: &mut Slot, time: Duration, yard: &mut Yard) {
     }
 }
 
-/// Tells of other stations that claim an address of the router.
+/// Reports other stations that claim an address of the router.
 fn look_at_claims(slot: &mut Slot, now: Instant, yard: &mut Yard) {
     let Some(Run { router: running, claims, .. }) = &mut slot.run else { return };
     let machine = running.router.machine();
@@ -94,7 +96,7 @@ fn look_at_claims(slot: &mut Slot, now: Instant, yard: &mut Yard) {
     }
 }
 
-/// What news of an attachment are about, what kind of news they are, and their line. The router goes on in any case.
+/// Returns subject, kind and line of an attachment's news. The router keeps running in any case.
 pub(crate) fn told(News { about, line }: News) -> (About, Kind, String) {
     match about {
         attach::About::Link => (About::Router, Kind::Notice, line),
@@ -103,7 +105,7 @@ pub(crate) fn told(News { about, line }: News) -> (About, Kind, String) {
     }
 }
 
-/// Tells what has happened to what its NICs are plugged into. The router goes on without it.
+/// Reports the events of its NICs' attachments. The router keeps running without them.
 fn look_at_uplinks(slot: &Slot, yard: &mut Yard) {
     for (number, (nic, outlet)) in slot.plan.nics.iter().zip(slot.outlets()).enumerate() {
         if let Some(run) = &slot.run
@@ -117,11 +119,11 @@ fn look_at_uplinks(slot: &Slot, yard: &mut Yard) {
     }
 }
 
-/// What a router shows.
+/// Takes a sample of a router's state for its watch.
 fn sample(running: &RunningRouter) -> Sample {
     let guest = &running.router;
     let machine = guest.machine();
-    // Of a guest that is no firmware of ours nobody knows what its vCPUs should do.
+    // For a guest other than our firmware there is no rule about what its vCPUs should do.
     let ours = guest.engine() != Engine::Linux;
     let words = machine.shared().vcpus.iter().zip(machine.exits()).enumerate().filter(|_| ours);
     let vcpus =
@@ -133,11 +135,12 @@ fn sample(running: &RunningRouter) -> Sample {
             read("tx", &queues.tx_ledger()).with_broken(queues.tx_broken()),
         ]
     });
-    // The epoch last: a vCPU is not to be told that it is behind what came after its word was read.
+    // Read the epoch last: a vCPU must not be charged for an epoch that was published after its own word was
+    // read.
     Sample { fault: running.fault(), vcpus, nics: nics.collect(), epoch: guest.table().routes().epoch() }
 }
 
-/// Gives back what no vCPU can still read of removed routes. One that does not run reads nothing.
+/// Reclaims removed routes that no vCPU can read any more. A router that does not run reads nothing.
 fn reclaim_routes(slot: &Slot) {
     let Some(Run { router: running, .. }) = &slot.run else { return };
     let mut routes = running.router.table().routes();

@@ -1,7 +1,8 @@
-//! `capture`: what passes a NIC, in both directions, into a file that somebody else has opened.
+//! `capture`: records the frames that pass a NIC, in both directions, into a file that the caller has opened.
 //!
-//! The threads that move frames only copy them into a bounded buffer ([`Pcap`]). A thread of the recording's own takes them to
-//! the file, and is the only one to wait where that is slow: then frames are missed, which is counted, and nothing else.
+//! The threads that move frames only copy them into a bounded buffer ([`Pcap`]). The recording's own thread
+//! writes them to the file, and is the only one that waits if the file is slow: then frames are missed and
+//! counted, without any other effect.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -18,29 +19,29 @@ use threads::Thread;
 
 use crate::tracing::TapBoard;
 
-/// Most frames and octets of a frame.
+/// Permitted snap lengths, in octets of a frame.
 const SNAP: std::ops::RangeInclusive<u32> = 14..=65_535;
-/// Between two times that frames are taken to the file.
+/// Interval between writes to the file.
 const WRITE: Duration = Duration::from_millis(20);
-/// How long the file may take for the last frames.
+/// Time limit for writing the last frames to the file.
 const LAST: Duration = Duration::from_secs(5);
 
-/// What to record.
+/// Parameters of a recording.
 #[derive(Clone, Debug)]
 pub struct RecordingOrder {
     /// Name of the router.
     pub router: String,
     /// Name of its NIC.
     pub nic: String,
-    /// End after so many frames.
+    /// Maximum number of frames.
     pub count: Option<u64>,
-    /// End after this time.
+    /// Maximum duration.
     pub time: Option<Duration>,
-    /// Octets of each frame that are kept.
+    /// Snap length: octets kept of each frame.
     pub snap: u32,
 }
 
-/// A recording. Dropping it ends it; what it has is still written, without anybody waiting for that.
+/// A recording. Dropping it ends it; frames captured so far are still written, in the background.
 pub struct Recording {
     order: RecordingOrder,
     board: TapBoard,
@@ -49,15 +50,15 @@ pub struct Recording {
     stop: Arc<AtomicBool>,
     writer: Thread,
     begun: Instant,
-    /// When it was over; the last frames may still be on their way to the file.
+    /// When recording ended; the last frames may not have been written to the file yet.
     over: Option<Instant>,
 }
 
 impl Recording {
-    /// Begins to record into `file`, whose other end may be slow or full.
+    /// Begins to record into `file`, whose reader may be slow, or which may be full.
     ///
     /// # Errors
-    /// One line: nothing passes that NIC, it is recorded already, or a bound is overstepped.
+    /// One line: no frames pass that NIC, it is recorded already, or a parameter is out of range.
     pub fn start(
         board: &TapBoard,
         order: RecordingOrder,
@@ -75,7 +76,7 @@ impl Recording {
         if points.is_empty() {
             bail!("nothing passes {router}.{nic} here: it does not run, or its rings are served elsewhere");
         }
-        // It is not waited for: a file may take for ever.
+        // The writer is not waited for: a write to the file may block indefinitely.
         let writer = write_out("ringroad/capture", &capture, (WRITE, &stop), confinement)?;
         let mut recording = Self {
             order,
@@ -96,7 +97,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Takes a seat at all of these, or at none.
+    /// Registers at all of these tap points, or at none.
     fn points_are_ours(&self, points: &[Arc<TapPoint>]) -> bool {
         let taken = points.iter().position(|point| !point.record(Box::new(self.capture.clone())));
         for point in points.iter().take(taken.unwrap_or(0)) {
@@ -105,7 +106,8 @@ impl Recording {
         taken.is_none()
     }
 
-    /// To be called about ten times a second, until it brings the end. A router that was started anew is recorded on.
+    /// To be called about ten times a second, until it returns the end. The recording continues when its
+    /// router is restarted.
     pub fn look_after(&mut self) -> Option<CaptureEnd> {
         if self.over.is_none() {
             self.follow();
@@ -125,7 +127,7 @@ impl Recording {
                 self.points.push(point);
             }
         }
-        // What nobody else has any more, frames do not pass.
+        // A tap point with no other owner is passed by no frames any more.
         self.points.retain(|point| Arc::strong_count(point) > 1);
     }
 
@@ -139,7 +141,7 @@ impl Recording {
 
     fn end(&self, over: Instant) -> CaptureEnd {
         let counters = self.capture.counters();
-        // What waits now nobody takes to the file any more.
+        // Frames still buffered now will not be written any more.
         let waiting = self.capture.waiting();
         CaptureEnd {
             captured: counters.captured.get(),

@@ -1,11 +1,13 @@
-//! A router whose machine is in a process of its own: what is left of it here, its ways to the world.
+//! Relay of an isolated router (one whose machine is in a process of its own): serves the rings of its NICs
+//! in this process.
 //!
 //! ```text
 //!  process of the router             | here
 //!  driver == rings == model --------(vhost-user)--------> Backend <== I/O threads ==> TAP, switch, …
 //! ```
 //!
-//! The rings are served as those of a router that is here; who reaches into them sees nothing but that router's memory.
+//! The rings are served like those of a router of this process; a thread that serves them can reach that
+//! router's memory and nothing else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,40 +36,41 @@ use sandbox::Confinement;
 use telemetry::Kind;
 use vhost_user::backend::{Backend, News};
 
-/// Before ways whose thread has ended are opened again.
+/// Pause before the paths are reopened after one of their threads has ended.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The ways of one router. Dropping it closes them.
+/// The I/O paths of one isolated router. Dropping it closes them.
 pub(crate) struct Relay {
-    /// What counts is read until this is dropped, before everything else.
+    /// Registration of its counters; dropped before everything else.
     counting: Option<Counting>,
     pub(crate) plan: Router,
     outlets: Vec<Arc<Outlet>>,
-    /// Whether somebody was at the other end of each NIC's cable, when that was asked last.
+    /// Link state of each NIC when last checked: true if there was a host or peer at the other end of its
+    /// cable.
     links: Vec<Option<bool>>,
     ports: Vec<Arc<Backend>>,
     open: Option<Open>,
-    /// What opens them again.
+    /// The task that reopens the paths.
     opening: Option<Task<Result<Open>>>,
-    /// Ways that were closed. Until they are down none are opened.
+    /// The take-down of closed paths. New ones are not opened before it is over.
     leaving: TakeDown,
     pub(crate) gate: Gate,
-    /// Judges what the router does with its rings and doorbells, which its own process does not see.
+    /// Judges the router's use of its rings and doorbells, which its own process does not see.
     watch: Watch,
-    /// When it is opened again.
+    /// When the paths are to be reopened.
     due: Option<Instant>,
-    /// Its threads that are to sleep as soon as they have nothing to do, by name.
+    /// Its threads that share their CPUs and sleep as soon as they have no work, by name.
     sharing: BTreeMap<String, Sharing>,
     counts: Counts,
 }
 
-/// Ways that are served.
+/// Paths that are being served.
 struct Open {
     threads: Vec<IoThread>,
     outside: Vec<Outside>,
 }
 
-/// What a relay is made of, before it serves.
+/// Components of a relay before it serves.
 pub(crate) struct RelayParts {
     plan: Router,
     outlets: Vec<Arc<Outlet>>,
@@ -75,7 +78,8 @@ pub(crate) struct RelayParts {
 }
 
 impl RelayParts {
-    /// Finds what the NICs are plugged into, and where the router's process comes to them; nothing is served yet.
+    /// Resolves the outlets of the NICs, and the sockets by which the router's process connects to them; does
+    /// not serve them yet.
     pub(crate) fn find(
         router: &Router,
         switches: &[Arc<Switch>],
@@ -92,15 +96,15 @@ impl RelayParts {
         Ok(Self { plan: router.clone(), outlets, doors })
     }
 
-    /// Its router's name.
+    /// Returns the name of its router.
     pub(crate) fn name(&self) -> &str {
         &self.plan.name
     }
 
-    /// Opens the ways. It waits for threads that begin.
+    /// Opens the paths. Blocks until their threads have started.
     ///
     /// # Errors
-    /// One line: what was refused.
+    /// One line: the request that was refused.
     pub(crate) fn open(self, board: TapBoard, confinement: Confinement) -> Result<RelayWays> {
         let Self { plan, outlets, doors } = self;
         let meet = |(nic, door)| attach::meet(&met(&plan, nic), door, confinement).map(Arc::new);
@@ -112,7 +116,7 @@ impl RelayParts {
     }
 }
 
-/// What opens the ways of a router.
+/// Opens the paths of a router.
 struct Opener {
     plan: Router,
     ports: Vec<Arc<Backend>>,
@@ -122,7 +126,7 @@ struct Opener {
     confinement: Confinement,
 }
 
-/// The ways of a router, open.
+/// The open paths of a router.
 pub(crate) struct RelayWays {
     opener: Opener,
     open: Open,
@@ -146,7 +150,7 @@ impl Opener {
 }
 
 impl Relay {
-    /// What is here of a router whose ways are open.
+    /// Creates the relay of a router whose paths are open.
     pub(crate) fn of(ways: RelayWays, yard: &Yard) -> Self {
         let RelayWays { opener: Opener { plan, ports, outlets, gate, .. }, open } = ways;
         let mut relay = Self {
@@ -168,14 +172,15 @@ impl Relay {
         relay
     }
 
-    /// Its ways are open from now on.
+    /// Adopts open paths.
     fn is_open(&mut self, open: Open) {
         self.open = Some(open);
         self.count();
         self.idle();
     }
 
-    /// Begins to open the ways again, beside everything else. Where no thread can be had for that it is tried again.
+    /// Begins to reopen the paths in the background. If no thread can be started for that, it is tried again
+    /// later.
     fn begin_to_open(&mut self, now: Instant, yard: &Yard) {
         let opener = Opener {
             plan: self.plan.clone(),
@@ -190,7 +195,7 @@ impl Relay {
         self.due = self.opening.is_none().then(|| now + PAUSE);
     }
 
-    /// Looks whether they are open again.
+    /// Checks whether they are open again.
     fn look_at_opening(&mut self, now: Instant) {
         match self.opening.take().map(|opening| opening.look(now)) {
             None => {}
@@ -200,22 +205,22 @@ impl Relay {
         }
     }
 
-    /// What its NICs are plugged into.
+    /// Returns the outlets of its NICs.
     pub(crate) fn outlets(&self) -> &[Arc<Outlet>] {
         &self.outlets
     }
 
-    /// The threads that serve it.
+    /// Returns the threads that serve it.
     pub(crate) fn threads(&self) -> &[IoThread] {
         self.open.as_ref().map_or(&[], |open| &open.threads)
     }
 
-    /// What each NIC is plugged into, in the order of the file.
+    /// Returns the outside end of each NIC, in the order of the file.
     pub(crate) fn outside(&self) -> &[Outside] {
         self.open.as_ref().map_or(&[], |open| &open.outside)
     }
 
-    /// Has what counts read by others, as it is now.
+    /// Registers its current counters.
     fn count(&mut self) {
         let parts = RelayCounts {
             plan: self.plan.clone(),
@@ -224,17 +229,17 @@ impl Relay {
             gate: self.gate.clone(),
             threads: IoCounts::of(self.threads()),
         };
-        // What was read before first: nothing is read twice.
+        // Withdraw the previous registration first, so that no counter is read twice.
         self.counting = None;
         self.counting = Some(self.counts.add(parts));
     }
 
-    /// What counts of it is read no more.
+    /// Withdraws its counters.
     pub(crate) fn stop_counting(&mut self) {
         self.counting = None;
     }
 
-    /// Closes the ways, beside everything else; what was counted of the router can still be read.
+    /// Closes the paths in the background; the counters of the router's NICs can still be read.
     fn close(&mut self, now: Instant) {
         if let Some(opening) = self.opening.take() {
             self.leaving = TakeDown::begin(&self.plan.name, opening, now);
@@ -244,45 +249,46 @@ impl Relay {
         self.leaving = TakeDown::begin(&self.plan.name, open, now);
     }
 
-    /// Whether ways that were closed are not down yet.
+    /// Returns true while closed paths are still being taken down.
     pub(crate) fn is_leaving(&self) -> bool {
         !self.leaving.is_over()
     }
 
-    /// Takes it down with all that it is plugged into: its ways, and those that were closed before and are not down yet.
+    /// Takes it down with its outlets: the open paths, and those closed before whose take-down is not over.
     pub(crate) fn into_take_downs(mut self, now: Instant) -> [TakeDown; 2] {
         self.stop_counting();
         let (name, before) = (self.plan.name.clone(), std::mem::take(&mut self.leaving));
         let open = self.open.take();
-        // In this order: the ways, and then what they lead to.
+        // In this order: the paths, then the outlets that they lead to.
         [before, TakeDown::begin(&name, (open, self), now)]
     }
 
-    /// Whether it can go on for what a router is to be now.
+    /// Returns true if it can continue to serve under the router's new plan.
     pub(crate) fn fits(&self, router: &Router) -> bool {
-        // The ports take no more memory than the router had when they were made.
+        // The ports accept no more memory than the router had when they were created.
         let ways = |router: &Router| (router.name.clone(), router.vhost, router.vcpus, router.memory);
-        // Cables are pulled out and plugged in while all goes on.
+        // Cables are pulled out and plugged in at run time.
         let nics = |router: &Router| -> Vec<Nic> {
             router.nics.iter().map(|nic| Nic { link: None, ..nic.clone() }).collect()
         };
         ways(&self.plan) == ways(router) && nics(&self.plan) == nics(router)
     }
 
-    /// Closes the ways, because something else is about to take their place. If it does not, [`Relay::come_back`] opens them again.
+    /// Closes the paths, because a replacement is about to be opened. If it is not, [`Relay::come_back`]
+    /// reopens them.
     pub(crate) fn give_way(&mut self, now: Instant) {
         self.close(now);
         self.due = None;
     }
 
-    /// Opens the ways again at the next look, if they are closed.
+    /// Reopens the paths at the next look, if they are closed.
     pub(crate) fn come_back(&mut self, now: Instant) {
         if self.open.is_none() && self.opening.is_none() {
             self.due = Some(now);
         }
     }
 
-    /// Takes over the settings of a plan that it fits.
+    /// Applies the settings of a plan that it fits.
     pub(crate) fn adjust(&mut self, to: &Router) {
         self.plan = to.clone();
         self.gate.set(to.limit);
@@ -290,7 +296,7 @@ impl Relay {
         self.idle();
     }
 
-    /// From now on those of its threads that are in this set share their CPUs.
+    /// Sets which threads share their CPUs.
     pub(crate) fn share(&mut self, sharing: &BTreeMap<String, Sharing>) {
         if *sharing != self.sharing {
             self.sharing.clone_from(sharing);
@@ -298,19 +304,20 @@ impl Relay {
         }
     }
 
-    /// Has its threads idle as they are to; those that sleep look once more.
+    /// Applies the idle policy to its threads; threads that sleep are woken to check for work once.
     pub(crate) fn idle(&self) {
         self.threads().iter().for_each(|io| io.set_idle(idle(io, self.plan.spin, &self.sharing)));
     }
 
-    /// Looks after it about ten times a second; `time` is since the instance began. A charge is told, and whoever started
-    /// the router's process ends it.
+    /// Looks after it, about ten times a second; `time` is since the instance began. A charge is reported,
+    /// and the supervisor, which started the router's process, stops it.
     pub(crate) fn look_after(&mut self, now: Instant, time: Duration, yard: &mut Yard) {
         let charge = self.watch.look(time, &self.sample()).charge;
         let rules = yard.rules;
         let mut tell = |about, kind, message: String| yard.tell_about(about, &self.plan.name, kind, message);
         for ((nic, port), outlet) in self.plan.nics.iter().zip(&self.ports).zip(&self.outlets) {
-            // That its process comes and goes is told by who starts that.
+            // Connections and disconnections of its process are reported by the supervisor, which starts the
+            // process.
             if let Some(News::Fault(line)) = port.look_after() {
                 tell(About::Router, Kind::Charged, format!("NIC {}: {line}", nic.name));
             }
@@ -344,19 +351,19 @@ impl Relay {
     }
 }
 
-/// Pulls the cables of NICs out, or plugs them in; what a driver is told of it, the router's process says.
+/// Pulls the cables of NICs out, or plugs them in; the router's own process tells the driver.
 fn plug(plan: &Router, ports: &[Arc<Backend>]) {
     plan.nics.iter().zip(ports).for_each(|(nic, port)| port.queues().plug(!nic.is_pulled()));
 }
 
-/// What the process of a router that is apart is offered at one of its NICs, as a machine of another program would be: it shares the
-/// router's memory, and nothing else.
+/// Returns the attachment that an isolated router's process is offered at one of its NICs. Like a machine of
+/// another program it shares the router's memory, and nothing else.
 fn met(router: &Router, nic: &Nic) -> Wanted {
     Wanted { memory_max: router.memory, ..router.wanted(nic) }
 }
 
 impl Relay {
-    /// What its rings show.
+    /// Takes a sample of its rings for the watch.
     fn sample(&self) -> Sample {
         let nics = self.plan.nics.iter().zip(&self.ports).flat_map(|(nic, port)| {
             let queues = port.queues();
@@ -371,7 +378,8 @@ impl Relay {
 }
 
 impl Drop for Open {
-    /// As with a router that is here: first nobody gets in any more, then the threads go.
+    /// Like for a router of this process: first detaches the outside, so that no more frames enter, then
+    /// stops the threads.
     fn drop(&mut self) {
         self.outside.iter().for_each(Outside::leave);
         IoThread::stop_all(std::mem::take(&mut self.threads));

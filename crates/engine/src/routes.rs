@@ -1,4 +1,4 @@
-//! A router's routes as its file says them: connected networks, own addresses, static routes.
+//! Routes of a router, from its file: connected networks, own addresses, static routes.
 
 use anyhow::{Context, Result};
 use config::{Route, Router};
@@ -7,15 +7,16 @@ use vmm::RouteTable;
 
 use crate::apply::difference::RouteChange;
 
-/// Groups for prefixes longer than /24 beyond those that the file needs: an unused one costs nothing.
+/// Spare groups for prefixes longer than /24, beyond those that the file needs: an unused one costs nothing.
 const SPARE_GROUPS: usize = 4096;
 
-/// A table with all routes of a router.
+/// Creates a table with all routes of a router.
 pub fn table(plan: &Router) -> Result<RouteTable> {
     table_with_room(plan, SPARE_GROUPS)
 }
 
-/// A table with all routes of a router, and room for so many more networks with prefixes longer than /24.
+/// Creates a table with all routes of a router, with spare room for this many networks with prefixes longer
+/// than /24.
 pub fn table_with_room(plan: &Router, spare_groups: usize) -> Result<RouteTable> {
     let long = plan.routes.len() + plan.nics.iter().map(|nic| nic.addresses.len()).sum::<usize>();
     let table = RouteTable::new(2 * long + spare_groups)?;
@@ -49,11 +50,11 @@ fn next_hop(route: &Route) -> NextHop {
     }
 }
 
-/// Changes static routes while vCPUs read them. They see the new ones before the old ones go, so that no packet finds
-/// itself without a route that it has before and after.
+/// Changes static routes while vCPUs read them. New routes become visible before old ones are removed, so
+/// that no packet misses a route that exists both before and after.
 ///
 /// # Errors
-/// The table is full; then it is as it was.
+/// The table is full; then it is unchanged.
 pub(crate) fn change(table: &RouteTable, changes: &[RouteChange]) -> Result<()> {
     let mut rib = table.routes();
     let order = |change: &&RouteChange| matches!(change, RouteChange::Remove(_));
@@ -64,7 +65,7 @@ pub(crate) fn change(table: &RouteTable, changes: &[RouteChange]) -> Result<()> 
         result = change_one(&mut rib, change);
         if result.is_err() {
             for change in changes[..done].iter().rev() {
-                // There is room for what was there a moment ago.
+                // This cannot fail: the routes were there a moment ago, so there is room.
                 let _ = change_one(&mut rib, &change.reversed());
             }
             break;

@@ -1,4 +1,5 @@
-//! What an instance is given instead of opening it itself: by a supervisor that may what it may not, or by a test.
+//! Resources passed to an instance by a supervisor with more privileges, or by a test, instead of being
+//! opened by it.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -12,33 +13,34 @@ use crate::counts::Counts;
 use crate::guest::Images;
 use crate::kernel_vhost::KernelThreads;
 
-/// What NICs are plugged into instead of what their files say, by `router.nic`.
+/// Attachments that replace those of the file, by `router.nic`.
 pub type Plugs = HashMap<String, Arc<dyn Attachment>>;
 
-/// What an instance need not open. What NICs are plugged into outside it never opens, nor devices of vhost-net; whatever else is missing
-/// it opens itself when it needs it, which a confined process cannot: then it says what it was refused.
+/// Resources that an instance need not open itself. Attachments outside the run and vhost-net devices it
+/// never opens; any other missing resource it opens when needed. A confined process cannot do that: it then
+/// reports what was refused.
 #[derive(Default)]
 pub struct Supplies {
-    /// These go before what the file says, and stay with their NIC.
+    /// They take precedence over the file, and stay with their NIC.
     pub plugs: Plugs,
-    /// What NICs are plugged into outside, by `router.nic`. The instance keeps it while their NICs exist, also while the
-    /// router is stopped.
+    /// The opened attachments of NICs, by `router.nic`. The instance keeps them as long as their NICs exist,
+    /// also while the router is stopped.
     pub opened: HashMap<String, Handed>,
-    /// Where the processes of routers that are apart come to their NICs, by `router.nic`.
+    /// Sockets by which the processes of isolated routers connect to their NICs, by `router.nic`.
     pub doors: HashMap<String, Handed>,
-    /// What Linux guests are made of, by router.
+    /// Files of Linux guests (kernel, initramfs, console), by router.
     pub images: HashMap<String, Images>,
-    /// KVM, for routers that are virtual machines.
+    /// KVM handle, for routers that are virtual machines.
     pub kvm: Option<Arc<Kvm>>,
-    /// Starts the processes of routers that are processes.
+    /// Spawner, for routers that are processes.
     pub spawner: Option<Arc<dyn Spawn>>,
-    /// Devices of vhost-net, by `router.nic`, that nobody owns yet.
+    /// vhost-net devices without an owner yet, by `router.nic`.
     pub vhost_nets: HashMap<String, Vec<OwnedFd>>,
-    /// Finds and places threads of the kernel.
+    /// Finds and places kernel threads.
     pub threads: Option<Arc<dyn KernelThreads>>,
-    /// Where an instance that starts notes what counts in it.
+    /// Registry for the counters of a new instance.
     pub counts: Counts,
-    /// Whether the instance's threads are confined.
+    /// Confinement (seccomp) of the instance's threads.
     pub confinement: Confinement,
 }
 

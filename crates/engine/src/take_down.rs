@@ -1,15 +1,15 @@
-//! Something that is taken down beside everything else: a thread of its own drops it, and waits there for threads that are to
-//! end and for programs that are to give back what they were handed.
+//! Take-down in the background: a thread of its own drops an object, and waits there for threads to end and
+//! for programs to return the resources that they were handed.
 
 use std::time::{Duration, Instant};
 
 use crate::task::{Progress, Task};
 
-/// How long it may take. Threads have twice 5 s ([`signals::interrupt::END_LIMIT`]): those that move frames, then those of the
-/// guest; peers have 2 s to give a router's rings back.
+/// Time limit. Threads have twice 5 s ([`signals::interrupt::END_LIMIT`]): first the I/O threads, then those
+/// of the guest; peers have 2 s to return a router's rings.
 pub(crate) const LIMIT: Duration = Duration::from_secs(15);
 
-/// What was taken down in one place. Until it is down, nothing else runs there.
+/// A take-down in one slot. Until it is over, the slot runs nothing else.
 #[derive(Default)]
 pub(crate) struct TakeDown(Option<Task<()>>);
 
@@ -19,13 +19,13 @@ impl TakeDown {
         Self(Some(Task::begin_anyhow(format!("{name}/end"), LIMIT, move || drop(what), now)))
     }
 
-    /// Whether all is down, or left behind.
+    /// Returns true if everything is down, or was left behind.
     pub(crate) fn is_over(&self) -> bool {
         self.0.as_ref().is_none_or(Task::is_over)
     }
 
-    /// Looks at the time `now` how far it is; to be called about ten times a second. What is stuck is left behind; then that is to be
-    /// told.
+    /// Checks progress at the time `now`; to be called about ten times a second. A take-down that is stuck is
+    /// left behind; the returned line is then to be reported.
     pub(crate) fn look(&mut self, now: Instant) -> Option<String> {
         match self.0.take()?.look(now) {
             Progress::Going(task) => self.0 = Some(task),

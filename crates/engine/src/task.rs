@@ -1,5 +1,5 @@
-//! Work that a thread of its own does beside everything else, because it may have to wait: for the kernel, for other threads, for
-//! programs. Nobody waits for it without a bound; what takes too long is left behind.
+//! Background task on a thread of its own, for work that may block: on the kernel, on other threads, on other
+//! programs. All waits for it are bounded; a task that exceeds its time limit is left behind.
 
 mod reserve;
 
@@ -10,35 +10,36 @@ use std::time::{Duration, Instant};
 
 pub(crate) use reserve::keep as keep_reserve;
 
-/// The most that one look adds to the time that a task has taken: where nobody looked, it may have got no CPU either.
+/// Maximum time that one look adds to the elapsed time of a task: if no look took place, the task may have
+/// got no CPU either.
 const LONGEST_STEP: Duration = Duration::from_millis(250);
 
-/// A piece of work under way. Dropping it waits for its end, and drops what comes of it.
+/// A task in progress. Dropping it waits for its end, and drops its result.
 pub(crate) struct Task<T> {
     thread: Option<Worker>,
     outcome: Arc<Outcome<T>>,
-    /// How long it may take.
+    /// Its time limit.
     limit: Duration,
     looked: Instant,
-    /// How long it has been looked at.
+    /// Elapsed time, as far as it was observed by looks.
     seen: Duration,
 }
 
-/// What does the work.
+/// The thread that does the work.
 enum Worker {
-    /// A thread that is there for nothing else.
+    /// A thread of its own.
     Own(JoinHandle<()>),
-    /// The thread that does what there was no thread for.
+    /// The shared reserve thread, which does the work for which no thread could be started.
     Reserve,
 }
 
-/// The work of a task, which leaves its outcome where that is looked for.
+/// The work of a task, including storing its result.
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The thread that does a job, or the job where none can be had.
+/// The thread that does a job, or the error and the job if no thread could be started.
 type Begun = Result<JoinHandle<()>, (io::Error, Option<Job>)>;
 
-/// What has come of a task, as soon as it is done.
+/// Result slot of a task.
 struct Outcome<T> {
     state: Mutex<State<T>>,
     over: Condvar,
@@ -46,7 +47,7 @@ struct Outcome<T> {
 
 struct State<T> {
     is_over: bool,
-    /// None of a task that goes on, or that has panicked.
+    /// `None` while the task is in progress, or if it has panicked.
     outcome: Option<T>,
 }
 
@@ -61,7 +62,7 @@ impl<T> Outcome<T> {
     }
 }
 
-/// Notes the end of a task, also where it panics, and unparks its beginner.
+/// Completion guard: records the end of a task, also if it panics, and unparks the thread that began it.
 struct Ending<T>(Arc<Outcome<T>>, std::thread::Thread);
 
 impl<T> Drop for Ending<T> {
@@ -72,22 +73,22 @@ impl<T> Drop for Ending<T> {
     }
 }
 
-/// How far a task has come.
+/// Progress of a task.
 pub(crate) enum Progress<T> {
-    /// It goes on.
+    /// It is in progress.
     Going(Task<T>),
     /// It is done.
     Done(T),
-    /// It has panicked, or takes too long: then it is left behind, and its own thread drops what comes of it. What is said of it, in
-    /// words that follow its name.
+    /// It has panicked or exceeded its time limit; in the latter case it is left behind, and its own thread
+    /// drops the result. The text describes this, to be appended to the task's name.
     Lost(String),
 }
 
 impl<T: Send + 'static> Task<T> {
-    /// Does `work` in a thread of this name. Whoever begins it is unparked when it is done.
+    /// Runs `work` in a thread of this name. The calling thread is unparked when it is done.
     ///
     /// # Errors
-    /// No thread can be had; `work` is dropped.
+    /// No thread can be started; `work` is dropped.
     pub(crate) fn begin(
         name: String,
         limit: Duration,
@@ -99,8 +100,8 @@ impl<T: Send + 'static> Task<T> {
         Ok(Self::of(Worker::Own(thread), outcome, limit, now))
     }
 
-    /// Does `work` as [`Task::begin`] does, and where no thread can be had in the one that is kept for that, after what that has to
-    /// do already. Only where there is none either it is done here.
+    /// Runs `work` as [`Task::begin`] does; if no thread can be started, the reserve thread runs it after its
+    /// earlier jobs. If there is no reserve thread either, the calling thread runs it.
     pub(crate) fn begin_anyhow(
         name: String,
         limit: Duration,
@@ -131,12 +132,12 @@ impl<T: Send + 'static> Task<T> {
         Self { thread: Some(worker), outcome, limit, looked: now, seen: Duration::ZERO }
     }
 
-    /// Whether it is done, or has panicked.
+    /// Returns true if it is done, or has panicked.
     pub(crate) fn is_over(&self) -> bool {
         self.outcome.lock().is_over || self.thread.is_none()
     }
 
-    /// How far it is at the time `now`; to be asked about ten times a second.
+    /// Checks progress at the time `now`; to be called about ten times a second.
     pub(crate) fn look(mut self, now: Instant) -> Progress<T> {
         self.seen += now.saturating_duration_since(self.looked).min(LONGEST_STEP);
         self.looked = now;
@@ -156,7 +157,7 @@ impl<T: Send + 'static> Task<T> {
 impl<T> Task<T> {
     fn join(&mut self) {
         match self.thread.take() {
-            // One that has panicked leaves no outcome.
+            // A thread that has panicked leaves no result.
             Some(Worker::Own(thread)) => drop(thread.join()),
             Some(Worker::Reserve) => {
                 let goes_on = |state: &mut State<T>| !state.is_over;
@@ -167,14 +168,15 @@ impl<T> Task<T> {
     }
 }
 
-/// Has the thread that is kept for that do something that nobody waits for; where there is none it is done here.
+/// Hands a job whose result is not needed to the reserve thread; if there is none, the calling thread runs
+/// it.
 pub(crate) fn leave(job: Job) {
     if let Some(job) = reserve::take(job) {
         job();
     }
 }
 
-/// Work that leaves its outcome where that is looked for.
+/// Wraps work into a job that stores its result.
 fn job<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> (Job, Arc<Outcome<T>>) {
     let outcome = Outcome::new();
     let ending = Ending(outcome.clone(), std::thread::current());
@@ -186,7 +188,7 @@ fn job<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> (Job, Ar
     (Box::new(job), outcome)
 }
 
-/// Does a job in a thread of this name; it comes back where none can be had.
+/// Runs a job in a thread of this name; returns the job if no thread can be started.
 fn spawn(name: String, job: Job) -> Begun {
     let kept = Arc::new(Mutex::new(Some(job)));
     let take = |kept: &Mutex<Option<Job>>| kept.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,8 +1,9 @@
-//! `trace`: packets that arrive at one NIC, followed through routers and switches to where they leave or end.
+//! `trace`: follows packets that arrive at one NIC through routers and switches to where they leave or are
+//! dropped.
 //!
-//! Each NIC has a tap point in both directions ([`TapBoard`]). While a trace runs, those of all routers look for the
-//! packets that it follows (`follow`); what they see is put together here, a few times a second, by whoever owns the
-//! instance.
+//! Each NIC has a tap point in both directions ([`TapBoard`]). While a trace runs, the tap points of all
+//! routers look for the packets that it follows (`follow`); the owner of the instance combines their
+//! observations here, a few times a second.
 
 mod board;
 mod fate;
@@ -23,40 +24,40 @@ pub use board::{Place, Spot, TapBoard};
 use follow::{Follow, Followed, LOOKS, Lookout};
 use moved::Drops;
 
-/// Most packets that one trace follows.
+/// Maximum number of packets of one trace.
 const MOST: u32 = 10_000;
-/// Longest time that one trace runs.
+/// Maximum duration of one trace.
 const LONGEST: Duration = Duration::from_secs(600);
-/// After this time a packet whose router has counted a drop is taken to be it.
+/// Time after which a packet is considered dropped if its router has counted a drop.
 const DROPPED: Duration = Duration::from_millis(250);
-/// After this time a packet is not waited for any longer: a router gives a neighbour three seconds to answer.
+/// Time after which a packet is given up: a router waits three seconds for a neighbour's ARP reply.
 const MISSED: Duration = Duration::from_secs(4);
-/// After this time a packet in a switch has gone where no router is.
+/// Time after which a packet in a switch is considered forwarded to a port without a router.
 const SWITCHED: Duration = Duration::from_millis(20);
-/// Rest after packets for which [`LOOKS`] frames were looked at, which keeps a core busy for a moment.
+/// Pause after packets for which [`LOOKS`] frames were examined, which keeps a core busy for a moment.
 const REST: Duration = Duration::from_secs(1);
 
-/// What to trace.
+/// Parameters of a trace.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// Name of the router.
     pub router: String,
     /// Name of its NIC.
     pub nic: String,
-    /// End after so many packets.
+    /// Maximum number of packets.
     pub count: u32,
-    /// End after this time.
+    /// Maximum duration.
     pub timeout: Duration,
-    /// Which packets.
+    /// Packet filter.
     pub filter: Filter,
 }
 
-/// What a round of a trace brought.
+/// Result of one round of a trace.
 #[derive(Debug, Default)]
 pub struct Round {
-    /// Packets whose fate is known now.
+    /// Packets whose fate is now known.
     pub packets: Vec<api::Packet>,
-    /// How the trace ended, if it has.
+    /// The end of the trace, if it has ended.
     pub end: Option<TraceEnd>,
 }
 
@@ -66,15 +67,15 @@ pub struct Trace {
     board: TapBoard,
     follow: Arc<Follow>,
     told: u32,
-    /// No further packets are taken up before.
+    /// No further packets are followed before this time.
     rest: Duration,
 }
 
 impl Trace {
-    /// Begins to follow packets. One trace at a time may run in an instance.
+    /// Starts a trace. Only one trace at a time may run in an instance.
     ///
     /// # Errors
-    /// One line: nothing arrives at that NIC, it does not run, or a bound is overstepped.
+    /// One line: no packets arrive at that NIC, its router does not run, or a parameter is out of range.
     pub fn start(board: &TapBoard, order: Order) -> Result<Self> {
         Self::by(Clock::default(), board, order)
     }
@@ -97,7 +98,7 @@ impl Trace {
         Ok(trace)
     }
 
-    /// The place at which packets arrive: before the queue, if there is one.
+    /// Returns the place at which packets arrive: before the ingress queue, if there is one.
     fn arrivals(&self) -> Option<Spot> {
         let points = self.board.points();
         let here = |place: &Place| place.router == self.order.router && place.nic == self.order.nic;
@@ -105,7 +106,7 @@ impl Trace {
         [Spot::Queue, Spot::Rx].into_iter().find(is_there)
     }
 
-    /// To be called about ten times a second, until it brings the end.
+    /// To be called about ten times a second, until it returns the end.
     pub fn look_after(&mut self, instance: &Instance) -> Round {
         self.round(|| Arc::new(Drops::read(instance)))
     }
@@ -122,7 +123,7 @@ impl Trace {
         });
         done.sort_by_key(|followed| followed.number);
         if !done.is_empty() {
-            // What was counted for one that was answered a moment ago.
+            // Read again, to include the drop of a packet that was answered a moment ago.
             drops = read();
         }
         if looks >= LOOKS / 2 && !done.is_empty() {
@@ -136,7 +137,7 @@ impl Trace {
         Round { packets, end }
     }
 
-    /// Looks at every place, also at those that have come since the last round.
+    /// Enables the lookout at every tap point, including those added since the last round.
     fn place_lookouts(&self) {
         let arrivals = self.arrivals();
         for (place, point) in self.board.points() {
@@ -167,7 +168,7 @@ impl Drop for Trace {
     }
 }
 
-/// Whether the fate of a packet that came `age` ago is known, or will not be.
+/// Returns true if the fate of a packet that arrived `age` ago is known, or will never be.
 fn is_done(followed: &Followed, age: Duration, now: &Drops) -> bool {
     let Some(last) = fate::last(followed) else { return true };
     if followed.is_over() || age >= MISSED {

@@ -1,25 +1,30 @@
-//! Judges a router by what it shows: a pure function of samples, without thread, clock or descriptor.
+//! Judges a router by its observable behaviour: a pure function of samples, without thread, clock or
+//! descriptor.
 //!
-//! A router's owner takes a [`Sample`] about ten times a second and shows it to the router's [`Watch`], which says
-//! whether the vCPUs are to be asked for a sign of life and whether there is a [`Charge`]. Every charge ends in the
-//! same way: the router is fenced, that is stopped, and started again if its restart policy says so. What a router
-//! does wrong without being charged is counted where it happens.
+//! A router's owner takes a [`Sample`] about ten times a second and passes it to the router's [`Watch`],
+//! which returns whether the vCPUs are to be challenged for a sign of life and whether there is a [`Charge`].
+//! Every charge has the same effect: the router is fenced, that is stopped, and restarted if its restart
+//! policy says so. Misbehaviour that is not charged is counted where it happens.
 //!
-//! | what it does | what the data path does at once | what the watch does |
+//! | behaviour | immediate reaction of the data path | reaction of the watch |
 //! |---|---|---|
-//! | random register accesses | answers and counts them; costly ones are paced, on the guest's own vCPU thread | [`Kind::Registers`] after [`Rules::strikes`] seconds above [`Rules::registers`], beside what its frames may need |
-//! | resets of its NICs, or commands to them, without end | paces resets; executes commands burst by burst; both on the guest's own vCPU thread | [`Kind::Registers`], as above |
-//! | random descriptors, loops, addresses outside memory, indices that jump | stops the queue, counts `drop_bad_ring` | [`Kind::BrokenRing`] at once |
-//! | chains as long as they may be, the same ones again and again | reads a bounded number of descriptors for a burst | nothing: its own frames wait |
-//! | doorbells without end | counts `kicks` | [`Kind::Kicks`] after [`Rules::strikes`] seconds above [`Rules::kicks`] |
-//! | sleeps or spins for ever | nothing: its NICs' queues fill up | [`Kind::Silent`] after [`Rules::grace`] |
+//! | random register accesses | answers and counts; paces costly ones on the vCPU thread | [`Kind::Registers`], see [`Rules::registers`] |
+//! | endless resets of, or commands to, its NICs | paces resets, runs commands burst by burst, on the vCPU thread | [`Kind::Registers`], as above |
+//! | random descriptors, loops, addresses outside memory, jumping indices | stops the queue, counts `drop_bad_ring` | [`Kind::BrokenRing`] at once |
+//! | chains of maximum length, the same ones again and again | reads a bounded number of descriptors per burst | none: only its own frames wait |
+//! | endless doorbells | counts `kicks` | [`Kind::Kicks`] after [`Rules::strikes`] seconds above [`Rules::kicks`] |
+//! | sleeps or spins indefinitely | none: its NICs' queues fill up | [`Kind::Silent`] after [`Rules::grace`] |
 //! | an exception, a triple fault, a panic | the vCPU has ended | [`Kind::Fault`] at once |
-//! | keeps to an old epoch of the routes | updates go on; what is retired is not used again | [`Kind::OldEpoch`] after [`Rules::grace`] |
+//! | stays at an old epoch of the routes | updates continue; retired entries are not reused | [`Kind::OldEpoch`] after [`Rules::grace`] |
+//!
+//! Register accesses are charged after [`Rules::strikes`] seconds above [`Rules::registers`], which does not
+//! count what the router's frames may need.
 //!
 //! # Time
-//! A host that was suspended, or so busy that nobody looked, must not make an innocent router guilty. So time is what
-//! the watch has *seen*: each look adds what has passed since the last one, at most [`Rules::longest_step`]. And a
-//! vCPU whose thread got no CPU since it was asked is given [`Rules::starved_grace`].
+//! A host that was suspended, or so busy that no look took place, must not make an innocent router guilty. So
+//! time is the time that the watch has *observed*: each look adds the time since the last one, at most
+//! [`Rules::longest_step`]. A vCPU whose thread got no CPU since it was challenged is given
+//! [`Rules::starved_grace`].
 
 mod epochs;
 mod heartbeat;
@@ -39,25 +44,25 @@ use epochs::Epochs;
 use heartbeat::Heartbeat;
 use rates::Rates;
 
-/// What a router is charged with.
+/// Kind of a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It cannot go on: an exception, a triple fault, a panic, a dead process.
+    /// It has failed: an exception, a triple fault, a panic, a dead process.
     Fault,
-    /// It does not answer.
+    /// It does not answer challenges.
     Silent,
-    /// It does not leave an old epoch of the routes.
+    /// It stays at an old epoch of the routes.
     OldEpoch,
     /// It broke a ring; the host has stopped that queue.
     BrokenRing,
-    /// It rings doorbells for nothing.
+    /// It rings doorbells without new buffers.
     Kicks,
     /// It reads and writes registers instead of forwarding.
     Registers,
 }
 
 impl Kind {
-    /// Its name in events and counters.
+    /// Returns its name in events and counters.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fault => "fault",
@@ -70,12 +75,12 @@ impl Kind {
     }
 }
 
-/// Why a router is to be fenced.
+/// Reason to fence a router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// With what it is charged.
+    /// Kind of the charge.
     pub kind: Kind,
-    /// One line that says what happened, without the router's name.
+    /// One-line description, without the router's name.
     pub line: String,
 }
 
@@ -91,31 +96,31 @@ impl fmt::Display for Charge {
     }
 }
 
-/// What is allowed.
+/// Limits of acceptable behaviour.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Between two challenges.
+    /// Interval between two challenges.
     pub heartbeat: Duration,
-    /// How long a vCPU may take to answer, or to adopt an epoch of the routes.
+    /// Time within which a vCPU must answer, or adopt an epoch of the routes.
     pub grace: Duration,
-    /// How long, if its thread got no CPU.
+    /// The same limit for a vCPU whose thread got no CPU.
     pub starved_grace: Duration,
-    /// How long a firmware may take until it serves. It takes milliseconds; but a host with more to do than CPUs makes a vCPU that
-    /// sets up its devices wait in KVM for seconds, and spends the vCPU's own CPU time on emulating ring 0 meanwhile, so that
-    /// CPU time does not tell one that waits from one that hangs.
+    /// Time within which a firmware must serve. It takes milliseconds; but on an overloaded host a vCPU that
+    /// sets up its devices waits in KVM for seconds, and its own CPU time is spent on emulating ring 0
+    /// meanwhile, so that CPU time does not tell a waiting vCPU from a hanging one.
     pub boot: Duration,
-    /// Most time that one look adds.
+    /// Maximum time that one look adds.
     pub longest_step: Duration,
-    /// Doorbells a second of one direction of a NIC, beyond one a frame. An honest driver rings at most once a buffer,
-    /// so it has none; a firmware that does nothing else rings each of four directions several times as often as that
-    /// under KVM, and many times as often as a process. Where I/O threads never sleep nobody counts doorbells, and they
-    /// cost nobody but the guest anything.
+    /// Doorbells per second of one direction of a NIC, beyond one per frame. An honest driver rings at most
+    /// once per buffer, so its excess is zero; a firmware that does nothing else rings in each of four
+    /// directions at several times this rate under KVM, and at many times this rate as a process. With I/O
+    /// threads that never sleep doorbells are not counted, and they cost only the guest.
     pub kicks: u64,
-    /// Register and configuration accesses a second of one vCPU, beyond one a doorbell and
-    /// [`NicSigns::accesses_a_frame`]. A firmware that serves makes next to none; one that is paced (`vmm`) still makes
-    /// 100.
+    /// Register and configuration accesses per second of one vCPU, beyond one per doorbell and
+    /// [`NicSigns::accesses_a_frame`]. A firmware that forwards makes next to none; one that is being paced
+    /// (`vmm`) still makes 100.
     pub registers: u64,
-    /// Seconds in a row above a rate before it is charged.
+    /// Number of consecutive seconds above a rate before it is charged.
     pub strikes: u32,
 }
 
@@ -134,7 +139,7 @@ impl Default for Rules {
     }
 }
 
-/// What one vCPU shows.
+/// Observed state of one vCPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct VcpuSigns {
     /// [`VcpuShared::state`].
@@ -143,14 +148,15 @@ pub struct VcpuSigns {
     pub answer: u32,
     /// [`VcpuShared::fib_epoch`].
     pub epoch: u32,
-    /// CPU time of its thread; a process that cannot be asked thread by thread: of the whole process.
+    /// CPU time of its thread; for a process, whose threads cannot be queried one by one, of the whole
+    /// process.
     pub cpu: Duration,
     /// Register and configuration accesses so far.
     pub accesses: u64,
 }
 
 impl VcpuSigns {
-    /// Reads the words of one vCPU.
+    /// Reads the state of one vCPU.
     pub fn read(shared: &VcpuShared, exits: &VcpuExits, cpu: Duration) -> Self {
         let accesses = [
             &exits.pci_config_read,
@@ -169,11 +175,12 @@ impl VcpuSigns {
     }
 }
 
-/// Register accesses that an honest driver may need for each frame of either direction, beside its doorbells. A
-/// virtio-net needs none: its interrupts are messages. Where each frame of an e1000 has an interrupt of its own, that is
-/// ICR, IMC, STATUS, IMS, STATUS (seed paper 004); a pin that falls before the interrupt is acknowledged is reported
-/// twice, which is one more ICR; and one tail. So who has frames to move may access what it likes now and then, and who
-/// makes its device useless by that moves no more.
+/// Register accesses that an honest driver may need for each frame of either direction, besides its
+/// doorbells. virtio-net needs none: its interrupts are messages (MSI-X). If each frame of an e1000 has an
+/// interrupt of its own, these are ICR, IMC, STATUS, IMS, STATUS (seed paper 004); a pin that falls before
+/// the interrupt is acknowledged is reported twice, which is one more ICR; and one tail. So a driver with
+/// frames to move has some accesses to spare, while a driver that renders its device useless by accesses
+/// moves no frames and so has none.
 pub const fn accesses_a_frame(model: NicModel) -> u64 {
     match model {
         NicModel::VirtioNet => 0,
@@ -181,7 +188,7 @@ pub const fn accesses_a_frame(model: NicModel) -> u64 {
     }
 }
 
-/// What one direction of one NIC shows.
+/// Observed state of one direction of one NIC.
 #[derive(Clone, Debug, Default)]
 pub struct NicSigns {
     /// NIC and direction, such as `wan.rx`.
@@ -192,7 +199,7 @@ pub struct NicSigns {
     pub kicks: u64,
     /// Register accesses that an honest driver may need for each frame ([`accesses_a_frame`]).
     pub accesses_a_frame: u64,
-    /// Why the host stopped one of its queues, if it did.
+    /// Reason why the host has stopped one of its queues, if it has.
     pub broken: Option<String>,
 }
 
@@ -203,21 +210,21 @@ impl NicSigns {
         Self { name, frames, kicks, ..Self::default() }
     }
 
-    /// With what a NIC of this model may need.
+    /// Sets the accesses that a NIC of this model may need.
     pub fn of(self, model: NicModel) -> Self {
         Self { accesses_a_frame: accesses_a_frame(model), ..self }
     }
 
-    /// With what the queues themselves say: a broken ring on which no frame was lost is in no counter.
+    /// Adds the state of the queues themselves: a broken ring on which no frame was lost is in no counter.
     pub fn with_broken(self, broken: Option<Broken>) -> Self {
         Self { broken: broken.map(|broken| broken.to_string()), ..self }
     }
 }
 
-/// What a router shows at one moment.
+/// Observed state of a router at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// Why it cannot go on, if its vCPUs have ended or given up (`Guest::fault`).
+    /// Reason of failure, if its vCPUs have ended or given up (`Guest::fault`).
     pub fault: Option<String>,
     /// Its vCPUs.
     pub vcpus: Vec<VcpuSigns>,
@@ -227,7 +234,7 @@ pub struct Sample {
     pub epoch: u32,
 }
 
-/// What is to be done after a look.
+/// Actions to take after a look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     /// Store this in `bootinfo::Shared::challenge` and interrupt every vCPU.
@@ -240,11 +247,11 @@ pub struct Look {
 #[derive(Debug)]
 pub struct Watch {
     rules: Rules,
-    /// When it looked last.
+    /// The time of the last look.
     last: Option<Duration>,
-    /// Time seen.
+    /// Observed time.
     seen: Duration,
-    /// Whether every vCPU has served: only then there is anything to judge.
+    /// True once every vCPU has served: before that there is nothing to judge.
     served: bool,
     heartbeat: Heartbeat,
     epochs: Epochs,
@@ -252,7 +259,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A watch over a router that starts now, whose counters stand at zero.
+    /// Creates a watch over a router that starts now, whose counters are zero.
     pub fn new(rules: Rules) -> Self {
         Self {
             rules,
@@ -265,8 +272,8 @@ impl Watch {
         }
     }
 
-    /// Looks at a sample taken at `now`, a time on any clock that only goes forward. After a charge there is nothing
-    /// more to look at: the router is to be fenced.
+    /// Evaluates a sample taken at `now`, a time on any monotonic clock. After a charge no further looks are
+    /// needed: the router is to be fenced.
     pub fn look(&mut self, now: Duration, sample: &Sample) -> Look {
         let step = self.last.map_or(Duration::ZERO, |last| now.saturating_sub(last));
         self.last = Some(now);
@@ -287,7 +294,7 @@ impl Watch {
         Look { challenge, charge }
     }
 
-    /// Whether the router has come up. Once it has, it cannot take that back: `state` is the guest's word.
+    /// Returns true once the router has come up. This is sticky, because `state` is written by the guest.
     fn is_up(&mut self, sample: &Sample) -> bool {
         if !self.served && sample.vcpus.iter().all(|vcpu| vcpu.state != 0) {
             self.served = true;
@@ -299,7 +306,7 @@ impl Watch {
 }
 
 impl Rules {
-    /// What is said of a firmware that does not serve after this time; none: it has time left.
+    /// Returns the charge's line if a firmware does not serve after this time; `None` if it has time left.
     pub(crate) fn late_boot(&self, waited: Duration) -> Option<String> {
         (waited >= self.boot).then(|| format!("the firmware does not come up within {:?}", self.boot))
     }
@@ -310,7 +317,7 @@ fn broken_ring(sample: &Sample) -> Option<Charge> {
     Charge::new(Kind::BrokenRing, format!("it broke the ring of {nic}, which the host has stopped: {why}"))
 }
 
-/// The time that a vCPU may take: one whose thread got no CPU since `then` has more.
+/// Returns the time limit of a vCPU: one whose thread got no CPU since `then` has more.
 fn patience(rules: &Rules, vcpu: &VcpuSigns, then: Duration) -> Duration {
     if vcpu.cpu > then { rules.grace } else { rules.starved_grace }
 }

@@ -1,4 +1,4 @@
-//! What is between a router's NICs and the world: ports, queues, and the threads that move frames.
+//! Wiring between a router's NICs and their attachments: ports, queues, and the threads that move frames.
 
 mod gate;
 mod main_loop;
@@ -20,7 +20,8 @@ pub(crate) use gate::{Gate, NicGate};
 pub(crate) use main_loop::MainLock;
 pub(crate) use outlet::Outlet;
 
-/// Both ways of one NIC. Where each pair of queues has a thread, number `k` of either is thread `k`'s.
+/// Both directions of one NIC. If each queue pair has a thread, pump number `k` of either direction belongs
+/// to thread `k`.
 pub(crate) struct Ways {
     name: String,
     rx: Vec<Pump>,
@@ -33,18 +34,18 @@ impl Ways {
     }
 }
 
-/// One NIC, about to be plugged in.
+/// One NIC that is about to be plugged in.
 struct Plugging<'a> {
     plan: &'a Router,
     queues: &'a Arc<NicQueues>,
     taps: NicTaps<'a>,
-    /// What frames pass before anything is done with them.
+    /// The rate limit, which frames pass before anything else is done with them.
     gate: &'a NicGate,
-    /// What is held by who moves frames, where one works at a time.
+    /// The lock that a thread must hold to move frames, with `vhost = "vmm"`.
     lock: Option<&'a MainLock>,
 }
 
-/// Plugs one NIC in, of which who holds the lock moves frames, if there is one.
+/// Plugs one NIC in. If there is a lock, its holder moves the NIC's frames.
 pub(crate) fn connect(
     (plan, nic): (&Router, &Nic),
     (queues, lock): (&Arc<NicQueues>, Option<&MainLock>),
@@ -63,12 +64,12 @@ pub(crate) fn connect(
 }
 
 impl Plugging<'_> {
-    /// Threads that serve a pair of queues each; one, if one thread serves them all.
+    /// Number of threads that serve one queue pair each; 1 if one thread serves all pairs.
     fn threads(&self) -> usize {
         if self.plan.vhost == VhostThreads::PerQueue { self.plan.queue_pairs() as usize } else { 1 }
     }
 
-    /// What stands before where frames come in that another's thread brings.
+    /// Wraps an entry at which other threads deliver frames: adds rate limit and tap point.
     fn entry(&self, entry: Entry, sink: Arc<dyn Sink>) -> Arc<dyn Sink> {
         let spot = match entry {
             Entry::Queue => Spot::Queue,
@@ -77,8 +78,9 @@ impl Plugging<'_> {
         self.taps.at(spot, self.gate.before(sink))
     }
 
-    /// Pumps into the NIC. Where there is a source for each pair and frames were spread over them by flow, each source has its pair;
-    /// otherwise each frame's pair is found here. Frames may have passed the gate already.
+    /// Returns the pumps into the NIC. If there is a source for each pair and the frames were spread over the
+    /// sources by flow, each source is bound to its pair; otherwise the pair of each frame is selected here.
+    /// Frames may have passed the rate limit already.
     fn rx(&self, sources: Vec<Box<dyn Source>>, is_spread: bool, have_entered: bool) -> Vec<Pump> {
         let parts = sources.len();
         let is_spread = is_spread && parts == self.threads();
@@ -98,8 +100,9 @@ impl Plugging<'_> {
         sources.into_iter().enumerate().map(pump).collect()
     }
 
-    /// Pumps out of the NIC, for each thread to the sink that it has, as far as they go; none where others serve the NIC. A NIC whose
-    /// frames leave within the driver's register access gets the sink itself, too: its threads only keep the time of its interrupts.
+    /// Returns the pumps out of the NIC, for each thread to its sink, cyclically; none if others serve the
+    /// NIC. A NIC whose frames leave within the driver's register access is given the sink as well: its
+    /// threads only run its interrupt timers.
     fn tx(&self, sinks: &[Arc<dyn Sink>], to_switch: bool) -> Vec<Pump> {
         let threads = self.threads();
         let source = |pair| if threads == 1 { self.queues.source() } else { self.queues.source_of(pair) };
@@ -113,7 +116,7 @@ impl Plugging<'_> {
     }
 }
 
-/// Deals the ways of all NICs out to threads, as the file says.
+/// Distributes the pumps of all NICs over threads, as the file says.
 pub(crate) fn io_threads(plan: &Router, ways: Vec<Ways>, confinement: Confinement) -> Result<Vec<IoThread>> {
     let mut groups: Vec<(String, Vec<Pump>)> = Vec::new();
     match plan.vhost {

@@ -1,6 +1,6 @@
-//! A whole file is brought up and taken down twenty times in one process, with each engine: no descriptor, thread,
-//! mapping or child stays. A file whose memory is too small says so, and leaves as little. One test, because it looks
-//! at its whole process.
+//! Brings a whole file up and down twenty times in one process, with each engine: no descriptor, thread,
+//! mapping or child process is left behind. A file with too little memory is refused, and leaves nothing
+//! behind either. This is a single test because it examines its whole process.
 
 #[path = "instance/opened.rs"]
 mod opened;
@@ -43,7 +43,7 @@ deliver = "direct"
 address = "192.0.2.2/24"
 "#;
 
-/// What a process holds: open descriptors, threads, mappings, children.
+/// Resources held by a process: open descriptors, threads, mappings, children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Held {
     descriptors: usize,
@@ -59,7 +59,7 @@ impl Held {
         // The allocator's own mappings come and go.
         let ours = |line: &&str| ["ringroad", "memfd", "kvm"].iter().any(|word| line.contains(word));
         let tasks = fs::read_dir("/proc/self/task").expect("proc").filter_map(Result::ok);
-        // A thread that goes meanwhile has none.
+        // A thread that ends meanwhile has no such file.
         let children = tasks.map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default());
         Self {
             children: children.map(|list| list.split_whitespace().count()).sum(),
@@ -69,7 +69,8 @@ impl Held {
         }
     }
 
-    /// Waits until the process holds no more than this: a process may leave a moment after it was ended.
+    /// Waits until the process holds no more than this: a child process may disappear a moment after it was
+    /// killed.
     fn settled(&self) -> Self {
         let end = Instant::now() + Duration::from_secs(60);
         loop {
@@ -82,9 +83,10 @@ impl Held {
     }
 }
 
-/// Threads that are not about to end: one that was joined leaves its folder a moment later.
+/// Counts threads that are not exiting: a joined thread leaves its folder in /proc a moment later.
 fn threads() -> usize {
-    /// What the kernel marks them with (`PF_EXITING`), in the seventh field behind the name (proc_pid_stat(5)).
+    /// The kernel's flag for an exiting thread (`PF_EXITING`), in the seventh field after the name
+    /// (proc_pid_stat(5)).
     const EXITING: u64 = 4;
     let stays = |task: &fs::DirEntry| {
         let stat = fs::read_to_string(task.path().join("stat")).ok()?;
@@ -106,7 +108,7 @@ fn start(plan: &Plan) -> anyhow::Result<Instance> {
     Instance::start(plan, Supplies { opened, ..Supplies::default() })
 }
 
-/// Why this host cannot run an engine, if so.
+/// Returns why this host cannot run an engine, if it cannot.
 fn missing(engine: Engine) -> Option<anyhow::Error> {
     match engine {
         Engine::Kvm | Engine::Linux => vmm::open_kvm().err(),
@@ -132,7 +134,7 @@ fn nothing_stays_of(engine: Engine) {
     fs::create_dir_all(&folder).expect("a folder");
     let plan = plan(&FILE.replace("FOLDER", &folder.display().to_string()), engine);
     let first = Held::now();
-    // The first one brings what stays for good: signal handlers, the allocator's arenas.
+    // The first start allocates what stays for good: signal handlers, the allocator's arenas.
     drop(start(&plan).expect("it starts"));
     let before = Held { children: first.children, threads: first.threads, ..Held::now() }.settled();
     for round in 0..20 {
@@ -150,13 +152,13 @@ fn nothing_stays_of(engine: Engine) {
     fs::remove_dir_all(&folder).expect("removed");
 }
 
-/// Starts routers again, adds and removes them within one instance: nothing stays of that either.
+/// Restarts, adds and removes routers within one instance: that leaves nothing behind either.
 fn restarts_leave_nothing(whole: &Plan) {
     let mut part = whole.clone();
     part.routers.truncate(1);
     let mut instance = start(whole).expect("it starts");
     let children = Held::now().children;
-    // Once, so that the allocator has what it wants.
+    // Once before measuring, so that the allocator has reached its size.
     instance.restart_router("one").expect("it starts again");
     let up = Held { children, ..Held::now() }.settled();
     for round in 0..20 {
@@ -176,7 +178,7 @@ fn too_little_memory(before: Held, engine: Engine) {
     let nics: String = (0..8).map(nic).collect();
     let text = format!("[[router]]\nname = \"small\"\nvcpus = 2\nmemory = \"78M\"\n{nics}");
     let mut plan = plan(&text, engine);
-    // No file can ask for this: the firmware is the last one who notices.
+    // A file cannot request this: only the firmware notices.
     plan.routers[0].memory = 16 << 20;
     for _ in 0..3 {
         let error = start(&plan).err().expect("it is refused");

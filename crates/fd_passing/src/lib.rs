@@ -1,8 +1,9 @@
-//! Octets with descriptors through a connected Unix socket (`SCM_RIGHTS`, unix(7)): one call of sendmsg(2) or recvmsg(2).
+//! Passing octets with descriptors through a connected Unix socket (`SCM_RIGHTS`, unix(7)), by one call of
+//! sendmsg(2) or recvmsg(2).
 //!
-//! What the octets mean, and which descriptor belongs to what, is for the protocol that stands on it. Here is decided what all of
-//! them want: a receiver has room for so many descriptors and no more, what it could not have is told, each descriptor has an owner
-//! from its first moment on, and no program that is started later has it.
+//! The meaning of the octets, and of each descriptor, is up to the protocol on top. This crate provides what
+//! all of them need: a receiver accepts a limited number of descriptors, excess ones are reported, each
+//! descriptor has an owner from the first moment, and none is inherited by programs that are executed later.
 #![forbid(unsafe_code)]
 
 use std::io::{IoSlice, IoSliceMut};
@@ -16,22 +17,23 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-/// Most descriptors that the kernel takes with one message (`SCM_MAX_FD`).
+/// Most descriptors that the kernel accepts with one message (`SCM_MAX_FD`).
 pub const MOST: usize = 253;
 
-/// What one call of [`receive`] has brought.
+/// Result of one call of [`receive`].
 #[derive(Debug)]
 pub struct Received {
-    /// Octets that were received; of a stream, none are its end.
+    /// Number of octets received; 0 is the end of a stream.
     pub octets: usize,
-    /// Descriptors that came with them, in the order of their sender.
+    /// Descriptors received with them, in the sender's order.
     pub descriptors: Vec<OwnedFd>,
-    /// Whether there were more descriptors, which are closed: there was no room for them, or too many files are open here.
+    /// True if there were more descriptors, which were closed: there was no room for them, or the process is
+    /// out of descriptors.
     pub truncated: bool,
 }
 
-/// Sends octets with descriptors, which leave with the first octet; returns how many octets have left. Where nobody listens any more
-/// there is an error, and no signal.
+/// Sends octets with descriptors, which are attached to the first octet. Returns the number of octets sent.
+/// If the peer has closed the connection, this returns an error without raising SIGPIPE.
 ///
 /// # Errors
 /// `TOOBIG`: there are more than [`MOST`] descriptors. Those of sendmsg(2).
@@ -47,7 +49,7 @@ pub fn send(socket: impl AsFd, octets: &[u8], descriptors: &[impl AsFd], flags: 
     sendmsg(socket, &[IoSlice::new(octets)], &mut control, flags | SendFlags::NOSIGNAL)
 }
 
-/// Receives octets, and at most so many descriptors.
+/// Receives octets, and at most `most` descriptors.
 ///
 /// # Errors
 /// Those of recvmsg(2).
@@ -62,7 +64,7 @@ pub fn receive(socket: impl AsFd, octets: &mut [u8], most: usize, flags: RecvFla
         _ => None,
     });
     let mut descriptors: Vec<_> = rights.flatten().collect();
-    // Room is made in whole words and aligned, so that a few more may have come.
+    // The buffer is rounded up to whole words and aligned, so a few more may have arrived.
     let truncated = descriptors.len() > most || came.flags.contains(ReturnFlags::CTRUNC);
     descriptors.truncate(most);
     Ok(Received { octets: came.bytes, descriptors, truncated })

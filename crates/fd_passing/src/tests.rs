@@ -8,10 +8,10 @@ use rustix::io::{FdFlags, fcntl_getfd, ioctl_fionbio};
 
 use super::*;
 
-/// Kinds of files that are passed.
+/// Number of different test files.
 const KINDS: usize = 8;
 
-/// One file of each kind but the first, for which `first` is: so many octets long as its number says.
+/// One file of each kind; each is as many octets long as its number, except for kind 0, which is `first`.
 fn files(first: OwnedFd) -> Vec<OwnedFd> {
     let file = |octets| {
         let file = memfd_create("file", MemfdFlags::CLOEXEC).expect("a descriptor");
@@ -21,7 +21,7 @@ fn files(first: OwnedFd) -> Vec<OwnedFd> {
     [first].into_iter().chain((1..KINDS as u64).map(file)).collect()
 }
 
-/// The kind of a file; a pipe has no length.
+/// Kind of a file; a pipe has length 0.
 fn kind(file: &OwnedFd) -> usize {
     fstat(file).expect("it is open").st_size as usize
 }
@@ -30,10 +30,10 @@ fn is_closed_on_exec(file: &OwnedFd) -> bool {
     fcntl_getfd(file).expect("it is open").contains(FdFlags::CLOEXEC)
 }
 
-/// Octets of a message and the kinds of its files.
+/// Octets of a message, and the kinds of its files.
 type Message = (Vec<u8>, Vec<usize>);
 
-/// All octets that come, all kinds of files, and how often some of these were missing.
+/// Receives everything: all octets, all kinds of files, and how often some were missing.
 fn hear(socket: &UnixStream, room: usize, most: usize) -> (Message, usize) {
     let ((mut octets, mut kinds), mut missing) = (Message::default(), 0);
     loop {
@@ -72,7 +72,7 @@ proptest! {
         }
         prop_assert_eq!(came, sent);
         prop_assert_eq!(missing, messages.iter().filter(|(_, kinds)| kinds.len() > most).count());
-        // Nobody has the writing end of the pipe any more.
+        // The writing end of the pipe is closed everywhere.
         ioctl_fionbio(&last, true).expect("a pipe");
         prop_assert_eq!(last.read(&mut [0]).ok(), Some(0));
     }
@@ -87,7 +87,7 @@ fn as_many_descriptors_go_as_the_kernel_takes_and_with_one_more_nothing_goes() {
     let nothing = receive(&there, &mut place, MOST, RecvFlags::DONTWAIT);
     assert_eq!(nothing.map(|received| received.octets), Err(Errno::AGAIN));
     assert_eq!(send(&here, b"x", &many[1..], SendFlags::DONTWAIT), Ok(1));
-    // A receiver that asks for more has no more room.
+    // A receiver that asks for more gets no more.
     let received = receive(&there, &mut place, usize::MAX, RecvFlags::DONTWAIT).expect("a message");
     assert_eq!((received.octets, received.descriptors.len(), received.truncated), (1, MOST, false));
 }

@@ -1,5 +1,5 @@
-//! Nanoseconds a lookup, plain and in bursts with prefetch, with 2 routes and with a million; and what a change of a
-//! million routes costs the writer. One number a line, the best of some slices.
+//! Cost in nanoseconds of a lookup, plain and in bursts with prefetch, with 2 routes and with a million; and the cost
+//! to the writer of changing a million routes. One number a line, the best of several slices.
 //!
 //! `cargo bench -p ringroad-fib`
 
@@ -98,7 +98,7 @@ const fn via(number: u32) -> NextHop {
     NextHop::Gateway { nic: 1, gateway: 0x0a00_0000 | number }
 }
 
-/// A table in ordinary memory, leaked.
+/// Creates a table in ordinary memory, leaked.
 fn memory(groups: usize) -> Memory<'static> {
     let words = |n: usize| Vec::leak((0..n).map(|_| AtomicU32::new(0)).collect::<Vec<_>>());
     let next_hops = Vec::leak((0..NEXT_HOPS).map(|_| AtomicU64::new(0)).collect::<Vec<_>>());

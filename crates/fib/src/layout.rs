@@ -1,57 +1,57 @@
-//! How the table lies in memory.
+//! Memory layout of the table.
 //!
-//! The crate has no unsafe code, so whoever maps the memory makes the references: with `base` the address of at
-//! least [`len`]`(groups)` zeroed octets, 4096-octet aligned,
+//! The crate has no unsafe code, so the code that maps the memory creates the references: with `base` the
+//! address of at least [`len`]`(groups)` zeroed octets, 4096-octet aligned,
 //! ```text
 //! header    = &*(base                 as *const Header)
 //! next_hops = &*(base + NEXT_HOPS_AT  as *const [AtomicU64; NEXT_HOPS])
 //! tbl24     = &*(base + TBL24_AT      as *const [AtomicU32; TBL24])
 //! tbl8      = slice::from_raw_parts(base + TBL8_AT as *const AtomicU32, groups * GROUP)
 //! ```
-//! All of it is atomics, for which every bit pattern is valid.
+//! All fields are atomics, for which every bit pattern is valid.
 
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// First word of a table; changes with the layout.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ringfib1");
-/// Next hops that a table can hold; number 0 is "no route".
+/// Maximum number of next hops of a table; number 0 is "no route".
 pub const NEXT_HOPS: usize = 1 << 16;
-/// Entries of the first table.
+/// Number of entries of the first table.
 pub const TBL24: usize = 1 << 24;
-/// Entries of one group of the second table.
+/// Number of entries of one group of the second table.
 pub const GROUP: usize = 256;
-/// Where the next hops begin.
+/// Offset of the next hops.
 pub const NEXT_HOPS_AT: usize = 4096;
-/// Where the first table begins.
+/// Offset of the first table.
 pub const TBL24_AT: usize = NEXT_HOPS_AT + 8 * NEXT_HOPS;
-/// Where the second table begins.
+/// Offset of the second table.
 pub const TBL8_AT: usize = TBL24_AT + 4 * TBL24;
 
-/// Octets of a table with so many groups for prefixes longer than /24.
+/// Returns the size in octets of a table with this many groups for prefixes longer than /24.
 pub const fn len(groups: usize) -> usize {
     TBL8_AT + 4 * GROUP * groups
 }
 
-/// Groups of a table of so many octets.
+/// Returns the number of groups of a table of this many octets.
 pub const fn groups(len: usize) -> usize {
     len.saturating_sub(TBL8_AT) / (4 * GROUP)
 }
 
-/// The first page.
+/// The first page of a table.
 #[derive(Debug, Default)]
 #[repr(C, align(4096))]
 pub struct Header {
     /// [`MAGIC`], once the table has a writer.
     pub magic: AtomicU64,
-    /// Number of the default route's next hop; 0: there is none.
+    /// Number of the default route's next hop; 0: none.
     pub default_route: AtomicU32,
-    /// Moves after each batch of changes.
+    /// Changes after each batch of changes.
     pub epoch: AtomicU32,
 }
 
 impl Header {
-    /// Whether a table of this layout follows.
+    /// Returns true if a table of this layout follows.
     pub fn is_valid(&self) -> bool {
         self.magic.load(Acquire) == MAGIC
     }
@@ -62,7 +62,7 @@ impl Header {
 pub struct Memory<'a> {
     /// The first page.
     pub header: &'a Header,
-    /// The next hops.
+    /// The array of next hops.
     pub next_hops: &'a [AtomicU64; NEXT_HOPS],
     /// The first table.
     pub tbl24: &'a [AtomicU32; TBL24],
@@ -70,10 +70,10 @@ pub struct Memory<'a> {
     pub tbl8: &'a [AtomicU32],
 }
 
-/// An entry that refers to a group.
+/// Bit of an entry that refers to a group.
 pub(crate) const IS_GROUP: u32 = 1 << 31;
-/// Bits of an entry that hold a next hop's or a group's number.
+/// Bits of an entry that hold the number of a next hop or a group.
 pub(crate) const NUMBER: u32 = (1 << 25) - 1;
-/// Where an entry holds the length of the prefix it comes from.
+/// Position in an entry of the length of the prefix that it stems from.
 #[cfg(feature = "rib")]
 pub(crate) const DEPTH_SHIFT: u32 = 25;

@@ -7,8 +7,9 @@
 //! tbl8 (1 KiB each)   groups of 256 x u32, by the last 8 bits, for prefixes longer than /24
 //! ```
 //!
-//! A route of /24 or shorter costs a reader one load, a longer one two. Entry 0 means "no route but the default one":
-//! pages of the table that no route touches are never allocated, and the default route is one word of the header.
+//! A lookup of a route of /24 or shorter costs a reader one load, of a longer one two. Entry 0 means "no route but the
+//! default route": pages of the table that no route touches are never allocated, and the default route is one word of
+//! the header.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,24 +1,24 @@
-//! Numbers that are out of use, and that some reader may still have.
+//! Numbers that are out of use, but that some reader may still have.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// One number out of use.
 struct Entry {
-    /// The epoch in which it was still in use.
+    /// Epoch in which it was last in use.
     epoch: u32,
     number: u32,
-    /// What it was for.
+    /// Purpose that it had.
     home: u32,
 }
 
-/// Numbers in the order in which they went out of use. Each is here at most once, so it never holds more than there
-/// are numbers, however fast they come and go.
+/// Numbers in the order in which they went out of use. Each is contained at most once, so this never holds more entries
+/// than there are numbers, however fast they change.
 #[derive(Default)]
 pub(crate) struct Retired {
-    /// By ticket.
+    /// Entries by ticket.
     entries: BTreeMap<u64, Entry>,
-    /// The ticket of each number; 0: it is not here.
+    /// Ticket of each number; 0: it is not contained.
     tickets: Vec<u64>,
     last: u64,
 }
@@ -28,7 +28,7 @@ impl Retired {
         self.entries.len()
     }
 
-    /// `number` is out of use from the epoch after `epoch` on.
+    /// Records that `number` is out of use from the epoch after `epoch` on.
     pub(crate) fn retire(&mut self, number: u32, home: u32, epoch: u32) {
         self.revive(number);
         self.last += 1;
@@ -40,14 +40,15 @@ impl Retired {
         self.entries.insert(self.last, Entry { epoch, number, home });
     }
 
-    /// `number` is in use again, for what it was used for before.
+    /// Removes `number`, which is in use again for its former purpose.
     pub(crate) fn revive(&mut self, number: u32) {
         if let Some(ticket) = self.tickets.get_mut(number as usize) {
             self.entries.remove(&core::mem::take(ticket));
         }
     }
 
-    /// Takes out what was retired before epoch `oldest` (modulo 2^32), each with what it was for.
+    /// Removes the numbers that were retired before epoch `oldest` (modulo 2^32), and passes each with its former
+    /// purpose.
     pub(crate) fn drain_older(&mut self, oldest: u32, mut reuse: impl FnMut(u32, u32)) {
         while let Some(first) = self.entries.first_entry()
             && (oldest.wrapping_sub(first.get().epoch) as i32) > 0

@@ -1,5 +1,5 @@
-//! The writer's side: keeps all routes, and writes the table so that a reader sees for each address either what was
-//! or what is, never anything else.
+//! The writer's side: keeps all routes, and writes the table so that for each address a reader sees either the old or
+//! the new route, never anything else.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -15,18 +15,18 @@ use crate::readers::oldest;
 use crate::retired::Retired;
 use crate::table::pack;
 
-/// Why a route cannot be changed. The table is as it was.
+/// Reason why a route cannot be changed. The table is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The prefix is longer than 32 bits, or has bits behind its length.
+    /// The prefix is longer than 32 bits, or has bits set after its length.
     Prefix,
     /// There is no such route.
     Absent,
-    /// The table has no group left for another network of prefixes longer than /24.
+    /// The table has no group left for another /24 network with longer prefixes.
     Groups,
-    /// The table has no place left for another next hop.
+    /// The table has no number left for another next hop.
     NextHops,
-    /// The table has no place left now; there will be some when the last reader has left an old epoch, or was fenced.
+    /// No number is free at present; some will be when the last reader has left an old epoch, or was fenced.
     Waiting,
 }
 
@@ -62,23 +62,23 @@ struct NextHops {
     values: Vec<u64>,
     users: Vec<u32>,
     free: Vec<u32>,
-    /// Those that nobody uses keep their value, and are in `numbers`, until they are reclaimed.
+    /// Unused ones keep their value, and stay in `numbers`, until they are reclaimed.
     retired: Retired,
 }
 
 /// The groups of the second table.
 struct Groups {
     count: u32,
-    /// Prefixes longer than /24 in each.
+    /// Number of prefixes longer than /24 in each.
     users: Vec<u32>,
     free: Vec<u32>,
     retired: Retired,
-    /// The /24 that each retired group was for, by its first 24 bits.
+    /// Retired group of each /24, by its first 24 bits.
     homes: BTreeMap<u32, u32>,
 }
 
 impl<'a> Rib<'a> {
-    /// An empty table in memory that is zero.
+    /// Creates an empty table in memory that is zero.
     pub fn new(memory: Memory<'a>) -> Self {
         memory.header.magic.store(MAGIC, Release);
         let count = (memory.tbl8.len() / GROUP).min(NUMBER as usize) as u32;
@@ -103,17 +103,17 @@ impl<'a> Rib<'a> {
         }
     }
 
-    /// Routes.
+    /// Returns the number of routes.
     pub fn len(&self) -> usize {
         self.routes.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no route.
     pub fn is_empty(&self) -> bool {
         self.routes.is_empty()
     }
 
-    /// Adds a route, or gives an existing one another next hop.
+    /// Adds a route, or changes the next hop of an existing one.
     pub fn add(&mut self, prefix: u32, len: u8, next_hop: NextHop) -> Result<(), Error> {
         check(prefix, len)?;
         let number = self.next_hops.take(pack(next_hop), &self.memory)?;
@@ -129,7 +129,7 @@ impl<'a> Rib<'a> {
         Ok(())
     }
 
-    /// Takes a route away.
+    /// Removes a route.
     pub fn remove(&mut self, prefix: u32, len: u8) -> Result<(), Error> {
         check(prefix, len)?;
         let number = self.routes.remove(&(prefix, len)).ok_or(Error::Absent)?;
@@ -139,33 +139,33 @@ impl<'a> Rib<'a> {
         Ok(())
     }
 
-    /// Shows readers that a batch of changes is done; returns the new epoch, which is never [`OFFLINE`](crate::OFFLINE).
+    /// Publishes a batch of changes to readers; returns the new epoch, which is never [`OFFLINE`](crate::OFFLINE).
     pub fn publish(&mut self) -> u32 {
         self.epoch = self.epoch.wrapping_add(1).max(1);
         self.memory.header.epoch.store(self.epoch, Release);
         self.epoch
     }
 
-    /// The epoch that was published last; 0: none yet.
+    /// Returns the epoch that was published last; 0: none yet.
     pub const fn epoch(&self) -> u32 {
         self.epoch
     }
 
-    /// Groups and next hops that are out of use and may still be read.
+    /// Returns how many groups and next hops are out of use but may still be read.
     pub fn retired(&self) -> usize {
         self.groups.retired.len() + self.next_hops.retired.len()
     }
 
-    /// Makes what no reader can have any more usable again. `readers` yields the word of each reader that runs: the
-    /// epoch it uses, or [`OFFLINE`](crate::OFFLINE). A reader that was stopped, fenced or has not begun is left out.
+    /// Reclaims numbers that no reader can have any more. `readers` yields the word of each running reader: the epoch
+    /// it uses, or [`OFFLINE`](crate::OFFLINE). Leave out a reader that was stopped, fenced or has not started.
     pub fn reclaim_for(&mut self, readers: impl IntoIterator<Item = u32>) {
         // After the removals, before the words: a reader that is seen offline here sees the removals when it comes
-        // back, because it shows its epoch and has a fence before it looks anything up.
+        // back, because it publishes its epoch and executes a fence before it looks anything up.
         fence(SeqCst);
         self.reclaim(oldest(self.epoch, readers));
     }
 
-    /// What was taken out of use before `oldest`, the oldest epoch that a reader may still be in, can be used again.
+    /// Reclaims numbers that went out of use before `oldest`, the oldest epoch that a reader may still be in.
     pub fn reclaim(&mut self, oldest: u32) {
         let Groups { retired, free, homes, .. } = &mut self.groups;
         let memory = self.memory;
@@ -181,10 +181,10 @@ impl<'a> Rib<'a> {
         });
     }
 
-    /// The entry of the longest route that covers a prefix and is shorter; 0 if there is none but the default one.
+    /// Returns the entry of the longest shorter route that covers a prefix; 0 if there is none but the default route.
     ///
-    /// Walks back in the order of (prefix, length): what covers a prefix stands before it, and from a route that does
-    /// not cover it the next candidate is at most as long as the bits both have in common.
+    /// Walks back in the order of (prefix, length): routes that cover a prefix precede it, and after a route that does
+    /// not cover it the next candidate is at most as long as the common bits of both.
     fn cover(&self, prefix: u32, len: u8) -> u32 {
         let mut before = (prefix, len);
         while let Some((&(other, shorter), &number)) = self.routes.range(..before).next_back() {
@@ -192,8 +192,8 @@ impl<'a> Rib<'a> {
             if shorter <= common && shorter < len {
                 return if shorter == 0 { 0 } else { entry(number, shorter) };
             }
-            // One more than `common`, since the bound of a range is not part of it. The prefix cut to it may be
-            // larger than `other`, never larger than `before`.
+            // One more than `common`, because the upper bound of a range is exclusive. The prefix truncated to it may
+            // be larger than `other`, but never larger than `before`.
             before = (prefix & mask(common), common + 1).min((other, shorter));
         }
         0
@@ -235,13 +235,13 @@ impl<'a> Rib<'a> {
         let users = &mut self.groups.users[group as usize];
         *users -= 1;
         if *users == 0 {
-            // No long prefix is left: all entries are the same.
+            // No long prefix is left: all entries are equal.
             place.store(group_of(&self.memory, group)[0].load(Relaxed), Release);
             self.groups.retire(group, prefix >> 8, self.epoch);
         }
     }
 
-    /// Changes all entries of a prefix of /24 or shorter, those in groups too.
+    /// Changes all entries of a prefix of /24 or shorter, including those in groups.
     fn each_short(&self, prefix: u32, len: u8, change: impl Fn(u32) -> u32) {
         let first = (prefix >> 8) as usize;
         for place in &self.memory.tbl24[first..first + (1 << (24 - u32::from(len)))] {
@@ -254,7 +254,7 @@ impl<'a> Rib<'a> {
         }
     }
 
-    /// The group for a long prefix; a new one is filled before readers can find it.
+    /// Returns the group for a long prefix; a new group is filled before readers can find it.
     fn group(&mut self, prefix: u32) -> Result<u32, Error> {
         let place = &self.memory.tbl24[(prefix >> 8) as usize];
         let old = place.load(Relaxed);
@@ -269,10 +269,10 @@ impl<'a> Rib<'a> {
 }
 
 impl NextHops {
-    /// A number for this next hop, with one more user.
+    /// Returns a number for this next hop, and adds one user to it.
     fn take(&mut self, value: u64, memory: &Memory<'_>) -> Result<u32, Error> {
         if let Some(number) = self.numbers.get(&value) {
-            // One that nobody uses, but that may still be read, still means the same.
+            // A retired next hop that may still be read still has the same meaning.
             self.retired.revive(*number);
             self.users[*number as usize] += 1;
             return Ok(*number);
@@ -294,7 +294,7 @@ impl NextHops {
         Ok(number)
     }
 
-    /// One user less; the number is used for another next hop when no reader can have it any more.
+    /// Removes one user; an unused number is reused for another next hop when no reader can have it any more.
     fn give(&mut self, number: u32, epoch: u32) {
         let users = &mut self.users[number as usize];
         *users -= 1;
@@ -305,8 +305,8 @@ impl NextHops {
 }
 
 impl Groups {
-    /// A group for the /24 `home`. The one that it had, if readers may still have that, is as good as a free one:
-    /// whoever still reads it looks up an address of the same /24.
+    /// Returns a group for the /24 `home`. The retired group of the same /24, if readers may still have it, is as good
+    /// as a free one: a reader that still uses it looks up an address of that /24.
     fn take(&mut self, home: u32) -> Result<u32, Error> {
         if let Some(group) = self.homes.remove(&home) {
             self.retired.revive(group);
@@ -341,7 +341,7 @@ fn update(word: &AtomicU32, change: impl Fn(u32) -> u32) {
     }
 }
 
-/// The entries of a long prefix in its group.
+/// Returns the range of entries of a long prefix in its group.
 fn range(prefix: u32, len: u8) -> Range<usize> {
     let first = (prefix & 0xff) as usize;
     first..first + (1 << (32 - u32::from(len)))

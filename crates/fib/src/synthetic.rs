@@ -1,18 +1,18 @@
-//! Route tables like those of the Internet, made by a rule: the same seed gives the same routes everywhere.
+//! Synthetic route tables similar to those of the Internet: the same seed yields the same routes everywhere.
 
 use alloc::vec::Vec;
 
-/// One route's prefix.
+/// Prefix of one route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Prefix {
-    /// The address, in host byte order.
+    /// Network address, in host byte order.
     pub prefix: u32,
-    /// Its length.
+    /// Length of the prefix.
     pub len: u8,
 }
 
-/// Share of the prefixes, in percent, that have each length (about those of public route collectors in the 2020s,
-/// but with more than a tenth longer than /24, where routers of one organisation have theirs).
+/// Percentage of prefixes of each length (about as in public route collectors of the 2020s, but with more than a tenth
+/// longer than /24, as in the routers of a single organisation).
 const SHARES: [(u8, u32); 12] = [
     (16, 2),
     (17, 1),
@@ -28,17 +28,17 @@ const SHARES: [(u8, u32); 12] = [
     (32, 5),
 ];
 
-/// A deterministic sequence of numbers (splitmix64).
+/// Pseudo-random number generator (splitmix64).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The sequence of this seed.
+    /// Creates the generator with this seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let a = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -46,13 +46,13 @@ impl Random {
         b ^ b >> 31
     }
 
-    /// A number below `n` (n > 0).
+    /// Returns a number below `n` (n > 0).
     pub fn below(&mut self, n: u32) -> u32 {
         (((self.next_u64() >> 32) * u64::from(n)) >> 32) as u32
     }
 }
 
-/// `count` different prefixes in unicast space (1.0.0.0 to 223.255.255.255, without 127/8), sorted.
+/// Returns `count` different prefixes in unicast space (1.0.0.0 to 223.255.255.255, without 127/8), sorted.
 pub fn prefixes(count: usize, seed: u64) -> Vec<Prefix> {
     let mut random = Random::new(seed);
     let mut all = Vec::with_capacity(count + count / 8);
@@ -63,7 +63,7 @@ pub fn prefixes(count: usize, seed: u64) -> Vec<Prefix> {
         all.sort_unstable();
         all.dedup();
     }
-    // Too many: leave out evenly, not the last ones.
+    // There are too many: leaves some out evenly, instead of the last ones.
     let surplus = all.len() - count;
     let mut left = all.len();
     let mut drop = surplus;
@@ -95,7 +95,7 @@ fn prefix(random: &mut Random) -> Prefix {
     }
 }
 
-/// Destinations, one in each of `count` different prefixes picked evenly from `prefixes`, in random order. An
+/// Returns destinations, one in each of `count` different prefixes picked evenly from `prefixes`, in random order. An
 /// address may lie in a longer prefix as well.
 pub fn destinations(prefixes: &[Prefix], count: usize, seed: u64) -> Vec<u32> {
     let mut random = Random::new(seed);

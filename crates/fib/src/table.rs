@@ -1,4 +1,5 @@
 //! The reader's side.
+//! The reader's side of the table.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -12,7 +13,8 @@ pub struct Table<'a> {
     memory: Memory<'a>,
 }
 
-/// Between the two steps of a lookup: an entry of the first table, and where in its group to go on.
+/// State between the two steps of a lookup: an entry of the first table, and the destination that selects the
+/// entry of its group.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Step {
     entry: u32,
@@ -25,7 +27,7 @@ const LOCAL: u64 = 1;
 const CONNECTED: u64 = 2;
 const GATEWAY: u64 = 3;
 
-/// A next hop as one word, so that it changes at once for all readers.
+/// Encodes a next hop in one word, so that it changes atomically for all readers.
 #[cfg(feature = "rib")]
 pub(crate) fn pack(next_hop: NextHop) -> u64 {
     match next_hop {
@@ -49,7 +51,7 @@ fn unpack(word: u64) -> NextHop {
 }
 
 impl<'a> Table<'a> {
-    /// A reader of this memory.
+    /// Creates a reader of this memory.
     pub const fn new(memory: Memory<'a>) -> Self {
         Self { memory }
     }
@@ -91,7 +93,7 @@ impl Routes for Table<'_> {
         if step.entry & IS_GROUP == 0 {
             return self.or_default(step.entry);
         }
-        // A group outside the table cannot be: it reads as "no route".
+        // A correct table has no group number out of range: it reads as "no route".
         self.or_default(self.memory.tbl8.get(self.group_entry(step)).map_or(0, |entry| entry.load(Relaxed)))
     }
 

@@ -14,7 +14,7 @@ use router::{NextHop, Routes};
 use crate::layout::{GROUP, Header, Memory, NEXT_HOPS, TBL24};
 use crate::{Error, Rib, Table, synthetic};
 
-/// A table in ordinary memory, leaked: tests are few.
+/// Creates a table in ordinary memory, leaked because tests are few.
 fn memory(groups: usize) -> Memory<'static> {
     let words = |n: usize| Vec::leak((0..n).map(|_| AtomicU32::new(0)).collect::<Vec<_>>());
     let next_hops: Vec<AtomicU64> = (0..NEXT_HOPS).map(|_| AtomicU64::new(0)).collect();
@@ -34,7 +34,7 @@ fn lookup(table: &Table<'_>, ip: u32) -> NextHop {
     table.next_hop(table.lookup(ip))
 }
 
-/// Longest prefix match by looking at every route.
+/// Longest prefix match by a scan of all routes.
 fn naive(routes: &[(u32, u8, u32)], ip: u32) -> NextHop {
     let covers = |prefix: u32, len: u8| len == 0 || (ip ^ prefix) >> (32 - u32::from(len)) == 0;
     let best = routes.iter().filter(|(prefix, len, _)| covers(*prefix, *len)).max_by_key(|(_, len, _)| *len);
@@ -188,7 +188,7 @@ mod all {
 }
 
 fn a_reader_beside_a_writer(rounds: usize) {
-    // A group for each round: none is used again under the reader's eyes.
+    // A group for each round: none is reused while the reader reads it.
     let memory = memory(rounds);
     let mut rib = Rib::new(memory);
     rib.add(0x0a00_0000, 16, via(1)).unwrap();
@@ -261,7 +261,7 @@ proptest! {
         steps in prop::collection::vec((prefix(), 1u32..6, any::<bool>()), 1..120),
         probes in prop::collection::vec(any::<u32>(), 40),
     ) {
-        // One table for all cases: each must leave it as empty as it was.
+        // One table for all cases: each must leave it empty again.
         static TABLE: LazyLock<Memory<'static>> = LazyLock::new(|| memory(128));
         let memory = *TABLE;
         let (mut rib, table) = (Rib::new(memory), Table::new(memory));

@@ -5,17 +5,17 @@ use crate::{
     octets::{array, be16, be32, first_mut},
 };
 
-/// Octets of a packet.
+/// Length of a packet in octets.
 pub const LEN: usize = 28;
 /// Hardware type Ethernet, protocol type IPv4, address lengths 6 and 4.
 const SPACES: [u8; 6] = [0, 1, 8, 0, 6, 4];
 
-/// What a packet says.
+/// Operation of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Asks whose the target address is.
+    /// Asks for the owner of the target address.
     Request,
-    /// The sender has it.
+    /// The sender owns the sender address.
     Reply,
 }
 
@@ -28,14 +28,14 @@ pub struct Packet {
     pub sender_mac: Mac,
     /// Protocol address of the sender.
     pub sender_ip: u32,
-    /// Hardware address of the target; without meaning in a request.
+    /// Hardware address of the target; undefined in a request.
     pub target_mac: Mac,
     /// Protocol address of the target.
     pub target_ip: u32,
 }
 
 impl Packet {
-    /// Reads a packet; octets behind it (Ethernet padding) are left alone.
+    /// Parses a packet; ignores octets after it (Ethernet padding).
     pub fn parse(octets: &[u8]) -> Result<Self, Error> {
         let packet = octets.first_chunk::<LEN>().ok_or(Error::Short)?;
         if packet[..6] != SPACES {

@@ -1,7 +1,7 @@
-//! The internet checksum (RFC 1071) and its change by increment (RFC 1624).
+//! The internet checksum (RFC 1071) and its incremental update (RFC 1624).
 
-/// The ones' complement sum of `octets` as big-endian 16-bit words, added to `start` and folded to 16 bits. An odd
-/// last octet counts as the high half of a word.
+/// Returns the ones' complement sum of `octets` as big-endian 16-bit words, added to `start` and folded to 16 bits. An
+/// odd last octet counts as the high half of a word.
 #[inline]
 pub fn sum(start: u16, octets: &[u8]) -> u16 {
     let mut words = octets.chunks_exact(4);
@@ -15,19 +15,20 @@ pub fn sum(start: u16, octets: &[u8]) -> u16 {
     fold(total + u64::from(u32::from_be_bytes(tail)))
 }
 
-/// The checksum of `octets` in which the checksum field is zero.
+/// Returns the checksum of `octets`, in which the checksum field must be zero.
 #[inline]
 pub fn of(octets: &[u8]) -> u16 {
     !sum(0, octets)
 }
 
-/// Whether `octets`, with their checksum field as it came, sum up to what a correct header has.
+/// Returns true if the checksum of `octets`, which includes the checksum field as received, is correct.
 #[inline]
 pub fn holds(octets: &[u8]) -> bool {
     sum(0, octets) == 0xffff
 }
 
-/// Whether a 20-octet header with its checksum field as it came is correct: [`holds`] unrolled for the hot path.
+/// Returns true if a 20-octet header, which includes its checksum field as received, is correct: [`holds`] unrolled for
+/// the hot path.
 #[inline(always)]
 pub fn holds20(header: &[u8; 20]) -> bool {
     // The ones' complement sum does not depend on the byte order (RFC 1071, 2 (B)), so words are added as loaded.
@@ -37,17 +38,17 @@ pub fn holds20(header: &[u8; 20]) -> bool {
     let total = word(0) + word(4) + word(8) + word(12) + word(16);
     let total = (total & 0xffff_ffff) + (total >> 32);
     let total = (total & 0xffff) + (total >> 16);
-    // At most 0x1_0003 + 0xffff, so instead of the last fold: the two sums that would fold to all ones.
+    // At most 0x1_0003 + 0xffff, so the last fold is replaced by a comparison with the two sums that fold to all ones.
     total == 0xffff || total == 0x1_fffe
 }
 
-/// The checksum after one 16-bit word under it changed from `old` to `new` (RFC 1624, equation 3).
+/// Returns the checksum after one covered 16-bit word changed from `old` to `new` (RFC 1624, equation 3).
 #[inline(always)]
 pub fn replace(checksum: u16, old: u16, new: u16) -> u16 {
     !fold(u64::from(!checksum) + u64::from(!old) + u64::from(new))
 }
 
-/// The checksum after 32 bits under it changed from `old` to `new`; both halves lie on 16-bit boundaries.
+/// Returns the checksum after 32 covered bits changed from `old` to `new`; both halves lie on 16-bit boundaries.
 #[inline(always)]
 pub fn replace32(checksum: u16, old: u32, new: u32) -> u16 {
     !fold(u64::from(!checksum) + u64::from(!old) + u64::from(new))

@@ -7,9 +7,9 @@ use crate::{
     octets::{array, be16, first_mut},
 };
 
-/// Octets of the header.
+/// Length of the header in octets.
 pub const HEADER: usize = 14;
-/// Octets of the shortest frame on a wire, without FCS.
+/// Length of the shortest frame on a wire in octets, without FCS.
 pub const SHORTEST: usize = 60;
 /// Ethertype of IPv4.
 pub const IPV4: u16 = 0x0800;
@@ -24,16 +24,16 @@ pub const IPV6: u16 = 0x86dd;
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// All stations.
+    /// The broadcast address.
     pub const BROADCAST: Self = Self([0xff; 6]);
 
-    /// Whether the address names a group of stations, broadcast included.
+    /// Returns true if the address names a group of stations, broadcast included.
     #[inline(always)]
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 != 0
     }
 
-    /// Whether the address names exactly one station: no group, not all zeros.
+    /// Returns true if the address names exactly one station: no group, not all zeros.
     #[inline(always)]
     pub fn is_station(self) -> bool {
         !self.is_group() && self.0 != [0; 6]
@@ -47,19 +47,19 @@ impl fmt::Display for Mac {
     }
 }
 
-/// The header of a frame.
+/// Header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Address of the receiver, or of a group.
     pub destination: Mac,
     /// Address of the sender.
     pub source: Mac,
-    /// What it carries ([`IPV4`], [`ARP`], …), or its length if below 1536.
+    /// Protocol of the payload ([`IPV4`], [`ARP`], …), or its length if below 1536.
     pub ethertype: u16,
 }
 
 impl Header {
-    /// Reads the header; returns it with what follows.
+    /// Parses the header; returns it with the payload.
     #[inline]
     pub fn parse(frame: &[u8]) -> Result<(Self, &[u8]), Error> {
         let header = frame.first_chunk::<HEADER>().ok_or(Error::Short)?;
@@ -71,7 +71,7 @@ impl Header {
         Ok((parsed, &frame[HEADER..]))
     }
 
-    /// The header as octets.
+    /// Encodes the header.
     #[inline]
     pub fn octets(&self) -> [u8; HEADER] {
         let mut header = [0; HEADER];

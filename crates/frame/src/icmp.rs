@@ -2,7 +2,7 @@
 
 use crate::{Error, checksum, octets::be32};
 
-/// Octets of the header: type, code, checksum and four octets that depend on the type.
+/// Length of the header in octets: type, code, checksum and four octets that depend on the type.
 pub const HEADER: usize = 8;
 /// Type of an echo reply.
 pub const ECHO_REPLY: u8 = 0;
@@ -15,31 +15,31 @@ pub const TIME_EXCEEDED: u8 = 11;
 
 /// Codes of [`UNREACHABLE`].
 pub mod unreachable {
-    /// No route.
+    /// There is no route.
     pub const NET: u8 = 0;
     /// The last hop cannot reach the host.
     pub const HOST: u8 = 1;
-    /// The host does not speak the protocol.
+    /// The host does not support the protocol.
     pub const PROTOCOL: u8 = 2;
-    /// Nothing listens at the port.
+    /// No socket listens at the port.
     pub const PORT: u8 = 3;
     /// The packet is larger than the next link's MTU and must not be fragmented.
     pub const FRAGMENTATION_NEEDED: u8 = 4;
 }
 
-/// A message's header without its checksum.
+/// Header of a message, without its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What kind of message.
+    /// Type of the message.
     pub kind: u8,
-    /// Which of its kind.
+    /// Code within the type.
     pub code: u8,
-    /// Identifier and sequence of an echo, or the MTU of the next link in its low half (RFC 1191).
+    /// Identifier and sequence number of an echo, or the MTU of the next link in the low half (RFC 1191).
     pub rest: u32,
 }
 
 impl Header {
-    /// Checks the checksum of a whole message; returns its header with what follows.
+    /// Parses a complete message and verifies its checksum; returns the header with the payload.
     pub fn parse(message: &[u8]) -> Result<(Self, &[u8]), Error> {
         let parsed = Self::parse_quoted(message)?;
         if !checksum::holds(message) {
@@ -48,14 +48,16 @@ impl Header {
         Ok(parsed)
     }
 
-    /// Reads the header without its checksum: as ICMP errors quote messages, and as a router looks at those it forwards.
+    /// Parses the header without verifying the checksum: for messages quoted in ICMP errors, and messages that a router
+    /// forwards.
     pub fn parse_quoted(message: &[u8]) -> Result<(Self, &[u8]), Error> {
         let header = message.first_chunk::<HEADER>().ok_or(Error::Short)?;
         let parsed = Self { kind: header[0], code: header[1], rest: be32(header, 4) };
         Ok((parsed, &message[HEADER..]))
     }
 
-    /// Writes the header at the start of `message`, with the checksum over all of it: the payload must stand there.
+    /// Writes the header at the start of `message`, with the checksum over the whole message: the payload must already
+    /// be in place.
     pub fn write(&self, message: &mut [u8]) -> Result<(), Error> {
         if message.len() < HEADER {
             return Err(Error::Short);
@@ -69,7 +71,7 @@ impl Header {
         Ok(())
     }
 
-    /// Whether the message reports an error, about which no error may be sent (RFC 1122, 3.2.2).
+    /// Returns true if the message reports an error, in response to which no error may be sent (RFC 1122, 3.2.2).
     pub const fn is_error(&self) -> bool {
         // Unreachable, source quench, redirect, time exceeded, parameter problem.
         matches!(self.kind, 3 | 4 | 5 | 11 | 12)

@@ -5,9 +5,9 @@ use crate::{
     octets::{be16, be32, first_mut},
 };
 
-/// Octets of a header without options.
+/// Length of a header without options in octets.
 pub const HEADER: usize = 20;
-/// Octets of the longest header.
+/// Length of the longest header in octets.
 pub const LONGEST_HEADER: usize = 60;
 /// Protocol number of ICMP.
 pub const ICMP: u8 = 1;
@@ -18,29 +18,29 @@ pub const UDP: u8 = 17;
 
 /// Bit of the fragment word that forbids fragmentation.
 const DONT_FRAGMENT: u16 = 0x4000;
-/// Bit of the fragment word that says that further fragments follow.
+/// Bit of the fragment word that announces further fragments.
 const MORE_FRAGMENTS: u16 = 0x2000;
 
 /// A header without its options and checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Octets of the header, options included: 20 to 60, a multiple of 4.
+    /// Length of the header in octets, options included: 20 to 60, a multiple of 4.
     pub header_len: u8,
     /// Differentiated services and ECN.
     pub tos: u8,
-    /// Octets of header and payload.
+    /// Length of header and payload in octets.
     pub total_len: u16,
-    /// Which fragments belong together.
+    /// Identification, which is equal in the fragments of one packet.
     pub identification: u16,
-    /// Whether the packet must not be fragmented.
+    /// True if the packet must not be fragmented.
     pub dont_fragment: bool,
-    /// Whether this is a fragment and not the last one.
+    /// True if this is a fragment other than the last one.
     pub more_fragments: bool,
-    /// Where the payload lies in the whole packet's payload, in units of 8 octets; 13 bits.
+    /// Offset of the payload in the payload of the whole packet, in units of 8 octets; 13 bits.
     pub fragment_offset: u16,
-    /// How many routers may still forward the packet, plus one.
+    /// Time to live: number of routers that may still forward the packet, plus one.
     pub ttl: u8,
-    /// What the payload is ([`ICMP`], [`TCP`], [`UDP`], …).
+    /// Protocol of the payload ([`ICMP`], [`TCP`], [`UDP`], …).
     pub protocol: u8,
     /// Address of the sender.
     pub source: u32,
@@ -49,7 +49,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// A header without options, fragments or special service.
+    /// Creates a header without options, fragmentation or a special type of service.
     pub const fn new(protocol: u8, source: u32, destination: u32, payload: u16) -> Self {
         Self {
             header_len: HEADER as u8,
@@ -66,13 +66,13 @@ impl Header {
         }
     }
 
-    /// Whether the packet is a piece of a larger one.
+    /// Returns true if the packet is a fragment of a larger one.
     pub const fn is_fragment(&self) -> bool {
         self.more_fragments || self.fragment_offset != 0
     }
 
-    /// Writes the header at the start of `octets`, with its checksum. Options (from octet 20 to the header's
-    /// length) are taken as they stand there.
+    /// Writes the header at the start of `octets`, with its checksum. Options (from octet 20 to the header's length)
+    /// must already be in place.
     pub fn write(&self, octets: &mut [u8]) -> Result<(), Error> {
         let len = usize::from(self.header_len);
         if !(HEADER..=LONGEST_HEADER).contains(&len) || len % 4 != 0 || usize::from(self.total_len) < len {
@@ -107,7 +107,7 @@ impl Header {
     }
 }
 
-/// A packet whose header is in order and whose octets are all there.
+/// A complete packet with a valid header.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     header: Header,
@@ -115,8 +115,8 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Checks version, lengths and header checksum (RFC 1812, 5.2.2). Octets behind the packet (Ethernet padding)
-    /// are left alone.
+    /// Parses a packet after checking version, lengths and header checksum (RFC 1812, 5.2.2). Ignores octets after the
+    /// packet (Ethernet padding).
     pub fn parse(octets: &'a [u8]) -> Result<Self, Error> {
         let packet = Self::parse_quoted(octets)?;
         let header = &packet.header;
@@ -127,7 +127,8 @@ impl<'a> Packet<'a> {
         Ok(Self { octets: whole, ..packet })
     }
 
-    /// Checks version and lengths, but no checksum, of a packet whose payload may be cut off: as ICMP errors quote packets.
+    /// Parses a packet whose payload may be truncated, after checking version and lengths, but no checksum: for packets
+    /// quoted in ICMP errors.
     pub fn parse_quoted(octets: &'a [u8]) -> Result<Self, Error> {
         let fixed = octets.first_chunk::<HEADER>().ok_or(Error::Short)?;
         if fixed[0] >> 4 != 4 {
@@ -159,42 +160,42 @@ impl<'a> Packet<'a> {
         Ok(Self { header, octets: &octets[..end] })
     }
 
-    /// The header's fields.
+    /// Returns the header's fields.
     pub const fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The options, padded to a multiple of 4 octets.
+    /// Returns the options, padded to a multiple of 4 octets.
     pub fn options(&self) -> &'a [u8] {
         &self.octets[HEADER..usize::from(self.header.header_len)]
     }
 
-    /// What follows the header.
+    /// Returns the payload.
     pub fn payload(&self) -> &'a [u8] {
         &self.octets[usize::from(self.header.header_len)..]
     }
 
-    /// Header and payload.
+    /// Returns header and payload.
     pub const fn octets(&self) -> &'a [u8] {
         self.octets
     }
 }
 
-/// The time to live and checksum words (octets 8 to 11 of a header) of the packet one hop further (RFC 1624); the
-/// time to live must not be 0.
+/// Returns the words of time to live and checksum (octets 8 to 11 of a header) of the packet after one more hop (RFC
+/// 1624); the time to live must not be 0.
 #[inline(always)]
 pub fn age(words: [u8; 4]) -> [u8; 4] {
     let [ttl, protocol, high, low] = words;
     let checksum = u32::from(u16::from_be_bytes([high, low])) + 0x0100;
-    // A sum of 0xffff and more carries around: 0xffff itself would be the other zero, which a fresh computation
-    // never gives.
+    // A sum of 0xffff and more carries around: 0xffff itself would be the other representation of zero, which a full
+    // computation never yields.
     let checksum = (checksum + u32::from(checksum >= 0xffff)) as u16;
     let [high, low] = checksum.to_be_bytes();
     [ttl.wrapping_sub(1), protocol, high, low]
 }
 
-/// Whether a router must neither forward to nor accept from this address by its first octet (RFC 1812, 5.3.7):
-/// this network, loopback, multicast, reserved.
+/// Returns true if, by its first octet, a router must neither forward packets to this address nor accept packets from
+/// it (RFC 1812, 5.3.7): this network, loopback, multicast, reserved.
 #[inline(always)]
 pub const fn is_martian(address: u32) -> bool {
     let first = address >> 24;

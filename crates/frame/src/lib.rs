@@ -1,7 +1,8 @@
-//! Packet headers as views over bytes: each `parse` checks what it returns, each `write` puts a header into a slice.
+//! Packet headers as views over bytes: each `parse` validates the header that it returns, each `write` puts a header
+//! into a slice.
 //!
 //! A frame starts with its Ethernet header and has no FCS. IPv4 addresses are `u32` in host byte order, so that they
-//! compare and index as numbers; [`core::net::Ipv4Addr::from`] prints them. Nothing here allocates or panics,
+//! compare and index as numbers; [`core::net::Ipv4Addr::from`] prints them. No function here allocates or panics,
 //! whatever the octets are.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -21,12 +22,12 @@ use core::fmt;
 
 pub use ethernet::Mac;
 
-/// Why octets are not the header that was expected.
+/// Reason why octets are not a valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// There are fewer octets than the header says or needs.
     Short,
-    /// A version or kind that is not spoken here.
+    /// An unsupported version or type.
     Kind,
     /// A length field that contradicts the header.
     Length,

@@ -1,8 +1,8 @@
-//! What a frame leaves for the next one to do: a checksum to be filled in, segments to be cut.
+//! Pending offload metadata of a frame: a checksum to be filled in, segmentation to be done.
 //!
-//! The word goes with the frame from port to port, and says what `struct virtio_net_hdr` says (virtio 1.2, section
-//! 5.1.6; the same ten octets before each frame of a TAP with IFF_VNET_HDR), in [`BITS`] bits, so that it fits beside the
-//! length of a frame:
+//! A word of metadata accompanies the frame from port to port. It has the information of `struct virtio_net_hdr`
+//! (virtio 1.2, section 5.1.6; the same ten octets precede each frame of a TAP with IFF_VNET_HDR), in [`BITS`] bits, so
+//! that it fits beside the length of a frame:
 //!
 //! ```text
 //!   46     41 40       33 32        22 21      6     5        4     3     2     1      0
@@ -12,7 +12,8 @@
 //!                                                           \________ Offloads ___________/
 //! ```
 //!
-//! `transport`: octets of the transport header, 0 where they are not known; `hdr_len` is that behind `csum_start`.
+//! `transport`: length of the transport header in octets, 0 if it is not known; `hdr_len` is `csum_start` plus that
+//! length.
 
 mod segments;
 
@@ -23,19 +24,19 @@ use crate::checksum;
 
 pub use segments::{HEADERS, MOST_SEGMENTS, Segments};
 
-/// Octets of the part of a `virtio_net_hdr` that says it, without `num_buffers`.
+/// Length of a `virtio_net_hdr` without `num_buffers`, in octets.
 pub const VIRTIO: usize = 10;
-/// Octets of the largest packet that is to be segmented (its IP length field ends there), with an Ethernet header and
-/// two VLAN tags.
+/// Length in octets of the largest packet to be segmented (the maximum of its IP length field), with an Ethernet header
+/// and two VLAN tags.
 pub const LARGEST: usize = 65_535 + 14 + 8;
 
-/// `flags` of the header.
+/// Values of the header's `flags`.
 mod flag {
     pub(super) const NEEDS_CSUM: u8 = 1;
     pub(super) const DATA_VALID: u8 = 2;
 }
 
-/// `gso_type` of the header.
+/// Values of the header's `gso_type`.
 mod gso_type {
     pub(super) const NONE: u8 = 0;
     pub(super) const TCPV4: u8 = 1;
@@ -44,18 +45,18 @@ mod gso_type {
     pub(super) const ECN: u8 = 0x80;
 }
 
-/// What the segments of a frame are.
+/// Kind of segments of a frame (GSO type).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gso {
     /// TCP over IPv4.
     Tcp4,
     /// TCP over IPv6.
     Tcp6,
-    /// UDP datagrams, each with a header of its own (USO), over either.
+    /// UDP datagrams, each with a header of its own (USO), over IPv4 or IPv6.
     Udp,
 }
 
-/// Why ten octets are not an order that can be followed.
+/// Error: the header requests an invalid or unsupported offload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadOffload;
 
@@ -67,12 +68,13 @@ impl fmt::Display for BadOffload {
 
 impl core::error::Error for BadOffload {}
 
-/// What a frame leaves to be done; nothing, as a rule.
+/// Pending offload metadata of a frame; usually empty.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Offload(u64);
 
-/// The lowest bits say what somebody must be able to do: of several words, their OR says it for all.
+/// The lowest bits are the offloads that a receiver must support: the OR of several words has the bits needed for all
+/// of them.
 const NEEDED: u64 = Offloads::ALL.0 as u64;
 const NEEDS_CSUM: u64 = Offloads::CSUM.0 as u64;
 const ECN: u64 = Offloads::ECN.0 as u64;
@@ -82,53 +84,53 @@ const CSUM_START: u32 = 22;
 const CSUM_OFFSET: u32 = 33;
 const TRANSPORT: u32 = 41;
 
-/// Bits of the word that are used.
+/// Number of bits of the word that are used.
 pub const BITS: u32 = 47;
-/// Most that each of its parts has room for.
+/// Maximum value of each field.
 const MOST_START: u16 = 0x7ff;
 const MOST_OFFSET: u16 = 0xff;
 const MOST_TRANSPORT: u16 = 0x3f;
 
 impl Offload {
-    /// Nothing is left to be done, and nothing is known of the checksum.
+    /// No pending offload, and no information about the checksum.
     pub const NONE: Self = Self(0);
     /// The transport checksum has been verified, or need not be.
     pub const DATA_VALID: Self = Self(DATA_VALID);
 
-    /// The word.
+    /// Returns the word.
     #[inline(always)]
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// From [`Offload::bits`].
+    /// Creates the metadata from [`Offload::bits`].
     #[inline(always)]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// A word that needs all that both do; nothing else is to be read from it.
+    /// Combines two words into one that needs the offloads of both; all other fields are meaningless.
     #[inline(always)]
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether nothing is said at all.
+    /// Returns true if there is no information at all.
     #[inline(always)]
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether there is something to do before a plain wire can have the frame.
+    /// Returns true if work is needed before a plain wire can carry the frame.
     #[inline(always)]
     pub const fn is_work(self) -> bool {
         self.0 & NEEDED != 0
     }
 
-    /// A checksum is to be filled in: that of the octets from `start` to the end of the packet, at `start` + `offset`,
-    /// where the sum of the pseudo header stands already. None if they are out of bounds: `start` is at most 2047, `offset`
-    /// 255.
+    /// Creates metadata for a missing checksum: that of the octets from `start` to the end of the packet, to be stored
+    /// at `start` + `offset`, where the sum of the pseudo header is already. `None` if they are out of bounds: `start`
+    /// is at most 2047, `offset` 255.
     pub const fn checksum(start: u16, offset: u16) -> Option<Self> {
         if start > MOST_START || offset > MOST_OFFSET {
             return None;
@@ -136,8 +138,8 @@ impl Offload {
         Some(Self(NEEDS_CSUM | (start as u64) << CSUM_START | (offset as u64) << CSUM_OFFSET))
     }
 
-    /// A copy that says that the frame is to be cut into segments with at most `size` octets of payload each. `headers`: octets
-    /// of all headers.
+    /// Returns a copy for a frame that is to be segmented, with at most `size` octets of payload in each segment.
+    /// `headers`: length of all headers in octets.
     #[must_use]
     pub const fn with_gso(self, gso: Gso, size: u16, headers: u16) -> Self {
         let kind = match gso {
@@ -150,7 +152,7 @@ impl Offload {
         Self(kept | kind.0 as u64 | (size as u64) << GSO_SIZE).with_headers(headers)
     }
 
-    /// A copy that says so many octets of headers, as far as that can be.
+    /// Returns a copy with this length of all headers, if it can be represented.
     const fn with_headers(self, headers: u16) -> Self {
         match headers.checked_sub(self.csum_start()) {
             Some(transport) if transport <= MOST_TRANSPORT => Self(self.0 | (transport as u64) << TRANSPORT),
@@ -158,25 +160,25 @@ impl Offload {
         }
     }
 
-    /// A copy that says that of the TCP segments only the first one has CWR (RFC 3168).
+    /// Returns a copy that requires that only the first TCP segment has CWR (RFC 3168).
     #[must_use]
     pub const fn with_ecn(self) -> Self {
         Self(self.0 | ECN)
     }
 
-    /// Whether a checksum is to be filled in.
+    /// Returns true if a checksum is missing.
     #[inline(always)]
     pub const fn needs_csum(self) -> bool {
         self.0 & NEEDS_CSUM != 0
     }
 
-    /// Whether the checksum was verified.
+    /// Returns true if the checksum was verified.
     #[inline(always)]
     pub const fn data_valid(self) -> bool {
         self.0 & DATA_VALID != 0
     }
 
-    /// What the segments are, if there are any.
+    /// Returns the kind of segments, if the frame is to be segmented.
     #[inline(always)]
     pub const fn gso(self) -> Option<Gso> {
         let needed = self.needed();
@@ -191,30 +193,30 @@ impl Offload {
         }
     }
 
-    /// Whether the segments are CWR's business.
+    /// Returns true if CWR must be set in the first segment only.
     pub const fn ecn(self) -> bool {
         self.0 & ECN != 0
     }
 
-    /// Octets of payload in each segment but the last.
+    /// Returns the length of the payload in each segment but the last, in octets.
     #[inline(always)]
     pub const fn gso_size(self) -> u16 {
         (self.0 >> GSO_SIZE) as u16
     }
 
-    /// Where the octets under the checksum begin, from the start of the frame.
+    /// Returns the offset from the start of the frame at which the checksum's range begins.
     #[inline(always)]
     pub const fn csum_start(self) -> u16 {
         (self.0 >> CSUM_START) as u16 & MOST_START
     }
 
-    /// Where the checksum is, from there on.
+    /// Returns the offset of the checksum field from there.
     #[inline(always)]
     pub const fn csum_offset(self) -> u16 {
         (self.0 >> CSUM_OFFSET) as u16 & MOST_OFFSET
     }
 
-    /// Octets of all headers: a hint, 0 where it is not known.
+    /// Returns the length of all headers in octets: a hint, 0 if it is not known.
     pub const fn hdr_len(self) -> u16 {
         match (self.0 >> TRANSPORT) as u16 {
             0 => 0,
@@ -222,8 +224,8 @@ impl Offload {
         }
     }
 
-    /// A copy for a frame that became so many octets longer, or shorter, before its network header: a VLAN tag. None
-    /// if that cannot be.
+    /// Returns a copy for a frame that became `octets` longer, or shorter, before its network header, such as by a VLAN
+    /// tag. `None` if that cannot be represented.
     pub const fn moved(self, octets: i16) -> Option<Self> {
         if !self.needs_csum() {
             return Some(self);
@@ -236,13 +238,13 @@ impl Offload {
         }
     }
 
-    /// Whether the checksum lies in a frame of `len` octets.
+    /// Returns true if the checksum field lies in a frame of `len` octets.
     #[inline]
     pub const fn fits(self, len: usize) -> bool {
         !self.needs_csum() || self.csum_start() as usize + self.csum_offset() as usize + 2 <= len
     }
 
-    /// Fills the checksum of a frame in; false, and nothing is done, if it does not lie in the frame.
+    /// Fills in the checksum of a frame; returns false, and does nothing, if it does not lie in the frame.
     pub fn complete(self, frame: &mut [u8]) -> bool {
         if !self.needs_csum() {
             return true;
@@ -250,7 +252,7 @@ impl Offload {
         let start = usize::from(self.csum_start());
         let Some(packet) = frame.get_mut(start..) else { return false };
         let sum = match checksum::of(packet) {
-            // In UDP a zero says that there is no checksum (RFC 768); elsewhere the two are equal.
+            // In UDP a zero means that there is no checksum (RFC 768); elsewhere both representations are equivalent.
             0 => 0xffff,
             sum => sum,
         };
@@ -261,18 +263,17 @@ impl Offload {
         })
     }
 
-    /// What the first ten octets of a `virtio_net_hdr` say. Flags that are not known are not looked at (virtio 1.2,
-    /// section 5.1.6.2.2).
+    /// Decodes the first ten octets of a `virtio_net_hdr`. Ignores unknown flags (virtio 1.2, section 5.1.6.2.2).
     ///
     /// # Errors
-    /// If segments are ordered of a kind or in a way that is not known: UFO, no size, no checksum.
+    /// If it requests segmentation of an unsupported or inconsistent kind: UFO, no size, no checksum.
     #[inline]
     pub const fn from_virtio(header: [u8; VIRTIO]) -> Result<Self, BadOffload> {
         let word = u64::from_le_bytes([
             header[0], header[1], header[2], header[3], header[4], header[5], header[6], header[7],
         ]);
         if word as u16 & 0xff00 == 0 && word as u8 & flag::NEEDS_CSUM == 0 {
-            // Nothing to do: the rest has no meaning then.
+            // No work: the remaining fields are meaningless then.
             return Ok(if word as u8 & flag::DATA_VALID != 0 { Self::DATA_VALID } else { Self::NONE });
         }
         Self::parse(word, u16::from_le_bytes([header[8], header[9]]))
@@ -302,7 +303,7 @@ impl Offload {
         Ok(if kind & gso_type::ECN != 0 { word.with_ecn() } else { word })
     }
 
-    /// The first ten octets of a `virtio_net_hdr` that says the same.
+    /// Encodes the first ten octets of a `virtio_net_hdr`.
     #[inline]
     pub const fn to_virtio(self) -> [u8; VIRTIO] {
         if !self.needs_csum() {
@@ -336,7 +337,7 @@ impl Offload {
         ]
     }
 
-    /// What somebody must be able to do, to take the frame as it is.
+    /// Returns the offloads that a receiver must support to take the frame unchanged.
     #[inline(always)]
     pub const fn needed(self) -> Offloads {
         Offloads((self.0 & NEEDED) as u8)
@@ -359,62 +360,62 @@ impl fmt::Debug for Offload {
     }
 }
 
-/// What frames may leave to somebody: a set.
+/// A set of offloads that frames may leave to a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Offloads(u8);
 
 impl Offloads {
-    /// Nothing: each frame is to be ready for a plain wire.
+    /// The empty set: each frame must be ready for a plain wire.
     pub const NONE: Self = Self(0);
-    /// Checksums to be filled in.
+    /// Filling in checksums.
     pub const CSUM: Self = Self(1);
-    /// TCP over IPv4 to be segmented.
+    /// Segmentation of TCP over IPv4.
     pub const TSO4: Self = Self(1 << 1);
-    /// TCP over IPv6 to be segmented.
+    /// Segmentation of TCP over IPv6.
     pub const TSO6: Self = Self(1 << 2);
-    /// UDP to be segmented, over either.
+    /// Segmentation of UDP, over IPv4 or IPv6.
     pub const USO: Self = Self(1 << 3);
-    /// TCP to be segmented that has CWR in its first segment.
+    /// Segmentation of TCP that has CWR in its first segment.
     pub const ECN: Self = Self(1 << 4);
-    /// Everything.
+    /// All offloads.
     pub const ALL: Self = Self(0x1f);
 
-    /// The set as a number, for who keeps it.
+    /// Returns the set as a number.
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// From [`Offloads::bits`]; bits without a meaning are left out.
+    /// Creates a set from [`Offloads::bits`]; ignores undefined bits.
     pub const fn from_bits(bits: u8) -> Self {
         Self(bits & Self::ALL.0)
     }
 
-    /// Whether all of `others` are in the set.
+    /// Returns true if all of `others` are in the set.
     #[inline(always)]
     pub const fn has(self, others: Self) -> bool {
         self.0 & others.0 == others.0
     }
 
-    /// Whether nothing is in the set.
+    /// Returns true if the set is empty.
     #[inline(always)]
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// The set without `others`.
+    /// Returns the set without `others`.
     #[inline(always)]
     #[must_use]
     pub const fn without(self, others: Self) -> Self {
         Self(self.0 & !others.0)
     }
 
-    /// Whether any kind of segments is in the set.
+    /// Returns true if any kind of segmentation is in the set.
     #[inline(always)]
     pub const fn segments(self) -> bool {
         self.0 & (Self::TSO4.0 | Self::TSO6.0 | Self::USO.0) != 0
     }
 
-    /// Without what makes no sense alone: segments need checksums, and ECN a kind of TCP.
+    /// Returns the set without members that require absent ones: segmentation needs checksums, and ECN a kind of TCP.
     #[must_use]
     pub const fn consistent(self) -> Self {
         if !self.has(Self::CSUM) {

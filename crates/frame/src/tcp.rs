@@ -1,14 +1,14 @@
-//! The little of TCP (RFC 9293) that a router or a test looks at.
+//! The fields of TCP (RFC 9293) that a router or a test reads.
 
 use crate::{Error, octets::be16};
 
-/// Octets of a header without options.
+/// Length of a header without options in octets.
 pub const HEADER: usize = 20;
 /// Flag: the sender has no more data.
 pub const FIN: u8 = 0x01;
-/// Flag: a connection begins.
+/// Flag: opens a connection.
 pub const SYN: u8 = 0x02;
-/// Flag: a connection is refused or broken.
+/// Flag: the connection is refused or aborted.
 pub const RST: u8 = 0x04;
 /// Flag: the acknowledgement number is valid.
 pub const ACK: u8 = 0x10;
@@ -20,12 +20,12 @@ pub struct Header {
     pub source: u16,
     /// Port of the receiver.
     pub destination: u16,
-    /// [`SYN`], [`ACK`] and so on.
+    /// Flags: [`SYN`], [`ACK`] and so on.
     pub flags: u8,
 }
 
 impl Header {
-    /// Reads the start of a segment.
+    /// Parses the start of a segment.
     pub fn parse(segment: &[u8]) -> Result<Self, Error> {
         let header = segment.first_chunk::<HEADER>().ok_or(Error::Short)?;
         if header[12] >> 4 < 5 {

@@ -5,24 +5,24 @@ use crate::{
     octets::{be16, first_mut},
 };
 
-/// Octets of the header.
+/// Length of the header in octets.
 pub const HEADER: usize = 8;
 
-/// A header.
+/// Header of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Port of the sender.
     pub source: u16,
     /// Port of the receiver.
     pub destination: u16,
-    /// Octets of header and payload.
+    /// Length of header and payload in octets.
     pub len: u16,
-    /// Checksum over pseudo header, header and payload; 0 where the sender made none.
+    /// Checksum over pseudo header, header and payload; 0 if the sender computed none.
     pub checksum: u16,
 }
 
 impl Header {
-    /// Reads the header of a datagram; returns it with the payload.
+    /// Parses the header of a datagram; returns it with the payload.
     pub fn parse(datagram: &[u8]) -> Result<(Self, &[u8]), Error> {
         let header = datagram.first_chunk::<HEADER>().ok_or(Error::Short)?;
         let parsed = Self {
@@ -49,8 +49,8 @@ impl Header {
     }
 }
 
-/// The checksum of a datagram (header and payload) in which the checksum field is zero; never 0, which would mean
-/// that there is none.
+/// Returns the checksum of a datagram (header and payload) whose checksum field is zero; never 0, which would mean that
+/// there is none.
 pub fn checksum(source: u32, destination: u32, datagram: &[u8]) -> u16 {
     let mut pseudo = [0; 12];
     pseudo[0..4].copy_from_slice(&source.to_be_bytes());

@@ -1,4 +1,5 @@
-//! What is written is read back, checksums change as if computed afresh, and no octets make a parser panic.
+//! Written headers parse back, incremental checksums equal recomputed ones, and no input makes a parser
+//! panic.
 
 use frame::{Mac, arp, checksum, ethernet, icmp, ipv4, tcp, udp};
 use proptest::prelude::*;
@@ -109,7 +110,7 @@ proptest! {
 
     #[test]
     fn increment_agrees_with_a_fresh_checksum(octets: [u8; 20], word in 0usize..10, new: u16, wide: u32) {
-        // A header is never all zeros, and only then could the two zeros of ones' complement differ.
+        // A header is never all zeros, the only case in which the two zeros of ones' complement could differ.
         let mut octets = octets;
         octets[0] = 0x45;
         if word == 0 || word == 5 {
@@ -157,7 +158,7 @@ proptest! {
 
     #[test]
     fn ageing_carries_around(protocol: u8, ttl in 1u8..=255) {
-        // The sums at which the carry matters.
+        // Sums at which the carry matters.
         for sum in [0xfefeu16, 0xfeff, 0xff00, 0xffff, 0] {
             let [high, low] = sum.to_be_bytes();
             let words = [ttl, protocol, high, low];

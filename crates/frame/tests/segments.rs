@@ -1,9 +1,9 @@
-//! Large frames cut into segments, and put together again by somebody who knows nothing of how they were cut.
+//! Large frames are segmented, and reassembled by code that is independent of the segmentation.
 
 use frame::offload::{Gso, LARGEST, MOST_SEGMENTS, Offload, Segments};
 use proptest::prelude::*;
 
-/// What a frame is made of.
+/// Parameters of a frame.
 #[derive(Clone, Debug)]
 struct Made {
     tags: usize,
@@ -31,7 +31,7 @@ impl Made {
         Offload::checksum(start as u16, sum).unwrap().with_gso(self.gso, self.size, (start + header) as u16)
     }
 
-    /// The large frame, its lengths and checksums left at zero, as a driver may leave them.
+    /// Returns the large frame with lengths and checksums of zero, as a driver may leave them.
     fn frame(&self) -> Vec<u8> {
         let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
         for tag in 0..self.tags {
@@ -75,14 +75,14 @@ impl Made {
     }
 }
 
-/// The ones' complement sum, octet by octet.
+/// Returns the ones' complement sum, computed octet by octet.
 fn sum(octets: &[u8]) -> u32 {
     let sum = octets.iter().enumerate().map(|(i, &octet)| u32::from(octet) << (8 * (1 - i % 2))).sum::<u32>();
     let sum = (sum & 0xffff) + (sum >> 16);
     (sum & 0xffff) + (sum >> 16)
 }
 
-/// What a segment says of itself.
+/// Header fields of a segment.
 struct Read {
     identification: u16,
     sequence: u32,
@@ -90,7 +90,7 @@ struct Read {
     payload: Vec<u8>,
 }
 
-/// Reads a segment as a receiver does who believes nothing.
+/// Parses a segment like a receiver that trusts no field.
 fn read(made: &Made, segment: &[u8]) -> Read {
     let network = 14 + 4 * made.tags;
     let word = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
@@ -121,7 +121,7 @@ fn read(made: &Made, segment: &[u8]) -> Read {
     Read { identification, sequence, flags: data[13], payload: data[header..].to_vec() }
 }
 
-/// All segments, as they go to a plain wire.
+/// Returns all segments in the form for a plain wire.
 fn cut(made: &Made) -> Vec<Vec<u8>> {
     let frame = made.frame();
     let segments = Segments::new(made.offload(), frame.len(), &frame).unwrap();
@@ -188,7 +188,7 @@ proptest! {
         prop_assert_eq!(together, made.payload);
     }
 
-    /// Whatever the octets are, and whatever is ordered.
+    /// Arbitrary octets and arbitrary offload metadata.
     #[test]
     fn nonsense_does_no_harm(
         mut made in made(),

@@ -1,7 +1,7 @@
-//! How far apart two CPUs are: the round trip of one cache line between them.
+//! Distance between two CPUs: the round trip time of a cache line between them.
 //!
-//! Hosts move virtual CPUs about, and every rate between two cores halves or doubles with it. So the figure is taken
-//! just before and after each sample.
+//! Hosts migrate virtual CPUs, and every rate between two cores halves or doubles with that. So the figure is
+//! taken just before and after each sample.
 
 use std::sync::atomic::{
     AtomicBool, AtomicU32,
@@ -12,18 +12,19 @@ use std::time::{Duration, Instant};
 
 use crate::cores;
 
-/// Longest time that one measurement takes, however slow the other CPU answers.
+/// Time limit of a measurement, however slowly the other CPU answers.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Reads of the line between two looks at the clock.
+/// Reads of the line between two checks of the clock.
 const READS: u32 = 1 << 16;
 
-/// A word alone in its pair of cache lines (adjacent lines are fetched together).
+/// A word alone in its pair of cache lines (adjacent lines are prefetched together).
 #[repr(align(128))]
 #[derive(Default)]
 struct Line<Word>(Word);
 
-/// Nanoseconds that a cache line needs from `cpu_a` to `cpu_b` and back, averaged over `rounds`. Not a number where
-/// it cannot be told: both are the same CPU, a thread cannot be pinned, or the other CPU does not answer in time.
+/// Nanoseconds that a cache line takes from `cpu_a` to `cpu_b` and back, averaged over `rounds`. NaN if that
+/// cannot be measured: both are the same CPU, a thread cannot be pinned, or the other CPU does not answer in
+/// time.
 pub fn round_trip_ns(cpu_a: usize, cpu_b: usize, rounds: u32) -> f64 {
     if cpu_a == cpu_b || rounds == 0 {
         return f64::NAN;
@@ -38,7 +39,8 @@ pub fn round_trip_ns(cpu_a: usize, cpu_b: usize, rounds: u32) -> f64 {
     })
 }
 
-/// Makes each odd value even until told to end: by another word, as an answer may be on its way to this one.
+/// Makes each odd value even until told to end. The end flag is a separate word, since an answer may be on
+/// its way to the first one.
 fn answer(line: &AtomicU32, end: &AtomicBool, cpu: usize) {
     let pinned = cores::pin(cpu).is_ok();
     while !end.load(Relaxed) {
@@ -49,7 +51,7 @@ fn answer(line: &AtomicU32, end: &AtomicBool, cpu: usize) {
     }
 }
 
-/// Stores odd values and waits for the even ones; nanoseconds a round.
+/// Stores odd values and waits for the even ones. Returns nanoseconds per round.
 fn ask(line: &AtomicU32, cpu: usize, rounds: u32) -> Option<f64> {
     cores::pin(cpu).ok()?;
     let deadline = Instant::now() + PATIENCE;

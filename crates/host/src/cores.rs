@@ -1,9 +1,9 @@
-//! CPUs: which there are, and how to stay on one.
+//! CPUs of the host, and pinning threads to them.
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Keeps the calling thread on one CPU. Fails if the CPU does not exist or is not ours to use.
+/// Pins the calling thread to one CPU. Fails if the CPU does not exist or may not be used.
 pub fn pin(cpu: usize) -> Result<()> {
     ensure!(cpu < CpuSet::MAX_CPU, "CPU {cpu} does not exist: the largest number is {}", CpuSet::MAX_CPU - 1);
     let mut set = CpuSet::new();
@@ -17,13 +17,13 @@ pub fn allowed() -> Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
-/// CPUs that are online, in ascending order.
+/// Online CPUs, in ascending order.
 pub fn online() -> Result<Vec<usize>> {
     let path = "/sys/devices/system/cpu/online";
     parse_list(&std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?)
 }
 
-/// Reads the kernel's way to list CPUs: `0-3,8,10-11`.
+/// Parses the kernel's notation of CPU lists: `0-3,8,10-11`.
 pub fn parse_list(text: &str) -> Result<Vec<usize>> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {

@@ -1,4 +1,4 @@
-//! CPUs: which, how far apart, how steady, and the clock.
+//! Findings about CPUs: number, distance, stolen time, and clock.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use vmm::probe::tsc_khz;
 
 use crate::{Finding, State, c2c};
 
-/// A share of stolen time that shows in packet rates, in percent.
+/// Stolen time, in percent, from which on it shows in packet rates.
 const MUCH_STEAL: f64 = 1.0;
-/// Round trips of a cache line for one figure: enough for a steady one, and over before anybody waits, also between CPUs
-/// that are far apart.
+/// Cache line round trips per measurement: enough for a stable figure, yet without a noticeable wait, even
+/// between distant CPUs.
 const ROUNDS: u32 = 20_000;
 
 pub(crate) fn findings() -> Vec<Finding> {
@@ -24,7 +24,7 @@ pub(crate) fn findings() -> Vec<Finding> {
     findings
 }
 
-/// CPUs that we may use, compared with how many threads want one each for themselves.
+/// Usable CPUs, compared with the number of threads that want one of their own.
 pub(crate) fn cpus(polling: Option<usize>) -> Finding {
     let cpus = crate::cpus().len();
     let figure = format!("{cpus} usable");
@@ -66,7 +66,7 @@ fn core_to_core() -> Finding {
     let (Some(&a), Some(&b)) = (cpus.next(), cpus.next()) else {
         return Finding::new(State::Note, name, "unknown", "one CPU only");
     };
-    // The fastest of three: the others were disturbed. `min` passes over what is not a number.
+    // The fastest of three, since the others were disturbed. `min` ignores NaN.
     let once = || c2c::round_trip_ns(a as usize, b as usize, ROUNDS);
     let time = (0..3).map(|_| once()).fold(f64::NAN, f64::min);
     if time.is_nan() {
@@ -93,7 +93,7 @@ fn governor() -> Finding {
     }
 }
 
-/// Time that the hypervisor gave to others, of all time since boot.
+/// Stolen time as a percentage of all time since boot.
 fn steal() -> Finding {
     let Some(percent) = crate::read("/proc/stat").and_then(|text| steal_percent(&text)) else {
         return Finding::new(State::Note, "steal", "unknown", "/proc/stat cannot be read");
@@ -104,7 +104,7 @@ fn steal() -> Finding {
     Finding::new(State::ok_or(!much, State::Note), "steal", format!("{percent:.2} %"), meaning)
 }
 
-/// Of all CPUs in the text of /proc/stat.
+/// Sum over all CPUs of /proc/stat.
 fn steal_percent(stat: &str) -> Option<f64> {
     let ticks = cores(stat);
     let sum = |what: fn(&CoreTicks) -> u64| ticks.values().map(what).sum::<u64>();

@@ -1,4 +1,4 @@
-//! KVM, the devices of uplinks, and huge pages.
+//! Findings about KVM, the devices of uplinks, and huge pages.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub(crate) fn findings() -> Vec<Finding> {
     findings
 }
 
-/// Whether virtual machines can be made.
+/// Finding: can virtual machines be created?
 pub(crate) fn kvm_device() -> Finding {
     match vmm::open_kvm() {
         Ok(kvm) => Finding::new(
@@ -72,7 +72,7 @@ fn kvm_findings(costs: &KvmCosts) -> [Finding; 4] {
     ]
 }
 
-/// Whether TAP interfaces can be opened.
+/// Finding: can TAP interfaces be opened?
 pub fn tun_device() -> Finding {
     match crate::tun() {
         Ok(()) => Finding::new(State::Ok, crate::TUN, "opens", "TAP uplinks work"),
@@ -88,7 +88,7 @@ fn vhost_device() -> Finding {
     Finding::new(State::Note, path, "none", "only needed for vhost = \"kernel\"")
 }
 
-/// Free huge pages, compared with how much guest memory is wanted, in octets.
+/// Free huge pages, compared with the guest memory wanted, in octets.
 pub(crate) fn huge_pages(wanted: Option<u64>) -> Finding {
     let name = "huge pages";
     let Some(free) = crate::read(HUGE_PAGES).and_then(|text| text.parse::<u64>().ok()) else {

@@ -1,25 +1,25 @@
-//! One thing that was looked at, as `doctor` and `check` tell it.
+//! A finding about the host, as `doctor` and `check` present it.
 
 use std::borrow::Cow;
 
 pub use attach::State;
 use serde::Serialize;
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Debug, Serialize)]
 pub struct Finding {
-    /// How it is to be read.
+    /// Rating of the result.
     pub state: State,
-    /// What was looked at.
+    /// Subject of the check.
     pub what: Cow<'static, str>,
-    /// What was found.
+    /// Result.
     pub figure: String,
-    /// What that means for routers, and what to do.
+    /// Meaning for routers, and advice.
     pub meaning: String,
 }
 
 impl Finding {
-    /// What was found where something was looked at, and what it means.
+    /// Creates a finding.
     pub fn new(
         state: State,
         what: impl Into<Cow<'static, str>>,
@@ -30,7 +30,7 @@ impl Finding {
     }
 }
 
-/// Fails with the finding's one line where something needed is missing.
+/// Fails with the finding's line if something needed is missing.
 ///
 /// # Errors
 /// That line.

@@ -1,4 +1,4 @@
-//! What the kernel permits: schedulers, cgroups, privileges, limits.
+//! Findings about what the kernel permits: schedulers, cgroups, privileges, limits.
 
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::{Finding, State, users};
 
 /// `CGROUP2_SUPER_MAGIC` of `linux/magic.h`.
 const CGROUP2: u64 = 0x6367_7270;
-/// Descriptors of a run with some tens of routers, each with vCPUs, doorbells and interrupts.
+/// Descriptors needed by a run with some tens of routers, each with vCPUs, doorbells and interrupts.
 const ENOUGH_FILES: u64 = 4096;
-/// A reservation to try: 1 ms of every 100 ms.
+/// Reservation to try: 1 ms in every 100 ms.
 const TRIED: Reservation = Reservation {
     runtime: Duration::from_millis(1),
     deadline: Duration::from_millis(100),
@@ -59,7 +59,7 @@ fn cgroups() -> Finding {
     }
 }
 
-/// Whether a run has a ceiling of memory and of tasks.
+/// Finding: can memory and tasks of a run be limited?
 fn ceilings() -> Finding {
     let name = "ceilings";
     let found = ceiling::Resource::ALL.map(|resource| (resource, ceiling::place(resource)));
@@ -88,13 +88,13 @@ fn root() -> Finding {
     Finding::new(State::No, "user", user.as_raw().to_string(), meaning)
 }
 
-/// What a data plane is shut into: asked of one.
+/// Isolation that a data plane gets, found out by starting one as a probe.
 fn data_plane() -> Finding {
     let name = "data plane";
     let mut command = Command::new("/proc/self/exe");
     command.args(["data-plane", "0", "--probe"]);
     if geteuid().is_root() {
-        // The last one to be taken by a run; several processes may be it.
+        // The last number that a run would take; several processes may have it at once.
         command.arg(users::FREE.end().to_string());
     }
     let lines = |done: Output| String::from_utf8_lossy(&done.stdout).lines().collect::<Vec<_>>().join(", ");
@@ -117,7 +117,7 @@ fn data_plane() -> Finding {
     }
 }
 
-/// Whether interfaces can be made and changed.
+/// Finding: can interfaces be created and changed?
 pub fn net_admin() -> Finding {
     let name = "CAP_NET_ADMIN";
     match capabilities(None) {

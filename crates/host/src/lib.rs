@@ -1,9 +1,10 @@
-//! What this host has, and what of it a plan names: looked at, and never changed.
+//! Inspection of this host, and of what a plan names on it; nothing is changed.
 //!
-//! Facts on which a plan depends are read from /proc and /sys here. [`named`] judges what a plan names: interfaces, files, sockets,
-//! devices; [`needs`] what else it needs. [`findings`] are what can be told of the host without a plan. [`users`] are those of the
-//! host. [`cores`] are its CPUs, and how to stay on one; [`c2c`] is how far apart two of them are.
-//! [`own_files`] tells whether a program may be started that lies beside this one.
+//! This module reads the facts that a plan depends on from /proc and /sys. [`named`] checks what a plan
+//! names: interfaces, files, sockets, devices; [`needs`] checks its other requirements. [`findings`] describe
+//! the host without a plan. [`users`] are the users of the host. [`cores`] are its CPUs, and pinning to them;
+//! [`c2c`] measures the distance between two of them. [`own_files`] decides whether a program next to this
+//! one may be started.
 #![forbid(unsafe_code)]
 
 pub mod c2c;
@@ -28,10 +29,11 @@ pub use devices::tun_device;
 pub use finding::{Finding, State, need};
 pub use kernel::net_admin;
 
-/// Where TAPs are made.
+/// Device by which TAPs are created.
 pub const TUN: &str = "/dev/net/tun";
 
-/// Looks at everything: devices, CPUs, what the kernel permits. A process of this program is started to see what shuts a data plane in.
+/// Checks everything: devices, CPUs, what the kernel permits. Starts a process of this program to find out
+/// how far a data plane can be isolated.
 pub fn findings() -> Vec<Finding> {
     let mut findings = devices::findings();
     findings.extend(cpu::findings());
@@ -39,7 +41,7 @@ pub fn findings() -> Vec<Finding> {
     findings
 }
 
-/// What a plan depends on.
+/// Facts that a plan depends on.
 pub fn facts(plan: &Plan) -> HostFacts {
     let linux = plan.routers.iter().any(|router| router.linux.is_some());
     HostFacts {
@@ -50,7 +52,7 @@ pub fn facts(plan: &Plan) -> HostFacts {
     }
 }
 
-/// Why stock guests would not come up here, although there is KVM.
+/// Why stock Linux guests would not boot here, although there is KVM.
 fn no_linux() -> Option<String> {
     match vmm::probe::ring0_is_emulated() {
         Ok(false) => None,
@@ -63,7 +65,7 @@ fn no_linux() -> Option<String> {
     }
 }
 
-/// Fails where a plan has TAPs and this host has none, in one line.
+/// Fails, in one line, if a plan has TAPs and this host cannot provide them.
 ///
 /// # Errors
 /// That line.
@@ -75,10 +77,10 @@ pub fn need_tun(plan: &Plan) -> anyhow::Result<()> {
     }
 }
 
-/// Whether TAPs can be made.
+/// Checks whether TAPs can be created.
 ///
 /// # Errors
-/// Why not, in one line.
+/// In one line, why not.
 pub fn tun() -> Result<(), String> {
     let why = |error: io::Error| match error.kind() {
         ErrorKind::NotFound => format!("there is no {TUN}: the tun driver is not loaded (modprobe tun)"),
@@ -95,12 +97,12 @@ pub fn cpus() -> BTreeSet<u32> {
     allowed.into_iter().filter_map(|cpu| u32::try_from(cpu).ok()).collect()
 }
 
-/// Memory that can be had without swapping, in octets.
+/// Memory available without swapping, in octets.
 fn memory_available() -> Option<u64> {
     memory("MemAvailable")
 }
 
-/// All memory of the host, in octets.
+/// Total memory of the host, in octets.
 pub fn memory_total() -> Option<u64> {
     memory("MemTotal")
 }
@@ -111,7 +113,7 @@ fn memory(name: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// The content of a small file, without white space at its ends.
+/// Content of a small file, without leading and trailing white space.
 pub fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }

@@ -1,5 +1,5 @@
-//! What a plan names of the host: what NICs are plugged into, files, devices, and where counters are told.
-//! It is judged before anything is built, by `check`, `run` and `apply` alike; what is found has a place in the file.
+//! Checks of what a plan names on the host: attachments, files, devices, and the telemetry address. `check`,
+//! `run` and `apply` make them before anything is built; each fault has a place in the file.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -10,7 +10,8 @@ use attach::files::{self, folder, is_served};
 use config::{Errors, Fault, Linux, Listen, Nic, Plan, Router, VhostThreads};
 use rustix::fs::{Mode, OFlags, open};
 
-/// What a plan names and cannot be had, each with its place in the file. What a run has `running` already is not asked for again.
+/// Faults of names in a plan, each with its place in the file. What a run has in use already (`running`) is
+/// not checked again.
 pub fn faults(plan: &Plan, running: Option<&Plan>) -> Errors {
     let mut faults = Vec::new();
     let mut switch_refuses = false;
@@ -20,7 +21,7 @@ pub fn faults(plan: &Plan, running: Option<&Plan>) -> Errors {
         faults.extend(of_machine(router, before).into_iter().map(of_router));
         for (n, nic) in router.nics.iter().enumerate().filter(|(_, nic)| !has(before, nic)) {
             let is_of_switch = nic.attach.kind() == "ovs";
-            // Where it does not answer, asking takes seconds each time.
+            // If Open vSwitch does not respond, each query takes seconds, so it is only asked once.
             let refused = if is_of_switch && switch_refuses { None } else { router.wanted(nic).look().err() };
             let lacks = refused.unwrap_or_default();
             switch_refuses |= is_of_switch && !lacks.is_empty();
@@ -31,13 +32,13 @@ pub fn faults(plan: &Plan, running: Option<&Plan>) -> Errors {
     plan.errors(faults)
 }
 
-/// Whether a router had this NIC, plugged into the same, before.
+/// Returns true if the router had this NIC, with the same attachment, before.
 fn has(before: Option<&Router>, nic: &Nic) -> bool {
     let is_it = |old: &Nic| old.name == nic.name && old.attach == nic.attach;
     before.is_some_and(|before| before.nics.iter().any(is_it))
 }
 
-/// What cannot be had of what a router's machine is made of, by key.
+/// Missing requirements of a router's machine, by key.
 fn of_machine(router: &Router, before: Option<&Router>) -> Vec<(&'static str, String)> {
     let mut lacks = Vec::new();
     let is_new = before.is_none_or(|before| before.vhost != router.vhost);
@@ -51,17 +52,17 @@ fn of_machine(router: &Router, before: Option<&Router>) -> Vec<(&'static str, St
     lacks
 }
 
-/// Whether the kernel serves NICs.
+/// Checks whether the kernel can serve NICs (vhost-net).
 pub fn vhost_net() -> Result<(), String> {
     vmm::vhost_net::open().map(drop).map_err(|error| format!("{error:#}"))
 }
 
-/// What a Linux guest is made of and cannot be had, by key.
+/// Files of a Linux guest that cannot be used, by key.
 pub fn images(linux: &Linux) -> Vec<(&'static str, String)> {
     let read = |key, path: &Path| {
         let error = match fs::metadata(path) {
             Ok(file) if !file.is_file() => "it is no regular file".to_owned(),
-            // It may have become a pipe meanwhile, which nobody waits at.
+            // O_NONBLOCK: it may have become a FIFO meanwhile, on which open(2) would block.
             _ => {
                 let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
                 io::Error::from(open(path, flags, Mode::empty()).err()?).to_string()
@@ -74,13 +75,13 @@ pub fn images(linux: &Linux) -> Vec<(&'static str, String)> {
     [read("kernel", &linux.kernel), initrd, console].into_iter().flatten().collect()
 }
 
-/// Whether counters can be told there.
+/// Checks whether counters can be served at this address.
 pub fn listen(at: &Listen) -> io::Result<()> {
     match at {
         Listen::Tcp(address) => TcpListener::bind(address).map(drop),
         Listen::Unix(path) => {
             let in_use = || io::Error::new(ErrorKind::AddrInUse, "another program listens there");
-            // A run makes its own folder.
+            // A run creates its own folder.
             let is_made =
                 |folder: &Path| !folder.exists() && api::folder::base().is_ok_and(|base| base == folder);
             if !folder(path).is_some_and(is_made) {

@@ -1,4 +1,4 @@
-//! What a plan needs of this host beyond what its values name, and whether it is there.
+//! Requirements of a plan beyond what its values name, and whether this host meets them.
 
 mod attachments;
 mod machines;
@@ -9,7 +9,7 @@ use config::{Errors, Fault, HostFacts, Listen, Plan, Spin};
 
 use crate::{Finding, State, devices, named};
 
-/// A line for each thing that a plan needs.
+/// A finding for each requirement of a plan.
 pub fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {
     let mut findings = vec![devices::kvm_device()];
     findings.extend(machines::findings(plan, facts));
@@ -20,7 +20,7 @@ pub fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {
     findings
 }
 
-/// What becomes of the place where counters are told.
+/// Finding: can the telemetry address be used?
 fn telemetry(listen: &Listen) -> Finding {
     let (state, meaning) = match named::listen(listen) {
         Ok(()) => (State::Ok, "tells all counters to Prometheus, and to nobody on another host".to_owned()),
@@ -32,7 +32,7 @@ fn telemetry(listen: &Listen) -> Finding {
     Finding::new(state, "telemetry", listen.to_string(), meaning)
 }
 
-/// What is wrong with the place where counters are told, whoever runs.
+/// Errors of the telemetry address that hold whatever else is running.
 pub fn untold(plan: &Plan) -> Errors {
     let refused = plan.telemetry.prometheus.as_ref().and_then(|listen| named::listen(listen).err());
     let refused = refused.filter(|error| error.kind() != ErrorKind::AddrInUse);
@@ -40,7 +40,7 @@ pub fn untold(plan: &Plan) -> Errors {
     plan.errors(refused.map(fault))
 }
 
-/// Threads that never sleep.
+/// Number of threads that never sleep.
 fn threads_that_poll(plan: &Plan) -> usize {
     plan.routers
         .iter()

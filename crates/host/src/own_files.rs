@@ -1,7 +1,9 @@
-//! Files that belong to this program: nobody could write them who could not have written the program itself.
+//! Files that belong to this program: only users who could have written the program itself could have written
+//! them.
 //!
-//! What is started from a file has the rights of whoever started this program, root's often. The folder of the program is no proof: in
-//! one that is open to all (a folder for temporary files, say) anybody may place a program beside it.
+//! A program started from a file has the rights of the user who started this program, often root's. Being in
+//! the same folder proves nothing: in a folder that everyone may write (one for temporary files, for example)
+//! anyone may place a program next to it.
 
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
@@ -10,14 +12,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-/// The file of the program that runs, whatever has become of its name.
+/// Executable of this process, even if its file was renamed or deleted.
 const OWN: &str = "/proc/self/exe";
 const ROOT: u32 = 0;
-/// Bits of a file's mode: its group, and all others, may write it.
+/// Mode bits: the file's group, and all others, may write it.
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 
-/// Users that may write a file, root aside.
+/// Users other than root who may write a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Writers {
     owner: u32,
@@ -35,7 +37,7 @@ impl Writers {
         }
     }
 
-    /// Whether all of them may write what `own` may write.
+    /// Returns true if all of them may also write the file whose writers are `own`.
     fn are_among(self, own: Self) -> bool {
         let owner = self.owner == ROOT || self.owner == own.owner;
         let group = self.group.is_none() || self.group == own.group;
@@ -43,10 +45,11 @@ impl Writers {
     }
 }
 
-/// The program of this name in the folder of the one that runs; none: there is none.
+/// Path of the program of this name in the folder of this one; `None`: there is no such file.
 ///
 /// # Errors
-/// One line: it is no file (a link to one is none either), or somebody else may have written it.
+/// In one line, that it is no regular file (symbolic links are refused), or that another user may have
+/// written it.
 pub fn beside(name: &str) -> Result<Option<PathBuf>> {
     let own = std::env::current_exe().context("the file of this program is not known")?;
     let path = own.with_file_name(name);
@@ -65,7 +68,7 @@ pub fn beside(name: &str) -> Result<Option<PathBuf>> {
     Ok(Some(path))
 }
 
-/// Whether this is a folder in which not everybody may make files.
+/// Returns true if this is a folder that not everyone may write.
 pub fn is_closed(folder: &Path) -> bool {
     fs::metadata(folder).is_ok_and(|found| found.is_dir() && found.mode() & OTHERS_WRITE == 0)
 }

@@ -1,27 +1,27 @@
-//! Users of the host, by number and name, as far as /etc/passwd tells.
+//! Users of the host by number and name, according to /etc/passwd.
 
 use std::fs;
 use std::ops::RangeInclusive;
 
 use anyhow::{Result, bail, ensure};
 
-/// Numbers that no distribution and no service manager gives to anybody (systemd, docs/UIDS-GIDS: unused), and which also those
-/// containers have that have 16 bits of numbers.
+/// User numbers that no distribution and no service manager assigns (systemd, docs/UIDS-GIDS: unused), and
+/// that also exist in containers with 16-bit user numbers.
 pub const FREE: RangeInclusive<u32> = 60_578..=61_183;
-/// The user `nobody`, which processes of routers are.
+/// User `nobody`, which processes of routers run as.
 const NOBODY: u32 = 65_534;
-/// Name, password, number, and more, of one user a line.
+/// File with name, password, number and more of one user per line.
 const FILE: &str = "/etc/passwd";
 
-/// The numbers that users of this host have.
+/// Numbers of the users of this host.
 pub fn known() -> Vec<u32> {
     entries(&fs::read_to_string(FILE).unwrap_or_default()).map(|(_, number)| number).collect()
 }
 
-/// The number of the user that is called so, or is given by number.
+/// Number of the user given by name or by number.
 ///
 /// # Errors
-/// One line: there is none, or it is one that has or shares too much.
+/// In one line, that there is no such user, or that it has or shares too many rights.
 pub fn number(text: &str) -> Result<u32> {
     number_in(text, &fs::read_to_string(FILE).unwrap_or_default())
 }
@@ -58,7 +58,7 @@ mod tests {
         let of = |text| number_in(text, PASSWD).map_err(|error| error.to_string());
         assert_eq!(of("rr"), Ok(990));
         assert_eq!(of("991"), Ok(991));
-        // What is a name is one.
+        // A text that is a user's name counts as the name, even if it is a number.
         assert_eq!(of("60578"), Ok(12));
         for (text, why) in [
             ("root", "must not be"),

@@ -1,4 +1,5 @@
-//! The router that experiments measure: two NICs, benchmark addresses (RFC 2544), a neighbour that needs no ARP.
+//! Plan of the router that the experiments measure: two NICs, benchmark addresses (RFC 2544), and a static neighbour
+//! entry, so that no ARP is needed.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -17,28 +18,30 @@ use crate::experiment::Options;
 use crate::generator::Settings;
 use crate::sink::{Expected, Sink};
 
-/// Address of the first NIC, where frames come in.
+/// MAC address of the router's first NIC, which receives the generator's frames.
 pub const NEAR_MAC: [u8; 6] = [2, 0, 0, 0, 1, 0];
-/// The guest's IP address there.
+/// IP address of the router's first NIC.
 pub const NEAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-/// Address of the second NIC, where they leave.
+/// MAC address of the router's second NIC, which transmits the forwarded frames.
 pub const FAR_MAC: [u8; 6] = [2, 0, 0, 0, 2, 0];
-/// Address of the station behind the second NIC.
+/// MAC address of the station behind the second NIC.
 pub const STATION_MAC: [u8; 6] = [2, 0, 0, 0, 9, 9];
-/// That station's IP address: the gateway of all routes.
+/// IP address of that station: the gateway of all routes.
 pub const STATION: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 2);
 
-/// Long enough that no slice under load lets the router sleep; between slices it does, so that its CPU is free.
+/// Polling time before the vCPU sleeps: long enough that it never sleeps within a loaded slice; between slices it
+/// does, which frees its CPU.
 const SPIN: Duration = Duration::from_millis(2);
-/// Guest memory with one vCPU, and what each further one takes with two NICs and rings of 1024 entries.
+/// Guest memory of a router with one vCPU, and the memory that each further vCPU takes with two NICs and rings of 1024
+/// entries.
 const MEMORY: u64 = 32 << 20;
 const MEMORY_A_VCPU: u64 = 10 << 20;
-/// Destinations of an experiment with many routes, one in each of so many prefixes.
+/// Number of destinations in an experiment with many routes, each in a prefix of its own.
 const DESTINATIONS: usize = 65_536;
 /// Seed of the synthetic routes.
 const SEED: u64 = 1;
 
-/// The plan of a router with its vCPUs on `vcpu_cpus`.
+/// Returns the plan of a router whose vCPUs are pinned to `vcpu_cpus`.
 pub fn plan(options: &Options, vcpu_cpus: &[usize]) -> Result<Router> {
     let cpus = vcpu_cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     let vcpu: Option<CpuSet> = Some(cpus.parse().context("the CPUs of the router are no list")?);
@@ -71,18 +74,19 @@ pub fn plan(options: &Options, vcpu_cpus: &[usize]) -> Result<Router> {
     })
 }
 
-/// CPUs of the threads when a guest talks to the host.
+/// CPUs of the threads in an experiment in which a guest exchanges frames with the host.
 #[derive(Clone, Debug)]
 pub struct Seats {
-    /// CPU of the measuring thread.
+    /// CPU of the measuring thread, which plays the host's side.
     pub host: usize,
-    /// CPUs of the guest's vCPUs: the first one has a CPU of its own.
+    /// CPUs of the guest's vCPUs, in order; with several vCPUs, the last one shares its CPU with the host's side.
     pub vcpus: Vec<usize>,
 }
 
 impl Seats {
-    /// One vCPU: the host's side on the first CPU of the options, the vCPU on the second. Several: vCPUs on the lowest
-    /// CPUs in order, the host's side with the last of them, which has the interrupts to serve and little else.
+    /// Chooses the CPUs from the options. With one vCPU, the host's side gets the first CPU and the vCPU the second.
+    /// With several, the vCPUs get the lowest CPUs in order, and the host's side shares the CPU of the last one, which
+    /// serves interrupts and does little else.
     pub fn of(options: &Options) -> Result<Self> {
         if options.vcpus == 1 {
             return Ok(Self { host: options.cpu(0)?, vcpus: vec![options.cpu(1)?] });
@@ -94,13 +98,13 @@ impl Seats {
         Ok(Self { host, vcpus })
     }
 
-    /// The two CPUs between which frames pass, if they are two.
+    /// Returns the two CPUs between which frames pass: the host's and the first vCPU's.
     pub fn pair(&self) -> Option<(usize, usize)> {
         Some((self.host, *self.vcpus.first()?))
     }
 }
 
-/// The plan of a guest with one NIC that is no router.
+/// Returns the plan of a guest with one NIC that does not forward: a traffic source, sink or station.
 pub fn end_plan(options: &Options, seats: &Seats) -> Result<Router> {
     let mut plan = plan(options, &seats.vcpus)?;
     plan.nics.truncate(1);
@@ -136,7 +140,7 @@ fn nic(name: &str, mac: [u8; 6], ip: Ipv4Addr, options: &Options) -> Nic {
     }
 }
 
-/// A sink for what the generator's frames are when the router has forwarded them.
+/// Returns a sink that expects the generator's frames as the router forwards them: TTL 63, addressed to the station.
 pub fn sink(settings: &Settings) -> Sink {
     Sink::new(Expected {
         flows: settings.flow_count(),
@@ -146,7 +150,8 @@ pub fn sink(settings: &Settings) -> Sink {
     })
 }
 
-/// What the generator sends to it: with more than two routes, one destination in each of 65,536 prefixes.
+/// Returns the traffic that the generator sends to the router; with more than two routes, to one destination in each
+/// of 65,536 prefixes.
 pub fn traffic(options: &Options) -> Settings {
     let mut settings = Settings {
         destination_mac: frame::Mac(NEAR_MAC),
@@ -162,17 +167,17 @@ pub fn traffic(options: &Options) -> Settings {
     settings
 }
 
-/// What the options say that the router runs on.
+/// Opens the [`Ground`] of the engine that the options name.
 pub fn ground(options: &Options) -> Result<Ground> {
     Ground::open(engine(options))
 }
 
-/// The engine that the options name.
+/// Returns the engine that the options name.
 pub fn engine(options: &Options) -> Engine {
     if options.engine == Engine::Process.name() { Engine::Process } else { Engine::Kvm }
 }
 
-/// The router of an experiment, not yet started, with as many routes as the options ask for.
+/// Builds the router of an experiment, not yet started, with as many routes as the options ask for.
 pub fn router(plan: &Router, options: &Options, duty: Duty) -> Result<Guest> {
     let table = routes::table_with_room(plan, options.routes as usize)?;
     add_routes(&table, options)?;

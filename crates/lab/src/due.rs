@@ -1,19 +1,21 @@
-//! Which frames of a rate are due, for a thread that may come late, and sending them.
+//! Paced sending: computes which frames of a rate are due, for a sending thread that may be scheduled late.
 
 use std::time::{Duration, Instant};
 
-/// Most frames sent at once.
+/// Largest burst, in frames.
 pub(crate) const BURST: u64 = 64;
-/// Sleep while nothing is due.
+/// Sleep between two looks while no frame is due.
 pub(crate) const NAP: Duration = Duration::from_micros(60);
-/// Frames of so much time go together, up to a burst, as a NIC's interrupts gather them. One at a time each would wake a thread
-/// on another CPU, which takes the load as long as a burst where the host is itself virtual.
+/// Time over which due frames are gathered into a burst (of at most [`BURST`] frames), as a NIC's interrupt moderation does. If each
+/// frame were sent alone, each would wake a thread on another CPU, which on a virtualised host costs the load generator as much time
+/// as a whole burst.
 const GATHERED: Duration = Duration::from_micros(250);
-/// Delay beyond which a frame is left out: what comes in a heap is no rate.
+/// Delay beyond which due frames are skipped rather than sent: a backlog sent all at once is not a rate.
 const LATE: Duration = Duration::from_millis(2);
 
-/// Sends to each at its rate, frames a second, until it is over; frames that each was offered, and took. `send` is told to whom, how
-/// many, and how many bursts there were before; it tells how many were taken. `rest` is called while nothing is due.
+/// Sends to each destination at its rate (frames a second) until `is_over` returns true. Returns, for each destination, the frames
+/// offered and the frames accepted. `send` receives the destination's index, the number of frames, and the number of bursts sent
+/// before; it returns how many frames were accepted. `rest` is called while no frame is due.
 pub(crate) fn send_each(
     rates: &[f64],
     burst: u64,
@@ -39,7 +41,7 @@ pub(crate) fn send_each(
     }
 }
 
-/// What one of them is to be sent.
+/// Send state of one destination: frames sent, and frames skipped because they were too late.
 #[derive(Clone, Copy, Debug, Default)]
 struct Due {
     sent: u64,
@@ -47,7 +49,8 @@ struct Due {
 }
 
 impl Due {
-    /// Frames to send now: none until those of [`GATHERED`] are due. A rate that is not finite is a whole burst, always.
+    /// Returns the number of frames to send now: 0 until [`GATHERED`] worth of frames is due. For an infinite rate it is always a
+    /// whole burst.
     fn now(&mut self, elapsed: Duration, rate: f64, burst: u64) -> u64 {
         if !rate.is_finite() {
             return burst;
@@ -61,8 +64,9 @@ impl Due {
         if waiting < least { 0 } else { waiting.min(burst) }
     }
 
-    /// Sends what is due now by `send`, which tells how many of so many frames were taken. What a full queue refuses is lost there,
-    /// as what comes by a wire is; of a rate the frames behind that are tried, too, one by one. Returns frames offered, and taken.
+    /// Sends the frames that are due now through `send`, which returns how many of the given number were accepted. Frames that a
+    /// full queue refuses are lost, as they would be at the end of a wire; at a finite rate the frames behind a refused one are
+    /// still tried, one by one. Returns frames offered and frames accepted.
     fn send(
         &mut self,
         (elapsed, rate): (Duration, f64),

@@ -1,5 +1,5 @@
-//! Load for routers that run: frames out of interfaces of this host, as if its kernel sent them, each at a rate of its own or as
-//! fast as its interface takes them, all from one thread.
+//! Load generator for running routers: sends frames into interfaces of this host, as if its kernel sent them, each at a rate of
+//! its own or as fast as the interface accepts them, all from one thread.
 
 use std::net::Ipv4Addr;
 use std::thread::sleep;
@@ -11,43 +11,43 @@ use uplink::{Netns, Wire};
 use crate::due::{BURST, NAP, send_each};
 use crate::generator::{Settings, first_frames};
 
-/// Octets of a frame: the smallest, of which rates are promised where nothing else is said.
+/// Octets of a frame: the smallest, for which guarantees hold unless stated otherwise.
 const FRAME: usize = 60;
 
-/// Where frames go.
+/// Destination of a flood.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// The interface that they leave by.
+    /// Interface by which the frames leave.
     pub interface: String,
-    /// The router's Ethernet address there.
+    /// Ethernet address of the router's NIC at that interface.
     pub mac: [u8; 6],
-    /// Their destination.
+    /// Destination IP address of the frames.
     pub to: Ipv4Addr,
-    /// Frames a second; none: as many as the interface takes.
+    /// Rate in frames a second; none: as many as the interface accepts.
     pub rate: Option<f64>,
 }
 
-/// What became of the frames for one target.
+/// Frames sent to one target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Frames that were offered.
+    /// Frames offered.
     pub offered: u64,
-    /// Frames of these that the interface took.
+    /// Offered frames that the interface accepted.
     pub taken: u64,
 }
 
-/// Interfaces that are to be flooded.
+/// Set of interfaces to be flooded.
 #[derive(Debug)]
 pub struct Flood {
     lanes: Vec<Lane>,
 }
 
-/// One of them.
+/// Interface and frame of one target.
 #[derive(Debug)]
 struct Lane {
     wire: Wire,
     frame: Vec<u8>,
-    /// Frames a second; infinite: as many as the interface takes.
+    /// Frames a second; infinite: as many as the interface accepts.
     rate: f64,
 }
 
@@ -66,7 +66,7 @@ impl Flood {
         Ok(Self { lanes: targets.iter().map(lane).collect::<Result<_>>()? })
     }
 
-    /// Sends until it is over; what was sent to each target, in their order.
+    /// Sends until `is_over` returns true; returns the frames sent to each target, in the targets' order.
     pub fn run(self, is_over: impl Fn() -> bool) -> Vec<Sent> {
         let rates: Vec<f64> = self.lanes.iter().map(|lane| lane.rate).collect();
         let send = |to: usize, frames, _| self.lanes[to].wire.repeat(&self.lanes[to].frame, frames);
@@ -75,7 +75,7 @@ impl Flood {
     }
 }
 
-/// The frame that a target is sent again and again.
+/// Builds the frame that a target is sent repeatedly.
 fn frame_of(target: &Target) -> Result<Vec<u8>> {
     let settings = Settings {
         destination_mac: Mac(target.mac),

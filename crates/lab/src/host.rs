@@ -1,4 +1,4 @@
-//! The machine that a result was measured on.
+//! Description of the machine that a result was measured on.
 
 use std::fs;
 use std::process::Command;
@@ -9,12 +9,13 @@ use measure::processor::{self, field};
 use serde::Serialize;
 use telemetry::Moment;
 
-/// What has to be said beside every figure.
+/// Facts about the host that belong to every figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Host {
-    /// The processor's own name.
+    /// Model name of the processor, with family and model.
     pub cpu: String,
-    /// Clock of the first CPU as the kernel tells it, MHz: what turns a rate into cycles a packet. 0 if it does not.
+    /// Clock of the first CPU as the kernel reports it, in MHz, which converts a rate into cycles per packet; 0 if
+    /// unknown.
     pub mhz: f64,
     /// CPUs online.
     pub cores: usize,
@@ -22,16 +23,16 @@ pub struct Host {
     pub kernel: String,
     /// Memory, MiB.
     pub memory_mib: u64,
-    /// Vendor and product that the machine names if it is virtual, else `none`.
+    /// Vendor and product of the hypervisor if the machine is virtual, else `none`.
     pub hypervisor: String,
     /// Commit that was measured, with `-dirty` where the tree differs from it; `unknown` outside a checkout.
     pub commit: String,
-    /// Day and time (UTC) of this description.
+    /// Date and time (UTC) of this description.
     pub date: String,
 }
 
 impl Host {
-    /// Looks at this machine. What cannot be told is `unknown` or 0.
+    /// Describes this machine. Unknown values are `unknown` or 0.
     pub fn describe() -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -65,7 +66,7 @@ fn hypervisor(cpuinfo: &str) -> String {
     if name.is_empty() { "unknown".to_owned() } else { name }
 }
 
-/// The commit set when the program was built, else that of the checkout we stand in.
+/// Commit set when the program was built, else that of the checkout in the working directory.
 fn commit() -> String {
     if let Some(commit) = option_env!("RINGROAD_COMMIT") {
         return commit.to_owned();
@@ -77,7 +78,7 @@ fn commit() -> String {
     }
 }
 
-/// A time as `2026-11-21T04:05:06Z`.
+/// Formats a time as `2026-11-21T04:05:06Z`.
 pub fn utc(time: SystemTime) -> String {
     let moment = Moment::from(time).to_string();
     let (seconds, _) = moment.split_once('.').unwrap_or((&moment, ""));

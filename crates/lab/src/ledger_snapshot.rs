@@ -1,14 +1,14 @@
-//! Counters at one moment, by name.
+//! Snapshots of counters, by name.
 
 use ledger::Group;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// An ordered list of counters and their values.
+/// Ordered list of counters and their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot(Vec<(String, u64)>);
 
 impl Snapshot {
-    /// An empty list.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }
@@ -19,8 +19,8 @@ impl Snapshot {
         group.each(&mut |name, value| self.0.push((format!("{prefix}{dot}{name}"), value)));
     }
 
-    /// How much each counter has grown since `earlier`, which listed the same ones. A counter that was not there
-    /// counts from 0.
+    /// Increase of each counter since `earlier`, which listed the same counters. A counter that was not listed
+    /// then counts from 0.
     pub fn since(&self, earlier: &Self) -> Self {
         let grown = |(at, (name, value)): (usize, &(String, u64))| {
             let before = match earlier.0.get(at) {
@@ -42,23 +42,23 @@ impl Snapshot {
         }
     }
 
-    /// The value of one counter.
+    /// Value of one counter.
     pub fn get(&self, name: &str) -> Option<u64> {
         self.0.iter().find(|(mine, _)| mine == name).map(|&(_, value)| value)
     }
 
-    /// The value of one counter, 0 where there is none of that name.
+    /// Value of one counter; 0 if there is none with this name.
     pub fn count(&self, name: &str) -> u64 {
         self.get(name).unwrap_or(0)
     }
 
-    /// The sum of all counters whose last part starts with `start`: `drop_` is what was lost.
+    /// Sum of all counters whose last name component starts with `start`: `drop_` gives all drops.
     pub fn total(&self, start: &str) -> u64 {
         let last = |name: &str| name.rsplit('.').next().is_some_and(|last| last.starts_with(start));
         self.0.iter().filter(|(name, _)| last(name)).map(|(_, value)| value).sum()
     }
 
-    /// Names and values in order.
+    /// Iterates over names and values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
     }

@@ -1,12 +1,12 @@
-//! The measuring room: a generator and a sink that are ports, experiments, and the report.
+//! The lab: a traffic generator and a sink that are ports, experiments, and the report.
 //!
-//! An experiment is a description ([`experiment::Experiment`]): a rig stands while it is measured (`rig`), a scenario says what happens over
-//! time (`scenario`), and a metric reads counters and times before and after, and makes figures of them (`metric`). What is peculiar to
-//! one experiment stands with it in `experiments`.
+//! An experiment is a description ([`experiment::Experiment`]): a rig exists while it is measured (`rig`), a scenario defines the course of
+//! events (`scenario`), and a metric reads counters and times before and after, and derives figures from them (`metric`). Whatever is
+//! specific to one experiment is in its module in `experiments`.
 //!
-//! A frame of the generator carries a tag behind its UDP header: which flow it belongs to and its number within the
-//! flow. The sink reads the tag of every frame and the whole header of one frame in 61, so that a rate is never
-//! reported for frames that were lost, repeated, out of order or damaged without saying so.
+//! A frame of the generator carries a tag behind its UDP header: its flow, and its sequence number within the flow. The sink reads the tag
+//! of every frame and checks the headers of one frame in 61, so that no rate is reported without the frames that were lost, repeated,
+//! reordered or damaged.
 #![forbid(unsafe_code)]
 
 pub mod device;

@@ -1,4 +1,4 @@
-//! The measuring room's own speed: generator to sink in one thread, with nothing in between.
+//! Speed of the lab itself: generator to sink in one thread, with nothing in between.
 
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use crate::experiments::port_to_port;
 use crate::generator::Settings;
 use crate::rig::Through;
 
-/// A result is trusted when generator and sink alone are at least so many times as fast.
+/// Factor by which generator and sink alone must exceed a result for it to be trusted.
 pub const HEADROOM: f64 = 1.5;
 
-/// Million frames a second from generator to sink, flat out, measured for `length` in the calling thread.
+/// Measures the rate from generator to sink, flat out, for `length` in the calling thread; in millions of
+/// frames a second.
 pub fn mpps(settings: &Settings, length: Duration) -> Result<f64> {
     let mut experiment = port_to_port::with(Through::Wire, Settings { rate: None, ..settings.clone() });
     experiment.prepare()?;

@@ -1,16 +1,16 @@
-//! Where the generator's mark lies in a frame: Ethernet, IPv4 without options, UDP, then flow and sequence number.
+//! Layout of the generator's tag in a frame: Ethernet, IPv4 without options, UDP, then flow and sequence number.
 
 use frame::{ethernet, ipv4, udp};
 
-/// Where the IPv4 header starts.
+/// Offset of the IPv4 header.
 pub const IP: usize = ethernet::HEADER;
-/// Where the UDP header starts.
+/// Offset of the UDP header.
 pub const UDP: usize = IP + ipv4::HEADER;
-/// Where the flow's index (u32, big endian) lies.
+/// Offset of the flow's index (u32, big endian).
 pub const FLOW: usize = UDP + udp::HEADER;
-/// Where the frame's number within its flow (u32, big endian) lies.
+/// Offset of the frame's sequence number within its flow (u32, big endian).
 pub const SEQUENCE: usize = FLOW + 4;
-/// Octets of the shortest frame that the generator makes.
+/// Length of the generator's shortest frame, in octets.
 pub const SHORTEST: usize = ethernet::SHORTEST;
-/// Octets of the longest frame that the generator makes: 9,000 octets of IPv4 behind an Ethernet header.
+/// Length of the generator's longest frame, in octets: 9,000 octets of IPv4 behind an Ethernet header.
 pub const LONGEST: usize = 9_000 + ethernet::HEADER;

@@ -1,4 +1,4 @@
-//! Generator and sink under the suite that every port passes.
+//! Runs the conformance suite of all ports on the generator and the sink.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,7 +12,7 @@ use ring::Bytes;
 
 const FLOWS: u32 = 7;
 
-/// A clock that stands until frames are to fall due.
+/// Clock that stands still until frames are to fall due.
 #[derive(Clone, Default)]
 struct Stopped(Arc<AtomicU64>);
 
@@ -22,14 +22,14 @@ impl Clock for Stopped {
     }
 }
 
-/// A generator of one frame a nanosecond, and what is to be shown in the place of its frames: they carry marks of
-/// their own, by which the n-th frame is known.
+/// Generator of one frame a nanosecond, and the frames to be delivered in place of its own: the suite's frames
+/// carry marks of their own, by which it identifies the n-th frame.
 struct Marked {
     generator: Generator<Stopped>,
     fed: Vec<Vec<u8>>,
 }
 
-/// Which frame of the run one is.
+/// Index of a generator's frame within the run.
 fn number(frame: &Frame<'_>) -> usize {
     let word = |at| u32::from_be_bytes(frame.octets().read(at).expect("a frame of the generator"));
     (word(tag::SEQUENCE) * FLOWS + word(tag::FLOW)) as usize
@@ -70,11 +70,11 @@ struct Generating {
 impl Generating {
     fn new(flows_ready: bool) -> Self {
         let clock = Stopped::default();
-        // Long frames of the same flows do not fit into ready slots and are patched.
+        // Long frames of the same flows do not fit into the prebuilt slots and are patched.
         let frame = if flows_ready { 64 } else { 9014 };
         let settings = Settings { flows: FLOWS, frame, rate: Some(1e9), ..Settings::default() };
         let mut generator = Generator::with_clock(&settings, clock.clone()).expect("good settings");
-        // The first look sets its clock going.
+        // The first poll starts its clock.
         assert_eq!(generator.drain(1, &mut |_| panic!("nothing is due")), 0);
         Self { source: Marked { generator, fed: Vec::new() }, clock }
     }
@@ -98,7 +98,7 @@ fn a_generator_is_a_source() {
     check_source(|| Generating::new(false));
 }
 
-/// The sink keeps nothing of the frames but numbers.
+/// Sink that keeps none of the frames' octets, only counts.
 struct Swallowing(Sink);
 
 impl SinkBench for Swallowing {

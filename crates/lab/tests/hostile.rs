@@ -1,5 +1,5 @@
-//! Routers that break the rules in each way there is, all at once, beside one that forwards: each is charged with what it does and,
-//! if its file says so, started again after a pause that grows; and the one that forwards loses nothing.
+//! Routers that break the rules in every supported way, all at once, beside one that forwards: each is charged with its misdeed
+//! and, if its file says so, restarted after a growing pause; and the forwarding router loses no frames.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use port::{Bell, Frame, Null, Source};
 use telemetry::Kind;
 use vmm::{Forker, Spawn};
 
-/// They take the whole host: one at a time.
+/// Each test needs the whole host, so only one runs at a time.
 static HOST: Mutex<()> = Mutex::new(());
 
 const NEIGHBOUR: &str = r#"
@@ -44,19 +44,19 @@ address = "198.19.0.2"
 mac     = "02:00:00:00:09:09"
 "#;
 
-/// Frames a second towards the neighbour, so that the others get some of the CPUs.
+/// Load on the neighbour in frames a second, low enough to leave the others some of the CPUs.
 const RATE: f64 = 5000.0;
 
-/// Frames that are to come through before the others are judged.
+/// Frames that must arrive before the other routers are judged.
 const ENOUGH: u64 = 100;
 
-/// Two that show themselves at once: one by its rings, one by its end.
+/// Two misdeeds that are detected at once: one by the rings, one by the guest's crash.
 const QUICK: &[Misdeed] = &[Misdeed::Descriptors, Misdeed::TripleFault];
 
-/// Longer than any pause before a start.
+/// Longer than any pause before a restart.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Frames that wait where the NIC has no room for them: whatever is lost is lost by the neighbour.
+/// Generator whose frames wait while the NIC has no room: every lost frame was lost by the neighbour.
 struct Patient(Generator);
 
 impl Source for Patient {
@@ -77,7 +77,8 @@ impl Source for Patient {
     }
 }
 
-/// How long all of them may take to be charged. Who gets little of a busy host's CPUs breaks rules of so many a second late.
+/// Timeout for all of them to be charged. On a busy host, a router that gets little CPU time is late to exceed limits that are
+/// rates.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 fn hostile(misdeed: Misdeed, number: usize, restart: &str) -> String {
@@ -90,7 +91,7 @@ fn hostile(misdeed: Misdeed, number: usize, restart: &str) -> String {
     )
 }
 
-/// Whether this host runs an engine; if not, a line says why.
+/// Returns true if this host can run an engine; otherwise prints the reason.
 fn has(engine: Engine) -> bool {
     let missing = match engine {
         Engine::Kvm | Engine::Linux => vmm::open_kvm().err(),
@@ -105,17 +106,17 @@ fn has(engine: Engine) -> bool {
     missing.is_none()
 }
 
-/// All of them, running, and what is known of them.
+/// All routers of a test, running, with the observations made.
 struct Pen {
     instance: Instance,
     offered: Arc<GeneratorCounters>,
     sink: Arc<Sink>,
-    /// What was lost or damaged when everything was up: it says hello.
+    /// Frames lost or damaged by the time all routers were up: the neighbour announces itself.
     before: [u64; 3],
     events: Vec<Event>,
     published: Instant,
     misdeeds: &'static [Misdeed],
-    /// How far the instance's clock was moved ahead.
+    /// Time by which the instance's clock was advanced.
     ahead: Duration,
 }
 
@@ -144,19 +145,19 @@ impl Pen {
         pen
     }
 
-    /// Frames that were lost, damaged, and repeated.
+    /// Numbers of frames lost, damaged, and repeated.
     fn harm(&self) -> [u64; 3] {
         let counters = self.sink.counters();
         [counters.lost(), counters.bad.get(), counters.repeated.get()]
     }
 
-    /// Looks after them for so long, or until there is nothing more to wait for.
+    /// Supervises the routers for `time`, or until `until` returns true.
     fn watch(&mut self, time: Duration, until: impl Fn(&Self) -> bool) {
         let start = Instant::now();
         while start.elapsed() < time && !until(self) {
             std::thread::sleep(Duration::from_millis(20));
             self.look();
-            // New routes for the neighbour, which must follow them, and for the one that will not.
+            // Publish new routes for the neighbour, which must adopt them, and for the router that will not.
             if self.published.elapsed() > Duration::from_millis(300) {
                 self.published = Instant::now();
                 for name in ["neighbour", Misdeed::OldEpoch.name()] {
@@ -177,7 +178,7 @@ impl Pen {
         mine.map(|event| (event.kind, event.message.as_str())).collect()
     }
 
-    /// Why a router was taken down, each time.
+    /// Reasons for each time that a router was taken down.
     fn charges(&self, router: &str) -> Vec<(Kind, &str)> {
         let charge = |(kind, _): &(Kind, &str)| matches!(kind, Kind::Charged | Kind::Failed);
         self.of(router).into_iter().filter(charge).collect()
@@ -187,7 +188,7 @@ impl Pen {
         self.misdeeds.iter().all(|misdeed| self.charges(misdeed.name()).len() >= charges)
     }
 
-    /// What was offered has come through, and the neighbour was never blamed for anything.
+    /// Checks that all offered frames arrived, and that the neighbour was never charged.
     fn judge_neighbour(&mut self) {
         assert_eq!(self.of("neighbour"), []);
         let (offered, sink) = (self.offered.clone(), self.sink.clone());
@@ -200,7 +201,7 @@ impl Pen {
     }
 }
 
-/// How a router's charge begins, or what is in it; random registers may do to its rings and doorbells what others do
+/// Expected start, or part, of a router's charge; random register accesses may do to its rings and doorbells what other misdeeds do
 /// on purpose.
 fn expected(misdeed: Misdeed, engine: Engine) -> (Kind, &'static [&'static str]) {
     let fault = if engine == Engine::Kvm { "triple fault" } else { "SIGILL" };
@@ -240,7 +241,7 @@ fn never(engine: Engine, misdeeds: &'static [Misdeed]) {
     }
     let mut pen = Pen::new(engine, "never", misdeeds);
     pen.watch(PATIENCE, |pen| pen.all(1));
-    // Whatever time passes, they stay where they are.
+    // However much time passes, they stay stopped.
     pen.ahead += MINUTE;
     pen.look();
     judge_charges(&pen, engine);
@@ -292,7 +293,7 @@ fn what_shows_itself_at_once_is_started_again_as_a_process() {
     always(Engine::Process, QUICK);
 }
 
-/// All of them, which takes as long as the slowest are watched before they are charged.
+/// All misdeeds; this takes as long as the slowest one is watched before it is charged.
 mod all {
     use super::*;
 

@@ -1,8 +1,8 @@
-//! The ledger: named counters that anyone may read at any time without stopping the writer.
+//! Ledger of named counters that any thread may read at any time without stopping the writer.
 //!
-//! A counter is one `u64` with one writer at a time. Groups of counters are `#[repr(C)]` structures of counters
-//! only, so that a group can lie in memory shared with a guest and be read from the host. For each frame that
-//! enters a part of the system exactly one of its counters moves: in = out + named drops.
+//! A counter is one `u64` with one writer at a time. Groups of counters are `#[repr(C)]` structures of
+//! counters only, so that a group can be in memory shared with a guest and be read by the host. Each frame
+//! that enters a component increments exactly one of its counters: in = out + named drops.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -17,29 +17,29 @@ pub use groups::{
 };
 pub use stations::{ApplicationTally, StationTally};
 
-/// A counter with one writer at a time; readers see a value that was true a moment ago.
+/// A counter with one writer at a time; readers see a recent value.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// A counter that stands at zero.
+    /// Creates a counter with the value zero.
     pub const fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Adds `n`. One writer only: a plain load and store, without a locked instruction.
+    /// Adds `n`. Single writer only: a plain load and store, without a locked instruction.
     #[inline(always)]
     pub fn add(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
-    /// Adds `n` where several threads write the same counter.
+    /// Adds `n` to a counter that several threads write (atomic addition).
     pub fn add_shared(&self, n: u64) {
         self.0.fetch_add(n, Relaxed);
     }
 
-    /// The present value.
+    /// Returns the current value.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
@@ -52,8 +52,8 @@ pub trait Group {
     fn each(&self, visit: &mut dyn FnMut(&'static str, u64));
 }
 
-/// Declares `#[repr(C)]` groups of counters. The name of a field is the name that is printed; names and documentation
-/// are also in `FIELDS`, for those who explain a counter to others.
+/// Declares `#[repr(C)]` groups of counters. The name of a field is the name that is printed; names and
+/// documentation are also in `FIELDS`, from where they become help texts of metrics.
 #[macro_export]
 macro_rules! counters {
     ($($(#[$doc:meta])* pub struct $group:ident { $($(#[doc = $field_doc:literal])* $field:ident,)* })*) => {$(
@@ -63,11 +63,11 @@ macro_rules! counters {
         pub struct $group { $($(#[doc = $field_doc])* pub $field: $crate::Counter,)* }
 
         impl $group {
-            /// Each counter's name and what it counts, in the order of declaration.
+            /// Name and documentation of each counter, in the order of declaration.
             pub const FIELDS: &'static [(&'static str, &'static str)] =
                 &[$((stringify!($field), concat!($($field_doc),*)),)*];
 
-            /// Adds what another group of this kind counts: several writers' groups are read as one.
+            /// Adds the values of another group: several writers' groups are reported as one.
             pub fn add_all(&self, other: &Self) {
                 $(self.$field.add(other.$field.get());)*
             }

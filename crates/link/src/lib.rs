@@ -1,13 +1,14 @@
-//! What supervisor and data plane say to each other: frames of JSON over a socket pair, with descriptors attached.
+//! Protocol between supervisor and data plane: frames of JSON over a socket pair, with descriptors attached.
 //!
 //! ```text
 //!  octets   0..4             4..8                    8..
 //!           length of JSON   number of descriptors   JSON
 //! ```
 //!
-//! Both numbers are little-endian. Descriptors travel as `SCM_RIGHTS`, at most 128 with one piece of a
-//! frame, and belong to the frame whose octets they came with. Neither end waits for the other: what does not fit into
-//! the socket is kept, and a peer that says too much or does not listen is an error, after which the link is dead.
+//! Both numbers are little-endian. Descriptors are sent as `SCM_RIGHTS`, at most 128 with one piece of a
+//! frame, and belong to the frame whose octets they accompany. Neither end waits for the other: what does not
+//! fit into the socket is queued. A peer that sends too much or does not read causes an error, after which
+//! the link is dead.
 #![forbid(unsafe_code)]
 
 mod message;
@@ -23,17 +24,17 @@ use serde::de::DeserializeOwned;
 
 pub use message::{Need, Orders, Supply, ToPlane, ToSupervisor};
 
-/// Octets of the longest frame. The longest there is tells all counters of some thousand routers.
+/// Maximum octets of a frame. The longest frame in use contains all counters of some thousand routers.
 const LONGEST: usize = 16 << 20;
-/// Octets that wait at most for a peer that does not listen.
+/// Maximum octets queued for a peer that does not read.
 const MOST_WAITING: usize = 4 * LONGEST;
-/// Descriptors that one frame may carry.
+/// Maximum number of descriptors of a frame.
 pub const MOST_DESCRIPTORS: usize = 4096;
-/// Descriptors in one piece of a frame; the kernel takes 253 (`SCM_MAX_FD`).
+/// Maximum number of descriptors in one piece of a frame; the kernel accepts 253 (`SCM_MAX_FD`).
 const MOST_IN_A_PIECE: usize = 128;
-/// Octets read at once.
+/// Octets of one read.
 const READ: usize = 64 << 10;
-/// Reads in one go, so that a peer that never stops talking does not keep others waiting.
+/// Maximum number of reads in a row, so that a peer that sends continuously does not block others.
 const MOST_READS: usize = 64;
 const HEADER: usize = 8;
 
@@ -44,14 +45,14 @@ pub struct Link {
     pieces: VecDeque<Piece>,
     waiting: usize,
     input: Vec<u8>,
-    /// Descriptors that came and whose frame is not complete yet.
+    /// Received descriptors whose frame is not complete yet.
     came: VecDeque<OwnedFd>,
-    /// Some of them could not be taken, because too many files are open here.
+    /// True if some descriptors could not be received, because too many files are open in this process.
     lost: bool,
     ended: bool,
 }
 
-/// Octets that are sent with these descriptors: with the first octet that leaves.
+/// Octets to be sent with these descriptors, which leave with the first octet.
 #[derive(Debug)]
 struct Piece {
     octets: Vec<u8>,
@@ -59,11 +60,11 @@ struct Piece {
     descriptors: Vec<OwnedFd>,
 }
 
-/// A message and what was attached to it.
+/// A message and its descriptors.
 pub type Received<M> = (M, Vec<OwnedFd>);
 
 impl Link {
-    /// Both ends of a new link.
+    /// Creates a link: this end, and the socket of the other end.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -73,7 +74,7 @@ impl Link {
         Ok((Self::new(ours.into()), theirs.into()))
     }
 
-    /// The end that has this socket, a connected stream.
+    /// Creates the end of a link with this socket, a connected stream.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
             socket,
@@ -86,19 +87,19 @@ impl Link {
         }
     }
 
-    /// Sends a message, or keeps what does not fit into the socket for [`Link::flush`].
+    /// Sends a message, or queues what does not fit into the socket for [`Link::flush`].
     ///
     /// # Errors
-    /// The message is too long, the peer does not listen, or it is gone.
+    /// The message is too long, the peer does not read, or the connection is closed.
     pub fn send(&mut self, message: &impl Serialize, descriptors: Vec<OwnedFd>) -> Result<()> {
         self.put(message, descriptors)?;
         self.flush()
     }
 
-    /// Leaves a message for the next [`Link::flush`].
+    /// Queues a message for the next [`Link::flush`].
     ///
     /// # Errors
-    /// The message is too long, or the peer does not listen.
+    /// The message is too long, or the peer does not read.
     pub fn put(&mut self, message: &impl Serialize, descriptors: Vec<OwnedFd>) -> Result<()> {
         let json = serde_json::to_vec(message).context("a message cannot be written")?;
         ensure!(json.len() <= LONGEST, "a message of {} octets; at most {LONGEST} can be sent", json.len());
@@ -110,15 +111,15 @@ impl Link {
         Ok(())
     }
 
-    /// Whether something waits until the socket is writable.
+    /// Returns true if octets are queued until the socket is writable.
     pub fn wants_to_write(&self) -> bool {
         !self.pieces.is_empty()
     }
 
-    /// Sends what waits, as far as the socket takes it.
+    /// Sends queued octets, as far as the socket accepts them.
     ///
     /// # Errors
-    /// The peer is gone.
+    /// The connection is closed.
     pub fn flush(&mut self) -> Result<()> {
         while let Some(piece) = self.pieces.front_mut() {
             match piece.send(self.socket.as_fd()) {
@@ -134,11 +135,11 @@ impl Link {
         Ok(())
     }
 
-    /// The messages that have come whole; none where there are none. Does not wait. Where no more files can be opened
-    /// here, a message comes without its descriptors.
+    /// Returns the messages that were received completely; empty if there are none. Never blocks. If no more
+    /// files can be opened in this process, a message is returned without its descriptors.
     ///
     /// # Errors
-    /// The peer breaks the rules.
+    /// The peer violates the protocol.
     pub fn receive<M: DeserializeOwned>(&mut self) -> Result<Vec<Received<M>>> {
         for _ in 0..MOST_READS {
             if !self.read()? {
@@ -149,7 +150,8 @@ impl Link {
         let mut at = 0;
         while let Some((json, count)) = frame(self.input.get(at..).unwrap_or_default())? {
             if count > 0 && std::mem::take(&mut self.lost) {
-                // Whose they were cannot be told any more. The message comes without them, and can be refused.
+                // The owner of the lost descriptors is unknown. The message is returned without descriptors,
+                // and can be refused.
                 self.came.clear();
             } else {
                 ensure!(count <= self.came.len(), "a message without its descriptors");
@@ -162,12 +164,12 @@ impl Link {
         Ok(messages)
     }
 
-    /// Whether the peer has closed its end. Messages that came before may still be received.
+    /// Returns true if the peer has closed its end. Messages that were sent before may still be received.
     pub fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// Reads once; whether there may be more.
+    /// Reads once; returns true if there may be more.
     fn read(&mut self) -> Result<bool> {
         let mut octets = [0; READ];
         let read = fd_passing::receive(&self.socket, &mut octets, MOST_IN_A_PIECE, RecvFlags::DONTWAIT);
@@ -175,7 +177,7 @@ impl Link {
             Ok(read) => read,
             Err(Errno::AGAIN) => return Ok(false),
             Err(Errno::INTR) => return Ok(true),
-            // Whoever was killed with unread messages resets the connection instead of closing it.
+            // A process that is killed with unread messages resets the connection instead of closing it.
             Err(Errno::CONNRESET) => {
                 self.ended = true;
                 return Ok(false);
@@ -204,14 +206,15 @@ impl Piece {
             return Err(Errno::TOOBIG);
         }
         let n = fd_passing::send(socket, rest, &self.descriptors, SendFlags::DONTWAIT)?;
-        // They have left with the first octet.
+        // They have been sent with the first octet.
         self.descriptors.clear();
         self.sent += n;
         Ok(n)
     }
 }
 
-/// A frame in pieces: one octet with each group of descriptors but the last, which goes with the rest.
+/// Splits a frame into pieces: one octet with each group of descriptors except the last group, which
+/// accompanies the rest.
 fn pieces(json: &[u8], descriptors: Vec<OwnedFd>) -> Vec<Piece> {
     let mut octets = Vec::with_capacity(HEADER + json.len());
     octets.extend_from_slice(&(json.len() as u32).to_le_bytes());
@@ -228,7 +231,7 @@ fn pieces(json: &[u8], descriptors: Vec<OwnedFd>) -> Vec<Piece> {
     pieces
 }
 
-/// The JSON of the first frame, if it is there as a whole, and the number of its descriptors.
+/// Returns the JSON of the first frame, if it is complete, and the number of its descriptors.
 fn frame(input: &[u8]) -> Result<Option<(&[u8], usize)>> {
     let Some((header, rest)) = input.split_first_chunk::<HEADER>() else { return Ok(None) };
     let [a, b, c, d, e, f, g, h] = *header;

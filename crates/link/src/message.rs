@@ -1,4 +1,4 @@
-//! The messages.
+//! Messages between supervisor and data plane.
 
 use std::collections::BTreeMap;
 
@@ -7,188 +7,189 @@ use config::Plan;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What the supervisor says.
+/// Message from the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToPlane {
-    /// Bring this up; the first message, once. Answered by [`ToSupervisor::Started`] or [`ToSupervisor::Failed`].
+    /// Bring this plan up; the first message, sent once. Answered by [`ToSupervisor::Started`] or
+    /// [`ToSupervisor::Failed`].
     Start(Orders),
-    /// Change what runs to this; nothing is attached that no router needs which is built for it. Answered by [`ToSupervisor::Answer`].
+    /// Change to this plan; only the supplies of routers that are built for it are attached. Answered by
+    /// [`ToSupervisor::Answer`].
     Apply {
-        /// Of the answer.
+        /// ID of the answer.
         id: u64,
-        /// What to become.
+        /// The new plan.
         orders: Orders,
-        /// Only say what would change.
+        /// Only report what would change.
         dry_run: bool,
     },
     /// Answer a request.
     Ask {
-        /// Of the answer.
+        /// ID of the answer.
         id: u64,
         /// The request.
         request: api::Request,
     },
-    /// Nobody waits for this answer any more.
+    /// The answer to this request is not needed any more.
     Forget {
-        /// Of the request.
+        /// ID of the request.
         id: u64,
     },
-    /// The child that was asked for: its socket and its pidfd are attached.
+    /// The requested child process was started: its socket and its pidfd are attached.
     Spawned {
         /// Its router.
         router: String,
-        /// Its process number.
+        /// Its process ID.
         pid: u32,
     },
-    /// The child that was asked for is not there.
+    /// The requested child process could not be started.
     NotSpawned {
         /// Its router.
         router: String,
-        /// Why, in one line.
+        /// The reason, in one line.
         why: String,
     },
-    /// The thread of the kernel that was asked for, if there is one.
+    /// The requested kernel thread, if there is one.
     FoundThread {
-        /// Its number.
+        /// Its thread ID.
         thread: Option<i32>,
     },
-    /// These threads share their CPUs, and no others.
+    /// Sets the threads that share their CPUs; all others do not.
     Share {
-        /// By name.
+        /// The threads, by name, each with the kind of sharing.
         threads: BTreeMap<String, Sharing>,
     },
-    /// What this NIC was plugged into was deleted and is there again: its descriptors are attached.
+    /// The attachment of this NIC was deleted and was opened again: its descriptors are attached.
     Replace {
         /// The NIC: `edge.wan`.
         nic: String,
-        /// What it is, as whoever opened it has it told.
+        /// Its description, from the process that opened it.
         what: Value,
     },
-    /// Another host may be at the other end of the cable of this NIC by now.
+    /// There may now be another host at the other end of the cable of this NIC.
     Plugged {
         /// The NIC: `edge.wan`.
         nic: String,
     },
-    /// Say [`ToSupervisor::Pong`] when what was said before is done.
+    /// Answer by [`ToSupervisor::Pong`] when all earlier messages are processed.
     Ping,
-    /// End in good order.
+    /// Shut down in good order.
     Stop,
 }
 
-/// What the data plane says.
+/// Message from the data plane.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToSupervisor {
-    /// Everything of the orders is up.
+    /// The plan is up.
     Started {
-        /// When that was, CLOCK_MONOTONIC.
+        /// Time at which it was up, CLOCK_MONOTONIC.
         at_ns: u64,
     },
-    /// The orders cannot be followed; nothing runs.
+    /// The plan could not be brought up; nothing runs.
     Failed {
-        /// Why, in one line.
+        /// The reason, in one line.
         why: String,
     },
-    /// To a request.
+    /// Answer to a request.
     Answer {
-        /// Of the request.
+        /// ID of the request.
         id: u64,
-        /// The answer, or why there is none.
+        /// The answer, or the reason why there is none.
         outcome: api::Outcome,
     },
-    /// To [`ToPlane::Ping`].
+    /// Answer to [`ToPlane::Ping`].
     Pong,
     /// A state change.
     Event {
         /// `started`, `failed`, …
         kind: String,
-        /// The router it is about.
+        /// The router concerned.
         router: Option<String>,
-        /// Whether it is about the peer at the other side of a NIC by vhost-user.
+        /// True if it is about a vhost-user peer of a NIC.
         of_peer: bool,
-        /// The process that is this peer, where one has come.
+        /// The process ID of this peer, if it is connected.
         process: Option<i32>,
-        /// One line that says it.
+        /// One-line description.
         message: String,
     },
-    /// The threads of routers that there are now, all of them, whenever they are others than before: also those of the
-    /// kernel that were found.
+    /// All current threads of routers, whenever they change: including the kernel threads that were found.
     Threads {
-        /// What they are called, and their numbers.
+        /// Their names and IDs.
         threads: Vec<api::Thread>,
     },
-    /// Find the thread that the kernel's vhost-net has for this thread.
+    /// Find the vhost-net kernel thread that was created for this thread.
     FindThread {
-        /// The thread that asked vhost-net for it, and is still there.
+        /// The thread that became the owner of the vhost-net device, and still exists.
         owner: i32,
     },
-    /// Start a child for this router.
+    /// Start a child process for this router.
     Spawn {
         /// Its name.
         router: String,
     },
-    /// Another host may be at the other end of the cable of this NIC of a router in a process of its own.
+    /// There may now be another host at the other end of the cable of this NIC of an isolated router.
     Plugged {
         /// The NIC: `edge.wan`.
         nic: String,
     },
-    /// Kill the child of this router, if it still has that one.
+    /// Kill this child process of a router, if it still exists.
     Kill {
         /// Its name.
         router: String,
-        /// The child's process number.
+        /// Its process ID.
         pid: u32,
     },
 }
 
-/// A plan to be run, and what of it was opened by those who may.
+/// A plan to be run, with the descriptors that were opened for it by the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Orders {
     /// Name of the run.
     pub run: String,
     /// The plan, with an engine for each router; for the process of one router [`Plan::of_apart`], else [`Plan::of_data_plane`].
     pub plan: Plan,
-    /// The router that it is for, which gets a process of its own; none: it is for everything else.
+    /// The isolated router whose process this is for; `None`: it is for the main data plane.
     pub apart: Option<String>,
     /// The meaning of the descriptors, in their order.
     pub supplies: Vec<Supply>,
 }
 
 impl Orders {
-    /// How many routers it is about, so that whoever waits knows how long.
+    /// Returns the number of routers, by which the supervisor computes its time limit.
     pub fn routers(&self) -> u32 {
         u32::try_from(self.plan.routers.len()).unwrap_or(u32::MAX)
     }
 }
 
-/// What some descriptors are.
+/// Meaning of some descriptors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Supply {
-    /// What they are for.
+    /// Their purpose.
     pub need: Need,
-    /// Whose need that is: a NIC (`edge.wan`) or a router; nothing where it is everybody's.
+    /// The NIC (`edge.wan`) or router that they are for; empty if they are for all.
     pub of: String,
-    /// What they are, as whoever opened them has it told.
+    /// Their description, from the process that opened them.
     pub what: Value,
-    /// How many.
+    /// Number of descriptors.
     pub descriptors: usize,
 }
 
-/// What descriptors are for.
+/// Purpose of descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Need {
     /// `/dev/kvm`.
     Kvm,
-    /// What a NIC is plugged into.
+    /// Attachment of a NIC.
     Uplink,
-    /// Where the process of a router that is apart comes to a NIC.
+    /// Socket by which the process of an isolated router connects to a NIC.
     Door,
-    /// What a Linux guest is made of: as many descriptors as its file names.
+    /// Files of a Linux guest: as many descriptors as its configuration names.
     Images,
-    /// Devices of vhost-net for a NIC.
+    /// vhost-net devices for a NIC.
     VhostNets,
-    /// The locks of names, to be held as long as this process lives.
+    /// Locks of names, to be held as long as this process lives.
     Locks,
 }

@@ -12,13 +12,13 @@ fn pair() -> (Link, Link) {
     (ours, Link::new(theirs))
 }
 
-/// A link whose other end is written by hand.
+/// A link whose other end is a raw socket.
 fn by_hand() -> (Link, UnixStream) {
     let (ours, theirs) = Link::pair().expect("descriptors");
     (ours, theirs.into())
 }
 
-/// Moves octets until `count` messages have come.
+/// Moves octets until `count` messages have arrived.
 fn carry(from: &mut Link, to: &mut Link, count: usize) -> Vec<Received<String>> {
     let mut came = Vec::new();
     while came.len() < count {
@@ -119,7 +119,7 @@ fn descriptors_that_nobody_asked_for_are_an_error() {
     let mut refused = false;
     for _ in 0..3 * MOST_DESCRIPTORS / MOST_IN_A_PIECE {
         let copies = (0..MOST_IN_A_PIECE).map(|_| null.try_clone().expect("a copy").into()).collect();
-        // The header says that there are none.
+        // The header announces none.
         let octets = raw(2, 0, "\"\"");
         sender.pieces.push_back(super::Piece { octets, sent: 0, descriptors: copies });
         let _ = sender.flush();

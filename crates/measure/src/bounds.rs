@@ -1,9 +1,9 @@
-//! What the project asks of its figures: ours against a peer's, and single ones.
+//! Requirements on the project's figures: ratios of ours to a peer's, and limits on single figures.
 
-/// What lies within this part of a bound is close to it. (Near and far are places of CPUs.)
+/// Relative distance to a bound within which a figure is close to it. (Near and far are reserved for the placement of CPUs.)
 const CLOSE: f64 = 0.1;
 
-/// What is asked of a figure.
+/// Required range of a figure.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     at_least: f64,
@@ -19,7 +19,8 @@ impl Asked {
         Self { at_least: 0.0, at_most }
     }
 
-    /// By the whole interval, or nobody knows; and whether the median is close to the bound, on either side.
+    /// Judges the whole interval (open if it lies partly within the range); also tells if the median is close to a bound, on either
+    /// side.
     pub fn judge(self, (low, median, high): (f64, f64, f64)) -> &'static str {
         let is_kept = low >= self.at_least && high <= self.at_most;
         let is_missed = high < self.at_least || low > self.at_most;
@@ -32,14 +33,14 @@ impl Asked {
         }
     }
 
-    /// Whether a figure is within a tenth of a bound.
+    /// Returns true if a figure is within a tenth of a bound.
     fn is_close(self, figure: f64) -> bool {
         let is_bound = |bound: &f64| *bound > 0.0 && bound.is_finite();
         let close = |bound: f64| (figure - bound).abs() <= CLOSE * bound;
         [self.at_least, self.at_most].into_iter().filter(is_bound).any(close)
     }
 
-    /// As the tables show it.
+    /// Formats the range as in the tables.
     pub fn shown(self) -> String {
         match (self.at_least, self.at_most) {
             (least, f64::INFINITY) => format!(">= {least}"),
@@ -49,47 +50,47 @@ impl Asked {
     }
 }
 
-/// One comparison.
+/// Requirement on the ratio of two results.
 #[derive(Clone, Debug)]
 pub struct Bound {
-    /// The name under which ours is printed.
+    /// Name under which our result is printed.
     pub ours: String,
-    /// The name under which that is printed which it is compared with.
+    /// Name under which the result is printed that ours is compared with.
     pub theirs: String,
-    /// What is asked of the ratio of both.
+    /// Required ratio of ours to theirs.
     pub asked: Asked,
 }
 
-/// One figure of one case.
+/// Requirement on one figure of one case.
 #[derive(Clone, Debug)]
 pub struct Limit {
-    /// The name under which the case is printed.
+    /// Name under which the case is printed.
     pub name: &'static str,
     /// The key of the figure in that line.
     pub key: &'static str,
-    /// What is asked of it.
+    /// Required range.
     pub asked: Asked,
 }
 
-/// Ours, theirs, and the least that the ratio may be.
+/// Ours, theirs, and the least ratio required.
 const AT_LEAST: &[(&str, &str, f64)] = &[
-    // The least that there is to do (bench/peers/path_model.c).
+    // Against the least work that forwarding takes (bench/peers/path_model.c).
     ("forward/kvm/virtio-net/64", "path_model_64", 0.5),
     ("forward/kvm/virtio-net/64", "dpdk_router_l3fwd_lpm_plain_64", 2.5),
     ("forward/kvm/virtio-net/64", "dpdk_router_l3fwd_lpm_tuned_64", 2.0),
-    // Threads under their filters; a firmware that is a process; two queues on two vCPUs of the same two cores.
+    // Confined threads; a firmware that is a process; two queues on two vCPUs of the same two cores.
     ("forward/kvm/virtio-net/64/sandbox", "forward/kvm/virtio-net/64", 0.98),
     ("forward/process/virtio-net/64", "forward/kvm/virtio-net/64", 0.95),
     ("forward/kvm/virtio-net/64/queues=2/vcpus=2", "forward/kvm/virtio-net/64", 0.9),
     ("forward/kvm/virtio-net/64/routes=1000000", "forward/kvm/virtio-net/64", 0.6),
-    // By TAPs, against the same system calls without a router; by AF_XDP, against TAPs.
+    // Through TAPs, against the same system calls without a router; through AF_XDP, against TAPs.
     ("forward/kvm/virtio-net/tap/64", "forward/bare-loop/tap/64", 0.9),
     ("uplink/xdp/64", "uplink/tap/64", 1.7),
-    // The switch against the rings and the copy alone, and against another switch.
+    // The switch, against the rings and the copy alone, and against another switch.
     ("switch/ring-1024/64", "wire/ring-1024/64", 0.6),
     ("guest-to-guest/kvm/virtio-net/64", "ovs_dpdk_mac_plain_64", 4.0),
     ("guest-to-guest/kvm/virtio-net/64", "ovs_dpdk_mac_tuned_64", 4.0),
-    // Back ends of vhost-user on one core with a guest on the other: one way each, a loop, and a route through the guest.
+    // Backends of vhost-user on one core with a guest on the other: one direction each, a loop, and a route through the guest.
     ("vhost_in_ringroad_plain_64", "vhost_in_dpdk_plain_64", 1.0),
     ("vhost_out_ringroad_plain_64", "vhost_out_dpdk_plain_64", 1.0),
     ("vhost_loop_ringroad_plain_64", "vhost_loop_dpdk_plain_64", 1.0),
@@ -100,31 +101,31 @@ const AT_LEAST: &[(&str, &str, f64)] = &[
     ("vhost_route_ringroad_tuned_64", "vhost_route_dpdk_tuned_64", 0.7),
     ("router_over_vhost_user_ringroad_beside_plain_60", "router_over_vhost_user_l3fwd_plain_60", 1.8),
     ("router_over_vhost_user_ringroad_beside_tuned_60", "router_over_vhost_user_l3fwd_tuned_60", 1.8),
-    // The e1000: each way to transmit against the one before it, and the status block against virtio-net. Moderation only
-    // acts where an interrupt is over before the next one is due: 25 µs (itr = 100) are too few where an exit alone takes longer.
+    // The e1000: each transmit mode against the previous one, and the status block against virtio-net. Moderation only acts if an
+    // interrupt has been handled before the next one is due: 25 µs (itr = 100) are too short where an exit alone takes longer.
     ("guest-tx/kvm/e1000-base+itr4000/64", "guest-tx/kvm/e1000-base/64", 1.0),
     ("guest-tx/kvm/e1000-send-combining+itr4000/64", "guest-tx/kvm/e1000-base+itr4000/64", 1.0),
     ("guest-tx/kvm/e1000-send-combining+itr4000/64", "guest-tx/kvm/e1000-base/64", 8.0),
     ("guest-tx/kvm/e1000-csb/64", "guest-tx/kvm/e1000-send-combining+itr4000/64", 1.0),
-    // A collected store is cheaper than an exit, an interrupt a frame costs more than both: so without moderation and with.
+    // A coalesced store is cheaper than an exit, but an interrupt per frame costs more than both; hence with and without moderation.
     ("guest-tx/kvm/e1000-coalesced/64", "guest-tx/kvm/e1000-base/64", 2.0),
     ("guest-tx/kvm/e1000-coalesced+itr4000/64", "guest-tx/kvm/e1000-base+itr4000/64", 2.0),
     ("guest-tx/kvm/e1000-csb/64", "guest-tx/kvm/virtio-net/64", 1.0),
     ("forward/kvm/e1000-csb/64", "forward/kvm/virtio-net/64", 1.0),
     ("guest-to-guest/kvm/e1000-csb/64", "guest-to-guest/kvm/virtio-net/64", 1.0),
-    // One stream of TCP with all offloads, in Gbit/s.
+    // One TCP stream with all offloads, in Gbit/s.
     ("tcp-forward/kvm/virtio-net/tap", "tcp-forward/kernel/veth", 0.8),
     ("tcp-forward/process/virtio-net/tap", "tcp-forward/kernel/veth", 0.5),
-    // A router beside one that breaks the rules, against itself alone; what all others do is judged by `cargo xtask attacks`.
+    // A router beside one that breaks the rules, against itself alone; all other misdeeds are judged by `cargo xtask attacks`.
     ("hostile/kvm/virtio-net/64/beside-registers", "hostile/kvm/virtio-net/64/alone", 0.95),
     ("hostile/kvm/virtio-net/64/beside-kicks", "hostile/kvm/virtio-net/64/alone", 0.95),
-    // What a promise is worth beside a flood.
+    // Effect of a guarantee beside a flood.
     ("guarantee/kvm/virtio-net/60/tap/promised", "guarantee/kvm/virtio-net/60/tap/not-promised", 1.3),
 ];
 
-/// Ours, theirs, and the most that the ratio may be: of what takes time, where less is better.
+/// Ours, theirs, and the largest ratio allowed: for durations, where less is better.
 const AT_MOST: &[(&str, &str, f64)] = &[
-    // A round trip without moderation.
+    // Round trips without moderation.
     ("round-trip/kvm/e1000-csb/64/sleeping", "round-trip/kvm/virtio-net/64/sleeping", 1.05),
     ("round-trip/kvm/e1000-csb/64/sleeping", "round-trip/kvm/e1000-base/64/sleeping", 1.05),
     ("round-trip/kvm/e1000-csb/64/sleeping", "round-trip/kvm/e1000-async/64/sleeping", 1.05),
@@ -135,7 +136,7 @@ fn bound(ours: &str, theirs: &str, asked: Asked) -> Bound {
     Bound { ours: ours.to_owned(), theirs: theirs.to_owned(), asked }
 }
 
-/// What is compared wherever both were measured.
+/// Comparisons that apply wherever both sides were measured.
 pub fn bounds() -> Vec<Bound> {
     let at_least = AT_LEAST.iter().map(|(ours, theirs, least)| bound(ours, theirs, Asked::at_least(*least)));
     let at_most = AT_MOST.iter().map(|(ours, theirs, most)| bound(ours, theirs, Asked::at_most(*most)));
@@ -146,40 +147,41 @@ const fn limit(name: &'static str, key: &'static str, at_least: f64, at_most: f6
     Limit { name, key, asked: Asked { at_least, at_most } }
 }
 
-/// Of what takes time or memory.
+/// Limit on a duration or on memory.
 const fn takes(name: &'static str, at_most: f64) -> Limit {
     limit(name, "median", 0.0, at_most)
 }
 
-/// What is asked of single figures.
+/// Requirements on single figures.
 pub const LIMITS: &[Limit] = &[
-    // What exits allow: base is as fast as that, no faster and no slower.
+    // Rate that the exits allow: mode base is as fast as that, no faster and no slower.
     limit("guest-tx/kvm/e1000-base/64", "measured_over_model", 0.75, 1.25),
     limit("guest-tx/kvm/e1000-csb/64", "exits_per_packet", 0.0, 0.02),
     limit("forward/kvm/virtio-net/64", "exits_per_packet", 0.0, 0.000_001),
     limit("forward/kvm/e1000-csb/64", "exits_per_packet", 0.0, 0.02),
     limit("guest-to-guest/kvm/e1000-csb/64", "exits_per_packet", 0.0, 0.02),
     limit("guest-rx/kvm/e1000-csb/64", "exits_per_packet", 0.0, 0.02),
-    // From interrupt to interrupt, where all of them are put off.
+    // Time from interrupt to interrupt, where all of them are delayed.
     limit("round-trip/kvm/e1000-csb+itr4000/64/sleeping", "spacing_in_periods", 0.9, 1.25),
     limit("livelock/kvm/e1000-base/64/work=2000/queue=256/unprotected", "median", 0.0, 0.5),
     limit("livelock/kvm/e1000-base/64/work=2000/queue=256/protected", "median", 0.9, f64::INFINITY),
-    // What was delivered of a promise beside a flood.
+    // Delivered share of a guarantee beside a flood.
     limit("guarantee/kvm/virtio-net/60/tap/promised", "median", 0.98, f64::INFINITY),
-    // The same beside a neighbour that never idles; that it does not; and when a timer comes to a program on that core, in milliseconds.
+    // The same beside a neighbour that never idles; proof that it does not idle; and the lateness of a program's timers on that core, in
+    // ms.
     limit("guarantee/kvm/virtio-net/60/tap/beside-spinner", "median", 0.98, f64::INFINITY),
     limit("guarantee/kvm/virtio-net/60/tap/beside-spinner", "neighbour_cpu", 0.05, f64::INFINITY),
     limit("guarantee/kvm/virtio-net/60/tap/beside-spinner", "idle_cpu", 0.0, 0.05),
     limit("guarantee/kvm/virtio-net/60/tap/beside-spinner", "timer_p99_ms", 0.0, 20.0),
-    // Milliseconds from nothing, and from the start of a command, to the first frame.
+    // Milliseconds until the first frame, from within a process and from the start of a command.
     takes("boot/kvm/virtio-net/in-process", 12.0),
     takes("boot/process/virtio-net/in-process", 2.5),
     takes("boot/kvm/virtio-net/command", 14.0),
-    // A router that has nothing to do: percent of a core, and MiB beyond its own memory.
+    // An idle router: percent of a core, and MiB beyond its guest memory.
     takes("idle/cpu/routers=1", 0.05),
     takes("idle/cpu/routers=10", 0.05),
     takes("idle/memory/routers=10", 0.3),
-    // Microseconds there and back.
+    // Round-trip time in microseconds.
     takes("round-trip/kvm/virtio-net/64/polling", 0.75),
     takes("round-trip/kvm/virtio-net/64/sleeping", 70.0),
 ];

@@ -1,13 +1,13 @@
-//! What `cargo xtask bench` measures. A new experiment is a new line here.
+//! Experiments that `cargo xtask bench` runs; add a new experiment as a line here.
 
 /// One call of `ringroad lab run`.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
-    /// How it is chosen on the command line.
+    /// Name on the command line of the bench.
     pub name: &'static str,
-    /// Words after `ringroad lab run`.
+    /// Arguments of `ringroad lab run`.
     pub words: &'static [&'static str],
-    /// Whether `--seconds` means something to it.
+    /// True if `--seconds` applies to it.
     pub timed: bool,
 }
 
@@ -19,25 +19,26 @@ const E1000_COALESCED_ITR: [&str; 7] = ["guest-tx", "--nic", "e1000", "--mode", 
 const ROUND_TRIP_BASE: [&str; 5] = ["round-trip", "--nic", "e1000", "--mode", "base"];
 const ROUND_TRIP_ASYNC: [&str; 5] = ["round-trip", "--nic", "e1000", "--mode", "async"];
 const ROUND_TRIP_ITR: [&str; 5] = ["round-trip", "--nic", "e1000", "--itr", "100"];
-/// So long that every interrupt is put off, also where handling one takes longer than the paper's 25 µs.
+/// Interval so long that every interrupt is delayed, even where handling one takes longer than the paper's 25 µs.
 const ROUND_TRIP_1MS: [&str; 5] = ["round-trip", "--nic", "e1000", "--itr", "4000"];
 const ROUND_TRIP_ADAPTIVE: [&str; 5] = ["round-trip", "--nic", "e1000", "--itr", "adaptive"];
 
-/// iperf3 measures whole seconds: two of each in a round, in turn.
+/// iperf3 measures whole seconds: two alternating measurements of each variant in a round.
 const TCP_FORWARD: [&str; 5] = ["tcp-forward", "--seconds", "0.2", "--repeat", "2"];
 const TCP_FORWARD_PROCESS: [&str; 7] =
     ["tcp-forward", "--engine", "process", "--seconds", "0.2", "--repeat", "2"];
-/// Before each slice the hostile router behaves for a second: of its misdeeds two, in as few slices as are compared.
+/// Before each slice the hostile router behaves for a second. Two of its misdeeds, with the fewest slices that allow
+/// a comparison.
 const HOSTILE_REGISTERS: [&str; 7] =
     ["hostile", "--misdeed", "registers", "--seconds", "0.2", "--repeat", "1"];
 const HOSTILE_KICKS: [&str; 7] = ["hostile", "--misdeed", "kicks", "--seconds", "0.2", "--repeat", "1"];
-/// A repetition is whole, and takes ten steps.
+/// A repetition is whole, and has ten steps.
 const GUARANTEE: [&str; 5] = ["guarantee", "--frame", "60", "--repeat", "1"];
 
-/// All of them, in the order in which they run.
+/// All experiments, in the order in which they run.
 pub const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "forward", words: &["forward"], timed: true },
-    // Each right after what it is compared with, so that the pair finds the cores where they were.
+    // Each follows directly after the one it is compared with, so that both find the cores in the same places.
     Experiment { name: "forward-sandbox", words: &["forward", "--sandbox", "on"], timed: true },
     Experiment { name: "forward-csb", words: &["forward", "--nic", "e1000"], timed: true },
     Experiment { name: "forward-process", words: &["forward", "--engine", "process"], timed: true },

@@ -1,13 +1,13 @@
-//! The six figures of the README.
+//! The six headline figures of the README.
 
-/// One of them.
+/// One headline figure.
 #[derive(Clone, Copy, Debug)]
 pub struct Headline {
-    /// What is told of.
+    /// Description of our side.
     pub what: &'static str,
-    /// The name under which it is printed.
+    /// Name under which our result is printed.
     pub ours: &'static str,
-    /// What the peer that ran in turn with it is, and its name.
+    /// Description of the peer that alternated with it, and the name under which its result is printed.
     pub peer: Option<(&'static str, &'static str)>,
 }
 
@@ -20,7 +20,7 @@ const fn headline(
     Headline { what, ours, peer: Some((peer, theirs)) }
 }
 
-/// All of them.
+/// All headlines.
 pub const SIX: [Headline; 6] = [
     headline(
         "a router between two rings",

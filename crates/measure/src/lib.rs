@@ -1,6 +1,6 @@
-//! What the benches measure, by the names under which it is printed, what is asked of it, and the machine that it is true for; the
-//! line by which a result is told, and what samples say. Pure lists and functions, for those who measure, those who judge, and the
-//! tests that hold both together.
+//! Shared definitions for measurements: the names under which benches print their results, the requirements on them, the processor
+//! that they are valid for, the format of the result line, and statistics of samples. Pure lists and functions, used by the
+//! programs that measure, those that judge, and the tests that keep both consistent.
 #![forbid(unsafe_code)]
 
 pub mod bounds;

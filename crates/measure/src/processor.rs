@@ -1,6 +1,6 @@
-//! The processor that something was measured on, from what `/proc/cpuinfo` says.
+//! Identification of the processor, from `/proc/cpuinfo`.
 
-/// The value of the first line `key : value`, as files of /proc have them.
+/// Returns the value of the first line `key : value`, the format of files in /proc.
 pub fn field<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     lines
@@ -9,7 +9,7 @@ pub fn field<'t>(text: &'t str, key: &str) -> Option<&'t str> {
         .map(|(_, value)| value)
 }
 
-/// Model name, with family and model: clouds give several processors one name.
+/// Model name, with family and model number: cloud providers give several processors the same name.
 pub fn name(cpuinfo: &str) -> String {
     let get = |key| field(cpuinfo, key).unwrap_or("unknown");
     format!("{} (family {} model {})", get("model name"), get("cpu family"), get("model"))

@@ -4,30 +4,30 @@ use std::fmt;
 
 use crate::stats::Summary;
 
-/// The keys that every line has.
+/// Keys that every line has.
 const KEYS: [&str; 6] = ["name", "unit", "median", "min", "max", "n"];
 
-/// One case's result.
+/// Result of one case.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResultLine {
     /// `experiment/case`, without spaces.
     pub name: String,
     /// Unit of the figures: `mpps`, `us`, `ms`, …
     pub unit: String,
-    /// The middle sample; not a number where there is none.
+    /// Median of the samples; NaN if there are none.
     pub median: f64,
     /// The smallest sample.
     pub min: f64,
     /// The largest sample.
     pub max: f64,
-    /// Samples.
+    /// Number of samples.
     pub n: usize,
-    /// What else there is to say, in order.
+    /// Additional keys and values, in order.
     pub more: Vec<(String, String)>,
 }
 
 impl ResultLine {
-    /// The line of these samples; `n=0` where there are none.
+    /// Creates the line for these samples; `n=0` if there are none.
     pub fn new(name: &str, unit: &str, summary: Option<Summary>) -> Self {
         let (median, min, max) = summary.map_or((f64::NAN, f64::NAN, f64::NAN), |s| (s.median, s.min, s.max));
         let n = summary.map_or(0, |summary| summary.n);
@@ -40,7 +40,7 @@ impl ResultLine {
         self
     }
 
-    /// Appends a figure, if it is known.
+    /// Appends a figure, if it is known and finite.
     pub fn with_number(self, key: &str, value: Option<f64>) -> Self {
         match value {
             Some(value) if value.is_finite() => self.with(key, number(value)),
@@ -48,12 +48,12 @@ impl ResultLine {
         }
     }
 
-    /// The value of a further key.
+    /// Returns the value of an additional key.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.more.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// What the line tells under a key, of the six or of the further ones; none if that is no finite number.
+    /// Returns the number under a key, one of the six or an additional one; none if it is not a finite number.
     pub fn figure(&self, key: &str) -> Option<f64> {
         let figure = match key {
             "median" => self.median,
@@ -65,7 +65,7 @@ impl ResultLine {
         Some(figure).filter(|figure| figure.is_finite())
     }
 
-    /// Reads a line as it is printed. None for any other line, so that all of a program's output can be offered.
+    /// Parses a printed line. Returns none for any other line, so that all of a program's output can be passed.
     pub fn parse(line: &str) -> Option<Self> {
         let words = line.trim().strip_prefix("RESULT ")?.split_whitespace();
         let pairs: Vec<(&str, &str)> = words.filter_map(|word| word.split_once('=')).collect();
@@ -92,7 +92,7 @@ impl fmt::Display for ResultLine {
     }
 }
 
-/// A figure with four digits that count, never as a power of ten; whole numbers from 1000 on.
+/// Formats a figure with four significant digits, never in scientific notation; from 1000 on as a whole number.
 pub fn number(value: f64) -> String {
     if !value.is_finite() {
         return "nan".to_owned();

@@ -15,9 +15,10 @@ use crate::{Netlink, Object, Prefix};
 pub struct Address {
     /// Index of the interface.
     pub index: u32,
-    /// The address, and its network.
+    /// Address with the prefix length of its network.
     pub prefix: Prefix,
-    /// Whether it may be used: an IPv6 address is tentative until nobody was found to have it already (RFC 4862).
+    /// True if it may be used: an IPv6 address is tentative until duplicate address detection has succeeded
+    /// (RFC 4862).
     pub usable: bool,
 }
 
@@ -25,7 +26,7 @@ pub struct Address {
 const NOT_USABLE: u8 = 0x40 | 0x08;
 
 impl Netlink {
-    /// Gives an interface one more address; the kernel adds the route to its network by itself.
+    /// Adds an address to an interface; the kernel adds the route to its network on its own.
     ///
     /// # Errors
     /// ENODEV: there is no such interface. EEXIST: it has the address. EPERM.
@@ -35,10 +36,10 @@ impl Netlink {
         self.change(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Takes an address from an interface.
+    /// Removes an address from an interface.
     ///
     /// # Errors
-    /// EADDRNOTAVAIL: it has none like it. EPERM.
+    /// EADDRNOTAVAIL: it has no such address. EPERM.
     pub fn delete_address(&self, index: u32, prefix: Prefix) -> io::Result<()> {
         self.change(RouteNetlinkMessage::DelAddress(of(index, prefix)), 0)
     }
@@ -85,7 +86,7 @@ impl Address {
                 _ => {}
             }
         }
-        // On a link between two points `Address` is the other end's; IPv6 has no `Local` elsewhere.
+        // On a point-to-point link `Address` is the peer's; elsewhere IPv6 has no `Local`.
         let ip: IpAddr = local.or(address)?;
         let prefix = Prefix::new(ip, message.header.prefix_len)?;
         let usable = message.header.flags.bits() & NOT_USABLE == 0;

@@ -1,4 +1,5 @@
-//! What the kernel sends: datagrams of several messages each (RFC 3549, section 2.2). Pure: octets in, answers out.
+//! Parser of the kernel's datagrams, which hold several messages each (RFC 3549, section 2.2). Pure: octets
+//! in, messages out.
 
 use std::io;
 
@@ -7,38 +8,39 @@ use netlink_packet_route::RouteNetlinkMessage;
 
 /// Octets of `struct nlmsghdr`.
 const HEADER: usize = 16;
-/// Smallest number of a message that is not about netlink itself (`NLMSG_MIN_TYPE`).
+/// Smallest message type that does not concern netlink itself (`NLMSG_MIN_TYPE`).
 const FIRST_OBJECT: u16 = 16;
-/// Largest number of a message that is read here: RTM_GETRULE.
+/// Largest message type parsed here: RTM_GETRULE.
 const LAST_OBJECT: u16 = 34;
 
 /// A message of the kernel.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// Number of the request that it answers; 0: nobody has asked.
+    /// Number of the request that it answers; 0: a notification.
     pub(crate) sequence: u32,
-    /// The table has changed while it was dumped, and the dump may lack rows.
+    /// True if the table changed during the dump, which may lack rows.
     pub(crate) interrupted: bool,
-    /// The object takes the place of another one (of a route with this destination and metric).
+    /// True if the object replaces another one (a route with this destination and metric).
     pub(crate) replaces: bool,
     pub(crate) content: Content,
 }
 
-/// What a message of the kernel says.
+/// Content of a message.
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// An object of a table is there, or is gone.
+    /// An object of a table exists, or was deleted.
     Object(RouteNetlinkMessage),
-    /// The request is answered.
+    /// End of the answer.
     End(io::Result<()>),
     /// A message about something else.
     Other,
 }
 
-/// The messages of a datagram.
+/// Messages of a datagram.
 ///
 /// # Errors
-/// `InvalidData`: a message has a wrong length, or is not what its number says. After a wrong length there is no other message.
+/// `InvalidData`: a message has an invalid length, or does not match its type. An invalid length ends the
+/// iteration.
 pub(crate) fn answers(datagram: &[u8]) -> impl Iterator<Item = io::Result<Answer>> + '_ {
     let mut rest = datagram;
     std::iter::from_fn(move || {
@@ -68,7 +70,8 @@ fn read(octets: &[u8]) -> io::Result<Answer> {
     })
 }
 
-/// Whether a notification says that its object has taken the place of another one: the flag has another meaning below the objects.
+/// Returns true if a notification says that its object replaced another one. Below the object types the flag
+/// has another meaning.
 fn is_replace(header: &NetlinkHeader) -> bool {
     header.message_type >= FIRST_OBJECT && header.flags & NLM_F_REPLACE != 0
 }

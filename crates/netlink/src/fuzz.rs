@@ -1,4 +1,4 @@
-//! What the fuzz target does with octets that come in the kernel's place.
+//! Body of the fuzz target, which feeds octets in place of the kernel's.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use crate::answers::{Content, answers};
 use crate::mirror::Tables;
 use crate::{Change, News, Object};
 
-/// Lets the tables of a mirror take a datagram.
+/// Feeds a datagram to the tables of a mirror.
 ///
 /// # Panics
-/// What was told is not what is held.
+/// The changes reported differ from the content of the tables.
 pub fn take_datagram(datagram: &[u8]) {
     let (mut tables, mut told) = (Tables::default(), Told::default());
     for answer in answers(datagram).flatten() {
@@ -25,7 +25,7 @@ pub fn take_datagram(datagram: &[u8]) {
     assert!(tables.rules.iter().eq(told.rules.values()));
 }
 
-/// Tables as somebody has them who is told the news alone.
+/// Tables as maintained by a client that only sees the reported changes.
 #[derive(Default)]
 struct Told {
     links: Rows<crate::Link>,

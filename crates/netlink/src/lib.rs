@@ -1,7 +1,8 @@
-//! The kernel's network configuration by rtnetlink(7): interfaces, addresses, neighbours, routes and rules of one network
-//! namespace. A [`Netlink`] asks for them and changes them; a [`Mirror`] holds all of them and follows what changes.
+//! Network configuration of the kernel by rtnetlink(7): interfaces, addresses, neighbours, routes and rules
+//! of one network namespace. A [`Netlink`] queries and changes them; a [`Mirror`] holds a copy of all of them
+//! and follows changes.
 //!
-//! Messages are those of `netlink-packet-route`; this crate speaks in what a router needs of them.
+//! Messages are those of `netlink-packet-route`; this crate exposes the parts that a router needs.
 
 #![forbid(unsafe_code)]
 

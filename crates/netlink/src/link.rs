@@ -11,10 +11,10 @@ use netlink_packet_route::link::{
 
 use crate::{Mac, Netlink, Object};
 
-/// An interface, as the kernel shows it.
+/// An interface as the kernel reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Number by which the kernel knows it in its namespace.
+    /// Index in its namespace.
     pub index: u32,
     /// Name.
     pub name: String,
@@ -22,24 +22,24 @@ pub struct Link {
     pub mac: Option<Mac>,
     /// Largest IP packet, in octets.
     pub mtu: u32,
-    /// Whether it is set up (IFF_UP).
+    /// True if it is administratively up (IFF_UP).
     pub up: bool,
-    /// Whether it can carry frames (IFF_RUNNING): somebody is at the other end of its cable.
+    /// True if it has carrier (IFF_RUNNING).
     pub running: bool,
-    /// Index of what it is a member of: a bridge, a bond, a datapath.
+    /// Index of the interface that it is a port of: a bridge, a bond, a datapath.
     pub master: Option<u32>,
-    /// Index of what it stands on, or of its other end; for a pair of veths that may be in another namespace.
+    /// Index of its lower interface or of its peer; for a pair of veths that may be in another namespace.
     pub lower: Option<u32>,
-    /// Group that it is in (`ip link show group N`).
+    /// Interface group (`ip link show group N`).
     pub group: u32,
 }
 
-/// Which interface is meant.
+/// Selects an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which<'a> {
-    /// The one with this index, whatever it is called by now.
+    /// The interface with this index, whatever its present name.
     Index(u32),
-    /// The one that has this name now.
+    /// The interface that has this name now.
     Name(&'a str),
 }
 
@@ -55,57 +55,57 @@ impl<'a> From<&'a str> for Which<'a> {
     }
 }
 
-/// What is to be set of an interface, at one stroke. What is not said stays.
+/// Settings of an interface, applied by one request. Settings not given stay unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     attributes: Vec<LinkAttribute>,
     flags: LinkFlags,
-    /// Flags that are meant.
+    /// Mask of the flags to change.
     meant: LinkFlags,
 }
 
 impl Settings {
-    /// Another name. The interface has to be meant by its index.
+    /// Sets the name. The interface has to be selected by index.
     pub fn name(self, name: &str) -> Self {
         self.with(LinkAttribute::IfName(name.to_owned()))
     }
 
-    /// The largest IP packet, in octets.
+    /// Sets the MTU in octets.
     pub fn mtu(self, octets: u32) -> Self {
         self.with(LinkAttribute::Mtu(octets))
     }
 
-    /// How many frames wait in the kernel for the device.
+    /// Sets the length of the transmit queue, in frames.
     pub fn queue_len(self, frames: u32) -> Self {
         self.with(LinkAttribute::TxQueueLen(frames))
     }
 
-    /// The Ethernet address.
+    /// Sets the Ethernet address.
     pub fn mac(self, mac: Mac) -> Self {
         self.with(LinkAttribute::Address(mac.to_vec()))
     }
 
-    /// The bridge that it is to be a member of, by its index; 0: none.
+    /// Makes it a port of the bridge with this index; 0: of none.
     pub fn master(self, index: u32) -> Self {
         self.with(LinkAttribute::Controller(index))
     }
 
-    /// What people see beside its name.
+    /// Sets the alias, which is shown beside its name.
     pub fn alias(self, alias: &str) -> Self {
         self.with(LinkAttribute::IfAlias(alias.to_owned()))
     }
 
-    /// The group that it is in.
+    /// Sets the interface group.
     pub fn group(self, group: u32) -> Self {
         self.with(LinkAttribute::Group(group))
     }
 
-    /// Up or down.
+    /// Sets it up or down.
     pub fn up(self, up: bool) -> Self {
         self.flag(LinkFlags::Up, up)
     }
 
-    /// Whether it takes frames for every group.
+    /// Makes it receive all multicast frames, or not.
     pub fn all_multicast(self, all: bool) -> Self {
         self.flag(LinkFlags::Allmulti, all)
     }
@@ -135,34 +135,34 @@ impl Settings {
     }
 }
 
-/// How the macvtaps and macvlans of one interface reach each other (`linux/if_link.h`).
+/// Mode in which the macvtaps and macvlans of one interface reach each other (`linux/if_link.h`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MacvtapMode {
-    /// Not at all.
+    /// They do not reach each other.
     Private,
-    /// By the switch outside, which sends frames back (IEEE 802.1Qbg).
+    /// Through the external switch, which reflects frames (IEEE 802.1Qbg).
     Vepa,
     /// Directly.
     #[default]
     Bridge,
-    /// There is only one, and it takes over the interface, with its address.
+    /// There is only one, which takes over the interface with its address.
     Passthru,
 }
 
-/// A kind of interface that can be made.
+/// Kind of interface that can be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A macvtap.
     Macvtap {
-        /// Index of the interface that it stands on.
+        /// Index of its lower interface.
         lower: u32,
-        /// How it reaches its neighbours there.
+        /// Mode in which it reaches its neighbours there.
         mode: MacvtapMode,
     },
 }
 
 impl Netlink {
-    /// An interface.
+    /// Queries an interface.
     ///
     /// # Errors
     /// ENODEV: there is none.
@@ -175,15 +175,16 @@ impl Netlink {
     /// Changes an interface.
     ///
     /// # Errors
-    /// ENODEV: there is none. EEXIST: another one has the name. EPERM; what else the driver does not take.
+    /// ENODEV: there is none. EEXIST: the name is in use. EPERM. Others if the driver rejects a setting.
     pub fn set_link<'a>(&self, which: impl Into<Which<'a>>, settings: &Settings) -> io::Result<()> {
         self.change(RouteNetlinkMessage::SetLink(settings.message(Some(which.into()))), 0)
     }
 
-    /// Makes an interface, which has its settings from its first moment.
+    /// Creates an interface with these settings.
     ///
     /// # Errors
-    /// EEXIST: another one has the name. EOPNOTSUPP: the kernel has no such kind. What else the driver does not take.
+    /// EEXIST: the name is in use. EOPNOTSUPP: the kernel does not know this kind. Others if the driver
+    /// rejects a setting.
     pub fn make_link(&self, kind: Kind, settings: &Settings) -> io::Result<()> {
         let mut message = settings.message(None);
         let Kind::Macvtap { lower, mode } = kind;
@@ -198,7 +199,7 @@ impl Netlink {
     /// Deletes an interface.
     ///
     /// # Errors
-    /// ENODEV: there is none. EOPNOTSUPP: it is one that cannot be deleted.
+    /// ENODEV: there is none. EOPNOTSUPP: it cannot be deleted.
     pub fn delete_link<'a>(&self, which: impl Into<Which<'a>>) -> io::Result<()> {
         self.change(RouteNetlinkMessage::DelLink(Settings::default().message(Some(which.into()))), 0)
     }
@@ -216,7 +217,7 @@ impl From<MacvtapMode> for MacVlanMode {
 }
 
 impl Object for Link {
-    /// Its index.
+    /// Interface index.
     type Id = u32;
     type Variant = ();
 
@@ -240,7 +241,8 @@ impl Object for Link {
 }
 
 impl Link {
-    /// None: the message is about a port of a bridge, of which the kernel tells in messages of another family.
+    /// Returns `None` if the message is about a bridge port, which the kernel reports in messages of another
+    /// family.
     fn of(message: LinkMessage) -> Option<Self> {
         if u8::from(message.header.interface_family) != libc::AF_UNSPEC as u8 {
             return None;

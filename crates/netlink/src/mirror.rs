@@ -1,4 +1,4 @@
-//! What the kernel keeps, held and followed: a notification for each change, and the whole tables again after an overrun.
+//! Copy of the kernel's tables, kept current by notifications; after an overrun the tables are dumped again.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,48 +10,50 @@ use crate::answers::{Content, answers};
 use crate::socket::{self, DATAGRAM};
 use crate::{Address, Change, Link, Neighbour, Netlink, Object, Route, Rule, Table};
 
-/// Groups of notifications (RTNLGRP_* of `linux/rtnetlink.h`): links, neighbours, addresses, routes and rules of IPv4 and IPv6.
+/// Notification groups (RTNLGRP_* of `linux/rtnetlink.h`): links, neighbours, addresses, routes and rules of
+/// IPv4 and IPv6.
 const GROUPS: [u32; 8] = [1, 3, 5, 7, 8, 9, 11, 19];
-/// Most datagrams that one [`Mirror::update`] takes, so that a storm of changes holds nobody up.
+/// Most datagrams handled by one [`Mirror::update`], so that a storm of changes does not block the caller.
 const BUDGET: usize = 256;
 
-/// A change of what the kernel keeps.
+/// Change of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// Of an interface.
+    /// Change of an interface.
     Link(Change<Link>),
-    /// Of an address.
+    /// Change of an address.
     Address(Change<Address>),
-    /// Of a neighbour.
+    /// Change of a neighbour.
     Neighbour(Change<Neighbour>),
-    /// Of a route.
+    /// Change of a route.
     Route(Change<Route>),
-    /// Of a rule.
+    /// Change of a rule.
     Rule(Change<Rule>),
 }
 
-/// The interfaces, addresses, neighbours, routes and rules of a namespace as the kernel last told of them.
+/// Interfaces, addresses, neighbours, routes and rules of a namespace, as last reported by the kernel.
 #[derive(Debug)]
 pub struct Mirror {
     kernel: Netlink,
     notifications: Socket,
     buffer: Vec<u8>,
     tables: Tables,
-    /// Notifications were lost, or could not be read: the tables are to be dumped.
+    /// True if notifications were lost or could not be parsed: the tables must be dumped.
     overrun: bool,
 }
 
 impl Mirror {
-    /// A mirror of the calling thread's namespace, with all that is there now.
+    /// Creates a mirror of the calling thread's namespace, with the present content of its tables.
     ///
     /// # Errors
-    /// The kernel has no rtnetlink, there is no descriptor left, or a table never stood still.
+    /// The kernel has no rtnetlink, the process is out of descriptors, or a table changed during each of many
+    /// dumps.
     pub fn open() -> io::Result<Self> {
         let mut notifications = socket::open()?;
-        // Without a number of its own a socket has the kernel's, which tells itself nothing.
+        // An unbound socket has port 0, which is the kernel's and receives no notifications.
         notifications.bind_auto()?;
         notifications.set_non_blocking(true)?;
-        // A listener is told first and asks then, so that no change falls between.
+        // Subscribing precedes the dump, so that no change is missed.
         GROUPS.iter().try_for_each(|group| notifications.add_membership(*group))?;
         let (kernel, buffer) = (Netlink::open()?, vec![0; DATAGRAM]);
         let mut mirror = Self { kernel, notifications, buffer, tables: Tables::default(), overrun: true };
@@ -59,18 +61,18 @@ impl Mirror {
         Ok(mirror)
     }
 
-    /// Takes what the kernel has told since last time, at most 256 datagrams, and returns what is different. It never waits for
-    /// the kernel to tell something; after an overrun it dumps the tables.
+    /// Handles the notifications since the last call, at most 256 datagrams, and returns the changes. Never
+    /// waits for a notification; after an overrun it dumps the tables.
     ///
     /// # Errors
-    /// A table could not be dumped; the next update tries again. What was told before that is in the tables.
+    /// A table could not be dumped; the next update tries again. Earlier notifications are in the tables.
     pub fn update(&mut self) -> io::Result<Vec<News>> {
         let mut news = Vec::new();
         for _ in 0..BUDGET {
             match socket::receive(&self.notifications, &mut self.buffer) {
                 Ok(len) => self.take(len, &mut news),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                // ENOBUFS, once an overrun, and anything else that has cost a notification.
+                // ENOBUFS, once after an overrun, or any other error that may have lost a notification.
                 Err(_) => self.overrun = true,
             }
         }
@@ -83,12 +85,12 @@ impl Mirror {
         Ok(news)
     }
 
-    /// Readable when the kernel has told something.
+    /// Descriptor that is readable when a notification has arrived.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.notifications.as_fd()
     }
 
-    /// The socket by which its namespace can be changed.
+    /// Socket for changes in its namespace.
     pub const fn kernel(&self) -> &Netlink {
         &self.kernel
     }
@@ -140,12 +142,13 @@ pub(crate) struct Tables {
     pub(crate) neighbours: Table<Neighbour>,
     pub(crate) routes: Table<Route>,
     pub(crate) rules: Table<Rule>,
-    /// Routes may have gone without a word: the kernel tells of no IPv4 route that goes with an interface or an address.
+    /// Routes may have disappeared unnoticed: the kernel does not report IPv4 routes that disappear with an
+    /// interface or an address.
     routes_are_old: bool,
 }
 
 impl Tables {
-    /// Takes a notification.
+    /// Handles a notification.
     pub(crate) fn take(&mut self, message: RouteNetlinkMessage, replaces: bool, news: &mut Vec<News>) {
         use RouteNetlinkMessage as M;
         match message {
@@ -172,7 +175,7 @@ impl Tables {
         }
     }
 
-    /// Has all tables as the kernel has them now.
+    /// Replaces all tables by the kernel's present ones.
     fn dump(&mut self, kernel: &Netlink, news: &mut Vec<News>) -> io::Result<()> {
         self.links.take_all(kernel.all()?, &mut |change| news.push(News::Link(change)));
         self.addresses.take_all(kernel.all()?, &mut |change| news.push(News::Address(change)));
@@ -199,7 +202,7 @@ fn take<T: Object>(
     }
 }
 
-/// Whether IPv4 routes may have gone with it.
+/// Returns true if IPv4 routes may have disappeared with this change.
 fn takes_routes_along(news: &News) -> bool {
     match news {
         News::Link(Change::Set(link)) => !link.up,

@@ -1,4 +1,4 @@
-//! Neighbours: which Ethernet address has which IP address.
+//! Neighbours: mappings of IP addresses to Ethernet addresses.
 
 use std::io;
 use std::net::IpAddr;
@@ -17,29 +17,29 @@ use crate::{Mac, Netlink, Object};
 pub struct Neighbour {
     /// Index of the interface.
     pub index: u32,
-    /// Its address.
+    /// IP address.
     pub ip: IpAddr,
-    /// Its Ethernet address, once it is known.
+    /// Ethernet address, if known.
     pub mac: Option<Mac>,
-    /// What the kernel knows of it.
+    /// Reachability state.
     pub state: State,
 }
 
-/// What the kernel knows of a neighbour (NUD_* of `linux/neighbour.h`).
+/// Reachability state of a neighbour (NUD_* of `linux/neighbour.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Told by somebody, and never asked for (NUD_PERMANENT, NUD_NOARP).
+    /// Configured, never resolved (NUD_PERMANENT, NUD_NOARP).
     Permanent,
-    /// It answered, and may be used: reachable, stale, or being asked whether it is still there.
+    /// Resolved and usable: reachable, stale, or being probed.
     Known,
-    /// It is being asked for the first time.
+    /// Being resolved for the first time.
     Incomplete,
     /// It does not answer.
     Failed,
 }
 
 impl Netlink {
-    /// Adds a neighbour that is never asked for, or changes the address of one.
+    /// Adds a permanent neighbour, or changes the Ethernet address of one.
     ///
     /// # Errors
     /// ENODEV: there is no such interface. EPERM.
@@ -50,7 +50,7 @@ impl Netlink {
         self.change(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_REPLACE)
     }
 
-    /// Forgets a neighbour.
+    /// Deletes a neighbour.
     ///
     /// # Errors
     /// ENOENT: there is none. EPERM.
@@ -90,7 +90,7 @@ impl Object for Neighbour {
 }
 
 impl Neighbour {
-    /// None: the message is about an entry of a bridge's table, or about an address that the host answers for.
+    /// Returns `None` if the message is about an entry of a bridge's forwarding table or a proxy entry.
     fn of(message: &NeighbourMessage) -> Option<Self> {
         if message.header.flags.contains(NeighbourFlags::Proxy) {
             return None;

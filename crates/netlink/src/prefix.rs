@@ -1,28 +1,28 @@
-//! Networks.
+//! IP prefixes.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use netlink_packet_route::AddressFamily;
 
-/// A network, or an address in its network: an address and the length of its prefix in bits (0 to 32, 0 to 128).
+/// A network, or an address in its network: an address with a prefix length in bits (0 to 32, 0 to 128).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix {
-    /// The address.
+    /// Address.
     pub ip: IpAddr,
-    /// Bits of it that name the network.
+    /// Prefix length in bits.
     pub len: u8,
 }
 
 impl Prefix {
-    /// An address with the length of its prefix; none if that is longer than the address.
+    /// Creates a prefix; `None` if the length exceeds that of the address.
     pub fn new(ip: impl Into<IpAddr>, len: u8) -> Option<Self> {
         let ip = ip.into();
         let most = if ip.is_ipv4() { 32 } else { 128 };
         (len <= most).then_some(Self { ip, len })
     }
 
-    /// Everything of this family of addresses: 0.0.0.0/0 or ::/0. None for another family.
+    /// Prefix of length 0 of this address family: 0.0.0.0/0 or ::/0. `None` for another family.
     pub(crate) fn everything(family: AddressFamily) -> Option<Self> {
         match family {
             AddressFamily::Inet => Some(Self { ip: Ipv4Addr::UNSPECIFIED.into(), len: 0 }),
@@ -31,7 +31,7 @@ impl Prefix {
         }
     }
 
-    /// The last address of an IPv4 network that has a broadcast address.
+    /// Broadcast address of an IPv4 network that has one.
     pub(crate) fn broadcast(self) -> Option<Ipv4Addr> {
         match self.ip {
             IpAddr::V4(ip) if self.len < 31 => Some(Ipv4Addr::from(u32::from(ip) | u32::MAX >> self.len)),
@@ -46,7 +46,7 @@ impl fmt::Display for Prefix {
     }
 }
 
-/// The family of an address.
+/// Family of an address.
 pub(crate) const fn family(ip: IpAddr) -> AddressFamily {
     match ip {
         IpAddr::V4(_) => AddressFamily::Inet,

@@ -16,74 +16,75 @@ use crate::{Netlink, Object, Prefix};
 /// A route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// What tells it from others.
+    /// Identity among routes.
     pub id: RouteId,
-    /// What becomes of a packet.
+    /// Treatment of packets.
     pub kind: RouteKind,
-    /// Where packets go, over which they are spread if there are several; of one that is `Local`, the interface that it is of.
+    /// Next hops, among which packets are distributed if there are several; for a `Local` route, the
+    /// interface that it belongs to.
     pub next_hops: Vec<NextHop>,
-    /// Number of the next-hop object that it goes by (`ip nexthop`), if it does.
+    /// Number of the next-hop object that it uses (`ip nexthop`), if any.
     pub group: Option<u32>,
-    /// The protocol that has entered it (RTPROT_* of `linux/rtnetlink.h`).
+    /// Protocol that has installed it (RTPROT_* of `linux/rtnetlink.h`).
     pub protocol: u8,
 }
 
-/// What tells a route from others.
+/// Identity of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RouteId {
-    /// Number of the table; that of `main` is 254.
+    /// Table number; `main` is 254.
     pub table: u32,
-    /// The network that packets are for.
+    /// Destination network.
     pub to: Prefix,
-    /// Type of service that it is for; 0: any.
+    /// Type of service; 0: any.
     pub tos: u8,
-    /// Its metric: the smallest of several with this destination counts.
+    /// Metric: of several routes to one destination, the one with the smallest is used.
     pub metric: u32,
 }
 
-/// What becomes of a packet that a route is for.
+/// Treatment of packets by a route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RouteKind {
-    /// It goes to a next hop.
+    /// Forwarded to a next hop.
     #[default]
     Unicast,
-    /// It is the host's own, or a broadcast.
+    /// Delivered locally, or a broadcast.
     Local,
-    /// It is dropped without a word.
+    /// Dropped silently.
     Blackhole,
-    /// It is dropped, and its sender told that the host is unreachable.
+    /// Dropped; the sender is told that the host is unreachable.
     Unreachable,
-    /// It is dropped, and its sender told that that is prohibited.
+    /// Dropped; the sender is told that this is administratively prohibited.
     Prohibit,
-    /// Another table is asked.
+    /// Look-up continues with the next rule.
     Throw,
-    /// Another kind of the kernel (RTN_*).
+    /// Another kind (RTN_*).
     Other(u8),
 }
 
-/// Where packets of a route go.
+/// Next hop of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NextHop {
-    /// The gateway, which may be of the other family (RFC 8950); none: the destination is on the link.
+    /// Gateway, which may be of the other family (RFC 8950); `None`: the destination is on the link.
     pub via: Option<IpAddr>,
     /// Index of the interface.
     pub index: u32,
-    /// Its part of the packets, beside others: 1 to 256.
+    /// Relative weight among several next hops: 1 to 256.
     pub weight: u16,
 }
 
 impl Netlink {
-    /// Adds a route of the table `main` through a gateway that lies on a connected network.
+    /// Adds a route to table `main`, through a gateway on a connected network.
     ///
     /// # Errors
-    /// ENETUNREACH: it lies on none. EEXIST: there is such a route. EPERM.
+    /// ENETUNREACH: the gateway is on no connected network. EEXIST: there is such a route. EPERM.
     pub fn add_route(&self, to: Prefix, via: IpAddr) -> io::Result<()> {
         let mut message = to_network(to);
         message.attributes.push(RouteAttribute::Gateway(via.into()));
         self.change(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Deletes a route of the table `main`.
+    /// Deletes a route of table `main`.
     ///
     /// # Errors
     /// ESRCH: there is none. EPERM.
@@ -107,7 +108,8 @@ fn to_network(to: Prefix) -> RouteMessage {
 
 impl Object for Route {
     type Id = RouteId;
-    /// What becomes of its packets: the kernel may have several with one destination and metric (`ip route append`).
+    /// Treatment of packets: the kernel may have several routes with one destination and metric (`ip route
+    /// append`).
     type Variant = (RouteKind, Option<u32>, Vec<NextHop>);
 
     fn wanted() -> RouteNetlinkMessage {
@@ -126,7 +128,7 @@ impl Object for Route {
         (self.id, (self.kind, self.group, self.next_hops.clone()))
     }
 
-    /// Of an IPv6 route over several next hops the kernel tells when some of them go.
+    /// The kernel reports when some of the next hops of an IPv6 multipath route disappear.
     fn without(&self, gone: &Self) -> Option<Self> {
         let left: Vec<NextHop> =
             self.next_hops.iter().copied().filter(|hop| !gone.next_hops.contains(hop)).collect();
@@ -136,7 +138,8 @@ impl Object for Route {
 }
 
 impl Route {
-    /// None: it is no route of IPv4 or IPv6 (but, say, one of multicast), or one that the kernel has copied for a destination.
+    /// Returns `None` if it is no IPv4 or IPv6 route (but multicast, for example), or a per-destination
+    /// clone.
     fn of(message: &RouteMessage) -> Option<Self> {
         const CLONED: u32 = 0x200;
         let header = &message.header;
@@ -162,17 +165,17 @@ impl Route {
     }
 }
 
-/// A route while its attributes are read.
+/// A route while its attributes are parsed.
 struct Reading {
     id: RouteId,
     group: Option<u32>,
-    /// The only next hop, if there are not several.
+    /// The next hop, unless there are several.
     hop: NextHop,
     several: Option<Vec<NextHop>>,
 }
 
 impl Reading {
-    /// None: an address is of a family that it cannot be of.
+    /// Returns `None` if an address has an impossible family.
     fn take(&mut self, attribute: &RouteAttribute) -> Option<()> {
         match attribute {
             RouteAttribute::Destination(to) => self.id.to.ip = ip(to)?,

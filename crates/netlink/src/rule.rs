@@ -1,33 +1,34 @@
-//! Rules: which packets look into which table of routes (ip-rule(8)).
+//! Policy routing rules, which select the table for a packet (ip-rule(8)).
 
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
 
 use crate::{Object, Prefix};
 
-/// A rule. Selectors that are not told here (ports, tunnels, users, …) count as `other`: they tell two rules apart, no more.
+/// A rule. Selectors without a field here (ports, tunnels, users, …) only set `other`, which merely keeps
+/// rules apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rule {
-    /// Rules are asked in this order.
+    /// Priority: rules are evaluated in this order.
     pub priority: u32,
-    /// Networks that a packet may come from; its length is 0 if that says nothing.
+    /// Source network; length 0: any.
     pub from: Prefix,
-    /// Networks that it may be for.
+    /// Destination network; length 0: any.
     pub to: Prefix,
-    /// Name of the interface that it came by; empty: any.
+    /// Name of the incoming interface; empty: any.
     pub came_by: String,
-    /// Its mark, and the bits of it that count; (0, 0): any.
+    /// Firewall mark, and its mask; (0, 0): any.
     pub mark: (u32, u32),
-    /// Whether it is for packets that are not so.
+    /// True if the match is inverted.
     pub inverted: bool,
-    /// Number of the table that is asked; none: the packet has another fate.
+    /// Table to look up; `None`: the rule has another action.
     pub table: Option<u32>,
-    /// Whether it has selectors beside these.
+    /// True if it has further selectors.
     pub other: bool,
 }
 
 impl Object for Rule {
-    /// The whole rule: nothing of it ever changes.
+    /// The whole rule, since rules never change.
     type Id = Self;
     type Variant = ();
 
@@ -49,7 +50,7 @@ impl Object for Rule {
 }
 
 impl Rule {
-    /// None: it is no rule of IPv4 or IPv6.
+    /// Returns `None` if it is no rule of IPv4 or IPv6.
     fn of(message: RuleMessage) -> Option<Self> {
         let header = &message.header;
         let any = Prefix::everything(header.family)?;

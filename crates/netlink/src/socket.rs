@@ -1,4 +1,4 @@
-//! Requests to the kernel, each with its answer.
+//! Netlink requests, each with its answer.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,13 +13,13 @@ use netlink_sys::{Socket, SocketAddr};
 use crate::Object;
 use crate::answers::{Content, answers};
 
-/// Octets that a datagram may have: the kernel fills at most 32 KiB with a part of a dump.
+/// Buffer for a datagram in octets: the kernel fills at most 32 KiB with a part of a dump.
 pub(crate) const DATAGRAM: usize = 64 << 10;
-/// How often a dump is begun anew because its table changed meanwhile.
+/// Attempts at a dump whose table changes meanwhile.
 const DUMPS: usize = 32;
 
-/// A socket to the network configuration of the namespace in which it was opened, wherever it is used afterwards. Each request
-/// waits for the kernel's answer, which comes within the call.
+/// A netlink socket, bound to the namespace in which it was opened, wherever it is used later. Each request
+/// waits for the kernel's answer, which the kernel produces within the system call.
 #[derive(Debug)]
 pub struct Netlink {
     connection: Mutex<Connection>,
@@ -28,25 +28,25 @@ pub struct Netlink {
 #[derive(Debug)]
 struct Connection {
     socket: Socket,
-    /// Number of the last request.
+    /// Sequence number of the last request.
     sequence: u32,
     buffer: Vec<u8>,
 }
 
 impl Netlink {
-    /// A socket in the calling thread's namespace.
+    /// Opens a socket in the calling thread's namespace.
     ///
     /// # Errors
-    /// The kernel has no rtnetlink, or there is no descriptor left.
+    /// The kernel has no rtnetlink, or the process is out of descriptors.
     pub fn open() -> io::Result<Self> {
         let connection = Connection { socket: open()?, sequence: 0, buffer: vec![0; DATAGRAM] };
         Ok(Self { connection: Mutex::new(connection) })
     }
 
-    /// All objects of a kind.
+    /// Dumps all objects of a kind.
     ///
     /// # Errors
-    /// The kernel refuses, or the table never stood still.
+    /// The kernel refuses, or the table changed during each attempt.
     pub fn all<T: Object>(&self) -> io::Result<Vec<T>> {
         for _ in 0..DUMPS {
             let mut objects = Vec::new();
@@ -58,12 +58,12 @@ impl Netlink {
         Err(io::Error::new(io::ErrorKind::ResourceBusy, "the table changed during each of 32 dumps"))
     }
 
-    /// Has the kernel do something.
+    /// Sends a request for a change.
     pub(crate) fn change(&self, request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         self.connection().exchange(request, NLM_F_ACK | flags, &mut drop).map(drop)
     }
 
-    /// The one object that the request asks for.
+    /// Queries a single object.
     pub(crate) fn one<T: Object>(&self, request: RouteNetlinkMessage) -> io::Result<T> {
         let mut found = None;
         let mut take = |message| found = T::read(message).map(|(_, object)| object);
@@ -72,12 +72,12 @@ impl Netlink {
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
-        // An exchange that was left early has another number than the next one.
+        // An aborted exchange does no harm: the next one uses another sequence number.
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether the table stood still while it was dumped.
+/// Consistency of a dump: the table may change meanwhile.
 #[derive(Debug, PartialEq, Eq)]
 enum Dump {
     Whole,
@@ -85,7 +85,7 @@ enum Dump {
 }
 
 impl Connection {
-    /// Sends a request and hands over the objects of its answer.
+    /// Sends a request, and passes the objects of its answer to `take`.
     fn exchange(
         &mut self,
         request: RouteNetlinkMessage,
@@ -117,17 +117,17 @@ impl Connection {
     }
 }
 
-/// A socket of rtnetlink.
+/// Opens an rtnetlink socket.
 pub(crate) fn open() -> io::Result<Socket> {
     Socket::new(NETLINK_ROUTE)
 }
 
-/// Takes one datagram of the kernel into `buffer`, and returns its length.
+/// Receives one datagram from the kernel into `buffer`. Returns its length.
 pub(crate) fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         let mut room = &mut *buffer;
         match socket.recv_from(&mut room, libc::MSG_TRUNC) {
-            // Only the kernel has the number 0: what another process sends is for nobody.
+            // Only the kernel has port 0: datagrams of other processes are ignored.
             Ok((_, from)) if from.port_number() != 0 => {}
             Ok((len, _)) if len > buffer.len() => {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer is too long"));

@@ -1,44 +1,45 @@
-//! Tables of what the kernel keeps, as a [`crate::Mirror`] holds them.
+//! Tables of kernel objects, as held by a [`crate::Mirror`].
 
 use std::collections::BTreeMap;
 
 use netlink_packet_route::RouteNetlinkMessage;
 
-/// A kind of thing that the kernel keeps in a table.
+/// Kind of object that the kernel keeps in a table.
 pub trait Object: Sized + Clone + PartialEq {
-    /// What tells it from others. The kernel may keep several with one `Id` (routes that were appended): they differ in
-    /// their `Variant`.
+    /// Identity. The kernel may keep several objects with one `Id` (appended routes), which differ in their
+    /// `Variant`.
     type Id: Ord + Clone;
-    /// What tells those with one `Id` from each other; its default is the smallest.
+    /// Distinguishes objects with one `Id`; the default is the smallest value.
     type Variant: Ord + Clone + Default;
 
-    /// The request for all of the table.
+    /// Request for a dump of the table.
     #[doc(hidden)]
     fn wanted() -> RouteNetlinkMessage;
 
-    /// The object that a message is about; none if it is about something else. True: it is there; false: it is gone.
+    /// Object of a message, and whether it exists (true) or was deleted; `None` for messages about something
+    /// else.
     #[doc(hidden)]
     fn read(message: RouteNetlinkMessage) -> Option<(bool, Self)>;
 
-    /// What tells it from all others.
+    /// Unique key.
     fn key(&self) -> (Self::Id, Self::Variant);
 
-    /// What is left of it when `gone`, which has its `Id`, is taken away, where the kernel tells of parts.
+    /// Remainder after `gone`, which has the same `Id`, is removed, if the kernel reports partial removals.
     fn without(&self, _gone: &Self) -> Option<Self> {
         None
     }
 }
 
-/// What happened to an object.
+/// Change of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<T> {
-    /// It is new, or was changed and is so now.
+    /// It is new or was changed; its present value.
     Set(T),
-    /// It is gone, and was so last.
+    /// It was deleted; its last value.
     Gone(T),
 }
 
-/// The objects of a kind by what tells them apart.
+/// Objects of a kind by their keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table<T: Object> {
     rows: BTreeMap<(T::Id, T::Variant), T>,
@@ -51,29 +52,29 @@ impl<T: Object> Default for Table<T> {
 }
 
 impl<T: Object> Table<T> {
-    /// All of them in order.
+    /// All objects, in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.rows.values()
     }
 
-    /// Those with this `Id`, in order.
+    /// Objects with this `Id`, in order.
     pub fn of(&self, id: &T::Id) -> impl Iterator<Item = &T> {
         let first = (id.clone(), T::Variant::default());
         self.rows.range(first..).take_while(move |((found, _), _)| found == id).map(|(_, object)| object)
     }
 
-    /// How many there are.
+    /// Number of objects.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if it is empty.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Takes what the kernel says of an object, and tells what that changes. `replaces`: it takes the place of all others with
-    /// its `Id`.
+    /// Applies the kernel's report about an object, and reports the resulting changes. `replaces`: the object
+    /// replaces all others with its `Id`.
     pub(crate) fn take(
         &mut self,
         object: T,
@@ -94,7 +95,7 @@ impl<T: Object> Table<T> {
         }
     }
 
-    /// Takes the whole table anew, and tells what is different.
+    /// Replaces the whole table, and reports the differences.
     pub(crate) fn take_all(&mut self, objects: Vec<T>, tell: &mut dyn FnMut(Change<T>)) {
         let new: BTreeMap<_, T> = objects.into_iter().map(|object| (object.key(), object)).collect();
         let old = std::mem::replace(&mut self.rows, new);

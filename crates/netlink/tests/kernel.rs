@@ -1,4 +1,4 @@
-//! Against the kernel itself, in a network namespace of this test's thread.
+//! Tests against a real kernel, in a network namespace of the test's own thread.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::Command;
@@ -11,11 +11,11 @@ use netlink::{
 };
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// Runs a test in a namespace of its own, which ends with it; says so and does nothing where none can be had.
+/// Runs a test in a namespace of its own, which ends with it; skips it with a message if none can be created.
 fn in_namespace(test: impl FnOnce() + Send) {
     thread::scope(|scope| {
         let body = || {
-            // SAFETY: a new network namespace changes nothing of memory or descriptors, for this thread alone.
+            // SAFETY: a new network namespace affects neither memory nor descriptors, and only this thread.
             match unsafe { unshare_unsafe(UnshareFlags::NEWNET) } {
                 Ok(()) => test(),
                 Err(errno) => eprintln!("SKIPPED: no network namespace can be made ({errno})"),
@@ -34,14 +34,14 @@ fn at(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// Whether ip(8) is there and does that.
+/// Runs ip(8). Returns true if it exists and succeeds.
 fn ip(arguments: &str) -> bool {
     Command::new("ip").args(arguments.split(' ')).status().is_ok_and(|status| status.success())
 }
 
 const MACVTAP: &str = "t0";
 
-/// A macvtap on one end of a pair of veths, which stands in for any interface: its index.
+/// Creates a macvtap on one end of a veth pair, which stands for any interface. Returns its index.
 fn with_interface(kernel: &Netlink) -> Option<u32> {
     if !ip("link add near type veth peer name far") {
         eprintln!("SKIPPED: needs iproute2, and a kernel that has veth pairs");
@@ -131,7 +131,7 @@ fn addresses_routes_and_neighbours_go_in_and_out() {
     });
 }
 
-/// Updates the mirror until something holds.
+/// Updates the mirror until a condition holds.
 fn until(mirror: &mut Mirror, what: &str, holds: impl Fn(&Mirror) -> bool) -> Vec<News> {
     let end = Instant::now() + Duration::from_secs(60);
     let mut news = Vec::new();
@@ -143,7 +143,7 @@ fn until(mirror: &mut Mirror, what: &str, holds: impl Fn(&Mirror) -> bool) -> Ve
     news
 }
 
-/// What mirror and kernel do not have in common, in words.
+/// Differences between mirror and kernel, in words.
 fn differences<T: Object + std::fmt::Debug>(mirror: &Mirror, table: &Table<T>) -> Vec<String> {
     let theirs: Vec<T> = mirror.kernel().all().expect("a dump");
     let lacks = theirs.iter().filter(|row| !table.of(&row.key().0).any(|own| own == *row));
@@ -174,7 +174,7 @@ fn a_mirror_follows_and_learns_what_goes_without_a_word() {
         assert!(
             news.iter().any(|news| matches!(news, News::Link(Change::Set(link)) if link.name == MACVTAP))
         );
-        // The kernel tells of the interface, and of no route that goes with it.
+        // The kernel reports the interface, but not the routes that disappear with it.
         kernel.set_link(index, &Settings::default().up(false)).expect("down");
         let news =
             until(&mut mirror, "the end of the route", |mirror| mirror.routes().of(&id).next().is_none());
@@ -193,7 +193,7 @@ fn after_an_overrun_a_mirror_has_all_again() {
         let mut mirror = Mirror::open().expect("a mirror");
         let Some(index) = with_interface(&kernel) else { return };
         kernel.add_address(index, prefix("192.0.2.1/24")).expect("an address");
-        // More notifications than fit into a socket that nobody reads.
+        // More notifications than fit into an unread socket.
         const ROUTES: u32 = 4096;
         let to = |n: u32| Prefix::new(Ipv4Addr::from(0x0a00_0000 + (n << 8)), 24).expect("a prefix");
         for n in 0..ROUTES {

@@ -1,6 +1,7 @@
-//! A forwarding guest on one core and the device's end of both its queues on another, in one program: what the
-//! rings allow, without a virtual machine. `cargo bench -p ringroad-nic --bench cores`
-//! Not a test: it judges nothing. On a busy host only the best windows mean anything.
+//! A forwarding guest on one core and the device's end of both its queues on another, in one program:
+//! measures the rate that the rings allow, without a virtual machine.
+//! `cargo bench -p ringroad-nic --bench cores`
+//! Not a test: it has no pass criterion. On a busy host only the best windows are meaningful.
 
 mod support;
 
@@ -18,11 +19,11 @@ use support::Memory;
 
 const SIZE: u16 = 1024;
 const FEATURES: Features = Features { in_order: true, event_idx: true, indirect: true };
-/// Refill and reclaim in lots of this many.
+/// Number of buffers refilled and reclaimed at a time.
 const LOT: usize = 256;
 const WINDOW: Duration = Duration::from_millis(1);
 
-/// Keeps this thread on one core.
+/// Pins this thread to one core.
 fn pin(core: usize) {
     let mut set = rustix::thread::CpuSet::new();
     set.set(core);
@@ -31,7 +32,7 @@ fn pin(core: usize) {
     }
 }
 
-/// The guest: every received buffer is sent again, its addresses exchanged.
+/// The guest: sends every received buffer back, with its addresses swapped.
 fn forward(memory: &Memory, stop: &AtomicBool) {
     pin(1);
     let mut tokens = [(); 2].map(|()| vec![MaybeUninit::uninit(); SIZE.into()]);
@@ -79,7 +80,7 @@ fn forward(memory: &Memory, stop: &AtomicBool) {
     }
 }
 
-/// The host: generator and sink. Millions of frames a second, by windows of [`WINDOW`].
+/// The host: generator and sink. Returns millions of frames a second, for each window of [`WINDOW`].
 fn serve(mut rx: RxQueue, mut tx: TxQueue, windows: usize) -> Vec<f64> {
     let mut content = vec![[7u8; 64]; BURST];
     let frames: Vec<Frame<'_>> =

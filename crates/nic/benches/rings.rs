@@ -1,5 +1,5 @@
-//! What one frame costs at each end of a virtqueue, all on one core and in its caches: `cargo bench -p ringroad-nic`.
-//! Prints one number a line, in nanoseconds a frame (median over rounds). Not a test: it judges nothing.
+//! Cost of a frame at each end of a virtqueue, on one core with warm caches: `cargo bench -p ringroad-nic`. Prints one
+//! number a line, in nanoseconds per frame (median over rounds). Not a test: it has no pass criterion.
 
 mod support;
 
@@ -15,7 +15,7 @@ use support::Memory;
 
 const ROUNDS: usize = 4000;
 
-/// Nanoseconds a frame of each step, one sample a round.
+/// Nanoseconds per frame of each step, one sample a round.
 #[derive(Default)]
 struct Costs {
     transmit_driver: Vec<f64>,
@@ -23,7 +23,7 @@ struct Costs {
     receive_driver: Vec<f64>,
 }
 
-/// A whole ring of frames goes from one guest's transmit ring to another's receive ring, `ROUNDS` times.
+/// Moves a whole ring of frames from one guest's transmit ring to another's receive ring, `ROUNDS` times.
 fn run<D: DriverQueue<u16>>(
     frame: usize,
     (memory, other): (&Memory, &Memory),
@@ -120,7 +120,7 @@ fn by_the_book(size: u16, frame: usize, copy: bool) -> Costs {
     run(frame, (&memory, &other), (&mut transmit, &mut receive), features, copy)
 }
 
-/// Runs the cases whose name holds every word of the command line.
+/// Runs the cases whose name contains every word of the command line.
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let chosen = |name: &str| words.iter().all(|word| name.contains(word.as_str()));

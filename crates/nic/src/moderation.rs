@@ -1,58 +1,60 @@
-//! When an interrupt may be raised: few interrupts in bulk, and none later where somebody waits for an answer.
+//! Interrupt moderation: few interrupts for bulk traffic, and no added delay when the guest waits for a reply.
 //!
-//! A [`Moderator`] knows no device. An interrupt line asks it for the earliest time ([`Moderator::due`]); messages are
-//! requested from it ([`Moderator::request`]). Times are nanoseconds of any clock that does not go back.
+//! A [`Moderator`] is independent of the device model. The owner of an interrupt line queries the earliest time
+//! ([`Moderator::due`]); the sender of message interrupts requests them ([`Moderator::request`]). Times are nanoseconds
+//! of any monotonic clock.
 //!
-//! [`Moderation::Every`] is what the ITR register does (seed paper 001, section 3.1): all interrupts wait until the
-//! last one is so long ago. That has a price. A guest that asks and waits for the answer (TCP_RR) gets an interrupt for
-//! the request that it sent, and the answer's, which follows soon, is held back: the paper measures 17.0 against
-//! 4.5 K transactions a second. Hence [`Moderation::Adaptive`], which is judged by both rate and latency:
+//! [`Moderation::Every`] works like the ITR register (seed paper 001, section 3.1): every interrupt waits until the
+//! interval since the last one has passed. That has a price. A guest that sends a request and waits for the reply
+//! (TCP_RR) gets an interrupt for the request that it sent, and the one for the reply, which follows soon, is held
+//! back: the paper measures 17.0 against 4.5 K transactions a second. [`Moderation::Adaptive`] therefore weighs both
+//! rate and latency:
 //!
-//! 1. *That frames were sent* is urgent to nobody: it waits until the oldest of them is [`BULK`] ago, or goes with the
-//!    next interrupt for anything else. So an answer's interrupt is a transaction's only one.
-//! 2. *That frames have arrived* is told at once, unless they come in bulk. Bulk is from 12 frames in 200 µs on, where
-//!    waiting for [`BULK`] gathers three or more; under 8 it is over. In bulk an interrupt waits until the last one is
+//! 1. A *transmit completion* is never urgent: it waits until the oldest one is [`BULK`] ago, or is reported by the
+//!    next interrupt for anything else. So the interrupt for the reply is the only one of a transaction.
+//! 2. An *arrival of frames* is reported at once, unless they arrive in bulk. Bulk begins at 12 frames in 200 µs, where
+//!    waiting for [`BULK`] gathers three or more; it ends below 8. In bulk an interrupt waits until the last one is
 //!    [`BULK`] ago.
-//! 3. Anything else is told at once.
+//! 3. Any other event is reported at once.
 //!
-//! So nothing is ever told later than [`BULK`], nothing but bulk arrivals and transmissions later at all, and there
-//! are at most 1 s / [`BULK`] = 20 000 interrupts a second for each of these two.
+//! So no event is delayed by more than [`BULK`], only bulk arrivals and transmit completions are delayed at all, and
+//! there are at most 1 s / [`BULK`] = 20 000 interrupts a second for each of these two.
 
-/// Nanoseconds of the unit in which intervals are told (82540EM manual, ITR; seed paper 001, section 3.1).
+/// Unit of intervals in nanoseconds (82540EM manual, ITR; seed paper 001, section 3.1).
 pub const UNIT: u64 = 250;
-/// The longest time by which [`Moderation::Adaptive`] delays anything, in nanoseconds.
+/// Maximum delay that [`Moderation::Adaptive`] adds to any event, in nanoseconds.
 pub const BULK: u64 = 50_000;
-/// Nanoseconds over which arrivals are counted to judge their rate.
+/// Window in nanoseconds over which arrivals are counted to estimate their rate.
 const WINDOW: u64 = 200_000;
-/// From so many arrivals in a window on they are bulk.
+/// Arrivals in a window from which on they are bulk.
 const BULK_FROM: u64 = 12;
-/// Below so many they are no longer.
+/// Arrivals in a window below which they are no longer bulk.
 const BULK_BELOW: u64 = 8;
 
-/// How interrupts are moderated.
+/// Policy of interrupt moderation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Moderation {
-    /// Not at all.
+    /// No moderation.
     #[default]
     Off,
-    /// At least so many [`UNIT`]s from one interrupt to the next.
+    /// A minimum interval between interrupts, in [`UNIT`]s.
     Every(u16),
-    /// By what there is to tell.
+    /// Depends on the events to report.
     Adaptive,
 }
 
-/// What an interrupt would tell.
+/// Event that an interrupt reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Frames were sent: buffers are free again.
     Sent,
-    /// So many frames have arrived.
+    /// This many frames have arrived.
     Received(u32),
-    /// Something rare, such as a change of the link.
+    /// A rare event, such as a change of the link.
     Other,
 }
 
-/// Which kinds of [`Work`] wait to be told.
+/// Kinds of [`Work`] that wait to be reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// [`Work::Sent`].
@@ -77,23 +79,23 @@ impl Waiting {
     }
 }
 
-/// The state of one interrupt's moderation.
+/// Moderation state of one interrupt.
 #[derive(Clone, Debug)]
 pub struct Moderator {
     moderation: Moderation,
-    /// Whether somebody looks when the time of what waits has come.
+    /// True if a caller checks again when a waiting event is due.
     kept: bool,
-    /// When the last interrupt was raised.
+    /// Time of the last interrupt.
     raised: Option<u64>,
-    /// Since when a transmission has not been told.
+    /// Time of the oldest transmit completion that was not reported.
     sent: Option<u64>,
     arrivals: Arrivals,
-    /// Of messages only: what waits.
+    /// For message interrupts only: events that wait.
     waiting: Waiting,
 }
 
 impl Moderator {
-    /// Nothing to tell yet.
+    /// Creates a moderator without any event to report.
     pub const fn new(moderation: Moderation) -> Self {
         Self {
             moderation,
@@ -105,23 +107,23 @@ impl Moderator {
         }
     }
 
-    /// The way in use.
+    /// Returns the policy in use.
     pub const fn moderation(&self) -> Moderation {
         self.moderation
     }
 
-    /// Another way from now on, also for what waits.
+    /// Changes the policy from now on, also for waiting events.
     pub fn set_moderation(&mut self, moderation: Moderation) {
         self.moderation = moderation;
     }
 
-    /// Whether somebody looks when the time of what waits has come; at first somebody does. While nobody does, nothing
-    /// waits: it would wait for ever.
+    /// Sets whether the caller checks again when a waiting event is due; initially true. While it is false no event is
+    /// delayed, because it would wait forever.
     pub fn keep_time(&mut self, kept: bool) {
         self.kept = kept;
     }
 
-    /// Something happened.
+    /// Records an event.
     pub fn note(&mut self, work: Work, now: u64) {
         match work {
             Work::Sent => self.sent = self.sent.or(Some(now)),
@@ -130,12 +132,12 @@ impl Moderator {
         }
     }
 
-    /// All that happened has been told.
+    /// Records that all events so far have been reported.
     pub fn seen(&mut self) {
         (self.sent, self.waiting) = (None, Waiting::default());
     }
 
-    /// The earliest time at which to interrupt for this; a time that has passed: now.
+    /// Returns the earliest time for an interrupt that reports `waiting`; a time in the past: now.
     pub fn due(&self, waiting: Waiting) -> u64 {
         match self.moderation {
             _ if !self.kept => 0,
@@ -154,7 +156,7 @@ impl Moderator {
         }
     }
 
-    /// The interrupt is raised now.
+    /// Records that the interrupt is raised now.
     pub fn raised(&mut self, now: u64) {
         self.raised = Some(now);
     }
@@ -164,9 +166,10 @@ impl Moderator {
     }
 }
 
-/// Interrupts that are messages (MSI-X): raised once for all that waits, and not asked about again.
+/// Message interrupts (MSI-X): one message is sent for all waiting events, and the driver does not read a cause
+/// register.
 impl Moderator {
-    /// There is something to tell. True: send the message now. False: it goes with a later one, see
+    /// Records an event. Returns true if the message must be sent now, false if a later one reports the event, see
     /// [`next`](Self::next).
     #[must_use = "true means: send the message"]
     pub fn request(&mut self, work: Work, now: u64) -> bool {
@@ -175,7 +178,7 @@ impl Moderator {
         self.take_due(now)
     }
 
-    /// Whether a message that was put off is to be sent now.
+    /// Returns true if a delayed message must be sent now.
     #[must_use = "true means: send the message"]
     pub fn take_due(&mut self, now: u64) -> bool {
         let send = self.waiting.any() && now >= self.due(self.waiting);
@@ -186,18 +189,18 @@ impl Moderator {
         send
     }
 
-    /// When to call [`take_due`](Self::take_due), if a message is put off.
+    /// Returns the time to call [`take_due`](Self::take_due), if a message is delayed.
     pub fn next(&self) -> Option<u64> {
         self.waiting.any().then(|| self.due(self.waiting))
     }
 }
 
-/// Judges whether frames come in bulk.
+/// Detector of bulk arrivals.
 #[derive(Clone, Debug)]
 struct Arrivals {
-    /// When the window began.
+    /// Start of the window.
     start: u64,
-    /// Frames since then.
+    /// Frames that arrived since then.
     frames: u64,
     bulk: bool,
 }

@@ -1,7 +1,7 @@
-//! The queues of either NIC model, for who serves them without knowing which it is.
+//! Queues of either NIC model, for data path code that is independent of the model.
 //!
-//! What differs is told apart once a burst. Interrupts are `causes`: 0 for none, for an e1000 the bits of its ICR, for
-//! virtio-net [`MESSAGE`].
+//! The model is dispatched once a burst. Interrupt requests are `causes`: 0 for none, bits of its ICR for an e1000, and
+//! [`MESSAGE`] for virtio-net.
 
 use ledger::NicDirection;
 use port::{Frame, Offloads};
@@ -9,39 +9,39 @@ use ring::split::Broken;
 
 use crate::{e1000, virtio_net};
 
-/// Why virtio-net interrupts: the queue's message is due.
+/// Interrupt cause of virtio-net: the queue's message is due.
 pub const MESSAGE: u32 = 1;
 
-/// What one call of [`TxQueue::drain`] did.
+/// Result of one call of [`TxQueue::drain`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drained {
-    /// Frames that left the queue: those shown, and those dropped.
+    /// Number of frames that left the queue: those shown, and those dropped.
     pub frames: usize,
-    /// Why the driver is to be interrupted; 0: it is not.
+    /// Causes for interrupting the driver; 0: no interrupt.
     pub causes: u32,
 }
 
-/// What one call of [`RxQueue::fill`] did.
+/// Result of one call of [`RxQueue::fill`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filled {
-    /// The first so many frames of the slice were dealt with: copied, or counted as dropped. There was no room for the
-    /// next one; it is not counted here, because its owner may keep it for later.
+    /// Number of frames, from the first of the slice on, that were handled: copied, or counted as dropped. There was no
+    /// room for the next one; it is not counted here, because its owner may keep it for later.
     pub taken: usize,
-    /// Why the driver is to be interrupted; 0: it is not.
+    /// Causes for interrupting the driver; 0: no interrupt.
     pub causes: u32,
 }
 
 /// A transmit queue.
 #[derive(Debug)]
 pub enum TxQueue {
-    /// Of virtio-net.
+    /// Queue of a virtio-net device.
     VirtioNet(Box<virtio_net::tx::TxQueue>),
-    /// Of an e1000.
+    /// Queue of an e1000.
     E1000(Box<e1000::tx::TxQueue>),
 }
 
 impl TxQueue {
-    /// Shows up to `budget` frames to `take`, in order and in one call, then returns them to the driver; as
+    /// Shows up to `budget` frames to `take`, in order and in one call, then returns them to the driver; see
     /// [`virtio_net::tx::TxQueue::drain`].
     #[inline]
     pub fn drain(
@@ -59,8 +59,8 @@ impl TxQueue {
         }
     }
 
-    /// From now on this may be left to whoever has the frames next. A driver of virtio-net was told when it started, and
-    /// what it leaves is done on the way.
+    /// Sets the offloads that the next port accepts from now on. Has no effect for virtio-net: its driver negotiated
+    /// offloads when it started, and work that the port does not accept is done on the way.
     pub fn settle(&mut self, takes: Offloads) {
         match self {
             Self::VirtioNet(_) => {}
@@ -68,7 +68,7 @@ impl TxQueue {
         }
     }
 
-    /// Whether frames wait; false on a broken ring.
+    /// Returns true if frames wait; false on a broken ring.
     pub fn has_frames(&mut self) -> bool {
         match self {
             Self::VirtioNet(queue) => queue.has_frames(),
@@ -76,7 +76,7 @@ impl TxQueue {
         }
     }
 
-    /// Asks for a kick when the next frame comes; true if one waits already.
+    /// Asks for a kick when the next frame arrives; returns true if one waits already.
     pub fn arm(&mut self) -> bool {
         match self {
             Self::VirtioNet(queue) => queue.arm(),
@@ -84,7 +84,7 @@ impl TxQueue {
         }
     }
 
-    /// Asks for no kicks: we poll.
+    /// Declines kicks, for a device that polls.
     pub fn disarm(&mut self) {
         match self {
             Self::VirtioNet(queue) => queue.disarm(),
@@ -92,7 +92,7 @@ impl TxQueue {
         }
     }
 
-    /// Available index of the next chain of virtio-net: where somebody else can go on.
+    /// Returns the available index of virtio-net's next chain, at which another backend can continue.
     pub fn index(&self) -> Option<u16> {
         match self {
             Self::VirtioNet(queue) => Some(queue.index()),
@@ -100,7 +100,7 @@ impl TxQueue {
         }
     }
 
-    /// Why the ring stopped, if it did.
+    /// Returns the reason why the ring stopped, if it did.
     pub fn broken(&self) -> Option<Broken> {
         match self {
             Self::VirtioNet(queue) => queue.broken(),
@@ -112,14 +112,14 @@ impl TxQueue {
 /// A receive queue.
 #[derive(Debug)]
 pub enum RxQueue {
-    /// Of virtio-net.
+    /// Queue of a virtio-net device.
     VirtioNet(Box<virtio_net::rx::RxQueue>),
-    /// Of an e1000.
+    /// Queue of an e1000.
     E1000(Box<e1000::rx::RxQueue>),
 }
 
-/// Room that was reserved for certain frames by one thread. Reused for each burst. The part of the model that it is not
-/// used with stays empty.
+/// Room reserved for certain frames by one thread. Reused for each burst. Has a lease of each model; the one of the
+/// other model stays empty.
 #[derive(Debug, Default)]
 pub struct Lease {
     virtio_net: virtio_net::rx::Lease,
@@ -127,13 +127,13 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Whether it was too small for frames for which there may be room: once it is committed, plan again for those that were
-    /// not dealt with.
+    /// Returns true if the lease was too small for frames for which there may be room: after the commit, plan again for
+    /// the frames that were not handled.
     pub fn is_full(&self) -> bool {
         self.virtio_net.is_full() || self.e1000.is_full()
     }
 
-    /// Copies the frames for which the lease was reserved: the same slice again.
+    /// Copies the frames for which the lease was reserved; `frames` must be the same slice.
     #[inline]
     pub fn copy(&self, frames: &[Frame<'_>]) {
         self.virtio_net.copy(frames);
@@ -142,7 +142,7 @@ impl Lease {
 }
 
 impl RxQueue {
-    /// Copies frames (at most a burst of them) into posted buffers; as [`virtio_net::rx::RxQueue::fill`].
+    /// Copies frames (at most a burst of them) into posted buffers; see [`virtio_net::rx::RxQueue::fill`].
     #[inline]
     pub fn fill(&mut self, frames: &[Frame<'_>], ledger: &NicDirection) -> Filled {
         match self {
@@ -154,7 +154,7 @@ impl RxQueue {
         }
     }
 
-    /// How many buffers (at most a burst is looked for) are posted; 0 on a broken ring.
+    /// Returns how many buffers are posted (counts up to a burst); 0 on a broken ring.
     #[inline]
     pub fn room(&mut self) -> usize {
         match self {
@@ -163,8 +163,8 @@ impl RxQueue {
         }
     }
 
-    /// Reserves room for as many of the first frames as there is; returns how many frames were dealt with. The lease
-    /// must then be filled from the same slice and committed.
+    /// Reserves room for as many of the first frames as there is; returns how many frames were handled. The lease must
+    /// then be filled from the same slice and committed.
     #[inline]
     pub fn plan(&mut self, frames: &[Frame<'_>], lease: &mut Lease, ledger: &NicDirection) -> usize {
         match self {
@@ -173,7 +173,7 @@ impl RxQueue {
         }
     }
 
-    /// How many frames of the largest size find buffers.
+    /// Returns for how many frames of the largest size there are buffers.
     pub fn large_room(&mut self) -> usize {
         match self {
             Self::VirtioNet(queue) => queue.large_room(),
@@ -181,7 +181,7 @@ impl RxQueue {
         }
     }
 
-    /// What frames may leave to the driver.
+    /// Returns the offloads that frames may leave to the driver.
     pub fn offloads(&self) -> Offloads {
         match self {
             Self::VirtioNet(queue) => queue.offloads(),
@@ -189,14 +189,14 @@ impl RxQueue {
         }
     }
 
-    /// From now on the driver takes only this; an e1000's says so in its registers.
+    /// Restricts the offloads that the driver accepts from now on; an e1000 driver sets them in registers instead.
     pub fn take_offloads(&mut self, takes: Offloads) {
         if let Self::VirtioNet(queue) = self {
             queue.take_offloads(takes);
         }
     }
 
-    /// Whether a lease was reserved from this queue, and not from one that a reset has taken away since.
+    /// Returns true if a lease was reserved from this queue, and not from one that a reset has since replaced.
     pub fn owns(&self, lease: &Lease) -> bool {
         match self {
             Self::VirtioNet(queue) => queue.owns(&lease.virtio_net),
@@ -204,8 +204,8 @@ impl RxQueue {
         }
     }
 
-    /// Gives the frames of a lease to the driver; returns why it is to be interrupted. A lease of another queue (the
-    /// device was reset in the meantime) is only emptied.
+    /// Commits the frames of a lease to the driver; returns the causes for an interrupt. A lease of another queue (the
+    /// device was reset in the meantime) is only cleared.
     #[inline]
     pub fn commit(&mut self, lease: &mut Lease, ledger: &NicDirection) -> u32 {
         match self {
@@ -214,7 +214,7 @@ impl RxQueue {
         }
     }
 
-    /// Asks for a kick when buffers are posted; true if there are some already.
+    /// Asks for a kick when buffers are posted; returns true if there are some already.
     pub fn arm(&mut self) -> bool {
         match self {
             Self::VirtioNet(queue) => queue.arm(),
@@ -222,7 +222,7 @@ impl RxQueue {
         }
     }
 
-    /// Asks for no kicks: we poll.
+    /// Declines kicks, for a device that polls.
     pub fn disarm(&mut self) {
         match self {
             Self::VirtioNet(queue) => queue.disarm(),
@@ -230,7 +230,7 @@ impl RxQueue {
         }
     }
 
-    /// Available index of the next chain of virtio-net: where somebody else can go on.
+    /// Returns the available index of virtio-net's next chain, at which another backend can continue.
     pub fn index(&self) -> Option<u16> {
         match self {
             Self::VirtioNet(queue) => Some(queue.index()),
@@ -238,7 +238,7 @@ impl RxQueue {
         }
     }
 
-    /// Why the ring stopped, if it did.
+    /// Returns the reason why the ring stopped, if it did.
     pub fn broken(&self) -> Option<Broken> {
         match self {
             Self::VirtioNet(queue) => queue.broken(),

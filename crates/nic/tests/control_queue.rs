@@ -1,4 +1,4 @@
-//! The control queue, driven by the driver's end of a real ring.
+//! The control queue, with the driver's end of a real ring.
 
 use nic::virtio_net::{Ack, COMMAND_LEN_MAX, ControlQueue};
 use ring::Region;
@@ -20,7 +20,7 @@ impl Memory {
     }
 
     fn region(&mut self) -> Region {
-        // SAFETY: the octets live as long as the memory, which each test keeps to its end, and are only touched
+        // SAFETY: the octets live as long as the memory, which each test keeps to its end, and are accessed only
         // through the region.
         unsafe { Region::new(self.octets.as_mut_ptr().cast(), 0, LEN as u64) }
     }
@@ -44,8 +44,8 @@ fn writable(address: u64, len: u32) -> Segment {
     Segment { address, len, writable: true }
 }
 
-/// Pushes `segments` as one command and serves the queue once: the commands that were executed, the length in the
-/// used entry, and the outcome.
+/// Pushes `segments` as one command and serves the queue once; returns the executed commands, the length in the used
+/// entry, and the outcome.
 fn execute(memory: &mut Memory, segments: &[Segment]) -> (Vec<Vec<u8>>, u32, Result<bool, Broken>) {
     let region = memory.region();
     let layout = Layout::contiguous(SIZE, RING);
@@ -117,7 +117,7 @@ fn a_broken_ring_is_told() {
     assert_eq!((executed, outcome), (vec![], Err(Broken::Address)));
 }
 
-/// A driver that adds a command for each one executed does not hold the thread for ever.
+/// A driver that adds a command for each one executed does not occupy the thread forever.
 #[test]
 fn one_kick_buys_a_bounded_number_of_commands() {
     let mut memory = Memory::new();
@@ -143,13 +143,13 @@ fn one_kick_buys_a_bounded_number_of_commands() {
             .unwrap();
     }
     assert_eq!(executed, 2 * u32::from(SIZE));
-    // The one that was left is executed by the next kick.
+    // The next kick executes the remaining command.
     control.kicked();
     control.serve(|_| Ack::Ok).unwrap();
     assert_eq!(driver.used_ready(usize::from(SIZE)), 2, "the last of the first kick and the one left");
 }
 
-/// A thread that waits for the device meanwhile gets it between two bursts.
+/// A thread that waits for the device gets it between two bursts.
 #[test]
 fn commands_are_executed_burst_by_burst() {
     const MANY: u16 = 256;

@@ -1,12 +1,12 @@
-//! Frames that are sent within the register access that tells of them, in the vCPU's thread.
+//! Transmission within the register access that rings the doorbell, in the vCPU thread.
 //!
 //! ```text
 //! vCPU thread:   device --> transmit queue --> sink (switch, TAP) --> another NIC's receive queue --> its interrupts
 //! I/O thread:    receive queue --> interrupts;     transmit queue: not touched
 //! ```
 //!
-//! Locks are taken in the order of the arrows and nobody holds a receive queue while he waits for a transmit queue or for
-//! a device, so two NICs that send to each other at the same time hold nobody up.
+//! Locks are taken in the order of the arrows, and no thread holds a receive queue while it waits for a transmit queue
+//! or for a device, so two NICs that send to each other at the same time cannot deadlock.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,20 +19,21 @@ use ring::left_over::LeftOver;
 
 use super::{NicQueues, Ringer, Served};
 
-/// How long frames are sent within one access, when [`LEAST_BURSTS`] were. What is left then goes out by the thread that polls the
-/// NIC's source: a ring may hold seconds of work, and whoever stops the vCPU waits for the access.
+/// Time budget for sending within one access, once [`LEAST_BURSTS`] were sent. The thread that polls the NIC's source
+/// sends the rest: a ring may hold seconds of work, and a thread that stops the vCPU waits for the access.
 pub(super) const ACCESS_BUDGET: Duration = Duration::from_millis(1);
 
-/// Bursts that are sent in any case: a thread that loses its CPU meanwhile does not leave the little that it has to another.
+/// Bursts sent in any case, so that a thread that loses its CPU meanwhile does not delegate the little work that it
+/// has.
 pub(super) const LEAST_BURSTS: usize = 4;
 
-/// How frames are sent within accesses.
+/// State for transmission within accesses.
 pub(super) struct InAccess {
-    /// Where they go; nowhere until somebody says so.
+    /// Sink for the frames; `None` until it is set.
     sink: Mutex<Option<Arc<dyn Sink>>>,
-    /// Bursts that an access sends, however long they take.
+    /// Minimum number of bursts that an access sends, however long they take.
     least: usize,
-    /// For each pair, whether an access has left frames to the thread that polls.
+    /// For each pair: whether an access has delegated frames to the polling thread.
     left: Vec<LeftOver<AtomicU32>>,
 }
 
@@ -49,23 +50,24 @@ impl InAccess {
         self.sink.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether frames of a pair are left. Whoever has published another one asks: it is sent by the thread that polls, too, or that has
-    /// not seen it and never will.
+    /// Returns true if frames of a pair are delegated to the polling thread. A thread that publishes another frame
+    /// checks this: then that frame is sent by the polling thread too, which either still sees it or has ended the
+    /// delegation.
     fn has_left(&self, pair: usize) -> bool {
         self.left.get(pair).is_some_and(LeftOver::is_left)
     }
 }
 
 impl NicQueues {
-    /// Whether its frames are sent within the driver's register access, rather than by a thread that polls
-    /// [`NicQueues::source`] (which is to be polled all the same: it keeps the time of interrupts). Then somebody has to
-    /// say where to: [`NicQueues::transmit_in_access`].
+    /// Returns true if frames are sent within the driver's register access, instead of by a thread that polls
+    /// [`NicQueues::source`] (which must be polled all the same, because it keeps the time of interrupts). Then the
+    /// sink must be set by [`NicQueues::transmit_in_access`].
     pub fn transmits_in_access(&self) -> bool {
         self.in_access.is_some()
     }
 
-    /// From now on frames go to this sink within the access that tells of them; those that wait already, at once. What
-    /// the sink has no room for is lost, and counted there. Does nothing to a NIC that does not transmit so.
+    /// Sets the sink for frames sent within accesses, and sends waiting frames at once. Frames for which the sink has
+    /// no room are lost, and counted there. Does nothing to a NIC that does not transmit within accesses.
     pub fn transmit_in_access(&self, sink: Arc<dyn Sink>) {
         if let Some(access) = &self.in_access {
             *access.sink() = Some(sink);
@@ -73,35 +75,35 @@ impl NicQueues {
         }
     }
 
-    /// The device is gone: lets go of the sink.
+    /// Releases the sink, because the device is gone.
     pub fn transmit_nowhere(&self) {
         if let Some(access) = &self.in_access {
             access.sink().take();
         }
     }
 
-    /// The driver moved the end of its transmit ring by a register access: sends what there is, or rings for the thread
-    /// that does if it sleeps.
+    /// Call after the driver moved the end of its transmit ring by a register access: sends the frames, or rings for
+    /// the thread that sends them if it sleeps.
     pub fn transmit(&self) {
         let Some(served) = self.tx.queues.first() else { return };
         let Some(access) = &self.in_access else { return served.news() };
         self.send_within(0, served, access);
     }
 
-    /// Sends what the driver of a pair of virtqueues has published, within the access that rang for it; the doorbell, which is the
-    /// access, is armed again at the end.
+    /// Sends the frames that the driver of a pair of virtqueues has published, within the access that rang the
+    /// doorbell; at the end the doorbell, which is the access, is armed again.
     pub fn transmit_pair(&self, pair: usize, ringer: Ringer) {
         let (Some(served), Some(access)) = (self.tx.queues.get(pair), &self.in_access) else {
             return;
         };
         if ringer == Ringer::Driver {
-            // Nobody else counts these: no event rings for them.
+            // Count the kick here: no event descriptor counts it.
             served.ledger.kicks.add(1);
         }
         self.send_within(pair, served, access);
     }
 
-    /// Sends what the driver has published, for [`ACCESS_BUDGET`].
+    /// Sends the frames that the driver has published, within [`ACCESS_BUDGET`].
     fn send_within(&self, pair: usize, served: &Served<TxQueue>, access: &InAccess) {
         if access.has_left(pair) {
             return served.ring(Ringer::Device);
@@ -130,20 +132,22 @@ impl NicQueues {
         })
     }
 
-    /// For the thread that polls the source: sends a burst of what an access has left; how many frames left the ring.
+    /// For the thread that polls the source: sends a burst of the frames that an access has delegated; returns how many
+    /// frames left the ring.
     pub(super) fn send_rest(&self, pair: usize) -> usize {
         let Some((served, access)) = self.tx.queues.get(pair).zip(self.in_access.as_ref()) else { return 0 };
         let Some(left) = access.left.get(pair).filter(|left| left.is_any()) else { return 0 };
         let place = access.sink();
         let sent = place.as_ref().map_or(0, |sink| self.send_burst(pair, &**sink));
         if sent == 0 {
-            // What is published from here on is sent by its access; what was before is seen now.
+            // Frames published from here on are sent by their access; frames published earlier are seen now.
             left.settle(|| served.has_more());
         }
         sent
     }
 
-    /// The driver moved the end of its receive ring by a register access: rings for the thread that waits for room.
+    /// Call after the driver moved the end of its receive ring by a register access: rings for the thread that waits
+    /// for room.
     pub fn posted(&self) {
         if let Some(served) = self.rx.queues.first() {
             served.news();
@@ -152,7 +156,7 @@ impl NicQueues {
 }
 
 impl Served<TxQueue> {
-    /// Whether a frame waits. With a doorbell that is an access to a virtqueue the driver is asked for the next one.
+    /// Returns true if a frame waits. If the doorbell is an access to a virtqueue, this arms it for the next frame.
     fn has_more(&self) -> bool {
         let look = |running: &mut super::Running<TxQueue>| match &mut running.queue {
             TxQueue::E1000(queue) => queue.has_frames(),

@@ -1,4 +1,4 @@
-//! Frames that are sent within accesses: for how long, and by whom then.
+//! Transmission within accesses: its duration, and delegation of the rest.
 
 use nic::e1000::{TxSettings, TxSetup};
 use port::conformance::Pattern;
@@ -11,7 +11,7 @@ use super::tests::guest::{Guest, Habit};
 use super::tests::{Driver, is_readable};
 use super::*;
 
-/// A sink that takes all the time that an access has for each burst.
+/// A sink that uses up the whole time budget of an access for each burst.
 struct Slow {
     hand: Hand,
     came: Mutex<Vec<Vec<u8>>>,
@@ -39,7 +39,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Its driver has rung once already.
+    /// Creates a bench whose driver has rung once already.
     fn new(habit: Habit) -> Self {
         let (clock, hand) = Clock::by_hand();
         let stop = Arc::<AtomicBool>::default();
@@ -56,7 +56,8 @@ impl Bench {
         Self { queues, source, guest, slow, stop }
     }
 
-    /// The driver publishes frames at once, and rings by an access if the device wants that; how many found a buffer.
+    /// The driver publishes frames at once, and rings by an access if the device wants a kick; returns how many frames
+    /// found a buffer.
     fn send(&mut self, frames: &[Vec<u8>]) -> usize {
         let (sent, kick) = self.guest.send(frames);
         if kick {
@@ -69,7 +70,7 @@ impl Bench {
         self.slow.came.lock().expect("no panic").clone()
     }
 
-    /// The thread polls until it finds nothing.
+    /// The thread polls until it finds no more frames.
     fn poll(&mut self) {
         while self.source.drain(BURST, &mut |_| panic!("they go where those of an access go")) > 0 {}
     }
@@ -87,13 +88,13 @@ fn an_access_ends_after_its_budget_and_the_thread_that_polls_sends_the_rest() {
         let mut sent = bench.send(&all);
         assert!(sent > BURST, "{habit:?}: the ring holds more than a burst");
         assert_eq!(bench.came().len(), BURST, "{habit:?}: the access has sent more, or less");
-        // What is published now must not overtake what is left.
+        // Frames published now must not overtake delegated ones.
         bench.source.disarm();
         sent += bench.send(&all[sent..]);
         assert_eq!((sent, bench.came().len()), (all.len(), BURST), "{habit:?}");
         bench.poll();
         assert_eq!(bench.came(), all, "{habit:?}");
-        // Nothing is left: accesses send again.
+        // No frame is delegated any more: accesses send again.
         assert_eq!(bench.send(&frames(1)), 1);
         assert_eq!(bench.came().len(), all.len() + 1, "{habit:?}");
     }
@@ -118,14 +119,14 @@ fn an_access_ends_with_its_machine() {
     assert_eq!(bench.came().len(), BURST, "whoever stops the machine waits for one burst");
 }
 
-/// Octets of payload that one register access tells of, in all and in one descriptor.
+/// Octets of payload that one register access publishes, in all and in one descriptor.
 const LARGE: usize = 0xf_ffff;
 const PIECE: usize = 1 << 16;
-/// Octets of the header that each frame begins with, and of payload behind it.
+/// Lengths of the header of each frame, and of the payload after it, in octets.
 const HEADER: usize = 14;
 const SEGMENT: u16 = 1000;
 
-/// A sink that takes all the time that an access has for each burst, and stops the machine in one of them.
+/// A sink that uses up the time budget of an access for each burst, and stops the machine in one of them.
 struct Stopping {
     slow: Slow,
     stop: Arc<AtomicBool>,
@@ -140,7 +141,8 @@ impl Sink for Stopping {
     }
 }
 
-/// The transmit ring of an e1000 in memory of its own, whose driver has put a packet there that is to be cut, and its payload.
+/// Creates the transmit ring of an e1000, in memory of its own, with a packet to be segmented; returns it with the
+/// packet's payload.
 fn large_packet() -> (TxQueue, Vec<u8>) {
     const RING: u64 = 0x1_0000;
     const BUFFER: u64 = RING + 0x1000;
@@ -182,7 +184,8 @@ fn large_packet() -> (TxQueue, Vec<u8>) {
     (TxQueue::E1000(Box::new(queue)), payload)
 }
 
-/// Queues whose driver has written TDT once, for a megabyte, and the sink that stops the machine in the burst of this number.
+/// Creates queues whose driver has written TDT once, for a megabyte, and a sink that stops the machine in burst number
+/// `last`.
 fn tell_of_a_megabyte(last: u64) -> (Arc<NicQueues>, Arc<Stopping>, Vec<u8>) {
     let (clock, hand) = Clock::by_hand();
     let stop = Arc::<AtomicBool>::default();
@@ -197,7 +200,7 @@ fn tell_of_a_megabyte(last: u64) -> (Arc<NicQueues>, Arc<Stopping>, Vec<u8>) {
     (queues, sink, payload)
 }
 
-/// The payload of all frames that came.
+/// Returns the payload of all frames received.
 fn payload_at(sink: &Stopping) -> Vec<u8> {
     sink.slow.came.lock().expect("no panic").iter().flat_map(|frame| frame[HEADER..].to_vec()).collect()
 }
@@ -207,7 +210,7 @@ fn of_a_megabyte_that_is_to_be_cut_an_access_sends_its_bursts_and_the_thread_tha
     let (queues, sink, payload) = tell_of_a_megabyte(u64::MAX);
     assert_eq!(sink.bursts.load(Ordering::Relaxed), LEAST_BURSTS as u64);
     assert_eq!(payload_at(&sink), payload[..LEAST_BURSTS * BURST * usize::from(SEGMENT)]);
-    // What the driver tells of now is not sent before it.
+    // Frames published now are not sent before the delegated ones.
     queues.transmit();
     assert_eq!(sink.bursts.load(Ordering::Relaxed), LEAST_BURSTS as u64);
     let mut source = queues.source();

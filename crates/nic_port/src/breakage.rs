@@ -1,13 +1,13 @@
-//! Why a queue stopped, told by the thread that serves it to those who must not wait for it.
+//! Reason why a queue stopped, published by the thread that serves it to threads that must not wait for it.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use nic::queue::{RxQueue, TxQueue};
 use ring::split::Broken;
 
-/// What may stop because its driver broke a rule.
+/// A queue that may stop because its driver broke a rule.
 pub(super) trait Breakable {
-    /// Why it stopped, if it did.
+    /// Returns the reason why it stopped, if it did.
     fn breakage(&self) -> Option<Broken>;
 }
 
@@ -25,23 +25,23 @@ impl Breakable for TxQueue {
     }
 }
 
-/// A queue's breakage, published: 0, or a [`Broken`] and 1.
+/// Published reason: 0, or a [`Broken`] plus 1.
 #[derive(Default)]
 pub(super) struct Breakage(AtomicU8);
 
 impl Breakage {
-    /// By whoever holds the queue.
+    /// Publishes the reason; called by the thread that holds the queue.
     #[cold]
     pub(super) fn publish(&self, broken: Broken) {
         self.0.store(broken as u8 + 1, Ordering::Release);
     }
 
-    /// Another queue is in its place.
+    /// Clears the reason, because another queue has taken its place.
     pub(super) fn mend(&self) {
         self.0.store(0, Ordering::Release);
     }
 
-    /// Why the queue stopped, if it did.
+    /// Returns the reason why the queue stopped, if it did.
     pub(super) fn read(&self) -> Option<Broken> {
         let code = self.0.load(Ordering::Acquire);
         Broken::ALL.into_iter().find(|broken| *broken as u8 + 1 == code)

@@ -1,5 +1,5 @@
-//! A cable that is pulled out: the NIC takes no frame, and what its driver sends goes nowhere. Both are counted as
-//! `drop_not_running`, and nothing is kept for later.
+//! An unplugged cable: the NIC takes no frame, and frames that its driver sends are lost. Both are counted as
+//! `drop_not_running`, and no frame is kept for later.
 
 use std::sync::atomic::Ordering;
 
@@ -9,24 +9,25 @@ use ring::BURST;
 
 use super::{NicQueues, Pairs, Served};
 
-/// In [`NicQueues::aside`]: frames are lost.
+/// Bit of [`NicQueues::aside`]: frames are lost.
 pub(super) const NOWHERE: u8 = 2;
-/// In [`Pairs::closed_until`]: it opens when the cable is plugged in.
+/// Value of [`Pairs::closed_until`]: closed until the cable is plugged in.
 pub(super) const UNTIL_PLUGGED: u64 = u64::MAX;
 
 impl NicQueues {
-    /// Pulls the cable out or plugs it in; what a driver is told of it, its device says. A NIC starts with one.
+    /// Unplugs or plugs the cable; the device model informs the driver. A NIC starts with its cable plugged in.
     pub fn plug(&self, on: bool) {
         self.set_aside(NOWHERE, !on);
         self.pairs.unplugged.store(!on, Ordering::SeqCst);
         if !on {
             self.pairs.closed_until.store(UNTIL_PLUGGED, Ordering::SeqCst);
-            // Who waits for room has none to wait for any more: what he has is lost.
+            // Wakes threads that wait for room: there will be none, and their frames are lost.
             self.rouse_receivers();
         }
     }
 
-    /// How many frames a NIC would take that is closed: any number if that is for long, as they are lost then.
+    /// Returns how many frames a closed NIC takes: a burst if the cable is unplugged, because the frames are lost then,
+    /// else none.
     #[cold]
     pub(super) fn closed_room(&self) -> usize {
         if self.pairs.is_unplugged() { BURST } else { 0 }
@@ -38,8 +39,8 @@ impl Pairs {
         self.unplugged.load(Ordering::SeqCst)
     }
 
-    /// A driver that comes and goes does not plug the cable in. (Whoever of this and [`NicQueues::plug`] comes second sees
-    /// what the first has done.)
+    /// Stays closed when a driver comes or goes while the cable is unplugged. (Of this and [`NicQueues::plug`], the
+    /// second one to run sees the first one's writes.)
     pub(super) fn stay_closed(&self) {
         if self.is_unplugged() {
             self.closed_until.store(UNTIL_PLUGGED, Ordering::SeqCst);
@@ -48,7 +49,7 @@ impl Pairs {
 }
 
 impl Served<TxQueue> {
-    /// Takes frames that go nowhere; returns how many. They leave the ring as others do, but have not moved.
+    /// Takes frames from the ring and loses them; returns how many. They leave the ring, but do not count as moved.
     #[cold]
     pub(super) fn lose(&self, budget: usize) -> usize {
         let seen = NicDirection::default();

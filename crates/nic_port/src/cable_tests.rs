@@ -1,4 +1,4 @@
-//! A cable that is pulled out, at queues that run.
+//! Unplugging the cable of running queues.
 
 use nic::queue::{RxQueue, TxQueue};
 use port::conformance::Pattern;
@@ -11,7 +11,7 @@ use super::*;
 
 const PAIRS: usize = 2;
 
-/// Queues that run, and the driver of each pair.
+/// Running queues, and the driver of each pair.
 struct Bench {
     queues: Arc<NicQueues>,
     guests: Vec<Guest>,
@@ -57,7 +57,7 @@ impl Bench {
         bench
     }
 
-    /// Delivers three frames; how many were taken and how many have come.
+    /// Delivers three frames; returns how many were taken and how many have arrived.
     fn deliver(&mut self, sink: &dyn Sink) -> (usize, usize) {
         let mut octets: Vec<_> = (0..3).map(|number| Pattern::default().octets(1, number, 60)).collect();
         let frames: Vec<_> =

@@ -1,17 +1,17 @@
-//! Stores to a register that are collected instead of leaving the guest for each.
+//! Register stores that are coalesced instead of causing a VM exit each.
 
-/// The stores to a transmit ring's tail, as the thread that sends the ring's frames sees them.
+/// Coalesced stores to a transmit ring's tail, as seen by the thread that sends the ring's frames.
 pub trait Collecting: Send + Sync {
-    /// In each pass of that thread: what was collected takes effect.
+    /// Called in each pass of that thread: applies the coalesced stores.
     fn look(&self);
 
-    /// There was something to send: from now on stores are collected.
+    /// Called after frames were sent: stores are coalesced from now on.
     fn worked(&self);
 
-    /// The thread wants to sleep: false if it is too early for that. After true every store leaves the guest, and what was
-    /// collected has taken effect.
+    /// Called before the thread sleeps: returns false if it is too early for that. After it returned true every store
+    /// causes an exit, and the coalesced stores have been applied.
     fn rest(&self) -> bool;
 
-    /// Nobody polls any more.
+    /// Called when no thread polls any more.
     fn end(&self);
 }

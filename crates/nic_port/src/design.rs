@@ -1,4 +1,4 @@
-//! What is chosen when a NIC's queues are made.
+//! Options for the queues of a NIC.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,25 +8,25 @@ use ledger::E1000Registers;
 use super::Collecting;
 use crate::irq::Timekeeping;
 
-/// What a NIC's queues are to be.
+/// Options for the queues of a NIC.
 #[derive(Default)]
 pub struct Design {
-    /// Pairs of queues.
+    /// Number of queue pairs.
     pub pairs: usize,
-    /// Whether the driver is in another program, and brings its doorbells.
+    /// True if the driver is in another program, and brings its doorbells.
     pub foreign: bool,
-    /// Whether several threads deliver.
+    /// True if several threads deliver frames.
     pub several_senders: bool,
-    /// Whether frames are sent within the register access that tells of them.
+    /// True if frames are sent within the register access that rings the doorbell.
     pub in_access: bool,
-    /// The time of interrupts that may have to wait, for each pair; none where all are sent at once.
+    /// Timers of moderated interrupts, one for each pair; empty if all interrupts are sent at once.
     pub timers: Vec<Arc<dyn Timekeeping>>,
-    /// The register accesses of an e1000.
+    /// Counters of register accesses, for an e1000.
     pub registers: Option<Arc<E1000Registers>>,
-    /// What the kernel collects of them.
+    /// Coalescing of register stores by the kernel.
     pub collector: Option<Arc<dyn Collecting>>,
-    /// Whether the queues are handed on, for somebody else to serve.
+    /// True if the queues are handed on to another backend.
     pub handed: bool,
-    /// Set once the machine is to stop.
+    /// Set when the machine must stop.
     pub stop: Arc<AtomicBool>,
 }

@@ -1,15 +1,15 @@
-//! Queues whose driver is in a virtual machine of another program, which has told where its rings lie (vhost-user).
+//! Queues whose driver is in a virtual machine of another program, which has shared its rings (vhost-user).
 //!
-//! Its doorbells are descriptors of its own, which come and go with it. So the thread that serves a queue sleeps on a
-//! descriptor of ours that watches the one of the moment. It is watched for edges: then nothing has to be read from it,
-//! and whatever it may really be, no read of it can block.
+//! The doorbells are the driver's own descriptors, which come and go with it. So the thread that serves a queue sleeps
+//! on a descriptor of ours that watches the current doorbell. It is watched edge-triggered: then the doorbell need not
+//! be read, and whatever kind of file it is, no read of it can block.
 //!
-//! What we ring for its driver is the driver's as well, and may make a write wait (the module `ringing`). Frames are moved and
-//! rung for by one thread, and whoever else rings does so without the queue's lock.
+//! The descriptor that we ring for the driver is shared with the driver, which may make a write block (module
+//! `ringing`). One thread moves frames and rings for them; all other threads ring without holding the queue's lock.
 //!
-//! Its memory must outlive its queues: who called [`NicQueues::serve_receive`] keeps it until
-//! [`NicQueues::leave_receive`] has come back. Frames are copied under the queue's lock here, so nobody is left in the middle
-//! of one.
+//! The driver's memory must outlive its queues: the caller of [`NicQueues::serve_receive`] keeps it until
+//! [`NicQueues::leave_receive`] has returned. Frames are copied under the queue's lock here, so no thread is still
+//! copying a frame then.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -26,17 +26,17 @@ use super::breakage::Breakable;
 use super::ringing::Ringing;
 use super::{Design, NicQueues, Notifier, Ringer, Running, Served};
 
-/// Watches the doorbell of the moment.
+/// Watches the current doorbell.
 pub(super) struct Watch {
     any: Epoll,
     doorbell: Mutex<Option<OwnedFd>>,
 }
 
-/// What [`EpollEvent`]s of the driver's doorbell carry; those of our own carry 0.
+/// Data of [`EpollEvent`]s of the driver's doorbell; those of our own descriptor carry 0.
 const DOORBELL: u64 = 1;
 
 impl Watch {
-    /// Watches no doorbell yet, but what is rung by ourselves.
+    /// Creates a watch of our own event descriptor, without a doorbell.
     pub(super) fn new(own: &impl std::os::fd::AsRawFd) -> Result<Self> {
         let any = Epoll::new().context("cannot make an epoll descriptor")?;
         any.ctl(ControlOperation::Add, own.as_raw_fd(), EpollEvent::new(EventSet::IN, 0))
@@ -44,7 +44,7 @@ impl Watch {
         Ok(Self { any, doorbell: Mutex::default() })
     }
 
-    /// What rings.
+    /// Returns the descriptor that becomes readable when one of the watched descriptors rings.
     pub(super) const fn any(&self) -> &Epoll {
         &self.any
     }
@@ -53,7 +53,7 @@ impl Watch {
     fn replace(&self, doorbell: Option<OwnedFd>) -> Result<()> {
         let mut place = self.doorbell.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(old) = place.take() {
-            // Closing it would not do: its owner has it too.
+            // Closing it would not suffice: its owner has it open too.
             let _ = self.any.ctl(ControlOperation::Delete, raw(&old), EpollEvent::default());
         }
         if let Some(new) = &doorbell {
@@ -66,7 +66,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Takes note of what rang; how often the driver's doorbell did.
+    /// Collects pending events; returns how often the driver's doorbell rang.
     pub(super) fn hush(&self) -> u64 {
         let mut events = [EpollEvent::default(); 2];
         let count = self.any.wait(0, &mut events).unwrap_or(0);
@@ -78,16 +78,16 @@ fn raw(fd: &OwnedFd) -> std::os::fd::RawFd {
     std::os::fd::AsRawFd::as_raw_fd(fd)
 }
 
-/// The descriptors of a ring of another program's.
+/// Descriptors of a ring that belongs to another program.
 #[derive(Debug)]
 pub struct Bells {
-    /// What the driver rings when there is something for us.
+    /// Doorbell, which the driver rings for us.
     pub doorbell: OwnedFd,
-    /// What we ring when there is something for the driver; none where it polls.
+    /// Call descriptor, which we ring for the driver; none if the driver polls.
     pub call: Option<OwnedFd>,
 }
 
-/// What rings for a driver elsewhere, for the thread that serves its queue.
+/// Interrupts a driver in another program, on behalf of the thread that serves its queue.
 pub struct Call {
     pub(super) bell: Arc<File>,
     pub(super) ringing: Arc<Ringing>,
@@ -99,19 +99,20 @@ impl Call {
     }
 }
 
-/// Threads that ring for the other side of one queue: the driver elsewhere, or the peer that was handed the queue ([`super::handed`]).
+/// Threads that ring for the other side of one queue: the driver in another program, or the peer that was handed the
+/// queue ([`super::handed`]).
 #[derive(Default)]
 pub(super) struct Ringers {
-    /// The thread that moves frames; vCPUs, whose kicks came by register accesses.
+    /// The thread that moves frames, or a vCPU whose kick was a register access.
     server: Arc<Ringing>,
-    /// The thread that speaks with the other side's program.
+    /// The thread that communicates with the other side's program.
     pub(super) speaker: Ringing,
-    /// What vCPUs want to be rung.
+    /// Kicks requested by vCPUs.
     pub(super) kicks: HandOver<AtomicU32>,
 }
 
 impl Ringers {
-    /// What is known of the thread that moves frames, and of vCPUs.
+    /// Returns the state shared by the thread that moves frames and vCPUs.
     pub(super) fn server(&self) -> Arc<Ringing> {
         self.server.clone()
     }
@@ -122,18 +123,18 @@ impl Ringers {
 }
 
 impl NicQueues {
-    /// Queues for a driver elsewhere; none runs yet.
+    /// Creates queues for a driver in another program; none of them runs yet.
     ///
     /// # Errors
-    /// No descriptors are left.
+    /// No file descriptors are left.
     pub fn foreign(pairs: usize) -> Result<Arc<Self>> {
         Self::new(Design { pairs, foreign: true, ..Design::default() })
     }
 
-    /// Serves this receive queue from now on.
+    /// Starts serving this receive queue.
     ///
     /// # Errors
-    /// There is no such pair, or the doorbell cannot be waited for.
+    /// There is no such pair, or the doorbell cannot be polled.
     pub fn serve_receive(&self, pair: usize, queue: RxQueue, bells: Bells) -> Result<()> {
         let served = self.rx.queues.get(pair).context("no such pair of queues")?;
         let takes = queue.offloads();
@@ -142,73 +143,76 @@ impl NicQueues {
         Ok(())
     }
 
-    /// Serves this transmit queue from now on.
+    /// Starts serving this transmit queue.
     ///
     /// # Errors
-    /// There is no such pair, or the doorbell cannot be waited for.
+    /// There is no such pair, or the doorbell cannot be polled.
     pub fn serve_transmit(&self, pair: usize, queue: TxQueue, bells: Bells) -> Result<()> {
         let served = self.tx.queues.get(pair).context("no such pair of queues")?;
         served.serve(queue, bells, TxQueue::disarm)
     }
 
-    /// Serves this receive queue no longer, and returns it; nobody touches its ring after this.
+    /// Stops serving this receive queue, and returns it; no thread accesses its ring afterwards.
     pub fn leave_receive(&self, pair: usize) -> Option<RxQueue> {
         self.rx.queues.get(pair)?.leave()
     }
 
-    /// Serves this transmit queue no longer, and returns it; nobody touches its ring after this.
+    /// Stops serving this transmit queue, and returns it; no thread accesses its ring afterwards.
     pub fn leave_transmit(&self, pair: usize) -> Option<TxQueue> {
         self.tx.queues.get(pair)?.leave()
     }
 
-    /// A receive queue that runs is to ring this from now on, and does so once: what was rung before may have been nothing.
+    /// Sets the call descriptor of a running receive queue, and rings it once, because earlier interrupts may have been
+    /// lost.
     pub fn call_receive(&self, pair: usize, call: Option<OwnedFd>) {
         if let Some(served) = self.rx.queues.get(pair) {
             served.call_by(call);
         }
     }
 
-    /// A transmit queue that runs is to ring this from now on, and does so once: what was rung before may have been nothing.
+    /// Sets the call descriptor of a running transmit queue, and rings it once, because earlier interrupts may have
+    /// been lost.
     pub fn call_transmit(&self, pair: usize, call: Option<OwnedFd>) {
         if let Some(served) = self.tx.queues.get(pair) {
             served.call_by(call);
         }
     }
 
-    /// The driver is gone: nothing that it has changed lasts.
+    /// Handles the end of the driver: undoes everything that it has changed.
     pub fn forget_driver(&self) {
         for pair in 0..self.pairs() {
             self.leave_transmit(pair);
             self.leave_receive(pair);
         }
         self.stop();
-        // Nobody is in a call of its any more: the servers had the queues, and the speaker is here.
+        // No thread can be in a call of this driver any more: the servers had the queues, and the speaker is the
+        // caller.
         self.forget_waits();
     }
 
-    /// What is rung belongs to somebody else from now on.
+    /// Forgets blocked writes, because the descriptors that are rung have another owner from now on.
     pub(super) fn forget_waits(&self) {
         self.ringing().for_each(Ringing::forget);
         self.waits.forget();
     }
 }
 
-/// What control does for queues whose driver is elsewhere, or that somebody else serves: without a lock, and waiting for nobody.
+/// Supervision of queues whose driver, or whose server, is in another program: without a lock, and without waiting.
 impl NicQueues {
-    /// Looks whether threads of ours are kept from going on by what they ring for the other side, and takes them out if looks have found
-    /// them there for too long lately (the module `ringing`). To be called about ten times a second by whoever looks after the port, and
-    /// by others whenever they like.
+    /// Checks whether threads of ours are blocked in writes that ring for the other side, and interrupts them if checks
+    /// have found them blocked for too long lately (module `ringing`). The thread that looks after the port calls this
+    /// about ten times a second; others may call it at any time.
     pub fn look_after_bells(&self) {
         let now = Duration::from_nanos(self.pairs.clock.now());
         self.waits.look(now, self.ringing());
     }
 
-    /// Whether the other side's program kept one of our threads waiting. It is rung no more.
+    /// Returns true if the other side's program has blocked one of our threads. Its descriptor is not rung any more.
     pub fn is_deaf(&self) -> bool {
         self.ringing().any(Ringing::is_deaf)
     }
 
-    /// All that is known of threads that ring for the other side.
+    /// Returns the states of all threads that ring for the other side.
     pub(super) fn ringing(&self) -> impl Iterator<Item = &Ringing> + Clone {
         let receive = self.rx.queues.iter().map(|served| &served.ringers);
         receive.chain(self.tx.queues.iter().map(|served| &served.ringers)).flat_map(Ringers::both)
@@ -216,15 +220,15 @@ impl NicQueues {
 }
 
 impl<Q: Breakable> Served<Q> {
-    /// The driver is told at once: who served its ring before may have died between returning buffers and saying so, and a
-    /// driver that waits for that asks for nothing else.
+    /// Starts serving a queue, and interrupts the driver at once: the previous server may have died between returning
+    /// buffers and interrupting for them, and a driver that waits for that interrupt sends no other request.
     fn serve(&self, mut queue: Q, bells: Bells, disarm: impl FnOnce(&mut Q)) -> Result<()> {
         let watch = self.watch.as_ref().context("these queues have their driver here")?;
         watch.replace(Some(bells.doorbell))?;
         disarm(&mut queue);
         let bell = bells.call.map(|call| Arc::new(File::from(call)));
         self.replace(Some(Running { queue, notifier: self.calling(bell.clone()) }));
-        // Whoever sleeps has not seen what is there already.
+        // A sleeping server has not seen what the ring already holds.
         self.ring(Ringer::Device);
         self.tell(bell);
         Ok(())
@@ -233,7 +237,7 @@ impl<Q: Breakable> Served<Q> {
     fn leave(&self) -> Option<Q> {
         let running = self.replace(None);
         if let Some(watch) = &self.watch {
-            // It cannot fail: nothing is added.
+            // Removal cannot fail: nothing is added.
             let _ = watch.replace(None);
         }
         running.map(|running| running.queue)

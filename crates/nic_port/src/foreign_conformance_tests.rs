@@ -1,5 +1,5 @@
-//! Queues whose driver is elsewhere under the suite that every port passes: its doorbells and what it is rung by are
-//! descriptors of its own.
+//! Queues with a driver in another program under the conformance suite for ports: doorbells and calls are the driver's
+//! own descriptors.
 
 use std::os::fd::OwnedFd;
 
@@ -15,9 +15,9 @@ use super::*;
 struct Bench {
     queues: Arc<NicQueues>,
     guests: Vec<Guest>,
-    /// What each driver rings.
+    /// Doorbell of each driver.
     doorbells: Vec<OwnedFd>,
-    /// What each driver is rung by.
+    /// Call descriptor of each driver.
     calls: Vec<OwnedFd>,
     sink: Arc<dyn Sink>,
     source: Box<dyn Source>,
@@ -31,13 +31,13 @@ fn kick(doorbell: &OwnedFd) {
     rustix::io::write(doorbell, &1_u64.to_ne_bytes()).expect("it has room");
 }
 
-/// Whether it was rung since it was asked last.
+/// Returns true if the descriptor was rung since the last call.
 fn was_rung(bell: &OwnedFd) -> bool {
     rustix::io::read(bell, &mut [0; 8]).is_ok()
 }
 
 impl Bench {
-    /// Queues in one direction, each served by what `serve` calls.
+    /// Creates queues in one direction, each served by a call of `serve`.
     fn new(habit: Habit, pairs: usize, serve: impl Fn(&NicQueues, usize, &Guest, Bells)) -> Self {
         let queues = NicQueues::foreign(pairs).expect("event descriptors");
         queues.use_pairs(pairs);
@@ -55,7 +55,7 @@ impl Bench {
             calls.push(call);
         }
         let (sink, mut source) = (queues.sink(), queues.source());
-        // What was rung when the queues began is not for the suite.
+        // Clears the rings made when the queues were started.
         sink.disarm();
         source.disarm();
         Self { queues, guests, doorbells, calls, sink, source }
@@ -104,7 +104,7 @@ impl SourceBench for Bench {
     }
 
     fn feed(&mut self, frames: &[Vec<u8>]) -> usize {
-        // One flow: all through the last pair.
+        // One flow: all frames go through the last pair.
         let (Some(guest), Some(doorbell)) = (self.guests.last_mut(), self.doorbells.last()) else { return 0 };
         let (sent, wants_kick) = guest.send(frames);
         if wants_kick {

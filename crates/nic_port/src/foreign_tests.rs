@@ -1,4 +1,4 @@
-//! Queues whose driver is elsewhere, and does what no honest one would.
+//! Queues whose driver is in another program, and misbehaves.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -21,21 +21,21 @@ fn bell(flags: EventfdFlags) -> OwnedFd {
     eventfd(0, EventfdFlags::CLOEXEC | flags).expect("an event descriptor")
 }
 
-/// What makes whoever rings it wait, until somebody reads it.
+/// Returns a descriptor that blocks any thread that rings it until it is read.
 fn full() -> OwnedFd {
     let full = bell(EventfdFlags::empty());
     rustix::io::write(&full, &(u64::MAX - 1).to_ne_bytes()).expect("it has room");
     full
 }
 
-/// Queues, and what moves their clock.
+/// Creates queues, and the handle of their clock.
 fn queues() -> (Arc<NicQueues>, Hand) {
     let (clock, hand) = Clock::by_hand();
     let design = Design { pairs: 1, foreign: true, ..Design::default() };
     (NicQueues::by(clock, design, SETTLE).expect("descriptors"), hand)
 }
 
-/// Between two looks of control.
+/// Interval of two checks by the control thread.
 const LOOK: Duration = Duration::from_millis(100);
 
 #[test]
@@ -46,14 +46,14 @@ fn a_driver_that_does_not_take_its_bell_holds_up_its_own_thread_and_not_for_long
     guest.post();
     let bells = Bells { doorbell: bell(EventfdFlags::NONBLOCK), call: Some(call) };
     let (server, sink) = (queues.clone(), queues.sink());
-    // Rings twice: when it begins to serve, and for the frame.
+    // Rings twice: when it starts to serve, and for the frame.
     let server = thread::spawn(move || {
         server.serve_receive(0, queue, bells).expect("served");
         let mut octets = Pattern::default().octets(1, 0, 60);
         sink.deliver(&[Frame::new(ring::Bytes::from_slice(&mut octets))])
     });
     while !server.is_finished() {
-        // As control does, which must not wait for the queue that the thread holds.
+        // As the control thread does, which must not wait for the queue that the server holds.
         hand.advance(LOOK);
         queues.look_after_bells();
         assert_eq!((queues.rx_broken(), queues.tx_broken()), (None, None));
@@ -64,7 +64,7 @@ fn a_driver_that_does_not_take_its_bell_holds_up_its_own_thread_and_not_for_long
     assert_eq!(guest.received().len(), 1, "the frame has come all the same");
     queues.leave_receive(0);
     assert!(queues.is_deaf(), "it is the same one, wherever its rings lie");
-    // The next driver takes its bell.
+    // The next driver reads its call descriptor.
     queues.forget_driver();
     assert!(!queues.is_deaf(), "the next one is another's");
     let call = bell(EventfdFlags::NONBLOCK);
@@ -74,7 +74,7 @@ fn a_driver_that_does_not_take_its_bell_holds_up_its_own_thread_and_not_for_long
     assert!(rustix::io::read(&told, &mut [0; 8]).is_ok(), "it is rung");
 }
 
-/// Rings for both directions in turn, each time it is told to.
+/// Starts a thread that rings for both directions alternately, each time it is told to.
 fn server(queues: &Arc<NicQueues>, bell: &OwnedFd) -> (mpsc::Sender<()>, thread::JoinHandle<()>) {
     let bell = Arc::new(File::from(bell.try_clone().expect("a copy")));
     let ringing = [&queues.rx.queues[0].ringers, &queues.tx.queues[0].ringers].map(Ringers::server);
@@ -101,7 +101,7 @@ fn a_driver_that_makes_each_ring_wait_a_little_is_found_out_by_the_sum() {
         if rings % 2 == 0 {
             queues.look_after_bells();
         }
-        // In time for the next look: lets one ring go, and none after it.
+        // In time for the next check: unblocks one ring, and lets no other one succeed.
         rustix::io::read(&bell, &mut [0; 8]).expect("it is full");
         while queues.ringing().any(Ringing::is_busy) {
             thread::yield_now();
@@ -116,12 +116,12 @@ fn a_driver_that_makes_each_ring_wait_a_little_is_found_out_by_the_sum() {
     server.join().expect("no panic");
 }
 
-/// A ring of 4 entries whose driver has published 1,000.
+/// Creates a ring of 4 entries whose driver has published 1,000.
 fn broken_queue() -> RxQueue {
     let octets = Box::leak(vec![0; 4096 + 64].into_boxed_slice());
     let skew = octets.as_ptr().align_offset(64);
     let (region, layout) = (Region::from_static(&mut octets[skew..], 0), Layout::contiguous(4, 0));
-    // `flags`, then `idx` (virtio 1.2, section 2.7.6).
+    // The available ring starts with `flags`, then `idx` (virtio 1.2, section 2.7.6).
     let head = region.bytes(layout.available, 4).expect("it lies there");
     assert!(head.write(2, 1000_u16.to_le_bytes()));
     let queue = DeviceQueue::new(region, &layout, Features::default()).expect("a ring");

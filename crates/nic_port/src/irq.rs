@@ -1,6 +1,7 @@
-//! A NIC's interrupts before they leave it: moderated, kept until their time, held back by a thread that has work.
+//! A NIC's interrupts before they leave it: moderated, delayed until they are due, or held back by a thread that has
+//! work.
 //!
-//! What an interrupt then does to a guest is its machine's business, which is behind [`Line`] and [`Pin`].
+//! The effect of an interrupt on a guest is implemented by its machine, behind [`Line`] and [`Pin`].
 
 pub mod held;
 mod intx;
@@ -13,19 +14,20 @@ pub use intx::Intx;
 pub use messages::{Messages, Queue};
 pub use timed::{Counts, Timed, Timekeeping, Waiting};
 
-/// An interrupt line that any thread may pull: one vector's message.
+/// An interrupt line that any thread may signal: one vector's message.
 pub trait Line: Send + Sync {
-    /// Interrupts the guest, or remembers to do so while the vector is masked.
+    /// Interrupts the guest, or records the interrupt while the vector is masked.
     fn signal(&self);
 
-    /// What somebody else pulls it by, without a thread of ours; none where it has to be pulled here.
+    /// Returns an event descriptor by which another process signals the line without a thread of ours; none if only
+    /// [`Line::signal`] works.
     fn event(&self) -> Option<&EventFd>;
 }
 
-/// A device's interrupt pin. Its holder decides what its level is; setting the level that it has already does nothing but cost
+/// A device's interrupt pin. Its owner decides its level; setting the level that it already has has no effect but costs
 /// time.
 pub trait Pin: Send + Sync {
-    /// Raises or lowers it.
+    /// Raises or lowers the pin.
     fn set(&self, up: bool);
 }
 

@@ -1,4 +1,4 @@
-//! A NIC of a guest as ports of the host: its receive queues are a sink, its transmit queues a source.
+//! A guest's NIC as ports of the host: its receive queues are a sink, its transmit queues a source.
 //!
 //! ```text
 //!            all pairs, one thread                      a thread for each pair
@@ -7,15 +7,15 @@
 //! ```
 //!
 //! The queues come and go with the driver (DRIVER_OK, reset), in the thread of the vCPU that wrote the register. So
-//! each sits in a mutex that the serving thread takes once a burst: after a reset has taken the queue out, nobody
-//! touches the guest's rings any more. Lock, counters, doorbell and leases of a queue are its own and lie on lines of
-//! their own: threads that serve different pairs write nothing in common.
+//! each queue is guarded by a mutex that the serving thread takes once a burst: after a reset has removed the queue, no
+//! thread accesses the guest's rings any more. Each queue has its own lock, counters, doorbell and leases, on cache
+//! lines of its own: threads that serve different pairs write no common memory.
 //!
-//! A driver may change how many pairs it uses while frames pass. The flows that move to another pair must not
-//! overtake their own frames, which wait in the guest or on their way out of it: so the NIC takes no frame for the
-//! time of [`SETTLE`] then.
+//! A driver may change the number of pairs it uses while frames pass. Flows that move to another pair must not overtake
+//! their own frames, which wait in the guest or on their way out of it: so the NIC then takes no frame for the time of
+//! [`SETTLE`].
 
-// It panics where nobody reads: what a data plane says there may be lost.
+// Printing to standard error panics if it has no reader, and messages that a data plane prints there may be lost.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 mod access;
@@ -64,42 +64,43 @@ use ringing::Waits;
 use sink::{CommonSink, NicSink, PartSink};
 use source::{NicSource, PairSource};
 
-/// Pairs that a driver uses until it asks for more (virtio 1.2, section 5.1.6.5.5).
+/// Number of pairs that a driver uses until it requests more (virtio 1.2, section 5.1.6.5.5).
 const ONE: usize = 1;
 
-/// How long a NIC takes nothing after the number of pairs changed under frames that had come: a guest with work is
-/// through with what it has after a millisecond, and one that has to wait for its CPU gets it within a few slices of
-/// the scheduler (3 ms).
+/// Time for which a NIC takes no frame after the number of pairs changed while frames were in flight: a guest that has
+/// the CPU processes its backlog within a millisecond, and one that has to wait for its CPU gets it within a few slices
+/// of the scheduler (3 ms).
 pub const SETTLE: Duration = Duration::from_millis(50);
 
 type Place<'a, Q> = MutexGuard<'a, Option<Running<Q>>>;
 
-/// The side that rings for the thread that serves a queue.
+/// Side that rings for the thread that serves a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ringer {
     /// The guest's driver, by a register access: a kick, which is counted.
     Driver,
-    /// We ourselves, so that the thread looks at what has changed.
+    /// This process itself, so that the thread notices a change.
     Device,
 }
 
-/// The queue of one pair, with all that its servers write.
+/// The queue of one pair, with all the state that its servers write.
 #[repr(align(128))]
 struct Served<Q> {
     place: Mutex<Option<Running<Q>>>,
     ledger: NicDirection,
     leases: Mutex<Vec<Lease>>,
-    /// Rung by its doorbell, and by ourselves.
+    /// Event descriptor rung by the doorbell, and by ourselves.
     kick: EventFd,
-    /// How often we rang `kick` ourselves, of what was not yet read from it.
+    /// Number of rings by ourselves that were not yet read from `kick`.
     own_rings: AtomicU64,
-    /// Where the doorbell is a descriptor of the driver's, and `kick` for us alone.
+    /// Set if the doorbell is a descriptor of the driver's; then `kick` is rung by ourselves only.
     watch: Option<Watch>,
-    /// Whether a doorbell that is a register access is to ring: the thread sleeps, or is about to.
+    /// Says whether a doorbell that is a register access must ring: true while the thread sleeps, or is about to.
     asleep: Doze,
-    /// Why nothing is served, if the driver is to blame: it broke the ring, or wanted one that cannot be served.
+    /// Reason why the queue is not served, if the driver is to blame: it broke the ring, or set up one that cannot be
+    /// served.
     breakage: Breakage,
-    /// Threads that ring for the other side, where that is another program.
+    /// Threads that ring for the other side, if that is another program.
     ringers: Ringers,
 }
 
@@ -131,17 +132,17 @@ impl<Q> Served<Q> {
         Bell::Readable(self.rings())
     }
 
-    /// What is readable when its doorbell rings.
+    /// Returns the descriptor that becomes readable when the doorbell rings.
     fn rings(&self) -> BorrowedFd<'_> {
         self.watch.as_ref().map_or_else(|| borrow(&self.kick), |watch| borrow(watch.any()))
     }
 
-    /// The thread is about to sleep; after this it looks at the ring once more.
+    /// Announces that the thread is about to sleep; it must check the ring once more after this call.
     fn fall_asleep(&self) {
         self.asleep.fall_asleep();
     }
 
-    /// The driver has moved the end of its ring by a register access: rings if the thread sleeps.
+    /// Call after the driver moved the end of its ring by a register access: rings if the thread sleeps.
     fn news(&self) {
         if self.asleep.wants_news() {
             self.ring(Ringer::Driver);
@@ -151,14 +152,14 @@ impl<Q> Served<Q> {
     /// Rings for the thread that serves the queue.
     fn ring(&self, ringer: Ringer) {
         if ringer == Ringer::Device {
-            // Before the descriptor is rung: who reads that finds what is ours of it.
+            // Counted before the descriptor is rung: a thread that reads it then knows how many rings are ours.
             self.own_rings.fetch_add(1, Ordering::Release);
         }
-        // The only error is a full counter, and then it is rung.
+        // The only error is a counter at its maximum, and then the descriptor is readable already.
         let _ = self.kick.write(1);
     }
 
-    /// The thread is awake; takes back what the doorbell rang.
+    /// The thread is awake: clears the doorbell, and counts the driver's rings.
     fn silence(&self) {
         self.asleep.wake();
         if let Ok(rings) = self.kick.read() {
@@ -169,7 +170,7 @@ impl<Q> Served<Q> {
         }
     }
 
-    /// How many of so many rings were our own; those are accounted for.
+    /// Returns how many of `rings` rings were our own, and removes those from the account.
     fn take_own_rings(&self, rings: u64) -> u64 {
         let own = self
             .own_rings
@@ -179,7 +180,7 @@ impl<Q> Served<Q> {
 }
 
 impl<Q: Breakable> Served<Q> {
-    /// Lets `act` do something to the queue, if it runs.
+    /// Calls `act` with the queue, if it runs; publishes a breakage.
     #[inline(always)]
     fn with<R>(&self, act: impl FnOnce(&mut Running<Q>) -> R) -> Option<R> {
         let mut place = self.lock();
@@ -205,12 +206,12 @@ impl Served<RxQueue> {
 /// One direction of a NIC: the queues of all pairs.
 pub struct Direction<Q> {
     queues: Vec<Served<Q>>,
-    /// Readable while a doorbell of any pair rings; there if there are several.
+    /// Readable while a doorbell of any pair rings; used if there are several bells.
     any: Option<Epoll>,
 }
 
 impl<Q> Direction<Q> {
-    /// What else is to ring comes last.
+    /// Creates the queues, and a descriptor for their doorbells and these timers.
     fn new(pairs: usize, foreign: bool, timers: &[Arc<dyn Timekeeping>]) -> Result<Self> {
         let queues = (0..pairs).map(|_| Served::new(foreign)).collect::<Result<Vec<_>>>()?;
         let bells = queues.iter().map(Served::rings);
@@ -219,14 +220,14 @@ impl<Q> Direction<Q> {
         Ok(Self { queues, any })
     }
 
-    /// Serves this queue of a pair from now on, if there is such a pair.
+    /// Starts serving this queue of a pair, if there is such a pair.
     pub fn install(&self, pair: usize, running: Running<Q>) {
         if let Some(mut place) = self.lock(pair) {
             *place = Some(running);
         }
     }
 
-    /// From now on the queue of a pair interrupts by this message, if any.
+    /// Sets the message by which the queue of a pair interrupts from now on, if any.
     pub fn set_line(&self, pair: usize, line: Option<Arc<dyn Line>>) {
         if let Some(mut place) = self.lock(pair)
             && let Some(running) = place.as_mut()
@@ -235,12 +236,12 @@ impl<Q> Direction<Q> {
         }
     }
 
-    /// The queue of a pair, if there is such a pair.
+    /// Locks the queue of a pair, if there is such a pair.
     fn lock(&self, pair: usize) -> Option<Place<'_, Q>> {
         Some(self.queues.get(pair)?.lock())
     }
 
-    /// The doorbell of a pair, if there is such a pair.
+    /// Returns the doorbell of a pair, if there is such a pair.
     pub fn kick(&self, pair: usize) -> Option<&EventFd> {
         Some(&self.queues.get(pair)?.kick)
     }
@@ -252,14 +253,14 @@ impl<Q> Direction<Q> {
         }
     }
 
-    /// What all pairs count.
+    /// Returns the sum of all pairs' counters.
     fn ledger(&self) -> NicDirection {
         let sum = NicDirection::default();
         self.queues.iter().for_each(|served| sum.add_all(&served.ledger));
         sum
     }
 
-    /// Rings when any pair's doorbell does.
+    /// Returns a bell that rings when any pair's doorbell does.
     fn bell(&self) -> Bell<'_> {
         match (&self.any, self.queues.first()) {
             (Some(any), _) => Bell::Readable(borrow(any)),
@@ -269,7 +270,7 @@ impl<Q> Direction<Q> {
     }
 }
 
-/// One descriptor for all bells.
+/// Combines all bells into one descriptor.
 fn watch(bells: &[BorrowedFd<'_>]) -> Result<Epoll> {
     let any = Epoll::new().context("cannot make an epoll descriptor")?;
     for bell in bells {
@@ -280,39 +281,40 @@ fn watch(bells: &[BorrowedFd<'_>]) -> Result<Epoll> {
     Ok(any)
 }
 
-/// The queues of a NIC, between the device model and the threads that serve it.
+/// The queues of a NIC, between the device model and the threads that serve them.
 pub struct NicQueues {
-    /// What comes to the router.
+    /// Frames to the router.
     pub rx: Direction<RxQueue>,
-    /// What it sends.
+    /// Frames from the router.
     pub tx: Direction<TxQueue>,
     pairs: Pairs,
-    /// Whether several threads deliver: then frames are copied outside of the lock.
+    /// True if several threads deliver: then frames are copied without holding the lock.
     several_senders: bool,
     in_access: Option<InAccess>,
-    /// Whether somebody else serves the queues.
+    /// True if another backend serves the queues.
     handed: bool,
     stop: Arc<AtomicBool>,
     timers: Vec<Arc<dyn Timekeeping>>,
-    /// With a timer of its own: what rings for each pair alone.
+    /// If each pair has a timer: for each pair, a descriptor for its own doorbell and timer.
     alone: Vec<Epoll>,
-    /// With timers: what rings for those of all pairs, and for no doorbell.
+    /// If there are timers: a descriptor for the timers of all pairs, without doorbells.
     any_timer: Option<Epoll>,
     registers: Option<Arc<E1000Registers>>,
     collector: Option<Arc<dyn Collecting>>,
-    /// Where frames go instead of out: [`loopback::BACK`], [`cable::NOWHERE`]; 0: out.
+    /// Where frames go instead of out: bits [`loopback::BACK`], [`cable::NOWHERE`]; 0: out.
     aside: AtomicU8,
-    /// For how long threads were found ringing for another program.
+    /// Times for which threads were found blocked while ringing for another program.
     waits: Waits,
-    /// What the rings lie in. A frame that is being copied while the guest goes must still have somewhere to go.
+    /// Memory of the rings. Kept because a frame that is being copied while the guest ends still needs its target
+    /// mapped.
     memory: OnceLock<Arc<dyn Memory>>,
 }
 
 impl NicQueues {
-    /// Queues that do not run yet.
+    /// Creates queues that do not run yet.
     ///
     /// # Errors
-    /// No descriptors are left.
+    /// No file descriptors are left.
     pub fn new(design: Design) -> Result<Arc<Self>> {
         Self::with_settle(design, SETTLE)
     }
@@ -347,12 +349,12 @@ impl NicQueues {
         }))
     }
 
-    /// Keeps this memory for as long as anybody can move a frame.
+    /// Keeps this memory mapped as long as any thread can move a frame.
     pub fn keep(&self, memory: Arc<dyn Memory>) {
         self.memory.get_or_init(|| memory);
     }
 
-    /// From now on the driver uses so many pairs.
+    /// Sets the number of pairs that the driver uses from now on.
     pub fn use_pairs(&self, pairs: usize) {
         let pairs = pairs.clamp(ONE, self.pairs().max(ONE));
         if self.rx_ledger().frames.get() != self.pairs.came_before.load(Ordering::Relaxed) {
@@ -360,18 +362,19 @@ impl NicQueues {
         }
         self.pairs.served.fetch_max(pairs, Ordering::AcqRel);
         self.pairs.active.store(pairs, Ordering::Release);
-        // Whoever waits for room does so in another queue from now on.
+        // Threads that wait for room must wait at another queue from now on.
         self.rouse_receivers();
     }
 
-    /// Wakes those who wait for room. The doorbells of queues that were handed on are a peer's as well, and nobody waits here.
+    /// Wakes threads that wait for room. If the queues were handed on, their doorbells are the peer's too, and no
+    /// thread waits here.
     fn rouse_receivers(&self) {
         if !self.handed {
             self.rx.queues.iter().for_each(|served| served.ring(Ringer::Device));
         }
     }
 
-    /// From now on frames may leave this to the driver.
+    /// Sets the offloads that frames may leave to the driver from now on.
     pub fn take_offloads(&self, takes: Offloads) {
         self.rx.queues.iter().for_each(|served| {
             served.with(|running| running.queue.take_offloads(takes));
@@ -379,32 +382,33 @@ impl NicQueues {
         self.pairs.takes.store(takes.bits(), Ordering::Release);
     }
 
-    /// What frames may leave to the driver.
+    /// Returns the offloads that frames may leave to the driver.
     pub fn offloads(&self) -> Offloads {
         self.pairs.takes()
     }
 
-    /// Pairs that the device has.
+    /// Returns the number of pairs of the device.
     pub fn pairs(&self) -> usize {
         self.rx.queues.len()
     }
 
-    /// What belongs together when frames are spread over the pairs; at first the frames of a flow.
+    /// Sets the hash that spreads frames over the pairs, and thus which frames stay together; initially those of a
+    /// flow.
     pub fn spread_by(&self, hash: Hash) {
         self.pairs.symmetric.store(hash == Hash::Symmetric, Ordering::Relaxed);
     }
 
-    /// What moved towards the router, by all pairs.
+    /// Returns the counters of frames to the router, summed over all pairs.
     pub fn rx_ledger(&self) -> NicDirection {
         self.rx.ledger()
     }
 
-    /// What the router sent, by all pairs.
+    /// Returns the counters of frames from the router, summed over all pairs.
     pub fn tx_ledger(&self) -> NicDirection {
         self.tx.ledger()
     }
 
-    /// Its interrupts.
+    /// Returns the counters of its interrupts.
     pub fn interrupts(&self) -> NicInterrupts {
         let sum = NicInterrupts::default();
         let (rx, tx) = (self.rx_ledger(), self.tx_ledger());
@@ -420,50 +424,52 @@ impl NicQueues {
         sum
     }
 
-    /// How often its registers were accessed, for an e1000.
+    /// Returns the counters of its register accesses, for an e1000.
     pub fn registers(&self) -> Option<&E1000Registers> {
         self.registers.as_deref()
     }
 
-    /// Why a receive queue stopped, if one did: its driver broke the ring.
+    /// Returns the reason why a receive queue stopped, if one did: its driver broke the ring.
     pub fn rx_broken(&self) -> Option<Broken> {
         self.rx.queues.iter().find_map(|served| served.breakage.read())
     }
 
-    /// Why a transmit queue stopped, if one did: its driver broke the ring.
+    /// Returns the reason why a transmit queue stopped, if one did: its driver broke the ring.
     pub fn tx_broken(&self) -> Option<Broken> {
         self.tx.queues.iter().find_map(|served| served.breakage.read())
     }
 
-    /// Where frames for the router go, each by the pair of its flow. One thread at a time may wait for room.
+    /// Returns a sink for frames to the router; each frame goes to the pair of its flow. One thread at a time may wait
+    /// for room.
     pub fn sink(self: &Arc<Self>) -> Arc<dyn Sink> {
         Arc::new(NicSink(self.clone()))
     }
 
-    /// A sink for several threads. Nobody waits for room there: what finds none is lost, and counted.
+    /// Returns a sink for several threads. They cannot wait for room: frames without room are lost, and counted.
     pub fn common_sink(self: &Arc<Self>) -> Arc<dyn Sink> {
         Arc::new(CommonSink(self.clone()))
     }
 
-    /// Where frames go that were spread before over `parts`, of which this is number `part`: all by one pair, part `k`
-    /// by pair `k` while the driver uses as many pairs as there are parts. What its bell rings for is that pair's.
+    /// Returns a sink for frames that were already spread over `parts`, of which this is number `part`. All its frames
+    /// go to one pair: part `k` to pair `k` if the driver uses as many pairs as there are parts. Its bell is that
+    /// pair's.
     pub fn sink_of(self: &Arc<Self>, part: usize, parts: usize) -> Arc<dyn Sink> {
         Arc::new(PartSink::new(self.clone(), part, parts))
     }
 
-    /// Where frames of the router come from, by any pair. For one thread.
+    /// Returns the source of frames from the router, by any pair. For one thread.
     pub fn source(self: &Arc<Self>) -> Box<dyn Source> {
         Box::new(NicSource::new(self.clone()))
     }
 
-    /// Where frames come from that the router sent by one pair. For one thread.
+    /// Returns the source of frames that the router sent by one pair. For one thread.
     pub fn source_of(self: &Arc<Self>, pair: usize) -> Box<dyn Source> {
         Box::new(PairSource::new(self.clone(), pair))
     }
 }
 
 fn borrow(event: &impl AsRawFd) -> BorrowedFd<'_> {
-    // SAFETY: the descriptor is open for as long as the borrow of its owner.
+    // SAFETY: the descriptor stays open for as long as its owner is borrowed.
     unsafe { BorrowedFd::borrow_raw(event.as_raw_fd()) }
 }
 

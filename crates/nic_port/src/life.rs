@@ -1,4 +1,4 @@
-//! How queues come and go, in the thread of the vCPU that wrote the register.
+//! Installation and removal of queues, in the thread of the vCPU that wrote the register.
 
 use nic::e1000::{RxSettings, TxSettings};
 use nic::queue::{RxQueue, TxQueue};
@@ -8,18 +8,18 @@ use super::breakage::Breakable;
 use super::{NicQueues, Notifier, Running, Served};
 
 impl<Q: Breakable> Served<Q> {
-    /// Takes the queue out, if there is one, and puts another one in, if there is one. Who is in the middle of a burst
-    /// finishes it before. Returns what was there.
+    /// Removes the queue, if there is one, and installs another one, if given. Waits for a thread that is in the middle
+    /// of a burst. Returns the removed queue.
     pub(super) fn replace(&self, running: Option<Running<Q>>) -> Option<Running<Q>> {
         let mut place = self.lock();
-        // A ring that was refused has no queue, and stays so until the driver has another one.
+        // A refused ring has no queue, and its breakage stays until the driver sets up another ring.
         if running.is_some() || place.is_some() {
             self.breakage.mend();
         }
         std::mem::replace(&mut *place, running)
     }
 
-    /// The driver wants a ring that cannot be: counted once, and nothing is served.
+    /// Refuses a ring that cannot be mapped: counts that once, and serves nothing.
     fn refuse(&self) {
         self.replace(None);
         self.breakage.publish(Broken::Address);
@@ -28,20 +28,20 @@ impl<Q: Breakable> Served<Q> {
 }
 
 impl NicQueues {
-    /// Takes all queues out: nobody uses the guest's rings after this.
+    /// Removes all queues: no thread accesses the guest's rings afterwards.
     pub fn stop(&self) {
         self.stop_transmit();
         self.stop_receive();
     }
 
-    /// Takes the transmit queues out.
+    /// Removes the transmit queues.
     pub fn stop_transmit(&self) {
         for served in &self.tx.queues {
             served.replace(None);
         }
     }
 
-    /// Takes the receive queues out.
+    /// Removes the receive queues.
     pub fn stop_receive(&self) {
         for served in &self.rx.queues {
             served.replace(None);
@@ -50,9 +50,9 @@ impl NicQueues {
     }
 }
 
-/// Where there is one pair, whose queues come and go by themselves.
+/// For NICs with one pair, whose two queues come and go independently.
 impl NicQueues {
-    /// Serves this transmit queue from now on; who serves it polls.
+    /// Starts serving this transmit queue; its server polls.
     pub fn start_transmit(&self, mut queue: TxQueue, loopback: bool, notifier: Notifier) {
         self.set_loopback(loopback);
         queue.disarm();
@@ -61,7 +61,7 @@ impl NicQueues {
         }
     }
 
-    /// Serves this receive queue from now on; who serves it polls.
+    /// Starts serving this receive queue; its server polls.
     pub fn start_receive(&self, mut queue: RxQueue, notifier: Notifier) {
         queue.disarm();
         if let Some(served) = self.rx.queues.first() {
@@ -69,17 +69,17 @@ impl NicQueues {
         }
     }
 
-    /// The transmit ring that the driver wants does not lie in its memory.
+    /// Refuses a transmit ring that does not lie in guest memory.
     pub fn refuse_transmit(&self) {
         self.tx.queues.iter().take(1).for_each(Served::refuse);
     }
 
-    /// The receive ring that the driver wants does not lie in its memory.
+    /// Refuses a receive ring that does not lie in guest memory.
     pub fn refuse_receive(&self) {
         self.rx.queues.iter().take(1).for_each(Served::refuse);
     }
 
-    /// Transmits by other settings from now on.
+    /// Changes the settings for transmission from now on.
     pub fn change_transmit(&self, settings: TxSettings) {
         self.set_loopback(settings.loopback);
         if let Some(served) = self.tx.queues.first() {
@@ -90,7 +90,7 @@ impl NicQueues {
         }
     }
 
-    /// Receives by other settings from now on.
+    /// Changes the settings for reception from now on.
     pub fn change_receive(&self, settings: RxSettings) {
         if let Some(served) = self.rx.queues.first() {
             served.with(|running| match &mut running.queue {

@@ -1,4 +1,4 @@
-//! Frames that come back to the NIC that sent them, because its driver wants it so (82540EM manual, RCTL.LBM; the
+//! Loopback: frames come back to the NIC that sent them, if its driver configures that (82540EM manual, RCTL.LBM; the
 //! PHY's loopback bit).
 
 use std::sync::atomic::Ordering;
@@ -8,16 +8,16 @@ use port::{Frame, plainly};
 
 use super::{NicQueues, Served};
 
-/// In [`NicQueues::aside`]: frames come back to the NIC.
+/// Bit of [`NicQueues::aside`]: frames come back to the NIC.
 pub(super) const BACK: u8 = 1;
 
 impl NicQueues {
-    /// From now on frames come back, or go out again.
+    /// Switches loopback on or off.
     pub(super) fn set_loopback(&self, back: bool) {
         self.set_aside(BACK, back);
     }
 
-    /// From now on frames go aside in this way too, or not.
+    /// Sets or clears one reason for frames not to go out.
     pub(super) fn set_aside(&self, way: u8, on: bool) {
         if on {
             self.aside.fetch_or(way, Ordering::Relaxed);
@@ -26,20 +26,20 @@ impl NicQueues {
         }
     }
 
-    /// Shows frames of one transmit queue to `take`, or gives them back to the NIC, or loses them where its cable is pulled
-    /// out; returns how many left the queue.
+    /// Takes frames from one transmit queue: shows them to `take`, or returns them to the NIC in loopback, or loses
+    /// them if its cable is unplugged; returns how many left the queue.
     #[inline(always)]
     pub(super) fn send(&self, pair: usize, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let Some(served) = self.tx.queues.get(pair) else { return 0 };
         match self.aside.load(Ordering::Relaxed) {
             0 => served.drain(budget, take),
-            // Frames that come back need no cable.
+            // Loopback works without a cable.
             way if way & BACK != 0 => self.return_to(served, budget),
             _ => served.lose(budget),
         }
     }
 
-    /// The transmit queue is locked before the receive queue, as when frames leave within an access.
+    /// The transmit queue is locked before the receive queue, as for transmission within an access.
     #[cold]
     fn return_to(&self, served: &Served<TxQueue>, budget: usize) -> usize {
         served.drain(budget, &mut |frames| {
@@ -49,7 +49,7 @@ impl NicQueues {
     }
 }
 
-/// Gives a burst of plain frames to the receive queue of the same NIC.
+/// Delivers a burst of frames without pending offloads to the receive queue of the same NIC.
 fn give_back(receive: &Served<RxQueue>, frames: &[Frame<'_>]) {
     let taken = receive.with(|running| {
         let RxQueue::E1000(queue) = &mut running.queue else { return 0 };

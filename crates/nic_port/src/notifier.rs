@@ -1,32 +1,32 @@
-//! How a queue interrupts its driver.
+//! Interrupts of a queue to its driver.
 
 use std::sync::Arc;
 
 use super::foreign::Call;
 use crate::irq::{Intx, Line, Messages, Queue, Timed, held};
 
-/// A queue that runs, and how it interrupts.
+/// A running queue, and its way to interrupt.
 pub struct Running<Q> {
     /// The queue.
     pub queue: Q,
-    /// What tells its driver.
+    /// Interrupts the driver.
     pub notifier: Notifier,
 }
 
-/// How a queue interrupts.
+/// Way in which a queue interrupts its driver.
 pub enum Notifier {
-    /// By a message of its own, if the driver gave it one.
+    /// By a message of its own, if the driver set one.
     Message(Option<Arc<dyn Line>>),
-    /// By a message that may have to wait.
+    /// By a message that moderation may delay.
     Moderated(Arc<Timed<Messages>>, Queue),
-    /// By an event descriptor of the driver's, if it gave one.
+    /// By a call descriptor of the driver's, if it gave one.
     Call(Option<Call>),
     /// By causes that the driver reads from a register, and the device's pin.
     Pin(Arc<Timed<Intx>>),
 }
 
 impl Notifier {
-    /// So many frames have moved: interrupts for these causes, if there are any.
+    /// Interrupts for these causes, if there are any; `frames` frames have moved.
     #[inline(always)]
     pub(super) fn notify(&self, causes: u32, frames: usize) {
         if causes != 0 {
@@ -44,7 +44,7 @@ impl Notifier {
         }
     }
 
-    /// From now on the queue interrupts by this message, if any.
+    /// Sets the message by which the queue interrupts from now on, if any.
     pub(super) fn set_line(&mut self, line: Option<Arc<dyn Line>>) {
         match self {
             Self::Message(place) => *place = line,

@@ -1,4 +1,4 @@
-//! What frames may leave to a driver, and what is done for one that takes less.
+//! Offloads left to a driver, and offloads completed for a driver that accepts fewer.
 
 use std::slice;
 
@@ -10,7 +10,7 @@ use super::tests::Driver;
 use super::tests::guest::{Guest, Habit};
 use super::*;
 
-/// TCP over IPv4 with so much payload, in segments of 1000 octets.
+/// Creates a TCP packet over IPv4 with this much payload, in segments of 1000 octets.
 fn large(payload: usize) -> (Vec<u8>, Offload) {
     let mut octets = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
     octets.extend([0x45, 0, 0, 0, 0, 1, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
@@ -19,7 +19,7 @@ fn large(payload: usize) -> (Vec<u8>, Offload) {
     (octets, Offload::checksum(34, 16).expect("in bounds").with_gso(Gso::Tcp4, 1000, 54))
 }
 
-/// A NIC whose driver takes this, and what becomes of one large frame.
+/// Delivers one large frame to a NIC whose driver accepts these offloads.
 fn received(takes: Offloads, several_senders: bool) -> (Arc<NicQueues>, Guest) {
     let design = Design { pairs: 1, several_senders, ..Design::default() };
     let queues = NicQueues::new(design).expect("event descriptors");

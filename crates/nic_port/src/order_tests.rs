@@ -1,4 +1,4 @@
-//! The order of each flow's frames, through several pairs of queues, while the driver changes how many it uses.
+//! The order of each flow's frames, through several pairs of queues, while the driver changes the number of pairs.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize};
 use std::thread;
@@ -14,14 +14,14 @@ use super::*;
 
 const PAIRS: usize = 4;
 const FLOWS: u32 = 2000;
-/// Frames of each flow.
+/// Number of frames of each flow.
 const EACH: u32 = 30;
-/// Nothing may take so long.
+/// Upper bound for the duration of a test.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// So long that no thread of this test waits for its CPU, also on a busy host.
+/// Longer than any thread of this test waits for its CPU, even on a busy host.
 const LONG_SETTLE: Duration = Duration::from_millis(300);
 
-/// Frame `number` of a flow.
+/// Returns frame `number` of a flow.
 fn octets(flow: u32, number: u32) -> [u8; 60] {
     let mut octets = [0; 60];
     octets[12..15].copy_from_slice(&[8, 0, 0x45]);
@@ -32,11 +32,11 @@ fn octets(flow: u32, number: u32) -> [u8; 60] {
     octets
 }
 
-/// A NIC whose driver sends back what it receives, each pair in a thread of its own.
+/// A NIC whose driver sends back the frames that it receives, each pair in a thread of its own.
 struct World {
     queues: Arc<NicQueues>,
     stop: AtomicBool,
-    /// The number expected next of each flow.
+    /// Number of the next expected frame of each flow.
     next: Vec<AtomicU32>,
     came: AtomicUsize,
 }
@@ -65,12 +65,12 @@ impl World {
         !self.stop.load(Ordering::Acquire)
     }
 
-    /// A thread that finds nothing to do sleeps: on a busy host one that yields may wait for its CPU for a second.
+    /// Sleeps, for a thread without work: on a busy host a thread that yields may wait for its CPU for a second.
     fn rest() {
         thread::sleep(Duration::from_micros(50));
     }
 
-    /// A vCPU.
+    /// Runs a vCPU.
     fn forward(&self, [mut receiver, mut sender]: [Guest; 2]) {
         while self.goes_on() {
             let frames = receiver.received();
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    /// An I/O thread from the router.
+    /// Runs an I/O thread for frames from the router.
     fn collect(&self, mut source: Box<dyn Source>) {
         while self.goes_on() {
             if source.drain(BURST, &mut |frames| frames.iter().for_each(|frame| self.see(frame))) == 0 {
@@ -97,14 +97,14 @@ impl World {
         let [flow, number] = [42, 46].map(|at| frame.octets().read(at).map_or(0, u32::from_be_bytes));
         let due = self.next[flow as usize].swap(number + 1, Ordering::AcqRel);
         if due != number {
-            // The other threads must end, too.
+            // Lets the other threads end, too.
             self.stop.store(true, Ordering::Release);
             panic!("flow {flow}: {number} came when {due} was due");
         }
         self.came.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// An I/O thread to the router, for these flows.
+    /// Runs an I/O thread for frames to the router, with these flows.
     fn send(&self, sink: &dyn Sink, flows: &[u32]) {
         for number in 0..EACH {
             let mut waiting = flows;
@@ -116,13 +116,14 @@ impl World {
                 let mut burst: Vec<_> = waiting[..n].iter().map(|flow| octets(*flow, number)).collect();
                 let frames: Frames<'_> =
                     burst.iter_mut().map(|octets| Frame::new(Bytes::from_slice(octets))).collect();
-                // The driver may have changed its mind meanwhile, or another thread have filled the ring.
+                // The driver may have changed the number of pairs meanwhile, or another thread may have filled the
+                // ring.
                 waiting = &waiting[sink.deliver(&frames)..];
             }
         }
     }
 
-    /// Waits for all frames, while the driver changes its mind.
+    /// Waits for all frames, while the driver changes the number of pairs.
     fn watch(&self) {
         let (start, all) = (Instant::now(), (FLOWS * EACH) as usize);
         let mut minds = [2, 3, 1, 4, 1, 2].iter().cycle();
@@ -134,7 +135,7 @@ impl World {
     }
 }
 
-/// Which part each flow belongs to.
+/// Returns the flows of each part.
 fn parts() -> Vec<Vec<u32>> {
     let mut parts = vec![Vec::new(); PAIRS];
     for flow in 0..FLOWS {
@@ -176,7 +177,7 @@ fn a_thread_for_each_pair_keeps_thousands_of_flows_in_order() {
     });
 }
 
-/// The flows move at once and not after a pause: what the tests above would miss without it.
+/// Without the pause flows move at once: shows the error that the tests above detect.
 #[test]
 fn without_a_pause_flows_overtake_themselves() {
     let (world, mut guests) = World::new();
@@ -194,7 +195,7 @@ fn without_a_pause_flows_overtake_themselves() {
     deliver(0);
     world.queues.use_pairs(PAIRS);
     deliver(1);
-    // Pair 3 is faster than pair 1.
+    // Pair 3 is served before pair 1.
     assert_eq!([3, 1].map(|pair: usize| guests[pair][0].received().len()), [1, 1]);
 }
 

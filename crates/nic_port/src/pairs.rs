@@ -1,4 +1,4 @@
-//! How many pairs of queues are in use, and whether the NIC takes frames at all.
+//! Number of queue pairs in use, and whether the NIC takes frames at all.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,21 +8,21 @@ use port::{Clock, Offloads};
 
 use super::{ONE, cable};
 
-/// What all threads read for each burst, and hardly anything ever writes.
+/// State that all threads read for each burst and that is rarely written.
 #[repr(align(128))]
 pub(super) struct Pairs {
-    /// Those that the driver uses.
+    /// Number of pairs that the driver uses.
     pub(super) active: AtomicUsize,
-    /// The most that it has used since it started: what it sent by the others must still go out.
+    /// Maximum that it has used since it started: frames that it sent by the other pairs must still go out.
     pub(super) served: AtomicUsize,
-    /// Microseconds of `clock` until which the NIC takes nothing; 0: it takes what comes.
+    /// Microseconds of `clock` until which the NIC takes no frames; 0: it takes frames.
     pub(super) closed_until: AtomicU64,
-    /// Frames that had come when the driver started.
+    /// Number of frames that had arrived when the driver started.
     pub(super) came_before: AtomicU64,
     pub(super) symmetric: AtomicBool,
-    /// Whether the cable is pulled out: closed until it is plugged in.
+    /// True if the cable is unplugged: closed until it is plugged in.
     pub(super) unplugged: AtomicBool,
-    /// What frames may leave to the driver: [`Offloads`].
+    /// Offloads that frames may leave to the driver: bits of [`Offloads`].
     pub(super) takes: AtomicU8,
     pub(super) clock: Clock,
     pub(super) settle: Duration,
@@ -43,10 +43,10 @@ impl Pairs {
         }
     }
 
-    /// As many as frames are to be spread over just now; none, while the NIC is closed.
+    /// Returns how many pairs frames are spread over now; `None` while the NIC is closed.
     #[inline(always)]
     pub(super) fn open(&self) -> Option<usize> {
-        // In this order: who sees the new number sees that it is closed.
+        // In this order: a thread that sees the new number also sees that the NIC is closed.
         let active = self.active.load(Ordering::Acquire);
         let closed_until = self.closed_until.load(Ordering::Acquire);
         if closed_until != 0 && !self.opens(closed_until) {
@@ -61,7 +61,7 @@ impl Pairs {
         if self.is_unplugged() || !over {
             return false;
         }
-        // Unless it has just been closed for longer.
+        // Fails if the NIC has just been closed for longer.
         let _ = self.closed_until.compare_exchange(closed_until, 0, Ordering::AcqRel, Ordering::Relaxed);
         self.closed_until.load(Ordering::Acquire) == 0
     }
@@ -71,7 +71,7 @@ impl Pairs {
         self.closed_until.store(until.as_micros() as u64, Ordering::Release);
     }
 
-    /// The driver is gone; so many frames had come until then.
+    /// Handles the end of the driver; `came` frames had arrived until then.
     pub(super) fn reset(&self, came: u64) {
         self.takes.store(0, Ordering::Release);
         self.came_before.store(came, Ordering::Relaxed);

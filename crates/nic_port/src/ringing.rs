@@ -1,13 +1,15 @@
-//! Ringing descriptors that somebody else has as well.
+//! Rings event descriptors that are shared with an untrusted party.
 //!
-//! Whether a write to an event descriptor waits is a property of the open file, which its owner shares: a peer can clear
-//! `O_NONBLOCK`, fill the counter, and a write of ours waits for as long as the peer likes. Linux has no write that never waits. So a
-//! thread that rings leaves word of it, and others look now and then ([`Waits`]). When they have found threads in such calls for too
-//! long they take them out by a signal. A call that waited ends by it, and the descriptor is rung no more ([`Ringing::is_deaf`]): its
-//! owner is to be sent away. One that did not wait, in which a thread has lost its CPU, loses nothing.
+//! Whether a write to an event descriptor blocks is a property of the open file description, which its owner shares: a
+//! peer can clear `O_NONBLOCK` and fill the counter, and then a write of ours blocks for as long as the peer likes.
+//! Linux has no write to a descriptor that is guaranteed not to block. So a thread that rings records that it does, and
+//! other threads check from time to time ([`Waits`]). If they have found threads in such calls for too long, they
+//! interrupt these by a signal. A call that was blocked fails then, and the descriptor is not rung any more
+//! ([`Ringing::is_deaf`]): its owner must be disconnected. A call that was not blocked, in which the thread had merely
+//! lost its CPU, is not affected.
 //!
-//! How long a call takes is not measured in it: a clock that is read twice would be a good part of what it costs. A look stands
-//! for the time since the last one, and some come when no peer can know of it.
+//! The duration of a call is not measured in the call: two reads of the clock would be a considerable part of its cost.
+//! Each check stands for the time since the previous one, and some checks come at times that a peer cannot predict.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,38 +23,38 @@ use signals::interrupt;
 /// No thread.
 const NOBODY: i32 = 0;
 
-/// What is known of a thread's calls to one descriptor. One thread at a time rings; any other looks.
+/// State of the calls to one descriptor. One thread at a time rings; any other thread checks.
 #[derive(Default)]
 pub(super) struct Ringing {
-    /// The thread that is in a call.
+    /// Id of the thread that is in a call.
     thread: AtomicI32,
     deaf: AtomicBool,
 }
 
 impl Ringing {
-    /// Rings, if the descriptor's owner has not kept us waiting before.
+    /// Rings, unless the descriptor's owner has blocked us before.
     pub(super) fn ring(&self, bell: &File) {
         self.thread.store(interrupt::this_thread(), Ordering::Release);
         Entered(self).ring(bell.as_fd());
     }
 
-    /// For threads that ring by turns: none if another one is in a call.
+    /// For threads that share this state: claims it; `None` if another thread is in a call.
     pub(super) fn try_enter(&self) -> Option<Entered<'_>> {
         let (own, order) = (interrupt::this_thread(), Ordering::Acquire);
         self.thread.compare_exchange(NOBODY, own, order, Ordering::Relaxed).ok().map(|_| Entered(self))
     }
 
-    /// Whether its owner kept us waiting, until a signal came.
+    /// Returns true if its owner has blocked us until a signal came.
     pub(super) fn is_deaf(&self) -> bool {
         self.deaf.load(Ordering::Acquire)
     }
 
-    /// Whether a thread is in a call.
+    /// Returns true if a thread is in a call.
     pub(super) fn is_busy(&self) -> bool {
         self.thread.load(Ordering::Acquire) != NOBODY
     }
 
-    /// Takes a thread out of a call, if one is there. Waits for nothing.
+    /// Interrupts the thread that is in a call, if there is one. Does not wait.
     fn interrupt(&self) {
         let thread = self.thread.load(Ordering::Acquire);
         if thread != NOBODY {
@@ -60,19 +62,20 @@ impl Ringing {
         }
     }
 
-    /// The descriptor has another owner from now on.
+    /// Forgets a blocked write, because the descriptor has another owner from now on.
     pub(super) fn forget(&self) {
         self.deaf.store(false, Ordering::Release);
     }
 }
 
-/// The thread that may ring; dropped, it may no longer.
+/// Permission to ring for the current thread, until it is dropped.
 pub(super) struct Entered<'r>(&'r Ringing);
 
 impl Entered<'_> {
     /// Rings, as [`Ringing::ring`].
     pub(super) fn ring(&self, bell: BorrowedFd<'_>) {
-        // A full counter that does not wait rings already. A write that waits ends by a signal alone, and must not be tried again.
+        // A full counter that does not block is readable already. A write that blocks ends only by a signal, and must
+        // not be retried.
         if !self.0.is_deaf() && rustix::io::write(bell, &1u64.to_ne_bytes()) == Err(Errno::INTR) {
             self.0.deaf.store(true, Ordering::Release);
         }
@@ -85,20 +88,20 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// How long threads may be found in calls, within two seconds: two looks, with some air for a clock.
+/// Maximum time for which threads may be found in calls within two seconds: two checks, with some slack for the clock.
 const MOST: Duration = Duration::from_millis(150);
-/// What a look stands for at most: the one who looks may have lost his CPU.
+/// Maximum time that one check stands for, because the checking thread may have lost its CPU.
 const LONGEST: Duration = Duration::from_millis(100);
 
-/// The time for which threads were found in calls, whoever of those that ring for one peer it was.
+/// Total time for which threads that ring for one peer were found in calls.
 #[derive(Default)]
 pub(super) struct Waits(Mutex<Found>);
 
 impl Waits {
-    /// Looks at all that ring for one peer, at this time of any clock.
+    /// Checks all threads that ring for one peer, at this time of any clock.
     pub(super) fn look<'r>(&self, now: Duration, all: impl Iterator<Item = &'r Ringing> + Clone) {
         let busy = all.clone().any(Ringing::is_busy);
-        // Somebody else looks just now.
+        // Fails if another thread checks at the same time.
         let Ok(mut found) = self.0.try_lock() else { return };
         let over = found.look(now, busy);
         drop(found);
@@ -107,7 +110,7 @@ impl Waits {
         }
     }
 
-    /// Another peer is there from now on.
+    /// Starts anew for another peer.
     pub(super) fn forget(&self) {
         if let Ok(mut found) = self.0.lock() {
             found.seconds = [Duration::ZERO; 2];
@@ -115,18 +118,18 @@ impl Waits {
     }
 }
 
-/// What was found when.
+/// Times found by checks.
 #[derive(Default)]
 struct Found {
-    /// The time of the last look.
+    /// Time of the last check.
     last: Duration,
-    /// The second that it was in, and the time found in that one and in the one before.
+    /// Second of the last check; the times found in that second and in the one before.
     second: u64,
     seconds: [Duration; 2],
 }
 
 impl Found {
-    /// Takes note of what a look finds; whether that was too much lately, and is so still.
+    /// Records the result of a check; returns true if too much was found lately, including by this check.
     fn look(&mut self, now: Duration, busy: bool) -> bool {
         let passed = now.saturating_sub(self.last).min(LONGEST);
         self.last = now.max(self.last);
@@ -155,12 +158,12 @@ mod tests {
 
     use super::*;
 
-    /// Between two looks.
+    /// Interval of two checks.
     const LOOK: Duration = Duration::from_millis(100);
 
     #[test]
     fn a_descriptor_that_makes_us_wait_is_left_after_a_signal_and_rung_no_more() {
-        // As a peer leaves it: full, and without O_NONBLOCK.
+        // In the state to which a peer may set it: full, and without O_NONBLOCK.
         let full = eventfd(0, EventfdFlags::CLOEXEC).expect("an event descriptor");
         rustix::io::write(&full, &(u64::MAX - 1).to_ne_bytes()).expect("it has room");
         let (ringing, bell) = (Arc::<Ringing>::default(), File::from(full));
@@ -169,7 +172,7 @@ mod tests {
             move || ringing.ring(&bell)
         });
         let waits = Waits::default();
-        // Until the signal finds it within the call: one that comes before is lost.
+        // Repeated until the signal finds the thread within the call: a signal that comes earlier is lost.
         for look in 1.. {
             if server.is_finished() {
                 break;
@@ -179,7 +182,7 @@ mod tests {
         }
         server.join().expect("it has ended");
         assert!(ringing.is_deaf());
-        // It would wait for ever.
+        // This would block forever if it wrote.
         ringing.ring(&bell);
         ringing.forget();
         let mut count = [0; 8];
@@ -196,7 +199,8 @@ mod tests {
         assert!(!ringing.is_deaf());
     }
 
-    /// After how many of these looks, each by its time in milliseconds and whether somebody was in a call, it was too much.
+    /// Returns after how many of these checks, each given by its time in milliseconds and whether a thread was in a
+    /// call, it was too much.
     fn found_out(looks: impl IntoIterator<Item = (u64, bool)>) -> Option<usize> {
         let mut found = Found::default();
         looks
@@ -212,9 +216,9 @@ mod tests {
             found_out([(1000, false), (1100, true), (1200, false), (2900, false), (2999, true)]),
             Some(5)
         );
-        // Of other looks' finds as well.
+        // Checks by several threads add up.
         assert_eq!(found_out((0..).map(|look| (10_000 + 10 * look, true))), Some(6));
-        // Another second, and what was found before the last one is forgotten.
+        // In another second, times found before the previous second are forgotten.
         assert_eq!(found_out((10..1000).map(|look| (100 * look, look % 20 == 9))), None);
     }
 

@@ -9,14 +9,14 @@ use ring::BURST;
 
 use super::{NicQueues, ONE, Served};
 
-/// What a burst does to one pair.
+/// Delivery of a burst to one pair.
 impl NicQueues {
     /// Delivers at most a burst to one pair; returns how many frames were taken.
     #[inline]
     fn deliver_to(&self, pair: usize, frames: &[Frame<'_>]) -> usize {
         let Some(served) = self.rx.queues.get(pair) else { return 0 };
         let taken = if self.several_senders { fill_unlocked(served, frames) } else { fill(served, frames) };
-        // No lock is held here.
+        // The queue's lock is not held here.
         match taken {
             None => served.ledger.drop_not_running.add_shared(frames.len() as u64),
             Some(taken) if taken < frames.len() => {
@@ -27,14 +27,14 @@ impl NicQueues {
         taken.unwrap_or(0)
     }
 
-    /// Counts what was done for frames on their way to a pair.
+    /// Counts offloads that were completed in software for frames to a pair.
     fn count_completed(&self, pair: usize, done: &Completed) {
         if let Some(served) = self.rx.queues.get(pair) {
             count(&served.ledger, done);
         }
     }
 
-    /// Counts frames that come while the NIC is closed.
+    /// Counts frames that arrive while the NIC is closed.
     #[cold]
     fn refuse(&self, frames: &[Frame<'_>]) -> usize {
         if let Some(served) = self.rx.queues.first() {
@@ -44,7 +44,7 @@ impl NicQueues {
     }
 }
 
-/// Fills under the lock; `None` if the queue does not run.
+/// Fills buffers while holding the lock; `None` if the queue does not run.
 #[inline]
 fn fill(served: &Served<RxQueue>, frames: &[Frame<'_>]) -> Option<usize> {
     served.with(|running| {
@@ -54,12 +54,12 @@ fn fill(served: &Served<RxQueue>, frames: &[Frame<'_>]) -> Option<usize> {
     })
 }
 
-/// Reserves and commits under the lock, and copies without it; `None` if the queue does not run.
+/// Reserves and commits while holding the lock, and copies without it; `None` if the queue does not run.
 fn fill_unlocked(served: &Served<RxQueue>, frames: &[Frame<'_>]) -> Option<usize> {
     let mut lease = served.lease();
     let first = fill_lease(served, &mut lease, frames);
     let taken = first.map(|(mut taken, mut full)| {
-        // As a rule one lease is enough; not for frames that fill many buffers each.
+        // One lease is usually enough, except for frames that fill many buffers each.
         while full {
             let rest = frames.get(taken..).unwrap_or(&[]);
             let (more, again) = fill_lease(served, &mut lease, rest).unwrap_or((0, false));
@@ -72,7 +72,7 @@ fn fill_unlocked(served: &Served<RxQueue>, frames: &[Frame<'_>]) -> Option<usize
     taken
 }
 
-/// Fills one lease. Returns how many frames were dealt with, and whether the lease was too small for more of them.
+/// Fills one lease. Returns how many frames were handled, and whether the lease was too small for more of them.
 #[inline(always)]
 fn fill_lease(served: &Served<RxQueue>, lease: &mut Lease, frames: &[Frame<'_>]) -> Option<(usize, bool)> {
     let taken = served.with(|running| running.queue.plan(frames, lease, &served.ledger))?;
@@ -87,13 +87,13 @@ fn fill_lease(served: &Served<RxQueue>, lease: &mut Lease, frames: &[Frame<'_>])
         owns
     });
     if committed != Some(true) {
-        // The driver reset the device while we copied.
+        // The driver has reset the device during the copy.
         served.ledger.drop_not_running.add_shared(taken as u64);
     }
     Some((taken, full))
 }
 
-/// What was done for a NIC on the way to it.
+/// Counts offloads that were completed in software for a NIC.
 #[cold]
 fn count(ledger: &NicDirection, done: &Completed) {
     ledger.done_checksum.add_shared(done.checksums);
@@ -111,7 +111,7 @@ impl Served<RxQueue> {
         self.with(|running| running.queue.large_room()).unwrap_or(0)
     }
 
-    /// Asks for a kick when buffers are posted; false if there is none now.
+    /// Asks for a kick when buffers are posted; returns false if there is none now.
     fn arm_rx(&self) -> bool {
         self.fall_asleep();
         let full = self.with(|running| !running.queue.arm()) == Some(true);
@@ -127,7 +127,7 @@ impl Served<RxQueue> {
     }
 }
 
-/// All pairs, for one thread at a time: each frame goes to the pair of its flow.
+/// Sink of all pairs, for one thread at a time: each frame goes to the pair of its flow.
 pub(super) struct NicSink(pub(super) Arc<NicQueues>);
 
 impl NicQueues {
@@ -144,7 +144,7 @@ impl NicQueues {
     }
 }
 
-/// All pairs, for several threads: nobody waits for room, because one doorbell cannot wake them all.
+/// Sink of all pairs, for several threads: they cannot wait for room, because one doorbell cannot wake them all.
 pub(super) struct CommonSink(pub(super) Arc<NicQueues>);
 
 impl Sink for CommonSink {
@@ -170,7 +170,7 @@ impl Sink for NicSink {
 
     fn room(&self) -> usize {
         let Some(pairs) = self.0.pairs.open() else { return self.0.closed_room() };
-        // With several queues any of them may be the next frame's: the fullest decides.
+        // With several queues, the next frame may go to any of them: the fullest one decides.
         self.0.rx.queues.iter().take(pairs).map(Served::room).min().unwrap_or(0)
     }
 
@@ -183,7 +183,7 @@ impl Sink for NicSink {
         self.0.rx.queues.iter().for_each(|served| {
             served.arm_rx();
         });
-        // Nothing rings when the NIC opens again: who waits for that has to poll.
+        // No bell rings when the NIC opens again: a thread that waits for that has to poll.
         self.room() > 0 || self.0.pairs.open().is_none()
     }
 
@@ -204,7 +204,7 @@ impl Sink for NicSink {
     }
 }
 
-/// One part of several, over which frames were spread by flow before: all its frames go to one pair.
+/// Sink of one of several parts over which frames were spread by flow before: all its frames go to one pair.
 pub(super) struct PartSink {
     queues: Arc<NicQueues>,
     part: usize,
@@ -217,19 +217,19 @@ impl PartSink {
         Self { queues, part: part.min(parts - 1), parts }
     }
 
-    /// Its pair, which is less than `active` of them.
+    /// Returns its pair, which is less than `active`.
     #[inline(always)]
     fn pair(&self, active: usize) -> usize {
-        // A division only while the driver uses another number of pairs than expected.
+        // Divides only if the driver uses another number of pairs than expected.
         if active == self.parts { self.part } else { self.part * active / self.parts }
     }
 
-    /// Its pair's queue; none while the NIC is closed.
+    /// Returns its pair's queue; `None` while the NIC is closed.
     fn served(&self) -> Option<&Served<RxQueue>> {
         self.queues.rx.queues.get(self.pair(self.queues.pairs.open()?))
     }
 
-    /// The queue of the pair of the same number, whose doorbell is this part's.
+    /// Returns the queue of the pair of the same number, whose doorbell belongs to this part.
     fn own(&self) -> Option<&Served<RxQueue>> {
         self.queues.rx.queues.get(self.part)
     }
@@ -252,13 +252,13 @@ impl Sink for PartSink {
     }
 
     fn arm(&self) -> bool {
-        // Nothing rings when the NIC opens again: who waits for that has to poll.
+        // No bell rings when the NIC opens again: a thread that waits for that has to poll.
         let Some(active) = self.queues.pairs.open() else { return true };
         if self.pair(active) == self.part {
             return self.own().is_some_and(|served| served.arm_rx() && served.is_running());
         }
-        // The other pair's doorbell is for another thread. But a driver that starts, or changes its mind about
-        // the number of pairs, rings all.
+        // The other pair's doorbell belongs to another thread. But a driver that starts, or changes the number of
+        // pairs, causes all doorbells to ring.
         self.served().is_some_and(Served::is_running)
     }
 

@@ -21,7 +21,7 @@ impl Served<TxQueue> {
         drained.unwrap_or(0)
     }
 
-    /// Asks for a kick when frames come; true if some wait.
+    /// Asks for a kick when frames arrive; returns true if some wait.
     fn arm_tx(&self) -> bool {
         self.fall_asleep();
         let ready = self.with(|running| running.queue.arm()).unwrap_or(false);
@@ -31,7 +31,7 @@ impl Served<TxQueue> {
         ready
     }
 
-    /// What may be left to whoever has the frames next.
+    /// Sets the offloads that the next port accepts.
     pub(super) fn settle(&self, takes: Offloads) {
         self.with(|running| running.queue.settle(takes));
     }
@@ -41,16 +41,17 @@ impl Served<TxQueue> {
         self.with(|running| running.queue.disarm());
     }
 
-    /// The thread is awake, but the frames are not for it: its driver goes on to ring.
+    /// The thread is awake, but must not take the frames: the driver's doorbell stays armed.
     fn leave_armed(&self) {
         self.silence();
     }
 }
 
-/// What is around the rings: timers of interrupts, and stores that the kernel collects. Who serves the rings serves these
-/// too, whether there is something to send or not.
+/// Duties beside the rings: timers of interrupts, and coalesced register stores. The thread that serves the rings
+/// performs these too, whether there are frames to send or not.
 impl NicQueues {
-    /// In each pass of who serves these pairs. If frames are sent within accesses: how many were sent here that an access had left.
+    /// Called in each pass of the thread that serves these pairs. If frames are sent within accesses, returns how many
+    /// were sent here that an access had delegated.
     #[inline(always)]
     fn look_around(&self, pairs: Range<usize>) -> Option<usize> {
         self.timers(pairs.clone()).iter().for_each(|timer| timer.serve());
@@ -65,14 +66,15 @@ impl NicQueues {
         (pairs.start..end).map(|pair| self.send_rest(pair)).sum()
     }
 
-    /// What the time of interrupts is kept by, for these pairs.
+    /// Returns the timers of interrupts of these pairs.
     #[inline(always)]
     fn timers(&self, pairs: Range<usize>) -> &[Arc<dyn Timekeeping>] {
         let end = pairs.end.min(self.timers.len());
         self.timers.get(pairs.start..end).unwrap_or(&[])
     }
 
-    /// There is one pair then, and who serves another one has nothing to do with it.
+    /// Returns the coalescing of stores, which belongs to pair 0: a thread that serves other pairs has nothing to do
+    /// with it.
     #[inline(always)]
     fn collector(&self, pairs: &Range<usize>) -> Option<&dyn Collecting> {
         self.collector.as_deref().filter(|_| pairs.contains(&0))
@@ -87,8 +89,8 @@ impl NicQueues {
         shown
     }
 
-    /// Before the rings are armed; true if the thread must not sleep yet. The timers are armed in any case: where frames have
-    /// no room it sleeps all the same.
+    /// Call before the rings are armed; returns true if the thread must not sleep yet. Arms the timers in any case,
+    /// because the thread also sleeps when frames have no room.
     fn arm_around(&self, pairs: Range<usize>) -> bool {
         self.timers(pairs.clone()).iter().for_each(|timer| timer.arm());
         self.collector(&pairs).is_some_and(|collector| !collector.rest())
@@ -98,12 +100,12 @@ impl NicQueues {
         self.timers(pairs).iter().for_each(|timer| timer.disarm());
     }
 
-    /// Somebody serves these pairs from now on.
+    /// A thread starts to serve these pairs.
     fn enter(&self, pairs: Range<usize>) {
         self.timers(pairs).iter().for_each(|timer| timer.begin());
     }
 
-    /// He serves them no longer.
+    /// The thread stops serving these pairs.
     fn leave(&self, pairs: Range<usize>) {
         self.timers(pairs.clone()).iter().for_each(|timer| timer.end());
         if let Some(collector) = self.collector(&pairs) {
@@ -112,13 +114,13 @@ impl NicQueues {
     }
 }
 
-/// Every pair that there may be.
+/// Range that covers every possible pair.
 const ALL: Range<usize> = 0..usize::MAX;
 
-/// All pairs in turn.
+/// Source of all pairs, in round-robin order.
 pub(super) struct NicSource {
     queues: Arc<NicQueues>,
-    /// The pair whose turn it is.
+    /// The next pair to serve.
     next: usize,
 }
 
@@ -154,7 +156,7 @@ impl Source for NicSource {
         if self.queues.transmits_in_access() {
             return false;
         }
-        // Each of them, whatever the others say.
+        // Without short-circuit: each of them must be armed.
         self.queues.tx.queues.iter().fold(false, |ready, served| served.arm_tx() | ready)
     }
 
@@ -187,7 +189,7 @@ impl Drop for NicSource {
     }
 }
 
-/// One pair.
+/// Source of one pair.
 pub(super) struct PairSource {
     queues: Arc<NicQueues>,
     pair: usize,

@@ -1,4 +1,4 @@
-//! The NIC's ports under the suite that every port passes, with a driver in this program.
+//! The NIC's ports under the conformance suite for ports, with a simulated driver.
 
 #[path = "../../nic/tests/ports/guest.rs"]
 pub(super) mod guest;
@@ -18,29 +18,29 @@ use guest::{Guest, Habit};
 
 const LONGEST: usize = 1518;
 
-/// What `guest` is a driver by.
+/// Operations of the driver in `guest`.
 pub(super) trait Driver {
-    /// The device's end of its ring, for frames that come in.
+    /// Creates the device's end of its ring, for frames to the driver.
     fn receive_queue(&self) -> RxQueue;
-    /// The device's end of its ring, for frames that it sends.
+    /// Creates the device's end of its ring, for frames from the driver.
     fn transmit_queue(&self) -> TxQueue;
-    /// Posts all free buffers to be written; true if the device wants a kick.
+    /// Posts all free buffers for the device to write; returns true if the device wants a kick.
     fn post(&mut self) -> bool;
-    /// The frames that came since the last call; posts their buffers again.
+    /// Returns the frames received since the last call; posts their buffers again.
     fn received(&mut self) -> Vec<Vec<u8>>;
     /// Sends as many of the frames as there are buffers for; returns how many, and whether the device wants a kick.
     fn send(&mut self, frames: &[Vec<u8>]) -> (usize, bool);
-    /// Octets of the shortest frame that comes in as it was sent.
+    /// Returns the length of the shortest frame that arrives unchanged.
     fn shortest(&self) -> usize;
 }
 
-/// Queues that run, and the driver of each pair.
+/// Running queues, and the driver of each pair.
 struct Bench {
     queues: Arc<NicQueues>,
     guests: Vec<Guest>,
     sink: Arc<dyn Sink>,
     source: Box<dyn Source>,
-    /// Moves the clock of the queues.
+    /// Advances the clock of the queues.
     hand: Hand,
 }
 
@@ -54,14 +54,14 @@ impl Bench {
         Self { queues, guests: Vec::new(), sink, source, hand }
     }
 
-    /// The sink of the last of as many parts as there are pairs.
+    /// Creates a bench for the sink of the last of as many parts as there are pairs.
     fn receiving_part(habit: Habit, pairs: usize, several_senders: bool) -> Self {
         let mut bench = Self::receiving(habit, pairs, several_senders);
         bench.sink = bench.queues.sink_of(pairs - 1, pairs);
         bench
     }
 
-    /// The source of the last pair.
+    /// Creates a bench for the source of the last pair.
     fn transmitting_pair(habit: Habit, pairs: usize) -> Self {
         let mut bench = Self::transmitting(habit, pairs);
         bench.source = bench.queues.source_of(pairs - 1);
@@ -121,7 +121,7 @@ impl SourceBench for Bench {
     }
 
     fn feed(&mut self, frames: &[Vec<u8>]) -> usize {
-        // One flow: all through the last pair.
+        // One flow: all frames go through the last pair.
         let Some(guest) = self.guests.last_mut() else { return 0 };
         let (sent, kick) = guest.send(frames);
         if kick {
@@ -285,7 +285,7 @@ fn a_reset_takes_the_queues_out() {
     assert_eq!(bench.source.drain(BURST, &mut |_| panic!("a frame of a driver that was reset")), 0);
 }
 
-/// A pair whose messages keep 10 ms apart, and what counts those of the receive queue.
+/// Creates a pair whose messages are at least 10 ms apart, and the counter of those of the receive queue.
 fn moderated() -> (Bench, Arc<Counted>) {
     let (line, count) = counted::line();
     let (clock, hand) = Clock::by_hand();
@@ -334,7 +334,7 @@ fn readable(source: &dyn Source) -> bool {
     is_readable(source.bell())
 }
 
-/// Whether whoever sleeps on this bell is woken.
+/// Returns true if a thread that sleeps on this bell is woken.
 pub(super) fn is_readable(bell: Bell<'_>) -> bool {
     let Bell::Readable(bell) = bell else { panic!("a descriptor") };
     let mut bell = libc::pollfd { fd: bell.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -355,7 +355,7 @@ fn without_moderation_all_interrupts_count_as_raised() {
     assert_eq!((counts.raised.get(), counts.suppressed.get(), counts.moderated.get()), (3, 0, 0));
 }
 
-/// Takes nothing.
+/// A sink that takes no frames.
 struct Full;
 
 impl Sink for Full {

@@ -1,4 +1,4 @@
-//! Frames, and the two sides of a port: what is promised of each.
+//! Frames, and the contracts of the two sides of a port.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -9,51 +9,51 @@ use ring::{BURST, Bytes, Tagged};
 
 use crate::offload::{Completed, deliver};
 
-/// One frame, shown where it lies: Ethernet header first, no FCS; and what it leaves to be done.
+/// One frame in its sender's memory: Ethernet header first, no FCS; with its pending offload metadata.
 #[derive(Clone, Copy)]
 pub struct Frame<'a>(Tagged<'a>);
 
-// What a frame leaves to be done fits beside its octets.
+// The offload metadata fits beside the octets in [`Tagged`].
 const _: () = assert!(offload::BITS <= Tagged::BITS && offload::LARGEST <= Tagged::LONGEST);
 
 impl<'a> Frame<'a> {
-    /// A frame of these octets, at most 131,071.
+    /// Creates a frame of these octets, at most 131,071.
     #[inline(always)]
     pub const fn new(octets: Bytes<'a>) -> Self {
         Self::with_offload(octets, Offload::NONE)
     }
 
-    /// A frame of these octets that leaves this to be done.
+    /// Creates a frame of these octets that carries this pending offload metadata.
     #[inline(always)]
     pub const fn with_offload(octets: Bytes<'a>, offload: Offload) -> Self {
         Self(Tagged::new(octets, offload.bits()))
     }
 
-    /// What it leaves to be done. Its sender has said so once and cannot change it any more, unlike the octets.
+    /// Returns its pending offload metadata. Unlike the octets, the sender cannot change it any more.
     #[inline(always)]
     pub const fn offload(&self) -> Offload {
         Offload::from_bits(self.0.tag())
     }
 
-    /// What somebody must be able to do, to take all of these as they are.
+    /// Returns the offloads that a sink must support to take all of these frames unchanged.
     #[inline(always)]
     pub(crate) fn needed(frames: &[Self]) -> Offloads {
         Offload::from_bits(Tagged::any(frames.iter().map(|frame| &frame.0))).needed()
     }
 
-    /// Its octets, which the sender may still change.
+    /// Returns its octets, which the sender may still change.
     #[inline(always)]
     pub const fn octets(&self) -> Bytes<'a> {
         self.0.bytes()
     }
 
-    /// Octets, without FCS.
+    /// Returns the length in octets, without FCS.
     #[inline(always)]
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether the frame has no octet.
+    /// Returns true if the frame has no octets.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -68,93 +68,94 @@ impl fmt::Debug for Frame<'_> {
 /// Up to [`BURST`] frames.
 pub type Frames<'a> = ArrayVec<Frame<'a>, BURST>;
 
-/// What wakes the thread that sleeps for a port.
+/// Descriptor that wakes a thread that sleeps for a port.
 #[derive(Clone, Copy, Debug)]
 pub enum Bell<'a> {
-    /// Nothing: the port never has news by itself (a null port), or always has (a generator).
+    /// No descriptor: the port never has events of its own (a null port), or always has frames (a generator).
     None,
-    /// An eventfd, to be read (8 octets) when it rings.
+    /// An eventfd; the woken thread must read it (8 octets).
     Event(BorrowedFd<'a>),
-    /// A device that is readable while frames wait; nothing has to be read from it to silence it.
+    /// A device that is readable while frames wait; it need not be read to reset it.
     Readable(BorrowedFd<'a>),
 }
 
-/// Where frames come from. One thread polls it.
+/// Origin of frames. One thread polls it.
 pub trait Source: Send {
-    /// Shows up to `budget` (at most [`BURST`]) waiting frames to `take`, in order, then gives them back to the
-    /// sender. `take` is called at most once, and not at all when no frame waits. Returns how many were shown.
+    /// Shows up to `budget` (at most [`BURST`]) waiting frames to `take`, in order, then gives them back to the sender.
+    /// Calls `take` at most once, and not at all if no frame waits. Returns how many were shown.
     fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize;
 
-    /// Whether frames that are not drained wait where they are. If not (an offered load, a wire), the poller drains
-    /// without regard to the sink's room, and the sink counts what it cannot take.
+    /// Returns true if frames that are not drained wait at their sender (back-pressure). If not (an offered load, a
+    /// wire), the poller drains without regard to the sink's room, and the sink counts the frames that it cannot take.
     fn waits(&self) -> bool {
         true
     }
 
-    /// Asks to be rung when frames come; true if some are there already, in which case the poller must not sleep.
+    /// Requests a ring of the bell when frames arrive; returns true if some are there already, in which case the poller
+    /// must not sleep.
     fn arm(&mut self) -> bool {
         false
     }
 
-    /// Takes the wish of [`Source::arm`] back: we poll again.
+    /// Withdraws the request of [`Source::arm`]: the thread polls again.
     fn disarm(&mut self) {}
 
-    /// What rings after [`Source::arm`].
+    /// Returns the bell that rings after [`Source::arm`].
     fn bell(&self) -> Bell<'_> {
         Bell::None
     }
 
-    /// Does what is to be done in each pass, whatever frames may move. Who does not drain, because the other end has no
-    /// room, calls this instead.
+    /// Performs the work of each pass that is independent of frames. A poller that does not drain, because the sink has
+    /// no room, calls this instead.
     fn tend(&mut self) {}
 
-    /// What rings after [`Source::arm`], where no frame can move, when [`Source::tend`] has something to do.
+    /// Returns the bell that rings after [`Source::arm`] while no frame can move, when [`Source::tend`] has work to do.
     fn timer(&self) -> Bell<'_> {
         Bell::None
     }
 
-    /// Tells the source what the other end takes from now on. A source that can choose stops asking for anything else;
-    /// what it asks for all the same is done on the way ([`deliver`]).
+    /// Tells the source which offloads the sink accepts from now on. A source that can choose stops requesting others;
+    /// those that it requests all the same are completed in software on the way ([`deliver`]).
     fn settle(&mut self, takes: Offloads) {
         let _ = takes;
     }
 }
 
-/// Where frames go. Several threads may deliver at the same time.
+/// Destination of frames. Several threads may deliver at the same time.
 pub trait Sink: Send + Sync {
-    /// Takes the frames in order, as many as it can: the first frames of the slice, returned as a number. The rest
-    /// is lost, and has been counted by the sink under the reason.
+    /// Takes as many frames as it can, in order from the first of the slice on; returns how many. The rest is lost, and
+    /// the sink has counted it under the reason.
     fn deliver(&self, frames: &[Frame<'_>]) -> usize;
 
-    /// How many frames [`Sink::deliver`] would take just now (a hint; a large number where there is no limit).
+    /// Returns how many frames [`Sink::deliver`] would take now (a hint; a large number if there is no limit).
     fn room(&self) -> usize {
         usize::MAX
     }
 
-    /// How many frames of the largest size, which may take many buffers each, [`Sink::deliver`] would take just now.
+    /// Returns how many frames of the largest size, which may take many buffers each, [`Sink::deliver`] would take now.
     fn large_room(&self) -> usize {
         self.room()
     }
 
-    /// Asks to be rung when there is room again; true if there is already.
+    /// Requests a ring of the bell when there is room again; returns true if there is room already.
     fn arm(&self) -> bool {
         true
     }
 
-    /// Takes the wish of [`Sink::arm`] back.
+    /// Withdraws the request of [`Sink::arm`].
     fn disarm(&self) {}
 
-    /// What rings after [`Sink::arm`].
+    /// Returns the bell that rings after [`Sink::arm`].
     fn bell(&self) -> Bell<'_> {
         Bell::None
     }
 
-    /// What frames may leave to the sink, just now: it changes as drivers come and go.
+    /// Returns the offloads that frames may leave to the sink at present: they change as drivers come and go.
     fn offloads(&self) -> Offloads {
         Offloads::NONE
     }
 
-    /// Tells the sink what was done for it on the way, for its books.
+    /// Reports to the sink which offloads were completed in software for it, for its counters.
     fn completed(&self, done: &Completed) {
         let _ = done;
     }
@@ -173,7 +174,7 @@ pub fn pump(source: &mut dyn Source, sink: &dyn Sink) -> usize {
     })
 }
 
-/// Octets of all these frames together.
+/// Returns the total length of these frames in octets.
 #[inline]
 pub fn octets(frames: &[Frame<'_>]) -> u64 {
     frames.iter().map(|frame| frame.len() as u64).sum()

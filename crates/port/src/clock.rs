@@ -1,18 +1,18 @@
-//! The clock of pacing, moderation and ageing: the host's, or one that a test moves.
+//! Clock for pacing, moderation and ageing: the host's, or one that a test advances.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// Nanoseconds since it was made.
+/// A clock that counts nanoseconds since its creation.
 #[derive(Clone, Debug)]
 pub struct Clock {
     since: Instant,
-    /// Where it stands, if it does not go by itself.
+    /// The current time, if a test controls the clock.
     hand: Option<Arc<AtomicU64>>,
 }
 
-/// Moves a [`Clock`] that stands still otherwise.
+/// Handle that advances a [`Clock`] controlled by a test.
 #[derive(Clone, Debug)]
 pub struct Hand(Arc<AtomicU64>);
 
@@ -23,13 +23,13 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// A clock that stands still, and what moves it.
+    /// Creates a clock that stands still, and the handle that advances it.
     pub fn by_hand() -> (Self, Hand) {
         let hand = Arc::<AtomicU64>::default();
         (Self { hand: Some(hand.clone()), ..Self::default() }, Hand(hand))
     }
 
-    /// Nanoseconds.
+    /// Returns the time in nanoseconds.
     #[inline]
     pub fn now(&self) -> u64 {
         match &self.hand {
@@ -40,7 +40,7 @@ impl Clock {
 }
 
 impl Hand {
-    /// Lets so much time pass.
+    /// Advances the clock.
     pub fn advance(&self, time: Duration) {
         self.0.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), SeqCst);
     }

@@ -1,8 +1,8 @@
-//! The suite that every port passes. A port's tests say how to make one and how to reach its other side; the suite
-//! checks what [`crate`] promises. It panics with one sentence where a promise is broken.
+//! Conformance suite that every port passes. A port's tests provide a bench, which creates the port and reaches its
+//! other side; the suite checks the contracts of [`crate`]. It panics with one sentence if a contract is broken.
 //!
-//! Frames of the suite are Ethernet frames between stations that the bench names, with a number and a pattern that
-//! depends on it, so that each frame that comes out is known, whole, and in its place.
+//! The suite's frames are Ethernet frames between stations that the bench names, with a number and a pattern that
+//! depends on it, so that each frame that comes out can be identified, and checked to be complete and in order.
 
 mod large;
 mod pattern;

@@ -1,8 +1,8 @@
-//! Ports that misbehave on purpose: wraps a source or a sink, and drops, duplicates, reorders, truncates, corrupts
-//! and stalls by a schedule that depends on its seed alone. Every fault is counted.
+//! Ports with injected faults: wraps a source or a sink, and drops, duplicates, reorders, truncates, corrupts and
+//! stalls by a schedule that depends on its seed only. Every fault is counted.
 //!
-//! The books: shown = passed + dropped - duplicated, for the frames that came to the faulty port and those that it
-//! passed on; a stalled burst did not come to a source, and is dropped whole by a sink.
+//! Balance of the counters: shown = passed + dropped - duplicated, for the frames that arrived at the faulty port and
+//! those that it passed on; a stalled burst does not arrive at a source, and a sink drops it as a whole.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,42 +13,42 @@ use ring::{BURST, Slots};
 use crate::boundary::{Frame, Frames, Sink, Source};
 use crate::wrapper::{SinkWrapper, SourceWrapper};
 
-/// Longest frame of which a corrupt copy can be made; longer ones are passed on unharmed.
+/// Length of the longest frame of which a corrupt copy can be made; longer ones are passed on unharmed.
 const LONGEST: usize = 2048;
 
-/// How often each fault happens, in thousandths; 0: never, 1000: always.
+/// Probability of each fault in thousandths; 0: never, 1000: always.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Frames that vanish.
+    /// Frames that are dropped.
     pub drop: u16,
-    /// Frames that come twice, if the burst has room for one more.
+    /// Frames that are duplicated, if the burst has room for one more.
     pub duplicate: u16,
-    /// Frames that change places with the one before them in the burst.
+    /// Frames that are swapped with the one before them in the burst.
     pub reorder: u16,
-    /// Frames that lose octets at their end.
+    /// Frames that are truncated.
     pub truncate: u16,
     /// Frames with one bit changed.
     pub corrupt: u16,
     /// Bursts in which the port does nothing.
     pub stall: u16,
-    /// Seed of the faults: one makes the same ones each time.
+    /// Seed of the faults: equal seeds yield equal faults.
     pub seed: u64,
 }
 
 counters! {
-    /// What a faulty port did.
+    /// Counters of a faulty port.
     pub struct FaultCounters {
-        /// Frames that came to it.
+        /// Frames that arrived at it.
         shown,
         /// Frames that it passed on.
         passed,
-        /// Frames that vanished.
+        /// Frames that were dropped.
         dropped,
-        /// Frames that came twice.
+        /// Frames that were duplicated.
         duplicated,
-        /// Frames that changed places with the one before.
+        /// Frames that were swapped with the one before.
         reordered,
-        /// Frames that lost octets.
+        /// Frames that were truncated.
         truncated,
         /// Frames with one bit changed.
         corrupted,
@@ -57,7 +57,7 @@ counters! {
     }
 }
 
-/// A generator of numbers that look random (splitmix64).
+/// Pseudo-random number generator (splitmix64).
 struct Dice(u64);
 
 impl Dice {
@@ -73,13 +73,13 @@ impl Dice {
         self.roll() % 1000 < u64::from(thousandths)
     }
 
-    /// A number below `n`, which is not 0.
+    /// Returns a number below `n`, which is not 0.
     fn below(&mut self, n: usize) -> usize {
         (self.roll() % n as u64) as usize
     }
 }
 
-/// The frames that are passed on, each with the number of the shown frame that it is.
+/// Frames that are passed on, each with the index of the shown frame that it stems from.
 #[derive(Default)]
 struct Bent<'a> {
     frames: Frames<'a>,
@@ -89,7 +89,7 @@ struct Bent<'a> {
 struct Schedule {
     faults: Faults,
     dice: Dice,
-    /// Where corrupt copies lie: a sender's own memory is not touched.
+    /// Memory for corrupt copies: the sender's own memory is not touched.
     copies: Slots,
     counters: Arc<FaultCounters>,
 }
@@ -106,7 +106,7 @@ impl Schedule {
         stalls
     }
 
-    /// Does its worst to a burst, at most `most` frames of which come out.
+    /// Applies faults to a burst; at most `most` frames come out.
     fn bend<'a>(&'a mut self, frames: &[Frame<'a>], most: usize) -> Bent<'a> {
         let Self { faults, dice, copies, counters } = self;
         let mut bent = Bent::default();
@@ -117,7 +117,7 @@ impl Schedule {
                 continue;
             }
             let frame = harm(*frame, copies, bent.frames.len(), (faults, dice, counters));
-            // The frames still to come must find room.
+            // Leaves room for the remaining frames.
             let room = most.min(BURST).saturating_sub(bent.frames.len() + frames.len() - i - 1);
             bent.push(frame, i);
             if dice.happens(faults.duplicate) && room > 1 {
@@ -169,19 +169,19 @@ fn harm<'a>(
     Frame::with_offload(octets, frame.offload())
 }
 
-/// A source that misbehaves.
+/// A source with injected faults.
 pub struct FaultSource<S> {
     inner: S,
     schedule: Schedule,
 }
 
 impl<S: Source> FaultSource<S> {
-    /// Makes a source misbehave.
+    /// Wraps a source.
     pub fn new(inner: S, faults: Faults) -> Self {
         Self { inner, schedule: Schedule::new(faults) }
     }
 
-    /// What it did.
+    /// Returns its counters.
     pub fn counters(&self) -> Arc<FaultCounters> {
         self.schedule.counters.clone()
     }
@@ -199,7 +199,8 @@ impl<S: Source> SourceWrapper for FaultSource<S> {
     }
 
     fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
-        // After a stall, or a burst that vanished, frames may wait though none is shown: the inner source says so when it is armed.
+        // After a stall, or a burst that was dropped, frames may wait though none is shown: the inner source reports
+        // that when it is armed.
         if self.schedule.stalls() {
             return 0;
         }
@@ -215,7 +216,7 @@ impl<S: Source> SourceWrapper for FaultSource<S> {
     }
 }
 
-/// A sink that misbehaves. One thread at a time is in it: that is part of its slowness.
+/// A sink with injected faults. It serializes its callers, as a slow sink might.
 pub struct FaultSink {
     inner: Arc<dyn Sink>,
     schedule: Mutex<Schedule>,
@@ -223,19 +224,19 @@ pub struct FaultSink {
 }
 
 impl FaultSink {
-    /// Makes a sink misbehave.
+    /// Wraps a sink.
     pub fn new(inner: Arc<dyn Sink>, faults: Faults) -> Self {
         let schedule = Schedule::new(faults);
         let counters = schedule.counters.clone();
         Self { inner, schedule: Mutex::new(schedule), counters }
     }
 
-    /// What it did.
+    /// Returns its counters.
     pub fn counters(&self) -> &FaultCounters {
         &self.counters
     }
 
-    /// Returns how many of the shown frames it dealt with.
+    /// Returns how many of the shown frames it handled.
     fn pass(&self, schedule: &mut Schedule, frames: &[Frame<'_>]) -> usize {
         if schedule.stalls() {
             schedule.counters.shown.add(frames.len() as u64);
@@ -244,7 +245,7 @@ impl FaultSink {
         }
         let bent = schedule.bend(frames, BURST);
         let taken = self.inner.deliver(&bent.frames);
-        // What the inner sink did not take it has counted; here it only limits the answer.
+        // The inner sink has counted the frames that it did not take; here they only limit the return value.
         let lost = bent.origin.get(taken..).unwrap_or_default().iter().min();
         lost.map_or(frames.len(), |&first| usize::from(first))
     }
@@ -261,7 +262,7 @@ impl SinkWrapper for FaultSink {
         let mut whole = true;
         for burst in frames.chunks(BURST) {
             let n = self.pass(&mut schedule, burst);
-            // The answer counts the first frames only; later bursts are passed on all the same.
+            // The return value counts only the leading frames; later bursts are passed on all the same.
             taken += if whole { n } else { 0 };
             whole &= n == burst.len();
         }

@@ -1,20 +1,20 @@
-//! THE boundary: everything that frames come from or go to is a port.
+//! The port interface: every origin and destination of frames is a port.
 //!
-//! A port is a [`Source`] (frames that leave a device, an uplink or a generator) and a [`Sink`] (frames that enter
-//! it). One side is enough: a generator is only a source. Frames never change hands as owned memory: a source
-//! *shows* frames where they lie, for the time of one call, and a sink copies them to where it wants them. That is
-//! the one copy from ring to ring.
+//! A port is a [`Source`] (frames that leave a device, an uplink or a generator) and a [`Sink`] (frames that enter it).
+//! One side is enough: a generator is only a source. Frames are never passed as owned memory: a source *shows* frames
+//! in their memory for the duration of one call, and a sink copies them to its own. That is the only copy from ring to
+//! ring.
 //!
 //! Life of a burst, all in the thread that polls the source:
-//! 1. `sink.room()`: how many frames the sink can take just now.
+//! 1. `sink.room()`: how many frames the sink can take now.
 //! 2. `source.drain(budget, take)`: the source gathers up to `budget` waiting frames and calls `take` once.
 //! 3. `take` calls `sink.deliver(frames)`: one copy each, one publication, at most one notification.
-//! 4. `drain` gives all shown frames back to the sender (one publication, at most one notification).
+//! 4. `drain` returns all shown frames to the sender (one publication, at most one notification).
 //!
-//! When nothing moved for a while, the thread arms both sides and looks again before it sleeps (`ring::wake`).
+//! When no frame has moved for a while, the thread arms both sides and checks again before it sleeps (`ring::wake`).
 //!
-//! Beside the boundary are the ports that need no device, and what stands before any port: a queue between threads, a pair,
-//! limit, capture, replay, faults. Whatever else has ports is a crate that stands on this one.
+//! This crate also has the ports that need no device, and decorators for any port: a queue between threads, a pair,
+//! limit, capture, replay, faults. All other crates with ports depend on this one.
 #![forbid(unsafe_code)]
 
 mod boundary;

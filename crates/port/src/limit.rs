@@ -1,10 +1,10 @@
-//! A cap on what enters a router: one token bucket for all of its NICs, in packets a second.
+//! Rate limit for frames that enter a router: one token bucket for all of its NICs, in packets a second.
 //!
-//! The bucket is the virtual scheduling algorithm (ITU-T I.371, GCRA): one word says when the next frame is due, were
-//! they to come evenly; a frame may be early by the bucket's depth. Several senders share the word without a lock. What is
-//! over the limit is dropped before anything is done with it, and counted under a name.
+//! The bucket is the virtual scheduling algorithm (ITU-T I.371, GCRA): one word holds the time when the next frame
+//! would be due if frames arrived evenly; a frame may be early by the bucket's depth. Several senders share the word
+//! without a lock. Frames beyond the limit are dropped before any work is done on them, and counted under a name.
 //!
-//! Where no limit is set, a burst costs one load and one branch.
+//! Without a limit, a burst costs one load and one branch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,37 +15,39 @@ use crate::boundary::{Frame, Sink};
 use crate::clock::Clock;
 use crate::wrapper::SinkWrapper;
 
-/// Parts of a nanosecond that the bucket counts in: at 3 Mpps it is right to 15 parts in a million, and it overflows after
-/// nine years.
+/// Time units per nanosecond: at 3 Mpps the bucket is exact to 15 parts in a million, and it overflows after nine
+/// years.
 const PARTS: u64 = 64;
-/// A second in those.
+/// A second in these units.
 const SECOND: u64 = 1_000_000_000 * PARTS;
-/// What the bucket holds: this time's frames. A sender that shares its core brings what has come meanwhile at once.
+/// Depth of the bucket: the frames of this time. A sender that shares its core delivers all frames of a scheduling gap
+/// at once.
 const DEPTH: u64 = SECOND / 100;
-/// And at least so many frames.
+/// Minimum depth in frames.
 const LEAST: u64 = 32;
 
-/// Most packets a second that a limit can be.
+/// Maximum limit in packets a second.
 pub const MOST: u64 = 1_000_000_000;
 
 counters! {
-    /// Frames that came to a NIC while its router had a limit, and what became of them.
+    /// Counters of frames that arrived at a NIC while its router had a limit.
     pub struct LimitCounters {
-        /// Frames that came: those below.
+        /// Frames that arrived: the sum of those below.
         in_frames,
-        /// Frames that were let in.
+        /// Frames that were admitted.
         passed,
-        /// Frames lost because there were more than the router's limit.
+        /// Frames lost because they exceeded the router's limit.
         drop_limit,
     }
 }
 
-/// How many packets a second may enter, by all sinks that share it. A packet that is to be cut into segments later is one.
+/// Limit of packets a second that may enter by all sinks that share it. A packet that is to be segmented later counts
+/// as one.
 #[derive(Debug)]
 pub struct Limit {
-    /// Packets a second; 0: any number.
+    /// Packets a second; 0: unlimited.
     pps: AtomicU64,
-    /// When the next frame is due.
+    /// Time when the next frame is due.
     due: AtomicU64,
     clock: Clock,
 }
@@ -57,30 +59,30 @@ impl Default for Limit {
 }
 
 impl Limit {
-    /// No limit yet; a later one goes by this clock.
+    /// Creates an unlimited bucket; a later limit uses this clock.
     fn by(clock: Clock) -> Self {
         Self { pps: AtomicU64::new(0), due: AtomicU64::new(0), clock }
     }
 
-    /// At most so many packets a second from now on (1 to [`MOST`]), beside the 10 ms worth of them, at least 32, that the
-    /// bucket holds; none: any number.
+    /// Sets the limit in packets a second from now on (1 to [`MOST`]), in addition to the bucket's depth of 10 ms worth
+    /// of packets, at least 32; `None`: unlimited.
     pub fn set(&self, pps: Option<u64>) {
         self.pps.store(pps.map_or(0, |pps| pps.clamp(1, MOST)), Relaxed);
-        // What was due by a slower clock is not waited for.
+        // A due time computed for a lower rate must not delay frames.
         self.due.store(0, Relaxed);
     }
 
-    /// What it is.
+    /// Returns the limit.
     pub fn get(&self) -> Option<u64> {
         Some(self.pps.load(Relaxed)).filter(|pps| *pps > 0)
     }
 
-    /// How many of so many frames may enter at `now`.
+    /// Returns how many of `wanted` frames may enter at `now`.
     fn take(&self, pps: u64, now: u64, wanted: u64) -> u64 {
         let interval = (SECOND / pps).max(1);
         let depth = (interval * LEAST).max(DEPTH);
         let mut allowed = 0;
-        // Refused where nothing may enter: then there is nothing to be noted.
+        // The update fails if no frame may enter: then there is no state to change.
         let _ = self.due.fetch_update(Relaxed, Relaxed, |due| {
             let from = due.max(now);
             allowed = ((now + depth).saturating_sub(from) / interval).min(wanted);
@@ -94,7 +96,7 @@ impl Limit {
     }
 }
 
-/// A sink that takes no more than a limit lets in.
+/// A sink decorator that enforces a limit.
 pub struct Limited {
     inner: Arc<dyn Sink>,
     limit: Arc<Limit>,
@@ -102,7 +104,7 @@ pub struct Limited {
 }
 
 impl Limited {
-    /// Puts a limit before a sink. Sinks of one NIC have their counters in common.
+    /// Puts a limit before a sink. Sinks of one NIC share their counters.
     pub fn new(inner: Arc<dyn Sink>, limit: Arc<Limit>, counters: Arc<LimitCounters>) -> Self {
         Self { inner, limit, counters }
     }

@@ -1,11 +1,11 @@
-//! The null port: a source without frames, and a sink that counts and forgets.
+//! The null port: a source without frames, and a sink that counts and discards.
 
 use frame::offload::Offloads;
 use ledger::Counter;
 
 use crate::boundary::{Frame, Sink, Source};
 
-/// No frame ever comes from it, and every frame may go to it.
+/// Port that never yields a frame, and discards every frame delivered to it.
 #[derive(Debug, Default)]
 pub struct Null {
     frames: Counter,
@@ -13,17 +13,17 @@ pub struct Null {
 }
 
 impl Null {
-    /// A null port.
+    /// Creates a null port.
     pub const fn new() -> Self {
         Self { frames: Counter::new(), octets: Counter::new() }
     }
 
-    /// Frames that it swallowed.
+    /// Returns how many frames it discarded.
     pub fn frames(&self) -> u64 {
         self.frames.get()
     }
 
-    /// Octets of those frames.
+    /// Returns the total length of those frames in octets.
     pub fn octets(&self) -> u64 {
         self.octets.get()
     }

@@ -1,4 +1,4 @@
-//! Two connected ports: what is delivered on one comes out of the other. For tests, and as a wire between switches.
+//! Two connected ports: frames delivered to one come out of the other. For tests, and as a wire between switches.
 
 use std::io;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use crate::ingress::{IngressCounters, IngressSink, IngressSource, ingress};
 pub struct PairPort {
     /// Frames that were delivered at the other end.
     pub source: IngressSource,
-    /// Takes frames to the other end.
+    /// Sends frames to the other end.
     pub sink: Arc<PairSink>,
 }
 
-/// Takes frames to the other end. Unlike an ingress queue it says how much room there is, so that a poller keeps
-/// frames that would not fit where they are.
+/// Sends frames to the other end. Unlike an ingress queue it reports its room, so that a poller leaves frames that
+/// would not fit at their sender.
 pub struct PairSink {
     queue: Arc<IngressSink>,
 }
 
-/// Makes a wire that holds up to `len` frames each way. Fails if no event descriptor can be had.
+/// Creates a wire that holds up to `len` frames each way. Fails if no event descriptor can be created.
 pub fn pair(len: u32) -> io::Result<(PairPort, PairPort)> {
     let (to_b, from_a) = ingress(len)?;
     let (to_a, from_b) = ingress(len)?;
@@ -32,7 +32,7 @@ pub fn pair(len: u32) -> io::Result<(PairPort, PairPort)> {
 }
 
 impl PairSink {
-    /// What was delivered, and what became of it.
+    /// Returns the counters of delivered frames.
     pub fn counters(&self) -> &IngressCounters {
         self.queue.counters()
     }
@@ -47,7 +47,7 @@ impl Sink for PairSink {
         self.queue.free()
     }
 
-    // A full wire has no bell: who waits for it must poll.
+    // A full wire has no bell: a thread that waits for room must poll.
     fn arm(&self) -> bool {
         true
     }

@@ -1,8 +1,9 @@
-//! Frames to a capture file: classic pcap (draft-ietf-opsawg-pcap), nanoseconds, Ethernet.
+//! Capture of frames to a file: classic pcap (draft-ietf-opsawg-pcap), nanoseconds, Ethernet.
 //!
-//! The thread that delivers frames only copies them into a bounded buffer; [`Pcap::write_out`], called by any other
-//! thread now and then, takes them to the file. So a slow or full disk never holds up a frame: what finds no room in
-//! the buffer, or in the file, is counted and not captured. A file that could not be written goes on, whole, as soon as it can be.
+//! The thread that delivers frames only copies them into a bounded buffer; [`Pcap::write_out`], which another thread
+//! calls periodically, writes them to the file. So a slow or full disk never delays a frame: frames that find no room
+//! in the buffer, or in the file, are counted and not captured. After a write error the capture continues, with a valid
+//! file, as soon as it can be written.
 
 mod file;
 
@@ -18,17 +19,17 @@ use crate::boundary::Frame;
 use crate::offload::plainly;
 use crate::tap_point::Observer;
 
-/// Says that times are in nanoseconds.
+/// Magic number for times in nanoseconds.
 const MAGIC: u32 = 0xa1b2_3c4d;
 /// LINKTYPE_ETHERNET.
 const ETHERNET: u32 = 1;
-/// Octets before each frame.
+/// Size of the header of each record in octets.
 const RECORD: usize = 16;
 
 counters! {
-    /// What a capture did with the frames that it was shown.
+    /// Counters of a capture.
     pub struct PcapCounters {
-        /// Frames that are in the file.
+        /// Frames written to the file.
         captured,
         /// Frames lost because they found no room in the buffer.
         drop_full,
@@ -39,14 +40,14 @@ counters! {
     }
 }
 
-/// What can be chosen about a capture.
+/// Limits of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Octets of each frame that are kept.
+    /// Maximum octets kept of each frame.
     pub snaplen: u32,
-    /// Octets that may wait to be written.
+    /// Maximum octets that may wait to be written.
     pub buffer: usize,
-    /// Frames that are captured before it ends by itself.
+    /// Maximum number of frames, after which the capture ends by itself.
     pub most: u64,
 }
 
@@ -57,14 +58,14 @@ impl Default for Limits {
     }
 }
 
-/// A capture; what observes is an `Arc` of it.
+/// A capture; an `Arc` of it is the observer.
 pub struct Pcap<W: Write + Send> {
     limits: Limits,
     waiting: Mutex<Vec<u8>>,
     file: Mutex<File<W>>,
     /// Frames that found room in the buffer.
     accepted: AtomicU64,
-    /// Those of them that are in the file, or never will be.
+    /// Frames of those that are in the file, or were lost.
     settled: AtomicU64,
     failed: AtomicBool,
     counters: PcapCounters,
@@ -75,7 +76,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<W: Write + Send> Pcap<W> {
-    /// A capture into `writer`. Nothing is written before [`Pcap::write_out`].
+    /// Creates a capture into `writer`. Writes nothing before [`Pcap::write_out`].
     pub fn new(writer: W, limits: Limits) -> Arc<Self> {
         let capacity = limits.buffer.max(RECORD + 64) + 24;
         Arc::new(Self {
@@ -89,32 +90,33 @@ impl<W: Write + Send> Pcap<W> {
         })
     }
 
-    /// What it did.
+    /// Returns its counters.
     pub fn counters(&self) -> &PcapCounters {
         &self.counters
     }
 
-    /// Whether the file could not be written when that was tried last; frames are lost until it can be.
+    /// Returns true if the last attempt to write the file failed; frames are lost until a write succeeds.
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Whether it has as many frames as it is to have.
+    /// Returns true if it has reached its maximum number of frames.
     pub fn is_complete(&self) -> bool {
         self.accepted.load(Ordering::Relaxed) >= self.limits.most
     }
 
-    /// Frames that are neither in the file nor counted as lost: they wait for somebody to read it, or for room on its disk.
+    /// Returns how many frames are neither in the file nor counted as lost: they wait for [`Pcap::write_out`], or for
+    /// room on the disk.
     pub fn waiting(&self) -> u64 {
         let settled = self.settled.load(Ordering::Acquire);
         self.accepted.load(Ordering::Relaxed).saturating_sub(settled)
     }
 
-    /// Takes what waits to the file; call it a few times a second, and not from a thread that moves frames: it waits where
-    /// the file does. What a capture has when it is dropped is in no file.
+    /// Writes waiting frames to the file; call it a few times a second, but not from a thread that moves frames,
+    /// because it blocks when the file does. Frames that wait when a capture is dropped are not written.
     pub fn write_out(&self) {
         let mut file = lock(&self.file);
-        // What was begun comes first: the file is whole at any time at which it can be written.
+        // Continues an incomplete record first, so that the file is valid whenever it can be written.
         let mut outcome = file.go_on();
         if outcome.is_ok() {
             file.take(&mut lock(&self.waiting));
@@ -159,14 +161,13 @@ impl<W: Write + Send> Pcap<W> {
 }
 
 impl<W: Write + Send> Observer for Arc<Pcap<W>> {
-    /// What somebody else would have done to the frames is done to those in the file: checksums are there, and
-    /// segments.
+    /// Captures frames after software completion of their offloads: with checksums filled in, and segmented.
     fn observe(&mut self, frames: &[Frame<'_>]) {
         plainly(frames, &mut |frames| self.capture(frames));
     }
 }
 
-/// What a file begins with.
+/// Returns the file header.
 fn head(snaplen: u32) -> [u8; 24] {
     let mut head = [0; 24];
     for (at, word) in [(0, MAGIC), (4, 4 << 16 | 2), (16, snaplen), (20, ETHERNET)] {

@@ -1,51 +1,51 @@
-//! Frames out of a capture file: classic pcap (draft-ietf-opsawg-pcap), of either byte order, in microseconds or
-//! nanoseconds, Ethernet. The file may come from anybody: each number in it is checked before it is used.
+//! Replay of a capture file: classic pcap (draft-ietf-opsawg-pcap), of either byte order, in microseconds or
+//! nanoseconds, Ethernet. The file is untrusted: each number in it is checked before it is used.
 
 use std::io::{self, Read};
 use std::time::Duration;
 
-/// The magic numbers: microseconds, nanoseconds.
+/// Magic numbers: microseconds, nanoseconds.
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
-/// The first block of a pcapng file, the same in either byte order.
+/// Type of the first block of a pcapng file, the same in either byte order.
 const PCAPNG: u32 = 0x0a0d_0d0a;
 /// LINKTYPE_ETHERNET.
 const ETHERNET: u32 = 1;
-/// Octets of the file's head, and of that of each frame.
+/// Sizes of the file header, and of the header of each record, in octets.
 const HEAD: usize = 24;
 const RECORD: usize = 16;
-/// Octets that a frame may have: what tcpdump takes for the most.
+/// Maximum length of a frame in octets, as in tcpdump.
 const LONGEST: u32 = 262_144;
 /// Octets read at once.
 const READ: usize = 256 << 10;
 
-/// Why a file is not played, or not further.
+/// Reason why a file cannot be replayed, or no further.
 #[derive(Debug, thiserror::Error)]
 pub enum BadCapture {
     /// It cannot be read.
     #[error("it cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// It begins with something else.
+    /// It does not begin with a pcap header.
     #[error("it is no pcap file")]
     NotPcap,
-    /// It is of the newer kind.
+    /// It is in the newer pcapng format.
     #[error("it is a pcapng file; make a pcap file of it, e.g. by `editcap -F pcap`")]
     Pcapng,
-    /// It is of another version.
+    /// It has an unsupported version.
     #[error("it is a pcap file of version {0}.{1}, not 2.4")]
     Version(u16, u16),
-    /// Its frames are not of Ethernet.
+    /// Its frames are not Ethernet frames.
     #[error("its frames are of link type {0}, not 1 (Ethernet)")]
     LinkType(u32),
-    /// A frame is longer than there are.
+    /// A frame exceeds the maximum length.
     #[error("frame {number} is said to have {octets} octets: the file is damaged")]
     Length {
-        /// Which, from 1.
+        /// Number of the frame, from 1.
         number: u64,
-        /// What the file says.
+        /// Length stated by the file.
         octets: u32,
     },
-    /// It ends within a frame.
+    /// The file ends within a frame.
     #[error("it ends in the middle of frame {0}")]
     Cut(u64),
 }
@@ -53,33 +53,33 @@ pub enum BadCapture {
 /// A frame of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Recorded<'r> {
-    /// When it was captured, since 1970.
+    /// Time of capture, since 1970.
     pub at: Duration,
-    /// What was kept of it.
+    /// Captured octets.
     pub octets: &'r mut [u8],
-    /// Whether that is all of it.
+    /// True if these are all octets of the frame.
     pub whole: bool,
 }
 
-/// Reads a capture from its start.
+/// Reader of a capture file.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
     swapped: bool,
-    /// Nanoseconds of the smaller unit of time.
+    /// Nanoseconds per unit of the fractional time.
     unit: u32,
-    /// Frames that were read.
+    /// Number of frames read.
     count: u64,
     buffer: Vec<u8>,
-    /// What of the buffer is not used yet.
+    /// Range of the buffer that is not consumed yet.
     rest: std::ops::Range<usize>,
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the head of the file.
+    /// Reads the file header.
     ///
     /// # Errors
-    /// It is not a capture of Ethernet frames in this format.
+    /// The file is not a capture of Ethernet frames in this format.
     pub fn new(input: R) -> Result<Self, BadCapture> {
         let mut reader = Self { input, swapped: false, unit: 1, count: 0, buffer: vec![0; READ], rest: 0..0 };
         if !reader.fill(HEAD)? {
@@ -100,7 +100,7 @@ impl<R: Read> Reader<R> {
         if (major, minor) != (2, 4) {
             return Err(BadCapture::Version(major, minor));
         }
-        // The upper bits say whether frames have an FCS, of which the lengths do not speak.
+        // The upper bits say whether frames have an FCS, which the lengths do not include.
         match reader.word(20) & 0x0fff_ffff {
             ETHERNET => {}
             other => return Err(BadCapture::LinkType(other)),
@@ -109,12 +109,12 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// Frames that were read so far.
+    /// Returns the number of frames read so far.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The next frame; none at the end of the file.
+    /// Returns the next frame; `None` at the end of the file.
     ///
     /// # Errors
     /// The file is damaged here.
@@ -140,14 +140,14 @@ impl<R: Read> Reader<R> {
         Ok(Some(Recorded { at, octets, whole: kept >= whole }))
     }
 
-    /// The word at this place behind what was used; 0 where there is none.
+    /// Returns the word at this offset in the unconsumed part; 0 if there is none.
     fn word(&self, at: usize) -> u32 {
         let octets = self.buffer.get(self.rest.start + at..).and_then(|rest| rest.first_chunk::<4>());
         let word = octets.map_or(0, |octets| u32::from_le_bytes(*octets));
         if self.swapped { word.swap_bytes() } else { word }
     }
 
-    /// Reads until at least `wanted` octets are there; false if the file ends before.
+    /// Reads until at least `wanted` octets are available; returns false if the file ends before.
     fn fill(&mut self, wanted: usize) -> io::Result<bool> {
         if self.rest.len() >= wanted {
             return Ok(true);

@@ -1,19 +1,19 @@
-//! Which of several queues a frame goes to: by a hash of its flow, so that the frames of a flow stay in order.
+//! Selection of one of several queues for a frame: by a hash of its flow, so that the frames of a flow stay in order.
 //!
-//! A flow is what RSS takes for one: the addresses and the protocol of an IPv4 packet, and the ports where the
-//! protocol has ports and the packet is whole. Fragments go by their addresses alone, as only the first one has the
-//! ports. VLAN tags are looked through. Frames that are not IPv4 go to queue 0.
+//! A flow is defined as for RSS: by the addresses and the protocol of an IPv4 packet, and by the ports if the protocol
+//! has ports and the packet is not a fragment. Fragments are selected by their addresses alone, because only the first
+//! one has the ports. VLAN tags are skipped. Frames that are not IPv4 go to queue 0.
 //!
-//! A burst is read once and dealt out by counting: the cost of a frame does not grow with the number of queues.
+//! A burst is read once and distributed by counting: the cost of a frame does not grow with the number of queues.
 
 use ring::{BURST, Bytes};
 
 use crate::boundary::Frame;
 
-/// Most queues that frames can be spread over.
+/// Maximum number of queues that frames can be spread over.
 pub const MOST: usize = 64;
 
-/// What belongs together.
+/// Frames that must stay together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hash {
     /// The frames of a flow.
@@ -23,19 +23,19 @@ pub enum Hash {
     Symmetric,
 }
 
-/// Ethertypes after which there is another one four octets on: 802.1Q and 802.1ad.
+/// Ethertypes that are followed by another one four octets later: 802.1Q and 802.1ad.
 const TAGS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
-/// Tags that are looked through.
+/// Maximum number of tags that are skipped.
 const MOST_TAGS: usize = 2;
 const IPV4: [u8; 2] = [0x08, 0x00];
-/// Where an Ethernet frame has its ethertype, or its first tag.
+/// Offset in an Ethernet frame of its ethertype, or its first tag.
 const ETHERTYPE: usize = 12;
-/// "More fragments", and the offset.
+/// Bits "more fragments" and the fragment offset.
 const FRAGMENT: u16 = 0x3fff;
 /// Protocols whose header begins with two ports: TCP, UDP, SCTP.
 const PORTED: [u8; 3] = [6, 17, 132];
 
-/// Odd numbers with half of their bits set in no pattern.
+/// Odd multipliers with half of their bits set, in no regular pattern.
 pub const MULTIPLIERS: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f, 0xd6e8_feb8_6659_fd93];
 
 /// The two ends of a flow, each an address and a port; the protocol is in the upper bits of the first.
@@ -43,10 +43,10 @@ pub const MULTIPLIERS: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f,
 struct Ends(u64, u64);
 
 impl Ends {
-    /// Reads the ends of a frame's flow; none, if it is not IPv4.
+    /// Reads the ends of a frame's flow; `None` if it is not IPv4.
     #[inline(always)]
     fn of(octets: Bytes<'_>) -> Option<Self> {
-        // As a rule there are neither tags nor options: everything lies in its place.
+        // Usually there are neither tags nor options: all fields are at fixed offsets.
         if let Some(head) = octets.read::<26>(ETHERTYPE)
             && let [8, 0, 0x45, _, _, _, _, _, f0, f1, _, protocol, _, _, addresses @ .., a, b, c, d] = head
         {
@@ -86,13 +86,13 @@ impl Ends {
         Self(self.0 | (protocol as u64) << 48, self.1 | (protocol as u64) << 48)
     }
 
-    /// Ends in an order that both directions have.
+    /// Returns the ends in an order that is equal for both directions.
     #[inline(always)]
     fn sorted(self) -> Self {
         Self(self.0.min(self.1), self.0.max(self.1))
     }
 
-    /// A number of 32 bits that looks random.
+    /// Returns a 32-bit hash.
     #[inline(always)]
     const fn hash(self) -> u32 {
         let first = self.0.wrapping_mul(MULTIPLIERS[0]);
@@ -101,7 +101,7 @@ impl Ends {
     }
 }
 
-/// Where the header behind Ethernet and its tags begins, if it is IPv4's.
+/// Returns the offset of the IPv4 header behind Ethernet header and tags; `None` if there is none.
 #[inline(always)]
 fn network_header(octets: Bytes<'_>) -> Option<usize> {
     let mut at = ETHERTYPE;
@@ -115,7 +115,7 @@ fn network_header(octets: Bytes<'_>) -> Option<usize> {
     (ethertype == IPV4).then_some(at + 2)
 }
 
-/// The queue of one frame.
+/// Returns the queue of one frame.
 #[inline(always)]
 fn queue(octets: Bytes<'_>, queues: u64, hash: Hash) -> u8 {
     let Some(ends) = Ends::of(octets) else { return 0 };
@@ -124,8 +124,8 @@ fn queue(octets: Bytes<'_>, queues: u64, hash: Hash) -> u8 {
     ((u64::from(ends.hash()) * queues) >> 32) as u8
 }
 
-/// Calls `deliver` with each queue's frames of a burst, in their order. Queues are numbered from 0 to before `queues`,
-/// of which there are at most [`MOST`].
+/// Calls `deliver` with each queue's frames of a burst, in their order. Queues are numbered from 0 to `queues` - 1;
+/// there are at most [`MOST`].
 #[inline]
 pub fn by_flow<'a>(
     frames: &[Frame<'a>],
@@ -143,8 +143,8 @@ pub fn by_flow<'a>(
     }
 }
 
-/// Deals a burst out by counting: how many frames go to each queue, where each queue's frames begin, then each frame
-/// to its place.
+/// Distributes a burst by counting: counts the frames of each queue, computes where each queue's frames begin, then
+/// puts each frame at its place.
 #[inline(always)]
 fn deal<'a>(burst: &[Frame<'a>], choices: &[u8; BURST], deliver: &mut impl FnMut(usize, &[Frame<'a>])) {
     let Some(first) = burst.first() else { return };

@@ -1,8 +1,8 @@
-//! The one tap point: a sink wrapper that shows delivered frames to an observer while somebody wants to see them.
+//! Observation point: a sink decorator that shows delivered frames to an observer while there is one.
 //!
-//! Switched off, it costs one relaxed load a burst. Switched on, the frames that the wrapped sink took are shown after
-//! they were delivered, so that an observer that is slow delays, but never drops, what it looks at. An observer that
-//! must know of a frame before anything can come of it looks at the burst before it is delivered as well.
+//! Disabled, it costs one relaxed load a burst. Enabled, it shows the frames that the wrapped sink took after their
+//! delivery, so that a slow observer delays frames, but never drops them. An observer that must know of a frame before
+//! it can have effects is shown the burst before its delivery too.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::boundary::{Frame, Sink};
 use crate::wrapper::SinkWrapper;
 
-/// What looks at frames: [`crate::pcap::Pcap`], or who follows packets through an instance.
+/// Observer of frames: [`crate::pcap::Pcap`], or one that traces packets through an instance.
 pub trait Observer: Send {
     /// Shows frames that were delivered in one burst, in order.
     fn observe(&mut self, frames: &[Frame<'_>]);
@@ -22,14 +22,14 @@ pub trait Observer: Send {
     fn lose(&mut self, _frames: &[Frame<'_>]) {}
 }
 
-/// A sink at which one can look.
+/// A sink that can be observed.
 pub struct TapPoint {
     inner: Arc<dyn Sink>,
     enabled: AtomicBool,
     seats: Mutex<[Option<Box<dyn Observer>>; 2]>,
 }
 
-/// Two may look at the same time: who follows packets, and who writes frames down.
+/// Two observers at the same time: one that traces packets, and one that records frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seat {
     Follower,
@@ -37,27 +37,27 @@ enum Seat {
 }
 
 impl TapPoint {
-    /// Wraps a sink; nobody looks yet.
+    /// Wraps a sink; there is no observer yet.
     pub fn new(inner: Arc<dyn Sink>) -> Self {
         Self { inner, enabled: AtomicBool::new(false), seats: Mutex::default() }
     }
 
-    /// Shows delivered frames to `observer` from now on; returns the one that looked before.
+    /// Shows delivered frames to `observer` from now on; returns the previous one.
     pub fn enable(&self, observer: Box<dyn Observer>) -> Option<Box<dyn Observer>> {
         self.set(Seat::Follower, Some(observer))
     }
 
-    /// The one of [`TapPoint::enable`] does not look any more; returns it.
+    /// Removes and returns the observer of [`TapPoint::enable`].
     pub fn disable(&self) -> Option<Box<dyn Observer>> {
         self.set(Seat::Follower, None)
     }
 
-    /// Whether the one of [`TapPoint::enable`] looks.
+    /// Returns true if there is an observer of [`TapPoint::enable`].
     pub fn is_enabled(&self) -> bool {
         self.looks(Seat::Follower)
     }
 
-    /// Shows delivered frames to another observer, too; false, and nothing is done, if there is one.
+    /// Shows delivered frames to a second observer; returns false, and does nothing, if there is one already.
     pub fn record(&self, observer: Box<dyn Observer>) -> bool {
         let free = !self.looks(Seat::Recorder);
         if free {
@@ -66,7 +66,7 @@ impl TapPoint {
         free
     }
 
-    /// The one of [`TapPoint::record`] does not look any more; returns it.
+    /// Removes and returns the observer of [`TapPoint::record`].
     pub fn stop_recording(&self) -> Option<Box<dyn Observer>> {
         self.set(Seat::Recorder, None)
     }
@@ -92,7 +92,7 @@ impl TapPoint {
         }
     }
 
-    /// Delivers while somebody looks. The observer is not held meanwhile: others may deliver here, too.
+    /// Delivers to an observed sink. The observer is not locked during the delivery: other threads may deliver too.
     #[cold]
     fn deliver_shown(&self, frames: &[Frame<'_>]) -> usize {
         self.with(|observer| observer.expect(frames));

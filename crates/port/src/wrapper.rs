@@ -1,16 +1,17 @@
-//! Ports that stand before another one: they say what they do with frames, and everything else is the other's.
+//! Decorators for ports: they define what they do with frames, and delegate everything else to the inner
+//! port.
 
 use frame::offload::Offloads;
 
 use crate::boundary::{Bell, Frame, Sink, Source};
 use crate::offload::Completed;
 
-/// A sink before another one, and a [`Sink`] by that.
+/// Decorator over an inner sink; implements [`Sink`].
 pub trait SinkWrapper: Send + Sync {
-    /// The one behind it.
+    /// Returns the inner sink.
     fn inner(&self) -> &dyn Sink;
 
-    /// What [`Sink::deliver`] is here.
+    /// Implements [`Sink::deliver`].
     fn deliver_on(&self, frames: &[Frame<'_>]) -> usize;
 }
 
@@ -56,18 +57,18 @@ impl<W: SinkWrapper> Sink for W {
     }
 }
 
-/// A source before another one, and a [`Source`] by that.
+/// Decorator over an inner source; implements [`Source`].
 pub trait SourceWrapper: Send {
-    /// What it stands before.
+    /// Type of the inner source.
     type Inner: Source + ?Sized;
 
-    /// The one behind it.
+    /// Returns the inner source.
     fn inner(&self) -> &Self::Inner;
 
-    /// The one behind it, to be changed.
+    /// Returns the inner source, mutably.
     fn inner_mut(&mut self) -> &mut Self::Inner;
 
-    /// What [`Source::drain`] is here.
+    /// Implements [`Source::drain`].
     fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize;
 }
 

@@ -1,6 +1,6 @@
-//! The protocol of the ingress queue under every interleaving of two senders and a consumer, on a memory that
-//! reorders as much as the language allows: no frame is lost or shown twice, each sender's frames stay in order, no
-//! slot has two owners, and no wake-up is lost.
+//! The protocol of the ingress queue under every interleaving of two senders and a consumer, on a memory that reorders
+//! as much as the language allows: no frame is lost or shown twice, each sender's frames stay in order, no slot has two
+//! owners, and no wake-up is lost.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringroad-port --release --test ingress_loom`
 #![cfg(loom)]
@@ -14,7 +14,7 @@ struct Model {
     leases: Leases,
     /// An eventfd.
     bell: Mutex<bool>,
-    /// Which frame is in which slot.
+    /// Number of the frame in each slot.
     slots: [Mutex<u32>; 3],
 }
 
@@ -29,7 +29,7 @@ impl Model {
         let lease = self.leases.lease(count as usize);
         let mut filled = Vec::new();
         for (&slot, number) in lease.iter().zip(first..) {
-            // Nobody else may be at this slot now.
+            // No other thread may use this slot now.
             let mut content = self.slots[slot as usize].try_lock().expect("two owners of a slot");
             assert_eq!(*content, 0, "a sender got a slot that was not given back");
             *content = number;
@@ -54,13 +54,13 @@ impl Model {
         numbers
     }
 
-    /// Reads the bell: whether it rang since.
+    /// Reads the bell: returns true if it has rung since the last read.
     fn heard(&self) -> bool {
         std::mem::take(&mut *self.bell.lock().unwrap())
     }
 
-    /// Sleeps until the bell rings. A sleeper that is woken at once and one that comes when the bell has rung behave
-    /// alike, so it is enough to look now, and if it has not rung, once more when nobody is left to ring it.
+    /// Sleeps until the bell rings. A sleeper that is woken at once and one that arrives after the bell has rung behave
+    /// alike, so it suffices to check now, and, if it has not rung, once more when no thread is left to ring it.
     fn sleep(&self, senders: &mut Vec<JoinHandle<()>>) {
         if !self.heard() {
             senders.drain(..).for_each(|sender| sender.join().unwrap());
@@ -68,7 +68,7 @@ impl Model {
         }
     }
 
-    /// Polls, and sleeps as the one protocol says, until it has seen `count` frames.
+    /// Polls, and sleeps by the protocol, until it has seen `count` frames.
     fn consume(&self, count: usize, mut senders: Vec<JoinHandle<()>>) -> Vec<u32> {
         let mut seen = Vec::new();
         loop {

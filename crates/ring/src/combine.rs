@@ -1,39 +1,40 @@
-//! Send combining (seed paper 001, section 3.2): a frame is handed to the device only when the interrupt comes by which
-//! the device tells that it has sent the frames before.
+//! Send combining (seed paper 001, section 3.2): the driver hands new frames to the device (a write of the tail
+//! register) only when the interrupt arrives that reports earlier frames as sent.
 //!
 //! ```text
 //!            offer: write                     interrupt
-//!   idle ---------------------> pending -------------------------> idle, if nothing waits;
+//!   idle ---------------------> pending -------------------------> idle, if no frame waits;
 //!     ^                           |  offer: the frame waits        otherwise: write --> pending
 //!     |                           +------> pending
-//!   no interrupt is to come     one is to come: who waits is not forgotten
+//!   no interrupt is outstanding   one is outstanding: waiting frames are not forgotten
 //! ```
 //!
-//! Frames are offered by one party and interrupts served by another, which may be two vCPUs. While one of them writes the
-//! register, which takes long, an interrupt may come, of this write or of one before: it is remembered, and who writes
-//! looks again. So at most one party writes at a time, the register never goes back, and no frame is left behind:
-//! either it has been written, or an interrupt is to come after which it will be (`tests/combine_loom.rs`).
+//! One party offers frames and another serves interrupts; they may run on two vCPUs. While one of them writes the
+//! register, which takes long because it is a VM exit, an interrupt may arrive, caused by this write or by an earlier
+//! one. It is recorded in the state word, and the writing party checks again afterwards. So at most one party writes at
+//! a time, the register never moves backwards, and no frame is left behind: either it has been written to the register,
+//! or an interrupt is outstanding after which it will be (`tests/combine_loom.rs`).
 
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// No interrupt is to come.
+/// No interrupt is outstanding.
 const IDLE: u32 = 0;
-/// A party writes the register.
+/// A party is writing the register.
 const WRITING: u32 = 1;
-/// The register was written, and the interrupt for it is to come.
+/// The register was written, and the interrupt for that write is outstanding.
 const PENDING: u32 = 2;
-/// As [`WRITING`], and an interrupt came meanwhile.
+/// As [`WRITING`], and an interrupt has arrived meanwhile.
 const FIRED: u32 = 3;
 
-/// A word that both parties share. (The model check has words of its own.)
+/// Word shared by both parties. A trait, because the loom model substitutes words of its own.
 pub trait Word {
-    /// Reads the word; what was written before it was is then visible (acquire).
+    /// Reads the word; writes made before its value was stored are visible afterwards (acquire).
     fn read(&self) -> u32;
-    /// Writes the word after all that was written before (release).
+    /// Writes the word after all earlier writes (release).
     fn write(&self, value: u32);
-    /// Writes the word if it holds `from`; whether it did (acquire and release).
+    /// Writes `to` if the word holds `from`; returns true if it did (acquire and release).
     fn exchange(&self, from: u32, to: u32) -> bool;
-    /// Keeps later reads behind earlier writes.
+    /// Full fence: keeps later reads behind earlier writes.
     fn full_fence();
 }
 
@@ -59,23 +60,24 @@ impl Word for AtomicU32 {
     }
 }
 
-/// What the parties share. Each call returns how often it wrote the register, by the closure that it was given.
+/// State shared by the two parties. Each call takes a closure that writes the register, and returns how often it was
+/// called.
 #[derive(Debug, Default)]
 pub struct Combiner<W = AtomicU32> {
     state: W,
-    /// What the register is to hold.
+    /// The tail that the register is to hold.
     tail: W,
-    /// What it holds. Written by who writes the register.
+    /// The tail that the register holds. Only the party in state [`WRITING`] writes it.
     written: W,
 }
 
 impl<W: Word> Combiner<W> {
-    /// From words that hold 0. The register holds 0, and nothing was offered.
+    /// Creates a combiner from three words that hold 0: the register holds 0, and no frame was offered.
     pub fn new([state, tail, written]: [W; 3]) -> Self {
         Self { state, tail, written }
     }
 
-    /// Frames lie in the ring up to `tail`: writes the register unless an interrupt is to come.
+    /// Offers the frames up to `tail` of the ring: writes the register unless an interrupt is outstanding.
     #[inline(always)]
     pub fn offer(&self, tail: u32, write: impl FnMut(u32)) -> u32 {
         self.tail.write(tail);
@@ -83,7 +85,7 @@ impl<W: Word> Combiner<W> {
         if self.state.read() == IDLE { self.write_out(IDLE, write) } else { 0 }
     }
 
-    /// The interrupt has come, or one that may be it: writes the register if frames wait.
+    /// Handles an interrupt that may be the outstanding one: writes the register if frames wait.
     pub fn interrupted(&self, write: impl FnMut(u32)) -> u32 {
         loop {
             match self.state.read() {
@@ -97,26 +99,26 @@ impl<W: Word> Combiner<W> {
         if self.is_waiting() { self.write_out(IDLE, write) } else { 0 }
     }
 
-    /// Writes the register although an interrupt is to come, if frames wait.
+    /// Writes the register if frames wait, even though an interrupt is outstanding.
     pub fn flush(&self, write: impl FnMut(u32)) -> u32 {
         let state = self.state.read();
         let free = matches!(state, IDLE | PENDING);
         if free && self.is_waiting() { self.write_out(state, write) } else { 0 }
     }
 
-    /// Whether frames wait.
+    /// Returns true if frames were offered that the register does not cover yet.
     #[inline(always)]
     pub fn is_waiting(&self) -> bool {
         self.tail.read() != self.written.read()
     }
 
-    /// What the register holds.
+    /// Returns the tail that the register holds.
     #[inline(always)]
     pub fn written(&self) -> u32 {
         self.written.read()
     }
 
-    /// Writes the register, unless the state is no longer `from`: then somebody else does.
+    /// Writes the register, unless the state is no longer `from`: then the other party is writing it.
     fn write_out(&self, mut from: u32, mut write: impl FnMut(u32)) -> u32 {
         let mut writes = 0;
         while self.state.exchange(from, WRITING) {
@@ -130,7 +132,7 @@ impl<W: Word> Combiner<W> {
                     return writes;
                 }
             }
-            // There was nothing to write, or an interrupt has come that may be the one for it.
+            // Either the register was up to date, or an interrupt has arrived that may be the one for this write.
             self.state.write(IDLE);
             W::full_fence();
             if !self.is_waiting() {
@@ -142,13 +144,14 @@ impl<W: Word> Combiner<W> {
     }
 }
 
-/// Frames that come at once before they count as fast.
+/// Frames that may arrive at once before a sender counts as fast.
 const TOLERANCE: u64 = 8;
-/// How many frames ahead a sender is held to be at most: so it is slow again soon after it became so.
+/// Upper bound of the lead of a sender, in frames: a sender that slows down counts as slow again soon afterwards.
 const MOST_AHEAD: u64 = 2 * TOLERANCE;
 
-/// Tells whether frames come faster than a rate, above which combining them pays (seed paper 001, section 3.2), by the
-/// generic cell rate algorithm (ITU-T I.371): who is ahead of a sender at just that rate by more than a tolerance is fast.
+/// Detects frames that arrive faster than a given rate, above which combining them pays (seed paper 001, section 3.2),
+/// by the generic cell rate algorithm (ITU-T I.371): a sender is fast if its lead over an ideal sender of exactly that
+/// rate exceeds a tolerance.
 ///
 /// ```text
 ///   frames         |     |     | | | | | | | | | | | |       |     |     |     |
@@ -159,17 +162,17 @@ const MOST_AHEAD: u64 = 2 * TOLERANCE;
 pub struct Onset {
     /// Ticks between two frames at that rate.
     period: u64,
-    /// When the next frame would come if all of those that have come had come at that rate.
+    /// Theoretical arrival time: when the next frame would arrive if all earlier ones had arrived at that rate.
     due: u64,
 }
 
 impl Onset {
-    /// For a rate of one frame in so many ticks of a clock.
+    /// Creates a detector for a rate of one frame in `period` ticks of a clock.
     pub const fn new(period: u64) -> Self {
         Self { period, due: 0 }
     }
 
-    /// Notes that a frame comes now; whether frames come faster than the rate.
+    /// Records the arrival of a frame at `now`; returns true if frames arrive faster than the rate.
     pub fn note(&mut self, now: u64) -> bool {
         let ahead = self.due.saturating_sub(now).saturating_add(self.period);
         let ahead = ahead.min(MOST_AHEAD.saturating_mul(self.period));

@@ -1,31 +1,31 @@
-//! An order for what is behind a lock, from a thread that must not wait for the lock.
+//! Hands an order to the holder of a lock, from a thread that must not wait for the lock.
 //!
 //! ```text
-//!   poster:  write the order; fence; try the lock ---- free: carry it out ----> let go, look again
-//!                                          \---------- held: go on
-//!   holder:  ... let go of the lock; fence; look for an order --- there: as the poster
+//!   poster:  write the order; fence; try the lock ---- free: execute it ----> unlock, look again
+//!                                                  \--- held: return
+//!   holder:  ... unlock; fence; look for an order --- there is one: as the poster
 //! ```
 //!
-//! Either the poster finds the lock free, or its holder finds the order when it lets go: no order is left behind, and of several the
-//! last one counts (`tests/hand_over_loom.rs`).
+//! Either the poster finds the lock free, or its holder finds the order after unlocking: no order is lost, and of
+//! several orders the last one counts (`tests/hand_over_loom.rs`).
 
 use crate::combine::Word;
 
 /// No order.
 const NONE: u32 = 0;
 
-/// The place of an order: any number but 0.
+/// Place for one order, which is any number but 0.
 #[derive(Debug, Default)]
 pub struct HandOver<W>(W);
 
 impl<W: Word> HandOver<W> {
-    /// A place with a word that is 0.
+    /// Creates a place from a word that holds 0.
     pub const fn new(word: W) -> Self {
         Self(word)
     }
 
-    /// Gives an order: it is carried out now if the lock is free, else by its holder. An order that was not carried out yet is
-    /// replaced.
+    /// Posts an order: the calling thread executes it if the lock is free, else the lock's holder does. Replaces an
+    /// order that was not executed yet.
     pub fn post<G>(
         &self,
         order: u32,
@@ -36,7 +36,7 @@ impl<W: Word> HandOver<W> {
         self.settle(try_lock, carry_out);
     }
 
-    /// Carries out what was ordered while the lock was held; for everybody who has let go of it.
+    /// Executes an order that was posted while the lock was held. Every thread calls this after it has unlocked.
     pub fn settle<G>(&self, mut try_lock: impl FnMut() -> Option<G>, mut carry_out: impl FnMut(&mut G, u32)) {
         loop {
             W::full_fence();

@@ -1,49 +1,53 @@
-//! Work that one thread has left to another, and gets back when that has done it.
+//! Delegation of work from an owner thread to a helper thread, which returns to the owner when the helper has caught
+//! up.
 //!
 //! ```text
-//!   owner:   publish work; fence; was something left? ---- no: do it       yes: ring for the helper
-//!   helper:  finds none; nothing is left; fence; look again ---- none: it is the owner's from here on
-//!                                                      \-------- some: that is left as well
+//!   owner:   publish work; fence; is work delegated? ---- no: do it       yes: ring for the helper
+//!   helper:  finds none; clear the word; fence; look again ---- none: later work is the owner's again
+//!                                                      \-------- some: the word is set again
 //! ```
 //!
-//! Whatever the owner publishes while something is left is the helper's too, so that nothing overtakes. Either the owner finds that
-//! nothing is left any more, or the helper finds the work: none stays behind (`tests/left_over_loom.rs`).
+//! Work that the owner publishes while earlier work is delegated goes to the helper too, so that no work overtakes.
+//! Either the owner finds that the delegation has ended, or the helper finds the new work: none is left behind
+//! (`tests/left_over_loom.rs`).
 
 use crate::combine::Word;
 
-/// Nothing is left.
+/// No work is delegated.
 const NONE: u32 = 0;
-/// Something is.
+/// Work is delegated.
 const SOME: u32 = 1;
 
-/// Whether work is left to the helper.
+/// Shared word that says whether work is delegated to the helper.
 #[derive(Debug, Default)]
 pub struct LeftOver<W>(W);
 
 impl<W: Word> LeftOver<W> {
-    /// A place with a word that is 0: nothing is left.
+    /// Creates the state from a word that holds 0: no work is delegated.
     pub const fn new(word: W) -> Self {
         Self(word)
     }
 
-    /// For the owner, who has published work: whether that is left, because other work is.
+    /// For the owner, after publishing work: returns true if that work belongs to the helper, because earlier work is
+    /// delegated.
     pub fn is_left(&self) -> bool {
         W::full_fence();
         self.0.read() != NONE
     }
 
-    /// For the owner: what is published is left.
+    /// For the owner: delegates the published work to the helper.
     pub fn leave(&self) {
         self.0.write(SOME);
         W::full_fence();
     }
 
-    /// For the helper, who looks for work: whether any is left. What is not seen yet is rung for.
+    /// For the helper, when it looks for work: returns true if any is delegated. The owner rings for work that this
+    /// misses.
     pub fn is_any(&self) -> bool {
         self.0.read() != NONE
     }
 
-    /// For the helper, who has found no more work: nothing is left, unless `more` has been published meanwhile.
+    /// For the helper, when it finds no more work: ends the delegation, unless `more` finds work published meanwhile.
     pub fn settle(&self, more: impl FnOnce() -> bool) {
         self.0.write(NONE);
         W::full_fence();

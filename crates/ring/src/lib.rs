@@ -1,4 +1,4 @@
-//! Rings shared between two parties that do not trust each other, and the one wake-up protocol.
+//! Rings shared between two mutually distrusting parties, and the common protocol for sleeping and waking up.
 #![no_std]
 
 pub mod combine;
@@ -21,5 +21,5 @@ pub use regions::Regions;
 #[cfg(feature = "alloc")]
 pub use slots::Slots;
 
-/// Most frames that move in one burst anywhere in ringroad: longer ones gain next to nothing.
+/// Maximum number of frames that move in one burst anywhere in ringroad: longer bursts gain next to nothing.
 pub const BURST: usize = 64;

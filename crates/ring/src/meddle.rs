@@ -1,5 +1,5 @@
-//! Stores of another party between two of our reads, as a test or a fuzz target plans them: whoever reads a word twice, where
-//! once is what he should, finds two different words. Not part of what is shipped.
+//! Test support: stores by another party between two of our reads, planned by a test or a fuzz target. Code that reads
+//! a word twice where it must read it once then sees two different values. Not part of release builds.
 
 extern crate std;
 
@@ -8,26 +8,26 @@ use std::vec::Vec;
 
 use crate::Bytes;
 
-/// A store of two octets, and when it comes.
+/// A store of two octets, and its time.
 #[derive(Clone, Copy, Debug)]
 pub struct Store {
-    /// How many words are read before it.
+    /// Number of words that are read before the store.
     pub after: u32,
-    /// Where: anything that is shorter stays as it is.
+    /// Address of the store; a place shorter than the store stays unchanged.
     pub place: Bytes<'static>,
-    /// What is stored.
+    /// Octets to store.
     pub octets: [u8; 2],
 }
 
 std::thread_local! {
-    /// The stores that are still to come; the next one is the last of them.
+    /// Stores that are still to come, in reverse order: the next one is the last element.
     static PLANNED: RefCell<Vec<Store>> = const { RefCell::new(Vec::new()) };
-    /// How many reads come before the next store.
+    /// Number of reads before the next store.
     static NEXT: Cell<u32> = const { Cell::new(u32::MAX) };
     static READS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Plans stores for the reads of this thread from now on, in place of all earlier ones.
+/// Plans stores for the reads that this thread makes from now on; replaces all earlier plans.
 pub fn plan(mut stores: Vec<Store>) {
     stores.sort_by_key(|store| core::cmp::Reverse(store.after));
     READS.set(0);
@@ -35,12 +35,12 @@ pub fn plan(mut stores: Vec<Store>) {
     PLANNED.set(stores);
 }
 
-/// How many words this thread has read since [`plan`].
+/// Returns how many words this thread has read since [`plan`].
 pub fn reads() -> u32 {
     READS.get()
 }
 
-/// Called before each read of a word that another party may change.
+/// Hook that runs before each read of a word that another party may change.
 #[inline]
 pub(crate) fn before_read() {
     let read = READS.get();
@@ -50,7 +50,7 @@ pub(crate) fn before_read() {
     READS.set(read.wrapping_add(1));
 }
 
-/// Carries out what is due after so many reads.
+/// Executes the stores that are due after `read` reads.
 #[cold]
 fn carry_out(read: u32) {
     let next = PLANNED.with_borrow_mut(|stores| {

@@ -1,9 +1,10 @@
 //! Memory that another party may change at any moment.
 //!
-//! [`Region`] is a contiguous range of a guest's physical memory as it is mapped here. [`Bytes`] is a checked piece
-//! of such memory (or of memory of our own that is lent to others). No Rust reference to its content is ever made:
-//! each access copies, so a guest that writes at the same time can change what is read but can break nothing else. And
-//! none can the compiler do twice, or split, or undo: what was read is what is used, however often (`access`).
+//! [`Region`] is a contiguous range of a guest's physical memory, mapped into this process. [`Bytes`] is a checked
+//! piece of such memory (or of our own memory that is lent to another party). No Rust reference to its content is ever
+//! made: each access copies, so a guest that writes at the same time can change the values that are read but can break
+//! nothing else. The compiler can neither repeat, split nor elide these accesses (`access`): code that uses a value
+//! twice uses the value that was read.
 
 mod access;
 
@@ -34,27 +35,27 @@ impl Region {
         Self { base, guest, len }
     }
 
-    /// Memory of our own that is given away for good: what plays a guest within this program.
+    /// Gives away memory of our own for good: for code in this process that plays a guest.
     pub const fn from_static(octets: &'static mut [u8], guest: u64) -> Self {
         Self { base: octets.as_mut_ptr(), guest, len: octets.len() as u64 }
     }
 
-    /// First guest-physical address.
+    /// Returns the first guest-physical address.
     pub const fn start(&self) -> u64 {
         self.guest
     }
 
-    /// Octets in the region.
+    /// Returns the length in octets.
     pub const fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether the region is empty.
+    /// Returns true if the region is empty.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where guest-physical `[address, address + len)` lies here, if it lies in the region as a whole.
+    /// Translates guest-physical `[address, address + len)`; `None` unless the region contains all of it.
     #[inline(always)]
     pub fn translate(&self, address: u64, len: u64) -> Option<*mut u8> {
         let offset = address.wrapping_sub(self.guest);
@@ -66,7 +67,7 @@ impl Region {
         }
     }
 
-    /// The piece `[address, address + len)`, if it lies in the region as a whole.
+    /// Returns the piece `[address, address + len)`; `None` unless the region contains all of it.
     #[inline(always)]
     pub fn bytes(&self, address: u64, len: u32) -> Option<Bytes<'static>> {
         let ptr = self.translate(address, u64::from(len))?;
@@ -74,7 +75,7 @@ impl Region {
     }
 }
 
-/// Octets that may be shared with another party while we hold them.
+/// A piece of memory that may be shared with another party while we hold it.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes<'a> {
     ptr: *mut u8,
@@ -88,12 +89,12 @@ unsafe impl Send for Bytes<'_> {}
 unsafe impl Sync for Bytes<'_> {}
 
 impl Bytes<'static> {
-    /// No octets.
+    /// The empty piece.
     pub const EMPTY: Self = Self { ptr: core::ptr::NonNull::dangling().as_ptr(), len: 0, life: PhantomData };
 }
 
 impl<'a> Bytes<'a> {
-    /// Lends a buffer of our own for as long as nobody else refers to it.
+    /// Lends a buffer of our own; the borrow ensures that no other reference to it exists meanwhile.
     pub fn from_slice(octets: &'a mut [u8]) -> Self {
         let len = octets.len().min(u32::MAX as usize) as u32;
         Self { ptr: octets.as_mut_ptr(), len, life: PhantomData }
@@ -108,23 +109,23 @@ impl<'a> Bytes<'a> {
         Self { ptr, len, life: PhantomData }
     }
 
-    /// Octets.
+    /// Returns the length in octets.
     #[inline(always)]
     pub const fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether there are none.
+    /// Returns true if the piece is empty.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where the octets lie, for system calls that take an address.
+    /// Returns the address, for system calls.
     pub const fn as_ptr(&self) -> *mut u8 {
         self.ptr
     }
 
-    /// Without the first `n` octets; empty when there are fewer.
+    /// Returns the piece without its first `n` octets; empty if it has fewer.
     #[inline(always)]
     pub fn skip(self, n: u32) -> Self {
         let n = n.min(self.len);
@@ -132,14 +133,14 @@ impl<'a> Bytes<'a> {
         Self { ptr: unsafe { self.ptr.add(n as usize) }, len: self.len - n, life: PhantomData }
     }
 
-    /// The first `n` octets, or all when there are fewer.
+    /// Returns the first `n` octets, or all if there are fewer.
     #[inline(always)]
     pub fn take(self, n: u32) -> Self {
         Self { len: n.min(self.len), ..self }
     }
 
-    /// A copy of the `N` octets at `offset`, if they are all there. Each is read once; 1, 2, 4 or 8 by one access, more by
-    /// as few as their number allows.
+    /// Copies the `N` octets at `offset`; `None` unless all of them are in the piece. Each octet is read once; 1, 2, 4
+    /// or 8 octets by one access, other sizes by the fewest accesses of these sizes.
     #[inline(always)]
     pub fn read<const N: usize>(&self, offset: usize) -> Option<[u8; N]> {
         if offset.checked_add(N)? > self.len() {
@@ -149,7 +150,7 @@ impl<'a> Bytes<'a> {
         Some(unsafe { access::read(self.ptr.add(offset)) })
     }
 
-    /// The two little-endian words at `offset`, if they are all there; each is read once, at any alignment.
+    /// Reads two little-endian words at `offset`, each once and at any alignment; `None` unless both are in the piece.
     pub fn read_words(&self, offset: usize) -> Option<[u64; 2]> {
         if offset.checked_add(16)? > self.len() {
             return None;
@@ -158,8 +159,8 @@ impl<'a> Bytes<'a> {
         Some([0, 8].map(|word| u64::from_le_bytes(unsafe { access::read(self.ptr.add(offset + word)) })))
     }
 
-    /// Stores `octets` at `offset`, each once, in accesses as those of [`Self::read`]; false (and nothing stored) if they do
-    /// not fit.
+    /// Stores `octets` at `offset`, each once, with accesses of the sizes that [`Self::read`] uses; returns false (and
+    /// stores nothing) if they do not fit.
     #[inline(always)]
     pub fn write<const N: usize>(&self, offset: usize, octets: [u8; N]) -> bool {
         let fits = offset.checked_add(N).is_some_and(|end| end <= self.len());
@@ -170,7 +171,7 @@ impl<'a> Bytes<'a> {
         fits
     }
 
-    /// Copies as many octets as both sides hold; returns how many.
+    /// Copies as many octets as both pieces hold; returns how many.
     #[inline(always)]
     pub fn copy_to(&self, target: &Bytes<'_>) -> usize {
         let n = self.len().min(target.len());
@@ -180,7 +181,7 @@ impl<'a> Bytes<'a> {
         n
     }
 
-    /// Copies all octets to `offset` of `target`; false (and nothing copied) if they do not fit.
+    /// Copies all octets to `offset` of `target`; returns false (and copies nothing) if they do not fit.
     #[inline(always)]
     pub fn copy_into(&self, target: &Bytes<'_>, offset: usize) -> bool {
         let fits = offset.checked_add(self.len()).is_some_and(|end| end <= target.len());
@@ -207,22 +208,21 @@ impl<'a> Bytes<'a> {
         n
     }
 
-    /// Hints that the first cache line will be read soon.
+    /// Prefetches the first cache line for reading.
     #[inline(always)]
     pub fn prefetch(&self) {
         prefetch::read(self.ptr);
     }
 
-    /// Hints that so many octets will be written soon: of these, the first cache line and the one behind it if they reach
-    /// it.
+    /// Prefetches for a write of `octets` octets: the first cache line, and the second if the write reaches it.
     #[inline(always)]
     pub fn prefetch_write_of(&self, octets: usize) {
         prefetch::write(self.ptr);
         prefetch::write(self.ptr.wrapping_add(octets.saturating_sub(1).min(64)));
     }
 
-    /// Hints that a small frame will be written soon. With its virtio header it reaches into a second cache line;
-    /// the hint for that one shows in the rate of a whole forwarding path, even between near cores.
+    /// Prefetches for a write of a small frame. With its virtio header it reaches into a second cache line; prefetching
+    /// that one has a measurable effect on the rate of a whole forwarding path, even between near cores.
     #[inline(always)]
     pub fn prefetch_write(&self) {
         prefetch::write(self.ptr);
@@ -230,60 +230,60 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// [`Bytes`] with a number beside them, in no more room than they take themselves.
+/// [`Bytes`] with a number attached, in no more space than [`Bytes`] alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Tagged<'a> {
     ptr: *mut u8,
-    /// The length in the lowest bits, then the number.
+    /// The length in the lowest [`Tagged::LENGTH`] bits, the number above them.
     word: u64,
     life: PhantomData<Bytes<'a>>,
 }
 
-// SAFETY: as for `Bytes`, which it is made from and gives back.
+// SAFETY: as for `Bytes`, which this value is made from and converts back into.
 unsafe impl Send for Tagged<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Tagged<'_> {}
 
 impl<'a> Tagged<'a> {
-    /// Bits of the length.
+    /// Number of bits for the length.
     const LENGTH: u32 = 17;
-    /// Bits of the number.
+    /// Number of bits for the number.
     pub const BITS: u32 = 64 - Self::LENGTH;
-    /// Most octets.
+    /// Maximum length in octets.
     pub const LONGEST: usize = (1 << Self::LENGTH) - 1;
 
-    /// These octets, at most [`Tagged::LONGEST`] (of more, some of the first ones), and the lowest [`Tagged::BITS`] bits of
-    /// a number.
+    /// Attaches the lowest [`Tagged::BITS`] bits of a number to `bytes`, which has at most [`Tagged::LONGEST`] octets
+    /// (a longer piece is cut to some prefix).
     #[inline(always)]
     pub const fn new(bytes: Bytes<'a>, tag: u64) -> Self {
         let len = bytes.len() & Self::LONGEST;
         Self { ptr: bytes.ptr, word: len as u64 | tag << Self::LENGTH, life: PhantomData }
     }
 
-    /// The octets.
+    /// Returns the octets.
     #[inline(always)]
     pub const fn bytes(&self) -> Bytes<'a> {
         Bytes { ptr: self.ptr, len: self.len() as u32, life: PhantomData }
     }
 
-    /// How many octets there are.
+    /// Returns the length in octets.
     #[inline(always)]
     pub const fn len(&self) -> usize {
         self.word as usize & Self::LONGEST
     }
 
-    /// Whether there are none.
+    /// Returns true if the piece is empty.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The number.
+    /// Returns the number.
     #[inline(always)]
     pub const fn tag(&self) -> u64 {
         self.word >> Self::LENGTH
     }
 
-    /// The numbers of all of these, by OR.
+    /// Returns the bitwise OR of all the numbers.
     #[inline(always)]
     pub fn any<'b>(all: impl Iterator<Item = &'b Self>) -> u64
     where

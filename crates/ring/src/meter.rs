@@ -1,32 +1,34 @@
-//! What a frame costs the thread that moves it, in cycles of the time-stamp counter.
+//! Measures the cost of a frame to the thread that moves it, in cycles of the time-stamp counter.
 //!
-//! A thread looks at the counter before and after a pass that moved something; a pass that moved nothing costs nobody's
-//! frame anything. Two looks are no small part of a burst by the fastest ring, so only one pass in [`EVERY`] is timed.
+//! A thread reads the counter before and after a pass that moved frames; a pass that moved none is charged to no frame.
+//! Two reads of the counter are a considerable part of a burst on the fastest ring, so only one pass in [`EVERY`] is
+//! timed.
 //!
-//! A thread that is taken off its core in the middle of a pass would charge its frames with what others did meanwhile. Such a
-//! pass stands out: a frame of it seems to cost many times what frames cost so far. It is counted, and left out. If frames do
-//! cost more from now on, what is taken for usual follows within some passes.
+//! If the scheduler preempts the thread in the middle of a pass, the time of other threads would be charged to its
+//! frames. Such a pass is an outlier: its cost per frame is many times the usual one. It is counted as torn and not
+//! used. If frames really become that expensive, the estimate of the usual cost follows within several passes.
 
-/// Passes that moved something, of which one is timed.
+/// One of this many passes that moved frames is timed.
 pub const EVERY: u32 = 8;
-/// A pass whose frames cost so many times as much as usual was torn.
+/// Factor over the usual cost of a frame above which a pass counts as torn (preempted).
 const TORN: u64 = 4;
-/// What a pass may take in any case: about a microsecond, for what is the same for one frame and for a burst.
+/// Cycles within which a pass is never torn: about a microsecond, the fixed cost that is equal for one frame and a
+/// burst.
 const ALWAYS: u64 = 4096;
 
-/// The time-stamp counter.
+/// Reads the time-stamp counter.
 #[inline]
 pub fn cycles() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction; Linux and our own ring 0 let programs use it.
+    // SAFETY: every x86-64 processor has this instruction; Linux and our own ring 0 allow it in user mode.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// What came of a pass that was timed.
+/// Result of a pass that was timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timed {
-    /// It took so many cycles.
+    /// The pass took this many cycles.
     Whole(u64),
-    /// The thread was away meanwhile.
+    /// The thread was preempted during the pass.
     Torn,
 }
 
@@ -34,25 +36,25 @@ pub enum Timed {
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     passes: u32,
-    /// Cycles that a frame costs as a rule; 0: not known yet.
+    /// Usual cost of a frame in cycles; 0: not known yet.
     usual: u64,
 }
 
 impl Meter {
-    /// Before a pass: when it begins, if it is to be timed.
+    /// Call before a pass: returns the start time if the pass is to be timed.
     #[inline(always)]
     pub fn begin(&self) -> Option<u64> {
         self.passes.is_multiple_of(EVERY).then(cycles)
     }
 
-    /// After a pass that moved `frames` (at least one): what it took, if it was timed.
+    /// Call after a pass that moved `frames` (at least one): returns the result if the pass was timed.
     #[inline(always)]
     pub fn end(&mut self, begun: Option<u64>, frames: u64) -> Option<Timed> {
         self.passes = self.passes.wrapping_add(1);
         begun.map(|begun| self.judge(cycles().wrapping_sub(begun), frames))
     }
 
-    /// Whether a pass of this length was whole.
+    /// Decides whether a pass of this length was whole or torn.
     fn judge(&mut self, took: u64, frames: u64) -> Timed {
         let frames = frames.max(1);
         let each = took / frames;
@@ -61,11 +63,11 @@ impl Meter {
             return Timed::Whole(took);
         }
         if took > ALWAYS && each > TORN * self.usual {
-            // By a quarter each time: seven such passes in a row, and it is usual.
+            // The estimate grows by a quarter each time: after seven such passes in a row the new cost is usual.
             self.usual += self.usual.div_ceil(4);
             return Timed::Torn;
         }
-        // A sixteenth of the way, and towards what is usual for a pass of this many frames.
+        // Moves the estimate a sixteenth of the way to the cost per frame of this pass.
         self.usual = (self.usual - self.usual / 16 + each / 16).max(1);
         Timed::Whole(took)
     }

@@ -3,17 +3,18 @@
 use core::arch::asm;
 use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
-/// Brings the cache line at `address` near, to be read soon.
+/// Prefetches the cache line at `address` for reading.
 #[inline(always)]
 pub fn read<T>(address: *const T) {
     // SAFETY: a prefetch is a hint; the CPU ignores an address that is not mapped.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
 }
 
-/// Brings the cache line at `address` near and takes it from other caches, to be written soon.
+/// Prefetches the cache line at `address` for writing: brings it near, and takes it from other caches.
 ///
-/// By its name: the compiler's intrinsic becomes a prefetch for reading where the target is any x86-64, and a line
-/// that is only shared has to be asked for again when it is written. 64-bit CPUs without `prefetchw` ignore it.
+/// Names the instruction `prefetchw` itself: the compiler's intrinsic becomes a prefetch for reading if the target is
+/// generic x86-64, and a line that is only shared must be requested again when it is written. 64-bit CPUs without
+/// `prefetchw` ignore it.
 #[inline(always)]
 pub fn write<T>(address: *const T) {
     // SAFETY: as in `read`; the instruction changes no register, flag or memory.

@@ -1,25 +1,26 @@
-//! A guest's memory where it is not one range: low and high memory of a PC, memory that was plugged in, the many
-//! mappings of a process that plays a guest.
+//! Guest memory of several ranges: low and high memory of a PC, memory that was plugged in, the many mappings of a
+//! process that plays a guest.
 
 use arrayvec::ArrayVec;
 
 use crate::{Bytes, Region};
 
-/// Most ranges of one guest (a vhost-user memory table has no more descriptors than this).
+/// Maximum number of ranges of one guest; a vhost-user memory table has no more descriptors than this.
 pub const MOST_REGIONS: usize = 32;
 
 /// Up to [`MOST_REGIONS`] ranges of one guest's memory.
 ///
-/// A search through all would be paid for each descriptor, and nearly all buffers of a queue lie in one or two ranges. So
-/// those two are [`Near`]: the first is looked at first, which is all that a guest with one range ever costs, then the
-/// second; who finds an address elsewhere makes that range the second.
+/// A search through all ranges would be paid for each descriptor, and nearly all buffers of a queue lie in one or two
+/// ranges. So those two are cached in [`Near`]: a lookup tries the first one, which is all that a guest with one range
+/// ever costs, then the second. A caller that finds an address in another range makes that range the second
+/// ([`Self::visit`]).
 #[derive(Clone, Debug)]
 pub struct Regions {
     near: Near,
     all: ArrayVec<Region, MOST_REGIONS>,
 }
 
-/// The two ranges that are looked at first.
+/// The two ranges that a lookup tries first.
 #[derive(Clone, Copy, Debug)]
 pub struct Near {
     first: Region,
@@ -33,35 +34,35 @@ impl From<Region> for Regions {
 }
 
 impl Regions {
-    /// These ranges; `None` if there are none or too many. Where they overlap any of them may count.
+    /// Collects ranges; `None` if there are none or too many. Where ranges overlap, any of them may be used.
     pub fn new(ranges: impl IntoIterator<Item = Region>) -> Option<Self> {
         let mut all = ArrayVec::new();
         for range in ranges {
             all.try_push(range).ok()?;
         }
-        // The largest first: that is where a guest has its buffers.
+        // The largest first, because guests have their buffers there.
         let first = *all.iter().max_by_key(|range| range.len())?;
         Some(Self { near: Near { first, second: first }, all })
     }
 
-    /// The ranges that are looked at first.
+    /// Returns the ranges that a lookup tries first.
     #[inline(always)]
     pub const fn near(&self) -> Near {
         self.near
     }
 
-    /// The range in which `[address, address + len)` lies as a whole.
+    /// Returns the range that contains all of `[address, address + len)`.
     pub fn find(&self, address: u64, len: u64) -> Option<&Region> {
         self.all.iter().find(|range| range.translate(address, len).is_some())
     }
 
-    /// The piece `[address, address + len)`, if it lies in one of the ranges as a whole.
+    /// Returns the piece `[address, address + len)`; `None` unless one range contains all of it.
     #[cold]
     pub fn bytes(&self, address: u64, len: u32) -> Option<Bytes<'static>> {
         self.near.bytes(address, len).or_else(|| self.find(address, u64::from(len))?.bytes(address, len))
     }
 
-    /// Takes note that buffers lie around `address`: its range is looked at second from now on.
+    /// Records that buffers lie around `address`: lookups try its range second from now on.
     #[cold]
     pub fn visit(&mut self, address: u64) {
         if self.near.bytes(address, 1).is_none()
@@ -73,7 +74,7 @@ impl Regions {
 }
 
 impl Near {
-    /// The piece `[address, address + len)`, if it lies in one of the two as a whole.
+    /// Returns the piece `[address, address + len)`; `None` unless one of the two ranges contains all of it.
     #[inline(always)]
     pub fn bytes(&self, address: u64, len: u32) -> Option<Bytes<'static>> {
         match self.first.bytes(address, len) {

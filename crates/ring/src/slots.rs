@@ -7,17 +7,17 @@ use core::cell::UnsafeCell;
 
 use crate::Bytes;
 
-/// Octets in a cache line.
+/// Size of a cache line in octets.
 const LINE: usize = 64;
 
-/// Aligned to a word only: the allocator hands out pages that it never touched for that, but writes zeros itself to
-/// what must be aligned to a line.
+/// Unit of the allocation. Aligned to a word only: for that alignment the allocator hands out untouched zero pages, but
+/// it clears memory itself if it must be aligned to a cache line.
 type Word = UnsafeCell<u64>;
 
 /// Equal pieces of memory, each starting on a cache line.
 ///
-/// They lie one line further apart than they are long: at a distance of exactly 2048 octets the first lines of all
-/// slots would share two sets of the first-level cache, and push each other out of it.
+/// Their distance is one line more than their length: at a distance of exactly 2048 octets the first lines of all slots
+/// would share two sets of the first-level cache and evict each other.
 pub struct Slots {
     words: Box<[Word]>,
     /// Octets before the first slot, which begins on a cache line.
@@ -30,28 +30,28 @@ pub struct Slots {
 unsafe impl Sync for Slots {}
 
 impl Slots {
-    /// `count` zeroed slots that hold `octets` octets each (rounded up to whole cache lines).
+    /// Allocates `count` zeroed slots of `octets` octets each (rounded up to whole cache lines).
     pub fn new(count: usize, octets: usize) -> Self {
         let octets = octets.next_multiple_of(LINE);
         let words = Box::new_zeroed_slice((count * (octets + LINE) + LINE) / size_of::<Word>());
-        // Zeroed by the allocator, so that memory which no frame ever reaches is not even there.
+        // The allocator zeroes lazily, so that slots which no frame ever reaches take no physical memory.
         // SAFETY: all zeros is a value of `Word`.
         let words: Box<[Word]> = unsafe { words.assume_init() };
         let start = words.as_ptr().addr().next_multiple_of(LINE) - words.as_ptr().addr();
         Self { words, start, count, octets }
     }
 
-    /// How many slots there are.
+    /// Returns the number of slots.
     pub const fn count(&self) -> usize {
         self.count
     }
 
-    /// Octets that a slot holds.
+    /// Returns the size of a slot in octets.
     pub const fn octets(&self) -> usize {
         self.octets
     }
 
-    /// The first `len` octets of slot `index`, if there is such a slot and it is that long.
+    /// Returns the first `len` octets of slot `index`; `None` if there is no such slot or it is shorter.
     #[inline(always)]
     pub fn get(&self, index: usize, len: usize) -> Option<Bytes<'_>> {
         if index >= self.count || len > self.octets {

@@ -1,71 +1,73 @@
-//! The one protocol by which a thread that serves rings goes to sleep and wakes up.
+//! The common protocol by which a thread that serves rings goes to sleep and wakes up.
 //!
 //! ```text
-//!          +--> poll all --- something moved ---> (again)
-//!          |       | nothing, `spin` times in a row
-//!          |    arm all     "notify me of news", and each looks again
-//!          |       | nothing          \ news: do not sleep
+//!          +--> poll all --- frames moved ---> (again)
+//!          |       | no frames, `spin` times in a row
+//!          |    arm all     request notifications, and poll each ring again
+//!          |       | no work          \ work: do not sleep
 //!          |     sleep                 |
 //!          +-- disarm all  <-----------+
 //! ```
 //!
-//! While a thread polls it wants no notification: one costs more than a burst of frames. It asks for one only before
-//! it sleeps; and because news may come between its last look and its wish, it looks again after the wish
-//! (`split::notify` has the fences). The same protocol serves the I/O threads of the host and the firmware.
+//! While a thread polls it declines notifications: one costs more than a burst of frames. It requests one only before
+//! it sleeps; and because an event may arrive between its last poll and the request, it polls again after the request
+//! (`split::notify` has the fences). The I/O threads of the host and the firmware use this protocol.
 //!
-//! A thread that polls in vain while others wait for its core starves those who have the work that it waits for. So it
-//! looks at the clock meanwhile: where the scheduler has taken it off the core, it goes to sleep after a few empty polls,
-//! for the next second. (It does not yield: Linux lets who yields often wait for as many slices of the others.)
+//! A busy-polling thread that finds no work while other threads wait for its core starves the threads that produce the
+//! work it waits for. So it detects preemption by reading the clock between empty polls: if the scheduler has taken it
+//! off the core, it goes to sleep after a few empty polls, for the next second. (It does not call `sched_yield`: Linux
+//! makes a thread that yields often wait for as many slices of the other threads.)
 
 mod company;
 pub mod doze;
 
 use company::Company;
 
-/// Empty polls between two looks at the clock.
+/// Empty polls between two reads of the clock.
 const POLLS_A_LOOK: u32 = 8;
-/// Empty polls in a row after which a thread sleeps whose core others want: about what a burst takes, as its next
+/// Empty polls in a row after which a thread on a shared core sleeps: about the duration of a burst, because its next
 /// frames may be on their way.
 const SHORT_SPIN: u32 = 64;
 
-/// What a thread serves: one ring, or all of its rings and queues.
+/// The rings that one thread serves: a single ring, or all of its rings and queues.
 pub trait Party {
-    /// Moves what can be moved; false if there was nothing.
+    /// Moves frames if there are any; returns false if there were none.
     fn poll(&mut self) -> bool;
 
-    /// Asks every ring for a notification, then looks at each again; true if there is news already. Must arm all
-    /// of them, or return true.
+    /// Requests a notification from every ring, then polls each again; returns true if one has work already. Must arm
+    /// all rings, or return true.
     fn arm(&mut self) -> bool;
 
-    /// Takes the wishes back: notifications are not wanted while polling.
+    /// Declines notifications, which are not wanted while polling.
     fn disarm(&mut self);
 
-    /// Microseconds, roughly, since some moment; none for a party that always has its core for itself.
+    /// Returns a clock in rough microseconds from an arbitrary origin; `None` for a party that always has its core to
+    /// itself.
     fn now(&self) -> Option<u64> {
         None
     }
 
-    /// There is nothing to do, others want this core, and this thread is never to sleep: lets them have it, where there
-    /// is a way.
+    /// Called if there is no work, other threads want this core, and this thread is configured never to sleep: yields
+    /// the core to them, if there is a way.
     fn give_way(&mut self) {
         core::hint::spin_loop();
     }
 }
 
-/// What one turn did.
+/// Outcome of one turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Something moved.
+    /// Frames moved.
     Moved,
-    /// Nothing to do, but the budget of empty polls is not yet spent.
+    /// There was no work, but the budget of empty polls is not yet spent.
     Empty,
-    /// Armed, but the second look found news: did not sleep.
+    /// Armed, but the second poll found work: did not sleep.
     Stayed,
-    /// Slept, and was woken.
+    /// Slept, and was woken up.
     Slept,
 }
 
-/// The state of one thread in the protocol.
+/// State of one thread in the protocol.
 #[derive(Clone, Debug)]
 pub struct Poller {
     spin: u32,
@@ -76,20 +78,20 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// A thread that arms and sleeps after `spin` empty polls in a row; `u32::MAX`: never.
+    /// Creates the state of a thread that arms and sleeps after `spin` empty polls in a row; `u32::MAX`: never.
     pub fn new(spin: u32) -> Self {
-        // New rings want notifications.
+        // Notifications of a new ring are enabled.
         Self { spin, empty: 0, armed: true, company: Company::default(), shared: false }
     }
 
-    /// Another budget of empty polls, from the next turn on.
+    /// Changes the budget of empty polls, from the next turn on.
     #[inline]
     pub fn set_spin(&mut self, spin: u32) {
         self.spin = spin;
     }
 
-    /// One turn. `sleep` blocks until any of the party's rings notifies (or for any other reason the caller has); it
-    /// must return at once if a notification came after the party was armed.
+    /// Runs one turn. `sleep` blocks until any of the party's rings notifies (or for another reason of the caller's);
+    /// it must return at once if a notification arrived after the party was armed.
     #[inline]
     pub fn turn<P: Party>(&mut self, party: &mut P, sleep: impl FnOnce(&mut P)) -> Turn {
         if self.armed {
@@ -109,7 +111,7 @@ impl Poller {
         self.rest(party, sleep)
     }
 
-    /// A poll in vain, not the last one.
+    /// Handles an empty poll that is not the last of the budget.
     #[inline]
     fn wait(&mut self, party: &mut impl Party) {
         self.empty = self.empty.wrapping_add(1);

@@ -1,4 +1,4 @@
-//! Send combining forgets no frame: a vCPU that sends and one that serves interrupts, in every order, on a memory that
+//! Send combining loses no frame: a vCPU that sends and one that serves interrupts, in every order, on a memory that
 //! reorders as much as the language allows; and the model fails, as it must, without the fences.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringroad-ring --release --test combine_loom`
@@ -67,12 +67,12 @@ impl<const FENCE: bool> Machine<FENCE> {
         }
     }
 
-    /// Serves an interrupt, if one has come.
+    /// Serves an interrupt, if one is pending.
     fn serve(&self) -> bool {
         let came = {
             let mut device = self.device.lock().unwrap();
             let came = device.interrupts > 0;
-            // Causes that come together are one interrupt.
+            // Causes that are pending together make one interrupt.
             device.interrupts = 0;
             came
         };
@@ -83,8 +83,7 @@ impl<const FENCE: bool> Machine<FENCE> {
     }
 }
 
-/// Sends `frames` while the other vCPU serves up to `looks` interrupts, the first of them perhaps one that is not for
-/// this at all.
+/// Sends `frames` while the other vCPU serves up to `looks` interrupts, the first of which may be unrelated (`stray`).
 fn model<const FENCE: bool>(frames: u32, looks: u32, stray: bool, flush: bool) {
     loom::model(move || {
         let machine = Machine::<FENCE>::new();
@@ -104,7 +103,7 @@ fn model<const FENCE: bool>(frames: u32, looks: u32, stray: bool, flush: bool) {
             machine.combiner.flush(machine.write());
         }
         server.join().unwrap();
-        // What is still to come comes; then nothing does.
+        // Serves all outstanding interrupts; afterwards there are none.
         while machine.serve() {}
         assert_eq!(machine.device.lock().unwrap().tail, frames, "a frame was left behind");
     });

@@ -1,8 +1,8 @@
 //! An e1000's status block loses no wake-up: a driver and a device that both go to sleep, in every order, on a memory
 //! that reorders as much as the language allows. The driver sleeps when the ring is full until frames were sent, the
-//! device when there is nothing to send; a receive ring is the same with buffers for frames. The code under test is that
-//! of `split::notify` and `wake`, as `e1000` uses it on positions; and the model stands still, as it must, when the
-//! second look or any of the fences is taken away, on either side.
+//! device when there is no frame to send; a receive ring is equivalent, with buffers in place of frames. The code under
+//! test is that of `split::notify` and `wake`, as `e1000` uses it on positions; and the model deadlocks, as it must,
+//! without the second look or without any of the fences, on either side.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringroad-ring --release --test csb_loom`
 #![cfg(loom)]
@@ -15,16 +15,17 @@ use loom::thread;
 use ring::split::notify::{self, Wish, Word};
 use ring::wake::{Party, Poller};
 
-/// Positions of the ring: it holds one frame, so that each end has to wait for the other, and its positions come round.
+/// Number of positions of the ring: it holds one frame, so that each end has to wait for the other, and its positions
+/// wrap.
 const ENTRIES: u16 = 2;
-/// Frames that pass.
+/// Number of frames that pass.
 const FRAMES: u16 = 2;
 
-/// How often a thread is taken off its core in one run: without a bound there are too many orders. What is taken away
-/// is missed with two already.
+/// Bound of preemptions in one run: without a bound there are too many orders. The removed parts are already missed
+/// with two.
 const PREEMPTIONS: usize = 4;
 
-/// What both ends share: the block's words for one ring.
+/// State shared by both ends: the block's words for one ring.
 #[derive(Default)]
 struct Block {
     tail: AtomicU16,
@@ -35,7 +36,7 @@ struct Block {
     kick: Bell,
 }
 
-/// An eventfd, or a vCPU that is halted.
+/// An eventfd, or a halted vCPU.
 #[derive(Default)]
 struct Bell {
     rung: Mutex<bool>,
@@ -77,7 +78,8 @@ impl<const FENCE: bool> Word for View<'_, FENCE> {
     }
 }
 
-/// What an end does right: its fence when it publishes, its fence when it arms, and the look after that.
+/// Parts of the protocol that an end performs: its fence when it publishes, its fence when it arms, and the second
+/// look.
 #[derive(Clone, Copy)]
 struct Habits {
     publishes: bool,
@@ -88,7 +90,7 @@ struct Habits {
 const RIGHT: Habits = Habits { publishes: true, arms: true, looks: true };
 
 impl Habits {
-    /// Publishes a position; whether the other end wants to be told.
+    /// Publishes a position; returns true if the other end wants a notification.
     fn publish(self, word: &AtomicU16, wish: &AtomicU16, old: u16, new: u16) -> bool {
         if self.publishes {
             notify::publish(&View::<true>(word), &Wish::Flag(&View::<true>(wish)), old, new)
@@ -97,7 +99,7 @@ impl Habits {
         }
     }
 
-    /// Whether there is news already.
+    /// Arms; returns true if there is work already.
     fn arm(self, word: &AtomicU16, wish: &AtomicU16, seen: u16) -> bool {
         let news = if self.arms {
             notify::arm(&View::<true>(word), &Wish::Flag(&View::<true>(wish)), seen)

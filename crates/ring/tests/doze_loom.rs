@@ -1,7 +1,7 @@
-//! A doorbell that rings only for sleepers loses no wake-up: a vCPU that moves the end of a ring by register accesses and the
-//! thread that serves it, in every order, on a memory that reorders as much as the language allows. The code under test is
-//! that of `wake::doze`; and the model stands still, as it must, when the second look or the fence of either side is taken
-//! away.
+//! A doorbell that rings only for sleepers loses no wake-up: a vCPU that moves the end of a ring by register accesses
+//! and the thread that serves it, in every order, on a memory that reorders as much as the language allows. The code
+//! under test is that of `wake::doze`; and the model deadlocks, as it must, without the second look or without the
+//! fence of either side.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringroad-ring --release --test doze_loom`
 #![cfg(loom)]
@@ -13,17 +13,17 @@ use loom::sync::{Condvar, Mutex};
 use loom::thread;
 use ring::wake::doze::{Doze, Flag};
 
-/// Accesses that move the end of the ring.
+/// Number of accesses that move the end of the ring.
 const ACCESSES: u16 = 2;
 
-/// How often a thread is taken off its core in one run: without a bound there are too many orders. What is taken away is
-/// missed with two already.
+/// Bound of preemptions in one run: without a bound there are too many orders. The removed parts are already missed
+/// with two.
 const PREEMPTIONS: usize = 4;
 
-/// What both sides share.
+/// State shared by both sides.
 #[derive(Default)]
 struct Shared {
-    /// The register, as the model leaves it for who serves the ring.
+    /// The register, as the device model stores it for the serving thread.
     tail: AtomicU16,
     asleep: AtomicBool,
     rung: Mutex<bool>,
@@ -68,7 +68,7 @@ impl<const FENCE: bool> Flag for View<'_, FENCE> {
     }
 }
 
-/// The vCPU: one access after the other.
+/// The vCPU: performs one access after the other.
 fn write_registers<const FENCE: bool>(shared: &Shared) {
     for tail in 1..=ACCESSES {
         shared.tail.store(tail, Ordering::Release);
@@ -78,7 +78,7 @@ fn write_registers<const FENCE: bool>(shared: &Shared) {
     }
 }
 
-/// Serves the ring until everything has come.
+/// Serves the ring until all accesses have been seen.
 fn serve<const FENCE: bool>(shared: &Shared, looks: bool) {
     let doze = Doze::new(View::<FENCE>(&shared.asleep));
     let mut head = 0;
@@ -91,7 +91,7 @@ fn serve<const FENCE: bool>(shared: &Shared, looks: bool) {
         if !looks || shared.tail.load(Ordering::Acquire) == head {
             shared.sleep();
         }
-        // As it is done: awake first, then what has rung meanwhile is taken back.
+        // As in the real code: wakes first, then clears the doorbell.
         doze.wake();
         shared.hush();
     }

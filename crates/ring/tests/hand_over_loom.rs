@@ -1,5 +1,5 @@
-//! No order is left behind a lock: a thread that posts orders and one that takes the lock, in every order, on a memory that reorders
-//! as much as the language allows; and the model fails, as it must, without the fence.
+//! No order is lost at a lock: a thread that posts orders and one that takes the lock, in every order, on a memory that
+//! reorders as much as the language allows; and the model fails, as it must, without the fence.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringroad-ring --release --test hand_over_loom`
 #![cfg(loom)]
@@ -35,7 +35,7 @@ impl<const FENCE: bool> Word for Shared<FENCE> {
     }
 }
 
-/// What is behind the lock. A lock that is a flag: taking and leaving it are as weak as a lock may be.
+/// The guarded object. Its lock is a flag: locking and unlocking are as weak as a lock may be.
 struct Slot<const FENCE: bool> {
     held: AtomicU32,
     link: Mutex<u32>,
@@ -68,7 +68,7 @@ impl<const FENCE: bool> Slot<FENCE> {
         *guard.0.link.lock().expect("no panic") = order;
     }
 
-    /// As a register access does: takes the lock, acts, lets go.
+    /// As in a register access: locks, acts, unlocks.
     fn access(&self) {
         let Some(guard) = self.try_lock() else { return };
         drop(guard);

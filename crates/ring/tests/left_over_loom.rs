@@ -1,5 +1,5 @@
-//! No frame is left behind between an access that finds frames left and the thread that polls them: both, in every order, on a memory that
-//! reorders as much as the language allows; and the model fails, as it must, without the fence.
+//! No frame is lost between an access that delegates frames and the thread that polls for them: both, in every order,
+//! on a memory that reorders as much as the language allows; and the model fails, as it must, without the fence.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringroad-ring --release --test left_over_loom`
 #![cfg(loom)]
@@ -35,7 +35,7 @@ impl<const FENCE: bool> Word for Shared<FENCE> {
     }
 }
 
-/// A transmit ring whose frames leave within accesses.
+/// A transmit ring whose frames are sent within accesses.
 struct Nic<const FENCE: bool> {
     /// Frames that the driver has published.
     published: AtomicU32,
@@ -53,7 +53,7 @@ impl<const FENCE: bool> Nic<FENCE> {
         some
     }
 
-    /// As a register access does that tells of one more frame (`NicQueues::send_within`).
+    /// As a register access that publishes one more frame (`NicQueues::send_within`).
     fn access(&self, published: u32) {
         self.published.store(published, Ordering::Release);
         if self.left.is_left() {
@@ -62,7 +62,7 @@ impl<const FENCE: bool> Nic<FENCE> {
         self.send(&mut self.sent.lock().expect("no panic"));
     }
 
-    /// As the thread that polls does in a pass (`NicQueues::send_rest`).
+    /// As the polling thread in a pass (`NicQueues::send_rest`).
     fn poll(&self) {
         if !self.left.is_any() {
             return;
@@ -93,7 +93,7 @@ fn frames<const FENCE: bool>() {
         nic.access(1);
         nic.access(2);
         poller.join().expect("no panic");
-        // Who was rung polls once more.
+        // A thread that was rung polls once more.
         if nic.rung.load(Ordering::Acquire) == 1 {
             nic.poll();
         }

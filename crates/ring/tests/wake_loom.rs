@@ -1,6 +1,6 @@
 //! No wake-up is lost: every interleaving of a publisher and a sleeper, on a memory that reorders as much as the
-//! language allows. The code under test is that of `split::notify` and `wake`, instantiated with the model's words;
-//! and the model fails, as it must, when the second look or either fence is taken away.
+//! language allows. The code under test is that of `split::notify` and `wake`, instantiated with the model's words; and
+//! the model fails, as it must, without the second look or without either fence.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringroad-ring --release --test wake_loom`
 #![cfg(loom)]
@@ -13,7 +13,7 @@ use loom::thread::{self, JoinHandle};
 use ring::split::notify::{self, Wish, Word};
 use ring::wake::{Party, Poller, Turn};
 
-/// What one ring's two ends share, and what the sleeper sleeps on.
+/// State shared by one ring's two ends, and the eventfd of the sleeper.
 struct Shared {
     index: AtomicU16,
     wish: AtomicU16,
@@ -23,7 +23,7 @@ struct Shared {
 /// An eventfd.
 type Bell = Mutex<bool>;
 
-/// Reads an eventfd: whether it rang since.
+/// Reads an eventfd: returns true if it has rung since the last read.
 fn take(bell: &Bell) -> bool {
     std::mem::take(&mut *bell.lock().unwrap())
 }
@@ -35,9 +35,9 @@ struct Publisher {
 }
 
 impl Publisher {
-    /// Sleeps until the bell rings. A sleeper that is woken at once and one that comes when the bell has rung behave
-    /// alike, so it is enough to look at the bell at any moment, and if it has not rung then, once more when nobody
-    /// is left to ring it.
+    /// Sleeps until the bell rings. A sleeper that is woken at once and one that arrives after the bell has rung behave
+    /// alike, so it suffices to check the bell at any moment, and, if it has not rung then, once more when no thread is
+    /// left to ring it.
     fn sleep(&mut self) {
         if take(&self.bell) {
             return;
@@ -68,7 +68,7 @@ impl<const FENCE: bool> Word for View<'_, FENCE> {
     }
 }
 
-/// How a sleeper says what it wants.
+/// Way in which a sleeper requests a notification.
 #[derive(Clone, Copy)]
 enum By {
     Flag,
@@ -94,12 +94,12 @@ fn publisher<const FENCE: bool>(shared: &Shared, by: By, first: u16, count: u16)
     }
 }
 
-/// Consumes one ring.
+/// Consumer of one ring.
 struct Consumer<const FENCE: bool, const LOOK: bool> {
     shared: Arc<Shared>,
     by: By,
     seen: u16,
-    /// The entry that it asks to hear of; none: the next one.
+    /// The entry for which it requests a notification; `None`: the next one.
     last: Option<u16>,
 }
 
@@ -151,12 +151,12 @@ fn ring(first: u16, bell: &Arc<Bell>) -> Arc<Shared> {
     Arc::new(Shared { index: AtomicU16::new(first), wish: AtomicU16::new(0), bell: bell.clone() })
 }
 
-/// One publisher of `COUNT` entries and one sleeper, with the parts that the parameters leave in place.
+/// One publisher of `COUNT` entries and one sleeper, with the parts of the protocol that the parameters select.
 fn model<const PUBLISHER_FENCE: bool, const SLEEPER_FENCE: bool, const LOOK: bool>(by: By) {
     model_of::<PUBLISHER_FENCE, SLEEPER_FENCE, LOOK>(by, false);
 }
 
-/// The model; `late`: the sleeper asks to hear of the last entry only.
+/// The model; with `late` the sleeper requests a notification for the last entry only.
 fn model_of<const PUBLISHER_FENCE: bool, const SLEEPER_FENCE: bool, const LOOK: bool>(by: By, late: bool) {
     /// Across the wrap of the index.
     const FIRST: u16 = u16::MAX;

@@ -1,5 +1,5 @@
-//! Nanoseconds a frame of the router alone: 64-octet frames of 100 flows over 2 routes, buffers that go round in a
-//! pool, no rings. The cost of the pool itself, with its fresh headers, is printed beside it.
+//! Cost in nanoseconds per frame of the router alone: 64-octet frames of 100 flows over 2 routes, buffers that
+//! circulate in a pool, no rings. Also prints the cost of the pool itself, including the fresh headers.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -15,15 +15,15 @@ use router::{
     Platform, Router,
 };
 
-/// Octets of a frame, without FCS.
+/// Length of a frame in octets, without FCS.
 const FRAME: usize = 64;
-/// Buffers that go round, as many as a ring has entries.
+/// Number of buffers that circulate, as many as a ring has entries.
 const BUFFERS: usize = 1024;
 const FLOWS: usize = 100;
 const BURSTS: usize = 200_000;
 const OWN: Mac = Mac([2, 0, 0, 0, 0, 1]);
 
-/// A buffer: 2048 + 64 octets, so that the first lines of all buffers do not crowd into few sets of the cache.
+/// A buffer: 2048 + 64 octets, so that the first lines of all buffers do not share few cache sets.
 struct Octets {
     octets: Box<[u8; 2112]>,
     len: usize,
@@ -137,7 +137,7 @@ fn routes() -> Table<'static> {
     Table::new(memory)
 }
 
-/// The best of several rounds, in nanoseconds a frame.
+/// Returns the best of several rounds, in nanoseconds per frame.
 fn measure(mut burst: impl FnMut()) -> f64 {
     let mut best = f64::MAX;
     for _ in 0..10 {

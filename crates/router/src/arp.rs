@@ -1,4 +1,4 @@
-//! ARP (RFC 826): answers for the router, learns from those who speak to it, asks.
+//! ARP (RFC 826): answers for the router's addresses, learns from stations that contact it, sends requests.
 
 use frame::{Mac, arp, ethernet, ipv4};
 
@@ -8,18 +8,18 @@ use crate::router::Router;
 use crate::routes::Routes;
 use crate::slow::Origin;
 
-/// An address that is to be asked for.
+/// An address to be resolved.
 pub(crate) struct Question {
-    /// Number of the NIC behind which the neighbour is thought to be.
+    /// Number of the NIC behind which the neighbour should be.
     pub(crate) nic: u8,
     /// The neighbour's address.
     pub(crate) ip: u32,
-    /// All stations, or where the neighbour was last.
+    /// Destination of the request: broadcast, or the neighbour's last known address.
     pub(crate) to: Mac,
 }
 
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
-    /// Takes an ARP frame from NIC `nic`.
+    /// Handles an ARP frame from NIC `nic`.
     pub(crate) fn hear<P: Platform<Buffer = B>>(&mut self, platform: &mut P, mut buffer: B, nic: u8) {
         let octets = buffer.octets();
         let Ok(packet) = arp::Packet::parse(&octets[ethernet::HEADER.min(octets.len())..]) else {
@@ -39,8 +39,8 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         self.keep_up(platform);
     }
 
-    /// Notes that another station has an address of ours, or says so (RFC 5227, section 2.4). Two NICs of ours may be in one network, and
-    /// hear each other.
+    /// Detects another station that uses one of our addresses (RFC 5227, section 2.4). Two NICs of ours may be in one
+    /// network, and receive each other's frames.
     fn notice_claim<P: Platform<Buffer = B>>(&mut self, platform: &mut P, packet: &arp::Packet, nic: u8) {
         let by = packet.sender_mac;
         if by.is_station() && self.is_own(packet.sender_ip) && self.nics.iter().all(|own| own.mac != by) {
@@ -49,14 +49,14 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         }
     }
 
-    /// Notes the sender: if it speaks to us it may be new, otherwise only its change is of interest.
+    /// Learns the sender: a station that contacts us may be a new neighbour, for other stations only changes matter.
     fn learn(&mut self, packet: &arp::Packet, nic: u8, for_us: bool) {
         let own = &self.nics[usize::from(nic)];
         let (ip, mac) = (packet.sender_ip, packet.sender_mac);
         if self.is_own(ip) || ipv4::is_martian(ip) || !mac.is_station() || own.is_network_wide(ip) {
             return;
         }
-        // A gateway outside our networks is only learned when we asked for it.
+        // A gateway outside our networks is only learned if we have sent a request for it.
         let create = for_us && (own.covers(ip) || self.pending.contains(nic, ip));
         self.neighbours.learn(Neighbour { nic, ip, mac }, create, self.now);
     }
@@ -79,14 +79,14 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         self.send_arp(platform, buffer, (usize::from(nic), request.sender_mac), &reply);
     }
 
-    /// Asks for a neighbour, with the own address that is nearest to it.
+    /// Sends a request for a neighbour, with the own address that is nearest to it.
     pub(crate) fn ask<P: Platform<Buffer = B>>(&mut self, platform: &mut P, question: &Question) {
         let nic = usize::from(question.nic);
         let Some(own) = self.nics.get(nic) else { return };
         let request = arp::Packet {
             operation: arp::Operation::Request,
             sender_mac: own.mac,
-            // Without an address of our own it is a probe (RFC 5227), which is answered as well.
+            // Without an address of our own it is a probe (RFC 5227), which stations answer too.
             sender_ip: own.address_towards(question.ip).unwrap_or(0),
             target_mac: Mac::default(),
             target_ip: question.ip,
@@ -125,7 +125,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let written = header.write(octets).and_then(|()| packet.write(&mut octets[ethernet::HEADER..]));
         match written {
             Ok(()) => self.send(platform, nic, buffer, Origin::Own),
-            // A platform with buffers shorter than an ARP frame.
+            // The platform's buffers are shorter than an ARP frame.
             Err(_) => self.discard(platform, buffer, Origin::Own, &self.counters.drop_protocol),
         }
     }

@@ -1,4 +1,4 @@
-//! The hot path: one burst of one NIC in four passes, so that the memory reads of 64 frames overlap.
+//! The hot path: handles one burst of one NIC in four passes, so that the memory reads of 64 frames overlap.
 
 use frame::{checksum, ipv4};
 
@@ -7,19 +7,19 @@ use crate::router::Router;
 use crate::routes::Routes;
 use crate::sources;
 
-/// Stands for the destination of a frame that the hot path leaves alone; never a valid one.
+/// Placeholder destination of a frame that the hot path does not handle; never a valid address.
 const NOT_FOR_US: u32 = 0;
-/// Ethernet header and IPv4 header without options.
+/// Length of an Ethernet header and an IPv4 header without options.
 const HEADERS: usize = frame::ethernet::HEADER + ipv4::HEADER;
 
-/// An Ethernet address as the number that [`head_word`] gives for its receiver.
+/// Converts an Ethernet address to the number that [`head_word`] returns for a frame's receiver.
 #[inline(always)]
 fn mac_word(mac: frame::Mac) -> u64 {
     let [a, b, c, d, e, f] = mac.0;
     u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
 }
 
-/// Eight octets of a head as one load.
+/// Reads eight octets of a head by one load.
 #[inline(always)]
 fn head_word(head: &[u8; HEAD], at: usize) -> u64 {
     let mut word = [0; 8];
@@ -27,21 +27,21 @@ fn head_word(head: &[u8; HEAD], at: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Of the first eight octets of a frame: its receiver, and the bit that would make its sender a group.
+/// Mask for the first eight octets of a frame: its receiver, and the group bit of its sender.
 const STATIONS: u64 = 0x0001_ffff_ffff_ffff;
 /// Ethertype IPv4, version 4 and header length 20, as the low three octets of a little-endian word.
 const PLAIN: u64 = 0x45_0008;
 
-/// Four octets of a head, in network byte order.
+/// Reads four octets of a head in network byte order.
 #[inline(always)]
 fn head_u32(head: &[u8; HEAD], at: usize) -> u32 {
     u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
 }
 
-/// Where to look up a frame that can be forwarded without further thought; [`NOT_FOR_US`] for all others: to another
-/// station or from a group, not IPv4, with options, with lengths or a checksum that are wrong, at the end of its life, or from or to
-/// an address that is never forwarded (RFC 1812, 5.2.2 and 5.3.7). `is_ours` tells of which sources that is so because
-/// they are the router's.
+/// Returns the address to look up for a frame that the hot path can forward; [`NOT_FOR_US`] for all other frames: to
+/// another station or from a group, not IPv4, with options, with wrong lengths or checksum, with an expired time to
+/// live, or from or to an address that is never forwarded (RFC 1812, 5.2.2 and 5.3.7). `is_ours` tells whether a source
+/// must not be forwarded because it belongs to the router.
 #[inline(always)]
 fn classify<B: Buffer>(buffer: &mut B, own: u64, is_ours: impl Fn(u32) -> bool) -> u32 {
     let len = buffer.len();
@@ -58,7 +58,7 @@ fn classify<B: Buffer>(buffer: &mut B, own: u64, is_ours: impl Fn(u32) -> bool) 
     if to_us & plain & lengths & intact & (head[22] > 1) & addresses { destination } else { NOT_FOR_US }
 }
 
-/// Ages the packet by one hop and puts the prepared Ethernet header before it.
+/// Decrements the time to live and writes the prepared Ethernet header.
 #[inline(always)]
 pub(crate) fn rewrite<B: Buffer>(buffer: &mut B, header: &[u8; frame::ethernet::HEADER]) {
     let head = buffer.head();
@@ -67,7 +67,7 @@ pub(crate) fn rewrite<B: Buffer>(buffer: &mut B, header: &[u8; frame::ethernet::
     head[..frame::ethernet::HEADER].copy_from_slice(header);
 }
 
-/// What the passes know about a frame.
+/// State of a frame between the passes.
 #[derive(Clone, Copy, Default)]
 struct Lookup<S> {
     destination: u32,
@@ -75,7 +75,7 @@ struct Lookup<S> {
 }
 
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
-    /// Takes one burst from a NIC; returns its size.
+    /// Handles one burst from a NIC; returns its size.
     #[inline]
     pub(crate) fn serve<P: Platform<Buffer = B>>(&mut self, platform: &mut P, nic: usize) -> usize {
         let mut burst = Burst::new();
@@ -101,7 +101,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         self.forward(platform, nic, &mut burst, &lookups)
     }
 
-    /// The last pass: second step of the lookup, header, burst of the NIC it leaves by.
+    /// The last pass: second step of the lookup, rewrite, append to the burst of the output NIC.
     #[inline(always)]
     fn forward<P: Platform<Buffer = B>>(
         &mut self,

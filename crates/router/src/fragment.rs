@@ -1,4 +1,4 @@
-//! Fragmentation (RFC 791, 2.3 and 3.2): a packet that is larger than the next link's MTU and may be cut.
+//! Fragmentation (RFC 791, 2.3 and 3.2) of a packet that exceeds the next link's MTU and may be fragmented.
 
 use arrayvec::ArrayVec;
 use frame::{ethernet, ipv4};
@@ -9,13 +9,13 @@ use crate::router::Router;
 use crate::routes::Routes;
 use crate::slow::{Outgoing, finish};
 
-/// Options of a later fragment, at most.
+/// Options of a later fragment, up to the maximum length.
 type Options = ArrayVec<u8, { ipv4::LONGEST_HEADER - ipv4::HEADER }>;
-/// Bit of an option's type that says it goes into every fragment.
+/// Bit of an option's type: the option is copied into every fragment.
 const COPIED: u8 = 0x80;
 /// Option that ends the list.
 const END: u8 = 0;
-/// Option without a length.
+/// Option without a length octet.
 const NO_OPERATION: u8 = 1;
 
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
@@ -42,7 +42,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         }
     }
 
-    /// Copies everything behind the first fragment into new buffers; false where there are not enough of them.
+    /// Copies the rest after the first fragment into new buffers; returns false if there are not enough of them.
     fn later_fragments<P: Platform<Buffer = B>>(
         &self,
         platform: &mut P,
@@ -84,24 +84,24 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     }
 }
 
-/// Octets of payload in the first fragment.
+/// Returns the length of the payload in the first fragment, in octets.
 fn first_payload(header: &ipv4::Header, mtu: u16) -> usize {
     usize::from(mtu - u16::from(header.header_len)) & !7
 }
 
-/// Cuts the packet down to its first fragment.
+/// Shortens the packet to its first fragment.
 fn first_fragment<B: Buffer>(packet: &mut Outgoing<B>) {
     let total = usize::from(packet.header.header_len) + first_payload(&packet.header, packet.mtu);
     let first = ipv4::Header { total_len: total as u16, more_fragments: true, ..packet.header };
     packet.buffer.set_len(ethernet::HEADER + total);
     if let Some(octets) = packet.buffer.octets().get_mut(ethernet::HEADER..) {
-        // It cannot fail: the header was read from these octets, and only became shorter.
+        // It cannot fail: the header was read from these octets, and only its length has decreased.
         let _ = first.write(octets);
     }
 }
 
-/// Fills a buffer with a later fragment, whose payload begins at octet `from` of the whole frame; false if it is too small
-/// for it.
+/// Fills a buffer with a later fragment, whose payload begins at octet `from` of the whole frame; returns false if the
+/// buffer is too small.
 fn build<B: Buffer>(
     buffer: &mut B,
     header: &ipv4::Header,
@@ -120,8 +120,8 @@ fn build<B: Buffer>(
     whole.read(from, &mut packet[ipv4::HEADER + options.len()..]) && header.write(packet).is_ok()
 }
 
-/// The options that go into every fragment, padded to a multiple of 4 octets. A list that is out of order ends where
-/// it is.
+/// Returns the options to copy into every fragment, padded to a multiple of 4 octets. A malformed list ends at the
+/// first error.
 fn copied_options(mut options: &[u8]) -> Options {
     let mut copied = Options::new();
     while let [kind, rest @ ..] = options {

@@ -1,4 +1,5 @@
-//! ICMP (RFC 792, RFC 1812 4.3): errors about packets that go nowhere, and what is addressed to the router itself.
+//! ICMP (RFC 792, RFC 1812 4.3): errors about packets that cannot be forwarded, and packets addressed to the router
+//! itself.
 
 use frame::{checksum, ethernet, icmp, ipv4};
 use ledger::Counter;
@@ -9,39 +10,39 @@ use crate::router::Router;
 use crate::routes::Routes;
 use crate::slow::Origin;
 
-/// Most octets of an error's packet (RFC 1812, 4.3.2.3).
+/// Maximum length of a packet with an error, in octets (RFC 1812, 4.3.2.3).
 const LONGEST_ERROR: usize = 576;
-/// Octets of an error before the packet that it quotes.
+/// Length of the headers before the packet that an error quotes, in octets.
 const ERROR_HEADERS: usize = ipv4::HEADER + icmp::HEADER;
 /// Internetwork control, the precedence of errors (RFC 1812, 4.3.2.5).
 const CONTROL: u8 = 0xc0;
-/// Time to live of what the router creates.
+/// Time to live of packets that the router creates.
 const TTL: u8 = 64;
 
-/// A packet that goes nowhere.
+/// A packet that cannot be forwarded.
 pub(crate) struct Refused<'c, B> {
     pub(crate) buffer: B,
     pub(crate) origin: Origin,
-    /// The counter under which it is lost.
+    /// Counter under which it is lost.
     pub(crate) cause: &'c Counter,
 }
 
-/// What its sender is told.
+/// Reason reported to its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// Its time to live ended here.
+    /// Its time to live has expired.
     Expired,
     /// There is no route.
     NoRoute,
-    /// The next station does not answer.
+    /// The next hop does not answer.
     NoNeighbour,
-    /// The router does not speak this protocol.
+    /// The router does not support this protocol.
     NoProtocol,
-    /// Nothing listens at this port of the router.
+    /// No socket listens at this port of the router.
     NoPort,
-    /// It does not fit the next link and must not be fragmented.
+    /// It exceeds the next link's MTU and must not be fragmented.
     TooLarge {
-        /// Octets that would fit.
+        /// Maximum length that would fit, in octets.
         mtu: u16,
     },
 }
@@ -63,8 +64,8 @@ impl Reason {
 }
 
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
-    /// Counts a packet as lost and tells its sender why, if it may be told. The error is built in the packet's own
-    /// buffer.
+    /// Counts a packet as lost and sends an error to its sender, if that is allowed. The error is built in the packet's
+    /// own buffer.
     pub(crate) fn refuse<P: Platform<Buffer = B>>(
         &mut self,
         platform: &mut P,
@@ -87,8 +88,8 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         }
     }
 
-    /// From and to which address an error about this packet may go (RFC 1122, 3.2.2): never about errors, later
-    /// fragments, broadcasts, or packets that no single host sent.
+    /// Returns source and destination of an error about this packet, if one may be sent (RFC 1122, 3.2.2): never about
+    /// errors, later fragments, broadcasts, or packets whose source is not a single host.
     fn may_complain(&self, buffer: &mut B, nic: u8) -> Option<(u32, u32)> {
         let octets = buffer.octets();
         let to_group = octets.first()? & 1 != 0;
@@ -115,14 +116,14 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         granted
     }
 
-    /// Moves the packet behind new headers, cut to what an error may quote.
+    /// Moves the packet behind new headers, truncated to the maximum that an error may quote.
     fn build_error(
         &mut self,
         buffer: &mut B,
         message: &icmp::Header,
         (from, to): (u32, u32),
     ) -> Result<(), frame::Error> {
-        // What is quoted is what would have gone on.
+        // Quotes the packet as it would have been forwarded.
         offload::make_plain(buffer);
         let packet = buffer.len().saturating_sub(ethernet::HEADER);
         let total = (packet + ERROR_HEADERS).min(LONGEST_ERROR);
@@ -137,15 +138,15 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         header.write(rest)
     }
 
-    /// The header of a packet from the router itself, with `payload` octets of ICMP.
+    /// Returns the header of a packet from the router itself, with `payload` octets of ICMP.
     fn own_header(&mut self, from: u32, to: u32, payload: u16) -> ipv4::Header {
         self.identification = self.identification.wrapping_add(1);
         let header = ipv4::Header::new(ipv4::ICMP, from, to, payload);
         ipv4::Header { ttl: TTL, identification: self.identification, ..header }
     }
 
-    /// Takes a packet for the router itself. This is where a control plane will get its share: what is dropped here
-    /// is what it would be handed.
+    /// Handles a packet for the router itself. A control plane would attach here: it would receive the packets that are
+    /// dropped now.
     pub(crate) fn deliver<P: Platform<Buffer = B>>(
         &mut self,
         platform: &mut P,
@@ -158,7 +159,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let cause = &self.counters.drop_local;
         let refused = Refused { buffer, origin: Origin::Received(nic), cause };
         match header.protocol {
-            // Pieces are not put together, so nothing is known about the whole.
+            // Fragments are not reassembled, so the packet cannot be interpreted.
             _ if header.is_fragment() => self.discard(platform, refused.buffer, refused.origin, cause),
             ipv4::ICMP => self.discard(platform, refused.buffer, refused.origin, cause),
             ipv4::UDP | ipv4::TCP => self.refuse(platform, refused, Reason::NoPort),
@@ -179,7 +180,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let packet = &mut buffer.octets()[ethernet::HEADER..];
         if start > ipv4::HEADER {
             if end > packet.len() {
-                // Of several pieces, which cannot be moved together.
+                // The frame consists of several buffers, whose contents cannot be moved together.
                 let origin = Origin::Received(nic);
                 return self.discard(platform, buffer, origin, &self.counters.drop_local);
             }
@@ -202,7 +203,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     }
 }
 
-/// Whether a packet is a whole, correct echo request (code 0).
+/// Returns true if a packet is a complete, valid echo request (code 0).
 fn is_echo_request<B: Buffer>(buffer: &mut B, header: &ipv4::Header) -> bool {
     if header.protocol != ipv4::ICMP || header.is_fragment() {
         return false;

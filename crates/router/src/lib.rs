@@ -1,8 +1,8 @@
 //! The router: burst -> Ethernet -> ARP | IPv4 -> lookup -> rewrite -> burst.
 //!
-//! [`Router::poll`] makes one pass over all NICs. Plain IPv4 frames that are to be forwarded take the hot path
-//! (`burst`); every other frame takes the slow path (`slow`), one at a time, in its place among the others. For each
-//! frame received exactly one counter of [`ledger::RouterCounters`] moves: forwarded, consumed, or a named drop; a
+//! [`Router::poll`] makes one pass over all NICs. Plain IPv4 frames to be forwarded take the hot path (`burst`); every
+//! other frame takes the slow path (`slow`), one at a time, without changing the order of frames. For each frame
+//! received exactly one counter of [`ledger::RouterCounters`] is incremented: forwarded, consumed, or a named drop; a
 //! packet that waits for its neighbour is counted when it leaves the queue.
 #![no_std]
 #![forbid(unsafe_code)]

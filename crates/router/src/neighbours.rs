@@ -1,10 +1,10 @@
 //! Neighbour table: Ethernet addresses of neighbours, shared by all vCPUs of a router.
 //!
-//! A table of 128 buckets of 8 slots. Each slot is a seqlock: a reader copies the words and keeps them if the
-//! sequence was even and did not move meanwhile; it never waits. Writers (ARP, a few a second) take one spin lock and
-//! give up after a bounded time, in which case the network tells the same again later. Whenever an address that
-//! readers may have copied changes or goes, the generation moves, and each vCPU drops what it prepared from it. A new
-//! neighbour moves the arrivals instead: nothing was prepared, but packets may wait for it.
+//! The table has 128 buckets of 8 slots. Each slot is a seqlock: a reader copies the words and keeps the copy if the
+//! sequence was even and did not change meanwhile; it never waits. Writers (ARP, a few a second) take one spin lock and
+//! give up after a bounded time, in which case the network repeats the information later. Whenever an address that
+//! readers may have copied is changed or removed, the generation changes, and each vCPU drops the headers prepared from
+//! it. A new neighbour changes the arrivals instead: no header was prepared, but packets may wait for it.
 
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
@@ -14,30 +14,31 @@ use core::sync::atomic::{
 
 use frame::Mac;
 
-/// Slots in a bucket.
+/// Number of slots in a bucket.
 const WAYS: usize = 8;
-/// Buckets, a power of two.
+/// Number of buckets, a power of two.
 const BUCKETS: usize = 128;
-/// How often a writer tries to take the lock before it gives up.
+/// Attempts of a writer to take the lock before it gives up.
 const PATIENCE: usize = 10_000;
-/// Milliseconds for which a confirmed neighbour is taken to be there (RFC 4861, 10: REACHABLE_TIME).
+/// Milliseconds for which a confirmed neighbour counts as reachable (RFC 4861, 10: REACHABLE_TIME).
 pub const REACHABLE: u64 = 30_000;
-/// Unicast requests, a second apart, to a neighbour that was not confirmed for [`REACHABLE`].
+/// Number of unicast requests, a second apart, to a neighbour that was not confirmed for [`REACHABLE`].
 pub const PROBES: u32 = 3;
 
-/// Slot is free.
+/// The slot is free.
 const EMPTY: u32 = 0;
-/// Slot was learned, and is probed and forgotten when it is not confirmed.
+/// The neighbour was learned; it is probed, and removed if it is not confirmed.
 const LEARNED: u32 = 1;
-/// Slot was configured.
+/// The neighbour was configured.
 const STATIC: u32 = 2;
-/// Slot was learned, was not confirmed for long, and its neighbour is being asked, by its own address.
+/// The neighbour was learned, has not been confirmed for long, and is being probed at its own address.
 const PROBED: u32 = 3;
-/// Slot was learned, and whoever is there may be another one: all stations are being asked.
+/// The neighbour was learned, but a different station may have its address now: it is being probed by broadcast.
 const DOUBTED: u32 = 4;
 /// Milliseconds between probes.
 const RETRANSMIT: u64 = 1000;
-/// Neighbours that are probed at a time, and the milliseconds until the next ones are: many may be due at once.
+/// Maximum number of neighbours probed at a time, and the milliseconds until the next ones are: many may be due at
+/// once.
 const MOST_PROBES: usize = 32;
 const PAUSE: u64 = 10;
 
@@ -46,13 +47,13 @@ const PAUSE: u64 = 10;
 pub struct Neighbour {
     /// Number of the NIC.
     pub nic: u8,
-    /// Its IPv4 address, in host byte order.
+    /// IPv4 address, in host byte order.
     pub ip: u32,
-    /// Its Ethernet address.
+    /// Ethernet address.
     pub mac: Mac,
 }
 
-/// The words of one slot.
+/// Contents of one slot.
 #[derive(Clone, Copy)]
 struct Entry {
     ip: u32,
@@ -60,17 +61,17 @@ struct Entry {
     kind: u32,
     probes: u32,
     mac: Mac,
-    /// When it was heard last; while it is being asked, when it was asked last.
+    /// Time when it was last heard; while it is being probed, the time of the last probe.
     confirmed: u64,
 }
 
 impl Entry {
-    /// Whether it was learned, whatever is thought of it now.
+    /// Returns true if it was learned, whatever its state.
     const fn is_learned(&self) -> bool {
         matches!(self.kind, LEARNED | PROBED | DOUBTED)
     }
 
-    /// When it is to be asked, or asked again; never where it is configured or empty.
+    /// Returns the time of the next probe; `None` if it is configured or empty.
     const fn due(&self) -> Option<u64> {
         match (self.kind, self.probes) {
             (LEARNED, _) => Some(self.confirmed.saturating_add(REACHABLE)),
@@ -102,7 +103,7 @@ impl Slot {
         }
     }
 
-    /// The words, torn if a writer is at it.
+    /// Reads the words; torn if a writer is active.
     fn peek(&self) -> Entry {
         let state = self.state.load(Relaxed);
         let [a, b, c, d, e, f, ..] = self.mac.load(Relaxed).to_le_bytes();
@@ -116,7 +117,7 @@ impl Slot {
         }
     }
 
-    /// The words as one writer left them. Tries a few times; a slot that keeps changing reads as empty, which costs
+    /// Reads a consistent copy of the words. Tries a few times; a slot that keeps changing reads as empty, which costs
     /// its packet a detour through the holding queue.
     fn read(&self) -> Option<Entry> {
         for _ in 0..4 {
@@ -135,7 +136,7 @@ impl Slot {
         let [a, b, c, d, e, f] = entry.mac.0;
         let sequence = self.sequence.load(Relaxed);
         self.sequence.store(sequence.wrapping_add(1), Relaxed);
-        // The odd sequence must be seen before any new word ...
+        // The odd sequence must be visible before any new word ...
         fence(Release);
         self.ip.store(entry.ip, Relaxed);
         self.state.store(entry.kind | entry.probes << 8 | u32::from(entry.nic) << 16, Relaxed);
@@ -146,7 +147,7 @@ impl Slot {
     }
 }
 
-/// The table. About 32 KiB; it can stand in a `static`.
+/// The neighbour table. About 32 KiB; it can be a `static`.
 pub struct Neighbours {
     lock: AtomicBool,
     generation: AtomicU32,
@@ -161,7 +162,7 @@ impl Default for Neighbours {
 }
 
 impl Neighbours {
-    /// An empty table.
+    /// Creates an empty table.
     pub const fn new() -> Self {
         Self {
             lock: AtomicBool::new(false),
@@ -171,7 +172,7 @@ impl Neighbours {
         }
     }
 
-    /// Adds a neighbour that is never asked for and never aged; false if there is no room left near its place.
+    /// Adds a neighbour that is never probed and never ages; returns false if there is no room in its bucket.
     pub fn add_static(&self, neighbour: Neighbour) -> bool {
         let entry = Entry {
             ip: neighbour.ip,
@@ -184,8 +185,8 @@ impl Neighbours {
         self.locked(|| self.place(&entry, true)).unwrap_or(false)
     }
 
-    /// Notes at the time `now` (milliseconds) that a neighbour was heard. A new one is added only if `create`; the
-    /// oldest learned one near its place makes room. Static neighbours stay as they are.
+    /// Records at time `now` (milliseconds) that a neighbour was heard. A new one is added only if `create`; it
+    /// replaces the oldest learned one in its bucket if that is full. Static neighbours are not changed.
     pub fn learn(&self, neighbour: Neighbour, create: bool, now: u64) {
         let entry = Entry {
             ip: neighbour.ip,
@@ -198,26 +199,27 @@ impl Neighbours {
         self.locked(|| self.place(&entry, create));
     }
 
-    /// The Ethernet address of the neighbour `ip` behind NIC `nic`. Never waits.
+    /// Returns the Ethernet address of the neighbour `ip` behind NIC `nic`. Never waits.
     pub fn find(&self, nic: u8, ip: u32) -> Option<Mac> {
         let entries = self.bucket(nic, ip).iter().filter_map(Slot::read);
         entries.filter(|entry| entry.kind != EMPTY).find(|e| e.ip == ip && e.nic == nic).map(|e| e.mac)
     }
 
-    /// Moves whenever something that [`Neighbours::find`] may have returned is no longer so.
+    /// Returns a number that changes whenever an address that [`Neighbours::find`] may have returned becomes invalid.
     #[inline(always)]
     pub fn generation(&self) -> u32 {
         self.generation.load(Acquire)
     }
 
-    /// Moves whenever there is a neighbour that was not there before.
+    /// Returns a number that changes whenever a neighbour is added.
     #[inline(always)]
     pub fn arrivals(&self) -> u32 {
         self.arrivals.load(Acquire)
     }
 
-    /// Doubts at the time `now` (milliseconds) what was learned behind NIC `nic`: whoever is there may be another one. It is
-    /// used as before until [`Neighbours::age`] has asked for it. False if the lock could not be had.
+    /// Marks at time `now` (milliseconds) all learned neighbours behind NIC `nic` as doubtful: different stations may
+    /// have their addresses now. They are used as before until [`Neighbours::age`] has probed them. Returns false if
+    /// the lock was not available.
     pub fn doubt(&self, nic: u8, now: u64) -> bool {
         let doubted = self.locked(|| {
             for slot in self.buckets.iter().flatten() {
@@ -230,9 +232,10 @@ impl Neighbours {
         doubted.is_some()
     }
 
-    /// Looks for neighbours that were not confirmed for [`REACHABLE`], or are doubted: each is given to `probe` up to
-    /// [`PROBES`] times, a second apart, and then forgotten. One that is doubted has the broadcast address there: it may have
-    /// another one by now. Returns when to call again, in milliseconds as `now`; `None` where nothing can become due.
+    /// Finds neighbours that were not confirmed for [`REACHABLE`], or are doubtful: passes each to `probe` up to
+    /// [`PROBES`] times, a second apart, and then removes it. A doubtful one is passed with the broadcast address,
+    /// because its address may have changed. Returns when to call again, in milliseconds as `now`; `None` if no
+    /// neighbour can become due.
     pub fn age(&self, now: u64, probe: &mut dyn FnMut(Neighbour)) -> Option<u64> {
         let (mut next, mut asked) = (None, 0);
         for slot in self.buckets.iter().flatten() {
@@ -250,7 +253,7 @@ impl Neighbours {
         next
     }
 
-    /// When `entry` is due again, if ever.
+    /// Handles one entry; returns when it is due again, if ever.
     fn age_entry(
         &self,
         slot: &Slot,
@@ -271,7 +274,7 @@ impl Neighbours {
         let aged = Entry { kind, probes: entry.probes + 1, confirmed: now, ..entry };
         let written = self.locked(|| {
             let current = slot.peek();
-            // Not if another vCPU confirmed or replaced the neighbour meanwhile.
+            // Not if another vCPU has confirmed or replaced the neighbour meanwhile.
             let same = (current.ip, current.nic, current.kind, current.confirmed)
                 == (entry.ip, entry.nic, entry.kind, entry.confirmed);
             if same {
@@ -292,8 +295,8 @@ impl Neighbours {
         again
     }
 
-    /// Stores `entry` where it is already, in an empty slot, or in place of the oldest learned one; false if it found
-    /// no place. The caller holds the lock.
+    /// Stores `entry` in its existing slot, in an empty one, or in place of the oldest learned one; returns false if
+    /// there is no slot for it. The caller holds the lock.
     fn place(&self, entry: &Entry, create: bool) -> bool {
         let bucket = self.bucket(entry.nic, entry.ip);
         let same = |e: &Entry| e.kind != EMPTY && e.ip == entry.ip && e.nic == entry.nic;
@@ -313,7 +316,7 @@ impl Neighbours {
         }
         let oldest = bucket.iter().filter(|slot| slot.peek().kind != STATIC).min_by_key(|slot| {
             let entry = slot.peek();
-            // One that has not answered yet goes before those that are known to be there.
+            // A neighbour that has not answered yet is replaced before those that are known to be reachable.
             (entry.kind != EMPTY, entry.kind == LEARNED, entry.confirmed)
         });
         let Some(slot) = oldest else { return false };
@@ -331,7 +334,7 @@ impl Neighbours {
         &self.buckets[hash as usize % BUCKETS]
     }
 
-    /// Runs `change` under the lock; `None` (and not run) if another vCPU, perhaps descheduled, keeps it.
+    /// Runs `change` while holding the lock; `None` (and not run) if another vCPU, perhaps preempted, keeps it.
     fn locked<T>(&self, change: impl FnOnce() -> T) -> Option<T> {
         for _ in 0..PATIENCE {
             if self.lock.compare_exchange_weak(false, true, Acquire, Relaxed).is_ok() {

@@ -1,17 +1,18 @@
-//! What frames leave to be done on their way, as far as a router has to know: how long their segments are, and how to
-//! make them ready where the next step cannot.
+//! Pending offload metadata in a router: computes the length of segments, and completes offloads in software if the
+//! next step does not support them.
 
 use frame::offload::{Gso, HEADERS, Offload, Segments};
 use frame::{checksum, tcp, udp};
 
 use crate::platform::Buffer;
 
-/// Where TCP has the octet whose high half is the header's length in words.
+/// Offset in a TCP header of the octet whose high half is the header's length in words.
 const DATA_OFFSET: usize = 12;
-/// Octets that are summed up at a time; an even number.
+/// Octets that are summed at a time; an even number.
 const CHUNK: usize = 256;
 
-/// Octets of all headers of a frame that is to be cut, which `octets` begins with; `None` if they are not all there.
+/// Returns the length of all headers of a frame to be segmented, which starts with `octets`; `None` if they are not
+/// complete.
 pub fn headers(octets: &[u8], offload: Offload) -> Option<usize> {
     let transport = usize::from(offload.csum_start());
     let len = match offload.gso()? {
@@ -24,14 +25,15 @@ pub fn headers(octets: &[u8], offload: Offload) -> Option<usize> {
     (transport + len <= octets.len()).then_some(transport + len)
 }
 
-/// Octets of the longest frame that becomes on a wire of one that is `len` octets long, begins with `octets` and leaves
-/// this to be done.
+/// Returns the length of the longest frame on the wire that results from a frame of `len` octets that starts with
+/// `octets` and carries this offload metadata.
 pub fn wire_len(octets: &[u8], offload: Offload, len: usize) -> usize {
-    // What the sender says of its headers is a hint; who cuts the frame looks as well.
+    // The header length in the metadata is only a hint; the code that segments the frame also parses the headers
+    // itself.
     headers(octets, offload).map_or(len, |headers| len.min(headers + usize::from(offload.gso_size())))
 }
 
-/// How a frame is to be cut. `None` if it is not, or is not what its order says.
+/// Returns the segmentation of a frame. `None` if it is not to be segmented, or does not match its metadata.
 pub(crate) fn segments<B: Buffer>(buffer: &mut B) -> Option<Segments> {
     let (offload, len) = (buffer.offload(), buffer.len());
     offload.gso()?;
@@ -39,7 +41,8 @@ pub(crate) fn segments<B: Buffer>(buffer: &mut B) -> Option<Segments> {
     Segments::new(offload, len, octets.get(..HEADERS).unwrap_or(octets)).ok()
 }
 
-/// Makes a frame ready for a plain wire: fills its checksum in; of a frame that is to be cut the first segment is left.
+/// Makes a frame ready for a plain wire: fills in its checksum; a frame to be segmented is reduced to its first
+/// segment.
 pub(crate) fn make_plain<B: Buffer>(buffer: &mut B) {
     let offload = buffer.offload();
     if offload.is_work() {
@@ -47,7 +50,7 @@ pub(crate) fn make_plain<B: Buffer>(buffer: &mut B) {
             let len = segments.payload(0).end;
             buffer.set_len(len);
             let octets = buffer.octets();
-            // A segment is not longer than a link's MTU, and so lies in the first piece.
+            // A segment is not longer than a link's MTU, and so lies in the first buffer.
             if octets.len() == len {
                 segments.write(0, octets);
             }
@@ -57,7 +60,7 @@ pub(crate) fn make_plain<B: Buffer>(buffer: &mut B) {
     buffer.clear_offload();
 }
 
-/// Fills the checksum of a frame in, whatever its pieces.
+/// Fills in the checksum of a frame, even if it consists of several buffers.
 fn fill_checksum<B: Buffer>(buffer: &mut B, offload: Offload) {
     let len = buffer.len();
     if buffer.octets().len() == len {
@@ -67,7 +70,7 @@ fn fill_checksum<B: Buffer>(buffer: &mut B, offload: Offload) {
     let Some(sum) = sum(buffer, usize::from(offload.csum_start())..len) else { return };
     let place = usize::from(offload.csum_start()) + usize::from(offload.csum_offset());
     if let Some(place) = buffer.octets().get_mut(place..).and_then(<[u8]>::first_chunk_mut) {
-        // In UDP a zero says that there is no checksum (RFC 768); elsewhere the two are equal.
+        // In UDP a zero means that there is no checksum (RFC 768); elsewhere both representations are equivalent.
         *place = match !sum {
             0 => [0xff; 2],
             sum => sum.to_be_bytes(),
@@ -75,7 +78,7 @@ fn fill_checksum<B: Buffer>(buffer: &mut B, offload: Offload) {
     }
 }
 
-/// The sum of these octets of a frame, whatever its pieces; `None` if they are not all there.
+/// Returns the sum of a range of a frame, even if it consists of several buffers; `None` if the range is not complete.
 pub(crate) fn sum<B: Buffer>(buffer: &mut B, octets: core::ops::Range<usize>) -> Option<u16> {
     let (mut chunk, mut sum, mut at) = ([0; CHUNK], 0, octets.start);
     while at < octets.end {

@@ -1,27 +1,27 @@
-//! Neighbours that are being asked for, and the packets that wait for their answer.
+//! Neighbours that are being resolved, and the packets that wait for them.
 
 use arrayvec::ArrayVec;
 
 use crate::slow::Origin;
 
-/// Neighbours asked for at a time by one router.
+/// Maximum number of neighbours that one router resolves at a time.
 pub(crate) const MAX_PENDING: usize = 32;
-/// Packets that wait for one neighbour; RFC 1122, 2.3.2.2 asks for at least the latest one.
+/// Maximum number of packets that wait for one neighbour; RFC 1122, 2.3.2.2 requires at least the latest one.
 pub(crate) const MAX_HELD: usize = 4;
-/// Broadcast requests before a neighbour is given up.
+/// Number of broadcast requests before a neighbour is given up.
 const REQUESTS: u32 = 3;
 /// Milliseconds between requests.
 const RETRANSMIT: u64 = 1000;
-/// Milliseconds for which a neighbour that did not answer is not asked for again.
+/// Milliseconds for which no request is sent for a neighbour that did not answer.
 const NEGATIVE: u64 = 3000;
 
-/// A packet that waits.
+/// A waiting packet.
 pub(crate) struct Held<B> {
     pub(crate) buffer: B,
     pub(crate) origin: Origin,
 }
 
-/// A neighbour that is asked for.
+/// A neighbour that is being resolved.
 pub(crate) struct Wait<B> {
     pub(crate) nic: u8,
     pub(crate) ip: u32,
@@ -30,29 +30,29 @@ pub(crate) struct Wait<B> {
     pub(crate) held: ArrayVec<Held<B>, MAX_HELD>,
 }
 
-/// What is due for a neighbour.
+/// Action that is due for a neighbour.
 pub(crate) enum Due<B> {
-    /// A further request.
+    /// Send a further request.
     Ask { nic: u8, ip: u32 },
-    /// It did not answer: its packets, which will not leave.
+    /// The neighbour did not answer: refuse its packets.
     GiveUp(ArrayVec<Held<B>, MAX_HELD>),
 }
 
-/// What became of a packet that was to be held.
+/// Result of holding a packet.
 pub(crate) enum Holding<B> {
-    /// It waits, and the neighbour has been asked for already.
+    /// The packet waits, and a request has been sent already.
     Waits,
-    /// It waits, and the neighbour must be asked for.
+    /// The packet waits, and a request must be sent.
     Ask,
-    /// It waits instead of this older one.
+    /// The packet waits, and replaces this older one.
     Replaced(Held<B>),
-    /// The neighbour did not answer a moment ago.
+    /// The neighbour did not answer recently.
     Unreachable(Held<B>),
-    /// Too many neighbours are asked for.
+    /// Too many neighbours are being resolved.
     Full(Held<B>),
 }
 
-/// All neighbours that one router asks for.
+/// All neighbours that one router is resolving.
 pub(crate) struct Pending<B> {
     waits: ArrayVec<Wait<B>, MAX_PENDING>,
 }
@@ -62,18 +62,18 @@ impl<B> Pending<B> {
         Self { waits: ArrayVec::new_const() }
     }
 
-    /// Packets that wait, and how many of them the router created itself.
+    /// Returns the number of waiting packets, and how many of them the router created itself.
     pub(crate) fn held(&self) -> (usize, usize) {
         let held = self.waits.iter().flat_map(|wait| &wait.held);
         held.fold((0, 0), |(all, own), packet| (all + 1, own + usize::from(packet.origin == Origin::Own)))
     }
 
-    /// Whether the neighbour is asked for, or was in vain a moment ago.
+    /// Returns true if the neighbour is being resolved, or did not answer recently.
     pub(crate) fn contains(&self, nic: u8, ip: u32) -> bool {
         self.waits.iter().any(|wait| (wait.nic, wait.ip) == (nic, ip))
     }
 
-    /// Lets a packet wait for a neighbour.
+    /// Holds a packet until its neighbour is resolved.
     pub(crate) fn hold(&mut self, (nic, ip): (u8, u32), packet: Held<B>, now: u64) -> Holding<B> {
         if let Some(wait) = self.waits.iter_mut().find(|wait| (wait.nic, wait.ip) == (nic, ip)) {
             if wait.requests > REQUESTS {
@@ -92,24 +92,24 @@ impl<B> Pending<B> {
         Holding::Ask
     }
 
-    /// Makes room by forgetting a neighbour that did not answer; false if there is none.
+    /// Makes room by removing a neighbour that did not answer; returns false if there is none.
     fn forget_one(&mut self) -> bool {
         let given_up = self.waits.iter().position(|wait| wait.requests > REQUESTS);
         given_up.map(|at| self.waits.swap_remove(at)).is_some()
     }
 
-    /// Ends the waiting for one neighbour that is known now.
+    /// Removes and returns one neighbour that has become known.
     pub(crate) fn take_known(&mut self, known: impl Fn(u8, u32) -> bool) -> Option<Wait<B>> {
         let at = self.waits.iter().position(|wait| known(wait.nic, wait.ip))?;
         Some(self.waits.swap_remove(at))
     }
 
-    /// When something will be due, in milliseconds; `None` if nothing waits.
+    /// Returns when an action will be due, in milliseconds; `None` if no neighbour is being resolved.
     pub(crate) fn deadline(&self) -> Option<u64> {
         self.waits.iter().map(|wait| wait.due).min()
     }
 
-    /// One thing that is due now.
+    /// Returns one action that is due now.
     pub(crate) fn next_due(&mut self, now: u64) -> Option<Due<B>> {
         while let Some(at) = self.waits.iter().position(|wait| wait.due <= now) {
             let wait = &mut self.waits[at];

@@ -14,10 +14,10 @@ use crate::routes::Routes;
 use crate::slow::Origin;
 use crate::sources::Sources;
 
-/// Passes between two looks at the clock.
+/// Passes between two reads of the clock.
 const CLOCK_EVERY: u32 = 64;
 
-/// A router. It lives on one vCPU or thread; what it shares with others is in [`Parts`]. About 20 KiB.
+/// A router. It runs on one vCPU or thread; state shared with others is in [`Parts`]. About 20 KiB.
 pub struct Router<'a, B, R> {
     pub(crate) nics: ArrayVec<Nic, MAX_NICS>,
     pub(crate) sources: Sources,
@@ -25,10 +25,10 @@ pub struct Router<'a, B, R> {
     pub(crate) neighbours: &'a Neighbours,
     pub(crate) adjacencies: &'a mut Adjacencies,
     pub(crate) counters: &'a RouterCounters,
-    /// What leaves at the end of the pass, by NIC.
+    /// Frames to be sent at the end of the pass, by NIC.
     pub(crate) out: [Burst<B>; MAX_NICS],
     pub(crate) pending: Pending<B>,
-    /// Entries of `adjacencies` of another generation are out of date.
+    /// Entries of `adjacencies` of another generation are stale.
     pub(crate) generation: u32,
     seen_neighbours: u32,
     seen_arrivals: u32,
@@ -36,19 +36,19 @@ pub struct Router<'a, B, R> {
     pub(crate) answers_arp: bool,
     keeper: bool,
     announced: bool,
-    /// Milliseconds, a little old.
+    /// Time in milliseconds, as of the last read of the clock.
     pub(crate) now: u64,
     passes: u32,
     ageing_due: Option<u64>,
-    /// How often each cable had been plugged anew at the last look.
+    /// For each cable, how often it had been plugged in at the last check.
     plugged: [u32; MAX_NICS],
     pub(crate) identification: u16,
 }
 
 impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
-    /// A router that knows its NICs, routes and static neighbours.
+    /// Creates a router that knows its NICs, routes and static neighbours.
     pub fn new(config: &Config<'_>, parts: Parts<'a, R>) -> Self {
-        // Left over entries of an earlier router in the same memory must not look fresh.
+        // Entries left by an earlier router in the same memory must not seem valid.
         parts.adjacencies.clear();
         let nics: ArrayVec<Nic, MAX_NICS> = config.interfaces.iter().take(MAX_NICS).map(Nic::new).collect();
         Self {
@@ -75,7 +75,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         }
     }
 
-    /// One pass over all NICs: takes a burst from each, sends what is to leave. Returns how many frames came.
+    /// Makes one pass over all NICs: takes a burst from each, and sends. Returns how many frames arrived.
     pub fn poll<P: Platform<Buffer = B>>(&mut self, platform: &mut P) -> usize {
         if self.passes.is_multiple_of(CLOCK_EVERY) {
             self.tick(platform);
@@ -94,14 +94,14 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         frames
     }
 
-    /// Reads the clock and does what is due: requests again, gives up, keeps neighbours fresh. [`Router::poll`]
-    /// calls it every 64 passes; call it after a sleep.
+    /// Reads the clock and handles timers: repeats requests, gives up neighbours, keeps neighbours fresh.
+    /// [`Router::poll`] calls it every 64 passes; call it after a sleep.
     pub fn tick<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
         self.now = platform.now();
         if self.keeper {
             self.follow_cables(platform);
         }
-        // Whoever slept may have slept through changes, and what is due below looks routes up.
+        // Changes during a sleep must be noticed now, because the timers below look routes up.
         self.notice_changes();
         if !self.announced {
             self.announced = true;
@@ -121,8 +121,8 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         self.flush(platform);
     }
 
-    /// Milliseconds until [`Router::tick`] has something to do, counted from the router's last look at the clock;
-    /// `None` if it need not be called before a frame comes.
+    /// Returns the milliseconds until [`Router::tick`] has work to do, counted from the router's last read of the
+    /// clock; `None` if it need not be called before a frame arrives.
     pub fn next_deadline(&self) -> Option<u64> {
         let due = match (self.pending.deadline(), self.ageing_due) {
             (Some(a), Some(b)) => a.min(b),
@@ -131,23 +131,23 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         Some(due.saturating_sub(self.now))
     }
 
-    /// The epoch of the routes that the last pass used: what was taken out of use before it can be used again.
+    /// Returns the epoch of the routes that the last pass used: numbers retired before it can be reused.
     pub fn routes_epoch(&self) -> u32 {
         self.seen_routes
     }
 
-    /// Received packets that wait for a neighbour and are in no counter yet.
+    /// Returns how many received packets wait for a neighbour and are in no counter yet.
     pub fn held(&self) -> usize {
         let (all, own) = self.pending.held();
         all - own
     }
 
-    /// Packets that the router created and that wait for a neighbour.
+    /// Returns how many packets that the router created wait for a neighbour.
     pub fn held_own(&self) -> usize {
         self.pending.held().1
     }
 
-    /// Looks whether neighbours or routes have changed, here or by another vCPU.
+    /// Checks whether neighbours or routes have changed, by this or by another vCPU.
     #[inline(always)]
     pub(crate) fn keep_up<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
         self.notice_changes();
@@ -163,23 +163,23 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         }
     }
 
-    /// Forgets what was prepared from older neighbours and routes.
+    /// Invalidates the headers prepared from older neighbours and routes.
     #[cold]
     #[inline(never)]
     fn refresh(&mut self) {
-        // Read before what they guard, so that a change in between is seen in the next pass.
+        // Read before the data that they guard, so that a change in between is noticed in the next pass.
         self.seen_neighbours = self.neighbours.generation();
         self.seen_routes = self.routes.epoch();
         self.generation = self.generation.wrapping_add(1).max(1);
     }
 
-    /// Sends what waited for neighbours that are there now.
+    /// Sends packets whose neighbours have become known.
     #[cold]
     #[inline(never)]
     fn release<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
         self.seen_arrivals = self.neighbours.arrivals();
         if self.keeper {
-            // The next tick finds out when the new ones are to be confirmed.
+            // The next tick computes when the new ones must be confirmed.
             self.ageing_due = Some(self.now);
         }
         let neighbours = self.neighbours;
@@ -197,7 +197,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         });
     }
 
-    /// Has the neighbours behind cables that were plugged anew asked whether they are who they were.
+    /// Marks the neighbours behind cables that were plugged in again as doubtful, so that they are probed.
     fn follow_cables<P: Platform<Buffer = B>>(&mut self, platform: &P) {
         for nic in 0..self.nics.len() {
             let plugged = platform.plugged(nic);
@@ -208,7 +208,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         }
     }
 
-    /// Says where the router's own addresses are (RFC 5227, 2.3).
+    /// Announces the router's own addresses (RFC 5227, 2.3).
     fn announce<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
         if !self.keeper {
             return;
@@ -229,7 +229,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         }
     }
 
-    /// Puts a complete frame into the burst of a NIC; counts it by where it came from.
+    /// Puts a complete frame into the burst of a NIC; counts it by its origin.
     #[inline(always)]
     pub(crate) fn send<P: Platform<Buffer = B>>(
         &mut self,
@@ -254,7 +254,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         }
     }
 
-    /// Sends what is to leave.
+    /// Sends all bursts.
     #[inline(always)]
     fn flush<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
         for (nic, burst) in self.out.iter_mut().enumerate().take(self.nics.len()) {
@@ -264,8 +264,8 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         }
     }
 
-    /// The counter and the pool for a packet that goes nowhere. What the router created itself is not among the
-    /// received frames, so it has a counter of its own.
+    /// Counts a packet that cannot be sent as dropped, and frees its buffer. Packets that the router created are not
+    /// among the received frames, so they have a counter of their own.
     pub(crate) fn discard<P: Platform<Buffer = B>>(
         &mut self,
         platform: &mut P,
@@ -291,7 +291,7 @@ fn append_to_full<P: Platform>(
     buffer: P::Buffer,
 ) {
     platform.transmit(nic, burst);
-    // A platform that leaves frames in the burst breaks its contract; they are not worth a panic.
+    // A platform that leaves frames in the burst violates its contract; that is not worth a panic.
     if let Err(refused) = burst.try_push(buffer) {
         platform.free(refused.element());
     }

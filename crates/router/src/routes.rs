@@ -1,18 +1,18 @@
-//! What the router asks of a route table.
+//! Interface of the router to a route table.
 
-/// Where packets of a route go.
+/// Next hop of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextHop {
-    /// Nowhere: there is no route, or it says so.
+    /// None: there is no route, or the route is marked as unreachable.
     None,
-    /// To the router itself.
+    /// The router itself.
     Local,
-    /// To the destination itself, behind a NIC.
+    /// The destination itself, behind a NIC.
     Connected {
         /// Number of the NIC.
         nic: u8,
     },
-    /// To a gateway behind a NIC.
+    /// A gateway behind a NIC.
     Gateway {
         /// Number of the NIC.
         nic: u8,
@@ -21,27 +21,27 @@ pub enum NextHop {
     },
 }
 
-/// A route table. The two steps of a lookup are apart so that a burst can have many memory reads under way at once.
+/// A route table. A lookup has two separate steps, so that a burst can have many memory reads in flight at once.
 pub trait Routes: Copy {
-    /// Where the first step arrived.
+    /// State after the first step.
     type Step: Copy + Default;
 
-    /// Hints that `destination` will be looked up.
+    /// Prefetches memory for a lookup of `destination`.
     fn prefetch(&self, destination: u32);
 
-    /// First step; hints what the second one will read.
+    /// First step; prefetches the memory that the second one will read.
     fn first(&self, destination: u32) -> Self::Step;
 
-    /// Second step: the number of the next hop.
+    /// Second step; returns the number of the next hop.
     fn second(&self, step: Self::Step) -> u32;
 
-    /// The next hop with this number.
+    /// Returns the next hop with this number.
     fn next_hop(&self, index: u32) -> NextHop;
 
-    /// Moves when the meaning of a next hop's number has changed.
+    /// Returns a number that changes whenever the meaning of a next hop's number has changed.
     fn epoch(&self) -> u32;
 
-    /// Both steps.
+    /// Performs both steps.
     #[inline]
     fn lookup(&self, destination: u32) -> u32 {
         self.second(self.first(destination))

@@ -1,4 +1,4 @@
-//! Segments in software: only where a frame that is to be cut does not fit the next link even so, but may be fragmented.
+//! Segmentation in software: used only for a frame whose segments exceed the next link's MTU but may be fragmented.
 
 use frame::offload::Segments;
 use frame::{ethernet, ipv4};
@@ -11,7 +11,8 @@ use crate::routes::Routes;
 use crate::slow::{Origin, Outgoing};
 
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
-    /// Cuts a frame into segments and sends each in fragments. What cannot be cut, or finds no buffer, is dropped.
+    /// Segments a frame and sends each segment in fragments. Frames that cannot be segmented, or find no buffer, are
+    /// dropped.
     pub(crate) fn segment<P: Platform<Buffer = B>>(
         &mut self,
         platform: &mut P,
@@ -30,7 +31,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
                 counters.originated_lost.add(1);
                 continue;
             };
-            // The first one counts for the whole.
+            // The first segment is counted for the whole frame.
             let origin = if number == 0 { packet.origin } else { Origin::Part };
             let part = Outgoing { buffer, origin, header, mtu: packet.mtu };
             self.send_whole_or_fragments(platform, part, entry);
@@ -39,7 +40,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     }
 }
 
-/// One segment, complete, in a buffer of its own.
+/// Builds one complete segment in a buffer of its own.
 fn build<P: Platform>(
     platform: &mut P,
     segments: &Segments,

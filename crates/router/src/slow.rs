@@ -1,4 +1,4 @@
-//! The slow path: one frame at a time, everything that the hot path leaves alone.
+//! The slow path: handles one frame at a time, for all frames that the hot path does not handle.
 
 use frame::{Mac, checksum, ethernet, ipv4};
 
@@ -12,7 +12,7 @@ use crate::platform::{Buffer, Platform};
 use crate::router::Router;
 use crate::routes::{NextHop, Routes};
 
-/// Where a packet comes from, which decides how its end is counted.
+/// Origin of a packet, which determines how its outcome is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// From a NIC.
@@ -28,18 +28,18 @@ pub(crate) struct Outgoing<B> {
     pub(crate) buffer: B,
     pub(crate) origin: Origin,
     pub(crate) header: ipv4::Header,
-    /// Octets of the largest packet that the next link takes.
+    /// Length in octets of the largest packet that the next link takes.
     pub(crate) mtu: u16,
 }
 
-/// The next station on a packet's way.
+/// The next hop of a packet.
 struct Link {
     nic: u8,
     mac: Mac,
 }
 
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
-    /// Takes a frame from a NIC.
+    /// Handles a frame from a NIC.
     #[cold]
     #[inline(never)]
     pub(crate) fn accept<P: Platform<Buffer = B>>(&mut self, platform: &mut P, mut buffer: B, nic: u8) {
@@ -60,7 +60,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         }
     }
 
-    /// Takes an IPv4 frame: for the router itself, to be forwarded, or neither.
+    /// Handles an IPv4 frame: for the router itself, to be forwarded, or neither.
     fn accept_ipv4<P: Platform<Buffer = B>>(&mut self, platform: &mut P, mut buffer: B, nic: u8) {
         let origin = Origin::Received(nic);
         let counters = self.counters;
@@ -89,25 +89,26 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         self.route(platform, buffer, origin);
     }
 
-    /// Whether the router itself is meant: one of its addresses, or all hosts of the network of NIC `nic`.
+    /// Returns true if the destination is the router itself: one of its addresses, or a broadcast in the network of NIC
+    /// `nic`.
     fn is_for_us(&self, destination: u32, nic: u8) -> bool {
         destination == u32::MAX
             || self.is_own(destination)
             || self.nics[usize::from(nic)].is_network_wide(destination)
     }
 
-    /// Whether `ip` is an address of the router.
+    /// Returns true if `ip` is an address of the router.
     pub(crate) fn is_own(&self, ip: u32) -> bool {
         self.nics.iter().any(|own| own.owns(ip))
     }
 
-    /// Whether `ip` names a network that the router is in, and no single host.
+    /// Returns true if `ip` is a broadcast or network address of a network that the router is in.
     fn is_network(&self, ip: u32) -> bool {
         self.nics.iter().any(|nic| nic.is_network_wide(ip))
     }
 
-    /// Sends a packet on its way: whether it came from a NIC, from a holding queue or from the router itself. Its
-    /// time to live and checksum are still as they came.
+    /// Routes a packet from a NIC, from a holding queue or from the router itself. Its time to live and checksum are
+    /// still unchanged.
     pub(crate) fn route<P: Platform<Buffer = B>>(&mut self, platform: &mut P, mut buffer: B, origin: Origin) {
         let counters = self.counters;
         let Ok(header) = ipv4_header(&mut buffer) else {
@@ -140,7 +141,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         }
     }
 
-    /// A packet that the routes, and not the addresses of the NICs, call local.
+    /// Handles a packet that is local according to the routes, though not by the addresses of the NICs.
     fn deliver_routed<P: Platform<Buffer = B>>(
         &mut self,
         platform: &mut P,
@@ -153,7 +154,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         }
     }
 
-    /// Keeps the header for a next hop, or for a host of a connected network, for the hot path.
+    /// Stores the header for a next hop, or for a host of a connected network, for the hot path.
     fn prepare(&mut self, hop: u32, header: &ipv4::Header, link: &Link) -> Adjacency {
         let own = &self.nics[usize::from(link.nic)];
         let entry = Adjacency::ready(link.nic, own.mtu, own.mac, link.mac);
@@ -166,8 +167,8 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         entry
     }
 
-    /// Sends a packet whose next station is known: as it is, in fragments, or not at all. One that is to be cut on its way
-    /// is as long as its segments.
+    /// Sends a packet whose next hop is resolved: whole, in fragments, or not at all. For a packet to be segmented
+    /// later, the length of its segments counts.
     fn dispatch<P: Platform<Buffer = B>>(
         &mut self,
         platform: &mut P,
@@ -205,7 +206,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         self.send(platform, entry.nic(), packet.buffer, packet.origin);
     }
 
-    /// Lets a packet wait for its neighbour, which is asked for.
+    /// Holds a packet until its neighbour is resolved, and sends a request if needed.
     fn hold<P: Platform<Buffer = B>>(&mut self, platform: &mut P, (nic, ip): (u8, u32), packet: Held<B>) {
         match self.pending.hold((nic, ip), packet, self.now) {
             Holding::Waits => {}
@@ -225,13 +226,13 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     }
 }
 
-/// Octets of the frame behind the packet are of no use on the next link: cuts them off, down to the shortest frame.
+/// Removes octets after the packet, which are not needed on the next link, down to the shortest frame.
 fn trim<B: Buffer>(buffer: &mut B, header: &ipv4::Header) {
     let end = usize::from(header.total_len) + ethernet::HEADER;
     buffer.set_len(buffer.len().min(end.max(ethernet::SHORTEST)));
 }
 
-/// The header of a packet that has come as a whole, in however many pieces (as [`ipv4::Packet::parse`] checks it).
+/// Returns the header of a complete packet, even in several buffers (with the checks of [`ipv4::Packet::parse`]).
 fn whole_packet<B: Buffer>(buffer: &mut B) -> Result<ipv4::Header, frame::Error> {
     let len = buffer.len();
     let octets = buffer.octets().get(ethernet::HEADER..).ok_or(frame::Error::Short)?;
@@ -246,7 +247,7 @@ fn whole_packet<B: Buffer>(buffer: &mut B) -> Result<ipv4::Header, frame::Error>
     }
 }
 
-/// Octets of the longest packet that leaves: of the whole one, or of its segments.
+/// Returns the length of the longest packet that is sent: the whole one, or a segment.
 fn longest_packet<B: Buffer>(packet: &mut Outgoing<B>) -> usize {
     let (offload, len) = (packet.buffer.offload(), packet.buffer.len());
     if offload.gso().is_none() {
@@ -255,14 +256,14 @@ fn longest_packet<B: Buffer>(packet: &mut Outgoing<B>) -> usize {
     offload::wire_len(packet.buffer.octets(), offload, len).saturating_sub(ethernet::HEADER)
 }
 
-/// The header of a packet that was checked when it came.
+/// Returns the header of a packet that was checked on reception.
 fn ipv4_header<B: Buffer>(buffer: &mut B) -> Result<ipv4::Header, frame::Error> {
     let octets = buffer.octets();
     let packet = octets.get(ethernet::HEADER..).ok_or(frame::Error::Short)?;
     Ok(*ipv4::Packet::parse_quoted(packet)?.header())
 }
 
-/// Completes a packet for its next link; one that was forwarded is a hop older.
+/// Completes a packet for its next link; a forwarded one has its time to live decremented.
 pub(crate) fn finish<B: Buffer>(buffer: &mut B, origin: Origin, entry: &Adjacency) {
     match origin {
         Origin::Received(_) | Origin::Part => rewrite(buffer, &entry.header),

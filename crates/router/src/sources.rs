@@ -1,18 +1,20 @@
-//! Sources that no packet may come from: the addresses of the router itself and of its networks as a whole.
+//! Invalid source addresses: those of the router itself and the broadcast and network addresses of its
+//! networks.
 
 use crate::config::Nic;
 
-/// Bits that an address is hashed to.
+/// Number of bits that an address is hashed to.
 const BITS: u32 = 12;
 const WORDS: usize = 1 << (BITS - 6);
 
-/// A filter of 512 octets before the list of addresses: whether a source is worth a look at the list.
+/// A filter of 512 octets in front of the list of addresses: decides whether a source must be compared with
+/// the list.
 pub(crate) struct Sources {
     marks: [u64; WORDS],
 }
 
 impl Sources {
-    /// The filter for a router with these NICs.
+    /// Creates the filter for a router with these NICs.
     pub(crate) fn new(nics: &[Nic]) -> Self {
         let mut sources = Self { marks: [0; WORDS] };
         for address in nics.iter().flat_map(|nic| &nic.addresses) {
@@ -24,7 +26,7 @@ impl Sources {
         sources
     }
 
-    /// Whether `source` may be such an address. False for all but a few of those that are none.
+    /// Returns true if `source` may be such an address. False for nearly all other addresses.
     #[inline(always)]
     pub(crate) const fn suspects(&self, source: u32) -> bool {
         let (word, bit) = place(source);
@@ -32,7 +34,8 @@ impl Sources {
     }
 }
 
-/// Whether `source` is an address of one of these NICs, or names one of their networks.
+/// Returns true if `source` is an address of one of these NICs, or a broadcast or network address of their
+/// networks.
 #[cold]
 #[inline(never)]
 pub(crate) fn is_ours(nics: &[Nic], source: u32) -> bool {

@@ -1,5 +1,6 @@
-//! What a filter adds to a call: the same calls by threads that are confined and by one that is not, in turn. Prints
-//! nanoseconds a call, and what the filters of a class add to it in each pair; before that, how long entering them takes.
+//! Overhead of a filter per system call: confined threads and one unconfined thread make the same calls in
+//! turn. Prints ns per call, and what the filters of a class add to it in each pair; before that, the time
+//! that entering them takes.
 //!
 //! `cargo bench -p ringroad-sandbox`
 
@@ -13,46 +14,48 @@ use sandbox::{Class, confine};
 const CALLS: u32 = 20_000;
 const ROUNDS: usize = 41;
 
-/// A call that a busy thread makes.
+/// System call of a busy thread.
 type Call = (&'static str, fn(i32));
 
-/// The first four are answered from the kernel's table, the last runs the filter: its argument is looked at.
+/// The first four are answered from the kernel's per-filter cache; the last runs the filter, which checks its
+/// argument.
 const ALL: [Call; 5] = [
     ("write of a bell", |bell| {
-        // SAFETY: the octets are a constant's.
+        // SAFETY: the octets belong to a constant.
         unsafe { libc::write(bell, 1u64.to_ne_bytes().as_ptr().cast(), 8) };
     }),
     ("read of a bell", |bell| {
         let mut octets = [0u8; 8];
-        // SAFETY: the octets are this call's own.
+        // SAFETY: the octets belong to this call.
         unsafe { libc::read(bell, octets.as_mut_ptr().cast(), 8) };
     }),
     ("poll of a bell", |bell| {
         let mut fd = libc::pollfd { fd: bell, events: libc::POLLIN, revents: 0 };
-        // SAFETY: one descriptor, this call's own.
+        // SAFETY: one descriptor structure, which belongs to this call.
         unsafe { libc::poll(&raw mut fd, 1, 0) };
     }),
     ("futex without a waiter", |_| {
         let word = 0u32;
-        // SAFETY: the word is this call's own.
+        // SAFETY: the word belongs to this call.
         unsafe {
             libc::syscall(libc::SYS_futex, &raw const word, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1)
         };
     }),
     ("ioctl KVM_RUN", |bell| {
-        // SAFETY: means nothing to a bell, and has no argument.
+        // SAFETY: an event descriptor rejects the request, which has no argument.
         unsafe { libc::ioctl(bell, 0xae80, 0) };
     }),
 ];
 
-/// A thread that makes calls when it is told to, and says how long one took.
+/// Thread that makes calls on request and reports the time of one.
 struct Caller {
     ask: Sender<usize>,
     told: Receiver<f64>,
 }
 
 impl Caller {
-    /// Confined to these classes, one after the other; the second on top of the first, as in the data plane.
+    /// Starts a thread confined to these classes, one after the other, as in the data plane, where the second
+    /// filter adds to the first.
     fn start(classes: &'static [Class]) -> Self {
         let ((ask, asked), (tell, told)) = (channel(), channel());
         std::thread::spawn(move || {
@@ -77,7 +80,7 @@ impl Caller {
     }
 }
 
-/// Microseconds that a new thread of control takes to enter its class.
+/// Time in µs that a new thread of class control takes to enter its class.
 fn entering(class: Class) -> f64 {
     let enter = move || {
         if class != Class::Control {

@@ -1,17 +1,18 @@
-//! The classes of threads, and what each may ask of the kernel.
+//! Classes of threads, and the system calls allowed to each.
 //!
-//! The lists were found by running every engine and attachment under strace(1), and by reading what the C library
-//! does by itself: a thread that frees memory may trim its heap, one that panics writes a message and unwinds.
+//! The lists were found by running every engine and attachment under strace(1), and by reading what the C
+//! library does on its own: a thread that frees memory may trim its heap, one that panics writes a message
+//! and unwinds.
 
 use crate::ioctl;
 use crate::rules::{Allowed, any, flags_clear, one_of, other_than};
 
-/// What a thread is for, and so what it may ask of the kernel.
+/// Purpose of a thread, which determines its allowed system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Makes a vCPU, and then becomes one of the next two: no guest has run yet.
+    /// Creates a vCPU and then enters one of the next two classes; no guest has run yet.
     NewVcpu,
-    /// Runs a guest: KVM_RUN, and what a register access of the guest leads to.
+    /// Runs a guest: KVM_RUN, and the effects of the guest's register accesses.
     Vcpu,
     /// Runs a guest whose register accesses may hand rings to vhost-net.
     VcpuVhostNet,
@@ -19,18 +20,20 @@ pub enum Class {
     Vhost,
     /// Keeps time and writes captures.
     Clock,
-    /// Serves register accesses of a router that is a process.
+    /// Serves register accesses of a router that runs as a process.
     Bus,
-    /// Is the device of other programs' virtual machines: talks with them, and maps their memory.
+    /// vhost-user backend: is the device of other programs' virtual machines, talks to these programs, and
+    /// maps their memory.
     Backend,
-    /// Speaks with a peer of vhost-user that is handed a NIC's rings, and passes its interrupts on.
+    /// vhost-user frontend: talks to a peer that is handed a NIC's rings, and forwards its interrupts.
     Peer,
-    /// Builds, changes and takes down routers, and answers the supervisor. Every other class is a subset of it.
+    /// Builds, changes and removes routers, and answers the supervisor. Every other class is a subset of this
+    /// one.
     Control,
 }
 
 impl Class {
-    /// All of them.
+    /// All classes.
     pub const ALL: [Self; 9] = [
         Self::NewVcpu,
         Self::Vcpu,
@@ -43,7 +46,7 @@ impl Class {
         Self::Control,
     ];
 
-    /// Its name in messages.
+    /// Name in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NewVcpu => "vcpu-new",
@@ -58,7 +61,7 @@ impl Class {
         }
     }
 
-    /// The calls that are carried out, and those that are answered by an error (see [`refused`] and [`ABSENT`]).
+    /// Calls that are executed; others may be answered by an error (see [`refused`] and [`ABSENT`]).
     pub(crate) fn allowed(self) -> Vec<Allowed> {
         let mut calls = every_thread();
         calls.extend(match self {
@@ -76,7 +79,8 @@ impl Class {
     }
 }
 
-/// Moving octets, sleeping, the heap, a thread's end, and a panic's message.
+/// Calls of every thread: I/O on open descriptors, sleeping, the heap, the end of a thread, and a panic's
+/// message.
 fn every_thread() -> Vec<Allowed> {
     let mut calls: Vec<_> = [
         libc::SYS_read,
@@ -92,7 +96,7 @@ fn every_thread() -> Vec<Allowed> {
         libc::SYS_madvise,
         libc::SYS_brk,
         libc::SYS_sched_yield,
-        // The C library makes as many heaps as there are CPUs.
+        // The C library limits its number of heaps by that of CPUs.
         libc::SYS_sched_getaffinity,
         libc::SYS_clock_gettime,
         libc::SYS_clock_nanosleep,
@@ -113,30 +117,32 @@ fn every_thread() -> Vec<Allowed> {
     .map(any)
     .collect();
     calls.push(flags_clear(libc::SYS_mprotect, 2, libc::PROT_EXEC));
-    // Signals only to threads of this process: vCPUs out of their guest, abort(3).
+    // Signals only to threads of this process: to get vCPUs out of their guest, and for abort(3).
     calls.push(one_of(libc::SYS_tgkill, 0, &[u64::from(std::process::id())]));
     calls
 }
 
-/// What all classes but control have beyond that.
+/// Calls of all classes but control, beyond those of every thread.
 fn thread_of_its_own() -> Vec<Allowed> {
     let (anonymous, exec) = (libc::MAP_ANONYMOUS, libc::PROT_EXEC);
     vec![
-        // Memory of its own, and nobody's file.
+        // Anonymous memory only, no files.
         any(libc::SYS_mmap).and_masked(2, exec, 0).and_masked(3, anonymous, anonymous),
         one_of(libc::SYS_prctl, 0, &[libc::PR_GET_NAME as u64]),
-        // Debug builds look whether a descriptor is open before they close it.
+        // Debug builds check whether a descriptor is open before they close it.
         one_of(libc::SYS_fcntl, 1, &[libc::F_GETFD as u64]),
-        // How abort(3) and a crash that the standard library has looked at end: by the handler taken away.
+        // abort(3), and a crash that the standard library's handler has examined, reset the handler before
+        // they end the process.
         one_of(libc::SYS_rt_sigaction, 0, &ENDS),
-        // What the C library and a panic's backtrace open by themselves.
+        // Files that the C library and a panic's backtrace open on their own.
         one_of(libc::SYS_openat, 2, &[(libc::O_RDONLY | libc::O_CLOEXEC) as u64]),
     ]
 }
 
 const ENDS: [u64; 3] = [libc::SIGABRT as u64, libc::SIGSEGV as u64, libc::SIGBUS as u64];
 
-/// A vCPU that its own thread makes, the page that it shares with the kernel, and the filter that takes both away.
+/// A thread that creates its own vCPU, maps the page shared with the kernel, and enters the filter that
+/// forbids both.
 fn new_vcpu() -> Vec<Allowed> {
     let mut calls = vcpu(&ioctl::of_new_vcpu());
     let own = [libc::SYS_mmap, libc::SYS_prctl];
@@ -147,7 +153,7 @@ fn new_vcpu() -> Vec<Allowed> {
     calls
 }
 
-/// Requests to KVM and what is behind NICs, timers of their interrupts, and wake-ups of AF_XDP.
+/// Requests to KVM and to the devices behind NICs, timers for their interrupts, and wake-ups of AF_XDP.
 fn vcpu(requests: &[u64]) -> Vec<Allowed> {
     let mut calls = thread_of_its_own();
     calls.push(one_of(libc::SYS_ioctl, 1, requests));
@@ -156,33 +162,33 @@ fn vcpu(requests: &[u64]) -> Vec<Allowed> {
     calls
 }
 
-/// Frames, the pins of those that they come to, and timers of their interrupts.
+/// Moving frames, raising interrupt pins of the receiving NICs, and timers for their interrupts.
 fn vhost() -> Vec<Allowed> {
     let mut calls = thread_of_its_own();
     calls.extend(serving());
-    // Doorbells that are watched by somebody else's descriptors.
+    // For doorbells watched by descriptors that belong to others.
     calls.push(any(libc::SYS_epoll_wait));
     calls
 }
 
-/// What an access to a NIC's registers may lead to as well as a frame.
+/// Possible effects of both a NIC's register access and a frame.
 fn serving() -> [Allowed; 4] {
     let [send, receive] = wake_ups();
     [one_of(libc::SYS_ioctl, 1, &ioctl::while_serving()), any(libc::SYS_timerfd_settime), send, receive]
 }
 
-/// Having the kernel look at the rings of an AF_XDP socket, and datagrams of a tunnel: calls that wait for nothing and name nobody.
-/// They could say no more on any other socket than write(2) and read(2); sendmsg(2) and sendmmsg(2) could name anybody, where no
-/// filter looks.
+/// Making the kernel process the rings of an AF_XDP socket, and sending and receiving datagrams of a tunnel:
+/// calls that never block and carry no address. On any other socket they can do no more than write(2) and
+/// read(2); sendmsg(2) and sendmmsg(2) could carry any address, which filters cannot see.
 fn wake_ups() -> [Allowed; 2] {
     [libc::SYS_sendto, libc::SYS_recvfrom]
         .map(|call| one_of(call, 3, &[libc::MSG_DONTWAIT as u64]).and_null(ADDRESS))
 }
 
-/// Which argument of sendto(2) and recvfrom(2) is the address of the other side.
+/// Index of the address argument of sendto(2) and recvfrom(2).
 const ADDRESS: u8 = 4;
 
-/// The accesses of the process that it serves, and its end.
+/// Register accesses of the served process, and its end.
 fn bus() -> Vec<Allowed> {
     let mut calls = thread_of_its_own();
     calls.extend(serving());
@@ -190,32 +196,33 @@ fn bus() -> Vec<Allowed> {
     calls
 }
 
-/// Messages with descriptors on sockets that are there or that somebody connects to; there is no socket(2), connect(2) or
+/// Messages with descriptors on sockets that exist or that others connect to; no socket(2), connect(2) or
 /// bind(2).
 fn peer() -> Vec<Allowed> {
     let mut calls = thread_of_its_own();
     calls.retain(|call| !call.is(libc::SYS_fcntl));
     calls.push(one_of(libc::SYS_fcntl, 1, &[libc::F_GETFD as u64, libc::F_DUPFD_CLOEXEC as u64]));
     calls.extend(messages().map(any));
-    // Asking for a connection.
+    // Requests for a connection.
     calls.push(any(libc::SYS_sendto).and_null(ADDRESS));
-    // Reading events that a peer shares, without waiting for one.
+    // Reads events of a descriptor that a peer shares, without blocking.
     calls.push(any(libc::SYS_preadv2));
     calls.push(who_is_there());
     calls
 }
 
-/// Asking who is at the other end of a connection.
+/// Reading the credentials of a connection's peer.
 fn who_is_there() -> Allowed {
     one_of(libc::SYS_getsockopt, 1, &[libc::SOL_SOCKET as u64]).and_masked(2, !0, libc::SO_PEERCRED)
 }
 
-/// Of connections.
+/// Calls on connections.
 fn messages() -> [i64; 4] {
     [libc::SYS_sendmsg, libc::SYS_recvmsg, libc::SYS_accept4, libc::SYS_shutdown]
 }
 
-/// Ending processes of routers, by descriptors that the supervisor handed over, and hearing of their end.
+/// Killing processes of routers by descriptors that the supervisor has handed over, and waiting for their
+/// end.
 fn processes() -> [Allowed; 2] {
     [
         one_of(libc::SYS_pidfd_send_signal, 1, &[libc::SIGKILL as u64]),
@@ -223,8 +230,8 @@ fn processes() -> [Allowed; 2] {
     ]
 }
 
-/// Peers that come to a socket of ours, what they say, the memory and the bells that they send, and the handler of a memory
-/// that is taken away.
+/// Peers that connect to our socket, their messages, the memory and event descriptors that they send, and the
+/// handler for revoked memory.
 fn backend() -> Vec<Allowed> {
     let mut calls = thread_of_its_own();
     let own = [libc::SYS_mmap, libc::SYS_rt_sigaction, libc::SYS_fcntl];
@@ -232,7 +239,7 @@ fn backend() -> Vec<Allowed> {
     calls.extend([libc::SYS_accept4, libc::SYS_recvmsg, libc::SYS_epoll_ctl].map(any));
     calls.extend([
         who_is_there(),
-        // Answers have octets and no descriptors.
+        // Replies consist of octets, without descriptors.
         any(libc::SYS_sendto).and_null(ADDRESS),
         flags_clear(libc::SYS_mmap, 2, libc::PROT_EXEC),
         one_of(libc::SYS_rt_sigaction, 0, &ENDS),
@@ -241,11 +248,11 @@ fn backend() -> Vec<Allowed> {
     calls
 }
 
-/// Copies of bells; whether a file is memory.
+/// Duplicating event descriptors; checking whether a file is sealed memory.
 const BACKEND_FCNTL: [u64; 3] =
     [libc::F_GETFD as u64, libc::F_DUPFD_CLOEXEC as u64, libc::F_GET_SEALS as u64];
 
-/// Namespaces, and what a thread shares with its maker's tracer: nothing of it may be asked of clone(2).
+/// clone(2) flags for namespaces and tracing, which a thread must not use.
 const CLONE_BEYOND_A_THREAD: i32 = libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUTS
@@ -257,10 +264,11 @@ const CLONE_BEYOND_A_THREAD: i32 = libc::CLONE_NEWNS
     | libc::CLONE_PTRACE
     | libc::CLONE_UNTRACED;
 
-/// What it takes to make and remove virtual machines, memory, doorbells and threads, and to talk on the link.
+/// Calls to create and remove virtual machines, memory, doorbells and threads, and to communicate on the
+/// link.
 fn control() -> Vec<Allowed> {
     let mut calls: Vec<_> = [
-        // What the kernel counts for a socket.
+        // Statistics of a socket.
         libc::SYS_getsockopt,
         // Shared memory and doorbells.
         libc::SYS_memfd_create,
@@ -274,14 +282,14 @@ fn control() -> Vec<Allowed> {
         // Timers of interrupts.
         libc::SYS_timerfd_create,
         libc::SYS_timerfd_settime,
-        // Threads that begin.
+        // Starting threads.
         libc::SYS_clone3,
         libc::SYS_set_robust_list,
         libc::SYS_rseq,
         libc::SYS_openat,
-        // Events that peers share, read without waiting for one.
+        // Events of descriptors that peers share, read without blocking.
         libc::SYS_preadv2,
-        // A device in the place of a deleted one takes its descriptor's number.
+        // A device that replaces a deleted one takes over its descriptor's number.
         libc::SYS_dup3,
     ]
     .into_iter()
@@ -298,17 +306,18 @@ fn control() -> Vec<Allowed> {
         one_of(libc::SYS_prctl, 0, &PRCTL),
         one_of(libc::SYS_fcntl, 1, &FCNTL),
     ]);
-    // To nobody but the other end of a connection. There is no socket(2).
+    // Only to the peer of a connection. There is no socket(2).
     calls.extend([libc::SYS_sendto, libc::SYS_recvfrom].map(|call| any(call).and_null(ADDRESS)));
     calls.extend(processes());
     calls
 }
 
-/// A thread's name, and what goes before a filter.
+/// Names of threads, and the step before entering a filter.
 const PRCTL: [u64; 3] =
     [libc::PR_SET_NAME as u64, libc::PR_GET_NAME as u64, libc::PR_SET_NO_NEW_PRIVS as u64];
 
-/// Copies and flags of descriptors, seals of shared memory. No flags of an open file are changed: others may have it too.
+/// Duplicates and flags of descriptors, seals of shared memory. Flags of an open file description stay, since
+/// other processes may share it.
 const FCNTL: [u64; 6] = [
     libc::F_GETFD as u64,
     libc::F_SETFD as u64,
@@ -318,7 +327,7 @@ const FCNTL: [u64; 6] = [
     libc::F_GET_SEALS as u64,
 ];
 
-/// What asks for a path, or for what a descriptor is.
+/// Calls that query a path, or the kind of a descriptor.
 const QUESTIONS_OF_PATHS: [i64; 6] = [
     libc::SYS_getcwd,
     libc::SYS_readlink,
@@ -328,7 +337,7 @@ const QUESTIONS_OF_PATHS: [i64; 6] = [
     libc::SYS_newfstatat,
 ];
 
-/// Calls that are answered by EACCES: everything that takes a path. What a descriptor is may be asked.
+/// Calls answered by EACCES: all that take a path. Querying an open descriptor is allowed.
 pub(crate) fn refused() -> Vec<Allowed> {
     let descriptor = libc::AT_EMPTY_PATH;
     let mut calls: Vec<_> = QUESTIONS_OF_PATHS
@@ -342,14 +351,15 @@ pub(crate) fn refused() -> Vec<Allowed> {
     calls
 }
 
-/// The call that is answered by ENOSYS.
+/// Call answered by ENOSYS.
 pub(crate) const ABSENT: i64 = libc::SYS_clone3;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The filter of a thread stands on that of the thread that has started it, and what one of them refuses is refused.
+    /// A thread's filter adds to that of the thread that has started it; whatever either of them refuses is
+    /// refused.
     #[test]
     fn no_class_has_a_call_that_control_has_not() {
         let control: Vec<i64> = calls(Class::Control).collect();

@@ -1,4 +1,4 @@
-//! Filters are made once for each class, and entered by its threads.
+//! seccomp filters, compiled once for each class and entered by its threads.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -10,16 +10,17 @@ use crate::class::{self, Class};
 use crate::rules::{Allowed, any};
 use crate::violation;
 
-/// The kernel asks all filters of a thread and takes the strictest answer, so one filter for each answer will do.
-/// Calls whose arguments do not matter are answered from a table that the kernel makes when a filter is entered
-/// (since Linux 5.11), without running it. Before Linux 5.16 a thread with a filter also runs without speculative store
-/// bypass (`spec_store_bypass_disable=seccomp`), which slows code that is busy with memory.
+/// Filters of a class, one for each kind of answer: the kernel runs all filters of a thread and takes the
+/// strictest answer. Calls whose arguments do not matter are answered from a cache that the kernel builds
+/// when a filter is entered (since Linux 5.11), without running it. Before Linux 5.16 a thread with a filter
+/// also runs without speculative store bypass (`spec_store_bypass_disable=seccomp`), which slows down
+/// memory-intensive code.
 struct Filters {
-    /// Ends the process at everything that is not listed.
+    /// Ends the process at every call that is not listed.
     trap: BpfProgram,
-    /// Answers EACCES.
+    /// Answers listed calls by EACCES.
     refuse: BpfProgram,
-    /// Answers ENOSYS, where the call is listed.
+    /// Answers the listed call by ENOSYS.
     absent: BpfProgram,
 }
 
@@ -34,7 +35,7 @@ impl Filters {
         })
     }
 
-    /// The filters of a class; made by the first thread that asks.
+    /// Returns the filters of a class; the first caller compiles them.
     fn get(class: Class) -> Result<&'static Self> {
         static MADE: [OnceLock<Result<Filters, String>>; Class::ALL.len()] =
             [const { OnceLock::new() }; Class::ALL.len()];
@@ -43,8 +44,8 @@ impl Filters {
         filters.as_ref().map_err(|error| anyhow!("cannot make the filter of class {}: {error}", class.name()))
     }
 
-    /// From the most lenient to the one that may no longer let filters be entered. A thread that is confined already has the first
-    /// two, which are those of all classes.
+    /// The most lenient filter comes first, the one that may forbid entering further filters last. A thread
+    /// that is confined already has the first two, which are the same for all classes.
     fn in_order(&self, is_confined: bool) -> impl Iterator<Item = &BpfProgram> {
         [&self.absent, &self.refuse, &self.trap].into_iter().skip(if is_confined { 2 } else { 0 })
     }
@@ -54,17 +55,18 @@ fn program(calls: &[Allowed], others: SeccompAction, these: SeccompAction) -> Re
     let arch = TargetArch::try_from(std::env::consts::ARCH).context("no filters for this kind of CPU")?;
     let mut rules = BTreeMap::new();
     for (number, choices) in calls.iter().map(Allowed::rules).collect::<Result<Vec<_>, _>>()? {
-        // A second list for a call would replace the first, or be widened by it.
+        // A second list for a call would replace the first or be widened by it.
         ensure!(rules.insert(number, choices).is_none(), "call {number} is listed twice");
     }
     Ok(SeccompFilter::new(rules, others, these, arch)?.try_into()?)
 }
 
-/// Puts the calling thread, and every thread it starts, under the filter of `class`. There is no way back, and a
-/// second class only takes more away; [`Class::Control`] and [`Class::NewVcpu`] let one be entered.
+/// Confines the calling thread, and every thread that it starts, by the filter of `class`. This is
+/// irreversible, and a second class only removes more; [`Class::Control`] and [`Class::NewVcpu`] allow
+/// entering one.
 ///
 /// # Errors
-/// One line: the kernel has no seccomp filters, or the thread may no longer enter one.
+/// In one line, that the kernel has no seccomp filters, or that the thread may not enter one any more.
 pub fn confine(class: Class) -> Result<()> {
     let filters = Filters::get(class)?;
     look_things_up();
@@ -82,8 +84,8 @@ pub fn confine(class: Class) -> Result<()> {
     Ok(())
 }
 
-/// What is looked up once, and could not be found out any more later: where the kernel's clock lies, and how large a page is. Kernels
-/// before Linux 6.4 tell it by a file.
+/// Looks up values that are cached but could not be determined later: the location of the kernel's clock, and
+/// the page size. Kernels before Linux 6.4 report it in a file.
 pub(crate) fn look_things_up() {
     rustix::param::page_size();
     let _ = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

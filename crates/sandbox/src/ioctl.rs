@@ -1,4 +1,4 @@
-//! Requests to KVM as ioctl(2) numbers them: direction, size of the argument, 0xae, number (`linux/kvm.h`).
+//! Numbers of ioctl(2) requests to KVM: direction, size of the argument, 0xae, number (`linux/kvm.h`).
 
 use kvm_bindings::{
     kvm_coalesced_mmio_zone, kvm_cpuid2, kvm_ioeventfd, kvm_irq_level, kvm_irq_routing, kvm_irqchip,
@@ -20,8 +20,8 @@ const IRQ_LINE: u64 = write::<kvm_irq_level>(0x61);
 const REGISTER_COALESCED_MMIO: u64 = write::<kvm_coalesced_mmio_zone>(0x67);
 const UNREGISTER_COALESCED_MMIO: u64 = write::<kvm_coalesced_mmio_zone>(0x68);
 
-/// Of vhost-net (`linux/vhost.h`): what a driver that begins or resets leads to, and of the TAP behind it
-/// (`linux/if_tun.h`): what may be left to the driver, how long headers are, and whether a queue takes frames.
+/// Requests to vhost-net (`linux/vhost.h`) when a driver starts or resets a device, and to the TAP behind it
+/// (`linux/if_tun.h`): offloads, header length, and whether a queue receives frames.
 const VHOST_NET: [u64; 11] = [
     0x4008_af00,
     0x4008_af03,
@@ -35,26 +35,26 @@ const VHOST_NET: [u64; 11] = [
     0x4004_54d8,
     0x4004_54d9,
 ];
-/// Of vhost-net: whose it is, and what it can.
+/// Requests to vhost-net: setting the owner, and reading features.
 const OWN_VHOST_NET: [u64; 2] = [0xaf01, 0x8008_af00];
 
-/// Of `linux/if_tun.h`.
+/// Requests of `linux/if_tun.h`.
 const TUNSETOFFLOAD: u64 = 0x4004_54d0;
 const TUNGETIFF: u64 = 0x8004_54d2;
 
-/// For a vCPU that runs: the guest, the registers of one that failed, and the doorbells and interrupts that its
-/// registers move. The first is by far the most frequent.
+/// Requests of a running vCPU: running the guest, reading the registers of one that failed, and changing
+/// doorbells and interrupts when the guest writes registers. The first is by far the most frequent.
 const fn while_running() -> [u64; 6] {
     [RUN, IOEVENTFD, SET_GSI_ROUTING, IRQFD, GET_REGS, GET_SREGS]
 }
 
-/// For whoever moves frames: the interrupt pins of NICs, their registers that the kernel collects, and what a TAP or
-/// macvtap may leave to us.
+/// Requests of threads that move frames: interrupt pins of NICs, register writes that KVM coalesces, and
+/// offloads of a TAP or macvtap.
 pub(crate) const fn while_serving() -> [u64; 4] {
     [IRQ_LINE, REGISTER_COALESCED_MMIO, UNREGISTER_COALESCED_MMIO, TUNSETOFFLOAD]
 }
 
-/// For the thread that makes a vCPU: registers, CPUID, local APIC, state, clock.
+/// Requests that create a vCPU: registers, CPUID, local APIC, state, clock.
 const fn new_vcpu() -> [u64; 9] {
     [
         KVM | 0x41,
@@ -70,22 +70,22 @@ const fn new_vcpu() -> [u64; 9] {
     ]
 }
 
-/// For the thread of a vCPU that runs its guest.
+/// Requests of a vCPU thread that runs its guest.
 pub(crate) fn of_vcpu() -> Vec<u64> {
     [&while_running()[..], &while_serving()].concat()
 }
 
-/// For one whose guest's registers lead to vhost-net.
+/// Requests of a vCPU thread whose guest's register accesses hand rings to vhost-net.
 pub(crate) fn of_vcpu_with_vhost_net() -> Vec<u64> {
     [of_vcpu(), VHOST_NET.to_vec()].concat()
 }
 
-/// For one that has no guest yet.
+/// Requests of a vCPU thread before its guest runs.
 pub(crate) fn of_new_vcpu() -> Vec<u64> {
     [of_vcpu_with_vhost_net(), new_vcpu().to_vec()].concat()
 }
 
-/// For whoever makes virtual machines and their vCPUs.
+/// Requests of the thread that creates virtual machines and their vCPUs.
 pub(crate) fn set_up() -> Vec<u64> {
     let mut requests = while_running().to_vec();
     requests.extend(while_serving());
@@ -93,22 +93,22 @@ pub(crate) fn set_up() -> Vec<u64> {
     requests.extend(VHOST_NET);
     requests.extend(OWN_VHOST_NET);
     requests.extend([
-        // Of /dev/kvm: API version, new machine, extensions, size of a vCPU's shared page, CPUID.
+        // To /dev/kvm: API version, new machine, extensions, size of a vCPU's shared page, CPUID.
         KVM,
         KVM | 0x01,
         KVM | 0x03,
         KVM | 0x04,
         READ | write::<kvm_cpuid2>(0x05),
-        // Of a machine: memory, task state, interrupt controller.
+        // To a machine: memory, task state segment, interrupt controller.
         write::<kvm_userspace_memory_region>(0x46),
         KVM | 0x47,
         KVM | 0x60,
-        // Its timer, for guests that know a PC.
+        // To a machine: its PIT, for guests that expect a PC.
         write::<kvm_pit_config>(0x77),
-        // Its I/O APIC.
+        // To a machine: its I/O APIC.
         READ | write::<kvm_irqchip>(0x62),
         read::<kvm_irqchip>(0x63),
-        // Whether the interface of a TAP or macvtap is still there.
+        // Checks whether the interface of a TAP or macvtap still exists.
         TUNGETIFF,
     ]);
     requests
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn requests_are_numbered_as_the_kernel_does() {
-        // As strace -X raw shows them.
+        // As shown by strace -X raw.
         assert_eq!(
             while_running(),
             [0xae80, 0x4040_ae79, 0x4008_ae6a, 0x4020_ae76, 0x8090_ae81, 0x8138_ae83]

@@ -1,13 +1,14 @@
-//! What a thread of the data plane may still ask of the kernel, and nothing more.
+//! Least privilege for threads of the data plane.
 //!
-//! Two steps. [`give_up_privileges`] is for the whole process, once, while it has one thread: a user, namespaces and an empty root of
-//! its own, no capabilities, `no_new_privs`, not dumpable. [`confine`] is for each thread, at the end of its set-up: a seccomp filter of its
-//! [`Class`]. A call that the class does not list is not carried out; it ends the process with one line that names
-//! the thread and the call, by SIGSYS ([`was_forbidden`]).
+//! There are two steps. [`give_up_privileges`] is called once for the whole process, while it has one thread:
+//! its own user, namespaces and an empty root, no capabilities, `no_new_privs`, not dumpable. [`confine`] is
+//! called by each thread at the end of its set-up: a seccomp filter of its [`Class`]. A call that the class
+//! does not list is not executed; it ends the process by SIGSYS ([`was_forbidden`]), with one line that names
+//! the thread and the call.
 //!
-//! A few calls are answered by an error instead, because the C library or the report of a panic makes them on its own
-//! and goes on without: opening files, asking for paths (EACCES), clone3(2) (ENOSYS: its flags cannot be seen by a
-//! filter, those of the clone(2) that is tried next can).
+//! A few calls are answered by an error instead, because the C library or the report of a panic makes them on
+//! its own and copes with failure: opening files and querying paths (EACCES), clone3(2) (ENOSYS: a filter
+//! cannot see its flags, but those of clone(2), which is tried next).
 
 mod class;
 mod filter;
@@ -29,21 +30,21 @@ pub use filter::confine;
 pub use jail::{Missing, map_user};
 pub use privileges::{be_ordinary, give_up_privileges};
 
-/// Whether threads are confined. For measurements of what it costs; `ringroad run` always confines.
+/// Switch for confining threads; `Off` is for measuring the overhead, `ringroad run` always confines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Confinement {
     /// Each thread enters the filter of its class.
     #[default]
     On,
-    /// None does.
+    /// No thread is confined.
     Off,
 }
 
 impl Confinement {
-    /// Confines the calling thread, if threads are confined.
+    /// Confines the calling thread, if confinement is on.
     ///
     /// # Errors
-    /// As [`confine`].
+    /// Those of [`confine`].
     pub fn enter(self, class: Class) -> Result<()> {
         match self {
             Self::On => confine(class),
@@ -52,7 +53,7 @@ impl Confinement {
     }
 }
 
-/// Whether a process ended because one of its threads asked the kernel for something that its class may not.
+/// Returns true if a process ended because one of its threads made a call that its class does not allow.
 pub fn was_forbidden(status: ExitStatus) -> bool {
     status.signal() == Some(libc::SIGSYS)
 }

@@ -1,10 +1,10 @@
-//! Names of calls, for messages.
+//! Names of system calls, for messages.
 
 macro_rules! calls {
     ($($name:ident)*) => { &[$((libc::$name, stringify!($name)),)*] };
 }
 
-/// Every call of this architecture that the crate `libc` knows.
+/// System calls of this architecture that the crate `libc` knows.
 static CALLS: &[(i64, &str)] = calls! {
     SYS_read SYS_write SYS_open SYS_close SYS_stat SYS_fstat SYS_lstat SYS_poll SYS_lseek SYS_mmap
     SYS_mprotect SYS_munmap SYS_brk SYS_rt_sigaction SYS_rt_sigprocmask SYS_rt_sigreturn SYS_ioctl
@@ -60,7 +60,7 @@ static CALLS: &[(i64, &str)] = calls! {
     SYS_process_mrelease SYS_futex_waitv SYS_set_mempolicy_home_node SYS_fchmodat2 SYS_mseal
 };
 
-/// What a call is called: `openat`.
+/// Name of a system call: `openat`.
 pub(crate) fn name(call: i64) -> Option<&'static str> {
     CALLS.iter().find(|(number, _)| *number == call)?.1.strip_prefix("SYS_")
 }

@@ -1,4 +1,4 @@
-//! Giving up what the data plane was started with.
+//! Dropping the privileges that the data plane was started with.
 
 use std::{fmt, fs, io};
 
@@ -12,21 +12,22 @@ use crate::filter::look_things_up;
 use crate::jail::{self, Missing};
 use crate::steps::{NO_CAPABILITIES, drop_capabilities, empty_bounding_set, forbid, gain_nothing};
 
-/// Securebits, each with its lock: root is nobody special, keeps nothing at exec, gains nothing by changing its user,
-/// and raises nothing into the ambient set (`linux/securebits.h`).
+/// Securebits, each with its lock: user 0 has no special powers, keeps no capabilities at exec, gains none by
+/// changing its user, and raises none into the ambient set (`linux/securebits.h`).
 const SECURE: CapabilitiesSecureBits =
     CapabilitiesSecureBits::from_bits_retain(0b11 | 0b11 << 2 | 0b10 << 4 | 0b11 << 6);
 
-/// Takes every capability from this process and from what it starts, for good, keeps it from gaining any by exec, and
-/// hides its memory from other processes of its user. It becomes `user` (by number, and the group of that number), which only root
-/// may, or stays who it is; and it has user, mount, net and ipc namespaces and an empty root of its own. Nor does it keep what it was
-/// favoured with: when the host runs out of memory it is killed no later than others; and it leaves no core. Returns what of user,
-/// namespaces and root this host does not give: then the filters of [`confine`](crate::confine) hold alone.
+/// Irrevocably drops all capabilities of this process and of its future children, keeps it from gaining any
+/// by exec, and hides its memory from other processes of its user. The process changes to `user` (by number,
+/// with the group of the same number), which needs root, or keeps its own user; it gets user, mount, net and
+/// ipc namespaces and an empty root of its own. It also loses inherited advantages: when the host runs out of
+/// memory it is killed as readily as others, and it leaves no core. Returns which of user, namespaces and
+/// root this host does not provide: then only the filters of [`confine`](crate::confine) protect.
 ///
-/// For a process with one thread: other threads would keep theirs.
+/// The process must have one thread: other threads would keep their privileges.
 ///
 /// # Errors
-/// One line: the process has more threads, or something could not be given up.
+/// In one line, that the process has more threads, or which privilege could not be dropped.
 pub fn give_up_privileges(user: Option<u32>) -> Result<Vec<Missing>> {
     let threads = fs::read_dir("/proc/self/task").context("cannot count this process's threads")?.count();
     ensure!(threads == 1, "privileges are given up by a process with one thread; this one has {threads}");
@@ -36,9 +37,10 @@ pub fn give_up_privileges(user: Option<u32>) -> Result<Vec<Missing>> {
     let missing = jail::enter(user);
     gain_nothing().context("cannot give up gaining privileges (no_new_privs)")?;
     clear_ambient_capability_set().context("cannot clear the ambient capabilities")?;
-    // Who lacks CAP_SETPCAP can gain nothing from the set either, because of no_new_privs.
+    // Without CAP_SETPCAP this fails, but then no_new_privs already makes the set useless.
     let _ = empty_bounding_set();
-    // Refused without CAP_SETPCAP, and then there is nothing to lock: no_new_privs keeps exec from giving any.
+    // This fails without CAP_SETPCAP, but then nothing needs locking: no_new_privs keeps exec from granting
+    // capabilities.
     let _ = set_capabilities_secure_bits(SECURE);
     drop_capabilities().context("cannot give up the capabilities")?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot hide this process's memory")?;
@@ -47,18 +49,19 @@ pub fn give_up_privileges(user: Option<u32>) -> Result<Vec<Missing>> {
     Ok(missing)
 }
 
-/// Takes away what a process (`self` or its number) was favoured with: when the host runs out of memory it is killed no later than
-/// others. Anybody may raise the number; a negative one was meant for who started it.
+/// Removes a process's (`self` or number) protection from the OOM killer, so that it is killed as readily as
+/// others. Any process may raise the score; a negative one was meant for the process that started it.
 ///
 /// # Errors
-/// The file of that number cannot be read or written.
+/// The score cannot be read or written.
 pub fn be_ordinary(process: impl fmt::Display) -> io::Result<()> {
     let score = format!("/proc/{process}/oom_score_adj");
     if fs::read_to_string(&score)?.starts_with('-') { fs::write(score, "0") } else { Ok(()) }
 }
 
-/// No core with guests' memory in it, no message queue, no lease or lock of a file. (What its supervisor may give its threads is
-/// limited by this process's own limits of priorities, so those stay; how much memory may be locked, by that of who locks it.)
+/// No core with guests' memory in it, no message queue, no lease or lock of a file. (Limits of priorities
+/// stay, because they bound what the supervisor may give its threads; so does that of locked memory, which
+/// applies to the process that locks it.)
 fn limit() -> io::Result<()> {
     forbid(&[Resource::Core, Resource::Msgqueue, Resource::Locks])
 }

@@ -1,13 +1,13 @@
-//! Which calls, and with which arguments: as filters of the crate `seccompiler` want it.
+//! Descriptions of calls and arguments, and their conversion to filters of the crate `seccompiler`.
 
 use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompRule};
 
-/// One call, and the arguments with which it is meant. Numbers that are looked at are 32 bits wide for the kernel too;
-/// addresses have 64.
+/// A system call and the arguments with which it is meant. Numbers that are checked are 32 bits wide for the
+/// kernel as well; addresses have 64.
 #[derive(Clone, Debug)]
 pub(crate) struct Allowed {
     call: i64,
-    /// Any of these lists, and all conditions of the list; no list: whatever the arguments are.
+    /// Alternatives, each a list of conditions that must all hold; empty: any arguments.
     choices: Vec<Vec<Condition>>,
 }
 
@@ -24,30 +24,30 @@ pub(crate) fn any(call: i64) -> Allowed {
     Allowed { call, choices: Vec::new() }
 }
 
-/// The call where the argument is one of these values.
+/// The call, if the argument is one of these values.
 pub(crate) fn one_of(call: i64, argument: u8, values: &[u64]) -> Allowed {
     let choice = |value: &u64| vec![Condition::number(argument, SeccompCmpOp::Eq, *value)];
     Allowed { call, choices: values.iter().map(choice).collect() }
 }
 
-/// The call where the argument is anything but this value.
+/// The call, if the argument differs from this value.
 pub(crate) fn other_than(call: i64, argument: u8, value: u64) -> Allowed {
     Allowed { call, choices: vec![vec![Condition::number(argument, SeccompCmpOp::Ne, value)]] }
 }
 
-/// The call where none of these bits is set in the argument.
+/// The call, if none of these bits is set in the argument.
 pub(crate) fn flags_clear(call: i64, argument: u8, bits: i32) -> Allowed {
     any(call).and_masked(argument, bits, 0)
 }
 
 impl Allowed {
-    /// And of the bits of `mask` in the argument, just those of `bits` are set.
+    /// Adds the condition that of the bits of `mask` in the argument exactly those of `bits` are set.
     pub(crate) fn and_masked(self, argument: u8, mask: i32, bits: i32) -> Self {
         let is = SeccompCmpOp::MaskedEq(u64::from(mask as u32));
         self.and(&Condition::number(argument, is, u64::from(bits as u32)))
     }
 
-    /// And the argument is the null pointer.
+    /// Adds the condition that the argument is the null pointer.
     pub(crate) fn and_null(self, argument: u8) -> Self {
         self.and(&Condition { argument, width: SeccompCmpArgLen::Qword, is: SeccompCmpOp::Eq, value: 0 })
     }
@@ -60,12 +60,12 @@ impl Allowed {
         self
     }
 
-    /// Whether it is about this call.
+    /// Returns true if this describes the given call.
     pub(crate) fn is(&self, call: i64) -> bool {
         self.call == call
     }
 
-    /// The call's number and its rules.
+    /// Number and rules of the call.
     pub(crate) fn rules(&self) -> Result<(i64, Vec<SeccompRule>), seccompiler::BackendError> {
         let rule = |choice: &Vec<Condition>| {
             SeccompRule::new(choice.iter().map(Condition::build).collect::<Result<_, _>>()?)

@@ -1,5 +1,5 @@
-//! Steps by which a process gives up what it was started with. Each makes system calls and nothing else, no allocation and no lock: so
-//! a copy of a program with several threads, of which only one was copied, may take them as well.
+//! Steps of dropping privileges. Each makes only system calls, without allocation or locks, so that they are
+//! also safe in the child of a fork of a multi-threaded program, where only the calling thread exists.
 
 use std::ffi::CStr;
 use std::io;
@@ -12,45 +12,47 @@ use rustix::thread::{
     set_thread_res_gid, set_thread_res_uid,
 };
 
-/// A folder that every host has, to hang an empty file system over.
+/// Folder that exists on every host, as a mount point for an empty file system.
 const FOLDER: &CStr = c"/proc";
-/// An empty file system in which nobody can make anything.
+/// Mount options of an empty file system in which nothing can be created.
 const EMPTY: &CStr = c"size=4k,nr_inodes=1,mode=0555";
-/// None of them.
+/// No capabilities.
 pub(crate) const NO_CAPABILITIES: CapabilitySets = CapabilitySets {
     effective: CapabilitySet::empty(),
     permitted: CapabilitySet::empty(),
     inheritable: CapabilitySet::empty(),
 };
 
-/// Becomes this user, of the group of the same number and of no other. For a process with one thread.
+/// Changes to this user, with the group of the same number as its only group. The process must have one
+/// thread.
 ///
 /// # Errors
-/// It may not.
+/// The process lacks the privilege.
 pub fn become_user(user: u32) -> io::Result<()> {
-    // Of this thread: the C library would first stop all threads, of which a copy has only one.
+    // Per-thread system calls: the C library's wrappers would first stop all threads, and after a fork only
+    // one of them exists.
     let (user, group) = (Uid::from_raw(user), Gid::from_raw(user));
     set_thread_groups(&[])?;
     set_thread_res_gid(group, group, group)?;
     Ok(set_thread_res_uid(user, user, user)?)
 }
 
-/// Leaves all file systems but an empty one. For a process with a mount namespace of its own.
+/// Replaces the root by an empty file system. The process must have its own mount namespace.
 ///
 /// # Errors
-/// The host does not let it.
+/// The host does not allow it.
 pub fn leave_files() -> io::Result<()> {
     let still = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount_change(c"/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
     mount(c"tmpfs", FOLDER, c"tmpfs", still, EMPTY)?;
     chdir(FOLDER)?;
-    // The new root goes over the old one, and the old one away from under it.
+    // Stacks the new root on the old one, and detaches the old one from below.
     pivot_root(c".", c".")?;
     unmount(c".", UnmountFlags::DETACH)?;
     Ok(chdir(c"/")?)
 }
 
-/// Forbids the use of these resources.
+/// Sets the limits of these resources to zero.
 ///
 /// # Errors
 /// There is no such resource.
@@ -62,7 +64,7 @@ pub fn forbid(resources: &[Resource]) -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps this process from gaining privileges by a program that it becomes (`no_new_privs`).
+/// Keeps this process from gaining privileges by exec (`no_new_privs`).
 ///
 /// # Errors
 /// The kernel is too old.
@@ -70,15 +72,15 @@ pub fn gain_nothing() -> io::Result<()> {
     Ok(set_no_new_privs(true)?)
 }
 
-/// Takes every capability out of the bounding set: no program that is started later has any.
+/// Drops all capabilities from the bounding set, so that no program executed later has any.
 ///
 /// # Errors
-/// It lacks CAP_SETPCAP.
+/// The process lacks CAP_SETPCAP.
 pub fn empty_bounding_set() -> io::Result<()> {
-    // As many as there may ever be: the kernel has 64 bits for them.
+    // As many as the kernel can represent: it uses 64 bits.
     for bit in 0..u64::BITS {
         let capability = CapabilitySet::from_bits_retain(1 << bit);
-        // Beyond the last one that this kernel knows there is nothing to drop.
+        // Capabilities beyond those that this kernel knows cannot be dropped.
         if capability_is_in_bounding_set(capability) == Ok(true) {
             remove_capability_from_bounding_set(capability)?;
         }
@@ -86,7 +88,7 @@ pub fn empty_bounding_set() -> io::Result<()> {
     Ok(())
 }
 
-/// Gives up the capabilities that this thread has.
+/// Drops the capabilities of this thread.
 ///
 /// # Errors
 /// Those of capset(2).
@@ -94,7 +96,7 @@ pub fn drop_capabilities() -> io::Result<()> {
     Ok(set_capabilities(None, NO_CAPABILITIES)?)
 }
 
-/// Makes those effective that are permitted: a change of user has left them so.
+/// Makes permitted capabilities effective again after a change of user.
 pub(crate) fn raise_permitted() -> io::Result<()> {
     let sets = capabilities(None)?;
     Ok(set_capabilities(None, CapabilitySets { effective: sets.permitted, ..sets })?)

@@ -1,7 +1,7 @@
-//! What happens when a thread asks for a call that its class does not list: the kernel sends SIGSYS instead of
-//! carrying it out, one line is written, and the process ends by SIGSYS.
+//! Handling of forbidden system calls: the kernel sends SIGSYS instead of executing the call, one line is
+//! written, and the process ends by SIGSYS.
 //!
-//! All of it runs in a signal handler: no memory is allocated, no lock taken, and only write(2) is called.
+//! All of it runs in a signal handler: it allocates no memory, takes no lock, and only calls write(2).
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -12,33 +12,33 @@ use anyhow::{Result, anyhow};
 use crate::class::Class;
 use crate::names;
 
-/// Octets of a thread's name that are shown.
+/// Octets shown of a thread's name.
 const NAME: usize = 48;
 /// Octets of the longest line.
 const LINE: usize = 256;
-/// A call that no kernel has and no class lists.
+/// Call number that no kernel implements and no class lists.
 const NO_CALL: i64 = 0x3fff_ffff;
-/// In `siginfo_t`: the signal is a filter's.
+/// Code in `siginfo_t` of a signal by a seccomp filter.
 const SYS_SECCOMP: c_int = 1;
-/// Where `siginfo_t` has the number of the call.
+/// Offset of the call number in `siginfo_t`.
 const CALL_OFFSET: usize = 24;
 
 thread_local! {
-    // Constants without a destructor: reading them in a signal handler is reading memory.
+    // Constant initializers and no destructors: a signal handler may read them like plain memory.
     static WHO: Cell<([u8; NAME], usize)> = const { Cell::new(([0; NAME], 0)) };
     static CLASS: Cell<&'static str> = const { Cell::new("") };
 }
 
-/// Whether the thread has entered a class itself; what it was started under does not count.
+/// Returns true if the thread itself has entered a class; filters inherited from its creator do not count.
 pub(crate) fn is_confined() -> bool {
     !CLASS.get().is_empty()
 }
 
-/// Notes the thread's name and class for its last line.
+/// Stores the thread's name and class for the handler.
 pub(crate) fn remember(class: Class) {
     let thread = std::thread::current();
     let short = short_name();
-    // The kernel keeps 15 octets of a name, and of the first thread the only one that was chosen.
+    // The kernel keeps 15 octets of a name, but for the main thread it has the only meaningful one.
     let name = match thread.name() {
         Some(name) if name != "main" => name.as_bytes(),
         _ => until_zero(&short),
@@ -50,7 +50,7 @@ pub(crate) fn remember(class: Class) {
     CLASS.set(class.name());
 }
 
-/// The name that the kernel has for the thread.
+/// Kernel's name of the thread.
 fn short_name() -> [u8; 16] {
     let mut name = [0; 16];
     // SAFETY: the kernel writes at most 16 octets.
@@ -62,12 +62,12 @@ fn until_zero(name: &[u8]) -> &[u8] {
     name.split(|octet| *octet == 0).next().unwrap_or_default()
 }
 
-/// Makes SIGSYS write its line; for the whole process, once.
+/// Installs the SIGSYS handler, once for the process.
 pub(crate) fn listen() -> Result<()> {
     static LISTENS: OnceLock<bool> = OnceLock::new();
     let listens = LISTENS.get_or_init(|| {
-        // SAFETY: all octets zero is a valid `sigaction`; the handler keeps to what is safe in one; the structure
-        // lives for the call, and nobody asks for the old one.
+        // SAFETY: an all-zero `sigaction` is valid; the handler is async-signal-safe; the structure lives
+        // during the call, and the old action is not requested.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = report;
@@ -80,14 +80,14 @@ pub(crate) fn listen() -> Result<()> {
     if *listens { Ok(()) } else { Err(anyhow!("cannot take SIGSYS, by which forbidden calls are told")) }
 }
 
-/// The handler.
+/// Signal handler.
 extern "C" fn report(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let mut line = Line::new();
     line.push(b"ringroad: thread ");
     push_thread(&mut line);
-    // SAFETY: the kernel hands the handler a valid `siginfo_t`.
+    // SAFETY: the kernel passes a valid `siginfo_t`.
     if unsafe { (*info).si_code } == SYS_SECCOMP {
-        // SAFETY: of a signal by a filter, the kernel fills this place in; 128 octets are there.
+        // SAFETY: for a signal by a filter the kernel sets this field; the structure has 128 octets.
         let call = unsafe { info.cast::<u8>().add(CALL_OFFSET).cast::<c_int>().read_unaligned() };
         push_call(&mut line, call, context.cast());
         line.push(b", which it may not; the process ends\n");
@@ -95,10 +95,11 @@ extern "C" fn report(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void)
         line.push(b" got SIGSYS from another process; this one ends\n");
     }
     line.write();
-    // SIGSYS is blocked in its handler: one more forbidden call ends the process by SIGSYS, and cannot be outwitted.
+    // SIGSYS is blocked in its handler: another forbidden call ends the process by SIGSYS, whatever else
+    // happens.
     // SAFETY: there is no such call, with or without a filter.
     unsafe { libc::syscall(NO_CALL) };
-    // Only a thread that is not confined comes here.
+    // Only reached by a thread that is not confined.
     // SAFETY: ends the process.
     unsafe { libc::_exit(128 + libc::SIGSYS) }
 }
@@ -106,7 +107,7 @@ extern "C" fn report(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void)
 fn push_thread(line: &mut Line) {
     let class = CLASS.get();
     if class.is_empty() {
-        // It is still being set up, under the filter of its maker; that one lets it ask its name.
+        // It is still being set up, under its creator's filter, which allows reading its name.
         return line.push(until_zero(&short_name()));
     }
     let (name, len) = WHO.get();
@@ -135,7 +136,7 @@ fn push_call(line: &mut Line, call: c_int, context: *const libc::ucontext_t) {
     line.push(b")");
 }
 
-/// A line under construction; what does not fit is cut.
+/// Line under construction; text beyond its capacity is cut off.
 struct Line {
     octets: [u8; LINE],
     len: usize,
@@ -179,8 +180,8 @@ impl Line {
     }
 
     fn write(&self) {
-        // A stderr that is closed or full: the process ends all the same.
-        // SAFETY: the octets are this line's own.
+        // If standard error is closed or full, the process ends all the same.
+        // SAFETY: the octets belong to this line.
         unsafe { libc::write(libc::STDERR_FILENO, self.octets.as_ptr().cast(), self.len) };
     }
 }

@@ -1,7 +1,7 @@
-//! Giving up privileges, in a process of its own: this program once more, with a word as its argument.
+//! Dropping privileges, in a process of its own: this program runs itself again, with a word as its argument.
 //!
-//! There is no test harness: it would run each trial beside a thread of its own, and privileges are given up by a
-//! process that has one.
+//! There is no test harness: it would run tests in threads of their own, but privileges can only be dropped
+//! by a process with one thread.
 
 use std::fs;
 use std::io::{ErrorKind, Read};
@@ -17,14 +17,14 @@ use sandbox::give_up_privileges;
 
 /// An unprivileged user.
 const NOBODY: u32 = 65534;
-/// A user that nobody else is.
+/// User number that no other process has.
 const OWN: u32 = 60_579;
 
 fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// This process in /proc, for when no path leads there any more.
+/// /proc entry of this process, usable when no path leads there any more.
 struct Proc(OwnedFd);
 
 impl Proc {
@@ -40,14 +40,14 @@ impl Proc {
         text
     }
 
-    /// The value behind a name in `status`.
+    /// Value of a field in `status`.
     fn status(&self, name: &str) -> String {
         let all = self.read("status");
         let line = all.lines().find(|line| line.split(':').next() == Some(name)).unwrap();
         line.split_once(':').unwrap().1.trim().to_owned()
     }
 
-    /// Which namespace of a kind it is in.
+    /// Identity of its namespace of a kind.
     fn namespace(&self, kind: &str) -> String {
         readlinkat(&self.0, format!("ns/{kind}"), Vec::new()).unwrap().into_string().unwrap()
     }
@@ -60,7 +60,7 @@ fn main() {
         Some("beside-a-thread") => return beside_a_thread(),
         _ => {}
     }
-    // Other arguments are for a harness.
+    // Other arguments come from a test harness.
     nothing_is_left_of_what_the_process_was_started_with();
     a_user_without_privileges_can_give_them_up_too();
     other_threads_would_keep_their_privileges();
@@ -76,7 +76,7 @@ fn beside_a_thread() {
 }
 
 fn alone(user: Option<u32>) {
-    // As a unit's OOMScoreAdjust= does for what it starts, where that may be had (CAP_SYS_RESOURCE).
+    // Like OOMScoreAdjust= of a unit, where that is permitted (CAP_SYS_RESOURCE).
     if let Err(error) = fs::write("/proc/self/oom_score_adj", "-500") {
         println!("starts as others do: {error}");
     }
@@ -133,7 +133,7 @@ fn nothing_is_left_of_what_the_process_was_started_with() {
 
 fn a_user_without_privileges_can_give_them_up_too() {
     if !is_root() {
-        // The test before this one was this one.
+        // The test before this one already covers that.
         return;
     }
     // The program must be reachable for that user.

@@ -1,4 +1,4 @@
-//! Whether reservations and real-time threads can be had, with the arithmetic.
+//! Admission control of reservations and real-time threads, with the arithmetic in the error messages.
 
 use std::fmt::Write;
 
@@ -11,10 +11,10 @@ use crate::outline::{Island, Outline, Placement, Refusal, Slot, is_within};
 use crate::plan::policy_key;
 use crate::thread::Class;
 
-/// What rounding may add to a sum of shares.
+/// Error that rounding may add to a sum of shares.
 const ROUNDING: f64 = 1e-9;
 
-/// What is wrong with the period of a reservation.
+/// Error for a reservation whose period the kernel refuses.
 pub(crate) fn period(held: &Reservation, host: &Host) -> Option<String> {
     let (least, most) = host.periods_us;
     let us = held.period.as_micros();
@@ -26,7 +26,7 @@ pub(crate) fn period(held: &Reservation, host: &Host) -> Option<String> {
     })
 }
 
-/// What the kernel lets be reserved of these CPUs together, and how that comes about.
+/// Most that the kernel lets be reserved on these CPUs together (in CPUs), and how that is computed.
 pub(crate) fn most(host: &Host, cpus: impl IntoIterator<Item = u32>) -> (f64, String) {
     let real_time = host.real_time;
     let cpus: Vec<u32> = cpus.into_iter().collect();
@@ -50,7 +50,7 @@ pub(crate) fn most(host: &Host, cpus: impl IntoIterator<Item = u32>) -> (f64, St
     (most, how)
 }
 
-/// A slot that reserves time.
+/// Reservation of a slot, if it has one.
 fn reservation(slot: &Slot) -> Option<Reservation> {
     match slot.schedule.policy {
         Policy::Deadline(held) => Some(held),
@@ -58,7 +58,7 @@ fn reservation(slot: &Slot) -> Option<Reservation> {
     }
 }
 
-/// The number of a slot's router, and the router.
+/// Router of a slot, with its number.
 fn router_of<'p>(plan: &'p Plan, slot: &Slot) -> Option<(usize, &'p Router)> {
     plan.routers.iter().enumerate().find(|(_, router)| router.name == slot.router)
 }
@@ -68,7 +68,7 @@ fn refuse(plan: &Plan, slot: &Slot, what: String, refusals: &mut Vec<Refusal>) {
     refusals.push(Refusal { router: index, key: policy_key(router, &slot.class), what });
 }
 
-/// The sets of CPUs that reservations are confined to; each must be exclusive.
+/// CPU sets that reservations are confined to; each must be exclusive.
 pub(crate) fn islands(
     plan: &Plan,
     known: &Known,
@@ -101,7 +101,7 @@ pub(crate) fn islands(
     islands
 }
 
-/// Whether these CPUs can be made exclusive beside those.
+/// Checks whether these CPUs can be made exclusive beside the other islands.
 fn can_be(cpus: &CpuSet, islands: &[Island], known: &Known) -> Result<(), String> {
     let hierarchy = known.host.cpuset.as_ref().map_err(|reason| {
         format!(
@@ -126,8 +126,8 @@ fn can_be(cpus: &CpuSet, islands: &[Island], known: &Known) -> Result<(), String
     Ok(())
 }
 
-/// Says of each thread on exclusive CPUs that it is. Version 1: those that reserve, for others may run there from outside. Version
-/// 2: everybody, for a partition takes its CPUs from all others.
+/// Marks the threads on exclusive CPUs. cgroup v1: only those with a reservation, since other threads may run
+/// there from outside the cpuset. v2: all, since a partition takes its CPUs away from all other threads.
 pub(crate) fn enter_islands(plan: &Plan, known: &Known, outline: &mut Outline, refusals: &mut Vec<Refusal>) {
     let version = known.host.cpuset.as_ref().map_or(Version::V1, |hierarchy| hierarchy.version);
     let islands: Vec<CpuSet> = outline.islands.iter().map(|island| island.cpus.clone()).collect();
@@ -170,7 +170,7 @@ pub(crate) fn enter_islands(plan: &Plan, known: &Known, outline: &mut Outline, r
     }
 }
 
-/// Reservations that the kernel places itself, on all CPUs that are not exclusive.
+/// Admits reservations that the kernel places itself, on all CPUs that are not exclusive.
 pub(crate) fn global(plan: &Plan, known: &Known, outline: &Outline, refusals: &mut Vec<Refusal>) {
     let is_global = |slot: &&Slot| {
         let cpus = slot.schedule.cpus.as_ref();
@@ -197,7 +197,7 @@ pub(crate) fn global(plan: &Plan, known: &Known, outline: &Outline, refusals: &m
     }
 }
 
-/// Refuses reservations whose sum is too much, for the router of the last of them.
+/// Refuses reservations whose sum is too large, in the name of the last one's router.
 fn too_much(plan: &Plan, known: &Known, slots: &[&Slot], cpus: &[u32], refusals: &mut Vec<Refusal>) {
     let held: Vec<(&Slot, Reservation)> =
         slots.iter().filter_map(|slot| Some((*slot, reservation(slot)?))).collect();
@@ -217,7 +217,7 @@ fn too_much(plan: &Plan, known: &Known, slots: &[&Slot], cpus: &[u32], refusals:
     refuse(plan, last, what, refusals);
 }
 
-/// What real-time threads do to others, and those that would leave nothing.
+/// Notes what real-time threads leave to other threads, and refuses those that would leave nothing.
 pub(crate) fn real_time(plan: &Plan, known: &Known, outline: &mut Outline, refusals: &mut Vec<Refusal>) {
     let is_real_time = |slot: &&Slot| matches!(slot.schedule.policy, Policy::Fifo { .. } | Policy::Rr { .. });
     let Some(first) = outline.slots.iter().find(is_real_time) else { return };

@@ -1,4 +1,4 @@
-//! An outline carried out, and taken back. Needs privileges.
+//! Carries an outline out on the host, and undoes it. Needs privileges.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -26,40 +26,41 @@ use crate::undo::Undo;
 
 mod shared;
 
-/// Makes what threads are moved into, and moves them.
+/// Makes groups and CPU sets for threads, and moves threads into them.
 pub struct Applier {
     run: String,
-    /// The folder that is locked while something changes that all runs share.
+    /// Folder to lock while changing what all runs share.
     shared: Shared,
     journal: Box<dyn FnMut(&Undo) + Send>,
     host: Host,
-    /// CPUs that this process might use when there was nothing of its own yet.
+    /// CPUs that this process could use before it made any of them exclusive.
     usable: BTreeSet<u32>,
     outline: Outline,
     undos: Vec<Undo>,
-    /// What is not needed any more and was in use when it was to be taken away.
+    /// Objects that are no longer needed but were in use when they were to be removed.
     leaving: Vec<Undo>,
     placed: BTreeMap<(String, Class), Placed>,
 }
 
-/// A thread as it was placed last.
+/// State of a thread when it was placed last.
 struct Placed {
     task: Task,
     schedule: Schedule,
-    /// When what it had reserved is counted no more, if it has given that back to leave.
+    /// Date from which the kernel no longer counts its reservation, if that was given back for a move.
     leaves: Option<Instant>,
 }
 
 impl Placed {
-    /// Whether it is this thread: the one before may have had the same name.
+    /// Returns true if this is the same thread: an earlier one may have had the same name.
     fn is_of(&self, thread: &Thread) -> bool {
         self.task == thread.task
     }
 }
 
 impl Applier {
-    /// For the run of this name. All runs of an owner have one `shared` folder, that nobody else may open: it is locked while something
-    /// changes that they share. The journal hears of everything that is made, before it is made.
+    /// Creates the applier of a run. All runs of an owner have one `shared` folder, which no other user may
+    /// open: it is locked while something changes that they share. The journal receives an entry for
+    /// everything that is made, before it is made.
     pub fn new(run: &str, shared: &Path, journal: impl FnMut(&Undo) + Send + 'static) -> Self {
         Self {
             run: run.to_owned(),
@@ -74,11 +75,12 @@ impl Applier {
         }
     }
 
-    /// Makes what an outline needs and is not there yet. What another outline needed before goes at the next
-    /// [`Applier::place`], when nobody is in it any more. Without the lock ([`Applier::try_lock`]) it waits for that.
+    /// Makes what an outline needs and does not exist yet. What only the previous outline needed is removed
+    /// at the next [`Applier::place`], when no thread is in it any more. Blocks on the lock unless it is held
+    /// already ([`Applier::try_lock`]).
     ///
     /// # Errors
-    /// The kernel refuses. What was made is taken away by [`Applier::undo_all`], or kept for the next outline.
+    /// The kernel refuses. What was made is removed by [`Applier::undo_all`], or kept for the next outline.
     pub fn make(&mut self, outline: &Outline) -> Result<(), ApplyError> {
         let is_given_back = self.make_room(outline)?;
         if self.islands(outline)? || is_given_back {
@@ -90,23 +92,23 @@ impl Applier {
         Ok(())
     }
 
-    /// What is made now.
+    /// Objects that exist on the host now.
     pub fn undos(&self) -> &[Undo] {
         &self.undos
     }
 
-    /// Makes ordinary threads of all that have a reservation, before they end: on Linux 6.18 the reaper of a process with such
-    /// threads was seen to wait in the kernel for ever.
+    /// Turns all threads with a reservation into ordinary ones before they end: on Linux 6.18 the reaper of a
+    /// process with such threads was seen to hang in the kernel.
     pub fn let_go(&mut self) {
         let is_reserved = |placed: &&Placed| matches!(placed.schedule.policy, Policy::Deadline(_));
         for placed in self.placed.values().filter(is_reserved) {
-            // Who has ended already needs nothing.
+            // Fails only if the thread has ended, which is fine.
             let _ = placed.task.act(|tid| attr::set(tid, Policy::Other));
         }
         self.placed.clear();
     }
 
-    /// Takes away everything that was made. Threads that are in it go on as ordinary ones.
+    /// Removes everything that was made. Threads that are in it become ordinary ones.
     pub fn undo_all(&mut self) -> Vec<ApplyError> {
         self.unlock();
         self.placed.clear();
@@ -116,7 +118,7 @@ impl Applier {
         left.into_iter().map(|(undo, error)| undo.left_behind(error)).collect()
     }
 
-    /// Tells of something and then has it made.
+    /// Announces an object to the journal, before it is made.
     fn record(&mut self, undo: Undo) {
         self.leaving.retain(|leaving| leaving.path() != undo.path());
         if !self.undos.iter().any(|held| held.path() == undo.path()) {
@@ -135,9 +137,9 @@ impl Applier {
         self.host.cpu.as_ref().map_err(lacks)
     }
 
-    /// Gives exclusive CPUs back that stand in the way of others. Threads on them run as ordinary ones for a moment. In version 2
-    /// those that nobody wants are in the way of everybody: only when they are given back can a thread outside be confined to them.
-    /// Whether any were.
+    /// Gives exclusive CPUs back that others need. Threads on them run as ordinary ones for a moment. In v2,
+    /// exclusive CPUs that the outline does not mention are always given back: only then can a thread outside
+    /// be confined to them. Returns whether any were given back.
     fn make_room(&mut self, outline: &Outline) -> Result<bool, ApplyError> {
         let is_v2 = self.host.cpuset.as_ref().is_ok_and(|found| found.version == Version::V2);
         let mut is_given_back = false;
@@ -154,7 +156,7 @@ impl Applier {
                 (placed.schedule.policy, placed.schedule.island) = (Policy::Other, None);
             }
             let refused = self.take_away(|undo| undo.path() == path);
-            // What is still in use has no CPUs for itself any more.
+            // A group that is still in use has lost its exclusive CPUs, which is enough.
             let is_leaving = self.leaving.iter().any(|undo| undo.path() == path);
             refused.filter(|_| !is_leaving).map_or(Ok(()), Err)?;
             is_given_back = true;
@@ -162,7 +164,7 @@ impl Applier {
         Ok(is_given_back)
     }
 
-    /// Makes CPUs exclusive; whether any were not before.
+    /// Makes CPUs exclusive. Returns whether any were not so before.
     fn islands(&mut self, outline: &Outline) -> Result<bool, ApplyError> {
         let mut is_made = false;
         for wanted in &outline.islands {
@@ -176,7 +178,7 @@ impl Applier {
             let shared = self.shared.folder().to_owned();
             self.record(Undo::Island { version, base, path: path.clone(), home, shared });
             if let Err(error) = island::make(&hierarchy, &path, &wanted.cpus, self.shared.to_lock()) {
-                // What is there of it must not be taken for exclusive CPUs the next time.
+                // A left-over of the attempt must not pass for exclusive CPUs the next time.
                 let _ = self.take_away(|undo| undo.path() == path);
                 let what = format!("CPU {} cannot be made exclusive by {}", wanted.cpus, path.display());
                 return Err(ApplyError::host(what, error));
@@ -204,7 +206,7 @@ impl Applier {
         Ok(())
     }
 
-    /// Version 2: tells of a controller that groups are to have.
+    /// v2: announces a controller that groups need.
     fn will_need(&mut self, hierarchy: &Hierarchy, controller: &str) {
         if hierarchy.version == Version::V2 {
             let (base, controller) = (hierarchy.base.clone(), controller.to_owned());
@@ -212,7 +214,8 @@ impl Applier {
         }
     }
 
-    /// Confines a thread to CPUs; none: to those that this process may use, or might before it made some of them exclusive.
+    /// Confines a thread to CPUs; `None`: to those that this process may use, or could before it made some of
+    /// them exclusive.
     fn confine(&self, tid: i32, cpus: Option<&CpuSet>) -> io::Result<()> {
         if let Some(cpus) = cpus {
             return confine(tid, cpus.cpus());
@@ -221,12 +224,12 @@ impl Applier {
         confine(tid, &Vec::from_iter(usable))
     }
 
-    /// Confines those again that are placed outside of exclusive CPUs: up to Linux 6.1 all threads there lose their own CPUs when a
-    /// partition comes or goes.
+    /// Renews the affinity of threads outside of exclusive CPUs: up to Linux 6.1 these threads lose their own
+    /// CPUs whenever a partition comes or goes.
     fn hold_places(&self) {
         let is_outside = |placed: &&Placed| placed.schedule.island.is_none();
         for placed in self.placed.values().filter(is_outside) {
-            // Who cannot be confined now has just ended, or is told of when it is placed.
+            // A thread that cannot be confined has just ended, or is reported when it is placed.
             let _ = placed.task.act(|tid| self.confine(tid, placed.schedule.cpus.as_ref()));
         }
     }
@@ -251,10 +254,10 @@ impl Applier {
         hierarchy.base.join(format!("{}{}.{name}", island::OURS, self.run))
     }
 
-    /// Places each of these threads that is not placed yet, or whose place has changed. Those that are not among the errors have
-    /// their place; those whose errors are passing ([`ApplyError::is_passing`]) get it when they are told of again. Then nobody is
-    /// in what another outline needed, and that is taken away; where another run has the lock for that, or threads that are about to go
-    /// are in it, the next time.
+    /// Places those of `threads` that are not placed yet or whose place has changed. Threads without an error
+    /// have their place; those with a passing error ([`ApplyError::is_passing`]) get it when they are passed
+    /// again. Afterwards, objects that only the previous outline needed are removed; if another run holds the
+    /// lock for that, or ending threads are still in them, the next call tries again.
     pub fn place(&mut self, threads: &[Thread]) -> Vec<ApplyError> {
         self.placed.retain(|_, placed| placed.task.is_there());
         let mut moves: Vec<(&Thread, Schedule)> = Vec::new();
@@ -266,7 +269,7 @@ impl Applier {
                 moves.push((thread, slot.schedule.clone()));
             }
         }
-        // Who gives time back comes before who wants it.
+        // Threads whose reservation shrinks are placed before those whose reservation grows.
         moves.sort_by(|a, b| self.grows(a).total_cmp(&self.grows(b)));
         let mut errors = Vec::new();
         for (thread, schedule) in moves {
@@ -284,17 +287,18 @@ impl Applier {
         errors
     }
 
-    /// By how much a thread's reservation grows.
+    /// Increase of a thread's reservation, in CPUs.
     fn grows(&self, (thread, schedule): &(&Thread, Schedule)) -> f64 {
         let held = self.placed.get(&(thread.router.clone(), thread.class.clone()));
         let held = held.filter(|held| held.is_of(thread)).map_or(0.0, |held| reserved(&held.schedule));
         reserved(schedule) - held
     }
 
-    /// A thread that leaves for another scheduling domain gives back first what it had reserved, and goes when that is counted no
-    /// more: the kernel takes it off at the thread's zero-lag time, from the domain that the thread is in *then* (`task_non_contending`
-    /// and `inactive_task_timer`, Linux 6.18). Of one that went earlier the old domain would count too much from then on, and the
-    /// new one less than nothing, which is compared without a sign: both would refuse what fits.
+    /// Gives back the reservation of a thread before it moves to another scheduling domain; the move follows
+    /// once the kernel no longer counts it. The kernel subtracts the bandwidth at the thread's zero-lag time,
+    /// from the domain that the thread is in *then* (`task_non_contending` and `inactive_task_timer`, Linux
+    /// 6.18). After an earlier move the old domain would count too much for good, and the new one a negative
+    /// amount, which is compared as unsigned: both would refuse what fits.
     fn give_back(&mut self, thread: &Thread, to: &Schedule) -> Result<(), ApplyError> {
         let placed = self.placed.get_mut(&(thread.router.clone(), thread.class.clone()));
         let leaves = |placed: &&mut Placed| placed.is_of(thread) && placed.schedule.island != to.island;
@@ -315,7 +319,7 @@ impl Applier {
         Ok(())
     }
 
-    /// Brings one thread to its place.
+    /// Moves one thread to its place.
     fn settle(&self, thread: &Thread, to: &Schedule) -> Result<(), ApplyError> {
         let key = (thread.router.clone(), thread.class.clone());
         let from = self.placed.get(&key).filter(|held| held.is_of(thread)).map(|held| &held.schedule);
@@ -323,7 +327,7 @@ impl Applier {
         let held = thread.task.act(attr::attributes).map_err(fails("has ended".to_owned()))?;
         let stays = from
             .is_some_and(|from| (&from.cpus, &from.island, &from.group) == (&to.cpus, &to.island, &to.group));
-        // A thread with a reservation keeps its CPUs, and one of real time does not enter every group.
+        // A thread with a reservation cannot change CPUs, and a real-time thread cannot enter every group.
         if !stays && !held.is_other() {
             let ordinary = thread.task.act(|tid| attr::set(tid, Policy::Other));
             ordinary.map_err(fails("as an ordinary thread".to_owned()))?;
@@ -367,20 +371,20 @@ impl Applier {
         let hierarchy = self.cpu()?;
         let group = match &to.group {
             Some(name) => self.group_path(hierarchy, name),
-            // Version 2 has one hierarchy: who is on exclusive CPUs has left the other group by that.
+            // v2 has one hierarchy: a thread on exclusive CPUs has left the other group already.
             None if to.island.is_some() && hierarchy.version == Version::V2 => return Ok(()),
             None => hierarchy.home.clone(),
         };
         enter(thread, &group, hierarchy.version)
     }
 
-    /// What a refusal of the kernel means.
+    /// Interprets a refusal of the kernel.
     fn refused(&self, thread: &Thread, to: &Schedule, error: io::Error) -> ApplyError {
         let mut what = format!("{to}");
         if let (Policy::Deadline(_), Some(libc::EPERM), Some(_)) =
             (to.policy, error.raw_os_error(), &to.island)
         {
-            // The kernel judges by the CPU that the thread was on last, which it may have left since.
+            // The kernel checks the CPU that the thread ran on last, which it may have left since.
             what.push_str(&match elsewhere(thread, to) {
                 Some(cpu) => format!("; it sleeps on CPU {cpu}, which it leaves when it wakes"),
                 None => format!("; {error}, where it was when it was asked"),
@@ -404,9 +408,9 @@ impl Drop for Applier {
     }
 }
 
-/// How long it takes at most until time that a thread has reserved is given back: its period, and one more for each time that its
-/// runtime fits what it may have run too long. The kernel looks at each of its ticks, and the host of a virtual CPU may keep it from
-/// that for longer.
+/// Longest time until the kernel returns the bandwidth of a reservation: its period, and one more for each
+/// time that its runtime fits into what the thread may have overrun. The kernel checks at each of its ticks,
+/// and the host of a virtual CPU may delay those.
 fn zero_lag(held: &Attributes) -> Duration {
     const TOO_LONG: Duration = Duration::from_millis(50);
     let late = TOO_LONG.as_nanos().div_ceil(u128::from(held.runtime.max(1)));
@@ -430,10 +434,10 @@ fn enter(thread: &Thread, group: &Path, version: Version) -> Result<(), ApplyErr
     entered.map_err(|error| ApplyError::thread(&thread.name, format!("into {}", group.display()), error))
 }
 
-/// Makes a group with a weight and a quota, under the lock on `shared`; none: who calls has it.
+/// Makes a group with a weight and a quota, under the lock on `shared`; `None`: the caller holds the lock.
 fn make_group(hierarchy: &Hierarchy, path: &Path, wanted: &Group, shared: Option<&Path>) -> io::Result<()> {
     let Hierarchy { version, base, .. } = hierarchy;
-    // Until it is there nobody sees that the controller is needed.
+    // Until the group exists, other runs do not see that the controller is needed.
     let _lock = shared.filter(|_| *version == Version::V2).map(lock).transpose()?;
     if *version == Version::V2 {
         controller::switch_on(base, controller::CPU)?;
@@ -442,7 +446,7 @@ fn make_group(hierarchy: &Hierarchy, path: &Path, wanted: &Group, shared: Option
     cgroup::weigh(path, *version, &wanted.shares)
 }
 
-/// The CPU that a thread was on last, if that is not one of those that it may be on now.
+/// CPU that a thread ran on last, if it may not run there now.
 fn elsewhere(thread: &Thread, to: &Schedule) -> Option<u32> {
     let cpu = thread.task.last_cpu()?;
     to.cpus.as_ref().filter(|cpus| !cpus.cpus().contains(&cpu)).map(|_| cpu)

@@ -1,26 +1,26 @@
-//! sched_setattr(2) and sched_getattr(2), which neither the C library nor rustix has.
+//! sched_setattr(2) and sched_getattr(2), which neither the C library nor rustix wraps.
 
 use std::time::Duration;
 use std::{io, thread};
 
 use config::{Policy, Reservation};
 
-/// How the kernel schedules a thread, as it tells.
+/// Scheduling attributes of a thread, as the kernel reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// `SCHED_OTHER` and so on.
+    /// Policy: `SCHED_OTHER` and so on.
     pub policy: u32,
-    /// `SCHED_FLAG_RESET_ON_FORK` and so on.
+    /// Flags: `SCHED_FLAG_RESET_ON_FORK` and so on.
     pub flags: u64,
-    /// Of an ordinary thread.
+    /// Nice value of an ordinary thread.
     pub nice: i32,
-    /// Of a real-time thread.
+    /// Priority of a real-time thread.
     pub priority: u32,
-    /// Of a reservation, in nanoseconds.
+    /// Runtime of a reservation, in nanoseconds.
     pub runtime: u64,
-    /// Of a reservation, in nanoseconds from the beginning of its period.
+    /// Deadline of a reservation, in nanoseconds from the beginning of its period.
     pub deadline: u64,
-    /// Of a reservation, in nanoseconds.
+    /// Period of a reservation, in nanoseconds.
     pub period: u64,
 }
 
@@ -30,17 +30,18 @@ const RR: u32 = libc::SCHED_RR as u32;
 const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
 
 impl Attributes {
-    /// Whether the thread has a reservation.
+    /// Returns true if the thread has a reservation.
     pub fn is_deadline(&self) -> bool {
         self.policy == DEADLINE
     }
 
-    /// Whether it is ordinary.
+    /// Returns true if the thread is ordinary.
     pub fn is_other(&self) -> bool {
         self.policy == OTHER
     }
 
-    /// What a policy of the file asks for. What such a thread starts is ordinary again: a reservation cannot be inherited.
+    /// Attributes for a policy of the file. Children of such a thread are ordinary again, since a reservation
+    /// cannot be inherited.
     fn of(policy: Policy, nice: i32) -> Self {
         let ordinary =
             Self { policy: OTHER, flags: 0, nice, priority: 0, runtime: 0, deadline: 0, period: 0 };
@@ -78,13 +79,13 @@ fn empty() -> libc::sched_attr {
     }
 }
 
-/// How a thread is scheduled.
+/// Reads the attributes of a thread.
 ///
 /// # Errors
 /// ESRCH: there is no such thread.
 pub fn attributes(tid: i32) -> io::Result<Attributes> {
     let mut attr = empty();
-    // SAFETY: the kernel writes at most `size` octets of the structure, which lives until the call has returned.
+    // SAFETY: the kernel writes at most `size` octets of the structure, which lives until the call returns.
     let status = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, attr.size, 0) };
     if status != 0 {
         return Err(io::Error::last_os_error());
@@ -113,12 +114,12 @@ pub(crate) fn set(tid: i32, policy: Policy) -> io::Result<()> {
         sched_period: wanted.period,
         ..empty()
     };
-    // SAFETY: the kernel reads `size` octets of the structure, which lives until the call has returned.
+    // SAFETY: the kernel reads `size` octets of the structure, which lives until the call returns.
     let status = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attr, 0) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether this process may give a thread this policy: tried on one that ends right after.
+/// Checks whether this process may give a thread this policy, by trying it on a short-lived thread.
 ///
 /// # Errors
 /// The kernel's refusal.

@@ -1,11 +1,11 @@
-//! Places for threads of which the file says nothing.
+//! Automatic placement of threads of which the file says nothing.
 //!
-//! Where there are CPUs enough that others leave free, each thread has one: on a core of its own while there are such, and of
-//! these near the other threads of its router (one cache, one node). Where there are not, they share CPUs by what each thread
-//! and others were measured to take. Where not all of them were measured, the kernel places them, but for those of routers
-//! that are promised a rate: if there is a CPU for each thread once those that others keep busy are counted in, these have
-//! one each, a busy one for want of a better, because a promise is for a known CPU. CPUs that are isolated or exclusive are
-//! for those who name them.
+//! If enough CPUs are idle, each thread gets one: on a core of its own while there are such, and of these one
+//! near the other threads of its router (same cache, same node). If not, threads share CPUs according to the
+//! measured load of each thread and of other programs. If not all threads were measured, the kernel places
+//! them, with one exception: threads of routers that are promised a rate. If there is a CPU for each thread
+//! when busy CPUs are counted as well, each of these gets one, a busy one if need be, because a promise holds
+//! for a known CPU. Isolated and exclusive CPUs are only used by threads whose file names them.
 
 use std::collections::BTreeSet;
 
@@ -16,13 +16,13 @@ use crate::outline::{Outline, Placement};
 use crate::thread::Class;
 use crate::topology::Cpu;
 
-/// A CPU that others take more of is no free one.
+/// A CPU with a higher load by other programs is not considered idle.
 const BUSY: f64 = 0.5;
-/// What a CPU that holds the other side of a router counts more, when threads share CPUs: as much as it is worth to keep a
-/// vCPU and its vhost thread apart.
+/// Penalty of a CPU that holds a thread of the router's other class, when threads share CPUs: the load that
+/// it is worth to keep a vCPU and its vhost thread on different CPUs.
 const BESIDE_OWN: f64 = 0.5;
 
-/// Whether a thread of a plan is to be placed by what is measured on the host.
+/// Returns true if a thread of a plan is placed by the measured load of the host.
 pub fn is_automatic(plan: &Plan) -> bool {
     let is_placed = |pin: &Option<CpuSet>, allowed: &Allowed, policy| {
         pin.is_none() && *allowed == Allowed::Auto && !matches!(policy, Policy::Deadline(_))
@@ -45,7 +45,8 @@ pub(crate) fn place(plan: &Plan, known: &Known, outline: &mut Outline) {
     let mut waiting: Vec<usize> = (0..outline.slots.len())
         .filter(|slot| {
             let held = &outline.slots[*slot].schedule;
-            // A reservation without a place is the kernel's to place, which moves it to wherever its time is to be had.
+            // An unplaced reservation is left to the kernel, which moves it to wherever its time is
+            // available.
             held.placement == Placement::Auto && !matches!(held.policy, Policy::Deadline(_))
         })
         .collect();
@@ -67,7 +68,7 @@ pub(crate) fn place(plan: &Plan, known: &Known, outline: &mut Outline) {
     around(outline, known, &usable);
 }
 
-/// What others take of a CPU; 0 where that was not measured.
+/// Measured load of a CPU by other programs; 0 if it was not measured.
 fn load(known: &Known, cpu: u32) -> f64 {
     known.load.cpus.get(&cpu).copied().unwrap_or(0.0)
 }
@@ -76,7 +77,8 @@ fn is_promised(plan: &Plan, router: &str) -> bool {
     plan.routers.iter().any(|known| known.name == router && known.guarantee.is_some())
 }
 
-/// Why nobody was placed on a CPU that is free of our threads, or who was all the same.
+/// Notes why no thread was placed on a CPU that is free of our threads, or which one was placed there all the
+/// same.
 fn tell_of_busy(outline: &mut Outline, known: &Known, cpu: u32) {
     let busy = format!("others keep it busy for {:.0} % of the time", load(known, cpu) * 100.0);
     let there = outline.slots.iter().find(|slot| slot.only_cpu() == Some(cpu));
@@ -86,7 +88,7 @@ fn tell_of_busy(outline: &mut Outline, known: &Known, cpu: u32) {
     });
 }
 
-/// A CPU for each.
+/// Places each waiting thread on a CPU of its own.
 fn one_each(plan: &Plan, known: &Known, outline: &mut Outline, waiting: &[usize], mut free: Vec<&Cpu>) {
     for router in &plan.routers {
         for &slot in waiting {
@@ -104,7 +106,7 @@ fn one_each(plan: &Plan, known: &Known, outline: &mut Outline, waiting: &[usize]
                 let shares_core = shares_core.filter(|used| used.core == cpu.core).count();
                 let roam = others.clone().filter(|slot| slot.may_roam(cpu.number)).count();
                 let busy = load(known, cpu.number);
-                // Tenths: what is nearly the same is the same.
+                // Rounded to tenths: smaller differences do not matter.
                 (busy >= BUSY, roam, shares_core, far, (busy * 10.0) as u32, cpu.number)
             };
             let Some(best) = (0..free.len()).min_by_key(|at| cost(&free[*at])) else { return };
@@ -114,7 +116,7 @@ fn one_each(plan: &Plan, known: &Known, outline: &mut Outline, waiting: &[usize]
     }
 }
 
-/// The heaviest first, each to where least is done.
+/// Places waiting threads by load: the heaviest first, each where the load is least.
 fn by_load(known: &Known, outline: &mut Outline, mut waiting: Vec<usize>, usable: &[&Cpu]) {
     let own = |name: &str| known.load.threads.get(name).copied().unwrap_or(0.0);
     waiting.sort_by(|a, b| own(&outline.slots[*b].name).total_cmp(&own(&outline.slots[*a].name)));
@@ -135,7 +137,7 @@ fn by_load(known: &Known, outline: &mut Outline, mut waiting: Vec<usize>, usable
     }
 }
 
-/// Gives threads that have no place yet all CPUs that they may have but those that are exclusive or isolated.
+/// Gives threads without a place all CPUs that they may use, except exclusive and isolated ones.
 fn around(outline: &mut Outline, known: &Known, usable: &[&Cpu]) {
     if usable.len() == known.topology.allowed.len() {
         return;

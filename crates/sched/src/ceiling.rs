@@ -1,9 +1,9 @@
-//! What the processes of a run may have at most of memory and of tasks.
+//! Limits on the memory and the tasks of a run's processes.
 //!
-//! Version 1 of control groups has a hierarchy for each of the two: a group is made in it, and who is to be bounded is put there by
-//! [`Bounds::enter`]. In version 2 a group with a limit of memory cannot be made beside processes, and this process is beside it:
-//! there the ceilings are those that somebody else (a service manager) has given the group that this process is in, and only what
-//! comes of them is read.
+//! cgroup v1 has a hierarchy for each of the two resources: a group is made in it, and [`Bounds::enter`]
+//! moves processes there. In v2 a group with a memory limit cannot be made beside processes, and this process
+//! is there: the limits are those that someone else (a service manager) has given the group of this process,
+//! and only their counters are read.
 
 mod claimed;
 
@@ -19,32 +19,32 @@ use crate::island::OURS;
 use crate::undo::Undo;
 use claimed::{Deserted, claim, make_claimed, sweep};
 
-/// Memory of a group of version 1, and memory with what of it is swapped out, where the kernel counts that.
+/// v1: limit of a group's memory, and of memory and swap together, if the kernel accounts swap.
 const MEMORY: &str = "memory.limit_in_bytes";
 const WITH_SWAP: &str = "memory.memsw.limit_in_bytes";
 
-/// The most that was used of either.
+/// v1: high watermarks of both.
 const MOST_USED: [&str; 2] = ["memory.max_usage_in_bytes", "memory.memsw.max_usage_in_bytes"];
-/// Octets that may be left of a ceiling when something larger does not fit below it.
+/// A high watermark within this many octets of a ceiling counts as reached: something larger did not fit.
 const NEARLY: u64 = 1 << 20;
 
-/// How long processes that were killed may be in a group that was given up for another one.
+/// Time limit for killed processes in a group that was replaced by another one.
 const LEAVING: Duration = Duration::from_secs(10);
 
-/// What a ceiling is of.
+/// Resource that a ceiling limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
-    /// Memory that the kernel charges to processes, in octets: all but huge pages.
+    /// Memory that the kernel charges to processes, in octets: everything but huge pages.
     Memory,
-    /// Processes and threads, each of them.
+    /// Processes and threads; each thread counts.
     Tasks,
 }
 
 impl Resource {
-    /// Both.
+    /// All resources.
     pub const ALL: [Self; 2] = [Self::Memory, Self::Tasks];
 
-    /// Its name.
+    /// Name in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -59,7 +59,7 @@ impl Resource {
         }
     }
 
-    /// The file with the ceiling of a group.
+    /// Control file with the ceiling of a group.
     const fn file(self, version: Version) -> &'static str {
         match (self, version) {
             (Self::Memory, Version::V1) => MEMORY,
@@ -69,17 +69,17 @@ impl Resource {
     }
 }
 
-/// The most of each.
+/// Limits of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ceiling {
     /// Octets of memory.
     pub memory: u64,
-    /// Processes and threads.
+    /// Number of processes and threads.
     pub tasks: u64,
 }
 
 impl Ceiling {
-    /// The most of one.
+    /// Limit of one resource.
     pub const fn of(&self, resource: Resource) -> u64 {
         match resource {
             Resource::Memory => self.memory,
@@ -88,64 +88,66 @@ impl Ceiling {
     }
 }
 
-/// What came of a ceiling since the last look.
+/// A ceiling that was reached since the last look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reached {
-    /// Of which.
+    /// Resource.
     pub resource: Resource,
-    /// Processes that the kernel has ended for want of memory, or threads and processes that it has refused.
+    /// Number of processes that the kernel killed for want of memory, or of threads and processes that it
+    /// refused.
     pub times: u64,
-    /// The ceiling, if it was this one; none: the host, or a group around this one, had no memory left.
+    /// The ceiling, if it was that of the run; `None`: the host or an enclosing group was out of memory.
     pub ceiling: Option<u64>,
 }
 
-/// The control groups that bound a run; those that were made for it go when this is dropped.
+/// Control groups that limit a run; those made for it are removed when this is dropped.
 #[derive(Debug, Default)]
 pub struct Bounds {
     held: Vec<Bound>,
-    /// Groups that were given up for others, and since when.
+    /// Replaced groups, and since when.
     leaving: Vec<(Own, Instant)>,
     /// Groups of earlier runs of this name.
     deserted: Vec<Deserted>,
 }
 
-/// One of them.
+/// Control group for one resource.
 #[derive(Debug)]
 struct Bound {
     resource: Resource,
     version: Version,
     group: PathBuf,
-    /// None: the group is somebody else's.
+    /// `None`: someone else made the group.
     own: Option<Own>,
     seen: Counted,
 }
 
-/// A group that was made for this run.
+/// A group made for this run.
 #[derive(Debug)]
 struct Own {
     undo: Undo,
-    /// Held as long as this process lives, so that no later run of its name takes it away. None: somebody else holds it.
+    /// Held as long as this process lives, so that no later run of the same name removes the group. `None`:
+    /// another process holds it.
     _claim: Option<OwnedFd>,
-    /// Where processes are put into it.
+    /// Control file to which process numbers are written.
     procs: File,
-    /// The first of its names; those after it have a number more.
+    /// First candidate for its name; further ones have a number appended.
     name: PathBuf,
     home: PathBuf,
 }
 
-/// What a group has counted.
+/// Event counts of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counted {
-    /// Processes ended, or tasks refused.
+    /// Processes killed, or tasks refused.
     times: u64,
-    /// Times that its own ceiling was in the way, where that is counted.
+    /// Times that its own ceiling was the reason, where that is counted.
     own: u64,
 }
 
-/// Where this host has a ceiling, or lets one be made; else why not, in words.
+/// Location of the ceiling on this host, or where one can be made.
 ///
 /// # Errors
-/// Those words.
+/// In words, why there is none.
 pub fn place(resource: Resource) -> Result<PathBuf, String> {
     let found = found(resource)?;
     if found.version == Version::V2 && given(resource, &found.home).is_none() {
@@ -155,12 +157,12 @@ pub fn place(resource: Resource) -> Result<PathBuf, String> {
     Ok(found.base)
 }
 
-/// Where groups for it can be made, or, of version 2, the own group.
+/// Hierarchy in which groups can be made, or, for v2, the own group.
 fn found(resource: Resource) -> Result<Hierarchy, String> {
     let found = Hierarchy::find(resource.controller())?;
     let is_shared = |cpu: &Hierarchy| found.version == Version::V1 && cpu.base == found.base;
     if Hierarchy::find("cpu").is_ok_and(|cpu| is_shared(&cpu)) {
-        // Threads that are placed one by one would leave the group.
+        // Placing single threads would move them out of the group.
         return Err(format!(
             "{} is one hierarchy for cpu and {}",
             found.base.display(),
@@ -170,14 +172,15 @@ fn found(resource: Resource) -> Result<Hierarchy, String> {
     Ok(found)
 }
 
-/// The ceiling that somebody has given a group of version 2.
+/// Ceiling that someone has set for a group of v2.
 fn given(resource: Resource, group: &Path) -> Option<u64> {
     number(&group.join(resource.file(Version::V2)))
 }
 
 impl Bounds {
-    /// Makes groups for a run of this name, each with its ceiling, where the host lets them be made; and a line for each that it
-    /// seemed to let be made and did not. The journal hears of each before it is made.
+    /// Makes groups for a run of this name, each with its ceiling, where the host allows that; returns an
+    /// error for each that should have been possible and failed. The journal receives an entry for each group
+    /// before it is made.
     pub fn make(
         run: &str,
         ceiling: &Ceiling,
@@ -200,36 +203,38 @@ impl Bounds {
         (bounds, errors)
     }
 
-    /// Whether the ceiling of this is one that we set.
+    /// Returns true if the ceiling of this resource is one that we set.
     pub fn sets(&self, resource: Resource) -> bool {
         self.held.iter().any(|bound| bound.resource == resource && bound.own.is_some())
     }
 
-    /// Puts a process with all its threads below the ceilings; whatever it starts from then on is there too. One that has ended
-    /// needs none.
+    /// Moves a process with all its threads below the ceilings; its later children are there as well. A
+    /// process that has ended is ignored.
     ///
     /// # Errors
+    /// The kernel refuses.
     /// The kernel refuses.
     pub fn enter(&self, process: u32) -> Result<(), ApplyError> {
         self.held.iter().try_for_each(|bound| bound.enter(process))
     }
 
-    /// Sets other ceilings. What is held already above one stays; nothing is added to it.
+    /// Changes the ceilings. Usage above a new ceiling stays, but cannot grow.
     ///
     /// # Errors
-    /// The kernel refuses, as it does for memory as long as more is held.
+    /// The kernel refuses, as it does for memory while usage is higher.
     pub fn set(&self, ceiling: &Ceiling) -> Result<(), ApplyError> {
         let own = self.held.iter().filter(|bound| bound.own.is_some());
         let outcomes = own.map(|bound| bound.set(ceiling.of(bound.resource)));
-        // None keeps the others from being set.
+        // A failure of one does not keep the others from being set.
         outcomes.fold(Ok(()), Result::and)
     }
 
-    /// Puts the processes that live into a new group with the same ceiling of memory. What stays charged to the old one is held by
-    /// others, for whom ours were the first to touch it, and is not to be in the way of who comes next. The old one goes with
-    /// [`Bounds::clear`].
+    /// Moves the living processes into a new group with the same memory ceiling. What stays charged to the
+    /// old one is memory that others hold and that our processes touched first; it must not burden their
+    /// successors. [`Bounds::clear`] removes the old group.
     ///
     /// # Errors
+    /// The kernel refuses.
     /// The kernel refuses.
     pub fn renew(
         &mut self,
@@ -245,8 +250,8 @@ impl Bounds {
         Ok(())
     }
 
-    /// Takes away groups that were given up for others, and those of earlier runs. Those that processes are in which were killed go
-    /// later; those that do not go for too long are left behind, and of this run named.
+    /// Removes replaced groups, and those of earlier runs. Groups that still hold killed processes are
+    /// removed later. If that takes too long they are left behind, which is reported for groups of this run.
     pub fn clear(&mut self, now: Instant) -> Vec<ApplyError> {
         self.deserted.retain(|deserted| !deserted.goes(now));
         let mut errors = Vec::new();
@@ -261,16 +266,17 @@ impl Bounds {
         errors
     }
 
-    /// What came of them since this was asked the last time.
+    /// Ceilings reached since the last call.
     pub fn reached(&mut self) -> Vec<Reached> {
         self.held.iter_mut().filter_map(Bound::reached).collect()
     }
 
-    /// Takes away what was made; what could not be. Processes that are still in it go on without a ceiling.
+    /// Removes all groups that were made. Returns what could not be removed. Processes still in them go on
+    /// without a ceiling.
     pub fn remove(&mut self) -> Vec<ApplyError> {
         self.deserted.drain(..).for_each(Deserted::remove);
         let given_up = self.leaving.drain(..).map(|(old, _)| old);
-        // They are claimed until they are gone.
+        // Claims are held until the groups are removed.
         let own: Vec<Own> = self.held.drain(..).filter_map(|bound| bound.own).chain(given_up).collect();
         let left = Undo::all(own.iter().map(|own| &own.undo));
         left.into_iter().map(|(undo, error)| undo.left_behind(error)).collect()
@@ -284,7 +290,7 @@ impl Drop for Bounds {
 }
 
 impl Bound {
-    /// Makes a group; of version 2 takes the own one, if somebody has given that a ceiling.
+    /// Makes a group; in v2, adopts the own group if it has a ceiling.
     fn make(
         resource: Resource,
         found: Hierarchy,
@@ -305,7 +311,7 @@ impl Bound {
         Ok(Some(Self { resource, version, group, own: Some(own), seen }))
     }
 
-    /// Moves the ceiling to a new group, under a name that nobody has; the old one, if it was ours.
+    /// Moves the ceiling to a new group with an unused name. Returns the old one, if it was ours.
     fn renew(&mut self, journal: &mut impl FnMut(&Undo)) -> Result<Option<Own>, ApplyError> {
         let Some(old) = &self.own else { return Ok(None) };
         let ceiling = number(&self.group.join(self.resource.file(self.version))).unwrap_or(u64::MAX);
@@ -345,7 +351,7 @@ impl Bound {
 }
 
 impl Own {
-    /// Makes a group of version 1 with its ceiling, under the first free one of its names, which begin with this one.
+    /// Makes a v1 group with its ceiling, under the first unused one of its names, which begin with `name`.
     fn make(
         (name, home): (PathBuf, PathBuf),
         resource: Resource,
@@ -367,12 +373,12 @@ impl Own {
     }
 }
 
-/// Where the numbers of processes are written that are to be in a group.
+/// Opens the control file that process numbers are written to.
 fn procs(group: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).open(group.join("cgroup.procs"))
 }
 
-/// Gives a group of version 1 its ceiling.
+/// Sets the ceiling of a v1 group.
 fn write(resource: Resource, group: &Path, ceiling: u64) -> io::Result<()> {
     let file = group.join(resource.file(Version::V1));
     let with_swap = group.join(WITH_SWAP);
@@ -380,7 +386,7 @@ fn write(resource: Resource, group: &Path, ceiling: u64) -> io::Result<()> {
     if resource == Resource::Tasks || !with_swap.exists() {
         return cgroup::write(&file, &value);
     }
-    // Memory may at no moment have more than memory and swap together.
+    // The memory limit must never exceed that of memory and swap together, so the order matters.
     let grows = number(&with_swap).is_some_and(|held| held < ceiling);
     let order = if grows { [&with_swap, &file] } else { [&file, &with_swap] };
     order.into_iter().try_for_each(|file| cgroup::write(file, &value))
@@ -402,30 +408,31 @@ fn counted(resource: Resource, version: Version, group: &Path) -> Counted {
     }
 }
 
-/// Whether a group of version 1 has had all the memory that it may have since this was asked the last time. (Linux 6.18 does not count
-/// how often it was refused more, as those before it do in `memory.failcnt`.)
+/// Returns true if a v1 group has used all its memory since the last call. (Linux 6.18 does not count refused
+/// charges, as earlier kernels do in `memory.failcnt`.)
 fn was_full(group: &Path, ceiling: u64) -> bool {
     let most = MOST_USED.map(|file| number(&group.join(file)).unwrap_or(0)).into_iter().max();
     for file in MOST_USED {
-        // From now on it is the most since now.
+        // Reset: from now on the watermark is counted anew.
         let _ = cgroup::write(&group.join(file), "0");
     }
     most.unwrap_or(0).saturating_add(NEARLY) >= ceiling
 }
 
-/// The number after a word at the beginning of a line; 0 where there is none.
+/// Number after a keyword at the beginning of a line; 0 if there is none.
 fn field(path: &Path, name: &str) -> u64 {
     let text = fs::read_to_string(path).unwrap_or_default();
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     lines.find(|(key, _)| *key == name).and_then(|(_, value)| value.trim().parse().ok()).unwrap_or(0)
 }
 
-/// The number that a file holds; none where it says `max`.
+/// Number in a file; `None` if it says `max`.
 fn number(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// What no other run of the same name has that sees these control groups, and has another folder for its locks.
+/// Suffix that distinguishes this run from others of the same name that see these control groups but lock
+/// names in another folder.
 fn unique() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{}-{:x}", std::process::id(), now.as_nanos())

@@ -1,4 +1,4 @@
-//! Control groups of both versions: where they are, and threads in them.
+//! Control groups of both versions: where they are mounted, and how threads enter them.
 
 use std::fs;
 use std::io;
@@ -11,28 +11,28 @@ use serde::{Deserialize, Serialize};
 use crate::attr;
 use crate::island::PARTITION;
 
-/// What a group of weight 1 has in version 1: what one thread of nice 0 counts.
+/// `cpu.shares` of a group of weight 1: that of one thread of nice 0.
 const SHARES: u64 = 1024;
-/// The period in which a quota is counted, in µs, while that leaves enough for the kernel's least quota of 1 ms. Short, so that
-/// queues are short.
+/// Period of quotas, in µs, if it leaves at least the kernel's minimum quota of 1 ms. It is short to keep
+/// queues short.
 const PERIOD_US: u64 = 10_000;
-/// The period of the smallest quotas, in µs.
+/// Period of the smallest quotas, in µs.
 const LONG_PERIOD_US: u64 = 100_000;
-/// The kernel's least quota.
+/// Kernel's minimum quota, in µs.
 const LEAST_QUOTA_US: u64 = 1000;
 
-/// Which interface to control groups.
+/// Version of the control group interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Version {
-    /// A hierarchy for each controller.
+    /// One hierarchy for each controller.
     V1,
-    /// One for all, in which threads of a process are told apart by `threaded` groups.
+    /// One hierarchy for all controllers; single threads can be placed in `threaded` groups.
     V2,
 }
 
 impl Version {
-    /// The file of a group that threads are listed in, and written into.
+    /// Control file of a group that lists threads, and moves those written to it.
     pub(crate) const fn threads(self) -> &'static str {
         match self {
             Self::V1 => "tasks",
@@ -41,19 +41,20 @@ impl Version {
     }
 }
 
-/// Where groups can be made.
+/// Place where groups can be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy {
-    /// Of which version.
+    /// Version of the interface.
     pub version: Version,
-    /// The group that ours are made in.
+    /// Group in which ours are made.
     pub base: PathBuf,
-    /// The group that this process is in, and that threads go back to.
+    /// Group of this process, to which threads return.
     pub home: PathBuf,
 }
 
 impl Hierarchy {
-    /// The one with this controller in which this process may make groups, or why there is none.
+    /// Finds the hierarchy of this controller in which this process may make groups, or says why there is
+    /// none.
     pub(crate) fn find(controller: &str) -> Result<Self, String> {
         let read = |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
         let found = locate(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?, controller)
@@ -64,7 +65,7 @@ impl Hierarchy {
         Ok(found)
     }
 
-    /// This group, if the controller can be used in it.
+    /// Returns this hierarchy if the controller can be used in it.
     pub(crate) fn usable(self, controller: &str) -> Result<Self, String> {
         let base = self.base.display();
         match self.version {
@@ -92,8 +93,8 @@ impl Hierarchy {
     }
 }
 
-/// Whether a group of version 2 may have partitions in it. The root has no file that says so. Since Linux 6.7 whoever has given a
-/// group CPUs of its own (`cpuset.cpus.exclusive`) has allowed them as well.
+/// Returns true if a v2 group may contain partitions. The root has no file that says so. Since Linux 6.7 a
+/// group that was given CPUs of its own (`cpuset.cpus.exclusive`) may contain them as well.
 fn may_hold_partitions(base: &Path) -> bool {
     let is_partition = |state: &str| matches!(state.trim(), "root" | "isolated");
     let has_own = || {
@@ -132,7 +133,7 @@ pub(crate) fn locate(mounts: &str, own: &str, controller: &str) -> Option<Hierar
     unified.map(|home| Hierarchy { version: Version::V2, base: home.clone(), home })
 }
 
-/// Makes a group, if it is not there already, and lets it have single threads.
+/// Makes a group, unless it exists, and lets it hold single threads.
 pub(crate) fn make(path: &Path, version: Version) -> io::Result<()> {
     match fs::create_dir(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -145,14 +146,14 @@ pub(crate) fn make(path: &Path, version: Version) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes one value into a file of a group.
+/// Writes a value to a control file.
 pub(crate) fn write(path: &Path, value: &str) -> io::Result<()> {
-    // Not created where it is missing: the error says more then.
+    // Opened without O_CREAT, so that the error for a missing file is clear.
     let mut file = fs::OpenOptions::new().write(true).open(path)?;
     io::Write::write_all(&mut file, value.as_bytes())
 }
 
-/// Gives a group its weight and its quota.
+/// Sets a group's weight and quota.
 pub(crate) fn weigh(path: &Path, version: Version, shares: &Shares) -> io::Result<()> {
     let quota = shares.quota.map(quota_us);
     match version {
@@ -160,11 +161,11 @@ pub(crate) fn weigh(path: &Path, version: Version, shares: &Shares) -> io::Resul
             let weight = u64::from(shares.weight) * SHARES / 100;
             write(&path.join("cpu.shares"), &weight.to_string())?;
             let file = path.join("cpu.cfs_quota_us");
-            // A kernel without quotas has no such file; nothing is asked of it then.
+            // A kernel without quotas has no such file; then there is nothing to reset.
             let Some((quota, period)) = quota else {
                 return if file.exists() { write(&file, "-1") } else { Ok(()) };
             };
-            // Without a limit while the period changes: quota and period of two settings may not go together.
+            // No limit while the period changes: the quota of one setting may not fit the period of another.
             write(&file, "-1")?;
             write(&path.join("cpu.cfs_period_us"), &period.to_string())?;
             write(&file, &quota.to_string())
@@ -181,7 +182,7 @@ pub(crate) fn weigh(path: &Path, version: Version, shares: &Shares) -> io::Resul
     }
 }
 
-/// Quota and period in µs of so many thousandths of a CPU.
+/// Quota and period in µs for so many thousandths of a CPU.
 fn quota_us(thousandths: u32) -> (u64, u64) {
     let quota = |period: u64| u64::from(thousandths) * period / 1000;
     let period = if quota(PERIOD_US) >= LEAST_QUOTA_US { PERIOD_US } else { LONG_PERIOD_US };
@@ -193,12 +194,12 @@ pub(crate) fn enter(group: &Path, version: Version, tid: i32) -> io::Result<()> 
     write(&group.join(version.threads()), &tid.to_string())
 }
 
-/// Has the threads of a group go to `home`.
+/// Moves all threads of a group to `home`.
 pub(crate) fn empty(path: &Path, home: &Path, version: Version) {
     let listed = fs::read_to_string(path.join(version.threads())).unwrap_or_default();
     for tid in listed.lines().filter_map(|line| line.parse::<i32>().ok()) {
-        // A reservation may not fit where it goes to. Nor does it go along while its time is used up: on Linux 6.18 threads
-        // that did, and ended soon after, were seen never to end.
+        // Its reservation may not fit there. Nor may it move while its runtime is exhausted: on Linux 6.18
+        // threads that did, and ended soon after, were seen to hang.
         if attr::attributes(tid).is_ok_and(|held| held.is_deadline()) {
             let _ = attr::set(tid, Policy::Other);
         }
@@ -206,8 +207,8 @@ pub(crate) fn empty(path: &Path, home: &Path, version: Version) {
     }
 }
 
-/// Removes a group; threads that are in it go to `home`. One that is not there is no error. Those of a process that was killed
-/// cannot go anywhere else, and are in it until the kernel is done with them ([`is_in_use`]).
+/// Removes a group after moving its threads to `home`. A missing group is no error. Threads of a killed
+/// process cannot be moved, and stay until the kernel has torn them down ([`is_in_use`]).
 pub(crate) fn remove(path: &Path, home: &Path, version: Version) -> io::Result<()> {
     empty(path, home, version);
     match fs::remove_dir(path) {
@@ -216,7 +217,7 @@ pub(crate) fn remove(path: &Path, home: &Path, version: Version) -> io::Result<(
     }
 }
 
-/// Whether a group was not removed because something is still in it.
+/// Returns true if a group was not removed because something is still in it.
 pub(crate) fn is_in_use(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::DirectoryNotEmpty)
 }

@@ -1,7 +1,8 @@
-//! Controllers of version 2: the groups in a group have those that its `cgroup.subtree_control` names.
+//! Controllers of cgroup v2, which `cgroup.subtree_control` of a group turns on for the groups in it.
 //!
-//! A run that needs one that is off switches it on, and makes a group `ringroad-cpu` or `ringroad-cpuset` before, that nobody is in:
-//! as long as it is there, it was us, whichever run. The last run that has groups with the controller switches it off again.
+//! A run that needs a controller that is off turns it on, and first makes an empty marker group
+//! `ringroad-cpu` or `ringroad-cpuset`: as long as that exists, it was a run of ours that turned it on. The
+//! last run with groups that need the controller turns it off again.
 
 use std::fs;
 use std::io;
@@ -11,19 +12,19 @@ use crate::cgroup::write;
 use crate::island::{OURS, PARTITION};
 use crate::lock::lock;
 
-/// Weights and quotas.
+/// Controller of weights and quotas.
 pub(crate) const CPU: &str = "cpu";
-/// Exclusive CPUs.
+/// Controller of exclusive CPUs.
 pub(crate) const CPUSET: &str = "cpuset";
 
 const SWITCHES: &str = "cgroup.subtree_control";
 
-/// The group that says that it was us who switched a controller on.
+/// Marker group: exists if we turned the controller on.
 pub(crate) fn mark(base: &Path, controller: &str) -> PathBuf {
     base.join(format!("{OURS}{controller}"))
 }
 
-/// Lets groups in `base` have a controller. To be called with the lock, which is held until they have it.
+/// Turns a controller on for the groups in `base`. The caller holds the lock until they exist.
 pub(crate) fn switch_on(base: &Path, controller: &str) -> io::Result<()> {
     let switches = base.join(SWITCHES);
     if fs::read_to_string(&switches)?.split_whitespace().any(|held| held == controller) {
@@ -35,8 +36,8 @@ pub(crate) fn switch_on(base: &Path, controller: &str) -> io::Result<()> {
     }
 }
 
-/// Switches a controller off, if it was us who switched it on and no group of ours has it any more; under the lock on `shared`,
-/// none: who calls has it.
+/// Turns a controller off if we turned it on and no group of ours needs it any more; under the lock on
+/// `shared`, or, for `None`, that of the caller.
 pub(crate) fn switch_off(base: &Path, controller: &str, shared: Option<&Path>) -> io::Result<()> {
     let switch = || {
         let _lock = shared.map(lock).transpose()?;
@@ -53,7 +54,8 @@ pub(crate) fn switch_off(base: &Path, controller: &str, shared: Option<&Path>) -
     }
 }
 
-/// Whether a run has a group for which it has asked for the controller: partitions are those of one, all others of the other.
+/// Returns true if a run has a group that needs the controller: partitions need `cpuset`, all other groups
+/// `cpu`.
 fn is_needed(base: &Path, controller: &str) -> io::Result<bool> {
     let marks = [CPU, CPUSET].map(|controller| mark(base, controller));
     for entry in fs::read_dir(base)? {

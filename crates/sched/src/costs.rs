@@ -1,9 +1,10 @@
-//! What packets were seen to cost, in a file from one run to the next: `costs.json` in a folder for state.
+//! Observed packet costs, stored in a file between runs: `costs.json` in a state directory.
 //!
-//! Runs share the file. A run that writes it reads what is there, and puts a whole new file in its place, if that is still there; else
-//! it begins anew. There is no lock, which others who may open the folder could hold; of two runs that do this within some
-//! microseconds one may forget what it has seen in its last minute. What is wrong with the file is told in a line; then it is not
-//! used, and no run waits for it or ends by it.
+//! Runs share the file. To write it, a run reads the present file and replaces it by a new one, provided the
+//! file is still the same; otherwise it starts over. There is no lock, since anyone who may open the
+//! directory could hold it; of two runs that write within some microseconds, one may lose what it has
+//! observed in its last minute. Trouble with the file is reported in a line, and the file is then ignored: no
+//! run blocks on it or ends because of it.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -21,28 +22,28 @@ use crate::guarantee::{Cost, Day, Machine, Memory, Model, Observation, Rest, Way
 
 /// Name of the file.
 const NAME: &str = "costs.json";
-/// Between two times that it is written.
+/// Time between two writes.
 const PAUSE: Duration = Duration::from_secs(60);
-/// How often it is begun anew at once, because others have written meanwhile.
+/// Attempts at writing the file while other runs are writing it.
 const TURNS: u32 = 5;
 
-/// What is known of costs.
+/// Known packet costs.
 #[derive(Clone, Debug)]
 pub struct Costs {
-    /// Where the file is; none: nowhere.
+    /// State directory; `None`: costs are not stored.
     folder: Option<PathBuf>,
     memory: Memory,
-    /// As it was when the file was read or written last.
+    /// State when the file was last read or written.
     kept: Memory,
     due: Instant,
-    /// What is to be told.
+    /// Line to report.
     trouble: Option<String>,
-    /// It could not be written, and that was told.
+    /// True if writing failed and that was reported.
     failed: bool,
 }
 
 impl Costs {
-    /// Reads the file in this folder, if there is one: what is true for this machine.
+    /// Reads the file in this directory, if there is one, and keeps what holds for this machine.
     pub fn load(folder: PathBuf, machine: Machine, now: Instant) -> Self {
         match read_in(&folder, &machine) {
             Ok(known) => Self::new(Some(folder), known.unwrap_or_else(|| Memory::new(machine)), None, now),
@@ -53,7 +54,7 @@ impl Costs {
         }
     }
 
-    /// Nothing is remembered, and nothing will be; for what `trouble`, if that is to be told.
+    /// Creates costs that are not stored; `trouble` says why, if that is to be reported.
     pub fn nowhere(trouble: Option<String>, machine: Machine, now: Instant) -> Self {
         Self::new(None, Memory::new(machine), trouble, now)
     }
@@ -63,32 +64,32 @@ impl Costs {
         Self { folder, memory, kept, due, trouble, failed: false }
     }
 
-    /// What is wrong with the file, once.
+    /// Takes the trouble with the file, to report it once.
     pub fn trouble(&mut self) -> Option<String> {
         self.trouble.take()
     }
 
-    /// What is wrong with the file, as long as nobody was told.
+    /// Trouble with the file that was not reported yet.
     pub fn doubt(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// What a packet of so many octets costs on a way, if that is known.
+    /// Cost of a packet of so many octets on a way, if it is known.
     pub fn cost(&self, way: &Way, octets: f64) -> Option<Cost> {
         self.memory.cost(way, octets)
     }
 
-    /// A model that begins with what is known of a way, if the cost of packets of so many octets is.
+    /// Model that starts from what is known of a way, if the cost of packets of so many octets is known.
     pub fn model(&self, way: &Way, octets: f64) -> Option<Model> {
         self.memory.model(way, octets)
     }
 
-    /// Takes into account what was seen of a thread on a day.
+    /// Records an observation of a thread.
     pub fn note(&mut self, way: &Way, window: &Observation, rest: Rest, day: Day) {
         self.memory.note(way, window, rest, day);
     }
 
-    /// Writes the file, if there is something new and it is time to.
+    /// Writes the file, if there is news and a write is due.
     pub fn keep_if_due(&mut self, now: Instant) {
         if now >= self.due {
             self.due = now + PAUSE;
@@ -96,12 +97,12 @@ impl Costs {
         }
     }
 
-    /// Writes the file now, if there is something new. Waits for nobody.
+    /// Writes the file now, if there is news. Never blocks on other runs.
     pub fn keep_now(&mut self) {
         let Some(folder) = self.folder.as_ref().filter(|_| self.memory != self.kept) else { return };
         match write_in(folder, &self.memory, &self.kept) {
             Ok(Some(written)) => (self.memory, self.kept, self.failed) = (written.clone(), written, false),
-            // Others write all the time: the next time then.
+            // Other runs keep writing: try again the next time.
             Ok(None) => {}
             Err(error) if !self.failed => {
                 self.trouble = Some(format!("what packets cost is not remembered: {error:#}"));
@@ -120,7 +121,7 @@ fn read_in(folder: &Path, machine: &Machine) -> Result<Option<Memory>> {
     }
 }
 
-/// The folder, if it is there.
+/// Opens the directory, if it exists.
 fn opened(folder: &Path) -> Result<Option<OwnedFd>> {
     match open(folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
         Err(Errno::NOENT) => Ok(None),
@@ -128,9 +129,10 @@ fn opened(folder: &Path) -> Result<Option<OwnedFd>> {
     }
 }
 
-/// Reads the file of a folder, if there is one; only a plain one that nobody else can have written.
+/// Reads the file in a directory, if there is one. Only a regular file that no other user can have written is
+/// accepted.
 fn read(folder: &OwnedFd, machine: &Machine) -> Result<Option<Memory>> {
-    // Of anything else than a plain file not even the opening may wait.
+    // O_NONBLOCK: opening a FIFO or device must not block.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match openat(folder, NAME, flags, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(None),
@@ -148,8 +150,8 @@ fn read(folder: &OwnedFd, machine: &Machine) -> Result<Option<Memory>> {
     Ok(Some(Memory::read(&text, machine)?))
 }
 
-/// Puts a new file in the place of the one that is there, with what others have written into that; returns what it
-/// says, or none if others were writing whenever it was tried.
+/// Replaces the file by one that includes what other runs have written. Returns the new content, or `None` if
+/// others wrote during each attempt.
 fn write_in(folder: &Path, memory: &Memory, kept: &Memory) -> Result<Option<Memory>> {
     DirBuilder::new()
         .recursive(true)
@@ -161,26 +163,26 @@ fn write_in(folder: &Path, memory: &Memory, kept: &Memory) -> Result<Option<Memo
         opened(folder).and_then(|folder| folder.context("its folder is gone")).with_context(place)?;
     for _ in 0..TURNS {
         let there = mark(&folder);
-        // What cannot be used is replaced.
+        // An unusable file is replaced.
         let written = read(&folder, memory.machine()).ok().flatten();
         let all = written.map_or_else(|| memory.clone(), |written| memory.merged(kept, &written));
         let text = all.json();
         if replace(&folder, &text, || mark(&folder) == there).with_context(place)? {
-            // Numbers are rounded there.
+            // Numbers are rounded in the file, so the rounded ones are kept.
             return Ok(Some(Memory::read(&text, memory.machine())?));
         }
     }
     Ok(None)
 }
 
-/// What tells the file of a folder from one that was there before: number, and when it was changed.
+/// Identity of the file's version: inode and change time.
 fn mark(folder: &OwnedFd) -> Option<(u64, i64, u64)> {
     let facts = statat(folder, NAME, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     Some((facts.st_ino, facts.st_ctime, facts.st_ctime_nsec))
 }
 
-/// There is either the old file or the new one, at any time; the new one if `is_wanted` says so when it is ready, which is
-/// returned.
+/// Replaces the file atomically. Once the new one is ready, `is_wanted` decides whether it replaces the old
+/// one; the decision is returned.
 fn replace(folder: &OwnedFd, text: &str, is_wanted: impl Fn() -> bool) -> io::Result<bool> {
     let draft = format!(".{NAME}.{}", std::process::id());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -188,12 +190,12 @@ fn replace(folder: &OwnedFd, text: &str, is_wanted: impl Fn() -> bool) -> io::Re
     let remove = || {
         let _ = unlinkat(folder, &draft, AtFlags::empty());
     };
-    // What a run has left that was killed in the middle of this.
+    // Left-over of a run that was killed during a write.
     remove();
     let finish = || -> io::Result<bool> {
         let mut file = File::from(openat(folder, &draft, flags, mode)?);
         file.write_all(text.as_bytes())?;
-        // Whatever this process masks: others may read it.
+        // Independent of the umask: others may read it.
         fchmod(&file, mode)?;
         if !is_wanted() {
             remove();

@@ -1,10 +1,10 @@
-//! What the kernel refused.
+//! Errors of carrying out an outline.
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// Something that could not be carried out.
+/// A step that the kernel refused.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}")]
 pub struct ApplyError {
@@ -22,12 +22,12 @@ impl ApplyError {
         Self { thread: Some(name.to_owned()), what: format!("{name}: {what}"), source }
     }
 
-    /// The thread that it is about, if it is one.
+    /// Name of the thread concerned, if it is one.
     pub fn of_thread(&self) -> Option<&str> {
         self.thread.as_deref()
     }
 
-    /// Whether no descriptors were left.
+    /// Returns true if the process or the host is out of descriptors.
     pub fn is_out_of_descriptors(&self) -> bool {
         let full = [Errno::MFILE, Errno::NFILE];
         self.source
@@ -35,9 +35,9 @@ impl ApplyError {
             .is_some_and(|number| full.iter().any(|errno| errno.raw_os_error() == number))
     }
 
-    /// Whether it may succeed a little later: somebody else has what is wanted and may let go of it (also a thread whose
-    /// reservation was given back in this period), threads that are about to go are in what is to be removed, the thread sleeps
-    /// on another CPU, or it has just ended and another will be told of.
+    /// Returns true if a retry may succeed soon: someone else holds what is needed and may release it (also a
+    /// thread whose reservation was given back in this period), ending threads are in a group to be removed,
+    /// the thread sleeps on another CPU, or it has just ended and a successor will be reported.
     pub fn is_passing(&self) -> bool {
         let passing = [
             Errno::BUSY,

@@ -1,4 +1,4 @@
-//! What the kernel of this host allows, and this process in it.
+//! Scheduling limits of this host's kernel and of this process.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,56 +10,58 @@ use rustix::process::{Resource, getrlimit};
 use crate::cgroup::{self, Hierarchy};
 use crate::topology::Topology;
 
-/// The first kernel that reserves something of each CPU for ordinary threads.
+/// First kernel with a fair server, which reserves time of each CPU for ordinary threads.
 const WITH_FAIR_SERVER: (u32, u32) = (6, 12);
-/// How much, in nanoseconds, unless somebody has changed it. So exclusive CPUs of Linux 6.18 admit 0.900 and no more.
+/// Its default runtime and period, in nanoseconds. With it, exclusive CPUs of Linux 6.18 admit no more than
+/// 0.900.
 const FAIR_SERVER: (u64, u64) = (50_000_000, 1_000_000_000);
 
-/// The bit of CAP_SYS_NICE.
+/// Bit number of CAP_SYS_NICE.
 const SYS_NICE: u32 = 23;
 
-/// How much of each CPU the kernel lets real-time threads and reservations have.
+/// Limit on real-time threads and reservations of each CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RealTime {
-    /// `sched_rt_runtime_us`; none where there is no limit (-1).
+    /// `sched_rt_runtime_us`; `None`: no limit (-1).
     pub runtime_us: Option<u64>,
     /// `sched_rt_period_us`.
     pub period_us: u64,
 }
 
 impl Default for RealTime {
-    /// What a kernel starts with.
+    /// Kernel defaults.
     fn default() -> Self {
         Self { runtime_us: Some(950_000), period_us: 1_000_000 }
     }
 }
 
-/// What may be asked of this host.
+/// Capabilities of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// The highest real-time priority that this process may give: 99 with CAP_SYS_NICE, else RLIMIT_RTPRIO.
+    /// Highest real-time priority that this process may set: 99 with CAP_SYS_NICE, else RLIMIT_RTPRIO.
     pub priority: u32,
-    /// Whether it may reserve time: CAP_SYS_NICE.
+    /// True if it may make reservations: CAP_SYS_NICE.
     pub may_reserve: bool,
-    /// What real-time threads may have.
+    /// Limit on real-time threads.
     pub real_time: RealTime,
-    /// What the kernel keeps of each CPU for ordinary threads by a reservation of its own (`fair_server`): runtime and period in
-    /// nanoseconds, as debugfs has them, else as such a kernel starts with. Empty where it has none.
+    /// Time of each CPU that the kernel keeps for ordinary threads by a reservation of its own
+    /// (`fair_server`): runtime and period in nanoseconds, from debugfs, else the kernel's defaults. Empty if
+    /// the kernel has none.
     pub fair_server: BTreeMap<u32, (u64, u64)>,
     /// Shortest and longest period of a reservation, in µs.
     pub periods_us: (u64, u64),
-    /// The kernel's version, e.g. (6, 18).
+    /// Kernel version, e.g. (6, 18).
     pub kernel: (u32, u32),
     /// Where groups with weights and quotas can be made, or why they cannot.
     pub cpu: Result<Hierarchy, String>,
     /// Where exclusive cpusets can be made, or why they cannot.
     pub cpuset: Result<Hierarchy, String>,
-    /// `cpu.rt_runtime_us` of the group that this process is in, where groups have such a thing.
+    /// `cpu.rt_runtime_us` of this process's group, if groups have such a limit.
     pub group_rt_us: Option<i64>,
 }
 
 impl Default for Host {
-    /// One on which everything can be had.
+    /// A host without any restriction.
     fn default() -> Self {
         let hierarchy = Hierarchy {
             version: cgroup::Version::V1,
@@ -81,7 +83,7 @@ impl Default for Host {
 }
 
 impl Host {
-    /// This host.
+    /// Reads the properties of this host.
     pub(crate) fn read() -> Self {
         let may = may_nice();
         let version = version(&fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default());
@@ -111,7 +113,7 @@ fn kernel<T: FromStr>(name: &str) -> Option<T> {
     number(&Path::new("/proc/sys/kernel").join(name))
 }
 
-/// The first number of a file.
+/// First number in a file.
 fn number<T: FromStr>(path: &Path) -> Option<T> {
     fs::read_to_string(path).ok()?.split_whitespace().next()?.parse().ok()
 }
@@ -139,7 +141,7 @@ fn fair_server(version: (u32, u32), folder: &Path) -> BTreeMap<u32, (u64, u64)> 
     Topology::read().cpus.iter().map(|cpu| of_cpu(cpu.number)).collect()
 }
 
-/// `6.18.44-x` is (6, 18).
+/// Parses `6.18.44-x` as (6, 18).
 fn version(release: &str) -> (u32, u32) {
     let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0))

@@ -1,4 +1,4 @@
-//! Interrupts of the host's NICs.
+//! Interrupts of the host's NICs, and their affinity.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,39 +10,39 @@ use crate::known::Known;
 use crate::outline::Outline;
 use crate::topology::Cpu;
 
-/// An interrupt of an interface.
+/// Interrupt of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Irq {
-    /// Its number, as in `/proc/irq`.
+    /// Number, as in `/proc/irq`.
     pub number: u32,
-    /// Its handler's name, most often that of a queue.
+    /// Name of its handler, usually that of a queue.
     pub name: String,
 }
 
-/// An interrupt that is moved.
+/// Interrupt whose affinity is to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interrupt {
     /// The interface.
     pub interface: String,
-    /// Which one.
+    /// The interrupt.
     pub irq: Irq,
-    /// Where to.
+    /// Target CPUs.
     pub cpus: CpuSet,
 }
 
 impl Interrupt {
-    /// The file that says where it is served.
+    /// File with the interrupt's affinity.
     pub(crate) fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/irq/{}/smp_affinity_list", self.irq.number))
     }
 }
 
-/// Interrupts that an interface of this network namespace has.
+/// Interrupts of an interface in this network namespace.
 pub(crate) fn of_interface(name: &str) -> Vec<Irq> {
     let entries = fs::read_dir(Path::new("/sys/class/net").join(name).join("device/msi_irqs"));
     let numbers = entries.into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    // virtio's interrupts belong to the PCI device above it.
+    // Interrupts of virtio devices belong to the PCI device above.
     let above = fs::read_dir(Path::new("/sys/class/net").join(name).join("device/../msi_irqs"));
     let above = above.into_iter().flatten().flatten();
     let above = above.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -50,14 +50,15 @@ pub(crate) fn of_interface(name: &str) -> Vec<Irq> {
     numbers.into_iter().filter_map(|number| Some(Irq { number, name: handler(number)? })).collect()
 }
 
-/// The name of who serves an interrupt; none where nobody does.
+/// Name of an interrupt's handler; `None` if it has none.
 fn handler(number: u32) -> Option<String> {
     let entries = fs::read_dir(format!("/proc/irq/{number}")).ok()?.flatten();
     let mut folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     folders.next().map(|entry| entry.file_name().to_string_lossy().into_owned())
 }
 
-/// Moves the interrupts of the plan's interfaces to CPUs that no thread of ours is placed on, near those that empty them.
+/// Moves the interrupts of the plan's interfaces to CPUs on which no thread of ours is placed, near the
+/// threads that empty their queues.
 pub(crate) fn place(plan: &Plan, known: &Known, outline: &mut Outline) {
     let taken: BTreeSet<u32> = outline.slots.iter().flat_map(|slot| slot.only_cpu()).collect();
     let exclusive = outline.islands.iter().flat_map(|island| island.cpus.cpus());

@@ -1,9 +1,10 @@
-//! CPUs that are taken out of the kernel's load balancing, because a reservation may be confined to a set of CPUs only if
-//! that set is a scheduling domain of its own (Linux, `Documentation/scheduler/sched-deadline.rst`, section 5).
+//! CPUs taken out of the kernel's load balancing, because a reservation may be confined to a set of CPUs only
+//! if that set is a scheduling domain of its own (Linux, `Documentation/scheduler/sched-deadline.rst`,
+//! section 5).
 //!
-//! Version 1: the root cpuset must balance no load, which would leave the other CPUs without any balancing. They get it back
-//! by a cpuset `ringroad-rest`, that nobody is in. It is there as long as there is an exclusive one of ours, whoever made that,
-//! and says that it was us who switched the root's balancing off. Version 2: a partition.
+//! cgroup v1: the root cpuset must not balance load, which would leave the other CPUs without any balancing.
+//! An empty cpuset `ringroad-rest` restores it for them. It exists as long as there is an exclusive cpuset of
+//! any of our runs, and marks that we turned the root's balancing off. v2: a partition.
 
 use std::fs;
 use std::io;
@@ -15,22 +16,22 @@ use crate::cgroup::{self, Hierarchy, Version, write};
 use crate::controller;
 use crate::lock::lock;
 
-/// What the names of our groups begin with.
+/// Prefix of our groups' names.
 pub(crate) const OURS: &str = "ringroad-";
 const REST: &str = "ringroad-rest";
-/// What a group of version 2 is to the kernel's scheduling domains.
+/// v2: file with the partition type of a group.
 pub(crate) const PARTITION: &str = "cpuset.cpus.partition";
 const BALANCE: &str = "cpuset.sched_load_balance";
-/// What makes the CPUs of a group exclusive, in version 1 and in version 2 (since Linux 6.7).
+/// File that makes the CPUs of a group exclusive, in v1 and in v2 (since Linux 6.7).
 const EXCLUSIVE_V1: &str = "cpuset.cpu_exclusive";
 const EXCLUSIVE_V2: &str = "cpuset.cpus.exclusive";
 
-/// The folder of an exclusive set of CPUs.
+/// Folder of an exclusive set of CPUs.
 pub(crate) fn path(hierarchy: &Hierarchy, run: &str, cpus: &CpuSet) -> PathBuf {
     hierarchy.base.join(format!("{OURS}{run}.cpus{cpus}"))
 }
 
-/// Makes CPUs exclusive, under the lock on `shared`; none: who calls has it.
+/// Makes CPUs exclusive, under the lock on `shared`; `None`: the caller holds the lock.
 pub(crate) fn make(
     hierarchy: &Hierarchy,
     path: &Path,
@@ -44,8 +45,8 @@ pub(crate) fn make(
     }
 }
 
-/// Gives them back, under the lock on `shared`; none: who calls has it. What is not there is no error. A group that is still in use has
-/// none for itself any more.
+/// Gives exclusive CPUs back, under the lock on `shared`; `None`: the caller holds the lock. A missing group
+/// is no error. A group that is still in use loses its exclusivity but stays.
 pub(crate) fn remove(
     version: Version,
     base: &Path,
@@ -55,7 +56,8 @@ pub(crate) fn remove(
 ) -> io::Result<()> {
     if version == Version::V2 {
         cgroup::empty(path, home, version);
-        // Of a group that is removed the kernel gives CPUs back some time later. Where there is none, there is nothing to give.
+        // The kernel returns the CPUs of a removed group only some time later, so they are given back first.
+        // A missing file means that there is nothing to give back.
         let _ = write(&path.join(PARTITION), "member");
         let removed = cgroup::remove(path, home, version);
         if removed.is_err() {
@@ -80,7 +82,7 @@ fn make_v1(base: &Path, path: &Path, cpus: &CpuSet) -> io::Result<()> {
     write(&path.join(EXCLUSIVE_V1), "1")
 }
 
-/// Has load balanced on all CPUs that are not exclusive; on all as the kernel does it where none is.
+/// Balances load on all CPUs that are not exclusive; restores the kernel's default if none is exclusive.
 fn rebalance(base: &Path, more: Option<&CpuSet>) -> io::Result<()> {
     let (rest, balance) = (base.join(REST), base.join(BALANCE));
     let mut exclusive = exclusive(base)?;
@@ -93,7 +95,7 @@ fn rebalance(base: &Path, more: Option<&CpuSet>) -> io::Result<()> {
         return Ok(());
     }
     if read(&balance)?.trim() == "0" && !rest.exists() {
-        // Somebody else has arranged for this host's domains.
+        // Someone else has configured this host's scheduling domains.
         return Ok(());
     }
     cgroup::make(&rest, Version::V1)?;
@@ -105,7 +107,7 @@ fn rebalance(base: &Path, more: Option<&CpuSet>) -> io::Result<()> {
     write(&balance, "0")
 }
 
-/// The CPUs of all exclusive cpusets of ours, whichever run made them.
+/// CPUs of all exclusive cpusets of our runs.
 fn exclusive(base: &Path) -> io::Result<Vec<u32>> {
     let mut cpus = Vec::new();
     for entry in fs::read_dir(base)? {
@@ -124,7 +126,7 @@ fn make_v2(base: &Path, path: &Path, cpus: &CpuSet) -> io::Result<()> {
     controller::switch_on(base, controller::CPUSET)?;
     cgroup::make(path, Version::V2)?;
     write(&path.join("cpuset.cpus"), &cpus.to_string())?;
-    // Where there is this file, a partition may be below one that is none.
+    // With this file, a partition may be below a group that is none.
     let exclusive = path.join(EXCLUSIVE_V2);
     if exclusive.exists() {
         write(&exclusive, &cpus.to_string())?;

@@ -1,4 +1,4 @@
-//! What is known before threads are placed.
+//! Facts about the host that placement is based on.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,31 +13,32 @@ use crate::interrupts::{self, Irq};
 use crate::outline::Outline;
 use crate::topology::Topology;
 
-/// What is known of a host.
+/// Facts about a host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Known {
-    /// Its CPUs.
+    /// CPUs.
     pub topology: Topology,
-    /// What may be asked of it.
+    /// Scheduling limits.
     pub host: Host,
-    /// What was measured; empty where nothing was.
+    /// Measured load; empty if nothing was measured.
     pub load: Load,
     /// Interrupts of the interfaces that a plan names.
     pub interrupts: BTreeMap<String, Vec<Irq>>,
 }
 
-/// What was measured.
+/// Measured load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
-    /// What threads of ours take of a CPU, by their names: 0 to 1.
+    /// CPU share of our threads, by name: 0 to 1.
     pub threads: BTreeMap<String, f64>,
-    /// What others take of each CPU: 0 to 1.
+    /// Load of each CPU by other programs: 0 to 1.
     pub cpus: BTreeMap<u32, f64>,
 }
 
 impl Load {
-    /// What is done on each CPU now, watched for so long (100 ms tell tenths: the kernel counts in ticks). Threads of this
-    /// process are among those that do it: for before there are any. Nothing where the kernel does not tell.
+    /// Measures the load of each CPU for so long (100 ms resolve tenths: the kernel counts in ticks). It
+    /// includes threads of this process, so it is meant for the time before there are any. Empty if the
+    /// kernel does not report it.
     pub fn of_host(watched: Duration) -> Self {
         let read = || fs::read_to_string("/proc/stat").unwrap_or_default();
         let before = read();
@@ -46,7 +47,7 @@ impl Load {
     }
 }
 
-/// The part of each CPU's time that was not idle between two copies of `/proc/stat`.
+/// Fraction of each CPU's time that was not idle between two copies of `/proc/stat`.
 pub(crate) fn busy(before: &str, after: &str) -> BTreeMap<u32, f64> {
     let before = cores(before);
     let part = |(cpu, now): (u32, CoreTicks)| {
@@ -58,15 +59,15 @@ pub(crate) fn busy(before: &str, after: &str) -> BTreeMap<u32, f64> {
 }
 
 impl Known {
-    /// What is known to the run that has carried out `held`: the CPUs that it has made exclusive may be used by its threads. (In
-    /// version 2 its supervisor, which is outside, may not use them meanwhile.)
+    /// Adds what the run that has carried out `held` may use: its threads may run on the CPUs that it has
+    /// made exclusive. (In v2 its supervisor, which is outside, may not use them meanwhile.)
     #[must_use]
     pub fn holding(mut self, held: &Outline) -> Self {
         self.topology.allowed.extend(held.islands.iter().flat_map(|island| island.cpus.cpus()));
         self
     }
 
-    /// What can be read on this host. Changes nothing.
+    /// Reads the facts about this host. Changes nothing.
     pub fn read(plan: &Plan) -> Self {
         let interfaces = plan.nics().filter_map(|(_, nic)| nic.attach.lower());
         Self {

@@ -1,13 +1,15 @@
-//! Which thread runs where, and what of a CPU it is promised.
+//! Placement and scheduling of threads.
 //!
-//! [`outline`] is pure: what a file asks for and what is [`Known`] of the host go in, a place and a policy for each thread come
-//! out, or every reason why not. An [`Applier`] carries an [`Outline`] out, by control groups and sched_setattr(2), and takes it
-//! back; what it has made is told before as [`Undo`]s, for who cleans up after a process that was killed.
-//! `docs/sched.md` has the keys and what each policy means.
+//! [`outline`] is pure: its input is what a file asks for and what is [`Known`] of the host, its output a
+//! place and a policy for each thread, or all reasons why that is impossible. An [`Applier`] carries an
+//! [`Outline`] out, by control groups and sched_setattr(2), and undoes it; everything that it makes is
+//! announced beforehand as [`Undo`]s, for the process that cleans up after a killed one. `docs/sched.md`
+//! explains the keys and policies.
 //!
-//! [`promises`] keeps rates that are promised, by what packets were seen to cost ([`costs`]); [`guarantee`] has the arithmetic.
+//! [`promises`] keeps promised rates, based on observed packet costs ([`costs`]); [`guarantee`] has the
+//! arithmetic.
 //!
-//! [`ceiling`] bounds the memory and the tasks of a whole run, by the same means.
+//! [`ceiling`] limits memory and tasks of a whole run, also by control groups.
 
 pub mod account;
 mod admission;

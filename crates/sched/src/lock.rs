@@ -1,7 +1,7 @@
-//! The lock of what all runs of an owner share on a host: the balancing of load, controllers, exclusive CPUs.
+//! Lock on what all runs of an owner share on a host: load balancing, controllers, exclusive CPUs.
 //!
-//! It is on a folder that nobody else may open. flock(2) asks for no more than a descriptor that can be read: whoever may look at a
-//! folder of control groups, which is everybody, could hold a lock on that for ever.
+//! The lock is on a folder that no other user may open. flock(2) needs no more than a readable descriptor:
+//! anyone who may open a folder of control groups, which is everyone, could hold a lock on that one forever.
 
 use std::fs::File;
 use std::io;
@@ -14,16 +14,16 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-/// How long is waited for another run, which holds the lock while it changes one thing: some milliseconds.
+/// Time limit of waiting for another run, which holds the lock for one change: some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two looks at it.
+/// Time between two attempts.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The lock on `folder`, held until the file is closed: one run at a time changes what all share. It is for who has nothing else
-/// to do than to wait for it.
+/// Takes the lock on `folder`, which is held until the file is closed: one run at a time changes what all
+/// share. Blocks, so it is for threads that have nothing else to do.
 ///
 /// # Errors
-/// Others than the owner may open the folder, or another run does not finish.
+/// Users other than the owner may open the folder, or another run does not finish.
 pub(crate) fn lock(folder: &Path) -> io::Result<File> {
     let end = Instant::now() + PATIENCE;
     let mut wait = || {
@@ -33,27 +33,27 @@ pub(crate) fn lock(folder: &Path) -> io::Result<File> {
     lock_while(folder, &mut wait)?.ok_or_else(|| held(folder))
 }
 
-/// The lock for a run that does not wait for it, and keeps it for several changes.
+/// Non-blocking variant of the lock, kept for several changes.
 pub(crate) struct Shared {
     folder: PathBuf,
     lock: Option<File>,
 }
 
 impl Shared {
-    /// Without the lock.
+    /// Creates it unlocked.
     pub(crate) fn new(folder: &Path) -> Self {
         Self { folder: folder.to_owned(), lock: None }
     }
 
-    /// The folder that is locked.
+    /// Folder that is locked.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Takes the lock, if no other run has it; whether it is had now.
+    /// Takes the lock if no other run holds it. Returns whether it is held now.
     ///
     /// # Errors
-    /// Others than the owner may open the folder.
+    /// Users other than the owner may open the folder.
     pub(crate) fn try_lock(&mut self) -> io::Result<bool> {
         if self.lock.is_none() {
             self.lock = lock_while(&self.folder, &mut || false)?;
@@ -61,22 +61,22 @@ impl Shared {
         Ok(self.is_locked())
     }
 
-    /// Lets go of it.
+    /// Releases the lock.
     pub(crate) fn unlock(&mut self) {
         self.lock = None;
     }
 
-    /// Whether it is had.
+    /// Returns true if the lock is held.
     pub(crate) const fn is_locked(&self) -> bool {
         self.lock.is_some()
     }
 
-    /// What is still to be locked for a change.
+    /// Folder that a change still has to lock.
     pub(crate) fn to_lock(&self) -> Option<&Path> {
         (!self.is_locked()).then_some(&self.folder)
     }
 
-    /// That another run has it and does not finish.
+    /// Error to report if another run holds the lock and does not finish.
     pub(crate) fn is_held(&self) -> io::Error {
         held(&self.folder)
     }
@@ -86,12 +86,12 @@ fn held(folder: &Path) -> io::Error {
     refused(folder, "another run of yours holds it; see whether that is stopped, and try again")
 }
 
-/// Of its own kind: what is missing or busy here is not what was to be changed.
+/// Of kind `Other`, so that a missing or busy lock is not mistaken for a missing or busy object.
 fn refused(folder: &Path, why: &str) -> io::Error {
     io::Error::other(format!("the lock on {}, which this needs, cannot be had: {why}", folder.display()))
 }
 
-/// Tries it again as long as `waits` says so; none: another run has it.
+/// Retries while `waits` returns true; `None`: another run holds the lock.
 fn lock_while(folder: &Path, waits: &mut dyn FnMut() -> bool) -> io::Result<Option<File>> {
     let file = opened(folder).map_err(|why| refused(folder, &why))?;
     loop {
@@ -104,7 +104,7 @@ fn lock_while(folder: &Path, waits: &mut dyn FnMut() -> bool) -> io::Result<Opti
     }
 }
 
-/// The folder, if nobody else may open it.
+/// Opens the folder, if no other user may open it.
 fn opened(folder: &Path) -> Result<File, String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder: File = open(folder, flags, Mode::empty()).map_err(|error| error.to_string())?.into();

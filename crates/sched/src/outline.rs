@@ -1,77 +1,78 @@
-//! The outcome of planning: a place and a policy for each thread, and what has to be made on the host for them.
+//! Result of planning: a place and a policy for each thread, and what has to be made on the host for them.
 
 use config::{CpuSet, Errors, Fault, Plan, Policy, Shares};
 
 use crate::interrupts::Interrupt;
 use crate::thread::Class;
 
-/// Where every thread of every router runs, and how.
+/// Placement and scheduling of all threads of all routers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outline {
-    /// The threads, in the order of the file.
+    /// Threads, in the order of the file.
     pub slots: Vec<Slot>,
-    /// CPUs that are taken out of the kernel's load balancing.
+    /// CPUs taken out of the kernel's load balancing.
     pub islands: Vec<Island>,
-    /// Control groups for weights and quotas.
+    /// Control groups with weights and quotas.
     pub groups: Vec<Group>,
-    /// Interrupts that are moved.
+    /// Interrupts to be moved.
     pub interrupts: Vec<Interrupt>,
-    /// What an operator should know of it.
+    /// Remarks for the operator.
     pub notes: Vec<String>,
 }
 
 /// A thread with its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slot {
-    /// Its router.
+    /// Router that it belongs to.
     pub router: String,
-    /// Which thread of it.
+    /// Class of thread.
     pub class: Class,
-    /// Its name.
+    /// Name of the thread.
     pub name: String,
-    /// Where and how it runs.
+    /// CPUs and policy.
     pub schedule: Schedule,
-    /// Other threads on its CPUs, as far as they are ours.
+    /// Our other threads on its CPUs.
     pub company: Company,
 }
 
-/// The threads that are on the CPUs of one beside it.
+/// Kind of sharing of a thread's CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Company {
-    /// Nobody: it has them for itself.
+    /// It shares them with none of our threads.
     #[default]
     Nobody,
-    /// Other threads.
+    /// It shares them with other threads.
     Others,
-    /// Of a vhost thread: other threads, and a vCPU of its router among them, which it wakes by interrupts.
+    /// For a vhost thread: it shares them with a vCPU of its router, which it wakes by interrupts, and maybe
+    /// with others.
     Guest,
 }
 
-/// Where and how a thread runs.
+/// Placement and scheduling of a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// Its CPUs; none: wherever the process may run.
+    /// Its CPUs; `None`: wherever the process may run.
     pub cpus: Option<CpuSet>,
-    /// What chose them.
+    /// Origin of the choice of CPUs.
     pub placement: Placement,
-    /// How the kernel schedules it.
+    /// Scheduling policy.
     pub policy: Policy,
-    /// The exclusive CPUs that it is on, if it is.
+    /// Exclusive CPUs that it runs on, if any.
     pub island: Option<CpuSet>,
-    /// The name of its control group, if it is in one.
+    /// Name of its control group, if it is in one.
     pub group: Option<String>,
 }
 
-/// What chose the CPUs of a thread.
+/// Origin of the choice of a thread's CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// The file: this one.
+    /// The file names this CPU.
     Pin,
-    /// The file: these, of which the kernel chooses.
+    /// The file names these CPUs, among which the kernel chooses.
     Affinity,
-    /// The kernel, as the file asks for.
+    /// The kernel, as the file requests.
     Free,
-    /// This crate.
+    /// Automatic placement by this crate.
     Auto,
 }
 
@@ -80,23 +81,23 @@ pub enum Placement {
 pub struct Island {
     /// The CPUs.
     pub cpus: CpuSet,
-    /// What is reserved on them, in CPUs.
+    /// Sum of its reservations, in CPUs.
     pub reserved: f64,
-    /// What can be reserved on them, in CPUs.
+    /// Most that can be reserved on them, in CPUs.
     pub most: f64,
 }
 
 /// A control group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// `edge`, `edge.vcpu`.
+    /// Name: `edge`, `edge.vcpu`.
     pub name: String,
-    /// Its weight and quota.
+    /// Weight and quota.
     pub shares: Shares,
 }
 
 impl Slot {
-    /// The one CPU that it may run on, if it is one.
+    /// The CPU that it is confined to, if it is a single one.
     pub(crate) fn only_cpu(&self) -> Option<u32> {
         match self.schedule.cpus.as_ref()?.cpus() {
             [cpu] => Some(*cpu),
@@ -104,18 +105,19 @@ impl Slot {
         }
     }
 
-    /// Whether the file lets it run on this CPU beside others.
+    /// Returns true if the file lets it run on this CPU and on others.
     pub(crate) fn may_roam(&self, cpu: u32) -> bool {
         self.schedule.placement == Placement::Affinity
             && self.schedule.cpus.as_ref().is_some_and(|cpus| cpus.cpus().contains(&cpu))
     }
 
-    /// Whether it moves frames between the host and the router.
+    /// Returns true if it moves frames between the host and the router.
     pub(crate) fn is_vhost(&self) -> bool {
         matches!(self.class, Class::Vhost { .. } | Class::KernelVhost { .. })
     }
 
-    /// Whether the file or this crate confines it to its CPUs, rather than leaving it to the kernel.
+    /// Returns true if the file or this crate confines it to its CPUs, rather than leaving the choice to the
+    /// kernel.
     pub(crate) fn is_confined(&self) -> bool {
         match self.schedule.placement {
             Placement::Pin | Placement::Affinity => true,
@@ -125,17 +127,18 @@ impl Slot {
 }
 
 impl Outline {
-    /// The slot of a thread.
+    /// Finds the slot of a thread.
     pub fn slot(&self, router: &str, class: &Class) -> Option<&Slot> {
         self.slots.iter().find(|slot| slot.router == router && slot.class == *class)
     }
 
-    /// Whether a thread has its CPUs for itself, as far as threads of ours go. Who has not should not poll while others wait.
+    /// Returns true if a thread shares its CPUs with none of our threads. A thread that does share should not
+    /// poll while others wait.
     pub fn is_alone(&self, router: &str, class: &Class) -> bool {
         self.slot(router, class).is_none_or(|slot| slot.company == Company::Nobody)
     }
 
-    /// Whether there is nothing to be done: every thread runs as a program's threads do.
+    /// Returns true if there is nothing to do: every thread runs with the kernel's defaults.
     pub fn is_empty(&self) -> bool {
         let plain = |slot: &Slot| {
             let held = &slot.schedule;
@@ -144,7 +147,8 @@ impl Outline {
         self.slots.iter().all(plain) && self.interrupts.is_empty()
     }
 
-    /// Says of each thread who is on its CPUs: more threads that are confined to a set than it has CPUs share it, all of them.
+    /// Determines for each thread with which others it shares its CPUs: if more threads are confined to a set
+    /// than it has CPUs, all of them share it.
     pub(crate) fn tell_company(&mut self) {
         let sets: Vec<Option<CpuSet>> =
             self.slots.iter().map(|slot| slot.schedule.cpus.clone().filter(|_| slot.is_confined())).collect();
@@ -168,23 +172,23 @@ impl Outline {
     }
 }
 
-/// Whether every CPU of `inner` is one of `outer`.
+/// Returns true if every CPU of `inner` is in `outer`.
 pub(crate) fn is_within(inner: &CpuSet, outer: &CpuSet) -> bool {
     inner.cpus().iter().all(|cpu| outer.cpus().contains(cpu))
 }
 
-/// Something that cannot be had.
+/// A request that the host cannot fulfil.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The number of the router that asks for it.
+    /// Index of the router.
     pub router: usize,
-    /// By which key of its table.
+    /// Key in its table.
     pub key: &'static str,
-    /// Why not, with numbers, and what would be right.
+    /// Reason, with numbers, and advice.
     pub what: String,
 }
 
-/// Refusals as errors of the file, each with line and key.
+/// Converts refusals into errors of the file, each with line and key.
 pub fn refused(plan: &Plan, refusals: Vec<Refusal>) -> Errors {
     plan.errors(refusals.into_iter().map(|refusal| Fault::new(refusal.router, refusal.key, refusal.what)))
 }

@@ -1,4 +1,4 @@
-//! From a file and a host to an outline.
+//! Planning: from a file and a host to an outline.
 
 use config::{Allowed, CpuSet, Plan, Policy, Router, Shares, VhostThreads};
 
@@ -9,13 +9,13 @@ use crate::known::Known;
 use crate::outline::{Company, Group, Outline, Placement, Refusal, Schedule, Slot};
 use crate::thread::{self, Class};
 
-/// Since this kernel a thread is held back by a quota when it returns to user space, which one of the kernel never does.
+/// First kernel that enforces a quota when a thread returns to user space, which a kernel thread never does.
 const QUOTA_ON_RETURN: (u32, u32) = (6, 18);
 
-/// Places every thread. Pure: the same answer for the same question.
+/// Places every thread. Pure and deterministic.
 ///
 /// # Errors
-/// Everything that this host cannot give, by router and key.
+/// Everything that this host cannot provide, by router and key.
 pub fn outline(plan: &Plan, known: &Known) -> Result<Outline, Vec<Refusal>> {
     let mut refusals = Vec::new();
     let mut outline = Outline::default();
@@ -40,7 +40,7 @@ pub fn outline(plan: &Plan, known: &Known) -> Result<Outline, Vec<Refusal>> {
     if refusals.is_empty() { Ok(outline) } else { Err(refusals) }
 }
 
-/// The threads of a router with what the file says of them.
+/// Threads of a router, with what the file says of them.
 fn slots(router: &Router) -> Vec<Slot> {
     let mut dealt = (0, 0);
     let mut slot = |(class, name): (Class, String)| {
@@ -61,14 +61,14 @@ fn slots(router: &Router) -> Vec<Slot> {
     thread::of_router(router).into_iter().map(&mut slot).collect()
 }
 
-/// The policies of a router with the keys that they stand under.
+/// Policies of a router, with their keys.
 pub(crate) fn policies(router: &Router) -> Vec<(&'static str, Policy)> {
     let classes = [("sched.vcpu", router.sched.vcpu), ("sched.vhost", router.sched.vhost)];
     let classes = classes.into_iter().filter_map(|(key, policy)| Some((key, policy?)));
     router.sched.all.map(|policy| ("sched", policy)).into_iter().chain(classes).collect()
 }
 
-/// The key that a thread's policy stands under.
+/// Key that sets a thread's policy.
 pub(crate) fn policy_key(router: &Router, class: &Class) -> &'static str {
     match class {
         _ if router.sched.all.is_some() => "sched",
@@ -97,7 +97,7 @@ fn missing_cpus(index: usize, router: &Router, known: &Known) -> Vec<Refusal> {
     missing.collect()
 }
 
-/// What of its policies is beyond this process's rights, or beyond what this kernel has.
+/// Policies of a router that exceed this process's privileges or this kernel's features.
 fn rights(index: usize, router: &Router, known: &Known) -> Vec<Refusal> {
     let lacking = policies(router).into_iter().filter_map(|(key, policy)| {
         let what = match policy {
@@ -145,8 +145,9 @@ fn shares_right(key: &str, router: &Router, shares: Shares, known: &Known) -> Op
     })
 }
 
-/// A group for each that has shares. Who has none of his own beside others who have is in one too, which counts as one
-/// thread: outside, sched_autogroup would weigh it with whatever runs in the same session.
+/// Makes a group for each policy with shares. If some threads have shares, an ordinary thread gets a group as
+/// well, which counts as one thread: outside, sched_autogroup would weigh it together with whatever runs in
+/// the same session.
 fn groups(plan: &Plan, outline: &mut Outline) {
     let is_shares = |policy: &(&str, Policy)| matches!(policy.1, Policy::Shares(_));
     if !plan.routers.iter().flat_map(policies).any(|policy| is_shares(&policy)) {
@@ -154,7 +155,7 @@ fn groups(plan: &Plan, outline: &mut Outline) {
     }
     for router in &plan.routers {
         let slots = outline.slots.iter_mut().filter(|slot| slot.router == router.name);
-        // Who has entered exclusive CPUs of version 2 would leave them by entering a group.
+        // Entering a group would take a thread off exclusive CPUs of v2.
         for slot in slots.filter(|slot| slot.schedule.island.is_none()) {
             let (part, shares) = match (slot.schedule.policy, &slot.class) {
                 (Policy::Other, _) => ("", Shares::ORDINARY),

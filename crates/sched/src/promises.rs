@@ -1,9 +1,11 @@
-//! Rates that are promised (`guarantee`): weights of control groups, corrected ten times a second by what is delivered.
+//! Promised rates (`guarantee`): weights of control groups, corrected ten times a second by what is
+//! delivered.
 //!
-//! Which part of a CPU a rate takes, whether it fits, and how it is corrected, says [`guarantee`](crate::guarantee); here are the
-//! threads, the counters and the groups that it is about. A weight leaves to others what a router does not use.
+//! [`guarantee`](crate::guarantee) computes which part of a CPU a rate takes, whether it fits, and how it is
+//! corrected; this module applies that to threads, counters and groups. A weight leaves unused time to
+//! others.
 //!
-//! Nothing is read here, and nothing is carried out: what was counted comes in as a [`Reading`], weights go out in a
+//! This module reads and changes nothing on the host: counters come in as a [`Reading`], weights go out in a
 //! [`plan`](Promises::plan).
 
 mod admission;
@@ -32,76 +34,77 @@ use parts::{Ground, Part, cost_on};
 pub use tally::FIELDS;
 use tally::Tally;
 
-/// Between two looks.
+/// Time between two looks.
 const TICK: Duration = Duration::from_millis(100);
-/// Packets of a pass, as long as none were seen, and for whose cost a rate is promised.
+/// Packets per pass assumed as long as none were observed, and for whose cost a rate is promised.
 const BATCH: f64 = 16.0;
-/// Hundredths of an ordinary thread that a group weighs at least and at most: a promise takes nothing from a router.
+/// Least and greatest weight of a group, in hundredths of an ordinary thread: a promise never gives a router
+/// less than it had without.
 const WEIGHTS: (u64, u64) = (ORDINARY, 10_000);
-/// What a group weighs that nothing is said for.
+/// Weight of a group by default.
 const ORDINARY: u64 = 100;
 
-/// The rates that are promised, and how that is going.
+/// Promised rates and their state.
 #[derive(Clone, Debug)]
 pub struct Promises {
-    /// The plan as it is carried out: those who are promised something have weights.
+    /// Plan as it is carried out: routers with a promise have weights in it.
     plan: Plan,
     controller: Controller,
     parts: Vec<Part>,
-    /// Cycles of the time-stamp counter in a second.
+    /// Frequency of the time-stamp counter in Hz.
     hertz: f64,
-    /// What routers without a promise weigh together, by CPU.
+    /// Sum of the weights of routers without a promise, by CPU.
     others: BTreeMap<u32, u64>,
     started: Instant,
-    /// When to look at what was counted. Whoever does says when the next time is.
+    /// When to look at the counters next. The caller sets the next date.
     pub due: Instant,
     demands: Demands,
-    /// Routers whose promise was told to be broken.
+    /// Routers whose promise was reported as broken.
     broken: BTreeSet<String>,
-    /// What is not seen to be lost, because it is lost before it comes to a queue of ours, by router.
+    /// Losses that no counter of ours sees, because they occur before our queues, by router.
     hunger: BTreeMap<String, Hunger>,
-    /// What was promised so far, and what became of it, by router.
+    /// Totals of each promise, by router.
     tallies: BTreeMap<String, Tally>,
-    /// What packets were seen to cost, in this run and in others before it.
+    /// Observed packet costs, of this run and earlier ones.
     pub costs: Costs,
 }
 
-/// What was counted so far, by routers and by cores.
+/// Counters of routers and cores at one moment.
 #[derive(Clone, Debug)]
 pub struct Reading<'a> {
     /// Counters by name: `edge.vcpu0.forwarded`.
     pub counters: &'a BTreeMap<String, u64>,
-    /// Nanoseconds that threads had of a CPU, by name: `edge/vhost`.
+    /// CPU time of threads in nanoseconds, by name: `edge/vhost`.
     pub cpu_ns: &'a BTreeMap<String, u64>,
-    /// What cores did, by CPU.
+    /// Ticks of cores, by CPU.
     pub cores: BTreeMap<u32, CoreTicks>,
-    /// When it was read.
+    /// When they were read.
     pub at: Instant,
-    /// The day on which it was read; none: that is not known, and what packets cost is not kept.
+    /// Day on which they were read; `None`: unknown, and packet costs are not stored.
     pub day: Option<Day>,
 }
 
-/// A rate that is promised, with what it takes.
+/// A promised rate, with what it takes.
 #[derive(Serialize)]
 pub struct Promised<'p> {
-    /// To whom.
+    /// Router that it is promised to.
     pub router: &'p str,
-    /// Packets a second.
+    /// Rate in packets/s.
     pub pps: f64,
-    /// By CPU.
+    /// Needs by CPU.
     pub takes: Vec<Takes>,
 }
 
-/// What a promise takes of one CPU.
+/// Part of a CPU that a promise takes.
 #[derive(Serialize)]
 pub struct Takes {
-    /// Its number.
+    /// CPU number.
     pub cpu: u32,
-    /// Part of the CPU.
+    /// Fraction of the CPU.
     pub share: f64,
-    /// Of the time-stamp counter, for each packet.
+    /// Cycles of the time-stamp counter per packet.
     pub cycles: f64,
-    /// How that is known.
+    /// Evidence for that.
     pub basis: String,
 }
 
@@ -120,8 +123,9 @@ impl fmt::Display for Takes {
 }
 
 impl Promises {
-    /// What is promised in a plan whose threads are placed like this, by what was `seen` before in this run, or by what is `known`
-    /// from others: what packets cost, and the cycles of the time-stamp counter in a second. None: nothing is promised.
+    /// Makes the promises of a plan whose threads are placed like this. Costs are those `seen` before in this
+    /// run, or else `known` from earlier runs, together with the frequency of the time-stamp counter. Returns
+    /// `None` if nothing is promised.
     ///
     /// # Errors
     /// What cannot be promised, with the arithmetic.
@@ -157,8 +161,8 @@ impl Promises {
         Ok(Some(promises))
     }
 
-    /// Goes on where others were that take its place: an edit of promises is no new beginning for those that stay, neither for
-    /// their counters, nor for what was told, nor for when they are looked at.
+    /// Takes over the state of the promises that this replaces: after an edit, promises that stay keep their
+    /// counters, reports and dates.
     pub fn resume(&mut self, before: &Self) {
         self.controller.resume(&before.controller);
         (self.started, self.due) = (before.started, before.due);
@@ -176,12 +180,12 @@ impl Promises {
         }
     }
 
-    /// The plan as it is carried out: with the weights of those who are promised something.
+    /// Plan as it is carried out: with the weights of routers that have a promise.
     pub const fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// What is promised, and what that takes.
+    /// All promises, with what they take.
     pub fn promised(&self) -> impl Iterator<Item = Promised<'_>> {
         let part = |need: &Need, pps: f64| Takes {
             cpu: need.cpu,
@@ -196,12 +200,12 @@ impl Promises {
         })
     }
 
-    /// What is wrong with the file that tells what packets cost in earlier runs.
+    /// Trouble with the file of earlier runs' packet costs.
     pub fn doubt(&self) -> Option<String> {
         self.costs.doubt().map(str::to_owned)
     }
 
-    /// How the promise to a router is kept, in words.
+    /// State of the promise to a router, in words.
     pub fn standing(&self, router: &str) -> Option<String> {
         let known = self.controller.standings().find(|known| known.router == router)?;
         let kept = match &known.kept {
@@ -214,7 +218,7 @@ impl Promises {
         Some(format!("{kept}; {:.0} of {:.0} packets/s delivered", known.delivered, known.offered))
     }
 
-    /// What was promised so far, and what became of it: of one router, or else of all. `edge.guarantee.delivered`.
+    /// Counters of promises, of one router or of all: `edge.guarantee.delivered`.
     pub fn counters(&self, router: Option<&str>) -> impl Iterator<Item = (String, u64)> {
         let wanted = self.tallies.iter().filter(move |(name, _)| router.is_none_or(|router| router == *name));
         wanted.flat_map(|(name, tally)| {
@@ -222,7 +226,7 @@ impl Promises {
         })
     }
 
-    /// Looks at what was counted; whether weights have changed, and what is to be told: router and line.
+    /// Evaluates the counters. Returns whether weights have changed, and news as router and line.
     pub fn look(&mut self, reading: &Reading<'_>) -> (bool, Vec<(String, String)>) {
         let now = reading.at;
         self.demands.look(&self.parts, reading);
@@ -258,7 +262,7 @@ impl Promises {
         (self.weigh(&adjustments), news)
     }
 
-    /// Packets that a router lacked so far to its promise while its I/O threads never came to rest.
+    /// Packets so far by which a router fell short of its promise while its I/O threads were never idle.
     fn lacked(&mut self, reading: &Reading<'_>, router: &str, delivered: u64) -> u64 {
         let vhosts = self.parts.iter().filter(|part| part.router == router && part.class == Class::Vhost);
         let threads: Vec<&String> = vhosts.flat_map(|part| &part.threads).collect();
@@ -284,7 +288,7 @@ impl Promises {
         }
     }
 
-    /// Promises that are broken, and those that are kept again.
+    /// Reports promises that became broken, and those kept again.
     fn news(&mut self) -> Vec<(String, String)> {
         let mut news = Vec::new();
         for standing in self.controller.standings() {
@@ -301,7 +305,7 @@ impl Promises {
         news
     }
 
-    /// Writes weights into the plan; whether any is another than before.
+    /// Writes weights into the plan. Returns true if any has changed.
     fn weigh(&mut self, adjustments: &[Adjustment]) -> bool {
         let mut changed = false;
         for router in &mut self.plan.routers {

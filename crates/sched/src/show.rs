@@ -1,4 +1,4 @@
-//! An outline as `ringroad check` prints it.
+//! Display of an outline, as `ringroad check` prints it.
 
 use std::fmt;
 

@@ -1,30 +1,30 @@
-//! A thread as the kernel has it, told apart from another one that gets its number when it has ended.
+//! Identity of a kernel thread, safe against reuse of its number.
 
 use std::fs;
 use std::io;
 
 use serde::{Deserialize, Serialize};
 
-/// The parent of all threads of the kernel.
+/// Parent of all kernel threads.
 const KTHREADD: i32 = 2;
 
-/// A thread. Numbers are used again; the process, the number and the moment of its start together are not.
+/// A thread. Numbers are reused; the combination of process, thread number and start time is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// The process that it is of, as the one sees it that places it; of a thread of the kernel its own number.
+    /// Its process, as seen by the process that places it; for a kernel thread its own number.
     pub pid: i32,
-    /// Its number.
+    /// Thread number.
     pub tid: i32,
-    /// When it was started, in clock ticks since the host was (proc_pid_stat(5), field 22).
+    /// Start time, in clock ticks since boot (proc_pid_stat(5), field 22).
     start: u64,
 }
 
-/// What `/proc/PID/task/TID/stat` says; none where there is no such thread.
+/// Reads `/proc/PID/task/TID/stat`; `None` if there is no such thread.
 pub fn stat(pid: i32, tid: i32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()
 }
 
-/// What is looked at in such a text.
+/// Fields of such a text.
 struct Facts<'t> {
     name: &'t str,
     parent: i32,
@@ -33,7 +33,8 @@ struct Facts<'t> {
 }
 
 impl<'t> Facts<'t> {
-    /// `pid (name) state parent …`: a name may have anything in it, and ends with the last bracket. Fields are counted from 1.
+    /// Parses `pid (name) state parent …`: the name may hold any characters and ends with the last bracket.
+    /// Fields are counted from 1.
     fn read(text: &'t str) -> Option<Self> {
         let (before, after) = text.rsplit_once(')')?;
         let fields: Vec<&str> = after.split_whitespace().collect();
@@ -48,18 +49,19 @@ impl<'t> Facts<'t> {
 }
 
 impl Task {
-    /// The thread of a process that has this number now.
+    /// Returns the thread of a process that has this number now.
     pub fn look(pid: i32, tid: i32) -> Option<Self> {
         Self::look_in(stat, pid, tid)
     }
 
-    /// The thread that has this number now, where `proc` says what [`stat`] does.
+    /// Returns the thread that has this number now; `proc` reads what [`stat`] does.
     pub fn look_in(proc: impl Fn(i32, i32) -> Option<String>, pid: i32, tid: i32) -> Option<Self> {
         let text = proc(pid, tid)?;
         Some(Self { pid, tid, start: Facts::read(&text)?.start })
     }
 
-    /// The thread of the kernel that has this number and this name now, if it was not there before `owner`, for whom it works.
+    /// Returns the kernel thread that has this number and this name now, unless it is older than `owner`, for
+    /// which it works.
     pub fn of_kernel(
         proc: impl Fn(i32, i32) -> Option<String>,
         tid: i32,
@@ -72,23 +74,24 @@ impl Task {
         is_it.then_some(Self { pid: tid, tid, start: facts.start })
     }
 
-    /// Whether it has not ended.
+    /// Returns true if it has not ended.
     pub fn is_there(&self) -> bool {
         self.is_in(stat)
     }
 
-    /// Whether it has not ended, where `proc` says what [`stat`] does.
+    /// Returns true if it has not ended; `proc` reads what [`stat`] does.
     pub fn is_in(&self, proc: impl Fn(i32, i32) -> Option<String>) -> bool {
         Self::look_in(proc, self.pid, self.tid).as_ref() == Some(self)
     }
 
-    /// Does something to it by its number.
+    /// Performs a system call on the thread by its number.
     pub(crate) fn act<T>(&self, call: impl FnOnce(i32) -> io::Result<T>) -> io::Result<T> {
         self.act_in(stat, call)
     }
 
-    /// Does something to it, where `proc` says what [`stat`] does. Whether it is still there is asked before; and after, because a
-    /// call takes a number: what was done to one that ended meanwhile is not taken for done.
+    /// Like [`Self::act`]; `proc` reads what [`stat`] does. The thread's existence is checked before, and
+    /// again afterwards, because a system call takes a number: if the thread ended meanwhile, the call counts
+    /// as failed.
     fn act_in<T>(
         &self,
         proc: impl Fn(i32, i32) -> Option<String>,
@@ -102,7 +105,7 @@ impl Task {
         if self.is_in(&proc) { done } else { Err(ended()) }
     }
 
-    /// The CPU that it was on last.
+    /// CPU that it ran on last.
     pub(crate) fn last_cpu(&self) -> Option<u32> {
         let text = stat(self.pid, self.tid)?;
         Facts::read(&text).filter(|facts| facts.start == self.start).map(|facts| facts.cpu)

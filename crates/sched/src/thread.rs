@@ -1,37 +1,38 @@
-//! The threads of a router.
+//! Threads of a router.
 
 use config::{Router, VhostThreads};
 use serde::{Deserialize, Serialize};
 
 use crate::task::Task;
 
-/// Which thread of a router.
+/// Class of a router's thread.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// The vCPU of this number.
+    /// vCPU with this number.
     Vcpu(u32),
-    /// An I/O thread, by what it serves: everything where nothing is said (`vhost = "shared"`, the main loop of `"vmm"`).
+    /// I/O thread, by what it serves; a field is `None` if it serves all (`vhost = "shared"`, the main loop
+    /// of `"vmm"`).
     Vhost {
-        /// The number of its NIC in the router: `"per-nic"`, `"split"`.
+        /// Index of its NIC in the router: `"per-nic"`, `"split"`.
         nic: Option<u32>,
         /// Its direction: `"split"`.
         direction: Option<Direction>,
-        /// Its pair of queues: `"per-queue"`.
+        /// Its queue pair: `"per-queue"`.
         pair: Option<u32>,
     },
-    /// A thread of the kernel's vhost-net.
+    /// Kernel thread of vhost-net.
     KernelVhost {
-        /// The number of its NIC in the router.
+        /// Index of its NIC in the router.
         nic: u32,
-        /// Its pair of queues.
+        /// Its queue pair.
         pair: u32,
     },
-    /// Anything else: clock, register accesses, peers. Never placed.
+    /// Other threads: clock, register accesses, peers. They are never placed.
     Other,
 }
 
-/// Which way the frames go that a thread moves.
+/// Direction of the frames that a thread moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -41,20 +42,20 @@ pub enum Direction {
     Tx,
 }
 
-/// A thread that runs.
+/// A running thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thread {
-    /// Its router's name.
+    /// Name of its router.
     pub router: String,
-    /// Which one of it.
+    /// Its class.
     pub class: Class,
     /// Its own name, e.g. `edge/vcpu0`.
     pub name: String,
-    /// What it is to the kernel.
+    /// Its identity in the kernel.
     pub task: Task,
 }
 
-/// The threads of a router that are placed, with their names, in the order in which CPUs are dealt out in each class.
+/// Threads of a router that are placed, with their names, in the order in which each class is assigned CPUs.
 pub(crate) fn of_router(router: &Router) -> Vec<(Class, String)> {
     let vcpus = (0..router.vcpus).map(Class::Vcpu);
     let names = router.threads().into_iter().map(|(name, _)| name);

@@ -1,4 +1,4 @@
-//! The CPUs of the host, and what they share.
+//! CPU topology of the host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use config::CpuSet;
 
-/// One CPU, as the kernel counts them.
+/// A CPU (hardware thread), as the kernel counts them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpu {
-    /// Its number.
+    /// CPU number.
     pub number: u32,
     /// Its core: the lowest number of the CPUs (hardware threads) that share it.
     pub core: u32,
@@ -17,27 +17,27 @@ pub struct Cpu {
     pub cache: u32,
     /// Its NUMA node.
     pub node: u32,
-    /// Whether the kernel puts no thread there by itself (`isolcpus=`).
+    /// True if the kernel places no thread there on its own (`isolcpus=`).
     pub isolated: bool,
 }
 
-/// The CPUs of a host.
+/// CPUs of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
-    /// Those that are on, ascending.
+    /// Online CPUs, ascending.
     pub cpus: Vec<Cpu>,
     /// Those of them that this process may use: what a cpuset or taskset(1) leaves it.
     pub allowed: BTreeSet<u32>,
 }
 
 impl Topology {
-    /// A host of so many CPUs, each a core of its own, with one cache.
+    /// Host of so many CPUs, each a core of its own, with one cache.
     pub fn plain(cpus: u32) -> Self {
         let cpu = |number| Cpu { number, core: number, cache: 0, node: 0, isolated: false };
         Self { cpus: (0..cpus).map(cpu).collect(), allowed: (0..cpus).collect() }
     }
 
-    /// This host.
+    /// Reads the topology of this host.
     pub(crate) fn read() -> Self {
         let mut topology = Self::read_from(Path::new("/sys/devices/system"));
         if let Ok(set) = rustix::thread::sched_getaffinity(None) {
@@ -46,7 +46,7 @@ impl Topology {
         topology
     }
 
-    /// The host that this copy of `/sys/devices/system` tells of; every CPU may be used.
+    /// Reads a topology from a copy of `/sys/devices/system`; every CPU may be used.
     pub fn read_from(system: &Path) -> Self {
         let online = list(&system.join("cpu/online"));
         let isolated = list(&system.join("cpu/isolated"));
@@ -65,30 +65,30 @@ impl Topology {
         Self { cpus: online.iter().map(cpu).collect(), allowed: online.iter().copied().collect() }
     }
 
-    /// A CPU that is on.
+    /// Returns an online CPU.
     pub(crate) fn cpu(&self, number: u32) -> Option<&Cpu> {
         self.cpus.iter().find(|cpu| cpu.number == number)
     }
 
-    /// The CPUs that may be used, as a list.
+    /// CPUs that may be used, as a list.
     pub(crate) fn listed(&self) -> String {
         let set = CpuSet::from_cpus(self.allowed.iter().copied());
         set.map_or_else(|| "none".to_owned(), |set| set.to_string())
     }
 
-    /// Whether these are all CPUs that are on.
+    /// Returns true if these are all online CPUs.
     pub(crate) fn is_all(&self, set: &CpuSet) -> bool {
         self.cpus.iter().all(|cpu| set.cpus().contains(&cpu.number))
     }
 }
 
-/// The CPUs that a file lists; none where there is none.
+/// CPUs that a file lists; empty if there is no such file.
 fn list(path: &Path) -> Vec<u32> {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.trim().parse().map_or_else(|_| Vec::new(), |set: CpuSet| set.cpus().to_vec())
 }
 
-/// The CPUs that share the cache of the highest level.
+/// CPUs that share the last-level cache.
 fn last_cache(caches: &Path) -> Vec<u32> {
     let level = |index: u32| {
         let folder = caches.join(format!("index{index}"));
@@ -99,7 +99,7 @@ fn last_cache(caches: &Path) -> Vec<u32> {
     highest.map_or_else(Vec::new, |(_, folder)| list(&folder.join("shared_cpu_list")))
 }
 
-/// The node of each CPU.
+/// NUMA node of each CPU.
 fn nodes(folder: &Path) -> BTreeMap<u32, u32> {
     let online = list(&folder.join("online"));
     let of_node = |node: u32| list(&folder.join(format!("node{node}/cpulist")));

@@ -1,4 +1,5 @@
-//! What was made on the host, and how to take it away: by whoever made it, or by somebody who was told before and cleans up.
+//! Undo records of objects made on the host: for the process that made them, or for the cleaner, which
+//! received the record beforehand.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,66 +13,67 @@ use crate::controller;
 use crate::error::ApplyError;
 use crate::island;
 
-/// How long threads of a process that was killed may take to go, where somebody waits for that.
+/// Time limit for threads of a killed process to disappear, where the caller waits for that.
 const LEAVING: Duration = Duration::from_secs(2);
-/// Between two looks at them.
+/// Time between two attempts.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What is to be taken away: what was made last first, and as often as one likes.
+/// Object to be removed. Records are undone in reverse order of creation; undoing is idempotent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undo {
     /// Exclusive CPUs.
     Island {
-        /// Of which interface.
+        /// Version of the interface.
         version: Version,
-        /// The group that it was made in.
+        /// Group in which it was made.
         base: PathBuf,
-        /// The group.
+        /// The group itself.
         path: PathBuf,
-        /// Where threads go that are still in it.
+        /// Group that remaining threads move to.
         home: PathBuf,
-        /// The folder that is locked meanwhile.
+        /// Folder to lock meanwhile.
         shared: PathBuf,
     },
     /// A group with a weight.
     Group {
-        /// Of which interface.
+        /// Version of the interface.
         version: Version,
-        /// The group.
+        /// The group itself.
         path: PathBuf,
-        /// Where threads go that are still in it.
+        /// Group that remaining threads move to.
         home: PathBuf,
     },
-    /// A controller that groups of version 2 have, if nobody needs it any more.
+    /// Controller turned on in v2, to be turned off if no group needs it any more.
     Controller {
-        /// The group that they are in.
+        /// Group whose children have it.
         base: PathBuf,
-        /// Its name.
+        /// Name of the controller.
         controller: String,
-        /// The folder that is locked meanwhile.
+        /// Folder to lock meanwhile.
         shared: PathBuf,
     },
-    /// A file that held something else before.
+    /// Control file whose content was changed.
     Setting {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it held.
+        /// Previous content.
         was: String,
     },
 }
 
 impl Undo {
-    /// Takes it away, and waits for the lock where it needs that, and for threads that are about to go. What is not there any
-    /// more is no error.
+    /// Removes the object. Waits for the lock if that is needed, and for threads that are about to end. A
+    /// missing object is no error.
     ///
     /// # Errors
-    /// It is still there.
+    /// The object is still there.
     pub fn now(&self) -> io::Result<()> {
         Self::all([self]).pop().map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    /// Undoes several, one after the other, whose threads have 2 s together; those that are still there.
+    /// Undoes several objects in order, waiting at most 2 s in total for threads to end. Returns those that
+    /// are still there.
     pub(crate) fn all<'u>(undos: impl IntoIterator<Item = &'u Self>) -> Vec<(&'u Self, io::Error)> {
         let end = Instant::now() + LEAVING;
         undos.into_iter().filter_map(|undo| Some((undo, undo.until(end).err()?))).collect()
@@ -86,7 +88,7 @@ impl Undo {
         }
     }
 
-    /// Takes it away, if no threads are in it any more; whether the lock is held by who calls.
+    /// Removes the object, if no threads are in it any more. `is_locked`: the caller holds the lock.
     pub(crate) fn carried_out(&self, is_locked: bool) -> io::Result<()> {
         match self {
             Self::Island { version, base, path, home, shared } => {
@@ -103,17 +105,17 @@ impl Undo {
         }
     }
 
-    /// Whether it changes what all runs share, which takes the lock.
+    /// Returns true if it changes what all runs share, which takes the lock.
     pub(crate) const fn is_shared(&self) -> bool {
         matches!(self, Self::Island { version: Version::V1, .. } | Self::Controller { .. })
     }
 
-    /// That it could not be taken away.
+    /// Error to report if it could not be removed.
     pub(crate) fn left_behind(&self, error: io::Error) -> ApplyError {
         ApplyError::host(format!("{} is left behind", self.path().display()), error)
     }
 
-    /// What it is about.
+    /// Path that the record is about.
     pub(crate) fn path(&self) -> PathBuf {
         match self {
             Self::Island { path, .. } | Self::Group { path, .. } | Self::Setting { path, .. } => path.clone(),

@@ -1,4 +1,4 @@
-//! Ceilings that a real kernel holds. Where this host lets none be made, a test says so and is skipped.
+//! Ceilings enforced by a real kernel. If this host lets none be made, a test says so and is skipped.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +13,7 @@ use sched::ceiling::{Bounds, Ceiling, Reached, Resource, place};
 
 const MIB: u64 = 1 << 20;
 
-/// Whether this host lets us make none, said aloud.
+/// Returns true, and prints why, if this host lets us make none.
 fn lacks() -> bool {
     let missing = Resource::ALL.into_iter().find_map(|resource| place(resource).err());
     let given = || PathBuf::from("/sys/fs/cgroup/cgroup.controllers").exists();
@@ -21,7 +21,7 @@ fn lacks() -> bool {
     why.inspect(|why| println!("SKIPPED: {why}")).is_some()
 }
 
-/// Bounds, and the groups that were told of before they were made.
+/// Ceilings, and the groups announced before they were made.
 fn bounds(memory: u64, tasks: u64) -> (Bounds, Vec<PathBuf>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let hears = told.clone();
@@ -36,7 +36,7 @@ fn bounds(memory: u64, tasks: u64) -> (Bounds, Vec<PathBuf>) {
     (bounds, groups)
 }
 
-/// A shell that waits for a line before it does what it is told.
+/// Shell that waits for a line before it runs the script.
 fn shell(script: &str) -> Child {
     let script = format!("read line; {script}");
     let mut command = Command::new("sh");
@@ -44,7 +44,7 @@ fn shell(script: &str) -> Child {
     command.spawn().expect("a shell")
 }
 
-/// Lets it do that, to its end; what it said.
+/// Lets it run to its end. Returns its status and output.
 fn go_on(mut child: Child) -> (ExitStatus, String) {
     child.stdin.take().expect("a pipe").write_all(b"\n").expect("it reads");
     let said: Vec<String> =
@@ -52,7 +52,7 @@ fn go_on(mut child: Child) -> (ExitStatus, String) {
     (child.wait().expect("it ends"), said.join("\n"))
 }
 
-/// Has so many MiB in a variable of the shell.
+/// Script that holds so many MiB in a shell variable.
 fn hold(mib: u32) -> String {
     format!("x=$(head -c {mib}M /dev/zero | tr '\\0' x); echo done ${{#x}}")
 }
@@ -89,7 +89,7 @@ fn what_others_hold_is_not_charged_to_who_comes_after_a_new_beginning() {
         return;
     }
     let (mut bounds, groups) = bounds(32 * MIB, 64);
-    // Memory that outlives who has touched it, as that of a peer does.
+    // Memory that outlives the process that touched it, like that of a peer.
     let file = tempfile::NamedTempFile::new_in("/dev/shm").expect("a file in memory");
     let fills = shell(&format!("head -c 28M /dev/zero >{}", file.path().display()));
     bounds.enter(fills.id()).expect("it enters");
@@ -99,7 +99,7 @@ fn what_others_hold_is_not_charged_to_who_comes_after_a_new_beginning() {
     bounds.enter(child.id()).expect("it enters");
     go_on(child);
     assert_eq!(bounds.reached().len(), 1, "there is no room beside that");
-    // One that lives goes along.
+    // A living process moves along.
     let child = needs_some();
     bounds.enter(child.id()).expect("it enters");
     let told = Arc::new(Mutex::new(Vec::new()));
@@ -148,7 +148,7 @@ fn beyond_its_tasks_a_process_starts_none() {
     let [Reached { resource: Resource::Tasks, times: 1.., ceiling: Some(1) }] = reached[..] else {
         panic!("{reached:?}");
     };
-    // One more is one more.
+    // One more task of headroom allows one more.
     bounds.set(&Ceiling { memory: 64 * MIB, tasks: 8 }).expect("set");
     let child = shell("(echo within); echo went on");
     bounds.enter(child.id()).expect("it enters");
@@ -169,7 +169,7 @@ fn a_ceiling_is_raised_and_lowered_but_not_below_what_is_held() {
         bounds.set(&Ceiling { memory: mib * MIB, tasks: 8 }).expect("set");
         let wanted = Some((mib * MIB).to_string());
         assert_eq!(held("memory.limit_in_bytes"), wanted);
-        // Not every kernel counts what is swapped out.
+        // Not every kernel accounts swap.
         let with_swap = held("memory.memsw.limit_in_bytes");
         assert!(with_swap.is_none() || with_swap == wanted, "{with_swap:?}");
     }

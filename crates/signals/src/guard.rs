@@ -1,10 +1,10 @@
-//! What is done when somebody takes memory away that is mapped here: a SIGBUS, in whatever thread touches it next.
+//! Guards for mapped memory that others can take away: the next thread to touch it gets SIGBUS.
 //!
-//! A peer can cut its own file short. Ours are sealed against that, but who has one in huge pages can punch a hole and take the
-//! page for himself, and then there is none to put in its place. The handler puts zeros in the place of the whole mapping and takes
-//! note; the access is repeated and goes on. Nothing that is shared can be read or changed there any more, and whoever looks after
-//! it ends what stands on it ([`Guard::is_hit`]). A SIGBUS elsewhere is none of our business: the handler that was there
-//! before has it.
+//! A peer can truncate its own file. Our files are sealed against that, but a peer that holds one in huge
+//! pages can punch a hole and take the page for itself, and then none is left to replace it. The handler
+//! replaces the whole mapping by zeros and records the hit; the faulting access is repeated and succeeds.
+//! Nothing shared can be read or changed through the mapping from then on, and its owner ends whatever
+//! depends on it ([`Guard::is_hit`]). A SIGBUS elsewhere is passed to the previous handler.
 
 use std::ffi::c_void;
 use std::io;
@@ -13,12 +13,12 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Mappings that can be guarded at the same time.
+/// Most mappings that can be guarded at the same time.
 pub const MOST: usize = 1024;
-/// A place that is taken, whose mapping is not known yet.
+/// Value of `base` while a slot is being filled.
 const TAKEN: usize = 1;
 
-/// One guarded mapping; free while `base` is 0.
+/// Slot for a guarded mapping; free while `base` is 0.
 struct Place {
     base: AtomicUsize,
     octets: AtomicUsize,
@@ -29,10 +29,10 @@ static PLACES: [Place; MOST] =
     [const { Place { base: AtomicUsize::new(0), octets: AtomicUsize::new(0), hit: AtomicBool::new(false) } };
         MOST];
 
-/// The handler that was there before ours, or why ours could not be put in its place.
+/// Previous handler, or the error of installing ours.
 static BEFORE: OnceLock<Result<libc::sigaction, i32>> = OnceLock::new();
 
-/// Guards one mapping until it is dropped.
+/// Guards one mapping until this is dropped.
 #[derive(Debug)]
 pub struct Guard {
     place: usize,
@@ -42,11 +42,11 @@ impl Guard {
     /// Guards a mapping of so many octets.
     ///
     /// # Errors
-    /// The handler cannot be put in its place, or too many mappings are guarded already.
+    /// The handler cannot be installed, or too many mappings are guarded already.
     ///
     /// # Safety
-    /// The octets are one mapping of the caller's, which stays until the guard is dropped, and they are only reached in ways
-    /// that are content with whatever is there: raw copies and atomics.
+    /// The octets must be one mapping of the caller's, which outlives the guard, and all accesses to it must
+    /// tolerate any content: raw copies and atomics.
     pub unsafe fn over(base: NonNull<u8>, octets: usize) -> io::Result<Self> {
         if let Err(code) = BEFORE.get_or_init(listen) {
             return Err(io::Error::from_raw_os_error(*code));
@@ -63,7 +63,7 @@ impl Guard {
         Ok(Self { place: number })
     }
 
-    /// Whether memory was gone when it was touched.
+    /// Returns true if memory was missing when it was touched.
     pub fn is_hit(&self) -> bool {
         PLACES.get(self.place).is_some_and(|place| place.hit.load(Ordering::Acquire))
     }
@@ -77,27 +77,27 @@ impl Drop for Guard {
     }
 }
 
-/// Puts the handler in place.
+/// Installs the handler.
 fn listen() -> Result<libc::sigaction, i32> {
     let code = || io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL);
     let mut before = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: all zeros is a valid sigaction: no flags, an empty mask.
+    // SAFETY: an all-zero sigaction is valid: no flags, an empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handle as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: the handler has the signature that SA_SIGINFO asks for, and calls nothing but what a handler may.
+    // SAFETY: the handler has the signature that SA_SIGINFO requires, and is async-signal-safe.
     if unsafe { libc::sigaction(libc::SIGBUS, &action, before.as_mut_ptr()) } != 0 {
         return Err(code());
     }
-    // SAFETY: the call has written it.
+    // SAFETY: the call has initialized it.
     Ok(unsafe { before.assume_init() })
 }
 
-/// Atomics, mmap(2) and sigaction(2): all of them may be used in a handler.
+/// Signal handler. It only uses atomics, mmap(2) and sigaction(2), all of which are async-signal-safe.
 extern "C" fn handle(_signal: i32, info: *mut libc::siginfo_t, _context: *mut c_void) {
     // SAFETY: errno is a variable of this thread.
     let errno = unsafe { *libc::__errno_location() };
-    // SAFETY: the kernel passes a valid siginfo_t, and of SIGBUS it holds an address.
+    // SAFETY: the kernel passes a valid siginfo_t, and for SIGBUS it holds an address.
     let address = unsafe { (*info).si_addr() } as usize;
     if !replace(address) {
         give_back();
@@ -106,7 +106,7 @@ extern "C" fn handle(_signal: i32, info: *mut libc::siginfo_t, _context: *mut c_
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Maps zeros in the place of the mapping in which the address lies; false if it lies in none.
+/// Replaces the mapping that contains the address by zeros. Returns false if there is none.
 fn replace(address: usize) -> bool {
     for place in &PLACES {
         let base = place.base.load(Ordering::Acquire);
@@ -115,8 +115,8 @@ fn replace(address: usize) -> bool {
             place.hit.store(true, Ordering::Release);
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-            // SAFETY: whoever guards a mapping answers for it that nothing else is there and that nobody relies on its content
-            // (`Guard::over`).
+            // SAFETY: the owner of a guard guarantees that the range is one mapping and that no code relies
+            // on its content (`Guard::over`).
             let mapped = unsafe { libc::mmap(base as *mut c_void, octets, protection, flags, -1, 0) };
             return mapped != libc::MAP_FAILED;
         }
@@ -124,10 +124,10 @@ fn replace(address: usize) -> bool {
     false
 }
 
-/// The next attempt is for the handler that was there before.
+/// Restores the previous handler, which then gets the repeated fault.
 fn give_back() {
     if let Some(Ok(before)) = BEFORE.get() {
-        // SAFETY: it is what sigaction(2) told when ours took its place.
+        // SAFETY: it is the action that sigaction(2) returned when ours was installed.
         unsafe { libc::sigaction(libc::SIGBUS, before, std::ptr::null_mut()) };
     }
 }

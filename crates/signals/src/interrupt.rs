@@ -1,5 +1,6 @@
-//! A signal that takes a thread of this process out of a call that waits: a vCPU out of its guest, whoever rings a descriptor out of
-//! a write that its owner holds up. Its handler does nothing; the call ends with EINTR.
+//! Signal that interrupts a blocking call of a thread of this process: a vCPU in its guest, or a thread that
+//! blocks in a write to a descriptor which its owner does not read. The handler does nothing; the call fails
+//! with EINTR.
 
 use std::ffi::c_void;
 use std::io::{self, Write as _};
@@ -10,7 +11,8 @@ use std::time::{Duration, Instant};
 use libc::siginfo_t;
 use vmm_sys_util::signal::{SIGRTMIN, register_signal_handler};
 
-/// The signal, once its handler is there. Without one it would end the process: then nobody is sent any.
+/// Number of the signal, once its handler is installed; `None` if that failed: then no signal is sent, since
+/// it would end the process.
 pub fn signal() -> Option<i32> {
     static INSTALLED: OnceLock<Option<i32>> = OnceLock::new();
     *INSTALLED.get_or_init(|| register_signal_handler(SIGRTMIN(), nothing).is_ok().then(SIGRTMIN))
@@ -18,27 +20,28 @@ pub fn signal() -> Option<i32> {
 
 extern "C" fn nothing(_: i32, _: *mut siginfo_t, _: *mut c_void) {}
 
-/// The calling thread's number.
+/// Number of the calling thread.
 pub fn this_thread() -> i32 {
     thread_local!(static NUMBER: i32 = rustix::thread::gettid().as_raw_nonzero().get());
     NUMBER.with(|number| *number)
 }
 
-/// Interrupts a thread of this process. One that has gone, or has left its call, loses nothing by it.
+/// Interrupts a thread of this process. A thread that has ended, or has left its call, is not affected.
 pub fn interrupt(thread: i32) {
     if let Some(signal) = signal() {
-        // SAFETY: a call without memory; the signal's handler does nothing.
+        // SAFETY: the call passes no memory; the signal's handler does nothing.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal) };
     }
 }
 
-/// How long a thread that is to end is waited for.
+/// Time limit of waiting for a thread that was told to end.
 pub const END_LIMIT: Duration = Duration::from_secs(5);
-/// Between two looks whether it has ended.
+/// Time between two checks whether it has ended.
 const LOOK: Duration = Duration::from_micros(200);
 
-/// Waits for the end of threads that have been told to end. At each look that finds one there `urge` is called, with the time that it was
-/// waited for. Those that are still there after `most` are left behind with what they hold, and told of; how many.
+/// Waits for the end of threads that were told to end. At each check `urge` is called for each thread that
+/// still runs, with the time waited so far. Threads that remain after `most` are abandoned with everything
+/// they hold, and reported; their number is returned.
 pub fn end_all(
     mut threads: Vec<JoinHandle<()>>,
     most: Duration,
@@ -47,7 +50,7 @@ pub fn end_all(
     let start = Instant::now();
     loop {
         for thread in threads.extract_if(.., |thread| thread.is_finished()) {
-            // A panic of the thread has been printed by its hook.
+            // The panic hook has already printed a panic of the thread.
             let _ = thread.join();
         }
         let waited = start.elapsed();
@@ -59,7 +62,7 @@ pub fn end_all(
     }
     for thread in &threads {
         let name = thread.thread().name().unwrap_or_default();
-        // What cannot be written is lost: nobody waits for a reader.
+        // If the line cannot be written it is lost: this must not block on a reader.
         let _ = writeln!(io::stderr(), "ringroad: thread {name} does not end; it is left behind");
     }
     threads.len()

@@ -1,7 +1,7 @@
-//! Signals that a process of ours handles for itself: one that takes a thread out of a call that waits ([`interrupt`]), and the one
-//! that comes when memory was taken away which is mapped here ([`guard`]).
+//! Signals that a process of ours handles itself: one that interrupts a thread's blocking call
+//! ([`interrupt`]), and the one raised by access to mapped memory that was taken away ([`guard`]).
 
-// It panics where nobody reads: what a data plane says there may be lost.
+// eprintln! panics when standard error is closed; a data plane drops the line instead.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 pub mod guard;

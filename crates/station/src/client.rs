@@ -1,4 +1,4 @@
-//! Client: begins streams, requests and datagrams to a server.
+//! Client: opens streams, requests and datagrams to a server.
 
 use core::mem;
 
@@ -13,26 +13,25 @@ use crate::server::{discard, ended_well};
 use crate::stack::{Net, Orders};
 use crate::{DISCARD, ECHO};
 
-/// How long to wait until a call that failed is tried again.
+/// Delay before a failed call is retried.
 const RETRY: Duration = Duration::from_millis(200);
-/// A server that is silent for so long although it should acknowledge something is given up.
+/// Time after which a server that does not acknowledge is given up.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Ports for the near ends of connections (RFC 6335, section 6): so many from the first on.
+/// Range of ports for the local ends of connections (RFC 6335, section 6): the first, and their number.
 const FIRST_PORT: u16 = 49_152;
 const PORTS: u16 = 16_384;
-/// Octets of the headers of a UDP datagram.
+/// Length of the headers of a UDP datagram in octets.
 const DATAGRAM_HEADERS: usize = frame::ipv4::HEADER + frame::udp::HEADER;
-/// What the octets of a stream count up to: octet n is n modulo this. It is prime, so that what went wrong by a power of
-/// two shows.
+/// Period of a stream's octets: octet n is n modulo this. It is prime, so that errors by a power of two are detected.
 const PATTERN: usize = 251;
 
-/// A TCP connection that is opened again whenever it has ended.
+/// A TCP connection that is reopened whenever it has ended.
 pub(crate) struct Call {
     handle: SocketHandle,
     to: IpEndpoint,
     port: u16,
     connected: bool,
-    /// When to open it again, while it is closed.
+    /// Time to reopen it, while it is closed.
     retry: Option<Instant>,
 }
 
@@ -47,13 +46,14 @@ impl Call {
         }
     }
 
-    /// When it is to be looked at, if it is closed: at once, if nobody has seen yet that it is.
+    /// Returns when it needs attention, if it is closed: at once if the end was not noticed yet.
     pub(crate) fn due(&self, net: &Net<'_>) -> Option<Instant> {
         let open = net.sockets.get::<tcp::Socket<'_>>(self.handle).is_open();
         self.retry.or((!open).then_some(Instant::ZERO))
     }
 
-    /// The socket, if the connection stands. Opens it where it does not. `fresh` is set if it has just been established.
+    /// Returns the socket if the connection is established, and opens it otherwise. The second value is true if it has
+    /// just been established.
     fn socket<'n, 'a>(
         &mut self,
         net: &'n mut Net<'a>,
@@ -67,7 +67,7 @@ impl Call {
             return Some((socket, fresh));
         }
         if socket.is_open() {
-            // The other side has sent its end, or nothing yet.
+            // The other side has sent FIN, or nothing yet.
             if !socket.may_recv() && socket.may_send() {
                 socket.close();
             }
@@ -84,7 +84,7 @@ impl Call {
             Some(retry) if now >= retry => {
                 self.retry = None;
                 self.port = (self.port + 1) % PORTS;
-                // The socket is closed and the ports are not 0; the address may be nobody's, and then it stays closed.
+                // The socket is closed and the ports are not 0; if the address is invalid, the socket stays closed.
                 let _ = socket.connect(net.interface.context(), self.to, FIRST_PORT + self.port);
             }
             Some(_) => {}
@@ -93,11 +93,11 @@ impl Call {
     }
 }
 
-/// Octets without end to the discard port.
+/// Sends an endless stream to the discard port.
 pub(crate) struct Stream {
     call: Call,
     write_len: usize,
-    /// Octets sent on this connection, modulo [`PATTERN`].
+    /// Number of octets sent on this connection, modulo [`PATTERN`].
     phase: usize,
 }
 
@@ -118,7 +118,7 @@ impl Stream {
         &self.call
     }
 
-    /// Writes as often as there is room for a whole write.
+    /// Writes as long as there is room for a whole write.
     pub(crate) fn work(&mut self, net: &mut Net<'_>, now: Instant, tally: &StationTally) {
         let Some((socket, fresh)) = self.call.socket(net, now, tally) else { return };
         if fresh {
@@ -134,7 +134,7 @@ impl Stream {
         discard(socket, tally);
     }
 
-    /// One write; in two parts where the buffer wraps around.
+    /// Performs one write; in two parts if the buffer wraps around.
     fn write(&mut self, socket: &mut tcp::Socket<'_>) -> usize {
         let mut left = self.write_len;
         while left > 0 {
@@ -152,7 +152,7 @@ impl Stream {
     }
 }
 
-/// Writes octets of a stream from the one on whose number modulo [`PATTERN`] is `phase`.
+/// Writes octets of a stream, starting at the one whose number modulo [`PATTERN`] is `phase`.
 fn pattern(octets: &mut [u8], phase: usize) {
     let mut from = phase;
     let mut rest = octets;
@@ -160,13 +160,13 @@ fn pattern(octets: &mut [u8], phase: usize) {
         let len = rest.len().min(CYCLES.len() - from);
         let (part, behind) = rest.split_at_mut(len);
         part.copy_from_slice(&CYCLES[from..from + len]);
-        // The table ends where the count begins again.
+        // The table ends where the pattern starts again.
         from = 0;
         rest = behind;
     }
 }
 
-/// The pattern, some times over: few long copies are faster than many short ones.
+/// The pattern, repeated: few long copies are faster than many short ones.
 static CYCLES: [u8; 8 * PATTERN] = {
     let mut cycles = [0; 8 * PATTERN];
     let mut at = 0;
@@ -177,10 +177,10 @@ static CYCLES: [u8; 8 * PATTERN] = {
     cycles
 };
 
-/// One octet to the echo port and back, again and again.
+/// Sends one octet at a time to the echo port and waits for its return (request/response).
 pub(crate) struct Requests {
     call: Call,
-    /// The last octet asked; none: nothing is under way.
+    /// The last octet sent; none: no request is outstanding.
     asked: Option<u8>,
     next: u8,
 }
@@ -201,7 +201,7 @@ impl Requests {
         &self.call
     }
 
-    /// Takes the answer and asks again.
+    /// Receives the reply and sends the next request.
     pub(crate) fn work(&mut self, net: &mut Net<'_>, now: Instant, tally: &StationTally) {
         let Some((socket, fresh)) = self.call.socket(net, now, tally) else { return };
         if fresh {
@@ -211,7 +211,7 @@ impl Requests {
         while let Ok(1) = socket.recv_slice(&mut answer) {
             tally.octets_received.add(1);
             if self.asked.take() != Some(answer[0]) {
-                // Not an echo: nothing that comes now can be told from it.
+                // Not the expected reply: replies can no longer be matched to requests.
                 socket.abort();
                 return;
             }
@@ -225,8 +225,8 @@ impl Requests {
     }
 }
 
-/// Datagrams without end to the discard port. Those of at least 8 octets begin with a flow's number, which is 0, and their
-/// own, as the frames of a source do.
+/// Sends an endless sequence of datagrams to the discard port. Those of at least 8 octets begin with a flow's number,
+/// which is 0, and their own, like the frames of a source.
 pub(crate) struct Datagrams {
     handle: SocketHandle,
     to: IpEndpoint,
@@ -251,7 +251,7 @@ impl Datagrams {
         })
     }
 
-    /// Fills the socket.
+    /// Fills the socket's send buffer.
     pub(crate) fn work(&mut self, net: &mut Net<'_>, tally: &StationTally) {
         let socket = net.sockets.get_mut::<udp::Socket<'_>>(self.handle);
         while socket.can_send()

@@ -1,35 +1,36 @@
-//! Memory of sockets, given by the caller: there is no allocator.
+//! Memory for sockets, provided by the caller: there is no allocator.
 
 use smoltcp::iface::SocketStorage;
 use smoltcp::socket::{tcp, udp};
 
 use crate::VISITORS;
 
-/// Largest window of a TCP socket, in octets. The window that keeps 25 Gbit/s going over 80 µs.
+/// Largest window of a TCP socket in octets: the window that sustains 25 Gbit/s over 80 µs.
 const WINDOW: usize = 256 << 10;
 /// Smallest window with which a station starts: a few segments.
 const LEAST_WINDOW: usize = 16 << 10;
-/// Octets of a TCP buffer through which next to nothing goes.
+/// Size of a TCP buffer for a direction with next to no data, in octets.
 const SMALL: usize = 4 << 10;
-/// Windows of which a server, who needs most, has buffers: echo of TCP (in halves) and discard, echo of UDP and discard.
+/// Number of window-sized buffers of a server, which needs most: echo of TCP (in halves) and discard, echo of UDP and
+/// discard.
 const WINDOWS: usize = 2 * VISITORS + 2;
-/// Sockets of a server.
+/// Number of sockets of a server.
 const SOCKETS: usize = 2 * VISITORS + 2;
-/// Datagrams that wait in one direction of a UDP socket at most.
+/// Maximum number of datagrams that wait in one direction of a UDP socket.
 const DATAGRAMS: usize = 256;
-/// Directions of UDP sockets in which datagrams wait: echo both ways, discard.
+/// Number of directions of UDP sockets in which datagrams wait: echo both ways, discard.
 const QUEUES: usize = 3;
 
-/// Octets of buffers that a station can make use of.
+/// Maximum size of buffers in octets that a station can use.
 pub const MOST_OCTETS: usize = octets(WINDOW);
-/// Octets of buffers that a station needs.
+/// Minimum size of buffers in octets that a station needs.
 pub const LEAST_OCTETS: usize = octets(LEAST_WINDOW);
 
 const fn octets(window: usize) -> usize {
     WINDOWS * window + VISITORS * SMALL
 }
 
-/// Places for a station's sockets, to be kept as long as the station.
+/// Storage for a station's sockets; must live as long as the station.
 pub struct Places<'a> {
     pub(crate) sockets: [SocketStorage<'a>; SOCKETS],
     datagrams: [udp::PacketMetadata; QUEUES * DATAGRAMS],
@@ -45,7 +46,8 @@ impl Default for Places<'_> {
 }
 
 impl<'a> Places<'a> {
-    /// The places of sockets, and what sockets are made of. None if `octets` are fewer than [`LEAST_OCTETS`].
+    /// Returns the storage for sockets, and the allocator of their buffers. `None` if `octets` are fewer than
+    /// [`LEAST_OCTETS`].
     pub(crate) fn split(
         &'a mut self,
         octets: &'a mut [u8],
@@ -59,27 +61,27 @@ impl<'a> Places<'a> {
     }
 }
 
-/// What is left of the memory for buffers.
+/// Unallocated rest of the memory for buffers.
 pub(crate) struct Buffers<'a> {
-    /// Octets of a window.
+    /// Size of a window in octets.
     pub(crate) window: usize,
     octets: &'a mut [u8],
     datagrams: &'a mut [udp::PacketMetadata],
 }
 
 impl<'a> Buffers<'a> {
-    /// A TCP socket with so many octets for what it receives and for what it sends; 0: few.
+    /// Creates a TCP socket with receive and send buffers of these sizes; 0: a small buffer.
     pub(crate) fn tcp(&mut self, receive: usize, send: usize) -> Option<tcp::Socket<'a>> {
         let receive = self.take(receive.max(SMALL))?;
         let send = self.take(send.max(SMALL))?;
         let mut socket = tcp::Socket::new(tcp::SocketBuffer::new(receive), tcp::SocketBuffer::new(send));
-        // A pass acknowledges a whole burst at once, after the duty has had its turn to answer: there is nothing to be won
-        // by waiting, and the clock that would end it may tick slowly.
+        // A pass acknowledges a whole burst at once, after the duty had the opportunity to reply: delaying
+        // acknowledgements gains nothing, and the clock that would end the delay may tick slowly.
         socket.set_ack_delay(None);
         Some(socket)
     }
 
-    /// A UDP socket with so many octets for what it receives and for what it sends; 0: none.
+    /// Creates a UDP socket with receive and send buffers of these sizes; 0: none.
     pub(crate) fn udp(&mut self, receive: usize, send: usize) -> Option<udp::Socket<'a>> {
         let receive = self.datagrams(receive)?;
         let send = self.datagrams(send)?;

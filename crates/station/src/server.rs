@@ -1,4 +1,4 @@
-//! Echo and discard, by TCP and UDP.
+//! Echo and discard services, over TCP and UDP.
 
 use core::mem;
 
@@ -13,21 +13,21 @@ use crate::memory::Buffers;
 use crate::stack::Net;
 use crate::{DISCARD, ECHO, VISITORS};
 
-/// Silence after which a client is asked whether it is still there.
+/// Silence after which a keep-alive is sent to a client.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// Silence after which one that does not answer makes room for another one.
+/// Silence after which a client that does not answer is dropped.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Octets that an echo moves at once.
 const PIECE: usize = 2048;
 
-/// Answers whoever comes.
+/// Serves all clients.
 pub(crate) struct Server {
     visitors: ArrayVec<Visitor, { 2 * VISITORS }>,
     udp_echo: SocketHandle,
     udp_discard: SocketHandle,
 }
 
-/// One TCP socket: it listens, has a connection, and listens again.
+/// One TCP socket: it listens, serves a connection, and listens again.
 struct Visitor {
     handle: SocketHandle,
     port: u16,
@@ -57,13 +57,13 @@ impl Server {
         Some(Self { visitors, udp_echo, udp_discard })
     }
 
-    /// When it is to be called: at once, if the stack has given up a visitor whose place is free now.
+    /// Returns when it must be called: at once, if the stack has dropped a client whose socket is free now.
     pub(crate) fn due(&self, net: &Net<'_>) -> Option<Instant> {
         let closed = |visitor: &Visitor| !net.sockets.get::<tcp::Socket<'_>>(visitor.handle).is_open();
         self.visitors.iter().any(closed).then_some(Instant::ZERO)
     }
 
-    /// Reads and answers what has come.
+    /// Reads received data and replies.
     pub(crate) fn work(&mut self, net: &mut Net<'_>, tally: &StationTally) {
         for visitor in &mut self.visitors {
             visitor.work(net.sockets.get_mut(visitor.handle), tally);
@@ -82,7 +82,7 @@ impl Visitor {
             if mem::take(&mut self.connected) && !ended_well(socket) {
                 tally.resets.add(1);
             }
-            // It is closed, and the port is not 0.
+            // The socket is closed, and the port is not 0.
             let _ = socket.listen(self.port);
         }
         if matches!(socket.state(), State::Listen | State::SynReceived) {
@@ -102,20 +102,20 @@ impl Visitor {
     }
 }
 
-/// Whether the other side of a closed connection said that it had nothing more to send.
+/// Returns true if the other side of a closed connection had sent FIN.
 pub(crate) fn ended_well(socket: &mut tcp::Socket<'_>) -> bool {
     matches!(socket.recv(|_| (0, ())), Err(RecvError::Finished))
 }
 
-/// Takes what came.
+/// Discards received data.
 pub(crate) fn discard(socket: &mut tcp::Socket<'_>, tally: &StationTally) {
-    // In two parts where the buffer wraps around.
+    // In two parts if the buffer wraps around.
     while let Ok(octets @ 1..) = socket.recv(|octets| (octets.len(), octets.len())) {
         tally.octets_received.add(octets as u64);
     }
 }
 
-/// Sends back what came, as far as there is room; the rest stays in the receive buffer, which closes the window.
+/// Sends received data back as far as there is room; the rest stays in the receive buffer, which closes the window.
 fn echo(socket: &mut tcp::Socket<'_>, tally: &StationTally) {
     if !socket.can_recv() {
         return;
@@ -131,8 +131,8 @@ fn echo(socket: &mut tcp::Socket<'_>, tally: &StationTally) {
     }
 }
 
-/// Sends back each datagram. Two such services would send for ever what once went from one to the other, so what comes
-/// from the service's own port is thrown away.
+/// Sends each datagram back. Two such services would exchange a datagram forever, so datagrams from the echo service's
+/// own port are discarded.
 fn echo_datagrams(socket: &mut udp::Socket<'_>, tally: &StationTally) {
     if !socket.can_recv() {
         return;
@@ -149,7 +149,7 @@ fn echo_datagrams(socket: &mut udp::Socket<'_>, tally: &StationTally) {
     }
 }
 
-/// A datagram came.
+/// Counts a datagram.
 fn count(tally: &StationTally, octets: usize) {
     tally.octets_received.add(octets as u64);
     tally.datagrams_received.add(1);

@@ -13,25 +13,25 @@ use crate::memory::{Buffers, Places};
 use crate::server::Server;
 use crate::wire::{LARGEST_MTU, Lanes, NIC, Wire};
 
-/// Rounds in which the stack may send in one pass; in each, a socket sends one frame at most.
+/// Maximum number of rounds in which the stack may send in one pass; in each, a socket sends at most one frame.
 const ROUNDS: usize = 256;
 
-/// What a station is and does.
+/// Configuration of a station.
 #[derive(Clone, Copy, Debug)]
 pub struct Orders<'o> {
-    /// What it does.
+    /// Duty of the station.
     pub duty: Duty,
-    /// Its Ethernet address: not a group's.
+    /// Ethernet address; not a group address.
     pub mac: Mac,
-    /// Largest IP packet in octets; more than 1500 count as 1500.
+    /// Maximum length of an IP packet in octets; more than 1500 count as 1500.
     pub mtu: usize,
-    /// Its addresses, at least one; those that no station can have are left out, and so are more than eight.
+    /// Its addresses, at least one; invalid ones are ignored, and so are those beyond eight.
     pub addresses: &'o [Address],
-    /// With whom a client speaks: a neighbour, in host byte order.
+    /// Address of the server that a client contacts: a neighbour, in host byte order.
     pub to_ip: u32,
     /// Octets that a client hands to the stack at once.
     pub write_len: usize,
-    /// Where sequence numbers and ports begin: better another one at each start.
+    /// Seed of sequence numbers and ports: should differ at each start.
     pub seed: u64,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Net<'a> {
     pub(crate) sockets: SocketSet<'a>,
 }
 
-/// What a station does with its sockets.
+/// Duty of a station, with its state.
 enum Work {
     Server(Server),
     Stream(Stream),
@@ -49,22 +49,22 @@ enum Work {
     Datagrams(Datagrams),
 }
 
-/// An end station. See the head of this crate.
+/// An end station. See the documentation of this crate.
 pub struct Station<'a, B> {
     net: Net<'a>,
     work: Work,
     lanes: Lanes<B>,
     tally: &'a StationTally,
-    /// When it passed last.
+    /// Time of the last pass.
     now: Instant,
-    /// When it wants to pass although no frame comes.
+    /// Time of the next pass that is needed even if no frame arrives.
     due: Option<Instant>,
 }
 
 impl<'a, B: Buffer> Station<'a, B> {
-    /// A station that has sent nothing yet. `octets` are its sockets' buffers, at least
-    /// [`LEAST_OCTETS`](crate::LEAST_OCTETS) and at most useful up to [`MOST_OCTETS`](crate::MOST_OCTETS). None if they
-    /// are too few, or if the station has no address that a station can have.
+    /// Creates a station that has sent no frame yet. `octets` is the memory for its sockets' buffers: at least
+    /// [`LEAST_OCTETS`](crate::LEAST_OCTETS); more than [`MOST_OCTETS`](crate::MOST_OCTETS) is not used. `None` if they
+    /// are too few, or if the station has no valid address.
     pub fn new<P: Platform<Buffer = B>>(
         orders: &Orders<'_>,
         (places, octets): (&'a mut Places<'a>, &'a mut [u8]),
@@ -80,8 +80,8 @@ impl<'a, B: Buffer> Station<'a, B> {
         Some(Self { net, work, lanes, tally, now, due: Some(now) })
     }
 
-    /// One pass: what came, what the duty makes of it, what is to be sent. Returns frames of both directions: none while
-    /// it waits for room in the ring, of which the platform knows ([`Platform::room`]).
+    /// Makes one pass: hands received frames to the stack, runs the duty, sends. Returns the frames of both directions:
+    /// none while it waits for room in the ring, which the platform reports ([`Platform::room`]).
     pub fn pass<P: Platform<Buffer = B>>(&mut self, platform: &mut P) -> usize {
         discard_others(platform);
         self.now = instant(platform);
@@ -103,7 +103,7 @@ impl<'a, B: Buffer> Station<'a, B> {
         frames
     }
 
-    /// Milliseconds until the station wants to pass although no frame comes; none: never.
+    /// Returns the milliseconds until the next pass that is needed even if no frame arrives; `None`: never.
     pub fn next_deadline(&self) -> Option<u64> {
         Some(self.due?.total_millis().saturating_sub(self.now.total_millis()).max(0) as u64)
     }
@@ -114,7 +114,7 @@ impl<'a, B: Buffer> Station<'a, B> {
             Work::Server(server) => server.due(&self.net),
             Work::Stream(stream) => stream.call().due(&self.net),
             Work::Requests(requests) => requests.call().due(&self.net),
-            // It always has something to send, and waits only for room.
+            // It always has data to send, and waits only for room.
             Work::Datagrams(_) => Some(self.now),
         };
         match (stack, work) {
@@ -125,7 +125,7 @@ impl<'a, B: Buffer> Station<'a, B> {
 }
 
 impl Net<'_> {
-    /// Hands what came to the stack; returns how many frames that was.
+    /// Hands received frames to the stack; returns how many.
     fn read<P: Platform>(&mut self, now: Instant, wire: &mut Wire<'_, P>) -> usize {
         let unread = wire.unread();
         while self.interface.poll_ingress_single(now, wire, &mut self.sockets)
@@ -134,7 +134,7 @@ impl Net<'_> {
         unread - wire.unread()
     }
 
-    /// Lets the stack send until it has nothing more, there is no more room, or it is the next one's turn.
+    /// Lets the stack send until it has no more data, there is no more room, or it has used up its rounds.
     fn write<P: Platform>(&mut self, now: Instant, wire: &mut Wire<'_, P>) {
         for _ in 0..ROUNDS {
             if self.interface.poll_egress(now, wire, &mut self.sockets) == PollResult::None {
@@ -144,8 +144,8 @@ impl Net<'_> {
     }
 }
 
-/// Smallest packet size that a station is content with (RFC 791: every one must be able to take 576 octets; that
-/// much is not asked of a link).
+/// Minimum MTU that a station accepts (RFC 791: every host must be able to receive 576 octets; a link need not have
+/// that MTU).
 pub(crate) const LEAST_MTU: usize = 128;
 
 fn interface<P: Platform>(orders: &Orders<'_>, wire: &mut Wire<'_, P>, now: Instant) -> Option<Interface> {
@@ -176,7 +176,7 @@ fn work<'a>(orders: &Orders<'_>, sockets: &mut SocketSet<'a>, buffers: &mut Buff
     })
 }
 
-/// A station lives on NIC 0: what comes by another one is not for it.
+/// Discards frames of all NICs but NIC 0, which is the only one that a station uses.
 fn discard_others<P: Platform>(platform: &mut P) {
     for nic in (0..platform.nics()).filter(|nic| *nic != NIC) {
         let mut burst = Burst::new();

@@ -1,4 +1,4 @@
-//! NIC 0 of a platform as the device under smoltcp.
+//! NIC 0 of a platform as a device for smoltcp.
 
 use arrayvec::ArrayVec;
 use frame::ethernet;
@@ -11,15 +11,15 @@ pub(crate) const NIC: usize = 0;
 
 /// Frames between the NIC and the stack.
 pub(crate) struct Lanes<B> {
-    /// Received, the oldest one last.
+    /// Received frames, the oldest one last.
     incoming: Burst<B>,
-    /// Read by the stack; their buffers go back when the pass ends.
+    /// Frames that the stack has read; their buffers are freed at the end of the pass.
     spent: Burst<B>,
-    /// Written by the stack.
+    /// Frames that the stack has written.
     outgoing: Burst<B>,
-    /// The buffer of the next frame that the stack writes.
+    /// Buffer for the next frame that the stack writes.
     spare: Option<B>,
-    /// Largest IP packet, in octets.
+    /// Maximum length of an IP packet in octets.
     mtu: usize,
 }
 
@@ -34,7 +34,8 @@ impl<B: Buffer> Lanes<B> {
         }
     }
 
-    /// Takes a burst from the NIC, if the last one has been read to its end; returns how many frames are there.
+    /// Takes a burst from the NIC, if the last one has been read completely; returns how many frames are
+    /// available.
     pub(crate) fn fill<P: Platform<Buffer = B>>(&mut self, platform: &mut P) -> usize {
         if self.incoming.is_empty() {
             platform.receive(NIC, &mut self.incoming);
@@ -43,7 +44,7 @@ impl<B: Buffer> Lanes<B> {
         self.incoming.len()
     }
 
-    /// Joins them to the platform for one pass.
+    /// Connects the frames to the platform for one pass.
     pub(crate) fn on<'p, P: Platform<Buffer = B>>(&'p mut self, platform: &'p mut P) -> Wire<'p, P> {
         let room = platform.room(NIC);
         Wire { platform, lanes: self, room, sent: 0 }
@@ -54,23 +55,23 @@ impl<B: Buffer> Lanes<B> {
 pub(crate) struct Wire<'p, P: Platform> {
     platform: &'p mut P,
     lanes: &'p mut Lanes<P::Buffer>,
-    /// Frames that the NIC can still take.
+    /// Number of frames that the NIC can still take.
     room: usize,
     sent: usize,
 }
 
 impl<P: Platform> Wire<'_, P> {
-    /// Frames that were sent in this pass.
+    /// Returns the number of frames sent in this pass.
     pub(crate) fn sent(&self) -> usize {
         self.sent
     }
 
-    /// Frames that the stack has not yet read.
+    /// Returns the number of frames that the stack has not yet read.
     pub(crate) fn unread(&self) -> usize {
         self.lanes.incoming.len()
     }
 
-    /// Hands the last burst to the NIC and the buffers that were read back to the pool.
+    /// Hands the last burst to the NIC, and returns the buffers that were read to the pool.
     pub(crate) fn finish(self) {
         if !self.lanes.outgoing.is_empty() {
             self.platform.transmit(NIC, &mut self.lanes.outgoing);
@@ -80,7 +81,7 @@ impl<P: Platform> Wire<'_, P> {
         }
     }
 
-    /// Whether a frame can be sent: there is room in the ring and a buffer.
+    /// Returns true if a frame can be sent: there is room in the ring and a buffer.
     fn can_send(&mut self) -> bool {
         if self.lanes.spare.is_none() {
             self.lanes.spare = self.platform.allocate();
@@ -100,7 +101,7 @@ impl<P: Platform> Device for Wire<'_, P> {
         Self: 'a;
 
     fn receive(&mut self, _: Instant) -> Option<(Self::RxToken<'_>, Self::TxToken<'_>)> {
-        // A frame may need an answer, so it waits until there is room for one.
+        // A frame may need a reply, so it waits until there is room for one.
         if self.lanes.incoming.is_empty() || !self.can_send() {
             return None;
         }
@@ -127,7 +128,7 @@ impl<P: Platform> Device for Wire<'_, P> {
     }
 }
 
-/// A frame that the stack is to read. The stack reads each that it takes.
+/// A frame for the stack to read. The stack reads each frame that it takes.
 pub(crate) struct Incoming<'a, B> {
     frame: B,
     spent: &'a mut Burst<B>,
@@ -136,13 +137,13 @@ pub(crate) struct Incoming<'a, B> {
 impl<B: Buffer> RxToken for Incoming<'_, B> {
     fn consume<R, F: FnOnce(&[u8]) -> R>(mut self, read: F) -> R {
         let result = read(self.frame.octets());
-        // One burst is read at most before `finish` empties this one.
+        // Cannot overflow: at most one burst is read before `finish` empties this one.
         let _ = self.spent.try_push(self.frame);
         result
     }
 }
 
-/// The right to send a frame.
+/// Permission to send a frame.
 pub(crate) struct Outgoing<'a, P: Platform> {
     platform: &'a mut P,
     outgoing: &'a mut Burst<P::Buffer>,
@@ -154,7 +155,7 @@ pub(crate) struct Outgoing<'a, P: Platform> {
 impl<P: Platform> TxToken for Outgoing<'_, P> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, write: F) -> R {
         let Some(mut frame) = self.spare.take() else {
-            // `can_send` has put one there. Without it the frame is lost, as on any link.
+            // `can_send` has allocated a buffer. Without one the frame is lost, as on any link.
             return write(&mut [0; LONGEST][..len.min(LONGEST)]);
         };
         frame.set_len(len);
@@ -169,7 +170,7 @@ impl<P: Platform> TxToken for Outgoing<'_, P> {
     }
 }
 
-/// Largest packet that a station sends, in octets: what fits the buffers of every platform.
+/// Largest packet that a station sends, in octets: it fits the buffers of every platform.
 pub(crate) const LARGEST_MTU: usize = 1500;
-/// Octets of the longest frame.
+/// Length of the longest frame in octets.
 const LONGEST: usize = LARGEST_MTU + ethernet::HEADER;

@@ -1,8 +1,9 @@
-//! What threads and cores spend their time on, beside what the data plane counts: read here, as the data plane opens no file.
-//!
-//! It is read when somebody asks for counters, and only then. All of it counts up, so that whoever wants rates takes the difference
-//! of two answers; the first answer begins at zero. As long as a client asks for the cores, interrupts are told apart by the
-//! tracer, where there can be one; the table of the run and its metrics are content with ticks.
+//! CPU time of threads and cores, read by the supervisor because the data plane opens no file; it complements
+//! what the data plane counts.
+//! Files are read only when a client asks for counters. Every value is cumulative: a client that wants rates
+//! subtracts two answers, and the first answer starts at zero. While a client asks for the cores, a tracer
+//! tells interrupts apart, where the host allows one; for the run's own table and metrics the kernel's tick
+//! accounting is enough.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,10 +15,10 @@ use super::Supervisor;
 use super::desk::Asker;
 use super::placing::Told;
 
-/// How long the tracer stays after a client has asked for cores.
+/// Time for which the tracer stays attached after a client last asked for cores.
 const LET_GO: Duration = Duration::from_secs(10);
 
-/// What the counters of a core are.
+/// Counters of a core: names and help texts.
 pub(super) const OF_CPU: &[(&str, &str)] = &[
     ("guest_ns", "Time of a CPU in guests of vCPUs."),
     ("vhost_ns", "Time of a CPU in vhost threads."),
@@ -29,7 +30,7 @@ pub(super) const OF_CPU: &[(&str, &str)] = &[
     ("idle_ns", "Time of a CPU without work."),
     ("traced_ns", "Time of a CPU in which interrupts were told apart by a tracer, and not by ticks."),
 ];
-/// What the counters of a thread are.
+/// Counters of a thread: names and help texts.
 pub(super) const OF_THREAD: &[(&str, &str)] = &[
     ("guest_ns", "Time of a thread in its guest."),
     ("system_ns", "Time of a thread in the kernel."),
@@ -38,28 +39,29 @@ pub(super) const OF_THREAD: &[(&str, &str)] = &[
     ("wakeups", "Times a thread was woken."),
 ];
 
-/// Reader of the account, and what was read so far.
+/// Reader of CPU time, with the totals so far.
 #[derive(Debug, Default)]
 pub(super) struct Accounting {
     account: Option<Account>,
     last: Option<Sample>,
-    /// Nanoseconds and counts, by name.
+    /// Totals (nanoseconds or counts) by counter name.
     sums: BTreeMap<String, f64>,
-    /// Until when interrupts are traced, if nobody asks for it any more.
+    /// When tracing of interrupts ends unless a client asks again.
     traced_until: Option<Instant>,
 }
 
 impl Accounting {
-    /// Reads on; these are the threads that there are now.
+    /// Reads the times since the last sample and adds them to the totals; `threads` are the threads that
+    /// exist now.
     fn read(&mut self, threads: &[Thread]) {
         let account = match self.account.take() {
             Some(mut account) => account.watch(threads).map(|()| account),
             None => Account::open(&[], threads),
         };
-        // Where no file can be opened, nothing is known, and it is tried again the next time.
+        // If no file can be opened, nothing is counted; the next read tries again.
         let Ok(mut account) = account else { return };
         if self.traced_until.is_some() {
-            // Where that is refused, ticks have to do.
+            // If the kernel refuses the tracer, tick accounting is used instead.
             let _ = account.trace();
         }
         let sample = account.sample();
@@ -69,12 +71,12 @@ impl Accounting {
         self.account = Some(account);
     }
 
-    /// Somebody asks for the cores.
+    /// Notes that a client asks for the cores: turns the tracer on, or extends its time.
     fn trace(&mut self, now: Instant) {
         self.traced_until = Some(now + LET_GO);
     }
 
-    /// Lets go of the tracer when nobody has asked for a while.
+    /// Stops the tracer when no client has asked for [`LET_GO`].
     pub(super) fn attend(&mut self, now: Instant) {
         if self.traced_until.take_if(|until| now >= *until).is_some()
             && let Some(account) = &mut self.account
@@ -83,7 +85,7 @@ impl Accounting {
         }
     }
 
-    /// When there is something to do although nobody asks.
+    /// When [`Self::attend`] has something to do without a request.
     pub(super) fn due(&self) -> Option<Instant> {
         self.traced_until
     }
@@ -105,7 +107,7 @@ impl Accounting {
         }
     }
 
-    /// What is known of the threads of one router, or else of all and of the cores.
+    /// Counters of the threads of one router, or, for `None`, of all threads and cores.
     fn known(&self, router: Option<&str>) -> impl Iterator<Item = (String, u64)> {
         let own = router.map(|router| format!("{router}/"));
         let wanted = move |name: &str| own.as_ref().is_none_or(|own| name.starts_with(own.as_str()));
@@ -113,7 +115,7 @@ impl Accounting {
     }
 }
 
-/// What a thread's time counts as, by its name.
+/// Category that a thread's time is counted under, by the thread's name.
 fn column(name: &str) -> Column {
     let what = name.split_once('/').map_or(name, |(_, what)| what);
     let numbered = |begin| what.strip_prefix(begin).is_some_and(|n: &str| n.parse::<u32>().is_ok());
@@ -125,20 +127,20 @@ fn column(name: &str) -> Column {
     }
 }
 
-/// What is read of a thread.
+/// Describes a thread of the data plane to the account.
 fn watched((name, task): Told<'_>) -> Thread {
     Thread { name: name.to_owned(), pid: task.pid, tid: task.tid, column: column(name) }
 }
 
-/// What the kernel counts for a TAP or macvtap.
+/// Counters that the kernel keeps for a TAP or macvtap.
 pub(super) const OF_TAP: &[(&str, &str)] =
     &[("drop_full", "Frames lost because those before them were not fetched in time.")];
 
 impl Supervisor {
-    /// Gives an answer to who has asked; what is known of threads and cores goes with what was counted.
+    /// Passes an answer on to its asker; counters are completed by CPU times of threads and cores.
     pub(super) fn deliver(&mut self, asker: Asker, mut outcome: Outcome, now: Instant) {
         if let Ok(Answer::Counters(counters)) = &mut outcome {
-            // Who keeps promises asks ten times a second, and for nothing of this.
+            // The controller that keeps promises asks ten times a second and needs none of this.
             if asker == Asker::Promises {
                 return self.hand_over(asker, outcome, now);
             }
@@ -177,7 +179,7 @@ mod tests {
             ("edge/wan-rx", Column::Vhost),
             ("edge/q0", Column::Vhost),
             ("edge/wan-kernel0", Column::Vhost),
-            // A NIC of that name.
+            // A NIC named `vcpu`, not a vCPU thread.
             ("edge/vcpu", Column::Vhost),
             ("edge/bus", Column::Other),
             ("edge/wan-peer", Column::Other),

@@ -1,5 +1,6 @@
-//! Routers in processes of their own (`isolate = "process"`): each such process is a small data plane that runs one router,
-//! whose NICs the main one serves by vhost-user. It is started when that one is up, and again when it dies alone.
+//! Routers in processes of their own (`isolate = "process"`). Each such process is a small data plane for one
+//! router, whose NICs the main data plane serves by vhost-user. The supervisor starts it once the main one is
+//! up, and restarts it when it dies alone.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -15,15 +16,15 @@ use super::lifecycle::{MOST_STILLBORN, described, with_locks};
 use super::plane::Plane;
 use super::{Life, Supervisor};
 
-/// The process of a router, or when there will be one.
+/// Process of a router, or the date of its next start.
 #[derive(Default)]
 pub(super) struct Apart {
     pub(super) life: Life,
-    /// It died, and its file says that it is not started again.
+    /// True if it died and its file forbids a restart.
     given_up: bool,
-    /// Why it ended the last time.
+    /// Reason of its last end.
     reason: Option<String>,
-    /// What it has counted, as it said last.
+    /// Counters as it last reported them.
     pub(super) counted: BTreeMap<String, u64>,
 }
 
@@ -35,7 +36,7 @@ impl Apart {
         self.life.plane.as_ref().is_some_and(|plane| plane.is_up)
     }
 
-    /// Whether this can be asked of it, and is to be answered soon.
+    /// Returns true if the process can be asked this and is expected to answer soon.
     pub(super) fn listens_to(&self, request: &Request, now: Instant) -> bool {
         let counters = matches!(request, Request::Counters { .. });
         let is_late = |plane: &Plane| if counters { plane.is_silent(now) } else { plane.is_late(now) };
@@ -46,14 +47,14 @@ impl Apart {
         self.life.plane.is_none() && !self.given_up && self.life.again.is_none_or(|again| now >= again)
     }
 
-    /// Starts it as soon as that can be done: somebody wants it.
+    /// Makes the process due for a start at once, because a client wants the router to run.
     pub(super) fn hurry(&mut self) {
         self.given_up = false;
         self.life.again = None;
         self.life.back_off.forget();
     }
 
-    /// What its router is while it cannot tell.
+    /// Status of its router while the process cannot report one.
     pub(super) fn status(&self, plan: &Router) -> RouterStatus {
         let state = if self.given_up { State::Failed } else { State::Waiting };
         RouterStatus {
@@ -76,7 +77,7 @@ impl Apart {
         }
     }
 
-    /// What its process says of its router, with what only the supervisor knows.
+    /// Completes the status that the process reports with what only the supervisor knows.
     pub(super) fn completed(&self, mut status: RouterStatus) -> RouterStatus {
         status.pid = self.life.plane.as_ref().map(Plane::pid);
         status.restarts = status.restarts.saturating_add(self.life.restarts);
@@ -86,10 +87,10 @@ impl Apart {
 }
 
 impl Supervisor {
-    /// Starts what is to be there, hears it, and notices its end.
+    /// Starts the processes that should exist, reads their messages, and notices their end.
     ///
     /// # Errors
-    /// What was to be brought up first cannot be.
+    /// A process of the first start cannot be brought up.
     pub(super) fn attend_apart(&mut self, now: Instant) -> Result<()> {
         let names: Vec<String> = self.running.plan.apart().map(|router| router.name.clone()).collect();
         for name in &names {
@@ -158,10 +159,11 @@ impl Supervisor {
         }
     }
 
-    /// Orders for the process of a router: what a plan says of that one, and the lock on its name. Nothing of its neighbours.
+    /// Orders for the process of a router: its own part of the plan, and the lock on its name. It learns
+    /// nothing of its neighbours.
     ///
     /// # Errors
-    /// There is no such router, or no descriptors are left.
+    /// There is no such router, or the process is out of descriptors.
     pub(super) fn orders_apart(&self, plan: &Plan, name: &str) -> Result<(Orders, Vec<OwnedFd>)> {
         let router = router(plan, name);
         let router = router.with_context(|| format!("there is no router {name} in a process of its own"))?;
@@ -171,13 +173,13 @@ impl Supervisor {
         Ok((Orders { apart: Some(name.to_owned()), ..orders }, descriptors))
     }
 
-    /// The data plane has seen a router break the rules at its NICs: its process is ended.
+    /// Kills the process of a router, because the data plane saw that router break the rules at its NICs.
     pub(super) fn charge_apart(&mut self, name: &str, line: String, now: Instant) -> Result<()> {
         self.tell_of(name, Kind::Charged, line, now);
         self.bury_apart(name, "was killed for it", now)
     }
 
-    /// The process of a router has died: it alone is started again, if its file says so.
+    /// Handles the death of a router's process: only that process is restarted, if its file says so.
     pub(super) fn bury_apart(&mut self, name: &str, how: &str, now: Instant) -> Result<()> {
         let policy = router(&self.running.plan, name).map(|router| router.restart);
         self.tell_of_ceilings(now);
@@ -217,7 +219,8 @@ impl Supervisor {
         self.display.leave();
     }
 
-    /// Does what the process of a router says. It speaks for that router alone, and may ask for nothing.
+    /// Handles a message from the process of a router. It speaks for that router alone; its requests are
+    /// refused.
     fn heed_apart(&mut self, name: &str, message: ToSupervisor, now: Instant) -> Result<()> {
         let refused = || "not for the process of one router".to_owned();
         match message {
@@ -228,7 +231,7 @@ impl Supervisor {
             }
             ToSupervisor::Answer { id, outcome } => self.answered(Some(name), id, outcome, now),
             ToSupervisor::Event { kind, router, of_peer, message, .. } => {
-                // Who serves its NICs is the data plane, whose end is told of as such.
+                // The data plane serves its NICs; an end of theirs is reported by the data plane.
                 if router.is_none_or(|router| router == name) && !of_peer {
                     self.events.pass_on(&kind, Some(name), message, now);
                     self.display.leave();
@@ -242,7 +245,7 @@ impl Supervisor {
                 let answer = ToPlane::NotSpawned { router, why: refused() };
                 self.say_to(Some(name), &answer, Vec::new(), now);
             }
-            // It has no children, and serves no NIC of another; the last is heard where the link is.
+            // It has no children and serves no other router's NIC; `Pong` is handled where the link is read.
             ToSupervisor::Kill { .. } | ToSupervisor::Plugged { .. } | ToSupervisor::Pong => {}
         }
         Ok(())
@@ -264,8 +267,8 @@ impl Supervisor {
         self.announce(now);
     }
 
-    /// Another plan runs than `before`: processes of routers that have none any more are ended, and so are those that were started
-    /// with what is another plan now, to be started anew.
+    /// Ends processes after the plan changed from `before`: those of routers that have none any more, and
+    /// those that were started with a part of the plan that has changed, which are then started anew.
     pub(super) fn end_processes_of(&mut self, before: &Plan, now: Instant) {
         for old in before.apart() {
             let name = old.name.as_str();
@@ -295,7 +298,7 @@ impl Supervisor {
         }
     }
 
-    /// Ends them all in good order.
+    /// Ends all processes of routers in good order.
     pub(super) fn finish_apart(&mut self, now: Instant, grace: Duration, clock: &impl Fn() -> Instant) {
         let aparts = std::mem::take(&mut self.apart).into_iter();
         let mut planes: Vec<_> = aparts.filter_map(|(name, apart)| Some((name, apart.life.plane?))).collect();

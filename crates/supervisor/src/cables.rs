@@ -1,5 +1,6 @@
-//! Cables of NICs at the host's interfaces: where one was pulled out, plugged in again, or has another host at its end by
-//! now, the router asks its neighbours there again who they are, instead of sending to those who were there.
+//! Carrier of host interfaces that NICs are attached to. When a cable was unplugged and plugged in again, or
+//! leads to another host by now, the router resolves its neighbours there again instead of sending to those
+//! that were there before.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -9,16 +10,16 @@ use uplink::Cable;
 
 use super::Supervisor;
 
-/// What was seen of the cables.
+/// State of the cables at the last look.
 #[derive(Debug, Default)]
 pub(super) struct Cables {
-    /// By NIC (`edge.wan`). None: its interface is gone.
+    /// By NIC (`edge.wan`). `None`: its interface does not exist.
     seen: BTreeMap<String, Option<Cable>>,
 }
 
 impl Cables {
-    /// NICs whose cables are not as they were at the last look. One that is seen for the first time is none of them, and one
-    /// that is gone only when it is there again.
+    /// Returns the NICs whose cables differ from the last look. A NIC seen for the first time is not among
+    /// them, and one whose interface vanished only once the interface is back.
     fn changed(&mut self, seen: BTreeMap<String, Option<Cable>>) -> Vec<String> {
         let changed = seen.iter().filter_map(|(nic, now)| {
             let before = self.seen.get(nic)?;
@@ -33,7 +34,7 @@ impl Cables {
 impl Supervisor {
     /// Tells routers of cables that have changed.
     pub(super) fn heed_cables(&mut self, seen: Option<BTreeMap<String, Option<Cable>>>, now: Instant) {
-        // Without a socket nothing is known; it is tried again.
+        // Without a netlink socket nothing is known; the next look tries again.
         let Some(seen) = seen else { return };
         for nic in self.cables.changed(seen) {
             self.plugged(nic, now);

@@ -1,7 +1,8 @@
-//! The most memory and tasks of a run: of its data planes and of the processes of its routers together (`docs/limits.md`).
+//! Limits on memory and tasks of a run: of its data planes and of the processes of its routers together
+//! (`docs/limits.md`).
 //!
-//! They are put into control groups before they are told what to do. What a plan may need is added up here; beyond it the kernel
-//! ends a process, or refuses a thread, and that is told and counted.
+//! Processes enter the control groups before they are told what to do. This module sums up what a plan may
+//! need. Beyond that the kernel kills a process or refuses a thread, which is reported and counted.
 
 use std::time::{Duration, Instant};
 
@@ -14,67 +15,71 @@ use super::Supervisor;
 use crate::run_lock::RunLock;
 
 const MIB: u64 = 1 << 20;
-/// A data plane without routers: program, heap, the buffers of traces and captures; some times what is used in fact.
+/// Memory of a data plane without routers, in octets: program, heap, buffers of traces and captures. Several
+/// times what is used in fact.
 const PLANE: u64 = 64 * MIB;
-/// A router beside its RAM: a route table in which every page is used (65 MiB), spare groups for long prefixes (4 MiB), stacks of
-/// its threads, and what the kernel has of its vCPUs, event descriptors and filters.
+/// Memory of a router beside its RAM: a route table in which every page is used (65 MiB), spare groups for
+/// long prefixes (4 MiB), stacks of its threads, and the kernel's memory for its vCPUs, event descriptors and
+/// filters.
 const ROUTER: u64 = 128 * MIB;
-/// Of RAM the part that page tables take, those of the data plane, of the guest and of a process: 8 octets for 4096 in each.
+/// Page tables take one part in so many of RAM, in the data plane, the guest and a process together: 8 octets
+/// for 4096 in each.
 const PAGE_TABLES: u64 = 128;
-/// A queue outside of a NIC: bursts and large frames (64 places of 64 KiB), whatever it is.
+/// Buffers of a queue outside of a NIC, whatever its kind: bursts and large frames (64 places of 64 KiB).
 const QUEUE: u64 = 8 * MIB;
-/// A frame that waits in it.
+/// Memory of a frame that waits in such a queue.
 const FRAME: u64 = 2048;
-/// A static route: its entry, and a group of the table where its prefix is long.
+/// Memory of a static route: its entry, and a group of the table if its prefix is long.
 const ROUTE: u64 = 2048;
-/// What a ceiling that is so high only because of what peers may share leaves of the host's memory to others: one part of so many.
+/// One part in so many of the host's memory stays for others where a ceiling is so high only because of
+/// memory that peers may share.
 const SPARED: u64 = 8;
 
-/// Threads that a data plane may have for each router that it was told to run: vCPUs, and one of the kernel's for each pair of
-/// queues of each NIC (16 x 8), are most of those of the largest.
+/// Threads allowed to a data plane for each of its routers. Most of them, in the largest router, are vCPUs
+/// and one kernel thread for each pair of queues of each NIC (16 x 8).
 pub(super) const THREADS: u64 = 256;
-/// Threads of a data plane that are no router's: control, link, clock, captures.
+/// Threads of a data plane that belong to no router: control, link, clock, captures.
 const THREADS_OF_PLANE: u64 = 64;
-/// Threads of the process of a router with `engine = "process"`: its vCPUs, 16 at most.
+/// Threads of the process of a router with `engine = "process"`: its vCPUs, at most 16.
 const THREADS_OF_PROCESS: u64 = 32;
 
-/// Between two looks at what the kernel has counted.
+/// Time between two looks at the kernel's counts.
 const LOOK: Duration = Duration::from_secs(1);
-/// Between two lines about the same.
+/// Least time between two reports of the same kind.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Why an owner's ceiling cannot be set in version 2.
+/// Why a memory ceiling of the owner's cannot be set under cgroup v2.
 const NOT_OURS: &str = "with control groups of version 2 write MemoryMax= into the unit of systemd, or the like, that the run is in";
 
-/// What of a ceiling was told.
+/// State of the reports about one ceiling.
 #[derive(Debug, Default)]
 struct Told {
-    /// Processes ended or threads refused, ever.
+    /// Total of processes killed or threads refused.
     times: u64,
-    /// Those that were not told yet.
+    /// Those not reported yet.
     news: u64,
     at: Option<Instant>,
 }
 
-/// The ceilings of a run, and what has come of them.
+/// Ceilings of a run, and how often they were reached.
 #[derive(Debug, Default)]
 pub(super) struct Ceilings {
     bounds: Bounds,
-    /// Memory as the owner wants it.
+    /// Memory ceiling that the owner asked for.
     memory: Option<u64>,
     host: Option<u64>,
     memory_told: Told,
     tasks_told: Told,
-    /// Whether that of memory was reached since the last data plane was buried.
+    /// True if the memory ceiling was reached since the last data plane was buried.
     is_full: bool,
-    /// What is to be carried out as soon as less is held.
+    /// Ceiling to be set as soon as the run holds less.
     wanted: Option<Ceiling>,
     look: Option<Instant>,
-    /// To be told.
+    /// Lines that wait to be reported.
     troubles: Vec<String>,
 }
 
-/// What a plan needs at most. `memory`: as much as the owner says instead.
+/// Returns the most that a plan may need. `memory`: the owner's ceiling, used instead of the computed one.
 pub fn needed(plan: &Plan, memory: Option<u64>, host: Option<u64>) -> Ceiling {
     let own = memory_of_run(plan);
     let shared = plan.nics().map(|(_, nic)| shared(nic)).fold(0, u64::saturating_add);
@@ -82,7 +87,7 @@ pub fn needed(plan: &Plan, memory: Option<u64>, host: Option<u64>) -> Ceiling {
     Ceiling { memory: memory.unwrap_or_else(|| own.saturating_add(shared.min(spare))), tasks: tasks(plan) }
 }
 
-/// What the run itself takes, whatever its guests, networks and peers do.
+/// Memory of the run itself, whatever its guests, networks and peers do.
 fn memory_of_run(plan: &Plan) -> u64 {
     let planes = 1 + plan.apart().count() as u64;
     let routers = plan.routers.iter().map(memory_of_router);
@@ -90,7 +95,7 @@ fn memory_of_run(plan: &Plan) -> u64 {
 }
 
 fn memory_of_router(router: &Router) -> u64 {
-    // A peer that was handed the RAM of a router may still have it when the next data plane makes that anew.
+    // A peer that was handed a router's RAM may still hold it when the next data plane allocates it anew.
     let is_lent = router.nics.iter().any(|nic| nic.attach.traits().is_handed);
     let ram = router.memory.saturating_mul(if is_lent { 2 } else { 1 });
     let queues = router.nics.iter().map(|nic| {
@@ -101,7 +106,7 @@ fn memory_of_router(router: &Router) -> u64 {
     [ram, ram / PAGE_TABLES, routes, ROUTER].into_iter().chain(queues).fold(0, u64::saturating_add)
 }
 
-/// Memory that is somebody else's, and is charged to us where we are the first to touch it.
+/// Memory that belongs to a peer, but is charged to us if we touch it first.
 fn shared(nic: &Nic) -> u64 {
     if nic.attach.traits().shares_memory { nic.memory_max } else { 0 }
 }
@@ -109,7 +114,7 @@ fn shared(nic: &Nic) -> u64 {
 fn tasks(plan: &Plan) -> u64 {
     let of = |router: &Router| {
         let process = if router.engine == Some(Engine::Process) { THREADS_OF_PROCESS } else { 0 };
-        // What serves the NICs of a router that is apart is in the data plane.
+        // The threads that serve the NICs of an isolated router are in the data plane.
         let apart = if router.is_apart() { THREADS + THREADS_OF_PLANE } else { 0 };
         THREADS + process + apart
     };
@@ -129,10 +134,11 @@ pub fn mib(octets: u64) -> String {
 }
 
 impl Ceilings {
-    /// Makes them for what `plan` needs, where the host lets them be made; `memory` is what the owner wants instead.
+    /// Creates the control groups for what `plan` needs, where the host allows them; `memory` is the owner's
+    /// own ceiling.
     ///
     /// # Errors
-    /// The owner wants one of memory, and there is none; no descriptors are left.
+    /// The owner wants a memory ceiling and the host offers none; or the process is out of descriptors.
     pub(super) fn begin(run: &str, plan: &Plan, memory: Option<u64>, lock: &RunLock) -> Result<Self> {
         let host = host::memory_total();
         let (bounds, errors) =
@@ -148,34 +154,34 @@ impl Ceilings {
         Ok(Self { bounds, memory, host, troubles, ..Self::default() })
     }
 
-    /// Puts a process below them; nobody has told it anything yet.
+    /// Moves a process into the control groups, before it is told anything.
     pub(super) fn enter(&mut self, process: u32) {
         if let Err(error) = self.bounds.enter(process) {
             self.troubles.push(error.to_string());
         }
     }
 
-    /// What a plan needs.
+    /// Ceiling that a plan needs.
     fn needed(&self, plan: &Plan) -> Ceiling {
         needed(plan, self.memory, self.host)
     }
 
-    /// Before a plan takes the place of another one: for a moment there is some of both.
+    /// Raises the ceilings for the time in which one plan replaces another: parts of both exist then.
     pub(super) fn allow_both(&mut self, from: &Plan, to: &Plan) {
         self.set(both(self.needed(from), self.needed(to), self.memory));
     }
 
-    /// From now on there is this plan alone.
+    /// Sets the ceilings to what this plan alone needs.
     pub(super) fn follow(&mut self, plan: &Plan) {
         self.set(self.needed(plan));
     }
 
     fn set(&mut self, ceiling: Ceiling) {
-        // More memory may still be held: then it is tried again.
+        // The run may still hold more memory than that; then it is tried again.
         self.wanted = self.bounds.set(&ceiling).is_err().then_some(ceiling);
     }
 
-    /// How often a ceiling was reached: processes that were ended, or threads that were refused.
+    /// Number of times a ceiling was reached: processes killed, or threads refused.
     pub(super) fn times(&self, resource: Resource) -> u64 {
         match resource {
             Resource::Memory => self.memory_told.times,
@@ -183,7 +189,7 @@ impl Ceilings {
         }
     }
 
-    /// What there is to be told.
+    /// Looks at the kernel's counts and returns the lines to report.
     fn look(&mut self, now: Instant) -> Vec<String> {
         self.look = Some(now + LOOK);
         if let Some(wanted) = self.wanted.take() {
@@ -207,12 +213,12 @@ impl Ceilings {
         lines
     }
 
-    /// When to look again.
+    /// When to look next.
     pub(super) fn due(&self) -> Option<Instant> {
         self.look
     }
 
-    /// Takes away what was made; what could not be.
+    /// Removes the control groups; returns a line for each that could not be removed.
     pub(super) fn remove(&mut self) -> Vec<String> {
         self.bounds.remove().iter().map(ToString::to_string).collect()
     }
@@ -242,15 +248,16 @@ fn line(reached: &Reached) -> String {
 }
 
 impl Supervisor {
-    /// Looks now and then whether a ceiling was reached.
+    /// Checks from time to time whether a ceiling was reached.
     pub(super) fn attend_ceilings(&mut self, now: Instant) {
         if self.ceilings.look.is_none_or(|look| now >= look) {
             self.tell_of_ceilings(now);
         }
     }
 
-    /// The data plane is dead. If that came of its ceiling, the next one does not pay for what is still charged to this one: memory
-    /// that others hold, and that it was the first to touch.
+    /// Renews the control groups after the death of a data plane that reached its ceiling: the next one must
+    /// not pay for what is still charged to this one, which is memory that others hold and that it was the
+    /// first to touch.
     pub(super) fn renew_ceilings(&mut self, now: Instant) {
         self.tell_of_ceilings(now);
         if !std::mem::take(&mut self.ceilings.is_full) {
@@ -265,7 +272,7 @@ impl Supervisor {
         }
     }
 
-    /// Tells what has come of the ceilings. A death may have come of them.
+    /// Reports ceilings that were reached; they may explain a death.
     pub(super) fn tell_of_ceilings(&mut self, now: Instant) {
         for line in self.ceilings.look(now) {
             self.events.tell(Kind::Notice, line);

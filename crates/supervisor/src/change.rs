@@ -1,4 +1,4 @@
-//! What a run is to be becomes another plan, one change at a time: a file that is applied, a setting, a router that is stopped or
+//! Changes of the running plan, one at a time: a file that is applied, a setting, a router that is stopped or
 //! started.
 //!
 //! ```text
@@ -7,8 +7,9 @@
 //!                                                              +---------------+--------------------+--> refused: all goes back
 //! ```
 //!
-//! Until the end the plan that runs is the old one: a data plane that dies meanwhile is started again with that, and processes that
-//! have followed go back to it. So whoever is started, whenever that is, is told the plan that runs, and nothing else.
+//! Until the last step the old plan is the one that runs: a data plane that dies meanwhile is restarted with
+//! it, and processes that already follow the new one are rolled back. So every process, whenever it starts,
+//! is told the plan that runs and no other.
 
 mod steps;
 
@@ -27,97 +28,99 @@ use super::opening::{Done, Opening, Reading};
 use super::placing::Planned;
 use super::resources::Resources;
 
-/// Changes that wait at most.
+/// Most changes that may wait.
 const MOST_WAITING: usize = 16;
 
-/// What a client wants.
+/// Change that a client requests.
 #[derive(Clone, Debug)]
 pub(super) enum Wanted {
-    /// The run is what this file says.
+    /// Make the run what this file says.
     File(File),
-    /// A router has another setting.
+    /// Give a router another setting.
     Setting(Edit),
 }
 
-/// What a client asks for, which waits for what others have asked for before.
+/// Request that waits for earlier ones.
 pub(super) enum Asked {
     /// Another plan.
     Change(Wanted),
-    /// That a router runs, whether it was stopped, has failed or has turned itself off: started, or started anew, as this request says.
+    /// A router is to run, whether it was stopped, has failed or has turned itself off: start it, or restart
+    /// it, as this request says.
     Running(String, Request),
 }
 
-/// A file that a client wants to run.
+/// File that a client applies.
 #[derive(Clone, Debug)]
 pub(super) struct File {
-    /// Its name.
+    /// Name of the file.
     pub(super) file: String,
-    /// What it says.
+    /// Text of the file.
     pub(super) text: String,
-    /// Only say what would change.
+    /// Report only what would change.
     pub(super) dry_run: bool,
 }
 
-/// A setting that a client changes.
+/// Setting that a client changes.
 #[derive(Clone, Debug)]
 pub(super) struct Edit {
     pub(super) router: String,
     pub(super) key: String,
     pub(super) value: String,
-    /// What is answered instead of what has changed.
+    /// Reply to send instead of the list of changes.
     pub(super) answer: Option<String>,
 }
 
-/// What is wanted, and the client who waits for it.
+/// A change and the client that waits for it.
 #[derive(Debug)]
 struct Wish {
     ticket: Ticket,
     wanted: Wanted,
 }
 
-/// What is to run, and what it needs.
+/// Plan to switch to, with everything that it needs.
 pub(super) struct Next {
     pub(super) plan: Plan,
-    /// What was opened for it.
+    /// Resources opened for it.
     pub(super) opened: Resources,
-    /// What is planned for its threads; none: they stay.
+    /// Placement of its threads; `None`: unchanged.
     pub(super) threads: Option<Planned>,
-    /// What answers questions for counters, if it is another one.
+    /// Metrics endpoint, if it differs from the present one.
     pub(super) metrics: Option<Metrics>,
 }
 
-/// What is waited for.
+/// Step that a change waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The data plane.
+    /// The data plane follows.
     Plane,
-    /// The processes of routers.
+    /// The processes of routers follow.
     Processes,
-    /// Threads in their places.
+    /// The threads move to their places.
     Threads,
-    /// Whoever has followed is to be what it was.
+    /// Rollback: the processes that have followed return to the old plan.
     Back,
 }
 
-/// A change that is under way.
+/// Change in progress.
 struct Change {
     wish: Wish,
     next: Next,
     phase: Phase,
-    /// Those who have not answered yet: the data plane, or the process of a router.
+    /// Processes that have not replied yet: the data plane (`None`), or the process of a router.
     asked: BTreeSet<Option<String>>,
-    /// Those who have followed, the first one first.
+    /// Processes that have followed, in order.
     followed: Vec<Option<String>>,
     changes: Vec<api::Change>,
-    /// Why nothing comes of it.
+    /// Why the change is refused.
     refusal: Option<anyhow::Error>,
 }
 
-/// All changes that are wanted.
+/// All pending changes.
 #[derive(Default)]
 pub(super) struct Changes {
     waiting: VecDeque<(Ticket, Asked)>,
-    /// A file that is read, or whose needs are opened: then with what it says.
+    /// Change in preparation: a file that is being read, or, with its plan, one whose resources are being
+    /// opened.
     preparing: Option<(Wish, Option<Next>)>,
     pub(super) opening: Opening,
     under_way: Option<Box<Change>>,
@@ -131,10 +134,10 @@ impl Change {
 }
 
 impl Asked {
-    /// What a request asks for.
+    /// Converts a request into a change.
     ///
     /// # Errors
-    /// The request is about something else.
+    /// Returns the request if it is about something else.
     pub(super) fn of(request: Request) -> Result<Self, Request> {
         match request {
             Request::Apply { file, text, dry_run } => {
@@ -165,57 +168,58 @@ impl Wanted {
 }
 
 impl Changes {
-    /// Whether one is being prepared or made.
+    /// Returns true if a change is being prepared or made.
     pub(super) fn is_busy(&self) -> bool {
         self.preparing.is_some() || self.under_way.is_some()
     }
 
-    /// Whether the next one is a file.
+    /// Returns true if the next change is a file.
     fn is_file_next(&self) -> bool {
         matches!(self.waiting.front(), Some((_, Asked::Change(Wanted::File(_)))))
     }
 
-    /// Whether one is being prepared.
+    /// Returns true if a change is being prepared.
     #[cfg(test)]
     pub(super) fn is_prepared(&self) -> bool {
         self.preparing.is_some()
     }
 
-    /// Whether what a file needs is being opened, which was read.
+    /// Returns true if a file was read and what it needs is being opened.
     #[cfg(test)]
     pub(super) fn is_opened_now(&self) -> bool {
         matches!(self.preparing, Some((_, Some(_))))
     }
 
-    /// Whether processes of routers are told to change at the moment. One that dies then is started when it is over.
+    /// Returns true while processes of routers are told to change. A process that dies then is restarted
+    /// afterwards.
     pub(super) fn holds_processes(&self) -> bool {
         self.under_way.as_ref().is_some_and(|change| change.phase != Phase::Plane)
     }
 
-    /// The plan that is being made to run.
+    /// Plan that the change in progress leads to.
     pub(super) fn plan(&self) -> Option<&Plan> {
         self.under_way.as_ref().map(|change| &change.next.plan)
     }
 
-    /// As [`Self::plan`], to be changed by hand.
+    /// Mutable [`Self::plan`], for tests.
     #[cfg(test)]
     pub(super) fn plan_mut(&mut self) -> Option<&mut Plan> {
         self.under_way.as_mut().map(|change| &mut change.next.plan)
     }
 
-    /// What to poll for reading.
+    /// Descriptor to poll for reading.
     pub(super) fn watched(&self) -> Option<BorrowedFd<'_>> {
         self.opening.errand.watched()
     }
 
-    /// Waits for what is being opened, so that it is closed again, but not for long.
+    /// Waits, at most this long, for resources that are being opened, so that they are closed again.
     pub(super) fn give_up(&mut self, most: Duration) {
         self.opening.errand.give_up(most);
     }
 }
 
 impl Supervisor {
-    /// A client wants something to be otherwise.
+    /// Queues a change for a client.
     pub(super) fn want(&mut self, ticket: Ticket, asked: Asked, now: Instant) {
         if self.changes.waiting.len() >= MOST_WAITING {
             let why = format!("{MOST_WAITING} changes wait already: try again in a second");
@@ -225,16 +229,17 @@ impl Supervisor {
         self.begin_changes(now);
     }
 
-    /// Goes on with what a thread has read or opened, and with what waits for its turn.
+    /// Continues the change whose file a thread has read or whose resources it has opened, and begins the
+    /// next one in the queue.
     pub(super) fn attend_changes(&mut self, now: Instant) {
         self.attend_opening(now);
         self.begin_changes(now);
     }
 
-    /// Begins the next change, unless one is under way.
+    /// Begins the next change, unless one is in progress.
     fn begin_changes(&mut self, now: Instant) {
         while !self.changes.is_busy() {
-            // What is still to be closed may be what it wants.
+            // The file may need something that is still being closed.
             if self.changes.is_file_next() && self.tending.holds_files() {
                 return;
             }
@@ -253,7 +258,8 @@ impl Supervisor {
         }
     }
 
-    /// What is to be changed. A router that is to run, and that the plan has running, is started by whoever has it instead.
+    /// Determines the change to make. A request to run a router that the plan already has running goes to the
+    /// process that holds the router instead.
     fn change_for(&mut self, ticket: Ticket, asked: Asked, now: Instant) -> Option<Wanted> {
         let (router, request) = match asked {
             Asked::Change(wanted) => return Some(wanted),
@@ -270,7 +276,7 @@ impl Supervisor {
         Some(Wanted::Setting(Edit::state(router, Power::Running, answer)))
     }
 
-    /// Has a file read.
+    /// Starts reading a file in a thread.
     fn read(&mut self, file: &File) -> Result<Option<Next>> {
         self.need_plane("try")?;
         let reading = Reading {
@@ -284,7 +290,7 @@ impl Supervisor {
         Ok(None)
     }
 
-    /// What is to run where a setting is another one. It needs nothing that is not there.
+    /// Plan after a change of a setting. It needs no resources beyond those that are open.
     fn planned_for(&self, edit: &Edit, now: Instant) -> Result<Next> {
         let Edit { router, key, value, .. } = edit;
         let plan = self.running.plan.with(router, key, value)?;
@@ -302,7 +308,7 @@ impl Supervisor {
         bail!("{}: {what} again in a second", self.why_not_up())
     }
 
-    /// Goes on with a file for which the thread has done something.
+    /// Continues with a file after the thread has finished a step.
     fn attend_opening(&mut self, now: Instant) {
         let errand = &mut self.changes.opening.errand;
         let done = errand.finished();
@@ -322,7 +328,8 @@ impl Supervisor {
         }
     }
 
-    /// The file was read, and nothing speaks against it: has opened what it needs; and whether all is there already.
+    /// Starts opening what a valid file needs. The second value is true if there is nothing to wait for (a
+    /// dry run).
     fn opened_for(&mut self, wish: &Wish, plan: Plan, now: Instant) -> Result<(Next, bool)> {
         let threads = Some(self.placing.planned(&plan, now)?);
         let metrics = self.metrics.other(&plan, &mut self.lock)?;
@@ -330,7 +337,7 @@ impl Supervisor {
         if wish.wanted.is_dry_run() {
             return Ok((next, true));
         }
-        // While there is none, what is held may be away.
+        // Without a data plane the resources held may be away being renewed.
         self.need_plane("try")?;
         self.prepare(&next.plan)?;
         let (plan, held) = (next.plan.clone(), self.resources.held(&next.plan));
@@ -339,7 +346,7 @@ impl Supervisor {
         Ok((next, false))
     }
 
-    /// Takes the names that a plan needs beyond those that the run has.
+    /// Takes the locks on names that a plan needs beyond those that the run holds.
     fn prepare(&mut self, plan: &Plan) -> Result<()> {
         for router in &plan.routers {
             if !self.lock.has(&router.name) {
@@ -350,7 +357,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Tells why nothing comes of what was wanted.
+    /// Reports why a change is refused.
     fn refuse(&mut self, wish: Wish, error: &anyhow::Error, now: Instant) {
         let message = match error.downcast_ref::<config::Errors>() {
             Some(errors) => errors.lines().collect::<Vec<_>>().join("; "),
@@ -363,7 +370,7 @@ impl Supervisor {
         self.reply(wish.ticket, Err(api::Error::new(message)), now);
     }
 
-    /// Everybody has followed: it is what runs.
+    /// Commits a change that all processes have followed: its plan is the one that runs.
     fn commit(&mut self, change: Change, now: Instant) {
         let Change { wish, next, changes, .. } = change;
         match wish.wanted {
@@ -387,7 +394,7 @@ impl Supervisor {
         }
     }
 
-    /// The plan that runs is this one, and what it needs is kept.
+    /// Makes this the running plan, and keeps what it needs.
     fn adopt(&mut self, next: Next, now: Instant) {
         let Next { plan, opened, metrics, .. } = next;
         self.resources.adopt(opened, &plan, &mut self.tending);
@@ -398,7 +405,7 @@ impl Supervisor {
         self.end_processes_of(&before, now);
     }
 
-    /// Lets go of names that nothing of the run has any more, and of room below its ceilings.
+    /// Releases locks on names that the run no longer uses, and lowers the ceilings to what it needs.
     fn lock_only_what_runs(&mut self) {
         let plan = &self.running.plan;
         self.lock.keep(|name| plan.routers.iter().any(|router| router.name == name));
@@ -407,12 +414,12 @@ impl Supervisor {
 }
 
 impl Edit {
-    /// A router is to run, or to be stopped.
+    /// Edit that starts or stops a router.
     fn state(router: String, state: Power, answer: String) -> Self {
         Self { router, key: "state".to_owned(), value: state.name().to_owned(), answer: Some(answer) }
     }
 
-    /// What has changed by it, in one line, with what that loses.
+    /// Describes the changes made, with what they lose, in one line.
     fn told(self, changes: &[api::Change]) -> String {
         let Self { router, key, value, answer } = self;
         if let Some(answer) = answer {

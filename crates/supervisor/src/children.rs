@@ -1,4 +1,4 @@
-//! Processes of routers, started for the data plane, which may start none.
+//! Processes of routers that the supervisor starts on behalf of the data plane, which may start none.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,20 +16,20 @@ use super::plane::Process;
 use super::rate::Rate;
 use super::reaper::{ended, reap};
 
-/// Processes that are started within a second at most. The engine's own pauses keep far below that.
+/// Most processes started within a second. The engine's own pauses keep the rate far below that.
 const MOST: u32 = 200;
-/// An end in good order.
+/// Description of an orderly end.
 const ENDED: &str = "ended";
-/// An end by SIGKILL.
+/// Description of an end by SIGKILL.
 const KILLED: &str = "was killed by SIGKILL";
 
-/// The children that are not known to have ended. Dropping it kills them all.
+/// Children not known to have ended. Dropping this kills them all.
 pub(crate) struct Children {
     forker: Option<Forker>,
     rate: Rate,
     /// By router.
     alive: BTreeMap<String, Vec<Box<dyn Process>>>,
-    /// Those that were killed.
+    /// Children that were killed and have not ended yet.
     pub(super) dying: Dying,
 }
 
@@ -38,26 +38,27 @@ struct Child {
     pid: i32,
 }
 
-/// How a child ended by itself.
+/// End of a child that was not ordered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
-    /// Its router.
+    /// Name of its router.
     pub(crate) router: String,
-    /// In words: `its process 4711 was killed by SIGSYS`.
+    /// Description, as in `its process 4711 was killed by SIGSYS`.
     pub(crate) message: String,
 }
 
 impl Children {
-    /// None yet.
+    /// Creates an empty set.
     pub(crate) fn new(now: Instant) -> Self {
         Self { forker: None, rate: Rate::new(now), alive: BTreeMap::new(), dying: Dying::default() }
     }
 
-    /// Starts a process for a router; what the data plane is to be given, and its number. It does nothing until `enter` has
-    /// been told that number. A process that the router still has is killed: there is never more than one that runs.
+    /// Starts a process for a router. Returns the descriptors to hand to the data plane, and the process
+    /// number. The process does nothing until `enter` has been called with that number. A process that the
+    /// router still has is killed, so that at most one runs.
     ///
     /// # Errors
-    /// One line: what this host refuses.
+    /// In one line, what this host refuses.
     pub(crate) fn spawn(
         &mut self,
         router: &str,
@@ -78,12 +79,12 @@ impl Children {
         Ok((vec![socket, copy?], pid.unsigned_abs()))
     }
 
-    /// Looks after a process of a router.
+    /// Watches a process of a router from now on.
     pub(super) fn add(&mut self, router: &str, child: Box<dyn Process>) {
         self.alive.entry(router.to_owned()).or_default().push(child);
     }
 
-    /// Kills this process of a router, if it still has that one.
+    /// Kills this process of a router, if the router still has it.
     pub(crate) fn kill(&mut self, router: &str, pid: u32, now: Instant) {
         let has = |children: &Vec<Box<dyn Process>>| children.iter().any(|child| child.pid() == pid);
         if self.alive.get(router).is_some_and(has) {
@@ -91,27 +92,27 @@ impl Children {
         }
     }
 
-    /// Kills the process of a router, if it has one.
+    /// Kills all processes of a router.
     fn end(&mut self, router: &str, now: Instant) {
         for child in self.alive.remove(router).unwrap_or_default() {
             self.dying.kill(&described(router), child, now);
         }
     }
 
-    /// Kills all.
+    /// Kills all children.
     pub(crate) fn end_all(&mut self, now: Instant) {
         let routers: Vec<String> = self.alive.keys().cloned().collect();
         routers.iter().for_each(|router| self.end(router, now));
     }
 
-    /// Those that are there: router and process number.
+    /// Router and process number of each living child.
     pub(crate) fn processes(&self) -> impl Iterator<Item = (&str, i32)> {
         self.alive.iter().flat_map(|(router, children)| {
             children.iter().map(move |child| (router.as_str(), child.pid().cast_signed()))
         })
     }
 
-    /// Those that have ended since the last time, for a reason that should be told.
+    /// Returns the children that have ended since the last call for a reason worth reporting.
     pub(crate) fn ended(&mut self) -> Vec<Ended> {
         let mut all = Vec::new();
         self.alive.retain(|router, children| {
@@ -128,7 +129,7 @@ impl Children {
         all
     }
 
-    /// What to poll for reading.
+    /// Descriptors to poll for reading.
     pub(crate) fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.alive.values().flatten().map(|child| child.pidfd()).chain(self.dying.watched())
     }
@@ -164,12 +165,12 @@ impl Drop for Child {
     }
 }
 
-/// How a child is named that was killed.
+/// Description of a killed child.
 fn described(router: &str) -> String {
     format!("the process of router {router}")
 }
 
-/// Whether this is an end in good order, or by the engine's own SIGKILL.
+/// Returns true if this end was orderly, or by the engine's own SIGKILL.
 fn is_in_order(how: &str) -> bool {
     [ENDED, KILLED].contains(&how)
 }

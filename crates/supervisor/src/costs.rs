@@ -1,4 +1,5 @@
-//! What this host tells of what packets cost: where that is kept from run to run, which machine it is true for, and by which clock.
+//! Host side of the packet costs that are remembered from run to run: where they are stored, which machine
+//! they hold for, and the clock that they are measured by.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -11,10 +12,10 @@ use sched::guarantee::{Day, Machine};
 use telemetry::Moment;
 use vmm::probe::tsc_khz;
 
-/// How long the time-stamp counter is watched: this tells its speed to some parts in 100,000.
+/// Measuring time of the time-stamp counter's frequency, which gives it to some parts in 100,000.
 const TIMED: Duration = Duration::from_millis(20);
 
-/// What is known of costs from other runs.
+/// Loads the costs learnt in earlier runs.
 pub(super) fn load(now: Instant) -> Costs {
     match folder() {
         Ok(folder) => Costs::load(folder, machine(), now),
@@ -22,14 +23,14 @@ pub(super) fn load(now: Instant) -> Costs {
     }
 }
 
-/// Where state is kept: where systemd says, else `/var/lib/ringroad` for root, else in the user's own folder for it.
+/// State directory: systemd's, else `/var/lib/ringroad` for root, else the user's own state directory.
 ///
 /// # Errors
-/// One line: the user has none.
+/// In one line, that the user has none.
 fn folder() -> Result<PathBuf> {
     let place = |name: &str| {
         let value = std::env::var_os(name)?.into_string().ok()?;
-        // systemd may name several.
+        // systemd may name several, separated by colons.
         let first = PathBuf::from(value.split(':').next()?);
         first.is_absolute().then_some(first)
     };
@@ -44,7 +45,7 @@ fn folder() -> Result<PathBuf> {
     Ok(own.ok_or_else(none)?.join("ringroad"))
 }
 
-/// The machine that costs are true for.
+/// Machine that the costs hold for.
 pub(super) fn machine() -> Machine {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     Machine {
@@ -54,12 +55,12 @@ pub(super) fn machine() -> Machine {
     }
 }
 
-/// By the clock of the day, UTC.
+/// Today's date, UTC.
 pub(super) fn today() -> Option<Day> {
     Moment::now().to_string().get(..10)?.parse().ok()
 }
 
-/// Cycles of the time-stamp counter in a second. They are counted once, for as long as [`TIMED`].
+/// Frequency of the time-stamp counter in Hz. It is measured once, during [`TIMED`].
 pub(super) fn hertz() -> f64 {
     static HERTZ: OnceLock<f64> = OnceLock::new();
     *HERTZ.get_or_init(|| tsc_khz(TIMED) as f64 * 1e3)

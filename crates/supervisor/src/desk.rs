@@ -1,5 +1,5 @@
-//! Where clients of the control socket are served: what is known here is answered here, the rest is asked of the data
-//! plane.
+//! Request router for clients of the control socket: the supervisor replies itself where it can, and forwards
+//! the rest to the data plane.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -15,35 +15,36 @@ use super::change::Asked;
 use super::gather::Gather;
 use crate::run_lock::RunLock;
 
-/// Why nobody answers any more.
+/// Error for requests that a dead data plane leaves unanswered.
 pub(super) const DIED: &str =
     "the data plane died before it answered; it is started again: ask again in a second";
 
-/// The origin of a question to the data plane.
+/// Origin of a request to the data plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Asker {
-    /// The table.
+    /// The table of the run.
     Display,
     /// The controller that keeps promises.
     Promises,
-    /// Somebody who wants a page of metrics.
+    /// A scrape of the metrics.
     Metrics,
-    /// A client.
+    /// A client of the control socket.
     Client(Ticket, Request),
-    /// A change of what runs.
+    /// A change of the running plan.
     Change,
-    /// An answer that several give together.
+    /// A part of an answer that several processes give together.
     Part(u64),
 }
 
-/// The control socket, and what is asked of the data plane at the moment.
+/// Control socket, and the outstanding requests to data planes.
 pub(super) struct Desk {
     pub(super) server: Server,
-    /// By the number of the question: who was asked (the process of this router, or the data plane), and by whom.
+    /// By request number: the process asked (that of this router, or, for `None`, the data plane), and the
+    /// asker.
     asked: BTreeMap<u64, (Option<String>, Asker)>,
     pub(super) gathers: BTreeMap<u64, Gather>,
     next: u64,
-    /// Clients that were left so far.
+    /// Number of clients disconnected or refused as last reported.
     left: u64,
 }
 
@@ -51,7 +52,7 @@ impl Desk {
     /// Opens the control socket in the folder of the run.
     ///
     /// # Errors
-    /// One line: the folder cannot be used.
+    /// In one line, why the folder cannot be used.
     pub(super) fn open(lock: &mut RunLock) -> Result<Self> {
         let folder = lock.run().context("a run has a folder")?.1;
         lock.add_rubbish(&folder.join(api::folder::SOCKET));
@@ -60,32 +61,32 @@ impl Desk {
         Ok(Self { server, asked: BTreeMap::new(), gathers: BTreeMap::new(), next: 0, left: 0 })
     }
 
-    /// A number for a new question.
+    /// Allocates a number for a request to the data plane.
     pub(super) fn number(&mut self, asker: Asker) -> u64 {
         self.number_of(None, asker)
     }
 
-    /// A number for a new question to the process of a router.
+    /// Allocates a number for a request to the process of a router, or, for `None`, to the data plane.
     pub(super) fn number_of(&mut self, whom: Option<String>, asker: Asker) -> u64 {
         self.next += 1;
         self.asked.insert(self.next, (whom, asker));
         self.next
     }
 
-    /// A number for an answer that several give.
+    /// Allocates a number for an answer that several processes give together.
     pub(super) fn gather(&mut self, gather: Gather) -> u64 {
         self.next += 1;
         self.gathers.insert(self.next, gather);
         self.next
     }
 
-    /// All who wait for an answer.
+    /// All askers that wait for an answer.
     fn askers(&self) -> impl Iterator<Item = &Asker> {
         let gathered = self.gathers.values().map(|gather| &gather.asker);
         self.asked.values().map(|(_, asker)| asker).chain(gathered)
     }
 
-    /// Whether this one still waits for an answer.
+    /// Returns true if this asker still waits for an answer.
     pub(super) fn is_asked_by(&self, asker: &Asker) -> bool {
         self.askers().any(|known| known == asker)
     }
@@ -100,7 +101,7 @@ impl Supervisor {
         for gone in self.desk.server.take_gone() {
             let is_theirs = |asker: &Asker| matches!(asker, Asker::Client(ticket, _) if *ticket == gone);
             let found = self.desk.asked.iter().find(|(_, (_, asker))| is_theirs(asker)).map(|(id, _)| *id);
-            // Only these go on by themselves; other answers come anyway.
+            // Only these produce answers until they are cancelled; other requests end with their answer.
             if let Some(id) = found
                 && let Some((_, Asker::Client(_, Request::Trace { .. } | Request::Capture { .. }))) =
                     self.desk.asked.get(&id)
@@ -112,7 +113,7 @@ impl Supervisor {
         self.tell_of_clients();
     }
 
-    /// Tells of clients that had to be left, some at a time.
+    /// Reports clients that were refused or disconnected, several in one event.
     fn tell_of_clients(&mut self) {
         let counters = self.desk.server.counters();
         let left = [
@@ -124,7 +125,7 @@ impl Supervisor {
         ];
         let left: u64 = left.into_iter().map(ledger::Counter::get).sum();
         let more = left - self.desk.left;
-        // A client that comes again and again is told of when it has doubled the number.
+        // If a client connects again and again, the next report comes when the number has doubled.
         if more > 0 && (self.desk.left < 10 || left >= 2 * self.desk.left) {
             self.desk.left = left;
             let message = format!("{left} clients of the control socket were refused or cut off so far");
@@ -145,7 +146,7 @@ impl Supervisor {
             Request::Stop { ref name } if *name == self.running.run && !self.has_router(name) => {
                 let message = format!("run {name} is stopping");
                 self.reply(ticket, Ok(Answer::Done { message }), now);
-                // The answer leaves before the socket goes.
+                // The reply is sent before the socket is closed.
                 self.times.end = Some(now);
             }
             request => match Asked::of(request) {
@@ -155,7 +156,7 @@ impl Supervisor {
         }
     }
 
-    /// What the data plane is asked, or the process of a router.
+    /// Forwards a request to the data plane, or to the process of a router.
     pub(super) fn request_running(&mut self, ticket: Ticket, request: Request, now: Instant) {
         match request {
             request if self.is_for(&request).is_some() => self.request_apart(ticket, request, now),
@@ -179,7 +180,7 @@ impl Supervisor {
         }
     }
 
-    /// The file goes on to the data plane, which could not open it.
+    /// Passes the client's file on to the data plane, which cannot open one.
     fn capture(&mut self, ticket: Ticket, request: Request, now: Instant) {
         let Some(file) = self.desk.server.take_file(ticket) else {
             let why = "the descriptor of a file is to come with this request (SCM_RIGHTS)";
@@ -193,7 +194,8 @@ impl Supervisor {
         self.life.plane.as_ref().is_some_and(|plane| plane.is_late(now))
     }
 
-    /// The router in a process of its own that a request is for. What its NICs are plugged into is the data plane's.
+    /// Returns the isolated router that must handle a request in its own process. Its NICs' attachments
+    /// belong to the data plane.
     fn is_for(&self, request: &Request) -> Option<String> {
         let (Request::Show { router: name }
         | Request::Start { router: name }
@@ -234,7 +236,7 @@ impl Supervisor {
         self.desk.server.answer(ticket, &outcome, now);
     }
 
-    /// Asks the data plane, if it is up.
+    /// Sends a request to the data plane, if that is up.
     pub(super) fn ask_plane(&mut self, request: Request, asker: Asker, now: Instant) {
         if !self.is_up() {
             return;
@@ -247,7 +249,7 @@ impl Supervisor {
         self.say_to(None, message, descriptors, now);
     }
 
-    /// Says something to the process of a router, or to the data plane.
+    /// Sends a message to the process of a router, or, for `None`, to the data plane.
     pub(super) fn say_to(
         &mut self,
         whom: Option<&str>,
@@ -264,7 +266,7 @@ impl Supervisor {
         }
     }
 
-    /// Takes the answer of whom was asked. What somebody else was asked is not for him to answer.
+    /// Handles an answer from a process. It is accepted only from the process that was asked.
     pub(super) fn answered(&mut self, whom: Option<&str>, id: u64, outcome: Outcome, now: Instant) {
         let plane = match whom {
             None => self.life.plane.as_mut(),
@@ -275,7 +277,7 @@ impl Supervisor {
         }
         let known = self.desk.asked.get(&id).filter(|(asked, _)| asked.as_deref() == whom);
         let Some((_, asker)) = known.cloned() else { return };
-        // More answers follow only where there is a packet in this one.
+        // Further answers follow only a packet.
         if !matches!(outcome, Ok(Answer::Packet(_))) {
             self.desk.asked.remove(&id);
         }
@@ -286,7 +288,7 @@ impl Supervisor {
         }
     }
 
-    /// Gives an answer to who has asked.
+    /// Hands an answer to its asker.
     pub(super) fn hand_over(&mut self, asker: Asker, outcome: Outcome, now: Instant) {
         match (asker, outcome) {
             (Asker::Display, Ok(Answer::Counters(counters))) => self.show(counters),
@@ -306,12 +308,13 @@ impl Supervisor {
                 self.reply(ticket, Ok(Answer::Ps(self.run_status(routers, now))), now);
             }
             (Asker::Client(ticket, _), Err(error)) => self.reply(ticket, Err(error), now),
-            // Nobody waits for it, or it answers something else than was asked: a data plane that lies is not helped.
+            // No asker waits for this answer, or its type does not fit the request: answers from a data plane
+            // that lies are dropped.
             _ => {}
         }
     }
 
-    /// An answer of the data plane with what only the supervisor knows.
+    /// Completes an answer of the data plane with what only the supervisor knows.
     fn completed(&self, answer: Answer, now: Instant) -> Answer {
         match answer {
             Answer::Ps(status) => Answer::Ps(self.run_status(status.routers, now)),
@@ -320,7 +323,7 @@ impl Supervisor {
         }
     }
 
-    /// The data plane is dead, or the process of a router: nobody will answer what was asked of it.
+    /// Fails all requests that a dead process (a router's, or the data plane) leaves unanswered.
     pub(super) fn forget_questions_of(&mut self, whom: Option<&str>, now: Instant) {
         let of = |(asked, _): &(Option<String>, Asker)| asked.as_deref() == whom;
         let ids: Vec<u64> =

@@ -1,4 +1,4 @@
-//! What a run shows on standard output: a table or a JSON object a second.
+//! Output of a run on standard output: a table or a JSON object each second.
 
 use std::os::fd::BorrowedFd;
 
@@ -13,22 +13,22 @@ pub(crate) struct Display {
     json: bool,
     screen: Screen,
     stdout: Output,
-    /// What was shown last, or when everything began to count.
+    /// Counters of the last output, or the time at which counting began.
     last: Result<Counters, u64>,
 }
 
 impl Display {
-    /// On standard output, or what stands for it.
+    /// Creates a display on `stdout`.
     pub(crate) fn new(json: bool, stdout: Output) -> Self {
         Self { json, screen: Screen::of_stdout(), stdout, last: Err(0) }
     }
 
-    /// Everything counts from zero, since then.
+    /// Restarts all counting from zero at `at_ns`.
     pub(crate) fn reset(&mut self, at_ns: u64) {
         self.last = Err(at_ns);
     }
 
-    /// Shows what happened since the last time. Tells what keeps it from being written, once.
+    /// Shows what happened since the last call. Returns, once, the reason why it cannot be written.
     pub(crate) fn show(&mut self, counters: Counters, plan: &Plan) -> Option<String> {
         let interval = match &self.last {
             Ok(last) => Interval::between(last, &counters),
@@ -48,17 +48,17 @@ impl Display {
         format!("{what}; what it misses is lost, and the run goes on")
     }
 
-    /// Something else was printed on the terminal.
+    /// Notes that something else was printed on the terminal, so that the table is not drawn over it.
     pub(crate) fn leave(&mut self) {
         self.screen.leave();
     }
 
-    /// What to poll for writing, if something waits.
+    /// Descriptor to poll for writing, if output is pending.
     pub(crate) fn waiting(&self) -> Option<BorrowedFd<'_>> {
         self.stdout.waiting()
     }
 
-    /// Writes what waits.
+    /// Writes pending output.
     pub(crate) fn flush(&mut self) -> Option<String> {
         let trouble = self.stdout.flush()?;
         Some(self.explain(trouble))

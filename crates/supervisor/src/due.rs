@@ -1,4 +1,4 @@
-//! What there is to wait for, and when something is to be done whatever comes until then.
+//! Descriptors and deadlines that the event loop waits for.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use super::plane::Plane;
 use super::{SECOND, Supervisor};
 
 impl Supervisor {
-    /// Waits until there is something to do.
+    /// Waits until a descriptor is ready or a deadline passes.
     pub(super) fn wait(&self, now: Instant) {
         let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
         if self.stop.is_asked() {
-            // It stays readable.
+            // It stays readable after the first signal.
             fds.clear();
         }
         let add = |(fd, flags)| PollFd::from_borrowed_fd(fd, flags);
@@ -43,12 +43,12 @@ impl Supervisor {
         let timeout = Timespec::try_from(self.patience(now)).ok();
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
-            // Out of memory for the moment: look at everything, but not in a tight loop.
+            // Memory is short for the moment: attend to everything, but not in a tight loop.
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }
     }
 
-    /// What threads ring that have done something for us, where we go on with that.
+    /// Event descriptors of threads that have finished work whose result the loop continues with.
     fn threads(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let mended = self.mending.watched().filter(|_| !self.resources.are_away());
         let (links, changes) = (self.watching.watched(), self.changes.watched());
@@ -56,7 +56,7 @@ impl Supervisor {
         all.into_iter().flatten()
     }
 
-    /// How long nothing is due.
+    /// Time until the next deadline.
     pub(super) fn patience(&self, now: Instant) -> Duration {
         let due = [
             self.life.again.filter(|_| self.may_start()),
@@ -72,7 +72,7 @@ impl Supervisor {
             self.dying.due(),
             self.children.dying.due(),
         ];
-        // Without a data plane none of them is started.
+        // Without a data plane none of the routers' processes is started.
         let again = |apart: &Apart| apart.life.again.filter(|_| self.is_up());
         let lives = self.apart.values().map(|apart| &apart.life).chain([&self.life]);
         let planes = lives.filter_map(|life| life.plane.as_ref());

@@ -1,5 +1,5 @@
-//! Processes that were killed and have not ended yet. The kernel may take its time to take one down, for which nobody waits:
-//! what comes next is started beside it.
+//! Processes that were killed and have not ended yet. The kernel may take long to tear one down; the
+//! supervisor does not wait, and starts the successor beside it.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -8,20 +8,20 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::plane::Process;
 
-/// After this time one that has not ended is named; as long they are waited for together when the run ends. Calls of KVM's that wait
-/// for grace periods took 12 s on a host whose CPUs had three times as much to do as they could.
+/// Time after which a killed process that has not ended is reported, and total time for which the end of a run waits for all of them.
+/// KVM ioctls that wait for grace periods took 12 s on a host with three times more runnable threads than CPUs.
 pub(super) const LONG: Duration = Duration::from_secs(15);
-/// Processes of one origin that may be there at the same time before no more of it are started.
+/// Most killed processes of one kind that may remain before no more of that kind are started.
 pub(super) const MOST: usize = 16;
-/// Between two looks at the clock while they are waited for.
+/// Time between two looks at the clock while waiting.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Those that were killed.
+/// Killed processes that have not ended.
 #[derive(Default)]
 pub(crate) struct Dying(Vec<Killed>);
 
 struct Killed {
-    /// Its kind, in words: `data plane`.
+    /// Its kind, as in `data plane`.
     what: String,
     process: Box<dyn Process>,
     since: Instant,
@@ -29,7 +29,7 @@ struct Killed {
 }
 
 impl Dying {
-    /// Kills a process, and looks after its end from now on.
+    /// Kills a process and watches for its end.
     pub(crate) fn kill(&mut self, what: &str, mut process: Box<dyn Process>, now: Instant) {
         process.kill();
         if process.end().is_none() {
@@ -37,7 +37,7 @@ impl Dying {
         }
     }
 
-    /// Forgets those that have ended; a line for each that takes too long, once.
+    /// Forgets processes that have ended. Returns a line, once, for each that takes too long.
     pub(crate) fn attend(&mut self, now: Instant) -> Vec<String> {
         self.0.retain_mut(|killed| killed.process.end().is_none());
         let late = self.0.iter_mut().filter(|killed| now >= killed.since + LONG);
@@ -52,17 +52,18 @@ impl Dying {
         news.map(line).collect()
     }
 
-    /// Whether so many of this kind have not ended that no more should be started.
+    /// Returns true if so many of this kind have not ended that no more should be started.
     pub(crate) fn are_many(&self, what: &str) -> bool {
         self.0.iter().filter(|killed| killed.what == what).count() >= MOST
     }
 
-    /// Takes over the others.
+    /// Adopts the processes of `others`.
     pub(crate) fn append(&mut self, mut others: Self) {
         self.0.append(&mut others.0);
     }
 
-    /// Waits for the end of all, but not for ever, by a clock that is asked again and again; a line about those that are left.
+    /// Waits for the end of all, at most for [`LAST`] by `clock`, which is read repeatedly. Returns a line
+    /// about those that are left.
     pub(crate) fn bury(mut self, clock: impl Fn() -> Instant) -> Option<String> {
         let end = clock() + LONG;
         loop {
@@ -82,12 +83,12 @@ impl Dying {
             .then(|| format!("killed and left behind, because the kernel has not ended it: {names}"))
     }
 
-    /// When the next is to be named.
+    /// When the next one is to be reported.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.0.iter().filter(|killed| !killed.named).map(|killed| killed.since + LONG).min()
     }
 
-    /// What to poll for reading.
+    /// Descriptors to poll for reading.
     pub(crate) fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.0.iter().map(|killed| killed.process.pidfd())
     }

@@ -1,4 +1,5 @@
-//! Work that may wait for the kernel or for other programs: a thread does it, one thing at a time, and rings when it is done.
+//! Background work that may wait for the kernel or for other programs: a thread does it, one job at a time,
+//! and signals an event descriptor when done.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// What is done at the moment, if anything is, and what comes of it.
+/// Job in progress, if any: its result, and the event descriptor that signals its end.
 #[derive(Debug)]
 pub(super) struct Errand<T>(Option<(Receiver<T>, OwnedFd)>);
 
@@ -18,7 +19,7 @@ impl<T> Default for Errand<T> {
 }
 
 impl<T: Send + 'static> Errand<T> {
-    /// Has it done by a thread of this name; false where none can be started now.
+    /// Starts `work` in a thread of this name. Returns false if no thread can be started now.
     pub(super) fn start(&mut self, name: &str, work: impl FnOnce() -> T + Send + 'static) -> bool {
         let bell = eventfd(0, EventfdFlags::CLOEXEC);
         let Ok((bell, rope)) = bell.and_then(|bell| Ok((rustix::io::fcntl_dupfd_cloexec(&bell, 0)?, bell)))
@@ -35,7 +36,7 @@ impl<T: Send + 'static> Errand<T> {
         started
     }
 
-    /// Has it done with this, which comes back where no thread can be started now.
+    /// Starts `work` on `given`. Returns `given` if no thread can be started now.
     pub(super) fn start_with<G: Send + 'static>(
         &mut self,
         name: &str,
@@ -50,12 +51,12 @@ impl<T: Send + 'static> Errand<T> {
         None
     }
 
-    /// Whether something is being done.
+    /// Returns true if a job is in progress.
     pub(super) fn is_at_work(&self) -> bool {
         self.0.is_some()
     }
 
-    /// What came of it, once.
+    /// Returns the result of a finished job, once.
     pub(super) fn finished(&mut self) -> Option<T> {
         let outcome = self.0.as_ref()?.0.try_recv();
         if !matches!(outcome, Err(TryRecvError::Empty)) {
@@ -64,14 +65,14 @@ impl<T: Send + 'static> Errand<T> {
         outcome.ok()
     }
 
-    /// Waits for what is being done, but not for longer than this, and has nobody use what comes of it.
+    /// Waits at most `most` for the job in progress, and drops its result.
     pub(super) fn give_up(&mut self, most: Duration) {
         if let Some((result, _)) = self.0.take() {
             drop(result.recv_timeout(most));
         }
     }
 
-    /// What to poll for reading.
+    /// Descriptor to poll for reading.
     pub(super) fn watched(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(|(_, bell)| bell.as_fd())
     }

@@ -1,4 +1,4 @@
-//! What happens in a run, told on standard error and kept for those who ask.
+//! Events of a run, written to standard error and kept for clients that ask.
 
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use telemetry::{Event, EventLog, Kind};
 use super::rate::Rate;
 use crate::output::{Output, Trouble};
 
-/// How events are written on standard error.
+/// Format of events on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Log {
     /// Every event, a line of text.
@@ -17,35 +17,36 @@ pub enum Log {
     Json,
 }
 
-/// Events of the data plane within a second; a healthy one tells some at most.
+/// Most events accepted from the data plane within a second; a healthy one sends a few.
 const MOST: u32 = 500;
-/// Events in one answer.
+/// Most events in one answer.
 const MOST_ANSWERED: usize = 500;
 
-/// The events of a run.
+/// Event log of a run.
 #[derive(Debug)]
 pub struct Events {
     run: String,
-    /// None: only what went wrong, as text.
+    /// `None`: only what went wrong is written, as text.
     format: Option<Log>,
     log: EventLog,
     stderr: Output,
-    /// What the data plane tells.
+    /// Rate of the data plane's events.
     rate: Rate,
 }
 
 impl Events {
-    /// Of the run with this name, told on standard error or what stands for it.
+    /// Creates the log of a run; `stderr` is standard error or its substitute.
     pub fn new(run: &str, format: Option<Log>, stderr: Output, now: Instant) -> Self {
         Self { run: run.to_owned(), format, log: EventLog::new(), stderr, rate: Rate::new(now) }
     }
 
-    /// Something happened to the run.
+    /// Records an event of the run.
     pub fn tell(&mut self, kind: Kind, message: impl Into<String>) {
         self.push(Event::of_run(&self.run, kind, message));
     }
 
-    /// The data plane says that something happened; it is believed only as far as it does not flood us.
+    /// Records an event that the data plane reports. Beyond [`MOST`] a second its events are dropped, so that
+    /// it cannot flood the log.
     pub(crate) fn pass_on(&mut self, kind: &str, router: Option<&str>, message: String, now: Instant) {
         if let Some(lost) =
             self.rate.turn(now).and_then(|came| came.checked_sub(MOST)).filter(|lost| *lost > 0)
@@ -63,7 +64,7 @@ impl Events {
         self.push(event.cleaned());
     }
 
-    /// Something happened.
+    /// Records an event.
     pub fn push(&mut self, event: Event) {
         let line = match self.format {
             Some(Log::Json) => Some(event.json()),
@@ -72,23 +73,23 @@ impl Events {
             None => None,
         };
         if let Some(line) = line {
-            // A standard error that cannot be written: there is nowhere to say so.
+            // Standard error cannot be written, and there is no other place to report that.
             let _: Option<Trouble> = self.stderr.write(&(line + "\n"));
         }
         self.log.push(event);
     }
 
-    /// Writes a line that a data plane has said, as it is, to where events are told.
+    /// Writes a line of a data plane's standard error, unchanged, to where events are written.
     pub(super) fn repeat(&mut self, line: &str) {
         let _: Option<Trouble> = self.stderr.write(&format!("{line}\n"));
     }
 
-    /// How many there have been.
+    /// Number of events so far.
     pub(crate) fn count(&self) -> u64 {
         self.log.next_number()
     }
 
-    /// Those from a number on, as an answer.
+    /// Answer with the events from a number on.
     pub fn answer(&self, since: Option<u64>) -> api::Answer {
         let found = self.log.since(since.unwrap_or(0), MOST_ANSWERED);
         let lost = if since.is_some() { found.lost } else { 0 };
@@ -102,18 +103,18 @@ impl Events {
         api::Answer::Events { events: events.collect(), next: found.next, lost }
     }
 
-    /// What to poll for writing, if a line waits.
+    /// Descriptor to poll for writing, if a line is pending.
     pub(crate) fn waiting(&self) -> Option<BorrowedFd<'_>> {
         self.stderr.waiting()
     }
 
-    /// Writes lines that wait.
+    /// Writes pending lines.
     pub(crate) fn flush(&mut self) {
         let _ = self.stderr.flush();
     }
 }
 
-/// Whether an event is told although nobody asked for events.
+/// Returns true if an event is written even where no log format was requested.
 fn is_trouble(kind: Kind) -> bool {
     !matches!(kind, Kind::Started | Kind::Stopped | Kind::Restarted | Kind::Applied | Kind::ClientDropped)
 }

@@ -1,5 +1,6 @@
-//! Threads of the kernel that work for the data plane, which sees no processes: it asks for them, and they are looked for here.
-//! That reads all of `/proc`, so it is done so many times a second, for a part of the time, and between all else.
+//! Lookup of kernel threads that work for the data plane (vhost). The data plane sees no processes, so it
+//! asks the supervisor. A lookup reads all of `/proc`; therefore its rate and its share of the loop's time
+//! are limited.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -10,25 +11,26 @@ use sched::Task;
 use super::Supervisor;
 use super::rate::Pace;
 
-/// Looks within a second, for each router that a data plane was told to run.
+/// Lookups within a second, for each router that a data plane was told to run.
 const MOST: u32 = 16;
 
-/// Looks for the thread that the kernel has for a thread of a process: its number, and the one that it works for.
+/// Finds the kernel thread that serves a thread of a process. Returns its number, and the thread that it
+/// serves.
 pub(super) type Find = Box<dyn FnMut(u32, i32) -> Option<(i32, Task)>>;
 
-/// What was asked for and not looked for yet.
+/// Requested lookups that are still to be made.
 pub(super) struct Finding {
     owners: VecDeque<i32>,
     pace: Pace,
 }
 
 impl Finding {
-    /// Nothing yet.
+    /// Creates an empty queue.
     pub(super) fn new(now: Instant) -> Self {
         Self { owners: VecDeque::new(), pace: Pace::new(now) }
     }
 
-    /// When to look next for so many routers.
+    /// When to do the next lookup, for so many routers.
     pub(super) fn due(&self, routers: u32) -> Option<Instant> {
         (!self.owners.is_empty()).then(|| self.pace.next(most(routers)))
     }
@@ -38,26 +40,27 @@ const fn most(routers: u32) -> u32 {
     MOST.saturating_mul(routers)
 }
 
-/// Looks for it in `/proc`.
+/// Looks in `/proc`.
 pub(super) fn find(process: u32, owner: i32) -> Option<(i32, Task)> {
     let own = Task::look(process.cast_signed(), owner)?;
     Some((vmm::kernel_thread::of_vhost(process, owner)?, own))
 }
 
 impl Supervisor {
-    /// The data plane asks for the thread of the kernel that works for one of its own.
+    /// Queues the data plane's request for the kernel thread that serves one of its threads.
     pub(super) fn asked_to_find(&mut self, owner: i32, now: Instant) {
         let Some(plane) = &mut self.life.plane else { return };
         if plane.finding.owners.len() < most(plane.routers) as usize {
             plane.finding.owners.push_back(owner);
             self.attend_finding(now);
         } else {
-            // One that waits for its answers asks for one at a time.
+            // The data plane asks for one thread at a time and waits for the answer; one with so many
+            // requests does not.
             plane.say(&ToPlane::FoundThread { thread: None }, Vec::new(), now);
         }
     }
 
-    /// Looks for what was asked for, where it is time to.
+    /// Does queued lookups that are due.
     pub(super) fn attend_finding(&mut self, now: Instant) {
         while let Some(plane) = &mut self.life.plane
             && plane.finding.due(plane.routers).is_some_and(|due| now >= due)
@@ -66,7 +69,7 @@ impl Supervisor {
             let begun = (self.clock)();
             let process = plane.pid();
             let found = (self.find)(process, owner);
-            // One of its own is not lent.
+            // A thread of the data plane itself is not recorded as lent.
             let is_its = |thread: i32| Task::look(process.cast_signed(), thread).is_some();
             let thread =
                 found.filter(|(thread, own)| is_its(*thread) || plane.lent.add(sched::stat, *thread, *own));

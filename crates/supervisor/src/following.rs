@@ -1,6 +1,8 @@
-//! Other plans for the threads: carried out at once, or as soon as no other run changes what all runs of an owner share.
+//! Changes of the threads' placement, carried out at once, or as soon as no other run changes what all runs
+//! of an owner share.
 //!
-//! The loop does not wait for that run. It tries again and again, for five seconds; then the change that the plan is of is refused.
+//! The event loop does not block on that other run. It retries for five seconds; then the change that the
+//! placement belongs to is refused.
 
 use std::time::{Duration, Instant};
 
@@ -12,33 +14,33 @@ use telemetry::Kind;
 use super::Supervisor;
 use super::placing::Planned;
 
-/// How long another run may have what all share. Some milliseconds are usual.
+/// Time for which another run may hold what all runs share. Some milliseconds are usual.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two looks whether it still has it.
+/// Time between two attempts.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A plan that is to be carried out.
+/// Placement that waits to be carried out.
 struct Waiting {
     planned: Planned,
     next: Instant,
     until: Instant,
 }
 
-/// What is to be carried out.
+/// Queue of at most one placement.
 #[derive(Default)]
 pub(super) struct Following {
     waiting: Option<Waiting>,
-    /// Since when promises ask for other weights than there are.
+    /// Since when the weights that promises ask for differ from those in force.
     owed: Option<Instant>,
 }
 
 impl Following {
-    /// Whether a plan waits.
+    /// Returns true if a placement waits.
     pub(super) fn is_waiting(&self) -> bool {
         self.waiting.is_some()
     }
 
-    /// Nothing waits any more.
+    /// Drops the placement that waits.
     pub(super) fn give_up(&mut self) {
         self.waiting = None;
     }
@@ -50,13 +52,13 @@ impl Following {
 }
 
 impl Supervisor {
-    /// Another plan of the threads is carried out on those that there are, in time.
+    /// Schedules another placement of the threads.
     pub(super) fn follow(&mut self, planned: Planned, now: Instant) {
         self.placing.following.waiting = Some(Waiting { planned, next: now, until: now + PATIENCE });
         self.attend_following(now);
     }
 
-    /// Carries out what waits, if that can be done now.
+    /// Carries out the placement that waits, if that is possible now.
     pub(super) fn attend_following(&mut self, now: Instant) {
         let following = &mut self.placing.following;
         let Some(waiting) = following.waiting.take_if(|waiting| now >= waiting.next) else { return };
@@ -75,20 +77,21 @@ impl Supervisor {
         self.threads_have_followed(outcome, now);
     }
 
-    /// Other promises than before, if any.
+    /// Replaces the promises.
     fn promise(&mut self, promises: Option<Promises>) {
         if promises.is_none() {
             self.remember_costs();
         }
         let before = std::mem::replace(&mut self.placing.promises, promises);
         if let (Some(promises), Some(before)) = (&mut self.placing.promises, before) {
-            // They have gone on while these were made and everybody else was asked.
+            // The old controller kept working while the new one was made and the processes followed.
             promises.resume(&before);
         }
         self.tell_of_costs();
     }
 
-    /// Moves threads to their places in another outline; false: another run has what all share.
+    /// Moves threads to the places of another outline. Returns false while another run holds what all runs
+    /// share.
     fn try_outline(&mut self, outline: &Outline, now: Instant) -> Result<bool> {
         let before = self.placing.sharing(None);
         if !self.placing.try_follow(outline, now)? {
@@ -104,7 +107,7 @@ impl Supervisor {
         Ok(true)
     }
 
-    /// Corrects what is done for promises, by what was counted.
+    /// Adjusts the scheduling for promises by what was counted.
     pub(super) fn keep_promises(&mut self, counters: &api::Counters, now: Instant) {
         let Some((changed, news)) = self.placing.look_at_promises(counters, now) else { return };
         for (router, line) in news {
@@ -117,7 +120,7 @@ impl Supervisor {
         self.tell_of_costs();
     }
 
-    /// Gives threads the weights that promises ask for. What cannot be done now is tried again at their next look.
+    /// Sets the weights that promises ask for. If that is impossible now, their next look tries again.
     fn weigh(&mut self, now: Instant) {
         let following = &mut self.placing.following;
         let since = *following.owed.get_or_insert(now);

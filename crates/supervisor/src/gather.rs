@@ -1,4 +1,5 @@
-//! Questions to several: what the data plane and the processes of routers that are apart say becomes one answer.
+//! Requests to several processes: the answers of the data plane and of the isolated routers' processes become
+//! one.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -11,23 +12,25 @@ use super::apart::Apart;
 use super::desk::Asker;
 use super::patience::{LATE, MORE};
 
-/// An answer that is not complete yet.
+/// Answer that is not complete yet.
 pub(super) struct Gather {
     pub(super) asker: Asker,
-    /// Answers that have not come yet.
+    /// Number of partial answers outstanding.
     left: usize,
-    /// What the data plane said.
+    /// Answer of the data plane.
     outcome: Option<Outcome>,
-    /// What the processes of routers said, by router.
+    /// Answers of the routers' processes, by router.
     parts: BTreeMap<String, Answer>,
-    /// Until when processes of routers are waited for: the rest is worth something without them.
+    /// Deadline for the routers' processes: the rest is useful without them.
     until: Instant,
-    /// That time was over once: as long as nobody ran here, they may not have run either.
+    /// True after the deadline was extended once: as long as the supervisor did not run, they may not have
+    /// run either.
     extended: bool,
 }
 
 impl Supervisor {
-    /// Asks everybody who is up, but the process of a router only what is of that router: it hears of no neighbour.
+    /// Sends a request to all processes that are up; a router's process gets only requests about that router,
+    /// since it must learn nothing of its neighbours.
     pub(super) fn ask_all(&mut self, request: Request, asker: Asker, now: Instant) {
         if !self.is_up() {
             return;
@@ -48,7 +51,7 @@ impl Supervisor {
         }
     }
 
-    /// An answer that so many are to give together.
+    /// Registers an answer that `left` processes are to give together.
     fn gather(&mut self, asker: Asker, left: usize, until: Instant) -> u64 {
         self.desk.gather(Gather {
             asker,
@@ -60,13 +63,14 @@ impl Supervisor {
         })
     }
 
-    /// When an answer is given that is not complete.
+    /// When the next incomplete answer is given.
     pub(super) fn gathers_due(&self) -> Option<Instant> {
         let waiting = self.desk.gathers.values().filter(|gather| gather.outcome.is_some());
         waiting.map(|gather| gather.until).min()
     }
 
-    /// Gives answers without the processes of routers that do not say their part: nobody waits for one that was stopped.
+    /// Gives answers without the routers' processes that did not reply in time, so that a stopped process
+    /// makes no client wait.
     pub(super) fn attend_gathers(&mut self, now: Instant) {
         let is_over = |gather: &Gather| gather.outcome.is_some() && now >= gather.until;
         let mut over = Vec::new();
@@ -81,7 +85,7 @@ impl Supervisor {
         over.into_iter().for_each(|id| self.complete(id, now));
     }
 
-    /// One of them has answered, or never will.
+    /// Records the partial answer of one process; `None`: it died.
     pub(super) fn part(&mut self, gather: u64, whom: Option<&str>, outcome: Option<Outcome>, now: Instant) {
         let Some(known) = self.desk.gathers.get_mut(&gather) else { return };
         known.left = known.left.saturating_sub(1);
@@ -93,7 +97,7 @@ impl Supervisor {
         self.complete(gather, now);
     }
 
-    /// Gives the answer, if all is there.
+    /// Delivers the answer, if all parts are there.
     pub(super) fn complete(&mut self, gather: u64, now: Instant) {
         if self.desk.gathers.get(&gather).is_none_or(|known| known.left > 0) {
             return;
@@ -113,8 +117,8 @@ impl Supervisor {
         self.deliver(asker, outcome, now);
     }
 
-    /// What the processes of routers have counted. Of one that is alive and silent as it said last: what counts up never goes
-    /// back. What its threads have had of a CPU nobody knows then.
+    /// Counters of the routers' processes. For a process that is alive but silent, its last report is used,
+    /// since a counter must never decrease. The CPU time of its threads is unknown then.
     fn counted(
         &mut self,
         mut parts: BTreeMap<String, Answer>,
@@ -138,7 +142,7 @@ impl Supervisor {
         all
     }
 
-    /// All routers in the order of the file.
+    /// Status of all routers, in the order of the file.
     fn all_routers(&self, routers: Vec<RouterStatus>, parts: BTreeMap<String, Answer>) -> Vec<RouterStatus> {
         let plan = &self.running.plan;
         let mut all: BTreeMap<String, RouterStatus> =
@@ -150,7 +154,7 @@ impl Supervisor {
                 _ => None,
             };
             let mut status = own.map_or_else(|| apart.status(router), |own| apart.completed(own.clone()));
-            // Those that serve its NICs are the data plane's.
+            // The threads that serve its NICs belong to the data plane.
             status.threads.extend(all.remove(&router.name).into_iter().flat_map(|here| here.threads));
             all.insert(router.name.clone(), status);
         }
@@ -158,7 +162,7 @@ impl Supervisor {
     }
 }
 
-/// The router whose counters are asked for; none: all.
+/// Router whose counters were requested; `None`: all.
 fn asked_for(asker: &Asker) -> Option<&str> {
     match asker {
         Asker::Client(_, request) => only_of(request),
@@ -166,7 +170,7 @@ fn asked_for(asker: &Asker) -> Option<&str> {
     }
 }
 
-/// The only router that a question for all is about; none: all.
+/// The only router that a request concerns; `None`: all.
 fn only_of(request: &Request) -> Option<&str> {
     match request {
         Request::Counters { router } => router.as_deref(),
@@ -174,7 +178,7 @@ fn only_of(request: &Request) -> Option<&str> {
     }
 }
 
-/// The counters of all. A process counts for its own router and for nobody else.
+/// Merges the counters of all processes. A process counts only for its own router.
 fn all_counters(mut counters: Counters, parts: BTreeMap<String, Counters>) -> Counters {
     for (name, part) in parts {
         if !part.cpu_ns.is_empty() {

@@ -1,8 +1,8 @@
-//! Threads of the kernel that work for a data plane, and that are placed for it as its own are.
+//! Kernel threads that work for a data plane (vhost) and are placed like its own.
 
 use sched::Task;
 
-/// Those that were found for it and have not ended.
+/// Kernel threads found for it that have not ended.
 #[derive(Debug, Default)]
 pub(super) struct Lent(Vec<Lending>);
 
@@ -10,13 +10,13 @@ pub(super) struct Lent(Vec<Lending>);
 struct Lending {
     thread: Task,
     name: String,
-    /// Its own thread that asked the kernel for it.
+    /// Thread of the data plane on whose behalf the kernel started it.
     owner: Task,
 }
 
 impl Lent {
-    /// Takes down the thread of vhost with this number that works for `owner`, if it is one, and forgets those that have ended.
-    /// `proc` says what [`sched::stat`] does.
+    /// Records the vhost thread with this number, if it is one that works for `owner`, and forgets those that
+    /// have ended. Returns true if it is recorded. `proc` reads what [`sched::stat`] does.
     pub(super) fn add(
         &mut self,
         proc: impl Fn(i32, i32) -> Option<String>,
@@ -32,7 +32,7 @@ impl Lent {
         true
     }
 
-    /// The thread of this number, if it was lent and is still the one that was.
+    /// Returns the thread with this number, if it was lent and the number was not reused.
     pub(super) fn get(&self, proc: impl Fn(i32, i32) -> Option<String>, thread: i32) -> Option<Task> {
         let lent = self.0.iter().find(|lent| lent.thread.tid == thread && lent.is_in(&proc))?;
         Some(lent.thread)
@@ -40,7 +40,7 @@ impl Lent {
 }
 
 impl Lending {
-    /// Whether it is there as it was, with the same name and parent.
+    /// Returns true if the thread still exists with the same name and parent.
     fn is_in(&self, proc: impl Fn(i32, i32) -> Option<String>) -> bool {
         Task::of_kernel(proc, self.thread.tid, &self.name, &self.owner) == Some(self.thread)
     }
@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    /// Threads as `/proc` shows them, by number.
+    /// Fake `/proc`: the stat lines of threads, by number.
     #[derive(Default)]
     struct Table(RefCell<BTreeMap<i32, String>>);
 
@@ -82,11 +82,12 @@ mod tests {
         assert!(!lent.add(table.stat(), 400, owner) && !lent.add(table.stat(), 500, owner));
         assert!(lent.get(table.stat(), 200).is_some_and(|thread| (thread.pid, thread.tid) == (200, 200)));
         assert_eq!(lent.get(table.stat(), 400), None);
-        // One has ended, and a program of somebody else has its number; the other's is that of another run's thread.
+        // One has ended and another user's program has its number; the other number belongs to another run's
+        // thread now.
         table.set(200, "sshd", 1, 9000);
         table.set(300, "vhost-107", 2, 9000);
         assert_eq!([200, 300].map(|number| lent.get(table.stat(), number)), [None, None]);
-        // They are forgotten with the next one.
+        // They are forgotten at the next call.
         table.set(500, "vhost-107", 2, 9001);
         assert!(lent.add(table.stat(), 500, owner) && lent.add(table.stat(), 500, owner));
         assert_eq!(lent.0.len(), 1);

@@ -1,12 +1,15 @@
-//! The supervisor of a run: small, privileged, one thread, and others for what may have to wait.
+//! Supervisor of a run: a small privileged process with one event loop, and helper threads for work that may
+//! block.
 //!
-//! It opens what needs privileges, hands it to a data plane that has none, and starts that again when it dies. It owns
-//! the locks of the names, the control socket and the telemetry, so all of these outlive a data plane. A run is a loop
-//! around one poll(2); nobody outside (the data plane, a client, a reader of its output) can make it wait.
+//! It opens what needs privileges, hands it to a data plane that has none, and restarts the data plane when
+//! it dies. It owns the locks of names, the control socket and the telemetry, so that these outlive a data
+//! plane. A run is a loop around one poll(2) that no outsider (the data plane, a client, a reader of its
+//! output) can block.
 //!
-//! [`run`] is all that brings a file up. The program that it is called in is started again for the data plane
-//! (`data-plane SUPERVISOR USER`) and for what removes the files of a run that was killed (`cleaner RUN`, [`clean_up_after`]).
-//! The rest is what commands share with a run: what is [`planned`] for its threads, the locks of names, the live [`table`].
+//! [`run`] brings a file up. It re-executes its own program for the data plane (`data-plane SUPERVISOR USER`)
+//! and for the cleaner, which removes the files of a killed run (`cleaner RUN`, [`clean_up_after`]). Commands
+//! share the rest with a run: the placement [`planned`] for its threads, the locks of names, the live
+//! [`table`].
 #![forbid(unsafe_code)]
 
 mod account;
@@ -86,78 +89,78 @@ pub use signals::Stop;
 use tending::Tending;
 use watching::Watching;
 
-/// Between two tables.
+/// Time between two tables.
 const SECOND: Duration = Duration::from_secs(1);
-/// How long the last table may take.
+/// Time limit for the last table at the end of a run.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long a data plane may take to end in good order: it gives what it takes down 15 s (`engine::take_down`).
+/// Time that a data plane gets for an orderly shutdown, more than the 15 s that it gives its own take-downs (`engine::take_down`).
 const GRACE: Duration = Duration::from_secs(20);
-/// How long threads of this process may take to end with the run.
+/// Time that threads of this process get to end with the run.
 const THREADS_GRACE: Duration = Duration::from_secs(5);
 
-/// How to run.
+/// Options of a run.
 #[derive(Debug)]
 pub struct Options {
     /// Stop after this time.
     pub time: Option<Duration>,
     /// One JSON object a second instead of the table.
     pub json: bool,
-    /// How events are written on standard error.
+    /// Format of events on standard error.
     pub log: Option<Log>,
-    /// Name of the run instead of the file's.
+    /// Name of the run, instead of the one in the file.
     pub name: Option<String>,
-    /// User that the data plane is to be.
+    /// User that the data plane runs as.
     pub user: Option<String>,
-    /// Memory of the run at most, instead of what its plan needs.
+    /// Memory ceiling of the run, instead of what its plan needs.
     pub memory_max: Option<u64>,
 }
 
-/// What runs.
+/// Configuration that runs.
 struct Running {
     /// Name of the run.
     run: String,
-    /// Name of the file that it followed last.
+    /// Name of the file that was applied last.
     file: String,
     plan: Plan,
-    /// Why this host has no KVM; none: it has it.
+    /// Why this host has no KVM; `None`: it has KVM.
     no_kvm: Option<String>,
 }
 
-/// The data plane that there is, or when there will be one.
+/// The data plane, or the date of its next start.
 #[derive(Default)]
 struct Life {
-    /// None while it waits to be started again.
+    /// `None` while it waits for a restart.
     plane: Option<Plane>,
-    /// When to start it again.
+    /// When to restart it.
     again: Option<Instant>,
     back_off: BackOff,
     /// Since when it forwards.
     up_since: Option<Instant>,
-    /// Times it was started again.
+    /// Number of restarts.
     restarts: u32,
-    /// Deaths before the first time it served.
+    /// Deaths before it served for the first time.
     stillborn: u32,
-    /// Whether everything was up once.
+    /// True once everything has been up.
     was_up: bool,
 }
 
-/// What is due when.
+/// Deadlines of the event loop.
 struct Times {
     started: Instant,
     /// When to show the next table.
     tick: Option<Instant>,
     /// When to stop.
     end: Option<Instant>,
-    /// It is to stop: until when the last table is waited for.
+    /// While the run ends: until when it waits for the last table.
     ending: Option<Instant>,
-    /// That time was over once.
+    /// True after that deadline was extended once.
     extended: bool,
 }
 
 /// Starts the process of a data plane.
 type StartPlane = Box<dyn FnMut(Instant) -> Result<Plane>>;
 
-/// What a run has before its data plane is told anything.
+/// State of a run before its data plane is told anything.
 struct Begun {
     options: Options,
     stop: Stop,
@@ -168,27 +171,27 @@ struct Begun {
     resources: Resources,
     metrics: Metrics,
     plane: Plane,
-    /// For those that come after it.
+    /// For later data planes.
     start_plane: StartPlane,
     stdout: Output,
     stderr: Output,
 }
 
-/// A run.
+/// State of a run.
 struct Supervisor {
     options: Options,
     stop: Stop,
     running: Running,
     life: Life,
     start_plane: StartPlane,
-    /// Tells how long work takes that others ask for: all else is told what time it is.
+    /// Clock for measuring how long requested work takes; all other code is given the time as an argument.
     clock: Box<dyn Fn() -> Instant>,
     find: Find,
-    /// Routers in processes of their own.
+    /// Processes of isolated routers.
     apart: Aparts,
     times: Times,
     children: Children,
-    /// Data planes, and processes of routers that are apart, that were killed and have not ended yet.
+    /// Data planes and processes of isolated routers that were killed and have not ended yet.
     dying: Dying,
     resources: Resources,
     tending: Tending,
@@ -202,15 +205,15 @@ struct Supervisor {
     metrics: Metrics,
     placing: Placing,
     accounting: Accounting,
-    /// What all its processes may have together.
+    /// Limits of all its processes together.
     ceilings: Ceilings,
-    /// Last: the names are taken as long as anything of the run is there.
+    /// Last, so that the names stay taken as long as any part of the run exists.
     lock: RunLock,
 }
 
 impl Running {
-    /// Reads a file and asks the host whether it can be run here; and a line that tells what runs as a process for want
-    /// of KVM; and what is planned for its threads.
+    /// Reads a file and checks whether this host can run it. Also returns a line that lists what runs as a
+    /// process for want of KVM, and the placement of its threads.
     fn read(file: &Path, now: Instant) -> Result<(Self, Option<String>, Planned)> {
         let (text, file) = (config::text(file)?, file.display().to_string());
         let mut plan = config::parse(&text, &file)?;
@@ -225,7 +228,7 @@ impl Running {
         Ok((Self { run: plan.name.clone(), file, plan, no_kvm: facts.no_kvm }, by_process, threads))
     }
 
-    /// Takes the names of its routers and one for the run.
+    /// Takes the locks on the names of its routers and of the run.
     fn lock(&mut self, options: &Options, now: Instant) -> Result<RunLock> {
         let mut lock = RunLock::guarded(self.plan.routers.iter().map(|router| router.name.as_str()), now)?;
         let changed = options.name.is_none() && !self.plan.named;
@@ -235,17 +238,19 @@ impl Running {
     }
 }
 
-/// Brings a file up and shows what it does, until the time is over, a signal comes, or a client asks for the end.
+/// Brings a file up and shows what it does, until the time is over, a signal arrives, or a client requests
+/// the end.
 ///
 /// # Errors
-/// What is wrong with the file or missing on this host, one line each; or that the routers cannot be brought up.
+/// What is wrong with the file or missing on this host, one line each; or that the routers cannot be brought
+/// up.
 pub fn run(file: &Path, options: Options) -> Result<()> {
     Supervisor::start(file, options)?.map_or(Ok(()), Supervisor::run)
 }
 
 impl Supervisor {
-    /// Takes the names, opens what the file needs, and starts the data plane. What fails leaves nothing behind; `None`
-    /// where a signal came meanwhile.
+    /// Takes the names, opens what the file needs, and starts the data plane. A failure leaves nothing
+    /// behind. Returns `None` if a signal arrived meanwhile.
     ///
     /// # Errors
     /// What is wrong with the file or missing on this host, one line each.
@@ -257,13 +262,13 @@ impl Supervisor {
         let metrics = Metrics::open(&running.plan, &mut lock)?;
         let placing = Placing::begin(&running.run, threads, &mut lock, started)?;
         let mut ceilings = Ceilings::begin(&running.run, &running.plan, options.memory_max, &lock)?;
-        // It gets ready while the links are made.
+        // The data plane initializes while the links are made.
         let user = data_plane_user(options.user.as_deref(), &mut lock)?;
         let plane = Plane::start(user, started)?;
         ceilings.enter(plane.pid());
         Resources::undo(&running.plan).for_each(|undo| lock.add_undo(&undo));
         let resources = match Resources::open(&running.plan, &Default::default()) {
-            // A signal interrupts what the kernel was asked for; whoever sent it wants the end, not the reason.
+            // A signal interrupts system calls; its sender wants the end, not the reason.
             Err(_) if stop.is_asked() => return Ok(None),
             opened => opened?,
         };
@@ -291,7 +296,7 @@ impl Supervisor {
     /// Tells the first data plane what to run.
     ///
     /// # Errors
-    /// The folder of the run cannot be used, or no descriptors are left.
+    /// The folder of the run cannot be used, or the process is out of descriptors.
     fn begin(begun: Begun, now: Instant) -> Result<Self> {
         let Begun {
             options, stop, running, placing, ceilings, mut lock, resources, plane, start_plane, ..
@@ -330,17 +335,17 @@ impl Supervisor {
         Ok(supervisor)
     }
 
-    /// Serves until the time is over, a signal comes, or a client asks for the end.
+    /// Serves until the time is over, a signal arrives, or a client requests the end.
     ///
     /// # Errors
-    /// The routers cannot be brought up, in one line.
+    /// In one line, why the routers cannot be brought up.
     fn run(mut self) -> Result<()> {
         let outcome = self.serve();
         self.finish(Instant::now);
         outcome
     }
 
-    /// The place that reads the clock: everything else is told what time it is.
+    /// The event loop. Only here is the clock read; all other code is given the time as an argument.
     fn serve(&mut self) -> Result<()> {
         loop {
             self.wait(Instant::now());
@@ -350,10 +355,10 @@ impl Supervisor {
         }
     }
 
-    /// Does what there is to do; whether it is time to leave.
+    /// Does everything that is due. Returns true when it is time to exit.
     ///
     /// # Errors
-    /// The routers cannot be brought up, in one line.
+    /// In one line, why the routers cannot be brought up.
     fn attend(&mut self, now: Instant) -> Result<bool> {
         self.attend_plane(now)?;
         self.attend_apart(now)?;
@@ -363,7 +368,7 @@ impl Supervisor {
         self.attend_cleaner(now);
         self.attend_ceilings(now);
         self.attend_placing(now);
-        // Before that nobody waits at the other end.
+        // Before the data plane is up, no thread waits at the other end.
         if self.is_up() {
             self.resources.passages().for_each(Passage::answer);
         }
@@ -373,7 +378,7 @@ impl Supervisor {
         self.attend_changes(now);
         self.attend_clients(now);
         self.attend_metrics(now);
-        // What has come up meanwhile does not wait for the next turn.
+        // Work that arose meanwhile does not wait for the next iteration.
         self.tend();
         self.accounting.attend(now);
         self.attend_display(now);
@@ -396,7 +401,7 @@ impl Supervisor {
         }
     }
 
-    /// Shows what the data plane counted.
+    /// Shows the counters of the data plane.
     fn show(&mut self, counters: api::Counters) {
         let before = self.events.count();
         if let Some(trouble) = self.display.show(counters, &self.running.plan) {
@@ -407,7 +412,8 @@ impl Supervisor {
         }
     }
 
-    /// Whether it is time to leave: it was asked for, and the last table was shown or cannot be had.
+    /// Returns true if the run can exit: its end was requested, and the last table was shown or cannot be
+    /// obtained.
     fn is_over(&mut self, now: Instant) -> bool {
         let Some(until) = self.times.ending else { return false };
         if !self.is_up() || !self.desk.is_asked_by(&Asker::Display) {
@@ -420,7 +426,7 @@ impl Supervisor {
         now >= until
     }
 
-    /// Looks after the cleaner, which removes everything if this process is killed.
+    /// Attends to the cleaner process, which removes everything if this process is killed.
     fn attend_cleaner(&mut self, now: Instant) {
         if let Some(line) = self.lock.attend(now) {
             self.events.tell(Kind::Notice, line);
@@ -428,7 +434,7 @@ impl Supervisor {
         }
     }
 
-    /// Ends what is left, and removes what was made; how long that takes is told by the clock.
+    /// Ends what still runs and removes what was made; `clock` tells how long that takes.
     fn finish(mut self, clock: impl Fn() -> Instant) {
         let now = clock();
         notify::notify("STOPPING=1");
@@ -438,10 +444,10 @@ impl Supervisor {
         self.finish_apart(now, GRACE, &clock);
         if let Some(mut plane) = self.life.plane.take() {
             plane.say(&ToPlane::Stop, Vec::new(), now);
-            // While it comes up it does not listen; what is not up need not be ended in good order.
+            // A data plane that is still starting does not listen, and needs no orderly end.
             let grace = if plane.is_up { GRACE } else { Duration::ZERO };
             let (said, process) = plane.wait(grace, &clock, |message| {
-                // Of a router that does not stop.
+                // It asks to kill the process of a router that does not stop.
                 if let ToSupervisor::Kill { router, pid } = message {
                     self.children.kill(&router, pid, now);
                 }
@@ -467,7 +473,7 @@ impl Supervisor {
     }
 }
 
-/// User that the data plane is to be, where root starts it; any other user has only itself to give.
+/// User that the data plane runs as if root starts it; any other user can only use its own identity.
 fn data_plane_user(wanted: Option<&str>, lock: &mut RunLock) -> Result<Option<u32>> {
     match wanted {
         Some(_) if !geteuid().is_root() => bail!("--user: only root can run the data plane as another user"),
@@ -477,10 +483,10 @@ fn data_plane_user(wanted: Option<&str>, lock: &mut RunLock) -> Result<Option<u3
     }
 }
 
-/// As many open files as this user may have: each router needs some tens.
+/// Raises the limit of open files to the maximum that this user may have: each router needs some tens.
 fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // Where it may not be raised, what is there must do.
+    // If it cannot be raised, the present limit has to do.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 

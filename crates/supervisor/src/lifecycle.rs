@@ -1,4 +1,4 @@
-//! The data plane's life: orders, what it says, its death, and the next one.
+//! Life cycle of the data plane: its orders, its messages, its death, and its restart.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -18,17 +18,17 @@ use super::plane::Plane;
 use super::resources::Resources;
 use super::{Life, SECOND, Supervisor};
 
-/// Deaths after which a run is given up that never came up.
+/// Deaths after which a run that never came up is given up.
 pub(super) const MOST_STILLBORN: u32 = 5;
 
 /// Descriptors for a data plane, and what each of them is.
 pub(super) type Attached = (Vec<Supply>, Vec<OwnedFd>);
 
-/// Of each turn of the loop, for what all data planes say.
+/// Time in each iteration of the event loop for the messages of all data planes.
 const TURN: Duration = Duration::from_millis(20);
 
 impl Life {
-    /// How long to wait before the next start; the date is noted.
+    /// Computes the delay before the next start, and sets its date.
     pub(super) fn pause(&mut self, now: Instant) -> Duration {
         let ran = self.up_since.take().map_or(Duration::ZERO, |up| now.saturating_duration_since(up));
         let pause = self.back_off.failed(ran);
@@ -38,7 +38,7 @@ impl Life {
 }
 
 impl Supervisor {
-    /// Until when to heed what one of the data planes says: the rest waits for the next turn of the loop.
+    /// Until when to read the messages of one data plane: the rest waits for the next iteration of the loop.
     pub(super) fn turn(&self) -> Instant {
         let planes = u32::try_from(self.apart.len()).unwrap_or(u32::MAX).saturating_add(1);
         (self.clock)() + TURN / planes
@@ -53,10 +53,10 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Orders that say what runs: for the data plane, or for the process of a router.
+    /// Orders that describe the running plan: for the data plane, or for the process of a router.
     ///
     /// # Errors
-    /// No descriptors are left.
+    /// The process is out of descriptors.
     pub(super) fn orders_of_what_runs(&self, whom: Option<&str>) -> Result<(Orders, Vec<OwnedFd>)> {
         let plan = &self.running.plan;
         match whom {
@@ -65,11 +65,11 @@ impl Supervisor {
         }
     }
 
-    /// What the data plane needs for a plan, from what is held and what was opened just now; and the locks that it holds as long as it
-    /// lives.
+    /// Descriptors that the data plane needs for a plan, from the resources held and those just opened, and
+    /// the locks that it holds as long as it lives.
     ///
     /// # Errors
-    /// No descriptors are left.
+    /// The process is out of descriptors.
     pub(super) fn attached(&self, opened: &Resources, plan: &Plan) -> Result<Attached> {
         Ok(with_locks(self.resources.supplies(opened, plan)?, self.lock.descriptors()?))
     }
@@ -79,10 +79,10 @@ impl Supervisor {
         (Orders { run: self.running.run.clone(), plan, apart: None, supplies }, descriptors)
     }
 
-    /// Hears the data plane, notices its end, and starts the next one when it is time.
+    /// Reads the messages of the data plane, notices its end, and starts the next one when it is due.
     ///
     /// # Errors
-    /// What was to be brought up first cannot be.
+    /// The first data plane cannot be brought up.
     pub(super) fn attend_plane(&mut self, now: Instant) -> Result<()> {
         if let Some((Turn::Begins(_), outcome)) = self.resources.turned() {
             self.go_on_starting(outcome, now);
@@ -109,7 +109,8 @@ impl Supervisor {
         self.bury(pid, &how, now)
     }
 
-    /// The data plane is dead or is killed now: everything that was its is ended, and the next one gets a date.
+    /// Handles the death of the data plane, or kills it now: everything that belongs to it is ended, and the
+    /// next one is scheduled.
     pub(super) fn bury(&mut self, pid: u32, how: &str, now: Instant) -> Result<()> {
         if let Some(mut plane) = self.life.plane.take() {
             self.repeat(None, plane.stderr.rest(), now);
@@ -137,12 +138,13 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Whether a data plane may be started: the run does not end, and nobody has what it is to be handed.
+    /// Returns true if a data plane may be started: the run does not end, and what it is to be handed is not
+    /// away being renewed.
     pub(super) fn may_start(&self) -> bool {
         self.times.ending.is_none() && !self.resources.are_away()
     }
 
-    /// Begins to start the next one.
+    /// Begins to start the next data plane.
     fn start_again(&mut self, now: Instant) {
         self.life.restarts = self.life.restarts.saturating_add(1);
         if let Some(outcome) = self.resources.turn(Turn::Begins(self.life.restarts)) {
@@ -150,7 +152,7 @@ impl Supervisor {
         }
     }
 
-    /// What it is to be handed is there, or cannot be had now.
+    /// Continues the start once the resources to be handed over are ready, or cannot be had now.
     fn go_on_starting(&mut self, outcome: Result<()>, now: Instant) {
         if self.times.ending.is_some() {
             return;
@@ -173,7 +175,7 @@ impl Supervisor {
         }
     }
 
-    /// Starts the process of a data plane, below the ceilings before it is told anything.
+    /// Starts the process of a data plane, and moves it into the control groups before it is told anything.
     pub(super) fn new_plane(&mut self, whom: Option<&str>, now: Instant) -> Result<Plane> {
         ensure!(
             !self.dying.are_many(&described(whom)),
@@ -184,12 +186,12 @@ impl Supervisor {
         Ok(plane)
     }
 
-    /// Kills a data plane, or the process of a router; its end is looked after, and nobody waits for it.
+    /// Kills a data plane, or the process of a router. Its end is watched for, without waiting.
     pub(super) fn kill(&mut self, whom: Option<&str>, plane: Plane, now: Instant) {
         self.dying.kill(&described(whom), plane.into_process(), now);
     }
 
-    /// Looks after processes that were killed.
+    /// Attends to processes that were killed.
     pub(super) fn attend_dying(&mut self, now: Instant) {
         let late = self.dying.attend(now).into_iter().chain(self.children.dying.attend(now));
         for line in late.collect::<Vec<_>>() {
@@ -198,7 +200,8 @@ impl Supervisor {
         }
     }
 
-    /// Waits for those that were killed, but not for ever: what they have left of the run cannot be given back yet.
+    /// Waits, for a limited time, for the processes that were killed: what they hold of the run cannot be
+    /// released before.
     pub(super) fn bury_all(&mut self, clock: &impl Fn() -> Instant) {
         let mut dying = std::mem::take(&mut self.dying);
         dying.append(std::mem::take(&mut self.children.dying));
@@ -207,7 +210,7 @@ impl Supervisor {
         }
     }
 
-    /// Does what the data plane says.
+    /// Handles a message of the data plane.
     fn heed(&mut self, message: ToSupervisor, now: Instant) -> Result<()> {
         match message {
             ToSupervisor::Started { at_ns } => self.came_up(at_ns, now),
@@ -231,7 +234,7 @@ impl Supervisor {
             ToSupervisor::Plugged { nic } => self.plugged(nic, now),
             ToSupervisor::Spawn { router } => self.spawn(&router, now),
             ToSupervisor::Kill { router, pid } => self.children.kill(&router, pid, now),
-            // Heard where the link is.
+            // Handled where the link is read.
             ToSupervisor::Pong => {}
         }
         Ok(())
@@ -252,7 +255,7 @@ impl Supervisor {
         self.announce(now);
     }
 
-    /// Says so when everything is up for the first time.
+    /// Announces, once, that everything is up.
     pub(super) fn announce(&mut self, now: Instant) {
         let waits = |name: &str| !self.apart.get(name).is_some_and(Apart::is_up);
         if self.life.was_up || !self.is_up() || self.running.plan.apart().any(|router| waits(&router.name)) {
@@ -269,7 +272,8 @@ impl Supervisor {
         self.times.end = self.options.time.map(|time| now + time);
     }
 
-    /// It cannot follow its orders. The first time that is the end; later the host may have lost something for a while.
+    /// Handles a data plane that cannot follow its orders. At the first start this ends the run; later it is
+    /// retried, since the host may have lost something for a while.
     fn did_not_come_up(&mut self, why: &str, now: Instant) -> Result<()> {
         if !self.life.was_up {
             return Err(anyhow!("{why}"));
@@ -302,7 +306,7 @@ impl Supervisor {
         routers.find(|known| known.name == router && known.engine == Some(config::Engine::Process))?.engine
     }
 
-    /// Tells of children that ended by themselves.
+    /// Reports children that ended by themselves.
     pub(super) fn attend_children(&mut self, now: Instant) {
         for ended in self.children.ended() {
             self.events.pass_on(Kind::Notice.name(), Some(&ended.router), ended.message, now);
@@ -310,18 +314,19 @@ impl Supervisor {
         }
     }
 
-    /// How long it has run.
+    /// Time since the start of the run.
     pub(super) fn up_time(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.times.started)
     }
 }
 
-/// What is said of a data plane, or of the process of a router, that was killed.
+/// Description of a killed data plane, or process of a router.
 pub(super) fn described(whom: Option<&str>) -> String {
     whom.map_or_else(|| "the data plane".to_owned(), |name| format!("the process of router {name}"))
 }
 
-/// A line about a peer that has come, with the process that it is and whose that is: the data plane knows no users but its own.
+/// Adds to a line about a peer that has connected its process and that process's user: the data plane knows
+/// no users but its own.
 fn with_process(message: String, process: Option<i32>) -> String {
     let Some(process) = process else { return message };
     match std::fs::metadata(format!("/proc/{process}")) {
@@ -330,7 +335,7 @@ fn with_process(message: String, process: Option<i32>) -> String {
     }
 }
 
-/// The same with locks, to be held as long as the process lives.
+/// Adds locks to the descriptors for a process, which holds them as long as it lives.
 pub(super) fn with_locks((mut supplies, mut descriptors): Attached, locks: Vec<OwnedFd>) -> Attached {
     let (need, of, what) = (Need::Locks, String::new(), Value::Null);
     supplies.push(Supply { need, of, what, descriptors: locks.len() });

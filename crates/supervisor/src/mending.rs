@@ -1,7 +1,8 @@
-//! Links of NICs that somebody has deleted, ours or those that we have only taken (`xdp:`), are opened anew as soon as that can be
-//! done, and handed to whoever serves them: after a second, then after pauses that double up to half a minute. So are those put in again that are out of their
-//! bridge, because that was deleted and made again, or Open vSwitch has lost them. A thread does it, one thing at a time:
-//! Open vSwitch may take seconds to answer, for which nobody else waits.
+//! Repair of NICs' links. A link that somebody has deleted, ours or one that we only use (`xdp:`), is opened
+//! anew as soon as possible and handed to the process that serves it. Attempts start after a second, with
+//! pauses that double up to half a minute. A link that is out of its bridge, because the bridge was deleted
+//! and made again or Open vSwitch has lost the port, is put back. A thread does one repair at a time: Open
+//! vSwitch may take seconds to answer, and the event loop must not wait for it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,12 +16,12 @@ use super::Supervisor;
 use super::errand::Errand;
 use super::resources::wanted;
 
-/// Before the first attempt.
+/// Delay of the first attempt.
 const LOOK: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// What is to be mended, and when.
+/// Links to repair, with the date of the next attempt.
 #[derive(Debug, Default)]
 pub(super) struct Mending {
     /// By NIC (`edge.wan`).
@@ -28,35 +29,35 @@ pub(super) struct Mending {
     at_work: Errand<Mended>,
 }
 
-/// What ails a link.
+/// Damage to a link.
 #[derive(Debug)]
 pub(super) enum Ill {
     /// Somebody has deleted it.
     Gone,
-    /// It is not where it belongs; it can be put back by this.
+    /// It is not where it belongs; this handle can put it back.
     OutOfPlace(Box<dyn Watched>),
 }
 
-/// A link that is not as it should be.
+/// A damaged link.
 #[derive(Debug)]
 struct Trouble {
     next: Instant,
-    /// After that.
+    /// Pause after the next attempt.
     pause: Duration,
     told: bool,
 }
 
-/// What the thread has done for a NIC.
+/// Result of a repair by the thread.
 #[derive(Debug)]
 enum Mended {
-    /// Opened anew what this NIC wants, if that is outside.
+    /// Attempted to open anew what this NIC wants; `None` if that needs nothing of the host.
     Opened(Wanted, Result<Option<Box<dyn Opened>>>),
-    /// Put its link back where it belongs.
+    /// Attempted to put the link of this NIC back where it belongs.
     Restored(String, Result<Restored>),
 }
 
 impl Mending {
-    /// Whether to try now to mend the link of a NIC.
+    /// Returns true if an attempt to repair the link of a NIC is due now, and schedules the next one.
     fn try_now(&mut self, nic: &str, now: Instant) -> bool {
         let first = Trouble { next: now + LOOK, pause: LOOK, told: false };
         let trouble = self.links.entry(nic.to_owned()).or_insert(first);
@@ -68,29 +69,29 @@ impl Mending {
         true
     }
 
-    /// True the first time, as long as it is not mended.
+    /// Returns true once for each damage, so that it is reported once.
     fn is_news(&mut self, nic: &str) -> bool {
         self.links.get_mut(nic).is_some_and(|trouble| !std::mem::replace(&mut trouble.told, true))
     }
 
-    /// Whether somebody was told; it is mended now.
+    /// Notes that a link is repaired. Returns true if its damage was reported.
     fn is_over(&mut self, nic: &str) -> bool {
         self.links.remove(nic).is_some_and(|trouble| trouble.told)
     }
 
     fn start(&mut self, work: impl FnOnce() -> Mended + Send + 'static) {
-        // Where none can be started now it is tried again later.
+        // If no thread can be started now, a later attempt follows.
         self.at_work.start("ringroad/mending", work);
     }
 
-    /// What to poll for reading.
+    /// Descriptor to poll for reading.
     pub(super) fn watched(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         self.at_work.watched()
     }
 }
 
 impl Supervisor {
-    /// Takes what was mended.
+    /// Takes the result of a finished repair.
     pub(super) fn mend(&mut self, now: Instant) {
         if self.resources.are_away() {
             return;
@@ -102,7 +103,7 @@ impl Supervisor {
         }
     }
 
-    /// Looks after links that are not as they should be, as it was seen.
+    /// Starts repairs of damaged links, given what the last look at the links found.
     pub(super) fn mend_what_is_ill(&mut self, ill: BTreeMap<String, Ill>, now: Instant) {
         self.mending.links.retain(|nic, _| ill.contains_key(nic));
         for (nic, ill) in ill {
@@ -128,7 +129,8 @@ impl Supervisor {
         }
     }
 
-    /// Hands what was opened anew to whoever serves it. What the NIC does not want any more is closed again.
+    /// Hands a reopened attachment to the process that serves the NIC. One that the NIC no longer wants is
+    /// closed.
     fn put_in_place(&mut self, wanted: Wanted, opened: Result<Option<Box<dyn Opened>>>, now: Instant) {
         let (Ok(Some(opened)), nic) = (opened, wanted.label()) else { return };
         let replaced = self.resources.replace(&self.running.plan, (wanted, opened), &mut self.tending);

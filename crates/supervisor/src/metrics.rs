@@ -1,4 +1,4 @@
-//! Counters for Prometheus, where the file asks for it.
+//! Prometheus endpoint, where the file asks for one.
 
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -36,12 +36,12 @@ const ROUTER_RESTARTS: Metric = Metric {
     counter: true,
 };
 
-/// What hands the counters out; nothing where the file does not ask for it.
+/// Endpoint that serves the counters; empty if the file asks for none.
 #[derive(Debug)]
 pub(super) struct Metrics {
     listen: Option<Listen>,
     responder: Option<Responder>,
-    /// How the routers are, as the data plane said before it was asked for the counters.
+    /// Status of the routers, which the data plane reports before its counters.
     routers: Vec<RouterStatus>,
 }
 
@@ -49,7 +49,7 @@ impl Metrics {
     /// Listens where the file says.
     ///
     /// # Errors
-    /// The place cannot be used: file, line and key.
+    /// The address or path cannot be used: file, line and key.
     pub(super) fn open(plan: &Plan, lock: &mut RunLock) -> Result<Self, Errors> {
         let listen = plan.telemetry.prometheus.clone();
         let responder = listen.as_ref().map(|listen| bind(listen, lock)).transpose();
@@ -59,20 +59,20 @@ impl Metrics {
         Ok(Self { listen, responder: responder.map_err(refused)?, routers: Vec::new() })
     }
 
-    /// Listens where another file says, if that is elsewhere.
+    /// Listens where another file says, if that is a different place.
     ///
     /// # Errors
-    /// As [`Metrics::open`].
+    /// Those of [`Metrics::open`].
     pub(super) fn other(&self, plan: &Plan, lock: &mut RunLock) -> Result<Option<Self>, Errors> {
         (plan.telemetry.prometheus != self.listen).then(|| Self::open(plan, lock)).transpose()
     }
 
-    /// What to poll, and for what.
+    /// Descriptors to poll, with the events to poll for.
     pub(super) fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         self.responder.iter().flat_map(Responder::watched)
     }
 
-    /// When there is something to do although nothing is ready.
+    /// When there is something to do even if no descriptor is ready.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.responder.as_ref().and_then(Responder::deadline)
     }
@@ -89,7 +89,7 @@ fn bind(listen: &Listen, lock: &mut RunLock) -> Result<Responder> {
     Responder::bind(&place, Limits::default())
 }
 
-/// An empty page that can explain what the parts of this program count.
+/// Empty page with the help texts of all counters.
 fn explained() -> Page {
     let mut page = Page::new();
     attach::counts().for_each(|(part, fields)| page.describe(part, fields));
@@ -105,7 +105,7 @@ fn explained() -> Page {
 }
 
 impl Supervisor {
-    /// Serves those who ask for counters.
+    /// Serves scrapes.
     pub(super) fn attend_metrics(&mut self, now: Instant) {
         let Some(responder) = &mut self.metrics.responder else { return };
         if responder.serve(now) == 0 || self.desk.is_asked_by(&Asker::Metrics) {
@@ -118,19 +118,19 @@ impl Supervisor {
         }
     }
 
-    /// How the routers are is known; what they counted comes next.
+    /// Notes the status of the routers, and asks for the counters next.
     pub(super) fn note_routers(&mut self, routers: Vec<RouterStatus>, now: Instant) {
         self.metrics.routers = routers;
         self.ask_all(api::Request::Counters { router: None }, Asker::Metrics, now);
     }
 
-    /// Gives a page without counters to everyone who waits for one: there is no data plane.
+    /// Serves a page without counters to every waiting client, because there is no data plane.
     pub(super) fn publish_nothing(&mut self) {
         self.metrics.routers = self.routers_that_wait();
         self.publish(&Counters::default());
     }
 
-    /// Gives a page to everyone who waits for one.
+    /// Serves a page to every waiting client.
     pub(super) fn publish(&mut self, counters: &Counters) {
         let (up, restarts, events) = (self.is_up(), self.life.restarts, self.events.count());
         let run = self.running.run.as_str();

@@ -1,14 +1,14 @@
-//! Tells a service manager how the run is (sd_notify(3)), where one has asked for it by `NOTIFY_SOCKET`.
+//! Status notifications to a service manager (sd_notify(3)), if `NOTIFY_SOCKET` names its socket.
 
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Says something, such as `READY=1`. Nobody may listen: then it is lost.
+/// Sends a state such as `READY=1`. It is lost if nothing listens.
 pub(super) fn notify(state: &str) {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
-    // What cannot be told is the manager's to notice.
+    // If sending fails, it is up to the manager to notice.
     let _ = tell(socket.as_encoded_bytes(), state);
 }
 

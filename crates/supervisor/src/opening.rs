@@ -1,5 +1,5 @@
-//! What another file needs of the host is asked for and opened by a thread: the kernel and Open vSwitch may take seconds, in which
-//! everything else goes on. One file at a time.
+//! Opening what another file needs of the host, in a thread: the kernel and Open vSwitch may take seconds,
+//! during which the event loop must go on. One file at a time.
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use host::named;
 use super::errand::Errand;
 use super::resources::{Held, Resources};
 
-/// Opens what a plan needs and is not held.
+/// Opens what a plan needs and is not held yet.
 pub(super) type Open = Arc<dyn Fn(&Plan, &Held) -> Result<Resources> + Send + Sync>;
 
-/// The thread that reads a file, and then opens what it needs.
+/// Thread that reads a file and then opens what it needs.
 pub(super) struct Opening {
     pub(super) errand: Errand<Done>,
     pub(super) open: Open,
 }
 
-/// What the thread has done.
+/// Result of a step of the thread.
 pub(super) enum Done {
     Read(Result<Plan>),
     Opened(Result<Resources>),
 }
 
-/// A file beside the run as it is.
+/// File to be read, with the facts of the run that it has to fit beside.
 pub(super) struct Reading {
     pub(super) file: String,
     pub(super) text: String,
@@ -41,10 +41,10 @@ impl Default for Opening {
 }
 
 impl Opening {
-    /// Has a thread do it.
+    /// Starts a step in a thread.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// No thread can be started.
     pub(super) fn start(&mut self, work: impl FnOnce() -> Done + Send + 'static) -> Result<()> {
         if self.errand.start("ringroad/opening", work) {
             return Ok(());
@@ -54,7 +54,7 @@ impl Opening {
 }
 
 impl Reading {
-    /// Reads the file and asks the host whether it can be run here, beside what the run has already.
+    /// Reads the file and checks whether this host can run it, given what the run uses already.
     pub(super) fn checked(self) -> Result<Plan> {
         let mut plan = config::parse(&self.text, &self.file)?;
         plan.inherit(&self.running);

@@ -1,7 +1,8 @@
-//! Standard output and error of a process that must not wait for whoever reads them.
+//! Standard output and error of a process that must not block on their reader.
 //!
-//! What the reader does not take is kept up to a bound; then what comes is lost as a whole and counted. A pipe that
-//! poll(2) calls writable takes `PIPE_BUF` octets at once, and so does a terminal or a file.
+//! Octets that the reader does not take are kept up to a bound; beyond it, whole texts are dropped and
+//! counted. A pipe that poll(2) reports writable takes `PIPE_BUF` octets at once, and so does a terminal or a
+//! file.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,15 +10,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// Octets kept for a slow reader.
+/// Most octets kept for a slow reader.
 const MOST_KEPT: usize = 1 << 20;
-/// Octets that are written at once: `PIPE_BUF`.
+/// Octets per write: `PIPE_BUF`.
 const PIECE: usize = 4096;
 
-/// Why nothing more is written, or something is missing.
+/// Why output is not written or is incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// The disk is full, the device failed: this was the answer.
+    /// A write failed with this error: the disk is full, or the device failed.
     Refused(Errno),
     /// The reader is too slow.
     Slow,
@@ -26,13 +27,13 @@ pub(crate) enum Trouble {
 /// A standard stream.
 #[derive(Debug)]
 pub struct Output {
-    /// None once nobody reads it any more.
+    /// `None` once the reader is gone.
     stream: Option<OwnedFd>,
     kept: VecDeque<u8>,
-    /// Texts that were lost.
+    /// Number of texts dropped.
     lost: u64,
     told: bool,
-    /// The last octet that was written.
+    /// Last octet written.
     last: u8,
 }
 
@@ -47,31 +48,32 @@ impl Output {
         Self::new(std::io::stderr().as_fd().try_clone_to_owned().ok())
     }
 
-    /// What this descriptor leads to; none: nobody reads it.
+    /// Output to this descriptor; `None`: there is no reader.
     pub fn new(stream: Option<OwnedFd>) -> Self {
         Self { stream, kept: VecDeque::new(), lost: 0, told: false, last: b'\n' }
     }
 
-    /// Writes a text, now or later, as a whole or not at all. Tells what went wrong, once until it is right again.
+    /// Writes a text, now or later, as a whole or not at all. Returns trouble once, until a write succeeds
+    /// again.
     pub(crate) fn write(&mut self, text: &str) -> Option<Trouble> {
         if self.kept.len() + text.len() > MOST_KEPT {
             self.lost += 1;
             return self.tell(Trouble::Slow);
         }
         if self.kept.is_empty() && self.last != b'\n' {
-            // The end of the text before was lost on a full disk.
+            // The end of the previous text was lost on a full disk.
             self.kept.push_back(b'\n');
         }
         self.kept.extend(text.as_bytes());
         self.flush()
     }
 
-    /// What to poll for, if something waits to be written.
+    /// Descriptor to poll for writing, if output is pending.
     pub(crate) fn waiting(&self) -> Option<BorrowedFd<'_>> {
         self.stream.as_ref().filter(|_| !self.kept.is_empty()).map(AsFd::as_fd)
     }
 
-    /// Writes what can be written without waiting.
+    /// Writes as much as is possible without blocking.
     pub(crate) fn flush(&mut self) -> Option<Trouble> {
         while let Some(stream) = &self.stream {
             let piece = self.kept.make_contiguous();
@@ -86,7 +88,7 @@ impl Output {
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return None,
-                // The reader has left; that is no fault.
+                // The reader has closed its end, which is no fault.
                 Err(Errno::PIPE) => self.stream = None,
                 Err(refusal) => {
                     self.lost += 1;

@@ -1,69 +1,73 @@
-//! How long the data plane may leave something unanswered.
+//! Deadlines for the answers of a data plane.
 //!
-//! What was counted is told by a thread that does nothing else, so questions for that wait for nothing: they have to be answered
-//! within [`ANSWER`]. All others are answered in their order, by the thread that also brings routers up, and those that have failed without
-//! being asked: they are given the time that such a router has ([`BUSY`]), and behind an order for several more for each of those.
+//! Counters are reported by a thread that does nothing else, so a request for counters never queues behind
+//! other work: it must be answered within [`ANSWER`]. All other requests are answered in order by the thread
+//! that also brings routers up, including those that failed and are restarted by the engine. They get the
+//! time that such a router has ([`BUSY`]), and, behind an order that concerns several routers, more for each
+//! of them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// For what was counted.
+/// Deadline for counters.
 pub(super) const ANSWER: Duration = Duration::from_secs(10);
-/// For everything else. A firmware that gets no CPU has 30 s to come up, and its machine is made by some thirty calls of KVM's that wait
-/// until every other user of the machine has let go: together 12 s were seen on a host whose CPUs had three times as much to do as they could.
+/// Deadline for everything else. A firmware that gets no CPU has 30 s to come up, and building its machine
+/// takes some thirty KVM calls that wait until every other user of the machine has let go of it: together 12
+/// s were seen on a host whose CPUs had three times the work they could do.
 const BUSY: Duration = Duration::from_secs(32);
-/// More, for each router that is brought up or changed.
+/// Additional time for each router that is brought up or changed.
 const ROUTER: Duration = Duration::from_secs(2);
-/// After this time without an answer it is said to be busy.
+/// After this time without an answer the data plane is reported as busy.
 pub(super) const LATE: Duration = Duration::from_secs(1);
-/// How much longer an answer is waited for when its time is over: that nobody here had a CPU is no silence of others.
+/// Extension of a deadline that has passed: the supervisor itself may have had no CPU, which is no silence of
+/// the data plane.
 pub(super) const MORE: Duration = Duration::from_millis(100);
 
-/// What is unanswered.
+/// Outstanding requests.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
-    /// Since when what was counted is asked for, by the number of the question.
+    /// Requests for counters, by number: since when.
     counters: BTreeMap<u64, Instant>,
-    /// Since when an answer is due that takes no time, once it is its turn.
+    /// Requests that need no time of their own once it is their turn: since when.
     quick: BTreeMap<u64, Instant>,
-    /// What keeps it from answering those: since when, and until when at most.
+    /// Requests that keep the data plane busy: since when, and until when at most.
     busy: BTreeMap<u64, (Instant, Instant)>,
 }
 
 impl Patience {
-    /// It was asked what it has counted.
+    /// Notes a request for counters.
     pub(super) fn asked_to_count(&mut self, id: u64, now: Instant) {
         self.counters.insert(id, now);
     }
 
-    /// Something was asked that takes no time.
+    /// Notes a request that needs no time of its own.
     pub(super) fn asked(&mut self, id: u64, now: Instant) {
         self.quick.insert(id, now);
     }
 
-    /// Something was asked for which so many routers are brought up or changed.
+    /// Notes a request for which so many routers are brought up or changed.
     pub(super) fn asked_for(&mut self, id: u64, routers: u32, now: Instant) {
         let before = self.busy.values().map(|(_, until)| *until).max();
         let until = before.unwrap_or(now).max(now) + BUSY + ROUTER * routers;
         self.busy.insert(id, (now, until));
     }
 
-    /// This question was answered, or nobody wants to know any more.
+    /// Notes that a request was answered, or that its answer is no longer wanted.
     pub(super) fn answered(&mut self, id: u64, now: Instant) {
         self.counters.remove(&id);
         self.quick.remove(&id);
         if self.busy.remove(&id).is_some() && self.busy.is_empty() {
-            // What was asked meanwhile had to wait.
+            // Requests made meanwhile had to wait behind this one; their time starts now.
             self.quick.values_mut().for_each(|since| *since = now);
         }
     }
 
-    /// Whether this question waits for an answer.
+    /// Returns true if this request is outstanding.
     pub(super) fn waits_for(&self, id: u64) -> bool {
         self.counters.contains_key(&id) || self.quick.contains_key(&id) || self.busy.contains_key(&id)
     }
 
-    /// Until when something has to be said.
+    /// When the next answer is overdue.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let done = self.busy.values().map(|(_, until)| *until).max();
         let quick = done.or_else(|| Some(*self.quick.values().min()? + BUSY));
@@ -71,13 +75,13 @@ impl Patience {
         quick.into_iter().chain(counters).min()
     }
 
-    /// Whether something is unanswered for longer than it takes one that is healthy and not busy.
+    /// Returns true if a request is outstanding for longer than a healthy data plane takes that is not busy.
     pub(super) fn is_late(&self, now: Instant) -> bool {
         let mut busy = self.busy.values().map(|(since, _)| since).chain(self.quick.values());
         busy.any(|since| *since + LATE < now) || self.is_silent(now)
     }
 
-    /// Whether it does not even say what it has counted, which one that is busy does.
+    /// Returns true if even a request for counters is late, which a busy data plane still answers.
     pub(super) fn is_silent(&self, now: Instant) -> bool {
         self.counters.values().any(|since| *since + LATE < now)
     }

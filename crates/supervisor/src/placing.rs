@@ -1,8 +1,9 @@
-//! Which thread runs where, and by which rules of the scheduler: what `sched` has planned is carried out here.
+//! Placement and scheduling of threads: carries out what `sched` has planned.
 //!
-//! A data plane tells which threads it has, whenever they are others than before. Each that the plan knows is placed: new
-//! ones when they are told of, the others when the plan changes. A data plane that was started again is placed again in
-//! this way. What is made for that (groups, exclusive sets of CPUs) is told to the cleaner before it is made.
+//! A data plane reports its threads whenever they change. Each thread that the plan knows is placed: new ones
+//! when they are reported, the others when the plan changes. This also places the threads of a restarted data
+//! plane. Whatever is made for it on the host (groups, exclusive sets of CPUs) is announced to the cleaner
+//! before it is made.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -24,47 +25,47 @@ use super::rate::Pace;
 use super::{Supervisor, costs};
 use crate::run_lock::RunLock;
 
-/// Times within a second that threads are placed because data planes tell of others.
+/// Most placements within a second that the reports of data planes cause.
 const MOST: u32 = 20;
-/// Before what could not be done is tried again.
+/// Pause before a failed placement is tried again.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long what others do on each CPU is watched, where threads are placed by it.
+/// Measuring time of each CPU's load by other programs, where threads are placed by it.
 const WATCH: Duration = Duration::from_millis(200);
-/// What is in the way for longer than this is told of.
+/// Obstacles that last longer than this are reported.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What is planned for the threads of a file.
+/// Planned scheduling of a file's threads.
 #[derive(Clone, Debug, Default)]
 pub struct Planned {
-    /// Where each thread runs, and how it is scheduled.
+    /// Place and policy of each thread.
     pub outline: Outline,
-    /// Rates that are promised.
+    /// Promised rates.
     pub promises: Option<Promises>,
-    /// What others did on the host before the run had threads.
+    /// Load of the host by other programs, measured before the run had threads.
     pub(super) load: Load,
 }
 
-/// Carries an outline out, and takes it back.
+/// Carries out an outline on the host, and undoes it.
 pub(super) trait Carry {
-    /// Makes what threads are moved into.
+    /// Makes the groups and sets of CPUs that threads are moved into.
     ///
     /// # Errors
     /// The host refuses.
     fn make(&mut self, outline: &Outline) -> Result<(), ApplyError>;
-    /// Takes the lock that this needs, without waiting; false: another run has it.
+    /// Takes the lock that this needs, without waiting. Returns false if another run holds it.
     ///
     /// # Errors
-    /// The lock is not ours alone.
+    /// Other users may open the folder that is locked.
     fn try_lock(&mut self, outline: &Outline) -> Result<bool, ApplyError>;
-    /// Lets go of it.
+    /// Releases the lock.
     fn unlock(&mut self);
-    /// That another run has had it for too long.
+    /// Error to report if another run holds the lock for too long.
     fn locked_out(&self) -> ApplyError;
-    /// Moves all threads that there are; what could not be done.
+    /// Places all existing threads. Returns what could not be done.
     fn place(&mut self, threads: &[Thread]) -> Vec<ApplyError>;
-    /// Threads are about to end.
+    /// Prepares for the end of the threads.
     fn let_go(&mut self);
-    /// Takes away everything that was made; what could not be.
+    /// Removes everything that was made. Returns what could not be removed.
     fn undo_all(&mut self) -> Vec<ApplyError>;
 }
 
@@ -98,45 +99,47 @@ impl Carry for Applier {
     }
 }
 
-/// What the cores of this host did so far.
+/// CPU time of this host's cores so far.
 fn host_cores() -> BTreeMap<u32, CoreTicks> {
     cores(&std::fs::read_to_string("/proc/stat").unwrap_or_default())
 }
 
-/// A thread that a data plane has told of: its name, and who it is at this moment.
+/// Thread that a data plane has reported: its name and its identity.
 pub(super) type Told<'a> = (&'a str, Task);
 
-/// The plan of the threads, and what of it is carried out.
+/// Plan of the threads, and the state of carrying it out.
 pub(super) struct Placing {
     applier: Box<dyn Carry>,
-    /// Other plans that wait for another run.
+    /// Placements that wait for another run.
     pub(super) following: Following,
-    /// Reads what the cores of the host did so far.
+    /// Reads the CPU time of the host's cores so far.
     cores: fn() -> BTreeMap<u32, CoreTicks>,
     outline: Outline,
     pub(super) promises: Option<Promises>,
-    /// What others did on the host before there were threads: what comes later is planned by the same, so that no thread moves
-    /// for nothing.
+    /// Load of the host before there were threads. Later plans use the same measurement, so that no thread
+    /// moves without need.
     pub(super) load: Load,
-    /// Where in it the slot of a thread is, by name.
+    /// Index of a thread's slot in the outline, by name.
     slots: BTreeMap<String, usize>,
-    /// Whether anything was ever planned: until then nobody's threads are touched.
+    /// False until something is planned: until then no thread is touched.
     used: bool,
-    /// The threads that there are, by who has told of them: the process of a router, or the data plane.
+    /// Existing threads, by the process that has reported them: that of a router, or the data plane (`None`).
     told: BTreeMap<Option<String>, Vec<api::Thread>>,
-    /// How often that is.
+    /// Rate of placements caused by such reports.
     pace: Pace,
-    /// When to try again what could not be done.
+    /// When to retry what could not be done.
     again: Option<Instant>,
-    /// Threads that could not be placed, by name (the host as such has none): since when, and whether that was told.
+    /// Threads that could not be placed, by name (empty for the host itself): since when, and whether that
+    /// was reported.
     troubled: BTreeMap<String, (Instant, bool)>,
 }
 
-/// What is planned for the threads of a plan on this host; nothing where the file says nothing of any: then the kernel
-/// places them all. Where some are placed automatically, what others do on each CPU is watched for 200 ms.
+/// Plans the threads of `plan` on this host. The result is empty if the file says nothing of threads: then
+/// the kernel places them all. If some are placed automatically, the load of each CPU by others is measured
+/// for 200 ms.
 ///
 /// # Errors
-/// What cannot be had, by file, line and key.
+/// What the host cannot provide, by file, line and key.
 pub fn planned(plan: &Plan, now: Instant) -> Result<Planned, config::Errors> {
     match explicit(plan) {
         Some(plan) => {
@@ -147,8 +150,8 @@ pub fn planned(plan: &Plan, now: Instant) -> Result<Planned, config::Errors> {
     }
 }
 
-/// The plan with what it leaves to the kernel said in it: of a router that has no schedule only that is placed which its
-/// file pins. None where nothing is said of any.
+/// Makes explicit what the plan leaves to the kernel: of a router without a schedule only the threads that
+/// its file pins are placed. Returns `None` if the file says nothing of threads.
 fn explicit(plan: &Plan) -> Option<Plan> {
     let mut plan = plan.clone();
     if plan.routers.iter().all(|router| router.pin == Pin::default() && !router.is_scheduled()) {
@@ -162,7 +165,8 @@ fn explicit(plan: &Plan) -> Option<Plan> {
     Some(plan)
 }
 
-/// Plans where the load was watched before, what packets cost was perhaps `seen`, and `held` is what is carried out for the run.
+/// Plans with a load measured before, costs perhaps `seen` by earlier promises, and `held`, the outline in
+/// force.
 fn planned_with(
     plan: &Plan,
     seen: Option<&Promises>,
@@ -172,7 +176,7 @@ fn planned_with(
     let outline = outlined(plan, &load, held)?;
     let promises = Promises::make((plan, &outline), seen, || (costs::load(now), costs::hertz()), now)
         .map_err(|faults| plan.errors(faults))?;
-    // Now with what the promises weigh.
+    // Once more, with the weights that the promises give.
     let outline = promises.as_ref().map_or(Ok(outline), |promises| outlined(promises.plan(), &load, held))?;
     Ok(Planned { outline, promises, load })
 }
@@ -183,16 +187,16 @@ fn outlined(plan: &Plan, load: &Load, held: &Outline) -> Result<Outline, config:
 }
 
 impl Placing {
-    /// Makes what the threads of a run will be moved into.
+    /// Makes the groups and sets of CPUs for the threads of a run.
     ///
     /// # Errors
-    /// One line: what the host refuses.
+    /// In one line, what the host refuses.
     pub(super) fn begin(run: &str, planned: Planned, lock: &mut RunLock, now: Instant) -> Result<Self> {
         let applier = Applier::new(run, &lock.runs(), lock.journal()?);
         Self::begin_with(Box::new(applier), host_cores, planned, now)
     }
 
-    /// Makes it by this applier, with what reads what cores did.
+    /// Like [`Self::begin`], with a given applier and reader of core times.
     pub(super) fn begin_with(
         applier: Box<dyn Carry>,
         cores: fn() -> BTreeMap<u32, CoreTicks>,
@@ -217,7 +221,8 @@ impl Placing {
         Ok(placing)
     }
 
-    /// As [`Self::follow`], without waiting for another run: false where that has what all share.
+    /// Like [`Self::follow`], without waiting for another run: returns false if that holds what all runs
+    /// share.
     ///
     /// # Errors
     /// Those of [`Self::follow`].
@@ -230,19 +235,20 @@ impl Placing {
         followed.map(|()| true)
     }
 
-    /// That another run has what all share for too long.
+    /// Error to report if another run holds what all runs share for too long.
     pub(super) fn locked_out(&self) -> anyhow::Error {
         self.applier.locked_out().into()
     }
 
-    /// Another plan: makes what its threads will be moved into.
+    /// Switches to another outline: makes what its threads will be moved into.
     ///
     /// # Errors
-    /// One line: what the host refuses; then the plan is as before.
+    /// In one line, what the host refuses; then the old outline stays in force.
     fn follow(&mut self, outline: Outline, now: Instant) -> Result<()> {
         if self.used || !outline.is_empty() {
             if let Err(error) = self.applier.make(&outline) {
-                // What was there is made again where it was given up, and threads go back; what is lost now is told then.
+                // Rollback: makes again what was given up, and threads go back. A failure here is reported
+                // when they are placed.
                 let _ = self.applier.make(&self.outline);
                 self.again = Some(now);
                 return Err(error.into());
@@ -255,10 +261,10 @@ impl Placing {
         Ok(())
     }
 
-    /// What is planned for the threads of another plan, in the run as it is.
+    /// Plans the threads of another plan, given the state of the run.
     ///
     /// # Errors
-    /// As those of [`planned`].
+    /// Those of [`planned`].
     pub(super) fn planned(&self, plan: &Plan, now: Instant) -> Result<Planned, config::Errors> {
         match explicit(plan) {
             Some(plan) => {
@@ -268,8 +274,8 @@ impl Placing {
         }
     }
 
-    /// Looks at what was counted for promises: whether they ask for other weights, and what is new about them, by router. None:
-    /// nothing is promised.
+    /// Updates the promises by what was counted. Returns whether they ask for other weights, and news by
+    /// router; `None` if no rate is promised.
     pub(super) fn look_at_promises(
         &mut self,
         counters: &api::Counters,
@@ -287,22 +293,22 @@ impl Placing {
         Some(found)
     }
 
-    /// What is planned with the weights that promises ask for.
+    /// Plans with the weights that promises ask for.
     ///
     /// # Errors
-    /// As those of [`planned`].
+    /// Those of [`planned`].
     pub(super) fn weighed(&self) -> Result<Outline> {
         let promises =
             self.promises.as_ref().map(|promises| outlined(promises.plan(), &self.load, &self.outline));
         Ok(promises.unwrap_or_else(|| Ok(self.outline.clone()))?)
     }
 
-    /// The CPUs that the run has for itself.
+    /// CPUs that only the run uses.
     pub(super) fn exclusive(&self) -> impl Iterator<Item = u32> {
         self.outline.islands.iter().flat_map(|island| island.cpus.cpus()).copied()
     }
 
-    /// Forgets the threads of a data plane that is dead.
+    /// Forgets the threads of a dead data plane.
     pub(super) fn forget(&mut self, whom: Option<&str>) {
         self.told.remove(&whom.map(str::to_owned));
     }
@@ -313,7 +319,7 @@ impl Placing {
         [self.again, self.following.due(), promises].into_iter().flatten().min()
     }
 
-    /// Threads that share their CPUs with others of ours: those of this router, or all.
+    /// Threads that share their CPUs with others of the run: those of this router, or all.
     pub(super) fn sharing(&self, router: Option<&str>) -> BTreeMap<String, Sharing> {
         let sharing = |slot: &Slot| match slot.company {
             Company::Nobody => None,
@@ -324,19 +330,19 @@ impl Placing {
         self.outline.slots.iter().filter(meant).filter_map(sharing).collect()
     }
 
-    /// A thread as the plan knows it; none: the plan says nothing of it.
+    /// Returns the thread with its slot's data; `None` if the plan does not mention it.
     fn thread(&self, name: &str, task: Task) -> Option<Thread> {
         let slot = self.outline.slots.get(*self.slots.get(name)?)?;
         Some(Thread { router: slot.router.clone(), class: slot.class.clone(), name: name.to_owned(), task })
     }
 
-    /// The threads that `plane` has told of and that are its own, or the kernel's and work for it.
+    /// Threads that `plane` has reported, as far as they are its own or kernel threads that work for it.
     fn threads_of<'a>(&'a self, whom: &Option<String>, plane: &'a Plane) -> impl Iterator<Item = Told<'a>> {
         let of = |thread: &'a api::Thread| Some((thread.name.as_str(), plane.thread(thread.tid)?));
         self.told.get(whom).into_iter().flatten().filter_map(of)
     }
 
-    /// The vCPUs of routers that are processes.
+    /// vCPU threads of routers that are processes.
     fn vcpus_of(&self, children: &Children) -> Vec<Thread> {
         let of = |(router, pid): (&str, i32)| {
             let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -351,7 +357,7 @@ impl Placing {
         children.processes().flat_map(of).collect()
     }
 
-    /// Whether a vCPU of a router that is a process is not there yet.
+    /// Returns true if a vCPU thread of such a router does not exist yet.
     fn waits_for(&self, children: &Children, threads: &[Thread]) -> bool {
         let is_there = |slot: &Slot| threads.iter().any(|thread| thread.name == slot.name);
         let of = |router: &str| {
@@ -361,7 +367,7 @@ impl Placing {
         children.processes().any(|(router, _)| of(router))
     }
 
-    /// Places `threads`, all that there are; what cannot be done, and was not told before.
+    /// Places `threads`, which must be all that exist. Returns new errors only.
     fn place(&mut self, threads: &[Thread], now: Instant) -> Vec<String> {
         let errors = self.applier.place(threads);
         let name = |error: &ApplyError| error.of_thread().unwrap_or_default().to_owned();
@@ -382,7 +388,7 @@ impl Placing {
 }
 
 impl Supervisor {
-    /// A data plane has other threads than before.
+    /// Notes that the threads of a data plane have changed.
     pub(super) fn note_threads(&mut self, whom: Option<&str>, mut threads: Vec<api::Thread>, now: Instant) {
         if let Some(name) = whom {
             threads.retain(|thread| thread.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('/')));
@@ -390,7 +396,7 @@ impl Supervisor {
         self.placing.told.insert(whom.map(str::to_owned), threads);
         let due = self.placing.pace.next(MOST);
         if now < due {
-            // Then with what was told last.
+            // The threads are placed then, by the data plane's last report.
             self.placing.again = Some(self.placing.again.map_or(due, |again| again.min(due)));
             return;
         }
@@ -399,7 +405,7 @@ impl Supervisor {
         self.placing.pace.done(now, (self.clock)().saturating_duration_since(begun));
     }
 
-    /// Tries again what could not be done, where it is time to.
+    /// Retries placements that are due.
     pub(super) fn attend_placing(&mut self, now: Instant) {
         if self.placing.again.is_some_and(|again| now >= again) {
             self.place(now);
@@ -414,13 +420,13 @@ impl Supervisor {
         }
     }
 
-    /// What packets were seen to cost is kept for the next run.
+    /// Stores the observed packet costs for the next run.
     pub(super) fn remember_costs(&mut self) {
         self.placing.promises.iter_mut().for_each(|promises| promises.costs.keep_now());
         self.tell_of_costs();
     }
 
-    /// Tells what is wrong with the file in which that is kept, if something is.
+    /// Reports trouble with the file that stores costs.
     pub(super) fn tell_of_costs(&mut self) {
         let Some(promises) = &mut self.placing.promises else { return };
         if let Some(trouble) = promises.costs.trouble() {
@@ -429,7 +435,7 @@ impl Supervisor {
         }
     }
 
-    /// Places every thread that is not where it is to be.
+    /// Places every thread that is not where it should be.
     pub(super) fn place(&mut self, now: Instant) {
         self.placing.again = None;
         if !self.placing.used {
@@ -447,7 +453,7 @@ impl Supervisor {
         }
     }
 
-    /// The threads that all data planes have told of and that are theirs.
+    /// Threads that all data planes have reported and that belong to them.
     pub(super) fn threads_told(&self) -> Vec<Told<'_>> {
         let apart = self.apart.iter().map(|(name, apart)| (Some(name.clone()), apart.life.plane.as_ref()));
         let planes = std::iter::once((None, self.life.plane.as_ref())).chain(apart);
@@ -458,22 +464,22 @@ impl Supervisor {
         threads
     }
 
-    /// Tells a data plane, or the process of a router, which of its threads others need the CPUs of.
+    /// Tells a data plane, or the process of a router, which of its threads share their CPUs with others.
     pub(super) fn tell_who_shares(&mut self, whom: Option<&str>, now: Instant) {
         if self.placing.used {
-            // A router's process hears of no neighbour.
+            // A router's process learns nothing of its neighbours.
             let threads = self.placing.sharing(whom);
             self.say_to(whom, &ToPlane::Share { threads }, Vec::new(), now);
         }
     }
 
-    /// The threads are about to end, and places no more.
+    /// Stops placing threads, because they are about to end.
     pub(super) fn let_go_of_threads(&mut self) {
         self.placing.used = false;
         self.placing.applier.let_go();
     }
 
-    /// Takes back what was made on the host. To be called when no thread is left in it.
+    /// Removes what was made on the host. Call it when no thread is left in it.
     pub(super) fn give_back(&mut self) {
         for error in self.placing.applier.undo_all() {
             self.events.tell(Kind::Notice, error.to_string());

@@ -1,4 +1,4 @@
-//! The data plane as the supervisor has it: a process, and the link to it.
+//! A data plane from the supervisor's side: its process and the link to it.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,51 +22,52 @@ use super::rate::Rate;
 use super::reaper::{ended, reap};
 use super::stderr::{Said, Stderr};
 
-/// The number of the question whether it has come up.
+/// Request number of the orders: answered when they are carried out.
 const ORDERS: u64 = 0;
-/// The number of the question whether it does what it is told.
+/// Request number of the liveness check of the thread that carries out orders.
 const PING: u64 = u64::MAX;
-/// Between two times that it is asked that.
+/// Time between two liveness checks.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Messages within a second. A busy one answers some hundred questions and tells some thousand traced packets.
+/// Most messages within a second. A busy data plane answers some hundred requests and reports some thousand
+/// traced packets.
 const MOST_MESSAGES: u32 = 50_000;
-/// How long the end of one is waited for that nobody looks after.
+/// Time limit of waiting for the end of a dropped data plane.
 const LAST: Duration = Duration::from_secs(1);
-/// Octets of the longest name of a thread; that of a router and of a NIC have 14 each.
+/// Octets of the longest name of a thread; names of routers and NICs have at most 14 each.
 const LONGEST_NAME: usize = 64;
 
-/// What a data plane runs in.
+/// Process of a data plane.
 pub(crate) trait Process {
-    /// Its number.
+    /// Process number.
     fn pid(&self) -> u32;
-    /// How it ended, in words, if it has: `was killed by SIGSEGV`.
+    /// Description of its end, if it has ended: `was killed by SIGSEGV`.
     fn end(&mut self) -> Option<String>;
-    /// Sends it what ends it, and does not wait for that.
+    /// Sends SIGKILL, without waiting for the end.
     fn kill(&mut self);
-    /// Readable once it has ended.
+    /// Descriptor that is readable once it has ended.
     fn pidfd(&self) -> BorrowedFd<'_>;
 }
 
-/// A running data plane. Dropping it kills it; [`Plane::into_process`] is for those who look after its end.
+/// A running data plane. Dropping it kills it; use [`Plane::into_process`] to watch for its end instead.
 pub(crate) struct Plane {
     process: Box<dyn Process>,
     link: Link,
     pub(super) stderr: Stderr,
-    /// Whether its orders have been carried out.
+    /// True once its orders have been carried out.
     pub(crate) is_up: bool,
-    /// The most routers that it was told to run.
+    /// Most routers that it was ever told to run.
     pub(super) routers: u32,
     patience: Patience,
-    /// When it was asked last whether it does what it is told.
+    /// Date of the last liveness check.
     pinged: Option<Instant>,
     /// Since when its end of the link is closed.
     closed: Option<Instant>,
-    /// What it says.
+    /// Rate of its messages.
     rate: Rate,
-    /// What it has said and nobody has heeded yet.
+    /// Messages received and not handled yet.
     said: VecDeque<ToSupervisor>,
     pub(super) finding: Finding,
-    /// Threads of the kernel that work for it.
+    /// Kernel threads that work for it.
     pub(super) lent: Lent,
 }
 
@@ -78,20 +79,21 @@ struct Own {
 }
 
 impl Own {
-    /// Starts a data plane with this end of the link and of a pipe for what it says, which becomes `user`, if one is given.
+    /// Starts a data plane with its ends of the link and of the pipe for standard error; it runs as `user`,
+    /// if given.
     fn start(user: Option<u32>, link: OwnedFd, stderr: OwnedFd) -> Result<Self> {
         let mut command = Command::new("/proc/self/exe");
         command.arg("data-plane").arg(std::process::id().to_string()).current_dir("/");
         command.args(user.map(|user| user.to_string()));
-        // What a service manager told us is not for it.
+        // The service manager's socket is for the supervisor only.
         command.env_remove("NOTIFY_SOCKET");
-        // A group of its own: what a terminal sends is for the supervisor.
+        // Own process group: signals of a terminal are for the supervisor.
         command.process_group(0).stdin(Stdio::from(link)).stdout(Stdio::null()).stderr(Stdio::from(stderr));
         let child = command.spawn().context("cannot start the data plane")?;
         Self::watch(child).context("cannot watch the data plane")
     }
 
-    /// Watches this child, which nobody has waited for. What cannot be watched is killed.
+    /// Watches a child that has not been waited for. If it cannot be watched, it is killed.
     fn watch(mut child: Child) -> rustix::io::Result<Self> {
         match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
             Ok(pidfd) => Ok(Self { pid: child.id(), pidfd, killed: false }),
@@ -124,7 +126,7 @@ impl Process for Own {
 }
 
 impl Drop for Own {
-    /// One that nobody looks after any more is killed, unless it was, and its end waited for a little; then it is taken away.
+    /// Kills the process unless that was done before, waits briefly for its end, and has it reaped.
     fn drop(&mut self) {
         if !self.killed {
             self.kill();
@@ -136,17 +138,17 @@ impl Drop for Own {
 }
 
 impl Plane {
-    /// Starts the process, which becomes `user`, if one is given; it does nothing until [`Plane::order`].
+    /// Starts the process, which runs as `user`, if given; it does nothing until [`Plane::order`].
     ///
     /// # Errors
-    /// No process, socket or descriptor can be had.
+    /// No process, socket or descriptor is available.
     pub(crate) fn start(user: Option<u32>, now: Instant) -> Result<Self> {
         let (link, theirs) = Link::pair()?;
         let (stderr, its) = Stderr::pair(now).context("cannot make a pipe")?;
         Ok(Self::new(Box::new(Own::start(user, theirs, its)?), (link, stderr), now))
     }
 
-    /// A data plane in this process, at the other ends of link and standard error.
+    /// Wraps a process and the supervisor's ends of its link and standard error.
     pub(super) fn new(process: Box<dyn Process>, (link, stderr): (Link, Stderr), now: Instant) -> Self {
         Self {
             process,
@@ -164,12 +166,12 @@ impl Plane {
         }
     }
 
-    /// Its process number.
+    /// Process number.
     pub(crate) fn pid(&self) -> u32 {
         self.process.pid()
     }
 
-    /// The thread of this number, if it is its own or works for it.
+    /// Returns the thread with this number, if it is the data plane's own or works for it.
     pub(super) fn thread(&self, number: i32) -> Option<Task> {
         let own = Task::look(self.pid().cast_signed(), number);
         own.or_else(|| self.lent.get(sched::stat, number))
@@ -182,7 +184,7 @@ impl Plane {
         self.send(&ToPlane::Start(orders), descriptors, now);
     }
 
-    /// Says something to it. What is a question has to be answered in time. What a dead one is told is lost.
+    /// Sends a message. A request must be answered in time. Messages to a dead data plane are lost.
     pub(crate) fn say(&mut self, message: &ToPlane, descriptors: Vec<OwnedFd>, now: Instant) {
         match message {
             ToPlane::Apply { id, orders, .. } => {
@@ -192,7 +194,7 @@ impl Plane {
             ToPlane::Ask { id, request: Request::Start { .. } | Request::Restart { .. } } => {
                 self.patience.asked_for(*id, 1, now);
             }
-            // They are answered when there is something to tell.
+            // These are answered when there is something to report, so no deadline applies.
             ToPlane::Ask { request: Request::Trace { .. } | Request::Capture { .. }, .. } => {}
             ToPlane::Ask { id, request: Request::Counters { .. } } => self.patience.asked_to_count(*id, now),
             ToPlane::Ask { id, .. } => self.patience.asked(*id, now),
@@ -208,12 +210,13 @@ impl Plane {
         }
     }
 
-    /// It has answered this question.
+    /// Notes that it has answered this request.
     pub(crate) fn has_done(&mut self, id: u64, now: Instant) {
         self.patience.answered(id, now);
     }
 
-    /// Asks it now and then whether it does what it is told: what it counts is told whatever it does.
+    /// Checks from time to time whether the thread that carries out orders still answers: counters are
+    /// reported by another thread, and prove nothing.
     fn ping(&mut self, now: Instant) {
         let is_due = self.pinged.is_none_or(|pinged| now >= pinged + PAUSE);
         if self.is_up && is_due && !self.patience.waits_for(PING) {
@@ -222,16 +225,16 @@ impl Plane {
         }
     }
 
-    /// It has brought up what it was told to; whether that is news.
+    /// Notes that its orders are carried out. Returns true the first time.
     pub(crate) fn has_come_up(&mut self, now: Instant) -> bool {
         self.has_done(ORDERS, now);
         !std::mem::replace(&mut self.is_up, true)
     }
 
-    /// Takes what it has said, once all was heeded that it said before; and what waits for it is sent.
+    /// Receives messages, once all earlier ones were handled, and sends what is pending.
     ///
     /// # Errors
-    /// It breaks the rules of the link, or says too much.
+    /// It breaks the rules of the link, or sends too much.
     fn hear(&mut self, now: Instant) -> Result<()> {
         if self.link.flush().is_err() {
             self.closed.get_or_insert(now);
@@ -255,12 +258,12 @@ impl Plane {
         Ok(())
     }
 
-    /// The next thing that it has said.
+    /// Next message to handle.
     pub(crate) fn next(&mut self) -> Option<ToSupervisor> {
         self.said.pop_front()
     }
 
-    /// Whether a message says more than there can be.
+    /// Refuses a message that claims more than can exist.
     fn judge(&self, message: &ToSupervisor) -> Result<()> {
         let ToSupervisor::Threads { threads } = message else { return Ok(()) };
         let most = (THREADS as usize).saturating_mul(self.routers as usize);
@@ -270,7 +273,7 @@ impl Plane {
         Ok(())
     }
 
-    /// What it should have done by now and has not, in words.
+    /// Description of an overdue answer, if there is one.
     fn overdue(&self, now: Instant) -> Option<&'static str> {
         if self.closed.is_some_and(|closed| now >= closed + LATE) {
             return Some("closed its link and was killed");
@@ -278,48 +281,49 @@ impl Plane {
         self.due().is_some_and(|due| now >= due).then_some("did not answer in time and was killed")
     }
 
-    /// Takes what it has said, for [`Plane::next`]; how it breaks the rules of the link, in words, if it does.
+    /// Receives messages for [`Plane::next`]. Returns a description if it breaks the rules of the link.
     pub(crate) fn listen(&mut self, now: Instant) -> Option<String> {
         let broken = |error| format!("breaks the rules of the link ({error:#}) and was killed");
         self.hear(now).err().map(broken)
     }
 
-    /// Why there must be another one, in words: it has ended, it is in `trouble`, or it should have done something by now.
+    /// Why it must be replaced, in words: it has ended, is in `trouble`, or is overdue.
     pub(crate) fn verdict(&mut self, trouble: Option<String>, now: Instant) -> Option<String> {
-        // What it said before it ended is heeded first.
+        // Messages sent before its end are handled first.
         let end = self.process.end().filter(|_| self.said.is_empty());
         end.or(trouble).or_else(|| self.overdue(now).map(str::to_owned))
     }
 
-    /// Whether it has left something unanswered for longer than it takes a healthy one that is not busy.
+    /// Returns true if a request is outstanding for longer than a healthy data plane takes that is not busy.
     pub(crate) fn is_late(&self, now: Instant) -> bool {
         self.patience.is_late(now)
     }
 
-    /// Whether it has not even said in time what it has counted, which one that is busy does.
+    /// Returns true if even its counters are late, which a busy data plane still reports.
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
         self.patience.is_silent(now)
     }
 
-    /// When something that it has asked for is to be done.
+    /// When something that it has requested is to be done.
     pub(crate) fn work_due(&self, now: Instant) -> Option<Instant> {
         let said = (!self.said.is_empty()).then_some(now);
         said.or_else(|| self.finding.due(self.routers))
     }
 
-    /// When it has to have said something.
+    /// When its next answer is overdue.
     pub(crate) fn due(&self) -> Option<Instant> {
         let end = self.closed.map(|closed| closed + LATE);
         self.patience.deadline().into_iter().chain(end).min()
     }
 
-    /// Its process, of which nothing more is wanted to be heard.
+    /// Returns its process, and closes the link.
     pub(crate) fn into_process(self) -> Box<dyn Process> {
         self.process
     }
 
-    /// Waits for its end after [`ToPlane::Stop`], but not for longer than `most`, by a clock that is asked again and again. What it
-    /// says meanwhile is for `heed`; what it says on its standard error is returned, and its process, if that has not ended.
+    /// Waits for its end after [`ToPlane::Stop`], at most for `most` by `clock`, which is read repeatedly.
+    /// Messages that arrive meanwhile go to `heed`. Returns what it wrote to standard error, and its process,
+    /// which may still be running.
     pub(crate) fn wait(
         mut self,
         most: Duration,
@@ -344,7 +348,7 @@ impl Plane {
         (said, self.into_process())
     }
 
-    /// What to poll for: its end, what it says, and the link as long as it is open.
+    /// Descriptors to poll: its end, its standard error, and the link while it is open.
     pub(crate) fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let output = if self.link.wants_to_write() { PollFlags::OUT } else { PollFlags::empty() };
         let link = self.closed.is_none().then(|| (self.link.as_fd(), PollFlags::IN | output));
@@ -353,7 +357,7 @@ impl Plane {
     }
 }
 
-/// How a process ended, in words: `was killed by SIGSEGV`.
+/// Description of a process's end, as in `was killed by SIGSEGV`.
 fn how(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         _ if sandbox::was_forbidden(status) => {
@@ -381,7 +385,7 @@ mod tests {
         assert_eq!(told(40), "was killed by signal 40");
     }
 
-    /// The letter by which the kernel tells the state of a process; none: it is gone.
+    /// State letter of a process in `/proc`; `None`: the process is gone.
     fn state(pid: u32) -> Option<char> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         stat.rsplit_once(") ")?.1.chars().next()

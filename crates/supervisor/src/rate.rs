@@ -1,11 +1,11 @@
-//! How often something happens, so that whoever does it too often can be stopped, or has to wait.
+//! Rate measurement and pacing of events that others cause.
 
 use std::time::{Duration, Instant};
 
-/// What is counted together.
+/// Period over which events are counted.
 const SPAN: Duration = Duration::from_secs(1);
 
-/// Things within the present second.
+/// Number of events within the present second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
     since: Instant,
@@ -13,18 +13,18 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// Nothing yet.
+    /// Starts counting.
     pub(super) fn new(now: Instant) -> Self {
         Self { since: now, count: 0 }
     }
 
-    /// Whether a second has passed since the count began; if so, it begins again. Returns what had been counted.
+    /// Restarts the count if a second has passed since it began. Returns what had been counted then.
     pub(super) fn turn(&mut self, now: Instant) -> Option<u32> {
         let over = now.saturating_duration_since(self.since) > SPAN;
         over.then(|| std::mem::replace(self, Self::new(now)).count)
     }
 
-    /// One more; whether there have been more than `most` in this second.
+    /// Counts an event. Returns true if there were more than `most` in this second.
     pub(super) fn exceeds(&mut self, most: u32, now: Instant) -> bool {
         self.turn(now);
         self.count = self.count.saturating_add(1);
@@ -32,31 +32,31 @@ impl Rate {
     }
 }
 
-/// Of the time, one part for what others ask for, and so many for all else.
+/// For one part of the time spent on requested work, this many parts are left for all else.
 const ELSE: u32 = 4;
 
-/// Work that others ask for: so many times in a second, and for a part of the time.
+/// Pacing of requested work: a limited number of times a second, and a limited share of the time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     since: Instant,
     count: u32,
-    /// Until when it is the turn of all else.
+    /// End of the time reserved for all else.
     free: Instant,
 }
 
 impl Pace {
-    /// Nothing was done yet.
+    /// Starts without any work done.
     pub(super) fn new(now: Instant) -> Self {
         Self { since: now, count: 0, free: now }
     }
 
-    /// When to do it the next time, `most` times in a second.
+    /// When the work may be done next, with at most `most` times a second.
     pub(super) fn next(&self, most: u32) -> Instant {
         let begin = if self.count < most { self.since } else { self.since + SPAN };
         begin.max(self.free)
     }
 
-    /// It was done, which has taken so long.
+    /// Notes that the work was done, and how long it took.
     pub(super) fn done(&mut self, now: Instant, took: Duration) {
         if now >= self.since + SPAN {
             (self.since, self.count) = (now, 0);

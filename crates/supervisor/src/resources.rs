@@ -1,5 +1,5 @@
-//! What a run needs of the host and only the supervisor may open: KVM, what NICs are plugged into. It keeps what it hands to
-//! the data plane, so that links and files live on when that dies.
+//! Host resources of a run that only the supervisor may open: KVM, and the attachments of NICs. It keeps what
+//! it hands to the data plane, so that links and files outlive it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -21,50 +21,51 @@ use super::errand::Errand;
 use super::tending::Tending;
 use super::watching::Look;
 
-/// How long a process that was killed may take to close its TAPs and sockets after its locks: some milliseconds, and more on
-/// a busy host.
+/// Time limit for a killed process to close its TAPs and sockets after it has released its locks: some
+/// milliseconds, and more on a busy host.
 const LEFT_OVER: Duration = Duration::from_secs(1);
-/// Between two looks at it.
+/// Time between two attempts.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// What is open.
+/// Open resources.
 #[derive(Debug, Default)]
 pub(crate) struct Resources {
     kvm: Option<File>,
-    /// What NICs are plugged into, by the NIC's name where several may be plugged into the same.
+    /// Attachments. The key holds the NIC's name where several NICs may share an attachment's name.
     uplinks: Uplinks,
-    /// What Linux guests are made of, by router.
+    /// Kernel images of Linux guests, by router.
     images: BTreeMap<String, Images>,
-    /// Ways from the processes of routers that are apart to their NICs, by NIC (`edge.wan`).
+    /// Socket pairs between the processes of isolated routers and their NICs, by NIC (`edge.wan`).
     passages: BTreeMap<String, Passage>,
-    /// Does what is to be done about a data plane that is dead, or that is about to begin: what NICs are plugged into is away meanwhile.
+    /// Thread that prepares the attachments for the death or the start of a data plane; they are in its hands
+    /// meanwhile.
     turning: Errand<(Turn, Uplinks, Result<()>)>,
-    /// Counts how often links became others.
+    /// Generation number of the set of links.
     state: u64,
 }
 
-/// Uplinks by what they are known by.
+/// Attachments by key.
 type Uplinks = BTreeMap<Key, Uplink>;
 
-/// What a NIC is plugged into, and what it wants of that.
+/// An open attachment, and what its NIC wants of it.
 #[derive(Debug)]
 struct Uplink {
     wanted: Wanted,
     opened: Box<dyn Opened>,
 }
 
-/// What is open already, and need not be opened for a plan.
+/// Resources that are open already and need not be opened for a plan.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     kvm: bool,
-    /// What each uplink was opened for.
+    /// Requirements that each attachment was opened for.
     uplinks: BTreeMap<Key, Wanted>,
     /// Routers whose images are those of the plan.
     images: BTreeSet<String>,
     passages: BTreeSet<String>,
 }
 
-/// What an uplink is known by while its router comes and goes.
+/// Identity of an attachment while its router comes and goes.
 type Key = (Attach, Option<String>);
 
 fn key(router: &Router, nic: &Nic) -> Key {
@@ -75,14 +76,14 @@ fn label(router: &Router, nic: &Nic) -> String {
     format!("{}.{}", router.name, nic.name)
 }
 
-/// The NIC of a plan that is called so, and what it wants of what it is plugged into.
+/// Finds a NIC by its label, and returns what it wants of its attachment.
 pub(crate) fn wanted(plan: &Plan, nic: &str) -> Option<Wanted> {
     let (router, nic) = plan.nics().find(|(router, found)| label(router, found) == nic)?;
     Some(router.wanted(nic))
 }
 
 impl Resources {
-    /// Opens what `plan` needs and is not `held`. What fails leaves nothing behind.
+    /// Opens what `plan` needs and is not `held`. A failure leaves nothing behind.
     ///
     /// # Errors
     /// One line that names router and NIC.
@@ -132,7 +133,7 @@ impl Resources {
         Ok(())
     }
 
-    /// What of a plan's needs is open.
+    /// Resources that are open of those that a plan needs.
     pub(crate) fn held(&self, plan: &Plan) -> Held {
         let with_images = plan.routers.iter().filter(|router| self.images_of(router).is_some());
         Held {
@@ -149,10 +150,11 @@ impl Resources {
             .filter(|images| router.linux.as_ref().is_some_and(|linux| images.are_of(linux)))
     }
 
-    /// The descriptors for the data plane, from what is held and what was opened just now, and what each of them is.
+    /// Descriptors for the data plane, from the resources held and those just opened, and what each of them
+    /// is.
     ///
     /// # Errors
-    /// No descriptors are left.
+    /// The process is out of descriptors.
     pub(crate) fn supplies(&self, opened: &Self, plan: &Plan) -> Result<(Vec<Supply>, Vec<OwnedFd>)> {
         let mut given = Given::default();
         if let Some(kvm) = self.kvm.as_ref().or(opened.kvm.as_ref()) {
@@ -167,7 +169,8 @@ impl Resources {
             if let Some(uplink) = self.uplinks.get(&key).or_else(|| opened.uplinks.get(&key)) {
                 given.add(Need::Uplink, &label, uplink.opened.hand_over())?;
             }
-            // Not kept here: whoever owns one has the kernel reach into its memory, and has to take that along when it goes.
+            // vhost-net devices are not kept here: through one the kernel accesses the memory of its owner,
+            // so it must go when the owner ends.
             let devices = (0..vhost_nets(router)).map(|_| vhost_net::open()).collect::<Result<Vec<_>>>();
             let devices = devices.with_context(|| format!("NIC {label}"))?;
             if !devices.is_empty() {
@@ -184,10 +187,10 @@ impl Resources {
         Ok((given.supplies, given.descriptors))
     }
 
-    /// What the process of a router that is apart is handed.
+    /// Descriptors for the process of an isolated router.
     ///
     /// # Errors
-    /// No descriptors are left.
+    /// The process is out of descriptors.
     pub(crate) fn supplies_apart(&self, router: &Router) -> Result<(Vec<Supply>, Vec<OwnedFd>)> {
         let mut given = Given::default();
         if let Some(kvm) = &self.kvm {
@@ -205,16 +208,16 @@ impl Resources {
         self.passages.get(nic).or_else(|| opened.passages.get(nic))
     }
 
-    /// The ways from processes of routers that are apart to their NICs.
+    /// Socket pairs between the processes of isolated routers and their NICs.
     pub(crate) fn passages(&self) -> impl Iterator<Item = &Passage> {
         self.passages.values()
     }
 
-    /// What lay before or behind the ends of those who have died is gone with them: of a router that is apart, or of the
-    /// data plane.
+    /// Renews the ends of the socket pairs that a dead process held, with the octets that lay in them: those
+    /// of an isolated router's process, or, for `None`, those of the data plane.
     ///
     /// # Errors
-    /// No descriptors are left.
+    /// The process is out of descriptors.
     pub(crate) fn renew_passages(&mut self, router: Option<&str>) -> Result<()> {
         let Some(router) = router else {
             return self.passages.values_mut().try_for_each(|passage| Ok(passage.renew_back()?));
@@ -224,7 +227,7 @@ impl Resources {
         own.try_for_each(|(_, passage)| Ok(passage.renew_front()?))
     }
 
-    /// What is made on the host and does not go with a descriptor, for whoever cleans up.
+    /// Host objects of a plan that no descriptor owns, for the cleaner.
     pub(crate) fn undo(plan: &Plan) -> impl Iterator<Item = Undo> {
         plan.nics().filter_map(|(router, nic)| router.wanted(nic).undo())
     }
@@ -233,30 +236,32 @@ impl Resources {
         self.uplinks.values().map(|uplink| &*uplink.opened)
     }
 
-    /// What the host did not give, where the run can do without: one line each.
+    /// One line for each thing that the host did not give and that the run can do without.
     pub(crate) fn notices(&self) -> impl Iterator<Item = String> {
         self.opened().filter_map(|opened| opened.notice())
     }
 
-    /// Readable when somebody who serves a NIC wants something of us: another queue length, a connection.
+    /// Event descriptors, readable when the process that serves a NIC wants something: another queue length,
+    /// a connection.
     pub(crate) fn bells(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.opened().filter_map(|opened| opened.bell())
     }
 
-    /// Does what is wanted, and has done what of that may have to wait.
+    /// Handles such requests, and queues what may block.
     pub(crate) fn attend(&self, tending: &mut Tending) {
         for Uplink { wanted, opened } in self.uplinks.values() {
             opened.attend().into_iter().for_each(|work| tending.wish(&wanted.label(), work));
         }
     }
 
-    /// By NIC (`edge.wan`) the frames that the kernel has lost since its link is there, because the queue before us was full: of
-    /// links that were moved as they were `seen` last. Not for those that were moved where we may not look.
+    /// Frames that the kernel has dropped since the link exists because the queue towards us was full, by NIC
+    /// (`edge.wan`). For a link that was moved to another namespace it is the number `seen` last; a link in a
+    /// namespace that we may not look into is missing.
     pub(crate) fn lost_before(&self, plan: &Plan, seen: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
         let Ok(table) = LinkTable::here() else { return Vec::new() };
         let lost = |router: &Router, nic: &Nic| {
             let label = label(router, nic);
-            // The table asks nobody who may have to wait for others.
+            // The link table is read from the kernel without waiting for others.
             let here = self.uplinks.get(&key(router, nic))?.opened.lost(&table);
             let lost = here.or_else(|| seen.get(&label).copied())?;
             Some((label, lost))
@@ -264,33 +269,36 @@ impl Resources {
         plan.nics().filter_map(|(router, nic)| lost(router, nic)).collect()
     }
 
-    /// What is to be looked at: other handles on links, whoever has these. One that cannot be had is left out.
+    /// Handles for a look at the links, usable in another thread. A link for which none can be made is left
+    /// out.
     pub(crate) fn look(&self, plan: &Plan) -> Look {
         let watched =
             |(router, nic)| Some((label(router, nic), self.uplinks.get(&key(router, nic))?.opened.watch()?));
         Look { state: self.state, links: plan.nics().filter_map(watched).collect() }
     }
 
-    /// Has this open, for a NIC of a plan.
+    /// Installs an attachment for a NIC of a plan.
     #[cfg(test)]
     pub(crate) fn put(&mut self, (router, nic): (&Router, &Nic), opened: Box<dyn Opened>) {
         self.uplinks.insert(key(router, nic), Uplink { wanted: router.wanted(nic), opened });
     }
 
-    /// Another number whenever other links are open than before.
+    /// Changes whenever the set of open links changes.
     pub(crate) const fn state(&self) -> u64 {
         self.state
     }
 
-    /// What was seen of links is not true any more: one was put back where it belongs.
+    /// Invalidates earlier looks at the links, because one was put back where it belongs.
     pub(crate) fn has_changed(&mut self) {
         self.state += 1;
     }
 
-    /// Puts what was opened anew for a NIC in the place of what it had, which is closed: that, for the data plane. None if the NIC is not
-    /// there any more, or wants something else by now: then what was opened is closed.
+    /// Replaces the attachment of a NIC by one that was opened anew, and closes the old one. Returns what to
+    /// hand to the data plane; `None` if the NIC does not exist any more or wants something else by now, in
+    /// which case the new attachment is closed.
     ///
     /// # Errors
+    /// The process is out of descriptors.
     /// No descriptors are left.
     pub(crate) fn replace(
         &mut self,
@@ -313,8 +321,9 @@ impl Resources {
         handed.map(Some)
     }
 
-    /// Has a thread do what is to be done about a data plane that is dead, or that is about to begin; the first thing that cannot be done
-    /// is the last one that is tried. The outcome, where there was nothing to do or no thread for it; else [`Self::turned`] tells.
+    /// Starts a thread that prepares the attachments for the death or the start of a data plane; it stops at
+    /// the first failure. Returns the outcome at once if there is nothing to do or no thread can be started;
+    /// else [`Self::turned`] returns it.
     pub(crate) fn turn(&mut self, turn: Turn) -> Option<Result<()>> {
         if self.uplinks.is_empty() {
             return Some(Ok(()));
@@ -328,36 +337,37 @@ impl Resources {
         Some(Err(anyhow!("no thread can be had for what NICs are plugged into")))
     }
 
-    /// What has come of the last turn, once, and which one that was: what NICs are plugged into is here again.
+    /// Outcome of the last [`Self::turn`], once: the attachments are here again.
     pub(crate) fn turned(&mut self) -> Option<(Turn, Result<()>)> {
         let (turn, uplinks, outcome) = self.turning.finished()?;
         self.uplinks = uplinks;
         Some((turn, outcome))
     }
 
-    /// Whether what NICs are plugged into is away.
+    /// Returns true while the attachments are in the hands of the thread.
     pub(crate) fn are_away(&self) -> bool {
         self.turning.is_at_work()
     }
 
-    /// Waits until it is here again, but not for longer than this.
+    /// Waits until they are here again, at most this long.
     pub(crate) fn give_up(&mut self, most: Duration) {
         self.turning.give_up(most);
     }
 
-    /// What to poll for reading.
+    /// Descriptor to poll for reading.
     pub(crate) fn watched(&self) -> Option<BorrowedFd<'_>> {
         self.turning.watched()
     }
 
-    /// Has all closed that NICs were to be plugged into.
+    /// Closes all attachments in a thread.
     pub(crate) fn close(self, tending: &mut Tending) {
         if !self.uplinks.is_empty() {
             tending.close(self.uplinks);
         }
     }
 
-    /// Keeps what was opened; has closed what `plan` does not need any more, and has what stays made what its NIC wants now.
+    /// Keeps what was opened, closes what `plan` no longer needs, and adapts what stays to what its NIC wants
+    /// now.
     pub(crate) fn adopt(&mut self, opened: Self, plan: &Plan, tending: &mut Tending) {
         self.kvm = self.kvm.take().or(opened.kvm);
         for (router, nic) in plan.nics() {
@@ -383,7 +393,7 @@ impl Resources {
     }
 }
 
-/// What is handed to another process.
+/// Descriptors to hand to another process.
 #[derive(Default)]
 struct Given {
     supplies: Vec<Supply>,
@@ -391,7 +401,7 @@ struct Given {
 }
 
 impl Given {
-    /// Adds copies of these.
+    /// Adds duplicates of these descriptors.
     fn add(&mut self, need: Need, of: &str, given: (Value, Vec<BorrowedFd<'_>>)) -> Result<()> {
         let Handed { what, descriptors } = Handed::of(given).context("no descriptors are left")?;
         self.supplies.push(Supply { need, of: of.to_owned(), what, descriptors: descriptors.len() });
@@ -400,8 +410,8 @@ impl Given {
     }
 }
 
-/// Opens what a NIC is plugged into. Where the rest of a run that was killed still has it, which has let go of its names
-/// already, it waits for the end of that.
+/// Opens an attachment. It is retried while remains of a killed run, which has released its names already,
+/// still hold it.
 fn open_patiently(wanted: &Wanted) -> Result<Option<Box<dyn Opened>>> {
     let end = Instant::now() + LEFT_OVER;
     loop {

@@ -1,4 +1,4 @@
-//! One run at a time of each name: of runs, and of routers.
+//! Locks on names of runs and routers: each belongs to one run at a time.
 //!
 //! ```text
 //! /run/ringroad/routers/edge       locked (flock(2)) by the run that has this router, with its pid inside
@@ -7,9 +7,9 @@
 //! /run/ringroad/users/60578        the same for the user that its data plane is
 //! ```
 //!
-//! A lock belongs to an open file, and so to every process that was handed the descriptor: to the supervisor and to
-//! its data plane. The kernel lets go of it when the last of them has ended, however it ended, so a file alone never
-//! keeps a name taken, and a name that can be taken has no data plane any more.
+//! A lock belongs to an open file description, and so to every process that holds the descriptor: the
+//! supervisor and its data plane. The kernel releases it when the last of them has ended, however it ended.
+//! So a left-over file never keeps a name taken, and a name that can be taken has no data plane any more.
 
 mod cleaner;
 mod file;
@@ -30,21 +30,21 @@ pub use cleaner::clean_up_after;
 use cleaner::{Cleaner, Ledger};
 use file::{LockFile, patiently};
 
-/// Turns for the race with a run that ends.
+/// Attempts in the race with a run that ends.
 const TRIES: usize = 10;
-/// Most names that are tried for a run whose file gives none.
+/// Most names tried for a run whose file gives none.
 const MOST_SUFFIXES: u32 = 100;
 
-/// The names of a run, held until this is dropped.
+/// Names of a run, held until this is dropped.
 #[derive(Debug)]
 pub struct RunLock {
     base: PathBuf,
     routers: BTreeMap<String, LockFile>,
     run: Option<Run>,
     user: Option<LockFile>,
-    /// What is to be removed if this process is killed.
+    /// List of what is to be removed if this process is killed.
     ledger: Ledger,
-    /// Last, for it must outlive the files.
+    /// Last, since it must outlive the files.
     cleaner: Option<Cleaner>,
 }
 
@@ -58,22 +58,22 @@ impl RunLock {
     /// Takes the names of these routers, all or none.
     ///
     /// # Errors
-    /// One line: a name is taken (by whom), or the folder cannot be made.
+    /// In one line, that a name is taken (and by which process), or that the folder cannot be made.
     pub fn take<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self> {
         Self::unguarded(&base()?).with(names)
     }
 
-    /// Takes these names, and a process removes the files if this one is killed.
+    /// Takes these names, with a cleaner process that removes the files if this process is killed.
     ///
     /// # Errors
-    /// As [`RunLock::take`], or no process can be made.
+    /// Those of [`RunLock::take`], or no process can be started.
     pub(crate) fn guarded<'n>(names: impl IntoIterator<Item = &'n str>, now: Instant) -> Result<Self> {
         let mut lock = Self::unguarded(&base()?);
         lock.cleaner = Some(Cleaner::start(lock.ledger.clone(), now)?);
         lock.with(names)
     }
 
-    /// No names yet, in this folder.
+    /// Holds no names yet; locks are made in this folder.
     pub(crate) fn unguarded(base: &Path) -> Self {
         let (routers, ledger) = Default::default();
         Self { base: base.to_owned(), routers, run: None, user: None, ledger, cleaner: None }
@@ -83,7 +83,7 @@ impl RunLock {
     pub(crate) fn with<'n>(self, names: impl IntoIterator<Item = &'n str>) -> Result<Self> {
         let mut lock = self;
         for name in names {
-            // What is held so far is let go of where this fails.
+            // On failure the names held so far are released.
             lock.add(name)?;
         }
         Ok(lock)
@@ -92,7 +92,7 @@ impl RunLock {
     /// Takes the name of one more router.
     ///
     /// # Errors
-    /// As [`RunLock::take`].
+    /// Those of [`RunLock::take`].
     pub(crate) fn add(&mut self, router: &str) -> Result<()> {
         let path = self.base.join("routers").join(router);
         let held = self.lock(&path, &format!("a router named '{router}' is already running"))?;
@@ -105,20 +105,21 @@ impl RunLock {
     }
 
     fn lock_within(&self, path: &Path, refusal: &str, wait: &mut dyn FnMut() -> bool) -> Result<LockFile> {
-        // Before the file is there, so that no moment is left in which nobody would remove it.
+        // Announced before the file exists, so that at no moment a file exists that the cleaner would not
+        // remove.
         self.ledger.add_lock(path);
         LockFile::take(path, refusal, wait).inspect_err(|_| self.ledger.forget(path))
     }
 
-    /// Takes a user for the data plane that nobody else is: its number.
+    /// Takes a user number for the data plane that no other process uses.
     ///
     /// # Errors
-    /// One line: other runs have all of them.
+    /// In one line, that other runs have all of them.
     pub(crate) fn take_user(&mut self) -> Result<u32> {
         let known = users::known();
         for number in users::FREE.filter(|number| !known.contains(number)) {
             let path = self.base.join("users").join(number.to_string());
-            // What a killed run left may still be that user: then the next one is taken.
+            // Remains of a killed run may still run as that user: then the next number is tried.
             if let Ok(lock) = self.lock_within(&path, "another run has this user", &mut || false) {
                 self.user = Some(lock);
                 return Ok(number);
@@ -127,36 +128,37 @@ impl RunLock {
         bail!("no user is left for the data plane: give one by --user")
     }
 
-    /// What to poll for reading: the end of the process that would remove the files.
+    /// Descriptor to poll for reading: the end of the cleaner process.
     pub(crate) fn watched(&self) -> Option<BorrowedFd<'_>> {
         self.cleaner.as_ref().and_then(Cleaner::watched)
     }
 
-    /// When there is something to do for it.
+    /// When the cleaner needs attention.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.cleaner.as_ref().and_then(Cleaner::due)
     }
 
-    /// Looks after the process that would remove the files; what is to be told of it.
+    /// Attends to the cleaner process. Returns a line to report.
     pub(crate) fn attend(&mut self, now: Instant) -> Option<String> {
         self.cleaner.as_mut()?.attend(now)
     }
 
-    /// Names a file of the run that is to be removed if this process is killed.
+    /// Announces a file of the run that is to be removed if this process is killed.
     pub(crate) fn add_rubbish(&self, path: &Path) {
         if let Some((_, folder)) = self.run() {
             self.ledger.add_rubbish(&folder.join("lock"), path);
         }
     }
 
-    /// Names something of the host that is to be taken away if this process is killed.
+    /// Announces a host object that is to be removed if this process is killed.
     pub(crate) fn add_undo(&self, undo: &Undo) {
         if let Some((_, folder)) = self.run() {
             self.ledger.add_undo(&folder.join("lock"), undo);
         }
     }
 
-    /// Where it is said what is to be taken back, of what threads of the run were put into, if this process is killed.
+    /// Callback that announces to the cleaner what was made for the placement of threads and must be undone
+    /// if this process is killed.
     ///
     /// # Errors
     /// The run has no name yet.
@@ -166,7 +168,7 @@ impl RunLock {
         Ok(move |undo: &sched::Undo| ledger.add_schedule(&lock, undo))
     }
 
-    /// Lets go of the names of all routers but these.
+    /// Releases the names of all routers but these.
     pub(crate) fn keep(&mut self, is_kept: impl Fn(&str) -> bool) {
         let (kept, gone) = std::mem::take(&mut self.routers).into_iter().partition(|(name, _)| is_kept(name));
         self.routers = kept;
@@ -177,16 +179,16 @@ impl RunLock {
         }
     }
 
-    /// Whether it holds the name of this router.
+    /// Returns true if the name of this router is held.
     pub(crate) fn has(&self, router: &str) -> bool {
         self.routers.contains_key(router)
     }
 
-    /// Takes a name for the run and makes its folder. Where the name may be `changed`, a number is appended if
-    /// another run has it.
+    /// Takes a name for the run and makes its folder. If another run has the name and it may be `changed`, a
+    /// number is appended.
     ///
     /// # Errors
-    /// As [`RunLock::take`].
+    /// Those of [`RunLock::take`].
     pub(crate) fn name_run(&mut self, name: &str, changed: bool) -> Result<()> {
         let mut outcome = self.take_run(name);
         for number in 2..MOST_SUFFIXES {
@@ -205,29 +207,31 @@ impl RunLock {
         Ok(())
     }
 
-    /// The name of the run, and its folder.
+    /// Name of the run, and its folder.
     pub(crate) fn run(&self) -> Option<(&str, PathBuf)> {
         let run = self.run.as_ref()?;
         Some((&run.name, self.runs().join(&run.name)))
     }
 
-    /// The folder of all runs of this user, that nobody else may open. It is there as long as this run has a name.
+    /// Folder of all runs of this user, which no other user may open. It exists as long as this run has a
+    /// name.
     pub(crate) fn runs(&self) -> PathBuf {
         self.base.join("runs")
     }
 
-    /// Descriptors that hold the lock on the name of this router, if that is held, for the process of it alone.
+    /// Descriptor that holds the lock on the name of this router, if that is held, for the router's own
+    /// process.
     ///
     /// # Errors
-    /// No descriptors are left.
+    /// The process is out of descriptors.
     pub(crate) fn descriptor_of(&self, router: &str) -> Result<Vec<OwnedFd>> {
         self.routers.get(router).into_iter().map(LockFile::descriptor).collect()
     }
 
-    /// Descriptors that hold the same locks, for another process.
+    /// Descriptors that hold all these locks, for another process.
     ///
     /// # Errors
-    /// No descriptors are left.
+    /// The process is out of descriptors.
     pub(crate) fn descriptors(&self) -> Result<Vec<OwnedFd>> {
         let run = self.run.iter().map(|run| &run.lock);
         run.chain(&self.user).chain(self.routers.values()).map(LockFile::descriptor).collect()
@@ -240,18 +244,18 @@ impl Drop for RunLock {
         self.run = None;
         self.user = None;
         for folder in ["routers", "runs", "users"] {
-            // Something of another run is in it: then it stays.
+            // It stays if another run has something in it.
             let _ = fs::remove_dir(self.base.join(folder));
         }
     }
 }
 
-/// Makes a folder that others may enter only if they may do everything anyway.
+/// Makes a folder that only its owner (and root) may enter.
 fn make_folder(path: &Path) -> Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700);
-    // A run that ends at this moment may take an empty folder away from under this one.
+    // A run that ends at this moment may remove the empty parent folder.
     let made = (0..TRIES).map(|_| builder.create(path)).find(|made| !is_missing(made));
     made.unwrap_or_else(|| builder.create(path)).with_context(|| format!("cannot make {}", path.display()))
 }

@@ -1,18 +1,18 @@
-//! What another plan changes of where threads are, how they are scheduled, and what is promised.
+//! Differences between two plans in the placement of threads, their scheduling, and the promises.
 
 use api::Change;
 use config::keys::{self, Change as Cost};
 use config::{Key, Plan, Router};
 
-/// What is planned for the threads of a router, by key.
+/// Scheduling keys of a router with their values.
 fn settings(router: &Router) -> Vec<(&'static str, String)> {
-    // What its threads poll for the data plane is told.
+    // `spin`, the polling budget of its threads, is reported by the data plane.
     let is_placed = |cost: Cost| matches!(cost, Cost::Free(key) if key.is_of_threads() && key != Key::Spin);
     let entries = keys::ROUTER.iter().filter(|entry| is_placed(entry.change));
     entries.filter_map(|entry| Some((entry.name, entry.value(router)?.to_string()))).collect()
 }
 
-/// What another plan changes for the threads of routers that stay.
+/// Changes of scheduling for routers that are in both plans.
 pub(super) fn changes(from: &Plan, to: &Plan) -> Vec<Change> {
     let old = |new: &Router| from.routers.iter().find(|old| old.name == new.name);
     let both = to.routers.iter().filter_map(|new| Some((new, settings(old(new)?), settings(new))));

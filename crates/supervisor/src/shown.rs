@@ -1,4 +1,4 @@
-//! A router of a plan as `show` and `check --json` tell it: by the keys of its file, with the values in use.
+//! A plan's router as `show` and `check --json` present it: by the keys of its file, with the values in use.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use config::{Nic, Router};
 /// Settings by their keys.
 pub type Settings = BTreeMap<String, Value>;
 
-/// Keys of a NIC that are told apart from its settings.
+/// Keys of a NIC that have fields of their own.
 const APART: [&str; 3] = ["attach", "mac", "address"];
 
-/// What a file says of a router, as it would be written there.
+/// Settings of a router, in the notation of the file.
 pub fn settings(router: &Router) -> Settings {
     values(keys::ROUTER, router)
 }
 
-/// A NIC with what its file says.
+/// A NIC with its settings.
 pub fn nic(nic: &Nic) -> NicShown {
     let mut settings = values(&keys::nic(), nic);
     settings.retain(|key, _| !APART.contains(&key.as_str()));
@@ -39,7 +39,7 @@ fn values<T>(entries: &[Entry<T>], of: &T) -> Settings {
     all.collect()
 }
 
-/// Its static routes, in the order of the file.
+/// Static routes of a router, in the order of the file.
 pub fn routes(router: &Router) -> Vec<RouteShown> {
     let shown = router.routes.iter().map(|route| RouteShown {
         to: route.to.to_string(),
@@ -49,7 +49,7 @@ pub fn routes(router: &Router) -> Vec<RouteShown> {
     shown.collect()
 }
 
-/// Its static neighbours.
+/// Static neighbours of a router.
 pub fn neighbours(router: &Router) -> Vec<NeighbourShown> {
     let shown = router.neighbours.iter().map(|neighbour| NeighbourShown {
         address: neighbour.address.to_string(),

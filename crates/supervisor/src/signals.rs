@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM end a run in good order.
+//! Orderly end of a run by SIGINT, SIGTERM or SIGHUP.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -12,34 +12,34 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{SigId, flag, low_level};
 
-/// What ends a run: Ctrl-C, `kill`, a terminal that closes.
+/// Signals that end a run: Ctrl-C, `kill`, a terminal that closes.
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Tells whether the run is to end. Signals are taken from when it is made until it is dropped.
+/// Stop request. Signals are caught from its creation until it is dropped.
 pub struct Stop {
     asked: Arc<AtomicBool>,
-    /// Readable once a signal has come.
+    /// Readable once a signal has arrived.
     bell: UnixStream,
     hooks: Vec<SigId>,
 }
 
 impl Stop {
-    /// Takes no signals: only the [`Stop::flag`] ends a run.
+    /// Creates a request without signal handlers: only [`Stop::flag`] ends the run.
     #[cfg(test)]
     pub(crate) fn deaf() -> Self {
         let (bell, _) = UnixStream::pair().expect("descriptors");
         Self { asked: Arc::default(), bell, hooks: Vec::new() }
     }
 
-    /// Takes the signals from now on.
+    /// Catches the signals from now on.
     ///
     /// # Errors
-    /// One line: no descriptors are left.
+    /// In one line, that the process is out of descriptors.
     pub fn listen() -> Result<Self> {
         let (bell, ringer) = UnixStream::pair().context("cannot make a pipe for signals")?;
         let mut stop = Self { asked: Arc::default(), bell, hooks: Vec::new() };
         for signal in SIGNALS {
-            // The flag first: who is woken finds it set.
+            // The flag is set first, so that a woken thread finds it set.
             let hook = flag::register(signal, stop.asked.clone());
             stop.hooks.push(hook.with_context(|| format!("cannot take signal {signal}"))?);
             let ringer = ringer.try_clone().context("cannot make a pipe for signals")?;
@@ -49,17 +49,17 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Whether a signal has come, or the [`Stop::flag`] was set by others.
+    /// Returns true if a signal has arrived or [`Stop::flag`] was set.
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Acquire)
     }
 
-    /// For threads that look at it themselves.
+    /// Flag for threads that check it themselves.
     pub fn flag(&self) -> Arc<AtomicBool> {
         self.asked.clone()
     }
 
-    /// Waits for a signal, but at most this long; whether the run is to end.
+    /// Waits for a signal, at most this long. Returns true if the run is to end.
     pub fn wait(&self, most: Duration) -> bool {
         let end = Instant::now() + most;
         while !self.is_asked() {
@@ -70,7 +70,7 @@ impl Stop {
             let timeout = Timespec::try_from(left).ok();
             match poll(&mut [PollFd::new(&self.bell, PollFlags::IN)], timeout.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
-                // Nothing else can be waited for then: the run ends rather than spin.
+                // poll(2) fails, so waiting is impossible: the run ends rather than spin.
                 Err(_) => return true,
             }
         }
@@ -79,7 +79,7 @@ impl Stop {
 }
 
 impl AsFd for Stop {
-    /// Readable once a signal has come; for a poll of one's own.
+    /// Descriptor to poll, readable once a signal has arrived.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }

@@ -1,4 +1,4 @@
-//! What clients are told of a run and its routers beyond what a data plane knows.
+//! Status of a run and its routers: what a data plane reports, completed by the supervisor.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -8,8 +8,8 @@ use api::{RouterShown, RouterStatus, RunStatus, State};
 use super::{Supervisor, shown};
 
 impl Supervisor {
-    /// A router of the plan, with what became of it: how it is, and what its NICs have at their other ends, as the data plane says or
-    /// its own process.
+    /// Completes a router's report from the data plane or its own process: adds the settings of the plan, and
+    /// the state of its promise.
     pub(super) fn shown(&self, mut shown: RouterShown) -> RouterShown {
         let name = shown.status.name.clone();
         let plan = &self.running.plan;
@@ -21,7 +21,7 @@ impl Supervisor {
         let mut seen: BTreeMap<String, shown::Settings> = seen.map(|nic| (nic.name, nic.settings)).collect();
         if let Some(apart) = self.apart.get(&name) {
             shown.status = apart.completed(shown.status);
-            // It has only us at its NICs.
+            // An isolated router has only our own data plane at its NICs, which is not worth showing.
             seen.clear();
         }
         for nic in &router.nics {
@@ -33,7 +33,7 @@ impl Supervisor {
         shown
     }
 
-    /// How a run is, with what is known of its routers.
+    /// Status of the run, given that of its routers.
     pub(super) fn run_status(&self, routers: Vec<RouterStatus>, now: Instant) -> RunStatus {
         RunStatus {
             run: self.running.run.clone(),
@@ -47,7 +47,7 @@ impl Supervisor {
         }
     }
 
-    /// What is told to whoever asks the data plane before it is up.
+    /// Reply to requests for the data plane before it is up.
     pub(super) fn why_not_up(&self) -> &'static str {
         match self.life.plane {
             Some(_) => "the data plane is coming up",
@@ -55,7 +55,7 @@ impl Supervisor {
         }
     }
 
-    /// The routers while the data plane cannot tell how they are.
+    /// Status of the routers while the data plane cannot report it.
     pub(super) fn routers_that_wait(&self) -> Vec<RouterStatus> {
         let engine = |engine: Option<config::Engine>| engine.map_or("", config::Engine::name).to_owned();
         let reason = if self.is_up() {

@@ -1,8 +1,10 @@
-//! Standard error of a data plane: a pipe of its own, whose lines the supervisor passes on to where its own go.
+//! Standard error of a data plane: a pipe of its own, whose lines the supervisor copies to its own standard
+//! error.
 //!
-//! Neither end waits for the other. The supervisor reads so many octets a second and no more; then the pipe fills, and what the
-//! data plane says is lost at once: its end does not block, and is an open file that it shares with nobody. What is read is cleaned
-//! of control characters, and of lines that are too many only the number is told.
+//! Neither end blocks. The supervisor reads a limited number of octets a second; when the pipe is full,
+//! writes of the data plane fail at once, because its end is non-blocking and an open file description that
+//! it shares with no other process. The supervisor strips control characters, and reports only the number of
+//! excess lines.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,29 +17,29 @@ use telemetry::{Kind, one_line};
 
 use super::Supervisor;
 
-/// What is counted together.
+/// Period of the budgets.
 const SPAN: Duration = Duration::from_secs(1);
-/// Octets that are read within that time: as many as a pipe holds.
+/// Octets read in a period: as many as a pipe holds.
 pub(super) const MOST_OCTETS: usize = 64 << 10;
-/// Lines that are passed on within that time; a panic with its whole backtrace has some hundred.
+/// Lines passed on in a period; a panic with a full backtrace has some hundred.
 pub(super) const MOST_LINES: usize = 200;
-/// Octets that are kept of a line; what is shown of it is less.
+/// Octets kept of a line; fewer are shown.
 const LONGEST: usize = 4096;
-/// Octets that are read at once.
+/// Octets per read.
 const PIECE: usize = 4096;
 
-/// What a data plane has said on its standard error.
+/// Output of a data plane on its standard error.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Said {
     pub(super) lines: Vec<String>,
-    /// Lines beside these that came too fast.
+    /// Number of lines dropped because they came too fast.
     pub(super) lost: u64,
-    /// More may have come that found no room.
+    /// True if more may have been written that found no room in the pipe.
     pub(super) is_cut: bool,
 }
 
 impl Said {
-    /// And what it said then.
+    /// Appends later output.
     pub(super) fn add(&mut self, mut later: Self) {
         self.lines.append(&mut later.lines);
         self.lost += later.lost;
@@ -45,13 +47,13 @@ impl Said {
     }
 }
 
-/// The supervisor's end of the pipe.
+/// Supervisor's end of the pipe.
 pub(super) struct Stderr {
     lines: Lines,
     span: Span,
 }
 
-/// What came since a moment.
+/// Budget used in the present period.
 struct Span {
     since: Instant,
     octets: usize,
@@ -59,26 +61,26 @@ struct Span {
     lost: u64,
 }
 
-/// Lines out of a pipe.
+/// Splits a pipe's octets into lines.
 struct Lines {
-    /// None: nobody has its other end any more, and all of it was read.
+    /// `None`: the other end is closed, and everything was read.
     pipe: Option<OwnedFd>,
-    /// A line whose end has not come.
+    /// Incomplete line.
     begun: Vec<u8>,
 }
 
 impl Stderr {
-    /// A pipe: this end, and the data plane's.
+    /// Creates a pipe: this end, and the data plane's.
     ///
     /// # Errors
-    /// No descriptors are left.
+    /// The process is out of descriptors.
     pub(super) fn pair(now: Instant) -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let lines = Lines { pipe: Some(ours), begun: Vec::new() };
         Ok((Self { lines, span: Span::new(now) }, theirs))
     }
 
-    /// What has been said since the last time, as far as this second's budget goes.
+    /// Returns what was written since the last call, within this second's budget.
     pub(super) fn hear(&mut self, now: Instant) -> Said {
         let mut said = Said::default();
         if now.saturating_duration_since(self.span.since) >= SPAN {
@@ -98,7 +100,7 @@ impl Stderr {
         said
     }
 
-    /// What is left when whoever said it is dead: the last lines, with the one that it has not ended.
+    /// Returns what is left after the writer's death: the last lines, including an incomplete one.
     pub(super) fn rest(&mut self) -> Said {
         let (mut last, mut lost, is_cut) = (VecDeque::new(), self.span.lost, self.span.is_used_up());
         let mut keep = |line| {
@@ -108,7 +110,8 @@ impl Stderr {
                 lost += 1;
             }
         };
-        // No more is in it; and should somebody else have its other end, then no more is waited for.
+        // The pipe holds no more than that; and if another process has its other end, nothing more is waited
+        // for.
         self.lines.read(MOST_OCTETS, &mut keep);
         if !self.lines.begun.is_empty() {
             keep(self.lines.ended());
@@ -116,12 +119,12 @@ impl Stderr {
         Said { lines: last.into(), lost, is_cut }
     }
 
-    /// What to poll for reading, while this second's budget lasts.
+    /// Descriptor to poll for reading, while this second's budget lasts.
     pub(super) fn watched(&self) -> Option<BorrowedFd<'_>> {
         self.lines.pipe.as_ref().filter(|_| !self.span.is_used_up()).map(AsFd::as_fd)
     }
 
-    /// When to look again whatever comes: there is something to tell, or the budget was used up.
+    /// When to call [`Self::hear`] in any case: dropped lines are to be reported, or the budget was used up.
     pub(super) fn due(&self) -> Option<Instant> {
         (self.span.lost > 0 || self.span.is_used_up()).then(|| self.span.since + SPAN)
     }
@@ -138,7 +141,7 @@ impl Span {
 }
 
 impl Lines {
-    /// Reads so many octets at most, without waiting; how many there were.
+    /// Reads at most so many octets, without blocking. Returns how many were read.
     fn read(&mut self, most: usize, mut heed: impl FnMut(String)) -> usize {
         let (mut octets, mut count) = ([0; PIECE], 0);
         while let Some(pipe) = self.pipe.as_ref().filter(|_| count < most) {
@@ -167,7 +170,7 @@ impl Lines {
         }
     }
 
-    /// The line that was begun, fit to be shown.
+    /// Ends the incomplete line and makes it printable.
     fn ended(&mut self) -> String {
         let line = one_line(String::from_utf8_lossy(&self.begun).into_owned());
         self.begun.clear();
@@ -176,7 +179,7 @@ impl Lines {
 }
 
 impl Supervisor {
-    /// Passes on what the data plane, or the process of a router, has said on its standard error.
+    /// Copies output of the data plane, or of the process of a router, to where events are written.
     pub(super) fn repeat(&mut self, whom: Option<&str>, said: Said, now: Instant) {
         if said == Said::default() {
             return;

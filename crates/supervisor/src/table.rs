@@ -1,4 +1,4 @@
-//! The live table: what every NIC, router and thread did in the last second.
+//! Live table: activity of every NIC, router and thread in the last second.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,25 +8,25 @@ use api::Counters;
 use config::Plan;
 use serde_json::{Value, json};
 
-/// What a core's time goes to, in the order in which it is shown.
+/// Categories of a core's time, in the order in which they are shown.
 const COLUMNS: [&str; 8] = ["guest", "vhost", "kernel", "user", "irq", "softirq", "steal", "idle"];
-/// Part of an interval that is as good as all of it.
+/// Fraction of an interval that counts as all of it.
 const WHOLE: f64 = 0.99;
 
-/// The routers of a table with the names of their NICs, in order.
+/// Routers of a table with the names of their NICs, in order.
 pub type Layout = Vec<(String, Vec<String>)>;
 
-/// What happened between two readings.
+/// Changes between two readings of the counters.
 pub struct Interval {
     seconds: f64,
-    /// The longest that a thread may have had: what is of threads is read one after the other.
+    /// Longest time that a thread may have run in it, in seconds: threads are read one after the other.
     longest: f64,
     counters: BTreeMap<String, u64>,
     /// Share of one CPU in percent, by thread.
     threads: Vec<(String, f64)>,
 }
 
-/// One NIC's rates.
+/// Rates of one NIC.
 struct NicRates {
     rx_pps: f64,
     rx_mbits: f64,
@@ -34,12 +34,12 @@ struct NicRates {
     tx_mbits: f64,
 }
 
-/// A rate that a router was promised, and what became of it. Packets a second.
+/// A router's promised rate and what became of it, in packets/s.
 struct Promised {
     promised: f64,
     offered: f64,
     delivered: f64,
-    /// Seconds in which it was not kept.
+    /// Seconds in which the promise was broken.
     broken: f64,
 }
 
@@ -63,15 +63,15 @@ impl Promised {
 }
 
 impl Interval {
-    /// From one reading to a later one. What counts from zero again has been started anew. Of a thread that was not read the
-    /// first time nobody knows what it has done before: it has no share yet.
+    /// Difference between two readings. A counter that decreased was restarted from zero. A thread missing in
+    /// the first reading gets no share yet, since its earlier CPU time is unknown.
     pub fn between(earlier: &Counters, later: &Counters) -> Self {
         let mut threads = later.cpu_ns.clone();
         threads.retain(|name, _| earlier.cpu_ns.contains_key(name));
         Self::of(earlier, later, &threads)
     }
 
-    /// From the moment at which everything that counts began.
+    /// Difference to the moment at which all counters were zero.
     pub fn since(began_ns: u64, later: &Counters) -> Self {
         let nothing = Counters { at_ns: began_ns, ..Counters::default() };
         Self::of(&nothing, later, &later.cpu_ns)
@@ -101,14 +101,14 @@ impl Interval {
         }
     }
 
-    /// Every counter of a drop that moved, by name.
+    /// Drop counters that moved, by name.
     fn drops(&self) -> impl Iterator<Item = (&str, u64)> {
         let moved = self.counters.iter().filter(|(_, n)| **n > 0).map(|(name, n)| (name.as_str(), *n));
         moved.filter(|(name, _)| name.rsplit('.').next().is_some_and(|last| last.starts_with("drop_")))
     }
 
-    /// Exits for each packet that a router forwarded: those to the VMM, kicks and interrupts. A kick that is a register
-    /// access of an e1000 is among the exits already, unless the kernel has collected it.
+    /// Exits for each packet that a router forwarded: exits to the VMM, kicks and interrupts. A kick by a
+    /// register access of an e1000 is among the exits already, unless KVM has coalesced it.
     fn exits_per_packet(&self, router: &str) -> Option<f64> {
         let sum = |wanted: fn(&str) -> bool| -> u64 {
             let prefix = format!("{router}.");
@@ -123,23 +123,23 @@ impl Interval {
         (packets > 0).then(|| exits as f64 / packets as f64)
     }
 
-    /// What became of a promise; none: there is none, or nobody looked.
+    /// State of a promise; `None` if there is none, or if it was not evaluated in the interval.
     fn promised(&self, router: &str) -> Option<Promised> {
         let get = |what: &str| self.counters.get(&format!("{router}.guarantee.{what}")).map(|n| *n as f64);
         let (kept, broken) = (get("kept_ms")? * 1e-3, get("broken_ms")? * 1e-3);
-        // They are counted ten times a second: rates are of the time between two of these moments.
+        // They are updated ten times a second: rates refer to the time between two updates.
         let rate = |what: &str| get(what).map(|packets| packets / (kept + broken));
         let [promised, offered, delivered] = [rate("promised")?, rate("offered")?, rate("delivered")?];
         (kept + broken > 0.0).then_some(Promised { promised, offered, delivered, broken })
     }
 
-    /// The table, one line for each NIC, router and its threads.
+    /// Table with one line for each NIC, router and its threads.
     pub fn table(&self, plan: &Plan) -> String {
         let nics = |router: &config::Router| router.nics.iter().map(|nic| nic.name.clone()).collect();
         self.table_of(&plan.routers.iter().map(|router| (router.name.clone(), nics(router))).collect())
     }
 
-    /// The table of the routers and NICs with these names.
+    /// Table of the routers and NICs with these names.
     pub fn table_of(&self, layout: &Layout) -> String {
         let mut text = format!(
             "{:<22} {:>12} {:>12} {:>12} {:>12}\n",
@@ -178,7 +178,7 @@ impl Interval {
             .join(", ")
     }
 
-    /// What the threads of a router did beside running, where that is known: a line for each.
+    /// A line for each thread of a router: scheduling statistics, where they are known.
     fn threads_of(&self, router: &str) -> String {
         let mut text = String::new();
         for (name, spent) in self.threads.iter().filter(|(name, _)| name.starts_with(&format!("{router}/"))) {
@@ -199,7 +199,7 @@ impl Interval {
         text
     }
 
-    /// Where the time of each core went, where that is known: a line for each.
+    /// A line for each core: where its time went, where that is known.
     fn cores(&self) -> String {
         let mut cores: BTreeMap<u32, String> = BTreeMap::new();
         let mut intervals: BTreeMap<u32, u64> = BTreeMap::new();
@@ -208,7 +208,7 @@ impl Interval {
         }
         for column in COLUMNS {
             for (cpu, ns) in self.column(column) {
-                // Not of the seconds of the counters, which were read at other moments.
+                // Relative to the core's own total: the counters' interval was read at other moments.
                 let part = ns as f64 / intervals[&cpu].max(1) as f64 * 100.0;
                 // Writing to a string cannot fail.
                 let _ = write!(cores.entry(cpu).or_default(), " {column} {part:.1}");
@@ -219,22 +219,23 @@ impl Interval {
         head.into_iter().chain(lines).collect()
     }
 
-    /// One column of the cores: nanoseconds by CPU.
+    /// One category of the cores' time: nanoseconds by CPU.
     fn column(&self, column: &str) -> impl Iterator<Item = (u32, u64)> {
         let end = format!(".{column}_ns");
         let cpu = move |name: &str| name.strip_prefix("host.cpu")?.strip_suffix(&end)?.parse().ok();
         self.counters.iter().filter_map(move |(name, ns)| Some((cpu(name)?, *ns)))
     }
 
-    /// What told interrupts apart; none where nothing is known of cores. What was traced for a part of the time only, was not.
+    /// Source of the split into interrupts; `None` if nothing is known of cores. A partly traced interval
+    /// counts as not traced.
     fn source(&self) -> Option<&'static str> {
         let all: u64 = COLUMNS.iter().flat_map(|column| self.column(column)).map(|(_, ns)| ns).sum();
         let traced: u64 = self.column("traced").map(|(_, ns)| ns).sum();
         (all > 0).then_some(if traced as f64 >= all as f64 * WHOLE { "tracer" } else { "ticks" })
     }
 
-    /// One JSON object: seconds, counters that moved, CPU by thread; how promises were kept, where there are any; who told
-    /// interrupts apart, where cores are known.
+    /// One JSON object: seconds, counters that moved, CPU by thread; how promises were kept, if there are
+    /// any; the source of the split into interrupts, if cores are known.
     pub fn json(&self) -> String {
         let counters: BTreeMap<_, _> = self.counters.iter().filter(|(_, n)| **n > 0).collect();
         let threads: BTreeMap<&str, f64> =
@@ -253,12 +254,12 @@ impl Interval {
     }
 }
 
-/// The part of one CPU that was had for this time.
+/// Percentage of one CPU.
 fn percent(ns: u64, seconds: f64) -> f64 {
     ns as f64 / seconds * 1e-7
 }
 
-/// How much each value has grown.
+/// Increase of each value.
 fn grown(
     earlier: &BTreeMap<String, u64>,
     later: &BTreeMap<String, u64>,
@@ -269,23 +270,24 @@ fn grown(
     })
 }
 
-/// Draws tables over each other on a terminal, one after the other elsewhere.
+/// Draws tables over each other on a terminal, and one below the other elsewhere.
 pub struct Screen {
     terminal: bool,
     lines: usize,
 }
 
 impl Screen {
-    /// For the present stdout.
+    /// Creates a screen on the present standard output.
     pub fn of_stdout() -> Self {
         Self { terminal: std::io::stdout().is_terminal(), lines: 0 }
     }
 
-    /// What to print so that a table takes the place of the one before.
+    /// Text to print so that a table replaces the previous one.
     pub fn draw(&mut self, table: &str) -> String {
         let mut text = String::new();
         if self.terminal && self.lines > 0 {
-            // Up to the first line of the last table, and clear from there. Writing to a string cannot fail.
+            // Moves the cursor to the first line of the last table, and clears from there. Writing to a
+            // string cannot fail.
             let _ = write!(text, "\x1b[{}A\x1b[J", self.lines);
         }
         text.push_str(table);
@@ -293,7 +295,7 @@ impl Screen {
         text
     }
 
-    /// Something else was printed: the next table comes below it.
+    /// Notes that something else was printed: the next table is drawn below it.
     pub fn leave(&mut self) {
         self.lines = 0;
     }

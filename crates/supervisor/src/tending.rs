@@ -1,6 +1,7 @@
-//! What is held is made what its NICs want by now, and is closed where none wants it any more, by a thread: the kernel may have whoever
-//! changes or closes an interface wait for seconds, in which everything else goes on. One thing after the other, in the order in which
-//! it came up; no file is read before that is done, so that it finds closed what was closed.
+//! Changes and closing of open attachments, in a thread: the kernel may block a process that changes or
+//! closes an interface for seconds, during which the event loop must go on. Chores are done one after the
+//! other, in order of arrival; a file is read only when they are done, so that it finds closed what was
+//! closed.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -12,78 +13,78 @@ use telemetry::Kind;
 use super::Supervisor;
 use super::errand::Errand;
 
-/// Something that is to be done.
+/// Work to be done.
 enum Chore {
-    /// Changes what is held.
+    /// Changes an attachment.
     Change(Work),
-    /// Fulfils what whoever serves this NIC has wished for last.
+    /// Fulfils the last request of the process that serves this NIC.
     Wish(String, Work),
-    /// Closes this.
+    /// Closes an object.
     Close(Box<dyn Send>),
 }
 
-/// What is to be done, and what is being done.
+/// Queue of chores, and those in progress.
 #[derive(Default)]
 pub(crate) struct Tending {
     waiting: Vec<Chore>,
     at_work: Errand<Vec<Error>>,
-    /// Whether a file has to wait for what is being done.
+    /// True if the chores in progress must be done before a file is read.
     holds_files: bool,
 }
 
 impl Chore {
-    /// Wishes may come without end.
+    /// Requests of data planes do not hold up files, since they may arrive without end.
     const fn holds_files(&self) -> bool {
         !matches!(self, Self::Wish(..))
     }
 }
 
 impl Tending {
-    /// Has something changed.
+    /// Queues a change.
     pub(crate) fn change(&mut self, work: Work) {
         self.waiting.push(Chore::Change(work));
     }
 
-    /// Has a wish fulfilled. What the same NIC wished for before and has not got is wished for no more.
+    /// Queues a request of a NIC. It replaces an earlier request of the same NIC that is still queued.
     pub(crate) fn wish(&mut self, nic: &str, work: Work) {
         self.waiting.retain(|chore| !matches!(chore, Chore::Wish(of, _) if of == nic));
         self.waiting.push(Chore::Wish(nic.to_owned(), work));
     }
 
-    /// Has something closed.
+    /// Queues an object to be closed.
     pub(crate) fn close(&mut self, what: impl Send + 'static) {
         self.waiting.push(Chore::Close(Box::new(what)));
     }
 
-    /// Whether something is to be done, or is being done, that a file has to wait for.
+    /// Returns true if a chore that a file has to wait for is queued or in progress.
     pub(crate) fn holds_files(&self) -> bool {
         self.holds_files && self.at_work.is_at_work() || self.waiting.iter().any(Chore::holds_files)
     }
 
-    /// What to poll for reading.
+    /// Descriptor to poll for reading.
     pub(super) fn watched(&self) -> Option<BorrowedFd<'_>> {
         self.at_work.watched()
     }
 
-    /// What was refused of what has been done; has a thread do what has come up since.
+    /// Returns the errors of finished chores, and starts a thread for those queued since.
     pub(crate) fn attend(&mut self) -> Vec<Error> {
         let refused = self.at_work.finished().unwrap_or_default();
         if !self.waiting.is_empty() && !self.at_work.is_at_work() {
             self.holds_files = self.waiting.iter().any(Chore::holds_files);
             let waiting = std::mem::take(&mut self.waiting);
-            // Where no thread can be had now it is tried again.
+            // If no thread can be started now, a later call tries again.
             self.waiting = self.at_work.start_with("ringroad/tending", waiting, done).unwrap_or_default();
         }
         refused
     }
 
-    /// Waits for what is being done, but not for longer than this.
+    /// Waits for the chores in progress, at most this long.
     pub(super) fn give_up(&mut self, most: Duration) {
         self.at_work.give_up(most);
     }
 }
 
-/// Does all of this, and goes on where something is refused.
+/// Does all chores, also after errors.
 fn done(chores: Vec<Chore>) -> Vec<Error> {
     let outcomes = chores.into_iter().map(|chore| match chore {
         Chore::Change(work) | Chore::Wish(_, work) => work(),
@@ -96,7 +97,7 @@ fn done(chores: Vec<Chore>) -> Vec<Error> {
 }
 
 impl Supervisor {
-    /// Does what those want who serve NICs, and has done what may have to wait.
+    /// Handles requests of the processes that serve NICs, and starts work that may block.
     pub(super) fn tend(&mut self) {
         self.resources.attend(&mut self.tending);
         for error in self.tending.attend() {

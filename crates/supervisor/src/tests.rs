@@ -1,5 +1,5 @@
-//! The supervisor's decisions, with a data plane that the test plays at the other end of a real link, and a clock that the test
-//! moves. Nothing here needs a privilege, and nothing waits.
+//! Tests of the supervisor's decisions, with a data plane that the test plays at the other end of a real
+//! link, and a clock that the test moves. They need no privileges and never sleep.
 
 mod budgets;
 mod changes;

@@ -1,5 +1,6 @@
-//! Links of NICs are looked at once a second, by a thread: the kernel answers only when nobody else changes interfaces, which
-//! any user may do for as long as he likes (in a namespace of his own). Nothing here waits for that thread.
+//! Health checks of NICs' links, once a second, in a thread: the kernel answers only while no other process
+//! changes interfaces, which any user may do for as long as he likes (in a namespace of his own). The event
+//! loop never waits for that thread.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,40 +13,40 @@ use super::Supervisor;
 use super::errand::Errand;
 use super::mending::Ill;
 
-/// Between two looks.
+/// Time between two checks.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What is to be looked at.
+/// Links to check.
 #[derive(Debug, Default)]
 pub(super) struct Look {
-    /// By NIC (`edge.wan`): other handles on what is open.
+    /// Handles of open links, by NIC (`edge.wan`).
     pub(super) links: Vec<(String, Box<dyn Watched>)>,
-    /// The state of what is open that this is a look at.
+    /// Generation number of the set of links that these belong to.
     pub(super) state: u64,
 }
 
-/// What was seen.
+/// Result of a check.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// What is seen of the cables, by NIC. None: there is no socket to ask by.
+    /// State of the cables, by NIC. `None`: no netlink socket was available.
     pub(super) cables: Option<BTreeMap<String, Option<Cable>>>,
-    /// Frames that the kernel has lost before us, by NIC: of links that were moved.
+    /// Frames that the kernel has dropped before they reached us, by NIC, for links that were moved.
     pub(super) lost: BTreeMap<String, u64>,
-    /// What is to be mended.
+    /// Links to repair.
     pub(super) ill: BTreeMap<String, Ill>,
-    /// Of what was open: that of the [`Look`].
+    /// Generation number of the [`Look`].
     pub(super) state: u64,
 }
 
-/// Looks at links.
+/// Checks links.
 pub(super) type See = Arc<dyn Fn(Look) -> Seen + Send + Sync>;
 
-/// Looks at links, now and then.
+/// Periodic check of links.
 pub(super) struct Watching {
     next: Option<Instant>,
     at_work: Errand<Seen>,
     pub(super) see: See,
-    /// What the kernel has lost at links that were moved, as it was seen last.
+    /// Last known drops of the kernel at links that were moved.
     pub(super) lost: BTreeMap<String, u64>,
 }
 
@@ -56,7 +57,7 @@ impl Default for Watching {
 }
 
 impl Watching {
-    /// Whether it is time to look again.
+    /// Returns true if the next check is due.
     fn is_due(&mut self, now: Instant) -> bool {
         let due = !self.at_work.is_at_work() && self.next.is_none_or(|next| now >= next);
         if due {
@@ -65,7 +66,7 @@ impl Watching {
         due
     }
 
-    /// What to poll for reading.
+    /// Descriptor to poll for reading.
     pub(super) fn watched(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         self.at_work.watched()
     }
@@ -89,7 +90,7 @@ fn see(look: Look) -> Seen {
 }
 
 impl Supervisor {
-    /// Looks at the links, where it is time to, and does what is to be done about what was seen.
+    /// Starts a check when one is due, and acts on the result of the last one.
     pub(super) fn attend_links(&mut self, now: Instant) {
         match self.watching.at_work.finished() {
             Some(seen) if seen.state == self.resources.state() => {
@@ -97,7 +98,8 @@ impl Supervisor {
                 self.mend_what_is_ill(seen.ill, now);
                 self.heed_cables(seen.cables, now);
             }
-            // What is no look at what is open now says nothing of it, and may be the last that has what was.
+            // The result of a check of an older set of links is ignored; its handles may be the last on what
+            // was replaced, so they are closed in a thread.
             Some(seen) if !seen.ill.is_empty() => self.tending.close(seen.ill),
             _ => {}
         }
@@ -107,7 +109,7 @@ impl Supervisor {
         let look = self.resources.look(&self.running.plan);
         if !look.links.is_empty() {
             let see = self.watching.see.clone();
-            // Where no thread can be had now it is tried again.
+            // If no thread can be started now, a later call tries again.
             self.watching.at_work.start("ringroad/links", move || see(look));
         }
     }

@@ -1,8 +1,8 @@
-//! Nanoseconds a frame for finding its queue, in cache, in bursts of 64; and what two threads cost each other that enter
-//! at one port of a switch and leave by the queues of another: each alone, both by lanes and queues of their own, and both
-//! by one lane and one queue. Prints the best of five slices, which is the one that was disturbed least.
+//! Cost in nanoseconds per frame of selecting its queue, in cache, in bursts of 64; and the interference of two threads
+//! that enter at one port of a switch and leave by the queues of another: each alone, both with lanes and queues of
+//! their own, and both with one lane and one queue. Prints the best of five slices, which was disturbed least.
 //!
-//! `cargo bench -p ringroad-switch --bench steer`. Not a test: it judges nothing.
+//! `cargo bench -p ringroad-switch --bench steer`. Not a test: it has no pass criterion.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const SLICE: Duration = Duration::from_millis(50);
 const LENGTH: usize = 64;
 const QUEUES: usize = 2;
 
-/// Calls `work`, which handles [`BURST`] frames, for one slice; returns nanoseconds a frame.
+/// Calls `work`, which handles [`BURST`] frames, for one slice; returns nanoseconds per frame.
 fn slice(work: &mut dyn FnMut()) -> f64 {
     let (start, mut bursts) = (Instant::now(), 0u32);
     while start.elapsed() < SLICE {
@@ -32,7 +32,7 @@ fn best(mut work: impl FnMut()) -> f64 {
     (0..5).map(|_| slice(&mut work)).fold(f64::INFINITY, f64::min)
 }
 
-/// A burst of UDP frames for which `port` gives the source ports.
+/// Returns a burst of UDP frames whose source ports are given by `port`.
 fn burst(slots: &Slots, port: impl Fn(usize) -> u16) -> Frames<'_> {
     let mut frames = Frames::new();
     for i in 0..BURST {
@@ -64,7 +64,7 @@ fn steering() {
     }
 }
 
-/// Keeps this thread on one core.
+/// Pins this thread to one core.
 fn pin(core: usize) {
     let mut set = rustix::thread::CpuSet::new();
     set.set(core);
@@ -73,7 +73,7 @@ fn pin(core: usize) {
     }
 }
 
-/// Source ports of flows that all belong to this queue.
+/// Returns source ports of flows that all belong to this queue.
 fn flows_of(queue: usize) -> Vec<u16> {
     let slots = Slots::new(BURST, 2048);
     let belongs = |port: &u16| {
@@ -85,7 +85,7 @@ fn flows_of(queue: usize) -> Vec<u16> {
     (1024..u16::MAX).filter(belongs).take(BURST).collect()
 }
 
-/// One thread's best slice: its frames enter by the way and are taken out of the queue again.
+/// Returns one thread's best slice: its frames enter by `way` and are taken out of the queue again.
 fn pass(way: &SwitchPort, queue: usize, source: &mut IngressSource) -> f64 {
     let (slots, flows, null) = (Slots::new(BURST, 2048), flows_of(queue), Null::new());
     let frames = burst(&slots, |i| flows[i]);
@@ -97,19 +97,19 @@ fn pass(way: &SwitchPort, queue: usize, source: &mut IngressSource) -> f64 {
     })
 }
 
-/// What the second thread does.
+/// Work of the second thread.
 #[derive(Clone, Copy, PartialEq)]
 enum Second {
     Nothing,
-    /// What the first does, at a switch of its own: what two busy cores cost each other anyway.
+    /// As the first thread, at a switch of its own: the interference that two busy cores have anyway.
     Elsewhere,
-    /// What the first does, with a lane and a queue of its own.
+    /// As the first thread, with a lane and a queue of its own.
     Apart,
-    /// What the first does, with the first one's lane and queue.
+    /// As the first thread, with the first one's lane and queue.
     Together,
 }
 
-/// A switch, the way in, and the queues behind the way out.
+/// Creates a switch, the port to enter by, and the queues behind the port to leave by.
 fn world() -> (Switch, SwitchPort, [IngressSource; QUEUES]) {
     let lan = Switch::new("lan", Config::default());
     let into = lan.add_port("in", Arc::new(Null::new())).expect("a new name");
@@ -123,7 +123,7 @@ fn world() -> (Switch, SwitchPort, [IngressSource; QUEUES]) {
     (lan, into, sources)
 }
 
-/// The first thread's figure beside the second.
+/// Returns the first thread's result beside the second.
 fn beside(second: Second) -> f64 {
     let (_lan, into, [mut source, other]) = world();
     let (_far, elsewhere, [_, far]) = world();

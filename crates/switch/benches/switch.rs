@@ -1,6 +1,6 @@
-//! Nanoseconds a frame through the switch alone, in cache: pre-built frames of 64 octets in bursts of 64 enter at one
-//! port and leave by the others into null ports ("switch") or into ingress queues that are drained at once
-//! ("queued"). Prints the best of five slices, which is the one that was disturbed least.
+//! Cost in nanoseconds per frame of the switch alone, in cache: pre-built frames of 64 octets in bursts of 64 enter at
+//! one port and leave by the others into null ports ("switch") or into ingress queues that are drained at once
+//! ("queued"). Prints the best of five slices, which was disturbed least.
 //!
 //! `cargo bench -p ringroad-switch`
 
@@ -14,7 +14,7 @@ use switch::{Config, Switch, SwitchPort};
 const SLICE: Duration = Duration::from_millis(50);
 const LENGTH: usize = 64;
 
-/// Calls `work`, which moves [`BURST`] frames, for some slices; returns the best in nanoseconds a frame.
+/// Calls `work`, which moves [`BURST`] frames, for several slices; returns the best in nanoseconds per frame.
 fn measure(mut work: impl FnMut()) -> f64 {
     let slice = |work: &mut dyn FnMut()| {
         let (start, mut bursts) = (Instant::now(), 0u32);
@@ -31,7 +31,7 @@ fn station(n: usize) -> [u8; 6] {
     [2, 0, 0, 0, 0, n as u8]
 }
 
-/// A burst from station 0 to the stations 1 to `ports` - 1 in turn, or `run` frames to each.
+/// Returns a burst from station 0 to the stations 1 to `ports` - 1 in turn, with `run` frames to each.
 fn burst(slots: &Slots, ports: usize, run: usize) -> Frames<'_> {
     let mut frames = Frames::new();
     for i in 0..BURST {
@@ -43,7 +43,7 @@ fn burst(slots: &Slots, ports: usize, run: usize) -> Frames<'_> {
     frames
 }
 
-/// A frame from each station, so that the switch knows where it is.
+/// Sends a frame from each station, so that the switch learns its port.
 fn introduce(ways: &[SwitchPort]) {
     for (n, way) in ways.iter().enumerate() {
         let slots = Slots::new(1, LENGTH);

@@ -1,8 +1,8 @@
-//! Second step of the switch: learn the sources, look up the destinations, and sort the frames by port.
+//! Second step of the switch: learns the sources, looks up the destinations, and sorts the frames by port.
 //!
-//! A port's frames are the set bits of one word, lowest first, so that every receiver gets its frames in the order
-//! in which they came, flooded and addressed ones alike. Frames that follow one another between the same two
-//! stations are a run, and a run is looked up once.
+//! The frames of a port are the set bits of one word, lowest first, so that every receiver gets its frames, flooded and
+//! addressed ones alike, in the order of arrival. Consecutive frames between the same two stations form a run, which is
+//! looked up once.
 
 use arrayvec::ArrayVec;
 use ring::BURST;
@@ -10,17 +10,17 @@ use ring::BURST;
 use crate::collect::{Addresses, Collected};
 use crate::table::{Key, Learned, MacTable};
 
-/// Where the frames of a burst go.
+/// Result of sorting: the frames of a burst by port.
 pub(crate) struct Sorted {
-    /// For each port number, a bit for each frame that goes to this port alone.
+    /// For each port number, a bit for each frame that goes only to this port.
     to: Vec<u64>,
-    /// The ports that have bits.
+    /// Ports that have bits set.
     ports: ArrayVec<u16, BURST>,
-    /// What else became of frames.
+    /// All other outcomes.
     pub(crate) tally: Tally,
 }
 
-/// Frames that do not simply go to one port, a bit for each; and what was learned.
+/// Frames with other outcomes than one port, a bit for each; and counts of learned addresses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) unknown: u64,
@@ -32,19 +32,19 @@ pub(crate) struct Tally {
     pub(crate) table_full: u64,
 }
 
-/// What the step needs to know of the switch.
+/// State of the switch that this step needs.
 pub(crate) struct Place<'a> {
     pub(crate) table: &'a MacTable,
-    /// The port at which the frames enter.
+    /// Port at which the frames enter.
     pub(crate) port: u16,
-    /// Whether there is a port of this number.
+    /// For each number, whether there is a port with it.
     pub(crate) exists: &'a [bool],
-    /// Seconds.
+    /// Time in seconds.
     pub(crate) now: u32,
 }
 
 impl Sorted {
-    /// For port numbers below `ports`.
+    /// Creates the state for port numbers below `ports`.
     pub(crate) fn new(ports: usize) -> Self {
         Self { to: vec![0; ports], ports: ArrayVec::new(), tally: Tally::default() }
     }
@@ -70,23 +70,23 @@ impl Sorted {
             pass.settle((destinations[start], sources[start]), bits(start, i));
             start = i;
         }
-        // Short frames have zero addresses, which were a pair like any other until here.
+        // Short frames have zero addresses, and were handled like any other pair so far.
         self.set_aside(seen.short);
     }
 
-    /// The frames for one port only.
+    /// Returns the frames that go only to this port.
     #[inline(always)]
     pub(crate) fn only_to(&self, port: u16) -> u64 {
         self.to[usize::from(port)]
     }
 
-    /// The ports with frames of their own.
+    /// Returns the ports that have frames of their own.
     #[inline(always)]
     pub(crate) fn ports(&self) -> &[u16] {
         &self.ports
     }
 
-    /// Ready for the next burst.
+    /// Clears the state for the next burst.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         for port in self.ports.drain(..) {
@@ -95,7 +95,7 @@ impl Sorted {
         self.tally = Tally::default();
     }
 
-    /// Frames without a header were taken for frames to the zero address; they are malformed.
+    /// Marks frames without a header as malformed; they were handled as frames to the zero address.
     #[inline(always)]
     fn set_aside(&mut self, short: u64) {
         self.tally.unknown &= !short;
@@ -103,7 +103,7 @@ impl Sorted {
     }
 }
 
-/// The bits from `start` to before `end`, which is more and at most 64.
+/// Returns the bits from `start` to before `end`, which is greater than `start` and at most 64.
 #[inline(always)]
 const fn bits(start: usize, end: usize) -> u64 {
     (u64::MAX >> (64 - (end - start))) << start
@@ -152,7 +152,7 @@ impl Pass<'_, '_> {
     #[inline(always)]
     fn lookup(&self, destination: Key) -> Option<u16> {
         let port = self.place.table.lookup(destination, self.place.now)?;
-        // A port that was removed a moment ago is not known any more.
+        // Ignores a port that was removed a moment ago.
         self.place.exists.get(usize::from(port)).is_some_and(|&exists| exists).then_some(port)
     }
 

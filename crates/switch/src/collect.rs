@@ -1,7 +1,8 @@
-//! First step of the switch: bring the first lines of all frames near, then read their addresses, each once.
+//! First step of the switch: prefetches the first cache lines of all frames, then reads their addresses, each
+//! once.
 //!
-//! A sender may change a frame while it is switched. What is read here decides where the frame goes; nothing is
-//! read twice.
+//! A sender may change a frame while it is switched. The addresses read here decide where the frame goes; no
+//! address is read twice.
 
 use frame::offload::Offload;
 use port::Frame;
@@ -9,10 +10,10 @@ use ring::BURST;
 
 use crate::table::Key;
 
-/// Octets of an Ethernet header, without which a frame goes nowhere.
+/// Length of an Ethernet header; a shorter frame is dropped.
 pub(crate) const HEADER: usize = frame::ethernet::HEADER;
 
-/// The addresses of a burst.
+/// Addresses of a burst.
 pub(crate) struct Addresses {
     pub(crate) destination: [Key; BURST],
     pub(crate) source: [Key; BURST],
@@ -24,12 +25,12 @@ impl Addresses {
     }
 }
 
-/// What a burst is, besides its addresses.
+/// Properties of a burst, besides its addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Collected {
-    /// Octets of all frames together.
+    /// Total length of all frames in octets.
     pub(crate) octets: u64,
-    /// What they leave to be done, all in one.
+    /// Pending offload metadata of all frames, combined.
     pub(crate) left: Offload,
     /// A bit for each frame that is shorter than its header. Its addresses are zero.
     pub(crate) short: u64,
@@ -44,7 +45,7 @@ pub(crate) fn collect(frames: &[Frame<'_>], addresses: &mut Addresses) -> Collec
     let mut collected = Collected::default();
     let places = addresses.destination.iter_mut().zip(&mut addresses.source);
     for (i, (frame, (destination, source))) in frames.iter().zip(places).enumerate() {
-        // Two overlapping words of which each gives one address: no octet that counts is read twice.
+        // Two overlapping words, each of which yields one address: no octet of an address is read twice.
         let octets = frame.octets();
         collected.octets += frame.len() as u64;
         collected.left = collected.left.with(frame.offload());

@@ -1,4 +1,4 @@
-//! What a burst needs on its way through the switch: the list of ports, and the desk on which it is sorted.
+//! State for a burst in the switch: the list of ports, and the workspace in which it is sorted.
 
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
@@ -11,25 +11,25 @@ use crate::classify::{Place, Sorted, Tally};
 use crate::collect::{Addresses, collect};
 use crate::switch::Shared;
 
-/// Threads that enter at one port at the same time without an allocation, and without a line in common where each
-/// enters by a lane of its own.
+/// Number of lanes: threads that can enter at one port at the same time without an allocation, and without sharing a
+/// cache line if each has a lane of its own.
 pub(crate) const LANES: usize = 16;
 
-/// A group of counters on lines of its own.
+/// A group of counters on cache lines of its own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Apart(PortCounters);
 
-/// One port, as a place that frames go to.
+/// A port in its role as a receiver of frames.
 pub(crate) struct Exit {
     id: u16,
     name: String,
     sink: Arc<dyn Sink>,
-    /// Written by the threads that enter at the port, each under its lane's lock.
+    /// Counters written by the threads that enter at the port, each under its lane's lock.
     entering: [Apart; LANES],
-    /// Written by threads for which no lane was free.
+    /// Counters written by threads for which no lane was free.
     without_lane: Apart,
-    /// Written by the threads that deliver to the port, by the lanes they came in by.
+    /// Counters written by the threads that deliver to the port, by their lane.
     leaving: [Apart; LANES],
 }
 
@@ -47,7 +47,7 @@ impl Exit {
         &self.name
     }
 
-    /// All in one.
+    /// Returns the sum of all groups.
     pub(crate) fn counters(&self) -> PortCounters {
         let sum = PortCounters::default();
         for Apart(part) in self.entering.iter().chain(&self.leaving).chain([&self.without_lane]) {
@@ -92,11 +92,11 @@ fn gather<'a>(frames: &[Frame<'a>], mut mask: u64, picked: &mut Frames<'a>) {
     }
 }
 
-/// All ports of a switch at one moment.
+/// Snapshot of all ports of a switch.
 pub(crate) struct Ports {
     generation: u64,
     exits: Vec<Arc<Exit>>,
-    /// For each number, where in the list the port is.
+    /// For each port number, the port's index in the list.
     index: Vec<u16>,
     exists: Vec<bool>,
 }
@@ -126,20 +126,20 @@ impl Ports {
 struct Burst<'a> {
     frames: &'a [Frame<'a>],
     octets: u64,
-    /// What somebody must be able to do, to take all of them as they are.
+    /// Offloads that a sink must support to take all of them unchanged.
     needed: Offloads,
 }
 
 impl Burst<'_> {
-    /// A bit for each frame.
+    /// Returns a word with a bit set for each frame.
     #[inline(always)]
     const fn all(&self) -> u64 {
-        // There is at least one, and at most 64.
+        // There is at least one frame, and at most 64.
         u64::MAX >> (64 - self.frames.len())
     }
 }
 
-/// Everything that one burst needs, kept from burst to burst.
+/// Workspace for one burst, kept from burst to burst.
 struct Desk {
     ports: Arc<Ports>,
     addresses: Addresses,
@@ -152,7 +152,7 @@ impl Desk {
         Self { ports, addresses: Addresses::new(), sorted }
     }
 
-    /// All steps for one burst, which is not empty.
+    /// Performs all steps for one burst, which is not empty.
     #[inline]
     fn switch(&mut self, shared: &Shared, from: &Exit, books: &Books<'_>, frames: &[Frame<'_>]) {
         if !self.ports.has(from.id) {
@@ -168,7 +168,7 @@ impl Desk {
         self.sorted.clear();
     }
 
-    /// One delivery for each receiver; returns how many copies the flooded frames made.
+    /// Delivers once to each receiver; returns how many copies were made of flooded frames.
     #[inline]
     fn deliver(&self, burst: &Burst<'_>, from: &Exit, lane: usize) -> u64 {
         let tally = &self.sorted.tally;
@@ -186,11 +186,11 @@ impl Desk {
     }
 }
 
-/// The books of those who enter by one lane, or by none.
+/// Counters for the threads of one lane, or for those without a lane.
 struct Books<'a> {
     counters: &'a PortCounters,
     lane: usize,
-    /// Whether nobody else writes them meanwhile.
+    /// True if no other thread writes them at the same time.
     alone: bool,
 }
 
@@ -232,12 +232,12 @@ impl Books<'_> {
     }
 }
 
-/// One port, as a place where frames come in.
+/// A port in its role as an entry for frames.
 pub(crate) struct Entry {
     lanes: [Lane; LANES],
 }
 
-/// A desk for one thread at a time, on lines of its own.
+/// A workspace for one thread at a time, on cache lines of its own.
 #[repr(align(128))]
 struct Lane(Mutex<Option<Desk>>);
 
@@ -246,7 +246,7 @@ impl Entry {
         Self { lanes: std::array::from_fn(|_| Lane(Mutex::new(None))) }
     }
 
-    /// Switches a burst of at least one frame at the desk of this lane, or the next one that is free.
+    /// Switches a burst of at least one frame in the workspace of this lane, or of the next one that is free.
     #[inline]
     pub(crate) fn enter(&self, shared: &Shared, from: &Exit, lane: usize, frames: &[Frame<'_>]) {
         for i in 0..LANES {
@@ -254,7 +254,7 @@ impl Entry {
             let mut desk = match self.lanes[lane].0.try_lock() {
                 Ok(desk) => desk,
                 Err(TryLockError::Poisoned(poisoned)) => {
-                    // A sink panicked in the middle of a burst: the desk is not clean.
+                    // A sink panicked in the middle of a burst: the workspace may be inconsistent.
                     let mut desk = poisoned.into_inner();
                     *desk = None;
                     desk
@@ -268,7 +268,7 @@ impl Entry {
         Desk::new(shared.ports()).switch(shared, from, &books, frames);
     }
 
-    /// Waits for bursts under way, then lets the list of ports go.
+    /// Waits for bursts under way, then drops the snapshot of ports.
     pub(crate) fn forget_ports(&self) {
         for Lane(desk) in &self.lanes {
             *desk.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -276,7 +276,7 @@ impl Entry {
     }
 }
 
-/// The desk with the list of ports as it is now.
+/// Returns the workspace, with the current snapshot of ports.
 #[inline(always)]
 fn current<'a>(desk: &'a mut Option<Desk>, shared: &Shared) -> &'a mut Desk {
     if desk.as_ref().is_none_or(|desk| desk.ports.generation != shared.generation()) {

@@ -1,4 +1,4 @@
-//! The learning switch, which joins ports (`port`).
+//! The learning switch, which connects ports (`port`).
 #![forbid(unsafe_code)]
 
 mod classify;

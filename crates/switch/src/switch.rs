@@ -1,23 +1,23 @@
-//! The learning switch: joins ports, and copies a frame at most once on its way from one to another.
+//! The learning switch: connects ports, and copies a frame at most once on its way from one to another.
 //!
 //! The steps of a burst, all in the thread that delivers it to a [`SwitchPort`]:
-//! 1. `collect`: bring the headers near and read the addresses;
+//! 1. `collect`: prefetch the headers and read the addresses;
 //! 2. `classify`: learn the sources, look up the destinations, sort the frames by receiver;
-//! 3. one [`Sink::deliver`] for each receiver, which **reserves** places, **copies** and **publishes**. These three
-//!    are the receiver's, because each kind of ring has its own form of them: an ingress queue leases slots of its
+//! 3. one [`Sink::deliver`] for each receiver, which **reserves** places, **copies** and **publishes**. The receiver
+//!    implements these three, because each kind of ring has its own form of them: an ingress queue leases slots of its
 //!    own (the port is `queued`, and the receiver's own thread does the rest), a NIC's receive ring leases buffers that
-//!    its driver posted (the port is `direct`). The switch sees no difference.
+//!    its driver posted (the port is `direct`). For the switch both are the same.
 //!
-//! Several threads may enter at the same time. No step takes a lock for a frame or allocates for a burst: the list
-//! of ports is a snapshot that a thread keeps until the list changes, and the MAC table is made of atomic words.
+//! Several threads may enter at the same time. No step takes a lock for a frame or allocates for a burst: the list of
+//! ports is a snapshot that a thread keeps until the list changes, and the MAC table consists of atomic words.
 //!
-//! The books of a switch whose ports stay (`out` and `drop_full` are those of the receivers):
+//! Balance of the counters of a switch whose ports stay (`out` and `drop_full` are those of the receivers):
 //! * for each port: in_frames = forwarded + flood_unknown + flood_broadcast + drop_same_port + drop_malformed
 //!   + drop_removed
 //! * for the switch: Σ forwarded + Σ flood_copies = Σ out_frames + Σ drop_full
 //!
-//! A frame must not come back to a switch that it left, or it will be flooded for ever: there is no spanning tree.
-//! Switches that are joined to one another must form a tree.
+//! A frame must not come back to a switch that it has left, or it is flooded forever: there is no spanning tree.
+//! Switches that are connected to one another must form a tree.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -31,19 +31,19 @@ use ring::BURST;
 use crate::entry::{Entry, Exit, LANES, Ports};
 use crate::table::MacTable;
 
-/// Most ports of one switch.
+/// Maximum number of ports of one switch.
 pub const MAX_PORTS: usize = 1024;
 
 /// The number of a port in its switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortId(pub u16);
 
-/// What can be chosen about a switch.
+/// Configuration of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Seconds after which a silent station is forgotten; 0: never.
+    /// Seconds after which a silent station is removed; 0: never.
     pub ageing: u32,
-    /// Stations that can be known at a time, at most 2 million.
+    /// Maximum number of known stations, at most 2 million.
     pub capacity: usize,
 }
 
@@ -54,10 +54,10 @@ impl Default for Config {
     }
 }
 
-/// Why a port could not be added.
+/// Reason why a port could not be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Names tell ports apart.
+    /// The name is in use; names identify ports.
     #[error("switch {switch} already has a port named {port}; give this one another name")]
     NameTaken {
         /// The switch.
@@ -65,7 +65,7 @@ pub enum Error {
         /// The port.
         port: String,
     },
-    /// There is no number left.
+    /// No port number is left.
     #[error("switch {switch} has {MAX_PORTS} ports and can have no more; use a second switch")]
     Full {
         /// The switch.
@@ -73,7 +73,7 @@ pub enum Error {
     },
 }
 
-/// What all ports of a switch share.
+/// State shared by all ports of a switch.
 pub(crate) struct Shared {
     pub(crate) table: MacTable,
     ports: RwLock<Arc<Ports>>,
@@ -81,18 +81,18 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Changes whenever the list of ports does.
+    /// Returns a number that changes whenever the list of ports does.
     #[inline(always)]
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// The list of ports as it is now.
+    /// Returns the current snapshot of ports.
     pub(crate) fn ports(&self) -> Arc<Ports> {
         self.ports.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// To be called by one thread at a time.
+    /// Replaces the list of ports. Only one thread may call this at a time.
     fn set_ports(&self, exits: Vec<Arc<Exit>>) {
         let generation = self.generation() + 1;
         let new = Arc::new(Ports::new(generation, exits));
@@ -100,7 +100,7 @@ impl Shared {
         let before = std::mem::replace(&mut *ports, new);
         self.generation.store(generation, Ordering::Release);
         drop(ports);
-        // What only it had goes while nobody waits for the list.
+        // Drops ports that only the old list referred to, after the lock is released.
         drop(before);
     }
 }
@@ -121,12 +121,13 @@ pub struct Switch {
     name: String,
     shared: Arc<Shared>,
     members: Mutex<Members>,
-    /// The ports whose counters are read; no thread that moves frames takes this lock, and who waits for one does not hold it.
+    /// Ports whose counters are read; no thread that moves frames takes this lock, and no thread holds it while it
+    /// waits for one.
     told: Mutex<Vec<Arc<Exit>>>,
 }
 
 impl Switch {
-    /// A switch without ports.
+    /// Creates a switch without ports.
     pub fn new(name: &str, config: Config) -> Self {
         let shared = Shared {
             table: MacTable::new(config.capacity, config.ageing),
@@ -137,12 +138,12 @@ impl Switch {
         Self { name: name.to_owned(), shared: Arc::new(shared), members, told }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Adds a port; what leaves the switch by it goes to `sink`.
+    /// Adds a port; frames that leave the switch by it go to `sink`.
     ///
     /// # Errors
     /// If there is a port of this name, or if there are [`MAX_PORTS`].
@@ -159,10 +160,10 @@ impl Switch {
         Ok(SwitchPort { shared: self.shared.clone(), entry, exit, lane: 0 })
     }
 
-    /// Removes a port; false if there is none of this number. Waits for bursts that are under way, and does not
-    /// touch the port's sink afterwards; so it must not be called by a sink that is being delivered to. What still
-    /// enters by its [`SwitchPort`] is dropped and counted there. Nobody who adds or removes another port, or reads counters, waits
-    /// for those bursts.
+    /// Removes a port; returns false if there is none of this number. Waits for bursts under way, and does not access
+    /// the port's sink afterwards; so a sink must not call it from within a delivery. Frames that still enter by its
+    /// [`SwitchPort`] are dropped and counted there. Threads that add or remove other ports, or read counters, do not
+    /// wait for those bursts.
     pub fn remove_port(&self, port: PortId) -> bool {
         let mut members = self.members();
         let Some(at) = members.list.iter().position(|member| member.exit.id() == port.0) else {
@@ -170,7 +171,7 @@ impl Switch {
         };
         let removed = members.list.swap_remove(at);
         self.set_ports(&members);
-        // A port that is added from now on never had the list of before.
+        // A port that is added from now on never had the old list.
         let left: Vec<_> = members.list.iter().map(|member| member.entry.clone()).collect();
         drop(members);
         removed.entry.forget_ports();
@@ -185,12 +186,12 @@ impl Switch {
         drop(before);
     }
 
-    /// Tells the switch the time, in seconds since some moment: at least once a second.
+    /// Sets the current time, in seconds since an arbitrary origin. Must be called at least once a second.
     pub fn tick(&self, now: u32) {
         self.shared.table.tick(now);
     }
 
-    /// Forgets silent stations after another time from now on, in seconds (0: never); returns the one before.
+    /// Sets the ageing time for silent stations from now on, in seconds (0: never); returns the previous one.
     pub fn set_ageing(&self, ageing: u32) -> u32 {
         self.shared.table.set_ageing(ageing)
     }
@@ -222,8 +223,8 @@ impl Switch {
 }
 
 impl Members {
-    /// The next number that is not in use. Numbers come round late, so that what was learned for a removed port has
-    /// time to vanish from bursts under way.
+    /// Returns the next port number that is not in use. Numbers are reused as late as possible, so that addresses
+    /// learned for a removed port have time to vanish from bursts under way.
     fn free_id(&mut self) -> Option<u16> {
         let used = |id| self.list.iter().any(|member| member.exit.id() == id);
         let id = (0..MAX_PORTS as u16).map(|i| (self.next + i) % MAX_PORTS as u16).find(|&id| !used(id))?;
@@ -236,7 +237,7 @@ impl Members {
     }
 }
 
-/// The way into a switch at one port: frames delivered to it enter the switch.
+/// Entry to a switch at one port: frames delivered to it enter the switch.
 #[derive(Clone)]
 pub struct SwitchPort {
     shared: Arc<Shared>,
@@ -246,24 +247,24 @@ pub struct SwitchPort {
 }
 
 impl SwitchPort {
-    /// A handle on this port for one of several threads that enter at it: threads of different numbers (below 16) write
-    /// nothing in common on their way in.
+    /// Returns a handle on this port for one of several threads that enter at it: threads with different numbers below
+    /// 16 write no common memory on their way in.
     #[must_use]
     pub fn lane(&self, number: usize) -> Self {
         Self { lane: number % LANES, ..self.clone() }
     }
 
-    /// The port's number.
+    /// Returns the port's number.
     pub fn id(&self) -> PortId {
         PortId(self.exit.id())
     }
 
-    /// The port's name.
+    /// Returns the port's name.
     pub fn name(&self) -> &str {
         self.exit.name()
     }
 
-    /// The port's counters, as they are now.
+    /// Returns the current counters of the port.
     pub fn counters(&self) -> PortCounters {
         self.exit.counters()
     }
@@ -277,7 +278,7 @@ impl Sink for SwitchPort {
         frames.len()
     }
 
-    /// Each receiver is given what it takes.
+    /// Accepts all offloads: each receiver gets frames in the form that it supports.
     fn offloads(&self) -> Offloads {
         Offloads::ALL
     }

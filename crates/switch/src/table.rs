@@ -1,49 +1,49 @@
-//! The MAC table: which station is behind which port.
+//! The MAC table: maps stations to ports.
 //!
 //! ```text
 //! bucket, one cache line:   | address 48, port 16 | x4 |   | seen, seconds | x4 |
 //! ```
 //!
-//! An address may lie in either of two buckets, at any of their four places. Address and port share one word, so
-//! that a reader never sees the port of one station with the address of another. Readers and writers take no lock:
-//! a place is filled, changed and emptied by compare-and-swap. Two threads that learn one new address at the same
-//! moment may store it twice; the copy that is found first is the one that is kept up to date, the other one ages.
+//! An address may lie in either of two buckets, at any of their four places. Address and port share one word, so that a
+//! reader never sees the port of one station with the address of another. Readers and writers take no lock: a place is
+//! filled, changed and emptied by compare-and-swap. Two threads that learn a new address at the same moment may store
+//! it twice; the copy that is found first is kept up to date, and the other one ages.
 //!
-//! In a steady state a lookup or a learning step only reads: the time of a station is stored once a second at most.
+//! In the steady state lookups and learning steps only read: the time of a station is stored at most once a second.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use frame::Mac;
 
-/// Places in a bucket.
+/// Number of places in a bucket.
 const WAYS: usize = 4;
-/// A table never grows beyond so many buckets.
+/// Maximum number of buckets.
 const MOST_BUCKETS: usize = 1 << 20;
 const EMPTY: u64 = 0;
-/// Odd, and half of its bits set in no pattern (2^64 / the golden ratio).
+/// Odd multiplier with half of its bits set, in no regular pattern (2^64 / the golden ratio).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// An Ethernet address as a number: the first octet is the lowest.
+/// An Ethernet address as a number: the first octet is the least significant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Key(u64);
 
 impl Key {
     const MASK: u64 = (1 << 48) - 1;
 
-    /// The address in the low 48 bits of a word read as little-endian.
+    /// Creates a key from the low 48 bits of a word read as little-endian.
     #[inline(always)]
     pub const fn from_word(word: u64) -> Self {
         Self(word & Self::MASK)
     }
 
-    /// Whether the address names a group of stations, broadcast included.
+    /// Returns true if the address names a group of stations, broadcast included.
     #[inline(always)]
     pub const fn is_group(self) -> bool {
         self.0 & 1 != 0
     }
 
-    /// Whether all octets are zero, which is no station's address.
+    /// Returns true if all octets are zero, which is not a station's address.
     #[inline(always)]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
@@ -63,16 +63,16 @@ impl From<Key> for Mac {
     }
 }
 
-/// What became of a source address.
+/// Result of learning a source address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learned {
-    /// It was known at this port.
+    /// The address was known at this port.
     Known,
-    /// It was not known, or had aged.
+    /// The address was not known, or had aged.
     New,
-    /// It was known at another port.
+    /// The address was known at another port.
     Moved,
-    /// It is not known, and there is no place for it.
+    /// The address is not known, and there is no place for it.
     Full,
 }
 
@@ -83,14 +83,14 @@ struct Bucket {
     seen: [AtomicU32; WAYS],
 }
 
-/// A place, and what was in it.
+/// A place, and its contents when it was read.
 struct Found<'a> {
     station: &'a AtomicU64,
     seen: &'a AtomicU32,
     word: u64,
 }
 
-/// Which station is behind which port.
+/// The MAC table.
 pub struct MacTable {
     buckets: Box<[Bucket]>,
     multiplier: u64,
@@ -103,44 +103,45 @@ const fn station(key: Key, port: u16) -> u64 {
 }
 
 impl MacTable {
-    /// A table for `capacity` stations. It has at least twice as many places, because two buckets fill up unevenly:
-    /// at four fifths of all places about one address in a hundred finds none. A station that was silent for
-    /// `ageing` seconds is forgotten (0: never).
+    /// Creates a table for `capacity` stations. It has at least twice as many places, because two buckets fill up
+    /// unevenly: at four fifths of all places about one address in a hundred finds none. A station that was silent for
+    /// `ageing` seconds is removed (0: never).
     pub fn new(capacity: usize, ageing: u32) -> Self {
         let buckets = capacity.div_ceil(WAYS / 2).clamp(1, MOST_BUCKETS).next_power_of_two();
         Self {
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
-            // Not to be guessed, so that nobody can choose addresses that all fall into one bucket.
+            // Unpredictable, so that an attacker cannot choose addresses that all fall into one bucket.
             multiplier: RandomState::new().hash_one(0u8) | 1,
             ageing: AtomicU32::new(ageing),
             now: AtomicU32::new(0),
         }
     }
 
-    /// Sets the time, in seconds since some moment.
+    /// Sets the time, in seconds since an arbitrary origin.
     pub fn tick(&self, now: u32) {
         self.now.store(now, Ordering::Relaxed);
     }
 
-    /// Forgets stations after another time from now on, in seconds; returns the one before.
+    /// Sets the ageing time from now on, in seconds; returns the previous one.
     pub fn set_ageing(&self, ageing: u32) -> u32 {
         self.ageing.swap(ageing, Ordering::Relaxed)
     }
 
-    /// The time last set.
+    /// Returns the time last set.
     #[inline(always)]
     pub fn now(&self) -> u32 {
         self.now.load(Ordering::Relaxed)
     }
 
-    /// The port behind which the station is.
+    /// Returns the port behind which the station is.
     #[inline(always)]
     pub fn lookup(&self, key: Key, now: u32) -> Option<u16> {
         let found = self.find(key)?;
         self.fresh(found.seen.load(Ordering::Relaxed), now).then_some(found.word as u16)
     }
 
-    /// Notes that a frame of the station came from the port. Groups and zero are for the caller to keep away.
+    /// Records that a frame of the station came from the port. The caller must not pass group addresses or the zero
+    /// address.
     #[inline]
     pub fn learn(&self, key: Key, port: u16, now: u32) -> Learned {
         let Some(found) = self.find(key) else { return self.insert(key, port, now) };
@@ -156,7 +157,7 @@ impl MacTable {
         let aged = !self.fresh(found.seen.load(Ordering::Relaxed), now);
         let moved = found.word != word;
         if moved {
-            // If somebody else was faster, the next frame will find out.
+            // If another thread was faster, the next frame corrects the entry.
             let _ = found.station.compare_exchange(found.word, word, Ordering::AcqRel, Ordering::Relaxed);
         }
         found.seen.store(now, Ordering::Relaxed);
@@ -169,7 +170,7 @@ impl MacTable {
 
     #[cold]
     fn insert(&self, key: Key, port: u16, now: u32) -> Learned {
-        // The emptier bucket first: that is what keeps two choices from filling up early.
+        // Tries the emptier bucket first, which keeps buckets from filling up early with two choices.
         let mut pair = self.pair(key);
         let taken = |bucket: &Bucket| (0..WAYS).filter(|&way| !self.vacant(bucket, way, now)).count();
         if taken(pair[1]) < taken(pair[0]) {
@@ -185,7 +186,7 @@ impl MacTable {
         Learned::Full
     }
 
-    /// Forgets all stations behind the port.
+    /// Removes all stations behind the port.
     pub fn forget(&self, port: u16) {
         for place in self.buckets.iter().flat_map(|bucket| &bucket.stations) {
             let word = place.load(Ordering::Relaxed);
@@ -208,11 +209,11 @@ impl MacTable {
         }
     }
 
-    /// The two buckets in which the address may lie.
+    /// Returns the two buckets in which the address may lie.
     #[inline(always)]
     fn pair(&self, key: Key) -> [&Bucket; 2] {
-        // A product carries only upwards, and the last octets, which differ most, are the highest bits: hence the
-        // folds, and a second product to spread what a chance multiplier spreads badly.
+        // A product carries only upwards, and the last octets of an address, which differ most, are the highest bits:
+        // hence the folds, and a second product to spread keys that the random multiplier spreads badly.
         let hash = (key.0 ^ key.0 >> 24).wrapping_mul(self.multiplier);
         let hash = (hash ^ hash >> 32).wrapping_mul(SPREAD);
         let last = self.buckets.len() - 1;
@@ -237,7 +238,7 @@ impl MacTable {
     }
 }
 
-/// Compares with all places at once, because which of them it is cannot be foreseen.
+/// Compares with all places at once, because a branch on the matching place would be unpredictable.
 #[inline(always)]
 fn find_in(bucket: &Bucket, key: Key) -> Option<Found<'_>> {
     let words: [u64; WAYS] = std::array::from_fn(|way| bucket.stations[way].load(Ordering::Acquire));
@@ -251,11 +252,11 @@ fn find_in(bucket: &Bucket, key: Key) -> Option<Found<'_>> {
     (word != EMPTY).then_some(Found { station: &bucket.stations[at], seen: &bucket.seen[at], word })
 }
 
-/// Puts a station into a vacant place; false if another thread was faster.
+/// Puts a station into a vacant place; returns false if another thread was faster.
 fn fill(bucket: &Bucket, way: usize, word: u64, now: u32) -> bool {
     let place = &bucket.stations[way];
     let old = place.load(Ordering::Acquire);
-    // Emptied first, so that the aged station does not look alive between the two stores.
+    // Emptied first, so that the aged station does not seem alive between the two stores.
     if old != EMPTY && place.compare_exchange(old, EMPTY, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return false;
     }

@@ -1,4 +1,4 @@
-//! A switch with two ports under the suite for ports.
+//! A switch with two ports under the conformance suite for ports.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use port::conformance::{Pattern, SinkBench, check_sink, drained};
 use port::{Frame, IngressSink, IngressSource, Null, Sink, Source, ingress};
 use switch::{Config, Switch, SwitchPort};
 
-/// A port of a switch, and an ingress queue at the other one, which collects what comes.
+/// A port of a switch, and an ingress queue at the other port, which collects the frames.
 struct Bench {
     lan: Switch,
     sink: SwitchPort,
@@ -29,7 +29,7 @@ impl SinkBench for Bench {
     }
 }
 
-/// Into one port of a switch, out of the other.
+/// Creates a bench for a path into one port of a switch and out of the other.
 fn through_a_switch(known: bool) -> Bench {
     let lan = Switch::new("lan", Config::default());
     let (queue, mut behind): (Arc<IngressSink>, IngressSource) = ingress(100).unwrap();

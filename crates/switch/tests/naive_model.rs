@@ -1,5 +1,5 @@
-//! The switch against a naive one: random bursts, ticks and changes of ports; each receiver gets the same frames in
-//! the same order from both, and the books balance.
+//! The switch against a naive one: random bursts, ticks and changes of ports; each receiver gets the same frames in the
+//! same order from both, and the counters balance.
 #![cfg(not(loom))]
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,14 +16,14 @@ const AGEING: u32 = 5;
 const QUEUE: usize = 48;
 const PORTS: usize = 5;
 
-/// One frame to be: destination, source, octets.
+/// A frame to be made: destination, source, length.
 type Draft = (u8, u8, usize);
 
 #[derive(Clone, Debug)]
 enum Step {
     Burst(usize, Vec<Draft>),
     Tick(u32),
-    /// Takes the port away, or puts it back.
+    /// Removes the port, or adds it again.
     Toggle(usize),
 }
 
@@ -65,7 +65,7 @@ fn octets((destination, source, length): Draft, number: u8) -> Vec<u8> {
     octets
 }
 
-/// The naive switch, one frame at a time.
+/// The naive switch, which handles one frame at a time.
 #[derive(Default)]
 struct Naive {
     stations: HashMap<[u8; 6], (usize, u32)>,
@@ -74,7 +74,7 @@ struct Naive {
 }
 
 impl Naive {
-    /// The ports that a frame leaves by.
+    /// Returns the ports that a frame leaves by.
     fn switch(&mut self, from: usize, octets: &[u8]) -> Vec<usize> {
         if octets.len() < 14 || octets[6] & 1 != 0 || !self.ports.contains(&from) {
             return Vec::new();
@@ -106,7 +106,7 @@ struct Port {
 struct World {
     lan: Switch,
     ports: BTreeMap<usize, Port>,
-    /// Handles of ports that were taken away: frames that still enter there are dropped, and the books are kept.
+    /// Handles of removed ports: frames that still enter there are dropped and counted.
     gone: Vec<SwitchPort>,
     naive: Naive,
 }
@@ -217,7 +217,7 @@ proptest! {
     }
 }
 
-/// Four threads enter at four ports while a fifth port comes and goes: nothing is lost beyond what is counted, and
+/// Four threads enter at four ports while a fifth port comes and goes: no frames are lost beyond those counted, and
 /// each sender's frames stay in order.
 #[test]
 fn threads_enter_while_ports_change() {
@@ -257,7 +257,7 @@ fn threads_enter_while_ports_change() {
     assert!(received <= out, "more came out than went in");
 }
 
-/// Sends bursts to the other stations and drains meanwhile; returns how many frames came.
+/// Sends bursts to the other stations and drains meanwhile; returns how many frames arrived.
 fn talk(way: &SwitchPort, mut queue: IngressSource, me: u8, rounds: usize) -> u64 {
     let mut latest = [0u32; 8];
     let mut received = 0;
@@ -273,7 +273,7 @@ fn talk(way: &SwitchPort, mut queue: IngressSource, me: u8, rounds: usize) -> u6
         for octets in contents(&mut queue) {
             let sender = usize::from(octets[11]);
             let number = u32::from_le_bytes(octets[14..18].try_into().unwrap());
-            // Station 7 is the port that comes and goes.
+            // Station 7 is at the port that comes and goes.
             assert!(sender == 7 || number > latest[sender], "frames of station {sender} changed places");
             latest[sender] = number;
             received += 1;

@@ -1,4 +1,4 @@
-//! A state change of a run.
+//! Events: state changes of a run.
 
 use std::fmt;
 
@@ -6,42 +6,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Moment;
 
-/// Octets of the longest message; what is longer is cut.
+/// Octets of the longest message; longer ones are truncated.
 const LONGEST_MESSAGE: usize = 1024;
 
-/// What changed.
+/// Kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Kind {
-    /// A run or a router serves.
+    /// A run or a router has started to serve.
     Started,
-    /// It was told to stop, and did.
+    /// It was told to stop, and has stopped.
     Stopped,
-    /// It cannot go on.
+    /// It cannot continue.
     Failed,
     /// A router broke a rule and was stopped or fenced for it.
     Charged,
-    /// A router or the data plane is started again after a while.
+    /// A router or the data plane will be restarted after a pause.
     Restarting,
     /// It serves again.
     Restarted,
-    /// A running file was changed.
+    /// A file was applied to the run.
     Applied,
     /// A change was not carried out.
     Refused,
-    /// The data plane ended, and nobody had asked it to.
+    /// The data plane ended unexpectedly.
     DataPlaneDied,
-    /// A client of the control socket or of the telemetry was cut off.
+    /// A client of the control socket or of the telemetry was disconnected.
     ClientDropped,
-    /// A capture ended before its time.
+    /// A capture ended prematurely.
     CaptureFailed,
-    /// Something that the owner should know, and that changes nothing by itself.
+    /// Information for the owner, without consequences.
     Notice,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 12] = [
         Self::Started,
         Self::Stopped,
@@ -57,7 +57,7 @@ impl Kind {
         Self::Notice,
     ];
 
-    /// As in JSON: `data_plane_died`.
+    /// Name in JSON: `data_plane_died`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Started => "started",
@@ -76,26 +76,26 @@ impl Kind {
     }
 }
 
-/// A state change. As text (`Display`) it is one line, whatever the message holds; [`Event::json`] is the same as an
-/// object on one line.
+/// A state change. Its text form (`Display`) is one line, whatever the message holds; [`Event::json`] is the
+/// same content as an object on one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Event {
-    /// When it happened.
+    /// Time of the event.
     pub unix_ms: Moment,
-    /// The run's name.
+    /// Name of the run.
     pub run: String,
-    /// The router it is about; none: the run.
+    /// Router concerned; `None`: the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub router: Option<String>,
-    /// What changed.
+    /// Kind of event.
     pub kind: Kind,
-    /// One line that says it.
+    /// Message of one line.
     pub message: String,
 }
 
 impl Event {
-    /// A change of the run, now.
+    /// Event of the run, now.
     pub fn of_run(run: &str, kind: Kind, message: impl Into<String>) -> Self {
         Self {
             unix_ms: Moment::now(),
@@ -106,13 +106,12 @@ impl Event {
         }
     }
 
-    /// A change of one router, now.
+    /// Event of one router, now.
     pub fn of_router(run: &str, router: &str, kind: Kind, message: impl Into<String>) -> Self {
         Self { router: Some(router.to_owned()), ..Self::of_run(run, kind, message) }
     }
 
-    /// An event that came from another process, with its texts made fit to be shown: one line, bounded, no control
-    /// characters.
+    /// Sanitizes the texts of an event from another process: one line, bounded length, no control characters.
     pub fn cleaned(mut self) -> Self {
         self.run = one_line(self.run);
         self.router = self.router.map(one_line);
@@ -120,7 +119,7 @@ impl Event {
         self
     }
 
-    /// One JSON object on one line, with the time also as people read it (`time`).
+    /// One JSON object on one line, with the time also in readable form (`time`).
     pub fn json(&self) -> String {
         #[derive(Serialize)]
         struct Line<'e> {
@@ -128,7 +127,7 @@ impl Event {
             #[serde(flatten)]
             event: &'e Event,
         }
-        // Text and a number: there is nothing in it that JSON cannot hold.
+        // Strings and a number can always be represented in JSON.
         serde_json::to_string(&Line { time: self.unix_ms.to_string(), event: self }).unwrap_or_default()
     }
 }
@@ -145,8 +144,8 @@ impl fmt::Display for Event {
     }
 }
 
-/// Text without line ends and control characters, and not too long: it may have been put together from what a guest
-/// or a file says, and is shown on terminals.
+/// Removes line ends and control characters, and limits the length: the text may contain input from a guest
+/// or a file, and is shown on terminals.
 pub fn one_line(mut text: String) -> String {
     if text.len() > LONGEST_MESSAGE {
         let end = (0..=LONGEST_MESSAGE).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);

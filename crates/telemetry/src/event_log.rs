@@ -1,14 +1,13 @@
-//! The last events of a run, numbered.
+//! Bounded, numbered log of a run's events.
 
 use std::collections::VecDeque;
 
 use crate::event::Event;
 
-/// Events that are kept.
+/// Most events kept.
 const KEPT: usize = 1000;
 
-/// A bounded log: the oldest event makes room for the newest. Events are numbered from 0 in the order in which they
-/// were told.
+/// Bounded log: the newest event replaces the oldest. Events are numbered from 0 in order of arrival.
 #[derive(Debug, Default)]
 pub struct EventLog {
     /// Number of the first event in `kept`.
@@ -16,26 +15,26 @@ pub struct EventLog {
     kept: VecDeque<Event>,
 }
 
-/// What [`EventLog::since`] found.
+/// Result of [`EventLog::since`].
 #[derive(Debug)]
 pub struct Since<'l> {
-    /// Number of the first of them.
+    /// Number of the first event returned.
     pub first: u64,
-    /// The events, oldest first.
+    /// Events, oldest first.
     pub events: Vec<&'l Event>,
-    /// Number that the next event will have: what to ask for next.
+    /// Number to ask for next.
     pub next: u64,
-    /// Events that were asked for and are no longer kept.
+    /// Number of requested events that are no longer kept.
     pub lost: u64,
 }
 
 impl EventLog {
-    /// An empty log.
+    /// Creates an empty log.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Appends an event; returns its number.
+    /// Appends an event. Returns its number.
     pub fn push(&mut self, event: Event) -> u64 {
         if self.kept.len() == KEPT {
             self.kept.pop_front();
@@ -45,15 +44,15 @@ impl EventLog {
         self.next_number() - 1
     }
 
-    /// Number that the next event will have.
+    /// Number that the next event will get.
     pub fn next_number(&self) -> u64 {
         self.first + self.kept.len() as u64
     }
 
-    /// The events from this number on, at most so many of them, with their numbers in order.
+    /// Returns at most so many events from this number on.
     pub fn since(&self, number: u64, most: usize) -> Since<'_> {
         let first = number.clamp(self.first, self.next_number());
-        // In the deque: `first` is at most so far from its front as it is long.
+        // `first` is at most the deque's length behind its front, so this fits.
         let skip = (first - self.first) as usize;
         let events: Vec<_> = self.kept.iter().skip(skip).take(most).collect();
         Since { first, next: first + events.len() as u64, lost: self.first.saturating_sub(number), events }

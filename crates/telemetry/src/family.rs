@@ -1,9 +1,9 @@
-//! From a counter of the ledger, such as `edge.wan.rx.frames`, to a metric with labels, such as
+//! Mapping of a ledger counter, such as `edge.wan.rx.frames`, to a metric with labels, such as
 //! `nic_rx_frames_total{router="edge",nic="wan"}`.
 
 use std::borrow::Cow;
 
-/// What a metric's name begins with.
+/// Prefix of all metric names.
 pub(crate) const NAMESPACE: &str = "ringroad";
 
 /// Labels of a sample: names and values.
@@ -12,24 +12,24 @@ pub(crate) type Labels = Vec<(&'static str, String)>;
 /// A counter as a metric.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
-    /// What kind of part counts: `nic_rx`; see [`crate::Page::describe`].
+    /// Part that counts: `nic_rx`; see [`crate::Page::describe`].
     pub(crate) part: Cow<'static, str>,
-    /// Name behind the part's: `frames_total`.
+    /// Rest of the metric's name, after the part: `frames_total`.
     pub(crate) name: String,
     pub(crate) labels: Labels,
-    /// How many digits of the counter stand behind the point: what is counted in nanoseconds is shown in seconds.
+    /// Number of the counter's digits after the decimal point: counters in nanoseconds are shown in seconds.
     pub(crate) decimals: usize,
 }
 
-/// Units of time that the ledger counts in, and how many of their digits are parts of a second, which is what Prometheus
-/// measures times in.
+/// Units of time of ledger counters, and the number of their digits after the decimal point in seconds, the
+/// unit of times in Prometheus.
 const TIMES: [(&str, usize); 3] = [("ns", 9), ("us", 6), ("ms", 3)];
 
-/// Where a counter belongs, by its name in the ledger. A name of an unknown shape is shown as it is, in a label.
+/// Maps a ledger name to a metric. A name of unknown form becomes a label.
 pub(crate) fn classify(name: &str) -> Sample {
     let (group, field) = name.rsplit_once('.').unwrap_or(("", name));
     let (part, mut labels) = part(group);
-    // One metric for all of a kind, so that they can be added up and shown apart.
+    // One metric for all counters of a kind, so that they can be summed or shown separately.
     let kind = match (&*part, field.strip_prefix("drop_")) {
         (_, Some(reason)) => Some(("drops_total", "reason", reason)),
         ("vcpu", None) => Some(("exits_total", "reason", field)),
@@ -46,7 +46,7 @@ pub(crate) fn classify(name: &str) -> Sample {
     Sample { part, name, labels, decimals }
 }
 
-/// The metric of a field that may be a time: `kept_ms` becomes `kept_seconds_total`, with three decimals.
+/// Metric name of a field that may be a time: `kept_ms` becomes `kept_seconds_total`, with three decimals.
 fn in_base_unit(field: &str) -> (String, usize) {
     let time = field.rsplit_once('_').and_then(|(what, unit)| {
         let (_, decimals) = TIMES.iter().find(|(abbreviated, _)| *abbreviated == unit)?;
@@ -55,7 +55,7 @@ fn in_base_unit(field: &str) -> (String, usize) {
     time.unwrap_or_else(|| (format!("{field}_total"), 0))
 }
 
-/// The part that a group of counters belongs to, and its labels.
+/// Part and labels of a group of counters.
 fn part(group: &str) -> (Cow<'static, str>, Labels) {
     let pieces: Vec<&str> = group.split('.').collect();
     let (part, labels) = match pieces[..] {
@@ -101,13 +101,13 @@ fn part(group: &str) -> (Cow<'static, str>, Labels) {
     (part.into(), labels)
 }
 
-/// The part for one way of what a NIC is plugged into: `tap_read`.
+/// Part for one direction of an attachment: `tap_read`.
 fn outside(what: &str, way: &str) -> String {
     let what = if what == "guest" { "vhost_user_guest" } else { what };
     format!("{}_{}", plain(what), plain(way))
 }
 
-/// The labels of a thread: `edge/wan-rx` is one of router `edge`.
+/// Labels of a thread: `edge/wan-rx` belongs to router `edge`.
 pub(crate) fn thread_labels(name: &str) -> Labels {
     match name.split_once('/') {
         Some((router, thread)) => owned(&[("router", router), ("thread", thread)]),
@@ -123,7 +123,7 @@ fn owned(labels: &[(&'static str, &str)]) -> Labels {
     labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect()
 }
 
-/// A name that Prometheus takes: letters, digits and `_`.
+/// Converts a name into Prometheus' character set: letters, digits and `_`.
 pub(crate) fn plain(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect()
 }

@@ -1,7 +1,7 @@
-//! What a run tells by itself: state changes as [`Event`]s, a bounded [`EventLog`] of them, counters as Prometheus
-//! text ([`Page`]), and a small HTTP [`Responder`] that hands the text out.
+//! Telemetry of a run: state changes as [`Event`]s, a bounded [`EventLog`] of them, counters as Prometheus
+//! text ([`Page`]), and a small HTTP [`Responder`] that serves the text.
 //!
-//! Nothing here starts a thread, and nothing here waits: the supervisor polls the responder's descriptors together
+//! This crate starts no threads and never blocks: the supervisor polls the responder's descriptors together
 //! with its own.
 #![forbid(unsafe_code)]
 

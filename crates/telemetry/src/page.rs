@@ -9,21 +9,21 @@ use ledger::{Group, NicDirection, NicInterrupts, PortCounters, RouterCounters, R
 use crate::ResponderCounters;
 use crate::family::{self, Labels, NAMESPACE, Sample, classify};
 
-/// A metric that is not in the ledger.
+/// A metric outside the ledger.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// Its name, without `ringroad_`; that of a counter ends in `_total`.
+    /// Name, without `ringroad_`; that of a counter ends in `_total`.
     pub name: &'static str,
-    /// One sentence that says what it is.
+    /// Help text of one sentence.
     pub help: &'static str,
-    /// Whether it only grows, but for restarts.
+    /// True if it is a counter, which only grows, except for restarts.
     pub counter: bool,
 }
 
-/// One answer to a scrape, put together sample by sample.
+/// Response to a scrape, assembled sample by sample.
 #[derive(Debug)]
 pub struct Page {
-    /// Sentences for fields, by part and field.
+    /// Help texts of fields, by part and field.
     texts: BTreeMap<(&'static str, &'static str), &'static str>,
     families: BTreeMap<String, Family>,
 }
@@ -32,7 +32,7 @@ pub struct Page {
 struct Family {
     help: String,
     counter: bool,
-    /// Values by their labels as printed: the same labels twice would spoil the whole page.
+    /// Values by their formatted labels: duplicate labels would invalidate the whole page.
     samples: BTreeMap<String, String>,
 }
 
@@ -43,7 +43,7 @@ impl Default for Page {
 }
 
 impl Page {
-    /// An empty page that can explain the counters of the crate `ledger`.
+    /// Creates an empty page with the help texts of the counters of crate `ledger`.
     pub fn new() -> Self {
         let mut page = Self { texts: BTreeMap::new(), families: BTreeMap::new() };
         page.describe("nic_rx", NicDirection::FIELDS);
@@ -59,15 +59,16 @@ impl Page {
         page
     }
 
-    /// Says what the counters of a part mean; `fields` is the `FIELDS` of its group. Parts are `nic_rx`, `nic_tx`,
-    /// `nic_interrupts`, `switch_port`, `router`, `guest_nic`, `tap_kernel`, `vhost_user_guest_rx`, `vhost_user_guest_tx`, what kinds of
-    /// attachments name (`tap_read`, `vhost_user_peer`), `ingress_limit`,
-    /// `io_thread`, `thread_work`, `thread_sched`, `host_cpu`, `guarantee`, `control_client` and `telemetry_client`.
+    /// Adds help texts for the counters of a part; `fields` is the `FIELDS` of its group. Parts are `nic_rx`,
+    /// `nic_tx`, `nic_interrupts`, `switch_port`, `router`, `guest_nic`, `tap_kernel`, `vhost_user_guest_rx`,
+    /// `vhost_user_guest_tx`, those that kinds of attachments name (`tap_read`, `vhost_user_peer`),
+    /// `ingress_limit`, `io_thread`, `thread_work`, `thread_sched`, `host_cpu`, `guarantee`, `control_client`
+    /// and `telemetry_client`.
     pub fn describe(&mut self, part: &'static str, fields: &'static [(&'static str, &'static str)]) {
         self.texts.extend(fields.iter().map(|(field, text)| ((part, *field), text.trim())));
     }
 
-    /// Adds one counter of the ledger by its whole name: `edge.wan.rx.frames`.
+    /// Adds a ledger counter by its full name: `edge.wan.rx.frames`.
     pub fn ledger(&mut self, name: &str, value: u64) {
         let Sample { part, name: metric, labels, decimals } = classify(name);
         let field = name.rsplit('.').next().unwrap_or(name);
@@ -89,12 +90,12 @@ impl Page {
         family.samples.entry(printed(&labels)).or_insert_with(|| decimal(value, decimals));
     }
 
-    /// Adds a group of counters; `prefix` is what their names begin with: `edge.wan.rx`.
+    /// Adds a group of counters; `prefix` is the common prefix of their names: `edge.wan.rx`.
     pub fn group(&mut self, prefix: &str, group: &dyn Group) {
         group.each(&mut |field, value| self.ledger(&format!("{prefix}.{field}"), value));
     }
 
-    /// Adds the time that a thread has spent on a CPU: `edge/vcpu0`.
+    /// Adds the CPU time of a thread: `edge/vcpu0`.
     pub fn thread(&mut self, name: &str, nanoseconds: u64) {
         const METRIC: Metric = Metric {
             name: "thread_cpu_seconds_total",
@@ -104,7 +105,7 @@ impl Page {
         self.put(METRIC, &family::thread_labels(name), decimal(nanoseconds, 9));
     }
 
-    /// Adds a sample of a metric that is not in the ledger.
+    /// Adds a sample of a metric outside the ledger.
     pub fn add(&mut self, metric: Metric, labels: &[(&'static str, &str)], value: f64) {
         let labels: Labels = labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         self.put(metric, &labels, number(value));
@@ -134,7 +135,8 @@ impl fmt::Display for Page {
     }
 }
 
-/// A number whose last digits stand behind the point, to the last of them: a float would round what a year adds up to.
+/// Formats an integer with its last digits after the decimal point, exactly: a float would round the sums of
+/// a year.
 fn decimal(value: u64, decimals: usize) -> String {
     if decimals == 0 {
         return value.to_string();
@@ -144,12 +146,12 @@ fn decimal(value: u64, decimals: usize) -> String {
     format!("{whole}.{part}")
 }
 
-/// A number as the format wants it.
+/// Formats a number as the text format requires.
 fn number(value: f64) -> String {
     if value.is_infinite() { if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned() } else { value.to_string() }
 }
 
-/// Labels as they stand behind a name: `{router="edge",nic="wan"}`; nothing where there are none.
+/// Formats labels: `{router="edge",nic="wan"}`; empty without labels.
 fn printed(labels: &Labels) -> String {
     let mut text = String::new();
     for (name, value) in labels {
@@ -163,7 +165,7 @@ fn printed(labels: &Labels) -> String {
     text
 }
 
-/// Backslash and line end, and within quotes also the quote, as the format wants them.
+/// Escapes backslash and line feed, and within quotes also the quote, as the format requires.
 fn escaped(text: &str, quoted: bool) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

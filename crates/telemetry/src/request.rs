@@ -1,18 +1,18 @@
-//! As much of HTTP/1.1 (RFC 9112) as it takes to be scraped: a request's first line, and where its header ends.
+//! Minimal parser of HTTP/1.1 (RFC 9112) for scrapes: the request line, and the end of the header.
 
-/// What an answer with a page begins with.
+/// Beginning of a successful response.
 pub(crate) const OK: &[u8] = b"HTTP/1.1 200 OK\r\n";
 
-/// What a request asks for.
+/// Result of parsing a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// The page.
+    /// Request for the page.
     Page,
-    /// Something that is answered by this status.
+    /// To be answered by this status.
     Refused(Status),
 }
 
-/// Why there is no page.
+/// Reason why no page is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     BadRequest,
@@ -44,13 +44,13 @@ impl Status {
     }
 }
 
-/// Reads what has come so far; `None` until the header is complete.
+/// Parses the octets received so far; `None` until the header is complete.
 pub(crate) fn parse(octets: &[u8]) -> Option<Asked> {
     let line = octets.split(|octet| *octet == b'\n').next().unwrap_or_default();
     if line.len() == octets.len() {
         return None;
     }
-    // A line that is no request is answered before the rest has come.
+    // An invalid request line is answered before the rest has arrived.
     let Some(asked) = first_line(line.strip_suffix(b"\r").unwrap_or(line)) else {
         return Some(Asked::Refused(Status::BadRequest));
     };
@@ -59,7 +59,7 @@ pub(crate) fn parse(octets: &[u8]) -> Option<Asked> {
     complete.then_some(asked)
 }
 
-/// `GET /metrics HTTP/1.1`; `None` if it is not of that form.
+/// Parses `GET /metrics HTTP/1.1`; `None` if the line has another form.
 fn first_line(line: &[u8]) -> Option<Asked> {
     let line = std::str::from_utf8(line).ok()?;
     let mut words = line.split(' ');
@@ -77,12 +77,12 @@ fn is_method(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|octet| octet.is_ascii_uppercase())
 }
 
-/// The whole answer with a page.
+/// Complete response with a page.
 pub(crate) fn with_page(page: &str) -> Vec<u8> {
     answer("200 OK", "text/plain; version=0.0.4; charset=utf-8", page)
 }
 
-/// The whole answer without one.
+/// Complete response without a page.
 pub(crate) fn refusal(status: Status) -> Vec<u8> {
     answer(status.line(), "text/plain; charset=utf-8", status.text())
 }
@@ -104,7 +104,7 @@ mod tests {
     const WORDS: &[&[u8]] =
         &[b"GET", b"POST", b" ", b"/metrics", b"?a", b"HTTP/1.1", b"HTTP/1.0", b"\r\n", b"\n", b"Host: a"];
 
-    /// Octets as clients send them, with much that looks like a request.
+    /// Octets as clients may send them, often similar to requests.
     fn octets() -> impl Strategy<Value = Vec<u8>> {
         let words = prop::sample::select(WORDS);
         let piece =

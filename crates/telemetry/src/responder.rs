@@ -1,7 +1,7 @@
-//! A small HTTP server that never waits, for a loop that polls its descriptors together with others.
+//! Small non-blocking HTTP server, for an event loop that polls its descriptors together with others.
 //!
-//! It is asked for one page only. Who asks is not trusted: there is a greatest number of clients, a longest request
-//! and a longest time, and who goes beyond is cut off and counted.
+//! It serves a single page. Clients are not trusted: their number, the length of a request and the time are
+//! limited; clients beyond a limit are disconnected and counted.
 
 mod client;
 mod place;
@@ -19,14 +19,14 @@ use client::Client;
 use place::Listener;
 pub use place::Place;
 
-/// What one client, and all together, may take.
+/// Resource limits of clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Clients at a time; one more, and the first one that has no answer yet is cut off.
+    /// Most simultaneous clients; one more, and the oldest without an answer is disconnected.
     pub clients: usize,
     /// Octets of a request.
     pub request: usize,
-    /// From a client's first sign to the last octet of its answer.
+    /// Time from accepting a client to the last octet of its answer.
     pub time: Duration,
 }
 
@@ -36,77 +36,78 @@ impl Default for Limits {
     }
 }
 
-/// After an accept(2) that failed (no descriptors are left, say), before the next: the listener stays readable.
+/// Pause after a failed accept(2) (because of missing descriptors, for example): the listener stays readable.
 const PAUSE: Duration = Duration::from_millis(200);
 
 ledger::counters! {
-    /// What became of the clients.
+    /// Clients, by outcome.
     pub struct ResponderCounters {
-        /// Clients that came.
+        /// Clients that were accepted.
         accepted,
-        /// Pages that were handed out whole.
+        /// Pages that were delivered completely.
         served,
         /// Requests that were answered by an error.
         refused,
-        /// Clients that were cut off because they took too long.
+        /// Clients disconnected because they took too long.
         dropped_slow,
-        /// Clients that were cut off because too many came after them.
+        /// Clients disconnected because too many came after them.
         dropped_many,
         /// Clients that left before they had their answer.
         gone,
-        /// Clients that could not be let in.
+        /// Failed attempts to accept a client.
         accept_errors,
     }
 }
 
-/// Hands out pages to who asks for `GET /metrics`.
+/// Serves pages to clients that send `GET /metrics`.
 ///
-/// The owner polls what [`Responder::watched`] lists, for at most until [`Responder::deadline`], calls
-/// [`Responder::serve`], and if that says that somebody waits, [`Responder::answer`] with a page, at once or later.
+/// The owner polls the descriptors of [`Responder::watched`], at most until [`Responder::deadline`], and
+/// calls [`Responder::serve`]. If that returns a number of waiting clients, the owner calls
+/// [`Responder::answer`] with a page, at once or later.
 #[derive(Debug)]
 pub struct Responder {
     listener: Listener,
     clients: Vec<Client>,
     limits: Limits,
     counters: ResponderCounters,
-    /// Nobody is let in before.
+    /// No client is accepted before this.
     paused_until: Option<Instant>,
 }
 
 impl Responder {
-    /// Listens there.
+    /// Listens at an address.
     ///
     /// # Errors
-    /// One line: somebody listens there already, or the place cannot be used.
+    /// In one line, that it is in use, or that it cannot be used.
     pub fn bind(place: &Place, limits: Limits) -> Result<Self> {
         let listener = Listener::bind(place)?;
         let counters = ResponderCounters::default();
         Ok(Self { listener, clients: Vec::new(), limits, counters, paused_until: None })
     }
 
-    /// Where it listens; the port is a real one where port 0 was asked for.
+    /// Address; if port 0 was requested, it contains the actual port.
     pub fn place(&self) -> &Place {
         self.listener.place()
     }
 
-    /// What became of the clients.
+    /// Counters of clients by outcome.
     pub fn counters(&self) -> &ResponderCounters {
         &self.counters
     }
 
-    /// The descriptors to poll, and for what.
+    /// Descriptors to poll, with the events to poll for.
     pub fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let listener = self.paused_until.is_none().then(|| (self.listener.as_fd(), PollFlags::IN));
         let clients = self.clients.iter().filter_map(|client| Some((client.as_fd(), client.interest()?)));
         listener.into_iter().chain(clients)
     }
 
-    /// When to call [`Responder::serve`] although no descriptor is ready.
+    /// When to call [`Responder::serve`] even if no descriptor is ready.
     pub fn deadline(&self) -> Option<Instant> {
         self.clients.iter().map(Client::end).chain(self.paused_until).min()
     }
 
-    /// Does what can be done without waiting; how many clients wait for a page.
+    /// Does what is possible without blocking. Returns the number of clients that wait for a page.
     pub fn serve(&mut self, now: Instant) -> usize {
         if self.paused_until.is_none_or(|until| until <= now) {
             self.paused_until = None;
@@ -117,17 +118,17 @@ impl Responder {
         self.clients.iter().filter(|client| client.waits()).count()
     }
 
-    /// Gives a page to everyone who waits for one.
+    /// Sends a page to all waiting clients.
     pub fn answer(&mut self, page: &str) {
         self.give(|| request::with_page(page));
     }
 
-    /// Tells everyone who waits that there is no page.
+    /// Tells all waiting clients that there is no page.
     pub fn refuse(&mut self) {
         self.give(|| request::refusal(Status::Unavailable));
     }
 
-    /// Makes room: by who has its answer, else by who came first.
+    /// Disconnects a client to make room: one that has its answer, else the oldest.
     fn push_out(&mut self) {
         match self.clients.iter().position(Client::is_answered) {
             Some(answered) => drop(self.clients.remove(answered)),
@@ -143,7 +144,7 @@ impl Responder {
         self.clients.retain_mut(|client| !client.waits() || client.answer(answer(), counters));
     }
 
-    /// Lets in who knocks, but no more at a time than may be there.
+    /// Accepts clients, at most as many at a time as there may be in total.
     fn accept(&mut self, now: Instant) {
         for _ in 0..self.limits.clients {
             match accept_with(self.listener.as_fd(), SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {

@@ -1,24 +1,24 @@
-//! Points in time as a log shows them.
+//! Timestamps of log entries.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// A point in time: milliseconds since 1970 (UTC), shown as RFC 3339: `2026-11-21T07:04:30.123Z`.
+/// Timestamp: milliseconds since 1970 (UTC), shown as RFC 3339: `2026-11-21T07:04:30.123Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Moment(pub u64);
 
 impl Moment {
-    /// Now, by the host's clock of the day.
+    /// Current time of the host's real-time clock.
     pub fn now() -> Self {
         Self::from(SystemTime::now())
     }
 }
 
 impl From<SystemTime> for Moment {
-    /// A time before 1970 is 1970.
+    /// Times before 1970 become 1970.
     fn from(time: SystemTime) -> Self {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         Self(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
@@ -35,8 +35,8 @@ impl fmt::Display for Moment {
     }
 }
 
-/// Year, month and day, so many days after 1970-01-01. Years are counted from March, so that the day that some years
-/// have more is a year's last; 400 of them have 146 097 days.
+/// Date of a number of days since 1970-01-01. Internally years begin in March, so that a leap day is a year's
+/// last day; 400 years have 146 097 days.
 fn date(days: u64) -> (u64, u64, u64) {
     let from_march_0000 = days + 719_468;
     let (era, day) = (from_march_0000 / 146_097, from_march_0000 % 146_097);

@@ -1,4 +1,4 @@
-//! Threads that are named as `top -H` shows them, placed on CPUs, stopped and accounted.
+//! Threads with names as `top -H` shows them, CPU affinity, interruptible end, and CPU time accounting.
 
 pub mod cpu_clock;
 
@@ -13,7 +13,7 @@ use sandbox::{Class, Confinement};
 use signals::interrupt::{self, END_LIMIT};
 use vmm_sys_util::signal::Killable;
 
-/// How long a thread that was told to end is not disturbed.
+/// Time given to a thread that was told to end, before it is interrupted.
 const GRACE: Duration = Duration::from_millis(20);
 
 /// A running thread of a router.
@@ -22,31 +22,31 @@ pub struct Thread {
     join: Option<JoinHandle<()>>,
 }
 
-/// What a thread has spent on a CPU, for anybody who asks while somebody else has the thread.
+/// CPU time of a thread, readable while other code owns the thread.
 #[derive(Debug)]
 pub struct CpuMeter {
     name: String,
     tid: Pid,
-    /// Whether its body has returned: from then on its number may be that of another thread.
+    /// True once its body has returned: then another thread may reuse its number.
     ended: Arc<AtomicBool>,
-    /// The most that was read, in nanoseconds.
+    /// Highest value read, in nanoseconds.
     seen: AtomicU64,
 }
 
 impl CpuMeter {
-    /// Its thread's name, such as `edge/vcpu0`.
+    /// Name of the thread, such as `edge/vcpu0`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Nanoseconds on a CPU: never less than before, and after the thread's end what was read last.
+    /// CPU time in nanoseconds: never decreases, and stays at the last value read after the thread's end.
     pub fn read(&self) -> u64 {
         self.note(|tid| cpu_clock::of_thread(tid).as_nanos() as u64)
     }
 
     fn note(&self, clock: impl FnOnce(i32) -> u64) -> u64 {
         let now = clock(self.tid.as_raw_nonzero().get());
-        // Looked at after the reading: until then nobody else can have had the number.
+        // Checked after the reading: if the thread had not ended by then, its number was not reused.
         if !self.ended.load(Ordering::Acquire) {
             self.seen.fetch_max(now, Ordering::Relaxed);
         }
@@ -54,7 +54,7 @@ impl CpuMeter {
     }
 }
 
-/// Notes the end of a thread's body, also where that panics.
+/// Records the end of a thread's body, also if that panics.
 struct Ending(Arc<AtomicBool>);
 
 impl Drop for Ending {
@@ -64,8 +64,8 @@ impl Drop for Ending {
 }
 
 impl Thread {
-    /// Starts `body` in a thread called `name` on these CPUs (empty: anywhere), confined to what `class` needs. Returns
-    /// when the thread has been placed and confined; an error if it cannot be.
+    /// Starts `body` in a thread named `name` on these CPUs (empty: any), confined to `class`. Returns once
+    /// the thread is placed and confined, or an error if that fails.
     pub fn spawn(
         name: &str,
         cpus: &[usize],
@@ -84,7 +84,7 @@ impl Thread {
                 let tid = gettid();
                 let placed = pin_current(&cpus).and_then(|()| confinement.enter(class));
                 let go = placed.is_ok();
-                // The parent waits for this message, so it is there to take it.
+                // The parent waits for this message, so it cannot fail.
                 let _ = tell.send(placed.map(|()| tid));
                 if go {
                     body();
@@ -99,49 +99,51 @@ impl Thread {
         Ok(Self { meter: Arc::new(meter), join: Some(join) })
     }
 
-    /// Its name, such as `edge/vcpu0`.
+    /// Name, such as `edge/vcpu0`.
     pub fn name(&self) -> &str {
         self.meter.name()
     }
 
-    /// The kernel's number for it.
+    /// Kernel's thread number.
     pub fn tid(&self) -> i32 {
         self.meter.tid.as_raw_nonzero().get()
     }
 
-    /// Time it has spent on a CPU, from the scheduler's own clock; after its end what was read last.
+    /// CPU time by the scheduler's own clock; after the thread's end, the last value read.
     pub fn cpu_time(&self) -> Duration {
         Duration::from_nanos(self.meter.read())
     }
 
-    /// Its time on a CPU, for whoever asks while somebody else has the thread.
+    /// Meter of its CPU time, for use while other code owns the thread.
     pub fn meter(&self) -> Arc<CpuMeter> {
         self.meter.clone()
     }
 
-    /// Whether its body has returned.
+    /// Returns true if its body has returned.
     pub fn is_finished(&self) -> bool {
         self.join.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Waits for the end of a thread that has been told to end: for 20 ms without disturbing it, then it is taken out of calls that
-    /// wait. False if it does not end within 5 s: then it is left behind with what it holds, and told of.
+    /// Waits for the end of a thread that was told to end: 20 ms without interrupting it, then its blocking
+    /// calls are interrupted. Returns false if it does not end within 5 s: then it is abandoned with
+    /// everything it holds, and reported.
     pub fn join(&mut self) -> bool {
         Self::end_all([self], GRACE, END_LIMIT) == 0
     }
 
-    /// Waits for the end of several threads, which have that time together; how many are left behind.
+    /// Waits for the end of several threads, with that time for all of them together. Returns the number of
+    /// threads abandoned.
     pub fn join_all<'t>(threads: impl IntoIterator<Item = &'t mut Self>) -> usize {
         Self::end_all(threads, GRACE, END_LIMIT)
     }
 
-    /// Waits for the end of threads that are disturbed at once, again and again: a signal that comes right before a call that waits
-    /// is lost.
+    /// Waits for the end of threads, interrupting them at once and repeatedly: a signal that arrives right
+    /// before a blocking call has no effect.
     pub fn interrupt_all<'t>(threads: impl IntoIterator<Item = &'t mut Self>) -> usize {
         Self::end_all(threads, Duration::ZERO, END_LIMIT)
     }
 
-    /// Waits for the end of threads, so long at most, that `urge` takes out of what holds them up.
+    /// Waits at most `most` for the end of threads; `urge` gets them out of whatever blocks them.
     pub fn urge_all<'t>(
         threads: impl IntoIterator<Item = &'t mut Self>,
         most: Duration,
@@ -158,14 +160,14 @@ impl Thread {
     ) -> usize {
         Self::urge_all(threads, most, |thread, waited| {
             if let Some(signal) = interrupt::signal().filter(|_| waited >= grace) {
-                // Gone between the look and the signal: then it has finished.
+                // Fails if the thread ended between check and signal, which is fine.
                 let _ = thread.kill(signal);
             }
         })
     }
 }
 
-/// Places the calling thread on these CPUs; empty: leaves it where it may run now.
+/// Pins the calling thread to these CPUs; empty: leaves its affinity unchanged.
 pub fn pin_current(cpus: &[usize]) -> Result<()> {
     if cpus.is_empty() {
         return Ok(());

@@ -4,7 +4,7 @@ fn spawn(body: impl FnOnce() + Send + 'static) -> Thread {
     Thread::spawn("edge/test", &[], Class::Vhost, Confinement::Off, body).expect("a thread")
 }
 
-/// A thread that runs until it is told to end, and what tells it.
+/// A thread that runs until its flag is set, and the flag.
 fn held() -> (Thread, Arc<AtomicBool>) {
     let end = Arc::<AtomicBool>::default();
     let told = end.clone();
@@ -41,7 +41,7 @@ fn a_thread_that_has_ended_keeps_its_time() {
 #[test]
 fn a_thread_that_waits_in_a_call_is_taken_out_of_it() {
     use rustix::event::{EventfdFlags, eventfd};
-    // Nobody ever writes to it.
+    // No one ever writes to it.
     let nothing = eventfd(0, EventfdFlags::CLOEXEC).expect("an event descriptor");
     let mut thread = spawn(move || {
         let _ = rustix::io::read(&nothing, &mut [0; 8]);
@@ -53,7 +53,7 @@ fn a_thread_that_waits_in_a_call_is_taken_out_of_it() {
 fn a_thread_that_does_not_end_is_left_behind() {
     let (mut thread, end) = held();
     assert_eq!(Thread::end_all([&mut thread], Duration::ZERO, Duration::from_millis(1)), 1);
-    // There is nothing to wait for any more.
+    // The thread was abandoned; there is nothing to wait for any more.
     assert!(thread.join());
     end.store(true, Ordering::Release);
 }

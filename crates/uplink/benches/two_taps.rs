@@ -1,6 +1,6 @@
-//! Two TAPs joined by the kernel's forwarding, one thread: write a burst into one, drain the other. Our port against
-//! a bare loop of read and write on the same devices, in turn. Prints million frames a second, and the ratio of each
-//! pair: on a busy host only that means something.
+//! Two TAPs connected by the kernel's forwarding, one thread: writes a burst into one and drains the other.
+//! Compares our port with a bare loop of read and write on the same devices, alternately. Prints million
+//! frames per second, and the ratio of each pair: on a busy host only the ratio is meaningful.
 //!
 //! `cargo bench -p ringroad-uplink` (root, /dev/net/tun).
 
@@ -41,14 +41,14 @@ fn main() {
     }
 }
 
-/// Median and range of one figure over all pairs.
+/// Median and range of one value over all pairs.
 fn spread(pairs: &[[f64; 2]], of: fn(&[f64; 2]) -> f64) -> String {
     let mut all: Vec<f64> = pairs.iter().map(of).collect();
     all.sort_by(f64::total_cmp);
     format!("{:.3} ({:.3}..{:.3})", all[all.len() / 2], all[0], all[all.len() - 1])
 }
 
-/// Our port.
+/// With our port.
 fn turn(near: &TapSink, far: &mut TapSource, len: usize) -> f64 {
     let mut octets = vec![datagram(len); BURST];
     let frames: Frames<'_> = octets.iter_mut().map(|f| Frame::new(Bytes::from_slice(f))).collect();
@@ -60,7 +60,7 @@ fn turn(near: &TapSink, far: &mut TapSource, len: usize) -> f64 {
     })
 }
 
-/// One write, one read, nothing else.
+/// With one write and one read per frame, and nothing else.
 fn bare(near: &TapSource, far: &TapSource, len: usize) -> f64 {
     let frame = datagram(len);
     let mut buffer = [0; 2048];
@@ -90,7 +90,7 @@ fn rate(mut step: impl FnMut() -> usize) -> f64 {
     frames as f64 / start.elapsed().as_secs_f64() / 1e6
 }
 
-/// A UDP datagram from one side to the other.
+/// Returns a UDP datagram from one side to the other.
 fn datagram(len: usize) -> Vec<u8> {
     let mut frame = vec![0; len];
     frame[..6].copy_from_slice(&KERNEL);

@@ -1,12 +1,12 @@
-//! How an interface that we make appears: under a name that nobody waits for until it is as it is to be, and then under its own,
-//! up, at one stroke. Whoever waits for the name may move, rename or use the interface at once. What is done after it was made is
-//! done by its index.
+//! Atomic appearance of an interface: it is created under a temporary name, configured by its index, and then
+//! renamed and set up in one step. Other programs that wait for its name may move, rename or use it at once.
 
 use netlink::{Netlink, Settings};
 
 use crate::Error;
 
-/// The name that an interface has until it appears as `name`: the same each time, so that one that was left behind is found.
+/// Returns the temporary name of an interface until it appears as `name`: the same each time, so that one
+/// that was left behind is found.
 pub(crate) fn name_before(name: &str) -> String {
     // FNV-1a.
     let hash =
@@ -14,10 +14,10 @@ pub(crate) fn name_before(name: &str) -> String {
     format!("rr~{hash:08x}")
 }
 
-/// Lets the interface with this index appear under its name, and with these settings.
+/// Renames the interface with this index to its name, together with these settings.
 ///
 /// # Errors
-/// Another one has the name.
+/// Another interface has the name.
 pub(crate) fn appear(kernel: &Netlink, index: u32, name: &str, settings: Settings) -> Result<(), Error> {
     kernel.set_link(index, &settings.name(name)).map_err(|e| match e.raw_os_error() {
         Some(libc::EEXIST) => Error::InUse { name: name.to_owned() },

@@ -1,5 +1,5 @@
-//! A TAP that is put into a bridge of the host's kernel. The bridge is somebody else's, and stays; the TAP leaves it when
-//! the kernel takes the TAP away.
+//! TAP in a bridge of the host's kernel. The bridge belongs to the host, and stays; the TAP leaves it when
+//! the kernel removes the TAP.
 
 use netlink::Settings;
 
@@ -7,10 +7,10 @@ use crate::membership::Membership;
 use crate::netns::within;
 use crate::{Error, Links, Tap, TapConfig};
 
-/// Makes the TAP `name` and puts it into `bridge`, in the same namespace.
+/// Creates the TAP `name` and adds it to `bridge`, in the same namespace.
 ///
 /// # Errors
-/// One line: there is no such bridge, the name is taken, no rights. Nothing is left then.
+/// One line: there is no such bridge, the name is taken, or permission is missing. Nothing is left behind.
 pub fn open(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
     within(config.netns, || {
         let config = TapConfig { bridge: Some(bridge), netns: None, ..config.clone() };
@@ -18,12 +18,12 @@ pub fn open(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Err
     })
 }
 
-/// Puts the TAP `name` into `bridge`, both of the calling thread's namespace.
+/// Adds the TAP `name` to `bridge`, both in the calling thread's namespace.
 pub(crate) fn join(links: &Links, name: &str, bridge: &str) -> Result<(), Error> {
     put_in(links, (name, links.index(name)?), bridge)
 }
 
-/// Puts an interface, by its index, into a bridge; its name is for what is said.
+/// Adds an interface, by its index, to a bridge; its name is for error messages.
 pub(crate) fn put_in(links: &Links, (name, member): (&str, u32), bridge: &str) -> Result<(), Error> {
     let settings = Settings::default().master(links.index(bridge)?);
     links.kernel().set_link(member, &settings).map_err(|e| match e.raw_os_error() {

@@ -1,39 +1,39 @@
-//! What can go wrong with the host's interfaces, in one line each.
+//! Errors of the host's interfaces, one line each.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why an interface or a namespace could not be had or changed.
+/// Reason why an interface or a namespace could not be opened or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel allows no such interface name.
+    /// The kernel does not permit such an interface name.
     #[error("`{name}` cannot name an interface: {why}")]
     Name {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         why: &'static str,
     },
-    /// A number that the device does not take.
+    /// A number is out of the device's range.
     #[error("{what} is {found}, expected {expected}")]
     Range {
-        /// Which number.
+        /// The kind of number.
         what: &'static str,
         /// The number.
         found: u64,
-        /// What it may be.
+        /// The permitted range.
         expected: &'static str,
     },
-    /// The TUN/TAP driver is not there.
+    /// The TUN/TAP driver is missing.
     #[error("there is no /dev/net/tun: load the driver (`modprobe tun`) or give this container the device")]
     NoDriver,
-    /// The caller may not do it.
+    /// The caller lacks permission.
     #[error("{what}: not permitted; run as root (CAP_NET_ADMIN, for namespaces CAP_SYS_ADMIN too)")]
     NotPermitted {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
     },
-    /// The name belongs to something else.
+    /// The name is in use.
     #[error(
         "the interface `{name}` exists already or is used by another process; stop that one or choose a new name"
     )]
@@ -41,15 +41,15 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// The path of a socket belongs to something else.
+    /// The path of a socket is in use.
     #[error("{} {why}; stop that one or choose a new path", path.display())]
     Socket {
         /// The path.
         path: PathBuf,
-        /// What is there.
+        /// Description of what is there.
         why: &'static str,
     },
-    /// The existing interface cannot be attached to.
+    /// The existing interface is not suitable.
     #[error("the interface `{name}` exists and is not a TAP with this number of queues; choose another name")]
     NotTap {
         /// The name.
@@ -60,34 +60,34 @@ pub enum Error {
         "this kernel has no AF_XDP sockets (CONFIG_XDP_SOCKETS, Linux 5.9 or later); attach by `macvtap:` or `tap:`"
     )]
     NoXdp,
-    /// The kernel lets us load no program.
+    /// The kernel does not permit us to load a program.
     #[error(
         "{what}: not permitted; run as root (CAP_BPF and CAP_NET_ADMIN; before Linux 5.11 also `ulimit -l unlimited`)"
     )]
     NoBpf {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
     },
-    /// Another program is at the interface.
+    /// The interface has an XDP program already.
     #[error("`{name}` has an XDP program already: stop whoever runs it, or `ip link set {name} xdp off`")]
     ProgramAttached {
         /// The interface.
         name: String,
     },
-    /// A queue has another socket.
+    /// The queue has an AF_XDP socket already.
     #[error("queue {queue} of `{name}` has an AF_XDP socket already: stop whoever has it")]
     QueueTaken {
         /// The interface.
         name: String,
-        /// Its number.
+        /// Number of the queue.
         queue: u32,
     },
-    /// The interface has fewer queues.
+    /// The interface has no such queue.
     #[error("`{name}` has no queue {queue} that AF_XDP can use: see `ethtool -l {name}`")]
     NoQueue {
         /// The interface.
         name: String,
-        /// Its number.
+        /// Number of the queue.
         queue: u32,
     },
     /// The interface is down.
@@ -102,35 +102,35 @@ pub enum Error {
          CAP_IPC_LOCK"
     )]
     Memlock {
-        /// What one queue takes.
+        /// Octets that one queue takes.
         octets: u64,
     },
-    /// Somebody cannot or may not do it, for a reason of their own.
+    /// The operation was refused for a specific reason.
     #[error("{what}: {why}")]
     Refused {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
-        /// The reason, and what would be right.
+        /// The reason, and the remedy.
         why: String,
     },
     /// No interface has this name.
     #[error("{what}: there is no such interface")]
     NoInterface {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
     },
-    /// Any other answer of the kernel.
+    /// Any other error of the kernel.
     #[error("{what}: {answer}")]
     System {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
-        /// The kernel's answer; part of the sentence, so that a chain of errors does not tell it twice.
+        /// The kernel's error; part of the message, so that a chain of errors does not repeat it.
         answer: io::Error,
     },
 }
 
 impl Error {
-    /// The kernel's answer to an attempt at `what`.
+    /// Creates the error for the kernel's answer to an attempt at `what`.
     pub(crate) fn system(what: impl Into<String>, source: io::Error) -> Self {
         let what = what.into();
         match source.raw_os_error() {

@@ -1,7 +1,8 @@
-//! The host's world as ports: TAP devices, and the network namespaces they lie in.
+//! Network interfaces of the host as ports: TAP devices, macvtaps, AF_XDP, and the network namespaces they
+//! are in.
 //!
-//! What is made here (TAPs, namespaces, their addresses and routes) belongs to file descriptors of this process. The
-//! kernel takes it away with the last of them, so nothing is left even after SIGKILL.
+//! Everything created here (TAPs, namespaces, their addresses and routes) belongs to file descriptors of this
+//! process. The kernel removes it with the last of them, so nothing is left behind even after SIGKILL.
 
 mod appear;
 pub mod bridge;

@@ -1,5 +1,5 @@
-//! Interfaces of one network namespace: their state, addresses, neighbours and routes. What is asked of the kernel is in the crate
-//! `netlink`; here are the sentences for what it refuses.
+//! Interfaces of one network namespace: their state, addresses, neighbours and routes. The requests to the
+//! kernel are in the crate `netlink`; this module adds error messages.
 
 mod counters;
 
@@ -13,21 +13,21 @@ pub use counters::{LinkCounters, LinkTable};
 use crate::Error;
 use crate::request::Name;
 
-/// The interfaces of the network namespace in which this was opened, wherever it is used afterwards.
+/// The interfaces of the network namespace in which this was opened, even if it is used in another one.
 #[derive(Debug)]
 pub struct Links {
     kernel: Netlink,
 }
 
 impl Links {
-    /// The interfaces of the calling thread's namespace.
+    /// Opens the interfaces of the calling thread's namespace.
     pub fn here() -> Result<Self, Error> {
         Netlink::open()
             .map(|kernel| Self { kernel })
             .map_err(|e| Error::system("opening a socket to the kernel's interfaces", e))
     }
 
-    /// The socket by which they are asked for.
+    /// Returns the netlink socket.
     pub(crate) const fn kernel(&self) -> &Netlink {
         &self.kernel
     }
@@ -38,24 +38,24 @@ impl Links {
         self.set(name, &Settings::default().up(up), doing)
     }
 
-    /// Sets the largest IP packet, in octets.
+    /// Sets the MTU, in octets.
     pub fn set_mtu(&self, name: &str, mtu: u32) -> Result<(), Error> {
         self.set(name, &Settings::default().mtu(mtu), "setting the MTU of")
     }
 
-    /// The largest IP packet, in octets.
+    /// Returns the MTU, in octets.
     pub fn mtu(&self, name: &str) -> Result<u32, Error> {
         self.link(name, "reading the MTU of").map(|link| link.mtu)
     }
 
-    /// The Ethernet address.
+    /// Returns the MAC address.
     pub fn mac(&self, name: &str) -> Result<Mac, Error> {
         let doing = "reading the Ethernet address of";
         let none = || Error::Refused { what: format!("{doing} `{name}`"), why: "it has none".to_owned() };
         self.link(name, doing)?.mac.ok_or_else(none)
     }
 
-    /// Gives the interface one more IPv4 address; the kernel adds the route to the network by itself.
+    /// Adds an IPv4 address to the interface; the kernel adds the route to the network by itself.
     pub fn add_address(&self, name: &str, ip: Ipv4Addr, prefix: u8) -> Result<(), Error> {
         let (prefix, index) = (network(ip, prefix)?, self.index(name)?);
         self.kernel
@@ -63,14 +63,14 @@ impl Links {
             .map_err(|e| Error::system(format!("adding the address {prefix} to `{name}`"), e))
     }
 
-    /// Adds a neighbour that needs no ARP.
+    /// Adds a static neighbour, which needs no ARP.
     pub fn add_neighbour(&self, name: &str, ip: Ipv4Addr, mac: Mac) -> Result<(), Error> {
         self.kernel
             .add_neighbour(self.index(name)?, ip.into(), mac)
             .map_err(|e| Error::system(format!("adding the neighbour {ip} on `{name}`"), e))
     }
 
-    /// Adds a route through a gateway that lies on a connected network.
+    /// Adds a route through a gateway on a connected network.
     pub fn add_route(&self, to: Ipv4Addr, prefix: u8, via: Ipv4Addr) -> Result<(), Error> {
         let to = network(to, prefix)?;
         self.kernel
@@ -78,12 +78,12 @@ impl Links {
             .map_err(|e| Error::system(format!("adding the route {to} via {via}"), e))
     }
 
-    /// The number by which the kernel knows the interface.
+    /// Returns the interface's index.
     pub fn index(&self, name: &str) -> Result<u32, Error> {
         self.link(name, "looking for").map(|link| link.index)
     }
 
-    /// Whether the namespace has an interface of this name.
+    /// Returns true if the namespace has an interface of this name.
     pub fn exists(&self, name: &str) -> Result<bool, Error> {
         match self.index(name) {
             Ok(_) => Ok(true),
@@ -92,18 +92,18 @@ impl Links {
         }
     }
 
-    /// An interface, asked for while `doing` something with it.
+    /// Returns an interface; `doing` is the operation for error messages.
     pub(crate) fn link(&self, name: &str, doing: &str) -> Result<Link, Error> {
         told(name, doing, |name| self.kernel.link(name))
     }
 
-    /// Changes an interface, `doing` this with it.
+    /// Changes an interface; `doing` is the operation for error messages.
     pub(crate) fn set(&self, name: &str, settings: &Settings, doing: &str) -> Result<(), Error> {
         told(name, doing, |name| self.kernel.set_link(name, settings))
     }
 }
 
-/// Asks something about an interface whose name is one.
+/// Makes a request about an interface, after checking its name.
 fn told<T>(name: &str, doing: &str, ask: impl FnOnce(&str) -> io::Result<T>) -> Result<T, Error> {
     Name::new(name)?;
     ask(name).map_err(|e| Error::system(format!("{doing} `{name}`"), e))

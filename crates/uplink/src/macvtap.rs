@@ -1,11 +1,11 @@
-//! A macvtap: a station of its own on an interface of the host, whose frames we read and write as a TAP's. What comes in
-//! for its address waits in a queue of the kernel, as long as the device's `txqueuelen`: the ingress queue of seed paper
-//! 000, section 3.6.
+//! Macvtap: a station of its own on an interface of the host, whose frames are read and written like those of
+//! a TAP. Frames that arrive for its address wait in a queue of the kernel, of the length of the device's
+//! `txqueuelen`: the ingress queue of seed paper 000, section 3.6.
 //!
-//! Opened several times it has several queues, over which the kernel spreads frames by a hash of its own (that of the
-//! hardware where it has one); there is no steering by a program as a TAP has.
+//! Opened several times it has several queues, over which the kernel spreads frames by its own hash (or that
+//! of the hardware); it cannot be steered by a program like a TAP.
 //!
-//! A macvtap is an interface that stays until it is deleted: see [`crate::Undo`].
+//! A macvtap is an interface that exists until it is deleted: see [`crate::Undo`].
 
 mod node;
 
@@ -26,17 +26,19 @@ pub use netlink::MacvtapMode as Mode;
 
 /// `TUNSETSNDBUF`: `_IOW('T', 212, int)`.
 const SET_SEND_BUFFER: libc::c_ulong = 0x4004_54d4;
-/// What marks the interface as ours from its first moment, so that one that was left behind can be told from anybody
-/// else's: the group that it is in (`ip link show group 29298`).
+/// Group of our interfaces, set from their creation, by which one that was left behind is told from those of
+/// others (`ip link show group 29298`).
 pub(crate) const GROUP: u32 = 0x7272;
-/// What people see beside its name.
+/// Alias of the interface, for human readers.
 const ALIAS: &str = "ringroad";
 
-/// Makes a macvtap in this mode on the interface `lower`, and opens its queues. Its MTU is at most that of the interface; in mode passthru
-/// it has the address of the interface. It is deleted when what is returned is dropped, or by its [`Undo`].
+/// Creates a macvtap in this mode on the interface `lower`, and opens its queues. Its MTU is at most that of
+/// the interface; in mode passthru it has the address of the interface. It is deleted when the returned
+/// device is dropped, or by its [`Undo`].
 ///
 /// # Errors
-/// One line: no such interface, one that cannot carry a macvtap, a name that is taken, no rights. Nothing is left then.
+/// One line: there is no such interface, it cannot carry a macvtap, the name is taken, or permission is
+/// missing. Nothing is left behind.
 pub fn open(name: &str, on: (&str, Mode), config: &TapConfig<'_>) -> Result<Tap, Error> {
     crate::tap::check_queues(config.queues.into())?;
     let kernel_name = Name::new(name)?;
@@ -56,7 +58,7 @@ fn open_here(
         return Err(Error::InUse { name: name.to_owned() });
     }
     let before = name_before(name);
-    // Whatever comes after this deletes it if it fails, without a descriptor that it would have to get first.
+    // Armed in advance: if a later step fails, the interface is deleted without needing a new descriptor.
     let mut undo = Armed::of_link(open_kernel()?, &before);
     let kind = Kind::Macvtap { lower: below, mode };
     kernel.make_link(kind, &settings(&before, mode, config)).map_err(|e| {
@@ -82,13 +84,13 @@ fn open_kernel() -> Result<Netlink, Error> {
     Netlink::open().map_err(|e| Error::system("opening a socket to the kernel's interfaces", e))
 }
 
-/// What it has from its first moment.
+/// Settings that it has from its creation.
 fn settings(name: &str, mode: Mode, config: &TapConfig<'_>) -> Settings {
     let mac = config.mac.filter(|_| mode != Mode::Passthru);
     sizes(&TapConfig { mac, ..config.clone() }).name(name).group(GROUP)
 }
 
-/// What the kernel's answer to the making means.
+/// Translates the kernel's answer to the creation.
 fn refusal((name, lower): (&str, &str), config: &TapConfig<'_>, links: &Links, error: io::Error) -> Error {
     let why = match error.raw_os_error() {
         Some(libc::EEXIST) => return Error::InUse { name: name.to_owned() },

@@ -1,18 +1,18 @@
-//! The bridge that a TAP of ours is a member of: whether it still is, and how it becomes one again. Bridges are somebody
-//! else's, and come and go: a TAP that stays behind without one carries nothing and says nothing.
+//! Membership of a TAP in a bridge: whether it still is a member, and how it is added again. Bridges belong
+//! to others, and come and go: a TAP without its bridge carries no frames, and reports no error.
 
 use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{Error, Links, bridge, ovs};
 
-/// That a TAP belongs into a bridge. Its clones know together when it was put in last.
+/// Membership of a TAP in a bridge. Clones share the state in which the TAP was last added.
 #[derive(Clone, Debug)]
 pub struct Membership {
     tap: String,
     bridge: String,
     kind: Kind,
-    /// What the kernel showed when it was put in.
+    /// The kernel's view when the TAP was last added.
     good: Arc<Mutex<Sight>>,
 }
 
@@ -22,24 +22,25 @@ enum Kind {
     OpenVswitch,
 }
 
-/// What the kernel shows of a TAP and its bridge, for the price of two requests and a look into a file.
+/// The kernel's view of a TAP and its bridge, obtained by two requests and the read of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Sight {
-    /// Index of the interface that has the name of the bridge. Open vSwitch makes one, in either datapath.
+    /// Index of the interface with the name of the bridge. Open vSwitch creates one, with either datapath.
     bridge: Option<u32>,
-    /// Index of what the TAP is a member of, as the kernel knows it; none in a datapath in user space.
+    /// Index of the TAP's master in the kernel; `None` with a datapath in user space.
     master: Option<u32>,
-    /// Packet sockets at the TAP, by inode: by one of them a datapath in user space reads it. (`tcpdump` has one as well.)
+    /// Packet sockets at the TAP, by inode: a datapath in user space reads the TAP by one of them. (`tcpdump`
+    /// has one as well.)
     readers: Vec<u64>,
 }
 
 impl Membership {
-    /// A TAP that was put into a bridge of the kernel just now, in the calling thread's namespace.
+    /// Records that a TAP was just added to a kernel bridge, in the calling thread's namespace.
     pub(crate) fn in_kernel(tap: &str, bridge: &str) -> Self {
         Self::now(tap, bridge, Kind::Kernel)
     }
 
-    /// A TAP that was put into a bridge of Open vSwitch just now, in the calling thread's namespace.
+    /// Records that a TAP was just added to a bridge of Open vSwitch, in the calling thread's namespace.
     pub(crate) fn in_open_vswitch(tap: &str, bridge: &str) -> Self {
         Self::now(tap, bridge, Kind::OpenVswitch)
     }
@@ -49,7 +50,7 @@ impl Membership {
         Self { tap: tap.to_owned(), bridge: bridge.to_owned(), kind, good }
     }
 
-    /// The bridge, in words.
+    /// Describes the bridge.
     pub fn place(&self) -> String {
         match self.kind {
             Kind::Kernel => format!("the bridge `{}`", self.bridge),
@@ -57,8 +58,8 @@ impl Membership {
         }
     }
 
-    /// Whether nothing speaks for its having been put out, in the calling thread's namespace. Cheap. What somebody has put
-    /// into another bridge on purpose is well where it is.
+    /// Returns true unless there are signs that it was removed, in the calling thread's namespace. Cheap. A
+    /// TAP that was moved to another bridge on purpose is left there.
     pub fn looks_well(&self) -> bool {
         let now = Sight::of(&self.tap, &self.bridge);
         match self.kind {
@@ -67,10 +68,10 @@ impl Membership {
         }
     }
 
-    /// Puts it in again if it is out; true if it was. Open vSwitch may take seconds to answer.
+    /// Adds it again if it was removed; returns true if it was. Open vSwitch may take seconds to answer.
     ///
     /// # Errors
-    /// One line: there is no such bridge yet, or Open vSwitch does not answer.
+    /// One line: the bridge does not exist yet, or Open vSwitch does not answer.
     pub fn restore(&self) -> Result<bool, Error> {
         let was_out = match self.kind {
             Kind::Kernel => self.join_kernel()?,
@@ -92,7 +93,7 @@ impl Membership {
         bridge::join(&links, &self.tap, &self.bridge).map(|()| true)
     }
 
-    /// The database may outlive the switch, and tell what was.
+    /// Checks the datapath as well: the database may outlive the switch, and describe an old state.
     fn join_open_vswitch(&self) -> Result<bool, Error> {
         let was_out = ovs::rejoin(&self.tap, &self.bridge)?;
         let now = Sight::of(&self.tap, &self.bridge);
@@ -109,7 +110,7 @@ impl Membership {
 }
 
 impl Sight {
-    /// What cannot be asked is not there.
+    /// Queries the kernel; what cannot be queried counts as missing.
     fn of(tap: &str, bridge: &str) -> Self {
         let Ok(links) = Links::here() else { return Self::default() };
         let bridge = links.index(bridge).ok();
@@ -118,13 +119,14 @@ impl Sight {
         Self { bridge, master: tap.master, readers: readers(&sockets, tap.index) }
     }
 
-    /// Whether somebody may be taking frames from the TAP.
+    /// Returns true if a datapath may be reading the TAP.
     fn is_served(&self) -> bool {
         self.master.is_some() || !self.readers.is_empty()
     }
 }
 
-/// Inodes of the packet sockets at an interface, by the kernel's list (`net/packet/af_packet.c`, `packet_seq_show`).
+/// Returns the inodes of the packet sockets at an interface, from the kernel's list
+/// (`net/packet/af_packet.c`, `packet_seq_show`).
 fn readers(list: &str, interface: u32) -> Vec<u64> {
     const INTERFACE: usize = 4;
     const INODE: usize = 8;

@@ -1,5 +1,5 @@
-//! Network namespaces without a name: they live as long as a descriptor, thread, process or TAP that is in them.
-//! Nothing of them lies in the file system, so nothing is left when the process ends, however it ends.
+//! Anonymous network namespaces: they live as long as a descriptor, thread, process or TAP in them. They have
+//! no entry in the file system, so nothing is left behind when the process ends, for whatever reason.
 
 use std::fs::File;
 use std::io;
@@ -24,9 +24,9 @@ pub struct Netns {
 }
 
 impl Netns {
-    /// A new, empty namespace: it has a loopback interface that is down, and nothing else.
+    /// Creates an empty namespace: it has a loopback interface that is down, and nothing else.
     pub fn new() -> Result<Self, Error> {
-        // A thread of its own, so that the caller stays where it is.
+        // On a thread of its own, so that the caller stays in its namespace.
         in_thread(|| {
             // SAFETY: CLONE_NEWNET changes the namespace of this thread only, and no descriptor table.
             unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
@@ -35,12 +35,12 @@ impl Netns {
         })
     }
 
-    /// The calling thread's namespace.
+    /// Returns the calling thread's namespace.
     pub fn here() -> Result<Self, Error> {
         Self::open(OWN)
     }
 
-    /// An existing namespace by its file: `/run/netns/NAME` or `/proc/PID/ns/net`.
+    /// Opens an existing namespace by its file: `/run/netns/NAME` or `/proc/PID/ns/net`.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         File::open(path)
@@ -48,17 +48,18 @@ impl Netns {
             .map_err(|e| Error::system(format!("opening the network namespace {}", path.display()), e))
     }
 
-    /// An existing namespace by its descriptor.
+    /// Adopts an existing namespace by its descriptor.
     pub fn from_fd(fd: OwnedFd) -> Self {
         Self { fd: Arc::new(fd) }
     }
 
-    /// Moves the calling thread into the namespace for good. Sockets and TAPs that it opens from now on are there.
+    /// Moves the calling thread into the namespace permanently. Sockets and TAPs that it opens from now on
+    /// are there.
     pub fn enter(&self) -> Result<(), Error> {
         enter(self.fd.as_fd()).map_err(|e| Error::system("entering a network namespace", e))
     }
 
-    /// Runs `work` inside, in a short-lived thread, and hands back its result. A panic in `work` goes on here.
+    /// Runs `work` inside, on a short-lived thread, and returns its result. A panic in `work` is propagated.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
         in_thread(|| {
             self.enter()?;
@@ -66,8 +67,8 @@ impl Netns {
         })
     }
 
-    /// Makes `command` run inside, and die by SIGKILL as soon as the *thread* that spawns it ends: spawn it from a
-    /// thread that lives as long as it shall.
+    /// Makes `command` run inside, and die by SIGKILL as soon as the *thread* that spawns it ends: spawn it
+    /// from a thread that lives long enough.
     pub fn attach<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         let fd = Arc::clone(&self.fd);
         let parent = std::process::id();
@@ -75,24 +76,24 @@ impl Netns {
             enter(fd.as_fd())?;
             die_with(parent)
         };
-        // SAFETY: between fork and exec `prepare` only makes system calls (setns, prctl, getppid) and builds an
-        // `io::Error` from a number: no allocation, no lock. The descriptor is kept open by the closure.
+        // SAFETY: between fork and exec `prepare` only makes system calls (setns, prctl, getppid) and creates
+        // an `io::Error` from a number: no allocation, no lock. The descriptor is kept open by the closure.
         unsafe { command.pre_exec(prepare) }
     }
 
-    /// The program `name`, to be started inside as [`Netns::attach`] says.
+    /// Returns a command for the program `name`, to be started inside as by [`Netns::attach`].
     pub fn command(&self, name: &str) -> Command {
         let mut command = Command::new(name);
         self.attach(&mut command);
         command
     }
 
-    /// What the kernel has counted for one of its interfaces.
+    /// Returns the kernel's counters of one of its interfaces.
     pub fn counters(&self, interface: &str) -> Result<LinkCounters, Error> {
         self.run(|| LinkCounters::here(interface))?
     }
 
-    /// Its interfaces, to be used from any thread.
+    /// Returns its interfaces, to be used from any thread.
     pub fn links(&self) -> Result<Links, Error> {
         self.run(Links::here)?
     }
@@ -104,12 +105,12 @@ impl Netns {
             .map_err(|e| Error::system(format!("writing `{value}` to {}", path.display()), e))
     }
 
-    /// Sets it up as an end system or router that stays quiet: loopback up, no IPv6 (whose interfaces speak by
-    /// themselves), forwarding as told.
+    /// Configures it as an end system or router that stays quiet: loopback up, no IPv6 (which sends by
+    /// itself), forwarding as requested.
     pub fn settle(&self, forward: bool) -> Result<Links, Error> {
         let links = self.links()?;
         links.set_up("lo", true)?;
-        // A kernel without IPv6 has nothing to switch off.
+        // A kernel without IPv6 needs no change.
         for family in ["all", "default"] {
             if Path::new("/proc/sys/net/ipv6").exists() {
                 self.set_sysctl(&format!("net.ipv6.conf.{family}.disable_ipv6"), "1")?;
@@ -130,14 +131,14 @@ fn enter(fd: BorrowedFd<'_>) -> io::Result<()> {
     move_into_link_name_space(fd, Some(LinkNameSpaceType::Network)).map_err(io::Error::from)
 }
 
-/// Ends the calling process when the thread that forked it ends, and at once if that has happened already.
+/// Ends the calling process when the thread that forked it ends, or at once if that has happened already.
 fn die_with(parent: u32) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let now = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
     if now == parent { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
 }
 
-/// Does something in a namespace, if one is given, and else here.
+/// Runs `work` in a namespace, if one is given, or else in the current one.
 pub(crate) fn within<T: Send>(
     netns: Option<&Netns>,
     work: impl FnOnce() -> Result<T, Error> + Send,

@@ -1,8 +1,8 @@
-//! A TAP that is put into a bridge of Open vSwitch, by `ovs-vsctl`: into its datapath in the kernel, or into the one in its
-//! own process (`datapath_type=netdev`), which reads the TAP by a packet socket. Where its database is, the program knows
-//! by itself or from OVS_RUNDIR.
+//! TAP in a bridge of Open vSwitch, added by `ovs-vsctl`: to its datapath in the kernel, or to that in its
+//! own process (`datapath_type=netdev`), which reads the TAP by a packet socket. `ovs-vsctl` finds the
+//! database by its default path or by OVS_RUNDIR.
 //!
-//! The port is written down in that database and stays there until it is deleted: see [`crate::Undo`].
+//! The port is recorded in that database and stays there until it is deleted: see [`crate::Undo`].
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,16 +15,17 @@ use crate::undo::Undo;
 use crate::{Error, Tap, TapConfig};
 
 const PROGRAM: &str = "ovs-vsctl";
-/// Seconds that the program waits for Open vSwitch. Where it answers at all, it does within a second.
+/// Time limit for Open vSwitch in seconds. If it answers at all, it does so within a second.
 const PATIENCE: &str = "--timeout=5";
-/// What marks a port as ours in the database.
+/// Marks a port as ours in the database.
 const MARK: &str = "external_ids:ringroad=tap";
 
-/// Makes the TAP `name` and puts it into `bridge`. It is taken out when what is returned is dropped, or by its [`Undo`].
+/// Creates the TAP `name` and adds it to `bridge`. It is removed from the bridge when the returned device is
+/// dropped, or by its [`Undo`].
 ///
 /// # Errors
-/// One line: Open vSwitch is not there or does not answer, it has no such bridge, it cannot reach the TAP, the name is
-/// taken. Nothing is left then.
+/// One line: Open vSwitch is missing or does not answer, it has no such bridge, it cannot reach the TAP, or
+/// the name is taken. Nothing is left behind.
 pub fn open(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
     let datapath = datapath(name, bridge)?;
     forget(name);
@@ -32,23 +33,24 @@ pub fn open(name: &str, bridge: &str, config: &TapConfig<'_>) -> Result<Tap, Err
     let undo = Undo::of_ovs_port(name).armed();
     add(name, bridge)?;
     if datapath == "netdev" {
-        // Its packet socket shows frames as they are, and has no room for large ones.
+        // Its packet socket carries frames as they are, without offload metadata, and has no room for large
+        // ones.
         tap.limit(Offloads::NONE);
     }
     Ok(tap.undone_by(undo).member_of(Membership::in_open_vswitch(name, bridge)))
 }
 
-/// Whether somebody serves the bridge into which a TAP is to be put: its own interface has a port number as soon as that is so. It takes
+/// Returns true if the bridge is served by a running switch: its own interface then has a port number. Takes
 /// five seconds at most, and changes nothing.
 ///
 /// # Errors
-/// One line: Open vSwitch is not there or does not answer, it has no such bridge.
+/// One line: Open vSwitch is missing or does not answer, or it has no such bridge.
 pub fn is_served(name: &str, bridge: &str) -> Result<bool, Error> {
     datapath(name, bridge)?;
     Ok(ask(&["get", "Interface", bridge, "ofport"]).is_ok_and(|port| port.parse::<u32>().is_ok()))
 }
 
-/// Puts a TAP that is there in again, if it is out; true if it was.
+/// Adds an existing TAP again if it was removed; returns true if it was.
 pub(crate) fn rejoin(name: &str, bridge: &str) -> Result<bool, Error> {
     datapath(name, bridge)?;
     if ask(&["port-to-br", name]).is_ok_and(|found| found == bridge) && reached(name).is_ok() {
@@ -62,11 +64,11 @@ fn refused(name: &str, bridge: &str, why: String) -> Error {
     Error::Refused { what: format!("cannot put `{name}` into the bridge `{bridge}` of Open vSwitch"), why }
 }
 
-/// Which datapath a bridge has: `netdev`, or another word for the kernel's.
+/// Returns the datapath type of a bridge: `netdev`, or another word for the kernel's.
 fn datapath(name: &str, bridge: &str) -> Result<String, Error> {
     let there = ask(&["br-exists", bridge]).and_then(|_| ask(&["get", "Bridge", bridge, "datapath_type"]));
     there.map_err(|wrong| match wrong {
-        // What the program says with this status, and with no word.
+        // The program reports this by its exit status, without a message.
         Failure::Status(2) => {
             let why = format!("there is no such bridge; make it with `ovs-vsctl add-br {bridge}`");
             refused(name, bridge, why)
@@ -81,7 +83,7 @@ fn add(name: &str, bridge: &str) -> Result<(), Error> {
     added.map_err(|why| refused(name, bridge, why))
 }
 
-/// Whether Open vSwitch has found the interface: it takes down the port in any case.
+/// Checks that Open vSwitch has found the interface: it records the port in any case.
 fn reached(name: &str) -> Result<(), String> {
     let port = ask(&["get", "Interface", name, "ofport"]).map_err(|e| e.sentence())?;
     if port != "-1" {
@@ -94,8 +96,8 @@ fn reached(name: &str) -> Result<(), String> {
     ))
 }
 
-/// Takes the port out of whatever bridge it is in, if it is marked as ours. Open vSwitch itself may be gone: then its
-/// database is enough.
+/// Removes the port from any bridge, if it is marked as ours. Open vSwitch itself may have ended: the
+/// database suffices.
 pub(crate) fn forget(name: &str) {
     if ask(&["--if-exists", "get", "Interface", name, "external_ids:ringroad"])
         .is_ok_and(|mark| mark == "tap")
@@ -104,13 +106,13 @@ pub(crate) fn forget(name: &str) {
     }
 }
 
-/// Why the program did not do it.
+/// Reason why `ovs-vsctl` failed.
 enum Failure {
     /// It cannot be started.
     Absent(io::Error),
-    /// It ended with this status, and no word.
+    /// It exited with this status, without a message.
     Status(i32),
-    /// What it said last.
+    /// Its last message.
     Said(String),
 }
 
@@ -129,7 +131,7 @@ impl Failure {
     }
 }
 
-/// Runs the program; its answer is one line.
+/// Runs `ovs-vsctl`; its answer is one line.
 fn ask(arguments: &[&str]) -> Result<String, Failure> {
     let output = Command::new(PROGRAM)
         .arg(PATIENCE)

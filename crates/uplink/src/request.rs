@@ -1,4 +1,4 @@
-//! The `ioctl` requests of the TUN/TAP driver and of ethtool(8), and options of sockets.
+//! `ioctl` requests of the TUN/TAP driver and of ethtool(8), and socket options.
 
 use std::ffi::{c_int, c_ulong};
 use std::io;
@@ -6,10 +6,10 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::Error;
 
-/// Octets that hold an interface's name with its final 0.
+/// Octets of an interface's name with its terminating 0.
 pub(crate) const NAME_LEN: usize = libc::IFNAMSIZ;
 
-/// An interface's name as the kernel wants it.
+/// An interface's name in the kernel's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Name(pub(crate) [u8; NAME_LEN]);
 
@@ -46,7 +46,7 @@ pub(crate) struct InterfaceRequest {
 const _: () = assert!(size_of::<InterfaceRequest>() == size_of::<libc::ifreq>());
 
 impl InterfaceRequest {
-    /// A request whose value starts with these octets (at most 24).
+    /// Creates a request whose value starts with these octets (at most 24).
     pub(crate) fn new(name: Name, start: &[u8]) -> Self {
         let mut value = [0; 24];
         let n = start.len().min(value.len());
@@ -54,7 +54,7 @@ impl InterfaceRequest {
         Self { name, value }
     }
 
-    /// Asks `fd`. `request` must be one that takes a `struct ifreq`: the constants of this crate are.
+    /// Sends the request to `fd`. `request` must take a `struct ifreq`, as the constants of this crate do.
     pub(crate) fn send(&mut self, fd: BorrowedFd<'_>, request: c_ulong) -> io::Result<()> {
         // SAFETY: the argument is a live, exclusively borrowed `struct ifreq` (same size, all octets initialised),
         // and none of the requests this crate makes follows a pointer in it.
@@ -62,7 +62,7 @@ impl InterfaceRequest {
     }
 }
 
-/// One `ioctl` with a structure.
+/// Performs an `ioctl` with a structure.
 ///
 /// # Safety
 /// `T` must be the structure that the kernel reads and writes for `request`, with all its pointers valid.
@@ -72,8 +72,7 @@ pub(crate) unsafe fn ioctl<T>(fd: BorrowedFd<'_>, request: c_ulong, argument: &m
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Sets an option of a socket. `T` must be plain data of the size that the kernel expects of the option; it takes no
-/// more octets than that.
+/// Sets a socket option. `T` must be plain data of the size that the kernel expects for the option.
 pub(crate) fn set_option<T: Copy>(
     socket: BorrowedFd<'_>,
     level: c_int,

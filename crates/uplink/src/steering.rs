@@ -1,7 +1,7 @@
-//! Which queue of a multi-queue TAP a frame comes to: by our own hash of its flow, in a program that the kernel runs for
-//! each frame (`TUNSETSTEERINGEBPF`). Without it the kernel's hash decides, which is another one at each start and knows
-//! only flows that this TAP has seen the other way; so the two directions of a flow that come by two TAPs would land on
-//! different threads.
+//! Queue selection of a multi-queue TAP: our own flow hash, in a BPF program that the kernel runs for each
+//! frame (`TUNSETSTEERINGEBPF`). Without it the kernel's hash is used, which is seeded differently at each
+//! start and knows only flows that this TAP has seen in the other direction; so the two directions of a flow
+//! that arrive by two TAPs would be served by different threads.
 
 mod program;
 
@@ -15,10 +15,11 @@ use crate::request::ioctl;
 
 /// `TUNSETSTEERINGEBPF` of `linux/if_tun.h`: `_IOR('T', 224, int)`.
 const SET_STEERING: libc::c_ulong = 0x8004_54e0;
-/// Makes the kernel spread the frames of this TAP over its `queues` by flow, as `port::steer` does.
+/// Has the kernel spread the frames of this TAP over its `queues` by flow, like `port::steer`.
 ///
 /// # Errors
-/// The kernel has no such programs, or the caller may not load one (CAP_BPF and CAP_NET_ADMIN, or CAP_SYS_ADMIN).
+/// The kernel does not support such programs, or the caller may not load one (CAP_BPF and CAP_NET_ADMIN, or
+/// CAP_SYS_ADMIN).
 pub(crate) fn steer(tap: BorrowedFd<'_>, queues: usize, hash: Hash) -> io::Result<()> {
     let program = bpf::load(Purpose::SocketFilter, &program::assemble(queues as u32, hash))?;
     let mut number = program.as_raw_fd();

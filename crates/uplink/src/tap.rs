@@ -1,9 +1,10 @@
-//! A TAP device as a port: what the kernel sends out of the interface comes from the [`TapSource`], and what the
-//! [`TapSink`] takes arrives at the kernel as if from the wire. One system call a frame each way, no more: the driver
-//! has no call for several. Before each frame goes a `struct virtio_net_hdr` (IFF_VNET_HDR), so that a checksum may be
-//! left to be filled in and a frame may be as long as 64 KB, to be cut where it leaves the host.
+//! TAP device as a port: frames that the kernel sends out of the interface come from the [`TapSource`], and
+//! frames accepted by the [`TapSink`] arrive at the kernel as if from the wire. Each frame costs one system
+//! call in each direction: the driver has no call for several frames. Before each frame there is a
+//! `struct virtio_net_hdr` (IFF_VNET_HDR), so that a checksum may be left to be filled in and a frame may be
+//! as long as 64 KB, to be segmented where it leaves the host.
 //!
-//! The device is not persistent: the kernel takes it away with its last descriptor.
+//! The device is not persistent: the kernel removes it with its last descriptor.
 //!
 //! A macvtap ([`crate::macvtap`]) is served in the same way.
 
@@ -41,45 +42,46 @@ use crate::request::Name;
 use crate::undo::Armed;
 use crate::{Error, LinkCounters, LinkTable, Links, Mac, Netns, steering};
 
-/// Largest frame that a source shows which is not to be segmented, in octets.
+/// Maximum octets of a frame that a source shows without segmentation offload.
 pub const LARGEST_FRAME: usize = 2048;
 /// Ethernet header with one VLAN tag, in octets.
 const HEADERS: usize = 18;
-/// Most queues of one device (`MAX_TAP_QUEUES` of the driver).
+/// Maximum number of queues of one device (`MAX_TAP_QUEUES` of the driver).
 const MOST_QUEUES: usize = 256;
 
-/// Whose the device is.
+/// Permission to use an existing device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ownership {
-    /// A new device; it is an error if the name exists.
+    /// A new device; an error if the name exists.
     #[default]
     New,
-    /// The persistent device of this name if there is one, else a new one.
+    /// The existing persistent device of this name, or else a new one.
     NewOrExisting,
 }
 
-/// How to make a TAP.
+/// Configuration of a TAP.
 #[derive(Clone, Debug)]
 pub struct TapConfig<'a> {
-    /// Queues, each with a source and a sink of its own: 1 to 256.
+    /// Number of queues, each with a source and a sink of its own: 1 to 256.
     pub queues: u16,
-    /// Largest IP packet, in octets: 68 to 2030.
+    /// MTU in octets: 68 to 2030.
     pub mtu: u32,
-    /// Frames that wait in the kernel for the source; what comes then is dropped there.
+    /// Maximum number of frames that wait in the kernel for the source; further ones are dropped there.
     pub queue_len: u32,
-    /// The kernel's Ethernet address on the device; the kernel draws one if there is none.
+    /// The kernel's MAC address on the device; `None`: the kernel chooses one.
     pub mac: Option<Mac>,
-    /// Whether to set the device up.
+    /// True to set the device up.
     pub up: bool,
-    /// The bridge of the same namespace that it is put into before it is up: what is said at that moment is for the bridge.
+    /// Bridge of the same namespace that the device joins before it is set up: frames that the host sends at
+    /// that moment are for the bridge.
     pub bridge: Option<&'a str>,
-    /// Whose the device is.
+    /// Permission to use an existing device.
     pub ownership: Ownership,
-    /// Whether checksums and segmentation may be left to the kernel, and by it to us.
+    /// True if offloads (checksum, segmentation) may be left to the kernel, and by it to us.
     pub offload: bool,
-    /// How frames from the kernel are spread over several queues; none: by the kernel's own hash.
+    /// Hash by which frames from the kernel are spread over several queues; `None`: the kernel's own.
     pub hash: Option<Hash>,
-    /// The namespace it lies in; the calling thread's if there is none.
+    /// Its network namespace; `None`: the calling thread's.
     pub netns: Option<&'a Netns>,
 }
 
@@ -102,31 +104,31 @@ impl Default for TapConfig<'_> {
 
 /// An open TAP: the descriptors of its queues.
 ///
-/// It can be had twice ([`Tap::try_clone`]) and handed to another process ([`Tap::descriptors`],
-/// [`Tap::from_descriptors`]): the device lives, and frames wait in it, until the last of them is dropped.
+/// It can be duplicated ([`Tap::try_clone`]) and handed to another process ([`Tap::descriptors`],
+/// [`Tap::from_descriptors`]): the device lives, and frames wait in it, until the last handle is dropped.
 #[derive(Debug)]
 pub struct Tap {
     name: String,
     /// At least one.
     queues: Vec<OwnedFd>,
     traits: Traits,
-    /// What takes away what does not go with the descriptors.
+    /// Removes host state that does not disappear with the descriptors.
     undo: Option<Armed>,
-    /// The bridge that it belongs into; only whoever opened the device knows.
+    /// The bridge that it belongs to; only known to the process that opened the device.
     member: Option<Membership>,
-    /// None where the descriptors came from another process, which keeps the device in order.
+    /// `None` if the descriptors came from another process, which maintains the device.
     home: Option<Arc<Home>>,
-    /// Where who serves it wishes for another length of the kernel's queues, if that may be.
+    /// Channel for requests to change the kernel's queue length, if enabled.
     wishes: Option<Wishes>,
     health: Arc<Health>,
 }
 
-/// What all ends of one device know together.
+/// State shared by all ends of one device.
 #[derive(Debug)]
 struct Device {
     health: Arc<Health>,
     offer: Offer,
-    /// What takes away what does not go with the descriptors.
+    /// Removes host state that does not disappear with the descriptors.
     _undo: Option<Armed>,
 }
 
@@ -138,14 +140,15 @@ struct Queue {
 }
 
 impl Tap {
-    /// Makes (or opens) the device and sets its MTU, queue length, address and state. Who waits for its name finds it as it is to
-    /// be, and may move it at once. On an error nothing is left.
+    /// Creates (or opens) the device and sets its MTU, queue length, address and state. The device appears
+    /// under its name only when it is fully configured, so other programs that wait for the name may move it
+    /// at once. An error leaves nothing behind.
     pub fn open(name: &str, config: &TapConfig<'_>) -> Result<Self, Error> {
         check(config)?;
         within(config.netns, || making::open(name, config))
     }
 
-    /// A device whose queues were opened by their own file.
+    /// Creates a device whose queues were opened by a device file of their own (macvtap).
     pub(crate) fn of_queues(
         name: &str,
         queues: Vec<OwnedFd>,
@@ -156,7 +159,7 @@ impl Tap {
         Ok(Self { home, ..Self::of(name, queues, traits, Health::new()?) })
     }
 
-    /// A device that another process opened, by the descriptors of its queues in their order.
+    /// Adopts a device that another process opened, by the descriptors of its queues in order.
     ///
     /// # Errors
     /// There is no descriptor.
@@ -171,12 +174,12 @@ impl Tap {
         Self { name, queues, traits, undo: None, member: None, home: None, wishes: None, health }
     }
 
-    /// What is known of the device beside its descriptors.
+    /// Returns the properties of the device that do not follow from its descriptors.
     pub const fn traits(&self) -> &Traits {
         &self.traits
     }
 
-    /// What the host did not give, where it can do without: one line.
+    /// Describes in one line what the host has refused, if the device works without it.
     pub fn notice(&self) -> Option<String> {
         let Spread::Refused(why) = self.traits.spread() else { return None };
         let name = &self.name;
@@ -185,33 +188,34 @@ impl Tap {
         ))
     }
 
-    /// A device with which something is taken away when it is dropped.
+    /// Attaches an undo action, which is carried out when the device is dropped.
     pub(crate) fn undone_by(self, undo: Armed) -> Self {
         Self { undo: Some(undo), ..self }
     }
 
-    /// A device that is in a bridge.
+    /// Records the bridge that the device is in.
     pub(crate) fn member_of(self, bridge: Membership) -> Self {
         Self { member: Some(bridge), ..self }
     }
 
-    /// The bridge that it belongs into, if any; only whoever opened the device knows.
+    /// Returns the bridge that it belongs to, if any; only known to the process that opened the device.
     pub fn membership(&self) -> Option<&Membership> {
         self.member.as_ref()
     }
 
-    /// Says that no more than this is to be left to the device than it takes: whoever is behind it in the host can take less, or nothing
-    /// is to be left.
+    /// Restricts the offloads that may be left to the device: its consumer in the host supports fewer, or
+    /// none are wanted.
     pub fn limit(&mut self, takes: Offloads) {
         self.traits.limit(takes);
     }
 
-    /// The descriptors of its queues, to be sent to another process.
+    /// Returns the descriptors of its queues, to be sent to another process.
     pub fn descriptors(&self) -> impl ExactSizeIterator<Item = BorrowedFd<'_>> {
         self.queues.iter().map(AsFd::as_fd)
     }
 
-    /// Another handle on this device. Whoever reads first has the frame: only one of them is to be served at a time.
+    /// Returns another handle to this device. A frame goes to whichever handle reads first, so only one of
+    /// them may be served at a time.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -223,30 +227,32 @@ impl Tap {
         Ok(Self { member, home, ..Self::of(&self.name, queues, self.traits.clone(), self.health.clone()) })
     }
 
-    /// The interface's name.
+    /// Returns the interface's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What the kernel counts for the interface: in the table of the namespace that it was made in, or else wherever it was moved.
-    /// None: it is gone, or lies where we may not look.
+    /// Returns the kernel's counters of the interface: from the table of the namespace in which it was
+    /// created, or from the namespace that it was moved to. `None`: it was deleted, or is in a namespace that
+    /// we may not enter.
     pub fn kernel_counters(&self, here: &LinkTable) -> Option<LinkCounters> {
         here.of(&self.name).or_else(|| place::counters(self.queues.first()?.as_fd()))
     }
 
-    /// Gives the device the MTU, queue length and Ethernet address (none: it keeps that) of a TAP that is made so, wherever it lies by
-    /// now; nothing where somebody else opened it, who sees to that.
+    /// Sets MTU, queue length and MAC address (`None`: unchanged) as for a new TAP, in whatever namespace the
+    /// device is now. Does nothing if another process opened it, which does this itself.
     ///
     /// # Errors
-    /// The device does not take them, or lies where we may not look.
+    /// The device does not accept them, or is in a namespace that we may not enter.
     pub fn resize(&self, config: &TapConfig<'_>) -> Result<(), Error> {
         self.at_home(|links, name| links.set(name, &making::sizes(config), "changing"))
     }
 
-    /// Has the kernel spread its frames over its queues by another hash, if it does so by ours; nothing where somebody else opened it.
+    /// Changes the hash by which the kernel spreads frames over its queues, if our hash is in use. Does
+    /// nothing if another process opened the device.
     ///
     /// # Errors
-    /// The kernel does not take the program.
+    /// The kernel does not accept the program.
     pub fn spread_by(&self, hash: Hash) -> Result<(), Error> {
         let (Some(_), Spread::Ours, Some(queue)) = (&self.home, self.traits.spread(), self.queues.first())
         else {
@@ -256,13 +262,13 @@ impl Tap {
             .map_err(|e| Error::system(format!("spreading the frames of `{}` by another hash", self.name), e))
     }
 
-    /// Does something with the device by the name that it has now, where it lies now.
+    /// Does something with the device by its current name, in its current namespace.
     fn at_home(&self, work: impl FnOnce(&Links, &str) -> Result<(), Error>) -> Result<(), Error> {
         let (Some(home), Some(queue)) = (&self.home, self.queues.first()) else { return Ok(()) };
         home.with(&self.name, queue.as_fd(), work)
     }
 
-    /// A device whose server in another process may wish for another queue length.
+    /// Enables requests for another queue length from the process that serves it.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -270,39 +276,40 @@ impl Tap {
         Ok(Self { wishes: Some(Wishes::new()?), ..self })
     }
 
-    /// What is sent beside the queues where there are wishes: that other process wishes by it ([`QueueLimit`]).
+    /// Returns the descriptor to be sent along with the queues if requests are enabled; the other process
+    /// writes them to it ([`QueueLimit`]).
     pub fn wishes(&self) -> Option<BorrowedFd<'_>> {
         self.wishes.as_ref().map(Wishes::writer)
     }
 
-    /// Readable when there is a new wish.
+    /// Returns a descriptor that is readable when there is a new request.
     pub fn wished(&self) -> Option<BorrowedFd<'_>> {
         self.wishes.as_ref().map(Wishes::bell)
     }
 
-    /// The queue length that was wished for last, if one was since this was asked. It waits for nobody.
+    /// Returns the last requested queue length, if there was a request since the last call. Never blocks.
     pub fn wish(&self) -> Option<u32> {
         self.wishes.as_ref().and_then(Wishes::last)
     }
 
-    /// Fulfils a wish; nothing where somebody else opened the device.
+    /// Carries out a request; does nothing if another process opened the device.
     ///
     /// # Errors
-    /// The device does not take it.
+    /// The device does not accept it.
     pub fn fulfil(&self, frames: u32) -> Result<(), Error> {
         let wish = Settings::default().queue_len(frames);
         self.at_home(|links, name| links.set(name, &wish, "setting the queue length of"))
     }
 
-    /// Whether the kernel still has the interface.
+    /// Returns true if the interface still exists.
     pub fn is_there(&self) -> bool {
         self.queues.first().is_some_and(|queue| health::is_there(queue.as_fd()))
     }
 
-    /// Puts another device in the place of one that was deleted, under whoever serves that.
+    /// Replaces a deleted device by another one, under the threads that serve it.
     ///
     /// # Errors
-    /// It has another number of queues.
+    /// The number of queues differs.
     pub fn replace(&self, by: &Self) -> Result<(), Error> {
         let (has, found) = (self.queues.len(), by.queues.len());
         if has != found {
@@ -315,8 +322,8 @@ impl Tap {
         self.health.revive(&by.queues).map_err(wrong)
     }
 
-    /// Takes over what belongs to the name, not to the device, from one that was deleted: who takes it away in the end,
-    /// and where wishes come in.
+    /// Takes over from a deleted device what belongs to the name and not to the device: the undo action and
+    /// the channel for requests.
     pub fn succeed(&mut self, old: &mut Self) {
         if let Some(mut undo) = old.undo.take() {
             undo.disarm();
@@ -324,14 +331,15 @@ impl Tap {
         self.wishes = old.wishes.take();
     }
 
-    /// Source and sink of a device with one queue; further queues are closed. The device lives until both are dropped.
+    /// Returns source and sink of a device with one queue; further queues are closed. The device lives until
+    /// both are dropped.
     pub fn split(mut self) -> (TapSource, Arc<TapSink>) {
         let device = Device::of(&mut self);
         let mut queues = self.queues;
         port(&device, 0, queues.swap_remove(0))
     }
 
-    /// Source and sink of each queue. The device lives until the last of them is dropped.
+    /// Returns source and sink of each queue. The device lives until the last of them is dropped.
     pub fn into_ports(mut self) -> Vec<(TapSource, Arc<TapSink>)> {
         let device = Device::of(&mut self);
         let queues = self.queues.into_iter().enumerate();

@@ -1,4 +1,4 @@
-//! What the kernel's own UDP sockets are to do that the standard library cannot say.
+//! Options of the kernel's UDP sockets that the standard library does not offer.
 
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
@@ -6,11 +6,11 @@ use std::os::fd::AsFd;
 use crate::Error;
 use crate::request::set_option;
 
-/// Has the kernel take what is sent by this socket at once as one packet, which becomes datagrams of `payload` octets each
-/// where nobody behind takes it as it is (UDP_SEGMENT, udp(7); Linux 4.18).
+/// Enables UDP GSO: the kernel accepts one send as one packet, which is segmented into datagrams of `payload`
+/// octets each, as late as possible (UDP_SEGMENT, udp(7); Linux 4.18).
 ///
 /// # Errors
-/// The kernel cannot.
+/// The kernel does not support it.
 pub fn segment(socket: &UdpSocket, payload: u16) -> Result<(), Error> {
     set_option(socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, &libc::c_int::from(payload))
         .map_err(|e| Error::system("leaving the cutting of UDP packets to the kernel", e))

@@ -1,5 +1,5 @@
-//! What was made on the host and does not go with a descriptor: how to take it away, by whoever made it, or by somebody who
-//! was told before and cleans up after it.
+//! Undo actions for host state that does not disappear with a descriptor, carried out by the process that
+//! created it, or by a cleaner that was told in advance.
 
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -11,12 +11,13 @@ use serde::{Deserialize, Serialize};
 use crate::appear::name_before;
 use crate::{Error, Links, macvtap, ovs};
 
-/// How long a process that was killed may take to close its sockets: some milliseconds, and more on a busy host.
+/// Time that a killed process may take to close its sockets: some milliseconds, and more on a busy host.
 const CLOSING: Duration = Duration::from_secs(2);
-/// Between two looks at it.
+/// Interval between two checks.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What is to be taken away. Each carries a mark of ours, and is left alone without it; a socket goes if nobody listens at it.
+/// Host state to be removed. It is left alone unless it carries our mark; a socket is removed only if nobody
+/// listens at it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undo {
@@ -32,33 +33,34 @@ pub enum Undo {
     },
     /// A socket that peers connect to.
     Socket {
-        /// Its path, from the root.
+        /// Its absolute path.
         path: PathBuf,
     },
 }
 
 impl Undo {
-    /// A macvtap of this name.
+    /// Returns the undo of a macvtap.
     pub fn of_macvtap(name: &str) -> Self {
         Self::Macvtap { name: name.to_owned() }
     }
 
-    /// A port of this name in whatever bridge of Open vSwitch.
+    /// Returns the undo of a port in any bridge of Open vSwitch.
     pub fn of_ovs_port(name: &str) -> Self {
         Self::OvsPort { name: name.to_owned() }
     }
 
-    /// A socket at this path. None if nobody can say where that is.
+    /// Returns the undo of a socket; `None` if its absolute path cannot be determined.
     pub fn of_socket(path: &Path) -> Option<Self> {
-        // Whoever cleans up works in another folder.
+        // The cleaner has another working directory.
         Some(Self::Socket { path: std::path::absolute(path).ok()? })
     }
 
-    /// Takes it away if it is ours, in the namespace of the calling thread and with the Open vSwitch of this process's
-    /// environment. What is not there any more is no error: the interface that it stood on may have taken it along.
+    /// Removes it if it is ours, in the calling thread's namespace and with the Open vSwitch of this
+    /// process's environment. It is no error if it does not exist any more: it may have disappeared with the
+    /// interface below it.
     pub fn now(&self) {
         match self {
-            // One that never appeared, too.
+            // Also one that never appeared under its name.
             Self::Macvtap { name } => {
                 [name, &name_before(name)].into_iter().for_each(|name| drop(delete_ours(name)))
             }
@@ -67,13 +69,13 @@ impl Undo {
         }
     }
 
-    /// An undo that happens when the answer is dropped. Not for an interface: that is [`Armed::of_link`].
+    /// Returns a guard that carries this out when dropped. Not for an interface: use [`Armed::of_link`].
     pub(crate) const fn armed(self) -> Armed {
         Armed { what: What::Undo(self) }
     }
 }
 
-/// Something that is taken away when this is dropped.
+/// Guard that removes something when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Armed {
     what: What,
@@ -81,35 +83,36 @@ pub(crate) struct Armed {
 
 #[derive(Debug)]
 enum What {
-    /// It is not to happen any more.
+    /// Disarmed.
     Nothing,
     Undo(Undo),
-    /// An interface, in the namespace of the socket, which is there already: none may be left when it is needed.
+    /// An interface, in the namespace of this socket. The socket is opened in advance, because no descriptor
+    /// may be left when it is needed.
     Link(Netlink, Which),
 }
 
-/// Which interface.
+/// Identification of an interface.
 #[derive(Debug)]
 enum Which {
     Named(String),
-    /// No other one has it, and it may have another name by now.
+    /// By index, which is unique; it may have another name by now.
     Index(u32),
 }
 
 impl Armed {
-    /// An interface that is about to be made under this name.
+    /// Arms the removal of an interface that is about to be created under this name.
     pub(crate) fn of_link(kernel: Netlink, name: &str) -> Self {
         Self { what: What::Link(kernel, Which::Named(name.to_owned())) }
     }
 
-    /// The interface is there, and has this index.
+    /// Records the index of the interface once it exists.
     pub(crate) fn found(&mut self, index: u32) {
         if let What::Link(_, which) = &mut self.what {
             *which = Which::Index(index);
         }
     }
 
-    /// Nothing is taken away: somebody else sees to it, or there is nothing.
+    /// Disarms the guard: the removal is the task of another guard, or unnecessary.
     pub(crate) fn disarm(&mut self) {
         self.what = What::Nothing;
     }
@@ -126,7 +129,7 @@ impl Drop for Armed {
     }
 }
 
-/// Removes a socket as soon as nobody listens at it: a process that was killed may close it after everything else.
+/// Removes a socket as soon as nobody listens at it: a killed process may close it after everything else.
 fn remove_socket(path: &Path) {
     let end = Instant::now() + CLOSING;
     while matches!(door::remove_deserted(path), Err(door::Error::Taken { .. })) && Instant::now() < end {

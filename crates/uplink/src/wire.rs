@@ -1,5 +1,5 @@
-//! A packet socket (packet(7)): sends whole frames out of an interface of the host, as if its kernel had, many with one
-//! call. For loads; nothing is read by it.
+//! Packet socket (packet(7)) that sends whole frames out of an interface of the host, as if its kernel had
+//! sent them, many with one call. For load generation; it receives nothing.
 
 use std::ffi::CString;
 use std::io;
@@ -10,9 +10,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use crate::request::set_option;
 use crate::{Error, Netns};
 
-/// Most frames of one call.
+/// Maximum number of frames per call.
 pub const MOST: usize = 64;
-/// Room for frames on their way, in octets: those that wait in the queue of whoever takes them count as on their way.
+/// Send buffer in octets: frames that wait in the queue of a receiver still count against it.
 const BUFFER: libc::c_int = 256 << 20;
 
 /// A socket that sends out of one interface.
@@ -22,10 +22,10 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// A socket at an interface of a namespace.
+    /// Opens a socket at an interface of a namespace.
     ///
     /// # Errors
-    /// There is no such interface, or the caller may not (CAP_NET_RAW, CAP_NET_ADMIN).
+    /// There is no such interface, or the caller lacks permission (CAP_NET_RAW, CAP_NET_ADMIN).
     pub fn open(netns: &Netns, interface: &str) -> Result<Self, Error> {
         let opened = netns.run(|| Self::open_here(interface))?;
         opened.map_err(|e| Error::system(format!("opening a packet socket at `{interface}`"), e))
@@ -33,12 +33,12 @@ impl Wire {
 
     fn open_here(interface: &str) -> io::Result<Self> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        // No protocol: nothing is received.
+        // Protocol 0: the socket receives nothing.
         let wire = Self { socket: socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)? };
         wire.bind(interface)?;
         let fd = wire.socket.as_fd();
         set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &BUFFER)?;
-        // Past the queueing discipline, as pktgen does.
+        // Bypasses the queueing discipline, as pktgen does.
         set_option::<libc::c_int>(fd, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1)?;
         Ok(wire)
     }
@@ -50,7 +50,7 @@ impl Wire {
         if index == 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: integers and octets, for all of which zero is a value.
+        // SAFETY: integers and octets, for all of which zero is a valid value.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_ifindex = index as libc::c_int;
@@ -60,17 +60,17 @@ impl Wire {
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Sends a frame so many times, at most [`MOST`]; returns how many went.
+    /// Sends a frame this many times, at most [`MOST`]; returns how many were sent.
     pub fn repeat(&self, frame: &[u8], times: usize) -> usize {
         let mut part = libc::iovec { iov_base: frame.as_ptr().cast_mut().cast(), iov_len: frame.len() };
-        // SAFETY: a header of null pointers and zero lengths is one without name, parts and control.
+        // SAFETY: a header of null pointers and zero lengths is one without name, parts and control data.
         let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
         header.msg_hdr.msg_iov = &raw mut part;
         header.msg_hdr.msg_iovlen = 1;
         let mut headers = [header; MOST];
         let (fd, count) = (self.socket.as_raw_fd(), times.min(MOST) as libc::c_uint);
-        // SAFETY: the headers, the one part that they share and the frame live for the time of the call; the frame is only
-        // read.
+        // SAFETY: the headers, the part that they share and the frame live until the call returns; the frame
+        // is only read.
         let sent = unsafe { libc::sendmmsg(fd, headers.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
         usize::try_from(sent).unwrap_or(0)
     }

@@ -1,12 +1,13 @@
-//! An interface of the host as a port, by AF_XDP: a program at the driver hands each frame that comes to a socket of its
-//! queue, and frames lie in memory that the kernel and we share. A burst costs no system call to receive, and in copy mode
-//! one for 32 frames to send.
+//! Interface of the host as a port, by AF_XDP: a program at the driver redirects each received frame to the
+//! socket of its queue, and frames are in memory shared with the kernel. To receive a burst costs no system
+//! call; to send in copy mode costs one for 32 frames.
 //!
-//! While it is open, the interface is the port's alone: the host's own stack hears nothing of it. Program, sockets and
-//! everything else belong to descriptors, so nothing is left when the last of them is closed, however that happens.
+//! While it is open, the interface belongs exclusively to the port: the host's own stack receives nothing
+//! from it. Program, sockets and everything else belong to descriptors, so nothing is left behind when the
+//! last of them is closed, for whatever reason.
 //!
-//! Two processes can open the interface ([`Xdp::open`]) and serve it ([`Xdp::ports`]): the first keeps the
-//! program, and hands sockets and memory over ([`Xdp::descriptors`], [`Xdp::from_parts`]).
+//! Opening the interface ([`Xdp::open`]) and serving it ([`Xdp::ports`]) can be done by two processes: the
+//! first keeps the program, and hands sockets and memory over ([`Xdp::descriptors`], [`Xdp::from_parts`]).
 
 mod abi;
 mod counters;
@@ -49,19 +50,20 @@ use umem::{HEADROOM, Layout};
 const HEADERS: u32 = 18;
 /// Octets of the largest chunk: a page.
 const LARGEST_CHUNK: u32 = 4096;
-/// Frames of the smallest and of the largest ring.
+/// Permitted ring sizes, in frames.
 const RINGS: std::ops::RangeInclusive<u32> = 256..=16_384;
 
-/// How to open an interface.
+/// Configuration of an interface.
 #[derive(Clone, Debug)]
 pub struct XdpConfig<'a> {
-    /// Largest IP packet of who is behind the port, in octets.
+    /// MTU of the NIC behind the port, in octets.
     pub mtu: u32,
-    /// Frames that wait for the source, rounded up to a power of two from 256 to 16,384.
+    /// Number of frames that wait for the source, rounded up to a power of two from 256 to 16,384.
     pub queue_len: u32,
-    /// Frames that the driver handles each time it is polled by who serves the port, instead of by its interrupt.
+    /// Budget of frames for each time that the serving thread polls the driver, which replaces the driver's
+    /// interrupt; `None`: interrupts.
     pub busy_poll: Option<u16>,
-    /// The namespace it lies in; the calling thread's if there is none.
+    /// Its network namespace; `None`: the calling thread's.
     pub netns: Option<&'a Netns>,
 }
 
@@ -76,30 +78,30 @@ impl Default for XdpConfig<'_> {
 pub struct Xdp {
     parts: XdpParts,
     sockets: Vec<Bound>,
-    /// What keeps frames coming; only whoever opened the interface has it.
+    /// Keeps frames coming; only in the process that opened the interface.
     hold: Option<Hold>,
 }
 
-/// What an open interface is, beside its descriptors.
+/// Description of an open interface, without its descriptors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XdpParts {
     /// Name of the interface.
     pub interface: String,
-    /// Queues that frames come by, each with a socket.
+    /// Number of receive queues, each with a socket.
     pub queues: usize,
-    /// Queues that frames can be sent by.
+    /// Number of transmit queues.
     pub transmit: usize,
     /// Octets of a chunk.
     chunk: u32,
     /// Entries of each ring.
     ring: u32,
-    /// Whether frames lie where the NIC itself puts them.
+    /// True if frames are where the NIC itself puts them (zero-copy).
     pub zero_copy: bool,
-    /// Whether the program runs in the driver.
+    /// True if the program runs in the driver.
     pub in_driver: bool,
-    /// Whether who serves it is to poll the driver.
+    /// True if the serving thread is to poll the driver.
     busy_poll: bool,
-    /// Whether it was deleted: then there are no descriptors.
+    /// True if the interface was deleted: then there are no descriptors.
     gone: bool,
 }
 
@@ -117,7 +119,7 @@ impl XdpParts {
         Layout { chunk: self.chunk, receive: self.ring, transmit: self.ring }
     }
 
-    /// How frames are taken, in words: `zero-copy, in the driver`.
+    /// Describes how frames are received: `zero-copy, in the driver`.
     pub fn way(&self) -> String {
         let copy = if self.zero_copy { "zero-copy" } else { "copy mode" };
         let hook = if self.in_driver { "in the driver" } else { "generic" };
@@ -126,10 +128,10 @@ impl XdpParts {
 }
 
 impl Xdp {
-    /// Opens all queues of an interface. On an error nothing is left.
+    /// Opens all queues of an interface. An error leaves nothing behind.
     ///
     /// # Errors
-    /// The interface is not there, is down or in use, or the kernel does not give what it takes.
+    /// The interface does not exist, is down or in use, or the kernel refuses what is needed.
     pub fn open(name: &str, config: &XdpConfig<'_>) -> Result<Self, Error> {
         within(config.netns, || Self::open_here(name, config))
     }
@@ -157,20 +159,20 @@ impl Xdp {
         Ok(Self { parts, sockets, hold: Some(hold) })
     }
 
-    /// Closes the sockets: of those that somebody served who is dead now, nobody knows how far they had come. What comes
-    /// from now on is lost until [`Xdp::renew`].
+    /// Closes the sockets after the process that served them has died, because their ring positions are
+    /// unknown. Frames that arrive from now on are lost until [`Xdp::renew`].
     pub fn release(&mut self) {
         if self.hold.is_some() {
             self.sockets.clear();
         }
     }
 
-    /// Whether the kernel still has the interface.
+    /// Returns true if the interface still exists.
     pub fn is_there(&self) -> bool {
         !self.parts.gone && !self.sockets.first().is_some_and(|bound| abi::is_cut_off(bound.socket.as_fd()))
     }
 
-    /// Another handle on this interface. Only one of them is to be served at a time.
+    /// Returns another handle to this interface. Only one of them may be served at a time.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -180,11 +182,12 @@ impl Xdp {
         Ok(Self { parts: self.parts.clone(), sockets: sockets.map_err(failed)?, hold: None })
     }
 
-    /// New sockets after [`Xdp::release`]. An interface that was deleted meanwhile, or is down, is given up: it is gone from now
-    /// on ([`Xdp::is_there`]), until whoever looks after it opens it anew.
+    /// Creates new sockets after [`Xdp::release`]. An interface that was deleted meanwhile, or is down, is
+    /// given up: it counts as deleted ([`Xdp::is_there`]) until it is opened anew.
     ///
     /// # Errors
-    /// As for [`Xdp::open`]; `QueueTaken` for some milliseconds after the last copy of an old socket was closed.
+    /// The same as for [`Xdp::open`]; `QueueTaken` for some milliseconds after the last copy of an old socket
+    /// was closed.
     pub fn renew(&mut self) -> Result<(), Error> {
         let Some(hold) = &self.hold else { return Ok(()) };
         if !self.sockets.is_empty() {
@@ -201,10 +204,11 @@ impl Xdp {
         Ok(())
     }
 
-    /// Whether IP packets of this size fit into the memory that it was opened with. Its queues stay as long as they are.
+    /// Checks that IP packets of this size fit into the memory with which it was opened. The queue lengths
+    /// cannot be changed.
     ///
     /// # Errors
-    /// They do not.
+    /// They do not fit.
     pub fn resize(&self, mtu: u32) -> Result<(), Error> {
         if mtu + HEADERS + HEADROOM <= self.parts.chunk {
             return Ok(());
@@ -216,30 +220,30 @@ impl Xdp {
         })
     }
 
-    /// What it is; goes with [`Xdp::descriptors`].
+    /// Returns its description, which accompanies [`Xdp::descriptors`].
     pub fn parts(&self) -> &XdpParts {
         &self.parts
     }
 
-    /// The interface's name.
+    /// Returns the interface's name.
     pub fn name(&self) -> &str {
         &self.parts.interface
     }
 
-    /// Socket and memory of each queue, to be sent to another process.
+    /// Returns socket and memory of each queue, to be sent to another process.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.sockets.iter().flat_map(|bound| [bound.socket.as_fd(), bound.memory.as_fd()])
     }
 
-    /// Descriptors that an interface of these parts comes with.
+    /// Returns the number of descriptors of an interface with this description.
     pub fn descriptors_of(parts: &XdpParts) -> usize {
         if parts.gone { 0 } else { parts.queues.saturating_mul(2) }
     }
 
-    /// An interface that another process opened, by the descriptors in their order.
+    /// Adopts an interface that another process opened, by the descriptors in order.
     ///
     /// # Errors
-    /// There are too few descriptors, or the parts make no sense.
+    /// There are too few descriptors, or the description is invalid.
     pub fn from_parts(
         parts: XdpParts,
         descriptors: impl IntoIterator<Item = OwnedFd>,
@@ -258,8 +262,9 @@ impl Xdp {
         Ok(Self { parts, sockets, hold: None })
     }
 
-    /// Its sources and sinks, dealt out for so many threads; fewer where it has fewer queues. Only one process may do this, once: it
-    /// gives the kernel the memory to receive into. Those of an interface that was deleted move nothing until it is there again.
+    /// Returns its sources and sinks, distributed over this many threads, or fewer if it has fewer queues. To
+    /// be called only once, in one process: it gives the kernel the receive chunks. The ports of a deleted
+    /// interface move nothing until it exists again.
     ///
     /// # Errors
     /// The rings cannot be mapped.
@@ -284,7 +289,7 @@ impl Xdp {
         Ok(XdpPorts { sources, sinks, health, revival })
     }
 
-    /// All queues, and what receives by them.
+    /// Maps all queues; returns them and their receive halves.
     fn map_queues(&self, device: &Arc<Device>) -> io::Result<(Vec<Arc<Queue>>, Vec<Receiver>)> {
         self.sockets.iter().map(|bound| self.map_queue(bound, device)).collect()
     }
@@ -306,15 +311,15 @@ impl Xdp {
     }
 }
 
-/// Both ways of an interface.
+/// Both directions of an interface.
 pub struct XdpPorts {
-    /// Frames that come, for a thread each.
+    /// Receive direction, one source per thread.
     pub sources: Vec<XdpSource>,
-    /// Frames that go, for a thread each.
+    /// Transmit direction, one sink per thread.
     pub sinks: Vec<Arc<XdpSink>>,
-    /// To be looked after about once a second.
+    /// Supervision, to be called about once a second.
     pub health: Arc<XdpHealth>,
-    /// What puts another interface in its place.
+    /// Replaces the interface by another one.
     pub revival: XdpRevival,
 }
 
@@ -345,7 +350,7 @@ fn bind_all(
     (0..queues).map(bind).collect()
 }
 
-/// The fuzz target `xdp_rings`.
+/// Entry point of the fuzz target `xdp_rings`.
 #[cfg(feature = "fuzz")]
 pub fn fuzz_rings(input: &[u8]) {
     fuzzed::run(input);

@@ -1,8 +1,9 @@
-//! A generator and a sink for a router of anybody's, at two vhost-user ports, for measurements
-//! (`bench/peers/router_over_vhost_user.sh`): `vhost_generator IN OUT MAC [OCTETS]`. Frames of 60 octets (without FCS), or of as many as
-//! it is told, for the station MAC, UDP from 198.18.0.2 to 198.18.1.2, go to the guest at socket IN as fast as it posts buffers; what the guest at socket OUT sends
-//! is taken and counted. Each second one line: `rx N`; and for each line of its input one: `total N at NANOSECONDS`, both since it
-//! started. One thread, which polls; it ends with its input.
+//! Generator and sink for any router, at two vhost-user ports, for measurements
+//! (`bench/peers/router_over_vhost_user.sh`): `vhost_generator IN OUT MAC [OCTETS]`. Frames of 60 octets
+//! (without FCS), or of OCTETS, for the station MAC, UDP from 198.18.0.2 to 198.18.1.2, go to the guest at
+//! socket IN as fast as it posts buffers; frames that the guest at socket OUT sends are taken and counted. It
+//! prints one line per second: `rx N`; and one line for each line of its input: `total N at NANOSECONDS`,
+//! both since it started. One busy-polling thread; it ends at the end of its input.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,11 +16,11 @@ use ring::{BURST, Bytes};
 use sandbox::Confinement;
 use vhost_user::backend::{Backend, Offer};
 
-/// Octets of a frame, without FCS, if nobody says how many; and the fewest and the most that it can be.
+/// Octets of a frame, without FCS: the default, and the permitted range.
 const FRAME: usize = 60;
 const FRAMES: std::ops::RangeInclusive<usize> = FRAME..=1514;
 
-/// A frame of so many octets for this station.
+/// A frame of this length for this station.
 fn frame(mac: &str, len: usize) -> Result<Vec<u8>> {
     let octets = mac.split(':').map(|octet| u8::from_str_radix(octet, 16));
     let station = octets.collect::<Result<Vec<u8>, _>>().context("an Ethernet address")?;

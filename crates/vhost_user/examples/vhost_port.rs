@@ -1,11 +1,13 @@
-//! A vhost-user port without a router, for measurements beside others' (`bench/peers/vhost_user_backend.sh`):
-//! `vhost_port MODE SOCKET [SOCKET]`, where MODE is what is done with frames:
+//! vhost-user port without a router, for comparative measurements (`bench/peers/vhost_user_backend.sh`):
+//! `vhost_port MODE SOCKET [SOCKET]`. MODE is what is done with frames:
 //!
-//! * `rx`: they are taken from the guest and counted;
-//! * `tx`: the guest is given 60 octets again and again, as fast as it posts buffers;
-//! * `io`: what a guest sends goes to the guest at the other socket, or back where there is one socket.
+//! * `rx`: frames are taken from the guest and counted;
+//! * `tx`: the guest is given frames of 60 octets, as fast as it posts buffers;
+//! * `io`: frames that a guest sends go to the guest at the other socket, or back if there is only one
+//!   socket.
 //!
-//! Each second one line tells the frames of that second: `pps N`. One thread, which polls; it ends with its input.
+//! It prints one line per second with the frames of that second: `pps N`. One busy-polling thread; it ends at
+//! the end of its input.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +25,7 @@ use vhost_user::backend::{Backend, Offer};
 /// Octets of a frame, without FCS.
 const FRAME: usize = 64;
 
-/// Offers the same frame for ever.
+/// Offers the same frame endlessly.
 struct Offered(&'static mut [u8]);
 
 impl Source for Offered {
@@ -79,7 +81,7 @@ fn main() -> Result<()> {
             }
         });
         let mut line = String::new();
-        // The end of the input, whatever came before it.
+        // Reads until the end of the input, ignoring its content.
         while std::io::stdin().read_line(&mut line).is_ok_and(|octets| octets > 0) {}
         stop.store(true, Ordering::Relaxed);
     });

@@ -1,4 +1,4 @@
-//! We are the device: a port at which the virtual machine of another program is met (vhost-user's back end).
+//! vhost-user back end: a port that serves the device of another program's virtual machine.
 //!
 //! ```text
 //!  peer's VMM -- socket --> thread of the peer: Session       memory, rings, bells
@@ -6,9 +6,9 @@
 //!  peer's guest == rings ====== NicQueues ===== I/O threads of the router
 //! ```
 //!
-//! One thread for each port meets peers, one at a time, and does what they ask; it never touches a frame. The rings are
-//! served by the I/O threads, as those of our own guests are. Whatever a peer does wrong ends its connection with one line;
-//! it may come again, later each time.
+//! One thread for each port accepts peers, one at a time, and handles their requests; it never touches a
+//! frame. The rings are served by the I/O threads, like those of our own guests. A fault of a peer ends its
+//! connection with one line; it may connect again, with growing pauses.
 
 pub mod fault;
 pub mod message;

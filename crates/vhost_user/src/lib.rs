@@ -1,7 +1,8 @@
-//! vhost-user: the device of other programs' virtual machines, and the rings of our routers in other programs' hands.
+//! vhost-user, in both directions: devices for other programs' virtual machines, and our routers' rings
+//! served by other programs.
 //!
-//! [`backend`]: we are the device. [`frontend`]: the other program is. Both stand on the queues of `nic_port::NicQueues`, and
-//! know nothing of the machine whose they are.
+//! [`backend`]: this program is the device. [`frontend`]: the other program is. Both use the queues of
+//! `nic_port::NicQueues`, independently of the machine that the queues belong to.
 
 pub mod backend;
 pub mod frontend;

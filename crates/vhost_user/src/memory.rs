@@ -1,4 +1,5 @@
-//! The memory of a peer: its descriptors mapped here, checked, and survived when the peer takes it away.
+//! Memory of a peer: its descriptors are checked and mapped, and accesses survive when the peer takes the
+//! memory away.
 //!
 //! ```text
 //!   guest-physical     0      640 K  1 M                 2 G        4 G        6 G
@@ -6,8 +7,9 @@
 //!   mapped here           [     ]       [                ]      [              ]
 //! ```
 //!
-//! A peer can cut its file short at any time, and then touching the rest of the mapping is a SIGBUS: see [`Guard`]. Files are those
-//! of tmpfs and hugetlbfs alone: behind any other one stands a disk, or a program that a page fault here would wait for.
+//! A peer can truncate its file at any time, and then an access to the rest of the mapping raises SIGBUS: see
+//! [`Guard`]. Only files on tmpfs and hugetlbfs are accepted: behind any other file there is a disk, or a
+//! program on which a page fault here would block.
 
 use std::fmt;
 use std::io;
@@ -23,41 +25,41 @@ use vhost::vhost_user::message::VhostUserMemoryRegion;
 
 /// Octets of a small page.
 const PAGE: u64 = 4096;
-/// Largest page that a file may be made of: 1 GiB.
+/// Size of the largest page that a file may consist of: 1 GiB.
 const LARGEST_PAGE: u64 = 1 << 30;
 
-/// Why a memory table cannot be used.
+/// Reason why a memory table cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
-    /// There is no range, or there are too many.
+    /// It has no range, or too many.
     #[error("a memory table of {0} ranges, expected 1 to {MOST_REGIONS}")]
     Count(usize),
-    /// A range has not one descriptor.
+    /// A range does not have exactly one descriptor.
     #[error("a memory table of {ranges} ranges with {descriptors} descriptors, expected one each")]
     Descriptors {
-        /// Ranges.
+        /// Number of ranges.
         ranges: usize,
-        /// Descriptors.
+        /// Number of descriptors.
         descriptors: usize,
     },
-    /// A range is empty or reaches around the end of an address space.
+    /// A range is empty or wraps around the end of an address space.
     #[error("the memory range at {0:#x} is empty, or goes beyond the end of its address space")]
     Range(u64),
-    /// Two ranges have addresses in common.
+    /// Two ranges overlap.
     #[error("the memory ranges at {0:#x} and {1:#x} overlap")]
     Overlap(u64, u64),
-    /// The descriptor is not of a file.
+    /// The descriptor is not that of a file.
     #[error("the memory range at {0:#x} has a descriptor that is no file of shared memory")]
     File(u64),
-    /// The file is of no file system that is all memory.
+    /// The file is not on a file system in memory.
     #[error("the memory range at {0:#x} lies in a file that is not of tmpfs, hugetlbfs or memfd_create(2)")]
     Disk(u64),
-    /// It is more than may be shared.
+    /// The total exceeds the permitted size.
     #[error("a memory table of {}, and at most {} may be shared (memory_max)", Size(*.octets), Size(*.most))]
     Much {
-        /// Octets that would be mapped, of whole pages.
+        /// Octets to be mapped, in whole pages.
         octets: u64,
-        /// Octets that may be.
+        /// Maximum octets.
         most: u64,
     },
     /// The file ends before the range does.
@@ -65,22 +67,22 @@ pub enum MemoryError {
     Short {
         /// Guest-physical address of the range.
         guest: u64,
-        /// Where in the file it ends.
+        /// End of the range in the file.
         end: u64,
-        /// Octets of the file.
+        /// Length of the file in octets.
         len: u64,
     },
-    /// The kernel does not map it.
+    /// The kernel refuses to map it.
     #[error("the memory range at {guest:#x} cannot be mapped: {why}")]
     Map {
         /// Guest-physical address of the range.
         guest: u64,
-        /// The kernel's answer.
+        /// The kernel's error.
         why: io::Error,
     },
 }
 
-/// Octets, in the largest unit that says them exactly.
+/// A number of octets, displayed in the largest unit that is exact.
 struct Size(u64);
 
 impl fmt::Display for Size {
@@ -93,17 +95,17 @@ impl fmt::Display for Size {
     }
 }
 
-/// A peer's memory.
+/// Memory of a peer.
 #[derive(Debug)]
 pub struct PeerMemory {
     ranges: Vec<Mapped>,
 }
 
-/// One range of it.
+/// A mapped range.
 #[derive(Debug)]
 struct Mapped {
     span: Span,
-    /// Where its first octet lies.
+    /// Address of its first octet.
     base: NonNull<u8>,
     mapping: Mapping,
 }
@@ -117,18 +119,18 @@ impl PeerMemory {
     /// Maps each range of a table.
     ///
     /// # Errors
-    /// One line that says which range the kernel does not map; then nothing is mapped.
+    /// One line that names the range that the kernel refuses to map; then nothing is mapped.
     pub fn map(table: Table) -> Result<Self, MemoryError> {
         let ranges = table.spans.into_iter().zip(&table.files).map(|(span, file)| Mapped::new(span, file));
         Ok(Self { ranges: ranges.collect::<Result<_, _>>()? })
     }
 
-    /// The ranges as rings see them.
+    /// Returns the ranges as used by rings.
     pub fn regions(&self) -> Option<Regions> {
         Regions::new(self.ranges.iter().map(Mapped::region))
     }
 
-    /// The guest-physical address of what lies at `user` in the peer's own address space.
+    /// Translates an address `user` of the peer's own address space to a guest-physical one.
     pub fn guest_address(&self, user: u64) -> Option<u64> {
         self.ranges.iter().find_map(|range| {
             let (first, len, guest) =
@@ -138,13 +140,14 @@ impl PeerMemory {
         })
     }
 
-    /// Whether the peer has taken memory away that was touched afterwards. What is read there is zero since then.
+    /// Returns true if the peer has taken memory away that was accessed afterwards. It reads as zeros since
+    /// then.
     pub fn is_broken(&self) -> bool {
         self.ranges.iter().any(|range| range.mapping.guard.is_hit())
     }
 }
 
-/// A memory table that was looked at, of which nothing is mapped yet.
+/// A checked memory table, not mapped yet.
 #[derive(Debug)]
 pub struct Table {
     spans: Vec<Span>,
@@ -152,10 +155,10 @@ pub struct Table {
 }
 
 impl Table {
-    /// Looks at all ranges and their files, which may have at most so many octets together.
+    /// Checks all ranges and their files; `most` is the permitted total of octets.
     ///
     /// # Errors
-    /// One line that says which range is wrong, or that they are too much.
+    /// One line that names the invalid range, or says that the total is too large.
     pub fn new(
         places: &[VhostUserMemoryRegion],
         files: Vec<OwnedFd>,
@@ -179,7 +182,7 @@ impl Table {
     }
 }
 
-/// The pages of a file in which a range lies.
+/// The pages of a file that contain a range.
 struct Span {
     place: VhostUserMemoryRegion,
     start: u64,
@@ -194,20 +197,20 @@ impl fmt::Debug for Span {
 }
 
 impl Span {
-    /// Looks at the file of a range, and maps nothing.
+    /// Examines the file of a range, without mapping it.
     fn of(place: VhostUserMemoryRegion, file: &OwnedFd) -> Result<Self, MemoryError> {
         let (guest, offset, size) = (place.guest_phys_addr, place.mmap_offset, place.memory_size);
         let status = fstat(file).map_err(|why| MemoryError::Map { guest, why: why.into() })?;
         if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
             return Err(MemoryError::File(guest));
         }
-        // Nothing but tmpfs and hugetlbfs knows seals, whether there are any or not (fcntl(2), F_GET_SEALS).
+        // Only tmpfs and hugetlbfs support seals, whether there are any or not (fcntl(2), F_GET_SEALS).
         fcntl_get_seals(file).map_err(|_| MemoryError::Disk(guest))?;
         let (end, len) = (offset + size, status.st_size as u64);
         if end > len {
             return Err(MemoryError::Short { guest, end, len });
         }
-        // Of huge pages only whole ones can be mapped.
+        // Huge pages can only be mapped as a whole.
         let page = (status.st_blksize as u64).clamp(PAGE, LARGEST_PAGE);
         let page = if page.is_power_of_two() { page } else { PAGE };
         let start = offset & !(page - 1);
@@ -233,7 +236,7 @@ impl Mapped {
     }
 }
 
-/// Checks that neither its addresses nor its place in the file overflow.
+/// Checks that neither its addresses nor its offsets in the file overflow.
 fn check(place: &VhostUserMemoryRegion) -> Result<(), MemoryError> {
     let (guest, size) = (place.guest_phys_addr, place.memory_size);
     let fits = |start: u64| start.checked_add(size).is_some_and(|end| end <= i64::MAX as u64);
@@ -258,7 +261,7 @@ fn check_overlaps(places: &[VhostUserMemoryRegion]) -> Result<(), MemoryError> {
 /// Part of a file, mapped and guarded.
 #[derive(Debug)]
 struct Mapping {
-    // Dropped first: nothing may be mapped in the place of what somebody else has there afterwards.
+    // Dropped first: the guard must not cover what is mapped at this address later.
     guard: Guard,
     pages: Pages,
 }
@@ -292,7 +295,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours and nobody uses it any more.
+        // SAFETY: the mapping is ours and is not used any more.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.octets) };
     }
 }

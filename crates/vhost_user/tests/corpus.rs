@@ -1,13 +1,13 @@
-//! The inputs that are kept of the fuzz target of this crate, and others near them.
+//! Runs the corpus of this crate's fuzz target, and variants of its inputs.
 
 #[path = "../../../fuzz/bodies/corpus.rs"]
 mod corpus;
 #[path = "../../../fuzz/bodies/vhost_user.rs"]
 mod door;
 
-/// Variants of each input.
+/// Number of variants of each input.
 const VARIANTS: u64 = 150;
-/// Octets at the front that are changed: the messages. What follows them is memory.
+/// Octets at the front that are changed: the messages. The octets after them are memory.
 const MESSAGES: usize = 1024;
 
 #[test]
@@ -20,7 +20,7 @@ fn peers_that_say_something_a_little_different_are_too() {
     corpus::replay("vhost_user", |input| (1..=VARIANTS).for_each(|seed| door::run(&changed(input, seed))));
 }
 
-/// The input with up to four octets changed, always the same for the same seed.
+/// Returns the input with up to four octets changed, the same for the same seed.
 fn changed(input: &[u8], seed: u64) -> Vec<u8> {
     let mut octets = input.to_vec();
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);

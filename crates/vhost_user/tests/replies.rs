@@ -1,4 +1,4 @@
-//! The inputs that are kept of the fuzz target of what a peer answers.
+//! Runs the corpus of the fuzz target for a peer's answers.
 
 #[path = "../../../fuzz/bodies/corpus.rs"]
 mod corpus;

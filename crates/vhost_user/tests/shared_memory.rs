@@ -1,4 +1,5 @@
-//! What a peer may share, over its socket and under the filter of the thread that meets it.
+//! Limits of the memory that a peer may share, tested over its socket and under the seccomp filter of its
+//! thread.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -13,10 +14,10 @@ use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo};
 use vhost_user::backend::{Backend, News, Offer};
 
-/// Nothing takes so long, even where the host is busy.
+/// Time limit of every wait, even on a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 const TIB: u64 = 1 << 40;
-/// What a file that says nothing allows.
+/// Default of `memory_max` in a file.
 const MEMORY_MAX: u64 = 64 << 30;
 
 struct Scene {
@@ -33,7 +34,7 @@ impl Scene {
         Self { backend, folder }
     }
 
-    /// What the peer is answered that shares these ranges, each of a file of its own.
+    /// Shares these ranges, each of a file of its own, and returns the peer's answer.
     fn share(&self, octets: u64, files: &[File]) -> Result<(), vhost::Error> {
         let socket = UnixStream::connect(self.folder.path().join("vm.sock")).expect("it listens");
         let mut peer = Frontend::from_stream(socket, 2);
@@ -71,7 +72,7 @@ fn memory(octets: u64) -> File {
     file
 }
 
-/// Octets of address space that belong to the files of these tests.
+/// Returns the octets of address space in which files of these tests are mapped.
 fn mapped() -> u64 {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux has it");
     let number = |text: &str| u64::from_str_radix(text, 16).expect("an address");
@@ -89,7 +90,7 @@ fn more_than_may_be_shared_is_refused_in_one_line_before_any_of_it_is_mapped() {
     let why = "a memory table of 32768 GiB, and at most 64 GiB may be shared (memory_max)";
     assert!(line.contains(why) && !line.contains('\n'), "{line}");
     assert_eq!(mapped(), 0);
-    // The next peer, with as much as is allowed.
+    // The next peer, with as much as is permitted.
     let half = [memory(MEMORY_MAX / 2), memory(MEMORY_MAX / 2)];
     scene.share(MEMORY_MAX / 2, &half).expect("it may be shared");
 }

@@ -1,6 +1,6 @@
-//! The state in which a firmware guest starts: page tables, descriptor tables, ring-0 stubs, and the image.
+//! Initial state of a firmware guest: page tables, descriptor tables, ring-0 stubs, and the image.
 //!
-//! Everything ring 0 owns lies in the first 2 MiB, which ring 3 cannot touch:
+//! All data of ring 0 lies in the first 2 MiB, which ring 3 cannot access:
 //!
 //! ```text
 //! 0x1000 PML4   0x2000 PDPT   0x3000.. page directories (one a GiB that is used)
@@ -30,13 +30,13 @@ pub(crate) const TSS_STRIDE: u64 = 128;
 const STUBS: u64 = 0x1_0000;
 pub(crate) const RING0_STACKS: u64 = 0x2_0000;
 pub(crate) const RING0_STACK: u64 = 0x1000;
-/// Page table of the 2 MiB in which ECAM begins, where it does not lie at its own address.
+/// Page table of the 2 MiB at the beginning of ECAM, if ECAM is not mapped one to one.
 const ECAM_TABLE: u64 = 0x4_0000;
 const SMALL_PAGE: u64 = 0x1000;
 
-/// The vector of peers.
+/// Interrupt vector of vhost-user peers.
 const PEER_VECTOR: u64 = map::PEER_VECTOR as u64;
-/// The vectors of the NICs' pins.
+/// Interrupt vectors of the NICs' pins.
 const PIN_VECTOR: u64 = map::FIRST_PIN_VECTOR as u64;
 const PIN_VECTORS_END: u64 = PIN_VECTOR + MAX_NICS as u64;
 
@@ -47,22 +47,22 @@ const UNCACHED: u64 = 0b11 << 3;
 const LARGE: u64 = 1 << 7;
 const NO_EXECUTE: u64 = 1 << 63;
 
-/// Entries of the global descriptor table; the selectors follow from their order.
+/// Selectors of the global descriptor table, in the order of its entries.
 pub(crate) const KERNEL_CODE: u16 = 0x08;
 pub(crate) const USER_DATA: u16 = 0x18 | 3;
 pub(crate) const USER_CODE: u16 = 0x20 | 3;
 pub(crate) const FIRST_TSS: u16 = 0x28;
 
-/// Octets of the GDT: five plain entries and a 16-octet TSS descriptor for each vCPU.
+/// Octets of the GDT: five plain entries and a 16-octet TSS descriptor per vCPU.
 pub(crate) const GDT_LEN: u16 = 5 * 8 + 16 * MAX_VCPUS as u16;
 
-/// Selector of the task state segment of a vCPU.
+/// Returns the selector of a vCPU's task state segment.
 pub(crate) fn tss_selector(vcpu: usize) -> u16 {
     FIRST_TSS + 16 * vcpu as u16
 }
 
-/// Writes what a virtual machine needs to start into its RAM: tables for a route table of `fib` octets, stubs and
-/// image. Returns the entry point.
+/// Writes the initial state of a virtual machine into its RAM: page tables (with a route table of `fib`
+/// octets), stubs and image. Returns the entry point.
 pub(crate) fn load(ram: &GuestRam, firmware: &[u8], fib: u64) -> Result<u64> {
     write_page_tables(ram, fib)?;
     write_descriptor_tables(ram)?;
@@ -72,7 +72,7 @@ pub(crate) fn load(ram: &GuestRam, firmware: &[u8], fib: u64) -> Result<u64> {
     Ok(loaded.kernel_load.0)
 }
 
-/// Shows configuration space, which lies at physical `to`, where [`map`] has it.
+/// Maps the configuration space at physical address `to` to where [`map`] has it.
 pub(crate) fn move_ecam(ram: &GuestRam, to: u64) -> Result<()> {
     let flags = PRESENT | WRITE | USER | UNCACHED | NO_EXECUTE;
     for page in (0..map::PAGE).step_by(SMALL_PAGE as usize) {
@@ -139,7 +139,7 @@ fn write_descriptor_tables(ram: &GuestRam) -> Result<()> {
     Ok(())
 }
 
-/// An interrupt gate: ring 0 code, interrupts off on entry, not callable from ring 3.
+/// Writes an interrupt gate: ring 0 code, interrupts disabled on entry, not callable from ring 3.
 fn write_gate(ram: &GuestRam, vector: u64, handler: u64) -> Result<()> {
     let low =
         (handler & 0xffff) | u64::from(KERNEL_CODE) << 16 | 0x8e00 << 32 | (handler >> 16 & 0xffff) << 48;

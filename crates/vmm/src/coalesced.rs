@@ -1,15 +1,16 @@
-//! Stores to a device register that the kernel collects instead of leaving the guest for each (coalesced MMIO).
+//! Stores to a device register that the kernel collects instead of exiting for each (coalesced MMIO).
 //!
 //! ```text
 //!   driver: store TDT --> kernel: ring page of the VM --> I/O thread, in each pass
 //!                                                    \--> any vCPU, before any other access is carried out
 //! ```
 //!
-//! A store that waits in the ring rings nobody. So the kernel collects only while a thread polls: before the thread
-//! sleeps it takes the zone back, empties the ring, and then goes to sleep as if there were no zone. Taking one back costs
-//! as much as many exits (it waits for the readers of KVM's tables of buses), so that a thread goes on polling for
-//! [`PATIENCE`] first. Stores and other accesses keep their order, because whoever carries an access out empties the ring
-//! before; the same thread's stores are in order by themselves. A full ring makes a store an exit again.
+//! A collected store wakes no thread. So the kernel collects only while an I/O thread polls: before the
+//! thread sleeps it unregisters the zone, drains the ring, and then goes to sleep as if there were no zone.
+//! Unregistering costs as much as many exits (it waits for the readers of KVM's bus tables), so a thread
+//! keeps polling for [`PATIENCE`] first. Stores and other accesses keep their order, because a thread that
+//! carries an access out drains the ring before; the stores of one thread are in order by themselves. A full
+//! ring makes a store an exit again.
 
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
@@ -24,37 +25,37 @@ use nic_port::Collecting;
 use port::Clock;
 use ring::e1000::Ends;
 
-/// How long a thread polls in vain before a zone is taken back for it.
+/// Time for which a thread polls without work before it unregisters its zone.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
-/// Octets of the ring's page, on this architecture.
+/// Octets of the ring's page on this architecture.
 const PAGE: usize = 4096;
 /// Entries of the ring.
 const ENTRIES: u32 = ((PAGE - size_of::<kvm_coalesced_mmio_ring>()) / size_of::<kvm_coalesced_mmio>()) as u32;
 /// Octets of a register.
 const REGISTER: u32 = 4;
 
-/// The ring page of one VM, and what its entries mean.
+/// Ring page of one VM, and the meaning of its entries.
 #[derive(Default)]
 pub(crate) struct Coalesced {
-    /// KVM's handle; none where no KVM is.
+    /// KVM's handle; `None` without KVM.
     vm: Option<Arc<VmFd>>,
     page: OnceLock<Option<Page>>,
-    /// Held while the ring is emptied: entries take effect in their order.
+    /// Locked while the ring is drained: entries take effect in order.
     zones: Mutex<Vec<Zone>>,
 }
 
-/// A register whose stores may be collected.
+/// A register whose stores may be collected (KVM calls this a zone).
 struct Zone {
     address: u64,
     tail: Tail,
     registers: Arc<E1000Registers>,
 }
 
-/// The end of a transmit ring.
+/// Tail of a transmit ring.
 #[derive(Clone)]
 pub(crate) struct Tail {
     pub(crate) ends: Arc<Ends>,
-    /// Entries of the ring: a tail beyond them is not taken over.
+    /// Number of ring entries; a tail beyond them is ignored.
     pub(crate) entries: u16,
 }
 
@@ -63,7 +64,7 @@ impl Coalesced {
         Self { vm, ..Self::default() }
     }
 
-    /// Maps the ring, once; any vCPU's descriptor will do. Where the host has none, all stores leave the guest.
+    /// Maps the ring, once, with any vCPU's descriptor. If the host has no such ring, every store is an exit.
     pub(crate) fn map(&self, vcpu: &VcpuFd) {
         self.page.get_or_init(|| Page::map(vcpu));
     }
@@ -72,7 +73,7 @@ impl Coalesced {
         self.page.get()?.as_ref()
     }
 
-    /// Carries out what the kernel has collected. Cheap where it has nothing.
+    /// Applies the collected stores. Cheap if there are none.
     #[inline]
     pub(crate) fn drain(&self) {
         if let Some(page) = self.page()
@@ -85,11 +86,11 @@ impl Coalesced {
     #[cold]
     fn empty(&self, page: &Page) {
         let zones = self.zones();
-        // As many as fit: what comes meanwhile may wait for the next time.
+        // At most as many as the ring holds: later ones may wait for the next call.
         for _ in 0..ENTRIES {
             let Some(entry) = page.first() else { return };
             carry_out(&zones, &entry);
-            // After its effect: who finds the ring empty can rely on it.
+            // Advance after the effect: a thread that finds the ring empty can rely on it.
             page.advance();
         }
     }
@@ -98,13 +99,13 @@ impl Coalesced {
         self.zones.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the kernel collect stores to this register; false if it does not.
+    /// Has the kernel collect stores to this register; returns false if it does not.
     fn register(&self, address: u64) -> bool {
         let vm = self.vm.as_ref().filter(|_| self.page().is_some());
         vm.is_some_and(|vm| vm.register_coalesced_mmio(IoEventAddress::Mmio(address), REGISTER).is_ok())
     }
 
-    /// Takes that back; when it returns, what was collected has taken effect.
+    /// Undoes [`Self::register`]; when it returns, all collected stores have taken effect.
     fn unregister(&self, address: u64) {
         if let Some(vm) = &self.vm {
             // It was registered with exactly these arguments.
@@ -114,7 +115,7 @@ impl Coalesced {
     }
 }
 
-/// What a store to TDT does to a ring that runs.
+/// Applies a store to TDT to a running ring.
 fn carry_out(zones: &[Zone], entry: &kvm_coalesced_mmio) {
     let zone = zones.iter().find(|zone| zone.address == entry.phys_addr);
     if let Some(zone) = zone.filter(|_| entry.len == REGISTER) {
@@ -127,11 +128,11 @@ fn carry_out(zones: &[Zone], entry: &kvm_coalesced_mmio) {
     }
 }
 
-/// The page that the kernel fills.
+/// The ring page that the kernel fills.
 struct Page(NonNull<kvm_coalesced_mmio_ring>);
 
-// SAFETY: the page is mapped for as long as this is there; its words are only used as atomics, and an entry is read
-// after the kernel has published it and before it is given back, under the lock of `Coalesced`.
+// SAFETY: the page is mapped for as long as this exists; its words are only used as atomics, and an entry is
+// read after the kernel has published it and before it is given back, under the lock of `Coalesced`.
 unsafe impl Send for Page {}
 // SAFETY: as above.
 unsafe impl Sync for Page {}
@@ -140,13 +141,14 @@ impl Page {
     fn map(vcpu: &VcpuFd) -> Option<Self> {
         let offset = i64::from(KVM_COALESCED_MMIO_PAGE_OFFSET) * PAGE as i64;
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-        // SAFETY: a new mapping of a page of KVM's at a place that the kernel chooses; an error is told as such.
+        // SAFETY: a new mapping of a page of KVM's at an address that the kernel chooses; an error is
+        // returned as such.
         let page =
             unsafe { libc::mmap(std::ptr::null_mut(), PAGE, protection, flags, vcpu.as_raw_fd(), offset) };
         (page != libc::MAP_FAILED).then(|| NonNull::new(page.cast()).map(Self))?
     }
 
-    /// Number of the first entry, and of the one after the last.
+    /// Returns the indices of the first entry, and of the one after the last.
     fn ends(&self) -> [&AtomicU32; 2] {
         // SAFETY: the page is mapped, and these words are only used as atomics here and by the kernel.
         unsafe {
@@ -163,18 +165,18 @@ impl Page {
         first.load(Ordering::Acquire) == last.load(Ordering::Acquire)
     }
 
-    /// The first entry, if there is one.
+    /// Returns the first entry, if there is one.
     fn first(&self) -> Option<kvm_coalesced_mmio> {
         let [first, last] = self.ends().map(|end| end.load(Ordering::Acquire));
         if first == last || first >= ENTRIES {
             return None;
         }
-        // SAFETY: `ENTRIES` of them lie in the page behind its header; the kernel does not touch this one before
-        // `advance`. Every bit pattern is a valid entry.
+        // SAFETY: the page has room for `ENTRIES` of them behind its header; the kernel does not touch this
+        // one before `advance`. Every bit pattern is a valid entry.
         Some(unsafe { self.0.add(1).cast::<kvm_coalesced_mmio>().add(first as usize).read_volatile() })
     }
 
-    /// Gives the first entry back to the kernel.
+    /// Returns the first entry to the kernel.
     fn advance(&self) {
         let [first, _] = self.ends();
         first.store((first.load(Ordering::Relaxed) + 1) % ENTRIES, Ordering::Release);
@@ -183,26 +185,26 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map`, and nobody refers to it any more.
+        // SAFETY: mapped by `map`, and no references to it exist any more.
         unsafe { libc::munmap(self.0.as_ptr().cast(), PAGE) };
     }
 }
 
-/// The stores to TDT of one NIC, between its registers and the thread that sends its frames.
+/// Collects the stores to TDT of one NIC, between its registers and the thread that sends its frames.
 pub(crate) struct Collector {
     coalesced: Arc<Coalesced>,
     registers: Arc<E1000Registers>,
-    /// Locked by who lets the kernel collect or stop it; the ring's lock comes after it.
+    /// Locked by the thread that starts or stops the collection; the ring's lock is acquired after it.
     state: Mutex<State>,
-    /// Whether the kernel collects, for who polls.
+    /// True while the kernel collects; for polling threads.
     active: AtomicBool,
     clock: Clock,
 }
 
 struct State {
-    /// Where the register is, while the transmitter runs.
+    /// Address of the register, while the transmitter runs.
     address: Option<u64>,
-    /// When there was something to send last, by `clock`.
+    /// Time of the last work, by `clock`.
     worked: u64,
 }
 
@@ -211,7 +213,7 @@ impl Collector {
         Self::by(Clock::default(), coalesced, registers)
     }
 
-    /// A collector that goes by this clock.
+    /// Creates a collector with this clock.
     fn by(clock: Clock, coalesced: Arc<Coalesced>, registers: Arc<E1000Registers>) -> Self {
         let state = Mutex::new(State { address: None, worked: clock.now() });
         Self { coalesced, registers, state, active: AtomicBool::new(false), clock }
@@ -221,8 +223,8 @@ impl Collector {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The ring that a store to this address moves the tail of has started, is elsewhere, or (none) has stopped. What was
-    /// collected before has taken effect when this returns.
+    /// Sets the address of TDT and the ring whose tail it moves: when the ring has started or the register
+    /// has moved, or `None` when it has stopped. Stores collected before have taken effect when this returns.
     pub(crate) fn place(&self, place: Option<(u64, Tail)>) {
         let mut state = self.lock();
         self.stop(&state);
@@ -236,7 +238,7 @@ impl Collector {
         }
     }
 
-    /// Whether the kernel collects, so that stopping it would cost.
+    /// Returns true while the kernel collects, so that stopping it would be costly.
     pub(crate) fn is_active(&self) -> bool {
         self.active.load(Ordering::Acquire)
     }

@@ -1,8 +1,9 @@
-//! What guests see of the host's CPUs: what KVM can do, less what is the host's own affair.
+//! CPUID of guests: the features that KVM supports, without those that concern only the host.
 //!
-//! KVM says what it could give, not what is wise to give. Virtual machines within a guest, counters of the CPU's own work, traces,
-//! enclaves, encrypted memory, and waiting for a store are parts of KVM and of the CPU that a router needs none of: whoever breaks
-//! out goes through one of them. What is left is about what Firecracker's and cloud-hypervisor's guests see.
+//! KVM reports what it could offer, not what is wise to offer. Nested virtualisation, performance counters,
+//! tracing, enclaves, memory encryption, and MONITOR/WAITPKG are parts of KVM and of the CPU that a router
+//! does not need, and that escapes from virtual machines go through. The rest is about what Firecracker's and
+//! cloud-hypervisor's guests see.
 
 use anyhow::{Context, Result};
 use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, kvm_cpuid_entry2};
@@ -13,7 +14,7 @@ type Bits = [u32; 4];
 
 const ALL: Bits = [u32::MAX; 4];
 const NONE: u32 = 0;
-/// Of leaf 6 the one bit that is a matter of guests: their timers do not stop when the CPU sleeps.
+/// The one bit of leaf 6 that concerns guests: their timers do not stop when the CPU sleeps.
 const ARAT: u32 = 1 << 2;
 
 /// DTES64, MONITOR, DS-CPL, VMX, SMX, EIST, TM2, SDBG, xTPR, PDCM, DCA.
@@ -31,7 +32,7 @@ const EXTENDED_1_EAX: u32 = bits(&[8]);
 /// SVM, IBS, SKINIT, WDT, LWP, PerfCtrExtCore, PerfCtrExtNB, PerfTsc, PerfCtrExtLLC, MONITORX.
 const AMD_ECX: u32 = bits(&[2, 10, 12, 13, 15, 23, 24, 27, 28, 29]);
 
-/// What is hidden: function, index where only that is meant, bits.
+/// Hidden features: function, index if only that one is meant, bits.
 const HIDDEN: [(u32, Option<u32>, Bits); 21] = [
     (0x1, None, [NONE, NONE, FEATURES_ECX, FEATURES_EDX]),
     // MONITOR.
@@ -40,7 +41,7 @@ const HIDDEN: [(u32, Option<u32>, Bits); 21] = [
     (0x6, None, [!ARAT, u32::MAX, u32::MAX, u32::MAX]),
     (0x7, Some(0), [NONE, EXTENDED_EBX, EXTENDED_ECX, EXTENDED_EDX]),
     (0x7, Some(1), [EXTENDED_1_EAX, NONE, NONE, NONE]),
-    // Counters of performance.
+    // Performance counters.
     (0xa, None, ALL),
     // RDT.
     (0xf, None, ALL),
@@ -55,7 +56,7 @@ const HIDDEN: [(u32, Option<u32>, Bits); 21] = [
     (0x1c, None, ALL),
     // TDX.
     (0x21, None, ALL),
-    // Counters of performance, again.
+    // Performance counters, again.
     (0x23, None, ALL),
     (0x8000_0001, None, [NONE, NONE, AMD_ECX, NONE]),
     // SVM.
@@ -64,11 +65,11 @@ const HIDDEN: [(u32, Option<u32>, Bits); 21] = [
     (0x8000_001b, None, ALL),
     // SME, SEV.
     (0x8000_001f, None, ALL),
-    // RDT, AMD's.
+    // AMD's RDT.
     (0x8000_0020, None, ALL),
-    // Counters of performance, AMD's.
+    // AMD's performance counters.
     (0x8000_0022, None, ALL),
-    // Keys of encrypted memory.
+    // Keys of memory encryption.
     (0x8000_0023, None, ALL),
 ];
 
@@ -81,17 +82,17 @@ const fn bits(numbers: &[u32]) -> u32 {
     all
 }
 
-/// What a guest on this host may see.
+/// Returns the CPUID of a guest on this host.
 ///
 /// # Errors
-/// KVM does not say what it can do.
+/// KVM does not report its features.
 pub(crate) fn of_guests(kvm: &Kvm) -> Result<CpuId> {
     let mut leaves = kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES).context("KVM_GET_SUPPORTED_CPUID")?;
     leaves.as_mut_slice().iter_mut().for_each(hide);
     Ok(leaves)
 }
 
-/// Clears what is the host's own affair in one leaf.
+/// Clears the hidden bits of one leaf.
 fn hide(leaf: &mut kvm_cpuid_entry2) {
     let concerns = |(function, index): (u32, Option<u32>)| {
         leaf.function == function && index.is_none_or(|index| leaf.index == index)

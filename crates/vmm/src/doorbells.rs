@@ -1,7 +1,7 @@
-//! How a guest's doorbell becomes an event that an I/O thread can wait for.
+//! Doorbells of a guest, as eventfds on which an I/O thread can wait.
 //!
-//! In a virtual machine KVM turns the store into the event (ioeventfd). A process is handed the event itself and
-//! writes to it. Where neither is so, the doorbell is a register access like any other.
+//! In a virtual machine KVM turns the store into the event (ioeventfd). A process is given the eventfd itself
+//! and writes to it. Where neither is possible, the doorbell is an ordinary register access.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,19 +11,19 @@ use vmm_sys_util::eventfd::EventFd;
 
 /// The doorbells of one machine.
 pub(crate) struct Doorbells {
-    /// KVM's handle; none for a process.
+    /// KVM's handle; `None` for a process.
     vm: Option<Arc<VmFd>>,
-    /// Events for a process, to be handed over when it starts.
+    /// Eventfds for a process, handed over when it starts.
     bells: Mutex<Vec<Bell>>,
 }
 
-/// One doorbell of a process: who rings it, and the event that rings.
+/// One doorbell of a process: its queue and its eventfd.
 pub(crate) struct Bell {
     /// PCI slot of the NIC.
     pub(crate) slot: u32,
     /// Number of the queue.
     pub(crate) queue: u32,
-    /// The event.
+    /// The eventfd.
     pub(crate) event: EventFd,
 }
 
@@ -32,7 +32,7 @@ impl Doorbells {
         Self { vm, bells: Mutex::default() }
     }
 
-    /// For a process: queue `queue` of the NIC in `slot` rings `event`.
+    /// For a process: offers `event` as the doorbell of queue `queue` of the NIC in `slot`.
     pub(crate) fn offer(&self, slot: usize, queue: usize, event: &EventFd) -> Result<()> {
         if self.vm.is_some() {
             return Ok(());
@@ -43,24 +43,25 @@ impl Doorbells {
         Ok(())
     }
 
-    /// The bells that were offered; they are handed over once.
+    /// Takes the offered doorbells; they are handed over once.
     pub(crate) fn take(&self) -> Vec<Bell> {
         std::mem::take(&mut self.bells.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether a store can ring without an access.
+    /// Returns true if a store can signal an eventfd without an exit.
     pub(crate) fn can_connect(&self) -> bool {
         self.vm.is_some()
     }
 
-    /// From now on a store to `address` rings `event`; false if it does not and the store is an access.
+    /// Makes stores to `address` signal `event`; returns false if this is not possible and each store remains
+    /// an exit.
     pub(crate) fn connect(&self, address: u64, event: &EventFd) -> bool {
         self.vm
             .as_ref()
             .is_some_and(|vm| vm.register_ioevent(event, &IoEventAddress::Mmio(address), NoDatamatch).is_ok())
     }
 
-    /// Takes back what [`Doorbells::connect`] did with the same arguments.
+    /// Undoes [`Doorbells::connect`] with the same arguments.
     pub(crate) fn disconnect(&self, address: u64, event: &EventFd) {
         if let Some(vm) = &self.vm {
             // It was registered with exactly these arguments.

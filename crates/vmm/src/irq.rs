@@ -1,11 +1,12 @@
-//! Interrupts: from any thread of this process to a vCPU.
+//! Interrupts from any thread of this process to a vCPU.
 //!
-//! Messages (MSI-X): in a virtual machine each MSI-X vector of each device owns one GSI with an irqfd, so that an interrupt costs one
-//! `write` and no ioctl. A vCPU that is a thread of another process sleeps on its mailbox word itself, and is woken
-//! there. Masking keeps the event pending here and sends it when the vector is unmasked.
+//! Messages (MSI-X): in a virtual machine each MSI-X vector of each device has one GSI with an irqfd, so that
+//! an interrupt costs one `write` and no ioctl. A vCPU that is a thread of another process sleeps on its
+//! mailbox word itself, and is woken there. While a vector is masked its interrupt is kept pending here, and
+//! sent when it is unmasked.
 //!
-//! Pins (`pin`): one for each NIC that has no messages, by an ioctl. Either may have to wait before it comes here
-//! (`nic_port::irq`).
+//! Pins (`pin`): one for each NIC without messages, driven by an ioctl. Interrupts of both kinds may be
+//! delayed before they arrive here (`nic_port::irq`).
 
 mod pc;
 mod pin;
@@ -29,10 +30,10 @@ use crate::memory::GuestRam;
 
 pub(crate) use pin::Pin;
 
-/// First GSI for messages; those below belong to the interrupt chips' pins.
+/// First GSI for messages; those below are the pins of the interrupt controllers.
 const FIRST_GSI: u32 = 24;
 
-/// What a device's vector sends.
+/// MSI-X message of a device's vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Message {
     /// Address: 0xfee00000 with the destination's APIC id in bits 12 to 19.
@@ -41,51 +42,52 @@ pub struct Message {
     pub data: u32,
 }
 
-/// One interrupt line that any thread may pull.
+/// One interrupt line that any thread may signal.
 pub struct IrqLine {
     wire: Wire,
     masked: AtomicBool,
     pending: AtomicBool,
-    /// What somebody else may pull it by, if anybody may. We do not write to that: its owner may make us wait.
+    /// Access of an external process to it, if permitted. We never write to that eventfd: its owner could
+    /// block us.
     lent: Lent,
-    /// The mailbox word of the vCPU that the message goes to; null for a message to nobody.
+    /// Mailbox word of the vCPU that the message goes to; null if it goes to no vCPU.
     mailbox: AtomicPtr<AtomicU32>,
-    /// Where the mailbox lies.
+    /// Keeps the memory of the mailbox alive.
     _ram: Arc<GuestRam>,
 }
 
-/// Whether somebody else may pull a line.
+/// Access of an external process to a line.
 #[derive(Default)]
 enum Lent {
     #[default]
     No,
-    /// By an event of its own, that KVM knows while the line is not masked.
+    /// By an eventfd of its own, which KVM watches while the line is not masked.
     Event(EventFd),
-    /// By us alone.
+    /// Only indirectly: this process signals the line for it.
     Asked,
 }
 
-/// What an interrupt is beside the mailbox that moves.
+/// Way in which an interrupt is sent, in addition to incrementing the mailbox.
 enum Wire {
-    /// KVM's event with its GSI.
+    /// By KVM's irqfd with its GSI.
     Event { event: EventFd, gsi: u32 },
-    /// The vCPU sleeps on the mailbox.
+    /// By a futex: the vCPU sleeps on the mailbox.
     Mailbox,
 }
 
 impl IrqLine {
-    /// A masked line without a message.
+    /// Creates a masked line without a message.
     fn new(wire: Wire, ram: Arc<GuestRam>) -> Self {
         let (masked, pending) = (AtomicBool::new(true), AtomicBool::new(false));
         Self { wire, masked, pending, lent: Lent::No, mailbox: AtomicPtr::default(), _ram: ram }
     }
 
-    /// From now on interrupts wait here.
+    /// Keeps interrupts pending from now on.
     fn mask(&self) {
         self.masked.store(true, Ordering::SeqCst);
     }
 
-    /// Sends what waits, and from now on at once.
+    /// Sends a pending interrupt, and later ones at once.
     fn unmask(&self) {
         self.masked.store(false, Ordering::SeqCst);
         if self.pending.swap(false, Ordering::SeqCst) {
@@ -100,7 +102,7 @@ impl IrqLine {
             mailbox.fetch_add(1, Ordering::SeqCst);
         }
         match (&self.wire, mailbox) {
-            // The only error is a full counter, and then the interrupt is on its way already.
+            // The only error is a full counter, and then the interrupt is pending already.
             (Wire::Event { event, .. }, _) => drop(event.write(1)),
             (Wire::Mailbox, Some(mailbox)) => futex::wake(mailbox),
             (Wire::Mailbox, None) => {}
@@ -111,9 +113,10 @@ impl IrqLine {
 impl Line for IrqLine {
     fn signal(&self) {
         if self.masked.load(Ordering::Acquire) {
-            // SeqCst on both words, here and in `unmask`: either we see the line unmasked or they see the mark.
+            // SeqCst on both words, here and in `unmask`: either this thread sees the line unmasked or the
+            // other one sees the mark.
             self.pending.store(true, Ordering::SeqCst);
-            // Unmasked in between: whoever takes the pending mark first sends.
+            // Unmasked in between: the thread that takes the pending mark first sends.
             if self.masked.load(Ordering::SeqCst) || !self.pending.swap(false, Ordering::SeqCst) {
                 return;
             }
@@ -126,9 +129,9 @@ impl Line for IrqLine {
     }
 }
 
-/// The table of lines and routes of one machine.
+/// Interrupt lines and routes of one machine.
 pub struct IrqRouter {
-    /// KVM's handle; none where no KVM is.
+    /// KVM's handle; `None` without KVM.
     vm: Option<Arc<VmFd>>,
     ram: Arc<GuestRam>,
     routes: Mutex<Routes>,
@@ -138,28 +141,28 @@ pub struct IrqRouter {
 struct Routes {
     lines: u32,
     messages: BTreeMap<u32, Message>,
-    /// Inputs of the I/O APIC that are in use.
+    /// I/O APIC inputs in use.
     inputs: BTreeSet<u32>,
     pins: Vec<Arc<Pin>>,
-    /// vCPUs that have got their state.
+    /// vCPUs that have been initialised.
     ready: BTreeSet<usize>,
-    /// Whether the guest is one that knows a PC, and programs its interrupt controllers itself.
+    /// True if the guest expects a PC, and programs its interrupt controllers itself.
     pc: bool,
 }
 
 impl IrqRouter {
-    /// A router without lines.
+    /// Creates a router without lines.
     pub(crate) fn new(vm: Option<Arc<VmFd>>, ram: Arc<GuestRam>) -> Self {
         Self { vm, ram, routes: Mutex::default() }
     }
 
-    /// A router without lines for a guest that knows a PC: lines lead to inputs as they do there, and the guest programs the I/O
-    /// APIC.
+    /// Creates a router without lines for a guest that expects a PC: lines are connected to inputs as on a
+    /// PC, and the guest programs the I/O APIC.
     pub(crate) fn of_pc(vm: Option<Arc<VmFd>>, ram: Arc<GuestRam>) -> Self {
         Self { vm, ram, routes: Mutex::new(Routes { pc: true, ..Routes::default() }) }
     }
 
-    /// A new line, masked until it is given a message.
+    /// Creates a line, masked until it is given a message.
     pub fn line(&self) -> Result<Arc<IrqLine>> {
         let wire = match &self.vm {
             Some(vm) => self.event(vm)?,
@@ -168,8 +171,9 @@ impl IrqRouter {
         Ok(Arc::new(IrqLine::new(wire, self.ram.clone())))
     }
 
-    /// A new line that somebody else may pull, too, by [`Line::event`]: what comes by that while it is masked waits in the event,
-    /// which KVM does not look at then. It sends [`map::PEER_VECTOR`] instead of a firmware's own vector.
+    /// Creates a line that an external process may signal as well, by [`Line::event`]: a signal while it is
+    /// masked stays in the eventfd, which KVM does not watch then. It sends [`map::PEER_VECTOR`] instead of
+    /// the firmware's own vector.
     pub(crate) fn lent_line(&self) -> Result<Arc<IrqLine>> {
         let (wire, lent) = match &self.vm {
             Some(vm) => (self.event(vm)?, Lent::Event(new_event()?)),
@@ -190,7 +194,7 @@ impl IrqRouter {
         FIRST_GSI + routes.lines - 1
     }
 
-    /// Whether KVM looks at the event of a lent line.
+    /// Has KVM watch, or not watch, the eventfd of a lent line.
     fn listen(&self, line: &IrqLine, listens: bool) -> Result<()> {
         let (Some(vm), Wire::Event { gsi, .. }, Lent::Event(event)) = (&self.vm, &line.wire, &line.lent)
         else {
@@ -208,14 +212,14 @@ impl IrqRouter {
         }
     }
 
-    /// Gives a line the message it sends, or masks it (`None`).
+    /// Sets the message of a line, or masks it (`None`).
     pub fn route(&self, line: &IrqLine, message: Option<Message>) -> Result<()> {
         let Some(mut message) = message else {
             self.listen(line, false)?;
             line.mask();
             return Ok(());
         };
-        // Another kernel has vectors of its own.
+        // A Linux kernel has vectors of its own.
         let ours = !matches!(line.lent, Lent::No) && self.ram.is_of_firmware();
         if ours && message.data == u32::from(map::MESSAGE_VECTOR) {
             message.data = u32::from(map::PEER_VECTOR);
@@ -223,7 +227,7 @@ impl IrqRouter {
         if let (Some(vm), Wire::Event { gsi, .. }) = (&self.vm, &line.wire) {
             self.route_gsi(vm, *gsi, message)?;
         }
-        // The firmware's interrupts all are the same vector; what differs is the vCPU.
+        // All interrupts of the firmware use the same vector; they differ in the vCPU.
         let vcpu = (message.address >> 12 & 0xff) as usize;
         let mailbox = self.ram.shared().mailbox.get(vcpu);
         let mailbox = mailbox.map_or(std::ptr::null_mut(), |word| std::ptr::from_ref(&word.0).cast_mut());
@@ -241,7 +245,7 @@ impl IrqRouter {
         Ok(())
     }
 
-    /// The interrupt pin of NIC `nic`, which is low and goes to `vcpu`. To be asked for once.
+    /// Creates the interrupt pin of NIC `nic`, which is low and leads to `vcpu`. To be called once.
     pub(crate) fn pin(&self, nic: usize, vcpu: usize) -> Result<Arc<Pin>> {
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         let place = pin::Place { nic, vcpu, open: routes.pc || routes.ready.contains(&vcpu), pc: routes.pc };
@@ -255,7 +259,7 @@ impl IrqRouter {
         Ok(pin)
     }
 
-    /// A vCPU has got its state: pins may interrupt it from now on.
+    /// Permits pins to interrupt a vCPU, which has been initialised.
     pub(crate) fn open(&self, vcpu: usize) {
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         routes.ready.insert(vcpu);
@@ -268,7 +272,7 @@ fn new_event() -> Result<EventFd> {
 }
 
 impl Routes {
-    /// Hands the whole table to KVM.
+    /// Sets KVM's routing table.
     fn set(&self, vm: &VmFd) -> Result<()> {
         vm.set_gsi_routing(&self.table()?).context("cannot route an interrupt (KVM_SET_GSI_ROUTING)")
     }
@@ -282,12 +286,12 @@ impl Routes {
     }
 }
 
-/// Line and input of the I/O APIC have the same number.
+/// Line and I/O APIC input have the same number.
 fn pin_entry(input: u32) -> kvm_irq_routing_entry {
     chip_entry(input, KVM_IRQCHIP_IOAPIC, input)
 }
 
-/// A line that leads to an input of an interrupt controller.
+/// Returns the route of a line to an input of an interrupt controller.
 fn chip_entry(gsi: u32, chip: u32, input: u32) -> kvm_irq_routing_entry {
     let irqchip = kvm_irq_routing_irqchip { irqchip: chip, pin: input };
     kvm_irq_routing_entry {

@@ -1,9 +1,9 @@
-//! Threads of the kernel that work for a process, found by their names.
+//! Finds the kernel threads that work for a process, by their names.
 
 use std::fs;
 
-/// The thread of vhost-net that was made for thread `owner` of process `process`: one of the kernel's own up to Linux 6.3,
-/// later one among the process' own. None where there is none, or several.
+/// Returns the vhost-net thread that was created for thread `owner` of process `process`: a kernel thread up
+/// to Linux 6.3, later a thread of the process itself. `None` if there is none, or more than one.
 pub fn of_vhost(process: u32, owner: i32) -> Option<i32> {
     let name = format!("vhost-{owner}");
     let own = format!("/proc/{process}/task");
@@ -13,10 +13,10 @@ pub fn of_vhost(process: u32, owner: i32) -> Option<i32> {
     named("/proc", &name, |id| parent_of(id) == Some(KTHREADD))
 }
 
-/// The parent of all threads of the kernel.
+/// The parent of all kernel threads.
 const KTHREADD: i32 = 2;
 
-/// The only task in a folder of `/proc` with this name that is `wanted`.
+/// Returns the only task in a folder of `/proc` with this name for which `wanted` returns true.
 fn named(folder: &str, name: &str, wanted: impl Fn(i32) -> bool) -> Option<i32> {
     let entries = fs::read_dir(folder).ok()?;
     let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
@@ -30,7 +30,7 @@ fn named(folder: &str, name: &str, wanted: impl Fn(i32) -> bool) -> Option<i32> 
     }
 }
 
-/// `pid (comm) state ppid ...`; a name may have anything in it but ends with the last bracket.
+/// Parses `pid (comm) state ppid ...`; a name may contain any character, but ends with the last bracket.
 fn parent_of(id: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(") ")?;
@@ -46,7 +46,7 @@ mod tests {
         let (tell, told) = std::sync::mpsc::channel();
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::Builder::new().name("vhost-4711".to_owned()).spawn(move || {
-            // SAFETY: asks for a number.
+            // SAFETY: only returns a number.
             tell.send(unsafe { libc::gettid() }).unwrap();
             let _ = wait.recv();
         });

@@ -1,10 +1,12 @@
-//! A small virtual machine monitor for firmware guests, which run in ring 3 under KVM or in a process.
+//! Small virtual machine monitor for firmware guests, which run in ring 3 under KVM or in a process.
 //!
-//! `machine` puts together RAM (`memory`), PCI (`bus`), interrupts (`irq`) and doorbells. `vm` runs it with KVM: state
-//! at boot (`boot`, `stubs`), vCPUs (`vcpu`), stores that the kernel collects (`coalesced`). `process` runs it without.
-//! `attach` joins a NIC model, the bus, interrupts, event descriptors and the NIC's queues (`nic_port`).
+//! `machine` combines RAM (`memory`), PCI (`bus`), interrupts (`irq`) and doorbells. `vm` runs it with KVM:
+//! boot state (`boot`, `stubs`), vCPUs (`vcpu`), stores that the kernel collects (`coalesced`). `process`
+//! runs it without KVM. `attach` connects a NIC model to the bus, interrupts, event descriptors and the NIC's
+//! queues (`nic_port`).
 
-// It panics where nobody reads: what a data plane says there may be lost.
+// `eprintln!` panics if standard error has no reader. A data plane's output there may be lost, but must not
+// cause a panic.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 pub mod attach;
@@ -44,7 +46,7 @@ pub use vcpu::{Stopped, Vcpu};
 pub use vhost_net::{KernelVhost, VhostNet};
 pub use vm::{Vm, open_kvm};
 
-/// The fuzz target `coalesced`.
+/// Entry point of the fuzz target `coalesced`.
 #[cfg(feature = "fuzz")]
 pub fn fuzz_coalesced(input: &[u8]) {
     coalesced::fuzzed::run(input);

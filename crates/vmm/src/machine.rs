@@ -1,5 +1,5 @@
-//! What a firmware runs on, whatever runs it: RAM, route table, bus, interrupt lines and the words that it shares
-//! with the host. A [`crate::Vm`] or a [`crate::Process`] stands behind it.
+//! Machine of a firmware, independent of the engine: RAM, route table, bus, interrupt lines and the words
+//! that the firmware shares with the host. It is run by a [`crate::Vm`] or a [`crate::Process`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,19 +18,19 @@ use crate::irq::{IrqLine, IrqRouter, Message};
 use crate::memory::{GuestRam, SharedMemory};
 use crate::stubs::INTERRUPT_VECTOR;
 
-/// What a machine is made of.
+/// Configuration of a machine.
 pub struct MachineConfig {
-    /// Name for its memory, as `/proc/PID/maps` shows it.
+    /// Name of its memory in `/proc/PID/maps`.
     pub name: String,
     /// Octets of RAM, a multiple of 2 MiB.
     pub ram: usize,
     /// The route table, mapped read-only; several machines may share one.
     pub fib: Option<Arc<SharedMemory>>,
-    /// The firmware's orders; `magic`, `ground`, `ram`, `fib` and `tsc_khz` are filled in on the way.
+    /// Boot information for the firmware; `magic`, `ground`, `ram`, `fib` and `tsc_khz` are filled in later.
     pub info: BootInfo,
 }
 
-/// One machine. Its NICs are put on [`Machine::bus`] before the firmware runs.
+/// One machine. Its NICs are attached to [`Machine::bus`] before the firmware runs.
 pub struct Machine {
     ram: Arc<GuestRam>,
     fib: Option<Arc<SharedMemory>>,
@@ -41,21 +41,21 @@ pub struct Machine {
     vcpus: usize,
     stop: Arc<AtomicBool>,
     exits: Vec<Arc<VcpuExits>>,
-    /// Lines that interrupt a vCPU for no device's sake: alarms, and to let it see the stop word.
+    /// Lines that interrupt a vCPU on behalf of no device: for alarms, and to make it look at the stop word.
     wakers: Vec<Arc<IrqLine>>,
 }
 
-/// RAM and route table, before anything stands on them.
+/// RAM and route table of a machine under construction.
 pub(crate) struct Memory {
     pub(crate) ram: Arc<GuestRam>,
     pub(crate) fib: Option<Arc<SharedMemory>>,
     pub(crate) vcpus: usize,
-    /// Whether it is for a guest that knows a PC, and nothing of the words that a firmware shares with us.
+    /// True for a guest that expects a PC, and does not know the words that a firmware shares with the host.
     pub(crate) pc: bool,
 }
 
 impl Memory {
-    /// Makes the RAM and writes the firmware's orders into it.
+    /// Creates the RAM and writes the firmware's boot information into it.
     pub(crate) fn new(mut config: MachineConfig, ground: Ground) -> Result<Self> {
         let vcpus = config.info.vcpus as usize;
         ensure!((1..=MAX_VCPUS).contains(&vcpus), "a router has 1 to {MAX_VCPUS} vCPUs, not {vcpus}");
@@ -79,7 +79,7 @@ impl Memory {
 }
 
 impl Machine {
-    /// Puts the rest on this memory. `vm` is KVM's handle where KVM runs the firmware.
+    /// Builds a machine on this memory. `vm` is KVM's handle if KVM runs the firmware.
     pub(crate) fn new(memory: Memory, vm: Option<Arc<VmFd>>) -> Result<Arc<Self>> {
         let Memory { ram, fib, vcpus, pc } = memory;
         let make = if pc { IrqRouter::of_pc } else { IrqRouter::new };
@@ -100,70 +100,71 @@ impl Machine {
         }))
     }
 
-    /// Its RAM.
+    /// Returns its RAM.
     pub fn ram(&self) -> &Arc<GuestRam> {
         &self.ram
     }
 
-    /// The route table it sees, if it has one.
+    /// Returns its route table, if it has one.
     pub fn fib(&self) -> Option<&Arc<SharedMemory>> {
         self.fib.as_ref()
     }
 
-    /// Its PCI bus.
+    /// Returns its PCI bus.
     pub fn bus(&self) -> &Arc<Bus> {
         &self.bus
     }
 
-    /// Its interrupt lines.
+    /// Returns its interrupt lines.
     pub fn irqs(&self) -> &Arc<IrqRouter> {
         &self.irqs
     }
 
-    /// How its doorbells ring.
+    /// Returns its doorbells.
     pub(crate) fn doorbells(&self) -> &Arc<Doorbells> {
         &self.doorbells
     }
 
-    /// What the kernel collects of its register accesses.
+    /// Returns the register stores that the kernel collects for it.
     pub(crate) fn coalesced(&self) -> &Arc<Coalesced> {
         &self.coalesced
     }
 
-    /// Set once it is to stop.
+    /// Returns the flag that is set once it is to stop.
     pub(crate) fn stop_sign(&self) -> &Arc<AtomicBool> {
         &self.stop
     }
 
-    /// vCPUs.
+    /// Returns the number of vCPUs.
     pub fn vcpus(&self) -> usize {
         self.vcpus
     }
 
-    /// Why each vCPU left guest mode, and how often. For a process: its register accesses.
+    /// Returns each vCPU's counts of exits by reason. For a process: of its register accesses.
     pub fn exits(&self) -> &[Arc<VcpuExits>] {
         &self.exits
     }
 
-    /// The words that the firmware shares with the host.
+    /// Returns the words that the firmware shares with the host.
     pub fn shared(&self) -> &Shared {
         self.ram.shared()
     }
 
-    /// Tells all vCPUs to stop and wakes those that sleep.
+    /// Tells all vCPUs to stop and wakes sleeping ones.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.shared().stop.0.store(1, Ordering::Release);
         self.wakers.iter().for_each(|line| line.signal());
     }
 
-    /// Asks every vCPU for a sign of life: it is to show `number` as its answer.
+    /// Challenges every vCPU for a sign of life: it is to publish `number` as its answer.
     pub fn challenge(&self, number: u32) {
         self.shared().challenge.0.store(number, Ordering::Release);
         self.wakers.iter().for_each(|line| line.signal());
     }
 
-    /// The cable of a NIC was plugged anew: the firmware forgets whoever was at its other end, and says there who it is.
+    /// Tells the firmware that the cable of a NIC was plugged in anew: it forgets its neighbours there and
+    /// announces its own addresses.
     pub fn plugged(&self, nic: usize) {
         if let Some(word) = self.shared().plugged.get(nic) {
             word.0.fetch_add(1, Ordering::Release);
@@ -171,14 +172,14 @@ impl Machine {
         }
     }
 
-    /// `ms` milliseconds have passed: wakes the vCPUs whose alarm is due.
+    /// Advances time by `ms` milliseconds: wakes the vCPUs whose alarm is due.
     pub fn tick(&self, ms: u32) {
         for (vcpu, line) in self.shared().vcpus.iter().zip(&self.wakers) {
             let alarm = vcpu.alarm.0.load(Ordering::Acquire);
             if alarm == 0 {
                 continue;
             }
-            // If the vCPU has taken its alarm back meanwhile, it is awake and this tick means nothing to it.
+            // If the vCPU has withdrawn its alarm meanwhile, it is awake and this tick does not concern it.
             let left = alarm.saturating_sub(ms);
             let ours =
                 vcpu.alarm.0.compare_exchange(alarm, left, Ordering::AcqRel, Ordering::Relaxed).is_ok();
@@ -189,7 +190,7 @@ impl Machine {
     }
 }
 
-/// Tells the firmware how fast the time-stamp counter runs.
+/// Tells the firmware the frequency of the time-stamp counter.
 pub(crate) fn write_tsc_khz(ram: &GuestRam, khz: u64) -> Result<()> {
     let place = map::BOOT_INFO + std::mem::offset_of!(BootInfo, tsc_khz) as u64;
     ram.memory.write_obj(khz, GuestAddress(place)).context("cannot write to guest RAM")

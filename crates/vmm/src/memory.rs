@@ -1,4 +1,4 @@
-//! Memory that is shared between this process and guests: a memfd, mapped once here and into any number of guests.
+//! Memory shared between this process and guests: a memfd, mapped once here and into any number of guests.
 
 use std::fs::File;
 use std::io;
@@ -28,10 +28,10 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Makes `len` octets of shared memory, in huge pages if so many are free on this host, else in 4 KiB pages
-    /// that are allocated when they are first touched.
+    /// Creates `len` octets of shared memory, in huge pages if enough are free on this host, else in 4 KiB
+    /// pages that are allocated on first touch.
     pub fn new(name: &str, len: usize) -> Result<Self> {
-        // Mapping reserves them, or says at once that there are too few.
+        // Mapping reserves the huge pages, or fails at once if there are too few.
         if len.is_multiple_of(HUGE_PAGE)
             && let Ok(memory) = Self::map(name, len, true)
         {
@@ -40,7 +40,7 @@ impl SharedMemory {
         Self::map(name, len, false)
     }
 
-    /// Makes shared memory of 4 KiB pages even where huge pages are free: right for sparse tables.
+    /// Creates shared memory of 4 KiB pages even if huge pages are free: right for sparse tables.
     pub fn sparse(name: &str, len: usize) -> Result<Self> {
         Self::map(name, len, false)
     }
@@ -48,8 +48,8 @@ impl SharedMemory {
     fn map(name: &str, len: usize, huge: bool) -> Result<Self> {
         let file = memfd(name, huge).context("cannot make shared memory (memfd_create)")?;
         file.set_len(len as u64).with_context(|| format!("cannot size shared memory to {len} octets"))?;
-        // Huge pages are reserved and taken now or not at all: a later shortage would be a SIGBUS in the middle of a
-        // packet. Populating alone tells of no shortage.
+        // Huge pages are reserved and populated now or not at all: a later shortage would be a SIGBUS in the
+        // middle of a packet. MAP_POPULATE alone does not report a shortage.
         let pages = if huge { libc::MAP_POPULATE } else { libc::MAP_NORESERVE };
         let mapping = MmapRegionBuilder::new(len)
             .with_file_offset(FileOffset::new(file, 0))
@@ -58,7 +58,7 @@ impl SharedMemory {
             .with_hugetlbfs(huge)
             .build()
             .with_context(|| format!("cannot map {len} octets of shared memory"))?;
-        // Whoever gets the descriptor could cut the memory off under our feet: a SIGBUS here.
+        // A recipient of the descriptor could otherwise truncate the memory, which would raise SIGBUS here.
         if let Some(file) = mapping.file_offset().map(FileOffset::file) {
             fcntl_add_seals(file, SealFlags::SHRINK | SealFlags::GROW)
                 .context("cannot seal shared memory")?;
@@ -66,40 +66,40 @@ impl SharedMemory {
         Ok(Self { mapping, huge })
     }
 
-    /// First octet.
+    /// Returns the address of the first octet.
     pub fn as_ptr(&self) -> *mut u8 {
         self.mapping.as_ptr()
     }
 
-    /// Octets.
+    /// Returns the length in octets.
     pub fn len(&self) -> usize {
         self.mapping.size()
     }
 
-    /// Whether there is none.
+    /// Returns true if the length is zero.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The memfd behind it.
+    /// Returns the underlying memfd.
     pub(crate) fn file(&self) -> Option<&File> {
         self.mapping.file_offset().map(FileOffset::file)
     }
 
-    /// From now on nobody can get a mapping that may be written; those that exist stay. Nobody can seal it any further either.
+    /// Prevents any new writable mapping; existing ones stay. Also prevents further seals.
     pub(crate) fn seal_against_writers(&self) -> Result<()> {
         let file = self.file().context("shared memory without a file")?;
         let seals = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
         fcntl_add_seals(file, seals).context("cannot seal shared memory (F_SEAL_FUTURE_WRITE)")
     }
 
-    /// From now on nobody can seal it against those who write it.
+    /// Prevents further seals, such as one against its writers.
     fn seal_against_seals(&self) -> Result<()> {
         let file = self.file().context("shared memory without a file")?;
         fcntl_add_seals(file, SealFlags::SEAL).context("cannot seal shared memory (F_SEAL_SEAL)")
     }
 
-    /// Whether it lies in huge pages.
+    /// Returns true if it is in huge pages.
     pub fn is_huge(&self) -> bool {
         self.huge
     }
@@ -113,9 +113,9 @@ fn memfd(name: &str, huge: bool) -> io::Result<File> {
 /// A guest's RAM, from guest-physical address 0.
 #[derive(Debug)]
 pub struct GuestRam {
-    /// Once somebody has been handed its file, who can take pages out of it. Dropped before the mapping goes.
+    /// Set once the file was handed to a process that can take pages out of it. Dropped before the mapping.
     guard: OnceLock<Guard>,
-    /// As the rust-vmm crates see it.
+    /// View of the rust-vmm crates.
     pub(crate) memory: GuestMemoryMmap,
     base: *mut u8,
     len: usize,
@@ -123,12 +123,12 @@ pub struct GuestRam {
     words: Words,
 }
 
-/// Where the words lie that a firmware shares with us.
+/// Location of the words that a firmware shares with the host.
 #[derive(Debug)]
 enum Words {
     /// In its RAM, at [`map::SHARED`].
     Inside,
-    /// Outside of any guest's memory.
+    /// Outside any guest's memory.
     Apart(Box<Shared>),
 }
 
@@ -138,7 +138,7 @@ unsafe impl Send for GuestRam {}
 unsafe impl Sync for GuestRam {}
 
 impl GuestRam {
-    /// Makes `len` octets of RAM, enough for the words that the firmware shares with the host.
+    /// Creates `len` octets of RAM, which must hold the words that the firmware shares with the host.
     pub fn new(name: &str, len: usize) -> Result<Self> {
         ensure!(
             len as u64 >= map::SHARED + size_of::<Shared>() as u64,
@@ -147,8 +147,8 @@ impl GuestRam {
         Self::with_words(name, len, Words::Inside)
     }
 
-    /// Makes RAM for a guest that shares no words with us: those that we have lie outside, so that none of what we write
-    /// there is ever seen in it.
+    /// Creates RAM for a guest that shares no words with the host: the words lie outside, so that the guest
+    /// never sees what the host writes there.
     pub(crate) fn with_words_apart(name: &str, len: usize) -> Result<Self> {
         Self::with_words(name, len, Words::Apart(Box::default()))
     }
@@ -157,7 +157,7 @@ impl GuestRam {
         Self::of(SharedMemory::new(name, len)?, words)
     }
 
-    /// RAM in this memory; with words inside it is long enough for them.
+    /// Creates RAM in this memory; for words inside it must be long enough.
     fn of(memory: SharedMemory, words: Words) -> Result<Self> {
         memory.seal_against_seals()?;
         let len = memory.len();
@@ -168,14 +168,14 @@ impl GuestRam {
         Ok(Self { guard: OnceLock::new(), memory, base, len, huge, words })
     }
 
-    /// The RAM for rings and frames.
+    /// Returns the RAM as a region for rings and frames.
     pub fn region(&self) -> Region {
         // SAFETY: the mapping lives as long as `self`, which every user of the region holds through its `Arc<Vm>`;
         // this program makes no references into it but to the atomics of `bootinfo::Shared`.
         unsafe { Region::new(self.base, 0, self.len as u64) }
     }
 
-    /// The words that the firmware shares with the host.
+    /// Returns the words that the firmware shares with the host.
     pub fn shared(&self) -> &Shared {
         match &self.words {
             // SAFETY: `new` has checked that the place, which is page-aligned, lies in the mapping, and that lives as long as
@@ -186,33 +186,34 @@ impl GuestRam {
         }
     }
 
-    /// Whether a firmware of ours runs in it.
+    /// Returns true if our firmware runs in it (and not a Linux kernel).
     pub(crate) fn is_of_firmware(&self) -> bool {
         matches!(self.words, Words::Inside)
     }
 
-    /// The memfd behind it.
+    /// Returns the underlying memfd.
     pub(crate) fn file(&self) -> Option<&File> {
         let region = self.memory.iter().next()?;
         region.file_offset().map(FileOffset::file)
     }
 
-    /// Whether who was handed its file has taken pages away that were touched afterwards. All of it is zeros since then.
+    /// Returns true if a process that was handed its file has taken pages away that were accessed afterwards.
+    /// The whole RAM reads as zeros since then.
     pub fn is_taken(&self) -> bool {
         self.guard.get().is_some_and(Guard::is_hit)
     }
 
-    /// Octets.
+    /// Returns the length in octets.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Returns true if the length is zero.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether it lies in huge pages.
+    /// Returns true if it is in huge pages.
     pub fn is_huge(&self) -> bool {
         self.huge
     }
@@ -233,7 +234,7 @@ impl Memory for GuestRam {
             // SAFETY: the mapping is dropped with `memory`, after the guard. It is only reached by `Region` and `vm_memory`,
             // which copy, and by the atomics of `Shared`, for which every bit pattern is valid.
             let guard = unsafe { Guard::over(base, self.len) }?;
-            // Another NIC of the router may have been quicker.
+            // Another NIC of the router may have set it already.
             let _ = self.guard.set(guard);
         }
         self.file().ok_or_else(|| io::ErrorKind::NotFound.into())

@@ -1,23 +1,23 @@
-//! Bounds how often a guest can make the host do what costs it milliseconds.
+//! Rate limit for guest requests that cost the host milliseconds.
 //!
-//! Most register accesses cost the host as much as the exit. Some make it change the kernel's tables of doorbells and
-//! interrupt routes, which waits for all their readers: a start or reset of a device, a move of its BARs, a new
-//! message of an interrupt vector. A driver does that when it comes up, so many times at once are free; who goes on
-//! sleeps after each, in the thread that carries the access out, which is the guest's own.
+//! Most register accesses cost the host no more than the exit. Some change the kernel's tables of doorbells
+//! and interrupt routes, which waits for all readers of these tables: a start or reset of a device, a move of
+//! its BARs, a new message of an interrupt vector. A driver does that when it initialises, so a burst of them
+//! is free; beyond that the thread that carries the access out, which is the guest's own, sleeps after each.
 
 use std::time::{Duration, Instant};
 
-/// What is free at once: a driver of 16 queue pairs that sets every word of its vectors up needs about 170.
+/// Burst that is free: a driver of 16 queue pairs that sets every word of its vectors needs about 170.
 const FREE: u32 = 512;
-/// How long it takes until one more is free.
+/// Interval at which the free burst grows by one.
 const EVERY: Duration = Duration::from_millis(10);
 
-/// The account of one device.
+/// Token bucket of one device.
 pub(crate) struct Pace {
     free: u32,
-    /// When the last one became free.
+    /// When the last token was added.
     since: Instant,
-    /// What the thread owes for what it has asked for.
+    /// Sleep that the thread owes for its requests.
     debt: Duration,
 }
 
@@ -26,20 +26,20 @@ impl Pace {
         Self { free: FREE, since: now, debt: Duration::ZERO }
     }
 
-    /// One costly thing was done.
+    /// Charges one costly request.
     pub(crate) fn spend(&mut self, now: Instant) {
         self.earn(now);
         match self.free.checked_sub(1) {
             Some(left) => self.free = left,
             None => {
                 self.debt += EVERY;
-                // The time slept for this one does not free another.
+                // The time slept for this one earns no other token.
                 self.since = now + EVERY;
             }
         }
     }
 
-    /// How long the thread must sleep now; it is even then.
+    /// Takes the time for which the thread must sleep now; its debt is zero then.
     pub(crate) fn take_debt(&mut self) -> Option<Duration> {
         let debt = std::mem::take(&mut self.debt);
         (!debt.is_zero()).then_some(debt)

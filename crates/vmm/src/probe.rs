@@ -1,8 +1,8 @@
-//! What KVM costs on this host: guest instructions in ring 0 and ring 3, an exit to user space, a doorbell, a
-//! store that the kernel collects.
+//! Measures the costs of KVM on this host: guest instructions in ring 0 and ring 3, an exit to user space, a
+//! doorbell, a store that the kernel collects.
 //!
-//! Each figure comes from a guest of a few instructions, a loop that ends with a store to `DONE`. All of them
-//! together take some tens of milliseconds, also on a host that emulates ring 0.
+//! Each figure is measured with a guest of a few instructions, a loop that ends with a store to `DONE`. All
+//! of them together take some tens of milliseconds, even on a host that emulates ring 0.
 
 mod clock;
 
@@ -25,7 +25,7 @@ const PML4: u64 = 0x2000;
 const PDPT: u64 = 0x3000;
 const PAGE_DIRECTORY: u64 = 0x4000;
 const CODE: u64 = 0x10_0000;
-/// Stores here are counted as exits, or ring a doorbell.
+/// Stores here are exits, or signal a doorbell, or are collected.
 const DOORBELL: u64 = 0x1000_0000;
 /// A store here ends the guest.
 const DONE: u64 = 0x1000_1000;
@@ -33,42 +33,44 @@ const DONE: u64 = 0x1000_1000;
 const TABLE: u64 = 7;
 /// Present, writable, for ring 3, and a page of 2 MiB.
 const LARGE_PAGE: u64 = 0x87;
-/// Iterations while the first one may still be slow: page faults on the host's side.
+/// Iterations before the measurement, which may be slow because of page faults on the host's side.
 const WARM_UP: u64 = 16;
-/// Each loop is run so often, and the fastest counts: the others were disturbed.
+/// Repetitions of each loop, of which the fastest counts: the others were disturbed.
 const REPETITIONS: u32 = 5;
 
-/// A host that runs guest ring 0 in hardware needs about a nanosecond for what an emulating one needs a microsecond
-/// for; this lies between.
+/// Threshold for emulation: a host that runs guest ring 0 in hardware needs about a nanosecond where an
+/// emulating one needs a microsecond.
 const EMULATED_NS: f64 = 100.0;
-/// That bound as a multiple of what ring 3 needs.
+/// The same threshold as a multiple of the cost in ring 3.
 const EMULATED_RATIO: f64 = 20.0;
 
-/// What was measured.
+/// Measured costs.
 #[derive(Clone, Copy, Debug)]
 pub struct KvmCosts {
     /// One iteration (two instructions) of a loop in guest ring 0, in nanoseconds.
     pub ring0_ns: f64,
     /// One iteration of that loop in guest ring 3, in nanoseconds.
     pub ring3_ns: f64,
-    /// A store that leaves the guest for user space, and back, in microseconds.
+    /// A store that exits to user space, and back, in microseconds.
     pub mmio_us: f64,
-    /// Such a store in guest ring 0, in microseconds: less where ring 0 is emulated, for the host is there already.
+    /// The same store in guest ring 0, in microseconds: less where ring 0 is emulated, because the vCPU is in
+    /// the host already.
     pub mmio_ring0_us: f64,
-    /// A store that rings an eventfd in the kernel (ioeventfd), in microseconds.
+    /// A store that signals an eventfd in the kernel (ioeventfd), in microseconds.
     pub kick_us: f64,
-    /// A store that the kernel collects (coalesced MMIO), in microseconds; as an exit costs where the host has none.
+    /// A store that the kernel collects (coalesced MMIO), in microseconds; costs an exit where the host does
+    /// not support it.
     pub coalesced_us: f64,
 }
 
 impl KvmCosts {
-    /// Whether this host emulates guest ring 0 instruction by instruction.
+    /// Returns true if this host emulates guest ring 0 instruction by instruction.
     pub fn ring0_is_emulated(&self) -> bool {
         self.ring0_ns > EMULATED_NS
     }
 }
 
-/// Measures on the calling thread.
+/// Measures all costs, on the calling thread.
 ///
 /// # Errors
 /// One line: KVM cannot be opened, or a guest did not end as it should.
@@ -81,12 +83,13 @@ pub fn kvm_costs() -> Result<KvmCosts> {
         mmio_us: run(&Guest { ring: 3, stores: Some(Answer::Exit), iterations: 200 })? / 1000.0,
         mmio_ring0_us: run(&Guest { ring: 0, stores: Some(Answer::Exit), iterations: 200 })? / 1000.0,
         kick_us: run(&Guest { ring: 3, stores: Some(Answer::Doorbell), iterations: 400 })? / 1000.0,
-        // Fewer than the kernel's ring holds: a full one makes a store an exit.
+        // Fewer than the kernel's ring holds: with a full ring a store is an exit.
         coalesced_us: run(&Guest { ring: 3, stores: Some(Answer::Collected), iterations: 128 })? / 1000.0,
     })
 }
 
-/// Whether this host emulates guest ring 0 instruction by instruction; measured on the calling thread.
+/// Returns whether this host emulates guest ring 0 instruction by instruction; measures on the calling
+/// thread.
 ///
 /// # Errors
 /// One line: KVM cannot be opened, or a guest did not end as it should.
@@ -94,20 +97,20 @@ pub fn ring0_is_emulated() -> Result<bool> {
     let kvm = open_kvm()?;
     let ring = |ring| Guest { ring, stores: None, iterations: 20_000 }.measure(&kvm);
     let (inner, outer) = (ring(0)?, ring(3)?);
-    // In a machine that is emulated itself both are slow alike.
+    // In a host that is emulated itself both are equally slow.
     Ok(inner > EMULATED_NS && inner > EMULATED_RATIO * outer)
 }
 
-/// A loop in a guest.
+/// A guest that runs a loop.
 struct Guest {
     /// Privilege level.
     ring: u8,
-    /// Whether each iteration stores to [`DOORBELL`], and what answers that.
+    /// Handling of the store to [`DOORBELL`] in each iteration; `None`: no store.
     stores: Option<Answer>,
     iterations: u64,
 }
 
-/// What answers a store.
+/// Handling of a store.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answer {
     /// User space.
@@ -119,7 +122,7 @@ enum Answer {
 }
 
 impl Guest {
-    /// Nanoseconds an iteration, of the fastest repetition.
+    /// Returns the nanoseconds per iteration of the fastest repetition.
     fn measure(&self, kvm: &Kvm) -> Result<f64> {
         let ram = SharedMemory::sparse("ringroad-probe", RAM)?;
         let vm = kvm.create_vm().context("KVM cannot make a virtual machine")?;
@@ -170,12 +173,12 @@ impl Guest {
 
 fn doorbell(vm: &VmFd) -> Result<EventFd> {
     let bell = EventFd::new(EFD_NONBLOCK).context("eventfd")?;
-    // Four octets wide, as the store of the loop is.
+    // Four octets wide, like the store of the loop.
     vm.register_ioevent(&bell, &IoEventAddress::Mmio(DOORBELL), NoDatamatch).context("KVM_IOEVENTFD")?;
     Ok(bell)
 }
 
-/// Lets the kernel collect the stores of the loop; false if this host does not.
+/// Has the kernel collect the stores of the loop; returns false if this host does not support it.
 fn collect(vm: &VmFd, vcpu: &mut VcpuFd) -> bool {
     vm.register_coalesced_mmio(IoEventAddress::Mmio(DOORBELL), 4).is_ok()
         && vcpu.map_coalesced_mmio_ring().is_ok()
@@ -187,7 +190,7 @@ fn throw_away(vcpu: &mut VcpuFd) -> Result<()> {
     Ok(())
 }
 
-/// Page tables that map the first GiB one to one, for ring 3 too, and the code.
+/// Writes page tables that map the first GiB one to one, also for ring 3, and the code.
 fn load(memory: &Region, code: &[u8]) -> Result<()> {
     let small = || anyhow!("the probe's guest memory is too small");
     let entry = |address: u64, value: u64| {
@@ -203,7 +206,7 @@ fn load(memory: &Region, code: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Puts the vCPU at the start of the loop, in 64-bit mode.
+/// Sets the vCPU to the start of the loop, in 64-bit mode.
 fn enter(vcpu: &VcpuFd, ring: u8, iterations: u64) -> Result<()> {
     let mut sregs = vcpu.get_sregs().context("KVM_GET_SREGS")?;
     // Protected mode with paging, physical address extension and SSE, long mode (AMD64 manual, volume 2, 3.1).
@@ -234,8 +237,8 @@ fn segment(selector: u16, dpl: u8, type_: u8) -> kvm_segment {
     }
 }
 
-/// Lets KVM complete the store that left the guest, which it does on the next run; only then may registers be set
-/// (KVM API, 5 "The kvm_run structure").
+/// Has KVM complete the store that caused the exit, which it does on the next run; only then may registers be
+/// set (KVM API, 5 "The kvm_run structure").
 fn finish_exit(vcpu: &mut VcpuFd) -> Result<()> {
     vcpu.set_kvm_immediate_exit(1);
     let outcome = vcpu.run().map(|exit| format!("{exit:?}"));

@@ -1,4 +1,4 @@
-//! A route table in memory that guests map read-only.
+//! Route table in memory that guests map read-only.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,18 +8,19 @@ use fib::{Header, Memory, Rib};
 
 use crate::memory::SharedMemory;
 
-/// Size to which the table is rounded: the guests' page size.
+/// Alignment of the table's size: the guests' page size.
 const PAGE: usize = 2 << 20;
 
-/// A table and its writer. Guests share [`RouteTable::memory`]; its pages are allocated when a route touches them.
+/// A route table and its writer. Guests map [`RouteTable::memory`]; its pages are allocated when a route
+/// touches them.
 pub struct RouteTable {
-    // Declared before the memory that it refers to, so dropped before it.
+    // Declared before the memory that it refers to, hence dropped before it.
     rib: Mutex<Rib<'static>>,
     memory: Arc<SharedMemory>,
 }
 
 impl RouteTable {
-    /// An empty table with room for `groups` /24 networks that have longer prefixes in them.
+    /// Creates an empty table with room for `groups` /24 networks that contain longer prefixes.
     pub fn new(groups: usize) -> Result<Self> {
         let len = layout::len(groups).next_multiple_of(PAGE);
         let memory = Arc::new(SharedMemory::sparse("ringroad-fib", len)?);
@@ -42,12 +43,12 @@ impl RouteTable {
         Ok(Self { rib: Mutex::new(Rib::new(parts)), memory })
     }
 
-    /// The routes, to change them.
+    /// Returns the routes, to be changed.
     pub fn routes(&self) -> MutexGuard<'_, Rib<'static>> {
         self.rib.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What guests map.
+    /// Returns the memory that guests map.
     pub fn memory(&self) -> &Arc<SharedMemory> {
         &self.memory
     }

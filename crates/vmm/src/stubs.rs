@@ -1,8 +1,8 @@
-//! The whole ring 0 of a firmware guest: what happens on an interrupt, a halt and a fault.
+//! Complete ring-0 code of a firmware guest: handlers of interrupts, halts and faults.
 //!
-//! The code is position independent, assembled into this program and copied into the guest's first page. It only
-//! uses absolute addresses of the guest's own map. On hosts that emulate guest ring 0 each instruction here costs
-//! about a microsecond, so every one must earn its place.
+//! The code is position independent, assembled into this program and copied into the guest's first page. It
+//! only uses absolute addresses of the guest's memory map. On hosts that emulate guest ring 0 each
+//! instruction here costs about a microsecond, so there are as few as possible.
 
 use std::arch::global_asm;
 use std::mem::offset_of;
@@ -14,17 +14,17 @@ use crate::attach::{bar_of, nic_slot};
 
 /// Virtual address at which ring 0 sees the local APIC: low enough for a 32-bit displacement.
 pub(crate) const APIC_ALIAS: u64 = 0x7fe0_0000;
-/// A store to this address by the fault stub tells the VMM which exception stopped the guest.
+/// A store of the fault stub to this address tells the VMM which exception stopped the guest.
 pub(crate) const FAULT_PORT: u64 = 0xdfe0_0000;
-/// Interrupt vector of every MSI the firmware programs.
+/// Interrupt vector of every MSI that the firmware programs.
 pub const INTERRUPT_VECTOR: u8 = map::MESSAGE_VECTOR;
-/// Octets from the handler of one NIC's pin to that of the next.
+/// Distance in octets between the pin handlers of successive NICs.
 pub(crate) const PIN_STRIDE: u64 = 128;
-/// Where the handler of NIC 0's pin finds the NIC's registers.
+/// Address of NIC 0's registers, for its pin handler.
 const FIRST_REGISTERS: u64 = bar_of(nic_slot(0));
-/// Where it leaves the causes.
+/// Address at which it stores the interrupt causes.
 const FIRST_CAUSES: u64 = map::SHARED + offset_of!(Shared, causes) as u64;
-/// Where it finds what it is to mask.
+/// Address of the mask that it applies.
 const FIRST_MASK: u64 = map::SHARED + offset_of!(Shared, pin_masks) as u64;
 
 global_asm!(
@@ -32,22 +32,23 @@ global_asm!(
     ".balign 64",
     ".global ringroad_ring0_start",
     "ringroad_ring0_start:",
-    // An interrupt. The host has bumped the mailbox already: acknowledge and go back.
+    // Interrupt. The host has incremented the mailbox already: acknowledge and return.
     ".global ringroad_ring0_interrupt",
     "ringroad_ring0_interrupt:",
     "  mov dword ptr [{eoi}], 0",
     "  iretq",
-    // An interrupt by a peer of the VMM, which knows of no mailbox: the same, and the mailbox moves here.
+    // Interrupt by a vhost-user peer, which does not know the mailbox: the same, and the mailbox is
+    // incremented here.
     ".global ringroad_ring0_peer",
     "ringroad_ring0_peer:",
     "  lock inc dword ptr gs:[0]",
     "  mov dword ptr [{eoi}], 0",
     "  iretq",
-    // The pin of an e1000, one handler for each NIC. Reading ICR takes the causes and lets the line fall; where there is
-    // none, the interrupt is one that came twice. Then it masks what the driver wants masked: with the next frame on its
-    // heels the interrupt would come again before ring 3 could do so. The mailbox has moved before the line rose,
-    // perhaps before the driver last looked at it and found no causes; so it moves again. Ring 0 finds that of its vCPU
-    // by gs.
+    // The pin of an e1000, one handler for each NIC. Reading ICR takes the causes and lowers the line; if
+    // there are none, the interrupt is a duplicate. Then the handler masks the causes that the driver wants
+    // masked: if the next frame follows closely, the interrupt would come again before ring 3 could mask it.
+    // The host has incremented the mailbox before the line rose, perhaps before the driver last looked at it
+    // and found no causes; so it is incremented again. Ring 0 finds the mailbox of its vCPU by gs.
     ".balign {pin_stride}",
     ".global ringroad_ring0_pins",
     "ringroad_ring0_pins:",
@@ -91,7 +92,7 @@ global_asm!(
     "  add rsp, 8",           // the error code
     "  inc qword ptr [rsp]",  // the instruction was `hlt`, one octet
     "  iretq",
-    // The same way ring 3 asks for an interrupt of the first vCPU.
+    // In the same way ring 3 requests an interrupt of the first vCPU.
     "2:",
     "  cmp eax, {wake_request}",
     "  jne 4f",
@@ -151,23 +152,23 @@ unsafe extern "C" {
     static ringroad_ring0_end: u8;
 }
 
-/// The stubs' code and the offsets of its entries.
+/// Code of the stubs, and the offsets of its entries.
 pub(crate) struct Stubs {
     /// Machine code.
     pub(crate) code: &'static [u8],
     /// Entry for interrupts.
     pub(crate) interrupt: u64,
-    /// Entry for interrupts of a peer.
+    /// Entry for interrupts of a vhost-user peer.
     pub(crate) peer: u64,
     /// Entry for the pin of NIC 0; that of NIC n is n times [`PIN_STRIDE`] further.
     pub(crate) pins: u64,
     /// Entry for #GP.
     pub(crate) halt: u64,
-    /// Entry for exception 0; exception n enters 16 n octets further.
+    /// Entry for exception 0; that of exception n is 16 n octets further.
     pub(crate) faults: u64,
 }
 
-/// The stubs as assembled into this program.
+/// Returns the stubs as assembled into this program.
 pub(crate) fn stubs() -> Stubs {
     let start = &raw const ringroad_ring0_start;
     let offset = |entry: *const u8| entry as u64 - start as u64;

@@ -19,18 +19,18 @@ pub(crate) const CR0_PAGED_PROTECTED: u64 = 0x8005_0033;
 pub(crate) const CR4_PAE_SSE: u64 = 1 << 5 | 1 << 9 | 1 << 10;
 pub(crate) const EFER_LONG_NX: u64 = 1 << 8 | 1 << 10 | 1 << 11;
 pub(crate) const RFLAGS_INTERRUPTS: u64 = 0x202;
-/// The bit that is always set.
+/// The bit of RFLAGS that is always set.
 const RFLAGS_NONE: u64 = 2;
 const APIC_SPURIOUS: usize = 0xf0;
 
-/// Why a vCPU stopped.
+/// Reason why a vCPU stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// It was told to.
+    /// It was told to stop.
     Asked,
-    /// The guest has turned itself off.
+    /// The guest has powered itself off.
     Off,
-    /// The guest did something that ends it; one line that says what.
+    /// The guest caused a fatal fault, described in one line.
     Fault(String),
 }
 
@@ -43,16 +43,16 @@ pub struct Vcpu {
     pub(crate) stop: Arc<AtomicBool>,
 }
 
-/// How a firmware begins.
+/// Entry of a firmware.
 pub(crate) struct Entry {
-    /// Its first instruction.
+    /// Address of its first instruction.
     pub(crate) address: u64,
-    /// Whether it has handlers for exceptions and interrupts. One without, which is to show how that ends, takes no
-    /// interrupts: its first exception is a triple fault.
+    /// True if it has handlers for exceptions and interrupts. Without them, which serves to show how that
+    /// ends, it runs with interrupts disabled, and its first exception is a triple fault.
     pub(crate) handles_exceptions: bool,
 }
 
-/// Puts a vCPU at the firmware's entry, in ring 3, with its own stack and its number in `rdi`.
+/// Sets a vCPU to the firmware's entry, in ring 3, with its own stack and its number in `rdi`.
 pub(crate) fn enter_firmware(fd: &VcpuFd, vcpu: usize, entry: &Entry) -> Result<()> {
     let mut sregs = fd.get_sregs().context("KVM_GET_SREGS")?;
     sregs.cr0 = CR0_PAGED_PROTECTED;
@@ -78,7 +78,7 @@ pub(crate) fn enter_firmware(fd: &VcpuFd, vcpu: usize, entry: &Entry) -> Result<
     fd.set_sregs(&sregs).context("KVM_SET_SREGS")?;
     let regs = kvm_regs {
         rip: entry.address,
-        // The stack as a C function finds it: a return address was pushed on a 16-octet boundary.
+        // The stack as a C function expects it: a return address was pushed on a 16-octet boundary.
         rsp: map::STACK_TOP - map::STACK * vcpu as u64 - 8,
         rdi: vcpu as u64,
         rsi: bootinfo::ENTERED_BY_KVM,
@@ -87,11 +87,11 @@ pub(crate) fn enter_firmware(fd: &VcpuFd, vcpu: usize, entry: &Entry) -> Result<
     };
     fd.set_regs(&regs).context("KVM_SET_REGS")?;
     enable_apic(fd)?;
-    // Others than vCPU 0 would wait for a start-up interrupt.
+    // Other vCPUs than 0 would wait for a start-up IPI.
     fd.set_mp_state(kvm_mp_state { mp_state: KVM_MP_STATE_RUNNABLE }).context("KVM_SET_MP_STATE")
 }
 
-/// Where the mailbox of a vCPU lies.
+/// Returns the address of a vCPU's mailbox.
 fn mailbox(vcpu: usize) -> u64 {
     map::SHARED + (offset_of!(Shared, mailbox) + size_of::<Line>() * vcpu) as u64
 }
@@ -101,7 +101,7 @@ pub(crate) fn segment(selector: u16, type_: u8, dpl: u8, code: bool) -> kvm_segm
     kvm_segment { limit: u32::MAX, selector, type_, present: 1, dpl, db, s: 1, l, g: 1, ..Default::default() }
 }
 
-/// Switches the local APIC on (spurious vector 0xff), which a guest's ring 0 would do by a store.
+/// Enables the local APIC (spurious vector 0xff), which a guest's ring 0 would do by a store.
 fn enable_apic(fd: &VcpuFd) -> Result<()> {
     let mut apic = fd.get_lapic().context("KVM_GET_LAPIC")?;
     for (octet, value) in apic.regs[APIC_SPURIOUS..].iter_mut().zip(0x1ffu32.to_le_bytes()) {
@@ -111,7 +111,7 @@ fn enable_apic(fd: &VcpuFd) -> Result<()> {
 }
 
 impl Vcpu {
-    /// Runs the guest until it is told to stop or does something that ends it.
+    /// Runs the guest until it is told to stop or causes a fatal fault.
     pub fn run(&mut self) -> Stopped {
         loop {
             if self.stop.load(Acquire) {
@@ -169,7 +169,7 @@ impl Vcpu {
         Ok(())
     }
 
-    /// The line for an exception in the guest; the interrupted address lies on the ring-0 stack.
+    /// Describes an exception in the guest; the interrupted address is on the ring-0 stack.
     fn fault(&self, vector: u8) -> anyhow::Error {
         let place = self.fd.get_regs().map_or(0, |regs| regs.rsp);
         let has_error_code = matches!(vector, 8 | 10..=14 | 17 | 21);

@@ -1,13 +1,14 @@
-//! vhost-net: the kernel serves a NIC's rings, by a thread of its own for each pair of queues, between the guest's memory
-//! and a TAP or macvtap (`linux/vhost.h`, `drivers/vhost/net.c`).
+//! vhost-net: the kernel serves a NIC's rings between the guest's memory and a TAP or macvtap, by a kernel
+//! thread for each queue pair (`linux/vhost.h`, `drivers/vhost/net.c`).
 //!
 //! ```text
 //! driver --doorbell--> event --> kernel thread vhost-N --> TAP        no exit to us, no thread of ours
 //! driver <--irqfd----- event <-- kernel thread vhost-N <-- TAP
 //! ```
 //!
-//! We hand over memory, rings and events when the driver is ready, and take the rings back when it resets the device. What
-//! the kernel moves is counted by the driver and by the interface; here nobody sees a frame.
+//! Memory, rings and eventfds are handed to the kernel when the driver is ready, and the rings are taken back
+//! when it resets the device. The frames are counted by the driver and by the interface; this process does
+//! not see them.
 
 mod request;
 
@@ -20,25 +21,26 @@ use anyhow::{Context, Result, bail, ensure};
 use nic::virtio_net::features;
 use nic_port::{HandedQueue, Receiver, SetUp};
 
-/// Where devices are.
+/// Path of the device.
 const DEVICE: &str = "/dev/vhost-net";
-/// Queues of a device: one pair.
+/// Queues of one device: a pair.
 const PAIR: u16 = 2;
-/// Pairs that a driver uses until it asks for more (virtio 1.2, section 5.1.6.5.5).
+/// Queue pairs that a driver uses until it enables more (virtio 1.2, section 5.1.6.5.5).
 const ONE: usize = 1;
-/// What every kernel's vhost-net has had since virtio 1.0 came (4.0), and is offered to drivers.
+/// Features that every kernel's vhost-net has had since support for virtio 1.0 (Linux 4.0); they are offered
+/// to drivers.
 const NEEDED: u64 = features::MRG_RXBUF | features::INDIRECT_DESC | features::EVENT_IDX | features::VERSION_1;
-/// Octets of the header before each frame as drivers of virtio 1 have it, and so the kernel between them and an interface; and
-/// as this program's own ports have it, to which an interface may go back.
+/// Octets of the virtio-net header before each frame: with virtio 1, which both the drivers and the kernel
+/// use towards an interface; and with this program's own ports, to which an interface may return.
 const HEADER: i32 = 12;
 const OWN_HEADER: i32 = 10;
-/// A backend that is none.
+/// Value for VHOST_NET_SET_BACKEND that means no backend.
 const NOTHING: i32 = -1;
 
-/// Opens a device of vhost-net, which nobody owns yet.
+/// Opens a vhost-net device, which has no owner yet.
 ///
 /// # Errors
-/// The host has none, or keeps it.
+/// The host has none, or denies access.
 pub fn open() -> Result<OwnedFd> {
     match File::options().read(true).write(true).open(DEVICE) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -48,31 +50,32 @@ pub fn open() -> Result<OwnedFd> {
     }
 }
 
-/// Who serves one pair of queues between a guest and an interface.
+/// Server of one queue pair between a guest and an interface.
 pub trait Device: Send + Sync {
-    /// Lets it serve the two queues of its pair between the guest and `queue` of an interface.
+    /// Starts serving the two queues of its pair between the guest and `queue` of an interface.
     ///
     /// # Errors
-    /// What is refused.
+    /// The request that was refused.
     fn begin(&self, set_up: &Arc<SetUp>, pair: [&HandedQueue; 2], queue: &OwnedFd) -> Result<()>;
 
-    /// Takes the rings back: when this returns nobody touches them any more.
+    /// Takes the rings back: when this returns they are not accessed any more.
     fn end(&self);
 }
 
-/// A device of vhost-net, which serves one pair of queues by a thread of the kernel.
+/// A vhost-net device, which serves one queue pair by a kernel thread.
 pub struct VhostNet {
     device: File,
-    /// What it serves, whose memory must stay until it does so no more: it is closed before that goes.
+    /// The set-up being served, whose memory must stay mapped meanwhile: the device is closed before that is
+    /// released.
     serving: Mutex<Option<Arc<SetUp>>>,
 }
 
 impl VhostNet {
-    /// Makes the calling process the owner of a freshly opened `/dev/vhost-net`: from now on the kernel has a thread for it,
-    /// called `vhost-` and the number of the calling thread.
+    /// Makes the calling process the owner of a freshly opened `/dev/vhost-net`: from now on it has a kernel
+    /// thread, called `vhost-` and the ID of the calling thread.
     ///
     /// # Errors
-    /// It is somebody else's already, or no such device.
+    /// It has another owner already, or is not a vhost-net device.
     pub fn own(device: OwnedFd) -> Result<Self> {
         let device = File::from(device);
         request::own(&device).context("vhost-net cannot be owned (VHOST_SET_OWNER)")?;
@@ -103,7 +106,7 @@ impl VhostNet {
 
 impl Device for VhostNet {
     fn begin(&self, set_up: &Arc<SetUp>, pair: [&HandedQueue; 2], queue: &OwnedFd) -> Result<()> {
-        // Offloads are between driver and TAP.
+        // Offloads are negotiated between driver and TAP.
         let picked = set_up.features & NEEDED;
         request::set_features(&self.device, picked).context("VHOST_SET_FEATURES")?;
         let (address, len) = set_up.mapping().context("memory in several pieces")?;
@@ -122,38 +125,38 @@ impl Device for VhostNet {
 
     fn end(&self) {
         for number in 0..PAIR {
-            // Without an owner or a ring there is nothing to take back.
+            // Without an owner or a ring there is no backend to remove.
             let _ = request::set_backend(&self.device, number, NOTHING);
         }
         self.keep(None);
     }
 }
 
-/// What serves the queues of one NIC: a device of vhost-net and a queue of the interface for each pair.
+/// Server of the queues of one NIC: a vhost-net device and a queue of the interface for each pair.
 pub struct KernelVhost {
     pairs: Vec<(Arc<dyn Device>, OwnedFd)>,
-    /// Held over calls that wait for the kernel's threads.
+    /// Held during calls that wait for the kernel's threads.
     state: Mutex<State>,
-    /// What the kernel refused. Held to put it there or to copy it, and over no call.
+    /// The request that the kernel refused. Locked only to set or copy it, never during a call.
     fault: Mutex<Option<String>>,
 }
 
 #[derive(Default)]
 struct State {
-    /// What is being served.
+    /// The set-up being served.
     serving: Option<Arc<SetUp>>,
-    /// How many queues of the interface take frames; all, until somebody changes that.
+    /// Number of the interface's queues that are attached; all, until changed.
     attached: Option<usize>,
 }
 
 impl KernelVhost {
-    /// Features of virtio-net that it can serve.
+    /// virtio-net features that it can serve.
     pub const SERVABLE: u64 = NEEDED | request::OFFLOADS | features::MQ;
 
-    /// Of as many devices as queues of the interface.
+    /// Creates a server with as many devices as queues of the interface.
     ///
     /// # Errors
-    /// There are more of one than of the other, or none.
+    /// Their numbers differ, or are zero.
     pub fn new(devices: Vec<Arc<dyn Device>>, queues: Vec<OwnedFd>) -> Result<Arc<Self>> {
         let (wanted, found) = (devices.len(), queues.len());
         ensure!(
@@ -164,8 +167,8 @@ impl KernelVhost {
         Ok(Arc::new(Self { pairs, state: Mutex::default(), fault: Mutex::default() }))
     }
 
-    /// Why it does not serve the NIC, if the kernel has refused to. It waits for nobody: what is being written down at the moment
-    /// is told the next time.
+    /// Returns the reason why it does not serve the NIC, if the kernel has refused to. Never blocks: a fault
+    /// that is being recorded at the moment is returned by the next call.
     pub fn fault(&self) -> Option<String> {
         match self.fault.try_lock() {
             Ok(fault) => fault.clone(),
@@ -182,11 +185,11 @@ impl KernelVhost {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts the queues of another interface in the place of those of one that was deleted; what was served is served on. It waits
-    /// for the kernel's threads.
+    /// Replaces the queues of a deleted interface by those of another one, and resumes serving. Blocks on the
+    /// kernel's threads.
     ///
     /// # Errors
-    /// There are not as many, or the kernel refuses them.
+    /// Their numbers differ, or the kernel refuses them.
     pub fn replace<'q>(&self, queues: impl ExactSizeIterator<Item = BorrowedFd<'q>>) -> Result<()> {
         let (has, found) = (self.pairs.len(), queues.len());
         ensure!(has == found, "{found} queues of the interface for {has} devices of vhost-net");
@@ -195,7 +198,7 @@ impl KernelVhost {
             device.end();
             request::take_over(old.as_fd(), new).context("no descriptors are left")?;
         }
-        // All queues of a new interface take frames.
+        // All queues of a new interface are attached.
         let attached = state.attached.take();
         if let Some(set_up) = &state.serving {
             self.serve(set_up)?;
@@ -219,8 +222,8 @@ impl KernelVhost {
         Ok(())
     }
 
-    /// Lets so many queues of the interface take frames, which it spreads over them. One that has a single queue has no
-    /// choice.
+    /// Attaches this many queues of the interface, which spreads received frames over them. An interface with
+    /// a single queue has it always attached.
     fn attach(&self, state: &mut State, pairs: usize) {
         if self.pairs.len() == 1 {
             return;
@@ -254,7 +257,7 @@ impl Receiver for KernelVhost {
         let mut state = self.state();
         for (device, queue) in &self.pairs {
             device.end();
-            // An interface that was deleted needs none.
+            // Fails harmlessly if the interface was deleted.
             let _ = request::set_header(queue.as_fd(), OWN_HEADER);
         }
         state.serving = None;
@@ -267,7 +270,7 @@ impl Drop for KernelVhost {
     }
 }
 
-/// What an ioctl said.
+/// Returns the error of an ioctl.
 fn checked(result: i32) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! A machine that KVM runs.
+//! Virtual machine run by KVM.
 
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::machine::{self, Machine, MachineConfig, Memory};
 use crate::memory::{GuestRam, SharedMemory};
 use crate::vcpu::{self, Entry, Vcpu};
 
-/// The firmware image that `build.rs` made.
+/// The firmware image built by `build.rs`.
 pub(crate) static FIRMWARE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/firmware"));
 
 /// One virtual machine.
@@ -27,7 +27,7 @@ pub struct Vm {
 }
 
 impl Vm {
-    /// Makes a virtual machine that is ready for its devices. Opens nothing: all comes from `kvm`.
+    /// Creates a virtual machine, ready for its devices. Opens nothing: everything comes from `kvm`.
     pub fn new(kvm: &Kvm, config: MachineConfig) -> Result<Self> {
         let fd = Arc::new(kvm.create_vm().context("KVM cannot make a virtual machine")?);
         let misdeed = (config.info.role, config.info.misdeed);
@@ -36,8 +36,8 @@ impl Vm {
         if let Some(fib) = &memory.fib {
             map_read_only(&fd, fib)?;
         }
-        // After the memory: each change of the memory map behind an interrupt controller waits for the readers of
-        // KVM's bus tables, which takes many times as long as one before it.
+        // After the memory: each change of the memory map once there is an interrupt controller waits for the
+        // readers of KVM's bus tables, which takes many times as long as before.
         fd.set_tss_address(0xfffb_d000).context("KVM_SET_TSS_ADDR")?;
         fd.create_irq_chip().context("KVM cannot make an interrupt controller (KVM_CREATE_IRQCHIP)")?;
         let fib = memory.fib.as_ref().map_or(0, |fib| fib.len() as u64);
@@ -50,7 +50,7 @@ impl Vm {
         Ok(Self { fd, machine, entry, cpuid })
     }
 
-    /// Makes vCPU `index`; call it in the thread that will run it.
+    /// Creates vCPU `index`; to be called on the thread that will run it.
     pub fn vcpu(&self, index: usize) -> Result<Vcpu> {
         let exits = self.machine.exits().get(index).context("there is no such vCPU")?.clone();
         let fd =
@@ -66,19 +66,19 @@ impl Vm {
         Ok(Vcpu { fd, bus, coalesced, exits, stop })
     }
 
-    /// Where the firmware begins.
+    /// Returns the firmware's entry point.
     #[cfg(test)]
     pub(crate) fn entry(&self) -> u64 {
         self.entry.address
     }
 
-    /// What the firmware runs on.
+    /// Returns its machine.
     pub fn machine(&self) -> &Arc<Machine> {
         &self.machine
     }
 }
 
-/// Opens KVM or says in one line why not.
+/// Opens KVM, or returns the reason in one line.
 pub fn open_kvm() -> Result<Kvm> {
     let kvm = Kvm::new().map_err(|error| match error.errno() {
         libc::ENOENT => anyhow::anyhow!("there is no /dev/kvm: this host offers no hardware virtualisation"),
@@ -91,13 +91,13 @@ pub fn open_kvm() -> Result<Kvm> {
     Ok(kvm)
 }
 
-/// KVM by the descriptor of `/dev/kvm` that another process opened.
+/// Adopts KVM by a descriptor of `/dev/kvm` that another process opened.
 ///
 /// # Errors
-/// It is a descriptor of something else.
+/// It is not a descriptor of KVM.
 pub fn adopt_kvm(device: OwnedFd) -> Result<Kvm> {
-    // SAFETY: the descriptor is open and nobody else owns it. Whether it is KVM shows in the answer to the first
-    // request, which any other device refuses.
+    // SAFETY: the descriptor is open and has no other owner. Whether it is KVM shows in the answer to the
+    // first request, which any other device refuses.
     let kvm = unsafe { Kvm::from_raw_fd(device.into_raw_fd()) };
     check_version(&kvm)?;
     Ok(kvm)
@@ -129,8 +129,9 @@ fn set_region(fd: &VmFd, (slot, flags): (u32, u32), guest: u64, (host, len): (*m
         memory_size: len,
         userspace_addr: host as u64,
     };
-    // SAFETY: the range is mapped. `Vm` drops its descriptor before the machine that keeps RAM and route table, and
-    // whoever else holds the descriptor (lines, doorbells) is part of that machine and runs no guest.
+    // SAFETY: the range is mapped. `Vm` drops its descriptor before the machine that keeps RAM and route
+    // table, and all other holders of the descriptor (lines, doorbells) are parts of that machine and run no
+    // guest.
     unsafe { fd.set_user_memory_region(region) }.with_context(|| {
         format!("KVM does not take {len} octets of memory at {guest:#x} (vm {})", fd.as_raw_fd())
     })

@@ -1,4 +1,5 @@
-//! An 82540EM with a status block: no register is touched while both sides poll (seed paper 001, section 3.3).
+//! Driver of an 82540EM with a status block: no register is accessed while both sides poll (seed paper 001, section
+//! 3.3).
 
 use ledger::RouterNic;
 use ring::BURST;
@@ -13,12 +14,12 @@ use super::tail::Tail;
 use crate::buffer::{FrameBuffer, HEADER, Pool};
 use crate::pci::Registers;
 
-/// Receive buffers are posted in lots of this part of a ring: fewer lines cross the cores.
+/// Receive buffers are posted in lots of 1 / LOTS of the ring, so that fewer cache lines cross the cores.
 const LOTS: usize = 4;
-/// CMD of a whole frame. No report (RS): the block says what was sent.
+/// CMD of a whole frame, without RS (report status): the status block tells what was sent.
 const FRAME: u8 = tx::EOP | tx::IFCS;
 
-/// One device, with all its frames.
+/// One device whose frames this vCPU moves.
 pub(crate) struct Block {
     rx: RxDriver<'static, u64>,
     rdt: Tail,
@@ -27,9 +28,9 @@ pub(crate) struct Block {
     assembly: Assembly,
     registers: Registers,
     deaf: bool,
-    /// Somebody waits for room.
+    /// True if a sender waits for room in the transmit ring.
     cramped: bool,
-    /// Its interrupts; none where another vCPU takes them.
+    /// Its interrupt pin; none if another vCPU serves the interrupts.
     line: Option<Line>,
 }
 
@@ -44,17 +45,17 @@ impl Block {
         Self { rx, rdt, tx, tdt, assembly: Assembly::default(), registers, deaf: false, cramped: false, line }
     }
 
-    /// Whether another vCPU takes its interrupts.
+    /// Returns true if another vCPU serves its interrupts.
     pub(crate) fn is_aided(&self) -> bool {
         self.line.is_none()
     }
 
-    /// Entries of both rings together.
+    /// Total number of entries in both rings.
     pub(crate) fn entries(&self) -> usize {
         usize::from(self.rx.entries()) + usize::from(self.tx.entries())
     }
 
-    /// Takes received frames into an empty burst.
+    /// Moves received frames into an empty burst.
     #[inline(always)]
     pub(crate) fn receive(&mut self, burst: &mut Burst<FrameBuffer>, pool: &mut Pool, counters: &RouterNic) {
         let assembly = &mut self.assembly;
@@ -70,7 +71,7 @@ impl Block {
         }
     }
 
-    /// Posts free buffers once a lot of them is missing.
+    /// Posts free buffers once a whole lot of them is missing.
     #[inline(always)]
     pub(crate) fn refill(&mut self, pool: &mut Pool, counters: &RouterNic) {
         let lot = usize::from(self.rx.entries()) / LOTS;
@@ -86,7 +87,8 @@ impl Block {
         notify(self.rx.publish(), self.rdt, self.rx.tail(), counters);
     }
 
-    /// Posts the first buffers, and lets causes through: whether there are any is the block's to say.
+    /// Posts the first buffers, and unmasks the interrupt causes: from then on the status block controls whether
+    /// interrupts are raised.
     pub(crate) fn fill(&mut self, pool: &mut Pool, counters: &RouterNic) {
         if !self.deaf {
             self.post(pool, counters);
@@ -94,7 +96,7 @@ impl Block {
         self.registers.write(r::IMS, r::WANTED);
     }
 
-    /// Sends a burst and leaves it empty.
+    /// Sends a burst; the burst is empty afterwards.
     #[inline(always)]
     pub(crate) fn transmit(&mut self, burst: &mut Burst<FrameBuffer>, pool: &mut Pool, counters: &RouterNic) {
         if burst.iter().fold(false, |marked, frame| marked | frame.is_marked()) {
@@ -112,18 +114,18 @@ impl Block {
             (Descriptor::legacy(at + u64::from(HEADER), len, FRAME), at)
         }));
         notify(self.tx.publish(), self.tdt, self.tx.tail(), counters);
-        // Those of the next burst, which the device has read since they were written last.
+        // Descriptors of the next burst, which the device has read since they were last written.
         self.tx.prefetch_push(BURST);
         counters.tx_frames.add((frames - burst.len()) as u64);
         counters.tx_bytes.add(octets);
         if !burst.is_empty() {
-            // What is left found no room.
+            // The remaining frames found no room.
             counters.drop_tx_full.add(burst.len() as u64);
             burst.drain(..).for_each(|frame| pool.give_frame(frame.into_token()));
         }
     }
 
-    /// Sends frames that may carry offload metadata, or lie in several buffers.
+    /// Sends frames that may have pending offload metadata or several pieces.
     fn transmit_orders(&mut self, burst: &mut Burst<FrameBuffer>, pool: &mut Pool, counters: &RouterNic) {
         for frame in burst.drain(..) {
             let order = Order::new(frame);
@@ -142,8 +144,8 @@ impl Block {
         notify(self.tx.publish(), self.tdt, self.tx.tail(), counters);
     }
 
-    /// How many frames can be sent now: at least a lot of them, or none, and then an interrupt is wanted when there is
-    /// room for more.
+    /// Returns the number of frames that can be sent now: at least a lot, or 0, in which case an interrupt is requested
+    /// when there is room for more.
     pub(crate) fn room(&mut self, pool: &mut Pool) -> usize {
         let lot = BURST.min(usize::from(self.tx.entries()) / LOTS);
         if self.tx.free() < lot {
@@ -153,40 +155,40 @@ impl Block {
         if self.cramped { 0 } else { self.tx.free() }
     }
 
-    /// Somebody waits for what is sent: an interrupt is wanted, once armed, when something has been.
+    /// Records that a sender waits for sent frames: once armed, an interrupt is requested when some have been sent.
     pub(crate) fn await_sent(&mut self) {
         self.cramped = true;
     }
 
-    /// Takes back the buffers of sent frames.
+    /// Reclaims the buffers of sent frames.
     pub(crate) fn reclaim(&mut self, pool: &mut Pool) {
         let result = self.tx.reclaim(usize::MAX, |token| pool.give_frame(token));
-        // A device that breaks the block has stopped the ring; the ring says so by staying full.
+        // A device that violates the block's protocol has stopped the ring, which then stays full.
         let _ = result;
     }
 
-    /// Nobody takes frames from this NIC: no buffers are posted.
+    /// Declares that no frames are to be received: no buffers are posted.
     pub(crate) fn do_not_listen(&mut self) {
         self.deaf = true;
     }
 
-    /// Asks for an interrupt when a frame comes in; true if one has.
+    /// Requests an interrupt for the next received frame; returns true if one is already there.
     pub(crate) fn arm(&mut self, counters: &RouterNic) -> bool {
         counters.arms.add(1);
         let sent = core::mem::take(&mut self.cramped) && self.tx.arm();
         let came = self.rx.arm() || sent;
-        // An interrupt that was on its way when we declined would keep the next one from coming: the pin is up already.
+        // An interrupt that was in flight when we disarmed would block the next one: the pin is already raised.
         self.acknowledge() || came
     }
 
-    /// Asks for no interrupts.
+    /// Suppresses interrupts.
     pub(crate) fn disarm(&mut self) {
         self.rx.disarm();
         self.tx.disarm();
         self.acknowledge();
     }
 
-    /// Lets the pin fall if it has risen, by a read of ICR (which in a virtual machine ring 0 has done).
+    /// Lowers the pin if it was raised, by a read of ICR (in a virtual machine, ring 0 has done that already).
     fn acknowledge(&mut self) -> bool {
         let Some(line) = self.line.as_mut().filter(|line| line.rang()) else { return false };
         line.take() != 0

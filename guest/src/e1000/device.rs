@@ -1,4 +1,4 @@
-//! Bringing an 82540EM up (its manual, chapter "General Initialization and Reset Operation").
+//! Initialisation of an 82540EM (its manual, chapter "General Initialization and Reset Operation").
 
 use core::mem::MaybeUninit;
 
@@ -20,23 +20,23 @@ use crate::pieces;
 
 const VENDOR: u16 = 0x8086;
 const DEVICE: u16 = 0x100e;
-/// Where configuration space has the subsystem's device id.
+/// Offset of the subsystem device ID in configuration space.
 const SUBSYSTEM: u64 = 0x2e;
-/// Subsystem of a device that has registers for a status block.
+/// Subsystem device ID of a device that has status block registers.
 const WITH_BLOCK: u16 = 0x1101;
-/// Looks at a register that is to change soon, before the device is given up.
+/// Polls of a register that should change soon, before the device is given up.
 const LOOKS: u32 = 1000;
 /// Entries of a ring are a multiple of this (82540EM manual, "RDLEN").
 const ENTRY_UNIT: u16 = 8;
-/// Octets of a frame that RCTL.LPE is not needed for, without FCS.
+/// Longest frame in octets, without FCS, that does not need RCTL.LPE.
 const LONGEST_PLAIN: u32 = 1518;
-/// By how much interrupts are delayed that tell of sent frames, if they are: after the last frame (TIDV), and after the first
-/// one (TADV), in units of 1.024 µs. Only who waits for room waits for them.
+/// Delays of interrupts for sent frames, if they are delayed: after the last frame (TIDV), and after the first one (TADV), in
+/// units of 1.024 µs. Only senders that wait for room depend on them.
 const SENT_DELAY: (u32, u32) = (500, 1000);
-/// Octets that a frame has beside the IP packet: Ethernet header and VLAN tag.
+/// Octets of a frame in addition to the IP packet: Ethernet header and VLAN tag.
 const OVERHEAD: u32 = 18;
 
-/// A device that is set up, but whose rings do not run yet.
+/// Device that is configured, but whose rings do not run yet.
 pub(crate) struct Device {
     info: &'static NicInfo,
     /// Index among the firmware's NICs.
@@ -45,17 +45,17 @@ pub(crate) struct Device {
     mode: TransmitMode,
     mac: [u8; 6],
     entries: u16,
-    /// Whether interrupts that tell of sent frames are delayed.
+    /// True if interrupts for sent frames are delayed.
     delay_sent: bool,
-    /// Ticks of the clock in a millisecond.
+    /// Ticks of the time-stamp counter in a millisecond.
     ticks_a_ms: u64,
-    /// What the vCPU that transmits shares with the one that serves interrupts.
+    /// Send-combining state shared by the vCPU that transmits and the one that serves interrupts.
     combiner: Option<&'static Combiner>,
 }
 
 impl Device {
-    /// Finds, resets and configures the device in `info.slot`. None if it is not there, or has no status block although
-    /// it is to work with one.
+    /// Finds, resets and configures the device in `info.slot`. None if it does not exist, or has no status block although it
+    /// is to be used with one.
     pub(crate) fn open(info: &'static NicInfo, index: usize, boot: &BootInfo) -> Option<Self> {
         let mode = TransmitMode::from_number(info.mode)?;
         let device = pci::Device::find(info.slot, VENDOR, DEVICE)?;
@@ -74,20 +74,20 @@ impl Device {
         Some(device)
     }
 
-    /// What frames that leave by it may leave to be done. Its driver tells it nothing of IPv6, and the device does not know
-    /// which segment has CWR.
+    /// Offloads that frames sent by it may leave to the device. Not for IPv6, which its driver does not support, nor for ECN,
+    /// as the device does not know which segment carries CWR.
     pub(crate) fn sendable(&self) -> Offloads {
         let most = 2 + pieces::MOST;
         let long = usize::from(self.entries) >= 2 * most;
         if long { Offloads::CSUM | Offloads::TSO4 } else { Offloads::CSUM }
     }
 
-    /// Its Ethernet address.
+    /// Returns its Ethernet address.
     pub(crate) fn mac(&self) -> [u8; 6] {
         self.mac
     }
 
-    /// Registers that are not about rings.
+    /// Initialises the registers that do not concern rings.
     fn configure(&self) {
         let registers = self.registers;
         registers.write(r::CTRL, r::CTRL_SLU | r::CTRL_FD);
@@ -101,7 +101,8 @@ impl Device {
         registers.write(r::ITR, self.info.itr);
     }
 
-    /// What vCPU `vcpu` has of the device: the first all frames, another one its interrupts, or nothing.
+    /// Returns the part of the device that vCPU `vcpu` serves: the first vCPU moves all frames, another one serves the
+    /// interrupts, and others get nothing.
     pub(crate) fn nic(&mut self, vcpu: usize, arena: &mut Arena) -> Option<Nic> {
         let taken = self.info.interrupt_vcpu as usize;
         let mut line = Line::new(self.registers, self.index, vcpu);
@@ -121,7 +122,7 @@ impl Device {
 
     fn block(&self, line: Option<Line>, arena: &mut Arena) -> Option<Block> {
         let at = arena.take(u64::from(Csb::OCTETS), u64::from(Csb::ALIGN))?;
-        // SAFETY: RAM of the arena, mapped one to one for ever, that only ring code touches.
+        // SAFETY: RAM of the arena, permanently mapped one to one, that only ring code accesses.
         let region = unsafe { Region::new(at as *mut u8, at, u64::from(Csb::OCTETS)) };
         let csb = Csb::map(&region, at).ok()?;
         self.registers.write(r::CSBAH, (at >> 32) as u32);
@@ -143,7 +144,7 @@ impl Device {
             None
         };
         let (rx, tx) = (self.rx(None, arena)?, self.tx(None, arena)?);
-        // A descriptor that reports its end (RS) interrupts, at once or after a delay (IDE).
+        // A descriptor with report status (RS) set raises an interrupt, at once or after a delay (IDE).
         let report = if self.delay_sent { tx::RS | tx::IDE } else { tx::RS };
         Some(Stock::new(self.registers, (rx, tx), line, combining, report))
     }
@@ -160,12 +161,12 @@ impl Device {
         TxDriver::new(region, &layout, csb, slots).ok()
     }
 
-    /// A ring in fresh memory; tells the device where.
+    /// Allocates a ring and tells the device its location.
     fn ring(&self, registers: u64, arena: &mut Arena) -> Option<(Region, Layout)> {
         let octets = u32::from(self.entries) * DESCRIPTOR;
         let at = arena.take(u64::from(octets), 4096)?;
         let layout = Layout::new(at, octets).ok()?;
-        // SAFETY: RAM of the arena, mapped one to one for ever, that only ring code touches.
+        // SAFETY: RAM of the arena, permanently mapped one to one, that only ring code accesses.
         let region = unsafe { Region::new(at as *mut u8, at, u64::from(octets)) };
         let write = |register, value: u32| self.registers.write(registers + register, value);
         write(r::ring::BASE_LOW, at as u32);
@@ -176,8 +177,8 @@ impl Device {
         Some((region, layout))
     }
 
-    /// Starts both rings. Frames for any station are taken, as by a virtio-net device: who they are for is the router's
-    /// to say.
+    /// Starts both rings. The receiver is promiscuous, like a virtio-net device: the router decides which frames are
+    /// addressed to it.
     pub(crate) fn run(&self) {
         let long = if self.info.mtu + OVERHEAD > LONGEST_PLAIN { r::RCTL_LPE } else { 0 };
         self.registers.write(r::TCTL, r::TCTL_EN | r::TCTL_PSP | r::TCTL_COLLISIONS);
@@ -196,7 +197,7 @@ fn reset(registers: pci::Registers) -> Option<()> {
     Some(())
 }
 
-/// The address in the first three words of the EEPROM.
+/// Reads the address in the first three words of the EEPROM.
 fn mac(registers: pci::Registers) -> Option<[u8; 6]> {
     let [a, b] = word(registers, 0)?;
     let [c, d] = word(registers, 1)?;

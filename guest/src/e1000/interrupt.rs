@@ -1,4 +1,4 @@
-//! The interrupts of an 82540EM: how a driver hears of one, and the five register accesses that each costs (seed paper
+//! Interrupts of an 82540EM: delivery to the driver, and the five register accesses that each one costs (seed paper
 //! 004, "Transmission throughput performance").
 //!
 //! ```text
@@ -23,22 +23,22 @@ use super::tail::Tail;
 use crate::pci::Registers;
 use crate::{boot, halt, process};
 
-/// The interrupt pin of one device, at the vCPU that it interrupts.
+/// Interrupt pin of one device, seen by the vCPU that it interrupts.
 pub(crate) struct Line {
     registers: Registers,
-    /// Where ring 0 leaves causes.
+    /// Word in which ring 0 stores causes.
     causes: &'static AtomicU32,
-    /// What the host bumps before each interrupt.
+    /// Mailbox word that the host increments before each interrupt.
     mailbox: &'static AtomicU32,
-    /// What ring 0 is to mask with each interrupt, and whether somebody is to.
+    /// Word that tells ring 0 which causes to mask with each interrupt, and whether masking is wanted at all.
     mask: &'static AtomicU32,
     masks: bool,
-    /// What the mailbox held when a process read ICR last, or unmasked.
+    /// Value of the mailbox when a process last read ICR or unmasked.
     seen: u32,
 }
 
 impl Line {
-    /// That of NIC `index`, at vCPU `vcpu`.
+    /// Creates the pin of NIC `index`, at vCPU `vcpu`.
     pub(super) fn new(registers: Registers, index: usize, vcpu: usize) -> Self {
         let words = boot::shared();
         let (causes, mask, mailbox) =
@@ -46,7 +46,7 @@ impl Line {
         Self { registers, causes, mask, masks: false, mailbox, seen: mailbox.load(Acquire) }
     }
 
-    /// Whether an interrupt has come, perhaps of another device; costs nothing.
+    /// Returns true if an interrupt has come, perhaps of another device; takes no register access.
     #[inline(always)]
     pub(super) fn rang(&self) -> bool {
         if process::is_running() {
@@ -56,7 +56,7 @@ impl Line {
         }
     }
 
-    /// The causes of an interrupt that has come; 0 if it was another device's. It is masked if that was asked for.
+    /// Returns the causes of a pending interrupt, and masks it if that was requested; 0 if it was another device's.
     pub(super) fn take(&mut self) -> u32 {
         if process::is_running() {
             self.seen = self.mailbox.load(Acquire);
@@ -69,21 +69,21 @@ impl Line {
         self.causes.swap(0, Acquire)
     }
 
-    /// From now on each interrupt is to mask all causes, so that the driver polls until it unmasks them.
+    /// From now on, each interrupt masks all causes, so that the driver polls until it unmasks them.
     pub(super) fn mask_each(&mut self) {
         self.masks = true;
         self.mask.store(u32::MAX, Release);
     }
 
-    /// Masks all causes and makes sure that it has happened, where nobody has done so.
+    /// Masks all causes, and reads STATUS to ensure that the write has taken effect, where ring 0 does not do so.
     fn mask(&self) {
         self.registers.write(r::IMC, u32::MAX);
         let _arrived: u32 = self.registers.read(r::STATUS);
     }
 
-    /// Unmasks what a driver wants to hear of, and makes sure that it has happened.
+    /// Unmasks the causes that the driver wants, and ensures that the write has taken effect.
     pub(super) fn unmask(&mut self, counters: &RouterNic) {
-        // Before: what moves from here on may be ours.
+        // Read the mailbox first: any change from here on may be our interrupt.
         self.seen = self.mailbox.load(Acquire);
         counters.arms.add(1);
         self.registers.write(r::IMS, r::WANTED);
@@ -91,11 +91,12 @@ impl Line {
     }
 }
 
-/// The interrupts of a device whose frames the first vCPU moves: this one spares it the register accesses.
+/// Serves the interrupts of a device whose frames the first vCPU moves, which relieves that vCPU of the register
+/// accesses.
 pub(crate) struct Aside {
-    /// None: this vCPU has nothing to do with the device.
+    /// None if this vCPU does not serve the device.
     line: Option<Line>,
-    /// Whether the device works with a status block: then no interrupt needs to be masked.
+    /// True if the device works with a status block: then interrupts need not be masked.
     block: bool,
     combining: Option<(&'static Combiner, Tail)>,
 }
@@ -106,7 +107,7 @@ impl Aside {
         Self { line, block: mode == TransmitMode::Csb, combining: combiner.zip(tdt) }
     }
 
-    /// Serves an interrupt; true if there was one.
+    /// Serves a pending interrupt; returns true if there was one.
     pub(crate) fn attend(&mut self, counters: &RouterNic) -> bool {
         let Some(line) = self.line.as_mut().filter(|line| line.rang()) else { return false };
         let causes = line.take();
@@ -123,7 +124,7 @@ impl Aside {
         true
     }
 
-    /// Whether an interrupt is there already.
+    /// Returns true if an interrupt is pending.
     pub(crate) fn arm(&self) -> bool {
         self.line.as_ref().is_some_and(Line::rang)
     }

@@ -1,8 +1,8 @@
-//! The driver of the 82540EM, in one of two ways: with a status block ([`Block`]), or as Linux's driver works, with or
-//! without send combining ([`Stock`]).
+//! Driver of the 82540EM, in one of two variants: with a status block ([`Block`]), or in the manner of Linux's driver, with
+//! or without send combining ([`Stock`]).
 //!
-//! The device has one queue and one interrupt, so one vCPU moves all its frames: the first. Where there is another one, the
-//! last takes the interrupt ([`Aside`]).
+//! The device has one queue and one interrupt, so the first vCPU moves all its frames. If there are more vCPUs, the last
+//! one serves the interrupts ([`Aside`]).
 
 mod block;
 mod device;

@@ -1,5 +1,6 @@
-//! Frames that leave something to be done, or lie in several buffers: a context descriptor that says what, then a data
-//! descriptor for each buffer (82540EM manual, "TCP/IP Context Transmit Descriptor Format", "TCP Segmentation").
+//! Transmit descriptors of frames with pending offload metadata, or in several buffers: a context descriptor for the
+//! offload, then a data descriptor for each buffer (82540EM manual, "TCP/IP Context Transmit Descriptor Format", "TCP
+//! Segmentation").
 
 use frame::checksum;
 use frame::offload::{Gso, Offload};
@@ -9,22 +10,22 @@ use router::Buffer;
 use crate::buffer::{CAPACITY, FrameBuffer, HEADER};
 use crate::pieces;
 
-/// Where Ethernet's header ends and IPv4's begins.
+/// Offset of the IPv4 header.
 const IP: usize = frame::ethernet::HEADER;
-/// Octets of the context's fields for offsets reach so far.
+/// Largest value of the context's fields for offsets, in octets.
 const MOST_OFFSET: u16 = 255;
 
-/// A frame, and what the ring is to be told of it.
+/// Frame with the descriptors that it needs in the ring.
 pub(super) struct Order {
     frame: FrameBuffer,
     context: Option<Context>,
-    /// Buffers of the frame.
+    /// Number of buffers of the frame.
     pieces: usize,
 }
 
 impl Order {
-    /// What this frame takes. The frame itself is made as the device wants it: to be cut, without the lengths that every
-    /// segment has its own of.
+    /// Prepares a frame. If it is to be segmented, its headers are adapted to the device: length fields, which differ
+    /// for each segment, are cleared.
     pub(super) fn new(mut frame: FrameBuffer) -> Self {
         let octets = HEADER as usize + frame.len();
         let pieces = match frame.pieces() {
@@ -36,17 +37,17 @@ impl Order {
         Self { frame, context, pieces }
     }
 
-    /// Descriptors that it takes.
+    /// Number of descriptors that it needs.
     pub(super) fn descriptors(&self) -> usize {
         usize::from(self.context.is_some()) + self.pieces
     }
 
-    /// Octets of the frame.
+    /// Length of the frame in octets.
     pub(super) fn octets(&self) -> usize {
         self.frame.len()
     }
 
-    /// Puts it into the ring, which has room; the last descriptor with `report` in its command.
+    /// Adds it to the ring, which has room; `report` is set in the command of the last descriptor.
     pub(super) fn push(self, ring: &mut TxDriver<'static, u64>, report: u8) {
         let (segments, sums) = match &self.context {
             Some(context) if context.mss != 0 => (tx::TSE, tx::IXSM | tx::TXSM),
@@ -79,13 +80,13 @@ impl Order {
         }
     }
 
-    /// The frame again: there was no room for it.
+    /// Returns the frame if there was no room for it.
     pub(super) fn into_frame(self) -> FrameBuffer {
         self.frame
     }
 }
 
-/// The context for what a frame leaves to be done. A frame that the device cannot be told about goes as it is.
+/// Context for a frame's offload metadata. A frame whose metadata the device cannot express is sent unchanged.
 fn context(frame: &mut FrameBuffer, offload: Offload) -> Option<Context> {
     let sum_at = offload.csum_start().checked_add(offload.csum_offset())?;
     if sum_at > MOST_OFFSET || !offload.fits(frame.octets().len()) {
@@ -99,7 +100,7 @@ fn context(frame: &mut FrameBuffer, offload: Offload) -> Option<Context> {
     let headers = router::offload::headers(octets, offload)?;
     let transport = usize::from(transport);
     let (ip, sum_at) = (octets.get_mut(IP..transport)?, usize::from(sum_at));
-    // Its length and checksum, and the length in TCP's sum, are each segment's own.
+    // IPv4's length and checksum, and the length in TCP's pseudo header, differ for each segment.
     ip.get_mut(2..4)?.fill(0);
     ip.get_mut(10..12)?.fill(0);
     let pseudo = checksum::sum(u16::from(frame::ipv4::TCP), ip.get(12..20)?);

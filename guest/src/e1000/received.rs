@@ -1,19 +1,20 @@
-//! From descriptors to frames.
+//! Assembly of received frames from descriptors.
 
 use ring::e1000::{Received, rx};
 use router::Burst;
 
 use crate::buffer::{FrameBuffer, Pool};
 
-/// Frames in one buffer are passed on; what is longer than a buffer is thrown away, as no frame of the NIC's MTU is.
+/// Passes on frames that fit into one buffer; longer ones are discarded, since no frame within the NIC's MTU is
+/// longer.
 #[derive(Default)]
 pub(super) struct Assembly {
-    /// Within a frame that is thrown away.
+    /// True within a frame that is being discarded.
     skipping: bool,
 }
 
 impl Assembly {
-    /// Takes a buffer that came back; returns the octets of the frame.
+    /// Takes a returned buffer; returns the octets of the frame.
     #[inline(always)]
     pub(super) fn take(
         &mut self,

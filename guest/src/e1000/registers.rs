@@ -11,7 +11,7 @@ pub(super) const CTRL_SLU: u32 = 1 << 6;
 pub(super) const CTRL_RST: u32 = 1 << 26;
 /// STATUS, Device Status.
 pub(super) const STATUS: u64 = 0x0008;
-/// EERD, EEPROM Read: the word's address goes into bits 8 to 15, its content comes in bits 16 to 31.
+/// EERD, EEPROM Read: the word's address is written to bits 8 to 15, its content is read from bits 16 to 31.
 pub(super) const EERD: u64 = 0x0014;
 /// EERD: start.
 pub(super) const EERD_START: u32 = 1 << 0;
@@ -19,7 +19,7 @@ pub(super) const EERD_START: u32 = 1 << 0;
 pub(super) const EERD_DONE: u32 = 1 << 4;
 /// ICR, Interrupt Cause Read: reading clears it.
 pub(super) const ICR: u64 = 0x00c0;
-/// ITR, Interrupt Throttling: least time between two interrupts, in units of 250 ns.
+/// ITR, Interrupt Throttling: minimum interval between two interrupts, in units of 250 ns.
 pub(super) const ITR: u64 = 0x00c4;
 /// IMS, Interrupt Mask Set.
 pub(super) const IMS: u64 = 0x00d0;
@@ -29,13 +29,13 @@ pub(super) const IMC: u64 = 0x00d8;
 pub(super) const RCTL: u64 = 0x0100;
 /// RCTL: enable.
 pub(super) const RCTL_EN: u32 = 1 << 1;
-/// RCTL: unicast frames for anybody.
+/// RCTL: accept all unicast frames (promiscuous).
 pub(super) const RCTL_UPE: u32 = 1 << 3;
-/// RCTL: multicast frames for anybody.
+/// RCTL: accept all multicast frames.
 pub(super) const RCTL_MPE: u32 = 1 << 4;
-/// RCTL: frames longer than 1522 octets.
+/// RCTL: accept frames longer than 1522 octets.
 pub(super) const RCTL_LPE: u32 = 1 << 5;
-/// RCTL: broadcasts.
+/// RCTL: accept broadcasts.
 pub(super) const RCTL_BAM: u32 = 1 << 15;
 /// RCTL: strip the FCS.
 pub(super) const RCTL_SECRC: u32 = 1 << 26;
@@ -55,7 +55,7 @@ pub(super) const RDTR: u64 = 0x2820;
 pub(super) const RADV: u64 = 0x282c;
 /// CSBAL: address of the status block, low half.
 pub(super) const CSBAL: u64 = 0x2830;
-/// CSBAH: its high half.
+/// CSBAH: address of the status block, high half.
 pub(super) const CSBAH: u64 = 0x2834;
 /// TDBAL, the transmit ring's registers, like those of the receive ring.
 pub(super) const TX_RING: u64 = 0x3800;
@@ -70,17 +70,17 @@ pub(super) const RAH: u64 = 0x5404;
 /// RAH: the address is valid.
 pub(super) const RAH_AV: u32 = 1 << 31;
 
-/// Registers of a ring, from its base on.
+/// Registers of a ring, as offsets from its base.
 pub(super) mod ring {
     /// Base, low half.
     pub(in super::super) const BASE_LOW: u64 = 0x00;
     /// Base, high half.
     pub(in super::super) const BASE_HIGH: u64 = 0x04;
-    /// Octets.
+    /// Length of the ring in octets.
     pub(in super::super) const LENGTH: u64 = 0x08;
-    /// RDH, TDH.
+    /// Head: RDH or TDH.
     pub(in super::super) const HEAD: u64 = 0x10;
-    /// RDT, TDT.
+    /// Tail: RDT or TDT.
     pub(in super::super) const TAIL: u64 = 0x18;
 }
 
@@ -90,9 +90,9 @@ pub(super) const TXDW: u32 = 1 << 0;
 pub(super) const LSC: u32 = 1 << 2;
 /// Cause: receive sequence error.
 pub(super) const RXSEQ: u32 = 1 << 3;
-/// Cause: few receive descriptors are left.
+/// Cause: receive descriptor minimum threshold; few receive descriptors are left.
 pub(super) const RXDMT0: u32 = 1 << 4;
-/// Cause: receive timer, a frame has come.
+/// Cause: receive timer; a frame has been received.
 pub(super) const RXT0: u32 = 1 << 7;
-/// The causes that Linux's driver wants to know of.
+/// Causes that Linux's driver enables.
 pub(super) const WANTED: u32 = TXDW | LSC | RXSEQ | RXDMT0 | RXT0;

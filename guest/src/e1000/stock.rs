@@ -1,10 +1,10 @@
-//! An 82540EM driven as Linux's driver does it: TDT is written for each frame; an interrupt is masked, both rings are
-//! polled, and the interrupt is unmasked when there was less than a budget (or, if so told, when there is nothing to do).
-//! Beside that, with send combining, TDT is written when the interrupt comes for the frames before.
+//! Driver of an 82540EM in the manner of Linux's driver: TDT is written for each frame; an interrupt is masked, both rings
+//! are polled, and the interrupt is unmasked when less than a budget was found (or, if so configured, when there is nothing
+//! left to do). With send combining, TDT is instead written when the interrupt for the previous frames comes.
 //!
-//! A frame that came is handled after its poll has returned it, so the poll ends with the next call of
-//! [`Stock::attend`]. A frame that is sent on its own account, and not because one came, is followed at once by the
-//! interrupt that it may have caused.
+//! A received frame is handled after its poll has returned it, so the poll ends with the next call of [`Stock::attend`]. A
+//! frame that is sent on the sender's own initiative, not in response to a received one, is followed at once by the
+//! handling of the interrupt that it may have caused.
 
 use ledger::RouterNic;
 use ring::combine::{Combiner, Onset};
@@ -20,23 +20,23 @@ use crate::buffer::{FrameBuffer, HEADER, Pool};
 use crate::halt;
 use crate::pci::Registers;
 
-/// Receive buffers are posted in lots of so many, and what is left at the end of a poll.
+/// Lot of receive buffers that are posted together; the remainder is posted at the end of a poll.
 const LOT: usize = 16;
-/// Frames that one poll takes at most.
+/// Budget of a poll, in frames.
 const BUDGET: usize = ring::BURST;
-/// Part of a ring that is to be free before a sender goes on that waits for room; at least a burst.
+/// A sender that waits for room continues when 1 / LOTS of the ring, or a burst if that is less, is free.
 const LOTS: usize = 4;
-/// CMD of a whole frame, beside its report.
+/// CMD of a whole frame, without the bits that request a report.
 const FRAME: u8 = tx::EOP | tx::IFCS;
 
-/// Postponing TDT.
+/// Send combining: postponed writes of TDT.
 pub(super) struct Combining {
     shared: &'static Combiner,
-    /// Most frames that wait; 0: no limit but the ring.
+    /// Most frames that may wait; 0: only the ring limits them.
     limit: u32,
-    /// Where frames wait only if they come faster than a rate.
+    /// Rate detector, if frames wait only above a rate.
     onset: Option<Onset>,
-    /// Frames that wait, since `written`.
+    /// Number of frames that wait since `written`.
     waiting: u32,
     written: u32,
 }
@@ -46,7 +46,7 @@ impl Combining {
         Self { shared, limit, onset, waiting: 0, written: 0 }
     }
 
-    /// A frame lies in the ring up to `tail`.
+    /// Handles a new frame in the ring, which extends to `tail`.
     fn offer(&mut self, tail: u32, tdt: Tail, counters: &RouterNic) {
         let written = self.shared.written();
         if written != self.written {
@@ -67,36 +67,37 @@ impl Combining {
         }
     }
 
-    /// Lets go what waits; how often TDT was written. Not where the other vCPU writes it just now: then its interrupt does.
+    /// Sends the waiting frames; returns the number of writes to TDT. It is 0 if the other vCPU is writing it just now:
+    /// that vCPU's interrupt handling sends them.
     fn flush(&self, tdt: Tail, counters: &RouterNic) -> u32 {
         self.shared.flush(|tail| tdt.write(tail, counters))
     }
 
-    /// The interrupt has come, or another one.
+    /// Handles an interrupt, whether for sent frames or another one.
     fn interrupted(&self, tdt: Tail, counters: &RouterNic) {
         self.shared.interrupted(|tail| tdt.write(tail, counters));
     }
 }
 
-/// How far the interrupt has been served that came last.
+/// Progress of serving the last interrupt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Poll {
-    /// Over: interrupts are not masked.
+    /// Completed: interrupts are unmasked.
     Over,
-    /// Masked, and frames may have come that were not taken yet.
+    /// Masked; there may be received frames that were not taken yet.
     Due,
-    /// Masked; all frames were taken.
+    /// Masked; all frames have been taken.
     Done,
 }
 
-/// The interrupts of a device that are served where its frames are moved.
+/// State of a device's interrupts, for a device whose interrupts are served by the vCPU that moves its frames.
 struct Served {
     line: Line,
     poll: Poll,
     interrupts: u64,
 }
 
-/// One device, with all its frames.
+/// One device whose frames this vCPU moves.
 pub(crate) struct Stock {
     rx: RxDriver<'static, u64>,
     rdt: Tail,
@@ -104,15 +105,15 @@ pub(crate) struct Stock {
     tdt: Tail,
     assembly: Assembly,
     registers: Registers,
-    /// Its interrupts; none where another vCPU takes them: then the rings are polled without.
+    /// State of its interrupts; none if another vCPU serves them: then the rings are polled without interrupts.
     served: Option<Served>,
     combining: Option<Combining>,
-    /// What the last descriptor of a frame has in its CMD, so that its end is told.
+    /// Bits in the CMD of a frame's last descriptor that request a report of its completion.
     report: u8,
     deaf: bool,
-    /// A poll goes on until the vCPU has nothing more to do, whoever has it.
+    /// True if a poll continues until the whole vCPU, not only this device, has nothing left to do.
     patient: bool,
-    /// Somebody waits for room.
+    /// True if a sender waits for room.
     cramped: bool,
 }
 
@@ -142,17 +143,17 @@ impl Stock {
         }
     }
 
-    /// Whether another vCPU takes its interrupts.
+    /// Returns true if another vCPU serves its interrupts.
     pub(crate) fn is_aided(&self) -> bool {
         self.served.is_none()
     }
 
-    /// Entries of both rings together.
+    /// Total number of entries in both rings.
     pub(crate) fn entries(&self) -> usize {
         usize::from(self.rx.entries()) + usize::from(self.tx.entries())
     }
 
-    /// Interrupts that were served here.
+    /// Number of interrupts served by this vCPU.
     pub(crate) fn interrupts(&self) -> u64 {
         self.served.as_ref().map_or(0, |served| served.interrupts)
     }
@@ -168,7 +169,7 @@ impl Stock {
         }
     }
 
-    /// Takes the frames of a poll that is due into an empty burst, and posts buffers in their place.
+    /// Moves the frames of a due poll into an empty burst, and posts buffers in their place.
     pub(crate) fn receive(&mut self, burst: &mut Burst<FrameBuffer>, pool: &mut Pool, counters: &RouterNic) {
         if self.served.as_ref().is_none_or(|served| served.poll != Poll::Over) {
             self.take(burst, pool, counters);
@@ -195,7 +196,7 @@ impl Stock {
         }
     }
 
-    /// Posts up to `most` buffers; true if there was one.
+    /// Posts up to `most` buffers; returns true if any was posted.
     fn post(&mut self, most: usize, pool: &mut Pool) -> bool {
         let n = self.rx.free().min(pool.len()).min(most);
         for _ in 0..n {
@@ -205,7 +206,8 @@ impl Stock {
         n > 0
     }
 
-    /// Sends a burst, frame by frame, and leaves it empty. `own`: not because frames have come.
+    /// Sends a burst, frame by frame; the burst is empty afterwards. `own`: on the sender's own initiative, not in response
+    /// to received frames.
     pub(crate) fn transmit(
         &mut self,
         burst: &mut Burst<FrameBuffer>,
@@ -232,7 +234,7 @@ impl Stock {
         }
     }
 
-    /// Sends a frame that may leave something to be done, or lies in several buffers.
+    /// Sends a frame that may have pending offload metadata or several pieces.
     fn transmit_order(&mut self, order: Order, own: bool, pool: &mut Pool, counters: &RouterNic) {
         if self.make_room(order.descriptors(), pool, counters) {
             counters.tx_frames.add(1);
@@ -245,7 +247,7 @@ impl Stock {
         }
     }
 
-    /// Whether there is room for so many descriptors; what waits to be sent has to go before there is none.
+    /// Makes room for this many descriptors; frames whose sending is postponed are sent before the ring is full.
     fn make_room(&mut self, descriptors: usize, pool: &mut Pool, counters: &RouterNic) -> bool {
         if self.tx.free() >= descriptors {
             return true;
@@ -257,7 +259,7 @@ impl Stock {
         self.tx.free() >= descriptors
     }
 
-    /// Tells the device of the last frame, now or later; then comes the interrupt, if there is one.
+    /// Notifies the device of the last frame, now or later; then handles the interrupt, if there is one.
     fn hand_over(&mut self, own: bool, pool: &mut Pool, counters: &RouterNic) {
         self.tx.publish();
         match &mut self.combining {
@@ -269,8 +271,8 @@ impl Stock {
         }
     }
 
-    /// How many frames can be sent now: at least a lot of them, or none, and then an interrupt is wanted when there is
-    /// room for more.
+    /// Returns the number of frames that can be sent now: at least a lot, or 0, in which case an interrupt is requested
+    /// when there is room for more.
     pub(crate) fn room(&mut self, pool: &mut Pool) -> usize {
         let lot = BUDGET.min(usize::from(self.tx.entries()) / LOTS);
         if self.tx.free() < lot {
@@ -280,34 +282,34 @@ impl Stock {
         if self.cramped { 0 } else { self.tx.free() }
     }
 
-    /// Somebody waits for what is sent: where no interrupt tells of each frame, one is wanted, once armed.
+    /// Records that a sender waits for sent frames: if not every frame raises an interrupt, one is requested once armed.
     pub(crate) fn await_sent(&mut self) {
         self.cramped = true;
     }
 
-    /// Takes back the buffers of sent frames.
+    /// Reclaims the buffers of sent frames.
     pub(crate) fn reclaim(&mut self, pool: &mut Pool) {
         let result = self.tx.reclaim(usize::MAX, |token| pool.give_frame(token));
-        // Without a block there is no index that could be wrong.
+        // Without a status block the device supplies no index that could be invalid.
         let _ = result;
     }
 }
 
-/// The interrupt.
+/// Interrupt handling.
 impl Stock {
-    /// Nobody takes frames from this NIC: no buffers are posted.
+    /// Declares that no frames are to be received: no buffers are posted.
     pub(crate) fn do_not_listen(&mut self) {
         self.deaf = true;
     }
 
-    /// A poll ends only when the vCPU is about to sleep, and not as soon as it has taken less than its budget: with
-    /// frames a little further apart than an interrupt takes, whatever waits behind the driver would never have its turn
-    /// (Mogul and Ramakrishnan, "Eliminating receive livelock in an interrupt-driven kernel", section 6.4).
+    /// Lets a poll end only when the vCPU is about to sleep, not as soon as it has taken less than its budget: if frames
+    /// arrive a little further apart than an interrupt takes, the stages behind the driver would otherwise starve (Mogul
+    /// and Ramakrishnan, "Eliminating receive livelock in an interrupt-driven kernel", section 6.4).
     pub(crate) fn poll_while_busy(&mut self) {
         self.patient = true;
     }
 
-    /// Goes on with the poll that is under way, or serves an interrupt that has come; true if one has.
+    /// Continues the current poll, or serves a pending interrupt; returns true if there was one.
     pub(crate) fn attend(&mut self, pool: &mut Pool, counters: &RouterNic) -> bool {
         let Some(served) = &self.served else { return false };
         if served.poll != Poll::Over {
@@ -323,7 +325,7 @@ impl Stock {
         began
     }
 
-    /// Ends the poll; true if an interrupt or a frame is there, so that it is no time to sleep.
+    /// Ends the poll; returns true if an interrupt or a frame is pending, in which case the vCPU must not sleep.
     pub(crate) fn arm(&mut self, pool: &mut Pool, counters: &RouterNic) -> bool {
         let Some(served) = &self.served else { return self.rx.arm() || self.cramped && self.tx.arm() };
         if served.poll != Poll::Over {
@@ -336,7 +338,7 @@ impl Stock {
         self.served.as_ref().is_some_and(|served| served.line.rang())
     }
 
-    /// If an interrupt has come and is not masked: masks it, and lets go what waited for it.
+    /// If an unmasked interrupt is pending, masks it and sends the frames that waited for it.
     #[inline(always)]
     fn begin(&mut self, pool: &mut Pool, counters: &RouterNic) -> bool {
         let rang = self.served.as_ref().is_some_and(|served| served.poll == Poll::Over && served.line.rang());
@@ -358,14 +360,14 @@ impl Stock {
         true
     }
 
-    /// Ends a poll that has only taken back what was sent.
+    /// Ends a poll that has only reclaimed sent frames.
     fn finish_if_done(&mut self, counters: &RouterNic) {
         if !self.has_frames() && !self.patient {
             self.finish(counters);
         }
     }
 
-    /// The end of a poll: the next interrupt may come.
+    /// Ends a poll: unmasks the interrupt.
     fn finish(&mut self, counters: &RouterNic) {
         if let Some(served) = &mut self.served {
             served.poll = Poll::Over;
@@ -373,12 +375,12 @@ impl Stock {
         }
     }
 
-    /// Whether the poll has taken all that there was.
+    /// Returns true if the poll has taken all received frames.
     fn is_polled(&self) -> bool {
         self.deaf || self.served.as_ref().is_some_and(|served| served.poll == Poll::Done)
     }
 
-    /// Whether frames have come that somebody will take.
+    /// Returns true if received frames are waiting to be taken.
     fn has_frames(&mut self) -> bool {
         !self.deaf && self.rx.arm()
     }

@@ -1,4 +1,4 @@
-//! The register by which a driver says how far a ring is filled: RDT or TDT.
+//! Tail register of a ring, RDT or TDT, by which a driver hands descriptors to the device.
 
 use ledger::RouterNic;
 
@@ -10,22 +10,23 @@ use crate::process::{self, Bell};
 #[derive(Clone, Copy)]
 pub(crate) struct Tail {
     register: Registers,
-    /// The event that is its doorbell, where the firmware is a process and the value means nothing.
+    /// Eventfd that serves as its doorbell if the firmware is a process and the register's value is ignored.
     bell: Option<Bell>,
 }
 
 impl Tail {
-    /// That of the ring whose registers begin at `ring`.
+    /// Creates the tail register of the ring whose registers begin at `ring`.
     pub(super) fn new(registers: Registers, ring: u64) -> Self {
         Self { register: Registers::at(registers.address(ring + ring::TAIL)), bell: None }
     }
 
-    /// That of the ring of a device that takes the value from a status block: the write is but a kick.
+    /// Creates the tail register for a device that takes the value from a status block: the write is only a
+    /// kick.
     pub(super) fn with_bell(registers: Registers, ring: u64, slot: u32, queue: u16) -> Self {
         Self { bell: process::doorbell(slot, queue), ..Self::new(registers, ring) }
     }
 
-    /// Writes it.
+    /// Writes the register, or rings the doorbell.
     #[inline]
     pub(crate) fn write(self, value: u32, counters: &RouterNic) {
         counters.kicks.add(1);

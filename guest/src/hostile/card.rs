@@ -1,5 +1,5 @@
-//! An e1000 as no driver should use it, past the driver: its registers tell where its rings and its status block lie
-//! (82540EM manual, chapter "Register Descriptions"; `ring::e1000::csb` for the block).
+//! Misuse of an e1000 behind its driver's back: its registers tell the locations of its rings and its status block (82540EM manual,
+//! chapter "Register Descriptions"; `ring::e1000::csb` for the block).
 
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed, Ordering::Release};
 
@@ -12,7 +12,8 @@ use crate::process::{self, Bell};
 
 const VENDOR: u16 = 0x8086;
 const DEVICE: u16 = 0x100e;
-/// Registers: control, EEPROM and PHY, what is switched on, the status block's address, the rings, and what each ring's begin with.
+/// Registers: control, EEPROM and PHY, receive and transmit control, the status block's address, the bases of the rings, and
+/// offsets within a ring's registers.
 const CTRL: u64 = 0x0000;
 const EERD: u64 = 0x0014;
 const MDIC: u64 = 0x0020;
@@ -27,50 +28,49 @@ const BASE_HIGH: u64 = 0x04;
 const LENGTH: u64 = 0x08;
 const HEAD: u64 = 0x10;
 const TAIL: u64 = 0x18;
-/// The longest ring that its register can hold, in octets.
+/// Longest ring that its length register can express, in octets.
 const LONGEST: u32 = 0xf_ff80;
-/// In the status block: the driver's tails of both rings.
+/// Offsets in the status block: the driver's tails of both rings.
 const BLOCK_TX_TAIL: u64 = 0;
 const BLOCK_RX_TAIL: u64 = 64;
-/// Octets of a buffer that is otherwise in order.
+/// Octets of an otherwise valid buffer.
 const LEN: u64 = 128;
-/// In a transmit descriptor's second word: the end of a packet, TCP segmentation, a descriptor that is not legacy, and
-/// one with data.
+/// Bits in a transmit descriptor's second word: end of packet, TCP segmentation, extended (non-legacy) descriptor, and data
+/// descriptor.
 const EOP: u64 = 1 << 24;
 const TSE: u64 = 1 << 26;
 const DEXT: u64 = 1 << 29;
 const DATA: u64 = 1 << 20;
-/// In CTRL: set link up, reset. In EERD: start. In MDIC: write to the PHY, whose address is 1; the number of its control register
-/// is 0.
+/// CTRL: set link up, reset. EERD: start. MDIC: write to register 0 (control) of the PHY, whose address is 1.
 const SLU: u32 = 1 << 6;
 const RST: u32 = 1 << 26;
 const START: u32 = 1;
 const PHY_WRITE: u32 = 1 << 26 | 1 << 21;
 
-/// An e1000 that the driver has set up.
+/// An e1000 that its driver has set up.
 pub(super) struct Card {
     registers: Registers,
-    /// RCTL and TCTL, as the driver has left them.
+    /// Values of RCTL and TCTL left by the driver.
     switched_on: [u32; 2],
     pub(super) rings: [Ring; 2],
 }
 
 /// One of its rings.
 pub(super) struct Ring {
-    /// Its registers.
+    /// Registers of the ring.
     registers: Registers,
     base: u64,
     entries: u16,
-    /// The driver's tail in the status block, if there is one.
+    /// Address of the driver's tail in the status block, if there is one.
     block_tail: Option<u64>,
     bell: Option<Bell>,
-    /// Where the driver has left the tail.
+    /// Tail value left by the driver.
     tail: u32,
-    /// Octets of RAM.
+    /// Size of the RAM in octets.
     ram: u64,
 }
 
-/// The e1000s among the NICs.
+/// Finds the e1000s among the NICs.
 pub(super) fn find(info: &BootInfo) -> ArrayVec<Card, MAX_NICS> {
     let nics = info.nics.iter().take(info.nic_count as usize);
     nics.filter_map(|nic| Card::find(nic.slot, info.ram)).collect()
@@ -98,7 +98,7 @@ impl Card {
         Some(Self { registers: card, switched_on: [RCTL, TCTL].map(|at| card.read(at)), rings })
     }
 
-    /// Resets it and sets it up anew, without a status block, with buffers in one ring and a packet of zeros in the other.
+    /// Resets and reinitialises it, without a status block, with buffers in one ring and a packet of zeros in the other.
     pub(super) fn renew(&mut self) {
         self.registers.write(CTRL, RST);
         self.registers.write(CTRL, SLU);
@@ -111,7 +111,7 @@ impl Card {
         transmit.set_tail(1);
     }
 
-    /// Has it read a word of its EEPROM and reset its PHY.
+    /// Makes it read a word of its EEPROM and reset its PHY.
     pub(super) fn command(&self) {
         self.registers.write(EERD, START);
         self.registers.write(MDIC, PHY_WRITE | 1 << 15);
@@ -119,7 +119,7 @@ impl Card {
 }
 
 impl Ring {
-    /// Every descriptor is noise, and all are the device's.
+    /// Fills every descriptor with random words, and makes all available.
     pub(super) fn random_descriptors(&self, random: &mut Random) {
         for index in 0..self.entries {
             self.put(index, random.next(), random.next());
@@ -127,26 +127,26 @@ impl Ring {
         self.give_all();
     }
 
-    /// Packets that never end. What lies behind the last descriptor is the first one.
+    /// Builds packets without an end: the descriptor after the last one is the first.
     pub(super) fn loops(&self, way: u32) {
         let endless = match way % 4 {
             0 | 3 => LEN,
-            // As much as a descriptor can hold, of a packet that is to be cut.
+            // The largest length of a data descriptor, in a packet to be segmented.
             1 => DEXT | DATA | TSE | 0xf_ffff,
-            // Nothing but contexts for packets that do not come.
+            // Only context descriptors, for packets that never follow.
             _ => DEXT | TSE | 0xf_ffff,
         };
         for index in 0..self.entries {
             self.put(index, map::POOL, endless);
         }
         if way % 4 == 3 {
-            // A long way to one that is not there.
+            // A long chain that leads to a buffer outside memory.
             (0..self.entries).rev().take(2).for_each(|index| self.put(index, self.ram, endless));
         }
         self.give_all();
     }
 
-    /// Packets of as many pieces as there are descriptors, each of one octet or of none.
+    /// Builds packets of as many pieces as there are descriptors, each of one octet or none.
     pub(super) fn longest_chains(&self, way: u32) {
         for index in 0..self.entries {
             let last = if index + 1 == self.entries { EOP } else { 0 };
@@ -155,7 +155,7 @@ impl Ring {
         self.give_all();
     }
 
-    /// Buffers that do not lie in memory.
+    /// Builds buffers outside memory.
     pub(super) fn addresses(&self, way: u32) {
         let ways = [self.ram, self.ram - 1, u64::MAX - 15, map::ECAM, map::APIC, map::FIB, 1 << 63];
         let address = ways[way as usize % ways.len()];
@@ -165,7 +165,7 @@ impl Ring {
         self.give_all();
     }
 
-    /// Tails and heads that are no positions, and a ring that is longer than the memory behind it.
+    /// Sets tails and heads that are out of range, and a ring that extends beyond memory.
     pub(super) fn indices(&self, way: u32, random: &mut Random) {
         match way % 4 {
             0 => self.set_tail(self.entries),
@@ -182,7 +182,7 @@ impl Ring {
         }
     }
 
-    /// As after a reset, with room for a frame, and a packet, in each descriptor.
+    /// Sets the ring up as after a reset, with a receive buffer or a packet in each descriptor.
     fn begin(&mut self) {
         (self.block_tail, self.bell) = (None, None);
         let octets = 16 * u32::from(self.entries);
@@ -193,7 +193,7 @@ impl Ring {
         (0..self.entries).for_each(|index| self.put(index, map::POOL, LEN | EOP));
     }
 
-    /// Rings for nothing: the tail stays where the driver has left it.
+    /// Rings the doorbell without new work: the tail keeps the driver's value.
     pub(super) fn kick(&self) {
         match self.bell {
             Some(bell) => bell.ring(),
@@ -201,7 +201,7 @@ impl Ring {
         }
     }
 
-    /// All descriptors but the one that no ring can hold.
+    /// Makes all descriptors available but the one that a ring cannot hold.
     fn give_all(&self) {
         let head: u32 = self.registers.read(HEAD);
         let entries = u32::from(self.entries);
@@ -210,7 +210,7 @@ impl Ring {
 
     fn set_tail(&self, tail: u16) {
         if let Some(at) = self.block_tail {
-            // SAFETY: in the status block, which is RAM of the driver and reached by atomics only.
+            // SAFETY: in the status block, which is RAM of the driver that is accessed by atomics only.
             unsafe { &*(at as *const AtomicU16) }.store(tail, Release);
             return self.kick();
         }
@@ -220,7 +220,7 @@ impl Ring {
     fn put(&self, index: u16, first: u64, second: u64) {
         let at = self.base + 16 * u64::from(index);
         for (word, value) in [(at, first), (at + 8, second)] {
-            // SAFETY: inside the ring, which is RAM of the driver and reached by atomics only.
+            // SAFETY: inside the ring, which is RAM of the driver that is accessed by atomics only.
             unsafe { &*(word as *const AtomicU64) }.store(value, Relaxed);
         }
     }

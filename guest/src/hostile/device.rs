@@ -1,4 +1,4 @@
-//! A virtio-net device as no driver should use it, past the driver: reset and set up again and again, or flooded with commands
+//! Misuse of a virtio-net device behind its driver's back: resets and reinitialises it repeatedly, or floods it with commands
 //! (virtio 1.2, sections 3.1.1 and 5.1.6.5).
 
 use ring::split::Layout;
@@ -7,50 +7,51 @@ use super::rings::Ring;
 use crate::arena::Arena;
 use crate::virtio_net::{QueueRegisters, Transport};
 
-/// The queues of the first pair.
+/// Queue numbers of the first pair.
 const RECEIVE: u16 = 0;
 const TRANSMIT: u16 = 1;
-/// Entries of each of them, and of the control queue.
+/// Entries of each of these queues, and of the control queue.
 const ENTRIES: u16 = 64;
 const COMMANDS: u16 = 256;
-/// No vector: it interrupts nobody.
+/// VIRTIO_MSI_NO_VECTOR: the queue raises no interrupts.
 const NO_VECTOR: u16 = 0xffff;
-/// What lies where in its memory: the rings, a buffer for all frames, the commands.
+/// Layout of this device's memory: the rings, one buffer for all frames, the commands.
 const CONTROL_RING: u64 = 2 * 4096;
 const BUFFER: u64 = 4 * 4096;
 const COMMAND: u64 = BUFFER + 2048;
 const ANSWER: u64 = COMMAND + 1024;
 const OCTETS: u64 = 5 * 4096;
-/// Octets of a buffer for what comes, and of a frame of zeros with its header.
+/// Length of a receive buffer, and of a frame of zeros with its header, in octets.
 const ROOM: u32 = 2048;
 const FRAME: u32 = 12 + 60;
 
-/// One pair of queues, and two: class, command, number.
+/// Commands that set one queue pair, and two: class, command, number.
 const ONE_PAIR: [u8; 4] = [4, 0, 1, 0];
 const TWO_PAIRS: [u8; 4] = [4, 0, 2, 0];
-/// Nothing is left to the driver, and its checksum is: class, command, bits.
+/// Commands that accept no receive offloads, and checksum offload only: class, command, bits.
 const NO_OFFLOADS: [u8; 10] = [5, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const CHECKSUMS: [u8; 10] = [5, 0, 2, 0, 0, 0, 0, 0, 0, 0];
 
 const _: () = assert!(Layout::octets(ENTRIES) <= 4096 && CONTROL_RING + Layout::octets(COMMANDS) <= BUFFER);
 
-/// A device of a NIC, with memory of its own for its rings.
+/// Virtio-net device of a NIC, with memory of its own for its rings.
 pub(super) struct Device {
     slot: u32,
     memory: u64,
-    /// Octets of RAM.
+    /// Size of the RAM in octets.
     ram: u64,
     transport: Option<Transport>,
     control: Option<(Ring, QueueRegisters)>,
 }
 
 impl Device {
-    /// The one in this slot; its driver has it until it is used. None if there is no memory for it.
+    /// Creates the driver for the device in this slot; the regular driver keeps the device until this one uses it. None if memory
+    /// is exhausted.
     pub(super) fn new(slot: u32, ram: u64, arena: &mut Arena) -> Option<Self> {
         Some(Self { slot, memory: arena.take(OCTETS, 4096)?, ram, transport: None, control: None })
     }
 
-    /// Resets it and sets it up anew, with buffers in one ring and frames in the other; none if it does not let itself be set up.
+    /// Resets and reinitialises it, with buffers in one ring and frames in the other; none if initialisation fails.
     pub(super) fn renew(&mut self) -> Option<()> {
         self.reset()?;
         let bell = self.start_pair()?;
@@ -59,7 +60,7 @@ impl Device {
         Some(())
     }
 
-    /// Has it execute a whole queue of commands; none if it has no such queue.
+    /// Makes it execute a full queue of commands; none if it has no control queue.
     pub(super) fn command(&mut self) -> Option<()> {
         if self.control.is_none() {
             self.reset()?;
@@ -81,7 +82,7 @@ impl Device {
         self.transport.as_mut()?.negotiate_all().then_some(())
     }
 
-    /// Sets the first pair up; the doorbell of its transmit queue.
+    /// Sets the first pair up; returns the doorbell of its transmit queue.
     fn start_pair(&self) -> Option<QueueRegisters> {
         let (receive, _) = self.start(RECEIVE, (ENTRIES, self.memory))?;
         receive.fill((self.memory + BUFFER, ROOM));
@@ -98,7 +99,7 @@ impl Device {
         for (place, (command, at)) in
             places.iter_mut().zip(commands.iter().zip((self.memory + COMMAND..).step_by(64)))
         {
-            // SAFETY: in this device's own memory, where nobody else writes, and 64 octets from the next one.
+            // SAFETY: in this device's own memory, which no other code writes, and 64 octets from the next one.
             unsafe { core::ptr::copy_nonoverlapping(command.as_ptr(), at as *mut u8, command.len()) };
             *place = (at, command.len() as u32);
         }
@@ -106,7 +107,7 @@ impl Device {
         Some((ring, bell))
     }
 
-    /// Sets a queue up, of so many entries at most, in memory from this address on.
+    /// Sets a queue up, with at most this many entries, in memory from this address on.
     fn start(&self, number: u16, (entries, at): (u16, u64)) -> Option<(Ring, QueueRegisters)> {
         let transport = self.transport.as_ref()?;
         let size = transport.select(number).min(entries);

@@ -1,4 +1,4 @@
-//! Routes that never change, whatever the host publishes.
+//! Routes that never change, no matter what the host publishes.
 
 use router::{NextHop, Routes};
 
@@ -6,7 +6,7 @@ use crate::platform::Firmware;
 use crate::roles::Forwarding;
 use crate::serve::Duty;
 
-/// Routes whose epoch is for ever the one in which they were seen first.
+/// Routes whose epoch remains the one at which they were first seen.
 #[derive(Clone, Copy)]
 pub(super) struct Frozen<R> {
     routes: R,
@@ -14,7 +14,7 @@ pub(super) struct Frozen<R> {
 }
 
 impl<R: Routes> Frozen<R> {
-    /// Freezes them now.
+    /// Freezes the routes at their current epoch.
     pub(super) fn new(routes: R) -> Self {
         Self { epoch: routes.epoch(), routes }
     }
@@ -44,7 +44,7 @@ impl<R: Routes> Routes for Frozen<R> {
     }
 }
 
-/// A router that holds on to its epoch even while it sleeps.
+/// Router that keeps announcing its epoch even while it sleeps.
 pub(super) struct Stubborn<R>(pub(super) Forwarding<Frozen<R>>);
 
 impl<R: Routes> Duty for Stubborn<R> {

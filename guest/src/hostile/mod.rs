@@ -1,8 +1,8 @@
-//! A router that breaks the rules: what the host and its other routers must stand.
+//! Hostile router, which breaks the rules: the host and its other routers must withstand it.
 //!
-//! It forwards like any other for a moment, so that it can be seen to come up, and to come up again; then it does
-//! what [`BootInfo::misdeed`](bootinfo::BootInfo::misdeed) says, in its packet loop, so that it answers the host
-//! meanwhile. The same vCPU of the same router does the same each time.
+//! It forwards like any other router for a moment, so that its start and restart can be observed; then it commits
+//! [`BootInfo::misdeed`](bootinfo::BootInfo::misdeed), in its packet loop, so that it still answers the host. The same vCPU of
+//! the same router does the same each time.
 
 mod card;
 mod device;
@@ -26,16 +26,16 @@ use device::Device;
 use frozen::Frozen;
 use random::Random;
 
-/// How long it behaves, in milliseconds.
+/// Time for which it behaves, in milliseconds.
 const GOOD_TIME: u64 = 1000;
-/// How long it burdens the host by rules that it keeps, before it breaks one, in milliseconds.
+/// Time for which it burdens the host within the rules, before it breaks one, in milliseconds.
 const BURDEN_TIME: u64 = 1000;
-/// Doorbells of each queue in one pass: few, for each takes microseconds and the host is to be answered.
+/// Doorbells of each queue in one pass: few, because each takes microseconds and the host must still be answered.
 const KICKS: u32 = 2;
-/// In one of so many passes NICs are set up, or commanded: that takes milliseconds, and the host is to be answered.
+/// NICs are set up or sent commands in one of this many passes: that takes milliseconds, and the host must still be answered.
 const PASSES: u32 = 64;
 
-/// Serves, then misbehaves, until the host says stop or does more.
+/// Serves, then misbehaves, until the host tells it to stop or intervenes.
 pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
     let misdeed = Misdeed::from_number(vcpu.info.misdeed).ok_or(Trouble::BootInfo)?;
     if misdeed == Misdeed::OldEpoch {
@@ -45,7 +45,7 @@ pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
         return Ok(());
     }
     let good = roles::router(vcpu)?;
-    // One vCPU is enough to set a device up, and two would take it from each other.
+    // One vCPU suffices to set a device up; two would interfere with each other.
     let begins =
         if vcpu.index > 0 && takes_over(misdeed) { u64::MAX } else { vcpu.firmware.now() + GOOD_TIME };
     let hostile = Hostile {
@@ -63,12 +63,12 @@ pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Whether the NICs have another driver from then on.
+/// Returns true if this misdeed replaces the NICs' driver.
 fn takes_over(misdeed: Misdeed) -> bool {
     matches!(misdeed, Misdeed::Resets | Misdeed::Commands)
 }
 
-/// The virtio-net devices that get another driver.
+/// Creates replacement drivers for the virtio-net devices.
 fn devices(misdeed: Misdeed, vcpu: &mut Vcpu) -> Result<ArrayVec<Device, MAX_NICS>, Trouble> {
     let (info, mut devices) = (vcpu.info, ArrayVec::new_const());
     let is_ours = |model| model == NicModel::VirtioNet as u32 && takes_over(misdeed);
@@ -78,40 +78,40 @@ fn devices(misdeed: Misdeed, vcpu: &mut Vcpu) -> Result<ArrayVec<Device, MAX_NIC
     Ok(devices)
 }
 
-/// A router that will not stay one.
+/// Router that turns hostile.
 struct Hostile {
     good: Forwarding<Table<'static>>,
     misdeed: Misdeed,
-    /// When it stops behaving, in milliseconds of the firmware's clock.
+    /// Time at which it stops behaving, in milliseconds of the firmware's clock.
     begins: u64,
     random: Random,
     vcpu: usize,
-    /// The orders, which tell where NICs and memory are.
+    /// Boot information, which tells the locations of NICs and memory.
     info: &'static BootInfo,
-    /// The virtio-net devices among the NICs, if it is going to drive them itself.
+    /// Replacement drivers of the virtio-net devices, if the misdeed needs them.
     devices: ArrayVec<Device, MAX_NICS>,
     /// The e1000s among the NICs, once it misbehaves.
     cards: ArrayVec<Card, MAX_NICS>,
-    /// How often it has done it.
+    /// Number of times it has misbehaved.
     round: u32,
 }
 
 impl Duty for Hostile {
     fn pass(&mut self, firmware: &mut Firmware) -> usize {
-        // Who writes an e1000's registers past its driver would take frames back that the driver has sent meanwhile; and a driver
-        // is out of place whose device has another one.
+        // A misdeed that writes an e1000's registers behind its driver's back would take back frames that the driver has sent
+        // meanwhile; and a driver must not run once another one has taken its device.
         let is_driven = self.cards.is_empty() && !(self.round > 0 && takes_over(self.misdeed));
         let frames = if is_driven { self.good.pass(firmware) } else { 0 };
         if firmware.now() >= self.begins {
             self.misbehave(firmware);
             return frames.max(1);
         }
-        // Who ends in a triple fault can take no interrupt before, so it must not sleep.
+        // A vCPU that ends in a triple fault can take no interrupt before, so it must not sleep.
         if self.misdeed == Misdeed::TripleFault { frames.max(1) } else { frames }
     }
 
     fn deadline(&self) -> Option<u64> {
-        // Soon enough: whoever sleeps now is to wake up for its misdeed.
+        // Soon enough: a sleeping vCPU has to wake up for its misdeed.
         Some(self.good.deadline().unwrap_or(GOOD_TIME).min(GOOD_TIME / 4))
     }
 
@@ -125,7 +125,7 @@ impl Duty for Hostile {
 }
 
 impl Hostile {
-    /// Does it once.
+    /// Commits the misdeed once.
     fn misbehave(&mut self, firmware: &mut Firmware) {
         self.round = self.round.wrapping_add(1);
         if self.round == 1 && self.misdeed != Misdeed::Registers {
@@ -146,7 +146,7 @@ impl Hostile {
             Misdeed::Resets | Misdeed::Commands if self.round % PASSES != 1 => {}
             Misdeed::Resets => {
                 for device in &mut self.devices {
-                    // What cannot be set up now is reset in the next round.
+                    // A device that cannot be set up now is reset in the next round.
                     let _ = device.renew();
                 }
                 self.cards.iter_mut().for_each(Card::renew);
@@ -160,7 +160,7 @@ impl Hostile {
             Misdeed::Sleep => self.sleep_for_ever(),
             Misdeed::Spin => spin_for_ever(),
             Misdeed::TripleFault => halt::die(),
-            // Served by a duty of its own.
+            // Handled by a duty of its own.
             Misdeed::OldEpoch => {}
         }
     }
@@ -169,12 +169,12 @@ impl Hostile {
         let queues = firmware.pairs().flat_map(|pair| pair.exposed());
         for (number, (layout, bell)) in (0u32..).zip(queues) {
             let ring = rings::Ring::new(&layout, number.is_multiple_of(2), self.info.ram);
-            // Each queue in another way.
+            // Vary the way from queue to queue.
             let way = self.round.wrapping_add(number);
             match self.misdeed {
                 Misdeed::Descriptors => ring.random_descriptors(&mut self.random),
                 Misdeed::Loops => ring.loops(way),
-                // Round and round.
+                // A chain that goes round and round.
                 Misdeed::Chains => ring.loops(1),
                 Misdeed::Addresses => ring.addresses(way),
                 _ => ring.indices(way, &mut self.random),
@@ -186,12 +186,12 @@ impl Hostile {
     fn spoil_cards(&mut self) {
         let rings = self.cards.iter().flat_map(|card| &card.rings);
         for (number, ring) in (0u32..).zip(rings) {
-            // Each ring in another way, and each in all of them.
+            // Vary the way from ring to ring, and from round to round.
             let way = self.round.wrapping_add(number);
             match self.misdeed {
                 Misdeed::Descriptors => ring.random_descriptors(&mut self.random),
                 Misdeed::Loops => ring.loops(way),
-                // To a piece that is not there.
+                // A chain to a piece outside memory.
                 Misdeed::Chains => ring.loops(3),
                 Misdeed::Addresses => ring.addresses(way),
                 _ => ring.indices(way, &mut self.random),
@@ -220,7 +220,7 @@ impl Hostile {
         }
     }
 
-    /// Sleeps whatever comes.
+    /// Sleeps on, ignoring all events.
     fn sleep_for_ever(&self) -> ! {
         let mailbox = Mailbox::new(&boot::shared().mailbox[self.vcpu].0);
         loop {

@@ -1,4 +1,4 @@
-//! Registers and configuration space, read and written at random.
+//! Random reads and writes of registers and configuration space.
 
 use core::arch::asm;
 
@@ -8,32 +8,32 @@ use super::random::Random;
 use crate::pci::{CAP_MSIX, Registers};
 use crate::process;
 
-/// Accesses in one pass: few, so that the host is answered although it makes some of them take long.
+/// Accesses per pass: few, so that the host is still answered although it makes some accesses slow.
 const ACCESSES: u32 = 2;
-/// Octets of a slot's configuration space, all functions.
+/// Octets of a slot's configuration space, with all functions.
 const SLOT: u64 = 1 << 15;
-/// Distance of the places at which the VMM puts two slots' BARs.
+/// Distance between the BARs that the VMM assigns to adjacent slots.
 const BAR: u64 = map::BAR_SPACING;
-/// In configuration space: the command register and the first BAR.
+/// Offsets in configuration space: command register, first BAR, capability pointer.
 const COMMAND: u64 = 0x04;
 const BAR0: u64 = 0x10;
 const CAPABILITIES: u64 = 0x34;
-/// MSI-X on, no vector masked.
+/// MSI-X enabled, no vector masked.
 const MSIX_ON: u16 = 1 << 15;
 /// Memory decoding and bus mastering.
 const COMMAND_ON: u16 = 1 << 1 | 1 << 2;
-/// The register that resets and starts a virtio device.
+/// Offset of the register that resets and starts a virtio device.
 const DEVICE_STATUS: u64 = 0x14;
-/// The register that resets an e1000.
+/// Offset of the register that resets an e1000.
 const CTRL: u64 = 0x00;
 
-/// Some accesses, of all sizes and at any alignment: mostly where the NICs are, sometimes anywhere in the window of
-/// devices.
+/// Performs some accesses of all sizes and at any alignment: mostly where the NICs are, sometimes anywhere in the device
+/// window.
 pub(super) fn access(random: &mut Random, info: &BootInfo) {
     for _ in 0..ACCESSES {
         let at = place(random, info);
         let value = value(random, info.ram);
-        // Registers are where they are aligned; but nobody keeps a guest from doing it in another way.
+        // Registers are naturally aligned, but a guest is free to access them otherwise.
         if random.below(4) > 0 {
             orderly(at, value, random);
         } else {
@@ -42,7 +42,7 @@ pub(super) fn access(random: &mut Random, info: &BootInfo) {
     }
 }
 
-/// One access as a driver makes it.
+/// Performs one aligned access, as a driver would.
 fn orderly(at: u64, value: u64, random: &mut Random) {
     let write = random.below(2) == 0;
     match random.below(4) {
@@ -62,17 +62,17 @@ fn touch<T: Copy>(at: u64, value: T, write: bool) {
     }
 }
 
-/// One access of 2, 4, 8 or 16 octets anywhere: it may reach from one register into the next, or out of the device.
+/// Performs one access of 2, 4, 8 or 16 octets anywhere: it may span two registers or extend beyond the device.
 fn disorderly(at: u64, value: u64, random: &mut Random) {
     if process::is_running() {
-        // Here it is the host that reads the size, and every one can be written down.
+        // For a process, the host decodes the size, and any value can be requested.
         let octets = random.below(256) as usize;
         return match random.below(2) {
             0 => process::write(at, value, octets),
             _ => drop(process::read(at, octets)),
         };
     }
-    // SAFETY: in the window of devices, behind which there is no memory, whatever the address and the size; the last
+    // SAFETY: within the device window, behind which there is no memory, whatever the address and the size; the last
     // octets of the window are left out (`place`). The registers named are clobbers.
     unsafe {
         match random.below(8) {
@@ -95,7 +95,7 @@ fn place(random: &mut Random, info: &BootInfo) -> u64 {
     let bar = map::BARS + slot * BAR;
     let e1000 = info.nics.get(number as usize).is_some_and(|nic| nic.model == NicModel::E1000 as u32);
     match random.below(16) {
-        // The header and the capabilities of a NIC.
+        // Header and capabilities of a NIC.
         0..3 => config + random.below(256),
         3 => map::ECAM + random.below(map::ECAM_LEN - 16),
         4..12 if e1000 => bar + card_register(random),
@@ -104,7 +104,7 @@ fn place(random: &mut Random, info: &BootInfo) -> u64 {
             revive(config, bar);
             bar + CTRL
         }
-        // The structures of its registers: common configuration, doorbells, MSI-X table.
+        // The NIC's register structures: common configuration, doorbells, MSI-X table.
         4..8 => bar + random.below(0x40),
         8 | 9 => bar + 0x1000 + random.below(0x40),
         10..12 => bar + 0x2000 + random.below(0x100),
@@ -114,7 +114,7 @@ fn place(random: &mut Random, info: &BootInfo) -> u64 {
             revive(config, bar);
             bar + DEVICE_STATUS
         }
-        // The message of the first vector, again and again another one: each is a new route for the host.
+        // The message of the first vector, changed each time: each change is a new interrupt route for the host.
         _ => {
             Registers::at(bar + 0x200c).write(0, 0u32);
             bar + 0x2008
@@ -122,9 +122,9 @@ fn place(random: &mut Random, info: &BootInfo) -> u64 {
     }
 }
 
-/// The registers of an e1000 (82540EM manual, chapter "Register Descriptions"): of rings mostly, of interrupts, of
-/// what the device does by itself. Where a ring lies is among them only by chance: that would be another misdeed, and the
-/// end of this one.
+/// Offset of an e1000's register (82540EM manual, chapter "Register Descriptions"): mostly of rings, also of interrupts
+/// and of functions of the device itself. The base addresses of rings are hit only by chance: changing them would be
+/// another misdeed, and would end this one.
 fn card_register(random: &mut Random) -> u64 {
     match random.below(8) {
         // TDH to TADV, RDH to RADV.
@@ -140,13 +140,13 @@ fn card_register(random: &mut Random) -> u64 {
     }
 }
 
-/// Switches a NIC on again, where it was at first: registers answer only there, and vectors send only while MSI-X is
-/// on. Without this nothing would come of the rest.
+/// Re-enables a NIC at its original address: registers respond only there, and vectors are delivered only while MSI-X is
+/// enabled. Otherwise the further accesses would have no effect.
 fn revive(config: u64, bar: u64) {
     let config = Registers::at(config);
     config.write(COMMAND, COMMAND_ON);
     config.write(BAR0, bar as u32);
-    // The header is not the guest's to change, so the list is whole.
+    // The guest cannot modify the header, so the list is intact.
     let mut at = u64::from(config.read::<u8>(CAPABILITIES));
     while at != 0 && config.read::<u8>(at) != CAP_MSIX {
         at = u64::from(config.read::<u8>(at + 1));
@@ -156,7 +156,7 @@ fn revive(config: u64, bar: u64) {
     }
 }
 
-/// What is most likely to be taken for something: small numbers, all ones, addresses in and around memory.
+/// Returns a value that is likely to be meaningful: small numbers, all ones, addresses in and around memory.
 fn value(random: &mut Random, ram: u64) -> u64 {
     match random.below(8) {
         0 => 0,

@@ -1,4 +1,4 @@
-//! Rings as no driver should leave them: written past the driver, which has its own idea of them.
+//! Corruption of virtqueues behind the back of the driver, which keeps its own state of them.
 
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
@@ -10,25 +10,25 @@ use super::random::Random;
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 const INDIRECT: u16 = 4;
-/// Octets of a buffer that is otherwise in order.
+/// Octets of an otherwise valid buffer.
 const LEN: u32 = 128;
 
-/// One queue's memory.
+/// Memory of one queue.
 pub(super) struct Ring {
     layout: Layout,
-    /// What a buffer's flags are where the queue's direction is respected.
+    /// Flags of a buffer in the queue's proper direction.
     direction: u16,
-    /// Octets of RAM.
+    /// Size of the RAM in octets.
     ram: u64,
 }
 
 impl Ring {
-    /// The queue of this layout; `receives` if the device is to write its buffers.
+    /// Creates the access to the queue of this layout; `receives` if the device writes its buffers.
     pub(super) fn new(layout: &Layout, receives: bool, ram: u64) -> Self {
         Self { layout: *layout, direction: if receives { WRITE } else { 0 }, ram }
     }
 
-    /// Every descriptor is noise, and all are available.
+    /// Fills every descriptor with random words, and makes all available.
     pub(super) fn random_descriptors(&self, random: &mut Random) {
         for index in 0..self.layout.size {
             self.put_words(index, random.next(), random.next());
@@ -37,19 +37,19 @@ impl Ring {
         self.advance(self.layout.size / 2);
     }
 
-    /// Chains that never end.
+    /// Builds chains that never end.
     pub(super) fn loops(&self, way: u32) {
         let size = self.layout.size;
         for index in 0..size {
             let following = (index + 1) % size;
             match way % 4 {
-                // One that follows itself.
+                // A descriptor that links to itself.
                 0 => self.put(index, (map::POOL, LEN), NEXT | self.direction, index),
-                // One longer than the ring: through all of it, and round again.
+                // A chain longer than the ring, which goes round and round.
                 1 => self.put(index, (map::POOL, LEN), NEXT | self.direction, following),
-                // A table of descriptors, which is this table.
+                // An indirect table that is this table.
                 2 => self.put(index, (self.layout.descriptors, 16 * u32::from(size)), INDIRECT, 0),
-                // The next one lies behind the table.
+                // A next descriptor behind the end of the table.
                 _ => self.put(index, (map::POOL, LEN), NEXT | self.direction, size + index),
             }
             self.put_available(index, index);
@@ -57,9 +57,9 @@ impl Ring {
         self.advance(1);
     }
 
-    /// Chains as long as the device takes them, which end in an empty buffer or have too many: it walks through all for
-    /// nothing. The first of them stands for the whole ring, and again as soon as it is returned. True if there are new
-    /// ones.
+    /// Builds chains as long as the device accepts, which end in an empty buffer or exceed the limit: the device walks
+    /// them in vain. Every available entry names the first one, and is offered again as soon as it is returned. Returns
+    /// true if there are new entries.
     pub(super) fn longest_chains(&self, way: u32) -> bool {
         let (size, chain) = (self.layout.size, self.layout.size.min(MAX_DESCRIPTORS));
         let len = way % 2;
@@ -71,13 +71,13 @@ impl Ring {
         self.offer_returned()
     }
 
-    /// Offers all that the device has returned, and no more. True if there is something new.
+    /// Offers all entries that the device has returned, and no more. Returns true if there are any.
     pub(super) fn offer_returned(&self) -> bool {
         let returned = self.word(self.layout.used + 2).load(Acquire).wrapping_add(self.layout.size);
         returned != self.word(self.layout.available + 2).swap(returned, Release)
     }
 
-    /// Offers one buffer (address, octets) in every entry of a ring that begins.
+    /// Offers one buffer (address, octets) in every entry of a fresh ring.
     pub(super) fn fill(&self, buffer: (u64, u32)) {
         for index in 0..self.layout.size {
             self.put(index, buffer, self.direction, 0);
@@ -86,7 +86,7 @@ impl Ring {
         self.word(self.layout.available + 2).store(self.layout.size, Release);
     }
 
-    /// Offers these commands (address, octets) again and again, each with room for an answer, in a ring that begins.
+    /// Offers these commands (address, octets) repeatedly, each with room for an answer, in a fresh ring.
     pub(super) fn fill_with_commands(&self, commands: &[(u64, u32)], answer: u64) {
         let heads = (0..self.layout.size).step_by(2);
         for (head, command) in heads.clone().zip(commands) {
@@ -99,11 +99,11 @@ impl Ring {
         self.word(self.layout.available + 2).store(self.layout.size, Release);
     }
 
-    /// Buffers that do not lie in memory.
+    /// Builds buffers outside memory.
     pub(super) fn addresses(&self, way: u32) {
         let ways = [
             (self.ram, LEN),
-            // Its end lies outside.
+            // Its end lies outside memory.
             (self.ram - 1, LEN),
             // Its end wraps around.
             (u64::MAX - 15, LEN),
@@ -121,13 +121,13 @@ impl Ring {
         self.advance(1);
     }
 
-    /// Indices that jump.
+    /// Makes indices jump.
     pub(super) fn indices(&self, way: u32, random: &mut Random) {
         match way % 4 {
             0 => self.advance(40_000),
             1 => self.advance(u16::MAX),
             2 => self.advance(random.next() as u16 | 0x8000),
-            // The used ring is the device's: it must not care what is in it.
+            // The device owns the used ring and must ignore what is written there.
             _ => {
                 self.word(self.layout.used + 2).store(random.next() as u16, Relaxed);
                 self.advance(self.layout.size.wrapping_add(1));
@@ -135,7 +135,7 @@ impl Ring {
         }
     }
 
-    /// A descriptor of the buffer (address, octets), and its flags and successor.
+    /// Writes a descriptor for the buffer (address, octets), with flags and successor.
     fn put(&self, index: u16, (address, len): (u64, u32), flags: u16, next: u16) {
         let rest = u64::from(len) | u64::from(flags) << 32 | u64::from(next) << 48;
         self.put_words(index, address, rest);
@@ -144,7 +144,7 @@ impl Ring {
     fn put_words(&self, index: u16, first: u64, second: u64) {
         let at = self.layout.descriptors + 16 * u64::from(index);
         for (word, value) in [(at, first), (at + 8, second)] {
-            // SAFETY: inside the descriptor table, which is RAM of the ring and reached by atomics only.
+            // SAFETY: inside the descriptor table, which is RAM of the ring that is accessed by atomics only.
             unsafe { &*(word as *const AtomicU64) }.store(value, Relaxed);
         }
     }
@@ -153,14 +153,14 @@ impl Ring {
         self.word(self.layout.available + 4 + 2 * u64::from(index)).store(head, Relaxed);
     }
 
-    /// Moves the available index.
+    /// Advances the available index.
     fn advance(&self, entries: u16) {
         self.word(self.layout.available + 2).fetch_add(entries, Release);
     }
 
-    /// A half word of the available or used ring.
+    /// Returns a 16-bit word of the available or used ring.
     fn word(&self, at: u64) -> &'static AtomicU16 {
-        // SAFETY: inside the ring's memory (see the callers), aligned, and reached by atomics only.
+        // SAFETY: inside the ring's memory (see the callers), aligned, and accessed by atomics only.
         unsafe { &*(at as *const AtomicU16) }
     }
 }

@@ -1,4 +1,4 @@
-//! The few system calls that this firmware makes (numbers and structures of Linux on x86-64).
+//! System calls of this firmware (numbers and structures of Linux on x86-64).
 
 use core::arch::asm;
 
@@ -14,15 +14,15 @@ const SCHED_SETAFFINITY: u64 = 203;
 pub(super) const EXIT_GROUP: u64 = 231;
 const SECCOMP: u64 = 317;
 
-/// The operations of `FUTEX` that stay allowed.
+/// Operations of `FUTEX` that the filter allows.
 pub(super) const FUTEX_WAIT: u64 = 0;
 pub(super) const FUTEX_WAKE: u64 = 1;
 const PR_SET_NAME: u64 = 15;
 const SECCOMP_SET_MODE_FILTER: u64 = 1;
-/// Largest error number: results from here up to -1 are errors.
+/// Largest error number: results from its negative up to -1 are errors.
 const MAX_ERROR: i64 = 4095;
 
-/// What the kernel says if it does not do what it is asked: its error number.
+/// Error number of a failed system call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refused(pub(super) u32);
 
@@ -31,7 +31,8 @@ pub(super) struct Refused(pub(super) u32);
 unsafe fn call(number: u64, arguments: [u64; 6]) -> Result<u64, Refused> {
     let [a, b, c, d, e, f] = arguments;
     let result: i64;
-    // SAFETY: the kernel keeps all registers but the three that are named as changed; the caller vouches for the rest.
+    // SAFETY: the kernel preserves all registers but the three that are named as changed; the caller vouches for the
+    // rest.
     unsafe {
         asm!("syscall", inout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
              in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
@@ -48,17 +49,17 @@ pub(super) fn write(descriptor: i32, octets: &[u8]) -> Result<(), Refused> {
 
 /// Closes a descriptor.
 pub(super) fn close(descriptor: i32) {
-    // SAFETY: takes a number. A descriptor that is not open is an error that changes nothing.
+    // SAFETY: takes a number. Closing a descriptor that is not open is an error without effect.
     let _ = unsafe { call(CLOSE, [descriptor as u64, 0, 0, 0, 0, 0]) };
 }
 
-/// A place to map.
+/// Memory to map.
 #[derive(Clone, Copy)]
 pub(super) struct Mapping {
     pub(super) at: u64,
     pub(super) len: u64,
     pub(super) writable: bool,
-    /// The shared memory to map and the offset in it; none: fresh memory of this process.
+    /// Shared memory to map, and the offset in it; none: fresh private memory.
     pub(super) of: Option<(i32, u64)>,
 }
 
@@ -71,7 +72,7 @@ const MAP_NORESERVE: u64 = 0x4000;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 const EEXIST: u32 = 17;
 
-/// Maps memory where nothing is yet.
+/// Maps memory at an address where nothing is mapped yet.
 pub(super) fn map(mapping: Mapping) -> Result<(), Refused> {
     let Mapping { at, len, writable, of } = mapping;
     let rights = PROT_READ | if writable { PROT_WRITE } else { 0 };
@@ -80,9 +81,9 @@ pub(super) fn map(mapping: Mapping) -> Result<(), Refused> {
         None => (MAP_PRIVATE | MAP_ANONYMOUS, u64::MAX, 0),
     };
     let flags = kind | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-    // SAFETY: nothing that is mapped is replaced, so no memory in use changes.
+    // SAFETY: existing mappings are not replaced, so no memory in use changes.
     let got = unsafe { call(MMAP, [at, len, rights, flags, descriptor, offset]) }?;
-    // Kernels before 4.17 take the address for a wish.
+    // Kernels before 4.17 treat the address as a hint.
     if got == at { Ok(()) } else { Err(Refused(EEXIST)) }
 }
 
@@ -105,43 +106,43 @@ pub(super) struct Part {
     pub(super) len: u64,
 }
 
-/// Receives a message; its octets.
+/// Receives a message; returns its octets.
 ///
 /// # Safety
-/// Everything that `message` points to is writable for the length it tells.
+/// Everything that `message` points to is writable for the stated length.
 pub(super) unsafe fn receive(descriptor: i32, message: &mut Message) -> Result<u64, Refused> {
     let place = core::ptr::from_mut(message) as u64;
     // SAFETY: the caller vouches for what the message points to.
     unsafe { call(RECVMSG, [descriptor as u64, place, 0, 0, 0, 0]) }
 }
 
-/// Sleeps while `word` holds `seen`, until somebody wakes it, or for no reason at all.
+/// Sleeps while `word` holds `seen`, until woken; it may also wake spuriously.
 pub(super) fn wait(word: &core::sync::atomic::AtomicU32, seen: u32) {
-    // SAFETY: the address of a live word; no timeout. Not the private kind: the waker may be another process.
+    // SAFETY: the address of a live word; no timeout. Not a private futex: the waker may be another process.
     let _ = unsafe { call(FUTEX, [word.as_ptr() as u64, FUTEX_WAIT, u64::from(seen), 0, 0, 0]) };
 }
 
-/// Wakes whoever sleeps on `word`.
+/// Wakes all threads that sleep on `word`.
 pub(super) fn wake(word: &core::sync::atomic::AtomicU32) {
     // SAFETY: the address of a live word.
     let _ = unsafe { call(FUTEX, [word.as_ptr() as u64, FUTEX_WAKE, u64::from(u32::MAX >> 1), 0, 0, 0]) };
 }
 
-/// Names the calling thread; the last octet of `name` is zero.
+/// Names the calling thread; `name` ends with a zero octet.
 pub(super) fn set_name(name: &[u8; 16]) {
-    // SAFETY: a string with a zero at its end, which the kernel copies. It cannot fail.
+    // SAFETY: a zero-terminated string, which the kernel copies. It cannot fail.
     let _ = unsafe { call(PRCTL, [PR_SET_NAME, name.as_ptr() as u64, 0, 0, 0, 0]) };
 }
 
-/// Largest CPU number that a thread can be placed on, and one more.
+/// Number of CPUs that a thread can be placed on: largest CPU number plus one.
 const CPUS: usize = 8192;
 const EINVAL: u32 = 22;
 
-/// Places the calling thread on one CPU.
+/// Pins the calling thread to one CPU.
 pub(super) fn place(cpu: u32) -> Result<(), Refused> {
     let mut set = [0u64; CPUS / 64];
     *set.get_mut(cpu as usize / 64).ok_or(Refused(EINVAL))? = 1 << (cpu % 64);
-    // SAFETY: the set is readable for the length it tells.
+    // SAFETY: the set is readable for the stated length.
     unsafe { call(SCHED_SETAFFINITY, [0, size_of_val(&set) as u64, set.as_ptr() as u64, 0, 0, 0]) }
         .map(|_| ())
 }
@@ -153,7 +154,7 @@ struct Program {
     instructions: *const super::filter::Instruction,
 }
 
-/// Puts the calling thread, and every thread that it starts, under a filter.
+/// Installs a seccomp filter for the calling thread and every thread that it starts.
 pub(super) fn confine(filter: &[super::filter::Instruction]) -> Result<(), Refused> {
     let program = Program { len: filter.len() as u16, instructions: filter.as_ptr() };
     let place = core::ptr::from_ref(&program) as u64;
@@ -161,27 +162,28 @@ pub(super) fn confine(filter: &[super::filter::Instruction]) -> Result<(), Refus
     unsafe { call(SECCOMP, [SECCOMP_SET_MODE_FILTER, 0, place, 0, 0, 0]) }.map(|_| ())
 }
 
-/// Ends the calling thread.
+/// Exits the calling thread.
 pub(crate) fn exit_thread() -> ! {
-    // SAFETY: does not return, and this thread's stack is used by nobody else.
+    // SAFETY: does not return, and no other thread uses this thread's stack.
     let _ = unsafe { call(EXIT, [0; 6]) };
     crate::halt::die()
 }
 
-/// Ends the process.
+/// Exits the process.
 pub(super) fn exit(code: u64) -> ! {
     // SAFETY: does not return.
     let _ = unsafe { call(EXIT_GROUP, [code, 0, 0, 0, 0, 0]) };
     crate::halt::die()
 }
 
-/// Memory, files, descriptors, signals and System V semaphores in common, in one process.
+/// Clone flags for a thread of the same process: memory, files, descriptors, signals and System V semaphores are
+/// shared.
 const THREAD: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000;
 
-/// Starts a thread on its own stack that ends below `top`; it enters `body` with `argument`.
+/// Starts a thread on its own stack that ends below `top`; it calls `body` with `argument`.
 ///
 /// # Safety
-/// `top` is 16-octet aligned and the end of a stack that nobody else uses.
+/// `top` is 16-octet aligned and the end of a stack that is not used otherwise.
 pub(super) unsafe fn start_thread(
     top: u64,
     body: extern "C" fn(u64) -> !,
@@ -215,12 +217,12 @@ pub(super) unsafe fn start_thread(
     if result < 0 { Err(Refused(-result as u32)) } else { Ok(()) }
 }
 
-/// Goes on in `body` on the stack that ends below `top`.
+/// Continues in `body` on the stack that ends below `top`.
 ///
 /// # Safety
 /// As [`start_thread`].
 pub(super) unsafe fn continue_on(top: u64, body: extern "C" fn(u64) -> !, argument: u64) -> ! {
-    // SAFETY: nothing of the old stack is used any more; the caller vouches for the new one.
+    // SAFETY: the old stack is no longer used; the caller vouches for the new one.
     unsafe {
         asm!("mov rsp, {top}", "xor ebp, ebp", "call {body}", "ud2", top = in(reg) top, body = in(reg) body,
              in("rdi") argument, options(noreturn));

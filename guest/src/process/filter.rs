@@ -1,5 +1,5 @@
-//! What a running firmware may ask of the kernel: to ring a bell, to sleep, to wake, and to end. Anything else ends the
-//! process (seccomp(2); the instructions are those of the classic packet filter).
+//! System calls that a running firmware may make: to ring a bell, to sleep, to wake, and to exit. Any other kills the
+//! process (seccomp(2); the instructions are those of classic BPF).
 
 use super::calls::{EXIT, EXIT_GROUP, FUTEX, FUTEX_WAIT, FUTEX_WAKE, WRITE};
 
@@ -13,11 +13,11 @@ pub(super) struct Instruction {
     k: u32,
 }
 
-/// Load a word of `struct seccomp_data`.
+/// Loads a word of `struct seccomp_data`.
 const LOAD: u16 = 0x20;
-/// Compare for equality and jump.
+/// Compares for equality and jumps.
 const EQUAL: u16 = 0x15;
-/// Give the verdict.
+/// Returns the verdict.
 const RETURN: u16 = 0x06;
 
 /// Offsets in `struct seccomp_data`: number, architecture, second argument (its low half).
@@ -41,7 +41,7 @@ const fn verdict(k: u32) -> Instruction {
     Instruction { code: RETURN, if_true: 0, if_false: 0, k }
 }
 
-/// The program. Jumps count the instructions that they skip.
+/// The program. Jump offsets are the numbers of instructions skipped.
 pub(super) static FILTER: [Instruction; 12] = [
     load(ARCHITECTURE),
     equal(X86_64, 0, 9),

@@ -1,8 +1,10 @@
-//! The firmware as a process of the host: what a virtual machine has by its nature is asked of the kernel here.
+//! The firmware as a process of the host: services that a virtual machine has by nature are requested from the
+//! kernel here.
 //!
-//! It starts with nothing but a socket ([`start`]): through it come the RAM and the route table, which are mapped
-//! where a virtual machine has them, and the bells. Then it has no more to ask than [`filter`] allows: a register
-//! access is left in shared memory for the host, a doorbell is an event, sleeping is a wait on the mailbox.
+//! The process starts with nothing but a socket ([`start`]), through which it receives the RAM and the route
+//! table, which are mapped at the same addresses as in a virtual machine, and the bells (eventfds). From then on
+//! it makes only the system calls that [`filter`] allows: a register access is left in shared memory for the
+//! host, a doorbell is an eventfd, sleeping is a futex wait on the mailbox.
 
 mod calls;
 mod filter;
@@ -22,53 +24,54 @@ use calls::Refused;
 pub(crate) use calls::exit_thread;
 pub(crate) use start::begin;
 
-/// Queues of a NIC that have doorbells: a pair for each vCPU.
+/// Queues of a NIC that have doorbells: one pair per vCPU.
 const QUEUES: usize = 2 * MAX_VCPUS;
 /// PCI slots up to the last NIC; the first is 1.
 const SLOTS: usize = MAX_NICS + 1;
-/// Looks at an access before this vCPU sleeps until it is done: the host needs longer unless it is at it already.
+/// Polls of a register access before this vCPU sleeps until it is done: the host takes longer unless it is
+/// already working on it.
 const LOOKS: u32 = 64;
 
-/// Whether this firmware is a process.
+/// True if this firmware is a process.
 static PROCESS: AtomicBool = AtomicBool::new(false);
-/// The event that tells the host of a register access.
+/// Eventfd that notifies the host of a register access.
 static BUS_BELL: AtomicI32 = AtomicI32::new(0);
-/// The doorbells: descriptor and one more, so that 0 is none.
+/// Doorbells, stored as descriptor plus one, so that 0 means none.
 static DOORBELLS: [[AtomicI32; QUEUES]; SLOTS] = [const { [const { AtomicI32::new(0) }; QUEUES] }; SLOTS];
 
-/// What the process could not do, and why.
+/// Step that the process could not perform, and the reason.
 #[derive(Clone, Copy)]
 struct Failed(Step, Refused);
 
-/// Whether this firmware is a process.
+/// Returns true if this firmware is a process.
 #[inline]
 pub(crate) fn is_running() -> bool {
     PROCESS.load(Relaxed)
 }
 
-/// An event that the host waits for.
+/// Eventfd that the host waits for.
 #[derive(Clone, Copy)]
 pub(crate) struct Bell(i32);
 
 impl Bell {
-    /// Rings it. Full means that it rings already.
+    /// Signals the eventfd. If its counter is full, it is already signalled.
     pub(crate) fn ring(self) {
         let _ = calls::write(self.0, &1u64.to_ne_bytes());
     }
 }
 
-/// The doorbell of a queue, if it is an event.
+/// Returns the doorbell of a queue, if it is an eventfd.
 pub(crate) fn doorbell(slot: u32, queue: u16) -> Option<Bell> {
     let number = DOORBELLS.get(slot as usize)?.get(usize::from(queue))?.load(Relaxed);
     (number > 0).then_some(Bell(number - 1))
 }
 
-/// Sleeps until `word` differs from `seen`, or for no reason at all.
+/// Sleeps until `word` differs from `seen`; it may also wake spuriously.
 pub(crate) fn sleep(word: &AtomicU32, seen: u32) {
     calls::wait(word, seen);
 }
 
-/// Wakes who sleeps on `word`.
+/// Wakes all threads that sleep on `word`.
 pub(crate) fn wake(word: &AtomicU32) {
     calls::wake(word);
 }
@@ -78,7 +81,7 @@ pub(crate) fn read(address: u64, octets: usize) -> u64 {
     access(address, 0, octets as u32)
 }
 
-/// Writes them.
+/// Writes `octets` (1, 2, 4 or 8) to the register at a guest-physical address.
 pub(crate) fn write(address: u64, value: u64, octets: usize) {
     access(address, value, octets as u32 | RegisterAccess::WRITE);
 }
@@ -102,7 +105,7 @@ fn access(address: u64, value: u64, shape: u32) -> u64 {
     access.value.load(Relaxed)
 }
 
-/// The vCPU that runs this, by its stack.
+/// Number of the vCPU that runs this code, derived from its stack.
 fn vcpu() -> usize {
     let stack: u64;
     // SAFETY: copies a register.

@@ -1,4 +1,4 @@
-//! What arrives through the socket: orders and descriptors.
+//! Messages received through the socket: boot parameters and descriptors.
 
 use core::mem::MaybeUninit;
 
@@ -7,18 +7,18 @@ use bootinfo::process::{BELLS_A_MESSAGE, Bell, SOCKET, Start, Step};
 use super::Failed;
 use super::calls::{self, Message, Part, Refused};
 
-/// Most descriptors of one message: RAM, route table and bus bell, or a lot of doorbells.
+/// Most descriptors in one message: RAM, route table and bus bell, or a batch of doorbells.
 const DESCRIPTORS: usize = BELLS_A_MESSAGE;
 /// Octets before the descriptors in a control message: length, level and type.
 const CONTROL_HEADER: usize = 16;
 const SOL_SOCKET: u32 = 1;
 const SCM_RIGHTS: u32 = 1;
-/// Flags of a message that did not fit: its data, its descriptors.
+/// Flags of a truncated message: its data (MSG_TRUNC), its control data (MSG_CTRUNC).
 const CUT_OFF: u64 = 0x20 | 0x08;
-/// What an order that makes no sense is reported with.
+/// Error number that reports an invalid message.
 const EPROTO: u32 = 71;
 
-/// Room for descriptors with their header, aligned as the kernel wants it.
+/// Buffer for descriptors with their control header, aligned as the kernel requires.
 #[repr(C, align(8))]
 struct Control {
     len: u64,
@@ -27,34 +27,34 @@ struct Control {
     descriptors: [i32; DESCRIPTORS],
 }
 
-/// Descriptors that came with a message.
+/// Descriptors received with a message.
 pub(super) struct Descriptors {
     all: [i32; DESCRIPTORS],
     count: usize,
 }
 
 impl Descriptors {
-    /// The one at `index`.
+    /// Returns the descriptor at `index`.
     pub(super) fn get(&self, index: usize) -> Result<i32, Failed> {
         self.all[..self.count].get(index).copied().ok_or(NONSENSE)
     }
 }
 
-/// What is understood by nobody.
+/// Error for an invalid message.
 pub(super) const NONSENSE: Failed = Failed(Step::Orders, Refused(EPROTO));
 
-/// The first message: what to be, and the descriptors of RAM, route table and bus bell.
+/// Receives the first message: the start parameters, and the descriptors of RAM, route table and bus bell.
 pub(super) fn start() -> Result<(Start, Descriptors), Failed> {
     let mut start = MaybeUninit::<Start>::uninit();
     let (octets, descriptors) = receive(start.as_mut_ptr().cast(), size_of::<Start>())?;
     if octets != size_of::<Start>() {
         return Err(NONSENSE);
     }
-    // SAFETY: all octets of it were received, and `Start` is made of integers.
+    // SAFETY: all octets of it were received, and `Start` consists of integers.
     Ok((unsafe { start.assume_init() }, descriptors))
 }
 
-/// The next doorbells, each with its descriptor.
+/// Receives the next doorbells, each with its descriptor.
 pub(super) fn bells(take: &mut dyn FnMut(Bell, i32) -> Result<(), Failed>) -> Result<usize, Failed> {
     let mut bells = [Bell::default(); BELLS_A_MESSAGE];
     let (octets, descriptors) = receive(bells.as_mut_ptr().cast(), size_of_val(&bells))?;
@@ -68,7 +68,7 @@ pub(super) fn bells(take: &mut dyn FnMut(Bell, i32) -> Result<(), Failed>) -> Re
     Ok(count)
 }
 
-/// Receives a message of at most `len` octets into `place`; how many there were, and the descriptors.
+/// Receives a message of at most `len` octets into `place`; returns its length and its descriptors.
 fn receive(place: *mut u8, len: usize) -> Result<(usize, Descriptors), Failed> {
     let mut part = Part { start: place, len: len as u64 };
     let mut control = Control { len: 0, level: 0, kind: 0, descriptors: [-1; DESCRIPTORS] };
@@ -81,7 +81,7 @@ fn receive(place: *mut u8, len: usize) -> Result<(usize, Descriptors), Failed> {
         control_len: size_of::<Control>() as u64,
         flags: 0,
     };
-    // SAFETY: the callers give a place of that length, and the rest is on this stack.
+    // SAFETY: the callers pass a place of that length, and the rest is on this stack.
     let octets = unsafe { calls::receive(SOCKET, &mut message) };
     let octets = octets.map_err(|refused| Failed(Step::Orders, refused))?;
     let rights = (control.level, control.kind) == (SOL_SOCKET, SCM_RIGHTS);

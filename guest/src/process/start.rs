@@ -1,4 +1,4 @@
-//! From an empty process to a firmware that is about to run.
+//! Start-up: from an empty process to a firmware that is about to run.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -11,18 +11,19 @@ use super::filter::FILTER;
 use super::{BUS_BELL, Failed, PROCESS, orders, set_doorbell};
 use crate::firmware;
 
-/// The lowest page of each stack is not there: who runs over it dies instead of writing into the next one.
+/// Unmapped lowest page of each stack: a thread that overflows its stack crashes instead of writing into the next
+/// one.
 const GUARD: u64 = 4096;
 
-/// vCPU threads that are confined and wait for vCPU 0, or failed.
+/// Number of vCPU threads that are set up and wait for vCPU 0, or have failed.
 static ARRIVED: AtomicU32 = AtomicU32::new(0);
-/// What one of them could not do: step in the upper half, error number in the lower; 0: nothing.
+/// Failure of one of them: step in the upper half, error number in the lower; 0: none.
 static TROUBLE: AtomicU32 = AtomicU32::new(0);
-/// For the threads: what they are to be called and where they are to run.
+/// Parameters of the threads: their CPUs and their name.
 static PLACES: [AtomicU32; MAX_VCPUS] = [const { AtomicU32::new(ANYWHERE) }; MAX_VCPUS];
 static NAME: [AtomicU32; NAME_LEN / 4] = [const { AtomicU32::new(0) }; NAME_LEN / 4];
 
-/// Where a process begins, on the stack that the kernel gave it.
+/// Entry point of the process, on the stack provided by the kernel.
 pub(crate) extern "C" fn begin() -> ! {
     let report = match settle() {
         Ok(()) => Report { step: Step::Ready as u32, error: 0 },
@@ -30,16 +31,16 @@ pub(crate) extern "C" fn begin() -> ! {
     };
     let [a, b, c, d] = report.step.to_ne_bytes();
     let [e, f, g, h] = report.error.to_ne_bytes();
-    // Nobody there to hear it: then we are dead in a moment.
+    // If the host no longer listens, it is about to kill this process anyway.
     let _ = calls::write(SOCKET, &[a, b, c, d, e, f, g, h]);
     if report.step != Step::Ready as u32 {
         calls::exit(1);
     }
-    // SAFETY: the stack of vCPU 0 was mapped by `settle`, and nobody else uses it.
+    // SAFETY: `settle` mapped the stack of vCPU 0, which no other thread uses.
     unsafe { calls::continue_on(stack_top(0), firmware, 0) }
 }
 
-/// Maps everything, starts the other vCPUs and gives up the rest of the kernel.
+/// Maps all memory, starts the other vCPUs, and gives up all other system calls.
 fn settle() -> Result<(), Failed> {
     let (start, descriptors) = orders::start()?;
     let vcpus = start.vcpus as usize;
@@ -67,7 +68,7 @@ fn settle() -> Result<(), Failed> {
     arrange(0)
 }
 
-/// Maps shared memory and closes its descriptor: the mapping stays, and nobody can make another.
+/// Maps shared memory and closes its descriptor: the mapping stays, and no other can be made.
 fn share(at: u64, len: u64, writable: bool, of: (i32, u64)) -> Result<(), Failed> {
     let mapped = calls::map(Mapping { at, len, writable, of: Some(of) });
     calls::close(of.0);
@@ -111,18 +112,18 @@ fn start_vcpus(start: &Start, vcpus: usize) -> Result<(), Failed> {
     }
 }
 
-/// Where vCPUs other than 0 begin.
+/// Entry point of vCPUs other than 0.
 extern "C" fn thread(vcpu: u64) -> ! {
     let arranged = arrange_but_filter(vcpu as usize);
     if let Err(Failed(step, Refused(error))) = arranged {
         TROUBLE.store((step as u32) << 16 | error & 0xffff, Relaxed);
     }
-    // Waking is not allowed any more once the filter is there, so vCPU 0 is told before. It goes on to a filter of
-    // its own and to building; this thread runs no firmware before it has its filter.
+    // vCPU 0 is notified before the filter is installed. It continues with its own filter and with building the
+    // states; this thread runs no firmware before its filter is installed.
     ARRIVED.fetch_add(1, Release);
     calls::wake(&ARRIVED);
     if arranged.is_err() {
-        // vCPU 0 says why and ends the process.
+        // vCPU 0 reports the reason and ends the process.
         calls::exit_thread();
     }
     if calls::confine(&FILTER).is_err() {
@@ -131,7 +132,7 @@ extern "C" fn thread(vcpu: u64) -> ! {
     firmware(vcpu)
 }
 
-/// Names, places and confines the calling thread.
+/// Names, pins and confines the calling thread.
 fn arrange(vcpu: usize) -> Result<(), Failed> {
     arrange_but_filter(vcpu)?;
     calls::confine(&FILTER).map_err(|refused| Failed(Step::Filter, refused))
@@ -145,7 +146,7 @@ fn arrange_but_filter(vcpu: usize) -> Result<(), Failed> {
     }
 }
 
-/// What a vCPU's thread is called: `edge/vcpu0`.
+/// Name of a vCPU's thread, such as `edge/vcpu0`.
 fn name(vcpu: usize) -> [u8; NAME_LEN] {
     let mut name = [0; NAME_LEN];
     for (octets, word) in name.as_chunks_mut::<4>().0.iter_mut().zip(&NAME) {

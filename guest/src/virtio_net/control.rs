@@ -1,4 +1,4 @@
-//! The control queue: how many queue pairs the driver uses (virtio 1.2, section 5.1.6.5.5).
+//! Control queue: sets how many queue pairs the driver uses (virtio 1.2, section 5.1.6.5.5).
 
 use super::queue::Queue;
 use super::transport::{QueueRegisters, Transport};
@@ -8,7 +8,7 @@ const CLASS_MQ: u8 = 4;
 const VQ_PAIRS_SET: u8 = 0;
 const OK: u8 = 0;
 
-/// The control queue's number: it follows the queues of all pairs that the device has.
+/// Number of the control queue, which follows the queues of all pairs that the device has.
 pub(super) fn queue_number(transport: &Transport) -> u16 {
     2 * transport.max_queue_pairs()
 }
@@ -23,7 +23,7 @@ pub(super) fn set_queue_pairs(
     let at = arena.take(64, 64)?;
     let answer = at + 32;
     let [low, high] = pairs.to_le_bytes();
-    // SAFETY: fresh memory of the arena that nobody else uses.
+    // SAFETY: fresh memory of the arena that is not used otherwise.
     unsafe {
         (at as *mut [u8; 4]).write([CLASS_MQ, VQ_PAIRS_SET, low, high]);
         (answer as *mut u8).write(!OK);
@@ -31,7 +31,7 @@ pub(super) fn set_queue_pairs(
     if queue.command((at, 4), (answer, 1)) {
         bell.kick();
     }
-    // The device answers in the thread that handles the kick, before the guest goes on.
+    // The device answers in the thread that handles the kick, before the guest continues.
     // SAFETY: as above; volatile because the device writes it.
     let ack = unsafe { (answer as *const u8).read_volatile() };
     (ack == OK).then_some(())

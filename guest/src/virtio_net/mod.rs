@@ -1,4 +1,4 @@
-//! The virtio-net driver: one receive and one transmit queue for each vCPU.
+//! Driver of virtio-net devices: one receive and one transmit queue for each vCPU.
 
 mod control;
 mod queue;
@@ -17,61 +17,63 @@ use crate::pieces::{self, Gather};
 use queue::Queue;
 pub(crate) use transport::{QueueRegisters, Transport};
 
-/// Receive buffers are posted and sent ones taken back in lots of this part of a ring: fewer lines cross the cores.
+/// Receive buffers are posted, and sent ones reclaimed, in lots of 1 / LOTS of a ring, so that fewer cache lines cross
+/// the cores.
 const LOTS: usize = 4;
 
-/// Entries of the smallest ring that frames of many pieces come by: two of the longest, and they are not all posted.
+/// Entries of the smallest ring that may receive frames of many pieces: room for two of the longest, although not all
+/// entries are posted.
 const SMALLEST_FOR_PIECES: usize = 4 * pieces::MOST;
 
-/// Entries of a control queue: room for one command of two descriptors, and no more is ever under way.
+/// Entries of a control queue: room for the single command of two descriptors that is ever in flight.
 const CONTROL_ENTRIES: u16 = 16;
 
-/// What a queue is to be like.
+/// Parameters of a queue.
 #[derive(Clone, Copy)]
 struct QueueWish {
-    /// The vCPU that it interrupts.
+    /// vCPU that it interrupts.
     vcpu: usize,
     /// Most entries.
     entries: u16,
     features: Features,
 }
 
-/// A device that is set up but does not run yet, with the queues of all vCPUs.
+/// Device that is initialised but does not run yet, with the queues of all vCPUs.
 pub(crate) struct Device {
     transport: Transport,
-    /// Whether IN_ORDER may be used.
+    /// True if IN_ORDER may be used.
     tuned: bool,
     ring_size: u16,
     vcpus: usize,
-    /// Whether interrupts that tell of sent frames are delayed.
+    /// True if interrupts for sent frames are delayed.
     delay_sent: bool,
 }
 
 impl Device {
-    /// Resets the device in `info.slot`, which `vcpus` of them are to serve.
+    /// Resets the device in `info.slot`, which `vcpus` vCPUs will serve.
     pub(crate) fn open(info: &NicInfo, boot: &BootInfo, vcpus: usize) -> Option<Self> {
         let (ring_size, delay_sent) = (boot.ring_size as u16, boot.traffic.delay_sent != 0);
         let transport = Transport::new(info.slot)?;
         Some(Self { transport, tuned: info.tuned != 0, ring_size, vcpus, delay_sent })
     }
 
-    /// What frames that leave by it may leave to be done.
+    /// Offloads that frames sent by it may leave to the device.
     pub(crate) fn sendable(&self) -> Offloads {
         let long = usize::from(self.ring_size) >= SMALLEST_FOR_PIECES;
         if long { self.transport.sendable() } else { self.transport.sendable() & Offloads::CSUM }
     }
 
-    /// Configures it: frames that come may leave this to be done.
+    /// Configures it; received frames may carry this offload metadata.
     pub(crate) fn settle(&mut self, offloads: Offloads) -> Option<()> {
         self.transport.negotiate(self.tuned, self.vcpus > 1, offloads)
     }
 
-    /// Its Ethernet address.
+    /// Returns its Ethernet address.
     pub(crate) fn mac(&self) -> [u8; 6] {
         self.transport.mac()
     }
 
-    /// The queue pair of one vCPU, in memory of that vCPU's arena.
+    /// Creates the queue pair of one vCPU, in memory of that vCPU's arena.
     pub(crate) fn queue_pair(&self, vcpu: usize, arena: &mut Arena) -> Option<QueuePair> {
         self.transport.route(vcpu as u16, vcpu);
         let number = 2 * vcpu as u16;
@@ -110,14 +112,14 @@ impl Device {
         Some((queue, layout, bell))
     }
 
-    /// Lets the device run, with a queue pair for each vCPU.
+    /// Starts the device, with a queue pair for each vCPU.
     pub(crate) fn run(&self, arena: &mut Arena) -> Option<()> {
         if self.vcpus == 1 {
             self.transport.run();
             return Some(());
         }
         let number = control::queue_number(&self.transport);
-        // One command is sent: by the book it lies where in order it would.
+        // A single command is sent: without IN_ORDER it has the same place in the ring as with it.
         let features = Features { in_order: false, ..self.transport.ring_features() };
         let wish = QueueWish { vcpu: 0, entries: CONTROL_ENTRIES, features };
         let (mut queue, _, bell) = self.queue(number, wish, arena)?;
@@ -133,23 +135,23 @@ pub(crate) struct QueuePair {
     gather: Gather,
     transmit: Queue,
     transmit_bell: QueueRegisters,
-    /// Where the receive and the transmit queue lie.
+    /// Locations of the receive and the transmit queue.
     layouts: [Layout; 2],
-    /// What frames that are sent may leave to be done.
+    /// Offloads that sent frames may leave to the device.
     sendable: Offloads,
-    /// A sender that waits for room is interrupted when there is a lot of it.
+    /// True if a sender that waits for room is interrupted only when much room is free.
     delay_sent: bool,
-    /// Somebody waits for room.
+    /// True if a sender waits for room.
     cramped: bool,
 }
 
 impl QueuePair {
-    /// Entries of both queues together.
+    /// Total number of entries in both queues.
     pub(crate) fn entries(&self) -> usize {
         usize::from(self.receive.size()) + usize::from(self.transmit.size())
     }
 
-    /// Takes received frames into an empty burst.
+    /// Moves received frames into an empty burst.
     #[inline(always)]
     pub(crate) fn receive(&mut self, burst: &mut Burst<FrameBuffer>, pool: &mut Pool, counters: &RouterNic) {
         let octets = self.receive.receive(&mut self.gather, burst, pool, counters);
@@ -160,7 +162,7 @@ impl QueuePair {
         }
     }
 
-    /// Posts free buffers once a lot of them is missing.
+    /// Posts free buffers once a whole lot of them is missing.
     #[inline(always)]
     pub(crate) fn refill(&mut self, pool: &mut Pool, counters: &RouterNic) {
         let lot = usize::from(self.receive.size()) / LOTS;
@@ -171,7 +173,7 @@ impl QueuePair {
         notify(wanted, self.receive_bell, counters);
     }
 
-    /// Sends a burst and leaves it empty.
+    /// Sends a burst; the burst is empty afterwards.
     #[inline(always)]
     pub(crate) fn transmit(&mut self, burst: &mut Burst<FrameBuffer>, pool: &mut Pool, counters: &RouterNic) {
         if self.transmit.free() < burst.len() {
@@ -182,7 +184,7 @@ impl QueuePair {
         let wanted = self.transmit.send(burst);
         notify(wanted, self.transmit_bell, counters);
         if !burst.is_empty() {
-            // What is left found no room, and was not sent.
+            // The remaining frames found no room, and were not sent.
             octets -= burst.iter().map(Buffer::len).sum::<usize>();
             counters.drop_tx_full.add(burst.len() as u64);
         }
@@ -193,8 +195,8 @@ impl QueuePair {
         }
     }
 
-    /// How many frames can be sent now: at least a lot of them, or none, and then an interrupt is wanted when there is
-    /// room for more.
+    /// Returns the number of frames that can be sent now: at least a lot, or 0, in which case an interrupt is
+    /// requested when there is room for more.
     pub(crate) fn room(&mut self, pool: &mut Pool) -> usize {
         let lot = BURST.min(usize::from(self.transmit.size()) / LOTS);
         if self.transmit.free() < lot {
@@ -204,28 +206,30 @@ impl QueuePair {
         if self.cramped { 0 } else { self.transmit.free() }
     }
 
-    /// What frames that are sent may leave to be done.
+    /// Offloads that sent frames may leave to the device.
     pub(crate) fn sendable(&self) -> Offloads {
         self.sendable
     }
 
-    /// Somebody waits for what is sent: an interrupt is wanted, once armed, when something has been.
+    /// Records that a sender waits for sent frames: once armed, an interrupt is requested when some have been sent.
     pub(crate) fn await_sent(&mut self) {
         self.cramped = true;
     }
 
-    /// Takes back the buffers of sent frames.
+    /// Reclaims the buffers of sent frames.
     pub(crate) fn reclaim(&mut self, pool: &mut Pool) {
         self.transmit.reclaim(pool);
     }
 
-    /// Where the receive and the transmit queue lie, and their doorbells: for who wants to go past the driver.
+    /// Returns the locations of the receive and the transmit queue, and their doorbells, for code that bypasses the
+    /// driver.
     pub(crate) fn exposed(&self) -> [(Layout, QueueRegisters); 2] {
         let [receive, transmit] = self.layouts;
         [(receive, self.receive_bell), (transmit, self.transmit_bell)]
     }
 
-    /// Asks for an interrupt when a frame comes in, or there is room that somebody waits for; true if so.
+    /// Requests an interrupt for a received frame, or for room that a sender waits for; returns true if there is one
+    /// already.
     pub(crate) fn arm(&mut self) -> bool {
         let sent = core::mem::take(&mut self.cramped) && self.arm_transmit();
         self.receive.arm() || sent
@@ -235,7 +239,7 @@ impl QueuePair {
         if self.delay_sent { self.transmit.arm_delayed() } else { self.transmit.arm() }
     }
 
-    /// Asks for no interrupts: this vCPU polls.
+    /// Suppresses interrupts: this vCPU polls.
     pub(crate) fn disarm(&mut self) {
         self.receive.disarm();
         self.transmit.disarm();

@@ -1,4 +1,4 @@
-//! One virtqueue of either kind: in order where the device offers it, by the book where not.
+//! Virtqueue driver of either kind: in-order if the device offers it, otherwise regular.
 
 use core::mem::MaybeUninit;
 
@@ -11,13 +11,13 @@ use crate::arena::Arena;
 use crate::buffer::{CAPACITY, FrameBuffer, HEADER, Pool};
 use crate::pieces::{self, Gather};
 
-/// A queue whose tokens are those of frames; the address of a buffer is that of a frame in one piece.
+/// Queue whose tokens are those of frames; the token of a frame in one piece is the address of its buffer.
 pub(crate) enum Queue {
     InOrder(InOrderDriver<'static, u64>),
     ByTheBook(Driver<'static, u64>),
 }
 
-/// Runs the same code on either kind, each compiled for itself.
+/// Runs the same code on either kind, compiled separately for each.
 macro_rules! either {
     ($self:expr, $queue:ident => $body:expr) => {
         match $self {
@@ -28,11 +28,11 @@ macro_rules! either {
 }
 
 impl Queue {
-    /// A queue over ring memory that is zero.
+    /// Creates a queue over zeroed ring memory.
     pub(crate) fn new(layout: &Layout, features: Features, arena: &mut Arena) -> Option<Self> {
         let entries = u64::from(layout.size);
         let (start, len) = (layout.descriptors, Layout::octets(layout.size));
-        // SAFETY: RAM of the arena, mapped one to one for ever, that only ring code touches.
+        // SAFETY: RAM of the arena, permanently mapped one to one, that only ring code accesses.
         let region = unsafe { Region::new(start as *mut u8, start, len) };
         if features.in_order {
             let tokens = arena.slice::<MaybeUninit<u64>>(entries, MaybeUninit::uninit())?;
@@ -42,12 +42,12 @@ impl Queue {
         Driver::new(region, layout, features, slots).ok().map(Self::ByTheBook)
     }
 
-    /// Entries.
+    /// Number of entries.
     pub(crate) fn size(&self) -> u16 {
         either!(self, queue => queue.size())
     }
 
-    /// Entries that are not in use.
+    /// Number of entries that are not in use.
     #[inline(always)]
     pub(crate) fn free(&self) -> usize {
         either!(self, queue => queue.free())
@@ -65,26 +65,26 @@ impl Queue {
         either!(self, queue => receive(queue, gather, burst, pool, counters))
     }
 
-    /// Posts free buffers until the queue is full or the pool is empty; true if the device wants a kick.
+    /// Posts free buffers until the queue is full or the pool is empty; returns true if the device wants a kick.
     pub(crate) fn post(&mut self, pool: &mut Pool) -> bool {
         either!(self, queue => post(queue, pool))
     }
 
-    /// Sends frames from the front of the burst as long as there is room; true if the device wants a kick.
+    /// Sends frames from the front of the burst as long as there is room; returns true if the device wants a kick.
     #[inline(always)]
     pub(crate) fn send(&mut self, burst: &mut Burst<FrameBuffer>) -> bool {
         either!(self, queue => send(queue, burst))
     }
 
-    /// Takes back the buffers of sent frames.
+    /// Reclaims the buffers of sent frames.
     #[inline(always)]
     pub(crate) fn reclaim(&mut self, pool: &mut Pool) {
         let result = either!(self, queue => queue.reclaim(usize::MAX, |token| pool.give_frame(token)));
-        // A device that breaks the ring has stopped it; the queue says so by staying full.
+        // A device that violates the ring's protocol has stopped it; the queue then stays full.
         let _ = result;
     }
 
-    /// Lends one buffer to the device (control queue); the kick is the caller's.
+    /// Makes a command and its answer buffer available (control queue); returns true if the caller must kick.
     pub(crate) fn command(&mut self, request: (u64, u32), answer: (u64, u32)) -> bool {
         match self {
             Self::ByTheBook(queue) => {
@@ -98,17 +98,18 @@ impl Queue {
         }
     }
 
-    /// Asks for an interrupt when something comes back; true if something has.
+    /// Requests an interrupt for the next returned buffer; returns true if one has returned already.
     pub(crate) fn arm(&mut self) -> bool {
         either!(self, queue => queue.arm())
     }
 
-    /// Asks for an interrupt when three quarters of what is lent has come back, for a transmit queue; true if it has.
+    /// Requests an interrupt for when three quarters of the outstanding buffers have returned (transmit queue);
+    /// returns true if they have.
     pub(crate) fn arm_delayed(&mut self) -> bool {
         either!(self, queue => queue.arm_delayed())
     }
 
-    /// Asks for no interrupts.
+    /// Suppresses interrupts.
     pub(crate) fn disarm(&mut self) {
         either!(self, queue => queue.disarm());
     }
@@ -156,7 +157,8 @@ fn send(queue: &mut impl DriverQueue<u64>, burst: &mut Burst<FrameBuffer>) -> bo
     queue.publish()
 }
 
-/// Sends a frame of several pieces by its list. Such frames come only where tables were agreed on, and there is room.
+/// Sends a frame of several pieces by its list. Such frames exist only if indirect descriptors were negotiated and
+/// there is room.
 #[cold]
 #[inline(never)]
 fn send_pieces(queue: &mut impl DriverQueue<u64>, frame: FrameBuffer) {

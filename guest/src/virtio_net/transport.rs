@@ -1,4 +1,4 @@
-//! Bringing a virtio-net device up over PCI (virtio 1.2, sections 3.1.1 and 4.1.4).
+//! Initialisation of a virtio-net device over PCI (virtio 1.2, sections 3.1.1 and 4.1.4).
 
 use frame::offload::Offloads;
 use ring::split::{Features, Layout};
@@ -9,11 +9,11 @@ use crate::process::{self, Bell};
 const VENDOR: u16 = 0x1af4;
 const DEVICE: u16 = 0x1041;
 
-/// Interrupt vector of every message, as the VMM's gates expect nothing special of it.
+/// Interrupt vector of every message; the VMM's gates treat it like any other.
 const INTERRUPT_VECTOR: u32 = 0x40;
 const APIC_ADDRESS: u64 = 0xfee0_0000;
 
-/// Kinds of virtio capabilities (section 4.1.4).
+/// Types of virtio capabilities (section 4.1.4).
 const CFG_COMMON: u8 = 1;
 const CFG_NOTIFY: u8 = 2;
 const CFG_DEVICE: u8 = 4;
@@ -46,8 +46,7 @@ const F_GUEST_USO4: u64 = 1 << 54;
 const F_GUEST_USO6: u64 = 1 << 55;
 const F_HOST_USO: u64 = 1 << 56;
 
-/// What frames leave to be done, with the features by which the driver may leave it to the device, and the device to
-/// the driver.
+/// Offloads, with the features by which the driver may leave them to the device, and the device to the driver.
 const OFFLOADS: [(Offloads, u64, u64); 5] = [
     (Offloads::CSUM, F_CSUM, F_GUEST_CSUM),
     (Offloads::TSO4, F_HOST_TSO4, F_GUEST_TSO4),
@@ -55,7 +54,7 @@ const OFFLOADS: [(Offloads, u64, u64); 5] = [
     (Offloads::ECN, F_HOST_ECN, F_GUEST_ECN),
     (Offloads::USO, F_HOST_USO, F_GUEST_USO4 | F_GUEST_USO6),
 ];
-/// By which frames longer than a buffer come and go.
+/// Features for frames longer than a buffer, received and sent.
 const PIECES: u64 = F_MRG_RXBUF | F_INDIRECT_DESC;
 
 /// Registers of the common configuration structure (section 4.1.4.3).
@@ -75,7 +74,7 @@ mod common {
     pub(super) const QUEUE_DEVICE: u64 = 0x30;
 }
 
-/// A device between reset and DRIVER_OK, then the few registers that are used while it runs.
+/// Device between reset and DRIVER_OK, and the few registers that are used while it runs.
 pub(crate) struct Transport {
     slot: u32,
     common: Registers,
@@ -87,19 +86,19 @@ pub(crate) struct Transport {
     features: u64,
 }
 
-/// What a queue needs from the transport.
+/// Registers of a queue.
 #[derive(Clone, Copy)]
 pub(crate) struct QueueRegisters {
-    /// Where to write the queue's number to notify the device.
+    /// Register to which the queue's number is written to notify the device.
     pub(crate) doorbell: Registers,
     /// The queue's number.
     pub(crate) number: u16,
-    /// The event that is its doorbell, where the firmware is a process.
+    /// Eventfd that serves as its doorbell if the firmware is a process.
     bell: Option<Bell>,
 }
 
 impl Transport {
-    /// Finds the device in a slot, resets it and asks what it can do.
+    /// Finds the device in a slot, resets it, and reads the offered features.
     pub(crate) fn new(slot: u32) -> Option<Self> {
         let device = Device::find(slot, VENDOR, DEVICE)?;
         device.enable();
@@ -109,7 +108,7 @@ impl Transport {
         Some(transport)
     }
 
-    /// Resets it, and tells it that there is a driver.
+    /// Resets it, and acknowledges it as a driver.
     pub(crate) fn reset(&self) {
         let status = self.common;
         status.write(common::DEVICE_STATUS, 0u8);
@@ -117,18 +116,18 @@ impl Transport {
         status.write(common::DEVICE_STATUS, STATUS_ACKNOWLEDGE | STATUS_DRIVER);
     }
 
-    /// What frames that the driver sends may leave to the device.
+    /// Offloads that frames sent by the driver may leave to the device, as offered.
     pub(crate) fn sendable(&self) -> Offloads {
         sendable(self.offered)
     }
 
-    /// What frames that the driver sends may leave to the device, as it was agreed on.
+    /// Offloads that frames sent by the driver may leave to the device, as negotiated.
     pub(crate) fn agreed(&self) -> Offloads {
         sendable(self.features)
     }
 
-    /// Negotiates features. `tuned` takes IN_ORDER if it is offered; `offloads` may be left to whoever has the frame next,
-    /// in both directions. None if the device does not agree.
+    /// Negotiates features. `tuned` accepts IN_ORDER if it is offered; `offloads` are enabled in both directions. None if the
+    /// device does not agree.
     pub(crate) fn negotiate(&mut self, tuned: bool, multi_queue: bool, offloads: Offloads) -> Option<()> {
         let mut wanted = F_MTU | F_MAC | F_STATUS | F_EVENT_IDX | F_VERSION_1;
         wanted |= if tuned { F_IN_ORDER } else { 0 };
@@ -142,12 +141,12 @@ impl Transport {
         (accepted && usable && self.features & F_VERSION_1 != 0).then_some(())
     }
 
-    /// Negotiates all that is offered, but for the order in which a ring's entries are used; false if the device does not agree.
+    /// Negotiates all offered features except IN_ORDER; returns false if the device does not agree.
     pub(crate) fn negotiate_all(&mut self) -> bool {
         self.pick(!F_IN_ORDER)
     }
 
-    /// Picks what is offered of these features; whether the device agrees.
+    /// Accepts those of the wanted features that are offered; returns true if the device agrees.
     fn pick(&mut self, wanted: u64) -> bool {
         self.features = self.offered & wanted;
         self.accept();
@@ -156,14 +155,14 @@ impl Transport {
         status.read::<u8>(common::DEVICE_STATUS) & STATUS_FEATURES_OK != 0
     }
 
-    /// Whether the device says before each frame what it leaves to be done, and may use several buffers.
+    /// Returns true if the device writes offload metadata before each frame, and may use several buffers.
     pub(crate) fn describes(&self) -> bool {
         self.features & (F_GUEST_CSUM | F_MRG_RXBUF) != 0
     }
 
     fn locate(slot: u32, device: Device) -> Option<Self> {
         let mut found = Structures::default();
-        // Each look costs an exit, and the structures that a driver needs come first.
+        // Each read costs an exit, and the structures that a driver needs come first.
         for capability in device.capabilities() {
             found.note(device, capability.id, capability.kind, capability.at);
             if found.complete() {
@@ -198,7 +197,7 @@ impl Transport {
         }
     }
 
-    /// What was negotiated about rings.
+    /// Negotiated features that concern rings.
     pub(crate) fn ring_features(&self) -> Features {
         Features {
             event_idx: self.features & F_EVENT_IDX != 0,
@@ -207,31 +206,31 @@ impl Transport {
         }
     }
 
-    /// The device's Ethernet address.
+    /// Returns the device's Ethernet address.
     pub(crate) fn mac(&self) -> [u8; 6] {
         let [a, b, c, d, e, f, _, _] = self.device_config.read::<u64>(0).to_le_bytes();
         [a, b, c, d, e, f]
     }
 
-    /// Queue pairs that the device has.
+    /// Number of queue pairs that the device has.
     pub(crate) fn max_queue_pairs(&self) -> u16 {
         self.device_config.read(8)
     }
 
-    /// Lets MSI-X vector `vector` interrupt vCPU `vcpu`.
+    /// Routes MSI-X vector `vector` to vCPU `vcpu`.
     pub(crate) fn route(&self, vector: u16, vcpu: usize) {
         let entry = 16 * u64::from(vector);
         self.msix_table.write(entry, APIC_ADDRESS | (vcpu as u64) << 12);
         self.msix_table.write(entry + 8, u64::from(INTERRUPT_VECTOR));
     }
 
-    /// Largest size of a queue; 0 if the device has no such queue.
+    /// Selects a queue and returns its largest size; 0 if the device has no such queue.
     pub(crate) fn select(&self, number: u16) -> u16 {
         self.common.write(common::QUEUE_SELECT, number);
         self.common.read(common::QUEUE_SIZE)
     }
 
-    /// Sets up the selected queue and switches it on.
+    /// Sets up the selected queue and enables it.
     pub(crate) fn start_queue(&self, number: u16, layout: &Layout, vector: u16) -> QueueRegisters {
         self.common.write(common::QUEUE_SIZE, layout.size);
         self.common.write(common::QUEUE_MSIX_VECTOR, vector);
@@ -248,14 +247,14 @@ impl Transport {
         }
     }
 
-    /// Tells the device that the driver is ready.
+    /// Sets DRIVER_OK: the driver is ready.
     pub(crate) fn run(&self) {
         let all = STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_FEATURES_OK | STATUS_DRIVER_OK;
         self.common.write(common::DEVICE_STATUS, all);
     }
 }
 
-/// What frames that the driver sends may leave to a device with these features.
+/// Offloads that frames sent by the driver may leave to a device with these features.
 fn sendable(features: u64) -> Offloads {
     let all = OFFLOADS.iter().filter(|(_, host, _)| features & host == *host);
     let all = all.fold(Offloads::NONE, |all, (offload, ..)| all | *offload);
@@ -273,14 +272,14 @@ impl QueueRegisters {
     }
 }
 
-/// The register blocks of a device, as far as its capabilities have told.
+/// Register blocks of a device, as far as its capabilities have been read.
 #[derive(Default)]
 struct Structures {
     common: Option<Registers>,
     notify: Option<(Registers, u32)>,
     device: Option<Registers>,
     msix_table: Option<Registers>,
-    /// The BAR that was looked at last: most devices have all blocks behind one.
+    /// BAR that was read last: most devices have all blocks behind one.
     bar: Option<(u8, Registers)>,
 }
 
@@ -304,9 +303,9 @@ impl Structures {
         }
     }
 
-    /// The block that a virtio capability tells of.
+    /// Locates the block that a virtio capability describes.
     fn block(&mut self, device: Device, at: u64) -> Registers {
-        // One access for the BAR's number (low octet) and the offset in it (high word).
+        // One access reads the BAR's number (low octet) and the offset in it (high word).
         let place: u64 = device.config().read(at + 4);
         self.behind(device, place as u8 & 7, place >> 32)
     }

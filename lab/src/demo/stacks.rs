@@ -1,4 +1,4 @@
-//! The hosts on both sides of the demo's router: a namespace each, with the kernel's own stack behind a TAP.
+//! Hosts on both sides of the demo's router: one namespace each, with the kernel's own stack behind a TAP.
 
 use std::io::{ErrorKind, Read, Write};
 use std::mem::MaybeUninit;
@@ -18,19 +18,19 @@ use rustix::net::{
 };
 use uplink::Netns;
 
-/// Longest wait for an answer; the first one needs ARP on both sides.
+/// Longest wait for an answer; the first one involves ARP on both sides.
 const PATIENCE: Duration = Duration::from_secs(3);
 const ICMP_ECHO_REPLY: u8 = 0;
 const ICMP_ECHO: u8 = 8;
 const ICMP_TIME_EXCEEDED: u8 = 11;
-/// Octets of an IPv4 header without options, as the kernel hands it out with ICMP.
+/// Length of an IPv4 header without options in octets; raw ICMP sockets deliver it before the message.
 const IP_HEADER: usize = 20;
 const IP_SOURCE: usize = 12;
-/// Marks our echo requests.
+/// ICMP identifier of the demo's echo requests.
 const IDENTIFIER: u16 = 0x7272;
 const PORT: u16 = 7000;
 
-/// What one side is called and addressed by.
+/// Names and addresses of one side.
 pub(super) struct Side {
     nic: &'static str,
     interface: &'static str,
@@ -38,14 +38,14 @@ pub(super) struct Side {
     gateway: Ipv4Addr,
 }
 
-/// The side that asks.
+/// Side that sends requests.
 pub(super) const LEFT: Side = Side {
     nic: "demo.left",
     interface: "rr-left",
     ip: Ipv4Addr::new(192, 0, 2, 2),
     gateway: Ipv4Addr::new(192, 0, 2, 1),
 };
-/// The side that answers.
+/// Side that answers.
 pub(super) const RIGHT: Side = Side {
     nic: "demo.right",
     interface: "rr-right",
@@ -53,21 +53,21 @@ pub(super) const RIGHT: Side = Side {
     gateway: Ipv4Addr::new(198, 51, 100, 1),
 };
 
-/// One side: a namespace of its own.
+/// Host on one side, in a namespace of its own.
 pub(super) struct Host {
     side: &'static Side,
     netns: Netns,
 }
 
 impl Host {
-    /// A namespace that dies with this process.
+    /// Creates the namespace, which disappears when this process ends.
     pub(super) fn new(side: &'static Side) -> Result<Self> {
         let netns = Netns::new()?;
         netns.settle(false)?;
         Ok(Self { side, netns })
     }
 
-    /// Makes the TAP, gives it an address and a default route, and hands its other end to the router.
+    /// Creates the TAP with an address and a default route, and returns its other end for the router.
     pub(super) fn plug(&self) -> Result<(String, Arc<dyn Attachment>)> {
         let plug = super::plug(self.side.nic, self.side.interface, &self.netns)?;
         let links = self.netns.links()?;
@@ -95,7 +95,7 @@ impl Host {
         Ok(start.elapsed())
     }
 
-    /// Sends a packet with TTL 1; returns who says that it died.
+    /// Sends a packet with TTL 1; returns the address that reports its expiry.
     pub(super) fn expired_at(&self, to: Ipv4Addr) -> Result<Ipv4Addr> {
         let socket = self.icmp()?;
         let udp = self.netns.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
@@ -114,7 +114,7 @@ impl Host {
     }
 }
 
-/// Waits until a packet is what we look for.
+/// Waits for a packet that `found` accepts.
 fn wait_for<T>(socket: &OwnedFd, mut found: impl FnMut(&[u8]) -> Option<T>) -> Result<T> {
     let end = Instant::now() + PATIENCE;
     let mut buffer = [MaybeUninit::<u8>::uninit(); 2048];
@@ -133,7 +133,8 @@ fn wait_for<T>(socket: &OwnedFd, mut found: impl FnMut(&[u8]) -> Option<T>) -> R
     bail!("nothing came within {PATIENCE:?}")
 }
 
-/// Sends octets from left to right for a while; returns how many came and how long it took. Each is checked.
+/// Sends octets from left to right for `time`; returns the number received and the seconds. Every octet is
+/// checked.
 pub(super) fn tcp(left: &Host, right: &Host, time: Duration, stop: &Arc<AtomicBool>) -> Result<(u64, f64)> {
     let listener =
         right.netns.run(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)))?.context("cannot listen")?;
@@ -152,7 +153,7 @@ pub(super) fn tcp(left: &Host, right: &Host, time: Duration, stop: &Arc<AtomicBo
     Ok((received, start.elapsed().as_secs_f64()))
 }
 
-/// What the stream holds at each place.
+/// Expected octet at each position of the stream.
 fn octet(at: u64) -> u8 {
     (at % 251) as u8
 }

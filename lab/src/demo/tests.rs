@@ -1,4 +1,4 @@
-//! What the options make of the router's file.
+//! Effect of the options on the router's file.
 
 use super::*;
 

@@ -156,7 +156,7 @@ fn another_variant_that_makes_no_sense_is_one_line() {
         let error = RunOptions::with_versus(text).other(&Options::default()).unwrap_err().to_string();
         assert!(error.contains(part) && error.contains(text) && !error.contains('\n'), "{error}");
     }
-    // It names all that can be varied, and nothing else.
+    // The error names exactly the options that can be varied.
     let error = RunOptions::with_versus("colour=red").other(&Options::default()).unwrap_err().to_string();
     let names: Vec<&str> = error.rsplit_once("one of ").unwrap().1.split(' ').collect();
     let mut command = Command::command();
@@ -179,7 +179,7 @@ fn an_unknown_experiment_is_one_line_with_those_there_are() {
     assert!(figures.iter().all(|figure| error.contains(&figure.id)));
 }
 
-/// A record as `--json` writes it.
+/// Returns a record as `--json` writes it.
 fn record(samples: &[f64]) -> String {
     let mut outcome = Outcome { id: "wire", case: "a/64".to_owned(), unit: "mpps", measured: Vec::new() };
     for &value in samples {

@@ -29,7 +29,7 @@ address = "192.0.2.9"
 mac = "02:00:00:00:00:09"
 "#;
 
-/// A plan with a thread of each policy, and all that can be made for threads.
+/// A plan with a thread of each policy, and all objects that can be made for threads.
 fn looked() -> Looked {
     let plan = parse(FILE, "x.toml").expect("a good file");
     let cpus: CpuSet = "0-1".parse().expect("CPUs");

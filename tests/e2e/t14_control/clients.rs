@@ -1,4 +1,4 @@
-//! Clients that ask nonsense or read nothing, and those who are not the owner.
+//! Clients that send garbage or read no answers, and clients that are not the owner.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -20,19 +20,19 @@ use super::{PATIENCE, RINGROAD, SOCKET, World, assert_whole, own_run};
 const NOBODY: u32 = 65534;
 const PS: &[u8] = b"{\"version\":1,\"request\":{\"ps\":{}}}\n";
 
-/// What a run says to octets, until it closes.
+/// Sends octets to a run and returns what it answers until it closes the connection.
 fn answered(octets: &[u8]) -> String {
     let mut stream = UnixStream::connect(SOCKET).expect("it connects");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    // It may close before everything is sent.
+    // The run may close the connection before everything is sent.
     let _ = stream.write_all(octets);
     let mut text = String::new();
-    // Nor does it read what comes after garbage, of which the kernel tells at the end.
+    // The run does not read octets that follow garbage; the kernel then reports a reset at the end.
     let _ = stream.read_to_string(&mut text);
     text
 }
 
-/// Asks for much without reading until it is cut off; whether it was.
+/// Sends many requests without reading until the connection is cut off; returns true if it was.
 fn ask_and_never_read() -> bool {
     let mut stream = UnixStream::connect(SOCKET).expect("it connects");
     stream.set_write_timeout(Some(Duration::from_millis(100))).expect("a timeout");
@@ -54,7 +54,7 @@ fn only_the_owner_gets_in() {
     let socket = PathBuf::from(SOCKET);
     assert_eq!((mode(&socket), mode(socket.parent().expect("a folder"))), (0o600, 0o700));
 
-    // Somebody else does not even see it.
+    // Another user does not even see the socket.
     let mut stranger = Command::new("busybox");
     stranger.args(["ls", SOCKET]).uid(NOBODY).gid(NOBODY);
     let done = support::run(&mut stranger, PATIENCE).expect("it ends");
@@ -68,7 +68,7 @@ fn only_the_owner_gets_in() {
     let done = support::run(&mut stranger, PATIENCE).expect("it ends");
     assert!(!done.status.success() && done.stderr.contains("Permission denied"), "{}", done.stderr);
 
-    // Nor is somebody served whom no file mode keeps out.
+    // Nor does the run serve another user who bypasses file modes.
     let text = thread::spawn(as_nobody_whom_no_mode_keeps_out).join().expect("it ends");
     let error: Value = serde_json::from_str(text.trim_end()).unwrap_or_else(|e| panic!("{e}: {text}"));
     assert_eq!(error["error"]["message"], "this run belongs to user 0: ask as its owner or as root");
@@ -77,7 +77,7 @@ fn only_the_owner_gets_in() {
     assert!(stderr.lines().all(|line| line.contains("clients of the control socket")), "{stderr}");
 }
 
-/// What the run says to another user that has the capability to pass all file modes. For a thread of its own.
+/// Returns the run's answer to another user with the capability to bypass file modes. To be run in a thread of its own.
 fn as_nobody_whom_no_mode_keeps_out() -> String {
     rustix::thread::set_keep_capabilities(true).expect("they are kept");
     let nobody = Uid::from_raw(NOBODY);
@@ -114,14 +114,14 @@ mod all {
                 serde_json::from_str(text.trim_end()).unwrap_or_else(|e| panic!("{e}: {text}"));
             assert!(error["error"]["message"].is_string(), "{text}");
         }
-        // Twelve that ask and never read, as fast as they can; the others have four places left.
+        // Twelve clients send requests and never read, as fast as they can; four places are left for others.
         let deaf: Vec<_> = (0..12).map(|_| thread::spawn(ask_and_never_read)).collect();
         for _ in 0..20 {
             assert_eq!(own_run()["run"], "t14");
         }
-        // More than there are places for: they are told so, or closed.
+        // More connections than there are places: the run answers with an error, or closes them.
         let many: Vec<_> = (0..200).filter_map(|_| UnixStream::connect(SOCKET).ok()).collect();
-        // The run takes connections in their order: it has told or closed those before this one, and given out each place.
+        // The run accepts connections in order: it has answered or closed those before this one, and assigned all places.
         answered(PS);
         drop(many);
         let cut_off =

@@ -1,4 +1,4 @@
-//! Packets are followed to their ends.
+//! Tracing packets to where they leave or are dropped.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{FILE, PATIENCE, RATE, SOCKET, World, assert_whole, json_lines, ringroad, said};
 
-/// The packets of a trace, and its last line.
+/// Returns the packets of a trace, and its last line.
 fn trace(words: &[&str]) -> (Vec<Value>, Value) {
     let mut lines = json_lines(&said(&[&["trace"], words, &["--json", "--seconds", "50"]].concat()));
     let end = lines.pop().expect("a last line")["traced"].clone();
@@ -74,7 +74,7 @@ fn followed_to_its_end(file: &str, through: &[&str]) {
         );
     }
 
-    // No answer comes to an answer: an echo reply that nobody asked for is dropped in silence.
+    // A reply is never answered: an unsolicited echo reply is dropped silently.
     let _pings = world.pinging("224.0.0.9", &["-I", "192.0.2.2"]);
     let text = said(&["trace", "t14-west.lan", "--count", "1", "--to", "224.0.0.9"]);
     assert!(text.contains("not seen again after t14-west.lan.rx; moved meanwhile: t14-west.vcpu"), "{text}");
@@ -82,7 +82,7 @@ fn followed_to_its_end(file: &str, through: &[&str]) {
     world.finish();
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !is_so() {
@@ -129,7 +129,7 @@ mod all {
             "{RATE} a second are too many for all: {end}"
         );
 
-        // Nothing that fits ever comes: it would go on for a long time.
+        // No packet ever matches: the trace would run for a long time.
         let mut endless = UnixStream::connect(SOCKET).expect("it connects");
         let order = r#"{"router":"t14-west","nic":"lan","count":1,"timeout_ms":500000,"filter":{"port":9}}"#;
         writeln!(endless, "{{\"version\":1,\"request\":{{\"trace\":{order}}}}}").expect("it is sent");

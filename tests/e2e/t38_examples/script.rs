@@ -1,19 +1,19 @@
-//! The comment at the head of an example, as the commands that it gives.
+//! Extracts the commands from the comment at the head of an example.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// The folder of all examples.
+/// Folder of all examples.
 pub(super) fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples")
 }
 
-/// The text of an example.
+/// Text of an example.
 pub(super) fn text(file: &str) -> String {
     fs::read_to_string(folder().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// The commands of one example, in their order.
+/// Commands of one example, in order.
 #[derive(Debug)]
 pub(super) struct Script {
     pub(super) before: Vec<String>,
@@ -23,7 +23,8 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// Those of this file. Where nothing follows `run`, what follows it in the example that the comment names.
+    /// Extracts those of this file. If nothing follows `run`, the commands that follow it in the example that
+    /// the comment names are used.
     pub(super) fn of(file: &str) -> Self {
         let text = text(file);
         let comment: Vec<&str> = text.lines().map_while(|line| line.strip_prefix('#')).collect();
@@ -45,7 +46,7 @@ impl Script {
     }
 }
 
-/// Lines behind `$`, each with those that it goes on in.
+/// Lines that begin with `$`, each joined with its continuation lines.
 fn commands(comment: &[&str]) -> Vec<String> {
     let mut commands: Vec<String> = Vec::new();
     let mut goes_on = false;

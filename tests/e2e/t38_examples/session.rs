@@ -1,4 +1,4 @@
-//! Commands typed by root on a host of the test's own: network and mount namespaces in which nobody else sees what they make.
+//! Runs commands as root on a private host: network and mount namespaces in which their effects are invisible to others.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,13 +15,13 @@ use tempfile::TempDir;
 use super::script::{self, Script};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What is tried until it succeeds may wait for answers of its own each time.
+/// Timeout of a command that is repeated until it succeeds: each attempt may wait for answers of its own.
 const TRIES: Duration = Duration::from_secs(180);
 const LOOK: Duration = Duration::from_millis(20);
-/// Gives the shell that holds the mount namespace a `/sys` of its network namespace, with the host's control groups in it, and
-/// named namespaces of its own.
+/// Script that gives the shell that holds the mount namespace a `/sys` of its network namespace, with the host's control groups in
+/// it, and named namespaces of its own.
 const FURNISH: &str = "set -e
 mount --rbind /sys/fs/cgroup groups
 mount -t sysfs sysfs /sys
@@ -31,17 +31,17 @@ mount -t tmpfs tmpfs /run/netns
 echo furnished
 exec sleep infinity";
 
-/// Hosts send no more of their own accord: router solicitations and reports of IPv6 come at any time, also while the last table is
-/// read, and then it does not add up.
+/// Script that keeps hosts from sending by themselves: IPv6 router solicitations and reports may come at any time, even while the
+/// last table is read, which then does not add up.
 const BE_QUIET: &str = "set -e
 for host in $(ip netns list | cut -d ' ' -f 1); do
     ip netns exec $host sh -c 'echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6'
 done
 echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6";
 
-/// A host, and what was started there.
+/// Private host, with the processes started there.
 pub(super) struct Session {
-    // In the order in which they go.
+    // The order of the fields is the drop order.
     running: Vec<Running>,
     ovs: Option<Ovs>,
     room: Running,
@@ -52,7 +52,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// A host with nothing but loopback.
+    /// Creates a host with nothing but loopback.
     pub(super) fn open() -> Self {
         let turn = alone();
         let before = Traces::now();
@@ -74,7 +74,7 @@ impl Session {
         Self { running: Vec::new(), ovs: None, room, home, folder, before, _turn: turn }
     }
 
-    /// Plays a file as its comment says, and ends it: it comes up, forwards, ends well and leaves no link behind.
+    /// Plays a file as its comment says, and ends it: the run must start, forward, end well and leave no link behind.
     pub(super) fn play(&mut self, file: &str) {
         let plan = config::parse(&script::text(file), file).unwrap_or_else(|errors| panic!("{errors}"));
         let Script { before, run: words, after } = Script::of(file);
@@ -108,7 +108,7 @@ impl Session {
         let done = run.wait(PATIENCE).expect("it ends");
         assert!(done.status.success(), "{}: {}", done.status, done.stderr);
         let counters = Counters::of(done.stdout.lines()).expect("counters");
-        // Rings that a peer has been handed nobody here counts.
+        // Rings that were handed to a peer are not counted here.
         let is_handed =
             |router: &Router| router.nics.iter().any(|nic| nic.attach.kind() == "vhost-user-frontend");
         for router in firmware.into_iter().filter(|router| !is_handed(router)) {
@@ -117,20 +117,20 @@ impl Session {
         self.no_link_is_left(&links);
     }
 
-    /// Ends what was started beside it; nothing of it is on the host any more.
+    /// Ends the processes started beside the run; checks that nothing of it remains on the host.
     pub(super) fn close(self) {
         let Self { running, ovs, room, home, folder, before, .. } = self;
         drop((running, ovs, room, home, folder));
         assert_eq!(Traces::left(&before, PATIENCE), [""; 0]);
     }
 
-    /// A program of this host.
+    /// Returns the command for a program of this host.
     fn program(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         let path = std::env::var("PATH").unwrap_or_default();
         let bin = self.folder.path().join("bin");
         command.env("PATH", format!("{}:{path}", bin.display()));
-        // What packets cost here is nothing for the host's own runs.
+        // The host's own runs must not use the packet costs learned here.
         command.env("STATE_DIRECTORY", self.folder.path().join("state"));
         if let Some(ovs) = &self.ovs {
             ovs.serve(&mut command);
@@ -140,12 +140,12 @@ impl Session {
         command
     }
 
-    /// Types a line; what it said, and how its last command ended.
+    /// Runs a command line; returns its output and exit status.
     fn run(&self, line: &str) -> Finished {
         run(self.program("bash").args(["-c", line]), PATIENCE).expect("it ends")
     }
 
-    /// Types a line of which all must end well; one that ends in `&` goes on.
+    /// Runs a command line of which every part must succeed; one that ends in `&` keeps running.
     fn command(&mut self, line: &str) {
         if let Some(line) = line.strip_suffix('&') {
             let line = format!("exec {line}");
@@ -157,14 +157,14 @@ impl Session {
         assert!(done.status.success(), "{line}: {}{}", done.stdout, done.stderr);
     }
 
-    /// Starts the run itself, by the words of the comment.
+    /// Starts the run itself, with the words of the comment.
     fn start(&self, line: &str) -> Running {
         let words: Vec<&str> = line.split(' ').collect();
         let mut command = self.program(words[0]);
         Running::start(command.args(&words[1..]).args(["--json", "--log", "text"])).expect("it starts")
     }
 
-    /// All links, each with the namespace that it is in.
+    /// Lists all links, each with its namespace.
     fn links(&self) -> BTreeSet<String> {
         let script = "ip -o link show; for name in $(ip netns list | cut -d ' ' -f 1); do ip -n $name -o link show | sed s/^/$name/; done";
         let done = self.run(script);
@@ -177,7 +177,7 @@ impl Session {
         done.stdout.lines().filter_map(name).collect()
     }
 
-    /// Waits until no links are there but those, and loopback.
+    /// Waits until no links exist but those, and loopback.
     fn no_link_is_left(&self, before: &BTreeSet<String>) {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -192,7 +192,7 @@ impl Session {
     }
 }
 
-/// Waits until each peer that is handed rings has them: it may have been started just before, and is looked for now and then.
+/// Waits until each peer has been handed its rings: it may have been started just before, and is retried now and then.
 fn wait_for_peers(run: &Running, plan: &Plan) {
     let handed = plan.nics().filter(|(_, nic)| nic.attach.kind() == "vhost-user-frontend");
     for counter in handed.map(|(router, nic)| format!("{}.{}.peer.handed", router.name, nic.name)) {
@@ -204,7 +204,7 @@ fn wait_for_peers(run: &Running, plan: &Plan) {
     }
 }
 
-/// Whether a router has forwarded something, and delivered something of what it is promised.
+/// Returns true if a router has forwarded something, and has delivered part of its guarantee.
 fn forwards(counters: &Counters, router: &Router) -> bool {
     let vcpu = format!("{}.vcpu", router.name);
     let forwarded = counters.sum(|name| name.starts_with(&vcpu) && name.ends_with(".forwarded"));

@@ -1,4 +1,4 @@
-//! Archives that the kernel unpacks into its first file system: cpio in the "newc" format
+//! Archives that the kernel unpacks into its first file system (initramfs): cpio in the "newc" format
 //! (Documentation/driver-api/early-userspace/buffer-format.rst).
 
 use std::io::{self, Write};
@@ -9,39 +9,39 @@ const FOLDER: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
 const CHARACTERS: u32 = 0o020_000;
 
-/// Everything is aligned to this.
+/// Alignment of every part of the archive.
 const ALIGNMENT: usize = 4;
-/// Octets of a header: a magic word of 6, and 13 numbers of 8 hexadecimal digits.
+/// Octets of a header: a magic word of 6 octets, and 13 numbers of 8 hexadecimal digits.
 const HEADER: usize = 6 + 13 * 8;
-/// The name of the entry that ends an archive.
+/// Name of the entry that ends an archive.
 const LAST: &str = "TRAILER!!!";
 
-/// An archive that is being written.
+/// Archive that is being written.
 pub(crate) struct Archive<W> {
     to: W,
     entries: u32,
 }
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind<'a> {
     /// A folder.
     Folder,
-    /// A file with these octets.
+    /// A file with this content.
     File { octets: &'a [u8], executable: bool },
-    /// A symbolic link to this.
+    /// A symbolic link to this path.
     Link(&'a str),
     /// A character device.
     Device { major: u32, minor: u32 },
 }
 
 impl<W: Write> Archive<W> {
-    /// An empty archive.
+    /// Creates an empty archive.
     pub(crate) fn new(to: W) -> Self {
         Self { to, entries: 0 }
     }
 
-    /// Adds an entry; `path` is that inside, without its first `/`.
+    /// Adds an entry; `path` is its path inside, without the leading `/`.
     pub(crate) fn add(&mut self, path: &str, kind: Kind<'_>) -> io::Result<()> {
         let (mode, octets, device) = match kind {
             Kind::Folder => (FOLDER | 0o755, &[][..], (0, 0)),
@@ -65,7 +65,8 @@ impl<W: Write> Archive<W> {
         let too_large = |_| io::Error::new(io::ErrorKind::FileTooLarge, path.to_owned());
         let size = u32::try_from(octets.len()).map_err(too_large)?;
         let name_size = u32::try_from(path.len() + 1).map_err(too_large)?;
-        // Inode, mode, owner, group, links, time, size, device of the file system (2), device, length of the name, sum.
+        // Inode, mode, owner, group, links, time, size, device of the file system (2), device, length of the name,
+        // checksum.
         let (major, minor) = device;
         let numbers = [self.entries, mode, 0, 0, 1, 0, size, 0, 0, major, minor, name_size, 0];
         self.to.write_all(b"070701")?;

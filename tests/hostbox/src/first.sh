@@ -1,10 +1,10 @@
 #!/bin/busybox sh
-# The first process of a machine: file systems, modules, then the script of its owner.
+# First process of a machine: mounts file systems, loads modules, then runs the script of its owner.
 export PATH=/usr/sbin:/usr/bin:/applets HOME=/root TERM=dumb
 bb=/bin/busybox
 
 # The file system that the kernel unpacks this into cannot be the root of a namespace (pivot_root refuses it). Mounted
-# over itself it can.
+# over itself, it can.
 if [ "$1" != again ]; then
     $bb mkdir -p /root/self
     $bb mount -o bind / /root/self
@@ -31,7 +31,7 @@ ln -s /proc/self/fd /dev/fd 2>/dev/null
 
 sh /init.script
 status=$?
-# QEMU's isa-debug-exit ends it with twice the octet, plus one: 32 more than the status is nothing that QEMU says itself.
+# QEMU's isa-debug-exit exits with twice the octet plus one: adding 32 to the status avoids QEMU's own exit codes.
 [ $status -gt 28 ] && status=28
 printf "\\$(printf %03o $((status + 32)))" | dd of=/dev/port bs=1 seek=244 2>/dev/null
 poweroff -f

@@ -1,5 +1,5 @@
-//! The kernel inside a bzImage. Unpacking itself is most of what a kernel does until it is up under software emulation, and
-//! several times that where one emulation lies in another one; this host does it once.
+//! Extracts the kernel from a bzImage. Under software emulation most of a kernel's boot time is spent on decompressing itself,
+//! and several times that under nested emulation; this host does it once.
 
 use std::fs;
 use std::path::Path;
@@ -9,18 +9,18 @@ use anyhow::{Context, Result, ensure};
 
 use crate::programs;
 
-/// Places in a bzImage (the kernel's `Documentation/arch/x86/boot.rst`): sectors of its set-up code, its magic word, and where
-/// behind that code the packed kernel is and how long.
+/// Offsets in a bzImage (the kernel's `Documentation/arch/x86/boot.rst`): sectors of its set-up code, its magic word, and
+/// offset (behind that code) and length of the compressed kernel.
 const SETUP_SECTORS: usize = 0x1f1;
 const MAGIC: (usize, &[u8]) = (0x202, b"HdrS");
 const PAYLOAD: (usize, usize) = (0x248, 0x24c);
 const SECTOR: usize = 512;
-/// How Debian packs it.
+/// Magic number of Debian's compression format.
 const XZ: &[u8] = b"\xfd7zXZ\0";
-/// Behind the packed kernel: its length.
+/// Octets behind the compressed kernel: its uncompressed length.
 const TRAILER: usize = 4;
 
-/// Places in the header of an ELF file of 64 bits, and in that of a segment.
+/// Offsets in the header of a 64-bit ELF file, and in that of a segment.
 const SEGMENTS_AT: usize = 0x20;
 const SECTIONS_AT: usize = 0x28;
 const SEGMENT_COUNT: usize = 0x38;
@@ -30,15 +30,16 @@ const SEGMENT: usize = 0x38;
 const OFFSET: usize = 8;
 const FILE_SIZE: usize = 0x20;
 const ALIGNMENT: usize = 0x30;
-/// Type of a segment whose notes tell QEMU where a kernel is entered: by their own alignment, and none of them may be missing.
+/// Type of a segment with notes, which tell QEMU a kernel's entry point: notes have their own alignment, and none may be
+/// missing.
 const NOTE: u32 = 4;
-/// Other segments begin at pages, and say so instead of the larger pages that a kernel would like.
+/// Alignment of other segments: pages, instead of the larger pages that a kernel declares.
 const PAGE: usize = 4096;
 
-/// Writes the kernel that a bzImage contains as an ELF file, without what only debuggers read.
+/// Extracts the kernel from a bzImage into an ELF file, without the debugging information.
 ///
 /// # Errors
-/// It is no bzImage, is packed in a way that is not Debian's, or there is no `xz`.
+/// It is not a bzImage, is not compressed like Debian's, or there is no `xz`.
 pub(crate) fn unpack(image: &Path, to: &Path) -> Result<()> {
     let image = fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
     let packed = packed(&image).context("a kernel that is not packed as Debian does it")?;
@@ -52,7 +53,7 @@ pub(crate) fn unpack(image: &Path, to: &Path) -> Result<()> {
     fs::write(to, lean).with_context(|| format!("cannot write {}", to.display()))
 }
 
-/// The packed kernel.
+/// Returns the compressed kernel.
 fn packed(image: &[u8]) -> Option<&[u8]> {
     let (at, magic) = MAGIC;
     let payload = (word(image, PAYLOAD.0)? as usize, word(image, PAYLOAD.1)? as usize);
@@ -69,14 +70,14 @@ fn double(octets: &[u8], at: usize) -> Option<usize> {
     Some(u64::from_le_bytes(octets.get(at..at + 8)?.try_into().ok()?) as usize)
 }
 
-/// An ELF file with nothing but its segments, and these without the zeros at their ends.
+/// Returns an ELF file with nothing but its segments, which end before their trailing zeros.
 fn lean(elf: &[u8]) -> Option<Vec<u8>> {
     let table = double(elf, SEGMENTS_AT)?;
     let count = usize::from(u16::from_le_bytes(elf.get(SEGMENT_COUNT..SEGMENT_COUNT + 2)?.try_into().ok()?));
     let mut lean = elf.starts_with(b"\x7fELF").then(|| elf.get(..HEADER))??.to_vec();
     put(&mut lean, SEGMENTS_AT, HEADER);
     put(&mut lean, SECTIONS_AT, 0);
-    // Sections: how many, and which of them has their names.
+    // Number of sections, and index of the section with their names.
     lean.get_mut(SECTION_COUNTS + 2..SECTION_COUNTS + 6)?.fill(0);
     let segments: Vec<_> =
         (0..count).map(|n| elf.get(table + n * SEGMENT..)?.get(..SEGMENT)).collect::<Option<_>>()?;

@@ -1,4 +1,4 @@
-//! The files that a machine starts with.
+//! Initial files of a machine.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,12 +11,12 @@ use crate::cpio::{Archive, Kind};
 use crate::kernel::Kernel;
 use crate::programs;
 
-/// Where modules lie inside, and the list of their names in the order in which they are loaded.
+/// Folder of the modules inside, and of the list of their names in load order.
 const MODULES: &str = "modules";
-/// What a machine starts before the script of its owner.
+/// Script that a machine runs before the script of its owner.
 const FIRST: &str = include_str!("first.sh");
 
-/// Files, folders, links: by their path inside, without its first `/`.
+/// Files, folders, links: by their path inside, without the leading `/`.
 #[derive(Debug)]
 pub struct Initramfs {
     entries: BTreeMap<String, Entry>,
@@ -39,7 +39,7 @@ impl Default for Initramfs {
 }
 
 impl Initramfs {
-    /// The folders that every host has, and its console.
+    /// Creates the folders that every host has, and a console.
     pub fn new() -> Self {
         let mut new = Self { entries: BTreeMap::new(), modules: Vec::new() };
         for folder in ["dev", "etc", "proc", "run", "sys", "tmp", "var/tmp", "root", "usr/lib64", MODULES] {
@@ -60,7 +60,7 @@ impl Initramfs {
     /// Adds a program of this host under its own path, with the libraries that it needs.
     ///
     /// # Errors
-    /// If it is not installed.
+    /// It is not installed.
     pub fn program(&mut self, program: &str) -> Result<&mut Self> {
         let path = programs::find(program)?;
         let inside = path.to_string_lossy().into_owned();
@@ -70,9 +70,9 @@ impl Initramfs {
     /// Adds a program of this host under another path, with the libraries that it needs.
     ///
     /// # Errors
-    /// If it, or a library, is not there.
+    /// The program or a library does not exist.
     pub fn program_as(&mut self, path: &Path, inside: &str) -> Result<&mut Self> {
-        // The loader is one of them, and has to be something that can be started.
+        // The loader is one of them, and must be executable.
         for library in programs::libraries(path)? {
             self.executable(&library, &library.to_string_lossy())?;
         }
@@ -82,15 +82,15 @@ impl Initramfs {
     /// Adds a file of this host.
     ///
     /// # Errors
-    /// If it is not there.
+    /// The file does not exist.
     pub fn file(&mut self, path: &Path, inside: &str) -> Result<&mut Self> {
         self.host_file(path, inside, false)
     }
 
-    /// Adds a file of this host that can be started, without what it needs.
+    /// Adds an executable file of this host, without its libraries.
     ///
     /// # Errors
-    /// If it is not there.
+    /// The file does not exist.
     pub fn executable(&mut self, path: &Path, inside: &str) -> Result<&mut Self> {
         self.host_file(path, inside, true)
     }
@@ -125,10 +125,10 @@ impl Initramfs {
         self
     }
 
-    /// Adds modules with all that they need; they are loaded, in this order, before the script of [`Initramfs::init`].
+    /// Adds modules with their dependencies; they are loaded, in this order, before the script of [`Initramfs::init`].
     ///
     /// # Errors
-    /// If the kernel has no such module.
+    /// The kernel has no such module.
     pub fn modules(&mut self, kernel: &Kernel, names: &[&str]) -> Result<&mut Self> {
         for module in kernel.modules(names)? {
             let inside = format!("{MODULES}/{}.ko", module.name);
@@ -140,9 +140,9 @@ impl Initramfs {
         Ok(self)
     }
 
-    /// What the machine does once its file systems are mounted and its modules are loaded: a script of busybox' `sh`
-    /// (so [`Initramfs::program`] has to have added `busybox`), in which every applet of busybox is a command. When it
-    /// ends the machine does, with its status ([`crate::End::Status`]).
+    /// Sets the script that runs once the file systems are mounted and the modules are loaded: a script for busybox'
+    /// `sh` (so [`Initramfs::program`] must have added `busybox`), in which every applet of busybox is a command. When
+    /// it ends, the machine ends with its status ([`crate::End::Status`]).
     pub fn init(&mut self, script: &str) -> &mut Self {
         self.script("init", FIRST).script("init.script", script)
     }
@@ -150,7 +150,7 @@ impl Initramfs {
     /// Writes the archive.
     ///
     /// # Errors
-    /// If a file cannot be read, or the archive not be written.
+    /// A file cannot be read, or the archive cannot be written.
     pub fn write(&self, to: &Path) -> Result<()> {
         let file = File::create(to).with_context(|| format!("cannot write {}", to.display()))?;
         let mut archive = Archive::new(BufWriter::new(file));
@@ -163,8 +163,8 @@ impl Initramfs {
         Ok(())
     }
 
-    /// Adds an entry and the folders above it. `/bin`, `/sbin` and `/lib` are links inside, as they are on a Debian
-    /// host: nothing can lie in a link.
+    /// Adds an entry and its parent folders. `/bin`, `/sbin` and `/lib` are links inside, as on a Debian host, so
+    /// entries below them are placed below `/usr`.
     fn add(&mut self, inside: &str, entry: Entry) {
         let inside = inside.trim_start_matches('/');
         let (top, below) = inside.split_once('/').unwrap_or((inside, ""));

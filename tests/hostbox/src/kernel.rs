@@ -10,13 +10,13 @@ use crate::image;
 use crate::modules::{Index, Module};
 use crate::programs;
 
-/// The package that names the kernel of today.
+/// Package that depends on the current kernel.
 const META: &str = "linux-image-amd64";
-/// Seconds that a mirror has to hand the package over (70 MB).
+/// Time limit for the download in seconds (70 MB).
 const PATIENCE: &str = "300";
 
-/// What is unpacked: the image, and the modules of a host's network; not those of graphics, sound and disks, which
-/// are four times as large.
+/// Paths that are unpacked: the image, and the modules for a host's network; not those for graphics, sound and
+/// disks, which are four times as large.
 const WANTED: [&str; 18] = [
     "./boot/vmlinuz-*",
     "./lib/modules/*/modules.builtin",
@@ -38,26 +38,26 @@ const WANTED: [&str; 18] = [
     "./lib/modules/*/kernel/virt",
 ];
 
-/// The kernel that does not unpack itself, in the folder of the one that does.
+/// Name of the uncompressed kernel, in the folder of the compressed one.
 const PLAIN: &str = "vmlinux.elf";
-/// What was wanted when a kernel was unpacked, in a file of its folder.
+/// File with the list of wanted paths at the time a kernel was unpacked.
 const LIST: &str = "wanted";
 
-/// A kernel that was unpacked.
+/// Unpacked kernel.
 #[derive(Debug)]
 pub struct Kernel {
-    /// As Debian has it, which unpacks itself.
+    /// Debian's image, which decompresses itself.
     packed: PathBuf,
-    /// What boots.
+    /// Image that is booted.
     image: PathBuf,
     index: Index,
 }
 
 impl Kernel {
-    /// The kernel in this folder; if there is none yet, Debian's package is downloaded and unpacked there.
+    /// Returns the kernel in this folder; if there is none yet, downloads Debian's package and unpacks it there.
     ///
     /// # Errors
-    /// In one line, why there is none: no `apt-get`, no mirror, no room.
+    /// One line with the reason why there is none: no `apt-get`, no mirror, no room.
     pub fn obtain(folder: &Path) -> Result<Self> {
         let unpacked = folder.join("kernel");
         if !fs::read_to_string(unpacked.join(LIST)).is_ok_and(|list| list == WANTED.join("\n")) {
@@ -66,7 +66,7 @@ impl Kernel {
         let packed = only(&unpacked.join("boot"), |name| name.starts_with("vmlinuz-"))?;
         let modules = only(&unpacked.join("lib/modules"), |_| true)?;
         let plain = unpacked.join("boot").join(PLAIN);
-        // Where it cannot be had the packed one does as well, but takes its time.
+        // If it cannot be extracted, the compressed image works as well, but boots slowly.
         let image = if plain.is_file() || plain_image(folder, &packed, &plain).is_ok() {
             plain
         } else {
@@ -75,23 +75,23 @@ impl Kernel {
         Ok(Self { packed, image, index: Index::of(&modules)? })
     }
 
-    /// The image that boots: an ELF file, as a rule.
+    /// Image to boot: normally an ELF file.
     pub fn image(&self) -> &Path {
         &self.image
     }
 
-    /// The bzImage that it comes from, which unpacks itself.
+    /// The bzImage that it was extracted from, which decompresses itself.
     pub fn packed(&self) -> &Path {
         &self.packed
     }
 
-    /// Modules with all that they need, in the order in which they can be loaded; what is built in is left out.
+    /// Returns modules with their dependencies, in load order; built-in ones are omitted.
     pub(crate) fn modules(&self, names: &[&str]) -> Result<Vec<Module>> {
         self.index.closure(names)
     }
 }
 
-/// Unpacks an image beside where it is to be, which is there only when it is whole.
+/// Extracts an image in a temporary folder and moves it into place only when it is complete.
 fn plain_image(folder: &Path, packed: &Path, plain: &Path) -> Result<()> {
     let work = tempfile::Builder::new().prefix("image-").tempdir_in(folder)?;
     let file = work.path().join(PLAIN);
@@ -99,7 +99,8 @@ fn plain_image(folder: &Path, packed: &Path, plain: &Path) -> Result<()> {
     Ok(fs::rename(file, plain)?)
 }
 
-/// Downloads and unpacks beside the folder, which is there only when it is whole: others may want it just now.
+/// Downloads and unpacks in a temporary folder, and moves the result into place only when it is complete, because
+/// other processes may need it at the same time.
 fn unpack(folder: &Path, unpacked: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let work = tempfile::Builder::new().prefix("kernel-").tempdir_in(folder)?;
@@ -112,12 +113,12 @@ fn unpack(folder: &Path, unpacked: &Path) -> Result<()> {
     command.args(["-o", "pipefail", "-c", script, "bash"]).arg(&package).arg(&tree).args(WANTED);
     programs::said(&mut command).context("cannot unpack the kernel's package")?;
     fs::write(tree.join(LIST), WANTED.join("\n"))?;
-    // One of an older list goes with the folder of this work.
+    // A kernel of an older list is removed with the temporary folder.
     if unpacked.exists() {
         let _ = fs::rename(unpacked, work.path().join("old"));
     }
     match fs::rename(&tree, unpacked) {
-        // Somebody else was first.
+        // Another process was first.
         Err(_) if unpacked.join(LIST).is_file() => Ok(()),
         done => done.with_context(|| format!("cannot make {}", unpacked.display())),
     }
@@ -128,20 +129,20 @@ fn download(folder: &Path) -> Result<PathBuf> {
     let package = match name()? {
         Some(package) => package,
         None => {
-            // A fresh machine has no lists.
+            // A new machine has no package lists.
             programs::said(Command::new("timeout").args([PATIENCE, "apt-get", "update", "-q"]))?;
             name()?.with_context(|| format!("this host's package lists have no {META}"))?
         }
     };
     let mut command = Command::new("timeout");
     command.args([PATIENCE, "apt-get", "download", &format!("linux-image-{package}")]).current_dir(folder);
-    // As another user it could not write into this folder, and warns.
+    // As another user it could not write into this folder, and would warn.
     command.args(["-o", "APT::Sandbox::User=root", "-q"]);
     programs::said(&mut command).context("the kernel's package cannot be had")?;
     only(folder, |name| name.ends_with(".deb"))
 }
 
-/// The name of the package of today's kernel, after `linux-image-`; none if the lists do not have it.
+/// Version of the current kernel's package, the part after `linux-image-`; none if the lists do not have it.
 fn name() -> Result<Option<String>> {
     let mut command = Command::new("apt-cache");
     let Ok(depends) = programs::said(command.args(["depends", META])) else {
@@ -152,7 +153,7 @@ fn name() -> Result<Option<String>> {
     Ok(package.map(str::to_owned))
 }
 
-/// The one entry of a folder whose name is wanted.
+/// Returns the only entry of a folder whose name is wanted.
 fn only(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<PathBuf> {
     let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));

@@ -1,11 +1,11 @@
 //! Machines under software emulation that boot Debian's own kernel: the *host in a box* (`cargo xtask box`), which has
 //! a real ring 0, `/dev/kvm`, `/dev/vhost-net` and every module of Debian's kernel, and stock guests for tests.
 //!
-//! What boots is made of three parts, none of which needs root:
+//! A machine consists of three parts, none of which needs root:
 //!
 //! * [`Kernel`]: Debian's package, downloaded once and unpacked into a folder, never installed;
-//! * [`Initramfs`]: files of this host (programs with the libraries they need), modules, a script to start with;
-//! * [`Machine`]: a command line of QEMU, and what came out of it.
+//! * [`Initramfs`]: files of this host (programs with their libraries), modules, a script to start with;
+//! * [`Machine`]: a command line of QEMU, and its result.
 //!
 //! ```no_run
 //! # fn main() -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! A machine: QEMU by software emulation.
+//! Machine: QEMU with software emulation.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -15,27 +15,28 @@ use crate::kernel::Kernel;
 use crate::programs;
 
 const QEMU: &str = "qemu-system-x86_64";
-/// Everything that can be emulated. Kernels copy by octets where `rep movsb` is said to be fast, and here it is not.
+/// CPU with everything that can be emulated. Without `erms`, because kernels use `rep movsb` where it is declared fast, and emulated
+/// it is slow.
 const CPU: &str = "max,+svm,-erms";
 
-/// Octets that the first script writes to isa-debug-exit, which ends QEMU with twice as much, plus one: the script's
-/// status, moved to where QEMU has no status of its own.
+/// Range of values that the first script writes to isa-debug-exit, which makes QEMU exit with twice the value plus one: the script's
+/// status, shifted beyond QEMU's own exit codes.
 const STATUSES: Range<i32> = 32..61;
 
-/// How a machine ended.
+/// Result of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Its script ended with this status (28 if it is more).
+    /// Its script ended with this status (at most 28).
     Status(i32),
-    /// It switched itself off, or stopped: its kernel panicked.
+    /// It powered off or stopped: its kernel panicked.
     Off,
-    /// It was still running when its time was over, or had said nothing for too long.
+    /// It was still running at its time limit, or had been silent for too long.
     TimedOut,
     /// QEMU itself failed, with this status.
     Failed(i32),
 }
 
-/// A machine that can be started.
+/// Machine that can be started.
 #[derive(Clone, Debug)]
 pub struct Machine {
     image: PathBuf,
@@ -49,7 +50,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine of 512 MiB and one CPU, with nothing but a serial console.
+    /// Creates a machine with 512 MiB and one CPU, and nothing but a serial console.
     pub fn new(kernel: &Kernel, initrd: &Path) -> Self {
         Self {
             image: kernel.image().to_path_buf(),
@@ -63,13 +64,13 @@ impl Machine {
         }
     }
 
-    /// How much memory it has, in MiB.
+    /// Sets its memory, in MiB.
     pub fn memory(&mut self, mebibytes: u32) -> &mut Self {
         self.memory = mebibytes;
         self
     }
 
-    /// How many CPUs it has.
+    /// Sets its number of CPUs.
     pub fn cpus(&mut self, cpus: u32) -> &mut Self {
         self.cpus = cpus;
         self
@@ -87,9 +88,9 @@ impl Machine {
         self
     }
 
-    /// Gives all threads of QEMU one CPU of this host. To be said where its CPUs run guests of their own: entering and leaving those
-    /// (`helper_vmrun`, `do_vmexit`), QEMU 7.2 changes the word of a CPU's pending interrupts by an instruction that is not atomic, so
-    /// that an interrupt from a thread on another CPU gets lost, or one of a guest reaches its host.
+    /// Gives all threads of QEMU one CPU of this host. Required if its CPUs run guests of their own: when it enters and leaves those
+    /// (`helper_vmrun`, `do_vmexit`), QEMU 7.2 modifies the word of a CPU's pending interrupts with an instruction that is not atomic,
+    /// so that an interrupt from a thread on another CPU gets lost, or one for a guest reaches its host.
     pub fn on_one_cpu(&mut self) -> &mut Self {
         self.on_one_cpu = true;
         self
@@ -101,12 +102,12 @@ impl Machine {
         self
     }
 
-    /// Why no machine can be started on this host, if so.
+    /// Returns the reason why no machine can be started on this host, if there is one.
     pub fn missing() -> Option<String> {
         programs::find(QEMU).err().map(|error| error.to_string())
     }
 
-    /// The command that starts it; its console is standard input and output.
+    /// Returns the command that starts it; its console is standard input and output.
     pub fn command(&self) -> Command {
         let mut command = if self.on_one_cpu { on_last_cpu() } else { Command::new(QEMU) };
         command.args(["-accel", "tcg,thread=multi", "-cpu", CPU, "-machine", &self.machine]);
@@ -118,18 +119,17 @@ impl Machine {
         command
     }
 
-    /// Starts it and gives each line of its console to `line`, until it ends, has run for `limit`, or has said nothing for
-    /// `silence`.
+    /// Starts it and passes each line of its console to `line`, until it ends, has run for `limit`, or has been silent for `silence`.
     ///
     /// # Errors
-    /// If QEMU cannot be started.
+    /// QEMU cannot be started.
     pub fn run(&self, limit: Duration, silence: Duration, line: &mut dyn FnMut(&str)) -> Result<End> {
         let mut command = self.command();
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start {QEMU}"))?;
         let (told, lines) = mpsc::channel();
         if let Some(console) = child.stdout.take() {
-            // It ends when QEMU does.
+            // The thread ends when QEMU does.
             thread::spawn(move || read(BufReader::new(console), &told));
         }
         let is_late = listen(&lines, limit, silence, line);
@@ -141,7 +141,7 @@ impl Machine {
     }
 }
 
-/// QEMU on the last CPU that may be used.
+/// Returns a command for QEMU on the last CPU of the affinity mask.
 fn on_last_cpu() -> Command {
     let may = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let may = may.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or("0");
@@ -151,7 +151,7 @@ fn on_last_cpu() -> Command {
     command
 }
 
-/// Whether lines did not end in time.
+/// Passes lines on; returns true if they did not end in time.
 fn listen(lines: &Receiver<String>, limit: Duration, silence: Duration, line: &mut dyn FnMut(&str)) -> bool {
     let over = Instant::now() + limit;
     loop {
@@ -162,7 +162,7 @@ fn listen(lines: &Receiver<String>, limit: Duration, silence: Duration, line: &m
     }
 }
 
-/// Gives lines on, without what a terminal would make of them, until the console is closed.
+/// Reads lines, without terminal control characters, until the console is closed.
 fn read(mut console: impl BufRead, told: &Sender<String>) {
     let mut octets = Vec::new();
     while console.read_until(b'\n', &mut octets).is_ok_and(|read| read > 0) {

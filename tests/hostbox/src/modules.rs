@@ -1,4 +1,4 @@
-//! Modules of a kernel and what they need, as each of them says in its own `.modinfo`.
+//! Modules of a kernel and their dependencies, from each module's own `.modinfo`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 /// A module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Module {
-    /// Its name, with `_` for `-`.
+    /// Name of the module, with `_` for `-`.
     pub(crate) name: String,
-    /// Its file.
+    /// Path of its file.
     pub(crate) path: PathBuf,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Those below a folder such as `/lib/modules/6.1.0-56-amd64`.
+    /// Indexes the modules below a folder such as `/lib/modules/6.1.0-56-amd64`.
     pub(crate) fn of(folder: &Path) -> Result<Self> {
         let list = folder.join("modules.builtin");
         let list = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
@@ -33,7 +33,7 @@ impl Index {
         Ok(Self { files, built_in })
     }
 
-    /// These modules and what they need, what is needed before those that need it.
+    /// Returns these modules and their dependencies, each after those that it needs.
     pub(crate) fn closure(&self, names: &[&str]) -> Result<Vec<Module>> {
         let mut found = Vec::new();
         for name in names {
@@ -74,12 +74,12 @@ fn gather(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// The name of the module in a file.
+/// Name of the module in a file.
 fn name_of(path: &Path) -> Option<String> {
     Some(path.file_name()?.to_str()?.strip_suffix(".ko")?.replace('-', "_"))
 }
 
-/// What a module says that it needs: its `.modinfo` is a list of texts that end with a zero, one of them
+/// Dependencies of a module: its `.modinfo` is a list of zero-terminated strings, one of which is
 /// `depends=A,B`.
 fn needs(module: &[u8]) -> Vec<String> {
     let texts = module.split(|octet| *octet == 0).filter_map(|text| std::str::from_utf8(text).ok());

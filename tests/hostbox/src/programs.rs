@@ -1,11 +1,11 @@
-//! Programs of this host, and the shared libraries that they need.
+//! Programs of this host, and their shared libraries.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Runs a command to its end and returns what it said.
+/// Runs a command to completion and returns its output.
 pub(crate) fn said(command: &mut Command) -> Result<String> {
     let shown = command.get_program().to_string_lossy().into_owned();
     let done = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start `{shown}`"))?;
@@ -13,14 +13,14 @@ pub(crate) fn said(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
-/// The last line of what a program complained of.
+/// Last line of a program's error messages.
 pub(crate) fn last_line(complaint: &[u8]) -> String {
     let complaint = String::from_utf8_lossy(complaint);
     let last = complaint.lines().rev().find(|line| !line.trim().is_empty());
     last.unwrap_or("it does not say why").to_owned()
 }
 
-/// A program by its path, or by its name where it is in `PATH` or where only root looks.
+/// Finds a program by its path, or by its name in `PATH` or in root's folders.
 pub(crate) fn find(program: &str) -> Result<PathBuf> {
     if program.contains('/') {
         ensure!(Path::new(program).is_file(), "there is no {program}");
@@ -32,7 +32,7 @@ pub(crate) fn find(program: &str) -> Result<PathBuf> {
     candidates.find(|path| path.is_file()).with_context(|| format!("`{program}` is not installed"))
 }
 
-/// The shared libraries and the loader of a program or library; none of what is linked statically.
+/// Lists the shared libraries and the loader of a program or library; empty for a static one.
 pub(crate) fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     let done =
         Command::new("ldd").arg(program).stdin(Stdio::null()).output().context("cannot start `ldd`")?;
@@ -43,7 +43,7 @@ pub(crate) fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     Ok(text.lines().filter_map(library).collect())
 }
 
-/// `NAME => PATH (ADDRESS)`, or `PATH (ADDRESS)` for the loader.
+/// Parses `NAME => PATH (ADDRESS)`, or `PATH (ADDRESS)` for the loader.
 fn library(line: &str) -> Option<PathBuf> {
     let (before, _) = line.rsplit_once(" (0x")?;
     let path = before.split_once("=> ").map_or(before, |(_, path)| path).trim();

@@ -1,5 +1,5 @@
-//! Objective: systemd itself runs the unit of the package, and what it leaves a run of rights and of the file system is enough to
-//! place and schedule threads, with control groups of version 2; what it does not is refused by name.
+//! Objective: systemd itself runs the unit of the package, and the rights and the file system that it leaves a run suffice to
+//! place and schedule threads, with control groups of version 2; what does not work is refused by name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,25 +9,26 @@ use std::time::{Duration, Instant};
 
 use support::{Injected, Process, Running, Scheduled, Signal, descendants_of, inject_syscall, threads_of};
 
-/// Nothing here takes so long, even under software emulation on a busy host.
+/// Timeout of every step, generous for software emulation on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(50);
 const SYSTEMD: &str = "/lib/systemd/systemd";
 const UNITS: &str = "/etc/systemd/system";
-/// The group in which systemd runs, as if it were the root.
+/// Group in which systemd runs, as if it were the root.
 const HOME: &str = "/sys/fs/cgroup/systemd-box";
-/// What the service tells, as systemd sees it.
+/// File with the service's standard error, as redirected by systemd.
 const TOLD: &str = "/run/told";
 const SERVICE: &str = "system.slice/system-ringroad.slice/ringroad@edge.service";
 
-/// A call of x86-64, and what else it takes: 256 MiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, no file.
+/// System call number of x86-64, and its arguments: 256 MiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+/// no file.
 const MMAP: i64 = 9;
 const MORE_MEMORY: [u64; 6] = [0, 256 << 20, 3, 0x8022, u64::MAX, 0];
 
 /// A systemd in namespaces and a group of its own, which end with it.
 struct Systemd {
     running: Running,
-    /// Its number outside.
+    /// Process ID outside its namespace.
     id: u32,
 }
 
@@ -37,7 +38,7 @@ impl Systemd {
             fs::create_dir_all(UNITS).expect("a folder");
             fs::write(format!("{UNITS}/{unit}.target"), "[Unit]\nDefaultDependencies=no\n").expect("a unit");
         }
-        // Where we can read it.
+        // Redirect its messages to a file that this test can read.
         let folder = format!("{UNITS}/ringroad@.service.d");
         fs::create_dir_all(&folder).expect("a folder");
         fs::write(format!("{folder}/told.conf"), format!("[Service]\nStandardError=append:{TOLD}\n"))
@@ -51,7 +52,7 @@ impl Systemd {
              mount -t tmpfs tmpfs /run && \
              exec env container=box {SYSTEMD} --system --unit=box.target --log-target=console --show-status=no"
         );
-        // Nobody but it is in what it takes for the root.
+        // It is alone in the group that it takes for the root.
         let enter = format!("echo 0 >{HOME}/cgroup.procs && exec unshare --cgroup sh -c \"$1\"");
         let mut command = Command::new("unshare");
         command.args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", &enter, "sh", &inside]);
@@ -71,7 +72,7 @@ impl Systemd {
         systemd
     }
 
-    /// What a shell says in its namespaces.
+    /// Runs a shell script in its namespaces.
     fn inside(&self, script: &str) -> support::Finished {
         let mut command = Command::new("nsenter");
         command.args(["-t", &self.id.to_string(), "-m", "-p", "-C", "sh", "-c", script]);
@@ -90,7 +91,7 @@ impl Systemd {
 
 impl Drop for Systemd {
     fn drop(&mut self) {
-        // All in its namespace of processes end with it.
+        // All processes in its PID namespace end with it.
         let _ = self.running.signal(Signal::KILL).and_then(|()| self.running.wait(PATIENCE));
         let end = Instant::now() + PATIENCE;
         while Path::new(HOME).exists() && Instant::now() < end {
@@ -100,7 +101,7 @@ impl Drop for Systemd {
     }
 }
 
-/// Removes a group and those in it, as far as they are empty.
+/// Removes a group and its subgroups, as far as they are empty.
 fn remove(group: &Path) {
     let inside = fs::read_dir(group).into_iter().flatten().flatten().map(|entry| entry.path());
     inside.filter(|path| path.is_dir()).for_each(|path| remove(&path));
@@ -116,7 +117,7 @@ fn wait(what: &str, is_there: impl Fn() -> bool) {
     }
 }
 
-/// The thread of this name below a process, by its number outside.
+/// Thread of this name below a process, by its ID outside.
 fn thread_named(name: &str, below: u32) -> Option<u32> {
     let processes = descendants_of(below);
     let threads = processes.iter().flat_map(|process| threads_of(process.id).unwrap_or_default());
@@ -130,7 +131,7 @@ fn file(sched: &str) -> String {
     )
 }
 
-/// Beyond the memory of the unit its data plane is ended, which is told, and there is another one; the unit goes on.
+/// If the data plane exceeds the unit's memory it is killed, which is reported, and replaced; the unit continues.
 fn gets_no_more_memory_than_the_unit_has(systemd: &Systemd) {
     let unit = |key: &str| fs::read_to_string(Path::new(HOME).join(SERVICE).join(key)).unwrap_or_default();
     assert_eq!(unit("pids.max").trim(), "16384");
@@ -174,7 +175,7 @@ fn systemd_runs_it_and_its_threads_are_scheduled() {
     wait("its thread in a group", || !held("cgroup.threads").is_empty());
     assert_eq!([held("cpu.weight"), held("cpu.max")], ["200", "5000 10000"]);
 
-    // What it may write, where it is.
+    // Files that it may write, at their actual locations.
     let main = systemd.control("show -p MainPID --value ringroad@edge").stdout;
     let script = format!(
         "chroot /proc/{}/root /bin/busybox sh -c '\
@@ -190,7 +191,7 @@ fn systemd_runs_it_and_its_threads_are_scheduled() {
     assert!(done.status.success(), "{}: {}", done.stderr, systemd.told());
     wait("its groups go", || !Path::new(HOME).join(SERVICE).exists());
 
-    // A service is in no partition.
+    // A service is in no cpuset partition.
     let reserved = file("vcpu = { policy = \"deadline\", runtime = \"5ms\", period = \"100ms\" }");
     fs::write("/etc/ringroad/edge.toml", reserved).expect("a file");
     assert!(!systemd.control("start ringroad@edge").status.success());

@@ -1,5 +1,5 @@
-//! Objective: a run in a control group (cgroup v2) pays for all that it does there, vCPUs included, is held to `cpu.max`, and goes
-//! on to forward.
+//! Objective: a run in a control group (cgroup v2) is charged for all that it does there, vCPUs included, is throttled by
+//! `cpu.max`, and continues to forward.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 
 use support::{Stage, descendants_of, transfer};
 
-/// Nothing here takes so long, even under software emulation on a busy host.
+/// Timeout of every step, generous for software emulation on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 const ROOT: &str = "/sys/fs/cgroup";
-/// Microseconds of each period, and those of them that the group may use.
+/// Length of a period in microseconds, and the quota of the group.
 const PERIOD: u64 = 100_000;
 const QUOTA: u64 = 20_000;
-/// Periods in which it was held, until we believe it.
+/// Number of throttled periods that counts as proof.
 const THROTTLED: u64 = 10;
 
 const FILE: &str = "[[router]]\nname = \"cg\"\nengine = \"kvm\"\n\
                     [[router.nic]]\nname = \"left\"\nattach = \"tap:cg-l\"\naddress = \"192.0.2.1/24\"\n\
                     [[router.nic]]\nname = \"right\"\nattach = \"tap:cg-r\"\naddress = \"198.51.100.1/24\"\n";
 
-/// A control group, which goes when it is dropped.
+/// Control group, removed when dropped.
 struct Group(PathBuf);
 
 impl Group {
@@ -35,7 +35,7 @@ impl Group {
         fs::write(self.0.join(key), value).unwrap_or_else(|error| panic!("{key} = {value}: {error}"));
     }
 
-    /// A line of `cpu.stat`.
+    /// Reads a line of `cpu.stat`.
     fn stat(&self, key: &str) -> u64 {
         let text = fs::read_to_string(self.0.join("cpu.stat")).expect("cpu.stat");
         let value = text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok());
@@ -82,7 +82,7 @@ fn a_run_is_charged_and_throttled_and_goes_on_to_forward() {
     let (used, periods) = (group.stat("usage_usec"), group.stat("nr_periods"));
     assert!(group.stat("throttled_usec") > 0);
     assert!(used >= THROTTLED * QUOTA / 2, "{used} us in {periods} periods: somebody else pays for its vCPU");
-    // Two CPUs and coarse ticks: a group goes beyond its quota by what they cannot see, and gives it back later.
+    // With two CPUs and coarse ticks, a group exceeds its quota by what the ticks miss, and makes up for it later.
     assert!(used <= (periods + 5) * QUOTA * 2, "{used} us in {periods} periods of {QUOTA} us each");
 
     group.set("cpu.max", "max");

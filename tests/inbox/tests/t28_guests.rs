@@ -1,6 +1,6 @@
-//! Objective: a kernel that knows nothing of us runs on our devices, with its own drivers: `engine = "linux"`.
-//! Expected: frames pass both ways by virtio_net and e1000, whatever offloads and MTU; drivers come and go; a cable that
-//! is pulled out is noticed; two guests meet on a switch; off, reset and panic are told apart.
+//! Objective: an unmodified kernel runs on our devices with its own drivers: `engine = "linux"`. Expected: frames pass both
+//! ways by virtio_net and e1000, with any offloads and MTU; drivers are unbound and rebound; a pulled cable is noticed; two
+//! guests communicate on a switch; power-off, reset and panic are distinguished.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,23 +13,23 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use inbox::QUICKLY;
 use support::{Namespace, Stage, run};
 
-/// A kernel comes up long before this, also where two emulations lie one in the other on a busy host.
+/// Timeout of a kernel's boot, generous for nested emulation on a busy host.
 const UP: Duration = Duration::from_secs(120);
-/// Everything else happens long before this.
+/// Timeout of everything else.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Ports of the guest's shell, and of one that sends back what it is sent.
+/// Ports of the guest's shell, and of a service that sends back what it receives.
 const SHELL: u16 = 7;
 const ECHO: u16 = 9;
-/// Octets of a stream: as many as TCP leaves to the card at once, several times.
+/// Octets of a stream: several times the most that TCP leaves to the card at once.
 const STREAM: usize = 200_000;
 
-/// A NIC of the guest under test, and the host at its other end.
+/// NIC of the guest under test, and the host at its other end.
 struct Nic {
-    /// Its name in the file and in the guest.
+    /// Name in the file and in the guest.
     name: &'static str,
     link: &'static str,
     driver: &'static str,
-    /// Its place on the guest's bus, and the driver there.
+    /// Address on the guest's bus, and driver there.
     slot: &'static str,
     pci_driver: &'static str,
     guest: Ipv4Addr,
@@ -37,7 +37,7 @@ struct Nic {
 }
 
 impl Nic {
-    /// Lets the guest's shell run a line, by this NIC; what it said.
+    /// Runs a line in the guest's shell, through this NIC; returns its output.
     fn shell(&self, line: &str) -> Result<String> {
         let address = SocketAddr::from((self.guest, SHELL));
         let ask = || -> Result<String> {
@@ -52,14 +52,14 @@ impl Nic {
         self.host.inside(ask)?
     }
 
-    /// Runs a line in the guest's shell that must end well; what it says.
+    /// Runs a line in the guest's shell that must succeed; returns its output.
     fn done(&self, line: &str) -> Result<String> {
         let said = self.shell(line).with_context(|| format!("{}: {line}", self.name))?;
         ensure!(said.ends_with("status=0\n"), "{}: {line}: {said}", self.name);
         Ok(said)
     }
 
-    /// Waits until a line says this.
+    /// Waits until a line's output contains this.
     fn until(&self, line: &str, wanted: &str) -> Result<()> {
         self.until_within(line, wanted, PATIENCE)
     }
@@ -83,19 +83,19 @@ impl Nic {
         support::ping(self.host.command("busybox"), 3, &options).map(drop).context(self.name)
     }
 
-    /// Whether the guest answers by this NIC: within long if it should, and after three questions if not.
+    /// Returns true if the guest answers through this NIC: quickly if it should, and after three attempts if not.
     fn answers(&self) -> Result<bool> {
         let mut ping = self.host.command("busybox");
         ping.args(["ping", "-c", "3", "-W", "3", &self.guest.to_string()]);
         Ok(run(&mut ping, PATIENCE)?.status.success())
     }
 
-    /// TCP from the host to the guest, and back, as users measure it.
+    /// Runs TCP from the host to the guest and back, as users measure it.
     fn iperf(&self) -> Result<()> {
         inbox::iperf(&self.host, &self.guest.to_string(), "500K", PATIENCE)
     }
 
-    /// A stream to the guest, that comes back; nothing more, so that it is quick.
+    /// Sends a stream to the guest and reads it back; a quick test.
     fn stream(&self) -> Result<()> {
         let address = SocketAddr::from((self.guest, ECHO));
         let (sent, mut came) = (vec![0x5a; STREAM], Vec::new());
@@ -116,7 +116,7 @@ impl Nic {
         Ok(())
     }
 
-    /// What a user asks of a NIC.
+    /// Tests what a user expects of a NIC.
     fn works(&self) -> Result<()> {
         self.ping(56)?;
         self.ping(1400)?;
@@ -155,7 +155,7 @@ fn two_cpus_of_a_guest_carry_traffic() {
     }
 }
 
-/// Starts a guest with both models and this many vCPUs, has something done with it, and turns it off.
+/// Starts a guest with both models and this many vCPUs, calls `act` with it, and powers it off.
 fn with_guest(vcpus: u32, act: impl Fn(&[Nic; 2]) -> Result<()>) -> Result<()> {
     let mut stage = Stage::start_with(&inbox::ringroad(), &file(vcpus), &["--log", "text"])?;
     let nics = [
@@ -183,7 +183,7 @@ fn with_guest(vcpus: u32, act: impl Fn(&[Nic; 2]) -> Result<()>) -> Result<()> {
     let [virtio, _] = &nics;
     virtio.until_within("nproc", &format!("{vcpus}\nstatus=0"), UP).with_context(said)?;
     act(&nics).with_context(said)?;
-    // Later: a guest that is off does not close its connections, and who asked would wait for that until his patience ends.
+    // Delayed, because a guest that powers off does not close its connections: the client would wait for its whole timeout.
     virtio.done("sh -c '(sleep 1;poweroff -f) </dev/null >/dev/null 2>&1 &'").with_context(said)?;
     wait_for(&mut stage, "turned itself off").with_context(said)?;
     let [virtio, intel] = nics.map(|nic| nic.host);
@@ -200,7 +200,7 @@ fn stock_drivers(nics: &[Nic; 2]) -> Result<()> {
     Ok(())
 }
 
-/// Traffic, whatever is set by `ethtool` and `ip`.
+/// Tests traffic under various settings of `ethtool` and `ip`.
 fn drive(nic: &Nic) -> Result<()> {
     let link = nic.link;
     ensure!(nic.done(&format!("ethtool -i {link}"))?.contains(&format!("driver: {}", nic.driver)));
@@ -208,7 +208,7 @@ fn drive(nic: &Nic) -> Result<()> {
     nic.works()?;
     nic.iperf()?;
     nic.done(&format!("ethtool -S {link}"))?;
-    // Not every model can do everything: what cannot be switched on stays off.
+    // Not every model supports everything: a feature that cannot be switched on stays off.
     for switch in ["off", "on"] {
         nic.shell(&format!("ethtool -K {link} tx {switch} tso {switch} gso {switch} gro {switch}"))?;
         nic.stream().with_context(|| format!("offloads {switch}"))?;
@@ -222,7 +222,7 @@ fn drive(nic: &Nic) -> Result<()> {
     nic.ping(1472)
 }
 
-/// The cable is pulled out and plugged in; the guest is asked by its other NIC.
+/// Pulls the cable and plugs it in again; the guest is queried through its other NIC.
 fn pull_cable(nic: &Nic, other: &Nic) -> Result<()> {
     let carrier = format!("echo carrier $(cat /sys/class/net/{}/carrier)", nic.link);
     other.until(&carrier, "carrier 1")?;
@@ -237,7 +237,7 @@ fn pull_cable(nic: &Nic, other: &Nic) -> Result<()> {
     nic.ping(56)
 }
 
-/// The driver is taken away from the device and given back.
+/// Unbinds the driver from the device and rebinds it.
 fn rebind(nic: &Nic, other: &Nic) -> Result<()> {
     let Nic { link, slot, pci_driver, guest, .. } = nic;
     let driver = format!("/sys/bus/pci/drivers/{pci_driver}");
@@ -264,13 +264,13 @@ fn two_cpus_are_up_and_each_is_interrupted() {
     let said = fs::read_to_string(stage.path("duo.log")).unwrap_or_default();
     assert!(off.is_ok(), "{off:?}: {said}");
     assert!(said.lines().any(|line| line.trim_end() == "2"), "two CPUs: {said}");
-    // Of each CPU's timer, and from the other CPU.
+    // Interrupts of each CPU's timer, and from the other CPU.
     for name in ["LOC:", "CAL:"] {
         let line = said.lines().find(|line| line.contains(name)).unwrap_or_default();
         let counts: Vec<u64> = line.split_whitespace().skip(1).take(2).flat_map(str::parse).collect();
         assert!(counts.len() == 2 && counts.iter().all(|count| *count > 0), "{line}: {said}");
     }
-    // As many pairs of queues as CPUs.
+    // As many queue pairs as CPUs.
     assert!(said.contains("virtio0-input.1"), "{said}");
     stage.finish_troubled(Vec::new()).expect("nothing is left");
 }
@@ -287,7 +287,7 @@ fn a_kernel_that_unpacks_itself_is_entered() {
     let stage = Stage::start_with(&inbox::ringroad(), &text, &["--log", "text"]).expect("it starts");
     let end = Instant::now() + UP;
     let said = || fs::read_to_string(stage.path("zip.log")).unwrap_or_default();
-    // What it says before it begins. It goes on for longer than all other tests; and what is unpacked, they boot.
+    // Message before it decompresses. Decompression takes longer than all other tests, which boot the uncompressed kernel.
     while !said().contains("KASLR disabled") {
         assert!(Instant::now() < end, "{}", said());
         sleep(Duration::from_millis(100));
@@ -317,7 +317,7 @@ fn guest(name: &str, model: &str, script: &str) -> String {
 
 fn two_guests() -> Result<()> {
     let up = |host| format!("ip address add 10.3.0.{host}/24 dev eth0;ip link set eth0 up");
-    // Whoever is not there yet is asked again; the last word says that both ways are done.
+    // A peer that is not up yet is tried again; the last message says that both directions are done.
     let client = "until iperf3 -c 10.3.0.2 -n 500K;do sleep 1;done;echo went-forth;\
                   until iperf3 -c 10.3.0.2 -n 500K -R;do sleep 1;done;echo came-back;\
                   until echo done|nc 10.3.0.2 9;do sleep 1;done;reboot -f";

@@ -1,5 +1,5 @@
-//! Objective: the host in a box is the host that the other tests need: KVM with a real ring 0, vhost-net, cgroup v2,
-//! and the kernel's own VLAN, VRF and switch.
+//! Objective: the host in a box has what the other tests need: KVM with a real ring 0, vhost-net, cgroup v2, and the
+//! kernel's own VLAN, VRF and switch.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use support::Namespace;
 
-/// Nothing here takes so long, even under software emulation on a busy host.
+/// Timeout of every step, generous for software emulation on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[test]

@@ -1,4 +1,5 @@
-//! Objective: what only this kernel has carries our routers' frames: a VLAN and a VRF device at a TAP, and the kernel's packet generator as a load of which every frame is accounted for.
+//! Objective: features that only this kernel has carry our routers' frames: a VLAN and a VRF device at a TAP, and the kernel's packet generator as a
+//! load of which every frame is accounted for.
 
 use std::fs;
 use std::path::Path;
@@ -6,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use support::{Namespace, Stage};
 
-/// Nothing here takes so long, even under software emulation on a busy host.
+/// Timeout of every step, generous for software emulation on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Frames of the generator.
+/// Frames sent by the generator.
 const LOAD: u64 = 20_000;
 
 fn file(name: &str) -> String {
@@ -20,12 +21,12 @@ fn file(name: &str) -> String {
     )
 }
 
-/// Pings by an interface.
+/// Pings through an interface.
 fn ping(from: &Namespace, by: &str, to: &str) {
     support::ping(from.command("busybox"), 3, &["-I", by, to]).expect("answers");
 }
 
-/// Writes a line to a file of the packet generator's, in the namespace of the calling thread.
+/// Writes a line to a file of the packet generator (pktgen), in the namespace of the calling thread.
 fn pktgen(file: &str, line: &str) {
     fs::write(format!("/proc/thread-self/net/pktgen/{file}"), format!("{line}\n"))
         .unwrap_or_else(|error| panic!("{file}: {line}: {error}"));
@@ -54,7 +55,7 @@ fn a_bridge_with_vlans_leads_to_a_router() {
     support::needs!(Root, Kvm, Tun, Program("ip"), Program("bridge"), Program("busybox"));
     let mut stage = Stage::start(&inbox::ringroad(), &file("vl")).expect("it starts");
     let host = stage.host("vl-l", "192.0.2.200/24", "192.0.2.1").expect("left");
-    // The TAP is an untagged port of VLAN 7; the host is behind a device that tags.
+    // The TAP is an untagged port of VLAN 7; the host is behind a tagging device.
     for words in [
         &["address", "flush", "dev", "vl-l"][..],
         &["link", "add", "office", "type", "bridge", "vlan_filtering", "1", "vlan_default_pvid", "0"],
@@ -103,12 +104,12 @@ fn every_frame_of_the_kernels_generator_is_accounted_for() {
         ] {
             pktgen("pg-l", &line);
         }
-        // Returns when all are sent.
+        // It returns when all frames are sent.
         pktgen("pgctrl", "start");
         pktgen("kpktgend_0", "rem_device_all");
     })
     .expect("inside");
-    // What the interface let go of towards us, and what it dropped because we were too slow.
+    // Frames that the interface passed to us, and those it dropped because we were too slow.
     let end = Instant::now() + PATIENCE;
     let (mut sent, mut dropped) = sent_and_dropped(&left);
     while sent + dropped < LOAD && Instant::now() < end {
@@ -125,7 +126,7 @@ fn every_frame_of_the_kernels_generator_is_accounted_for() {
     assert!(forwarded > 0, "nothing was forwarded of {came}");
 }
 
-/// Frames that the kernel has sent by `pg-l`, and those for which there was no room.
+/// Frames that the kernel has sent through `pg-l`, and those dropped for lack of room.
 fn sent_and_dropped(namespace: &Namespace) -> (u64, u64) {
     let text = namespace.ip(&["-j", "-s", "link", "show", "pg-l"]).expect("counters");
     let tx = text.split("\"tx\":{").nth(1).expect("what was sent");

@@ -1,5 +1,5 @@
-//! Objective: a router's NIC on a bridge of Open vSwitch whose datapath is the kernel's own module: frames pass by that
-//! datapath, and the port goes with the run.
+//! Objective: a router's NIC on a bridge of Open vSwitch whose datapath is the kernel's own module: frames pass through
+//! that datapath, and the port disappears with the run.
 
 use std::fs;
 use std::process::{Command, ExitStatus};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use support::{Running, Signal, run};
 
-/// Nothing here takes so long, even under software emulation on a busy host.
+/// Timeout of every step, generous for software emulation on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 const DATABASE: &str = "/etc/openvswitch/conf.db";

@@ -1,14 +1,14 @@
 //! Objective: the kernel's vhost-net serves the NICs of our firmware, between TAPs or macvtaps: ping, TCP and UDP pass, its
-//! threads are found, placed and accounted, every frame is counted by the driver, and nothing is left.
+//! threads are found, placed and accounted, the driver counts every frame, and nothing is left behind.
 
 use std::path::Path;
 use std::time::Duration;
 
 use support::{Counters, Namespace, Running, Signal, Stage, allowed_cpus, transfer};
 
-/// Nothing here takes so long, even under software emulation on a busy host.
+/// Timeout of every step, generous for software emulation on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// A kernel comes up long before this, also where two emulations lie one in the other.
+/// Timeout of a kernel's boot, generous for nested emulation.
 const UP: Duration = Duration::from_secs(120);
 
 fn file(name: &str, vhost: &str, more: &str) -> String {
@@ -21,7 +21,7 @@ fn file(name: &str, vhost: &str, more: &str) -> String {
 
 fn start(text: &str, name: &str) -> (Stage, Namespace, Namespace) {
     let mut stage = Stage::start(&inbox::ringroad(), text).expect("it starts");
-    // A run that fails says why in its last line.
+    // The last line of a failed run gives the reason.
     if let Err(error) = stage.run().wait_for_line(PATIENCE, |line| line.contains("counters")) {
         panic!("it does not run: {error:#}");
     }
@@ -42,12 +42,12 @@ fn address(text: &str) -> std::net::SocketAddr {
     text.parse().expect("an address")
 }
 
-/// Pings, and expects every answer.
+/// Sends pings, each of which must be answered.
 fn ping(from: &Namespace, to: &str, octets: u32) {
     support::ping(from.command("busybox"), 5, &["-s", &octets.to_string(), to]).expect("answers");
 }
 
-/// What the driver took out of its rings it forwarded, consumed or dropped under a name.
+/// Checks that the frames the driver received were forwarded, consumed or dropped under a name.
 fn adds_up(counters: &Counters, router: &str) {
     let vcpus = |wanted: &dyn Fn(&[&str]) -> bool| {
         counters.sum(|name| {
@@ -122,7 +122,7 @@ fn several_pairs_have_a_thread_of_the_kernel_each() {
     );
     let (mut stage, left, right) = start(&text, "vq");
     ping(&left, "198.51.100.2", 1472);
-    // As many flows as it takes until the kernel has spread some over each pair: each is as likely as the other.
+    // Adds flows until the kernel has spread some over each pair: both are equally likely.
     let vcpus = |stage: &mut Stage| {
         let counters = Counters::of(stage.run().lines(0).iter().map(String::as_str)).expect("counters");
         let forwarded = |vcpu: u32| counters.get(&format!("vq.vcpu{vcpu}.forwarded"));
@@ -141,7 +141,7 @@ fn several_pairs_have_a_thread_of_the_kernel_each() {
     let mut places: Vec<_> = threads.iter().filter_map(|(id, _)| allowed_cpus(*id)).collect();
     places.sort();
     assert_eq!(places, ["0", "0", "1", "1"], "dealt to the CPUs of pin.vhost");
-    // It is a thread like any other: root may give it a class of its own, and it goes on to carry frames.
+    // It is a thread like any other: root may change its scheduling class, and it continues to carry frames.
     let (id, _) = &threads[0];
     let mut chrt = std::process::Command::new("chrt");
     let done = support::run(chrt.args(["-f", "-p", "1", &id.to_string()]), PATIENCE).expect("it ends");
@@ -184,7 +184,7 @@ fn a_macvtap_is_served_by_the_kernel() {
     ping(&far, "192.0.2.1", 56);
     ping(&far, "192.0.2.1", 1472);
 
-    // Somebody deletes the interface: it is made again under the kernel's thread.
+    // The interface is deleted: it is recreated under the kernel's thread.
     ip(&["link", "delete", "vm.wan"]);
     run.wait_for_line(PATIENCE, |line| line.contains("is there again")).expect("it is mended");
     ping(&far, "192.0.2.1", 56);
@@ -206,7 +206,7 @@ fn the_vcpu_and_a_main_loop_carry_frames_as_before_vhost_net() {
     let counters = stage.finish(vec![left, right]).expect("nothing is left");
     let faults = counters.faults("vv");
     assert!(faults.is_empty(), "{faults:?}");
-    // Each kick has left the guest.
+    // Each kick caused an exit.
     assert!(
         counters.get("vv.vcpu0.exit.mmio_write") > 0
             || counters.sum(|name| name.starts_with("vv.vcpu0.exit.")) > 0

@@ -1,5 +1,5 @@
-//! Objective: what the tests of `sched` ask of a kernel holds with control groups of version 1 as well, on the same kernel that runs
-//! them with version 2.
+//! Objective: the kernel tests of `sched` pass with control groups of version 1 as well, on the same kernel that runs them with
+//! version 2.
 
 use std::fs;
 use std::path::Path;
@@ -7,14 +7,14 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Nothing here takes so long, even under software emulation on a busy host.
+/// Timeout of every step, generous for software emulation on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(50);
 const ROOT: &str = "/sys/fs/cgroup";
-/// The tests of `crates/sched/tests/kernel`, in the box.
+/// Path of the tests of `crates/sched/tests/kernel` in the box.
 const TESTS: &str = "/tests/kernel";
 
-/// Hierarchies of version 1 with one controller each, which go when they are dropped.
+/// Version 1 hierarchies with one controller each, unmounted when dropped.
 struct Hierarchies {
     mounted: Vec<(&'static str, String)>,
 }
@@ -25,7 +25,7 @@ impl Hierarchies {
         for controller in controllers {
             let folder = format!("/run/cgroup-v1/{controller}");
             fs::create_dir_all(&folder).expect("a folder");
-            // Groups that were removed from version 2 have it for a little longer.
+            // Groups that were removed from version 2 keep the controller for a little longer.
             let done =
                 || run("mount", &["-t", "cgroup", "-o", controller, "cgroup", &folder]).status.success();
             wait(controller, done);
@@ -39,7 +39,7 @@ impl Drop for Hierarchies {
     fn drop(&mut self) {
         for (controller, folder) in &self.mounted {
             run("umount", &[folder]);
-            // Version 2 has it again when nothing is left of the hierarchy.
+            // Version 2 gets the controller back when nothing of the hierarchy is left.
             let is_back = || {
                 let held = fs::read_to_string(Path::new(ROOT).join("cgroup.controllers")).unwrap_or_default();
                 held.split_whitespace().any(|held| held == *controller)
@@ -73,10 +73,10 @@ fn a_kernel_with_version_1_does_the_same() {
     let hierarchies = Hierarchies::mount(&["cpu", "cpuset"]);
     let done = run(TESTS, &["--show-output", "--test-threads=1"]);
     drop(hierarchies);
-    // Apart from what is said of this test itself.
+    // Prefix the output to keep it apart from this test's own.
     let said: String =
         done.stdout.lines().chain(done.stderr.lines()).map(|line| format!("| {line}\n")).collect();
     assert!(done.status.success(), "{said}");
-    // They have found the hierarchies.
+    // The tests have found the hierarchies.
     assert!(!said.contains("SKIPPED: no cgroup hierarchy"), "{said}");
 }

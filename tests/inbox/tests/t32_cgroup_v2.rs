@@ -1,5 +1,5 @@
-//! Objective: where control groups are of version 2, the kernel gives threads what a file says of shares, quotas, reservations and
-//! guarantees, also after `set`; and neither groups nor partitions nor controllers are left of a run, not even after SIGKILL.
+//! Objective: with control groups of version 2, the kernel gives threads the shares, quotas, reservations and guarantees that a
+//! file states, also after `set`; and neither groups nor partitions nor controllers remain of a run, not even after SIGKILL.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 
 use support::{Namespace, Running, Scheduled, Signal, Stage, Traces, router_threads};
 
-/// Nothing here takes so long, even under software emulation on a busy host.
+/// Timeout of every step, generous for software emulation on a busy host.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long CPU time is counted: some hundred turns of the kernel's scheduler.
+/// Time over which CPU time is measured: some hundred periods of the kernel's scheduler.
 const WATCHED: Duration = Duration::from_secs(5);
-/// Between two looks.
+/// Interval between two looks.
 const LOOK: Duration = Duration::from_millis(50);
 const ROOT: &str = "/sys/fs/cgroup";
 const SWITCHES: &str = "/sys/fs/cgroup/cgroup.subtree_control";
 /// Name of the runs.
 const RUN: &str = "t32v2";
 
-/// Whether this is not the box, whose control groups are nobody else's; there it switches controllers off that other tests have
-/// left on.
+/// Returns true outside the box, whose control groups are used by this test alone; there it disables controllers that other tests
+/// have left enabled.
 fn not_alone() -> bool {
     if !inbox::inside() {
         println!("SKIPPED: not in the box, whose control groups are nobody else's");
@@ -34,29 +34,29 @@ fn not_alone() -> bool {
     false
 }
 
-/// The controllers that groups in the root have.
+/// Controllers that are enabled for groups in the root.
 fn controllers() -> String {
     fs::read_to_string(SWITCHES).expect("version 2").trim().to_owned()
 }
 
-/// The group of a router, or with `cpusN` that of exclusive CPUs.
+/// Group of a router, or with `cpusN` that of exclusive CPUs.
 fn group(of: &str) -> PathBuf {
     Path::new(ROOT).join(format!("ringroad-{RUN}.{of}"))
 }
 
-/// What a file of a group holds; none: there is no such group, or it has no such file.
+/// Content of a group's file; none if the group or the file does not exist.
 fn held(of: &str, file: &str) -> Option<String> {
     Some(fs::read_to_string(group(of).join(file)).ok()?.trim().to_owned())
 }
 
-/// A line of a group's `cpu.stat`.
+/// Reads a line of a group's `cpu.stat`.
 fn stat(of: &str, key: &str) -> u64 {
     let text = held(of, "cpu.stat").expect("a group");
     let value = text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok());
     value.unwrap_or_else(|| panic!("no {key} in {text}"))
 }
 
-/// What the CPU time of groups grows by while they are watched, in parts of one CPU.
+/// CPU time used by groups during the measurement, as fractions of one CPU.
 fn used<const N: usize>(of: [&str; N]) -> [f64; N] {
     let read = || of.map(|of| stat(of, "usage_usec"));
     let (start, before) = (Instant::now(), read());
@@ -88,8 +88,8 @@ fn start(text: &str) -> Stage {
     Stage::start_with_groups(&inbox::ringroad(), text, &["--json", "--name", RUN]).expect("it starts")
 }
 
-/// A router on CPU 1 with a network behind it that leads back to itself: each frame to 203.0.113.0/24 passes it until its time to
-/// live is over. Its weight is a part of the address of its NIC there as well.
+/// A router on CPU 1 with a network behind it that leads back to itself: each frame to 203.0.113.0/24 passes it until its TTL
+/// expires. Its weight is also part of the MAC address of its NIC there.
 fn circle(name: &str, weight: u32) -> String {
     let mac = format!("02:00:00:00:32:{weight:02}");
     format!(
@@ -104,13 +104,13 @@ fn circle(name: &str, weight: u32) -> String {
     )
 }
 
-/// Sends datagrams with the longest life into circles until it is enough: more than their routers can do in all of a CPU.
+/// Sends datagrams with the largest TTL into the loops until told to stop: more than their routers can forward on a whole CPU.
 fn feed(host: &Namespace, enough: &AtomicBool) {
     let socket = host.inside(|| UdpSocket::bind(("0.0.0.0", 0))).expect("a namespace").expect("a socket");
     socket.set_ttl(255).expect("the longest life");
     while !enough.load(Relaxed) {
         for _ in 0..20 {
-            // Where there is no room there is enough.
+            // If there is no room, there is enough load.
             let _ = socket.send_to(&[0; 18], "203.0.113.9:9");
         }
         thread::sleep(Duration::from_millis(10));
@@ -156,12 +156,12 @@ fn weights_and_quotas_decide_over_a_cpu() {
         enough.store(true, Relaxed);
         senders.into_iter().for_each(|sender| sender.join().expect("a sender"));
     });
-    // Frames were dropped, as they should be.
+    // Frames were dropped, as intended.
     stage.finish_troubled(hosts.into()).expect("nothing is left");
     assert_eq!(controllers(), "");
 }
 
-/// One router between two TAPs or nowhere, with these lines of its own.
+/// One router between two TAPs or null attachments, with these lines of its own.
 fn file(lines: &str, attach: [&str; 2]) -> String {
     let [left, right] = attach;
     format!(
@@ -175,7 +175,7 @@ const TAPS: [&str; 2] = ["tap:v2-l", "tap:v2-r"];
 const ON_1: &str = "pin = { vcpu = \"1\", vhost = \"1\" }";
 const RESERVED: &str = "sched = { policy = \"deadline\", runtime = \"30ms\", period = \"200ms\" }";
 
-/// Waits until all threads of the router are as they should be.
+/// Waits until all threads of the router are scheduled as wanted.
 #[track_caller]
 fn threads_are(what: &str, wanted: impl Fn(&Scheduled) -> bool) {
     let end = Instant::now() + PATIENCE;
@@ -189,7 +189,7 @@ fn threads_are(what: &str, wanted: impl Fn(&Scheduled) -> bool) {
     }
 }
 
-/// Whether a thread has so many ms of each 200 reserved, on CPU 1.
+/// Returns true if a thread has this many ms of each 200 reserved, on CPU 1.
 fn is_reserved(ms: u64) -> impl Fn(&Scheduled) -> bool {
     let reserved = [ms * 1_000_000, 200_000_000, 200_000_000];
     move |is| is.policy == "SCHED_DEADLINE" && is.reserved == reserved && is.cpus == "1"
@@ -204,7 +204,7 @@ fn a_pinned_reservation_has_a_partition() {
     let mut stage = start(&file(&format!("{ON_1}\n{RESERVED}"), TAPS));
     let left = stage.host("v2-l", "192.0.2.2/24", "192.0.2.1").expect("left");
     let right = stage.host("v2-r", "198.51.100.2/24", "198.51.100.1").expect("right");
-    // The kernel judges by where a thread ran last, and these have slept since they were moved.
+    // The kernel goes by where a thread last ran, and these have slept since they were moved.
     inbox::ping(&left);
     threads_are("30 of 200 ms", is_reserved(30));
     assert_eq!(held("cpus1", "cpuset.cpus.partition").as_deref(), Some("root"));
@@ -218,9 +218,9 @@ fn a_pinned_reservation_has_a_partition() {
     let mut listed: Vec<u32> = inside.lines().map(|id| id.parse().expect("a number")).collect();
     listed.sort_unstable();
     assert_eq!(listed, threads);
-    // Everybody else is elsewhere.
+    // All other processes are elsewhere.
     assert_eq!(support::allowed_cpus(std::process::id()).as_deref(), Some("0"));
-    // Its supervisor may not use that CPU any more, and still gives it to its threads.
+    // Its supervisor may no longer use that CPU, and can still assign it to its threads.
     set("edge", "sched.runtime=40ms");
     threads_are("40 of 200 ms", is_reserved(40));
     set("edge", "sched={ policy = \"other\" }");
@@ -238,12 +238,12 @@ fn a_pinned_reservation_has_a_partition() {
     inbox::ping(&left);
     set("edge", "sched={ policy = \"other\" }");
     wait("the partition goes again", || !group("cpus1").exists());
-    // Those that were outside keep their CPUs, whatever the kernel gives to all that are there.
+    // Threads outside the partition keep their CPUs, whatever the kernel gives to all others there.
     wait("each on its CPU", || {
         let places = places();
         places.len() == 2 && places.iter().all(|(name, is)| is.cpus == if vcpu(name) { "1" } else { "0" })
     });
-    // It may have told that a thread slept where it was for a while.
+    // It may have reported that a thread slept where it was for a while.
     stage.finish_troubled(vec![left, right]).expect("nothing is left");
     assert_eq!(controllers(), "");
     assert_eq!(support::allowed_cpus(std::process::id()).as_deref(), Some("0-1"));
@@ -280,7 +280,7 @@ fn nothing_is_left_of_a_run_that_was_killed() {
     }
 }
 
-/// The rate that a refusal says would fit: `217 kpps would fit`.
+/// Extracts the rate that a refusal says would fit: `217 kpps would fit`.
 fn would_fit(refusal: &str) -> u64 {
     let words: Vec<&str> = refusal.split_once(" would fit").expect("a rate that fits").0.split(' ').collect();
     let [.., number, unit] = words.as_slice() else { panic!("{refusal}") };

@@ -1,5 +1,5 @@
-//! Attackers: what each of them does once, to be done again and again. The end-to-end tests do it a few times,
-//! `cargo xtask attacks` for a minute, as fast as it can be done.
+//! Attackers: each can perform its attack once, repeatedly. The end-to-end tests do that a few times,
+//! `cargo xtask attacks` for a minute, as fast as possible.
 
 mod kernel;
 mod machine;
@@ -15,7 +15,7 @@ pub use program::{Misuse, Program, be_asked, be_handed};
 
 /// An attacker.
 pub trait Attack {
-    /// Gets ready: what this takes and costs is not yet the attack.
+    /// Prepares the attack; the time and resources that this takes are not part of it.
     ///
     /// # Errors
     /// Something of its own does not work.
@@ -23,13 +23,13 @@ pub trait Attack {
         Ok(())
     }
 
-    /// Attacks once, unless that is not possible before `until`; whether it has.
+    /// Attacks once, if that is possible before `until`; returns true if it has.
     ///
     /// # Errors
     /// Something of its own does not work.
     fn act(&mut self, until: Instant) -> Result<bool>;
 
-    /// How often what was set to work has attacked by itself since this was asked last.
+    /// Returns how often the attack that was set in motion has been repeated by itself since the last call.
     ///
     /// # Errors
     /// As those of [`Attack::act`].
@@ -37,7 +37,7 @@ pub trait Attack {
         Ok(0)
     }
 
-    /// Lets go of what it holds.
+    /// Releases what it holds.
     ///
     /// # Errors
     /// As those of [`Attack::act`].

@@ -1,4 +1,4 @@
-//! What arrives at an interface, written down by tcpdump.
+//! Captures of an interface with tcpdump.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{Namespace, Running, Signal};
 
-/// tcpdump starts and ends long before this.
+/// Timeout for tcpdump to start or end.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What comes in 50 ms as fast as a TAP takes it.
+/// Buffer size in KiB: the frames of 50 ms at a TAP's full rate.
 const BUFFER_KIB: &str = "196608";
 
 /// A running capture.
@@ -21,11 +21,11 @@ pub struct Capture {
     file: PathBuf,
 }
 
-/// Octets of the head of a pcap file, and of each record in it.
+/// Octets of a pcap file's header, and of the header of each record.
 const HEADS: (usize, usize) = (24, 16);
 
 impl Capture {
-    /// Writes every frame that comes from now on out of the router into `file`.
+    /// Writes every frame that leaves the router from now on into `file`.
     pub fn start(host: &Namespace, interface: &str, file: &Path) -> Result<Self> {
         let mut command = host.command("tcpdump");
         command
@@ -50,10 +50,10 @@ impl Capture {
         Ok(Self { tcpdump, file: file.to_owned() })
     }
 
-    /// Waits until so many frames of which `wanted` is true are in the file.
+    /// Waits until this many frames that satisfy `wanted` are in the file.
     ///
     /// # Errors
-    /// They do not come within a minute.
+    /// They do not arrive within a minute.
     pub fn wait_for(&self, count: usize, wanted: impl Fn(&[u8]) -> bool) -> Result<()> {
         let end = Instant::now() + LIMIT;
         loop {
@@ -67,14 +67,14 @@ impl Capture {
         }
     }
 
-    /// Ends it; the file is complete then.
+    /// Ends the capture; the file is then complete.
     pub fn stop(self) -> Result<()> {
         let said = self.end()?;
         ensure!(said.contains("0 packets dropped by kernel"), "tcpdump: {said}");
         Ok(())
     }
 
-    /// Ends one of frames that may come faster than they can be written: some of them are in the file, each whole.
+    /// Ends a capture of frames that may arrive faster than they can be written: some of them are in the file, each complete.
     pub fn stop_with_some(self) -> Result<()> {
         self.end().map(drop)
     }
@@ -87,7 +87,7 @@ impl Capture {
     }
 }
 
-/// The frames of a pcap file of this machine's order of octets, as far as they are written; and the octets behind the last whole one.
+/// Returns the complete frames of a pcap file in native byte order, and the octets behind the last one.
 pub fn pcap_frames(octets: &[u8]) -> (Vec<&[u8]>, &[u8]) {
     let mut rest = octets.get(HEADS.0..).unwrap_or_default();
     let mut frames = Vec::new();

@@ -1,4 +1,4 @@
-//! On which CPU a thread runs, and how much it has run.
+//! CPU affinity and CPU time of threads.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// Keeps the thread that asks on one CPU.
+/// Pins the calling thread to one CPU.
 ///
 /// # Errors
 /// There is no such CPU.
@@ -14,10 +14,10 @@ pub fn on_cpu(cpu: usize) -> Result<()> {
     sched_setaffinity(None, &only(cpu)).with_context(|| format!("cannot run on CPU {cpu}"))
 }
 
-/// Keeps another thread on one CPU, if it has not ended.
+/// Pins another thread to one CPU, unless it has ended.
 pub fn put_on_cpu(thread: u32, cpu: usize) {
     if let Some(thread) = i32::try_from(thread).ok().and_then(Pid::from_raw) {
-        // One that has ended needs none.
+        // A thread that has ended needs none.
         let _ = sched_setaffinity(Some(thread), &only(cpu));
     }
 }
@@ -28,7 +28,8 @@ fn only(cpu: usize) -> CpuSet {
     set
 }
 
-/// Nanoseconds that a thread has run, and those that it was ready and waited for a CPU; none: it has ended.
+/// Nanoseconds that a thread has run, and those that it was runnable but waited for a CPU; none if it has
+/// ended.
 pub fn ran_and_waited(process: u32, thread: u32) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/schedstat")).ok()?;
     let mut numbers = text.split_whitespace().map(str::parse);

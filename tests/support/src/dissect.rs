@@ -1,4 +1,4 @@
-//! Captured frames as tshark reads them: a parser that shares no line with ours.
+//! Dissection of captured frames with tshark: a parser that shares no code with ours.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,9 +9,9 @@ use anyhow::{Result, ensure};
 
 use crate::running::run;
 
-/// Even a large capture is read within this time.
+/// Timeout for reading even a large capture.
 const LIMIT: Duration = Duration::from_secs(120);
-/// Check every checksum; look at each frame by itself.
+/// tshark preferences: check every checksum; treat each frame by itself.
 const PREFERENCES: [&str; 5] = [
     "ip.check_checksum:TRUE",
     "udp.check_checksum:TRUE",
@@ -20,7 +20,7 @@ const PREFERENCES: [&str; 5] = [
     "ip.defragment:FALSE",
 ];
 
-/// What [`Dissected::is_right`] looks at.
+/// Fields that [`Dissected::is_right`] checks.
 pub const CHECKSUMS: [&str; 8] = [
     "ip.checksum",
     "ip.checksum.status",
@@ -32,25 +32,25 @@ pub const CHECKSUMS: [&str; 8] = [
     "udp.checksum.status",
 ];
 
-/// One frame: the fields that were asked for, by tshark's names for them.
+/// One frame: the requested fields, by tshark's names for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dissected {
     fields: BTreeMap<String, String>,
 }
 
 impl Dissected {
-    /// A field of the outermost header that has it: `ip.ttl` of an ICMP error is that of the error itself.
+    /// Returns a field of the outermost header that has it: `ip.ttl` of an ICMP error is that of the error itself.
     pub fn get(&self, field: &str) -> Option<&str> {
         self.each(field).next()
     }
 
-    /// A field of all headers that have it, from the outermost inwards.
+    /// Returns a field of all headers that have it, from the outermost inwards.
     pub fn each(&self, field: &str) -> impl Iterator<Item = &str> {
         self.fields.get(field).into_iter().flat_map(|text| text.split(',')).filter(|text| !text.is_empty())
     }
 
-    /// Whether no checksum is wrong. tshark calls 0xffff wrong where it would write 0 (RFC 1624), which is the same number
-    /// in ones' complement, and what Linux writes of every protocol (`CSUM_MANGLED_0`).
+    /// Returns true if no checksum is wrong. tshark calls 0xffff wrong where it expects 0 (RFC 1624); both are zero in
+    /// ones' complement, and Linux writes 0xffff for every protocol (`CSUM_MANGLED_0`).
     pub fn is_right(&self) -> bool {
         ["ip", "icmp", "tcp", "udp"].iter().all(|protocol| {
             self.get(&format!("{protocol}.checksum.status")) != Some("0")
@@ -58,7 +58,7 @@ impl Dissected {
         })
     }
 
-    /// A field as a number, written `63` or `0x003f`; `True` and `False` are 1 and 0.
+    /// Returns a field as a number, written `63` or `0x003f`; `True` and `False` are 1 and 0.
     pub fn number(&self, field: &str) -> Option<u64> {
         let text = self.get(field)?;
         match text {
@@ -72,7 +72,7 @@ impl Dissected {
     }
 }
 
-/// Reads the frames of a capture file of which the display filter is true (`""`: all), with these fields.
+/// Reads the frames of a capture file that match the display filter (`""`: all), with these fields.
 ///
 /// `ip.checksum.status`, `udp.checksum.status`, `tcp.checksum.status` and `icmp.checksum.status` are 1 where the
 /// checksum is right, 0 where it is wrong, 2 where it was not checked.
@@ -98,8 +98,8 @@ fn parse(text: &str, fields: &[&str]) -> Vec<Dissected> {
     text.lines().map(frame).collect()
 }
 
-/// How frames differ from what was expected of each, in order; empty if they do not. A frame may have more fields
-/// than are expected of it.
+/// Compares frames with what is expected of each, in order; returns the differences. A frame may have more fields than are
+/// expected.
 pub fn differences(frames: &[Dissected], expected: &[Vec<(&str, String)>]) -> Vec<String> {
     let mut found = Vec::new();
     if frames.len() != expected.len() {

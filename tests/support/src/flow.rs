@@ -11,31 +11,31 @@ use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 
 use crate::Namespace;
 
-/// The receiver's socket takes so much while its thread is off the CPU.
+/// Size of the receiver's socket buffer, for times when its thread is off the CPU.
 const BUFFER: usize = 32 << 20;
-/// How often the sender catches up with the clock.
+/// Interval at which the sender catches up with the clock.
 const TICK: Duration = Duration::from_millis(1);
-/// Datagrams that are sent without a pause.
+/// Most datagrams sent without a pause.
 const MOST_AT_ONCE: u128 = 100;
-/// How long a receiver waits before it looks whether it shall stop.
+/// Interval at which the receiver checks for its end.
 const LOOK: Duration = Duration::from_millis(50);
-/// Without a datagram for so long, none is under way any more, even where the host is busy.
+/// Time without a datagram after which none is in flight any more, even on a busy host.
 const QUIET: Duration = Duration::from_secs(4);
-/// Octets of a datagram: its number, and filling.
+/// Octets of a datagram: its number, and padding.
 const LENGTH: usize = 32;
-/// How long the first datagram may take: nothing takes so long, even where the host is busy.
+/// Timeout of the first datagram, generous for a busy host.
 const FIRST: Duration = Duration::from_secs(60);
 
-/// What was sent and what came.
+/// Counts of datagrams sent and received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Datagrams that the sender's kernel took.
+    /// Datagrams accepted by the sender's kernel.
     pub sent: u64,
-    /// Datagrams that it did not take: no link, no route, no neighbour, no room.
+    /// Datagrams that it refused: no link, no route, no neighbour, no room.
     pub refused: u64,
     /// Datagrams that arrived, each counted once.
     pub received: u64,
-    /// Datagrams that arrived once more.
+    /// Datagrams that arrived again.
     pub repeated: u64,
     /// Datagrams that arrived after one with a higher number.
     pub late: u64,
@@ -44,13 +44,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Datagrams that were sent and did not arrive.
+    /// Datagrams that were sent and have not arrived.
     pub fn lost(&self) -> u64 {
         self.sent.saturating_sub(self.received)
     }
 }
 
-/// A flow that goes on until it is stopped.
+/// Flow that continues until it is stopped.
 #[derive(Debug)]
 pub struct Flow {
     shared: Arc<Shared>,
@@ -59,11 +59,11 @@ pub struct Flow {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// The sender shall end.
+    /// Tells the sender to end.
     enough: AtomicBool,
-    /// The sender has ended, and so shall the receiver as soon as everything has come, or nothing comes any more.
+    /// The sender has ended, and so must the receiver when everything has arrived, or nothing arrives any more.
     over: AtomicBool,
-    /// Nobody wants to know what still comes.
+    /// The remaining datagrams are of no interest.
     left: AtomicBool,
     sent: AtomicU64,
     refused: AtomicU64,
@@ -71,7 +71,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Whether the receiver has heard nothing for `silent` and need not wait for more.
+    /// Returns true if the receiver has heard nothing for `silent` and need not wait for more.
     fn is_complete(&self, silent: Duration) -> bool {
         let all = || self.arrivals().received >= self.sent.load(Relaxed);
         self.over.load(Relaxed) && (self.left.load(Relaxed) || all() || silent > QUIET)
@@ -82,7 +82,7 @@ impl Shared {
     }
 }
 
-/// What has come: a bit for each number.
+/// Received numbers, as a bitmap.
 #[derive(Debug, Default)]
 struct Arrivals {
     seen: Vec<u64>,
@@ -115,23 +115,24 @@ impl Arrivals {
 }
 
 impl Flow {
-    /// Sends so many datagrams a second, or fewer where the host is busy, from `from` to an address in `to`. They begin when
-    /// all on their way know their neighbours: of those that wait for one, a router keeps few.
+    /// Sends this many datagrams a second, or fewer on a busy host, from `from` to an address in `to`. The numbered
+    /// datagrams begin when all hosts on the path have resolved their neighbours, because a router queues few datagrams for
+    /// an unresolved one.
     ///
     /// # Errors
     ///
-    /// A socket cannot be had, or nothing arrives within a minute.
+    /// A socket cannot be opened, or nothing arrives within a minute.
     pub fn start(from: &Namespace, to: &Namespace, address: SocketAddr, per_second: u32) -> Result<Self> {
         let receiver = to.inside(|| receiver(address))??;
         let sender = from.inside(|| UdpSocket::bind(("0.0.0.0", 0)))??;
         sender.connect(address).context("no way to the receiver")?;
-        // Frames that wait for a neighbour to be found must not hold the sender up.
+        // Frames that wait for a neighbour's address must not block the sender.
         sender.set_nonblocking(true)?;
         find_the_way(&sender, &receiver)?;
         let shared = Arc::new(Shared::default());
         let named = |name: &str| thread::Builder::new().name(name.to_owned());
         let (ours, theirs) = (Arc::clone(&shared), Arc::clone(&shared));
-        // The sockets stay in the namespaces in which they were made.
+        // The sockets stay in the namespaces in which they were created.
         let threads = vec![
             named("flow-send").spawn(move || send(&sender, per_second, &ours))?,
             named("flow-receive").spawn(move || receive(&receiver, &theirs))?,
@@ -139,12 +140,12 @@ impl Flow {
         Ok(Self { shared, threads })
     }
 
-    /// What was sent and what came so far; what is under way counts as lost.
+    /// Returns the counts so far; datagrams in flight count as lost.
     pub fn so_far(&self) -> Tally {
         let sent = self.shared.sent.load(Relaxed);
         let arrivals = self.shared.arrivals();
         Tally {
-            // Sent between the two looks.
+            // More may have been sent between the two readings.
             sent: sent.max(arrivals.received),
             refused: self.shared.refused.load(Relaxed),
             received: arrivals.received,
@@ -154,11 +155,11 @@ impl Flow {
         }
     }
 
-    /// Waits until a datagram that was sent from now on arrives; how long that took. `None`: not in time.
+    /// Waits until a datagram that was sent from now on arrives; returns the time that took. `None`: not in time.
     pub fn resumes(&self, within: Duration) -> Option<Duration> {
         let (start, number) = (Instant::now(), self.shared.sent.load(Relaxed));
         while start.elapsed() < within {
-            // Refused ones have numbers too, so that a number is at least the count of those sent.
+            // Refused datagrams have numbers too, so a number may exceed the count of those sent.
             if self.shared.arrivals().highest.is_some_and(|highest| highest > number + self.refused()) {
                 return Some(start.elapsed());
             }
@@ -167,7 +168,7 @@ impl Flow {
         None
     }
 
-    /// Waits until so many datagrams have arrived.
+    /// Waits until this many datagrams have arrived.
     pub fn reaches(&self, received: u64, within: Duration) -> Result<()> {
         let start = Instant::now();
         while self.so_far().received < received {
@@ -177,10 +178,10 @@ impl Flow {
         Ok(())
     }
 
-    /// How many datagrams arrive while so many more are sent.
+    /// Returns how many datagrams arrive while this many more are sent.
     ///
     /// # Errors
-    /// The sender does not get to send them in time.
+    /// The sender does not send them in time.
     pub fn arrive_while_sending(&self, more: u64, within: Duration) -> Result<u64> {
         let (start, before) = (Instant::now(), self.so_far());
         loop {
@@ -197,7 +198,7 @@ impl Flow {
         self.shared.refused.load(Relaxed)
     }
 
-    /// Stops the sender and then, when everything has come or nothing comes any more, the receiver.
+    /// Stops the sender and then, when everything has arrived or nothing arrives any more, the receiver.
     pub fn stop(mut self) -> Result<Tally> {
         self.end()?;
         Ok(self.so_far())
@@ -230,7 +231,7 @@ fn find_the_way(sender: &UdpSocket, receiver: &UdpSocket) -> Result<()> {
     let end = Instant::now() + FIRST;
     while Instant::now() < end {
         let _ = sender.send(&[]);
-        // It waits for `LOOK`.
+        // It blocks for at most `LOOK`.
         if receiver.recv(&mut [0; LENGTH]).is_ok() {
             return Ok(());
         }
@@ -244,7 +245,7 @@ fn send(socket: &UdpSocket, per_second: u32, shared: &Shared) -> Result<()> {
     while !shared.enough.load(Relaxed) {
         let now = Instant::now();
         let due = now.duration_since(last).as_nanos() / each.as_nanos().max(1);
-        // A sender that was off the CPU does not make up for it by a burst that no queue could take.
+        // A sender that was off the CPU does not make up for it by a burst that no queue could hold.
         let due = due.min(MOST_AT_ONCE) as u32;
         last = if due == MOST_AT_ONCE as u32 { now } else { last + each * due };
         for _ in 0..due {
@@ -268,7 +269,7 @@ fn receive(socket: &UdpSocket, shared: &Shared) -> Result<()> {
         match length {
             Ok(LENGTH) => {
                 let number = octets[..8].try_into().map(u64::from_be_bytes)?;
-                // Somebody else may send here as well.
+                // Other senders may send here as well.
                 if number <= shared.sent.load(Relaxed) + shared.refused.load(Relaxed) {
                     shared.arrivals().count(number, now);
                     last = now;

@@ -4,13 +4,13 @@ use std::fs;
 
 const PAGES: &str = "/proc/sys/vm/nr_hugepages";
 
-/// Huge pages of 2 MiB that a test asks for. Dropping it sets back how many there are.
+/// Huge pages of 2 MiB requested by a test. Dropping it restores their previous number.
 pub struct HugePages {
     before: String,
 }
 
 impl HugePages {
-    /// Exactly so many; `None` where the host does not give them.
+    /// Sets exactly this many; `None` if the host does not provide them.
     pub fn set(count: u32) -> Option<Self> {
         let before = fs::read_to_string(PAGES).ok()?;
         let pages = Self { before };
@@ -18,7 +18,7 @@ impl HugePages {
         (fs::read_to_string(PAGES).ok()?.trim() == count.to_string()).then_some(pages)
     }
 
-    /// How many nobody has.
+    /// Number of free huge pages.
     ///
     /// # Panics
     /// This kernel has no huge pages.

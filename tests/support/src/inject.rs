@@ -1,5 +1,5 @@
-//! Makes a thread of another process ask the kernel for something that its program never asks for, as an intruder
-//! who has taken the thread over would.
+//! Makes a thread of another process execute a system call that its program never makes, like an intruder who has
+//! taken over the thread.
 #![allow(unsafe_code)]
 
 use std::fs::{self, File};
@@ -14,26 +14,26 @@ use crate::process::{parent_of, threads_of};
 
 /// The instruction `syscall`.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
-/// What a wait reports for a stop at a system call, with `PTRACE_O_TRACESYSGOOD`.
+/// Wait status of a stop at a system call, with `PTRACE_O_TRACESYSGOOD`.
 const AT_SYSCALL: c_int = libc::SIGTRAP | 0x80;
-/// Signals that may reach the thread before it stops at the call.
+/// Most signals that may reach the thread before it stops at the call.
 const MOST_SIGNALS: usize = 64;
 
-/// What came of it.
+/// Result of the injected call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Injected {
-    /// The kernel carried the call out, or refused it with a negative error number; the thread goes on as before.
+    /// The kernel executed the call, or refused it with a negative error number; the thread continues as before.
     Returned(i64),
-    /// The call sent a signal (SIGSYS of a seccomp filter that traps) to the thread, which takes it now.
+    /// The call sent a signal (SIGSYS of a seccomp filter that traps) to the thread, which now handles it.
     Signalled(c_int),
     /// The thread was killed by this signal, alone or with its process.
     Killed(c_int),
 }
 
-/// Stops the thread of this name in process `pid`, lets it make one system call, and lets it go on.
+/// Stops the thread of this name in process `pid`, makes it execute one system call, and lets it continue.
 ///
-/// The thread may be anywhere: computing, asleep in the kernel, or in a guest. A call that it was asleep in is made
-/// again afterwards. Addresses among `args` are the other process's.
+/// The thread may be anywhere: computing, asleep in the kernel, or in a guest. An interrupted blocking call is
+/// restarted afterwards. Addresses among `args` are the other process's.
 ///
 /// # Errors
 /// There is not exactly one thread of this name, or it cannot be traced (rights; it has ended).
@@ -45,7 +45,7 @@ pub fn inject_syscall(pid: u32, thread: &str, number: i64, args: [u64; 6]) -> Re
     let traced = Traced::stop(id.cast_signed())?;
     let before = traced.registers()?;
     let [rdi, rsi, rdx, r10, r8, r9] = args;
-    // No call is under way any more that would have to be made again: -1.
+    // There is no interrupted call to be restarted: -1.
     let (rax, orig_rax) = (number.cast_unsigned(), u64::MAX);
     traced.set_registers(&user_regs_struct {
         rip: site,
@@ -62,16 +62,16 @@ pub fn inject_syscall(pid: u32, thread: &str, number: i64, args: [u64; 6]) -> Re
     traced.call(&before)
 }
 
-/// The kernel keeps 15 octets of a name.
+/// The kernel keeps only 15 octets of a name.
 fn is_named(name: &str, wanted: &str) -> bool {
     name == wanted.get(..15).unwrap_or(wanted)
 }
 
-/// Where in the process there is a `syscall` instruction.
+/// Address of a `syscall` instruction in the process.
 fn syscall_site(pid: u32) -> Result<u64> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
     let memory = File::open(format!("/proc/{pid}/mem"))?;
-    // The vDSO is small and always has one; a process without it has one in its program.
+    // The vDSO is small and always contains one; a process without a vDSO has one in its program.
     let (first, rest): (Vec<_>, Vec<_>) = maps.lines().partition(|line| line.ends_with("[vdso]"));
     let code = first.into_iter().chain(rest).filter(|line| !line.ends_with("[vsyscall]"));
     for (from, to) in code.filter_map(executable) {
@@ -93,7 +93,7 @@ fn executable(line: &str) -> Option<(u64, u64)> {
     Some((u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?))
 }
 
-/// A thread that is stopped by us; it goes on when this is dropped.
+/// Thread that is stopped by us; it continues when this is dropped.
 struct Traced {
     thread: pid_t,
 }
@@ -109,25 +109,25 @@ impl Traced {
         Ok(traced)
     }
 
-    /// Waits until it stops or ends; the answer is that of waitpid(2).
+    /// Waits until it stops or ends; returns the status of waitpid(2).
     fn wait(&self) -> Result<c_int> {
         loop {
             let mut status = 0;
-            // SAFETY: the structure is of plain numbers, for which 0 is a value.
+            // SAFETY: the structure consists of plain numbers, for which 0 is a value.
             let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
             let what = libc::WEXITED | libc::WSTOPPED | libc::WNOWAIT | libc::__WALL;
-            // SAFETY: `info` is a place for the answer, and lives through the call.
+            // SAFETY: `info` is a place for the answer, and outlives the call.
             let looked =
                 unsafe { libc::waitid(libc::P_PID, self.thread.unsigned_abs(), &raw mut info, what) };
             if looked == 0
                 && [libc::CLD_KILLED, libc::CLD_DUMPED].contains(&info.si_code)
                 && self.is_our_child()
             {
-                // Whoever started it will wait for it.
+                // The process that started it will wait for it.
                 // SAFETY: waitid(2) has filled the part of a child that ended.
                 return Ok(unsafe { info.si_status() });
             }
-            // SAFETY: `status` is a place for the answer, and lives through the call.
+            // SAFETY: `status` is a place for the answer, and outlives the call.
             let waited = unsafe { libc::waitpid(self.thread, &raw mut status, libc::__WALL) };
             match io::Error::last_os_error() {
                 _ if waited == self.thread => return Ok(status),
@@ -142,7 +142,7 @@ impl Traced {
     }
 
     fn registers(&self) -> Result<user_regs_struct> {
-        // SAFETY: the structure is of plain numbers, for which 0 is a value.
+        // SAFETY: the structure consists of plain numbers, for which 0 is a value.
         let mut registers: user_regs_struct = unsafe { std::mem::zeroed() };
         let place = (&raw mut registers).addr();
         // The kernel writes through an exposed address.
@@ -168,7 +168,7 @@ impl Traced {
                 _ if libc::WIFEXITED(status) => bail!("the thread ended by itself: {status:#x}"),
                 AT_SYSCALL if !entered => entered = true,
                 AT_SYSCALL => return self.returned(before),
-                // A stop of the tracing itself carries its event above the signal.
+                // A stop of the tracing itself has its event number above the signal.
                 stopped if status >> 16 == 0 => signal = stopped,
                 _ => {}
             }
@@ -178,7 +178,7 @@ impl Traced {
 
     fn returned(&self, before: &user_regs_struct) -> Result<Injected> {
         if self.has_pending(libc::SIGSYS)? {
-            // The handler sees the thread where the call was made.
+            // The handler sees the thread at the point of the call.
             return Ok(Injected::Signalled(libc::SIGSYS));
         }
         let result = self.registers()?.rax.cast_signed();
@@ -200,9 +200,9 @@ impl Drop for Traced {
     }
 }
 
-/// A call that the stop has interrupted and that the kernel would have made again by itself is made again.
+/// Restores a call that the stop has interrupted and that the kernel would have restarted by itself.
 fn made_again(registers: user_regs_struct) -> user_regs_struct {
-    // ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK: never seen by programs.
+    // ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK: never visible to programs.
     let restarts = [-512, -513, -514, -516].contains(&registers.rax.cast_signed());
     if registers.orig_rax.cast_signed() < 0 || !restarts {
         return registers;
@@ -211,8 +211,8 @@ fn made_again(registers: user_regs_struct) -> user_regs_struct {
 }
 
 fn ask(request: libc::c_uint, thread: pid_t, address: *mut c_void, data: usize) -> Result<()> {
-    // SAFETY: requests that write to this process are only PTRACE_GETREGS, and its caller hands over the address of
-    // a whole register structure that nobody else uses meanwhile.
+    // SAFETY: the only request that writes to this process is PTRACE_GETREGS, and its caller passes the address of
+    // a whole register structure that is not used otherwise meanwhile.
     let done = unsafe { libc::ptrace(request, thread, address, without_provenance_mut::<c_void>(data)) };
     if done == -1 { Err(io::Error::last_os_error().into()) } else { Ok(()) }
 }

@@ -1,8 +1,9 @@
-//! What the end-to-end tests stand on.
+//! Common parts of the end-to-end tests.
 //!
-//! A test says first what it needs of the host ([`needs!`]); where that is missing it prints one line and passes,
-//! and `cargo xtask test` counts it as skipped. It takes [`Traces`] before and after, starts every process as a
-//! [`Running`], which ends with it, and lets [`dissect`] read captured frames with a parser that is not ours.
+//! A test first states what it needs of the host ([`needs!`]); if that is missing, it prints one line and passes,
+//! and `cargo xtask test` counts it as skipped. It compares [`Traces`] before and after, starts every process as
+//! a [`Running`], which ends the process when dropped, and lets [`dissect`] read captured frames with an
+//! independent parser.
 //!
 //! ```no_run
 //! use std::{process::Command, time::Duration};

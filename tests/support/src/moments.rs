@@ -1,20 +1,20 @@
-//! Moments at random: another run of a test has others, and one that failed can be played again.
+//! Random moments: each run of a test has different ones, and those of a failed run can be repeated.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{env, process};
 
-/// The variable that says which moments to play again.
+/// Environment variable with the seed to repeat.
 const SEED: &str = "RINGROAD_SEED";
 
-/// Random times and numbers, all of them from one seed, which is printed.
+/// Random times and numbers from one seed, which is printed.
 #[derive(Debug)]
 pub struct Moments {
     state: u64,
 }
 
 impl Moments {
-    /// By the seed in `RINGROAD_SEED`, or else by a new one. To be made once, at the beginning of a test: what it prints
-    /// stands before all that the test says.
+    /// Uses the seed in `RINGROAD_SEED`, or else a new one. To be created once, at the beginning of a test, so that the
+    /// seed is printed before the test's other output.
     ///
     /// # Panics
     ///
@@ -27,27 +27,27 @@ impl Moments {
         Self::from_seed(seed)
     }
 
-    /// By this seed, which is not printed.
+    /// Uses this seed, which is not printed.
     pub fn from_seed(seed: u64) -> Self {
-        // Spread over all bits, so that seeds that differ little begin differently; Xorshift must not begin with 0.
+        // Spread the seed over all bits, so that similar seeds begin differently; xorshift must not begin with 0.
         Self { state: seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 }
     }
 
-    /// A number below `bound`; 0 if that is 0.
+    /// Returns a number below `bound`; 0 if that is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        // Xorshift: any spread will do.
+        // Xorshift; any distribution will do.
         self.state ^= self.state << 13;
         self.state ^= self.state >> 7;
         self.state ^= self.state << 17;
         (self.state >> 11).checked_rem(bound).unwrap_or(0)
     }
 
-    /// A time below `most`.
+    /// Returns a time below `most`.
     pub fn within(&mut self, most: Duration) -> Duration {
         Duration::from_nanos(self.below(u64::try_from(most.as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    /// Times below `most`, more of them early.
+    /// Returns times below `most`, more of them early.
     pub fn early(&mut self, count: u32, most: Duration) -> Vec<Duration> {
         (1..=count).map(|n| self.within(most * n / count)).collect()
     }
@@ -59,7 +59,7 @@ impl Default for Moments {
     }
 }
 
-/// Small enough to be typed.
+/// Seed small enough to be typed.
 fn fresh() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (u64::from(now.subsec_nanos()) ^ u64::from(process::id()) << 16) % 1_000_000

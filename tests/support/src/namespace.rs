@@ -1,4 +1,4 @@
-//! A network namespace of the test's own.
+//! Private network namespaces of a test.
 
 use std::fs::{self, File};
 use std::process::Command;
@@ -11,17 +11,17 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::running::run;
 
-/// `ip` answers within this time.
+/// Timeout of `ip`.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A named network namespace, removed on drop with all links in it.
+/// Named network namespace, removed on drop with all links in it.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
 }
 
 impl Namespace {
-    /// Adds a namespace, its loopback up; the name carries the id of this process, so that two runs do not meet.
+    /// Adds a namespace, with loopback up; the name contains this process's ID, so that two runs do not collide.
     pub fn add(name: &str) -> Result<Self> {
         let namespace = Self { name: format!("{name}-{}", std::process::id()) };
         ip(&["netns", "add", &namespace.name])?;
@@ -29,19 +29,20 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Its name.
+    /// Name of the namespace.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A command that will run inside it, under the process id of the child that is started.
+    /// Returns a command that will run inside it; the program keeps the process ID of the started child.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, program]);
         command
     }
 
-    /// A command for a program that needs the host's control groups, which `ip netns exec` hides with all of `/sys`.
+    /// Returns a command for a program that needs the host's control groups, which `ip netns exec` hides together
+    /// with all of `/sys`.
     pub fn command_with_groups(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/run/netns/{}", self.name)).arg(program);
@@ -60,18 +61,18 @@ impl Namespace {
         })
     }
 
-    /// Sets one of its kernel parameters, such as `net.ipv4.ip_forward`.
+    /// Sets a kernel parameter of the namespace, such as `net.ipv4.ip_forward`.
     pub fn set(&self, key: &str, value: &str) -> Result<()> {
         let path = format!("/proc/sys/{}", key.replace('.', "/"));
         self.inside(|| fs::write(&path, value))?.with_context(|| format!("cannot write {path}"))
     }
 
-    /// The names of its links.
+    /// Names of its links.
     pub fn links(&self) -> Result<Vec<String>> {
         Ok(names(&self.ip(&["-o", "link", "show"])?))
     }
 
-    /// The names of those that are up.
+    /// Names of its links that are up.
     pub fn links_up(&self) -> Result<Vec<String>> {
         Ok(names(&self.ip(&["-o", "link", "show", "up"])?))
     }
@@ -82,7 +83,7 @@ impl Namespace {
     }
 }
 
-/// The names in what `ip -o link show` prints.
+/// Parses the names in the output of `ip -o link show`.
 fn names(text: &str) -> Vec<String> {
     let name = |line: &str| Some(line.split(": ").nth(1)?.split('@').next()?.to_owned());
     text.lines().filter_map(name).collect()

@@ -1,12 +1,12 @@
-//! What a test needs of the host.
+//! Requirements of a test on the host.
 
 use std::fs::OpenOptions;
 use std::path::Path;
 
-/// Something that a host may lack.
+/// Requirement that a host may not meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// The rights of root, and namespaces: `ip netns` can be used.
+    /// Root privileges and namespaces: `ip netns` can be used.
     Root,
     /// `/dev/kvm` can be opened.
     Kvm,
@@ -16,7 +16,7 @@ pub enum Need {
     Program(&'static str),
 }
 
-/// Why the first of `needs` that is missing is missing; `None` if all are there.
+/// Returns the reason why the first unmet requirement is not met; `None` if all are met.
 pub fn missing(needs: &[Need]) -> Option<String> {
     needs.iter().find_map(|need| match need {
         Need::Root => (!rustix::process::geteuid().is_root()).then(|| "not run as root".to_owned()),
@@ -36,7 +36,7 @@ fn in_path(program: &str) -> bool {
     std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|folder| found(&folder)))
 }
 
-/// Leaves the test, with a line that is counted as skipped, if the host lacks something:
+/// Returns from the test, with a line that is counted as skipped, if the host does not meet a requirement:
 /// `support::needs!(Root, Kvm, Program("busybox"));`
 #[macro_export]
 macro_rules! needs {

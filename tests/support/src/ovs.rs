@@ -1,4 +1,4 @@
-//! An Open vSwitch of the test's own, with its datapath in user space: it needs nothing of the kernel.
+//! A private Open vSwitch with its datapath in user space: it needs no kernel module.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,10 +13,10 @@ use crate::Signal;
 use crate::running::{Running, run};
 
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
-/// It answers long before this, even where the host is busy.
+/// Timeout of its answers, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(70);
 
-/// A running database and switch; both end with it.
+/// Running database and switch; both end when dropped.
 #[derive(Debug)]
 pub struct Ovs {
     daemons: Vec<Running>,
@@ -35,19 +35,19 @@ impl Ovs {
         Ok(ovs)
     }
 
-    /// Kills database and switch, as a crash would: what was in the database is still there, what the switch had made in the
-    /// namespace goes with its process.
+    /// Kills database and switch, as a crash would: the database's content persists, and what the switch had created in the
+    /// namespace disappears with its process.
     pub fn kill(&mut self) -> Result<()> {
         for mut daemon in self.daemons.drain(..).rev() {
             daemon.signal(Signal::KILL)?;
             daemon.wait(PATIENCE)?;
         }
-        // Whoever looks for it finds nobody, as after the end of the service.
+        // Clients must find no socket, as after a regular end of the service.
         std::fs::remove_file(self.folder.path().join("db.sock"))?;
         Ok(())
     }
 
-    /// Starts both on the database that is there.
+    /// Starts both on the existing database.
     pub fn start_again(&mut self, namespace: &Namespace) -> Result<()> {
         let (database, socket) = (self.path("conf.db"), self.path("db.sock"));
         let (remote, local) = (format!("--remote=punix:{socket}"), format!("unix:{socket}"));
@@ -76,13 +76,13 @@ impl Ovs {
         Ok(())
     }
 
-    /// Adds a bridge whose datapath is in user space, with these links of the namespace in it.
+    /// Adds a bridge with a user-space datapath, and these links of the namespace as ports.
     pub fn add_bridge(&self, name: &str, links: &[&str]) -> Result<()> {
         self.ask(&["add-br", name, "--", "set", "bridge", name, "datapath_type=netdev"])?;
         links.iter().try_for_each(|link| self.ask(&["add-port", name, link]).map(drop))
     }
 
-    /// What `ovs-vsctl` answers to these words.
+    /// Runs `ovs-vsctl` with these words; returns its output.
     pub fn ask(&self, words: &[&str]) -> Result<String> {
         let mut command = Command::new("ovs-vsctl");
         environment(&mut command, self.folder.path()).arg("--timeout=60").args(words);
@@ -91,7 +91,7 @@ impl Ovs {
         Ok(done.stdout.trim().to_owned())
     }
 
-    /// Makes a command of this process find it.
+    /// Sets the environment of a command so that it finds this switch.
     pub fn serve<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         environment(command, self.folder.path())
     }

@@ -1,4 +1,4 @@
-//! A machine at a vhost-user socket that sends one frame again and again at a pace: an honest peer, and far cheaper than a TAP.
+//! A machine at a vhost-user socket that sends one frame repeatedly at a steady rate: an honest peer, far cheaper than a TAP.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
@@ -13,22 +13,22 @@ use anyhow::{Context, Result, anyhow};
 use crate::on_cpu;
 use crate::vhost_peer::{BUFFERS, RingWords, VhostPeer, WRITE, event, ring};
 
-/// The ring by which a peer hears: there is room for the few questions of a router, which nobody reads.
+/// Index of the receive ring: it has room for a router's few ARP requests, which are not read.
 const RECEIVE: u32 = 0;
-/// The ring by which a peer sends.
+/// Index of the transmit ring.
 const TRANSMIT: u32 = 1;
-/// Entries of each.
+/// Entries of each ring.
 const ENTRIES: u16 = 4096;
-/// Octets of `virtio_net_hdr`, all of them 0: nothing is left to the device.
+/// Octets of `virtio_net_hdr`, all 0: no pending offloads.
 const HEADER: [u8; 12] = [0; 12];
-/// Between two bursts.
+/// Interval between two bursts.
 const TICK: Duration = Duration::from_micros(200);
-/// A sender that was off its CPU for longer does not make up for it.
+/// Longest delay that the sender makes up for after being off its CPU.
 const MOST_BEHIND: Duration = Duration::from_millis(2);
-/// Nothing is under way long before this.
+/// Timeout for the frames in flight.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A machine that sends. Dropping it ends it.
+/// Machine that sends, until dropped.
 #[derive(Debug)]
 pub struct PacedSender {
     shared: Arc<Shared>,
@@ -42,10 +42,10 @@ struct Shared {
 }
 
 impl PacedSender {
-    /// Sends this frame so many times a second to where a back end listens, from a thread on this CPU.
+    /// Sends this frame this many times a second to a listening backend, from a thread on this CPU.
     ///
     /// # Errors
-    /// Nobody listens there, or no thread can be had.
+    /// No backend listens there, or the thread cannot be started.
     pub fn start(path: &Path, frame: &[u8], per_second: u64, cpu: usize) -> Result<Self> {
         let peer = VhostPeer::connect(path)?.with_entries(ENTRIES);
         peer.begin()?;
@@ -73,15 +73,15 @@ impl PacedSender {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Frames that it has given to the device so far.
+    /// Number of frames handed to the device so far.
     pub fn given(&self) -> u64 {
         self.shared.given.load(Relaxed)
     }
 
-    /// Ends it when the device has taken all; how many frames it has given.
+    /// Ends it when the device has taken all frames; returns the number of frames handed over.
     ///
     /// # Errors
-    /// It has been sent away.
+    /// The connection has been closed.
     pub fn stop(mut self) -> Result<u64> {
         self.end()?;
         Ok(self.given())
@@ -100,13 +100,13 @@ impl Drop for PacedSender {
     }
 }
 
-/// The sender's thread.
+/// State of the sender's thread.
 struct Line {
     peer: VhostPeer,
     words: RingWords,
     doorbell: OwnedFd,
     _call: OwnedFd,
-    /// As the ring counts: modulo 65,536.
+    /// Available index, modulo 65,536.
     posted: u16,
     shared: Arc<Shared>,
 }
@@ -127,7 +127,7 @@ impl Line {
         self.settle()
     }
 
-    /// Gives the device so many frames, or as many as the ring has room for.
+    /// Hands this many frames to the device, or as many as the ring has room for.
     fn give(&mut self, wanted: u16) -> Result<u16> {
         let count = wanted.min(ENTRIES - self.under_way()?);
         if count > 0 {

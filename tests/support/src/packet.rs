@@ -1,11 +1,11 @@
-//! IPv4 packets octet by octet, right or wrong, with code that is not the router's.
+//! IPv4 packets built octet by octet, valid or not, with code independent of the router's.
 
 use std::net::Ipv4Addr;
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// A frame with an IPv4 packet.
+/// Frame with an IPv4 packet.
 #[derive(Clone, Debug)]
 pub struct Packet {
     /// Ethernet destination.
@@ -28,12 +28,12 @@ pub struct Packet {
     pub options: Vec<u8>,
     /// Protocol.
     pub protocol: u8,
-    /// What follows the IP header.
+    /// Octets that follow the IP header.
     pub payload: Vec<u8>,
 }
 
 impl Packet {
-    /// The frame, its IP checksum right.
+    /// Builds the frame, with a right IP checksum.
     pub fn frame(&self) -> Vec<u8> {
         let header = 20 + self.options.len();
         let mut ip = vec![0; header];
@@ -53,13 +53,13 @@ impl Packet {
     }
 }
 
-/// A UDP header with a right checksum, and its data.
+/// Builds a UDP header with a right checksum, followed by its data.
 pub fn udp(source: Ipv4Addr, destination: Ipv4Addr, ports: (u16, u16), data: &[u8]) -> Vec<u8> {
     let length = (8 + data.len()) as u16;
     let mut header = [ports.0, ports.1, length, 0].map(u16::to_be_bytes).concat();
     let pseudo = [&source.octets()[..], &destination.octets(), &[0, 17], &length.to_be_bytes()].concat();
     let sum = match checksum(&[&pseudo, &header, data]) {
-        // 0 would mean that there is none (RFC 768).
+        // 0 would mean no checksum (RFC 768).
         0 => u16::MAX,
         sum => sum,
     };
@@ -67,7 +67,7 @@ pub fn udp(source: Ipv4Addr, destination: Ipv4Addr, ports: (u16, u16), data: &[u
     [&header, data].concat()
 }
 
-/// The internet checksum (RFC 1071) over these parts; all but the last have an even length.
+/// Internet checksum (RFC 1071) over these parts; all but the last have an even length.
 pub fn checksum(parts: &[&[u8]]) -> u16 {
     let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).copied().map_or(0, u32::from);
     let mut sum: u32 = parts.iter().flat_map(|part| part.chunks(2)).map(word).sum();

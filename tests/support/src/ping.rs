@@ -1,4 +1,4 @@
-//! Pings of which each is answered.
+//! Pings that must all be answered.
 
 use std::process::Command;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use anyhow::{Result, ensure};
 
 use crate::run;
 
-/// How long an answer may take: no host is so busy.
+/// Timeout of an answer in seconds, generous for a busy host.
 const ANSWER: &str = "60";
-/// A ping that waits for that has ended.
+/// Timeout of the ping command.
 const LIMIT: Duration = Duration::from_secs(70);
 
-/// Pings `count` times with `busybox` and these options, the last of which is the address; what it said. The next one goes
-/// when the last is answered: of several at a time ping waits for the last no longer than twice the time that those before
-/// took, or a second, which is less than a busy host keeps a virtual CPU waiting.
+/// Pings `count` times with `busybox` and these options, the last of which is the address; returns the output. Each ping
+/// is sent when the previous one has been answered: with several at a time, ping would wait for the last no longer than
+/// twice the time of the previous ones, or a second, which is less than a busy host keeps a virtual CPU waiting.
 ///
 /// # Errors
 ///

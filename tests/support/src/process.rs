@@ -1,4 +1,4 @@
-//! Processes as the kernel shows them.
+//! Processes, from /proc.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,12 +8,12 @@ use anyhow::{Context, Result};
 
 mod search;
 
-/// The threads of a process by id, with their names (of which the kernel keeps 15 octets).
+/// Returns the threads of a process by ID, with their names (of which the kernel keeps 15 octets).
 pub fn threads_of(pid: u32) -> Result<BTreeMap<u32, String>> {
     let folder = format!("/proc/{pid}/task");
     let entries = fs::read_dir(&folder).with_context(|| format!("no process {pid}"))?;
     let named = |id: u32| {
-        // A thread that ends meanwhile has no name.
+        // A thread that has just ended has no name.
         let name = fs::read_to_string(format!("{folder}/{id}/comm")).ok()?;
         Some((id, name.trim_end_matches('\n').to_owned()))
     };
@@ -21,19 +21,19 @@ pub fn threads_of(pid: u32) -> Result<BTreeMap<u32, String>> {
     Ok(ids.filter_map(named).collect())
 }
 
-/// One process, as it was when it was looked at.
+/// One process, as it was when examined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     /// Its id.
     pub id: u32,
-    /// Its main thread's name.
+    /// Name of its main thread.
     pub name: String,
-    /// The words it was started with.
+    /// Its command line.
     pub words: Vec<String>,
 }
 
 impl Process {
-    /// Looks at it; `None` if there is none, or if it has ended and was not waited for.
+    /// Examines it; `None` if there is none, or if it is a zombie.
     pub fn look(id: u32) -> Option<Self> {
         let words = fs::read(format!("/proc/{id}/cmdline")).ok()?;
         let name = fs::read_to_string(format!("/proc/{id}/comm")).ok()?;
@@ -43,18 +43,18 @@ impl Process {
         Some(Self { id, name: name.trim_end().to_owned(), words })
     }
 
-    /// The program file; of one that lies in memory only, `/memfd:NAME (deleted)`.
+    /// Path of its program; for one that exists only in memory, `/memfd:NAME (deleted)`.
     pub fn program(&self) -> PathBuf {
         fs::read_link(format!("/proc/{}/exe", self.id)).unwrap_or_default()
     }
 
-    /// How many descriptors it has open.
+    /// Number of its open descriptors.
     pub fn descriptors(&self) -> Result<usize> {
         let entries = fs::read_dir(format!("/proc/{}/fd", self.id));
         Ok(entries.with_context(|| format!("no process {}", self.id))?.count())
     }
 
-    /// How much memory it has.
+    /// Memory of the process.
     pub fn memory(&self) -> Result<Memory> {
         let path = format!("/proc/{}/smaps_rollup", self.id);
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
@@ -67,18 +67,18 @@ impl Process {
     }
 }
 
-/// The memory of a process, in KiB.
+/// Memory of a process, in KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// What of it lies in physical memory (RSS).
+    /// Resident memory (RSS).
     pub resident: u64,
-    /// What lies in physical memory, of pages that others have too only a part (PSS).
+    /// Resident memory, with shared pages in proportion (PSS).
     pub share: u64,
-    /// What of it belongs to no file and is shared with nobody: heap and stacks.
+    /// Private memory without a file: heap and stacks.
     pub anonymous: u64,
 }
 
-/// The children of a process that have not ended, the eldest first.
+/// Returns the running children of a process, the eldest first.
 pub fn children_of(pid: u32) -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     let mut ids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -87,7 +87,7 @@ pub fn children_of(pid: u32) -> Vec<Process> {
     ids.into_iter().filter_map(Process::look).collect()
 }
 
-/// All that descend from a process and have not ended, children before their own children.
+/// Returns the running descendants of a process, each before its own children.
 pub fn descendants_of(pid: u32) -> Vec<Process> {
     let mut found = children_of(pid);
     let mut next = 0;
@@ -101,7 +101,7 @@ pub fn descendants_of(pid: u32) -> Vec<Process> {
 
 pub(crate) fn parent_of(id: u32) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The name, in brackets, may hold anything.
+    // The name, in brackets, may contain any character.
     text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 

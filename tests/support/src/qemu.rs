@@ -1,5 +1,5 @@
-//! Stock QEMU with one e1000: a device that is not ours, for a driver that is. By software emulation, so it tells what
-//! happens and not how fast. Its trace tells each access to a register; what the device sends is in a capture of its own.
+//! Stock QEMU with one e1000: a device that is not ours, for a driver that is. It uses software emulation, so it shows
+//! what happens but not how fast. Its trace records each register access; frames that the device sends are in a capture.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,57 +13,57 @@ use tempfile::TempDir;
 
 use crate::running::Running;
 
-/// QEMU ends within this time after it was told to.
+/// Timeout for QEMU to end after being told to.
 const END: Duration = Duration::from_secs(60);
-/// The registers' window is as large as a power of two, and lies at a multiple of that.
+/// Size of the register window, which is aligned to its size.
 const WINDOW: u64 = 0x2_0000;
-/// Octets of a capture's header, and of the one before each frame.
+/// Octets of a capture's header, and of the header before each frame.
 const CAPTURE_HEADER: usize = 24;
 const FRAME_HEADER: usize = 16;
 
-/// What QEMU is to run, in memory that stays ours, with its e1000 in slot 1 (`vmm::pc` makes such machines).
+/// Machine for QEMU to run, in memory that remains ours, with its e1000 in slot 1 (`vmm::pc` makes such machines).
 #[derive(Clone, Copy, Debug)]
 pub struct Machine<'a> {
     /// The boot ROM.
     pub rom: &'a [u8],
-    /// The RAM, and its octets.
+    /// The RAM.
     pub ram: BorrowedFd<'a>,
-    /// Octets of it.
+    /// Length of the RAM in octets.
     pub ram_len: usize,
     /// CPUs.
     pub vcpus: u32,
     /// The e1000's Ethernet address.
     pub mac: [u8; 6],
-    /// Whether the device follows ITR.
+    /// True if the device follows ITR.
     pub moderates: bool,
 }
 
-/// How a register was accessed.
+/// Kind of register access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
-    /// It was read.
+    /// Read access.
     Read,
-    /// It was written.
+    /// Write access.
     Write,
 }
 
-/// A QEMU that runs.
+/// Running QEMU.
 pub struct Qemu {
     running: Running,
     folder: TempDir,
 }
 
-/// What it has seen.
+/// Observations of a QEMU run.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// What the device sent.
+    /// Frames that the device sent.
     pub frames: Vec<Vec<u8>>,
     /// Accesses to the device's registers, by their offset.
     pub accesses: BTreeMap<(Access, u64), u64>,
 }
 
 impl Qemu {
-    /// Starts it; `qemu-system-x86_64` has to be installed.
+    /// Starts it; `qemu-system-x86_64` must be installed.
     pub fn start(machine: &Machine<'_>) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder")?;
         let file = |name: &str| folder.path().join(name).display().to_string();
@@ -85,12 +85,12 @@ impl Qemu {
         Ok(Self { running: Running::start(&mut command)?, folder })
     }
 
-    /// Whether it has ended by itself.
+    /// Returns true if it has ended by itself.
     pub fn ended(&mut self) -> Result<bool> {
         self.running.ended()
     }
 
-    /// Ends it, and tells what it has seen.
+    /// Ends it, and returns the observations.
     pub fn end(mut self) -> Result<Seen> {
         self.running.signal(Signal::TERM)?;
         let finished = self.running.wait(END)?;
@@ -101,7 +101,7 @@ impl Qemu {
     }
 }
 
-/// How often each register of the e1000 was read and written.
+/// Counts the reads and writes of each e1000 register.
 fn accesses(trace: &str) -> Result<BTreeMap<(Access, u64), u64>> {
     let mut counts = BTreeMap::new();
     for line in trace.lines().filter(|line| line.contains("'e1000-mmio'")) {
@@ -115,7 +115,7 @@ fn accesses(trace: &str) -> Result<BTreeMap<(Access, u64), u64>> {
     Ok(counts)
 }
 
-/// The frames of a capture; one that was cut off when QEMU ended is left out.
+/// Returns the frames of a capture; one that was truncated when QEMU ended is omitted.
 fn frames(capture: &[u8]) -> Vec<Vec<u8>> {
     let (mut rest, mut frames) = (capture.get(CAPTURE_HEADER..).unwrap_or_default(), Vec::new());
     while let Some((header, behind)) = rest.split_first_chunk::<FRAME_HEADER>() {

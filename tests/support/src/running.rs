@@ -1,4 +1,4 @@
-//! A process of the test's own, which ends with it.
+//! Child processes of a test, which end when dropped.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -11,23 +11,23 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Counters, settled};
 
-/// How long a process may take to end after SIGTERM before it is killed.
+/// Time that a process gets to end after SIGTERM before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long output may still come after the process has ended (its own children may hold the pipe).
+/// Time for which output may still arrive after the process has ended (its own children may hold the pipe).
 const LAST_WORDS: Duration = Duration::from_secs(20);
 
-/// What a process said and how it ended.
+/// Output and exit status of a process.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// How it ended.
+    /// Exit status.
     pub status: ExitStatus,
-    /// What it wrote to standard output.
+    /// Its standard output.
     pub stdout: String,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub stderr: String,
 }
 
-/// A child process. On drop it is asked to end, then killed; no other process is ever signalled.
+/// Child process. On drop it is terminated, then killed; no other process is ever signalled.
 #[derive(Debug)]
 pub struct Running {
     shown: String,
@@ -54,7 +54,7 @@ impl Heard {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `found` has an answer, for at most `within`.
+    /// Waits until `found` returns an answer, for at most `within`.
     fn wait<T>(&self, within: Duration, mut found: impl FnMut(&Said) -> Option<T>) -> Option<T> {
         let deadline = Instant::now() + within;
         let mut said = self.said();
@@ -68,13 +68,13 @@ impl Heard {
     }
 }
 
-/// Runs a command to its end; an error if that does not come within the time given.
+/// Runs a command to completion; fails if that takes longer than `within`.
 pub fn run(command: &mut Command, within: Duration) -> Result<Finished> {
     Running::start(command)?.wait(within)
 }
 
 impl Running {
-    /// Starts a command, without standard input, and listens to both of its outputs.
+    /// Starts a command, without standard input, and reads both of its outputs.
     pub fn start(command: &mut Command) -> Result<Self> {
         let shown = format!("{command:?}");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -86,12 +86,12 @@ impl Running {
         Ok(Self { shown, child, ended: None, heard })
     }
 
-    /// Its process id, valid as long as this value lives and [`Running::ended`] is false.
+    /// Process ID, valid as long as this value lives and [`Running::ended`] is false.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it has ended.
+    /// Returns true if it has ended.
     pub fn ended(&mut self) -> Result<bool> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait()?;
@@ -99,32 +99,32 @@ impl Running {
         Ok(self.ended.is_some())
     }
 
-    /// Sends it a signal, if it has not ended.
+    /// Sends it a signal, unless it has ended.
     pub fn signal(&mut self, signal: Signal) -> Result<()> {
         if self.ended()? {
             return Ok(());
         }
-        // Not waited for yet, so the id cannot belong to another process.
+        // It has not been waited for yet, so the ID cannot belong to another process.
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("a process id")?;
         Ok(kill_process(pid, signal)?)
     }
 
-    /// Waits until the ledgers of all routers of this `ringroad run` add up and nothing moves in them.
+    /// Waits until the ledgers of all routers of this `ringroad run` add up and do not change.
     pub fn settle(&self) {
         settled::wait(self.id());
     }
 
-    /// What this `ringroad run` has counted so far; nothing where it does not answer.
+    /// Counters of this `ringroad run` so far; empty if it does not answer.
     pub fn counters(&self) -> Counters {
         settled::now(self.id()).unwrap_or_default()
     }
 
-    /// Waits for the first line, on either output, of which `wanted` is true.
+    /// Waits for the first line, on either output, that satisfies `wanted`.
     pub fn wait_for_line(&mut self, within: Duration, wanted: impl Fn(&str) -> bool) -> Result<String> {
         let line = self.heard.wait(within, |said| {
             let mut lines = said.stdout.iter().chain(&said.stderr);
             let hit = lines.find(|line| wanted(line)).cloned();
-            // An answer without a line: it will not come any more.
+            // Both outputs are closed: no such line can come any more.
             hit.map(Some).or_else(|| (said.closed == 2).then_some(None))
         });
         match line.flatten() {
@@ -133,17 +133,17 @@ impl Running {
         }
     }
 
-    /// The lines that it has written to standard output so far, without the first `skip`.
+    /// Lines written to standard output so far, without the first `skip`.
     pub fn lines(&self, skip: usize) -> Vec<String> {
         self.heard.said().stdout.iter().skip(skip).cloned().collect()
     }
 
-    /// The lines that it has written to standard error so far, without the first `skip`.
+    /// Lines written to standard error so far, without the first `skip`.
     pub fn complaints(&self, skip: usize) -> Vec<String> {
         self.heard.said().stderr.iter().skip(skip).cloned().collect()
     }
 
-    /// Waits for its end; an error if that does not come within the time given.
+    /// Waits for its end; fails if that takes longer than `within`.
     pub fn wait(&mut self, within: Duration) -> Result<Finished> {
         if !self.ends_within(within)? {
             bail!("{}: still runs after {within:?}; it said:\n{}", self.shown, self.everything());
@@ -173,7 +173,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // A test that panics must not leave a command behind that has made links and namespaces.
+        // A test that panics must not leave a command behind that has created links and namespaces.
         if self.signal(Signal::TERM).is_ok() && !self.ends_within(GRACE).unwrap_or(false) {
             let _ = self.child.kill();
             let _ = self.child.wait();
@@ -181,7 +181,7 @@ impl Drop for Running {
     }
 }
 
-/// Reads lines in a thread of its own, which ends when the last writer has closed.
+/// Reads lines in a thread of its own, which ends when the last writer has closed the pipe.
 fn listen(
     pipe: Option<impl Read + Send + 'static>,
     heard: Arc<Heard>,

@@ -1,4 +1,4 @@
-//! Less than a program may want: descriptors, memory, room on a disk.
+//! Limited resources: descriptors, memory, room on a disk.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -11,7 +11,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use tempfile::TempDir;
 
-/// What a process may have at most.
+/// Resource limits of a process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     /// Open descriptors (RLIMIT_NOFILE).
@@ -23,7 +23,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The command will have no more, nor will what it starts.
+    /// Applies the limits to a command and everything that it starts.
     pub fn hold(self, command: &mut Command) -> &mut Command {
         let set = move || {
             for (resource, limit) in self.each() {
@@ -35,8 +35,8 @@ impl Limits {
         unsafe { command.pre_exec(set) }
     }
 
-    /// A process that runs has no more from now on; what it has over that it keeps. By prlimit(1) as who that process is: of
-    /// another user's only CAP_SYS_RESOURCE may.
+    /// Applies the limits to a running process; what it holds in excess it keeps. Runs prlimit(1) as the process's own user,
+    /// because for another user's process CAP_SYS_RESOURCE would be needed.
     pub fn impose(self, pid: u32) -> Result<()> {
         let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
         let number = |name: &str| -> Result<u32> {
@@ -63,14 +63,14 @@ impl Limits {
     }
 }
 
-/// A file system of its own with little room, in memory; gone on drop.
+/// Small private file system in memory, unmounted on drop.
 #[derive(Debug)]
 pub struct SmallDisk {
     folder: TempDir,
 }
 
 impl SmallDisk {
-    /// Mounts one that has room for so many KiB.
+    /// Mounts one with room for this many KiB.
     pub fn mount(kib: u32) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let options = std::ffi::CString::new(format!("size={kib}k,mode=755"))?;
@@ -79,12 +79,12 @@ impl SmallDisk {
         Ok(Self { folder })
     }
 
-    /// Its top folder.
+    /// Its root folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Fills it to the last octet with a file of its own, which can be removed to make room.
+    /// Fills it to the last octet with a file, which can be removed to make room.
     pub fn fill(&self) -> Result<PathBuf> {
         let path = self.path().join("full");
         let mut file = fs::File::create(&path)?;
@@ -95,7 +95,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Also while a process that shall end soon has a file of it open.
+        // Also works while a process that is about to end has a file of it open.
         let _ = unmount(self.folder.path(), UnmountFlags::DETACH);
     }
 }

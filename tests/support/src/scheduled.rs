@@ -1,4 +1,4 @@
-//! How the kernel schedules a thread, as `/proc` and chrt(1) tell it.
+//! Scheduling parameters of threads, from `/proc` and chrt(1).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,24 +11,24 @@ use serde_json::Value;
 use crate::process::threads_of;
 use crate::running::run;
 
-/// `chrt` and `ringroad show` answer within this time, even under software emulation on a busy host.
+/// Timeout of `chrt` and `ringroad show`, generous for software emulation on a busy host.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What the kernel has for a thread.
+/// Scheduling parameters of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scheduled {
-    /// The CPUs that it may use, as a list.
+    /// CPUs of its affinity mask, as a list.
     pub cpus: String,
-    /// As in `SCHED_FIFO`.
+    /// Policy, such as `SCHED_FIFO`.
     pub policy: String,
-    /// Its priority of real time; 0 for others.
+    /// Real-time priority; 0 for other policies.
     pub priority: u32,
-    /// Runtime, deadline and period in ns; empty where nothing is reserved.
+    /// Runtime, deadline and period in ns; empty without a reservation.
     pub reserved: Vec<u64>,
 }
 
 impl Scheduled {
-    /// The thread with this number; none: it has ended.
+    /// Reads those of the thread with this ID; none if it has ended.
     pub fn read(tid: u32) -> Option<Self> {
         let cpus = allowed_cpus(tid)?;
         let said = run(Command::new("chrt").args(["-p", &tid.to_string()]), LIMIT).ok()?.stdout;
@@ -42,26 +42,26 @@ impl Scheduled {
         Some(Self { cpus, policy, priority: field("scheduling priority")?.parse().ok()?, reserved })
     }
 
-    /// All threads of a router of a run that `binary` started, by name; none where there is no data plane at the moment.
+    /// Reads those of all threads of a router of a run that `binary` started, by name; empty while there is no data plane.
     ///
     /// # Errors
-    /// The run does not answer, or not as it should.
+    /// The run does not answer, or answers in an unexpected way.
     pub fn of_router(binary: &str, router: &str) -> Result<BTreeMap<String, Self>> {
         let of = |(tid, name): (u32, String)| Some((name, Self::read(tid)?));
         Ok(router_threads(binary, router)?.into_iter().filter_map(of).collect())
     }
 }
 
-/// The CPUs that a thread may use, as a list; none: it has ended.
+/// CPUs of a thread's affinity mask, as a list; none if it has ended.
 pub fn allowed_cpus(tid: u32) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     Some(status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim().to_owned())
 }
 
-/// Number and name of all threads of a router that are placed: those that the run tells of, and vCPUs in a process of theirs.
+/// ID and name of all threads of a router that are placed: those that the run reports, and vCPUs in a process of their own.
 ///
 /// # Errors
-/// The run does not answer, or not as it should.
+/// The run does not answer, or answers in an unexpected way.
 pub fn router_threads(binary: &str, router: &str) -> Result<Vec<(u32, String)>> {
     let done = run(Command::new(binary).args(["show", router, "--json"]), LIMIT)?;
     if done.stderr.contains("ask again") {

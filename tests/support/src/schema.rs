@@ -1,4 +1,4 @@
-//! The tables of `docs/json.md`, for tests: whether an object has the keys and kinds of values that are written there.
+//! Tables of `docs/json.md`, for tests: check that an object has the keys and kinds of values documented there.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,13 +21,13 @@ pub fn check_lines(heading: &str, text: &str) {
     }
 }
 
-/// The words of a text that are between backticks.
+/// Words of a text that are between backticks.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
 impl Table {
-    /// The table under this heading.
+    /// Reads the table under this heading.
     pub fn of(heading: &str) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json.md");
         let text = std::fs::read_to_string(path).expect("docs/json.md");
@@ -76,7 +76,7 @@ impl Table {
         }
     }
 
-    /// What the rows below a path add to it.
+    /// Keys that the rows below a path add to it.
     fn below(&self, path: &str) -> impl Iterator<Item = (&str, bool)> {
         self.rows.iter().filter_map(move |(row, (_, may_lack))| {
             let rest = row.strip_prefix(path)?;
@@ -90,7 +90,7 @@ impl Table {
     }
 }
 
-/// Path, kinds, and whether it may be absent.
+/// Parses path, kinds, and whether it may be absent.
 fn row(line: &str) -> (String, (Vec<String>, bool)) {
     let cells: Vec<&str> = line.split('|').map(str::trim).collect();
     let path = quoted(cells[1])[0].to_owned();

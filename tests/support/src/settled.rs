@@ -1,4 +1,4 @@
-//! Waits until no frame is under way in a run any more.
+//! Waits until no frame is in flight in a run.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -9,24 +9,25 @@ use api::{Answer, Client, Request};
 
 use crate::Counters;
 
-/// Where runs of root listen.
+/// Folder of root's runs.
 const RUNS: &str = "/run/ringroad/runs";
-/// How long a run may take for an answer.
+/// Timeout of a run's answer.
 const ANSWER: Duration = Duration::from_secs(60);
-/// Between two looks.
+/// Interval between two readings.
 const LOOK: Duration = Duration::from_millis(25);
-/// Looks without a frame counted, after which a ledger that adds up is believed: what is in a TAP's queue is in no ledger yet.
+/// Unchanged readings after which a ledger that adds up is accepted: frames in a TAP's queue are in no ledger yet.
 const QUIET_LOOKS: u32 = 4;
-/// Looks where the ledger never adds up, as a router that breaks the rules need not keep its own part of it.
+/// Unchanged readings after which a ledger that does not add up is accepted: a hostile router need not maintain its part of
+/// it.
 const MANY_QUIET_LOOKS: u32 = 40;
-/// Somebody goes on sending: whoever asks for the end has a reason.
+/// Time limit if frames keep being sent: the caller has its reasons.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What a run is waited for to count comes long before this.
+/// Timeout for a run to count what is awaited.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Waits until the ledgers of all routers of a run add up and nothing moves in them; `supervisor` is the run's process.
+/// Waits until the ledgers of all routers of a run add up and do not change; `supervisor` is the run's process.
 ///
-/// A run that does not answer has nothing to be waited for.
+/// It returns at once if the run does not answer.
 pub(crate) fn wait(supervisor: u32) {
     let Some(mut client) = client(supervisor) else { return };
     let end = Instant::now() + PATIENCE;
@@ -43,7 +44,7 @@ pub(crate) fn wait(supervisor: u32) {
     }
 }
 
-/// Waits until `wanted` is true of what a run has counted; `supervisor` is its process.
+/// Waits until a run's counters satisfy `wanted`; `supervisor` is its process.
 pub(crate) fn counters(supervisor: u32, wanted: impl Fn(&Counters) -> bool) -> Result<Counters> {
     let mut client = client(supervisor).context("no run answers")?;
     let end = Instant::now() + LONG;
@@ -57,12 +58,12 @@ pub(crate) fn counters(supervisor: u32, wanted: impl Fn(&Counters) -> bool) -> R
     }
 }
 
-/// What a run has counted so far; `supervisor` is its process.
+/// Counters of a run so far; `supervisor` is its process.
 pub(crate) fn now(supervisor: u32) -> Option<Counters> {
     Counters::running(&mut client(supervisor)?).ok()
 }
 
-/// A connection to the run with this process.
+/// Connects to the run with this process.
 pub(crate) fn client(supervisor: u32) -> Option<Client> {
     let folders = fs::read_dir(RUNS).ok()?.filter_map(Result::ok);
     let sockets = folders.map(|folder| folder.path().join("control"));

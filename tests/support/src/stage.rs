@@ -1,4 +1,4 @@
-//! `ringroad run` of a file, with hosts at its TAPs: namespaces of the test's own, each with the kernel's stack.
+//! `ringroad run` of a file, with hosts at its TAPs: private namespaces, each with the kernel's stack.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,26 +15,26 @@ use crate::running::{Finished, Running};
 use crate::settled;
 use crate::{Namespace, Signal, Traces};
 
-/// A router is up long before this, even where the host is busy.
+/// Timeout for a router to come up, generous for a busy host.
 const START: Duration = Duration::from_secs(60);
-/// A run ends long before this.
+/// Timeout for a run to end.
 const END: Duration = Duration::from_secs(60);
-/// Namespaces, and what is in them, are gone long before this.
+/// Timeout for namespaces and their content to disappear.
 const GONE: Duration = Duration::from_secs(60);
 
-/// The variable that says where a run keeps what the next one is to know.
+/// Environment variable with the folder of state that a run keeps for the next one.
 const STATE: &str = "STATE_DIRECTORY";
 
-/// Lets the tests of one program that look for leftovers run one after the other.
+/// Serialises the tests of one program that check for leftovers.
 pub fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A running file in a namespace of its own.
+/// Running file in a namespace of its own.
 #[derive(Debug)]
 pub struct Stage {
-    // In the order in which they go.
+    // The order of the fields is the drop order.
     run: Running,
     home: Namespace,
     folder: TempDir,
@@ -53,7 +53,7 @@ impl Stage {
         Self::start_after(binary, text, options, |_| Ok(())).map(|(stage, ())| stage)
     }
 
-    /// Starts `binary run` after something was made in the namespace in which it is to run.
+    /// Starts `binary run` after `prepare` was called on the namespace in which it will run.
     pub fn start_after<T>(
         binary: &str,
         text: &str,
@@ -69,7 +69,7 @@ impl Stage {
         Self::start_as(command, text, options, |_| Ok(())).map(|(stage, ())| stage)
     }
 
-    /// Starts `binary run` with this folder for what it keeps for the next one, where it sees the host's control groups.
+    /// Starts `binary run` with this state folder, where it sees the host's control groups.
     pub fn start_with_state(binary: &str, text: &str, options: &[&str], state: &Path) -> Result<Self> {
         let command = |home: &Namespace| {
             let mut command = home.command_with_groups(binary);
@@ -93,7 +93,7 @@ impl Stage {
         fs::write(folder.path().join("file.toml"), text)?;
         let mut command = command(&home);
         if command.get_envs().all(|(name, _)| name != STATE) {
-            // Nothing of what a test has seen is to be remembered by the host's own runs.
+            // The host's own runs must not remember anything that a test has learned.
             command.env(STATE, folder.path().join("state"));
         }
         command.current_dir(folder.path()).args(["run", "file.toml"]).args(options);
@@ -106,20 +106,20 @@ impl Stage {
         &mut self.run
     }
 
-    /// The namespace in which it runs.
+    /// Namespace in which it runs.
     pub fn home(&self) -> &Namespace {
         &self.home
     }
 
-    /// A path in the folder in which it runs.
+    /// Path in the folder in which it runs.
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// A namespace with one of the run's TAPs in it, which gets an address (`192.0.2.2/24`) and a default route.
+    /// Creates a namespace with one of the run's TAPs in it, with an address (`192.0.2.2/24`) and a default route.
     pub fn host(&mut self, tap: &str, address: &str, gateway: &str) -> Result<Namespace> {
         let host = Namespace::add(tap)?;
-        // Nobody speaks who was not asked to.
+        // The host must not send anything unasked.
         for which in ["all", "default"] {
             host.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1")?;
         }
@@ -137,13 +137,13 @@ impl Stage {
         self.home.ip(&["link", "set", tap, "netns", host.name()])?;
         host.ip(&["address", "add", address, "dev", tap])?;
         host.ip(&["link", "set", tap, "up"])?;
-        // It asks for its neighbour until a router on a busy host has come up, and not three times only.
+        // It keeps sending ARP requests until a router on a busy host has come up, instead of only three.
         host.set(&format!("net.ipv4.neigh.{tap}.mcast_solicit"), "60")?;
         host.ip(&["route", "add", "default", "via", gateway])?;
         Ok(())
     }
 
-    /// Waits until a link is up: only then is whoever made it done with it, and it may be moved.
+    /// Waits until a link is up: only then its creator is done with it, and it may be moved.
     fn wait_for_link(&mut self, name: &str) -> Result<()> {
         let end = Instant::now() + START;
         while !self.home.links_up()?.iter().any(|link| link == name) {
@@ -156,35 +156,35 @@ impl Stage {
         Ok(())
     }
 
-    /// A connection to its control socket.
+    /// Connects to its control socket.
     ///
     /// # Errors
-    /// It does not answer there.
+    /// The run does not answer there.
     pub fn client(&self) -> Result<api::Client> {
         settled::client(self.run.id()).context("the run does not answer")
     }
 
-    /// Waits until the ledgers of its routers add up and nothing moves in them.
+    /// Waits until the ledgers of its routers add up and do not change.
     pub fn settle(&self) {
         self.run.settle();
     }
 
-    /// Waits until `wanted` is true of what the run has counted.
+    /// Waits until the run's counters satisfy `wanted`.
     ///
     /// # Errors
-    /// It is not within a minute, or nobody answers.
+    /// They do not within a minute, or the run does not answer.
     pub fn wait_for_counters(&self, wanted: impl Fn(&Counters) -> bool) -> Result<Counters> {
         settled::counters(self.run.id(), wanted)
     }
 
-    /// Lets the last frames arrive and ends the run, which must end well; what it wrote can be read then.
+    /// Lets the last frames arrive and ends the run, which must end well; then its output can be read.
     pub fn stop(&mut self) -> Result<Finished> {
         let done = self.end()?;
         ensure!(done.stderr.is_empty(), "it said: {}", done.stderr);
         Ok(done)
     }
 
-    /// Ends a run that has told of trouble meanwhile, as [`Stage::stop`] does.
+    /// Ends a run that has reported trouble meanwhile, like [`Stage::stop`].
     fn end(&mut self) -> Result<Finished> {
         self.run.settle();
         self.run.signal(Signal::TERM)?;
@@ -193,14 +193,14 @@ impl Stage {
         Ok(done)
     }
 
-    /// Ends the run and the hosts, makes sure that nothing is left, and returns what was counted.
+    /// Ends the run and the hosts, checks that nothing is left, and returns the counters.
     pub fn finish(mut self, hosts: Vec<Namespace>) -> Result<Counters> {
         let done = self.stop()?;
         self.leave(hosts)?;
         Counters::of(done.stdout.lines())
     }
 
-    /// Ends a run that has told of trouble, and the hosts; makes sure that nothing is left.
+    /// Ends a run that has reported trouble, and the hosts; checks that nothing is left.
     pub fn finish_troubled(mut self, hosts: Vec<Namespace>) -> Result<Finished> {
         let done = self.end()?;
         self.leave(hosts)?;
@@ -231,7 +231,7 @@ impl Stage {
     }
 }
 
-/// What a whole run counted, by name.
+/// Counters of a whole run, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     sums: BTreeMap<String, u64>,
@@ -251,12 +251,12 @@ impl Counters {
         Ok(Self { sums })
     }
 
-    /// Those of one answer, by name.
+    /// Takes the counters of one answer.
     pub fn told(answer: &api::Counters) -> Self {
         Self { sums: answer.counters.clone() }
     }
 
-    /// The counters of a run that answers at its control socket.
+    /// Reads the counters of a run that answers at its control socket.
     pub(crate) fn running(client: &mut api::Client) -> Result<Self> {
         match client.ask(&api::Request::Counters { router: None })? {
             api::Answer::Counters(counters) => Ok(Self { sums: counters.counters }),
@@ -264,12 +264,12 @@ impl Counters {
         }
     }
 
-    /// The routers that have vCPUs.
+    /// Routers that have vCPUs.
     pub(crate) fn routers(&self) -> BTreeSet<&str> {
         self.sums.keys().filter_map(|name| Some(name.split_once(".vcpu")?.0)).collect()
     }
 
-    /// How many frames were counted anywhere.
+    /// Number of frames counted anywhere.
     pub(crate) fn frames(&self) -> u64 {
         let counts = |name: &str| {
             let last = name.rsplit('.').next().unwrap_or_default();
@@ -278,26 +278,27 @@ impl Counters {
         self.sum(counts)
     }
 
-    /// One counter.
+    /// Value of one counter.
     pub fn get(&self, name: &str) -> u64 {
         self.sums.get(name).copied().unwrap_or(0)
     }
 
-    /// The sum of all counters of which `wanted` is true.
+    /// Sum of all counters that satisfy `wanted`.
     pub fn sum(&self, wanted: impl Fn(&str) -> bool) -> u64 {
         self.sums.iter().filter(|(name, _)| wanted(name)).map(|(_, n)| n).sum()
     }
 
-    /// Those of which `wanted` is true and that are not 0, by name.
+    /// Counters that satisfy `wanted` and are not 0, by name.
     pub fn named(&self, wanted: impl Fn(&str) -> bool) -> BTreeMap<&str, u64> {
         let found = self.sums.iter().filter(|(name, count)| **count > 0 && wanted(name));
         found.map(|(name, count)| (name.as_str(), *count)).collect()
     }
 
-    /// How the ledger of a router does not add up; empty if it does.
+    /// Lists the discrepancies in a router's ledger; empty if it adds up.
     ///
-    /// What was put into the receive rings is what the vCPUs took out of them; each of these frames was forwarded,
-    /// consumed or dropped under a name; and what was forwarded or made here was handed to a transmit ring.
+    /// The frames put into the receive rings are those that the vCPUs took out of them; each of these was forwarded,
+    /// consumed or dropped under a name; and frames that were forwarded or originated here were handed to a transmit
+    /// ring.
     pub fn faults(&self, router: &str) -> Vec<String> {
         let vcpu = |name: &str| {
             name.strip_prefix(router).and_then(|rest| rest.strip_prefix(".vcpu")).map(|rest| {

@@ -1,4 +1,4 @@
-//! Somebody else on the host, who does what he may.
+//! Another user of the host, who does what is permitted.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,12 +9,13 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-/// The user that is nobody.
+/// User ID of nobody.
 const NOBODY: u32 = 65534;
-/// Opens each path that can be read, keeps it open with a lock on it, says so, and ends with its standard input.
+/// Script that opens each readable path, keeps it open with a lock on it, prints it, and ends when its standard
+/// input closes.
 const LOCK: &str = "for path; do [ -r \"$path\" ] && exec {fd}<\"$path\" && flock -n \"$0\" $fd && echo \"$path\"; done; echo; read line";
 
-/// A process of nobody that holds locks (flock(2)) until it is dropped. Only root can start it.
+/// Process of nobody that holds locks (flock(2)) until dropped. Only root can start it.
 #[derive(Debug)]
 pub struct Stranger {
     child: Child,
@@ -22,10 +23,10 @@ pub struct Stranger {
 }
 
 impl Stranger {
-    /// Locks all of these that it may open, `-s` shared or `-x` exclusively.
+    /// Locks all of these paths that it may open, `-s` shared or `-x` exclusively.
     ///
     /// # Errors
-    /// There is no bash, or it does not say what it has.
+    /// There is no bash, or it does not report its locks.
     pub fn lock(way: &str, paths: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Self> {
         let mut command = Command::new("bash");
         command.args(["-c", LOCK, way]).args(paths).uid(NOBODY).gid(NOBODY);
@@ -41,7 +42,7 @@ impl Stranger {
         anyhow::bail!("it ended after {held:?}")
     }
 
-    /// What it has.
+    /// Paths that it has locked.
     pub fn held(&self) -> &[PathBuf] {
         &self.held
     }
@@ -54,7 +55,7 @@ impl Drop for Stranger {
     }
 }
 
-/// A folder and everything below it.
+/// Returns a folder's content, recursively.
 pub fn all_below(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let below = entries.flat_map(|entry| match entry.file_type() {

@@ -1,4 +1,4 @@
-//! DPDK's testpmd, with memory of its own and no devices but those that it is told of.
+//! DPDK's testpmd, with private memory and only the devices passed to it.
 
 use std::ops::{Deref, DerefMut};
 use std::process::Command;
@@ -9,12 +9,12 @@ use anyhow::Result;
 
 use crate::{Running, Signal};
 
-/// Where DPDK makes a folder for each of its programs, and leaves it.
+/// Folder in which DPDK creates, and leaves, a folder for each of its programs.
 const FOLDERS: &str = "/var/run/dpdk";
-/// A program that was killed is gone long before this.
+/// Timeout for a killed program to disappear.
 const GONE: Duration = Duration::from_secs(60);
 
-/// A running testpmd. Goes with all that it has left.
+/// Running testpmd; on drop it is killed and its leftovers are removed.
 #[derive(Debug)]
 pub struct Testpmd {
     run: Running,
@@ -25,7 +25,7 @@ impl Testpmd {
     /// Starts it with this device (`net_virtio_user0,path=…`) and these arguments of its own.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// It cannot be started.
     pub fn start(command: &mut Command, device: &str, arguments: &[&str]) -> Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let prefix = format!("rr-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
@@ -37,7 +37,7 @@ impl Testpmd {
     /// Kills it, and waits until it is gone.
     ///
     /// # Errors
-    /// If it cannot be killed.
+    /// It cannot be killed.
     pub fn kill(mut self) -> Result<()> {
         self.end()
     }

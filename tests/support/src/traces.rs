@@ -1,4 +1,4 @@
-//! What a command may leave behind on a host.
+//! Traces that a command may leave behind on a host.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,25 +8,25 @@ use std::time::{Duration, Instant};
 
 use crate::process::parent_of;
 
-/// Folders below this depth of the cgroup tree are not ours.
+/// Depth of the search in the cgroup tree; ours are not deeper.
 const CGROUP_DEPTH: usize = 6;
 
-/// What the kernel calls the program of a firmware that runs as a process: it lies in memory.
+/// Program path of a firmware that runs as a process, from a memory file.
 const FIRMWARE: &str = "/memfd:ringroad-firmware (deleted)";
 
-/// The parent of what nobody else looks after.
+/// Process ID of init, the parent of orphaned processes.
 const INIT: u32 = 1;
 
-/// A list of links, namespaces, folders, sockets, cgroups, mounts, processes and huge pages at one moment.
+/// List of links, namespaces, folders, sockets, cgroups, mounts, processes and huge pages at one moment.
 ///
-/// Links are those of the network namespace of the caller; processes are those of the same build.
+/// Links are those of the caller's network namespace; processes are those of the same build.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traces {
     things: BTreeSet<String>,
 }
 
 impl Traces {
-    /// What is there now.
+    /// Takes the present traces.
     pub fn now() -> Self {
         let mut things = BTreeSet::new();
         things.extend(names("/sys/class/net").map(|name| format!("link {name}")));
@@ -40,13 +40,13 @@ impl Traces {
         Self { things }
     }
 
-    /// What is there and was not there before.
+    /// Returns traces that were not there before.
     pub fn since(&self, before: &Self) -> Vec<String> {
         self.things.difference(&before.things).cloned().collect()
     }
 
-    /// What is still there, and was not before, when the time given is over; empty as soon as nothing is. (The
-    /// kernel takes namespaces, their links and huge pages away some time after the last process has left them.)
+    /// Waits until no traces are left that were not there before; returns the remaining ones after `within`. (The kernel
+    /// removes namespaces, their links and huge pages some time after the last process has left them.)
     pub fn left(before: &Self, within: Duration) -> Vec<String> {
         let deadline = Instant::now() + within;
         loop {
@@ -59,13 +59,13 @@ impl Traces {
     }
 }
 
-/// Names in a folder; none if it is not there.
+/// Names in a folder; empty if it does not exist.
 fn names(folder: impl AsRef<Path>) -> impl Iterator<Item = String> {
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned())
 }
 
-/// All paths below a folder, without the folder itself: that may stay.
+/// Adds all paths below a folder, but not the folder itself, which may stay.
 fn files(kind: &str, folder: &Path, things: &mut BTreeSet<String>) {
     for name in names(folder) {
         let path = folder.join(name);
@@ -95,7 +95,7 @@ fn mounts() -> impl Iterator<Item = String> {
     lines.into_iter()
 }
 
-/// Sockets with a name of ours that somebody has open, in the file system or not.
+/// Open sockets with a name of ours, in the file system or abstract.
 fn sockets() -> impl Iterator<Item = String> {
     let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let path = |line: &str| line.split_whitespace().nth(7).map(str::to_owned);
@@ -103,8 +103,8 @@ fn sockets() -> impl Iterator<Item = String> {
     ours.into_iter().map(|path| format!("socket {path}"))
 }
 
-/// Processes of the command and the lab that were built beside the caller's own program (the supervisor, its cleaner, its data
-/// plane, a demo), the firmware that these run as processes, and firmware that nobody looks after any more.
+/// Processes of the command and the lab that were built beside the caller's own program (supervisor, cleaner, data plane,
+/// demo), the firmware that these run as processes, and orphaned firmware.
 fn processes() -> impl Iterator<Item = String> {
     let own = std::env::current_exe().unwrap_or_default();
     let folders: Vec<PathBuf> = own.ancestors().skip(1).take(2).map(Path::to_owned).collect();
@@ -140,7 +140,7 @@ fn kind(program: &Path) -> Option<Kind> {
     program.starts_with(FIRMWARE).then_some(Kind::Firmware)
 }
 
-/// How many huge pages there are of each size, and how many of them are free.
+/// Number of huge pages of each size, and how many of them are free.
 fn huge_pages() -> impl Iterator<Item = String> {
     let root = Path::new("/sys/kernel/mm/hugepages");
     names(root).flat_map(move |size| {

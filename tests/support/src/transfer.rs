@@ -1,4 +1,4 @@
-//! Octets from one namespace to another, each accounted for: in a stream, and in datagrams.
+//! Transfer of octets from one namespace to another, each accounted for: in a stream, and in datagrams.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -10,7 +10,7 @@ use crate::Namespace;
 /// Sends octets through a new connection and checks each at the other end.
 ///
 /// # Panics
-/// If it does not connect, stands still for `patience`, or something else arrives than was sent.
+/// It does not connect, stalls for `patience`, or other octets arrive than were sent.
 pub fn transfer(from: &Namespace, to: &Namespace, address: SocketAddr, octets: usize, patience: Duration) {
     let listener = to.inside(|| TcpListener::bind(address)).expect("inside").expect("bind");
     let receiver = thread::spawn(move || {
@@ -29,10 +29,10 @@ pub fn transfer(from: &Namespace, to: &Namespace, address: SocketAddr, octets: u
     assert!(receiver.join().expect("the receiver") == sent, "what came is not what was sent");
 }
 
-/// A socket for datagrams in a namespace, at this port (0: any).
+/// Opens a UDP socket in a namespace, at this port (0: any).
 ///
 /// # Panics
-/// If there is none to be had.
+/// It cannot be opened.
 pub fn datagrams(namespace: &Namespace, port: u16, patience: Duration) -> UdpSocket {
     let bind = || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port));
     let socket = namespace.inside(bind).expect("inside").expect("bind");
@@ -40,10 +40,10 @@ pub fn datagrams(namespace: &Namespace, port: u16, patience: Duration) -> UdpSoc
     socket
 }
 
-/// A datagram to `to`, where `at` hears it, and the same one back.
+/// Sends a datagram to `to`, where `at` receives it, and the same one back.
 ///
 /// # Panics
-/// If one of them does not come, or comes changed.
+/// One of them does not arrive, or arrives changed.
 pub fn echo(from: &UdpSocket, at: &UdpSocket, to: SocketAddr, octets: usize) {
     let sent: Vec<u8> = (0..octets).map(|at| (at * 7 % 256) as u8).collect();
     let mut buffer = vec![0; 1 << 16];

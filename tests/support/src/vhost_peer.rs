@@ -1,4 +1,4 @@
-//! A front end of vhost-user that says and passes what it is told to: for peers that a correct one would never be.
+//! A vhost-user frontend that sends arbitrary messages, to play incorrect peers.
 //!
 //! ```text
 //!   its memory   0x0    ring 0: descriptors, +0x8_0000 available, +0xa_0000 used
@@ -23,29 +23,29 @@ use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 
 /// Requests (vhost-user, "Front-end message types").
 pub mod request {
-    /// Features that the device offers; it is answered.
+    /// Returns the features that the device offers; it has a reply.
     pub const GET_FEATURES: u32 = 1;
-    /// Features that the driver picked.
+    /// Sets the features that the driver accepted.
     pub const SET_FEATURES: u32 = 2;
-    /// The speaker owns the device.
+    /// Declares the sender the owner of the device.
     pub const SET_OWNER: u32 = 3;
     /// The memory table.
     pub const SET_MEM_TABLE: u32 = 5;
-    /// Entries of a ring.
+    /// Sets the number of entries of a ring.
     pub const SET_VRING_NUM: u32 = 8;
-    /// Where a ring lies.
+    /// Sets the addresses of a ring.
     pub const SET_VRING_ADDR: u32 = 9;
-    /// Where a ring goes on.
+    /// Sets the index at which a ring starts.
     pub const SET_VRING_BASE: u32 = 10;
-    /// Stops a ring, and asks where it was left; it is answered.
+    /// Stops a ring, and returns its index; it has a reply.
     pub const GET_VRING_BASE: u32 = 11;
-    /// What the driver rings.
+    /// Sets the eventfd that the driver signals (doorbell).
     pub const SET_VRING_KICK: u32 = 12;
-    /// What the driver is rung by.
+    /// Sets the eventfd that signals the driver (call).
     pub const SET_VRING_CALL: u32 = 13;
-    /// Features of the protocol that are offered; it is answered.
+    /// Returns the offered protocol features; it has a reply.
     pub const GET_PROTOCOL_FEATURES: u32 = 15;
-    /// Features of the protocol that were picked.
+    /// Sets the accepted protocol features.
     pub const SET_PROTOCOL_FEATURES: u32 = 16;
 }
 
@@ -54,27 +54,27 @@ use request::{
     SET_VRING_CALL, SET_VRING_KICK, SET_VRING_NUM,
 };
 
-/// Octets of its memory.
+/// Size of its memory in octets.
 pub const MEMORY: u64 = 0x40_0000;
-/// Where the buffers begin, and what each has.
+/// Offset of the buffers, and length of each.
 pub const BUFFERS: u64 = 0x20_0000;
 const BUFFER: u32 = 2048;
-/// Entries of a ring, where nobody says more.
+/// Default number of entries of a ring.
 const ENTRIES: u16 = 64;
 /// Most entries with a buffer of their own.
 const MOST_BUFFERS: u16 = ((MEMORY - BUFFERS) / BUFFER as u64) as u16;
-/// The octets of a ring, and where in them its areas are; the largest ring has 32,768 entries.
+/// Octets reserved for a ring, and offsets of its areas; the largest ring has 32,768 entries.
 const RING: u64 = 0x10_0000;
 const AVAILABLE: u64 = 0x8_0000;
 const USED: u64 = 0xa_0000;
-/// VIRTIO_F_VERSION_1, and nothing else.
+/// VIRTIO_F_VERSION_1, the only feature.
 const VERSION_1: u64 = 1 << 32;
-/// VIRTQ_DESC_F_NEXT: a chain goes on.
+/// VIRTQ_DESC_F_NEXT: the chain continues.
 pub const NEXT: u16 = 1;
-/// VIRTQ_DESC_F_WRITE: a buffer is for the device to write.
+/// VIRTQ_DESC_F_WRITE: the device writes the buffer.
 pub const WRITE: u16 = 2;
 
-/// A connection, and memory to share.
+/// Connection with memory to share.
 #[derive(Debug)]
 pub struct VhostPeer {
     socket: UnixStream,
@@ -83,36 +83,36 @@ pub struct VhostPeer {
 }
 
 impl VhostPeer {
-    /// Connects to where a back end listens.
+    /// Connects to a listening backend.
     pub fn connect(path: &Path) -> Result<Self> {
         Self::over(UnixStream::connect(path).with_context(|| path.display().to_string())?)
     }
 
-    /// A peer at the other end of a connection.
+    /// Creates a peer on an existing connection.
     pub fn over(socket: UnixStream) -> Result<Self> {
         let memory = File::from(memfd_create("vhost-peer", MemfdFlags::CLOEXEC)?);
         memory.set_len(MEMORY)?;
         Ok(Self { socket, memory, entries: ENTRIES })
     }
 
-    /// Another hand on the same connection and memory.
+    /// Returns another handle to the same connection and memory.
     pub fn again(&self) -> Result<Self> {
         let (socket, memory) = (self.socket.try_clone()?, self.memory.try_clone()?);
         Ok(Self { socket, memory, entries: self.entries })
     }
 
-    /// Has rings of so many entries: a power of two up to 32,768.
+    /// Sets the number of entries of its rings: a power of two up to 32,768.
     pub fn with_entries(mut self, entries: u16) -> Self {
         self.entries = entries;
         self
     }
 
-    /// The connection.
+    /// Returns the connection.
     pub fn socket(&self) -> &UnixStream {
         &self.socket
     }
 
-    /// The file of its memory.
+    /// Returns the file of its memory.
     pub fn memory(&self) -> &File {
         &self.memory
     }
@@ -124,26 +124,27 @@ impl VhostPeer {
         Ok(())
     }
 
-    /// Agrees on the plainest modern driver, and shares its memory: what an honest peer begins with.
+    /// Accepts the features of a minimal modern driver, and shares its memory: the start of an honest peer.
     pub fn begin(&self) -> Result<()> {
         self.say(SET_OWNER, &[], &[])?;
         self.say(SET_FEATURES, &VERSION_1.to_le_bytes(), &[])?;
         self.share_memory()
     }
 
-    /// Shares its memory, perhaps once more.
+    /// Shares its memory, possibly again.
     pub fn share_memory(&self) -> Result<()> {
         self.share(&[[0, MEMORY, 0, 0]], &[self.memory.as_fd()])
     }
 
-    /// A memory table: guest-physical address, octets, the peer's own address and the place in the file of each range.
+    /// Sends a memory table: guest-physical address, length, the peer's own address and the offset in the file of each
+    /// range.
     pub fn share(&self, ranges: &[[u64; 4]], files: &[BorrowedFd<'_>]) -> Result<()> {
         let words = ranges.iter().flatten().flat_map(|word| word.to_le_bytes());
         let table: Vec<u8> = (ranges.len() as u64).to_le_bytes().into_iter().chain(words).collect();
         self.say(SET_MEM_TABLE, &table, files)
     }
 
-    /// Lays out a ring; all that it takes to serve it is there with its doorbell.
+    /// Sets up a ring completely except for its doorbell.
     pub fn lay_out(&self, ring: u32, call: &OwnedFd) -> Result<()> {
         let state = |value: u32| [ring, value].map(u32::to_le_bytes).concat();
         self.say(SET_VRING_NUM, &state(self.entries.into()), &[])?;
@@ -154,32 +155,32 @@ impl VhostPeer {
         self.say(SET_VRING_CALL, &u64::from(ring).to_le_bytes(), &[call.as_fd()])
     }
 
-    /// Gives a ring its doorbell: from here on it is served.
+    /// Gives a ring its doorbell: from then on it is served.
     pub fn give_doorbell(&self, ring: u32) -> Result<OwnedFd> {
         let doorbell = event()?;
         self.say(SET_VRING_KICK, &u64::from(ring).to_le_bytes(), &[doorbell.as_fd()])?;
         Ok(doorbell)
     }
 
-    /// Writes a descriptor of a ring: with `NEXT` in its flags the chain goes on at the entry behind it.
+    /// Writes a descriptor of a ring: with `NEXT` in its flags the chain continues at the following entry.
     pub fn describe(&self, ring: u32, entry: u16, buffer: (u64, u32), flags: u16) -> Result<()> {
         self.describe_to(ring, entry, buffer, (flags, entry.wrapping_add(1)))
     }
 
-    /// Writes a descriptor of a ring whose chain goes on anywhere.
+    /// Writes a descriptor of a ring whose chain continues anywhere.
     pub fn describe_to(&self, ring: u32, entry: u16, buffer: (u64, u32), rest: (u16, u16)) -> Result<()> {
         let rest = [rest.0, rest.1].map(u16::to_le_bytes).concat();
         let octets = [buffer.0.to_le_bytes().to_vec(), buffer.1.to_le_bytes().to_vec(), rest].concat();
         Ok(self.memory.write_all_at(&octets, u64::from(ring) * RING + 16 * u64::from(entry))?)
     }
 
-    /// Says in each place of a ring's available area which chain is offered there.
+    /// Writes all entries of a ring's available area: `head` gives the chain offered in each.
     pub fn offer(&self, ring: u32, head: impl Fn(u16) -> u16) -> Result<()> {
         let heads: Vec<u8> = (0..self.entries).flat_map(|place| head(place).to_le_bytes()).collect();
         Ok(self.memory.write_all_at(&heads, u64::from(ring) * RING + AVAILABLE + 4)?)
     }
 
-    /// Posts a buffer in each entry of a ring, to be written.
+    /// Posts a writable buffer in each entry of a ring.
     pub fn post(&self, ring: u32) -> Result<()> {
         ensure!(self.entries <= MOST_BUFFERS, "{} entries have no buffers", self.entries);
         for entry in 0..self.entries {
@@ -190,20 +191,20 @@ impl VhostPeer {
         Ok(self.memory.write_all_at(&self.entries.to_le_bytes(), u64::from(ring) * RING + AVAILABLE + 2)?)
     }
 
-    /// Its memory as the words of its rings, to be changed while they are served.
+    /// Maps its memory as ring words, which can be changed while the rings are served.
     pub fn words(&self) -> Result<RingWords> {
         let file = FileOffset::new(self.memory.try_clone()?, 0);
         Ok(RingWords(MmapRegion::from_file(file, MEMORY as usize).context("cannot map its memory")?))
     }
 
-    /// Waits until the other side has heard all that was said.
+    /// Waits until the backend has processed all earlier messages.
     pub fn wait_until_heard(&self) -> Result<()> {
         self.say(GET_FEATURES, &[], &[])?;
         // The header, and a word.
         (&self.socket).read_exact(&mut [0; 12 + 8]).context("it does not answer")
     }
 
-    /// Takes a ring back; where it was left.
+    /// Takes a ring back; returns its index.
     pub fn take_back(&self, ring: u32) -> Result<u32> {
         self.say(GET_VRING_BASE, &[ring, 0].map(u32::to_le_bytes).concat(), &[])?;
         let mut answer = [0; 12 + 8];
@@ -211,39 +212,39 @@ impl VhostPeer {
         Ok(u32::from_le_bytes([answer[16], answer[17], answer[18], answer[19]]))
     }
 
-    /// Whether the other side has closed the connection.
+    /// Returns true if the backend has closed the connection.
     pub fn is_left(&self) -> bool {
         self.is_left_within(Duration::ZERO)
     }
 
-    /// Whether the other side closes the connection within so long.
+    /// Returns true if the backend closes the connection within `most`.
     pub fn is_left_within(&self, most: Duration) -> bool {
         let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
         poll(&mut fds, Timespec::try_from(most).ok().as_ref()).is_ok() && !fds[0].revents().is_empty()
     }
 }
 
-/// The words of a peer's rings in its memory.
+/// Words of a peer's rings in its memory.
 #[derive(Debug)]
 pub struct RingWords(MmapRegion);
 
 impl RingWords {
-    /// Says that chains are offered up to this index.
+    /// Sets the available index.
     pub fn set_available(&self, ring: u32, index: u16) -> Result<()> {
         self.store(u64::from(ring) * RING + AVAILABLE + 2, index)
     }
 
-    /// Asks not to be rung for chains that are used.
+    /// Suppresses interrupts for used chains (VIRTQ_AVAIL_F_NO_INTERRUPT).
     pub fn ask_for_silence(&self, ring: u32) -> Result<()> {
         self.store(u64::from(ring) * RING + AVAILABLE, 1)
     }
 
-    /// Up to which index chains are used.
+    /// Returns the used index.
     pub fn used(&self, ring: u32) -> Result<u16> {
         self.load(u64::from(ring) * RING + USED + 2)
     }
 
-    /// Whether the device wants to be rung for chains that are offered.
+    /// Returns true if the device wants to be notified of available chains.
     pub fn wants_bell(&self, ring: u32) -> Result<bool> {
         std::sync::atomic::fence(Ordering::SeqCst);
         Ok(self.load(u64::from(ring) * RING + USED)? & 1 == 0)
@@ -261,25 +262,25 @@ impl RingWords {
 
 /// Rings a doorbell.
 pub fn ring(doorbell: &OwnedFd) {
-    // A full counter rings already.
+    // A full counter is already signalled.
     let _ = rustix::io::write(doorbell, &1_u64.to_ne_bytes());
 }
 
-/// An event descriptor as an honest peer has it.
+/// Creates an eventfd like that of an honest peer.
 pub fn event() -> Result<OwnedFd> {
     Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
-/// Whether somebody has rung it, and nobody has noticed.
+/// Returns true if the eventfd is signalled.
 pub fn is_rung(event: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(event, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut fds, Some(&now)) == Ok(1)
 }
 
-/// Makes whoever writes to an event descriptor wait, until somebody reads it.
+/// Makes writers to an eventfd block until it is read.
 pub fn make_wait(event: &OwnedFd) -> Result<()> {
-    // It may be rung meanwhile: what is in it already is taken out, until the whole fits in.
+    // It may be signalled meanwhile: read its value until the maximum can be written.
     fcntl_setfl(event, OFlags::NONBLOCK)?;
     while rustix::io::write(event, &(u64::MAX - 1).to_ne_bytes()).is_err() {
         let _ = rustix::io::read(event, &mut [0; 8]);

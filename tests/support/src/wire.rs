@@ -1,4 +1,4 @@
-//! Whole frames in and out of an interface, past the kernel's protocols.
+//! Raw frames in and out of an interface, bypassing the kernel's protocols.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -12,12 +12,12 @@ use rustix::net::{AddressFamily, RawProtocol, SendFlags, SocketFlags, SocketType
 
 use crate::Namespace;
 
-/// `ETH_P_ALL` in network order.
+/// `ETH_P_ALL` in network byte order.
 const EVERYTHING: u16 = (libc::ETH_P_ALL as u16).to_be();
 /// Largest frame that is read.
 const LARGEST: usize = 65_536;
 
-/// A packet socket that is bound to one interface.
+/// Packet socket bound to one interface.
 #[derive(Debug)]
 pub struct Wire {
     socket: OwnedFd,
@@ -38,7 +38,7 @@ impl Wire {
         Ok(Self { socket })
     }
 
-    /// Sends a frame as it is; waits while the interface is full.
+    /// Sends a frame unchanged; waits while the interface's queue is full.
     pub fn send(&self, frame: &[u8]) -> Result<()> {
         loop {
             match send(&self.socket, frame, SendFlags::empty()) {
@@ -51,7 +51,8 @@ impl Wire {
         }
     }
 
-    /// The first frame of which `wanted` is true, sent or received on the interface; `None` if none comes in time.
+    /// Returns the first frame that satisfies `wanted`, sent or received on the interface; `None` if none arrives
+    /// in time.
     pub fn find(&self, within: Duration, wanted: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
         let (deadline, mut octets) = (Instant::now() + within, vec![0; LARGEST]);
         loop {
@@ -68,14 +69,14 @@ impl Wire {
 
     fn ready(&self, what: PollFlags, most: Duration) {
         let timeout = Timespec::try_from(most).ok();
-        // Whether it is ready or the time is over, the caller looks again.
+        // Whether it is ready or the time is over, the caller checks again.
         let _ = poll(&mut [PollFd::from_borrowed_fd(self.socket.as_fd(), what)], timeout.as_ref());
     }
 }
 
 fn bind(socket: &OwnedFd, interface: &str) -> io::Result<()> {
     let name = CString::new(interface)?;
-    // SAFETY: the name is a C string that lives through the call.
+    // SAFETY: the name is a C string that outlives the call.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
     if index == 0 {
         return Err(io::Error::last_os_error());
@@ -90,7 +91,7 @@ fn bind(socket: &OwnedFd, interface: &str) -> io::Result<()> {
         sll_addr: [0; 8],
     };
     let (place, length) = (std::ptr::from_ref(&address).cast(), size_of_val(&address) as libc::socklen_t);
-    // SAFETY: `place` is the address of `length` octets that live through the call.
+    // SAFETY: `place` is the address of `length` octets that outlive the call.
     let bound = unsafe { libc::bind(socket.as_raw_fd(), place, length) };
     if bound == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

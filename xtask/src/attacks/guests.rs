@@ -1,4 +1,4 @@
-//! Attackers that are guests: a router that behaves while the attack rests, and in whose place another one is put for a slice.
+//! Attackers that are guests: a router that behaves while the attack rests is replaced by a hostile one during a slice.
 
 use std::error::Error;
 use std::fmt;
@@ -14,15 +14,16 @@ use support::attack::{Attack, talking_kernel};
 
 use super::scene::Scene;
 
-/// Between two looks at the clock, and at what the guest has done: a new life of it counts from zero.
+/// Interval between two readings of the clock, and between two readings of the guest's counters, which restart at zero with
+/// each life of the guest.
 const LOOK: Duration = Duration::from_millis(20);
 const COUNT: Duration = Duration::from_secs(1);
-/// A hostile firmware behaves for a second.
+/// A hostile firmware behaves for a second after its start.
 const GOOD_TIME: Duration = Duration::from_millis(1100);
-/// The misdeeds that have attacks of their own.
+/// Misdeeds that have attacks of their own.
 const ALONE: [Misdeed; 2] = [Misdeed::Resets, Misdeed::Commands];
 
-/// A host on which there cannot be such a guest.
+/// Error: this host cannot run such a guest.
 #[derive(Debug)]
 pub(super) struct NotHere(String);
 
@@ -34,27 +35,27 @@ impl fmt::Display for NotHere {
 
 impl Error for NotHere {}
 
-/// What a guest has done, as a client of its run learns it.
+/// Function that queries the run for the number of the guest's acts.
 type Count = fn(&mut Client) -> u64;
 
-/// Guests that attack, by turns: one in a slice.
+/// Guests that attack alternately, one per slice.
 pub(super) struct Guests {
     client: Client,
-    /// The file with the router that behaves, and those with the guests.
+    /// File with the behaving router, and files with the hostile guests.
     plain: String,
     files: Vec<String>,
     turn: usize,
-    /// How long a guest behaves.
+    /// Time for which a guest behaves.
     good_time: Duration,
-    /// Whether one has begun that was not counted.
+    /// True if a guest has started that was not counted yet.
     begun: bool,
-    /// None: each of them has attacked once.
+    /// None: one act per start of a guest.
     count: Option<Count>,
     moved: Moved,
     next: Option<Instant>,
 }
 
-/// A number that only grows, but begins anew with each life of whom it is of.
+/// Total of a counter that restarts at zero with each life of its owner.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moved {
     last: u64,
@@ -69,13 +70,13 @@ impl Moved {
 }
 
 impl Guests {
-    /// Firmware that does each misdeed in turn but for those that have attacks of their own.
+    /// Firmware that commits each misdeed in turn, except those that have attacks of their own.
     pub(super) fn misdeeds(scene: &mut Scene) -> Result<Self> {
         let in_turn = Misdeed::ALL.into_iter().filter(|misdeed| !ALONE.contains(misdeed));
         Self::firmware(scene, in_turn.collect(), None)
     }
 
-    /// Firmware that does one.
+    /// Firmware that commits one misdeed.
     pub(super) fn misdeed(scene: &mut Scene, misdeed: Misdeed) -> Result<Self> {
         let count = if misdeed == Misdeed::TripleFault { restarts } else { register_writes };
         Self::firmware(scene, vec![misdeed], Some(count))
@@ -91,7 +92,7 @@ impl Guests {
         Self::new(scene, files, (GOOD_TIME, count))
     }
 
-    /// A kernel that writes to its console without end.
+    /// Kernel that writes to its console endlessly.
     pub(super) fn talker(scene: &mut Scene) -> Result<Self> {
         let (kernel, console) = (scene.stage.path("kernel"), scene.stage.path("console"));
         fs::write(&kernel, talking_kernel())?;
@@ -113,12 +114,12 @@ impl Guests {
         Ok(guests)
     }
 
-    /// Whether it could be put in its place; it is not.
+    /// Checks whether the guest could be put in place, without doing so.
     fn try_out(&mut self, turn: usize) -> Result<()> {
         let (file, text) = ("attacks.toml".to_owned(), self.files[turn].clone());
         match self.client.ask(&Request::Apply { file, text, dry_run: true }) {
             Ok(_) => Ok(()),
-            // No file is wrong that asks for what other hosts have.
+            // A file is not at fault for requesting a feature that other hosts support.
             Err(why) if why.to_string().contains("router.engine") => Err(NotHere(why.to_string()).into()),
             Err(why) => Err(why.into()),
         }
@@ -171,7 +172,7 @@ impl Attack for Guests {
 fn counters(client: &mut Client) -> Counters {
     match client.ask(&Request::Counters { router: Some("bad".to_owned()) }) {
         Ok(Answer::Counters(counters)) => Counters::told(&counters),
-        // There is none at the moment.
+        // The guest does not exist at the moment.
         _ => Counters::default(),
     }
 }

@@ -1,4 +1,4 @@
-//! The attacks: what is attacked, and by whom.
+//! The attacks, each with its target and its attacker.
 
 use std::time::Instant;
 
@@ -16,20 +16,20 @@ use crate::step::target_dir;
 
 type Attacker = Box<dyn Attack>;
 
-/// Huge pages for both routers, and none beyond.
+/// Huge pages for both routers, and none to spare.
 const PAGES: u32 = 2 * 32 / 2;
 
-/// An attack.
+/// Specification of an attack.
 pub(super) struct Spec {
     pub(super) name: &'static str,
-    /// What is done, and by whom.
+    /// Description: act and attacker.
     pub(super) does: &'static str,
     pub(super) site: Site,
     pub(super) start: fn(&mut Scene) -> Result<Attacker>,
     wants: Wants,
 }
 
-/// What an attack wants of the host before the run is started.
+/// Host resources that an attack needs before the run is started.
 #[derive(Clone, Copy)]
 enum Wants {
     Nothing,
@@ -37,7 +37,7 @@ enum Wants {
     NamedPipe,
 }
 
-/// What it was given. Dropping it takes it back.
+/// Resources that were provided, released when dropped.
 pub(super) enum Given {
     Nothing,
     HugePages { _pages: HugePages },
@@ -50,7 +50,7 @@ impl Spec {
         Self { name, does, site, start, wants: Wants::Nothing }
     }
 
-    /// Gives it what it wants of the host.
+    /// Provides the host resources that the attack needs.
     pub(super) fn prepare(&self) -> Result<Given> {
         Ok(match self.wants {
             Wants::Nothing => Given::Nothing,
@@ -69,7 +69,7 @@ const PROCESS: Site =
 const HANDED: Site = Site { attach: "'vhost-user-frontend:door.sock'", ..PROCESS };
 const SWITCH: Site = Site { attach: "'switch:lan'", more: "[switch.lan]\n", ..PROCESS };
 const TAP: Site = Site { attach: "'tap:attack-tap'", ..PROCESS };
-/// In a virtual machine where there is KVM.
+/// Runs in a virtual machine if KVM is available.
 const VIRTIO_NET: Site = Site { router: "", ..SWITCH };
 const E1000: Site = Site { attach: "'switch:lan'\nmodel = 'e1000'\nmode = 'base'", ..VIRTIO_NET };
 const CAPTURED: Site = Site { attach: "'pcap:/run/ringroad-attacks.pipe'", ..PROCESS };
@@ -102,7 +102,7 @@ macro_rules! program {
     };
 }
 
-/// All of them.
+/// All attacks.
 pub(super) static ALL: [Spec; 36] = [
     machine!("wait", Wait, "a vhost-user peer's eventfd makes whoever writes it wait"),
     machine!("wait-a-little", WaitALittle, "the same, but each call of it for less than 0.1 s"),
@@ -221,7 +221,7 @@ fn restart() -> Request {
     Request::Restart { router: "bad".to_owned() }
 }
 
-/// A program that takes a router's rings and does not give them back, while the router is started again.
+/// Program that takes a router's rings and does not give them back, while the router is restarted.
 struct Keeper {
     program: Program,
     owner: Owner,
@@ -236,7 +236,7 @@ impl Keeper {
 
 impl Attack for Keeper {
     fn act(&mut self, until: Instant) -> Result<bool> {
-        // Until it has them.
+        // Wait until it has the rings.
         let has = self.program.act(until)?;
         if has { self.owner.act(until) } else { Ok(false) }
     }

@@ -1,4 +1,5 @@
-//! Attackers that are no peer of vhost-user and no guest: users of the host, owners in a hurry, hosts on a wire.
+//! Attackers that are neither vhost-user peers nor guests: users of the host, owners that issue many requests,
+//! hosts on a wire.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -14,18 +15,18 @@ use support::{Stranger, Wire, all_below};
 
 use super::scene::{NAME, Scene, Site};
 
-/// Between two looks.
+/// Interval between two looks.
 const LOOK: Duration = Duration::from_millis(20);
-/// Clients at a time: one less than are let in, beside the two that measure.
+/// Simultaneous clients: one less than the run accepts, in addition to the two that measure.
 const CLIENTS: usize = 13;
-/// Scrapers at a time.
+/// Simultaneous scrapers.
 const SCRAPERS: usize = 64;
-/// Where the telemetry is.
+/// Socket of the telemetry.
 const METRICS: &str = "/run/ringroad-attacks.sock";
-/// What is done in one go.
+/// Threads created in one act.
 const BURST: u32 = 200;
 
-/// What an owner asks for, in turn.
+/// Owner that issues requests, one after the other.
 pub(super) struct Owner {
     client: Client,
     requests: Vec<Request>,
@@ -37,7 +38,7 @@ impl Owner {
         Ok(Self { client: scene.client()?, requests, turn: 0 })
     }
 
-    /// Asks for the next thing; whether it was done.
+    /// Issues the next request; returns true if it succeeded.
     fn ask(&mut self) -> bool {
         let request = &self.requests[self.turn % self.requests.len()];
         self.turn += 1;
@@ -59,7 +60,7 @@ pub(super) fn apply(site: Site) -> Request {
     Request::Apply { file: "attacks.toml".to_owned(), text: site.file(), dry_run: false }
 }
 
-/// A user of the host who holds locks on all that he may open, while an owner applies files.
+/// User of the host that holds locks on every file that it may open, while an owner applies files.
 pub(super) struct Locks {
     owner: Owner,
     places: Vec<PathBuf>,
@@ -89,7 +90,7 @@ impl Attack for Locks {
     }
 }
 
-/// Threads that come and go, so that numbers are used again, while a router is started again.
+/// Threads that are created and exit, so that thread IDs are reused, while a router is restarted.
 pub(super) struct Threads(pub(super) Owner);
 
 impl Attack for Threads {
@@ -101,7 +102,7 @@ impl Attack for Threads {
     }
 }
 
-/// Clients that ask as much as they can and read nothing.
+/// Clients that send as many requests as they can and read no answers.
 pub(super) struct Deaf {
     socket: PathBuf,
     question: Vec<u8>,
@@ -109,14 +110,14 @@ pub(super) struct Deaf {
 }
 
 impl Deaf {
-    /// Of the control socket.
+    /// Clients of the control socket.
     pub(super) fn control() -> Result<Self> {
         let socket = Path::new("/run/ringroad/runs").join(NAME).join("control");
         let question = api::encode_request(&Request::Show { router: "near".to_owned() })?;
         Ok(Self { socket, question, clients: (0..CLIENTS).map(|_| None).collect() })
     }
 
-    /// Of the telemetry.
+    /// Clients of the telemetry.
     pub(super) fn telemetry() -> Self {
         let question = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec();
         let clients = (0..SCRAPERS).map(|_| None).collect();
@@ -153,7 +154,7 @@ impl Attack for Deaf {
     }
 }
 
-/// A connection that waits for nothing; none where there is no room.
+/// Opens a non-blocking connection; none if the listener's backlog is full.
 fn connect(path: &Path) -> Result<Option<UnixStream>> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -165,7 +166,7 @@ fn connect(path: &Path) -> Result<Option<UnixStream>> {
     }
 }
 
-/// Whether the other side has hung up. What it has said is not read.
+/// Returns true if the peer has hung up. Its data is not read.
 fn is_left(stream: &UnixStream) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut fds = [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::RDHUP)];
@@ -173,7 +174,7 @@ fn is_left(stream: &UnixStream) -> bool {
     poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
-/// A host that sends broadcasts and questions for addresses as fast as its TAP takes them.
+/// Host that sends broadcasts and ARP requests as fast as its TAP accepts them.
 pub(super) struct Storm {
     wire: Wire,
     number: u32,
@@ -187,7 +188,7 @@ impl Storm {
         Ok(Self { wire, number: 0 })
     }
 
-    /// A question for the router's address, by somebody else each time.
+    /// Builds an ARP request for the router's address, from a different station each time.
     fn question(&self) -> Vec<u8> {
         let [_, a, b, c] = self.number.to_be_bytes();
         let station = [2, 0, 0x36, a, b, c];

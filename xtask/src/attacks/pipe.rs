@@ -1,4 +1,4 @@
-//! A pipe that a router captures into, and a reader that leaves it full.
+//! A named pipe that a router captures into, and a reader that leaves it full.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -12,21 +12,21 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use support::attack::Attack;
 
-/// Where it is. Nobody but root may put anything there.
+/// Path of the pipe, in a folder where only root may create files.
 const PIPE: &str = "/run/ringroad-attacks.pipe";
-/// Between two looks.
+/// Interval between two looks.
 const LOOK: Duration = Duration::from_millis(20);
-/// What makes room for the writer: the kernel frees a page of a pipe as a whole.
+/// Octets that make room for the writer: the kernel frees whole pages of a pipe.
 const PAGE: usize = 4096;
 
-/// The pipe, before the run that opens it, and an end to read from: no capture goes into a pipe that has none.
+/// The pipe, created before the run opens it, with one reader: captures refuse a pipe without readers.
 pub(super) struct NamedPipe {
     _reader: File,
 }
 
 impl NamedPipe {
     pub(super) fn make() -> Result<Self> {
-        // That of attacks which were ended by force.
+        // Remove the pipe of an attack that was killed.
         let _ = fs::remove_file(PIPE);
         mknodat(CWD, PIPE, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).context(PIPE)?;
         Ok(Self { _reader: end(OFlags::RDONLY)? })
@@ -39,20 +39,20 @@ impl Drop for NamedPipe {
     }
 }
 
-/// An end of the pipe for reading or writing.
+/// Opens an end of the pipe for reading or writing.
 fn end(way: OFlags) -> Result<File> {
     Ok(open(PIPE, way | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?.into())
 }
 
-/// A reader that takes a page whenever the pipe is full, so that its writer is woken to wait again. At rest it takes all that comes.
+/// Reader that takes a page whenever the pipe is full, so that the writer wakes only to block again. At rest it reads everything.
 pub(super) struct Reader {
     pipe: File,
-    /// The other end, which tells whether a writer would have to wait.
+    /// Writing end, which shows whether a writer would block.
     writer: File,
     good: Option<Good>,
 }
 
-/// The thread that reads while the attack rests.
+/// Thread that reads while the attack rests.
 struct Good {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -87,7 +87,7 @@ impl Attack for Reader {
     }
 }
 
-/// Whether what is written into the pipe by this end would have to wait.
+/// Returns true if a write to the pipe by this end would block.
 fn is_full(writer: &File) -> Result<bool> {
     let mut fds = [PollFd::new(writer, PollFlags::OUT)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -115,7 +115,7 @@ impl Drop for Good {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
-            // What it panicked of is on the screen.
+            // Its panic message has been printed already.
             let _ = thread.join();
         }
     }

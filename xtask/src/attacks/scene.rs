@@ -1,4 +1,4 @@
-//! A run with a neighbour that forwards a million packets a second on one CPU, and a router that is attacked on the other.
+//! Scene: a run with a neighbour that forwards a million packets a second on one CPU, and an attacked router on the other.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -11,15 +11,15 @@ use support::{Counters, Namespace, PacedSender, Packet, Stage, descendants_of, p
 
 use super::usage::Ids;
 
-/// The neighbour's CPU, and that of all others.
+/// CPU of the neighbour, and CPU of all others.
 pub(super) const NEAR_CPU: usize = 0;
 pub(super) const OTHER_CPU: usize = 1;
-/// Packets a second of the neighbour, and of the router beside it.
+/// Packets a second through the neighbour, and through the attacked router.
 const RATE: u64 = 1_000_000;
 const FEED: u64 = 5_000;
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, even on a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The run.
+/// Name of the run.
 pub(super) const NAME: &str = "attacks";
 
 const NEAR: &str = "\
@@ -47,14 +47,14 @@ name = 'bad'
 restart = 'always'
 pin = { vcpu = '1', vhost = '1' }
 ";
-/// What frames come in by that leave at the NIC that is attacked.
+/// NIC that receives the frames that leave at the attacked NIC.
 const FED: &str = "\
 [[router.nic]]
 name = 'feed'
 attach = 'vhost-user-backend:feed.sock'
 mac = '02:00:00:00:36:02'
 ";
-/// The NIC that is attacked.
+/// The attacked NIC.
 const DOOR: &str = "\
 [[router.nic]]
 name = 'door'
@@ -65,19 +65,19 @@ address = '10.2.2.2'
 mac = '02:00:00:00:36:98'
 ";
 
-/// What the attacked router is.
+/// Configuration of the attacked router.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Site {
     /// Keys of the router.
     pub(super) router: &'static str,
-    /// `attach` of the NIC that is attacked, and other keys of it.
+    /// `attach` of the attacked NIC, and its other keys.
     pub(super) attach: &'static str,
     /// Other parts of the file.
     pub(super) more: &'static str,
 }
 
 impl Site {
-    /// The whole file.
+    /// Returns the whole file.
     pub(super) fn file(&self) -> String {
         let router = format!("memory = '32M'\n{}\n", self.router);
         let feed = [FED, "address = '10.2.1.1/24'\n"].concat();
@@ -85,7 +85,7 @@ impl Site {
         [self.more, NEAR, BAD, &router, &feed, &door, FAR].concat()
     }
 
-    /// The whole file with a Linux guest instead of the router: of this kernel, with this console.
+    /// Returns the whole file with a Linux guest instead of the router, with this kernel and this console.
     pub(super) fn linux_file(&self, kernel: &Path, console: &Path) -> String {
         let (kernel, console) = (kernel.display(), console.display());
         let router =
@@ -95,7 +95,7 @@ impl Site {
     }
 }
 
-/// A running one.
+/// Running scene.
 pub(super) struct Scene {
     pub(super) stage: Stage,
     pub(super) site: Site,
@@ -106,7 +106,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// Starts it and lets it flow.
+    /// Starts the run and the traffic.
     pub(super) fn set(binary: &str, site: Site) -> Result<Self> {
         let options = ["--json", "--log", "text", "--name", NAME];
         let mut stage = Stage::start_with_groups(binary, &site.file(), &options)?;
@@ -122,7 +122,7 @@ impl Scene {
         Ok(scene)
     }
 
-    /// The processes of it that are looked at.
+    /// Process IDs of its supervisor and data plane.
     pub(super) fn ids(&mut self) -> Result<Ids> {
         let supervisor = self.stage.run().id();
         match self.client.ask(&Request::Ps {})? {
@@ -134,8 +134,8 @@ impl Scene {
         }
     }
 
-    /// Puts all threads where they are to be, those that are new as well. The neighbour's are not pinned by the file: a supervisor
-    /// on one CPU takes no file that names the other.
+    /// Places all threads, including new ones, on their CPUs. The file does not pin the neighbour's threads, because a supervisor
+    /// confined to one CPU accepts no file that names the other.
     pub(super) fn place(&mut self) -> Result<()> {
         let supervisor = self.stage.run().id();
         let processes = descendants_of(supervisor).into_iter().map(|process| process.id).chain([supervisor]);
@@ -146,7 +146,7 @@ impl Scene {
         Ok(())
     }
 
-    /// What the neighbour has counted, and when.
+    /// Reads the neighbour's counters.
     pub(super) fn counters(&mut self) -> Result<api::Counters> {
         match self.client.ask(&Request::Counters { router: Some("near".to_owned()) })? {
             Answer::Counters(counters) => Ok(counters),
@@ -154,17 +154,17 @@ impl Scene {
         }
     }
 
-    /// Another connection to it.
+    /// Opens another connection to the run.
     pub(super) fn client(&self) -> Result<Client> {
         self.stage.client()
     }
 
-    /// A host at the TAP of the router that is attacked.
+    /// Creates a host at the TAP of the attacked router.
     pub(super) fn host(&mut self, tap: &str) -> Result<Namespace> {
         self.stage.host(tap, "10.2.2.2/24", "10.2.2.1")
     }
 
-    /// Ends it: what the neighbour was given and has counted of it.
+    /// Ends the run; returns the frames sent to the neighbour, and its counters.
     pub(super) fn end(mut self) -> Result<(u64, Counters)> {
         drop(self.feed.take());
         let Self { stage, hosts, near, .. } = self;
@@ -173,7 +173,7 @@ impl Scene {
         Ok((given, Counters::of(done.stdout.lines().filter(|line| line.contains("\"counters\"")))?))
     }
 
-    /// The last lines that it has said.
+    /// Returns the last lines that the run has printed.
     pub(super) fn said(&mut self) -> Vec<String> {
         self.stage.run().complaints(0)
     }
@@ -206,7 +206,7 @@ fn until_running(client: &mut Client) -> Result<()> {
     }
 }
 
-/// A frame of 60 octets to the router with this number.
+/// Builds a frame of 60 octets to the router with this number.
 fn frame(router: u8, from: [u8; 4], to: [u8; 4]) -> Vec<u8> {
     let (source, destination) = (Ipv4Addr::from(from), Ipv4Addr::from(to));
     let packet = Packet {

@@ -1,4 +1,4 @@
-//! One attack, by turns with rest, and what it cost whom.
+//! Trial: one attack alternating with rest, and what it costs others.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -13,33 +13,33 @@ use super::list::Spec;
 use super::scene::{OTHER_CPU, Scene};
 use super::usage::{Held, Ids, Ran, Seen, Watch};
 
-/// The longest slice of attack, and as many pairs as an interval wants.
+/// Longest slice of attack, and fewest pairs, as many as an interval requires.
 const SLICE: Duration = Duration::from_secs(5);
 const PAIRS: u32 = 6;
-/// A slice of rest is this part of one of attack: the neighbour's rate without the attacker is the same all the time.
+/// Ratio of an attack slice to a rest slice: the neighbour's rate without the attacker is stable, so it needs less time.
 const REST: u32 = 3;
-/// Between two slices: what was begun ends.
+/// Pause between two slices, in which pending work completes.
 const BREAK: Duration = Duration::from_millis(300);
-/// Between two tries of an attack that nobody lets in.
+/// Pause before an attack that is being refused is tried again.
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// Lines of a run that are shown where something is wrong.
+/// Lines of the run's output that are shown in case of a fault.
 const LAST_LINES: usize = 40;
 
-/// What is asked: of the neighbour's rate without the attacker, and of `ps`.
+/// Required ratio of the neighbour's rates, and longest answer time of `ps`.
 const LEAST_RATIO: f64 = 0.97;
 const LONGEST_ANSWER: Duration = Duration::from_millis(100);
-/// Names of what is lost in a full queue, or in the ring of a router that has no CPU at the moment.
+/// Counters of frames lost in a full queue, or in the ring of a router that has no CPU at the moment.
 const FULL_QUEUES: [&str; 4] = ["drop_full", "drop_no_buffer", "drop_queue_full", "drop_tx_full"];
 
-/// What is to be: with the attacker or without, and for how long.
+/// Kind and length of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Turn {
     with: bool,
     length: Duration,
 }
 
-/// Pairs of turns with so much time of attack in all; who is first changes from one to the next.
+/// Pairs of slices with this much attack time in total; their order alternates from pair to pair.
 fn turns(time: Duration) -> Vec<[Turn; 2]> {
     let length = (time / PAIRS).min(SLICE);
     let count = (time.as_secs_f64() / length.as_secs_f64()).round() as usize;
@@ -47,7 +47,7 @@ fn turns(time: Duration) -> Vec<[Turn; 2]> {
     (0..count).map(|n| if n.is_multiple_of(2) { [attack, rest] } else { [rest, attack] }).collect()
 }
 
-/// A slice, with the attacker or without.
+/// Measurements of a slice, with or without the attacker.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slice {
     seconds: f64,
@@ -69,39 +69,39 @@ impl Slice {
     }
 }
 
-/// What came of an attack.
+/// Result of an attack.
 pub(super) struct Outcome {
     pub(super) name: &'static str,
     pub(super) does: &'static str,
     pub(super) acts: u64,
-    /// Seconds of attack, and packets a second of the neighbour meanwhile.
+    /// Seconds of attack, and the neighbour's rate in packets a second meanwhile.
     pub(super) seconds: f64,
     pub(super) rate: f64,
-    /// With / without: an interval, where there are enough pairs, around the median.
+    /// Ratio of the neighbour's rates with / without the attacker: low end, median and high end, if there are enough pairs.
     pub(super) ratio: (f64, f64, f64),
-    /// What threads ran in a second of attack beyond what they ran in one without, in µs.
+    /// CPU time of threads in a second of attack beyond that in a second of rest, in µs.
     pub(super) control: f64,
     pub(super) supervisor: f64,
-    /// What the neighbour's threads ran for a packet in ns, and the part of the time in which one of them was ready and waited for a
-    /// CPU: with the attacker and without.
+    /// CPU time of the neighbour's threads per packet in ns, and the fraction of the time in which one of them was runnable but
+    /// waited for a CPU: with the attacker and without.
     pub(super) near: [f64; 2],
     pub(super) waited: [f64; 2],
-    /// The longest answers of the supervisor (`ps`) and of the data plane (`counters`).
+    /// Longest answer times of the supervisor (`ps`) and of the data plane (`counters`).
     pub(super) seen: Seen,
     pub(super) counters: Duration,
-    /// Octets and descriptors beyond those before: at most, and at the end.
+    /// Memory in octets and descriptors beyond those before the attack: at most, and at the end.
     pub(super) most: (i64, i64),
     pub(super) left: (i64, i64),
-    /// What the neighbour lost, by name.
+    /// Frames lost by the neighbour, by counter name.
     pub(super) lost: BTreeMap<String, u64>,
-    /// Lines that the run has said.
+    /// Number of lines that the run has printed.
     pub(super) lines: usize,
     pub(super) faults: Vec<String>,
 }
 
-/// Does it for so many seconds of attack.
+/// Carries out an attack for this many seconds of attack time.
 pub(super) fn run(binary: &str, spec: &Spec, seconds: u64) -> Result<Outcome> {
-    // In a thread of its own, which takes its place when the run has been started: that may use all CPUs.
+    // Use a new thread, which pins itself only after the run has been started: the run may use all CPUs.
     let attacked = thread::scope(|scope| scope.spawn(|| run_here(binary, spec, seconds)).join());
     attacked.map_err(|_| anyhow!("a panic in an attack"))?
 }
@@ -117,12 +117,12 @@ fn run_here(binary: &str, spec: &Spec, seconds: u64) -> Result<Outcome> {
     let ids = scene.ids()?;
     let watch = Watch::start(scene.client()?, ids)?;
     let mut trial = Trial { scene, ids, acts: 0, counters: Duration::ZERO, before: Held::default() };
-    // Everything has been touched once.
+    // Warm-up: everything has been used once.
     trial.slice(None, Duration::from_secs(1))?;
     trial.before = Held::of(ids);
     let mut pairs = trial.pairs(attack.as_mut(), Duration::from_secs(seconds));
     if let Err(error) = attack.rest() {
-        // What went wrong before says more.
+        // An earlier error says more.
         pairs.1.get_or_insert(format!("{error:#}"));
     }
     drop(attack);
@@ -137,7 +137,7 @@ struct Trial {
     before: Held,
 }
 
-/// Slices with the attacker and without, and why there are no more.
+/// Pairs of slices with and without the attacker, and the reason if there are no more.
 type Pairs = (Vec<(Slice, Slice)>, Option<String>);
 
 impl Trial {
@@ -279,14 +279,14 @@ impl Outcome {
     }
 }
 
-/// The median of paired ratios within its interval; between the least and the greatest where there are too few pairs.
+/// Median of the paired ratios within its interval; between the least and the greatest ratio if there are too few pairs.
 fn ratio(pairs: &[(Slice, Slice)]) -> (f64, f64, f64) {
     let ratios: Vec<f64> = pairs.iter().map(|(with, without)| with.rate() / without.rate()).collect();
     let found = Summary::of(&ratios).map(|of| of.within().unwrap_or((of.min, of.median, of.max)));
     found.unwrap_or((f64::NAN, f64::NAN, f64::NAN))
 }
 
-/// How what the neighbour was given, what it forwarded and what it dropped do not add up.
+/// Checks that the frames sent to the neighbour, forwarded and dropped add up; returns the discrepancies.
 fn books(given: u64, counters: &Counters) -> Vec<String> {
     let mut faults = counters.faults("near");
     let taken = counters.get("near.in.rx.frames");
@@ -297,7 +297,7 @@ fn books(given: u64, counters: &Counters) -> Vec<String> {
     faults
 }
 
-/// What a router has lost, by name.
+/// Frames lost by a router, by counter name.
 fn drops(counters: &Counters) -> BTreeMap<String, u64> {
     let of_near = counters.named(|name| name.starts_with("near.") && is_drop(name));
     of_near.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()

@@ -1,4 +1,4 @@
-//! What a run takes of the host, and how soon it answers.
+//! Resources that a run takes of the host, and its response times.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,26 +12,26 @@ use support::{Process, descendants_of, on_cpu, ran_and_waited, threads_of};
 
 use super::scene::OTHER_CPU;
 
-/// Between two questions.
+/// Interval between two requests.
 const TURN: Duration = Duration::from_millis(200);
-/// Octets of a page.
+/// Page size in octets.
 const PAGE: u64 = 4096;
 
-/// The processes of a run.
+/// Process IDs of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ids {
     pub(super) supervisor: u32,
     pub(super) plane: u32,
 }
 
-/// Nanoseconds that threads have run.
+/// CPU time of threads, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Ran {
-    /// The data plane's thread that looks after all routers.
+    /// Control thread of the data plane, which supervises all routers.
     pub(super) control: u64,
     /// The neighbour's threads.
     pub(super) near: u64,
-    /// The time in which these were ready, and waited for a CPU.
+    /// Time in which the neighbour's threads were runnable but waited for a CPU.
     pub(super) near_waited: u64,
     pub(super) supervisor: u64,
 }
@@ -54,7 +54,7 @@ impl Ran {
         ran
     }
 
-    /// What was added since.
+    /// Increase since `before`.
     pub(super) fn since(self, before: Self) -> Self {
         Self {
             control: self.control.saturating_sub(before.control),
@@ -77,7 +77,7 @@ impl Ran {
 /// Memory and descriptors of supervisor and data plane together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Held {
-    /// Octets that are resident.
+    /// Resident memory in octets.
     pub(super) octets: u64,
     pub(super) descriptors: usize,
 }
@@ -102,21 +102,21 @@ fn resident(id: u32) -> Option<u64> {
     Some(text.split_whitespace().nth(1)?.parse::<u64>().ok()? * PAGE)
 }
 
-/// What a client that asks all the time has seen.
+/// Observations of a client that polls the run continually.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    /// Answers to `ps`.
+    /// Number of answers to `ps`.
     pub(super) answers: u64,
-    /// The longest time until one came, without the time in which the client itself waited for a CPU.
+    /// Longest response time, without the time in which the client itself waited for a CPU.
     pub(super) longest: Duration,
-    /// The longest with it.
+    /// Longest response time including that.
     pub(super) longest_in_all: Duration,
-    /// Data planes other than the first, and answers that did not come.
+    /// Replacements of the data plane, and missing answers.
     pub(super) troubles: Vec<String>,
     pub(super) most: Held,
 }
 
-/// A thread that asks for `ps` all the time.
+/// Thread that requests `ps` continually.
 pub(super) struct Watch {
     enough: Arc<AtomicBool>,
     seen: Arc<Mutex<Seen>>,

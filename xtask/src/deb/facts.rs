@@ -1,4 +1,4 @@
-//! What a package says of itself: version, commit, dates, who made it, what is inside.
+//! Metadata of a package: version, commit, dates, maintainer, and contained libraries.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,13 +8,13 @@ use anyhow::{Context, Result, ensure};
 
 use crate::step::{COMMAND, LAB, output};
 
-/// Facts of the commit and of the host.
+/// Facts about the commit and the host.
 pub(super) struct Facts {
     version: String,
     architecture: String,
     commit: String,
     maintainer: String,
-    /// The time of the last commit, in seconds since 1970.
+    /// Time of the last commit, in seconds since 1970.
     pub(super) epoch: String,
 }
 
@@ -37,7 +37,7 @@ impl Facts {
         format!("ringroad_{}_{}.deb", self.version, self.architecture)
     }
 
-    /// A text with each `{fact}` in its place.
+    /// Replaces each `{fact}` in a text.
     pub(super) fn fill_in(&self, text: &str) -> Result<String> {
         let at = format!("@{}", self.epoch);
         let filled = text
@@ -51,7 +51,7 @@ impl Facts {
     }
 }
 
-/// The version of the workspace; where that has no tag yet, one that sorts before it.
+/// Version of the workspace; if it has no tag yet, a version that sorts before it.
 fn version(commit: &str) -> String {
     let release = env!("CARGO_PKG_VERSION");
     if output("git", &["tag", "--points-at", "HEAD"]).lines().any(|tag| tag == format!("v{release}")) {
@@ -61,7 +61,7 @@ fn version(commit: &str) -> String {
     format!("{release}~git{moment}.{commit}")
 }
 
-/// The maintainer that Debian's own tools would name, or else the author of the last commit.
+/// Maintainer as Debian's own tools determine it, or else the author of the last commit.
 fn maintainer() -> String {
     match (std::env::var("DEBFULLNAME"), std::env::var("DEBEMAIL")) {
         (Ok(name), Ok(address)) => format!("{name} <{address}>"),
@@ -69,7 +69,7 @@ fn maintainer() -> String {
     }
 }
 
-/// Lines of the libraries that the programs contain, with their licences.
+/// Lists the libraries contained in the programs, with their licences, one per line.
 fn crates() -> Result<String> {
     let format = "{p} ({l})";
     let words = [
@@ -87,7 +87,7 @@ fn crates() -> Result<String> {
         format,
     ];
     let listed = output("cargo", &words);
-    // An empty line stands between the two.
+    // The trees of the two packages are separated by an empty line.
     let is_foreign = |line: &&str| !line.is_empty() && !line.starts_with("ringroad");
     let foreign = listed.lines().map(|line| line.trim_end_matches(" (*)")).filter(is_foreign);
     let sorted: BTreeSet<String> = foreign.map(|line| format!(" {line}")).collect();
@@ -95,7 +95,7 @@ fn crates() -> Result<String> {
     Ok(sorted.into_iter().collect::<Vec<_>>().join("\n"))
 }
 
-/// The names in a folder, in order.
+/// Names in a folder, sorted.
 pub(super) fn names_in(folder: &Path) -> Result<BTreeSet<String>> {
     let entries = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
     entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()

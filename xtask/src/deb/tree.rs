@@ -1,4 +1,4 @@
-//! The files of a package as they will lie on a host, with their modes.
+//! File tree of a package as it will be installed, with modes.
 
 use std::fs;
 use std::io::Write;
@@ -11,13 +11,13 @@ use anyhow::{Context, Result, ensure};
 use super::answer;
 use super::facts::names_in;
 
-/// A folder that stands for the root of a host.
+/// Folder that stands for a host's root directory.
 pub(super) struct Tree {
     top: PathBuf,
 }
 
 impl Tree {
-    /// An empty one in the place of whatever is there.
+    /// Creates an empty tree, replacing any existing one.
     pub(super) fn new(top: PathBuf) -> Result<Self> {
         match fs::remove_dir_all(&top) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -30,7 +30,7 @@ impl Tree {
         Ok(Self { top })
     }
 
-    /// Makes a folder, and those above it.
+    /// Creates a folder and its parents.
     pub(super) fn folder(&self, path: &str) -> Result<()> {
         let mut folder = self.top.clone();
         for name in Path::new(path) {
@@ -38,7 +38,7 @@ impl Tree {
             if !folder.is_dir() {
                 fs::create_dir(&folder)?;
             }
-            // Whatever the umask is.
+            // Independent of the umask.
             permit(&folder, 0o755)?;
         }
         Ok(())
@@ -64,7 +64,7 @@ impl Tree {
         permit(&place, mode)
     }
 
-    /// Writes a file compressed, without its time in it.
+    /// Writes a compressed file, without a timestamp in it.
     pub(super) fn write_packed(&self, path: &str, text: &[u8]) -> Result<()> {
         let place = self.place(path)?;
         let file = fs::File::create(&place)?;
@@ -74,7 +74,7 @@ impl Tree {
         permit(&place, 0o644)
     }
 
-    /// Every file, in order.
+    /// Lists all files, sorted.
     fn files(&self) -> Result<Vec<PathBuf>> {
         let (mut files, mut folders) = (Vec::new(), vec![self.top.clone()]);
         while let Some(folder) = folders.pop() {
@@ -86,13 +86,13 @@ impl Tree {
         Ok(files)
     }
 
-    /// What it takes on a disk, as Debian counts: whole KiB for each file.
+    /// Installed size as Debian counts it: whole KiB per file.
     pub(super) fn kib(&self) -> Result<u64> {
         let size = |path: &PathBuf| Ok(fs::metadata(path)?.len().div_ceil(1024));
         self.files()?.iter().map(size).sum()
     }
 
-    /// Lines by which dpkg can tell whether a file is still what was installed.
+    /// Content of the md5sums file, by which dpkg verifies installed files.
     pub(super) fn md5sums(&self) -> Result<String> {
         let mut command = Command::new("md5sum");
         for path in self.files()? {

@@ -1,4 +1,4 @@
-//! Whether two builds of one commit give the same package.
+//! Tests that two builds of one commit give the same package.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,11 @@ use super::{Facts, build, made, missing};
 use crate::step::target_dir;
 use crate::tally::Tally;
 
-/// What is told of.
+/// Name of the test in reports.
 const NAME: &str = "package of two builds";
 
-/// Builds command and lab in two target folders, packs both builds, and counts whether they are the same octets.
+/// Builds command and lab in two target folders, packs both builds, and records whether the packages are
+/// identical.
 pub(crate) fn twice(tally: &mut Tally) -> Result<()> {
     println!("\n== {NAME}");
     let targets = [target_dir(), target_dir().join("again")];
@@ -29,7 +30,7 @@ fn count(
         tally.skipped.push(format!("{NAME}: {why}"));
         return Ok(());
     }
-    // Of one commit, whatever is committed meanwhile.
+    // Use the same facts for both, even if a commit is made meanwhile.
     let facts = Facts::gather()?;
     let package = |target: &PathBuf| made(&build(target)?, &facts, &target.join("twice"));
     let packages = targets.iter().map(package).collect::<Result<Vec<_>>>();
@@ -42,7 +43,7 @@ fn count(
     Ok(())
 }
 
-/// What is told of two files that are not the same octets.
+/// Describes the difference of two files, if there is one.
 fn difference(first: &Path, second: &Path) -> Result<Option<String>> {
     let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     let (a, b) = (read(first)?, read(second)?);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::step::LAB;
 
-/// What is counted where the build of each target is a program of this host.
+/// Tally of a comparison in which the build for each target is a given program of this host.
 fn counted(programs: [&str; 2]) -> Tally {
     let folder = tempfile::tempdir().expect("a folder");
     let targets = ["a", "b"].map(|name| folder.path().join(name));

@@ -1,4 +1,4 @@
-//! `docs/papers.md`: what became of each item of the papers.
+//! `docs/papers.md`: the status of each item of the papers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,20 +21,20 @@ struct Item {
     number: u32,
     paper: String,
     what: String,
-    /// Figures that `ringroad lab run` plays.
+    /// Figures that reproduce it with `ringroad lab run`.
     #[serde(default)]
     figures: Vec<String>,
-    /// A command that plays it, if it is no figure.
+    /// Command that reproduces it, if it is not a figure.
     plays: Option<String>,
-    /// Where a mechanism is, and its test.
+    /// Location of a mechanism in the code, and its test.
     built: Option<String>,
-    /// What of it is missing.
+    /// Missing parts.
     lacks: Option<String>,
-    /// Why there is nothing to play.
+    /// Reason why it is not run.
     not_run: Option<String>,
 }
 
-/// What is told of a claim: `SHAPE 000/fig2 holds: claim (column): why`.
+/// Parsed line about a claim: `SHAPE 000/fig2 holds: claim (column): why`.
 struct Told<'a> {
     verdict: &'a str,
     claim: &'a str,
@@ -46,10 +46,10 @@ fn told(line: &str) -> Option<Told<'_>> {
     Some(Told { verdict, claim })
 }
 
-/// The page.
+/// Generates the page.
 ///
 /// # Errors
-/// The list of items is not as it should be.
+/// The list of items is invalid.
 pub(super) fn page(items: &str, runs: &[Run]) -> Result<String> {
     let items: Items = toml::from_str(items).context("docs/papers.toml")?;
     let mut text = "# The papers, item by item\n\nWritten by `cargo xtask measured` from `docs/papers.toml` and the files in `results/`. Verdicts are \
@@ -85,7 +85,7 @@ fn place(item: &Item) -> String {
 }
 
 fn verdict(item: &Item, runs: &[Run]) -> String {
-    // Of what is not run there is no result file, and its reason says why.
+    // A figure that is not run has no result file, and its reason is given.
     let is_kept = |id: &&String| item.not_run.is_none() || runs.iter().any(|run| run.name == **id);
     let mut parts: Vec<String> = item.figures.iter().filter(is_kept).map(|id| of_figure(id, runs)).collect();
     parts.extend(item.not_run.iter().map(|why| format!("not-run: {why}")));
@@ -96,7 +96,7 @@ fn verdict(item: &Item, runs: &[Run]) -> String {
     parts.join("; ")
 }
 
-/// How often claims of a figure came out how.
+/// Counts of the verdicts on a figure's claims, over all runs.
 fn of_figure(id: &str, runs: &[Run]) -> String {
     let of: Vec<&Run> = runs.iter().filter(|run| run.name == id).collect();
     match (of.is_empty(), counted(of)) {
@@ -106,7 +106,7 @@ fn of_figure(id: &str, runs: &[Run]) -> String {
     }
 }
 
-/// How often claims of one run came out how; none if it claims nothing.
+/// Counts of the verdicts on one run's claims; none if it has no claims.
 pub(super) fn verdicts(run: &Run) -> Option<String> {
     counted([run])
 }
@@ -120,7 +120,7 @@ fn counted<'r>(runs: impl IntoIterator<Item = &'r Run>) -> Option<String> {
     (!counts.is_empty()).then(|| counts.join(", "))
 }
 
-/// Where what we measured contradicts a paper, with the reason, and what failed.
+/// Lists where our results contradict a paper, with the reason, and which claims failed.
 fn contradictions(runs: &[Run]) -> String {
     let mut text = String::new();
     for (verdict, head) in [("contradicts", "## Where we contradict a paper"), ("fails", "## What fails")] {

@@ -1,13 +1,13 @@
-//! Runs that are kept: a file for each, below a folder for each kind of machine.
+//! Storage of runs: one file each, in a folder for each kind of machine.
 //!
 //! ```text
 //! results/amd-epyc-family-26-model-2-2-cpus/000-fig13.txt
 //!     # AMD EPYC (family 26 model 2), 2 CPUs, Linux 6.18.44
 //!     # commit aeaba63
 //!     # 2026-11-23
-//!     what was printed, without the RESULT lines of single cells (of a bench: these alone, and a line MISSING for what gave none)
+//!     printed lines, without the RESULT lines of single cells (of a bench: only these, and a line MISSING for cases without a result)
 //! results/amd-epyc-family-26-model-2-2-cpus/000-fig13@0a1b2c3.txt
-//!     the run that stood before, whatever it found
+//!     the run that it replaced, whatever its results
 //! ```
 
 use std::fs;
@@ -18,9 +18,9 @@ use anyhow::{Context, Result, bail};
 use crate::bench;
 use crate::step::{Step, output, release_lab, root};
 
-/// Rounds of a bench, if the caller does not say how many: six are what an interval of a median wants.
+/// Default rounds of a bench; the interval of a median needs six.
 pub(super) const ROUNDS: usize = 10;
-/// The name of a bench among those of figures.
+/// Name of a bench among those of figures.
 pub(super) const BENCH: &str = "bench";
 
 /// One run.
@@ -28,21 +28,21 @@ pub(super) const BENCH: &str = "bench";
 pub(super) struct Run {
     /// `000/fig13`, or `bench`.
     pub(super) name: String,
-    /// CPU, how many, and kernel.
+    /// Model and number of CPUs, and kernel.
     pub(super) machine: String,
     pub(super) commit: String,
     pub(super) date: String,
-    /// What was printed.
+    /// Printed lines.
     pub(super) lines: Vec<String>,
-    /// Runs of that name on that machine whose place it has taken, from the oldest on.
+    /// Earlier runs with this name on this machine, oldest first.
     pub(super) earlier: Vec<Run>,
 }
 
-/// What a bench has not measured in every round, in what is kept of it.
+/// Prefix of the line that names cases which a bench did not measure in every round.
 const MISSING: &str = "MISSING ";
 
 impl Run {
-    /// Reads a file.
+    /// Parses a file.
     ///
     /// # Errors
     /// It does not begin with machine, commit and date.
@@ -56,18 +56,18 @@ impl Run {
         Ok(Self { name, machine, commit, date, lines, earlier })
     }
 
-    /// As it is kept.
+    /// Formats the run as it is stored.
     pub(super) fn text(&self) -> String {
         let Self { machine, commit, date, lines, .. } = self;
         format!("# {machine}\n# commit {commit}\n# {date}\n{}\n", lines.join("\n"))
     }
 
-    /// What a bench has not measured in every round.
+    /// Names of the cases that a bench did not measure in every round.
     pub(super) fn missing(&self) -> Option<&str> {
         self.lines.iter().find_map(|line| line.strip_prefix(MISSING))
     }
 
-    /// Keeps it in this folder; the run whose place it takes stays beside it, under the name of its commit.
+    /// Stores the run in this folder; the run that it replaces is kept beside it, under a name with its commit.
     ///
     /// # Errors
     /// A file cannot be read, renamed or written.
@@ -86,14 +86,14 @@ impl Run {
         Ok(path)
     }
 
-    /// Where the n-th run of its commit is kept when another one stands at `path`.
+    /// Path of an earlier run, the n-th of its commit, whose place at `path` is taken by another.
     fn place_of_earlier(&self, path: &Path, n: usize) -> PathBuf {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let again = if n == 1 { String::new() } else { format!("-{n}") };
         path.with_file_name(format!("{stem}@{}{again}.txt", self.commit))
     }
 
-    /// Where it is kept: the newest run on such a machine.
+    /// Path of the run if it is the newest one on this kind of machine.
     fn path(&self) -> PathBuf {
         let machine = self.machine.split(", Linux").next().unwrap_or_default().to_lowercase();
         let words =
@@ -103,10 +103,10 @@ impl Run {
     }
 }
 
-/// All runs that stand in a folder, by machine and name, each with those before it.
+/// Reads all current runs in a folder, by machine and name, each with its earlier runs.
 ///
 /// # Errors
-/// One cannot be read.
+/// A file cannot be read.
 pub(super) fn runs(folder: &Path) -> Result<Vec<Run>> {
     let mut runs: Vec<Run> = Vec::new();
     for machine in entries(folder) {
@@ -132,7 +132,7 @@ pub(super) fn runs(folder: &Path) -> Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// What is in a folder, in order; nothing if it is not there.
+/// Sorted entries of a folder; empty if it does not exist.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let found = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = found.map(|entry| entry.path()).collect();
@@ -140,18 +140,18 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Plays a figure or the bench, in so many rounds, and keeps what was printed; where, or nothing if it failed. What a bench has not
-/// measured in every round is named in what is kept.
+/// Runs a figure or the bench, in this many rounds, and stores the output; returns its path, or none if it failed. The stored
+/// output names the cases that a bench did not measure in every round.
 ///
 /// # Errors
-/// The tree was changed since its commit, or the run cannot be kept.
+/// The tree differs from its commit, or the run cannot be stored.
 pub(super) fn play(name: &str, rounds: Option<usize>) -> Result<Option<(PathBuf, Run)>> {
     let written_from_results = [":!results", ":!docs", ":!README.md"];
     let status = ["status", "--porcelain", "--untracked-files=no", "--"];
     if !output("git", &[&status[..], &written_from_results].concat()).is_empty() {
         bail!("the tree differs from its commit: what is measured is to be found again");
     }
-    // What is measured is built from this, whatever is committed meanwhile.
+    // Read the commit first: the programs are built from it, even if another commit is made meanwhile.
     let (commit, date) = (output("git", &["rev-parse", "--short", "HEAD"]), output("date", &["-u", "+%F"]));
     let Some(lines) = printed(name, rounds)? else { return Ok(None) };
     let run =
@@ -159,7 +159,7 @@ pub(super) fn play(name: &str, rounds: Option<usize>) -> Result<Option<(PathBuf,
     Ok(Some((run.keep(&root())?, run)))
 }
 
-/// What a run prints; nothing if there is nothing to keep of it.
+/// Runs it and returns the lines to store; none if there is nothing to store.
 fn printed(name: &str, rounds: Option<usize>) -> Result<Option<Vec<String>>> {
     let mut lines = Vec::new();
     if name == BENCH {
@@ -176,7 +176,7 @@ fn printed(name: &str, rounds: Option<usize>) -> Result<Option<Vec<String>>> {
     Ok((well && !lines.is_empty()).then_some(lines))
 }
 
-/// The lines of a bench, with one that names what was not measured in every round; none if nothing was measured.
+/// Appends a line to a bench's lines that names the cases not measured in every round; none if nothing was measured.
 fn with_missing(mut lines: Vec<String>, missing: &[String]) -> Option<Vec<String>> {
     if lines.is_empty() {
         return None;
@@ -187,7 +187,7 @@ fn with_missing(mut lines: Vec<String>, missing: &[String]) -> Option<Vec<String
     Some(lines)
 }
 
-/// The command that plays a figure.
+/// Builds the command that runs a figure.
 fn of_figure(lab: &str, name: &str, rounds: Option<usize>) -> Step {
     let repeat = rounds.map(|rounds| ["--repeat".to_owned(), rounds.to_string()]);
     let step = Step::new(lab).args(["run", name]).args(repeat.into_iter().flatten());

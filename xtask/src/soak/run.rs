@@ -1,4 +1,4 @@
-//! The two routers, what flows through one of them, and what the other is made to do.
+//! The two routers of the soak: traffic flows through one, the other commits misdeeds.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -12,13 +12,13 @@ use support::{Counters, Flow, Namespace, Need, Stage, Tally, children_of};
 
 use super::usage::{Usage, growth};
 
-/// How long each misdeed goes on. In its middle the router is started again.
+/// Duration of each misdeed. In its middle the router is restarted.
 const TURN: Duration = Duration::from_secs(10);
-/// Between two samples.
+/// Interval between two samples of resource usage.
 const SAMPLE: Duration = Duration::from_secs(10);
-/// Datagrams a second, each way.
+/// Datagrams a second in each direction.
 const RATE: u32 = 2000;
-/// A command answers within this time.
+/// Time limit of a command.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running soak.
@@ -83,7 +83,7 @@ impl Soak {
         })
     }
 
-    /// Goes on for this time; what came of it.
+    /// Continues for this time; returns the report.
     pub(super) fn go_on(mut self, time: Duration) -> Result<Report> {
         let end = self.started + time;
         let mut sample = self.started;
@@ -97,7 +97,7 @@ impl Soak {
         self.finish()
     }
 
-    /// The next misdeed, by turns under each engine; half-way the router is started again.
+    /// Starts the next misdeed, alternating over the engines; half-way the router is restarted.
     fn turn(&mut self) -> Result<()> {
         let misdeed = Misdeed::ALL[self.turns % Misdeed::ALL.len()].name();
         let engine = self.engines[self.turns / Misdeed::ALL.len() % self.engines.len()];
@@ -117,7 +117,7 @@ impl Soak {
         Ok(())
     }
 
-    /// Asks the run for something; once more where it was too busy to answer.
+    /// Sends a command to the run, and repeats it once if the run was too busy to answer.
     fn ask(&mut self, words: &[&str]) {
         for last in [false, true] {
             let refusal = match support::run(Command::new(&self.binary).args(words), PATIENCE) {
@@ -170,7 +170,7 @@ impl Soak {
     }
 }
 
-/// The data plane of a run.
+/// Process ID of a run's data plane.
 fn plane(command: u32) -> Option<u32> {
     let planes = children_of(command).into_iter();
     planes
@@ -179,14 +179,14 @@ fn plane(command: u32) -> Option<u32> {
         .next()
 }
 
-/// Frames that the kernel could not put into the queue of a TAP.
+/// Frames that the kernel dropped because the queue of a TAP was full.
 fn dropped_by_kernel(host: &Namespace, link: &str) -> Result<u64> {
     let text = host.ip(&["-s", "-j", "link", "show", "dev", link])?;
     let links: serde_json::Value = serde_json::from_str(&text).context("ip tells no JSON")?;
     links[0]["stats64"]["tx"]["dropped"].as_u64().context("no count of dropped frames")
 }
 
-/// What came of a soak.
+/// Results of a soak.
 pub(super) struct Report {
     time: Duration,
     turns: usize,
@@ -204,7 +204,7 @@ impl Report {
         self.tallies.iter().map(what).sum()
     }
 
-    /// In a few words.
+    /// Formats a summary.
     pub(super) fn summary(&self) -> String {
         format!(
             "{:.1} minutes, {} misdeeds with {} lines about them, {} datagrams in, {} out, {} lost, {} dropped by \
@@ -220,7 +220,7 @@ impl Report {
         )
     }
 
-    /// What is not as it should be.
+    /// Lists the faults.
     pub(super) fn faults(&self) -> Vec<String> {
         let mut faults = self.ledger.clone();
         let lost = self.sum(Tally::lost);

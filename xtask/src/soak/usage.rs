@@ -1,29 +1,30 @@
-//! What processes take of the host, again and again, and whether it grows.
+//! Resource usage of processes, sampled repeatedly, and detection of growth.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use support::{Process, threads_of};
 
-/// Growth over the time after warm-up that is no leak: KiB of heap and stacks.
+/// Growth of heap and stacks after warm-up that does not count as a leak, in KiB.
 const HEAP_SLACK: f64 = 1024.0;
-/// Growth of all memory that is no leak, in KiB; it has the guests' in it, which depends on what they are up to.
+/// Growth of all memory that does not count as a leak, in KiB; it includes the guests' memory, which depends on
+/// their activity.
 const SHARE_SLACK: f64 = 8192.0;
 /// Descriptors and threads that come and go with a restart.
 const COUNT_SLACK: usize = 4;
-/// Until every misdeed has been done twice under each engine, memory may still grow to what it then is.
+/// Warm-up: until every misdeed has been committed twice under each engine, memory may grow to its final size.
 const WARM_UP: Duration = Duration::from_secs(300);
-/// Fewest samples after that which are judged.
+/// Fewest samples after warm-up that can be judged.
 const FEWEST: usize = 10;
 
-/// One process at one moment.
+/// Usage of one process at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Usage {
-    /// Since the start.
+    /// Time since the start.
     pub(super) at: Duration,
-    /// KiB of heap and stacks.
+    /// Heap and stacks in KiB.
     pub(super) heap: u64,
-    /// KiB of all memory, shared pages in part (PSS).
+    /// All memory in KiB, with shared pages in proportion (PSS).
     pub(super) share: u64,
     pub(super) descriptors: usize,
     pub(super) threads: usize,
@@ -42,7 +43,7 @@ impl Usage {
         })
     }
 
-    /// In one line.
+    /// Formats it in one line.
     pub(super) fn shown(&self) -> String {
         format!(
             "heap {} KiB, all {} KiB, {} descriptors, {} threads",
@@ -51,7 +52,7 @@ impl Usage {
     }
 }
 
-/// What of a process has grown; empty if nothing has, or if there are too few samples.
+/// Lists which resources of a process have grown; empty if none has, or if there are too few samples.
 pub(super) fn growth(name: &str, samples: &[Usage]) -> Vec<String> {
     let warm: Vec<Usage> = samples.iter().filter(|usage| usage.at >= WARM_UP).copied().collect();
     let (Some(first), Some(last), FEWEST..) = (warm.first(), warm.last(), warm.len()) else {
@@ -85,7 +86,7 @@ pub(super) fn growth(name: &str, samples: &[Usage]) -> Vec<String> {
     found
 }
 
-/// Of the straight line that is nearest to the points (least squares).
+/// Slope of the least-squares line through the points.
 fn slope(points: &[(f64, f64)]) -> f64 {
     let n = points.len() as f64;
     let (sum_x, sum_y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0, y + point.1));

@@ -19,7 +19,7 @@ fn the_slope_of_a_line_is_found() {
 fn what_comes_and_goes_is_no_growth() {
     let flat = samples(30, |minute| (5000 + minute % 3 * 100, 40 + (minute % 2) as usize));
     assert!(growth("plane", &flat).is_empty());
-    // Warm-up does not count.
+    // Growth during warm-up does not count.
     let warm = samples(30, |minute| (if minute < 5 { 1000 } else { 9000 }, if minute < 5 { 10 } else { 90 }));
     assert!(growth("plane", &warm).is_empty());
 }

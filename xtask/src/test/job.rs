@@ -1,4 +1,4 @@
-//! A job: a process that runs one test or many, and what it said.
+//! A job: a process that runs one test or many, and its output.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -8,48 +8,48 @@ use crate::tally::Tally;
 
 use super::private;
 
-/// No test program takes so long, even where others take both CPUs most of the time.
+/// Time limit of a test program, even if other programs take both CPUs most of the time.
 const LIMIT: Duration = Duration::from_secs(1200);
 
-/// A process to be run.
+/// Process to be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Job {
-    /// What is shown: the test or the program.
+    /// Name shown: the test or the program.
     pub(super) name: String,
     /// The program and its arguments.
     pub(super) words: Vec<String>,
-    /// Where it runs.
+    /// Working folder.
     pub(super) folder: PathBuf,
-    /// Nothing else runs meanwhile, and it sees the host as it is.
+    /// True if nothing else may run meanwhile, and it runs in the host's own namespaces.
     pub(super) alone: bool,
-    /// How long it may take.
+    /// Time limit.
     pub(super) limit: Duration,
-    /// Cases of each property test, if not as many as for a commit.
+    /// Cases of each property test, if different from those for a commit.
     pub(super) cases: Option<u32>,
 }
 
-/// What became of a job.
+/// Result of a job.
 #[derive(Debug)]
 pub(super) struct Done {
     /// Its name.
     pub(super) name: String,
-    /// What its tests were.
+    /// Results of its tests.
     pub(super) tally: Tally,
-    /// How long it took.
+    /// Duration.
     pub(super) took: Duration,
-    /// All that it printed.
+    /// All its output.
     pub(super) printed: Vec<String>,
 }
 
 impl Job {
-    /// A test program, with these arguments.
+    /// Creates the job of a test program, with these arguments.
     pub(super) fn of(name: String, program: &str, folder: PathBuf, arguments: Vec<String>) -> Self {
         let mut words = vec![program.to_owned(), "--show-output".to_owned()];
         words.extend(arguments);
         Self { name, words, folder, alone: false, limit: LIMIT, cases: None }
     }
 
-    /// The examples in the documentation of all crates, which cargo compiles itself.
+    /// Creates the job for the documentation examples of all crates, which cargo compiles itself.
     pub(super) fn documentation() -> Self {
         let words = ["cargo", "test", "--quiet", "--doc", "--workspace", "--", "--show-output"];
         let words = words.map(str::to_owned).to_vec();
@@ -57,7 +57,7 @@ impl Job {
         Self { name, words, folder: crate::step::root(), alone: true, limit: LIMIT, cases: None }
     }
 
-    /// Runs it to its end, in namespaces of its own where that is possible and it is not alone.
+    /// Runs it to completion, in namespaces of its own if that is possible and it is not to run alone.
     pub(super) fn run(&self, privately: bool) -> Done {
         let start = Instant::now();
         let mut words = if privately && !self.alone { private::words() } else { Vec::new() };
@@ -83,7 +83,7 @@ impl Job {
 }
 
 impl Done {
-    /// One line; of a job that failed, all that it printed before that.
+    /// Prints one line; for a failed job, preceded by its whole output.
     pub(super) fn tell(&self) {
         let well = self.tally.failed == 0;
         if !well {

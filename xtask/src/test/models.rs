@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::step::root;
 
-/// Packages that have models.
+/// Lists the packages that have models.
 pub(super) fn packages() -> Result<Vec<String>> {
     let mut found = Vec::new();
     for krate in std::fs::read_dir(root().join("crates"))? {

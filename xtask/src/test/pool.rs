@@ -1,4 +1,5 @@
-//! Runs jobs: first those that may meet, several at a time, then those that must be alone, one after the other.
+//! Runs jobs: first those that may overlap, several at a time, then those that must run alone, one after the
+//! other.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -10,10 +11,10 @@ use super::job::{Done, Job};
 use super::private;
 use super::times::Times;
 
-/// Jobs at a time for each CPU: tests wait most of the time.
+/// Simultaneous jobs per CPU: tests wait most of the time.
 const JOBS_A_CPU: usize = 2;
 
-/// Jobs to be run, and where their results go.
+/// Jobs to be run, and the destinations of their results.
 pub(super) struct Pool<'a> {
     together: VecDeque<Job>,
     alone: Vec<Job>,
@@ -22,15 +23,15 @@ pub(super) struct Pool<'a> {
 }
 
 impl<'a> Pool<'a> {
-    /// A pool of these jobs.
+    /// Creates a pool of these jobs.
     pub(super) fn new(jobs: Vec<Job>, tally: &'a mut Tally, times: &'a mut Times) -> Self {
         let (alone, together): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.alone);
         Self { together: together.into(), alone, tally, times }
     }
 
-    /// Runs all of them.
+    /// Runs all jobs.
     pub(super) fn run(mut self) {
-        // Without namespaces of their own tests would see each other's links: one at a time then.
+        // Without namespaces of their own, tests would see each other's links: then they run one at a time.
         let privately = private::possible();
         let start = Instant::now();
         self.side_by_side(privately);

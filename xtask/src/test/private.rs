@@ -1,9 +1,9 @@
-//! Namespaces of a test's own: what it makes there nobody else sees, and all of it goes with the test.
+//! Private namespaces of a test: its links, mounts and processes are invisible to others, and disappear with the test.
 
 use crate::step::output;
 
-/// An empty `/run`; `/sys` of the new network namespace, with the host's control groups and tracing in it. The shell stays as the
-/// first process of the namespace, because somebody has to wait for processes that nobody looks after.
+/// Script that sets up an empty `/run`, and the `/sys` of the new network namespace with the host's control groups and tracing in
+/// it. The shell remains as the first process (PID 1) of the namespace, because it has to reap orphaned processes.
 const SCRIPT: &str = "\
 set -e
 mount -t tmpfs tmpfs /run
@@ -21,14 +21,14 @@ ip link set lo up
 exit $?
 ";
 
-/// The words before a command that give it network, mount, process and IPC namespaces of its own.
+/// Prefix of a command that gives it network, mount, process and IPC namespaces of its own.
 pub(super) fn words() -> Vec<String> {
     let unshare = ["unshare", "--mount", "--net", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc"];
     let script = ["--propagation", "private", "sh", "-c", SCRIPT, "sh"];
     unshare.iter().chain(&script).map(|word| (*word).to_owned()).collect()
 }
 
-/// Whether this user may make such namespaces.
+/// Returns true if this user may create such namespaces.
 pub(super) fn possible() -> bool {
     output("id", &["-u"]) == "0" && crate::step::installed("unshare") && crate::step::installed("ip")
 }

@@ -1,4 +1,4 @@
-//! Test programs: built by cargo, found in what it says, listed by themselves.
+//! Test programs: built by cargo, found in its messages, listed by themselves.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,28 +12,28 @@ use crate::tally::Tally;
 use super::job::Job;
 use super::{Wish, models, tier};
 
-/// The program whose tests are processes of their own.
+/// Target whose tests each run in a process of their own.
 const END_TO_END: &str = "e2e";
-/// No build takes so long.
+/// Time limit of a build.
 const LIMIT: Duration = Duration::from_secs(2400);
 
 /// A test program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Program {
-    /// The package and the target, with a space between; of unit tests, the package alone.
+    /// Package and target, with a space between; for unit tests, the package alone.
     pub(crate) name: String,
-    /// The target's name.
+    /// Name of the target.
     pub(crate) target: String,
-    /// Where it lies.
+    /// Path of the program.
     pub(crate) path: PathBuf,
-    /// The folder of its package, in which cargo would run it.
+    /// Folder of its package, in which cargo would run it.
     folder: PathBuf,
 }
 
-/// Builds everything that is tested, in three configurations: crates with debug assertions, the command (and the lab that it starts) as
-/// it is released but for the last steps of its optimisation, and the models.
+/// Builds everything that is tested, in three configurations: crates with debug assertions, the command (and the lab that it starts)
+/// like the release without the last optimisation steps, and the models.
 ///
-/// A configuration that does not build is a failure; the others are tested all the same.
+/// A configuration that does not build counts as a failure; the others are tested all the same.
 pub(super) fn build(tally: &mut Tally) -> Result<Vec<Program>> {
     let tests = || Step::new("cargo").args(["test", "--no-run"]).limit(LIMIT);
     let crates = tests().args(["--workspace", "--exclude", "ringroad", "--exclude", "ringroad-inbox"]);
@@ -51,12 +51,12 @@ pub(super) fn build(tally: &mut Tally) -> Result<Vec<Program>> {
             None => tally.fail(&format!("build: {name}"), []),
         }
     }
-    // What waits most goes first; models compile to nothing without `--cfg loom`.
+    // Programs whose tests wait most go first; models are empty when compiled without `--cfg loom`.
     programs.retain(|program| program.is_model() == program.path.starts_with(target_dir().join("loom")));
     Ok(programs)
 }
 
-/// Builds tests; none: they do not build.
+/// Builds tests; none if they do not build.
 pub(crate) fn built(step: Step) -> Result<Option<Vec<Program>>> {
     let step = step.args(["--message-format", "json-render-diagnostics"]);
     let mut programs = Vec::new();
@@ -69,7 +69,7 @@ pub(crate) fn built(step: Step) -> Result<Option<Vec<Program>>> {
     Ok(well.then_some(programs))
 }
 
-/// The test program of which a message of cargo's tells.
+/// Parses a message of cargo that describes a test program.
 fn program(line: &str) -> Option<Program> {
     let message: serde_json::Value = serde_json::from_str(line).ok()?;
     let target = message.get("target")?;
@@ -79,7 +79,7 @@ fn program(line: &str) -> Option<Program> {
     let kind = target.get("kind")?.get(0)?.as_str()?;
     let target = target.get("name")?.as_str()?.to_owned();
     let folder = manifest.parent()?.to_owned();
-    // `path+file:///…/ring#ringroad-ring@0.1.0`, or `…/xtask#0.1.0` where the folder has the package's name.
+    // `path+file:///…/ring#ringroad-ring@0.1.0`, or `…/xtask#0.1.0` if the folder has the package's name.
     let (folder_name, version) = message.get("package_id")?.as_str()?.rsplit_once('#')?;
     let package = version.split_once('@').map_or(folder_name.rsplit('/').next()?, |(name, _)| name);
     let package = package.strip_prefix("ringroad-").unwrap_or(package);
@@ -92,10 +92,10 @@ impl Program {
         self.target.ends_with("_loom")
     }
 
-    /// The names of its tests.
+    /// Lists the names of its tests.
     ///
     /// # Errors
-    /// It does not list them.
+    /// The program does not list them.
     pub(crate) fn tests(&self) -> Result<Vec<String>> {
         let listed = Command::new(&self.path).args(["--list", "--format", "terse"]).output();
         let listed = listed.with_context(|| format!("cannot start {}", self.path.display()))?;
@@ -103,7 +103,7 @@ impl Program {
         Ok(listed_in(&String::from_utf8_lossy(&listed.stdout)))
     }
 
-    /// What is to be run of it.
+    /// Creates the jobs for its tests.
     pub(super) fn jobs(&self, wish: &Wish) -> Result<Vec<Job>> {
         Ok(self.jobs_of(&self.tests()?, wish))
     }
@@ -123,7 +123,7 @@ impl Program {
         jobs
     }
 
-    /// One test in a process of its own.
+    /// Creates the job for one test in a process of its own.
     fn one(&self, test: &str) -> Job {
         let name = if self.target == END_TO_END { test.to_owned() } else { format!("{}: {test}", self.name) };
         let job = self.job(name, vec!["--exact".to_owned(), test.to_owned()]);

@@ -1,4 +1,5 @@
-//! Spinners: real-time threads that take every CPU away for a while again and again, as a busy host does to its virtual machines.
+//! Spinners: real-time threads that periodically take all CPUs away for a while, as a busy hypervisor does to its virtual
+//! machines.
 
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -9,24 +10,24 @@ use anyhow::{Context, Result, ensure};
 use crate::step::{installed, output};
 use crate::workers;
 
-/// How long a spinner takes its CPU.
+/// Time for which a spinner takes its CPU.
 const BURST: Duration = Duration::from_millis(1200);
-/// From one burst to the next.
+/// Interval between the starts of two bursts.
 const PERIOD: Duration = Duration::from_secs(7);
-/// Above every thread of a router: those take at most 98.
+/// Real-time priority, above every thread of a router: those have at most 98.
 const PRIORITY: &str = "99";
 
-/// A spinner for each CPU, until it is dropped.
+/// One spinner per CPU, running until dropped.
 #[derive(Debug)]
 pub(super) struct Spinners {
     children: Vec<Child>,
 }
 
 impl Spinners {
-    /// Starts them.
+    /// Starts the spinners.
     ///
     /// # Errors
-    /// This user may not have real-time threads, or `chrt` is missing.
+    /// This user may not create real-time threads, or `chrt` is missing.
     pub(super) fn start() -> Result<Self> {
         ensure!(output("id", &["-u"]) == "0" && installed("chrt"), "--stressed needs root and chrt(1)");
         let own = std::env::current_exe().context("the path of this program")?;
@@ -52,7 +53,7 @@ impl Drop for Spinners {
     }
 }
 
-/// What a spinner does, for ever; it ends when whoever started it has.
+/// Main function of a spinner, which runs until its parent process has ended.
 pub(crate) fn spin() -> ! {
     let (parent, start) = (std::os::unix::process::parent_id(), Instant::now());
     for round in 1.. {
@@ -63,7 +64,7 @@ pub(crate) fn spin() -> ! {
         if std::os::unix::process::parent_id() != parent {
             break;
         }
-        // All of them keep to one clock, so that the CPUs are gone at once.
+        // All spinners follow the same clock, so that they take all CPUs at the same time.
         sleep((PERIOD * round).saturating_sub(start.elapsed()));
     }
     std::process::exit(0)

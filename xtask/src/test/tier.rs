@@ -1,18 +1,19 @@
-//! Tiers: which tests run when.
+//! Tiers: when a test runs.
 
-/// How much time a test may take of whoever waits for it.
+/// Tier of a test, by the time that it may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tier {
     /// Runs at each commit.
     Commit,
-    /// Runs before an issue is resolved: variants of what the commit tier shows once, other programs, emulated machines.
+    /// Runs before an issue is resolved: variants of behaviour that the commit tier tests once, other programs, emulated
+    /// machines.
     All,
-    /// Takes its time: kill loops, attacks, a soak.
+    /// Runs for long: kill loops, attacks, a soak.
     Long,
 }
 
 impl Tier {
-    /// That of a test, by the modules in its path: `t08_signals::long::killed_at_any_moment`.
+    /// Returns the tier of a test, by the modules in its path: `t08_signals::long::killed_at_any_moment`.
     pub(super) fn of(test: &str) -> Self {
         let within = |module: &str| modules(test).any(|part| part == module);
         match () {
@@ -23,7 +24,7 @@ impl Tier {
     }
 }
 
-/// Whether nothing else may run beside a test: it is in a module `alone`.
+/// Returns true if a test must run alone: it is in a module `alone`.
 pub(super) fn is_alone(test: &str) -> bool {
     modules(test).any(|part| part == "alone")
 }

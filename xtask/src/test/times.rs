@@ -1,13 +1,13 @@
-//! Where the time of a run went.
+//! Time accounting of a run.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-/// Jobs that the table names one by one.
+/// Number of slowest jobs listed in the table.
 const SLOWEST: usize = 12;
 
-/// What took how long.
+/// Durations of stages and jobs.
 #[derive(Debug, Default)]
 pub(super) struct Times {
     stages: Vec<(String, Duration)>,
@@ -15,7 +15,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Does some work under a name; its time counts even if it fails.
+    /// Runs a stage under a name; its time counts even if it fails.
     pub(super) fn stage<T>(&mut self, name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let start = Instant::now();
         let done = work();
@@ -23,17 +23,17 @@ impl Times {
         done
     }
 
-    /// Notes how long a stage took.
+    /// Records the duration of a stage.
     pub(super) fn add(&mut self, name: &str, took: Duration) {
         self.stages.push((name.to_owned(), took));
     }
 
-    /// Notes how long a job of a stage took.
+    /// Records the duration of a job.
     pub(super) fn job(&mut self, name: &str, took: Duration) {
         self.jobs.push((name.to_owned(), took));
     }
 
-    /// The table: stages in their order, then the slowest jobs.
+    /// Formats the table: stages in order, then the slowest jobs.
     pub(super) fn lines(&self) -> Vec<String> {
         let line = |(name, took): &(String, Duration)| format!("{:8.1} s  {name}", took.as_secs_f64());
         let all: Duration = self.stages.iter().map(|(_, took)| *took).sum();

@@ -266,11 +266,11 @@ fn a_broken_connection_ends_the_talk() {
     assert_eq!((talk.end(now), talk.is_due(), talk.is_asked()), (Some(End::Broken), true, true));
 }
 
-/// What a client may send: requests, and in the end perhaps something else.
+/// Input of a client: requests, perhaps followed by something else.
 #[derive(Clone, Debug)]
 struct Sent {
     requests: Vec<Request>,
-    /// Where the octets are cut.
+    /// Positions at which the octets are split.
     cuts: Vec<prop::sample::Index>,
     tail: Vec<u8>,
 }

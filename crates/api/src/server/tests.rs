@@ -25,7 +25,7 @@ fn connect(server: &Server) -> UnixStream {
     stream
 }
 
-/// Everything that the other side sends until it closes.
+/// Reads everything that the server sends until it closes.
 fn all(stream: &UnixStream) -> Vec<Outcome> {
     let lines = BufReader::new(stream).lines();
     lines.map_while(Result::ok).map(|line| parse_answer(line.as_bytes()).expect("an answer")).collect()
@@ -45,7 +45,7 @@ fn counts(server: &Server) -> String {
     moved.join(", ")
 }
 
-/// Waits as a run does, and returns what came.
+/// Waits like a run does. Returns the requests received.
 fn wait(server: &mut Server) -> Vec<(Ticket, Request)> {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
@@ -152,7 +152,7 @@ fn answers_go_to_those_who_asked() {
     while requests.len() < 3 {
         requests.extend(wait(&mut server));
     }
-    // Last come, first served.
+    // Answered in reverse order.
     for (ticket, request) in requests.iter().rev() {
         let Request::Show { router } = request else { panic!("{request:?}") };
         server.answer_part(*ticket, Answer::Done { message: "part".to_owned() }, Instant::now());

@@ -1,4 +1,4 @@
-//! Interfaces that are there, that are not, and that go away while somebody looks.
+//! Interfaces that exist, that do not exist, and that disappear during the check.
 
 use std::process::{Child, Command};
 

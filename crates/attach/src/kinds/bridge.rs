@@ -1,4 +1,4 @@
-//! `bridge:BR`: a TAP in a bridge of the kernel.
+//! `bridge:BR`: a TAP in a bridge of the host's kernel.
 
 use anyhow::Result;
 use uplink::bridge;

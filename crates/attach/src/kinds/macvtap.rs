@@ -12,9 +12,9 @@ use crate::interfaces::{self, if_up, is_known};
 use crate::link::{self, Side, made, serve};
 use crate::{Finding, Key, Kind, Lack, Opened, Place, State, Takes, Traits, Wanted, Words, lack};
 
-/// How the macvtaps of one interface reach each other.
+/// Macvtap mode: how the macvtaps of one interface reach each other.
 const MODE: &str = "macvtap_mode";
-/// There is only one of them, which takes over the interface.
+/// Mode of a single macvtap, which takes over the interface.
 const PASSTHRU: &str = "passthru";
 
 const MODES: Words<()> = Words {
@@ -63,7 +63,7 @@ fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
     Ok(if_up(name, &format!("{is}; the kernel spreads frames by its own hash")))
 }
 
-/// Whether the kernel has the driver, or a module of it.
+/// Returns true if the kernel has the driver, or a module with it.
 fn has_macvtap() -> bool {
     if Path::new("/sys/class/macvtap").exists() {
         return true;
@@ -78,7 +78,7 @@ fn has_macvtap() -> bool {
 fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
     let mode = mode(wanted);
     let config = TapConfig { mac: Some(wanted.mac), ..link::config(wanted) };
-    // In that mode it has the address of the interface.
+    // In mode passthru it has the address of the interface.
     let side = Side::Below { has_mac: mode != Mode::Passthru };
     made(macvtap::open(&wanted.link_name(), (wanted.attach.name(), mode), &config), wanted, side)
 }

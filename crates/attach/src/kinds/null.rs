@@ -1,4 +1,4 @@
-//! `null`: what is sent is counted and dropped, and nothing comes.
+//! `null`: frames sent are counted and dropped, and none are received.
 
 use std::sync::Arc;
 

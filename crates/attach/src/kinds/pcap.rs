@@ -1,4 +1,5 @@
-//! `pcap:FILE`: a capture file that everything sent is written to; with `replay`, what another one has comes in.
+//! `pcap:FILE`: a capture file of all frames sent; with `replay`, frames are received from another capture
+//! file.
 
 mod capture;
 mod player;
@@ -24,11 +25,11 @@ use crate::{
 use capture::Writer;
 use player::{Player, ReplayCounters};
 
-/// A file whose frames come in.
+/// File whose frames are received.
 const REPLAY: &str = "replay";
-/// How fast they come.
+/// Pace at which they are received.
 const PACE: &str = "replay_pace";
-/// As they were captured; otherwise as fast as the router takes them.
+/// At the pace of the capture; otherwise as fast as the router accepts them.
 const RECORDED: &str = "recorded";
 
 const PACES: Words<()> = Words { noun: ("pace", "paces"), now: &[("fast", ()), (RECORDED, ())], later: &[] };
@@ -70,7 +71,7 @@ fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
     let path = PathBuf::from(wanted.attach.name());
     let replay = wanted.attach.key(REPLAY).map(|from| player::open(Path::new(from))).transpose()?;
     let recorded = wanted.attach.key(PACE) == Some(RECORDED);
-    // What takes the capture, and behind it whose frames come in, if any do: as they were captured, or as fast as they are taken.
+    // The file to capture into, then the file to be replayed, if any, with its pace.
     let what = json!([replay.is_some(), recorded]);
     let descriptors = [create(&path)?].into_iter().chain(replay.map(OwnedFd::from)).collect();
     Ok(Box::new(Kept { what, descriptors, renewed: Some((path, renew)), ..Kept::default() }))
@@ -80,8 +81,8 @@ fn create(path: &Path) -> Result<OwnedFd> {
     Ok(written::create(path).with_context(|| format!("cannot write {}", path.display()))?.into())
 }
 
-/// Gives a new data plane a new file to capture into, if the old one may end in the middle of a frame. `x.pcap` goes on in
-/// `x.2.pcap`.
+/// Gives a new data plane a new file to capture into, because the old one may end in the middle of a frame.
+/// `x.pcap` is continued in `x.2.pcap`.
 fn renew(path: &Path, descriptors: &mut [OwnedFd], times: u32) -> Result<()> {
     let Some(capture) = descriptors.first_mut() else { return Ok(()) };
     if fstat(&*capture)?.st_size > 0 {
@@ -110,11 +111,11 @@ fn continuation(path: &Path, number: u32) -> PathBuf {
 struct Captured {
     port: Arc<dyn Sink>,
     capture: Capture,
-    /// Takes what is captured to the file.
+    /// Writes the captured frames to the file.
     _writer: Writer,
-    /// Whether somebody was told that it cannot be written.
+    /// True if a write error was reported.
     told: AtomicBool,
-    /// What comes in, if something does.
+    /// The replay, if there is one.
     player: Option<Player>,
 }
 
@@ -131,7 +132,7 @@ impl Attachment for Captured {
         Ok(Ports { sources, sinks, outside, ..Ports::default() })
     }
 
-    /// Whether it cannot be written any more, or can again; what has come of the file that is played.
+    /// Reports write errors of the capture and recovery from them, and the end of the replay.
     fn news(&self) -> Option<News> {
         let fails = self.capture.has_failed();
         if self.told.swap(fails, Ordering::Relaxed) == fails {

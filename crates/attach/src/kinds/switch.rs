@@ -20,8 +20,8 @@ fn inside(wanted: &Wanted, switches: &[Arc<Switch>]) -> Result<Arc<dyn Attachmen
     Ok(plain(move |site| ports(&switch, site)))
 }
 
-/// A port of its own for each start of a router, with a queue before it for each thread unless the senders fill the NIC's rings
-/// themselves.
+/// Creates a switch port for each start of a router, with an ingress queue per thread, unless the senders
+/// fill the NIC's rings themselves (`deliver = "direct"`).
 fn ports(switch: &Arc<Switch>, site: &Site<'_>) -> Result<Ports> {
     let wanted = site.wanted;
     let (entry, sources, queue) = if wanted.is_direct {

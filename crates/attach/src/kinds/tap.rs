@@ -1,4 +1,4 @@
-//! `tap:NAME`: a TAP of the host with this name, or the persistent one that is there.
+//! `tap:NAME`: a TAP of the host with this name: the existing persistent device, or else a new one.
 
 use anyhow::Result;
 use uplink::{Ownership, Tap, TapConfig};

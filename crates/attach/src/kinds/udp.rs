@@ -1,6 +1,7 @@
-//! `udp:LOCAL-REMOTE`: Ethernet in UDP. A frame is a datagram between these two, with nothing before it: a port of a tunnel, which hides
-//! and proves nothing. A frame costs a system call, by which no thread that moves frames can name anybody but the other end: the
-//! filters allow no address (`sandbox`), and what they cannot look into (sendmsg(2), sendmmsg(2)) such a thread may not call.
+//! `udp:LOCAL-REMOTE`: Ethernet in UDP. A frame is a datagram between these two ends, without a header: one
+//! port of a tunnel, without encryption or authentication. Each frame costs one system call, by which an I/O
+//! thread can reach no host but the other end: the seccomp filters (`sandbox`) permit no address, and calls
+//! whose arguments they cannot check (sendmsg(2), sendmmsg(2)) are forbidden to such a thread.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,13 +21,14 @@ use crate::{
     lack, plain,
 };
 
-/// Octets of the longest frame that a NIC takes, and of an Ethernet header: shorter frames are none.
+/// Octets of the longest frame that a NIC accepts, and of an Ethernet header, which is the minimum.
 const LONGEST: usize = 2048;
 const SHORTEST: usize = 14;
-/// Octets of a UDP header and an IP header: version 4, version 6.
+/// Octets of UDP and IP headers: version 4, version 6.
 const HEADERS: [usize; 2] = [8 + 20, 8 + 40];
 
-/// More datagrams than a socket holds before it is connected, so that nobody keeps us taking them out.
+/// Limit for discarding early datagrams: more than a socket holds before it is connected, so that a flood
+/// cannot keep us busy.
 const MOST_LEFT: u32 = 1 << 16;
 
 pub(crate) const KIND: Kind = Kind {
@@ -36,7 +38,7 @@ pub(crate) const KIND: Kind = Kind {
     ..Kind::plain("udp", Some("LOCAL-REMOTE"), Place::Outside { look, open, serve })
 };
 
-/// Our end, and the other one.
+/// Parses our end and the other one.
 fn ends(name: &str) -> Result<(SocketAddr, SocketAddr), String> {
     let is_one = |ip: IpAddr| !ip.is_multicast() && !ip.is_unspecified();
     let end = |text: &str| text.parse().ok().filter(|end: &SocketAddr| end.port() != 0 && is_one(end.ip()));
@@ -56,22 +58,22 @@ fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
     Ok((State::Ok, format!("sends IP packets of up to {most} octets to {remote}, and cuts none")))
 }
 
-/// As many frames wait in the kernel as the NIC wants, if they are not all of the largest size.
+/// Opens the socket. The kernel queues as many frames as the NIC wants, unless all have the maximum size.
 fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
     let (local, remote) = ends(wanted.attach.name()).map_err(anyhow::Error::msg)?;
     let socket = UdpSocket::bind(local).with_context(|| format!("cannot have {local}"))?;
     socket.connect(remote).with_context(|| format!("cannot reach {remote} from {local}"))?;
     let waiting = (wanted.queue_len as usize).saturating_mul(LONGEST);
-    // Whoever may not have more has as much as the host allows.
+    // Without the privilege to exceed it, the host's limit applies.
     let sized = sockopt::set_socket_recv_buffer_size_force(&socket, waiting)
         .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, waiting));
-    // What is too long is refused here, and not cut on the way.
+    // Datagrams that are too long are refused here, not fragmented on the way.
     let whole = match local {
         SocketAddr::V4(_) => sockopt::set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::DO),
         SocketAddr::V6(_) => sockopt::set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::DO),
     };
     sized.and(whole).with_context(|| format!("settling the socket at {local}"))?;
-    // What came before it was connected may be anybody's.
+    // Datagrams that arrived before the socket was connected may be from any sender.
     let is_left = |_: &u32| recv(&socket, &mut [0_u8][..], RecvFlags::DONTWAIT).is_ok();
     (0..MOST_LEFT).take_while(is_left).for_each(drop);
     Ok(Box::new(Kept { descriptors: vec![socket.into()], ..Kept::default() }))
@@ -93,39 +95,39 @@ fn serve(mut handed: Handed, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attac
 }
 
 counters! {
-    /// Frames that came.
+    /// Counters of received frames.
     pub struct UdpReadCounters {
-        /// Frames shown to the taker.
+        /// Frames passed to the consumer.
         frames,
         /// Octets of those frames.
         bytes,
-        /// Times the other end was told to have refused what was sent before.
+        /// ICMP errors reporting that the other end refused earlier datagrams.
         refused,
-        /// Datagrams longer than a NIC takes.
+        /// Datagrams lost because they are longer than a NIC accepts.
         drop_too_long,
-        /// Datagrams shorter than an Ethernet header.
+        /// Datagrams lost because they are shorter than an Ethernet header.
         drop_too_short,
     }
 
-    /// Frames that went.
+    /// Counters of transmitted frames.
     pub struct UdpWriteCounters {
-        /// Frames the kernel took.
+        /// Frames that the kernel has accepted.
         frames,
         /// Octets of those frames.
         bytes,
-        /// Frames whose checksum was filled in on the way here.
+        /// Frames whose checksum was filled in before sending.
         checksums,
-        /// Frames that were cut on the way here.
+        /// Frames that were segmented before sending.
         segmented,
-        /// Segments that they were cut into.
+        /// Segments made of them.
         segments,
-        /// Times the other end was told to have refused what was sent before.
+        /// ICMP errors reporting that the other end refused earlier datagrams.
         refused,
-        /// Frames lost on the way here, because they ask for what does not fit them.
+        /// Frames lost before sending, because their offload request is invalid for them.
         drop_bad_offload,
         /// Frames lost because the kernel's queue was full.
         drop_full,
-        /// Frames lost because they are longer than the way to the other end has room for.
+        /// Frames lost because they are longer than the path MTU permits.
         drop_too_long,
         /// Frames lost for another reason.
         drop_other,
@@ -134,7 +136,7 @@ counters! {
 
 struct Receiver {
     socket: Arc<OwnedFd>,
-    /// Room for a burst, each with an octet more, so that a frame that is too long shows itself.
+    /// Buffers for a burst, each one octet larger than the longest frame, so that longer ones are detected.
     slots: Vec<u8>,
     counters: Arc<UdpReadCounters>,
 }
@@ -147,7 +149,7 @@ impl Source for Receiver {
                 Ok((len, _)) if len < SHORTEST => counters.drop_too_short.add(1),
                 Ok((len, _)) if len > LONGEST => counters.drop_too_long.add(1),
                 Ok((len, _)) => frames.push(Frame::new(Bytes::from_slice(&mut slot[..len]))),
-                // That was told, and nothing else was done.
+                // The call only reported this error and did nothing else.
                 Err(Errno::CONNREFUSED) => counters.refused.add(1),
                 Err(_) => break,
             }
@@ -160,7 +162,7 @@ impl Source for Receiver {
         frames.len()
     }
 
-    /// It rings as long as frames wait, so nothing has to be armed.
+    /// The socket is readable as long as frames wait, so nothing needs to be armed.
     fn bell(&self) -> Bell<'_> {
         Bell::Readable(self.socket.as_fd())
     }
@@ -172,14 +174,15 @@ struct Sender {
 }
 
 impl Sink for Sender {
-    /// A frame that is refused for itself is counted and passed over; when the kernel takes nothing the rest is lost.
+    /// A frame that is refused individually is counted and skipped; if the kernel accepts no frames, the rest
+    /// is lost.
     fn deliver(&self, frames: &[Frame<'_>]) -> usize {
         let (counters, mut copy) = (&self.counters, [0; LONGEST]);
         for (handled, frame) in frames.iter().enumerate() {
             let len = frame.octets().copy_to_slice(&mut copy);
             let sends = || send(&self.socket, &copy[..len], SendFlags::DONTWAIT);
             let mut sent = if frame.len() > LONGEST { Err(Errno::MSGSIZE) } else { sends() };
-            // That was told, and nothing else was done.
+            // The call only reported this error and did nothing else.
             if sent == Err(Errno::CONNREFUSED) {
                 counters.refused.add_shared(1);
                 sent = sends();

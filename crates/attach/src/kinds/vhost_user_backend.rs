@@ -1,5 +1,5 @@
-//! `vhost-user-backend:SOCKET`: another program's virtual machine, whose virtio-net device we are: its rings are served by our I/O
-//! threads.
+//! `vhost-user-backend:SOCKET`: we are the virtio-net device of another program's virtual machine, whose
+//! rings our I/O threads serve.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use vhost_user::backend::{self, Backend, Offer};
 use crate::socket::{self, look, open};
 use crate::{About, Attachment, Handed, Key, Kind, News, Outside, Place, Ports, Site, Takes, Traits, Wanted};
 
-/// Octets of an Ethernet header and a VLAN tag: what a frame may have more than the MTU.
+/// Octets of an Ethernet header and a VLAN tag, by which a frame may exceed the MTU.
 const FRAME_OVERHEAD: u32 = 18;
 
 pub(crate) const KIND: Kind = Kind {
@@ -35,11 +35,11 @@ fn serve(handed: Handed, wanted: &Wanted, confinement: Confinement) -> Result<Ar
     Ok(Arc::new(meet(wanted, handed, confinement)?))
 }
 
-/// Begins to meet machines of another program, or the process of a router that is apart, at a door: they are offered what the NIC is
-/// to offer, and share as much memory as it wants.
+/// Begins to accept virtual machines of other programs, or the process of an isolated router, at a door: they
+/// are offered the features of the NIC, and may share as much memory as its configuration permits.
 ///
 /// # Errors
-/// No descriptors or threads are left.
+/// No descriptors are left, or no thread can be started.
 pub fn meet(wanted: &Wanted, door: Handed, confinement: Confinement) -> Result<Backend> {
     let name = format!("{}/{}-peer", wanted.router, wanted.nic);
     let longest = (wanted.mtu + FRAME_OVERHEAD) as usize;
@@ -48,8 +48,8 @@ pub fn meet(wanted: &Wanted, door: Handed, confinement: Confinement) -> Result<B
 }
 
 impl Attachment for Backend {
-    /// What the machine sends comes in, and what the router sends goes to the machine. Where each pair of queues has a
-    /// thread, that serves the same pair of the machine's.
+    /// Frames sent by the machine are received, and frames from the router go to the machine. If each queue
+    /// pair has a thread, that thread serves the same pair of the machine.
     fn ports(&self, site: &Site<'_>) -> Result<Ports> {
         let (queues, threads) = (self.queues().clone(), site.threads);
         queues.spread_by(site.wanted.hash);
@@ -58,7 +58,7 @@ impl Attachment for Backend {
         } else {
             (0..threads.min(queues.pairs())).map(|pair| queues.source_of(pair)).collect()
         };
-        // A machine sends a flow by one queue, but where its answers come from is its own affair.
+        // A machine sends a flow by one queue, but may choose any queue for the flow's answers.
         let is_spread = site.wanted.hash == Hash::Flow;
         let sink = |pair| if threads == 1 { queues.sink() } else { queues.sink_of(pair, threads) };
         let sinks: Vec<Arc<dyn Sink>> = (0..threads).map(sink).collect();

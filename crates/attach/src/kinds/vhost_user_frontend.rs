@@ -1,4 +1,4 @@
-//! `vhost-user-frontend:SOCKET`: another program that is handed the NIC's rings: nobody here moves its frames.
+//! `vhost-user-frontend:SOCKET`: another program is handed the NIC's rings and moves its frames; we do not.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,15 +24,15 @@ fn serve(handed: Handed, wanted: &Wanted, confinement: Confinement) -> Result<Ar
     Ok(Arc::new(Consumer { peer: Arc::new(peer), told: Mutex::default() }))
 }
 
-/// The peer of a NIC.
+/// The peer of a NIC, which consumes its rings.
 struct Consumer {
     peer: Arc<Peer>,
-    /// What was said of it last.
+    /// The status that was last reported.
     told: Mutex<Option<(Status, Option<String>)>>,
 }
 
 impl Consumer {
-    /// In one line.
+    /// Describes the status in one line.
     fn line(&self) -> String {
         let path = self.peer.path().display();
         match self.peer.status() {
@@ -57,13 +57,13 @@ impl Attachment for Consumer {
         Some(self.peer.is_there())
     }
 
-    /// It also takes threads of ours out of doorbells that the peer makes wait.
+    /// Also releases our threads that are blocked in doorbells of the peer.
     fn news(&self) -> Option<News> {
         self.peer.look_after_bells();
         let now = self.peer.status();
         let is_serving = now.0 == Status::Serving;
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        // That none has come yet is no news.
+        // It is not reported that no peer has connected yet.
         let silent = told.is_none() && now.0 == Status::Away || now.0 == Status::Idle;
         if told.as_ref() == Some(&now) {
             return None;

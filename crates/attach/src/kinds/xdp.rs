@@ -1,4 +1,4 @@
-//! `xdp:IF`: an interface of the host, taken over by AF_XDP.
+//! `xdp:IF`: an interface of the host, used exclusively by AF_XDP.
 
 use std::fs;
 use std::os::fd::BorrowedFd;
@@ -51,7 +51,7 @@ fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
     })
 }
 
-/// What the kernel does not give for AF_XDP.
+/// Returns why AF_XDP is not available, if it is not.
 fn lacks_xdp() -> Option<String> {
     let may = capabilities(None).is_ok_and(|sets| {
         sets.effective.intersects(CapabilitySet::BPF | CapabilitySet::SYS_ADMIN)
@@ -69,7 +69,8 @@ fn lacks_xdp() -> Option<String> {
     }
 }
 
-/// Threads that never sleep have the driver work when they poll, and not by its interrupts beside them.
+/// Opens the interface. For threads that never sleep the driver works when they poll, instead of by its
+/// interrupts.
 fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
     let busy_poll = wanted.is_polled.then_some(BURST as u16);
     let (mtu, queue_len) = (wanted.mtu, wanted.queue_len);
@@ -77,7 +78,7 @@ fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
     Ok(Box::new(Xdp::open(wanted.attach.name(), &config)?))
 }
 
-/// An interface that was opened elsewhere.
+/// Adopts an interface that was opened elsewhere.
 fn interface_of(handed: Handed) -> Result<Xdp> {
     let parts: XdpParts = handed.parts()?;
     Ok(Xdp::from_parts(parts, handed.descriptors)?)
@@ -97,12 +98,12 @@ impl Opened for Xdp {
         (before.mtu != now.mtu).then(|| -> Work { Box::new(move || fits) })
     }
 
-    /// Sockets cannot be served again after a data plane that has died.
+    /// The sockets of a dead data plane cannot be served again; they are closed and opened anew.
     fn turn(&mut self, turn: Turn) -> Result<()> {
         self.release();
         match turn {
             Turn::Ended => Ok(()),
-            // The kernel may not have let go of the old ones yet.
+            // The kernel may not have released the old sockets yet.
             Turn::Begins(_) => Ok(self.renew()?),
         }
     }
@@ -123,11 +124,11 @@ impl Watched for Xdp {
     }
 }
 
-/// An interface that is served. It is held over calls that wait for the kernel, and for threads that move frames.
+/// An interface being served. The lock is held during calls that wait for the kernel, and for I/O threads.
 struct Interface(Mutex<Open>);
 
-/// What is open, and its ports as soon as somebody has asked for them. They stay when their router goes: frames wait in them,
-/// and the kernel has been given their memory once.
+/// The open interface, and its ports once they were requested. The ports are kept when their router goes:
+/// frames wait in them, and the kernel is given their memory only once.
 struct Open {
     xdp: Xdp,
     lent: Option<Lent>,
@@ -137,7 +138,7 @@ struct Lent {
     threads: usize,
     sources: Vec<Home>,
     read: Vec<Arc<XdpReadCounters>>,
-    /// Without its sources.
+    /// The ports without their sources.
     ports: XdpPorts,
 }
 
@@ -148,8 +149,8 @@ impl Interface {
 }
 
 impl Attachment for Interface {
-    /// Each thread has its share of the interface's queues, as far as they go. The NIC spreads frames over them by a hash of
-    /// its own.
+    /// Each thread gets its share of the interface's queues, as far as they go. The NIC spreads frames over
+    /// its queues by its own hash.
     fn ports(&self, site: &Site<'_>) -> Result<Ports> {
         let mut open = self.lock();
         let Open { xdp, lent } = &mut *open;
@@ -181,7 +182,8 @@ impl Attachment for Interface {
         Ok(Ports { sources, is_spread, sinks, outside, ..Ports::default() })
     }
 
-    /// Reads what the kernel counts, and whether the interface is still there. It waits for nobody who opens or replaces it.
+    /// Reads the kernel's counters, and checks whether the interface still exists. Does not wait for the
+    /// lock.
     fn news(&self) -> Option<News> {
         let open = self.0.try_lock().ok()?;
         let health = &open.lent.as_ref()?.ports.health;
@@ -200,7 +202,7 @@ impl Attachment for Interface {
     }
 
     fn state(&self) -> Option<(&'static str, String)> {
-        // Nobody waits for whoever opens or replaces it.
+        // Does not wait for a thread that is opening or replacing it.
         Some(("xdp", self.0.try_lock().ok()?.xdp.parts().way()))
     }
 }

@@ -1,12 +1,14 @@
-//! `queue_len = "auto"`: how many frames may wait before a NIC follows from how much its router can take.
+//! `queue_len = "auto"`: adapts the number of frames that may wait before a NIC to what its router can take.
 //!
-//! A long queue holds what comes while nobody looks (the router's other threads have the CPU, or send), so it gives the
-//! highest peak. In overload it is always full: each frame has waited for all before it, its memory is cold, and the work
-//! that was spent on it before it is dropped later is lost (seed paper 000, section 3.6 and Fig. 13). A short queue drops
-//! early, for nothing, but also in a pause of the reader that the router could have made up for.
+//! A long queue holds frames that arrive while it is not read (the router's other threads have the CPU, or
+//! send), so it gives the highest peak rate. In overload it is always full: each frame has waited for all
+//! before it, its memory is cold, and the work spent on it before it is dropped later is lost (seed paper
+//! 000, section 3.6 and Fig. 13). A short queue drops early, at no cost, but also during a pause of the
+//! reader that the router could have made up for.
 //!
-//! So the queue is to be long exactly as long as it *empties*: see [`tuner`]. What it is to be is decided here, by whoever
-//! serves the NIC, from what he sees anyway; whoever has the right sets it, at most a hundred times a second.
+//! So the queue should be long exactly as long as it *empties*: see [`tuner`]. The length is decided here, in
+//! the thread that serves the NIC, from what it observes anyway; a privileged process sets it, at most a
+//! hundred times a second.
 
 pub(super) mod tuner;
 
@@ -18,24 +20,25 @@ use uplink::QueueLimit;
 
 use tuner::{Look, PERIOD, Tuner};
 
-/// Looks at the clock only once in so many visits.
+/// Number of visits per look at the clock.
 const VISITS: u32 = 16;
 
 /// A source whose queue in the kernel is tuned.
 pub(super) struct EarlyDrop<S> {
     source: S,
-    /// Where the frames go.
+    /// The destination of the frames.
     router: Arc<dyn Sink>,
     limit: QueueLimit,
     tuner: Tuner,
     visits: u32,
     clock: Clock,
-    /// When it was judged last, by the clock.
+    /// Time of the last judgement, by the clock.
     since: u64,
 }
 
 impl<S: Source> EarlyDrop<S> {
-    /// Tunes the queue of `source`, from which frames go to `router` with `ring` places, from `first` frames on.
+    /// Tunes the queue of `source`, whose frames go to `router` with a ring of `ring` entries, starting with
+    /// a length of `first` frames.
     pub(super) fn new(
         clock: Clock,
         (source, router): (S, Arc<dyn Sink>),

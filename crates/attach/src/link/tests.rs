@@ -1,4 +1,4 @@
-//! Links that are held while their file changes, in a namespace of their own.
+//! Links that are kept while their configuration changes, in a namespace of their own.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use uplink::{Links, Netns};
 use super::*;
 use crate::wanted::tests::{ports, wanted};
 
-/// A namespace with an interface for macvtaps, where the host lets us make one; says so where it does not.
+/// Returns a namespace with an interface for macvtaps, if the host permits it; otherwise prints why not.
 fn namespace() -> Option<Netns> {
     let able = rustix::process::geteuid().is_root() && Path::new("/dev/net/tun").exists();
     let netns = Netns::new().ok().filter(|_| able);
@@ -21,12 +21,12 @@ fn ip(netns: &Netns, words: &str) -> bool {
     netns.command("ip").args(words.split(' ')).output().expect("ip").status.success()
 }
 
-/// The link of a NIC, in a namespace.
+/// Opens the link of a NIC in a namespace.
 fn link(netns: &Netns, wanted: &Wanted) -> Result<Box<dyn Opened>> {
     Ok(netns.run(|| wanted.open()).expect("a thread there")?.expect("it is outside"))
 }
 
-/// Makes a link what its NIC wants now, as a thread would.
+/// Adapts a link to changed requirements, as a thread would.
 fn resize(held: &dyn Opened, before: &Wanted, now: &Wanted) -> Result<()> {
     held.resize(before, now).expect("something is to be done")()
 }
@@ -47,7 +47,7 @@ fn a_held_macvtap_takes_another_address_and_size() {
     let now = Wanted { mac: [2, 0, 0, 0, 0, 9], mtu: 1400, ..before.clone() };
     resize(&*held, &before, &now).expect("it takes them");
     assert_eq!(shown(&links), (now.mac, 1400));
-    // Of what is not asked for, nothing is changed, whoever has changed it.
+    // Settings without a change of requirements are not touched, even if another program has changed them.
     assert!(ip(&netns, "link set edge.wan mtu 1300"));
     assert!(held.resize(&now, &now).is_none());
     assert_eq!(shown(&links), (now.mac, 1300));
@@ -62,7 +62,7 @@ fn a_held_tap_leaves_to_the_kernel_what_its_nic_wants_now_and_spreads_by_its_has
     resize(&*held, &before, &now).expect("it takes another size and hash, or has no hash of ours");
     let links = netns.run(|| Links::here().expect("links")).expect("a thread there");
     assert_eq!(links.mtu("t0").expect("there"), 1400);
-    // As the data plane has it, which keeps what it was handed first.
+    // As in the data plane, which keeps what it was handed first.
     let handed = Handed::of(held.hand_over()).expect("descriptors");
     let served = before.serve(Some(handed), &[], Confinement::Off).expect("a port");
     let takes = |wanted: &Wanted| {

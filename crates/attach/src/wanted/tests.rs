@@ -5,7 +5,7 @@ use nic_port::NicQueues;
 use super::*;
 use crate::{Ports, Site, Takes};
 
-/// What the NIC `edge.wan` wants whose file says no more than this.
+/// Returns the requirements of the NIC `edge.wan` with defaults for everything else.
 pub(crate) fn wanted(attach: &str) -> Wanted {
     let mut attach = Attach::read(attach).expect("good");
     for key in attach.keys() {
@@ -33,14 +33,14 @@ pub(crate) fn wanted(attach: &str) -> Wanted {
     }
 }
 
-/// Both ways of what a NIC wants, opened and served by this process.
+/// Returns the ports of a NIC, opened and served by this process.
 pub(crate) fn served(wanted: &Wanted) -> Ports {
     let opened = wanted.open().expect("opened").expect("it is outside");
     let handed = Handed::of(opened.hand_over()).expect("descriptors");
     ports(&*wanted.serve(Some(handed), &[], Confinement::Off).expect("served"), wanted)
 }
 
-/// Both ways of what serves a NIC that wants this.
+/// Returns the ports of an attachment for a NIC with these requirements.
 pub(crate) fn ports(served: &dyn Attachment, wanted: &Wanted) -> Ports {
     let queues = NicQueues::foreign(wanted.pairs).expect("descriptors");
     let site = Site { wanted, threads: wanted.queues, queues: &queues, entry: &|_, sink| sink };
@@ -68,7 +68,7 @@ fn what_stays_without_its_descriptors_is_to_be_taken_away() {
     assert_eq!(undone("ovs:br0"), Some(Undo::of_ovs_port("edge.wan")));
     let socket = Undo::of_socket(Path::new("/a/v.sock"));
     assert_eq!(undone("vhost-user-backend:/a/v.sock"), socket);
-    // Where the peer listens, the socket is the peer's.
+    // If the peer listens, the socket belongs to the peer.
     assert_eq!(undone("vhost-user-frontend:/a/v.sock"), None);
     assert_eq!((undone("bridge:br0"), undone("tap:t0"), undone("null")), (None, None, None));
 }

@@ -9,7 +9,7 @@ use super::*;
 
 const NOBODY: u32 = 65534;
 
-/// A folder like `/tmp`, and one of our own beside it with a file in it.
+/// A shared folder like `/tmp`, and a folder of our own beside it with a file in it.
 struct Place {
     _home: TempDir,
     shared: PathBuf,
@@ -30,7 +30,7 @@ impl Place {
         Self { _home: home, shared, own, file }
     }
 
-    /// Whether what is named is written, or why not; in either case a new file says so.
+    /// Writes to a path, and checks the result; returns the error if it is refused.
     fn write(&self, path: &Path) -> Result<(), String> {
         let mut file = create(path).map_err(|error| error.to_string())?;
         file.write_all(b"frames").map_err(|error| error.to_string())
@@ -92,7 +92,7 @@ fn a_link_of_somebody_else_is_not_followed() {
         symlink(target, link).expect("a link");
         lchown(link, Some(NOBODY), Some(NOBODY)).expect("somebody else's");
     }
-    // Nor behind a link of our own.
+    // Nor by a link of our own to that link.
     let chain = place.shared.join("mine");
     symlink(&link, &chain).expect("a link");
     for path in [link, dangling, to_folder.join("file"), chain] {
@@ -100,7 +100,7 @@ fn a_link_of_somebody_else_is_not_followed() {
         assert!(error.starts_with("a link of user 65534 is on the way"), "{}: {error}", path.display());
     }
     assert!(place.is_untouched() && !place.own.join("made").exists());
-    // In his own folder he may link folders, and no file.
+    // In a folder of the other user links to folders are followed, and links to files are not.
     let his = place.own.join("his");
     fs::create_dir(&his).expect("a folder");
     symlink(&his, his.join("folder")).expect("a link");
@@ -131,7 +131,7 @@ fn a_file_of_somebody_else_among_others_is_left_alone() {
     fs::hard_link(&place.file, &linked).expect("a second name");
     let error = place.write(&linked).expect_err("refused");
     assert!(error.contains("has another name") && place.is_untouched(), "{error}");
-    // Where nobody else can put anything, the owner has put it there.
+    // In a folder where nobody else can create files, the owner has put it there.
     fs::rename(&his, place.own.join("his")).expect("moved");
     place.write(&place.own.join("his")).expect("written");
     place.write(&place.file).expect("written, whatever names it has");

@@ -30,7 +30,7 @@ fn silent(name: &str) -> Found {
     Found { status: Err(Error::new("the run is dead")), ..run(name, &[]) }
 }
 
-/// What is said about a name that nothing has. A run that is found cannot be reached, which is said, too.
+/// Error message for an unknown name. It also mentions that runs which were found cannot be reached.
 fn said(found: Vec<Found>, name: &str, kind: Kind) -> String {
     format!("{:#}", choose(found, name, kind).err().expect("nothing listens there"))
 }

@@ -8,67 +8,70 @@ use super::{Attach, NicModel, TransmitMode};
 use crate::address::Address;
 use crate::mac::Mac;
 
-/// One NIC of a router.
+/// A NIC of a router.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nic {
-    /// Its name, unique in its router.
+    /// Name, unique in its router.
     pub name: String,
-    /// Which device the router sees.
+    /// Device model that the router sees.
     pub model: NicModel,
-    /// How frames leave by an e1000; [`TransmitMode::Csb`], which says nothing, for another model.
+    /// Transmit mode of an e1000; [`TransmitMode::Csb`], without meaning, for another model.
     pub mode: TransmitMode,
     /// Least time between two of its interrupts.
     pub itr: Itr,
-    /// For [`TransmitMode::SendCombining`]: frames that are sent although the interrupt that they wait for has not come;
-    /// 0: no limit but the ring.
+    /// For [`TransmitMode::SendCombining`]: number of frames that are sent before the interrupt that they
+    /// wait for has come; 0: limited only by the ring.
     pub combine: u32,
-    /// For the same: frames a second above which frames are combined; 0: always.
+    /// For [`TransmitMode::SendCombining`]: rate in frames/s above which frames are combined; 0: always.
     pub combine_above: u32,
-    /// What it is plugged into.
+    /// Attachment.
     pub attach: Attach,
-    /// Whether its cable is plugged in; none: nothing is said, and it is.
+    /// State of its cable; `None`: not specified, so it is plugged in.
     pub link: Option<LinkState>,
-    /// Its Ethernet address, unique in the file.
+    /// Ethernet address, unique in the file.
     pub mac: Mac,
-    /// The router's own addresses on it.
+    /// Router's own addresses on it.
     pub addresses: Vec<Address>,
-    /// Queue pairs that frames towards the router are spread over: 1 to [`vcpus`](super::Router::vcpus), each for a vCPU of its own.
+    /// Number of queue pairs among which frames towards the router are distributed: 1 to
+    /// [`vcpus`](super::Router::vcpus), each with its own vCPU.
     pub queues: u32,
-    /// How frames are spread over them.
+    /// Hash that distributes frames among them.
     pub hash: FlowHash,
-    /// Frames that wait at most in its ingress queue where delivery is queued, or in the device that it is plugged into.
+    /// Length of its ingress queue if delivery is queued, or of the queue in the device that it is attached
+    /// to.
     pub queue_len: QueueLen,
     /// Largest IP packet, in octets.
     pub mtu: u32,
-    /// Which thread copies a frame from a switch into the router's receive ring.
+    /// Thread that copies a frame from a switch into the router's receive ring.
     pub deliver: Deliver,
     /// Entries of each of its rings, a power of two from 256 to 1024.
     pub ring: u32,
-    /// Whether checksums and the cutting of large frames may be left to who can do it, on both of its sides.
+    /// True if checksums and segmentation may be offloaded on both of its sides.
     pub offload: bool,
-    /// Octets of memory that a virtual machine of another program may share that is plugged in; says nothing where none can be.
+    /// Most memory in octets that another program's virtual machine at its other end may share; without
+    /// meaning if there can be none.
     pub memory_max: u64,
 }
 
 impl Nic {
-    /// Whether its cable is to be pulled out.
+    /// Returns true if its cable is to be unplugged.
     pub fn is_pulled(&self) -> bool {
         self.link == Some(LinkState::Down)
     }
 }
 
-/// Whether the cable of a NIC is plugged in.
+/// State of a NIC's cable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LinkState {
-    /// It is.
+    /// Plugged in.
     #[default]
     Up,
-    /// It was pulled out: no frame passes, and the driver sees no carrier.
+    /// Unplugged: no frame passes, and the driver sees no carrier.
     Down,
 }
 
 impl LinkState {
-    /// Its name in files.
+    /// Name in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Up => "up",
@@ -80,9 +83,9 @@ impl LinkState {
 /// Least time between two interrupts of a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Itr {
-    /// This many units of 250 ns (82540EM manual, ITR); 0: none.
+    /// So many units of 250 ns (82540EM manual, ITR); 0: no limit.
     Every(u16),
-    /// Chosen by the device, from what it carries.
+    /// Chosen by the device, depending on its traffic.
     Adaptive,
 }
 
@@ -101,20 +104,20 @@ impl fmt::Display for Itr {
     }
 }
 
-/// Frames that wait at most in the ingress queue of a NIC.
+/// Length of a NIC's ingress queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueueLen {
-    /// So many.
+    /// So many frames.
     Frames(u32),
-    /// As many as the router can take, found while it runs.
+    /// Tuned while the router runs, to what is useful for it.
     Auto,
 }
 
 impl QueueLen {
-    /// As long as a TAP's own queue in Linux, so that both ends of an uplink hold the same burst.
+    /// Length of a TAP's own queue in Linux, so that both ends of an uplink hold the same burst.
     const DEFAULT: u32 = 1000;
 
-    /// The most frames that ever wait: what a queue is made for.
+    /// Most frames that can ever wait, for which the queue is allocated.
     pub const fn most(self) -> u32 {
         match self {
             Self::Frames(frames) => frames,
@@ -138,7 +141,7 @@ impl fmt::Display for QueueLen {
     }
 }
 
-/// Which thread copies a frame from a switch into the router's receive ring.
+/// Thread that copies a frame from a switch into the router's receive ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Deliver {
     /// The receiver's own vhost thread, from a bounded queue: the receiver's CPU pays.
@@ -148,12 +151,13 @@ pub enum Deliver {
     Direct,
 }
 
-/// How frames towards a router are spread over the queue pairs of a NIC; either way a flow keeps its pair.
+/// How frames towards a router are distributed among the queue pairs of a NIC; in both cases a flow keeps its
+/// pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FlowHash {
     /// By the flow's addresses and ports.
     #[default]
     Flow,
-    /// By addresses and ports so that both directions of a flow have one pair.
+    /// By addresses and ports such that both directions of a flow use one pair.
     Symmetric,
 }

@@ -1,4 +1,4 @@
-//! Reading `sched`.
+//! Parser of `sched`.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::values;
 
 const EXAMPLE: &str = "{ policy = \"deadline\", runtime = \"170ms\", period = \"200ms\" }";
 
-/// The words for policies.
+/// Names of policies.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Word {
     #[default]
@@ -34,12 +34,12 @@ pub(super) const POLICIES: Words<Word> = Words {
     later: &[],
 };
 
-/// The keys of a policy.
+/// Keys of policies.
 pub(crate) const KEYS: [&str; 8] =
     ["policy", "priority", "runtime", "deadline", "period", "reclaim", "weight", "quota"];
 
 impl Word {
-    /// The keys that it has beside `policy`.
+    /// Keys that it has beside `policy`.
     const fn keys(self) -> &'static [&'static str] {
         match self {
             Self::Other => &[],
@@ -49,7 +49,7 @@ impl Word {
         }
     }
 
-    /// The policy that has this key, as the file says it.
+    /// Policy that has this key, in the notation of the file.
     fn owner(key: &str) -> &'static str {
         match key {
             "priority" => "policy = \"fifo\" or \"rr\"",
@@ -59,16 +59,17 @@ impl Word {
     }
 }
 
-/// Times of a reservation: what the kernel's clock can tell apart, and far more than it takes by default.
+/// Limits of a reservation's times: the resolution of the kernel's clock, and far more than the kernel
+/// accepts by default.
 const TIMES: RangeInclusive<Duration> = Duration::from_micros(10)..=Duration::from_secs(10);
 
-/// Reads it for the router of this number.
+/// Parses `sched` of the router with this index.
 pub(crate) fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Sched {
     remember(plan, (index, None), "sched", section.line_of("sched"));
     sched(section, |key, line| remember(plan, (index, None), key, line))
 }
 
-/// Reads it from a text that is nothing but the value.
+/// Parses a text that consists only of the value.
 pub(super) fn text(text: &str) -> Result<Sched, String> {
     value(text, "sched", EXAMPLE, |section| sched(section, |_, _| {}))
 }

@@ -83,7 +83,7 @@ fn what_cannot_be_handed_over_is_one_line() {
     }
 }
 
-/// Two routers of a file that is written in as many ways as TOML has.
+/// Two routers in a file that uses all syntactic variants of TOML.
 const TWO: &str = r#"
 name = "pair"
 telemetry = { prometheus = "127.0.0.1:9477" }   # of the owner

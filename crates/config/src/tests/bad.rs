@@ -1,8 +1,8 @@
-//! Bad files as a whole, and the exact lines they get.
+//! Invalid files as a whole, and their exact error lines.
 
 use crate::{MOST_ERRORS, MOST_OCTETS, load, parse};
 
-/// A good file: each case of `one_line` changes one piece of it.
+/// A valid file: each case of `one_line` changes one piece of it.
 pub(super) const GOOD: &str = r#"[switch.lan]
 ageing = 300
 

@@ -1,4 +1,4 @@
-//! Good files: defaults, and the examples of the repository.
+//! Valid files: defaults, and the examples of the repository.
 
 use std::net::Ipv4Addr;
 use std::path::Path;

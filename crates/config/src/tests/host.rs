@@ -1,4 +1,4 @@
-//! What a host can refuse.
+//! Requirements that a host cannot meet.
 
 use crate::{HostFacts, parse};
 

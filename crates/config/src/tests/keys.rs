@@ -1,9 +1,9 @@
-//! The table of keys is what files, the help and the page about the file have.
+//! The table of keys agrees with what files accept, with the help, and with the documentation of the file.
 
 use crate::keys::{Change, Entry, ROUTER, nic};
 use crate::parse;
 
-/// The rows of a table of docs/file.md.
+/// Rows of a table in docs/file.md.
 fn rows<T>(entries: &[Entry<T>]) -> String {
     let row = |Entry { name, takes, default, does, change, .. }: &Entry<T>| {
         let costs = match change {

@@ -1,4 +1,4 @@
-//! Guests that are no firmware of ours.
+//! Guests that do not run our firmware.
 
 use std::path::PathBuf;
 

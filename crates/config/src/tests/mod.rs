@@ -1,4 +1,4 @@
-//! Tests of the crate, by what they look at.
+//! Tests of the crate, by subject.
 
 mod apart;
 mod bad;

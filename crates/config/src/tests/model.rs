@@ -1,9 +1,9 @@
-//! Which device a NIC is, and what each one asks of its router.
+//! Device models of a NIC, and what each requires of its router.
 
 use super::bad::{GOOD, errors};
 use crate::{Engine, HostFacts, Itr, Nic, NicModel, TransmitMode, nic_model, parse, transmit_mode};
 
-/// The good file with something else in the place of `model = "virtio-net"`, line 15, of its first NIC.
+/// The valid file with other lines in place of `model = "virtio-net"`, line 15, in its first NIC.
 fn nic(lines: &str) -> String {
     GOOD.replacen("model = \"virtio-net\"", lines, 1)
 }

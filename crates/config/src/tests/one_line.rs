@@ -1,8 +1,8 @@
-//! Files with one fault, and the exact line that each gets.
+//! Files with one fault, and the exact error line of each.
 
 use super::bad::{GOOD, errors};
 
-/// (what is replaced, by what, the one line)
+/// (what is replaced, replacement, error line)
 const ONE_LINE: &[(&str, &str, &str)] = &[
     (
         r#"engine = "kvm""#,

@@ -1,4 +1,4 @@
-//! Keys about how a router runs: engine, role, restart, queues, memory, and who may read its counters.
+//! Keys about running a router: engine, role, restart, queues, memory, and access to its counters.
 
 use std::path::PathBuf;
 
@@ -8,12 +8,12 @@ use crate::{
     parse,
 };
 
-/// The good file with something else in the place of `engine = "kvm"`, line 6, of a router's table.
+/// The valid file with other lines in place of `engine = "kvm"`, line 6, in a router's table.
 fn router(lines: &str) -> String {
     GOOD.replacen("engine = \"kvm\"", lines, 1)
 }
 
-/// The good file with something else in the place of `queues = 1`, line 19, of a NIC's table.
+/// The valid file with other lines in place of `queues = 1`, line 19, in a NIC's table.
 fn nic(lines: &str) -> String {
     GOOD.replacen("queues = 1", lines, 1)
 }
@@ -217,7 +217,7 @@ fn counters_for_prometheus() {
             format!("f.toml:2: telemetry.prometheus: {value:?}{space}{wrong}; {example}")
         );
     }
-    // Whoever can reach the host could read it.
+    // Anyone who can reach the host could read it.
     for value in
         ["0.0.0.0:9477", "192.0.2.1:9477", "[::]:9477", "[2001:db8::1]:9477", "[::ffff:0.0.0.0]:9477"]
     {

@@ -1,11 +1,12 @@
-//! Scheduling of threads, where they may run, and rates.
+//! Scheduling of threads, their affinity, and rates.
 
 use std::time::Duration;
 
 use super::bad::{GOOD, errors};
 use crate::{Affinity, Allowed, Fault, Guarantee, Plan, Policy, Rate, Reservation, Sched, Shares, parse};
 
-/// The good file with something else in the place of `engine = "kvm"`, line 6, of a router's table, and without `pin`.
+/// The valid file with other lines in place of `engine = "kvm"`, line 6, in a router's table, and without
+/// `pin`.
 fn router(lines: &str) -> String {
     GOOD.replacen("engine = \"kvm\"", lines, 1).replacen("pin = { vcpu = \"1\", vhost = \"0\" }\n", "", 1)
 }
@@ -77,7 +78,7 @@ fn what_is_written_is_read_again() {
     }
 }
 
-/// (the value of `sched`, the key, what is wrong with it)
+/// (value of `sched`, key, error)
 const FAULTS: &[(&str, &str, &str)] = &[
     (
         "\"fifo\"",

@@ -1,4 +1,4 @@
-//! What can be set while a router runs: it is judged as a file is, and it is all in one table.
+//! Settings of running routers: validated like a file, and defined in one table.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ fn refused(plan: &Plan, key: &str, value: &str) -> String {
     plan.with("edge", key, value).expect_err(value).to_string()
 }
 
-/// What somebody may set, with what a file says instead; none: nothing.
+/// A setting, with the equivalent line of a file; `None`: no line.
 #[derive(Debug)]
 struct Case {
     key: &'static str,
@@ -40,7 +40,7 @@ struct Case {
     file: Option<&'static str>,
 }
 
-/// Each key with good values and bad ones.
+/// Each key with valid and invalid values.
 const CASES: &[Case] = &[
     case("guarantee", "40kpps", "guarantee.rate", Some("\"40kpps\"")),
     case("guarantee", "400kpps", "guarantee.rate", Some("\"400kpps\"")),
@@ -88,7 +88,7 @@ const fn case(
     Case { key, value, line, file }
 }
 
-/// What a router's table may say.
+/// Possible contents of a router's table.
 fn table() -> impl Strategy<Value = Lines> {
     let one = |pairs: &'static [&'static [(&'static str, &'static str)]]| prop::sample::select(pairs);
     let rates = one(&[
@@ -228,7 +228,7 @@ fn what_is_refused_names_the_key_and_no_line_of_a_file() {
     ] {
         assert_eq!(refused(plan, key, value), format!("router edge: {line}"));
     }
-    // What somebody else is promised may be in the way.
+    // Another router's promise may be in the way.
     let errors = promised.errors([Fault::new(1, "guarantee", "no rate fits"), Fault::new(0, "sched", "why")]);
     assert_eq!(
         errors.of_setting("edge", "sched.runtime").to_string(),

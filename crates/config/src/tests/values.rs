@@ -1,4 +1,4 @@
-//! The small types by themselves.
+//! Tests of the small value types.
 
 use std::net::Ipv4Addr;
 

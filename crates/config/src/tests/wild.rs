@@ -1,4 +1,4 @@
-//! Whatever a file holds, reading it ends with a plan or with errors of one line each.
+//! Whatever a file holds, parsing yields a plan or errors of one line each.
 
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ fn one_line_each(text: &str) {
     }
 }
 
-/// Pieces that lead deep into the reader.
+/// Pieces that lead deep into the parser.
 fn piece() -> impl Strategy<Value = String> {
     let words = prop::sample::select(vec![
         "[[router]]\n",

@@ -12,7 +12,7 @@ use vmm::Spawn;
 
 use super::Wire;
 
-/// A data plane's end that somebody attends to, who can say what was counted; and the supervisor's.
+/// Data plane's end, served by a thread that can report counters; and the supervisor's end.
 fn pair() -> (Arc<Wire>, Link) {
     let (ours, theirs) = Link::pair().expect("descriptors");
     let wire = Arc::new(Wire::new(Link::new(theirs)).expect("descriptors"));
@@ -21,7 +21,7 @@ fn pair() -> (Arc<Wire>, Link) {
     (wire, ours)
 }
 
-/// What was counted: that of one router is its name's length.
+/// Counters: a single one for a router, whose value is the length of its name.
 fn count(request: &Request) -> Option<Outcome> {
     let Request::Counters { router } = request else { return None };
     let name = router.as_ref()?;
@@ -37,7 +37,7 @@ fn null() -> std::os::fd::OwnedFd {
     File::open("/dev/null").expect("null").into()
 }
 
-/// The next thing that the data plane says.
+/// Next message of the data plane.
 fn heard(link: &mut Link) -> ToSupervisor {
     loop {
         if let Some((message, _)) = link.receive().expect("a good message").pop() {
@@ -47,7 +47,7 @@ fn heard(link: &mut Link) -> ToSupervisor {
     }
 }
 
-/// Waits until the data plane asks for a process.
+/// Waits until the data plane requests a process.
 fn is_asked(link: &mut Link) -> String {
     match heard(link) {
         ToSupervisor::Spawn { router } => router,
@@ -166,7 +166,7 @@ fn nothing_comes_within_the_time() {
 #[test]
 fn what_does_not_fit_into_the_socket_leaves_when_there_is_room() {
     let (wire, mut supervisor) = pair();
-    // More than any socket holds.
+    // More than any socket buffers.
     let message = "x".repeat(1 << 20);
     for _ in 0..8 {
         let (kind, message) = ("notice".to_owned(), message.clone());

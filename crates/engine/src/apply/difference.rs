@@ -1,4 +1,5 @@
-//! What has to be done so that a run that follows one plan follows another. Pure: nothing is touched here.
+//! Computes the steps that turn a run that follows one plan into one that follows another. Pure: has no side
+//! effects.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,67 +7,67 @@ use std::fmt::Write;
 use config::keys::{self, Change, Entry, Value};
 use config::{Nic, Plan, Prefix, Restart, Route, Router};
 
-/// One thing to do. Names and indices are those of the new plan; what is to go is named as in the old one.
+/// One step of a change. Names and indices are those of the new plan; removals are named as in the old one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A switch that was not there.
+    /// A switch is added.
     AddSwitch(String),
-    /// A switch keeps addresses for another time.
+    /// The ageing time of a switch changes.
     SetAgeing(String),
-    /// A router that is no longer there.
+    /// A router is removed.
     RemoveRouter(String),
-    /// A router that was not there.
+    /// A router is added.
     AddRouter(String),
-    /// A router that cannot become what it is to be while it runs, and why.
+    /// A router is replaced because it cannot be changed as required while it runs, with the reasons.
     ReplaceRouter(String, Vec<String>),
-    /// Static routes of a router.
+    /// Static routes of a router change.
     ChangeRoutes(String, Vec<RouteChange>),
-    /// Settings of a router that change while it runs.
+    /// Settings of a router change at run time.
     Adjust(String, Vec<Setting>),
-    /// A router is started, or stopped.
+    /// A router is started or stopped, as the new plan says.
     Power(String),
-    /// A switch that is no longer there; nobody is on it.
+    /// A switch is removed; no NIC is on it.
     RemoveSwitch(String),
 }
 
 impl Step {
-    /// Whether a router comes, goes, or makes room for another one.
+    /// Returns true if the step adds, removes or replaces a router.
     pub(crate) const fn moves_a_router(&self) -> bool {
         matches!(self, Self::AddRouter(_) | Self::RemoveRouter(_) | Self::ReplaceRouter(..))
     }
 
-    /// Whether it needs a machine for this router.
+    /// Returns true if the step has to build a machine for this router.
     pub(crate) fn builds(&self, router: &str) -> bool {
         matches!(self, Self::AddRouter(name) | Self::ReplaceRouter(name, _) if name == router)
     }
 }
 
-/// A setting that changes while a router runs.
+/// A setting that can be changed while a router runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
-    /// What happens when it stops by itself.
+    /// Restart policy after a failure.
     Restart,
-    /// What is let in at most.
+    /// Limit on the rate of admitted packets.
     Limit,
-    /// How long its threads poll without work.
+    /// Polling budget of its threads.
     Spin,
-    /// The cable of this NIC.
+    /// Cable of this NIC, pulled out or plugged in.
     Link(String),
 }
 
 /// A change of one static route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RouteChange {
-    /// It was not there.
+    /// The route is added.
     Add(Route),
-    /// It leads elsewhere, the second way instead of the first.
+    /// The route is changed, from the first to the second.
     Turn(Route, Route),
-    /// It is no longer there.
+    /// The route is removed.
     Remove(Route),
 }
 
 impl RouteChange {
-    /// What undoes it.
+    /// Returns the change that undoes this one.
     pub(crate) const fn reversed(&self) -> Self {
         match *self {
             Self::Add(route) => Self::Remove(route),
@@ -76,8 +77,9 @@ impl RouteChange {
     }
 }
 
-/// The steps from one plan to another, in an order in which each can be done: what is needed comes first, and what is
-/// no longer used goes last. Where the new plan leaves the engine of a router open, it stays.
+/// Returns the steps from one plan to another, in an order in which each can be carried out: prerequisites
+/// come first, removals of what is no longer used last. If the new plan leaves the engine of a router open,
+/// the engine stays.
 pub(crate) fn difference(from: &Plan, to: &Plan) -> Vec<Step> {
     let mut steps = Vec::new();
     for switch in &to.switches {
@@ -100,7 +102,7 @@ pub(crate) fn difference(from: &Plan, to: &Plan) -> Vec<Step> {
     steps
 }
 
-/// The router of a plan that has this name.
+/// Returns the router of a plan that has this name.
 pub(crate) fn router<'p>(plan: &'p Plan, name: &str) -> Option<&'p Router> {
     plan.routers.iter().find(|router| router.name == name)
 }
@@ -126,7 +128,8 @@ fn router_steps(old: &Router, new: &Router) -> Vec<Step> {
     steps
 }
 
-/// What differs between two routers and can be changed while one runs; the NICs are the same.
+/// Returns the settings that differ between two routers and can be changed at run time; the NICs are the
+/// same.
 fn settings(old: &Router, new: &Router) -> Vec<Setting> {
     let differs = [
         (Setting::Restart, old.restart != new.restart),
@@ -138,8 +141,8 @@ fn settings(old: &Router, new: &Router) -> Vec<Setting> {
     differs.into_iter().chain(links).filter_map(|(setting, differs)| differs.then_some(setting)).collect()
 }
 
-/// Why a router cannot become another one while it runs: what its firmware is told once, when it boots, and what its
-/// threads and devices are built from.
+/// Returns why a router cannot be changed into another one while it runs: differences in the settings that
+/// its firmware reads once, when it boots, and those that its threads and devices are built from.
 fn reasons(old: &Router, new: &Router) -> Vec<String> {
     let mut to = new.clone();
     to.engine = to.engine.or(old.engine);
@@ -151,7 +154,7 @@ fn reasons(old: &Router, new: &Router) -> Vec<String> {
     why
 }
 
-/// The keys for which a router is replaced and that differ: `memory 32M -> 64M`.
+/// Returns the keys that differ and require a replacement of the router: `memory 32M -> 64M`.
 fn differing<T>(entries: &[Entry<T>], old: &T, new: &T) -> Vec<String> {
     let word = |value: Option<Value>| value.map_or_else(|| "none".to_owned(), |value| value.to_string());
     let replaces = entries.iter().filter(|entry| entry.change == Change::Replaces);
@@ -178,7 +181,7 @@ fn nic_reasons(before: &[Nic], after: &[Nic]) -> Vec<String> {
     why
 }
 
-/// The changes from one set of routes to another, in the order of their prefixes.
+/// Returns the changes from one set of routes to another, in the order of their prefixes.
 fn route_changes(old: &[Route], new: &[Route]) -> Vec<RouteChange> {
     let mut ways: BTreeMap<Prefix, (Option<Route>, Option<Route>)> = BTreeMap::new();
     for route in old {
@@ -196,7 +199,7 @@ fn route_changes(old: &[Route], new: &[Route]) -> Vec<RouteChange> {
     changes.collect()
 }
 
-/// A route in words: `10.0.0.0/8 via 192.0.2.254 out of wan`.
+/// Describes a route: `10.0.0.0/8 via 192.0.2.254 out of wan`.
 pub(crate) fn describe_route(router: &Router, route: &Route) -> String {
     let mut text = route.to.to_string();
     // Writing to a string cannot fail.
@@ -209,7 +212,7 @@ pub(crate) fn describe_route(router: &Router, route: &Route) -> String {
     text
 }
 
-/// A restart policy in words.
+/// Describes a restart policy.
 pub(crate) fn describe_restart(restart: Restart) -> &'static str {
     match restart {
         Restart::Always => "started again when it fails",

@@ -1,4 +1,4 @@
-//! A change of a running instance that happens as a whole or not at all.
+//! Atomic change of a running instance: it is carried out as a whole or rolled back.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use crate::relay::{Relay, RelayParts};
 use crate::routes;
 use crate::supplies::Supplies;
 
-/// Everything that a change needs and that could be refused.
+/// Holds everything that a change needs and that could be refused.
 pub(super) struct Transaction {
     /// The switches of the new plan, in its order.
     switches: Vec<Arc<Switch>>,
-    /// Routers that are new or replaced.
+    /// Components of the routers that are new or replaced.
     parts: HashMap<String, Parts>,
-    /// What is here of routers in processes of their own, where it is new or has to be another.
+    /// Paths of isolated routers, as far as they are new or replaced.
     relays: Vec<RelayParts>,
     done: Vec<Undo>,
 }
 
-/// How one step is undone.
+/// Undo record of one step.
 enum Undo {
     Ageing(Arc<Switch>, u32),
-    /// A router that was taken out; it is started again if it ran.
+    /// A router that was taken out; it is restarted if it ran.
     Revive(Box<Slot>, bool),
-    /// A router that was not there.
+    /// A router that was added.
     Remove(String),
     Routes(String, Vec<RouteChange>),
-    /// What its settings were.
+    /// The previous settings of a router.
     Adjust(Box<Router>),
     /// A router that was started.
     Stop(String),
@@ -44,7 +44,7 @@ enum Undo {
 }
 
 impl Transaction {
-    /// Builds what is needed, and touches nothing that runs.
+    /// Acquires and builds everything that the change needs, without touching anything that runs.
     pub(super) fn prepare(
         instance: &mut Instance,
         plan: &Plan,
@@ -88,7 +88,7 @@ impl Transaction {
         Ok(transaction)
     }
 
-    /// Carries the steps out; what fails is undone.
+    /// Carries the steps out; rolls back if one fails.
     pub(super) fn carry_out(mut self, instance: &mut Instance, plan: Plan, steps: &[Step]) -> Result<()> {
         let fits = |relay: &&mut Relay| plan.apart().any(|router| relay.fits(router));
         let now = instance.yard.now;
@@ -107,7 +107,7 @@ impl Transaction {
             return Err(if left.is_empty() { error } else { error.context(left.join("; ")) });
         }
         instance.switches = std::mem::take(&mut self.switches);
-        // In the order of the file, and with its numbers of switches.
+        // In the order of the new file, and with its switch numbers.
         for router in &plan.routers {
             if let Ok(slot) = find(&mut instance.slots, &router.name) {
                 slot.plan = router.clone();
@@ -116,7 +116,7 @@ impl Transaction {
         let place = |slot: &Slot| plan.routers.iter().position(|router| router.name == slot.plan.name);
         instance.slots.sort_by_key(place);
         if self.done.iter().any(|undo| matches!(undo, Undo::Revive(..))) {
-            // With what they are plugged into, if nobody else is.
+            // Together with their outlets, unless these are used elsewhere.
             instance.discard(std::mem::take(&mut self.done));
         }
         let relayed = relay(instance, &plan, std::mem::take(&mut self.relays));
@@ -128,7 +128,7 @@ impl Transaction {
         for step in steps {
             self.one(instance, plan, step)?;
         }
-        // All of them come up at the same time.
+        // All new routers boot concurrently.
         instance.wait_until_up(|slot| steps.iter().any(|step| step.builds(&slot.plan.name)))
     }
 
@@ -185,7 +185,7 @@ impl Transaction {
     fn replace(&mut self, instance: &mut Instance, to: &Router) -> Result<()> {
         let parts = self.parts.remove(&to.name).context("a router that was not built")?;
         let before = find(&mut instance.slots, &to.name)?;
-        // It may have turned itself off.
+        // Its guest may have powered itself off.
         let is_off = before.state() == State::Stopped && !before.plan.is_stopped();
         let (old, ran) = instance.take_out(&to.name)?;
         let (slot, guest) = old.succeeded_by(parts, instance.yard.now);
@@ -194,7 +194,7 @@ impl Transaction {
         put_in(instance, slot, guest, is_off || to.is_stopped())
     }
 
-    /// Undoes what was done, the last first; returns what could not be undone.
+    /// Rolls back in reverse order; returns what could not be undone.
     fn undo(&mut self, instance: &mut Instance) -> Vec<String> {
         let mut left = Vec::new();
         for undo in self.done.drain(..).rev() {
@@ -209,7 +209,7 @@ impl Transaction {
     }
 }
 
-/// Lets a guest run in a new place, unless it is to be stopped.
+/// Launches a guest in a new slot, unless it is to be stopped.
 fn put_in(instance: &mut Instance, slot: Slot, guest: Guest, is_stopped: bool) -> Result<()> {
     if is_stopped {
         instance.slots.push(slot);
@@ -219,8 +219,8 @@ fn put_in(instance: &mut Instance, slot: Slot, guest: Guest, is_stopped: bool) -
     instance.launch_in(slot, guest)
 }
 
-/// Opens and closes ways of routers in processes of their own, which come to them again by themselves. All that could be
-/// refused in good time has been asked for.
+/// Opens and closes the I/O paths of isolated routers, whose processes reconnect to them by themselves.
+/// Everything that could be refused in advance has been acquired already.
 fn relay(instance: &mut Instance, plan: &Plan, parts: Vec<RelayParts>) -> Result<()> {
     let is_gone = |relay: &mut Relay| !plan.apart().any(|router| relay.fits(router));
     let mut gone: Vec<Relay> = instance.relays.extract_if(.., is_gone).collect();

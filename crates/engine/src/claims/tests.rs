@@ -15,7 +15,7 @@ fn sign(heard: u64, last_octet: u8) -> Sign {
 fn a_claim_is_told_at_once_and_then_at_most_once_a_minute() {
     let (plan, start, mut claims) = (router(), Instant::now(), Claims::default());
     let mut told = Vec::new();
-    // Two vCPUs; one hears a claim a second from the third on, for two minutes.
+    // Two vCPUs; one receives a claim per second from the third second on, for two minutes.
     for second in 0..300 {
         let heard = if second < 3 { 0 } else { (second - 2).min(120) };
         let now = start + Duration::from_secs(second);

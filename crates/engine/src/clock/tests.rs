@@ -5,7 +5,7 @@ use vmm::{MachineConfig, Process};
 
 use super::*;
 
-/// A machine that nothing runs.
+/// A machine without running vCPUs.
 fn machine() -> Arc<Machine> {
     let info = BootInfo { spin: 100, ring_size: 256, ..BootInfo::new(Role::Router, 2) };
     let config = MachineConfig { name: "clock-tests".to_owned(), ram: 16 << 20, fib: None, info };

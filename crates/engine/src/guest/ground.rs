@@ -1,4 +1,4 @@
-//! What a guest runs on: KVM, or a process of its own; and what it is.
+//! Execution backend of a guest: KVM (with the firmware or a Linux kernel), or a process.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use vmm::{Forker, Kvm, Machine, MachineConfig, Process, Spawn, Vm, linux, open_k
 
 use super::images::Images;
 
-/// What guests can be put on.
+/// Host resources that a guest runs on.
 #[derive(Clone)]
 pub enum Ground {
-    /// Virtual machines.
+    /// KVM, for virtual machines with the firmware.
     Kvm(Arc<Kvm>),
-    /// Processes, and who starts them.
+    /// Spawner of processes, for the engine `process`.
     Process(Arc<dyn Spawn>),
-    /// Virtual machines, with a kernel that is no firmware of ours.
+    /// KVM, for virtual machines with a Linux kernel.
     Linux(Arc<Kvm>, Arc<Images>),
 }
 
 impl Ground {
-    /// Opens what this engine needs of the host.
+    /// Opens the host resources that this engine needs.
     ///
     /// # Errors
-    /// One line: why there is no KVM, or no image for processes.
+    /// One line: why KVM, or the image for processes, is not available.
     pub fn open(engine: Engine) -> Result<Self> {
         Ok(match engine {
             Engine::Kvm | Engine::Linux => Self::Kvm(Arc::new(open_kvm()?)),
@@ -31,7 +31,7 @@ impl Ground {
         })
     }
 
-    /// The engine that it is for.
+    /// Returns the engine.
     pub fn engine(&self) -> Engine {
         match self {
             Self::Kvm(_) => Engine::Kvm,
@@ -40,7 +40,7 @@ impl Ground {
         }
     }
 
-    /// Puts a router's machine on it: one for a firmware, or a PC.
+    /// Creates a router's machine: one for the firmware, or a PC for a Linux kernel.
     pub(super) fn build(&self, plan: &Router, firmware: impl FnOnce() -> MachineConfig) -> Result<Stage> {
         Ok(match self {
             Self::Kvm(kvm) => Stage::Vm(Arc::new(Vm::new(kvm, firmware())?)),
@@ -53,12 +53,12 @@ impl Ground {
     }
 }
 
-/// The name of a router's memory.
+/// Returns the name of a router's memory (memfd).
 pub(super) fn name(plan: &Router) -> String {
     format!("ringroad-{}", plan.name)
 }
 
-/// A machine together with what runs it.
+/// A machine together with the engine that runs it.
 #[derive(Clone)]
 pub(super) enum Stage {
     Vm(Arc<Vm>),
@@ -75,7 +75,7 @@ impl Stage {
         }
     }
 
-    /// The process, where there is one.
+    /// Returns the process, if the machine has one.
     pub(super) fn process(&self) -> Option<&Arc<Process>> {
         match self {
             Self::Vm(_) | Self::Linux(_) => None,
@@ -83,7 +83,7 @@ impl Stage {
         }
     }
 
-    /// What a Linux guest says on its console.
+    /// Returns the console counters of a Linux guest.
     pub(super) fn console(&self) -> Option<&Arc<linux::ConsoleCounters>> {
         match self {
             Self::Vm(_) | Self::Process(..) => None,

@@ -1,4 +1,4 @@
-//! What a Linux guest is made of, opened: a confined process could not open it.
+//! Files of a Linux guest, opened in advance: a confined process could not open them.
 
 mod room;
 
@@ -12,10 +12,10 @@ use attach::written;
 use config::{Linux, Router};
 use vmm::linux;
 
-/// Kernel, initramfs, and where its console goes.
+/// Kernel, initramfs, and output of the console.
 #[derive(Debug)]
 pub struct Images {
-    /// What the file says.
+    /// The configuration that they were opened for.
     of: Linux,
     kernel: File,
     initrd: Option<File>,
@@ -23,10 +23,10 @@ pub struct Images {
 }
 
 impl Images {
-    /// Opens what the file names.
+    /// Opens the files that the configuration names.
     ///
     /// # Errors
-    /// One line: which of them cannot be opened.
+    /// One line that names the file that cannot be opened.
     pub fn open(linux: &Linux) -> Result<Self> {
         Ok(Self {
             of: linux.clone(),
@@ -36,13 +36,15 @@ impl Images {
         })
     }
 
-    /// Its descriptors: the kernel, then what else there is, as [`Images::adopt`] wants them.
+    /// Returns the descriptors in the order that [`Images::adopt`] expects: kernel, initramfs, console;
+    /// missing ones are skipped.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let more = self.initrd.iter().chain(&self.console);
         std::iter::once(&self.kernel).chain(more).map(AsFd::as_fd)
     }
 
-    /// What another process has opened for this guest; none if descriptors are missing.
+    /// Takes over descriptors that another process has opened for this guest; returns `None` if there are too
+    /// few.
     pub fn adopt(linux: &Linux, descriptors: &mut dyn Iterator<Item = OwnedFd>) -> Option<Self> {
         let kernel = descriptors.next()?.into();
         let mut next = |wanted: bool| Some(if wanted { Some(descriptors.next()?.into()) } else { None });
@@ -50,12 +52,12 @@ impl Images {
         Some(Self { of: linux.clone(), kernel, initrd, console })
     }
 
-    /// Whether they were opened for what a file says.
+    /// Returns true if they were opened for this configuration.
     pub fn are_of(&self, linux: &Linux) -> bool {
         self.of == *linux
     }
 
-    /// The guest, but for the name of its memory.
+    /// Returns the guest's configuration, except for the name of its memory.
     pub(super) fn config(&self, plan: &Router) -> Result<linux::Config> {
         let copy = |file: &Option<File>| file.as_ref().map(File::try_clone).transpose();
         let none = "no descriptors are left";
@@ -73,13 +75,13 @@ impl Images {
 
 fn read(what: &str, path: &Path) -> Result<File> {
     let why = || format!("{what}: cannot read {}", path.display());
-    // Without waiting for whoever would write into a pipe.
+    // O_NONBLOCK: opening a FIFO must not wait for a writer.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).with_context(why)?;
     ensure!(file.metadata().with_context(why)?.is_file(), "{}: it is no regular file", why());
     Ok(file)
 }
 
-/// Without waiting: a terminal or pipe that nobody reads holds up neither us nor the guest.
+/// Opens without blocking: a terminal or pipe that nobody reads delays neither us nor the guest.
 fn write(path: &Path) -> Result<File> {
     room::make(path).with_context(|| format!("console: cannot make room in {}", path.display()))?;
     written::append(path).with_context(|| format!("console: cannot write {}", path.display()))

@@ -1,4 +1,4 @@
-//! A router with a firmware: its machine, its NICs and the threads that run or serve it.
+//! A router with its firmware: its machine, its NICs, and the threads that run or serve it.
 
 mod ground;
 mod images;
@@ -32,25 +32,26 @@ pub struct Guest {
     stage: Stage,
     nics: Vec<Arc<NicQueues>>,
     table: Arc<RouteTable>,
-    /// The vCPUs; of a process the one that serves it.
+    /// The vCPU threads; for a process, the thread that serves it.
     threads: Vec<Thread>,
     confinement: Confinement,
-    /// With `vhost = "vmm"`: who holds it may move frames.
+    /// With `vhost = "vmm"`: the lock that a thread must hold to move frames.
     main_lock: MainLock,
-    /// Whether somebody is at the other end of each NIC's cable.
+    /// Link state of each NIC: true if there is a host or peer at the other end of its cable.
     cables: Vec<AtomicBool>,
-    /// How each thread ended.
+    /// The reason why each ended thread has stopped.
     ends: Arc<Mutex<Vec<Stopped>>>,
 }
 
 impl Guest {
-    /// Makes the machine; nothing runs yet.
+    /// Creates the machine without running it.
     pub fn new(plan: &Router, duty: Duty, ground: &Ground) -> Result<Self> {
         let table = Arc::new(routes::table(plan)?);
         Self::with_table(plan, duty, table, ground)
     }
 
-    /// Makes the machine of a router whose NICs are plugged into these; the rings of some may be handed to somebody.
+    /// Creates the machine of a router whose NICs are plugged into these outlets; the rings of some may be
+    /// handed to a vhost-user peer.
     pub(crate) fn with_outlets(
         plan: &Router,
         duty: Duty,
@@ -60,7 +61,7 @@ impl Guest {
         Self::build(plan, duty, outlets, Arc::new(routes::table(plan)?), ground)
     }
 
-    /// Makes the machine around a route table that exists; several routers may share one.
+    /// Creates the machine with an existing route table; several routers may share one.
     pub fn with_table(plan: &Router, duty: Duty, table: Arc<RouteTable>, ground: &Ground) -> Result<Self> {
         Self::build(plan, duty, &[], table, ground)
     }
@@ -103,13 +104,13 @@ impl Guest {
         })
     }
 
-    /// Whether its threads are to be confined once they are started; they are not unless this is called. The process
-    /// of the engine `process` always confines itself.
+    /// Sets whether its threads are confined (seccomp) once they are started; by default they are not. The
+    /// process of the engine `process` always confines itself.
     pub fn confine(&mut self, confinement: Confinement) {
         self.confinement = confinement;
     }
 
-    /// Starts the vCPUs and waits until each serves its NICs.
+    /// Starts the vCPUs and waits until each of them serves its NICs.
     pub fn start(&mut self) -> Result<()> {
         self.launch()?;
         self.wait_until_ready()
@@ -135,20 +136,22 @@ impl Guest {
         Ok(())
     }
 
-    /// Starts the thread that starts the process, as whose child it dies with it, hands it its memory and serves it. Returns when the
-    /// process is there; whether it comes up is seen later.
+    /// Starts the thread that spawns the process, hands it its memory and serves it; the process is a child
+    /// of that thread and dies with it. Returns once the process exists; whether it comes up is checked
+    /// later.
     fn run_process(&mut self, process: Arc<Process>, spawner: Arc<dyn Spawn>) -> Result<()> {
         let cpus: Vec<u32> = (0..process.machine().vcpus())
             .map(|index| self.cpu(index).unwrap_or(process::ANYWHERE))
             .collect();
-        // A vCPU that asks for a register waits for it: its CPU is free, and is the one to pay.
+        // A vCPU that accesses a register waits for this thread: so the vCPU's CPU is idle, and it is the one
+        // to be charged.
         let near: Vec<usize> =
             cpus.iter().filter(|cpu| **cpu != process::ANYWHERE).map(|cpu| *cpu as usize).collect();
         let (name, confinement, (tell, told)) = (self.plan.name.clone(), self.confinement, channel());
         let body = move || {
             let spawned = process.spawn(&spawner, &name);
             let is_there = spawned.is_ok();
-            // It is waited for.
+            // The receiver waits for this.
             let _ = tell.send(spawned);
             if !is_there {
                 return Stopped::Asked;
@@ -158,13 +161,14 @@ impl Guest {
                 Err(error) => Stopped::Fault(format!("{error:#}")),
             }
         };
-        // Until then it may do what its maker may.
+        // Until it confines itself, the thread has the privileges of its creator.
         self.run("bus", &near, (Class::Bus, Confinement::Off), body)?;
         let spawned = told.recv().context("its thread has ended").flatten();
         spawned.with_context(|| format!("router {}", self.plan.name))
     }
 
-    /// Starts the thread of a vCPU, which makes it, gives up making any, and runs the guest.
+    /// Starts the thread of a vCPU, which creates the vCPU, confines itself so that it can create no more,
+    /// and runs the guest.
     fn run_vcpu<V: 'static>(
         &mut self,
         index: usize,
@@ -186,7 +190,7 @@ impl Guest {
         self.run(&format!("vcpu{index}"), &cpus, (Class::NewVcpu, confinement), body)
     }
 
-    /// The CPU of a vCPU, if the file gives it one.
+    /// Returns the CPU of a vCPU, if the file pins it.
     fn cpu(&self, vcpu: usize) -> Option<u32> {
         self.plan.pin.vcpu.as_ref().map(|set| set.deal(vcpu))
     }
@@ -207,7 +211,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Waits until each vCPU serves its NICs; an error says which gave up and why.
+    /// Waits until each vCPU serves its NICs; the error names the one that failed and the reason.
     pub fn wait_until_ready(&self) -> Result<()> {
         let start = Instant::now();
         while !self.is_ready() {
@@ -222,7 +226,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Whether each vCPU serves its NICs.
+    /// Returns true if each vCPU serves its NICs.
     pub fn is_ready(&self) -> bool {
         self.states().all(|state| state == 1)
     }
@@ -232,7 +236,7 @@ impl Guest {
         machine.shared().vcpus.iter().take(machine.vcpus()).map(|v| v.state.0.load(Ordering::Acquire))
     }
 
-    /// Why the router cannot go on, if it cannot.
+    /// Returns the reason why the router has failed, if it has.
     pub fn fault(&self) -> Option<String> {
         if self.machine().ram().is_taken() {
             return Some("the peer that was handed its memory took pages away".to_owned());
@@ -245,22 +249,22 @@ impl Guest {
         let told = || self.states().find_map(trouble).map(str::to_owned);
         match self.stage {
             Stage::Vm(_) | Stage::Linux(_) => ended.or_else(told),
-            // What the firmware says of itself is more than how its process ended.
+            // The firmware's own report says more than the exit status of its process.
             Stage::Process(..) => told().or(ended),
         }
     }
 
-    /// Whether it has turned itself off.
+    /// Returns true if the guest has powered itself off.
     pub fn is_off(&self) -> bool {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner).contains(&Stopped::Off)
     }
 
-    /// What its file says.
+    /// Returns its configuration.
     pub fn plan(&self) -> &Router {
         &self.plan
     }
 
-    /// What it runs on.
+    /// Returns the engine that it runs on.
     pub fn engine(&self) -> Engine {
         match self.stage {
             Stage::Vm(_) => Engine::Kvm,
@@ -269,22 +273,22 @@ impl Guest {
         }
     }
 
-    /// Its machine.
+    /// Returns its machine.
     pub fn machine(&self) -> &Arc<Machine> {
         self.stage.machine()
     }
 
-    /// The number of its process, where it has one of its own and has been launched.
+    /// Returns the ID of its process, if it has one of its own and has been launched.
     pub fn pid(&self) -> Option<i32> {
         self.stage.process()?.pid()
     }
 
-    /// Its NICs' queues, in the order of the file.
+    /// Returns the queues of its NICs, in the order of the file.
     pub fn nics(&self) -> &[Arc<NicQueues>] {
         &self.nics
     }
 
-    /// Tells the driver of a NIC that its other side is there, or not.
+    /// Sets the link state that the driver of a NIC sees.
     pub(crate) fn set_link(&self, nic: usize, up: bool) {
         self.machine().bus().set_link(orders::FIRST_SLOT + nic, up);
         if self.cables.get(nic).is_some_and(|was_up| was_up.swap(up, Ordering::Relaxed) != up) {
@@ -292,37 +296,38 @@ impl Guest {
         }
     }
 
-    /// Tells the router that another host may be at the other end of a NIC's cable from now on.
+    /// Notifies the router that another host may now be at the other end of a NIC's cable.
     pub(crate) fn plugged(&self, nic: usize) {
         self.machine().plugged(nic);
     }
 
-    /// What is held by who moves frames, with `vhost = "vmm"`.
+    /// Returns the lock that a thread must hold to move frames, with `vhost = "vmm"`.
     pub(crate) fn main_lock(&self) -> Option<&MainLock> {
         (self.plan.vhost == VhostThreads::Vmm).then_some(&self.main_lock)
     }
 
-    /// Its routes.
+    /// Returns its route table.
     pub fn table(&self) -> &Arc<RouteTable> {
         &self.table
     }
 
-    /// Its threads in this process: `NAME/vcpu0` and so on, or `NAME/bus` of a router that is a process.
+    /// Returns its threads in this process: `NAME/vcpu0` and so on, or `NAME/bus` for the engine `process`.
     pub fn threads(&self) -> &[Thread] {
         &self.threads
     }
 
-    /// Its process, where it has one of its own.
+    /// Returns its process, if it has one of its own.
     pub(crate) fn process(&self) -> Option<&Arc<vmm::Process>> {
         self.stage.process()
     }
 
-    /// What it says on its console, where it is a Linux.
+    /// Returns the console counters, for a Linux guest.
     pub(crate) fn console(&self) -> Option<&Arc<vmm::linux::ConsoleCounters>> {
         self.stage.console()
     }
 
-    /// Time that a vCPU has spent on a CPU; of a process all its vCPUs together, because the kernel tells no more.
+    /// Returns the CPU time of a vCPU; for a process, that of all its vCPUs together, because the kernel does
+    /// not report it by thread.
     pub fn vcpu_time(&self, vcpu: usize) -> Duration {
         match self.stage.process() {
             Some(process) => process.cpu_time(),
@@ -330,7 +335,8 @@ impl Guest {
         }
     }
 
-    /// Stops the vCPUs and waits for their end. One that does not end keeps its machine.
+    /// Stops the vCPUs and waits for their threads to end. A thread that does not end keeps its machine
+    /// alive.
     pub fn stop(&mut self) {
         self.stage.stop();
         let mut threads = std::mem::take(&mut self.threads);
@@ -338,7 +344,8 @@ impl Guest {
         let left_behind =
             if in_process { Thread::join_all(&mut threads) } else { Thread::interrupt_all(&mut threads) };
         if left_behind == 0 {
-            // The devices hold what keeps the machine alive, and the machine holds the bus.
+            // The devices hold references that keep the machine alive, and the machine holds the bus: break
+            // the cycle.
             self.machine().bus().clear();
         }
     }

@@ -1,4 +1,4 @@
-//! What a router's file makes of its NICs and of its firmware's orders.
+//! Translates a router's file into the models of its NICs and the boot information of its firmware.
 
 use bootinfo::{
     Address, BootInfo, MAX_ADDRESSES, MAX_NEIGHBOURS, MAX_NICS, NeighbourInfo, NicInfo, Role, TrafficInfo,
@@ -9,17 +9,17 @@ use nic::virtio_net::NicConfig;
 use nic::virtio_net::features::MQ;
 use vmm::{E1000Nic, Model};
 
-/// First PCI slot of a NIC; slot 0 is where a host bridge would be.
+/// First PCI slot of a NIC; slot 0 is reserved for a host bridge.
 pub(super) const FIRST_SLOT: usize = 1;
-/// Empty passes of a firmware's main loop with two NICs that fit into a microsecond, about.
+/// Approximate number of empty passes of the firmware's main loop, with two NICs, in a microsecond.
 const PASSES_A_MICROSECOND: u128 = 66;
 
-/// What a guest does, if it is not to be a router.
+/// Task of a guest; by default, to be a router.
 #[derive(Clone, Copy, Debug)]
 pub struct Duty {
     /// Its role.
     pub role: Role,
-    /// What it sends, if it is a source.
+    /// The traffic that it generates, if it is a source.
     pub traffic: TrafficInfo,
 }
 
@@ -29,8 +29,8 @@ impl Default for Duty {
     }
 }
 
-/// The device of a NIC. The host moderates the interrupts of virtio-net; an e1000's driver does it by ITR, unless the
-/// device is to choose.
+/// Returns the device model of a NIC. For virtio-net the host moderates interrupts; for an e1000 its driver
+/// does so by ITR, unless the device is to choose.
 pub(super) fn model(plan: &Router, nic: &config::Nic, several_senders: bool) -> Model {
     match nic.model {
         NicModel::VirtioNet => Model::VirtioNet {
@@ -50,9 +50,10 @@ pub(super) fn model(plan: &Router, nic: &config::Nic, several_senders: bool) -> 
     }
 }
 
-/// The device of a NIC whose rings a peer serves that can do so much.
+/// Returns the device of a NIC whose rings a vhost-user peer with these features serves.
 pub(super) fn handed(plan: &Router, nic: &config::Nic, features: u64) -> NicConfig {
-    // Our firmware has a pair for each vCPU or none at all: a peer with too few is told of when it comes.
+    // The firmware uses one queue pair for each vCPU or none at all: a peer with too few is reported when it
+    // connects.
     NicConfig { servable: features | MQ, ..virtio_net(plan, nic, false) }
 }
 
@@ -75,12 +76,13 @@ fn e1000(nic: &config::Nic) -> nic::e1000::Config {
     }
 }
 
-/// The vCPU that an e1000 interrupts: the last one, so that of two the first is left to the frames.
+/// Returns the vCPU that an e1000 interrupts: the last one, so that with two vCPUs the first is left to the
+/// frames.
 fn interrupt_vcpu(plan: &Router) -> u32 {
     plan.vcpus.saturating_sub(1)
 }
 
-/// The firmware's orders.
+/// Returns the firmware's boot information.
 pub(super) fn orders(plan: &Router, duty: Duty) -> BootInfo {
     let mut nics = [NicInfo::default(); MAX_NICS];
     for (slot, (info, nic)) in (FIRST_SLOT..).zip(nics.iter_mut().zip(&plan.nics)) {

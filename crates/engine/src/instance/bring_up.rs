@@ -1,4 +1,4 @@
-//! Routers that are brought up for somebody who waits for them, and taken out of service.
+//! Brings routers up while the caller waits, and takes them out of service.
 
 use anyhow::{Context, Result};
 use telemetry::Kind;
@@ -9,10 +9,10 @@ use super::{Instance, find};
 use crate::guest::Guest;
 
 impl Instance {
-    /// Waits until these routers are up, one after the other; one that does not come up is taken down.
+    /// Waits until these routers are up, one after the other; a router that does not come up is taken down.
     ///
     /// # Errors
-    /// One line: which one does not come up.
+    /// One line that names the router that does not come up.
     pub(crate) fn wait_until_up(&mut self, is_meant: impl Fn(&Slot) -> bool) -> Result<()> {
         self.slots.iter_mut().filter(|slot| is_meant(slot)).for_each(|slot| slot.set_awaited(true));
         let outcome = self.waits(Self::wait_for_all);
@@ -34,8 +34,8 @@ impl Instance {
         Ok(())
     }
 
-    /// Lets a guest run in a new place, and waits until it is launched, so that it comes to what it is plugged into before those that
-    /// follow. Where that fails, the place is there nevertheless.
+    /// Launches a guest in a new slot, and waits until it is launched, so that it attaches to its ports
+    /// before the routers that follow. The slot is added even if the launch fails.
     pub(crate) fn launch_in(&mut self, mut slot: Slot, guest: Guest) -> Result<()> {
         let (name, launched) = (slot.plan.name.clone(), slot.launch(guest, &self.yard));
         slot.set_awaited(true);
@@ -56,7 +56,8 @@ impl Instance {
         find(&mut self.slots, name)?.was_started(started, &before, &mut self.yard)
     }
 
-    /// Starts a router again that was suspended, and waits until it is up; what fails is as if it had failed by itself.
+    /// Restarts a suspended router, and waits until it is up; an error is handled as if the router had failed
+    /// while it ran.
     pub(crate) fn revive(&mut self, name: &str) -> Result<()> {
         let revived = self.launch(name);
         if let Err(error) = &revived {
@@ -66,7 +67,7 @@ impl Instance {
         revived
     }
 
-    /// Launches a router when what ran there is down and its peers have answered, and waits until it is up.
+    /// Launches a router once its previous run is down and its peers have answered, and waits until it is up.
     fn launch(&mut self, name: &str) -> Result<()> {
         self.wait_until_down(|slot| slot.plan.name == name);
         let outlets = find(&mut self.slots, name)?.outlets().to_vec();
@@ -78,7 +79,8 @@ impl Instance {
         self.wait_until_up(|slot| slot.plan.name == name)
     }
 
-    /// Takes a router down, waits for that, and takes it out of its place; and whether it ran.
+    /// Takes a router down, waits for that, and removes its slot from the instance; also returns whether it
+    /// ran.
     ///
     /// # Errors
     /// There is no router of this name.

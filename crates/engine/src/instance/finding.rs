@@ -1,5 +1,5 @@
-//! What NICs are plugged into is found beside everything else: for that threads begin, the kernel opens devices, and the supervisor
-//! is asked. Whoever waits for it looks after all others meanwhile.
+//! Resolves the attachments of NICs on a thread of its own, because this starts threads, has the kernel open
+//! devices, and calls the supervisor. The caller looks after all routers while it waits.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use crate::relay::{Relay, RelayParts};
 use crate::supplies::Supplies;
 use crate::wiring::Outlet;
 
-/// What is to be found.
+/// A request to resolve attachments.
 pub(crate) struct Search {
     pub(crate) plan: Plan,
-    /// The routers whose NICs it is about.
+    /// The routers whose NICs are to be resolved.
     pub(crate) routers: BTreeSet<String>,
     /// The switches of the plan, in its order.
     pub(crate) switches: Vec<Arc<Switch>>,
-    /// What is there already, and is taken where it fits.
+    /// Outlets that exist already; one that fits is reused.
     pub(crate) held: Vec<Arc<Outlet>>,
     pub(crate) supplies: Supplies,
 }
 
-/// What was found, in the order of the file.
+/// The resolved attachments, in the order of the file.
 pub(crate) struct Found {
-    /// Of routers that are here.
+    /// Of the routers of this process.
     pub(crate) plugged: Vec<Plugged>,
-    /// Of routers in processes of their own.
+    /// Of isolated routers (those in processes of their own).
     pub(crate) relays: Vec<RelayParts>,
 }
 
@@ -51,19 +51,19 @@ impl Search {
 }
 
 impl Instance {
-    /// Finds what NICs are plugged into, and waits until that is done.
+    /// Resolves the attachments of NICs, and waits until that is done.
     ///
     /// # Errors
-    /// One line: what was refused, or that it takes too long.
+    /// One line: the request that was refused, or that it takes too long.
     pub(crate) fn find_all(&mut self, search: Search) -> Result<Found> {
         let name = ("ringroad/find".to_owned(), "the search for what NICs are plugged into");
         self.beside(name, move || search.carry_out())?
     }
 
-    /// Opens ways of routers in processes of their own, one after the other, and waits for each.
+    /// Opens the I/O paths of isolated routers, one router after the other, and waits for each.
     ///
     /// # Errors
-    /// One line: what was refused, or that it takes too long.
+    /// One line: the request that was refused, or that it takes too long.
     pub(crate) fn open_relays(&mut self, parts: Vec<RelayParts>) -> Result<()> {
         for parts in parts {
             let (board, confinement) = (self.yard.board.clone(), self.yard.confinement);

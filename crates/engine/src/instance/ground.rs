@@ -1,4 +1,5 @@
-//! What the routers of an instance are put on, opened once: a confined process could not open it later.
+//! Resources of the host that the routers of an instance run on, opened once: a confined process could not
+//! open them later.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,11 +10,11 @@ use vmm::{Kvm, Spawn};
 
 use crate::guest::{Ground, Images};
 
-/// KVM and the one who starts processes, as far as they were needed yet.
+/// The KVM handle and the process spawner, as far as they were needed yet.
 pub(crate) struct Grounds {
     kvm: Option<Arc<Kvm>>,
     spawner: Option<Arc<dyn Spawn>>,
-    /// What Linux guests are made of, by router.
+    /// Kernel and initial file system of Linux guests, by router.
     images: HashMap<String, Arc<Images>>,
 }
 
@@ -22,26 +23,26 @@ impl Grounds {
         Self { kvm, spawner, images: HashMap::new() }
     }
 
-    /// Takes over what Linux guests are made of.
+    /// Adds the images (kernel, initial file system) of Linux guests.
     pub(crate) fn add_images(&mut self, images: HashMap<String, Images>) {
         self.images.extend(images.into_iter().map(|(router, images)| (router, Arc::new(images))));
     }
 
-    /// Takes over what came with a change.
+    /// Adds the handles that came with a change; those held already are kept.
     pub(crate) fn add(&mut self, kvm: Option<Arc<Kvm>>, spawner: Option<Arc<dyn Spawn>>) {
         self.kvm = self.kvm.take().or(kvm);
         self.spawner = self.spawner.take().or(spawner);
     }
 
-    /// The engine for a router whose file names none: KVM where it can be had, else a process.
+    /// Chooses the engine for a router whose file names none: KVM if available, else a process.
     pub(crate) fn choose(&mut self) -> Engine {
         if self.get(Engine::Kvm).is_ok() { Engine::Kvm } else { Engine::Process }
     }
 
-    /// What this router needs.
+    /// Returns the resources that this router runs on.
     ///
     /// # Errors
-    /// One line: why there is no KVM, nothing that starts processes, or no kernel.
+    /// One line: why KVM, the process spawner or the Linux kernel is not available.
     pub(crate) fn of(&mut self, router: &Router) -> Result<Ground> {
         let engine = router.engine.unwrap_or_else(|| self.choose());
         let Some(linux) = &router.linux else { return self.get(engine) };
@@ -58,10 +59,10 @@ impl Grounds {
         Ok(Ground::Linux(kvm, images))
     }
 
-    /// What this engine needs of the host.
+    /// Returns the resources that this engine needs of the host.
     ///
     /// # Errors
-    /// One line: why there is no KVM, or nothing that starts processes.
+    /// One line: why KVM or the process spawner is not available.
     pub(crate) fn get(&mut self, engine: Engine) -> Result<Ground> {
         let ground = match (engine, &self.kvm, &self.spawner) {
             (Engine::Kvm | Engine::Linux, Some(kvm), _) => Ground::Kvm(kvm.clone()),

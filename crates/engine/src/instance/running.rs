@@ -1,4 +1,4 @@
-//! A router that runs: its guest, what its NICs are plugged into, and the threads between them.
+//! A running router: its guest, the attachments of its NICs, and the I/O threads between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,28 +19,28 @@ use crate::kernel_vhost::KernelNic;
 use crate::tracing::TapBoard;
 use crate::wiring::{Gate, Outlet, connect, io_threads};
 
-/// A router with its outside. Dropping it takes it down, and nothing else.
+/// A running router with its attachments. Dropping it takes the router down, and nothing else.
 pub struct RunningRouter {
     threads: Vec<IoThread>,
     /// The router.
     pub router: Guest,
-    /// The other side of each NIC, in the order of the file.
+    /// The outside end (attachment) of each NIC, in the order of the file.
     outside: Vec<Outside>,
-    /// Its NICs that the kernel serves.
+    /// The NICs that the kernel's vhost-net serves.
     kernel: Vec<Arc<KernelNic>>,
     pub(crate) gate: Gate,
-    /// NICs whose cable is pulled out, by number.
+    /// Numbers of the NICs whose cable is pulled out.
     pulled: BTreeSet<usize>,
-    /// NICs whose cable was ever pulled out or plugged in.
+    /// Numbers of the NICs whose cable was ever pulled out or plugged in.
     changed: BTreeSet<usize>,
-    /// Its threads that share their CPUs, by name.
+    /// The threads that share their CPUs, by name.
     sharing: BTreeMap<String, Sharing>,
-    /// What counts is read until this is dropped.
+    /// Registration of its counters with the readers; ends when dropped.
     counting: Option<Counting>,
 }
 
 impl RunningRouter {
-    /// Plugs a guest in and launches it; it is up when [`Guest::is_ready`].
+    /// Attaches a guest's NICs and launches it; it is up when [`Guest::is_ready`] returns true.
     pub(crate) fn launch(
         guest: Guest,
         outlets: &[Arc<Outlet>],
@@ -75,7 +75,7 @@ impl RunningRouter {
         Ok(running)
     }
 
-    /// Has what counts read by others from now on.
+    /// Registers its counters, so that others can read them from now on.
     pub(crate) fn count(&mut self, counts: &Counts) {
         self.counting = Some(counts.add(RouterCounts {
             guest: GuestCounts::of(&self.router),
@@ -86,22 +86,23 @@ impl RunningRouter {
         }));
     }
 
-    /// What counts of it is read no more.
+    /// Withdraws its counters from the readers.
     pub(crate) fn stop_counting(&mut self) {
         self.counting = None;
     }
 
-    /// Its I/O threads.
+    /// Returns its I/O threads.
     pub fn io_threads(&self) -> &[IoThread] {
         &self.threads
     }
 
-    /// Pulls the cable of a NIC out, or plugs it in again; whether somebody `is_there` at its other end.
+    /// Pulls the cable of a NIC out, or plugs it in again; `is_there` tells whether there is a host or peer
+    /// at its other end.
     pub(crate) fn plug(&mut self, nic: usize, up: bool, is_there: bool) {
         let changed = if up { self.pulled.remove(&nic) } else { self.pulled.insert(nic) };
         if changed {
             self.changed.insert(nic);
-            // No frame passes, whatever its driver makes of that.
+            // No frame passes, whether or not the driver heeds the link state.
             if let Some(queues) = self.router.nics().get(nic) {
                 queues.plug(up);
             }
@@ -109,28 +110,29 @@ impl RunningRouter {
         }
     }
 
-    /// Shows the driver whether somebody is at the other end of a NIC's cable, unless that is pulled out.
+    /// Shows the driver the link as up if there is a host or peer at the other end of the NIC's cable, unless
+    /// that is pulled out.
     pub(crate) fn set_link(&self, nic: usize, is_there: bool) {
         self.router.set_link(nic, is_there && !self.is_pulled(nic));
     }
 
-    /// Whether somebody is at the other end of a NIC's cable, where that has to be shown again and again: a device may be unable to
-    /// take it at the moment.
+    /// Returns whether there is a host or peer at the other end of a NIC's cable, if that has to be shown
+    /// repeatedly: a device may be unable to accept a change of its link state at the moment.
     pub(crate) fn link(&self, nic: usize, outlet: &Outlet) -> Option<bool> {
         outlet.link().or_else(|| self.changed.contains(&nic).then_some(true))
     }
 
-    /// Whether the cable of a NIC is pulled out.
+    /// Returns true if the cable of a NIC is pulled out.
     fn is_pulled(&self, nic: usize) -> bool {
         self.pulled.contains(&nic)
     }
 
-    /// Its NICs that the kernel serves.
+    /// Returns its NICs that the kernel's vhost-net serves.
     pub fn kernel_nics(&self) -> impl Iterator<Item = &KernelNic> {
         self.kernel.iter().map(|nic| &**nic)
     }
 
-    /// Why it cannot go on, if it cannot.
+    /// Returns the reason why it has failed, if it has.
     pub fn fault(&self) -> Option<String> {
         let ended = self.threads.iter().map(IoThread::thread).find(|thread| thread.is_finished());
         let ended = ended.map(|thread| format!("its thread {} has ended", thread.name()));
@@ -138,25 +140,25 @@ impl RunningRouter {
         self.router.fault().or(ended).or_else(refused)
     }
 
-    /// What each vCPU shows of the epoch of its routes.
+    /// Returns the epoch of the route table that each vCPU has published.
     pub(crate) fn epochs(&self) -> impl Iterator<Item = u32> {
         let machine = self.router.machine();
         let vcpus = machine.shared().vcpus.iter().take(machine.vcpus());
         vcpus.map(|vcpu| vcpu.fib_epoch.0.load(Ordering::Acquire))
     }
 
-    /// Lets so many packets a second in from now on.
+    /// Limits the rate of admitted packets (packets per second) from now on.
     pub(crate) fn limit(&self, limit: Option<Rate>) {
         self.gate.set(limit);
     }
 
-    /// Lets its I/O threads poll for another time before they sleep.
+    /// Sets the polling budget of its I/O threads, after which they sleep.
     pub(crate) fn spin(&self, spin: Spin) {
         self.threads.iter().for_each(|io| io.set_idle(idle(io, spin, &self.sharing)));
     }
 
-    /// From now on those of its threads that are in this set sleep as soon as they have nothing to do, because others need
-    /// their CPUs; the rest poll for as long as `spin` says.
+    /// Sets which of its threads share their CPUs: these sleep as soon as they have no work, because other
+    /// threads need the CPU; the rest poll for as long as `spin` says.
     pub(crate) fn share(&mut self, sharing: &BTreeMap<String, Sharing>, spin: Spin) {
         let own = format!("{}/", self.router.plan().name);
         let own: BTreeMap<String, Sharing> = sharing
@@ -177,7 +179,7 @@ impl RunningRouter {
     }
 }
 
-/// How an I/O thread idles.
+/// Returns the idle policy of an I/O thread.
 pub(crate) fn idle(io: &IoThread, spin: Spin, sharing: &BTreeMap<String, Sharing>) -> Idle {
     match sharing.get(io.thread().name()) {
         None => Idle::from(spin),
@@ -187,8 +189,9 @@ pub(crate) fn idle(io: &IoThread, spin: Spin, sharing: &BTreeMap<String, Sharing
 }
 
 impl Drop for RunningRouter {
-    /// First nobody reads or gets in any more: a switch waits for bursts that are under way towards it. Then those leave
-    /// who reach into the guest's memory, and at last the guest.
+    /// Withdraws the counters and detaches the outside first, so that no other thread reads or delivers any
+    /// more: a switch waits for bursts that are under way to this router. Then stops the I/O threads, which
+    /// reach into the guest's memory, and the guest last.
     fn drop(&mut self) {
         self.counting = None;
         self.outside.iter().for_each(Outside::leave);

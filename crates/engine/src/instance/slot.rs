@@ -1,4 +1,4 @@
-//! The place of one router: what is to run there, what runs there, and what became of it.
+//! Slot of one router: its plan, its current run, and its state between runs.
 
 mod launch;
 
@@ -28,45 +28,48 @@ use crate::tracing::TapBoard;
 use crate::watch::{Rules, Watch};
 use crate::wiring::Outlet;
 
-/// How long a router that starts waits for a peer that is to be handed its rings, so that its driver is offered what that can do.
+/// Time limit for which a starting router waits for a vhost-user peer that is to be handed its rings, so that
+/// its driver is offered the features of that peer.
 pub(crate) const PEER_PATIENCE: Duration = Duration::from_millis(500);
-/// How long it may take to build a machine, or to launch a router: as long as a firmware may take to come up
-/// ([`Rules::boot`]). What the kernel does for it takes milliseconds, and waits for other guests on a host that has no time.
+/// Time limit for building a machine or launching a router: as long as a firmware may take to come up
+/// ([`Rules::boot`]). The kernel's part takes milliseconds, but is delayed by other guests on an overloaded
+/// host.
 pub(crate) const LAUNCH_LIMIT: Duration = Duration::from_secs(30);
 
-/// What the slots of an instance have in common.
+/// State shared by all slots of an instance.
 pub(crate) struct Yard {
     pub(crate) grounds: Grounds,
     pub(crate) confinement: Confinement,
-    /// Where one can look at frames.
+    /// Registry of observers of frames (trace, capture).
     pub(crate) board: TapBoard,
-    /// Where what counts is noted.
+    /// Registry of counters.
     pub(crate) counts: Counts,
     pub(crate) rules: Rules,
-    /// Threads that are to sleep as soon as they have nothing to do, by name.
+    /// Threads that share their CPUs and sleep as soon as they have no work, by name.
     pub(crate) sharing: BTreeMap<String, Sharing>,
-    /// The time of the last look ([`crate::Instance::look_after`]): nobody here has a clock of their own.
+    /// The time of the last look ([`crate::Instance::look_after`]): the only clock of the code in this
+    /// module.
     pub(crate) now: Instant,
-    /// What happened and was not yet told.
+    /// Events that were not yet reported.
     pub(crate) news: Vec<Event>,
-    /// NICs of routers in processes of their own whose cable has changed, which was not yet told.
+    /// NICs of isolated routers whose cable has changed, not yet reported.
     pub(crate) plugged: Vec<String>,
 }
 
-/// A router, and what its NICs are plugged into.
+/// A router, and the outlets that its NICs are plugged into.
 pub(crate) struct Plugged {
     pub(crate) plan: Router,
     pub(crate) outlets: Vec<Arc<Outlet>>,
 }
 
 impl Plugged {
-    /// Finds what the NICs are plugged into.
+    /// Resolves the outlets of all its NICs.
     pub(crate) fn find(plan: &Router, find: impl FnMut(&config::Nic) -> Result<Arc<Outlet>>) -> Result<Self> {
         let outlets = plan.nics.iter().map(find).collect::<Result<Vec<_>>>()?;
         Ok(Self { plan: plan.clone(), outlets })
     }
 
-    /// What builds the router's machine, as [`builder`].
+    /// Returns the closure that builds the router's machine, as [`builder`] does.
     pub(crate) fn builder(
         &self,
         grounds: &mut Grounds,
@@ -75,13 +78,13 @@ impl Plugged {
     }
 }
 
-/// What a router is made of, before it runs.
+/// Components of a router before it runs.
 pub(crate) struct Parts {
     pub(crate) plugged: Plugged,
     pub(crate) guest: Guest,
 }
 
-/// Finds what the NICs of a plan's router are plugged into.
+/// Returns a closure that resolves the outlet of each NIC of a plan's router.
 pub(crate) fn outlet_finder<'f>(
     router: &'f Router,
     switches: &'f [Arc<Switch>],
@@ -94,8 +97,9 @@ pub(crate) fn outlet_finder<'f>(
     }
 }
 
-/// What builds a router's machine, whose NICs offer what their peers can do that have answered by now; nothing runs yet. For a
-/// thread of its own: the kernel may have it wait.
+/// Returns the closure that builds a router's machine without running it; its NICs offer the features of the
+/// peers that have answered by the time it is called. To be called on a thread of its own: the kernel may
+/// block it.
 fn builder(
     plan: &Router,
     outlets: &[Arc<Outlet>],
@@ -110,59 +114,59 @@ fn builder(
     Ok(move || Guest::with_outlets(&plan, Duty { role, ..Duty::default() }, &outlets, &ground))
 }
 
-/// A router that runs, and who watches it.
+/// A run of a router, and the watch over it.
 pub(crate) struct Run {
     pub(crate) router: RunningRouter,
     pub(crate) watch: Watch,
-    /// Stations that claim its addresses.
+    /// Other stations that claim the router's own addresses.
     pub(crate) claims: Claims,
-    /// Whether it has come up.
+    /// True once the router has come up.
     pub(crate) up: bool,
     pub(crate) started: Instant,
 }
 
-/// What a router was before somebody started it.
+/// State of a slot before an explicit start.
 pub(crate) struct Rest {
     state: State,
     due: Option<Instant>,
 }
 
-/// The place of one router.
+/// Slot of one router.
 pub(crate) struct Slot {
     pub(crate) plan: Router,
     outlets: Vec<Arc<Outlet>>,
     pub(crate) run: Option<Run>,
-    /// What launches it. It runs when that is done.
+    /// The task that launches the router; the run begins when it is done.
     launch: Option<Task<Result<RunningRouter>>>,
-    /// Whether somebody waits until it is up, and so judges it.
+    /// True while a caller waits for the router to come up, and so judges it.
     awaited: bool,
-    /// Why it could not be launched, for whoever waits for it.
+    /// Why the launch failed, for the caller that waits for it.
     refusal: Option<anyhow::Error>,
-    /// What it is while it does not run.
+    /// Its state while it does not run.
     rest: State,
-    /// When it came into its state.
+    /// When it entered its current state.
     since: Instant,
-    /// How often it was started, here or in the place that this one has taken.
+    /// Number of starts, including those in the slot that this one has replaced.
     starts: u64,
     reason: Option<String>,
     back_off: BackOff,
-    /// When it is started again.
+    /// When it is due to be restarted.
     due: Option<Instant>,
-    /// What ran here. Until it is down nothing else runs.
+    /// The take-down of the previous run. The next run cannot begin before it is over.
     leaving: TakeDown,
-    /// Whether it is out of service while somebody changes what runs: it is not started by itself.
+    /// True while it is out of service during a change of the instance: it is not restarted automatically.
     suspended: bool,
-    /// Since when it waits for its peers before it is started again.
+    /// When it began to wait for its peers before a restart.
     peers_awaited: Option<Instant>,
 }
 
 impl Slot {
-    /// A place for a router that does not run yet; and its guest.
+    /// Creates a slot for a router that does not run yet; also returns its guest.
     pub(crate) fn new(parts: Parts, now: Instant) -> (Self, Guest) {
         (Self::at_rest(parts.plugged, now), parts.guest)
     }
 
-    /// A place for a router that is stopped.
+    /// Creates a slot for a stopped router.
     pub(crate) fn at_rest(plugged: Plugged, now: Instant) -> Self {
         let Plugged { plan, outlets } = plugged;
         Self {
@@ -184,34 +188,35 @@ impl Slot {
         }
     }
 
-    /// A place for what takes this one's place: its past goes on.
+    /// Creates the slot that replaces this one; start count and last reason are carried over.
     pub(crate) fn succeeded_by(&self, parts: Parts, now: Instant) -> (Self, Guest) {
         let (slot, guest) = Self::new(parts, now);
         (Self { starts: self.starts, reason: self.reason.clone(), ..slot }, guest)
     }
 
-    /// What its NICs are plugged into.
+    /// Returns the outlets that its NICs are plugged into.
     pub(crate) fn outlets(&self) -> &[Arc<Outlet>] {
         &self.outlets
     }
 
-    /// How often it was started again.
+    /// Returns how often it was restarted.
     fn restarts(&self) -> u64 {
         self.starts.saturating_sub(1)
     }
 
-    /// Somebody starts a router that does not run: its failures are forgotten. What it was is for [`Slot::was_started`].
+    /// Clears its failures before an explicit start. Returns the state that [`Slot::was_started`] restores if
+    /// the start fails.
     pub(crate) fn forget_failures(&mut self) -> Rest {
         self.back_off.forget();
-        // What is being started again is due.
+        // A restart in progress counts as due.
         let due = self.due.take().or_else(|| self.launch.as_ref().map(|_| self.since));
         Rest { state: self.rest, due }
     }
 
-    /// It is up, or could not be started: then it is as before.
+    /// Ends an explicit start: reports it, or restores the previous state if it failed.
     pub(crate) fn was_started(&mut self, started: Result<()>, before: &Rest, yard: &mut Yard) -> Result<()> {
         if let Err(error) = started {
-            // What waits to be started again goes on waiting.
+            // A pending automatic restart stays pending.
             self.take_down(before.state, yard.now);
             self.due = before.due;
             return Err(error);
@@ -220,7 +225,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Stops a router on demand.
+    /// Stops a router on request.
     pub(crate) fn stop(&mut self, yard: &mut Yard) {
         if !self.is_active() && self.rest == State::Stopped {
             return;
@@ -229,13 +234,14 @@ impl Slot {
         yard.tell(&self.plan.name, Kind::Stopped, "on demand");
     }
 
-    /// Its guest has turned itself off: it stays so until somebody starts it.
+    /// Handles a guest that has powered itself off: the router stays stopped until it is started explicitly.
     pub(crate) fn has_turned_off(&mut self, yard: &mut Yard) {
         self.take_down(State::Stopped, yard.now);
         yard.tell(&self.plan.name, Kind::Stopped, "its guest has turned itself off");
     }
 
-    /// Takes down what runs, and nothing else. It is beside everything else that it goes down ([`Slot::is_leaving`]).
+    /// Begins to take down the run, and nothing else; the take-down continues in the background
+    /// ([`Slot::is_leaving`]).
     pub(crate) fn take_down(&mut self, rest: State, now: Instant) {
         self.end_run(now);
         self.rest = rest;
@@ -246,7 +252,7 @@ impl Slot {
         }
     }
 
-    /// Begins to take down what runs, or is being launched, if something does.
+    /// Begins to take down the run or the launch in progress; returns true if there was one.
     fn end_run(&mut self, now: Instant) -> bool {
         self.awaited = false;
         let (name, launch) = (self.plan.name.clone(), self.launch.take());
@@ -261,19 +267,19 @@ impl Slot {
         true
     }
 
-    /// Whether what ran here is not down yet.
+    /// Returns true while the previous run is still being taken down.
     pub(crate) fn is_leaving(&self) -> bool {
         !self.leaving.is_over()
     }
 
-    /// Looks at what ran here and is not down yet.
+    /// Checks the take-down of the previous run, and reports one that takes too long.
     pub(crate) fn look_at_take_down(&mut self, yard: &mut Yard) {
         if let Some(line) = self.leaving.look(yard.now) {
             yard.tell(&self.plan.name, Kind::Notice, line);
         }
     }
 
-    /// Takes down what runs, until [`Slot::resume`]; whether something did.
+    /// Takes down the run until [`Slot::resume`] is called; returns true if there was one.
     pub(crate) fn suspend(&mut self, now: Instant) -> bool {
         self.suspended = true;
         let ran = self.end_run(now);
@@ -283,20 +289,21 @@ impl Slot {
         ran
     }
 
-    /// It is in service again.
+    /// Puts it back into service.
     pub(crate) fn resume(&mut self) {
         self.suspended = false;
     }
 
-    /// Takes it down with all that it is plugged into: what ran, and what ran before that and is not down yet.
+    /// Takes it down with its outlets: the current run, and the previous one if its take-down is not over
+    /// yet.
     pub(crate) fn into_take_downs(mut self, now: Instant) -> [TakeDown; 2] {
         let (before, name) = (std::mem::take(&mut self.leaving), self.plan.name.clone());
         let runs = (self.run.take().map(|run| run.router), self.launch.take());
-        // In this order: what runs, and then what that is plugged into.
+        // In this order: the run, then its outlets.
         [before, TakeDown::begin(&name, (runs, self), now)]
     }
 
-    /// It cannot go on, or may not: takes it down and does what its restart policy says.
+    /// Handles a router that has failed or was charged: takes it down and applies its restart policy.
     pub(crate) fn fail(&mut self, kind: Kind, line: String, yard: &mut Yard) {
         let ran =
             self.run.as_ref().map_or(Duration::ZERO, |run| yard.now.saturating_duration_since(run.started));
@@ -311,7 +318,7 @@ impl Slot {
         }
     }
 
-    /// Takes over the settings of a plan that can be changed while it runs, from now on and whenever it is started.
+    /// Applies the settings of a plan that can be changed at run time, now and for later starts.
     pub(crate) fn adjust(&mut self, to: &Router, now: Instant) {
         if self.plan.restart != to.restart {
             self.follow_restart(to.restart, now);
@@ -321,7 +328,7 @@ impl Slot {
         self.adjust_run();
     }
 
-    /// Has what runs follow the settings.
+    /// Applies the settings to the current run.
     fn adjust_run(&mut self) {
         let Some(run) = &mut self.run else { return };
         run.router.limit(self.plan.limit);
@@ -331,7 +338,7 @@ impl Slot {
         }
     }
 
-    /// Another restart policy: one that has failed, or waits, follows it.
+    /// Applies a changed restart policy to a router that has failed, or waits to be restarted.
     fn follow_restart(&mut self, restart: Restart, now: Instant) {
         if self.is_active() {
             return;
@@ -347,8 +354,8 @@ impl Slot {
         }
     }
 
-    /// Starts a failed router whose pause is over, as soon as its peers have answered, or have had their time. Nobody waits for it:
-    /// whether it comes up is seen later.
+    /// Restarts a failed router whose pause is over, once its peers have answered or their time is up. Does
+    /// not wait for the router to come up; that is checked later.
     pub(crate) fn retry(&mut self, yard: &mut Yard) {
         let is_early = yard.now < *self.peers_awaited.get_or_insert(yard.now) + PEER_PATIENCE;
         if is_early && self.outlets.iter().any(|outlet| outlet.awaits_peer()) {
@@ -360,13 +367,13 @@ impl Slot {
         }
     }
 
-    /// Whether its pause is over.
+    /// Returns true if its pause is over and it can be restarted.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         let is_free = !self.is_active() && !self.suspended && !self.is_leaving();
         is_free && self.due.is_some_and(|due| due <= now)
     }
 
-    /// It has come up again.
+    /// Reports that it has come up again.
     pub(crate) fn is_up_again(&mut self, yard: &mut Yard) {
         self.since = yard.now;
         yard.tell(&self.plan.name, Kind::Restarted, format!("{} times so far", self.restarts()));
@@ -402,12 +409,12 @@ impl Slot {
 }
 
 impl Yard {
-    /// Notes what happened to a router.
+    /// Records an event of a router.
     pub(crate) fn tell(&mut self, router: &str, kind: Kind, message: impl Into<String>) {
         self.tell_about(About::Router, router, kind, message);
     }
 
-    /// Notes what happened to what of a router `about` says.
+    /// Records an event of the part of a router that `about` names.
     pub(crate) fn tell_about(&mut self, about: About, router: &str, kind: Kind, message: impl Into<String>) {
         self.news.push(Event { router: router.to_owned(), kind, about, message: message.into() });
     }

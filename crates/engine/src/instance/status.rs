@@ -1,65 +1,65 @@
-//! How routers are, and what happens to them.
+//! Status and events of routers.
 
 use std::time::Instant;
 
 use config::Engine;
 use telemetry::Kind;
 
-/// Whether a router runs.
+/// State of a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It serves.
+    /// It is up and serves its NICs.
     Running,
-    /// It was told to stop.
+    /// It was stopped on request.
     Stopped,
-    /// It failed and is not started again by itself.
+    /// It failed and is not restarted automatically.
     Failed,
-    /// It failed and is started again after a while, or is just coming up.
+    /// It failed and will be restarted after a pause, or is just coming up.
     Waiting,
 }
 
-/// A router as it is.
+/// Status of a router.
 #[derive(Clone, Debug)]
 pub struct RouterStatus {
     /// Its name.
     pub name: String,
-    /// What runs it.
+    /// The engine that runs it.
     pub engine: Engine,
-    /// Whether it runs.
+    /// Its state.
     pub state: State,
-    /// When it came into this state.
+    /// When it entered this state.
     pub since: Instant,
-    /// How often it was started again, by itself or on demand, since the instance began.
+    /// Number of restarts since the instance began, automatic or on request.
     pub restarts: u64,
-    /// Why it stopped by itself the last time; none: it never did.
+    /// Why it last stopped without a request; `None` if it never did.
     pub reason: Option<String>,
-    /// The number of its process, where it has one of its own.
+    /// The ID of its process, if it has one of its own.
     pub pid: Option<i32>,
-    /// Names and kernel numbers of its threads in this process.
+    /// Names and kernel thread IDs of its threads in this process.
     pub threads: Vec<(String, i32)>,
 }
 
-/// What of a router an event is about.
+/// The part of a router that an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
-    /// The router itself, or what a NIC is plugged into.
+    /// The router itself, or an attachment of one of its NICs.
     Router,
-    /// Whether a program is at the other side of a NIC by vhost-user.
+    /// The connection of a vhost-user peer to a NIC.
     Peer {
-        /// Its process, where one has come and that is known.
+        /// The peer's process ID, if one has connected and its ID is known.
         process: Option<i32>,
     },
 }
 
-/// Something that happened to a router.
+/// An event of a router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The router's name.
     pub router: String,
-    /// What kind of thing.
+    /// The kind of event.
     pub kind: Kind,
-    /// What of it.
+    /// The part of the router concerned.
     pub about: About,
-    /// One line that says it, without the router's name.
+    /// One-line description, without the router's name.
     pub message: String,
 }

@@ -1,4 +1,5 @@
-//! Waiting for routers and peers on somebody's behalf. All others are looked after meanwhile, as often as ever.
+//! Waits for routers and peers on behalf of a caller. All other routers are looked after meanwhile, at the
+//! usual interval.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,17 +14,17 @@ use crate::take_down::TakeDown;
 use crate::task::{Progress, Task};
 use crate::wiring::Outlet;
 
-/// Between two looks at what is waited for.
+/// Interval between checks of the awaited condition.
 const POLL: Duration = Duration::from_micros(100);
-/// Between two looks at all others.
+/// Interval between looks at all other routers.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The time while somebody waits.
+/// Keeps the instance's time during a wait.
 pub(super) struct Wait {
     asked: Instant,
-    /// The instance's time at that moment.
+    /// The instance's time when the wait began.
     from: Instant,
-    /// When all others were looked at last.
+    /// When all other routers were last looked at.
     looked: Instant,
 }
 
@@ -32,14 +33,14 @@ impl Wait {
         Self { asked: Instant::now(), from, looked: from }
     }
 
-    /// What time it is by the instance's clock, which goes on by what is waited.
+    /// Returns the time by the instance's clock, advanced by the time waited so far.
     pub(super) fn now(&self) -> Instant {
         self.from + self.asked.elapsed()
     }
 }
 
 impl Instance {
-    /// Has somebody wait.
+    /// Runs a body that waits; the instance's time is advanced by the time it takes.
     pub(super) fn waits<T>(&mut self, body: impl FnOnce(&mut Self, &mut Wait) -> T) -> T {
         let mut wait = Wait::begin(self.yard.now);
         let outcome = body(self, &mut wait);
@@ -47,9 +48,9 @@ impl Instance {
         outcome
     }
 
-    /// Lets a moment pass.
+    /// Sleeps for one polling interval, then checks launches and, when due, all routers.
     pub(super) fn pass(&mut self, wait: &mut Wait) {
-        // A task that is done wakes it.
+        // A finished task unparks this thread.
         std::thread::park_timeout(POLL);
         let now = wait.now();
         self.yard.now = now;
@@ -60,7 +61,7 @@ impl Instance {
         }
     }
 
-    /// Lets time pass while this holds, at the time that it is told.
+    /// Waits while a condition holds; the condition is given the current time.
     fn wait_while(&mut self, mut holds: impl FnMut(&Self, Instant) -> bool) {
         self.waits(|instance, wait| {
             while holds(instance, wait.now()) {
@@ -69,26 +70,27 @@ impl Instance {
         });
     }
 
-    /// Waits until nothing of these routers is being taken down any more.
+    /// Waits until none of these routers is being taken down any more.
     pub(crate) fn wait_until_down(&mut self, is_meant: impl Fn(&Slot) -> bool) {
         self.wait_while(|instance, _| instance.slots.iter().any(|slot| is_meant(slot) && slot.is_leaving()));
     }
 
-    /// Waits until the ways are closed of routers in processes of their own that are to be.
+    /// Waits until the I/O paths of those isolated routers that are to be closed are closed.
     pub(crate) fn wait_until_closed(&mut self) {
         self.wait_while(|instance, _| instance.relays.iter().any(Relay::is_leaving));
     }
 
-    /// Waits until the peers at these have answered, or have had their time.
+    /// Waits until the peers at these outlets have answered, or their time is up.
     pub(crate) fn wait_for_peers<'o>(&mut self, outlets: impl Iterator<Item = &'o Arc<Outlet>> + Clone) {
         let end = self.yard.now + PEER_PATIENCE;
         self.wait_while(|_, now| now < end && outlets.clone().any(|outlet| outlet.awaits_peer()));
     }
 
-    /// Drops what is not needed any more, which may have to wait for threads and programs, and waits until that is done.
+    /// Drops something no longer needed, which may have to wait for threads and programs, and waits until
+    /// that is done.
     pub(crate) fn discard(&mut self, what: impl Send + 'static) {
         let mut take_down = TakeDown::begin("ringroad", what, self.yard.now);
-        // Nobody is told that something is left behind: it is of no router that is there.
+        // A take-down that gets stuck is not reported: it belongs to no current router.
         self.wait_while(|_, now| take_down.look(now).is_none() && !take_down.is_over());
     }
 
@@ -108,11 +110,11 @@ impl Instance {
         self.beside((format!("{name}/build"), &what), build)?
     }
 
-    /// Has a thread of its own do what may have to wait, and waits until that is done. `name` is the thread's, `what` says what it
-    /// does.
+    /// Runs work that may block on a thread of its own, and waits until that is done. `name` is the name of
+    /// the thread, `what` describes the work in error messages.
     ///
     /// # Errors
-    /// One line: no thread can be had, or it takes too long.
+    /// One line: the thread cannot be started, or the work takes too long.
     pub(crate) fn beside<T: Send + 'static>(
         &mut self,
         (name, what): (String, &str),
@@ -133,7 +135,8 @@ impl Instance {
     }
 }
 
-/// Waits for the end of everything, with nothing else to look after. What takes too long is left behind.
+/// Waits for all take-downs, while nothing else needs to be looked after. One that takes too long is left
+/// behind.
 pub(super) fn finish(take_downs: Vec<TakeDown>, now: Instant) {
     let (mut left, wait) = (take_downs, Wait::begin(now));
     loop {

@@ -1,4 +1,5 @@
-//! Frames that wait for room: the thread sleeps until there is some, though the source could be read all the time.
+//! Frames that wait for room: the thread sleeps until there is room, although the source is readable all the
+//! time.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicUsize;
@@ -9,7 +10,7 @@ use port::pair::pair;
 use super::tests::{deliver, wait_for};
 use super::*;
 
-/// A sink with a bell and as much room as it is told.
+/// A sink with a bell and an adjustable amount of room.
 struct Gate {
     room: AtomicUsize,
     taken: AtomicUsize,
@@ -91,7 +92,7 @@ fn frames_that_come_to_an_open_gate_wake_the_thread_too() {
     }
 }
 
-/// A source with a frame that finds no room, and something else to do when its timer rings.
+/// A source whose frame finds no room, and which has other work when its timer fires.
 struct Busy {
     timer: Arc<OwnedFd>,
     tended: Arc<AtomicUsize>,

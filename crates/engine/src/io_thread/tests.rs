@@ -7,7 +7,7 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A thread that carries frames from one wire to another.
+/// An I/O thread that moves frames from one wire to another.
 struct Bench {
     near: PairPort,
     far: PairPort,
@@ -40,7 +40,7 @@ pub(super) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Waits for frames at the end of the way.
+/// Waits for frames at the far end.
 fn collect(source: &mut dyn Source, count: usize) {
     let mut came = 0;
     wait_for("the frames", || {
@@ -49,7 +49,7 @@ fn collect(source: &mut dyn Source, count: usize) {
     });
 }
 
-/// Whether it waits for something; a thread that only waits for its CPU is runnable (R).
+/// Returns true if the thread sleeps; a thread that only waits for its CPU is runnable (R).
 fn is_asleep(thread: &IoThread) -> bool {
     let stat = format!("/proc/self/task/{}/stat", thread.thread().tid());
     std::fs::read_to_string(stat).expect("its state").contains(") S ")
@@ -60,7 +60,7 @@ fn it_sleeps_and_every_frame_wakes_it() {
     let mut bench = bench(Idle::Sleep(Duration::from_micros(50)));
     let counters = bench.thread.counters().clone();
     for round in 1..=200 {
-        // Some rounds find it asleep, some on its way there.
+        // In some rounds it is asleep, in others about to fall asleep.
         if round % 3 == 0 {
             wait_for("the thread to fall asleep", || is_asleep(&bench.thread));
         }
@@ -69,7 +69,7 @@ fn it_sleeps_and_every_frame_wakes_it() {
         deliver(&*bench.far.sink, 3);
         collect(&mut bench.near.source, 3);
     }
-    // The last ones are counted after they were handed on.
+    // The last frames are counted after they were delivered.
     wait_for("all to be counted", || counters.frames.get() >= 800);
     assert_eq!(counters.frames.get(), 800);
 }
@@ -111,7 +111,7 @@ fn it_stops_whatever_it_does() {
             }
             let start = Instant::now();
             bench.thread.stop();
-            // Far more than it takes; a thread that is not woken would never end.
+            // Far more than it takes; without the wake-up the thread would never end.
             assert!(start.elapsed() < PATIENCE);
             assert!(bench.thread.thread().is_finished());
         }
@@ -141,7 +141,7 @@ fn a_cpu_that_is_not_there_is_one_line() {
 #[test]
 fn a_bell_that_rings_for_an_order_that_was_seen_already_is_heard_once() {
     let bench = bench(Idle::Sleep(Duration::from_micros(50)));
-    // As whoever orders does when the thread sees the order before the bell has rung.
+    // The order of events if the thread sees the command before the eventfd is signalled.
     bench.thread.orders.ring();
     wait_for("the thread to take the ring", || {
         let mut bell = [PollFd::new(&bench.thread.orders.bell, PollFlags::IN)];
@@ -159,10 +159,10 @@ fn a_thread_whose_core_others_want_sleeps_before_its_time() {
     let (near, one) = pair(256).expect("a wire");
     let (end, mut far) = pair(256).expect("a wire");
     let pumps = vec![Pump { source: Box::new(one.source), sink: end.sink }];
-    // Alone it would poll for an hour.
+    // With no other load it would poll for an hour.
     let idle = Idle::Sleep(Duration::from_secs(3600));
     let thread = IoThread::spawn("test/vhost", &[0], pumps, idle, Confinement::Off).expect("a thread");
-    // A sleep is counted when it is over.
+    // A sleep is counted when it ends.
     wait_for("the thread to have slept", || {
         deliver(&*near.sink, 1);
         collect(&mut far.source, 1);

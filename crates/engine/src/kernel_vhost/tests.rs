@@ -1,5 +1,5 @@
-//! A link that was deleted is there again, under a NIC that the kernel serves. The device of vhost-net is a script: it says at which
-//! queues it was told to serve, and whether the kernel had the interface of those.
+//! Re-creation of a deleted link under a NIC that the kernel serves. The vhost-net device is scripted: it
+//! records at which queues it was told to serve, and whether the kernel had the interface of those queues.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use uplink::{Netns, TapConfig};
 
 use super::*;
 
-/// Whether the interface was there at each begin; none: an end.
+/// Record of starts, each with whether the interface existed, and of stops (`None`).
 type Told = Arc<Mutex<Vec<Option<bool>>>>;
 
 struct Scripted(Told);
@@ -37,7 +37,7 @@ impl Device for Scripted {
     }
 }
 
-/// Memory that nobody asks for anything: a script reaches into none.
+/// Guest memory that is never accessed by the scripted device.
 struct Unread;
 
 impl Memory for Unread {
@@ -54,7 +54,7 @@ impl Memory for Unread {
     }
 }
 
-/// What a driver sets up with one pair of queues.
+/// The set-up that a driver makes with one queue pair.
 fn set_up() -> SetUp {
     let queues = NicQueues::foreign(1).expect("descriptors");
     let ring = |index, role| {
@@ -65,7 +65,7 @@ fn set_up() -> SetUp {
     SetUp::new(0, rings, Arc::new(Unread))
 }
 
-/// A namespace for interfaces, where the host lets us make some; says so where it does not.
+/// Returns a network namespace if the host permits interfaces to be made; otherwise prints why not.
 fn namespace() -> Option<Netns> {
     let able = rustix::process::geteuid().is_root() && Path::new("/dev/net/tun").exists();
     let netns = Netns::new().ok().filter(|_| able);
@@ -83,7 +83,7 @@ fn handed(tap: Tap) -> Handed {
     Handed::of(attach::link(tap).hand_over()).expect("descriptors")
 }
 
-/// A NIC with one pair of queues that the kernel serves at an interface.
+/// A NIC with one queue pair that the kernel serves at an interface.
 fn served(told: &Told, tap: Tap) -> KernelNic {
     let queues = tap.descriptors().map(|queue| queue.try_clone_to_owned()).collect::<Result<_, _>>();
     let devices: Vec<Arc<dyn Device>> = vec![Arc::new(Scripted(told.clone()))];
@@ -110,7 +110,7 @@ fn a_link_that_is_there_again_is_served_on_and_one_that_does_not_fit_is_refused(
     assert!(nic.tap.is_there());
     receiver.end();
     assert_eq!(all(), [None]);
-    // Nobody serves it now: the next one is only put there.
+    // No guest uses the NIC now: the next link is only stored.
     assert!(netns.command("ip").args(["link", "delete", "t0"]).status().expect("ip").success());
     nic.replace(handed(tap(&netns, 1))).expect("it is put there");
     assert_eq!(all(), [None]);

@@ -6,7 +6,7 @@ use port::{Frame, Null, Sink};
 use super::*;
 use crate::tracing::{Place, Spot};
 
-/// A board with one NIC, and its two ends.
+/// A board with one NIC, and the sinks of its two directions.
 fn board() -> (TapBoard, [Arc<dyn Sink>; 2]) {
     let board = TapBoard::default();
     let place = |spot| Place { router: "edge".into(), nic: "wan".into(), spot, mac: Mac([2, 0, 0, 0, 0, 1]) };
@@ -76,7 +76,7 @@ fn a_reader_that_does_not_read_costs_frames_in_the_file_only() {
     let order = RecordingOrder { time: Some(Duration::from_millis(300)), ..order() };
     let mut recording =
         start(&board, order, File::from(std::os::fd::OwnedFd::from(writer))).expect("it starts");
-    // More than buffer and pipe hold.
+    // More than the buffer and the pipe hold.
     let since = Instant::now();
     deliver(&rx, 150_000);
     assert!(since.elapsed() < Duration::from_secs(30), "who delivers does not wait");

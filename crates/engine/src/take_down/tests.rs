@@ -2,12 +2,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
 
-/// Is down when somebody says so.
+/// An object whose drop blocks until it is released.
 struct Held(Receiver<()>);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // An end of the test lets go of it as well.
+        // The end of the test releases it as well.
         let _ = self.0.recv();
     }
 }

@@ -1,4 +1,5 @@
-//! One thread that is kept for work for which no other one can be had: who reaches the ceiling of tasks keeps nobody else waiting.
+//! Reserve thread, for work for which no other thread can be started: a router that reaches its ceiling of
+//! tasks does not block the others.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
@@ -9,13 +10,13 @@ use anyhow::{Context, Result};
 
 use super::Job;
 
-/// Where it is given what it is to do. There is one for the process, as its ceiling is.
+/// Job queue of the reserve thread. There is one for the process, as the ceiling of tasks is per process.
 static RESERVE: OnceLock<Sender<Job>> = OnceLock::new();
 
-/// Makes sure that it is there, from now on and for good.
+/// Makes sure that the reserve thread exists, permanently.
 ///
 /// # Errors
-/// No thread can be had.
+/// No thread can be started.
 pub(crate) fn keep() -> Result<()> {
     if RESERVE.get().is_some() {
         return Ok(());
@@ -23,17 +24,17 @@ pub(crate) fn keep() -> Result<()> {
     let (give, given) = mpsc::channel::<Job>();
     let body = move || {
         for job in given {
-            // What panics has left no outcome, as it would in a thread of its own.
+            // A job that panics leaves no result, as it would in a thread of its own.
             let _ = catch_unwind(AssertUnwindSafe(job));
         }
     };
     Builder::new().name("ringroad/reserve".to_owned()).spawn(body).context("cannot start a thread")?;
-    // Where two were made at the same time, the other one ends: nobody gives it anything.
+    // If two were started concurrently, the other one ends because its sender is dropped.
     let _ = RESERVE.set(give);
     Ok(())
 }
 
-/// Takes a job over; it comes back where there is no such thread.
+/// Queues a job; returns it if there is no reserve thread.
 pub(super) fn take(job: Job) -> Option<Job> {
     let Some(reserve) = RESERVE.get() else { return Some(job) };
     reserve.send(job).err().map(|refused| refused.0)

@@ -4,7 +4,7 @@ use super::*;
 
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// A task that is done when it is told what comes of it.
+/// A task that ends when it is sent its result.
 fn held(now: Instant) -> (Sender<u32>, Task<u32>) {
     let (let_go, told): (_, Receiver<u32>) = channel();
     let work = move || told.recv().expect("it is told");
@@ -35,7 +35,7 @@ fn it_goes_on_by_itself_until_it_is_done() {
     assert!(matches!(task.look(now), Progress::Done(7)));
 }
 
-/// The thread that begins it goes on all the same.
+/// The thread that begins the task is not blocked.
 #[test]
 fn where_no_thread_can_be_had_the_reserve_does_it() {
     keep_reserve().expect("a thread");
@@ -46,7 +46,7 @@ fn where_no_thread_can_be_had_the_reserve_does_it() {
     let task = Task::begin_by(refused, LIMIT, work, now);
     assert!(!task.is_over());
     let_go.send(7).expect("it waits for that");
-    // Whoever drops a task waits for its end.
+    // Dropping a task waits for its end.
     drop(Task::begin_by(refused, LIMIT, || panic!("on purpose"), now));
     match task.look(now) {
         Progress::Done((Ok(7), thread)) => assert_ne!(thread, by),
@@ -61,7 +61,7 @@ fn where_no_thread_can_be_had_the_reserve_does_it() {
 fn what_takes_too_long_is_left_behind() {
     let mut now = Instant::now();
     let (let_go, task) = held(now);
-    // Nobody has looked for an hour: that is no time that it was given.
+    // No look for an hour: that does not count as time given to the task.
     now += Duration::from_secs(3600);
     let mut task = going(task, now);
     for _ in 2..LIMIT.as_millis() / LONGEST_STEP.as_millis() {
@@ -86,7 +86,7 @@ fn one_that_panics_is_lost() {
 fn whoever_has_begun_it_is_woken_at_its_end() {
     let (let_go, task) = held(Instant::now());
     let_go.send(7).expect("it waits for that");
-    // Without the wake-up this waits for ever.
+    // Without the wake-up this would block indefinitely.
     while !task.is_over() {
         std::thread::park();
     }

@@ -1,4 +1,4 @@
-//! Where a trace can look: a tap point in each direction of each NIC, by name.
+//! Tap points of a trace: one in each direction of each NIC, by name.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -6,35 +6,35 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use frame::Mac;
 use port::{Sink, TapPoint};
 
-/// What a frame passes.
+/// Position of a tap point on a frame's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spot {
-    /// Into the queue between a switch and a NIC.
+    /// Entry of the ingress queue between a switch and a NIC.
     Queue,
-    /// Into the router's receive ring.
+    /// Entry of the router's receive ring.
     Rx,
-    /// Out of the router's transmit ring.
+    /// Exit of the router's transmit ring.
     Tx {
-        /// To a switch, from where it may go to another router.
+        /// The frame goes to a switch, and may go from there to another router.
         to_switch: bool,
     },
 }
 
-/// One spot of one NIC.
+/// One spot at one NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Name of the router.
     pub router: String,
     /// Name of its NIC.
     pub nic: String,
-    /// What is passed.
+    /// The spot.
     pub spot: Spot,
     /// The NIC's Ethernet address.
     pub mac: Mac,
 }
 
 impl Place {
-    /// As it is printed: `edge.wan.rx`.
+    /// Returns the printed form: `edge.wan.rx`.
     pub fn name(&self) -> String {
         let spot = match self.spot {
             Spot::Queue => "queue",
@@ -44,7 +44,7 @@ impl Place {
         format!("{}.{}.{spot}", self.router, self.nic)
     }
 
-    /// The NIC, as it is printed: `edge.wan`.
+    /// Returns the printed form of the NIC: `edge.wan`.
     pub fn nic_name(&self) -> String {
         format!("{}.{}", self.router, self.nic)
     }
@@ -52,19 +52,19 @@ impl Place {
 
 /// A place with its tap point.
 pub(super) type Point = (Arc<Place>, Arc<TapPoint>);
-/// A place with its tap point, as long as somebody else keeps that.
+/// A place with its tap point, as long as another owner keeps the latter.
 type Known = (Arc<Place>, Weak<TapPoint>);
 
-/// All places of an instance. A place is there as long as frames pass it.
+/// All places of an instance. A place exists as long as frames can pass it.
 #[derive(Clone, Default)]
 pub struct TapBoard {
     points: Arc<Mutex<Vec<Known>>>,
-    /// Somebody looks.
+    /// True while a trace uses the board.
     taken: Arc<AtomicBool>,
 }
 
 impl TapBoard {
-    /// Puts a tap point before a sink.
+    /// Inserts a tap point before a sink.
     pub fn point(&self, place: Place, sink: Arc<dyn Sink>) -> Arc<dyn Sink> {
         let point = Arc::new(TapPoint::new(sink));
         let mut points = self.lock();
@@ -73,18 +73,18 @@ impl TapBoard {
         point
     }
 
-    /// The places of one NIC.
+    /// Returns the taps of one NIC.
     pub(crate) fn nic(&self, router: &str, nic: &config::Nic) -> NicTaps<'_> {
         let (router, mac) = (router.to_owned(), Mac(nic.mac.0));
         NicTaps { board: self, router, nic: nic.name.clone(), mac }
     }
 
-    /// For whoever asks first, until [`TapBoard::let_go`].
+    /// Takes the board exclusively; returns true for the first caller, until [`TapBoard::let_go`].
     pub(super) fn take(&self) -> bool {
         !self.taken.swap(true, Ordering::AcqRel)
     }
 
-    /// Nobody looks any more.
+    /// Disables all tap points and releases the board.
     pub(super) fn let_go(&self) {
         for (_, point) in self.points() {
             point.disable();
@@ -92,14 +92,15 @@ impl TapBoard {
         self.taken.store(false, Ordering::Release);
     }
 
-    /// Where frames come to a router by a NIC, and where they leave it, as far as frames pass there now.
+    /// Returns the tap points at which frames enter a router by a NIC, and leave it, as far as they exist
+    /// now.
     pub(crate) fn ends_of(&self, router: &str, nic: &str) -> Vec<Arc<TapPoint>> {
         let is_end =
             |place: &Place| place.router == router && place.nic == nic && !matches!(place.spot, Spot::Queue);
         self.points().into_iter().filter(|(place, _)| is_end(place)).map(|(_, point)| point).collect()
     }
 
-    /// Every place there is now.
+    /// Returns all current places.
     pub(super) fn points(&self) -> Vec<Point> {
         let points = self.lock();
         points.iter().filter_map(|(place, point)| Some((place.clone(), point.upgrade()?))).collect()
@@ -110,7 +111,7 @@ impl TapBoard {
     }
 }
 
-/// Puts tap points before the sinks of one NIC.
+/// Inserts tap points before the sinks of one NIC.
 pub(crate) struct NicTaps<'b> {
     board: &'b TapBoard,
     router: String,
@@ -119,7 +120,7 @@ pub(crate) struct NicTaps<'b> {
 }
 
 impl NicTaps<'_> {
-    /// Before a sink that takes what passes `spot`.
+    /// Inserts one before a sink at the position `spot`.
     pub(crate) fn at(&self, spot: Spot, sink: Arc<dyn Sink>) -> Arc<dyn Sink> {
         let place = Place { router: self.router.clone(), nic: self.nic.clone(), spot, mac: self.mac };
         self.board.point(place, sink)

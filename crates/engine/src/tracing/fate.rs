@@ -1,4 +1,4 @@
-//! What became of a packet, put into words.
+//! Describes what became of a packet.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,14 @@ use super::follow::{Followed, Sight};
 use super::moved::Drops;
 use super::sighting::Identity;
 
-/// The place that the packet came to last. Not the one noted last: a switch has delivered to the next router before the
-/// place from which it came is passed.
+/// Returns the last place that the packet passed. This is not the one recorded last: a switch delivers to the
+/// next router before the tap point from which the frame came records it as passed.
 pub(super) fn last(followed: &Followed) -> Option<&Sight> {
     followed.sights.iter().max_by_key(|sight| progress(sight))
 }
 
-/// How far a packet has come: routers count its time to live down, and in each it passes queue, ring and ring.
+/// Returns how far a packet has come: each router decrements the time to live, and within a hop the order is
+/// transmit ring, queue, receive ring.
 fn progress(sight: &Sight) -> (u8, u8) {
     let routers = match sight.head.identity() {
         Identity::Ip(ip) => u8::MAX - ip.ttl,
@@ -29,7 +30,7 @@ fn progress(sight: &Sight) -> (u8, u8) {
     (routers, within)
 }
 
-/// Counters of drops that moved since before the packet came, where it was last.
+/// Returns the drop counters at the packet's last place that have moved since before it came.
 pub(super) fn drops(followed: &Followed, now: &Drops) -> BTreeMap<String, u64> {
     let Some(last) = last(followed) else { return BTreeMap::new() };
     let beginnings = match last.place.spot {
@@ -40,7 +41,7 @@ pub(super) fn drops(followed: &Followed, now: &Drops) -> BTreeMap<String, u64> {
     now.moved_since(&followed.before, &beginnings)
 }
 
-/// The whole story.
+/// Returns the complete report of a packet.
 pub(super) fn tell(mut followed: Followed, now: &Drops) -> Packet {
     let fate = fate(&followed, now);
     followed.sights.sort_by_key(progress);

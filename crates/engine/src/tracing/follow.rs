@@ -1,10 +1,11 @@
-//! What the threads that move frames do for a trace: take up packets that arrive, and recognise them elsewhere.
+//! Data-path side of a trace: selects packets that arrive, and recognises them elsewhere.
 //!
-//! They must not be slowed. At most [`SLOTS`] packets are followed at a time. At the traced NIC only so many frames are
-//! looked at between two rounds of the trace. While packets are followed, each frame at every other place costs a
-//! number made of its first octets and its comparison with theirs, without a lock, which is little while the octets are
-//! in the cache; after [`LOOKS`] of these nobody looks any more, and the trace rests for a while. Nothing is looked at
-//! while no packet is followed: that costs a burst little, and nothing that shows while no trace runs.
+//! The I/O threads must not be slowed. At most [`SLOTS`] packets are followed at a time. At the traced NIC
+//! only a bounded number of frames is examined between two rounds of the trace. While packets are followed,
+//! each frame at every other place costs a fingerprint of its first octets and a comparison with those of the
+//! packets, without a lock, which is cheap while the octets are in the cache; after [`LOOKS`] of these the
+//! search is given up, and the trace rests for a while. While no packet is followed, no frame is examined:
+//! that costs a burst little, and nothing measurable while no trace runs.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,44 +19,44 @@ use super::board::{Place, Spot};
 use super::moved::Drops;
 use super::sighting::{Head, Identity, SHORT, fingerprint};
 
-/// Packets that are followed at the same time.
+/// Maximum number of packets followed at the same time.
 pub(super) const SLOTS: usize = 8;
-/// Frames looked at for the packets that are followed, before the trace gives them up. More than lie in the longest
-/// queues between two places, so what is not found by then is not there.
+/// Frames examined for the followed packets before the trace gives them up. This is more than the longest
+/// queues between two places hold, so a packet not found by then is not there.
 pub(super) const LOOKS: u64 = 1 << 18;
-/// Frames of these that are forgiven in each round, so that a slow but steady stream does not use them up.
+/// Examined frames forgiven in each round, so that a slow but steady stream does not use the budget up.
 const FORGIVEN: u64 = 8192;
-/// Frames that are looked at where packets arrive, between two rounds.
+/// Frames examined at the traced NIC between two rounds.
 const ARRIVALS: u32 = 4096;
-/// Places noted of a packet.
+/// Maximum number of places recorded for a packet.
 const HOPS: usize = 16;
 
-/// A packet seen at a place.
+/// Sighting of a packet at a place.
 pub(super) struct Sight {
     pub(super) place: Arc<Place>,
     pub(super) after: Duration,
     pub(super) head: Head,
-    /// The place did not take it.
+    /// True if the sink at this place did not accept it.
     pub(super) lost: bool,
 }
 
-/// A packet that is followed.
+/// A followed packet.
 pub(super) struct Followed {
     pub(super) number: u32,
-    /// Since the trace began.
+    /// Time since the trace began.
     pub(super) at: Duration,
     pub(super) identity: Identity,
     /// The first is where it arrived.
     pub(super) sights: Vec<Sight>,
-    /// What a router said instead of forwarding it.
+    /// A router's answer instead of forwarding it (ICMP, ARP).
     pub(super) answer: Option<Sight>,
-    /// Counters from before it came.
+    /// The counters from before it came.
     pub(super) before: Arc<Drops>,
     mark: u64,
 }
 
 impl Followed {
-    /// Whether nothing more will come.
+    /// Returns true if no further sightings are expected.
     pub(super) fn is_over(&self) -> bool {
         let left = |sight: &Sight| sight.place.spot == Spot::Tx { to_switch: false };
         self.answer.is_some() || self.sights.iter().any(|sight| sight.lost || left(sight))
@@ -69,20 +70,20 @@ struct Slots {
     before: Arc<Drops>,
 }
 
-/// What the tap points of a trace share.
+/// State shared by the tap points of a trace.
 pub(super) struct Follow {
-    /// Begins with the trace.
+    /// Clock that starts with the trace.
     clock: Clock,
     filter: Filter,
-    /// Packets are followed: frames are to be looked at everywhere.
+    /// True while packets are followed: frames are to be examined at all places.
     open: AtomicBool,
-    /// Packets that may be taken up before the next round.
+    /// Packets that may still be selected before the next round.
     vacant: AtomicU32,
-    /// Frames that may be looked at for that.
+    /// Frames that may still be examined for that.
     arrivals: AtomicU32,
-    /// Fingerprints of the packets that are followed; 0: none.
+    /// Fingerprints of the followed packets; 0: none.
     marks: [AtomicU64; SLOTS],
-    /// Addresses of their senders, to whom answers go; 0: none.
+    /// IPv4 addresses of their senders, to which answers go; 0: none.
     senders: [AtomicU32; SLOTS],
     looks: AtomicU64,
     passed: AtomicU64,
@@ -91,7 +92,7 @@ pub(super) struct Follow {
     slots: Mutex<Slots>,
 }
 
-/// What passed the traced NIC.
+/// Frame counts at the traced NIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) passed: u64,
@@ -117,7 +118,7 @@ impl Follow {
         }
     }
 
-    /// Since the trace began.
+    /// Returns the time since the trace began.
     pub(super) fn age(&self) -> Duration {
         Duration::from_nanos(self.clock.now())
     }
@@ -130,22 +131,22 @@ impl Follow {
         }
     }
 
-    /// Packets taken up so far.
+    /// Returns the number of packets selected so far.
     pub(super) fn taken_up(&self) -> u32 {
         self.lock().taken_up
     }
 
-    /// Whether nobody looks any more although packets are followed.
+    /// Returns true if the search was given up although packets are followed.
     pub(super) fn has_given_up(&self) -> bool {
         self.looks.load(Relaxed) >= LOOKS
     }
 
-    /// Frames looked at for the packets that are followed now.
+    /// Returns the number of frames examined for the packets followed now.
     pub(super) fn looks(&self) -> u64 {
         self.looks.load(Relaxed)
     }
 
-    /// Takes the packets out that `is_done` is true of.
+    /// Removes and returns the packets for which `is_done` returns true.
     pub(super) fn harvest(&self, mut is_done: impl FnMut(&Followed) -> bool) -> Vec<Followed> {
         let mut slots = self.lock();
         let (done, going): (Vec<_>, Vec<_>) = slots.list.drain(..).partition(|followed| is_done(followed));
@@ -154,7 +155,7 @@ impl Follow {
         done
     }
 
-    /// Lets at most `most` further packets in; `before` are the counters as they are now.
+    /// Permits at most `most` further packets to be selected; `before` are the counters as they are now.
     pub(super) fn let_in(&self, most: u32, before: Arc<Drops>) {
         let mut slots = self.lock();
         slots.before = before;
@@ -169,7 +170,7 @@ impl Follow {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the threads what to look for.
+    /// Publishes the fingerprints and senders that the I/O threads look for.
     fn publish(&self, slots: &Slots) {
         for (number, (mark, sender)) in self.marks.iter().zip(&self.senders).enumerate() {
             let followed = slots.list.get(number).filter(|followed| !followed.is_over());
@@ -187,7 +188,7 @@ impl Follow {
         address != 0 && self.senders.iter().any(|sender| sender.load(Relaxed) == address)
     }
 
-    /// Takes up what arrives, as long as there is room.
+    /// Selects arriving packets as long as there is room.
     fn arrive(&self, place: &Arc<Place>, frames: &[Frame<'_>], burst: &mut Vec<(u32, usize)>) {
         self.passed.fetch_add(frames.len() as u64, Relaxed);
         for (index, frame) in frames.iter().enumerate() {
@@ -207,7 +208,7 @@ impl Follow {
 
     fn take_up(&self, place: &Arc<Place>, head: Head) -> Option<u32> {
         let mut slots = self.lock();
-        // Several threads may deliver to the traced NIC, and another one may have been first.
+        // Several threads may deliver to the traced NIC; another one may have been faster.
         let vacant = self.vacant.load(Relaxed).checked_sub(1)?;
         self.vacant.store(vacant, Relaxed);
         slots.taken_up += 1;
@@ -226,7 +227,7 @@ impl Follow {
         Some(number)
     }
 
-    /// Looks for the packets that are followed.
+    /// Looks for the followed packets.
     fn pass(&self, place: &Arc<Place>, frames: &[Frame<'_>], burst: &mut Vec<(u32, usize)>) {
         if self.looks.fetch_add(frames.len() as u64, Relaxed) >= LOOKS {
             self.open.store(false, Relaxed);
@@ -240,7 +241,7 @@ impl Follow {
         }
     }
 
-    /// Whether a frame may be a router's answer to a packet that is followed.
+    /// Returns true if a frame may be a router's answer to a followed packet.
     fn may_answer(&self, place: &Place, head: &[u8; SHORT]) -> bool {
         if !matches!(place.spot, Spot::Tx { .. }) {
             return false;
@@ -276,7 +277,7 @@ impl Follow {
         number
     }
 
-    /// Notes that a place did not take a packet.
+    /// Records that the sink at a place did not accept a packet.
     fn lose(&self, place: &Arc<Place>, number: u32) {
         let mut slots = self.lock();
         let sights = slots.list.iter_mut().filter(|followed| followed.number == number);
@@ -288,12 +289,12 @@ impl Follow {
 }
 
 impl Followed {
-    /// Whether this frame is the packet at a place where it was not seen before.
+    /// Returns true if this frame is the packet at a place where it was not seen before.
     fn goes_on(&self, place: &Place, head: &Head, identity: &Identity) -> bool {
         let Identity::Ip(ip) = &self.identity else { return false };
         let Identity::Ip(other) = identity else { return false };
         let to_router = !matches!(place.spot, Spot::Tx { .. });
-        // A switch that does not know a station tells everybody; who is not meant does not take it.
+        // A switch floods frames for an unknown station; the routers that it is not addressed to ignore it.
         let overheard = to_router && !head.destination().is_group() && head.destination() != place.mac;
         ip.is_same(other)
             && !overheard
@@ -301,7 +302,7 @@ impl Followed {
             && self.sights.iter().all(|sight| *sight.place != *place)
     }
 
-    /// Whether a router that has it answers with this frame.
+    /// Returns true if this frame is the answer of a router that has the packet.
     fn is_answered(&self, place: &Place, head: &Head) -> bool {
         let here = self.sights.iter().any(|sight| sight.place.router == place.router);
         here && matches!(place.spot, Spot::Tx { .. }) && head.answers(&self.identity)
@@ -316,13 +317,13 @@ fn sender_of(identity: &Identity) -> u32 {
     }
 }
 
-/// Looks at one place for a trace.
+/// Observer of one place for a trace.
 pub(super) struct Lookout {
     place: Arc<Place>,
-    /// Packets are taken up here.
+    /// True if packets are selected here.
     arrivals: bool,
     follow: Arc<Follow>,
-    /// Packets of the burst that is being delivered, with their places in it.
+    /// Packets of the burst that is being delivered, with their indices in it.
     burst: Vec<(u32, usize)>,
     frames: usize,
 }
@@ -336,8 +337,8 @@ impl Lookout {
 impl Observer for Lookout {
     fn observe(&mut self, _: &[Frame<'_>]) {}
 
-    /// Before they are delivered: what is followed must be known before it can be seen elsewhere, and a time is that of
-    /// the packet, not of the copying.
+    /// Called before delivery: a followed packet must be known before it can be seen elsewhere, and its time
+    /// is that of the packet, not of the copy.
     fn expect(&mut self, frames: &[Frame<'_>]) {
         self.burst.clear();
         self.frames = frames.len();

@@ -1,15 +1,15 @@
-//! The counters that say where a packet ended, and which of them moved.
+//! Counters that tell where a packet ended, and which of them have moved.
 
 use std::collections::BTreeMap;
 
 use crate::Instance;
 
-/// Counters of drops, and of frames that a router keeps for itself, by name.
+/// Counters of drops, and of frames that a router consumes itself, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Drops(BTreeMap<String, u64>);
 
 impl Drops {
-    /// As they are now.
+    /// Reads the current values.
     pub(crate) fn read(instance: &Instance) -> Self {
         let mut drops = Self::default();
         instance.each_group(&mut |prefix, group| {
@@ -26,7 +26,7 @@ impl Drops {
         }
     }
 
-    /// Those with one of these beginnings that moved since `before`, each with how much.
+    /// Returns the counters with one of these prefixes that have moved since `before`, with the increments.
     pub(super) fn moved_since(&self, before: &Self, beginnings: &[String]) -> BTreeMap<String, u64> {
         let ours = self.0.iter().filter(|(name, _)| beginnings.iter().any(|start| name.starts_with(start)));
         ours.filter_map(|(name, now)| {

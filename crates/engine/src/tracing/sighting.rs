@@ -1,9 +1,10 @@
-//! A frame as a trace sees it: its headers in short form, and what makes it the same packet one router further.
+//! Frame headers as a trace sees them, and the identity by which the same packet is recognised one router
+//! further.
 //!
-//! A router changes a packet's Ethernet addresses, time to live and header checksum, and may cut it into fragments. What
-//! stays is who sent it to whom, its protocol, identification and place among the fragments, and the start of what it
-//! carries (ports, sequence numbers, and the checksum over all of it). Packets that are alike in these cannot be told
-//! apart.
+//! A router changes a packet's Ethernet addresses, time to live and header checksum, and may fragment it.
+//! Source and destination, protocol, identification and fragment offset stay, and so does the start of the
+//! payload (ports, sequence numbers, and the checksum over all of it). Packets that agree in these cannot be
+//! told apart.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -12,28 +13,30 @@ use api::Filter;
 use frame::{Mac, arp, ethernet, icmp, ipv4, tcp};
 use port::Frame;
 
-/// Octets kept of a frame: Ethernet, the longest IPv4 header, ICMP with the longest quoted header and 8 octets of it.
+/// Octets kept of a frame: Ethernet, the longest IPv4 header, ICMP with the longest quoted header and 8
+/// octets of its payload.
 const KEPT: usize = 14 + 60 + 8 + 60 + 8;
-/// Octets of a payload that are compared.
+/// Octets of the payload that are compared.
 const COMPARED: usize = 20;
-/// Octets of an Ethernet header, an IPv4 header without options, and what ICMP errors quote beyond it.
+/// Octets of an Ethernet header, an IPv4 header without options, and the 8 octets beyond it that ICMP errors
+/// quote.
 pub(super) const SHORT: usize = 14 + 20 + 8;
 
-/// The start of a frame, copied once: its owner may change it at any time.
+/// Start of a frame, copied once: its owner may change the frame at any time.
 #[derive(Clone)]
 pub(super) struct Head {
     octets: [u8; KEPT],
     len: usize,
-    /// Octets of the whole frame.
+    /// Length of the whole frame, in octets.
     pub(super) frame_len: u32,
 }
 
-/// What a packet is, apart from what routers change.
+/// Identity of a packet: the fields that routers do not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Identity {
     Ip(IpIdentity),
     Arp(arp::Packet),
-    /// Not to be recognised elsewhere.
+    /// Cannot be recognised elsewhere.
     Other,
 }
 
@@ -45,21 +48,22 @@ pub(super) struct IpIdentity {
     identification: u16,
     offset: u16,
     start: [u8; COMPARED],
-    /// How many octets of `start` there are.
+    /// Number of valid octets in `start`.
     start_len: usize,
     pub(super) ttl: u8,
 }
 
-/// A number that a packet has wherever it is seen, never 0; from the first octets of its frame.
+/// Returns a hash of the first octets of a frame that is the same wherever the packet is seen, and never 0.
 #[inline]
 pub(super) fn fingerprint(head: &[u8; SHORT]) -> u64 {
     let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    // Identification and offset; the flags beside it say whether fragments follow, which a router may change.
+    // Identification and offset; the flags beside the offset say whether fragments follow, which a router may
+    // change.
     let piece = word(18) & 0xffff_1fff;
     let mut mixed = u64::from(word(26)) << 32 | u64::from(word(30));
     for next in [u64::from(piece) << 8 | u64::from(head[23]), u64::from(word(34)) << 32 | u64::from(word(38))]
     {
-        // The multiplier of splitmix64: every octet moves high bits, which are folded back.
+        // The multiplier of splitmix64: every octet affects the high bits, which are folded back.
         mixed = (mixed ^ next).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed ^= mixed >> 29;
     }
@@ -83,17 +87,17 @@ impl Head {
         &self.octets[..self.len]
     }
 
-    /// What [`fingerprint`] gives, if the frame is long enough.
+    /// Returns the [`fingerprint`], if the frame is long enough.
     pub(super) fn fingerprint(&self) -> Option<u64> {
         self.octets().first_chunk::<SHORT>().map(fingerprint)
     }
 
-    /// Address that the frame is for.
+    /// Returns the destination MAC address of the frame.
     pub(super) fn destination(&self) -> Mac {
         ethernet::Header::parse(self.octets()).map_or(Mac([0; 6]), |(header, _)| header.destination)
     }
 
-    /// What the packet is.
+    /// Returns the identity of the packet.
     pub(super) fn identity(&self) -> Identity {
         let Ok((header, rest)) = ethernet::Header::parse(self.octets()) else { return Identity::Other };
         match header.ethertype {
@@ -103,7 +107,7 @@ impl Head {
         }
     }
 
-    /// Whether a trace is to follow it.
+    /// Returns true if the trace's filter matches.
     pub(super) fn fits(&self, filter: &Filter) -> bool {
         let wanted = |wanted: Option<Ipv4Addr>, is: u32| wanted.is_none_or(|wanted| wanted.to_bits() == is);
         match self.identity() {
@@ -124,7 +128,7 @@ impl Head {
         }
     }
 
-    /// Whether this frame, sent by a router, is its answer to `asked` instead of the packet itself.
+    /// Returns true if this frame, sent by a router, is its answer to `asked` instead of the packet itself.
     pub(super) fn answers(&self, asked: &Identity) -> bool {
         match (self.identity(), asked) {
             (Identity::Arp(reply), Identity::Arp(request)) => {
@@ -156,7 +160,7 @@ impl Head {
     }
 }
 
-/// The ICMP message of an IPv4 packet.
+/// Returns the ICMP message of an IPv4 packet.
 fn icmp_message(packet: &[u8]) -> Option<(icmp::Header, &[u8])> {
     let packet = ipv4::Packet::parse_quoted(packet).ok()?;
     icmp::Header::parse_quoted(packet.payload()).ok()
@@ -182,14 +186,14 @@ fn ip_identity(octets: &[u8]) -> Option<IpIdentity> {
 }
 
 impl IpIdentity {
-    /// Whether both are one packet, as far as both show of it.
+    /// Returns true if both are the same packet, as far as both copies go.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let key = |ip: &Self| (ip.source, ip.destination, ip.protocol, ip.identification, ip.offset);
         let shown = self.start_len.min(other.start_len);
         key(self) == key(other) && self.start[..shown] == other.start[..shown]
     }
 
-    /// Address of its sender.
+    /// Returns the address of its sender.
     pub(super) fn source(&self) -> u32 {
         self.source
     }
@@ -279,7 +283,7 @@ fn show_tcp(f: &mut fmt::Formatter<'_>, octets: &[u8]) -> fmt::Result {
 }
 
 fn show_udp(f: &mut fmt::Formatter<'_>, octets: &[u8]) -> fmt::Result {
-    // The rest of the datagram is not kept, so its length cannot be checked here.
+    // The rest of the datagram is not kept, so the UDP length cannot be checked here.
     let ports = octets
         .first_chunk::<4>()
         .map(|[a, b, c, d]| [u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])]);

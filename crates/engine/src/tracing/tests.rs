@@ -22,7 +22,7 @@ const SOURCE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const ROUTER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const TARGET: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 
-/// An IPv4 packet, as it is on a link.
+/// An IPv4 packet as it appears on a link.
 #[derive(Clone, Copy)]
 struct Sent {
     from: Mac,
@@ -37,7 +37,7 @@ impl Sent {
         Self { from: HOST, to: EDGE_WAN, ttl: 64, id, port: 5000 }
     }
 
-    /// One router further.
+    /// The packet after one router.
     const fn forwarded(self, from: Mac, to: Mac) -> Self {
         Self { from, to, ttl: self.ttl - 1, ..self }
     }
@@ -64,7 +64,7 @@ fn framed(from: Mac, to: Mac, header: &ipv4::Header, payload: &[u8]) -> Vec<u8> 
     octets
 }
 
-/// An ICMP message with what follows its header.
+/// An ICMP message with the given payload.
 fn icmp_from(from: Ipv4Addr, to: Ipv4Addr, header: icmp::Header, rest: &[u8]) -> Vec<u8> {
     let mut message = vec![0; icmp::HEADER];
     message.extend_from_slice(rest);
@@ -94,7 +94,7 @@ fn place(nic: &str, spot: Spot, mac: Mac) -> Place {
     Place { router: router.to_owned(), nic: nic.to_owned(), spot, mac }
 }
 
-/// One router with two NICs at uplinks, whose rings and uplinks take everything.
+/// A router with two NICs at uplinks; its rings and uplinks accept all frames.
 struct Edge {
     board: TapBoard,
     wan_rx: Arc<dyn Sink>,
@@ -142,7 +142,7 @@ fn a_packet_that_is_forwarded_is_seen_to_leave() {
     let sent = Sent::number(7);
     deliver(&edge.wan_rx, vec![sent.octets()]);
     assert!(trace.round(Arc::default).packets.is_empty(), "it is on its way");
-    // Others leave before it.
+    // Other packets leave before it.
     let others = (0..20).map(|n| Sent { port: n, ..sent }.forwarded(EDGE_LAN, HOST).octets()).collect();
     deliver(&edge.lan_tx, others);
     deliver(&edge.lan_tx, vec![sent.forwarded(EDGE_LAN, HOST).octets()]);
@@ -223,12 +223,12 @@ fn an_icmp_error_is_an_answer() {
     let sent = Sent { ttl: 1, ..Sent::number(7) }.octets();
     deliver(&edge.wan_rx, vec![sent.clone()]);
     let header = icmp::Header { kind: icmp::TIME_EXCEEDED, code: 0, rest: 0 };
-    // About another packet, then about this one.
+    // First about another packet, then about this one.
     let other = Sent { port: 4000, ..Sent::number(7) }.octets();
     deliver(&edge.wan_tx, vec![icmp_from(ROUTER, SOURCE, header, &other[14..42])]);
     assert!(trace.round(Arc::default).packets.is_empty());
     deliver(&edge.wan_tx, vec![icmp_from(ROUTER, SOURCE, header, &sent[14..42])]);
-    // The router has counted it after the round began.
+    // The router counts it after the round has begun.
     let reads = Cell::new(0);
     let packet = only(trace.round(|| counters(&[("edge.vcpu0", "drop_ttl", reads.replace(1))])));
     let Fate::Answered { nic, answer, counters, .. } = &packet.fate else { panic!("{:?}", packet.fate) };
@@ -268,7 +268,7 @@ fn an_arp_reply_is_an_answer() {
     assert!(answer.ends_with("ARP 192.0.2.1 is at 02:00:00:00:00:01"), "{answer}");
 }
 
-/// Two routers on a switch; a third NIC hears what is flooded.
+/// Two routers on a switch; a third NIC receives flooded frames.
 struct Backbone {
     board: TapBoard,
     rings: Vec<Arc<dyn Sink>>,
@@ -289,7 +289,7 @@ fn backbone() -> Backbone {
     let port = board.point(place("edge.lan", Spot::Tx { to_switch: true }, EDGE_LAN), Arc::new(port));
     let core = board.point(place("core.lan", Spot::Rx, CORE_LAN), null());
     let far = board.point(place("core.far", Spot::Tx { to_switch: false }, CORE_FAR), null());
-    // Kept for the time of the test.
+    // Leaked, so that it lives as long as the test.
     std::mem::forget(others);
     Backbone { board, rings: vec![wan, core], switch_port: port, far }
 }
@@ -383,7 +383,7 @@ fn a_flood_is_hardly_looked_at_and_what_was_not_is_told() {
     }
     let seen = trace.follow.seen();
     assert_eq!((seen.passed, seen.looked), (6400, follow::SLOTS as u64));
-    // Nothing of it leaves, but a lot else does: then they are given up.
+    // This packet does not leave, while many others do: the search is given up.
     let other: Vec<_> = (0..64).map(|id| Sent { port: 1, ..Sent::number(id) }.octets()).collect();
     for _ in 0..LOOKS / 64 {
         assert!(!trace.follow.has_given_up());

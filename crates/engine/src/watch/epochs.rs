@@ -1,4 +1,5 @@
-//! Epochs of the route table: who reads an old one holds up the reuse of what was taken out of the table since.
+//! Epochs of the route table: a vCPU that reads an old one delays the reuse of entries that were removed
+//! since.
 
 use std::time::Duration;
 
@@ -6,25 +7,26 @@ use fib::OFFLINE;
 
 use super::{Charge, Kind, Rules, Sample, VcpuSigns, patience};
 
-/// A vCPU that is behind.
+/// Lag of a vCPU.
 #[derive(Clone, Copy, Debug)]
 struct Lag {
-    /// The epoch that it is to reach.
+    /// The epoch that it has to reach.
     target: u32,
-    /// When it was seen behind that epoch first.
+    /// When it was first seen behind that epoch.
     since: Duration,
-    /// CPU time of its thread then.
+    /// CPU time of its thread at that moment.
     cpu: Duration,
 }
 
-/// What each vCPU has to catch up with.
+/// The lag of each vCPU.
 #[derive(Debug, Default)]
 pub(super) struct Epochs {
     lags: Vec<Option<Lag>>,
 }
 
 impl Epochs {
-    /// Charges a vCPU that has kept to an old epoch for too long. One that sleeps is offline: it reads nothing.
+    /// Charges a vCPU that has stayed at an old epoch for too long. A sleeping vCPU is offline: it reads
+    /// nothing.
     pub(super) fn judge(&mut self, rules: &Rules, seen: Duration, sample: &Sample) -> Option<Charge> {
         self.lags.resize(sample.vcpus.len(), None);
         let vcpus = sample.vcpus.iter().zip(&mut self.lags).enumerate();
@@ -39,15 +41,15 @@ impl Epochs {
     }
 }
 
-/// How a vCPU's lag goes on. Epochs are compared modulo 2^32; one that is ahead of the table is a lie that harms
-/// nobody but its reader, and counts as having arrived.
+/// Updates a vCPU's lag. Epochs are compared modulo 2^32; an epoch ahead of the table is a lie that harms
+/// only its reader, and counts as reached.
 fn follow(lag: Option<Lag>, vcpu: &VcpuSigns, epoch: u32, seen: Duration) -> Option<Lag> {
     if vcpu.epoch == OFFLINE || reached(vcpu.epoch, epoch) {
         return None;
     }
     match lag {
         Some(lag) if !reached(vcpu.epoch, lag.target) => Some(lag),
-        // New, or it has moved: it is not to be blamed for a table that moves all the time.
+        // New, or it has advanced: it must not be charged because the table changes all the time.
         _ => Some(Lag { target: epoch, since: seen, cpu: vcpu.cpu }),
     }
 }

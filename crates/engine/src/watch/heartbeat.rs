@@ -1,28 +1,28 @@
-//! Signs of life: a number goes to every vCPU about once a second, and each is to show it again.
+//! Heartbeat: every vCPU is sent a number about once a second, and has to echo it.
 
 use std::time::Duration;
 
 use super::{Charge, Kind, Rules, Sample, VcpuSigns, patience};
 
-/// The challenge that is under way.
+/// The current challenge.
 #[derive(Debug, Default)]
 pub(super) struct Heartbeat {
     challenge: u32,
-    /// When it was asked first.
+    /// When it was sent first.
     asked: Duration,
-    /// When it was asked last: an interrupt may be lost on a guest that was not ready for it.
+    /// When it was sent last: an interrupt may be lost on a guest that was not ready for it.
     reminded: Duration,
-    /// CPU time of each vCPU's thread when it was asked.
+    /// CPU time of each vCPU's thread when the challenge was sent.
     cpu: Vec<Duration>,
 }
 
 impl Heartbeat {
-    /// The router serves from now on.
+    /// Starts the heartbeat when the router has come up.
     pub(super) fn begin(&mut self, seen: Duration) {
         (self.asked, self.reminded) = (seen, seen);
     }
 
-    /// The vCPU for whose answer the present challenge has waited too long.
+    /// Charges a vCPU whose answer to the current challenge is overdue.
     pub(super) fn judge(&self, rules: &Rules, seen: Duration, sample: &Sample) -> Option<Charge> {
         let waited = seen.saturating_sub(self.asked);
         let silent = |(index, vcpu): (usize, &VcpuSigns)| {
@@ -33,7 +33,8 @@ impl Heartbeat {
         Charge::new(Kind::Silent, sample.vcpus.iter().enumerate().find_map(silent)?)
     }
 
-    /// What to ask now: a new number when all have answered the last one, the same again while somebody has not.
+    /// Returns the number to send now: a new one once all have answered, the same again while an answer is
+    /// missing.
     pub(super) fn ask(&mut self, rules: &Rules, seen: Duration, sample: &Sample) -> Option<u32> {
         if seen.saturating_sub(self.reminded) < rules.heartbeat {
             return None;
@@ -49,8 +50,8 @@ impl Heartbeat {
     }
 }
 
-/// Says what it does instead. Whoever is woken and sleeps again uses microseconds; who spins uses all that it gets, which
-/// may be little on a busy host.
+/// Describes what the vCPU does instead. One that is woken and sleeps again uses microseconds; one that spins
+/// uses all the CPU time that it gets, which may be little on a busy host.
 fn describe(index: usize, waited: Duration, cpu: Duration) -> String {
     let how = if cpu.is_zero() {
         "its thread got no CPU"

@@ -1,13 +1,13 @@
-//! Rates that no honest router reaches: doorbells that announce nothing, register accesses while it should forward.
+//! Rates that no honest router reaches: doorbells without buffers, register accesses instead of forwarding.
 
 use std::time::Duration;
 
 use super::{Charge, Kind, NicSigns, Rules, Sample, VcpuSigns};
 
-/// Over how much time a rate is judged.
+/// Length of the window over which a rate is judged.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// A count at the last window's end, and how many windows in a row were too full.
+/// Value of a counter at the end of the last window, and the number of consecutive windows above the limit.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rate {
     last: u64,
@@ -15,8 +15,9 @@ struct Rate {
 }
 
 impl Rate {
-    /// A window of length `span` ends at `count`, of which `allowed` were for a reason. Returns how many a second
-    /// were not, when that has been more than `limit` for `strikes` windows.
+    /// Evaluates a window of length `span` that ends at the value `count`; `allowed` of its increments were
+    /// justified. Returns the unjustified increments per second once they have exceeded `limit` for `strikes`
+    /// windows in a row.
     fn window(
         &mut self,
         span: Duration,
@@ -35,16 +36,16 @@ impl Rate {
 /// All rates of a router.
 #[derive(Debug, Default)]
 pub(super) struct Rates {
-    /// When the present window began.
+    /// When the current window began.
     since: Duration,
     kicks: Vec<Rate>,
-    /// Frames of each direction at the last window's end.
+    /// Frames of each direction at the end of the last window.
     frames: Vec<u64>,
     accesses: Vec<Rate>,
 }
 
 impl Rates {
-    /// The first window begins; what the router did while it came up is not judged.
+    /// Begins the first window; what the router did while it came up is not judged.
     pub(super) fn begin(&mut self, seen: Duration, sample: &Sample) {
         self.since = seen;
         let rate = |last| Rate { last, strikes: 0 };
@@ -53,7 +54,7 @@ impl Rates {
         self.accesses = sample.vcpus.iter().map(|vcpu| rate(vcpu.accesses)).collect();
     }
 
-    /// Looks at the window that has ended, if one has.
+    /// Judges the window that has ended, if one has.
     pub(super) fn judge(&mut self, rules: &Rules, seen: Duration, sample: &Sample) -> Option<Charge> {
         let span = seen.saturating_sub(self.since);
         if span < WINDOW {
@@ -62,17 +63,17 @@ impl Rates {
         self.since = seen;
         let reasons = self.doorbells(&sample.nics).saturating_add(self.for_frames(&sample.nics));
         let kicks = self.judge_kicks(rules, span, &sample.nics);
-        // Both, so that both begin their next window here.
+        // Evaluate both, so that both begin their next window here.
         let accesses = self.judge_accesses(rules, span, reasons, &sample.vcpus);
         kicks.or(accesses)
     }
 
-    /// Doorbells in this window: where the kernel does not take them, each is a register access.
+    /// Returns the doorbells of this window: without ioeventfds each is a register access.
     fn doorbells(&self, nics: &[NicSigns]) -> u64 {
         nics.iter().zip(&self.kicks).map(|(nic, rate)| nic.kicks.wrapping_sub(rate.last)).sum()
     }
 
-    /// Register accesses that the frames of this window may have needed.
+    /// Returns the register accesses that the frames of this window may have needed.
     fn for_frames(&self, nics: &[NicSigns]) -> u64 {
         let each = nics.iter().zip(&self.frames);
         let needed =
@@ -85,7 +86,8 @@ impl Rates {
         self.frames.resize(nics.len(), 0);
         let mut found = None;
         for (nic, (rate, frames)) in nics.iter().zip(self.kicks.iter_mut().zip(&mut self.frames)) {
-            // Each doorbell announces at least one buffer, and each buffer carries at most one frame's turn.
+            // Each doorbell announces at least one buffer, and each buffer serves for at most one frame at a
+            // time.
             let announced = nic.frames.wrapping_sub(std::mem::replace(frames, nic.frames));
             let excess = rate.window(span, nic.kicks, announced, (rules.kicks, rules.strikes));
             found = found.or(excess.map(|excess| (nic.name.as_str(), excess)));

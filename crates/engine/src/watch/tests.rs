@@ -2,14 +2,14 @@ use super::*;
 
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A router that a test plays: time goes on by looks.
+/// A simulated router: time advances by looks.
 struct Played {
     watch: Watch,
     now: Duration,
     sample: Sample,
-    /// What the host asked last.
+    /// The last challenge from the host.
     challenge: u32,
-    /// How often it asked.
+    /// Number of challenges.
     asked: u32,
 }
 
@@ -32,7 +32,7 @@ impl Played {
         look.charge
     }
 
-    /// Plays for so long, with `step` between the looks; returns the first charge and when it came.
+    /// Simulates for this long, calling `step` between looks; returns the first charge and its time.
     fn play(&mut self, time: Duration, mut step: impl FnMut(&mut Self)) -> Option<(Duration, Charge)> {
         let start = self.now;
         while self.now - start < time {
@@ -167,7 +167,7 @@ fn who_follows_a_table_that_moves_all_the_time_is_not() {
     let mut played = Played::new(1);
     let charge = played.play(MINUTE, |played| {
         played.answer();
-        // A second behind at every look.
+        // One second behind at every look.
         played.sample.vcpus[0].epoch = played.sample.epoch.saturating_sub(100);
         played.sample.epoch += 10;
     });

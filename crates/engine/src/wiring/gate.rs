@@ -1,21 +1,21 @@
-//! `limit`: what may enter a router, before anything is done with it.
+//! `limit`: rate limit for frames that enter a router, applied before any other processing.
 //!
-//! Frames from a switch pass the gate in the sender's thread, before the queue or the ring; all others in the router's own
-//! I/O thread, which has read them from where they waited.
+//! Frames from a switch are limited in the sender's thread, before the queue or the ring; all others in the
+//! router's own I/O thread, which has read them from their source.
 
 use std::sync::Arc;
 
 use config::{Rate, Router};
 use port::{Limit, LimitCounters, Limited, Sink};
 
-/// The gate of one router.
+/// Rate limit of one router.
 #[derive(Clone)]
 pub(crate) struct Gate {
     limit: Arc<Limit>,
     nics: Vec<NicGate>,
 }
 
-/// The gate of a router at one NIC.
+/// Rate limit of a router at one NIC.
 #[derive(Clone)]
 pub(crate) struct NicGate {
     limit: Arc<Limit>,
@@ -23,7 +23,7 @@ pub(crate) struct NicGate {
 }
 
 impl Gate {
-    /// As the file says.
+    /// Creates the limit that the file says.
     pub(crate) fn new(plan: &Router) -> Self {
         let limit = Arc::<Limit>::default();
         let nic = |_| NicGate { limit: limit.clone(), counters: Arc::default() };
@@ -32,24 +32,24 @@ impl Gate {
         gate
     }
 
-    /// Lets so many packets a second in from now on.
+    /// Sets the limit, in packets per second.
     pub(crate) fn set(&self, limit: Option<Rate>) {
         self.limit.set(limit.map(Rate::pps));
     }
 
-    /// By NIC, in the order of the file.
+    /// Returns the limits by NIC, in the order of the file.
     pub(crate) fn nics(&self) -> &[NicGate] {
         &self.nics
     }
 }
 
 impl NicGate {
-    /// Puts it before a sink that takes what comes in by this NIC.
+    /// Applies the limit before a sink for frames that enter by this NIC.
     pub(super) fn before(&self, sink: Arc<dyn Sink>) -> Arc<dyn Sink> {
         Arc::new(Limited::new(sink, self.limit.clone(), self.counters.clone()))
     }
 
-    /// What came, where there is or was a limit.
+    /// Returns its counters, if there is or was a limit.
     pub(crate) fn counters(&self) -> Option<&LimitCounters> {
         (self.limit.get().is_some() || self.counters.in_frames.get() > 0).then_some(&self.counters)
     }

@@ -1,19 +1,19 @@
-//! `vhost = "vmm"`: frames are moved by the vCPU that sends them and by a main loop, of which one works at a time, as in VMMs
-//! before vhost-net. So that seed paper 000's figure 1 can be measured; nobody would choose it for its speed.
+//! `vhost = "vmm"`: frames are moved by the vCPU that sends them and by a main loop, one at a time, as in
+//! VMMs before vhost-net. It exists to measure seed paper 000's figure 1, not for its speed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use port::{Frame, Sink, SinkWrapper, Source, SourceWrapper};
 
-/// A lock whose holder may move frames.
+/// Lock that a thread must hold to move frames.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MainLock(Arc<Turn>);
 
 #[derive(Debug, Default)]
 struct Turn {
     moves: Mutex<()>,
-    /// vCPUs that wait. The main loop, which takes the lock again and again, lets them go first.
+    /// Number of waiting vCPUs. The main loop, which takes the lock again and again, lets them go first.
     waiting: AtomicUsize,
 }
 
@@ -22,7 +22,7 @@ impl MainLock {
         self.0.moves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For a vCPU.
+    /// Acquires the lock for a vCPU.
     fn hold_soon(&self) -> MutexGuard<'_, ()> {
         self.0.waiting.fetch_add(1, Ordering::SeqCst);
         let held = self.hold();
@@ -30,7 +30,7 @@ impl MainLock {
         held
     }
 
-    /// For the main loop; none while a vCPU waits.
+    /// Acquires the lock for the main loop; returns `None` while a vCPU waits.
     fn hold_later(&self) -> Option<MutexGuard<'_, ()>> {
         if self.0.waiting.load(Ordering::SeqCst) > 0 {
             std::thread::yield_now();
@@ -39,12 +39,12 @@ impl MainLock {
         Some(self.hold())
     }
 
-    /// A source that is drained, to the end of the burst, by who holds the lock: for the main loop.
+    /// Wraps a source for the main loop: the lock is held until the end of each drained burst.
     pub(super) fn source(&self, source: Box<dyn Source>) -> Box<dyn Source> {
         Box::new(LockedSource { source, lock: self.clone() })
     }
 
-    /// A sink to which who holds the lock delivers: for vCPUs.
+    /// Wraps a sink for vCPUs: the lock is held during each delivery.
     pub(super) fn sink(&self, sink: Arc<dyn Sink>) -> Arc<dyn Sink> {
         Arc::new(LockedSink { sink, lock: self.clone() })
     }

@@ -1,4 +1,5 @@
-//! The far side of a NIC: what it is plugged into. It stays while its router comes and goes, and when another router takes its place.
+//! Outlet of a NIC: its attachment. It is kept while its router is restarted, and when another router
+//! replaces it.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,15 +12,15 @@ use switch::Switch;
 use crate::kernel_vhost::KernelNic;
 use crate::supplies::Supplies;
 
-/// What a NIC is plugged into.
+/// The attachment that a NIC is plugged into.
 #[derive(Clone)]
 pub(crate) struct Outlet {
-    /// What the NIC wants of it.
+    /// The requirements of the NIC.
     wanted: Wanted,
     at: Arc<dyn Attachment>,
-    /// It was supplied for this NIC, whatever the file says.
+    /// True if it was supplied for this NIC, overriding the file.
     is_plug: bool,
-    /// Where the kernel serves the NIC, that.
+    /// The vhost-net side, if the kernel serves the NIC.
     pub(crate) kernel: Option<Arc<KernelNic>>,
 }
 
@@ -32,8 +33,8 @@ impl Deref for Outlet {
 }
 
 impl Outlet {
-    /// Finds or makes what a NIC of a router is plugged into: a plug that was supplied for it, what is held for one with the same
-    /// attachment, what was supplied, and else something within.
+    /// Finds or creates the outlet of a NIC: a plug that was supplied for it, else an existing outlet with
+    /// the same attachment, else an opened attachment that was supplied, else one inside the run.
     pub(crate) fn find(
         (router, nic): (&Router, &Nic),
         switches: &[Arc<Switch>],
@@ -59,18 +60,19 @@ impl Outlet {
         Ok(Arc::new(Self { wanted, at, is_plug: false, kernel }))
     }
 
-    /// Whether it can go on for a NIC that wants this. A plug belongs to its NIC, whatever the file says.
+    /// Returns true if it can continue to serve a NIC with these requirements. A plug belongs to its NIC,
+    /// whatever the file says.
     fn serves(&self, wanted: &Wanted) -> bool {
         if self.is_plug { self.is_of(&wanted.label()) } else { wanted.is_served_by(&self.wanted) }
     }
 
-    /// Whether it is what the NIC `label` (`edge.wan`) is plugged into.
+    /// Returns true if it is the outlet of the NIC `label` (`edge.wan`).
     pub(crate) fn is_of(&self, label: &str) -> bool {
         self.wanted.label() == label
     }
 
-    /// Whether a router that starts should wait a little, so that its driver is offered what the peer can do that is handed
-    /// its rings.
+    /// Returns true if a starting router should wait a little, so that its driver is offered the features of
+    /// the vhost-user peer that is handed its rings.
     pub(crate) fn awaits_peer(&self) -> bool {
         self.link() == Some(false) && self.consumer().is_some()
     }

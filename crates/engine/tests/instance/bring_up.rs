@@ -1,4 +1,4 @@
-//! While somebody waits for a router that comes up, all others are looked after.
+//! All other routers are looked after while a caller waits for a router to come up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use telemetry::Kind;
 use crate::known::Known;
 use crate::traffic::{PATIENCE, alone, router, wait_for};
 
-/// Two routers in processes, of which the second does not run; none where this host has no such processes.
+/// Two routers in processes, of which the second does not run; `None` if this host cannot run such processes.
 fn two() -> Option<(Instance, Arc<Known>)> {
     let known = Known::new()?;
     let mut instance = known.start(&(router("up", 1, "") + &router("slow", 2, "")), Plugs::new());
@@ -19,14 +19,15 @@ fn two() -> Option<(Instance, Arc<Known>)> {
     Some((instance, known))
 }
 
-/// Whether the process has entered its filter: then it has its memory, and its firmware runs.
+/// Returns true if the process has entered its seccomp filter: then it has its memory, and its firmware runs.
 fn is_confined(process: Pid) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero()));
     status.is_ok_and(|status| status.lines().any(|line| line == "Seccomp:\t2"))
 }
 
-/// Stops the next process of `slow` while its firmware boots, kills that of `up`, and lets `slow` go on when `up` has another one,
-/// or nobody waits any more. Whether `up` had one first; none: `slow` was too fast.
+/// Stops the next process of `slow` while its firmware boots, kills that of `up`, and continues `slow` when
+/// `up` has another one, or the wait is over. Returns whether `up` had one first; `None`: `slow` was too
+/// fast.
 fn play(known: &Known, is_over: &AtomicBool) -> Option<bool> {
     let (slow, up) = (known.of("slow").len(), known.of("up"));
     let over = || is_over.load(Ordering::Acquire);
@@ -40,7 +41,7 @@ fn play(known: &Known, is_over: &AtomicBool) -> Option<bool> {
     kill_process(up[up.len() - 1], Signal::KILL).expect("it is there");
     wait_for("another process, or nobody waits", || known.of("up").len() > up.len() || over());
     let others_lived = !over();
-    // It was killed where it was given up.
+    // It was killed if the wait was given up.
     let _ = kill_process(slow, Signal::CONT);
     Some(others_lived)
 }
@@ -50,7 +51,7 @@ fn a_router_that_fails_meanwhile_is_started_again() {
     let _turn = alone();
     let Some((mut instance, known)) = two() else { return };
     let start = Instant::now();
-    // It may have come up before it was stopped: then it is tried again.
+    // It may have come up before it was stopped: then try again.
     loop {
         assert!(start.elapsed() < PATIENCE, "it always comes up too fast");
         let is_over = AtomicBool::new(false);
@@ -74,7 +75,7 @@ fn a_router_that_fails_meanwhile_is_started_again() {
     assert!(instance.status().iter().all(|router| router.state == State::Running));
 }
 
-/// Looks after it until the first router is there again; what was told.
+/// Looks after it until the first router is back; returns the events.
 fn until_it_is_back(instance: &mut Instance) -> Vec<(String, Kind)> {
     let mut told = Vec::new();
     wait_for("the router", || {

@@ -1,4 +1,4 @@
-//! A capture into a pipe that nobody reads costs frames of that capture, and nobody any time.
+//! A capture into a pipe that nobody reads loses frames of that capture, and delays nothing else.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,7 +12,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use crate::known::Known;
 use crate::traffic::{PATIENCE, alone, plan, router, wait_for};
 
-/// An instance whose router `two` captures into a pipe that is full, and the end of the pipe that somebody could read.
+/// An instance whose router `two` captures into a full pipe, and the read end of the pipe.
 fn stuck(folder: &Path) -> Option<(Instance, File)> {
     let path = folder.join("pipe");
     mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).expect("a pipe");
@@ -31,7 +31,7 @@ fn a_pipe_that_nobody_reads_does_not_stop_the_time() {
     let Some((instance, _reader)) = stuck(folder.path()) else { return };
     let machine = instance.router("one").expect("it runs").router.machine();
     for _ in 0..3 {
-        // As its firmware sets it, which has nothing to do.
+        // As the idle firmware sets it.
         machine.shared().vcpus[0].alarm.0.store(1, Ordering::Release);
         wait_for("its alarm", || machine.shared().vcpus[0].alarm.0.load(Ordering::Acquire) == 0);
     }

@@ -1,4 +1,4 @@
-//! `apply`: what differs is changed, and what is the same does not notice.
+//! `apply`: differences are applied, and what is the same is not disturbed.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use engine::{Change, Instance, Plugs, State, Supplies};
 
 use crate::traffic::{Stream, alone, counters, kvm, plan, router, start, wait_for};
 
-/// Applies a file, and returns what was changed.
+/// Applies a file, and returns the changes.
 fn apply(instance: &mut Instance, text: &str) -> Vec<Change> {
     instance.apply(&plan(text), Supplies::default()).expect("it is applied")
 }
@@ -16,7 +16,7 @@ fn whats(changes: &[Change]) -> Vec<&str> {
     changes.iter().map(|change| change.what.as_str()).collect()
 }
 
-/// A router with a stream that must stay whole, and what else there is in the file.
+/// A router with a stream that must lose nothing, and the rest of the file.
 struct Bench {
     instance: Instance,
     stream: Stream,
@@ -32,7 +32,7 @@ impl Bench {
         Self { instance, stream, rest }
     }
 
-    /// Applies another rest; the router of the stream must not notice.
+    /// Applies another rest of the file; the router of the stream must not be disturbed.
     #[track_caller]
     fn apply(&mut self, rest: &str) -> Vec<Change> {
         let threads = self.instance.status()[0].threads.clone();
@@ -64,7 +64,7 @@ fn routers_and_switches_come_change_and_go() {
 
     let three = "[switch.lan]\n".to_owned()
         + &router("three", 3, "").replace("attach = 'null'", "attach = 'switch:lan'");
-    // A file may name switches anywhere.
+    // A file may list switches anywhere.
     let both = two.clone() + &three;
     let changes = bench.apply(&both);
     assert_eq!(whats(&changes), ["switch lan added", "router three added"]);
@@ -147,7 +147,7 @@ fn routes_pins_and_policies_change_under_way() {
     assert_eq!(whats(&done), ["router one: route now 10.8.0.0/16 via 10.1.1.3 out of out"]);
     assert!(done[0].is_hitless());
     stream.flows(50);
-    // A longer one besides, then instead.
+    // First a longer prefix in addition, then instead.
     let done = changes("", route("10.8.0.0/16", 3) + &route("10.8.7.0/24", 2));
     assert_eq!(whats(&done), ["router one: route 10.8.7.0/24 via 10.1.1.2 out of out added"]);
     stream.flows(50);
@@ -168,7 +168,7 @@ fn routes_pins_and_policies_change_under_way() {
         "where its threads are is for whoever placed them"
     );
     stream.flows(50);
-    // Back and forth, faster than any vCPU may notice.
+    // Back and forth, faster than a vCPU may notice.
     for round in 0..200 {
         changes("", route("10.8.0.0/16", 2 + round % 2) + &route("10.8.7.6/32", 3 - round % 2));
         changes("", route("10.8.7.0/24", 2));
@@ -183,7 +183,7 @@ fn routes_pins_and_policies_change_under_way() {
     stream.ends_whole();
 }
 
-/// What an instance shows of itself.
+/// Observable state of an instance.
 #[derive(Debug, PartialEq)]
 struct Shown {
     plan: Plan,
@@ -211,7 +211,7 @@ fn what_is_refused_changes_nothing() {
     let two = router("two", 2, "");
     let mut bench = Bench::new(&two);
     let before = shown(&bench.instance);
-    // Found before anything is touched: a new router and a changed one, and a file that nobody has opened.
+    // Found before anything is touched: a new router, a changed one, and a file that was not opened.
     let bad = router("three", 3, "").replacen("attach = 'null'", "attach = 'pcap:x.pcap'", 1);
     let text = router("one", 1, "") + &two.replace("name = 'two'\n", "name = 'two'\nmemory = '64M'\n") + &bad;
     let error = bench.instance.apply(&plan(&text), Supplies::default()).expect_err("refused");
@@ -238,7 +238,7 @@ fn what_fails_on_the_way_is_undone() {
     one.flows(50);
     other.flows(50);
     let before = shown(&instance);
-    // Only its firmware notices that it has too little memory: when the old one has been taken down already.
+    // Only the new firmware notices that it has too little memory, after the old router has been taken down.
     let route = "[[router.route]]\nto = '10.8.0.0/16'\nvia = '10.1.1.2'\n";
     let text = "[switch.lan]\n".to_owned()
         + &router("one", 1, "restart = 'never'\npin = { vcpu = '0' }")

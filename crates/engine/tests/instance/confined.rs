@@ -1,4 +1,4 @@
-//! The whole life of an instance in a thread that may open nothing: what it needs was opened before.
+//! Complete life cycle of an instance in a thread that may open nothing: all it needs was opened before.
 
 use std::sync::Arc;
 use std::time::Instant;

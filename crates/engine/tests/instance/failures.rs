@@ -1,4 +1,5 @@
-//! Routers that fail: they are taken down alone, told of, and started again or not; nobody else notices.
+//! Routers that fail are taken down individually, reported, and restarted or not; no other router is
+//! affected.
 
 use std::time::{Duration, Instant};
 
@@ -7,11 +8,12 @@ use telemetry::Kind;
 
 use crate::traffic::{PATIENCE, Stream, alone, kvm, plan, router, set, start};
 
-/// The owner of an instance, with a clock that stands still unless it is moved: pauses pass at once, or never.
+/// The owner of an instance, with a clock that stands still unless it is advanced: pauses are over at once,
+/// or never.
 struct Owner {
     instance: Instance,
     now: Instant,
-    /// What has happened so far.
+    /// Events so far.
     events: Vec<Event>,
 }
 
@@ -20,7 +22,7 @@ impl Owner {
         Self { instance, now: Instant::now(), events: Vec::new() }
     }
 
-    /// Looks after it until something is so.
+    /// Looks after it until a condition holds.
     #[track_caller]
     fn until(&mut self, what: &str, done: impl Fn(&Instance, &[Event]) -> bool) {
         let start = Instant::now();
@@ -32,7 +34,7 @@ impl Owner {
         }
     }
 
-    /// Looks once, so much later; returns what has happened.
+    /// Advances the clock and looks once; returns the events.
     fn after(&mut self, time: Duration) -> Vec<Event> {
         self.now += time;
         let news = self.instance.look_after(self.now);
@@ -41,7 +43,7 @@ impl Owner {
     }
 }
 
-/// Longer than any pause.
+/// Longer than any back-off pause.
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn kinds(events: &[Event]) -> Vec<Kind> {
@@ -87,7 +89,7 @@ fn a_router_that_fails_again_and_again_is_started_again_later_and_later() {
     assert_eq!((status.state, status.restarts, status.threads.len()), (State::Waiting, 2, 0));
     assert!(status.reason.as_ref().is_some_and(|line| line.contains("triple fault") && !line.contains('\n')));
     assert_eq!(instance.fault(), None, "the failed one has been taken down");
-    // Whoever asks for it does not have to wait for the pause, and begins with a clean sheet.
+    // An explicit start does not wait for the pause, and clears the failures.
     instance.start_router("bad").expect("it starts");
     owner.until("another failure", |_, events| count(events, Kind::Restarting) > 3);
     assert_eq!(owner.events.last().map(|event| event.message.as_str()), Some("in 0.1 s"));
@@ -123,7 +125,7 @@ fn a_policy_decides_and_can_be_changed_while_it_has_failed() {
     let restarts = owner.instance.status()[0].restarts;
     owner.after(MINUTE);
     assert_eq!(owner.instance.status()[0].restarts, restarts);
-    // What the file says now is what runs: the policy that was set is undone, and the failed one replaced.
+    // The file takes precedence: the policy that was set is undone, and the failed router is replaced.
     let instance = &mut owner.instance;
     let changes = instance.apply(&plan(&router("bad", 2, "")), Plugs::new()).expect("it is applied");
     assert_eq!(changes.len(), 1);
@@ -138,7 +140,7 @@ fn a_router_that_cannot_be_built_again_waits_too() {
     let _turn = alone();
     let mut owner = Owner::of(start(&router("bad", 2, FAULTS), Plugs::new()));
     owner.until("a failure", |_, events| count(events, Kind::Restarting) > 0);
-    // No descriptor is left for another machine.
+    // No descriptor is available for another machine.
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let low = rustix::process::Rlimit { current: Some(0), ..limit };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, low).expect("lowered");
@@ -163,7 +165,7 @@ fn what_breaks_rules_is_charged() {
     let bad = router("bad", 2, "role = 'hostile'\nmisdeed = 'spin'\nrestart = 'never'");
     let mut instance = start(&(router("one", 1, "") + &bad), plugs);
     stream.flows(100);
-    // In real time: whoever is healthy needs some to answer.
+    // In real time: a healthy router needs some time to answer.
     let (start, mut events) = (Instant::now(), Vec::new());
     while instance.status()[1].state != State::Failed {
         assert!(start.elapsed() < PATIENCE, "it is not charged: {events:?}");

@@ -1,4 +1,4 @@
-//! Routers that are processes, which a test can stop and kill, and whose start and end it can put off.
+//! Routers that are processes, which a test can stop and kill, and whose start and end it can delay.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,7 @@ use vmm::{Child, Forker, Spawn, Spawned};
 use crate::opened::opened;
 use crate::traffic::{PATIENCE, plan};
 
-/// Starts processes, and knows those that it has started.
+/// Spawner that remembers the processes that it has started.
 pub(crate) struct Known {
     forker: Forker,
     started: Mutex<Vec<(String, i32)>>,
@@ -19,19 +19,19 @@ pub(crate) struct Known {
     let_go: Condvar,
 }
 
-/// Starts and ends that wait to be let go.
+/// Starts and ends that are held back.
 #[derive(Default)]
 struct Held {
-    /// Routers whose process is not started.
+    /// Routers whose processes are not started.
     starts: Vec<String>,
-    /// Routers whose process does not end.
+    /// Routers whose processes do not end.
     ends: Vec<String>,
-    /// How many were held so far.
+    /// Number of operations held back so far.
     waiting: usize,
 }
 
 impl Known {
-    /// None where this host has no such processes.
+    /// Returns `None` if this host cannot run such processes.
     pub(crate) fn new() -> Option<Arc<Self>> {
         let tried = Forker::new().and_then(|forker| forker.spawn("trial").map(|spawned| (forker, spawned)));
         match tried {
@@ -47,7 +47,7 @@ impl Known {
         }
     }
 
-    /// Starts a file whose routers are processes of these, and whose NICs are plugged into those.
+    /// Starts a file whose routers are processes of this spawner, and whose NICs are plugged into these.
     pub(crate) fn start(self: &Arc<Self>, text: &str, plugs: Plugs) -> Instance {
         let mut plan = plan(text);
         plan.routers.iter_mut().for_each(|router| router.engine = Some(Engine::Process));
@@ -56,13 +56,13 @@ impl Known {
         Instance::start(&plan, supplies).expect("it starts")
     }
 
-    /// The routers whose processes were started so far, in that order.
+    /// Returns the routers whose processes were started so far, in order.
     pub(crate) fn order(&self) -> Vec<String> {
         let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         started.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// The processes of a router so far.
+    /// Returns the processes of a router so far.
     pub(crate) fn of(&self, router: &str) -> Vec<Pid> {
         let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         let own = started.iter().filter(|(name, _)| name == router);
@@ -75,22 +75,22 @@ impl Known {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on a router is never down, whoever takes it down.
+    /// From now on the take-down of this router does not finish.
     pub(crate) fn hold(&self, router: &str) {
         self.held().ends.push(router.to_owned());
     }
 
-    /// From now on no process is started for a router.
+    /// From now on no process is started for this router.
     pub(crate) fn hold_start(&self, router: &str) {
         self.held().starts.push(router.to_owned());
     }
 
-    /// How many routers were held so far where they would have started or ended.
+    /// Returns how many starts and ends were held back so far.
     pub(crate) fn waiting(&self) -> usize {
         self.held().waiting
     }
 
-    /// Nobody is held any more.
+    /// Releases all of them.
     pub(crate) fn let_go(&self) {
         let mut held = self.held();
         held.starts.clear();
@@ -98,7 +98,7 @@ impl Known {
         self.let_go.notify_all();
     }
 
-    /// Waits as long as this is so.
+    /// Waits while this holds.
     fn wait_while(&self, is_held: impl Fn(&Held) -> bool) {
         let mut held = self.held();
         held.waiting += usize::from(is_held(&held));
@@ -116,7 +116,7 @@ impl Spawn for Known {
     }
     fn kill(&self, process: &Child) {
         self.forker.kill(process);
-        // Who serves the process kills it as well, and has only so much time for that.
+        // The thread that serves the process kills it as well, and has a time limit for that.
         if std::thread::current().name().is_some_and(|name| name.ends_with("/bus")) {
             return;
         }

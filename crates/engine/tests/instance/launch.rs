@@ -1,4 +1,4 @@
-//! While a router is launched that does not come to be, all others are looked after, whoever wants it to run.
+//! All other routers are looked after while the launch of a router hangs, whatever caused the launch.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use telemetry::Kind;
 use crate::traffic::{alone, plan, router, set, wait_for};
 use crate::two::{Two, text};
 
-/// The most that one look adds to the time that a launch has taken.
+/// Maximum time that one look adds to the elapsed time of a launch.
 const STEP: Duration = Duration::from_millis(250);
 
 #[test]
@@ -40,7 +40,7 @@ fn others_are_looked_after_while_one_is_added_or_replaced() {
     }
 }
 
-/// The slow one of this file fails, and is being launched again.
+/// The slow router of this file fails, and is being launched again.
 fn launching(text: &str) -> Option<Two> {
     let mut two = Two::of(text)?;
     two.known.hold_start("slow");
@@ -89,7 +89,7 @@ fn one_whose_launch_takes_too_long_is_left_behind_and_launched_again() {
     two.look(STEP);
     assert_eq!(two.until(Kind::Restarted), [Kind::Restarted]);
     assert!(two.is_running("slow"));
-    // The one before has come to be as well, and is gone again.
+    // The earlier one has started as well, and was taken down.
     wait_for("both", || two.known.of("slow").len() == started + 2);
 }
 

@@ -1,4 +1,4 @@
-//! An instance under traffic: routers that come, go, fail and change alone while others lose nothing.
+//! An instance under traffic: routers start, stop, fail and change individually while others lose nothing.
 
 mod bring_up;
 mod captures;

@@ -1,4 +1,5 @@
-//! What the file's reader says about memory is what the firmware finds: where the one is content, the other comes up.
+//! The memory rules of the file's parser agree with those of the firmware: if the parser accepts a size, the
+//! firmware comes up.
 
 use config::Engine;
 use engine::{Instance, Plugs};
@@ -6,7 +7,7 @@ use vmm::{Forker, Spawn};
 
 use crate::traffic::{alone, kvm};
 
-/// What this host can run.
+/// The engines that this host can run.
 fn engines() -> Vec<Engine> {
     let kvm = kvm().then_some(Engine::Kvm);
     let tried = Forker::new().and_then(|forker| forker.spawn("trial"));

@@ -1,10 +1,10 @@
-//! What only the supervisor may open, opened by a test.
+//! Opens in a test what only the supervisor may open.
 
 use std::collections::HashMap;
 
 use attach::Handed;
 
-/// Attachments of a plan outside of this process, opened as the supervisor opens them, by NIC (`edge.wan`).
+/// Opens the attachments of a plan outside this process as the supervisor does, by NIC (`edge.wan`).
 pub(crate) fn opened(plan: &config::Plan) -> HashMap<String, Handed> {
     let open = |(router, nic): (&config::Router, &config::Nic)| {
         let wanted = router.wanted(nic);

@@ -1,4 +1,4 @@
-//! One of two routers stops, starts and is started again; the other one forwards as if nothing had happened.
+//! One of two routers is stopped, started and restarted; the other one forwards undisturbed.
 
 use std::time::Instant;
 
@@ -39,7 +39,7 @@ fn a_router_stops_and_starts_and_the_other_one_loses_nothing() {
         assert_eq!(instance.status()[1].state, State::Running);
         assert!(counters(&instance)["one.vcpu0.forwarded"] >= forwarded + 100, "its counters go on");
         wait_for("the other one to forward again", || two_stream.tally().arrived() > stands + 100);
-        // Forgotten failures are counted as starts only where it had failed or been stopped.
+        // Restarts are counted only where the router had failed or been stopped.
         assert_eq!(instance.status()[1].restarts, round);
     }
     instance.restart_router("two").expect("it starts again");
@@ -53,7 +53,7 @@ fn a_router_stops_and_starts_and_the_other_one_loses_nothing() {
     assert_eq!(instance.look_after(Instant::now()), [], "what was told is told once");
 }
 
-/// Routers as processes, which need no KVM.
+/// Routers as processes, which do not need KVM.
 #[test]
 fn a_process_stops_and_starts_and_the_other_one_loses_nothing() {
     let _turn = alone();
@@ -76,7 +76,7 @@ fn a_process_stops_and_starts_and_the_other_one_loses_nothing() {
         let stands = other.tally().arrived();
         wait_for("the other one to forward again", || other.tally().arrived() > stands + 50);
     }
-    // Killed from outside: it is noticed, told and started again.
+    // Killed from outside: this is noticed, reported, and the router is restarted.
     let victim = instance.status()[1].pid.and_then(rustix::process::Pid::from_raw).expect("a process");
     rustix::process::kill_process(victim, rustix::process::Signal::KILL).expect("it was there");
     let mut events = Vec::new();
@@ -124,7 +124,7 @@ fn routers_on_one_switch_come_and_go() {
 }
 
 fn on_one_switch(deliver: &str) {
-    // one and two forward to the same station behind a switch, by three.
+    // Routers one and two forward to the same station behind a switch, by router three.
     let on_switch = |name: &str, n: u8| {
         router(name, n, "")
             .replace(

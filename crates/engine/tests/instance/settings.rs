@@ -1,4 +1,4 @@
-//! What can be set while a router runs.
+//! Settings that can be changed while a router runs.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ fn settings_change_while_frames_flow() {
     assert_eq!(change.why, None, "nothing runs that would have to be told");
     set(&mut instance, "one", "state", "running").expect("a state");
     assert_eq!(instance.status()[0].state, State::Running);
-    // A file that says the same as what was set has nothing to change, and one that does not has.
+    // A file that agrees with the settings changes nothing; one that differs does.
     let same = plan(&router("one", 1, "spin = '2ms'\nrestart = 'never'"));
     assert_eq!(instance.apply(&same, Plugs::new()).expect("it is applied"), []);
     assert_eq!(instance.changes_to(&plan(&router("one", 1, "spin = '2ms'"))).len(), 1);
@@ -61,7 +61,7 @@ fn a_router_that_is_stopped_or_unplugged_by_its_plan_begins_so() {
     let comes = |instance: &Instance| counters(instance)["one.in.rx.frames"] > 50;
     let leaves = |instance: &Instance| counters(instance)["one.out.tx.frames"];
     wait_for("frames", || comes(&instance));
-    // Started anew it is as its plan says.
+    // A restart returns it to its plan.
     instance.restart_router("one").expect("it starts");
     wait_for("frames", || comes(&instance));
     assert_eq!(leaves(&instance), 0);
@@ -85,7 +85,7 @@ fn who_shares_a_cpu_sleeps_as_soon_as_there_is_nothing_to_do() {
     instance.share(["one/vcpu0", "one/vhost"].map(|name| (name.to_owned(), Sharing::Guest)).into());
     wait_for("sleep", || slept(&instance).iter().all(|times| *times > 0));
     stream.flows(50);
-    // Also when it is started anew: a firmware begins to count at zero.
+    // Also after a restart: a firmware begins to count at zero.
     instance.restart_router("one").expect("it starts");
     wait_for("sleep", || slept(&instance).iter().all(|times| *times > 0));
     instance.share(BTreeMap::new());
@@ -96,7 +96,7 @@ fn who_shares_a_cpu_sleeps_as_soon_as_there_is_nothing_to_do() {
     assert_eq!(slept(&instance), before, "they never sleep again");
 }
 
-/// How often the firmware was told that the cables of its two NICs were plugged anew.
+/// Returns how often the firmware was told that the cables of its two NICs were plugged in anew.
 fn plugged(instance: &Instance) -> [u32; 2] {
     let running = instance.router("one").expect("it runs");
     let words = &running.router.machine().shared().plugged;
@@ -116,7 +116,7 @@ fn a_router_is_told_of_each_change_of_a_cable_and_of_no_other() {
         instance.look_after(std::time::Instant::now());
         assert_eq!(plugged(&instance), [0, expected], "{link}");
     }
-    // What the supervisor sees at an interface.
+    // As the supervisor reports for an interface.
     instance.plugged("one.in");
     ["one.none", "two.in", "one", ""].iter().for_each(|nobody| instance.plugged(nobody));
     assert_eq!(plugged(&instance), [1, 2]);

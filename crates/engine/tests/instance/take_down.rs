@@ -1,4 +1,4 @@
-//! While a router is taken down that does not end, all others are looked after, whoever wants it down.
+//! All other routers are looked after while the take-down of a router hangs, whatever caused it.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ fn one_that_has_failed_is_not_started_again_before_it_is_down() {
     two.kill("slow");
     assert_eq!(two.until(Kind::Restarting), [Kind::Failed, Kind::Restarting]);
     let started = two.known.of("slow").len();
-    // Its pause is over, and another one fails and is started again.
+    // Its pause is over, while another router fails and is restarted.
     two.kill("up");
     assert_eq!(two.until(Kind::Restarting), [Kind::Failed, Kind::Restarting]);
     two.look(Duration::from_secs(1));
@@ -67,7 +67,7 @@ fn one_that_has_failed_is_not_started_again_before_it_is_down() {
     assert!(two.is_running("slow"));
 }
 
-/// It is alone: nobody has time to answer on this clock.
+/// Runs alone: on this clock no vCPU would have time to answer.
 #[test]
 fn one_that_is_never_down_is_left_behind_and_started_again() {
     let _turn = alone();
@@ -112,7 +112,7 @@ fn all_go_down_at_the_same_time_at_the_end() {
     assert!(both, "one waits for the other");
 }
 
-/// The slow one hands the rings of a NIC to a peer, which never comes.
+/// The slow router hands the rings of a NIC to a vhost-user peer that never connects.
 fn without_peer(folder: &Path) -> Option<Two> {
     let attach = format!("vhost-user-frontend:{}", folder.join("peer.sock").display());
     let slow = router("slow", 2, "").replacen(
@@ -147,7 +147,7 @@ fn others_are_looked_after_while_one_waits_for_its_peer() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(mut two) = without_peer(folder.path()) else { return };
     let start = Instant::now();
-    // On a busy host nobody may have had the time to start the other one again meanwhile.
+    // On a busy host there may have been no time to restart the other router meanwhile.
     loop {
         assert!(start.elapsed() < PATIENCE, "nobody looked after the others");
         two.instance.stop_router("slow").expect("it is there");

@@ -1,4 +1,5 @@
-//! TAPs and captures belong to the instance: they stay while the file names them, whatever their router does.
+//! TAPs and captures belong to the instance: they stay while the file names them, whatever happens to their
+//! router.
 
 use std::fs;
 use std::time::Instant;
@@ -11,7 +12,7 @@ use uplink::{Netns, Tap, TapConfig};
 use crate::opened::opened;
 use crate::traffic::{Stream, alone, capture, kvm, plan, router, wait_for};
 
-/// The number of an interface, which the kernel gives no other one as long as it is there.
+/// Returns the index of an interface, which is unique as long as the interface exists.
 fn number(netns: &Netns, name: &str) -> Option<String> {
     let shown = netns.command("ip").args(["-o", "link", "show", name]).output().ok()?;
     let line = String::from_utf8_lossy(&shown.stdout).into_owned();
@@ -47,7 +48,7 @@ fn a_tap_outlives_its_router_and_can_move_to_another_one() {
     assert_eq!(number(&netns, "rr-test").as_ref(), Some(&first), "as long as the file names it");
     instance.apply(&file("other"), Supplies::default()).expect("it is applied");
     assert_eq!(number(&netns, "rr-test").as_ref(), Some(&first), "and whichever router has it");
-    // The kernel's own frames reach whoever has it now.
+    // The kernel's own frames reach the router that has it now.
     let read =
         |instance: &Instance| crate::traffic::counters(instance).get("other.in.tap.read.frames").copied();
     wait_for("a frame of the kernel's", || {
@@ -116,13 +117,13 @@ fn a_capture_goes_on_where_it_was() {
     let mut captured = 0;
     for round in 0..3 {
         crate::traffic::offer(&near, 1, [10, 1, 1, 2], 10);
-        // A record of 16 octets and a frame of 60 for each, behind what was there already.
+        // A record of 16 octets and a frame of 60 for each, appended to what was there already.
         captured += 10 * 76;
         wait_for("the frames in the file", || len() >= 24 + captured);
         match round {
             0 => instance.restart_router("one").expect("it starts again"),
             _ => {
-                // A supervisor hands everything out again; what is held goes on all the same.
+                // A supervisor hands everything out again; the held descriptor is kept.
                 let again = fs::OpenOptions::new().append(true).open(&path).expect("it is there");
                 let opened = [("one.out".to_owned(), capture(again))].into();
                 let supplies = Supplies { opened, ..Supplies::default() };

@@ -1,4 +1,4 @@
-//! Numbered frames through a router, at a rate at which nothing may be lost.
+//! Numbered frames through a router, at a rate at which none may be lost.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,26 +14,26 @@ use port::pair::{PairPort, pair};
 use port::{Frame, Sink, Source};
 use ring::Bytes;
 
-/// Longest wait for anything.
+/// Time limit of every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Frames sent at a time, and how long the sender sleeps in between: some 5,000 a second.
+/// Frames sent at a time, and the pause of the sender in between: some 5,000 frames per second.
 const BURST: u64 = 5;
 const PAUSE: Duration = Duration::from_millis(1);
-/// Frames that may be under way, less than any ring on the way holds: where one of the threads gets no CPU for a while,
-/// the others do not run into a full ring.
+/// Maximum number of frames in flight, less than any ring on the path holds: if one of the threads gets no
+/// CPU for a while, the others do not run into a full ring.
 const WINDOW: u64 = 512;
-/// After so long without any arrival those that are under way may have been lost, and more are sent.
+/// After this time without any arrival the frames in flight may have been lost, and more are sent.
 const PROBE: Duration = Duration::from_millis(300);
-/// Frames that a wire holds.
+/// Capacity of a wire in frames.
 const WIRE: u32 = 8192;
 
-/// One test at a time: each wants the CPUs for itself.
+/// Serialises tests: each needs the CPUs for itself.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether this host has KVM; if not, says so.
+/// Returns true if this host has KVM; otherwise prints why not.
 pub(crate) fn kvm() -> bool {
     match vmm::open_kvm() {
         Ok(_) => true,
@@ -44,8 +44,8 @@ pub(crate) fn kvm() -> bool {
     }
 }
 
-/// Number `n` of the routers here, as part of a file: what comes in at `10.n.0.1` leaves by `10.n.1.1`, where
-/// `10.n.1.2` is known. `more` are further keys.
+/// Router number `n`, as part of a file: frames that enter at `10.n.0.1` leave by `10.n.1.1`, where
+/// `10.n.1.2` is a static neighbour. `more` are further keys.
 pub(crate) fn router(name: &str, n: u8, more: &str) -> String {
     format!(
         "[[router]]\nname = '{name}'\n{more}\n\
@@ -56,15 +56,15 @@ pub(crate) fn router(name: &str, n: u8, more: &str) -> String {
     )
 }
 
-/// A file that takes a capture, as who has opened it hands it over.
+/// A capture file, as the process that opened it hands it over.
 pub(crate) fn capture(file: File) -> Handed {
     Handed { what: serde_json::json!([false, false]), descriptors: vec![file.into()] }
 }
 
-/// Changes one setting of a router, as whoever has the plan does.
+/// Changes one setting of a router, as the owner of the plan does.
 ///
 /// # Errors
-/// A file could not say so, or it cannot be done.
+/// A file could not contain this setting, or it cannot be applied.
 pub(crate) fn set(
     instance: &mut Instance,
     router: &str,
@@ -75,7 +75,7 @@ pub(crate) fn set(
     Ok(instance.apply(&plan, Plugs::new())?.pop())
 }
 
-/// A plan.
+/// Parses a plan.
 pub(crate) fn plan(text: &str) -> config::Plan {
     config::parse(text, "file.toml").expect("a good file")
 }
@@ -85,7 +85,7 @@ pub(crate) fn start(text: &str, plugs: Plugs) -> Instance {
     Instance::start(&plan(text), Supplies { plugs, ..Supplies::default() }).expect("it starts")
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 #[track_caller]
 pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -95,7 +95,7 @@ pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Every counter of an instance, by name.
+/// Returns all counters of an instance, by name.
 pub(crate) fn counters(instance: &Instance) -> HashMap<String, u64> {
     let mut all = HashMap::new();
     instance.each_group(&mut |prefix, group| {
@@ -114,16 +114,16 @@ pub(crate) struct Stream {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What was sent, and what came of it.
+/// Frames sent and received.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) sent: AtomicU64,
     pub(crate) arrived: AtomicU64,
-    /// The number after the last one that arrived.
+    /// The expected next number.
     next: AtomicU64,
-    /// Numbers that were left out.
+    /// Numbers that were skipped.
     pub(crate) missing: AtomicU64,
-    /// Arrived with each last octet of the destination's Ethernet address.
+    /// Frames by the last octet of the destination MAC address.
     pub(crate) by_station: [AtomicU64; 16],
 }
 
@@ -140,19 +140,20 @@ impl Tally {
         self.missing.load(Ordering::SeqCst)
     }
 
-    /// Arrived for station `02:00:00:00:xx:0s`.
+    /// Returns the frames received for station `02:00:00:00:xx:0s`.
     pub(crate) fn at(&self, station: usize) -> u64 {
         self.by_station[station].load(Ordering::SeqCst)
     }
 }
 
 impl Stream {
-    /// A stream through router `name`, which is number `n`, to the address `to`. Its ends go among the plugs.
+    /// Creates a stream through router `name`, which is number `n`, to the address `to`. Its ends are added
+    /// to the plugs.
     pub(crate) fn through(name: &str, n: u8, to: [u8; 4], plugs: &mut Plugs) -> Self {
         Self::between((name, "in"), (name, "out"), n, to, plugs)
     }
 
-    /// A stream from a NIC of one router to a NIC of another; the first is number `n`.
+    /// Creates a stream from a NIC of one router to a NIC of another; the first is number `n`.
     pub(crate) fn between(
         from: (&str, &str),
         until: (&str, &str),
@@ -194,7 +195,7 @@ impl Stream {
         &self.tally
     }
 
-    /// Begins to send, if it does not yet, and waits until so many more frames have arrived.
+    /// Begins to send, unless it does already, and waits until so many more frames have arrived.
     #[track_caller]
     pub(crate) fn flows(&self, more: u64) {
         self.begins();
@@ -202,7 +203,7 @@ impl Stream {
         wait_for("frames to arrive", || self.tally.arrived() >= wanted);
     }
 
-    /// Ends the stream; not one frame of it may be lost.
+    /// Ends the stream; no frame of it may be lost.
     #[track_caller]
     pub(crate) fn ends_whole(mut self) {
         let tally = self.tally.clone();
@@ -210,7 +211,7 @@ impl Stream {
         assert_eq!((tally.arrived(), tally.missing()), (tally.sent(), 0), "frames were lost");
     }
 
-    /// Stops sending, waits for what is under way, and stops.
+    /// Stops sending, waits for the frames in flight, and stops.
     #[track_caller]
     fn end(&mut self, done: impl Fn() -> bool) {
         self.stop.store(true, Ordering::SeqCst);
@@ -242,7 +243,7 @@ fn send(near: &PairPort, n: u8, to: [u8; 4], stop: &AtomicBool, tally: &Tally) {
         probe = if number - next >= WINDOW { Instant::now() } else { probe };
         for _ in 0..BURST {
             let mut octets = frame(n, to, number);
-            // A full wire keeps what is in it: the router is not there to take it, and the number waits.
+            // A full wire keeps its frames: the router is not there to take them, and the number is retried.
             if near.sink.room() == 0 {
                 break;
             }
@@ -277,7 +278,7 @@ fn receive(mut far: PairPort, stop: &AtomicBool, tally: &Tally) {
     }
 }
 
-/// Where the number stands: behind Ethernet, IPv4 and UDP.
+/// Offset of the number: behind Ethernet, IPv4 and UDP.
 const NUMBER_AT: usize = 14 + 20 + 8;
 
 fn note(frame: &Frame<'_>, next: &mut u64, tally: &Tally) {

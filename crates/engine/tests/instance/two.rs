@@ -1,4 +1,4 @@
-//! Two routers that are processes: one that goes on, and one that is slow where a test wants it to be.
+//! Two routers that are processes: one runs undisturbed, the other is slow where the test demands it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,20 +11,20 @@ use telemetry::Kind;
 use crate::known::Known;
 use crate::traffic::{PATIENCE, router, wait_for};
 
-/// Two routers, and their time.
+/// Two routers, and their clock.
 pub(crate) struct Two {
     pub(crate) known: Arc<Known>,
     pub(crate) instance: Instance,
     now: Instant,
 }
 
-/// The file of both, and what else there is of the slow one.
+/// The file of both, with further keys of the slow one.
 pub(crate) fn text(slow: &str) -> String {
     router("up", 1, "") + &router("slow", 2, slow)
 }
 
 impl Two {
-    /// None where this host has no such processes.
+    /// Returns `None` if this host cannot run such processes.
     pub(crate) fn start() -> Option<Self> {
         Self::of(&text(""))
     }
@@ -43,13 +43,13 @@ impl Two {
         kill_process(self.last(router), Signal::KILL).expect("it is there");
     }
 
-    /// Looks once, so much later; what has happened.
+    /// Advances the clock and looks once; returns the events.
     pub(crate) fn look(&mut self, later: Duration) -> Vec<Kind> {
         self.now += later;
         self.instance.look_after(self.now).into_iter().map(|event| event.kind).collect()
     }
 
-    /// Looks until this has happened; what else has.
+    /// Looks until this event; returns the other events.
     #[track_caller]
     pub(crate) fn until(&mut self, what: Kind) -> Vec<Kind> {
         let mut told = Vec::new();
@@ -64,14 +64,15 @@ impl Two {
         self.instance.status().iter().any(|router| router.name == name && router.state == State::Running)
     }
 
-    /// As [`Two::others_live_while`], while the slow one does not go down.
+    /// Like [`Two::others_live_while`], while the take-down of the slow router does not finish.
     pub(crate) fn others_live_while_it_ends(&mut self, order: impl FnOnce(&mut Instance)) -> bool {
         self.known.hold("slow");
         self.others_live_while(order)
     }
 
-    /// Kills the one that is not held while the other one is, and lets go when it has another process. Whether it had one before the
-    /// order was carried out, for which the held one has to move.
+    /// Kills the router that is not held while the other one is, and releases that when the killed router has
+    /// a new process. Returns true if that was before the order was carried out, which needs the held router
+    /// to move.
     pub(crate) fn others_live_while(&mut self, order: impl FnOnce(&mut Instance)) -> bool {
         let (known, up, is_over) = (self.known.clone(), self.last("up"), AtomicBool::new(false));
         std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Changes at random, one after the other, beside a router that must not notice any of them.
+//! Random changes, one after the other, beside a router that none of them may disturb.
 
 use std::time::Instant;
 
@@ -7,10 +7,10 @@ use engine::{Instance, Plugs, State, Supplies};
 
 use crate::traffic::{Stream, alone, kvm, plan, router, set, start};
 
-/// Changes in a row.
+/// Number of changes.
 const ROUNDS: u32 = 40;
 
-/// Numbers that look random and are the same each time (xorshift, G. Marsaglia).
+/// Pseudo-random numbers, the same in each run (xorshift, G. Marsaglia).
 struct Dice(u64);
 
 impl Dice {
@@ -26,7 +26,7 @@ impl Dice {
     }
 }
 
-/// A file: the router of the stream, and up to three others in some form.
+/// A file: the router of the stream, and up to three others in some variant.
 fn file(dice: &mut Dice) -> String {
     let switches =
         dice.one_of(&["[switch.lan]\n", "[switch.lan]\nageing = 9\n", "[switch.lan]\n[switch.dmz]\n"]);
@@ -56,7 +56,7 @@ fn file(dice: &mut Dice) -> String {
     text
 }
 
-/// What somebody who watches would do in between.
+/// A disturbance between changes, as an operator might cause.
 fn disturb(instance: &mut Instance, dice: &mut Dice) {
     let names: Vec<String> = instance.status().into_iter().skip(1).map(|status| status.name).collect();
     let Some(name) = names.get(dice.roll(names.len() as u64 + 1) as usize) else { return };

@@ -1,4 +1,4 @@
-//! Updates that come faster than readers leave what was removed.
+//! Updates that are faster than readers leave removed entries.
 
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::fence;
@@ -14,10 +14,10 @@ fn the_oldest_reader_counts_and_who_is_offline_or_ahead_does_not() {
         (9, &[9, 4, 7], 4),
         (9, &[OFFLINE, 8], 8),
         (9, &[OFFLINE, OFFLINE], 9),
-        // A lie.
+        // A wrong word.
         (9, &[12], 9),
         (9, &[12, 8], 8),
-        // Epochs wrap around, past the one that means offline.
+        // Epochs wrap, past the value that means offline.
         (2, &[u32::MAX, 1], u32::MAX),
     ];
     for (epoch, words, expected) in cases {
@@ -47,7 +47,7 @@ fn a_route_that_flaps_takes_no_more_room_though_a_reader_never_moves() {
     rib.add(0x0a00_0000, 16, via(9)).unwrap();
     rib.add(0x0a00_0000, 25, via(1)).unwrap();
     let stuck = rib.publish();
-    // The reader is between the two steps of a lookup, for ever.
+    // The reader stays between the two steps of a lookup.
     let step = table.first(0x0a00_0001);
     for round in 0..50_000u32 {
         rib.remove(0x0a00_0000, 25).unwrap();
@@ -84,10 +84,10 @@ fn updates_go_on_around_a_reader_that_never_moves_until_it_is_fenced() {
         assert_eq!(table.next_hop(table.second(step)), via(1), "no group is used again under its eyes");
     }
     assert_eq!(waiting, Some(GROUPS), "each took a group, and then there was none");
-    // Shorter routes, and those in networks that have their group, need none.
+    // Shorter routes, and those in networks that have a group already, need no new group.
     rib.add(0x0b00_0000, 24, via(7)).unwrap();
     rib.add(0x0a00_0080, 26, via(8)).unwrap();
-    // It was fenced: its word does not count any more.
+    // The reader was fenced: its word does not count any more.
     rib.publish();
     rib.reclaim_for([]);
     for net in 1..GROUPS {
@@ -111,12 +111,12 @@ fn who_says_it_is_offline_while_it_reads_goes_astray_itself() {
     assert_eq!(lookup(&table, 0x0b00_0001), via(2));
 }
 
-/// The /24s of the test below: more than there are groups.
+/// Number of /24s of the test below: more than there are groups.
 const NETS: u32 = 16;
-/// Updates that show something.
+/// Number of updates for a meaningful result.
 const ENOUGH: u64 = 1000;
 
-/// A reader as the firmware is one: online while it looks up, offline in between.
+/// A reader like the firmware: online while it looks routes up, offline in between.
 fn read(table: &Table<'_>, word: &AtomicU32, stop: &AtomicBool, naps: bool) -> u64 {
     let mut lookups = 0;
     while !stop.load(Relaxed) {
@@ -128,7 +128,7 @@ fn read(table: &Table<'_>, word: &AtomicU32, stop: &AtomicBool, naps: bool) -> u
                 assert!(found == via(net) || found == NextHop::None, "{net}: {found:?}");
                 lookups += 1;
             }
-            // Between two lookups the epoch may move on.
+            // The epoch may change between two lookups.
             word.store(table.epoch(), Release);
         }
         if naps {
@@ -154,7 +154,7 @@ fn readers_that_come_and_go_never_see_a_foreign_route_while_two_groups_serve_six
             scope.spawn(move || read(&Table::new(memory), &words[usize::from(naps)], stop, naps))
         });
         let start = std::time::Instant::now();
-        // Two seconds; more where others have the CPUs.
+        // Two seconds; more if other processes use the CPUs.
         let goes_on = |updates| start.elapsed().as_secs() < if updates > ENOUGH { 2 } else { 30 };
         let mut random = synthetic::Random::new(8);
         while goes_on(updates) && !readers.iter().any(|reader| reader.is_finished()) {

@@ -1,4 +1,4 @@
-//! How a large frame is cut: TCP over IPv4 or IPv6 into segments, UDP into datagrams.
+//! Segmentation of a large frame: TCP over IPv4 or IPv6 into segments, UDP into datagrams.
 //!
 //! ```text
 //!   the frame    | headers |                  payload                   |
@@ -7,62 +7,63 @@
 //!                | headers | the rest |
 //! ```
 //!
-//! Headers are read once, and checked against what is ordered: a frame that is not what its order says is refused as a
-//! whole. Lengths in the headers are not believed but set.
+//! Headers are read once, and checked against the offload metadata: a frame that does not match its metadata is refused
+//! as a whole. Length fields in the headers are not trusted but rewritten.
 
 use super::{BadOffload, Gso, LARGEST, Offload};
 use crate::{checksum, ethernet, ipv4, tcp, udp};
 
-/// Octets of all headers of a frame that can be cut, at most.
+/// Maximum length of all headers of a frame that can be segmented, in octets.
 pub const HEADERS: usize = 256;
-/// Most segments of one frame: the largest frame in segments of 64 octets. What is smaller serves nobody but who wants to
-/// keep others busy.
+/// Maximum number of segments of one frame: the largest frame in segments of 64 octets. Smaller segments are only of
+/// use for denial of service.
 pub const MOST_SEGMENTS: usize = 1024;
 
 /// Ethertypes of VLAN tags.
 const TAGS: [u16; 2] = [0x8100, 0x88a8];
 const TAG: usize = 4;
-/// Tags that are looked through.
+/// Maximum number of tags that are skipped.
 const MOST_TAGS: usize = 2;
 const IPV6_HEADER: usize = 40;
-/// IPv6 extension headers that may stand before the transport: hop-by-hop and destination options.
+/// IPv6 extension headers that may precede the transport header: hop-by-hop and destination options.
 const EXTENSIONS: [u8; 2] = [0, 60];
 const MOST_EXTENSIONS: usize = 4;
-/// TCP flags that only the last segment has.
+/// TCP flags set in the last segment only.
 const FIN_PSH: u8 = 0x09;
-/// The TCP flag that only the first segment has (RFC 3168, section 6.1.2).
+/// TCP flag set in the first segment only (RFC 3168, section 6.1.2).
 const CWR: u8 = 0x80;
-/// More fragments, and the offset.
+/// Bits "more fragments" and the fragment offset.
 const FRAGMENT: u16 = 0x3fff;
-/// Where the checksum lies in each header.
+/// Offsets of the checksum in each header.
 const TCP_SUM: u16 = 16;
 const UDP_SUM: u16 = 6;
 
-/// A frame that is to be cut.
+/// A frame to be segmented.
 #[derive(Clone, Debug)]
 pub struct Segments {
     head: [u8; HEADERS],
-    /// Octets of all headers.
+    /// Length of all headers in octets.
     headers: usize,
-    /// Where the IP header begins.
+    /// Offset of the IP header.
     network: usize,
-    /// Where the TCP or UDP header begins.
+    /// Offset of the TCP or UDP header.
     transport: usize,
     ipv6: bool,
     gso: Gso,
     /// Octets of payload in each segment but the last.
     size: usize,
-    /// Octets of payload.
+    /// Length of the payload in octets.
     payload: usize,
-    /// The sum of the pseudo header without its length.
+    /// Sum of the pseudo header without its length field.
     pseudo: u16,
 }
 
 impl Segments {
-    /// How a frame of `len` octets is cut that begins with `head`: its first [`HEADERS`] octets, or all.
+    /// Prepares the segmentation of a frame of `len` octets that begins with `head`: its first [`HEADERS`] octets, or
+    /// all.
     ///
     /// # Errors
-    /// If the frame is not what the order says, or too large, or its segments are too many or too long.
+    /// If the frame does not match the metadata, or is too large, or its segments are too many or too long.
     pub fn new(offload: Offload, len: usize, head: &[u8]) -> Result<Self, BadOffload> {
         Self::parse(offload, len, head).ok_or(BadOffload)
     }
@@ -96,22 +97,22 @@ impl Segments {
         Some(Self { head, headers, network, transport, ipv6, gso, size, payload, pseudo })
     }
 
-    /// How many there are; at least one.
+    /// Returns the number of segments; at least one.
     pub const fn count(&self) -> usize {
         self.payload.div_ceil(self.size)
     }
 
-    /// Octets of the longest one.
+    /// Returns the length of the longest segment in octets.
     pub fn longest(&self) -> usize {
         self.headers + self.size.min(self.payload)
     }
 
-    /// Octets of the headers, the same in each.
+    /// Returns the length of the headers in octets, equal in each segment.
     pub const fn headers(&self) -> usize {
         self.headers
     }
 
-    /// Where the payload of segment `number` lies in the frame.
+    /// Returns the range of the frame that is the payload of segment `number`.
     pub fn payload(&self, number: usize) -> core::ops::Range<usize> {
         let end = self.headers + self.payload;
         let start = self.headers.saturating_add(number.saturating_mul(self.size)).min(end);
@@ -119,7 +120,7 @@ impl Segments {
     }
 
     /// Writes the headers of segment `number` at the start of `target`, which is as long as the segment. The transport
-    /// checksum is left to be done, as the answer says; its place holds the sum of the pseudo header.
+    /// checksum is left to be filled in, as the returned metadata says; its field holds the sum of the pseudo header.
     pub fn write(&self, number: usize, target: &mut [u8]) -> Offload {
         let len = target.len();
         if let (Some(place), Some(headers)) = (target.get_mut(..self.headers), self.head.get(..self.headers))
@@ -144,7 +145,7 @@ impl Segments {
         Offload::checksum(self.transport as u16, sum).unwrap_or_default()
     }
 
-    /// Total length, identification, checksum.
+    /// Sets total length, identification and checksum.
     fn write_ipv4(&self, number: usize, target: &mut [u8]) {
         let ip = self.network;
         let total = target.len().saturating_sub(ip) as u16;
@@ -155,7 +156,7 @@ impl Segments {
         put(target, ip + 10, checksum::of(header));
     }
 
-    /// Sequence number and flags.
+    /// Sets sequence number and flags.
     fn write_tcp(&self, number: usize, target: &mut [u8]) {
         let tcp = self.transport;
         let sequence = u32::from(be16(&self.head, tcp + 4)) << 16 | u32::from(be16(&self.head, tcp + 6));
@@ -175,7 +176,7 @@ impl Segments {
     }
 }
 
-/// Where the headers of a frame are.
+/// Location of the headers of a frame.
 struct Place {
     network: usize,
     transport: usize,
@@ -201,7 +202,7 @@ impl Place {
         }
     }
 
-    /// A packet that is not a fragment.
+    /// Locates the headers of an IPv4 packet that is not a fragment.
     fn ipv4(head: &[u8], network: usize) -> Option<Self> {
         let header = head.get(network..)?.first_chunk::<{ ipv4::HEADER }>()?;
         let len = usize::from(header[0] & 0xf) * 4;
@@ -212,7 +213,8 @@ impl Place {
         Some(Self { network, transport: network + len, ipv6: false, protocol: header[9] })
     }
 
-    /// A packet without extension headers that would have to be in one of the segments only.
+    /// Locates the headers of an IPv6 packet without extension headers that would have to be in only one of the
+    /// segments.
     fn ipv6(head: &[u8], network: usize) -> Option<Self> {
         let header = head.get(network..)?.first_chunk::<IPV6_HEADER>()?;
         if header[0] >> 4 != 6 {
@@ -230,13 +232,13 @@ impl Place {
     }
 }
 
-/// Octets of the TCP header at `at`.
+/// Returns the length of the TCP header at `at`.
 fn tcp_header(head: &[u8], at: usize) -> Option<usize> {
     let len = usize::from(*head.get(at + 12)? >> 4) * 4;
     (len >= tcp::HEADER).then_some(len)
 }
 
-/// The sum of addresses and protocol.
+/// Returns the sum of addresses and protocol.
 fn pseudo(head: &[u8; HEADERS], network: usize, (ipv6, protocol): (bool, u8)) -> u16 {
     let addresses = if ipv6 { network + 8..network + 40 } else { network + 12..network + 20 };
     checksum::sum(u16::from(protocol), head.get(addresses).unwrap_or(&[]))
@@ -246,12 +248,12 @@ fn word(octets: &[u8], at: usize) -> Option<u16> {
     octets.get(at..)?.first_chunk().copied().map(u16::from_be_bytes)
 }
 
-/// Of headers that were found to be there.
+/// Reads a word of headers that are known to be complete.
 fn be16(octets: &[u8], at: usize) -> u16 {
     word(octets, at).unwrap_or_default()
 }
 
-/// Into headers that were found to be there.
+/// Writes a word of headers that are known to be complete.
 fn put(octets: &mut [u8], at: usize, word: u16) {
     if let Some(place) = octets.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
         *place = word.to_be_bytes();

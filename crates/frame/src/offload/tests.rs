@@ -78,7 +78,7 @@ fn sets_make_sense() {
     assert_eq!(Offloads::from_bits(0xff), Offloads::ALL);
 }
 
-/// Headers that are often good.
+/// Headers that are often valid.
 fn headers() -> impl Strategy<Value = [u8; VIRTIO]> {
     let kinds = prop::sample::select(&[0_u8, 1, 3, 4, 5, 0x80, 0x81, 0x84, 0x85][..]);
     (0..4_u8, kinds, 0..200_u16, any::<u16>(), 0..2200_u16, 0..300_u16).prop_map(
@@ -90,7 +90,7 @@ fn headers() -> impl Strategy<Value = [u8; VIRTIO]> {
 }
 
 proptest! {
-    /// What a header says comes out as it went in, but for what has no meaning.
+    /// Decoding and encoding a header preserves all meaningful fields.
     #[test]
     fn a_header_survives(header in headers()) {
         if let Ok(offload) = Offload::from_virtio(header) {

@@ -21,12 +21,12 @@ fn a_cpu_that_does_not_exist_has_no_distance() {
 fn two_cpus_have_a_distance() {
     if let [a, b, ..] = cores::allowed().unwrap()[..] {
         let ns = round_trip_ns(a, b, 1000);
-        // On a busy machine the answer may not come in time; what comes is a sane figure.
+        // On a busy machine the answer may be late; a figure must be plausible.
         assert!(ns.is_nan() || (1.0..1e6).contains(&ns), "{ns}");
     }
 }
 
-/// An asker may give up while an answer is on its way.
+/// The asking thread may give up while an answer is on its way.
 #[test]
 fn who_answers_ends_whenever_that_is_asked() {
     let cpu = cores::allowed().unwrap()[0];

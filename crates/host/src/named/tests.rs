@@ -5,7 +5,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::*;
 
-/// A router's NIC that is plugged in like this, and what is wrong with it.
+/// Faults of a router's NIC with this attachment.
 fn wrong(lines: &str) -> String {
     let text = format!(
         "[[router]]\nname = \"edge\"\n[[router.nic]]\nname = \"lan\"\nattach = \"null\"\n[[router.nic]]\nname = \"wan\"\n{lines}\n"

@@ -1,11 +1,11 @@
-//! What each attachment of a plan needs of this host, and whether it is there.
+//! Requirements of a plan's attachments, and whether this host meets them.
 
 use attach::Traits;
 use config::{Nic, Plan, Router};
 
 use crate::{Finding, State, net_admin, tun_device};
 
-/// One line for each NIC that is plugged into something outside, and before them what several need.
+/// A finding for each NIC with an external attachment, preceded by common requirements.
 pub(super) fn findings(plan: &Plan) -> Vec<Finding> {
     let mut findings = Vec::new();
     let any = |wanted: fn(Traits) -> bool| plan.nics().any(|(_, nic)| wanted(nic.attach.traits()));
@@ -19,7 +19,7 @@ pub(super) fn findings(plan: &Plan) -> Vec<Finding> {
     findings
 }
 
-/// What is to be said of one NIC; nothing where nothing outside is needed.
+/// Finding about one NIC; `None` if it needs nothing external.
 fn finding(router: &Router, nic: &Nic) -> Option<Finding> {
     let wanted = router.wanted(nic);
     let (state, meaning) = match wanted.look() {

@@ -1,4 +1,4 @@
-//! What the machines of a plan's routers need of this host: engines, processes of their own, and who serves their NICs.
+//! Requirements of the routers' machines: engines, isolation in processes, and vhost-net.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use rustix::process::geteuid;
 
 use crate::{Finding, State, named};
 
-/// One line for each thing that a router asks for beyond virtual machines.
+/// A finding for each requirement of a router beyond virtual machines.
 pub(super) fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
     if plan.routers.iter().any(|router| router.engine == Some(Engine::Process)) {
@@ -23,7 +23,7 @@ pub(super) fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {
     findings
 }
 
-/// A router that is a process lives in namespaces that its user makes.
+/// User namespaces, which a router that is a process needs.
 fn namespaces() -> Finding {
     let name = "user namespaces";
     let is_zero = |path: &str| crate::read(path).is_some_and(|text| text == "0");
@@ -44,7 +44,7 @@ fn namespaces() -> Finding {
     }
 }
 
-/// What serves the NICs of a router with `vhost = "kernel"`.
+/// vhost-net, which serves the NICs of a router with `vhost = "kernel"`.
 fn vhost_net() -> Finding {
     let (path, what) = ("/dev/vhost-net", "vhost = \"kernel\"");
     match named::vhost_net() {
@@ -53,7 +53,7 @@ fn vhost_net() -> Finding {
     }
 }
 
-/// A router in a process of its own.
+/// Isolation of a router in a process of its own.
 fn apart(router: &Router, facts: &HostFacts) -> Finding {
     let (state, meaning) = match &facts.no_kvm {
         None => {
@@ -67,7 +67,7 @@ fn apart(router: &Router, facts: &HostFacts) -> Finding {
     Finding::new(state, router.name.clone(), "isolate = \"process\"", meaning)
 }
 
-/// A Linux guest.
+/// Files and facts needed by a Linux guest.
 fn stock(router: &Router, linux: &Linux, facts: &HostFacts) -> Finding {
     let unread = named::images(linux).into_iter().next().map(|(key, what)| format!("{key}: {what}"));
     let (state, meaning) = match unread.or_else(|| facts.no_kvm.as_ref().or(facts.no_linux.as_ref()).cloned())

@@ -17,7 +17,7 @@ fn whoever_may_write_it_may_write_the_program_as_well() {
     for (file, own, is_trusted) in [
         (of_root, of_root, true),
         (of_one, of_one, true),
-        // Built once more by root.
+        // Rebuilt by root.
         (of_root, of_one, true),
         (of_one, of_root, false),
         (of(STRANGER, None, false), of_one, false),

@@ -12,7 +12,8 @@ fn what_is_due_is_sent_and_what_is_late_is_left_out() {
     assert_eq!(Due::default().now(micros(1001), 1e3, burst), 1);
     lane.sent += burst;
     assert_eq!(lane.now(micros(17), 1e6, burst), 0);
-    // A second without the CPU: of a million frames only those of the last two milliseconds are sent.
+    // After a second without the CPU, only the last two milliseconds' worth of the million due frames is
+    // sent.
     let mut all = 0;
     while lane.now(second, 1e6, burst) > 0 {
         lane.sent += burst;

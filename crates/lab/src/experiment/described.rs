@@ -1,4 +1,4 @@
-//! Experiments as descriptions: what a case is called, how its rig is built, and what happens in a slice.
+//! Descriptions of experiments: the name of a case, the function that builds its rig, and the measurement of one slice.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use anyhow::{Context, Result};
 
 use super::Sample;
 
-/// What stands while a case is measured. It is taken down when it goes.
+/// Test set-up that exists while a case is measured; dropping it tears it down.
 ///
-/// A closure that measures a slice is one as well: what it holds stands for as long as it is there.
+/// A closure that measures a slice is a rig as well: the values it captures live as long as the closure.
 pub trait Rig {
     /// Measures for about `length`.
     fn run_slice(&mut self, length: Duration) -> Result<Sample>;
 
-    /// Takes it down, where that can go wrong.
+    /// Tears the rig down, for rigs whose tear-down can fail.
     fn take_down(self: Box<Self>) -> Result<()> {
         Ok(())
     }
@@ -25,28 +25,28 @@ impl<F: FnMut(Duration) -> Result<Sample>> Rig for F {
     }
 }
 
-/// Something that can be measured in slices: one case of an experiment.
+/// One case of an experiment, measured in slices.
 pub struct Experiment {
     /// Its name in the list: `forward`.
     pub id: &'static str,
-    /// What was varied, without spaces: `kvm/virtio-net/64`.
+    /// Parameters of the case, without spaces: `kvm/virtio-net/64`.
     pub case: String,
     /// Unit of the samples.
     pub unit: &'static str,
-    /// The two CPUs between which cache lines move, if there are two. Between slices nothing of the experiment may
-    /// run on them: their distance is measured then.
+    /// The two CPUs between which cache lines move, if there are two. The runner measures their distance between slices, so nothing of the
+    /// experiment may run on them then.
     pub cpus: Option<(usize, usize)>,
-    /// Whether a slice is a whole repetition, however long: it is not cut by seconds.
+    /// True if each slice is a complete repetition, however long it takes, rather than a share of the requested seconds.
     pub is_whole: bool,
-    /// Whether it is built for each of its turns where others have turns between them, and taken down after it: what it is made of
-    /// would go on meanwhile, or hold what they need.
+    /// True if the rig is built for each of its slices and torn down after it when cases alternate: while other cases run, the rig would
+    /// keep working or hold resources that they need.
     pub is_built_each_turn: bool,
     build: Box<dyn FnMut() -> Result<Box<dyn Rig>>>,
     rig: Option<Box<dyn Rig>>,
 }
 
 impl Experiment {
-    /// A case by the experiment's name and unit, its own name, and how its rig is built.
+    /// Creates a case from the experiment's name and unit, the case's own name, and a function that builds its rig.
     pub fn new<R: Rig + 'static>(
         (id, unit): (&'static str, &'static str),
         case: String,
@@ -65,7 +65,7 @@ impl Experiment {
         }
     }
 
-    /// A case of which nothing stands: whatever a slice needs it builds itself.
+    /// Creates a case without a rig: each slice builds whatever it needs.
     pub fn unbuilt(
         names: (&'static str, &'static str),
         case: String,
@@ -74,22 +74,22 @@ impl Experiment {
         Self::new(names, case, move || Ok(slice.clone()))
     }
 
-    /// Cache lines move between these two CPUs, if they are two.
+    /// Sets the two CPUs between which cache lines move, if there are two.
     pub fn between(self, cpus: impl Into<Option<(usize, usize)>>) -> Self {
         Self { cpus: cpus.into(), ..self }
     }
 
-    /// A slice is a whole repetition.
+    /// Marks each slice as a whole repetition (see [`Experiment::is_whole`]).
     pub fn whole(self) -> Self {
         Self { is_whole: true, ..self }
     }
 
-    /// It is built for each of its turns.
+    /// Has the rig built anew for each slice (see [`Experiment::is_built_each_turn`]).
     pub fn built_each_turn(self) -> Self {
         Self { is_built_each_turn: true, ..self }
     }
 
-    /// Builds what is measured.
+    /// Builds the rig.
     pub fn prepare(&mut self) -> Result<()> {
         self.rig = Some((self.build)()?);
         Ok(())
@@ -101,7 +101,8 @@ impl Experiment {
         rig.run_slice(length)
     }
 
-    /// Takes down what [`Experiment::prepare`] built, if it stands. Called after it, also when a slice failed; then it can be built again.
+    /// Tears down the rig that [`Experiment::prepare`] built, if there is one. It is called after `prepare` even when a slice failed; the
+    /// rig can then be built again.
     pub fn finish(&mut self) -> Result<()> {
         self.rig.take().map_or(Ok(()), |rig| rig.take_down())
     }

@@ -1,8 +1,8 @@
-//! Further figures of a sample.
+//! Additional figures of a sample.
 
 use std::borrow::Cow;
 
-/// Figures by name, in order.
+/// List of named figures, in insertion order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Further(Vec<(Cow<'static, str>, f64)>);
 
@@ -12,17 +12,17 @@ impl Further {
         self.0.push((name.into(), value));
     }
 
-    /// Appends all of another one.
+    /// Appends all figures of another list.
     pub fn append(&mut self, mut other: Self) {
         self.0.append(&mut other.0);
     }
 
-    /// The figure of this name.
+    /// Returns the figure with this name.
     pub fn get(&self, name: &str) -> Option<f64> {
         self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// Names and figures.
+    /// Iterates over names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
         self.0.iter().map(|(name, value)| (name.as_ref(), *value))
     }

@@ -1,5 +1,5 @@
-//! The frame that every experiment fits into: slices of a fifth of a second, the distance of the CPUs before and
-//! after each, near and far told apart, two variants in turn.
+//! Framework of all experiments: slices of a fifth of a second, the cache-line distance of the CPUs measured
+//! before and after each slice, samples classified as near or far, and two variants measured alternately.
 
 mod described;
 mod further;
@@ -19,25 +19,25 @@ pub use outcome::{Comparison, Measured, Outcome, Placement, tell};
 pub use runner::{compare, in_turn, run};
 pub use varied::{Varied, rate};
 
-/// What one slice gave.
+/// Result of one slice.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
     /// The figure, in the experiment's unit.
     pub value: f64,
-    /// Packets that came through, if the experiment moves packets.
+    /// Packets that arrived, if the experiment moves packets.
     pub packets: u64,
     /// Packets that were lost.
     pub lost: u64,
-    /// Times that a vCPU left its guest, where there is one.
+    /// VM exits of the guest's vCPUs, if there is a guest.
     pub exits: Option<u64>,
-    /// Further figures, such as `cycles_per_packet` or `empty_polls`; the report gives their medians.
+    /// Additional figures, such as `cycles_per_packet` or `empty_polls`; the report gives their medians.
     pub more: Further,
-    /// What the counters grew by.
+    /// Increase of the counters during the slice.
     pub ledger: Snapshot,
 }
 
 impl Sample {
-    /// So many packets in so many seconds, in millions a second.
+    /// Creates a sample of `packets` in `seconds`, as millions of packets a second.
     pub fn mpps(packets: u64, seconds: f64) -> Self {
         Self { value: packets as f64 / seconds * 1e-6, packets, ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! What can be asked of an experiment.
+//! Options of an experiment.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use host::cores;
 /// Octets of the longest frame on a link with an MTU of 1500, without FCS.
 const LONGEST_FRAME: usize = 1514;
 
-/// A kind of things by their names.
+/// Defines an enum whose variants have names for the command line and for the names of cases.
 macro_rules! named_kind {
     ($(#[$about:meta])* $visible:vis enum $kind:ident { $($(#[$of:meta])* $thing:ident = $name:literal,)+ }) => {
         $(#[$about])*
@@ -21,10 +21,10 @@ macro_rules! named_kind {
         }
 
         impl $kind {
-            /// All of them.
+            /// All variants.
             $visible const ALL: [Self; [$($name),+].len()] = [$(Self::$thing),+];
 
-            /// Its name in cases, and on the command line where it is asked for there.
+            /// Name in the names of cases, and on the command line where the option exists there.
             $visible const fn name(self) -> &'static str {
                 match self {
                     $(Self::$thing => $name,)+
@@ -36,13 +36,13 @@ macro_rules! named_kind {
 pub(crate) use named_kind;
 
 named_kind! {
-    /// What a guest's NICs are attached to.
+    /// Backend that a guest's NICs are attached to.
     #[derive(Default)]
     pub enum Attachment {
-        /// Ports of the measuring room.
+        /// Ports of the measuring thread, without the kernel.
         #[default]
         Native = "native",
-        /// TAPs: the kernel is the other side.
+        /// TAP devices: the kernel is the peer.
         Tap = "tap",
         /// The learning switch.
         Switch = "switch",
@@ -50,7 +50,7 @@ named_kind! {
 }
 
 named_kind! {
-    /// Which way the data go in `tcp`.
+    /// Direction of the data in `tcp`, seen from the guest.
     pub enum Direction {
         /// Out of the guest.
         Tx = "tx",
@@ -60,62 +60,62 @@ named_kind! {
 }
 
 named_kind! {
-    /// What two stations do in `tcp`.
+    /// Traffic pattern of the two stations in `tcp`.
     pub enum Conversation {
-        /// One sends as much as it can.
+        /// One station sends as much as it can.
         Stream = "stream",
-        /// One sends an octet, waits for the answer, and again.
+        /// One station sends an octet, waits for the answer, and repeats.
         Requests = "requests",
     }
 }
 
 named_kind! {
-    /// When an interrupt tells a guest of frames that it has sent.
+    /// Time at which a guest is interrupted for frames that have been sent.
     pub enum SentInterrupts {
-        /// As soon as the device says so.
+        /// As soon as the device reports them.
         AtOnce = "at-once",
-        /// When they are many: by virtio-net after three quarters of what is in the ring, by an e1000 after a time.
+        /// Once many have been sent: with virtio-net after three quarters of the ring's frames, with an e1000 after a delay.
         Delayed = "delayed",
     }
 }
 
-/// What can be asked of an experiment. Each takes what applies to it.
+/// Options of an experiment; each experiment uses those that apply to it.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How the router runs: `kvm`, `process`, …
+    /// Engine that runs the router: `kvm`, `process`, …
     pub engine: String,
     /// NIC model.
     pub nic: NicModel,
-    /// How frames leave by an e1000.
+    /// Transmit mode of an e1000.
     pub mode: TransmitMode,
-    /// Least time between two interrupts of a NIC.
+    /// Minimum interval between two interrupts of a NIC.
     pub itr: Itr,
-    /// For send combining: frames that are sent although the interrupt that they wait for has not come; 0: the ring is
-    /// the limit.
+    /// For send combining: number of pending frames at which they are sent although the awaited interrupt has not come; 0:
+    /// only a full ring forces it.
     pub combine: u32,
-    /// For the same: frames a second above which frames are combined; 0: always.
+    /// For send combining: rate (frames a second) above which frames are combined; 0: always.
     pub combine_above: u32,
-    /// When a source that sleeps as soon as its ring is full is told of sent frames (`guest-tx`); none: it polls for a while
-    /// first, and is told at once.
+    /// Interrupt policy for sent frames of a `guest-tx` source that sleeps as soon as its ring is full; none: the source
+    /// polls for a while before it sleeps, and is interrupted at once.
     pub sent_interrupts: Option<SentInterrupts>,
-    /// What the guest's NICs are attached to.
+    /// Backend that the guest's NICs are attached to.
     pub attach: Attachment,
-    /// Threads that move the frames of a router that the command runs (`attachments`, `queue-length`).
+    /// Threads that move the frames of a router run by the command (`attachments`, `queue-length`).
     pub vhost: VhostThreads,
-    /// Octets of each frame, without FCS; with `segment`, of what the driver hands to its NIC.
+    /// Octets of each frame, without FCS; with `segment`, octets of the packet that the driver hands to its NIC.
     pub frame: usize,
-    /// Octets of the frames that are made of each by who cuts it, be it on its way to the guest or out of it (segmentation
-    /// offload); none: it is a frame.
+    /// Octets of the frames into which each packet is segmented (segmentation offload), on its way into the guest or out of
+    /// it; none: packets are not segmented.
     pub segment: Option<usize>,
-    /// Octets that are handed to a TCP connection at once.
+    /// Octets of each write to a TCP connection.
     pub write: usize,
-    /// What the stations of `tcp` do; none: one thing after the other.
+    /// Traffic pattern of the stations in `tcp`; none: all patterns, one after the other.
     pub conversation: Option<Conversation>,
-    /// Which way their data go; none: one after the other.
+    /// Direction of their data; none: both, one after the other.
     pub direction: Option<Direction>,
     /// Nanoseconds that the application of `livelock` spends on each frame.
     pub work: u32,
-    /// Frames that wait for it at most.
+    /// Capacity of that application's queue, in frames.
     pub queue: u32,
     /// Flows of the generator.
     pub flows: u32,
@@ -127,22 +127,22 @@ pub struct Options {
     pub queues: u16,
     /// vCPUs of the router.
     pub vcpus: u16,
-    /// Whether the threads of the router, and the one that plays its I/O thread, are confined (`forward`).
+    /// Confinement (sandbox) of the router's threads and of the thread that plays its I/O thread (`forward`).
     pub sandbox: Confinement,
-    /// What the router beside does in `hostile`; none: one thing after the other.
+    /// Misdeed of the hostile neighbour in `hostile`; none: all misdeeds, one after the other.
     pub misdeed: Option<Misdeed>,
     /// Seconds measured in each repetition, cut into slices; each slice is a sample.
     pub seconds: f64,
-    /// Seconds of each judged step where a repetition is whole and has steps of its own; none, or less: as long as the
-    /// experiment says.
+    /// Seconds of each judged step, for experiments whose repetitions consist of steps; none, or less than the experiment's
+    /// own step: the experiment's.
     pub step: Option<f64>,
     /// Repetitions, with a pause between them.
     pub repeat: u32,
-    /// Rounds of a figure whose cases are whole repetitions; none: as many as its file says.
+    /// Rounds of a figure whose cases are whole repetitions; none: the number in the figure's file.
     pub rounds: Option<u32>,
-    /// Where the JSON goes.
+    /// File to which the JSON records are appended.
     pub json: Option<PathBuf>,
-    /// CPUs to use; empty: those that this process may use, in order.
+    /// CPUs to use; empty: those in this process's affinity mask, in order.
     pub cpus: Vec<usize>,
 }
 
@@ -185,22 +185,22 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The n-th CPU to use. Fails if there are not so many.
+    /// Returns the n-th CPU to use. Fails if there are fewer.
     pub fn cpu(&self, n: usize) -> Result<usize> {
         let list = if self.cpus.is_empty() { cores::allowed()? } else { self.cpus.clone() };
         list.get(n).copied().with_context(|| format!("needs {} CPUs, there are {}", n + 1, list.len()))
     }
 
-    /// Time of a judged step, of which the experiment wants at least this.
+    /// Returns the length of a judged step: as requested, but at least `least`, which the experiment needs.
     pub fn step(&self, least: Duration) -> Duration {
         let asked = self.step.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         asked.map_or(least, |asked| asked.max(least))
     }
 
-    /// Whether the options fit together.
+    /// Checks that the options fit together.
     ///
     /// # Errors
-    /// One line: what does not, and what would.
+    /// One line that says which do not, and what would.
     pub fn check(&self) -> Result<()> {
         ensure!(
             self.frame <= LONGEST_FRAME || self.segment.is_some(),
@@ -263,18 +263,19 @@ impl Options {
         format!("{}/{model}{itr}{combine}{above}{sent}", self.engine)
     }
 
-    /// `/vcpus=2` where there are several.
+    /// Suffix of a case's name with several vCPUs: `/vcpus=2`.
     pub(crate) fn several_vcpus(&self) -> String {
         if self.vcpus > 1 { format!("/vcpus={}", self.vcpus) } else { String::new() }
     }
 
-    /// Frames that become of each packet where it is cut; `headers`: octets that each of them has before its payload.
+    /// Number of frames that result from each packet when it is segmented; `headers`: octets that each frame has before its
+    /// payload.
     pub(crate) fn frames_a_packet(&self, headers: usize) -> u64 {
         let payload = |len: usize| len.saturating_sub(headers).max(1) as u64;
         self.segment.map_or(1, |segment| payload(self.frame).div_ceil(payload(segment)))
     }
 
-    /// Whether frames leave inside of the vCPU's register access: no I/O thread takes them out of the ring.
+    /// Returns true if frames leave within the vCPU's register access: then no I/O thread takes them out of the ring.
     pub fn sends_in_access(&self) -> bool {
         self.nic == NicModel::E1000 && matches!(self.mode, TransmitMode::Base | TransmitMode::SendCombining)
     }

@@ -1,4 +1,4 @@
-//! What the slices of an experiment say together.
+//! Evaluation of all slices of an experiment together.
 
 use std::io::Write;
 
@@ -10,35 +10,35 @@ use crate::ledger_snapshot::Snapshot;
 use crate::report::{Record, ResultLine, Verdict, append, quadruple};
 use crate::stats::{self, Summary};
 
-/// Round trips below this are near (ns).
+/// Cache-line round trips below this are near (ns).
 const NEAR: f64 = 220.0;
-/// Round trips in this range are far (ns).
+/// Cache-line round trips in this range are far (ns).
 const FAR: std::ops::RangeInclusive<f64> = 350.0..=700.0;
-/// Two round trips are alike when they differ by at most this part of the smaller.
+/// Largest relative difference (in terms of the smaller) of two round trips that count as alike.
 const ALIKE: f64 = 0.2;
 
-/// How far apart the CPUs were during a sample.
+/// Cache-line distance of the CPUs during a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Before and after under 220 ns.
+    /// Less than 220 ns before and after.
     Near,
-    /// Before and after 350 to 700 ns.
+    /// 350 to 700 ns before and after.
     Far,
-    /// Neither, or it changed in between, or nobody knows.
+    /// Neither near nor far, or changed during the sample, or unknown.
     Between,
 }
 
-/// A sample and the CPUs' distance around it.
+/// Sample together with the CPUs' distance before and after it.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// The sample.
     pub sample: Sample,
-    /// Cache-line round trip before and after it, ns; not a number where it could not be told.
+    /// Cache-line round trip before and after the sample, in ns; NaN where it could not be measured.
     pub c2c_ns: [f64; 2],
 }
 
 impl Measured {
-    /// Where the CPUs were.
+    /// Classifies the CPUs' distance.
     pub fn placement(&self) -> Placement {
         let [before, after] = self.c2c_ns;
         if before < NEAR && after < NEAR {
@@ -50,18 +50,18 @@ impl Measured {
         }
     }
 
-    /// Whether the CPUs' distance changed by more than 20 % during the sample.
+    /// Returns true if the CPUs' distance changed by more than 20 % during the sample.
     pub fn moved(&self) -> bool {
         !alike(self.c2c_ns[0], self.c2c_ns[1])
     }
 
-    /// The CPUs' mean distance, ns.
+    /// Mean distance of the CPUs, in ns.
     fn c2c(&self) -> f64 {
         f64::midpoint(self.c2c_ns[0], self.c2c_ns[1])
     }
 }
 
-/// Whether two distances are alike. Where both are unknown (there is only one CPU), they are.
+/// Returns true if two distances are alike; two unknown ones (a single CPU) are.
 fn alike(a: f64, b: f64) -> bool {
     (a.is_nan() && b.is_nan()) || (a - b).abs() <= ALIKE * a.min(b)
 }
@@ -71,7 +71,7 @@ fn alike(a: f64, b: f64) -> bool {
 pub struct Outcome {
     /// Experiment.
     pub id: &'static str,
-    /// What was varied.
+    /// Parameters of the case, without spaces.
     pub case: String,
     /// Unit of the samples.
     pub unit: &'static str,
@@ -80,28 +80,28 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// What `experiment` gave.
+    /// Collects the samples of `experiment`.
     pub fn new(experiment: &Experiment, measured: Vec<Measured>) -> Self {
         Self { id: experiment.id, case: experiment.case.clone(), unit: experiment.unit, measured }
     }
 
-    /// The samples in order.
+    /// Returns the values of all samples, in order.
     pub fn values(&self) -> Vec<f64> {
         self.measured.iter().map(|measured| measured.sample.value).collect()
     }
 
-    /// All samples.
+    /// Summarises all samples.
     pub fn summary(&self) -> Option<Summary> {
         Summary::of(&self.values())
     }
 
-    /// The samples taken at one placement.
+    /// Summarises the samples taken at one placement.
     pub fn at(&self, placement: Placement) -> Option<Summary> {
         let there = self.measured.iter().filter(|measured| measured.placement() == placement);
         Summary::of(&there.map(|measured| measured.sample.value).collect::<Vec<_>>())
     }
 
-    /// Median of the CPUs' distances, ns.
+    /// Median of all measured CPU distances, in ns.
     pub fn c2c_ns(&self) -> Option<f64> {
         stats::median(&self.measured.iter().flat_map(|measured| measured.c2c_ns).collect::<Vec<_>>())
     }
@@ -111,14 +111,14 @@ impl Outcome {
         self.measured.iter().map(|measured| measured.sample.lost).sum()
     }
 
-    /// Exits for each packet over all samples, where there is a guest and packets came through.
+    /// VM exits per packet over all samples, if there is a guest and packets arrived.
     pub fn exits_per_packet(&self) -> Option<f64> {
         let exits: Option<u64> = self.measured.iter().map(|measured| measured.sample.exits).sum();
         let packets: u64 = self.measured.iter().map(|measured| measured.sample.packets).sum();
         (packets > 0).then_some(exits? as f64 / packets as f64)
     }
 
-    /// Medians of the further figures, by name, in the order in which they first came.
+    /// Medians of the additional figures, by name, in order of first appearance.
     pub fn more(&self) -> Vec<(&str, f64)> {
         let mut columns: Vec<(&str, Vec<f64>)> = Vec::new();
         for (name, value) in self.measured.iter().flat_map(|measured| measured.sample.more.iter()) {
@@ -130,19 +130,19 @@ impl Outcome {
         columns.into_iter().filter_map(|(name, values)| Some((name, stats::median(&values)?))).collect()
     }
 
-    /// One further figure of each sample that has it, in order.
+    /// Values of one additional figure in each sample that has it, in order.
     pub fn series(&self, name: &str) -> Vec<f64> {
         self.measured.iter().filter_map(|measured| measured.sample.more.get(name)).collect()
     }
 
-    /// What the counters of all samples grew by.
+    /// Sum of the counters' increases over all samples.
     pub fn ledger(&self) -> Snapshot {
         let mut sum = Snapshot::new();
         self.measured.iter().for_each(|measured| sum.add(&measured.sample.ledger));
         sum
     }
 
-    /// The RESULT line.
+    /// Formats the RESULT line.
     pub fn result_line(&self) -> ResultLine {
         let mut line = ResultLine::new(&format!("{}/{}", self.id, self.case), self.unit, self.summary())
             .with("lost", self.lost())
@@ -162,7 +162,7 @@ impl Outcome {
         self.more().into_iter().fold(line, |line, (name, value)| line.with_number(name, Some(value)))
     }
 
-    /// The JSON record.
+    /// Builds the JSON record.
     pub fn record(&self, host: &Host, verdict: Verdict, why: &str) -> Record {
         let summary = self.summary();
         let named = |(name, value): (&str, f64)| (name.to_owned(), value);
@@ -182,7 +182,7 @@ impl Outcome {
     }
 }
 
-/// Writes the RESULT line to `out`, and the record to the file that `options` name.
+/// Writes the RESULT line to `out`, and appends the record to the JSON file of `options`, if one is named.
 pub fn tell(outcome: &Outcome, options: &Options, host: &Host, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "{}", outcome.result_line()).context("cannot print a result")?;
     match &options.json {
@@ -191,17 +191,18 @@ pub fn tell(outcome: &Outcome, options: &Options, host: &Host, out: &mut dyn Wri
     }
 }
 
-/// Two variants that ran in turn.
+/// Outcomes of two variants measured alternately.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// The first of each pair.
+    /// First variant of each pair.
     pub a: Outcome,
-    /// The second.
+    /// Second variant of each pair.
     pub b: Outcome,
 }
 
 impl Comparison {
-    /// The ratio a / b over the pairs whose CPUs were alike, near or far or in between, with its 95 % interval.
+    /// Ratio a / b, with its 95 % confidence interval, over the pairs in which both variants had the CPUs at
+    /// the same distance (near, far or in between).
     pub fn ratio(&self) -> Option<Summary> {
         let pairs = self.a.measured.iter().zip(&self.b.measured);
         let alike = pairs.filter(|(a, b)| alike(a.c2c(), b.c2c()) && !a.moved() && !b.moved());

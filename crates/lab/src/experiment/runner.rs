@@ -1,4 +1,4 @@
-//! Slices, repetitions and pairs.
+//! Runs experiments in slices, repetitions and alternating variants.
 
 use std::thread;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use host::c2c;
 
 use super::{Comparison, Experiment, Measured, Options, Outcome};
 
-/// Longest slice: hosts tend to move a busy pair of virtual CPUs within a second.
+/// Longest slice: hypervisors tend to migrate a busy pair of virtual CPUs within a second.
 const SLICE: Duration = Duration::from_millis(200);
-/// Between repetitions: a machine that rests often comes back with its CPUs near.
+/// Pause between repetitions: a virtual machine that has been idle often gets its CPUs back close to each other.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Round trips of one look at the CPUs' distance.
+/// Round trips of one measurement of the CPUs' distance.
 const ROUNDS: u32 = 4000;
-/// Fewest pairs of a comparison.
+/// Fewest pairs in a comparison.
 pub(super) const FEWEST_PAIRS: usize = 10;
 
-/// Runs an experiment as often and as long as `options` say.
+/// Runs an experiment with the repetitions and the duration that `options` give.
 pub fn run(experiment: &mut Experiment, options: &Options) -> Result<Outcome> {
     let (slice, slices) = cut(options)?;
     let slices = if experiment.is_whole { 1 } else { slices };
@@ -35,7 +35,7 @@ pub fn run(experiment: &mut Experiment, options: &Options) -> Result<Outcome> {
     })
 }
 
-/// Runs two experiments in turn, a slice of one, a slice of the other, in at least ten pairs.
+/// Runs two experiments alternately, one slice of each at a time, for at least ten pairs.
 pub fn compare(a: &mut Experiment, b: &mut Experiment, options: &Options) -> Result<Comparison> {
     let (slice, slices) = cut(options)?;
     let slices = if a.is_whole && b.is_whole { 1 } else { slices };
@@ -52,9 +52,9 @@ pub fn compare(a: &mut Experiment, b: &mut Experiment, options: &Options) -> Res
     })
 }
 
-/// Runs experiments in turn, a slice of each in each round, in at least so many rounds; if all are whole repetitions, in just
-/// so many or as many as the options say. What is built for each turn is not there in the turns of others. One that goes wrong
-/// says so and leaves the others alone.
+/// Runs experiments in rounds, one slice of each per round, for at least `fewest` rounds; if every slice is a whole
+/// repetition, for exactly `fewest` rounds or the number that the options give. A rig that is built for each turn does not
+/// exist during the turns of others. An experiment that fails returns its error and does not affect the others.
 pub fn in_turn(experiments: &mut [Experiment], fewest: usize, options: &Options) -> Vec<Result<Outcome>> {
     let (slice, slices) = match cut(options) {
         Ok(cut) => cut,
@@ -86,12 +86,12 @@ pub fn in_turn(experiments: &mut [Experiment], fewest: usize, options: &Options)
     .collect()
 }
 
-/// Builds what stays while others have their turns.
+/// Builds the rig before the first round, unless it is built for each turn.
 fn begin(experiment: &mut Experiment) -> Result<()> {
     if experiment.is_built_each_turn { Ok(()) } else { ready(experiment) }
 }
 
-/// One slice of an experiment that stands, or is built for it.
+/// Runs one slice, with the standing rig or with one built for this slice.
 fn turn(experiment: &mut Experiment, slice: Duration) -> Result<Measured> {
     if experiment.is_built_each_turn {
         return prepared(experiment, |experiment| measure(experiment, slice));
@@ -99,7 +99,7 @@ fn turn(experiment: &mut Experiment, slice: Duration) -> Result<Measured> {
     measure(experiment, slice)
 }
 
-/// Length and number of the slices of one repetition.
+/// Returns length and number of the slices of one repetition.
 fn cut(options: &Options) -> Result<(Duration, usize)> {
     let seconds = options.seconds;
     ensure!((0.001..=86_400.0).contains(&seconds), "seconds must be 0.001 to 86400, not {seconds}");
@@ -108,7 +108,7 @@ fn cut(options: &Options) -> Result<(Duration, usize)> {
     Ok((Duration::from_secs_f64(seconds / slices), slices as usize))
 }
 
-/// Prepares an experiment, hands it on, and takes it down whatever happened.
+/// Prepares an experiment, runs `body`, and tears the rig down even if `body` failed.
 fn prepared<T>(experiment: &mut Experiment, body: impl FnOnce(&mut Experiment) -> Result<T>) -> Result<T> {
     ready(experiment)?;
     let result = body(experiment);

@@ -12,7 +12,7 @@ use crate::host::Host;
 use crate::ledger_snapshot::Snapshot;
 use crate::report::Verdict;
 
-/// An experiment that gives the values it was told, and notes what was done with it.
+/// Experiment that returns scripted values and records the calls made to it.
 #[derive(Clone, Default)]
 struct Told {
     values: Vec<f64>,
@@ -21,7 +21,7 @@ struct Told {
     seen: Rc<RefCell<Seen>>,
 }
 
-/// What was done with it.
+/// Recorded calls.
 #[derive(Default)]
 struct Seen {
     at: usize,
@@ -117,11 +117,11 @@ fn a_whole_repetition_is_not_cut() {
         outcomes.into_iter().map(|outcome| outcome.unwrap().measured.len()).collect::<Vec<_>>()
     };
     assert_eq!((rounds(whole(), None), rounds(whole(), Some(2))), (vec![7], vec![2]));
-    // What is cut keeps to seconds, repetitions and the fewest rounds.
+    // Experiments cut into slices follow the seconds, the repetitions and the minimum number of rounds.
     assert_eq!(rounds(told(&[1.0]).experiment(), Some(2)), [15]);
 }
 
-/// An experiment that notes in a log that others write, too, when it is built, measured and taken down.
+/// Experiment that records in a log, shared with others, when it is built, measured and torn down.
 #[derive(Clone)]
 struct Noted {
     name: char,

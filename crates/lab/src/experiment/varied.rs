@@ -1,4 +1,4 @@
-//! What can be varied, by names: words of the command line, and of figures.
+//! Parameters that can be varied, by name: options of the command line, and keys in figure files.
 
 use std::fmt;
 
@@ -11,86 +11,87 @@ use engine::Confinement;
 
 use super::{Attachment, Conversation, Direction, Options, SentInterrupts};
 
-/// Threads that move frames in the experiments which ask for them.
+/// Values of `--vhost` for the experiments that use it.
 const VHOSTS: [VhostThreads; 3] = [VhostThreads::Shared, VhostThreads::Vmm, VhostThreads::Kernel];
 
-/// What can be varied between two variants, and in a figure from cell to cell: options of `ringroad lab run`.
+/// Parameters that two variants of an experiment, or the cells of a figure, may differ in: options of `ringroad lab run`.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Varied {
-    /// How the router runs.
+    /// Engine that runs the router.
     #[arg(long, value_parser = ["kvm", "process"])]
     engine: Option<String>,
     /// NIC model: virtio-net or e1000.
     #[arg(long, value_parser = config::nic_model)]
     nic: Option<NicModel>,
-    /// How frames leave by an e1000: base, async, send-combining, csb or coalesced.
+    /// Transmit mode of an e1000: base, async, send-combining, csb or coalesced.
     #[arg(long, value_parser = config::transmit_mode)]
     mode: Option<TransmitMode>,
-    /// Least time between two interrupts of a NIC, in units of 250 ns, or `adaptive`.
+    /// Minimum interval between two interrupts of a NIC, in units of 250 ns, or `adaptive`.
     #[arg(long)]
     itr: Option<Itr>,
-    /// For send combining: frames that are sent although the interrupt that they wait for has not come; 0: as many as
-    /// the ring holds.
+    /// For send combining: number of pending frames at which they are sent although the awaited interrupt has not come;
+    /// 0: as many as the ring holds.
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=1024))]
     combine: Option<u32>,
-    /// For send combining: frames a second above which frames are combined; 0: always.
+    /// For send combining: rate (frames a second) above which frames are combined; 0: always.
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
     combine_above: Option<u32>,
-    /// Let the guest of `guest-tx` sleep as soon as its ring is full, and tell it of sent frames at-once or delayed.
+    /// Let the guest of `guest-tx` sleep as soon as its ring is full, and interrupt it for sent frames at-once or
+    /// delayed.
     #[arg(long, value_parser = |text: &str| named(text, &SentInterrupts::ALL, SentInterrupts::name))]
     sent_interrupts: Option<SentInterrupts>,
-    /// What a guest's NICs are attached to: native (ports of the measuring room), tap, or switch.
+    /// Backend of a guest's NICs: native (ports of the measuring thread), tap, or switch.
     #[arg(long, value_parser = |text: &str| named(text, &Attachment::ALL, Attachment::name))]
     attach: Option<Attachment>,
-    /// What moves the frames in `attachments` and `queue-length`: shared (a thread of ours), vmm (the vCPU's thread and a
-    /// main loop), or kernel (vhost-net).
+    /// Threads that move the frames in `attachments` and `queue-length`: shared (one of ringroad's I/O threads), vmm (the
+    /// vCPU's thread and a main loop), or kernel (vhost-net).
     #[arg(long, value_parser = |text: &str| named(text, &VHOSTS, VhostThreads::name))]
     vhost: Option<VhostThreads>,
     /// Octets of each frame, without FCS; up to 65549 with --segment.
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(60..=65_549))]
     frame: Option<usize>,
-    /// Octets of the frames that are made of each by who cuts it (segmentation offload), in `guest-tx` and `guest-rx`.
+    /// Octets of the frames into which each packet is segmented (segmentation offload), in `guest-tx` and `guest-rx`.
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(60..=1514))]
     segment: Option<usize>,
-    /// Octets that are handed to a TCP connection at once, in `tcp`.
+    /// Octets of each write to a TCP connection, in `tcp`.
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=65_536))]
     write: Option<usize>,
-    /// What the stations of `tcp` do: stream or requests; both if not given.
+    /// Traffic pattern of `tcp`: stream or requests; both if not given.
     #[arg(long, value_parser = |text: &str| named(text, &Conversation::ALL, Conversation::name))]
     conversation: Option<Conversation>,
-    /// Which way the data of `tcp` go, seen from the guest: tx or rx; both if not given.
+    /// Direction of the data of `tcp`, seen from the guest: tx or rx; both if not given.
     #[arg(long, value_parser = |text: &str| named(text, &Direction::ALL, Direction::name))]
     direction: Option<Direction>,
     /// Nanoseconds that the application of `livelock` spends on each frame.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     work: Option<u32>,
-    /// Frames that wait for that application at most.
+    /// Capacity of that application's queue, in frames.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=512))]
     queue: Option<u32>,
     /// Flows of the generator.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     flows: Option<u32>,
-    /// Routes of the router; more than 2: so many synthetic ones, and 65,536 destinations.
+    /// Routes of the router; above 2: that many synthetic ones, and 65,536 destinations.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
     routes: Option<u32>,
-    /// Frames offered a second, such as 400k or 1.5M; flat out if not given.
+    /// Offered rate in frames a second, such as 400k or 1.5M; flat out if not given.
     #[arg(long, value_parser = rate)]
     rate: Option<f64>,
     /// Queue pairs of each NIC.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
     queues: Option<u16>,
-    /// What the router beside does in the experiment `hostile`.
+    /// Misdeed of the hostile neighbour in the experiment `hostile`.
     #[arg(long, value_parser = |text: &str| named(text, &Misdeed::ALL, Misdeed::name))]
     misdeed: Option<Misdeed>,
     /// vCPUs of the router.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
     vcpus: Option<u16>,
-    /// Whether threads are confined as those of a running file are; `forward` only.
+    /// Confine threads as in a running file; `forward` only.
     #[arg(long, value_parser = ["on", "off"])]
     sandbox: Option<String>,
 }
 
-/// Takes over what is said of these.
+/// Copies each option that is set.
 macro_rules! take {
     ($from:ident, $to:ident: $($name:ident),+) => {
         $(if let Some(value) = &$from.$name {
@@ -100,10 +101,10 @@ macro_rules! take {
 }
 
 impl Varied {
-    /// Reads words `name=value`.
+    /// Parses words of the form `name=value`.
     ///
     /// # Errors
-    /// One line: which word says nothing, or what would.
+    /// One line: the word that is not understood, or the valid ones.
     pub fn parse(words: impl IntoIterator<Item = impl fmt::Display>) -> Result<Self> {
         #[derive(Parser)]
         #[command(name = "words", no_binary_name = true, disable_help_flag = true)]
@@ -123,7 +124,7 @@ impl Varied {
         }
     }
 
-    /// The options with what is said here; what is not said stays as it is.
+    /// Returns the options with the parameters that are set here; all others keep their values.
     pub fn change(&self, options: &Options) -> Options {
         let mut options = options.clone();
         take!(self, options: engine, nic, mode, itr, combine, combine_above, attach, vhost, frame, write);
@@ -141,13 +142,13 @@ impl Varied {
     }
 }
 
-/// The names of the options of a command.
+/// Returns the names of a command's options.
 fn names(command: &clap::Command) -> String {
     let names: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
     names.join(" ")
 }
 
-/// What has this name.
+/// Finds the value with this name.
 fn named<T: Copy>(text: &str, all: &[T], name: impl Fn(T) -> &'static str) -> Result<T, String> {
     all.iter().copied().find(|item| name(*item) == text).ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(|item| name(*item)).collect();
@@ -155,10 +156,10 @@ fn named<T: Copy>(text: &str, all: &[T], name: impl Fn(T) -> &'static str) -> Re
     })
 }
 
-/// Frames a second: a number with k, M or G behind it, if wanted.
+/// Parses a rate in frames a second: a number, optionally with the suffix k, M or G.
 ///
 /// # Errors
-/// It is none.
+/// The text is not such a number.
 pub fn rate(text: &str) -> Result<f64, String> {
     let (digits, unit) = match text.strip_suffix(['k', 'M', 'G']) {
         Some(digits) if text.ends_with('k') => (digits, 1e3),

@@ -1,8 +1,8 @@
-//! `boot`: from nothing to the first frame that a router has forwarded. Frames are offered all the time, so the first
-//! one comes through as soon as the router can take it.
+//! `boot`: time from the start to the first frame that a router has forwarded. Frames are offered continuously, so the first
+//! one arrives as soon as the router can forward.
 //!
-//! Two cases: within this process, and from the start of a command (a new process of the same program, `ringroad-lab`, runs the
-//! first case once and says how long ago it was started).
+//! There are two cases: a boot within this process, and a boot from the start of a command (a new process of the same program,
+//! `ringroad-lab`, runs the first case once and reports how long ago it was started).
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -25,31 +25,31 @@ use crate::report::ResultLine;
 use crate::rig::Mover;
 use crate::stats;
 
-/// A router that has forwarded nothing by then never will.
+/// Timeout: a router that has not forwarded a frame by then never will.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The program of the lab.
+/// Name of the lab's program.
 const PROGRAM: &str = "ringroad-lab";
-/// Tells a new process when it was started: nanoseconds of `CLOCK_MONOTONIC`.
+/// Environment variable that gives a new process the time of its start, in nanoseconds of `CLOCK_MONOTONIC`.
 const STARTED: &str = "RINGROAD_BOOT_STARTED";
-/// The figure by which it answers.
+/// Figure in which the new process reports its boot time.
 const SINCE_START: &str = "since_start_ms";
 
-/// What one boot took, in milliseconds.
+/// Durations of the phases of one boot, in milliseconds.
 struct Times {
-    /// All.
+    /// The whole boot.
     all: f64,
-    /// Making the virtual machine and its devices.
+    /// Creation of the virtual machine and its devices.
     vm: f64,
-    /// From the start of the vCPUs until they serve.
+    /// From the start of the vCPUs until the firmware is ready.
     firmware: f64,
-    /// From there to the first frame.
+    /// From the firmware's readiness to the first forwarded frame.
     first_frame: f64,
     exits: u64,
-    /// Since the process was started, if somebody said when that was.
+    /// Since the start of the process, if [`STARTED`] was set.
     since_start: Option<f64>,
 }
 
-/// Both cases; only the first where this program is not that of the lab, or has been started by the second.
+/// Returns both cases; only the first if this program is not the lab's, or was itself started by the second case.
 pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     let program = std::env::current_exe().ok();
     let program = program.filter(|path| path.file_name() == Some(OsStr::new(PROGRAM)));
@@ -57,12 +57,12 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     boots(options, program.filter(|_| !asked))
 }
 
-/// Boots within this process, and by this program if there is one.
+/// Returns the case that boots within this process, and the case that starts `program`, if there is one.
 ///
 /// # Errors
-/// There is no CPU for them.
+/// There are not enough CPUs.
 pub fn boots(options: &Options, program: Option<PathBuf>) -> Result<Vec<Case>> {
-    // The second CPU is for the router, if there are two.
+    // The router gets the second CPU, if there are two.
     let cpu = options.cpu(1).or_else(|_| options.cpu(0))?;
     let case = |program: Option<PathBuf>| {
         let from = if program.is_some() { "command" } else { "in-process" };
@@ -80,7 +80,7 @@ pub fn boots(options: &Options, program: Option<PathBuf>) -> Result<Vec<Case>> {
     Ok([case(None)].into_iter().chain(command).collect())
 }
 
-/// As many boots as fit, at least one; the figures are their medians.
+/// Boots as often as fits into `length`, at least once; the figures are medians over the boots.
 fn as_many_as_fit(length: Duration, boot: impl Fn() -> Result<Times>) -> Result<Sample> {
     let (start, mut boots) = (Instant::now(), Vec::new());
     while boots.is_empty() || start.elapsed() < length {
@@ -115,7 +115,7 @@ fn boot(plan: &Router, options: &Options) -> Result<Times> {
     router.launch()?;
     let (into, mut out_of) = (router.nics()[0].sink(), Mover::new(&router.nics()[1], sink.clone()));
     let mut ready = None;
-    // The router announces itself; that is not a forwarded frame.
+    // The router announces itself (gratuitous ARP); such frames are not forwarded ones.
     while sink.counters().frames.get() <= sink.counters().foreign.get() {
         ready = ready.or_else(|| router.is_ready().then(Instant::now));
         pump(&mut generator, into.as_ref());
@@ -137,31 +137,31 @@ fn boot(plan: &Router, options: &Options) -> Result<Times> {
         since_start,
     };
     router.stop();
-    // What the router says of itself is looked at, too, and is none of the generator's frames.
+    // The sink also checks the router's announcements, which are not the generator's frames.
     ensure!(sink.counters().bad.get() <= sink.counters().foreign.get(), "the first frames came out damaged");
     Ok(times)
 }
 
-/// Nanoseconds of the clock that all processes share.
+/// Reads `CLOCK_MONOTONIC`, which all processes share, in nanoseconds.
 fn monotonic() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// Milliseconds since this process was started, if it was told when.
+/// Milliseconds since this process was started, if [`STARTED`] is set.
 fn since_start() -> Option<f64> {
     let started: u64 = std::env::var(STARTED).ok()?.parse().ok()?;
     Some(monotonic().saturating_sub(started) as f64 * 1e-6)
 }
 
-/// Starts the program and hears from it how long it took.
+/// Runs the program once and reads the boot time from its output.
 fn started(program: &Path, options: &Options) -> Result<Times> {
     let mut command = Command::new(program);
     command.args(["run", "boot", "--seconds", "0.001", "--repeat", "1"]);
     command.args(["--vcpus", &options.vcpus.to_string(), "--engine", &options.engine]);
     command.args(["--nic", options.nic.name(), "--mode", options.mode.name()]);
     if !options.cpus.is_empty() {
-        // It would inherit that this thread is pinned to one.
+        // Pass the CPUs explicitly: the child would inherit the affinity of this thread, which is pinned to one CPU.
         let cpus: Vec<String> = options.cpus.iter().map(usize::to_string).collect();
         command.args(["--cpus", &cpus.join(",")]);
     }

@@ -1,9 +1,10 @@
-//! `forward`: generator -> router -> sink, native. The generator, both ends of the router's rings and the sink run in
-//! one thread on one CPU, the router's vCPU on another, as DPDK's l3fwd and its generator do.
+//! `forward`: generator -> router -> sink, native. The generator, the device side of the router's rings and the sink run
+//! in one thread on one CPU, the router's vCPU on another, like DPDK's l3fwd and its traffic generator.
 //!
-//! With several vCPUs each has a pair of queues. The first half of the CPUs is the host's and the rest the vCPUs', dealt
-//! out in turn. With as many queues as vCPUs each pair has a generator and a sink of its own, so that a pair that is full
-//! holds nobody else up; with one queue a single generator spreads its frames over the pairs by their flows.
+//! With several vCPUs each has a pair of queues. The host's threads get the first half of the CPUs, the vCPUs the rest,
+//! assigned round-robin. With as many queues as vCPUs, each pair has a generator and a sink of its own, so that a full
+//! pair does not block the others (head-of-line); with one queue, a single generator spreads its frames over the pairs by
+//! flow.
 
 use std::thread::{Builder, scope};
 use std::time::{Duration, Instant};
@@ -18,11 +19,11 @@ use crate::experiment::{Attachment, Experiment, Options, Rig, Sample};
 use crate::metric::exits;
 use crate::rig::lane::{self, Lane, run, settle};
 
-/// One step of the warm-up, and the most that it may take.
+/// Length of one step of the warm-up, and its limit.
 const WARM_UP: Duration = Duration::from_millis(20);
 const WARM_UP_LIMIT: Duration = Duration::from_secs(10);
 
-/// By the kernel with `--attach tap`; else on the CPUs of the options, or all that this process may use.
+/// Runs through the kernel with `--attach tap`; otherwise on the CPUs of the options, or all those in the affinity mask.
 pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     if options.attach == Attachment::Tap {
         return kernel_fed::cases(options);
@@ -56,13 +57,13 @@ struct Parts {
     sandbox: Confinement,
 }
 
-/// A CPU of the host, and what it serves there.
+/// CPU of the host, and the lanes that it serves.
 struct Bench {
     cpu: usize,
     lanes: Vec<Lane>,
 }
 
-/// What was measured during one slice, before the rest came in.
+/// Measurements of one slice, taken before the remaining frames arrived.
 #[derive(Default)]
 struct Slice {
     packets: u64,
@@ -83,14 +84,14 @@ impl Seats {
 }
 
 impl Bench {
-    /// Runs its lanes in the calling thread, confined as the I/O threads of a running file are or not: a thread that has
-    /// been confined stays so.
+    /// Runs the lanes in the calling thread, confined or not as the I/O threads of a running file are. Confinement is
+    /// permanent for the thread.
     fn slice(&mut self, router: &Guest, length: Duration, sandbox: Confinement) -> Result<Slice> {
         cores::pin(self.cpu)?;
         sandbox.enter(Class::Vhost)?;
         let came = self.came();
         let seconds = run(&mut self.lanes, length);
-        // The rate is what came in that time; what is still under way counts as neither sent nor lost.
+        // The rate counts frames that arrived in that time; frames still in flight count as neither sent nor lost.
         let slice = Slice { packets: self.came() - came, seconds, exits: exits(router) };
         settle(&mut self.lanes);
         Ok(slice)
@@ -108,7 +109,7 @@ impl Parts {
         router.confine(options.sandbox);
         router.start()?;
         let Options { queues, vcpus, sandbox, .. } = *options;
-        // Pairs with a generator of their own.
+        // Lanes: queue pairs with a generator of their own.
         let lanes = if queues >= vcpus { usize::from(vcpus) } else { 1 };
         let (settings, hosts) = (device::traffic(options), seats.host.len().min(lanes));
         let mut benches: Vec<_> =
@@ -118,14 +119,14 @@ impl Parts {
         }
         cores::pin(seats.host[0])?;
         let mut parts = Self { router, benches, sandbox };
-        // The router announces itself; that is not the experiment's.
+        // Discard the router's own announcements (gratuitous ARP).
         parts.benches.iter_mut().for_each(|bench| settle(&mut bench.lanes));
         parts.warm_up();
         Ok(parts)
     }
 
-    /// Until every flow has passed twice: caches are warm, and the pages of the route table that the flows need are
-    /// mapped into the guest.
+    /// Runs until every flow has passed twice: then caches are warm, and the pages of the route table that the flows need
+    /// are mapped into the guest.
     fn warm_up(&mut self) {
         for bench in &mut self.benches {
             let start = Instant::now();
@@ -136,7 +137,7 @@ impl Parts {
         }
     }
 
-    /// One slice, each bench in a thread of its own.
+    /// Measures one slice, with a thread for each bench.
     fn slice(&mut self, length: Duration) -> Result<Slice> {
         let (router, sandbox) = (&self.router, self.sandbox);
         let before = exits(router);
@@ -167,7 +168,7 @@ impl Parts {
         self.benches.iter().flat_map(|bench| &bench.lanes)
     }
 
-    /// Passes over generator, rings and sink so far: all, and those in which nothing moved.
+    /// Passes over generator, rings and sink so far: all, and those that moved nothing.
     fn passes(&self) -> (u64, u64) {
         self.lanes().fold((0, 0), |sum, lane| (sum.0 + lane.passes.0, sum.1 + lane.passes.1))
     }

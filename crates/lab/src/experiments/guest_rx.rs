@@ -1,10 +1,10 @@
-//! `guest-rx`: a firmware takes what comes to its NIC and throws it away. Frames come from a generator in the measuring
-//! thread on the other CPU (`native`), by way of the learning switch (`switch`), or from a UDP socket of the kernel by a
-//! TAP (`tap`): then the thread sends a burst and moves a burst in turn, and what the guest does not take in time is lost in
-//! the TAP's queue. `sender_kpps` is what was sent.
+//! `guest-rx`: a firmware receives frames and discards them. The frames come from a generator in the measuring thread on the
+//! other CPU (`native`), through the learning switch (`switch`), or from a UDP socket of the kernel through a TAP (`tap`).
+//! With a TAP the thread alternately sends a burst and moves a burst; frames that the guest does not take in time are
+//! dropped in the TAP's queue. `sender_kpps` is the sent rate.
 //!
-//! With `--segment` the socket hands packets of many datagrams to the kernel (UDP_SEGMENT). A virtio-net guest takes each as
-//! one; for an e1000 the kernel cuts them.
+//! With `--segment` the socket hands packets of many datagrams to the kernel (UDP_SEGMENT). A virtio-net guest receives each
+//! as one packet; for an e1000 the kernel segments them.
 
 use std::net::UdpSocket;
 use std::slice;
@@ -31,17 +31,17 @@ use crate::rig::{Fed, Through, Way};
 use crate::scenario::until_quiet;
 use crate::tag;
 
-/// Octets of the longest frame that Linux hands on uncut (GSO_LEGACY_MAX_SIZE).
+/// Largest packet, in octets, that Linux hands on unsegmented (GSO_LEGACY_MAX_SIZE).
 const LARGEST: usize = 65_535;
-/// Bursts between two looks at the clock.
+/// Bursts between two readings of the clock.
 const BURSTS: usize = 16;
-/// After a slice: so long nothing may come until the guest sleeps, and so long at most it may take what has come.
+/// After a slice: quiet time after which the guest sleeps, and the most time it gets to receive the remaining frames.
 const REST: Duration = Duration::from_millis(5);
 const GIVE_UP: Duration = Duration::from_millis(200);
-/// Until caches are warm.
+/// Warm-up time for the caches.
 const WARM_UP: Duration = Duration::from_millis(20);
 
-/// The measuring thread and the guest on the CPUs of the options.
+/// Creates the case, with the measuring thread and the guest on the CPUs of the options.
 pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     ensure!(
         options.segment.is_none() || options.attach == Attachment::Tap,
@@ -60,24 +60,24 @@ struct Receiver {
     options: Options,
 }
 
-/// Where frames come from.
+/// Source of the frames.
 enum Feed {
     Generator { generator: Box<Generator>, offered: Arc<GeneratorCounters>, way: Way },
     Kernel(Box<Kernel>),
 }
 
-/// A socket, and the TAP that it sends to.
+/// UDP socket, and the TAP that it sends to.
 struct Kernel {
     _host: HostEnd,
     source: TapSource,
-    /// Between the TAP and the guest.
+    /// Queue between the TAP and the guest.
     backlog: Backlog,
     socket: UdpSocket,
     into: Arc<dyn port::Sink>,
     datagram: Vec<u8>,
-    /// Datagrams of one turn: as many as make a burst of frames.
+    /// Datagrams of one turn: as many as yield a burst of frames.
     turn: usize,
-    /// Frames that become of them; 0: one burst is moved in each turn.
+    /// Frames that those datagrams yield; 0: each turn moves one burst.
     frames: usize,
     flow: u32,
     flows: u32,
@@ -136,12 +136,12 @@ impl Counted for Receiver {
     }
 }
 
-/// Whether packets that were to be cut arrive as one.
+/// Returns true if packets arrive unsegmented.
 fn joins(options: &Options) -> bool {
     options.segment.is_some() && options.nic == NicModel::VirtioNet
 }
 
-/// Frames in which each packet arrives.
+/// Number of frames in which each packet arrives.
 fn share(options: &Options) -> u64 {
     if joins(options) { 1 } else { options.frames_a_packet(tag::FLOW) }
 }
@@ -158,7 +158,8 @@ impl Receiver {
         Ok(receiver)
     }
 
-    /// Sends for about `length`, then lets the guest take the rest; frames that it took in that time, and the seconds.
+    /// Sends for about `length`, then lets the guest receive the rest; returns the frames received in that time, and the
+    /// seconds.
     fn run(&mut self, length: Duration) -> Result<(u64, f64)> {
         let (came, start) = (self.came(), Instant::now());
         while start.elapsed() < length {
@@ -172,7 +173,7 @@ impl Receiver {
         Ok((frames, seconds))
     }
 
-    /// Lets the guest take what lies in its ring, and fall asleep.
+    /// Lets the guest empty its ring and fall asleep.
     fn settle(&mut self) {
         until_quiet(REST, GIVE_UP, || {
             let moved = self.feed.rest();
@@ -203,7 +204,7 @@ impl Feed {
         Ok(Self::Generator { generator, offered, way })
     }
 
-    /// Sends a burst and moves one.
+    /// Sends a burst and moves a burst.
     fn burst(&mut self) -> Result<()> {
         match self {
             Self::Generator { generator, way, .. } => {
@@ -214,7 +215,7 @@ impl Feed {
         }
     }
 
-    /// Moves what is still on its way; returns how many frames.
+    /// Moves the remaining frames; returns their number.
     fn rest(&mut self) -> usize {
         match self {
             Self::Generator { .. } => 0,
@@ -224,7 +225,7 @@ impl Feed {
 }
 
 impl Kernel {
-    /// `share`: frames in which each packet arrives.
+    /// Opens the socket; `share` is the number of frames in which each packet arrives.
     fn new(options: &Options, share: u64, into: Arc<dyn port::Sink>) -> Result<Self> {
         let mut host = HostEnd::open()?;
         let socket = host.datagrams(0)?;
@@ -261,7 +262,7 @@ impl Kernel {
             }
             match self.socket.send(&self.datagram) {
                 Ok(_) => self.sent += 1,
-                // The TAP's queue is full and says so.
+                // The TAP's queue is full (ENOBUFS).
                 Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error).context("cannot send to a TAP"),
@@ -275,7 +276,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Moves what became of a turn, large packets a few at a time.
+    /// Moves the frames of one turn, large packets a few at a time.
     fn forward_turn(&mut self) {
         let mut left = self.frames;
         loop {

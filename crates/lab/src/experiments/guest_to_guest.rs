@@ -1,6 +1,6 @@
-//! `guest-to-guest`: ring -> switch -> ring. The switch runs in this thread on one CPU; both guests' ends are
-//! one polling firmware on another, which sends by its first NIC and receives by its second, as the peer's generator
-//! does on both ports of Open vSwitch. With `--attach tap` the kernel forwards between two TAPs instead.
+//! `guest-to-guest`: ring -> switch -> ring. The switch runs in this thread on one CPU; both guests are played by one
+//! polling firmware on another, which sends by its first NIC and receives by its second, as the peer's traffic generator
+//! does on two ports of Open vSwitch. With `--attach tap` the kernel forwards between two TAPs instead.
 
 use std::slice;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use crate::metric::{Counted, Reading, accesses};
 use crate::rig::host_end::{self, HostPair};
 use crate::rig::{Gate, Keeper, Mover, hello, mover};
 
-/// Flows that the firmware's sink checks.
+/// Most flows that the firmware's sink checks.
 const MOST_FLOWS: u32 = 4096;
-/// How long the guest's window takes to fill and the guest to fall asleep when nobody moves its frames.
+/// Time in which, while no one moves its frames, the guest's window fills and the guest falls asleep.
 const REST: Duration = Duration::from_millis(5);
 
-/// The switch on the first CPU of the options, the guests on the second.
+/// Creates the case, with the switch on the first CPU of the options and the guests on the second.
 pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     let flows = options.flows;
     ensure!(flows <= MOST_FLOWS, "the guest checks at most {MOST_FLOWS} flows, not {flows}");
@@ -40,7 +40,8 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     Ok(vec![described.between(cpus).built_each_turn().into()])
 }
 
-/// In the order in which they go: nobody may wait at the gate when the guest is stopped.
+/// Test set-up. The order of the fields is the drop order: the gate opens first, so that no thread waits at it when the
+/// guest is stopped.
 struct Guests {
     gate: Keeper,
     guests: Guest,
@@ -49,16 +50,16 @@ struct Guests {
     passes: Passes,
 }
 
-/// What is between the two NICs.
+/// Path between the two NICs.
 enum Between {
     Switch(Switch),
     Kernel(HostPair),
 }
 
 ledger::counters! {
-    /// How this thread spends its time.
+    /// Counters of this thread's polling loop.
     pub struct Passes {
-        /// Passes over all that it moves.
+        /// Passes over all movers.
         passes,
         /// Passes that moved nothing.
         passes_empty,
@@ -79,13 +80,13 @@ fn duty(options: &Options) -> Duty {
     Duty { role: Role::SourceSink, traffic }
 }
 
-/// Where the frames of both NICs go, and what else is to be moved.
+/// Sinks for the frames of both NICs, and additional sources to move frames from.
 struct Ways {
     out: [Arc<dyn Sink>; 2],
     more: Vec<Mover>,
 }
 
-/// A learning switch with both NICs at it.
+/// Connects both NICs to a learning switch.
 fn by_switch(guests: &Guest) -> Result<(Between, Ways)> {
     let [a, b] = guests.nics() else { bail!("the guests need two NICs") };
     let switch = Switch::new("lab", Config::default());
@@ -95,7 +96,7 @@ fn by_switch(guests: &Guest) -> Result<(Between, Ways)> {
     Ok((Between::Switch(switch), Ways { out: [first, second], more: Vec::new() }))
 }
 
-/// Two TAPs, and the kernel between them.
+/// Connects the NICs to two TAPs, between which the kernel forwards.
 fn by_kernel(guests: &Guest) -> Result<(Between, Ways)> {
     let mut pair = HostPair::open()?;
     let out = [pair.taps[0].1.clone() as Arc<dyn Sink>, pair.taps[1].1.clone()];
@@ -109,7 +110,7 @@ fn by_kernel(guests: &Guest) -> Result<(Between, Ways)> {
 impl Guests {
     fn start(options: &Options, cpus: (usize, usize)) -> Result<Self> {
         cores::pin(cpus.0)?;
-        // One vCPU: it plays both guests.
+        // A single vCPU plays both guests.
         let plan = device::plan(&Options { vcpus: 1, queues: 1, ..options.clone() }, &[cpus.1])?;
         let mut guests = Guest::new(&plan, duty(options), &device::ground(options)?)?;
         let (between, ways) = match options.attach {
@@ -127,8 +128,8 @@ impl Guests {
         Ok(guests)
     }
 
-    /// Moves frames for about `length`, then lets the guest fall asleep; frames that arrived in that time, and the seconds
-    /// it took.
+    /// Moves frames for about `length`, then lets the guest fall asleep; returns the frames that arrived in that time, and
+    /// the seconds it took.
     fn run(&mut self, length: Duration) -> (u64, f64) {
         let before = self.arrived();
         self.gate.0.set(true);

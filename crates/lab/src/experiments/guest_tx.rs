@@ -1,16 +1,17 @@
-//! `guest-tx`: a firmware sends numbered frames by its NIC as fast as they are taken. They go to a sink in the measuring
-//! thread on the other CPU (`native`), to a sink behind the learning switch (`switch`), or to the kernel by a TAP (`tap`).
+//! `guest-tx`: a firmware sends numbered frames by its NIC as fast as they are accepted. They go to a sink in the measuring
+//! thread on the other CPU (`native`), to a sink behind the learning switch (`switch`), or to the kernel through a TAP
+//! (`tap`).
 //!
-//! With `--segment` it sends large TCP packets. An e1000 cuts them itself, whatever is behind it, as the emulated one of the
-//! papers does; virtio-net hands them to the kernel as they are.
+//! With `--segment` it sends large TCP packets. An e1000 segments them itself whatever its backend, like the emulated NIC of
+//! the papers; virtio-net hands them to the kernel unsegmented.
 //!
-//! With `--sent-interrupts` the guest sleeps as soon as its ring is full, and an interrupt that tells of sent frames wakes
-//! it: at once, or delayed until they are many (`interrupts_per_packet`).
+//! With `--sent-interrupts` the guest sleeps as soon as its ring is full, and an interrupt for sent frames wakes it: at
+//! once, or delayed until many have been sent (`interrupts_per_packet`).
 //!
-//! Where an e1000 sends inside of the register access (`base`, `send-combining`), the sink runs in the vCPU's thread, and
-//! the measuring thread only keeps the time of interrupts. Then the result is compared with what the exits alone allow:
-//! `model_kpps` is 1 / (exits for each frame x what an exit costs on this host), told apart by who makes it: the
-//! handler of interrupts in ring 0, or the driver in ring 3.
+//! Where an e1000 sends within the register access (`base`, `send-combining`), the sink runs in the vCPU's thread, and the
+//! measuring thread only keeps the interrupt timers. The result is then compared with the rate that the exits alone allow:
+//! `model_kpps` is 1 / (exits for each frame x cost of an exit on this host), with separate costs for exits made by the
+//! interrupt handler in ring 0 and by the driver in ring 3.
 
 use std::net::UdpSocket;
 use std::slice;
@@ -34,18 +35,18 @@ use crate::rig::host_end::{self, HostEnd};
 use crate::rig::{Gate, Keeper, Mover, Through, Way, mover};
 use crate::sink::{Expected, Sink};
 
-/// When nobody moves its frames: how long the guest has sent nothing once its ring is full and it is asleep, and how long
-/// it may take to get there. With an exit for each of 1024 frames that is a tenth of a second.
+/// While no one moves the guest's frames: time without a sent frame after which its ring counts as full and the guest as
+/// asleep, and the limit for reaching that state. With an exit for each of 1024 frames that takes a tenth of a second.
 const REST: Duration = Duration::from_millis(5);
 const REST_LIMIT: Duration = Duration::from_secs(1);
-/// How long the ring that has filled meanwhile may take to empty before a slice is measured.
+/// Limit for emptying the ring, which has filled meanwhile, before a slice is measured.
 const LEAD_LIMIT: Duration = Duration::from_millis(20);
-/// Until caches are warm.
+/// Warm-up time for the caches.
 const WARM_UP: Duration = Duration::from_millis(20);
-/// Octets of the headers of a TCP segment without options, Ethernet's among them.
+/// Octets of the Ethernet, IP and TCP headers of a segment without options.
 const TCP_HEADERS: usize = 54;
 
-/// The measuring thread and the guest on the CPUs of the options.
+/// Creates the case, with the measuring thread and the guest on the CPUs of the options.
 pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     let seats = Seats::of(options)?;
     let (name, pair, options) = (case(options), seats.pair(), options.clone());
@@ -54,21 +55,22 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     Ok(vec![described.between(pair).built_each_turn().into()])
 }
 
-/// In the order in which they go: nobody may wait at the gate when the guest is stopped.
+/// Test set-up. The order of the fields is the drop order: the gate opens first, so that no thread waits at it when the
+/// guest is stopped.
 struct Sender {
     gate: Keeper,
     guest: Guest,
     mover: Mover,
     end: End,
-    /// What KVM itself takes, where it is KVM.
+    /// Exit costs of KVM itself, if the engine is KVM.
     costs: Option<KvmCosts>,
     options: Options,
 }
 
-/// Where the frames arrive.
+/// Destination of the frames.
 enum End {
     Sink(Arc<Sink>, Way),
-    /// The kernel, and a socket that takes what comes.
+    /// The kernel, and a socket that receives the frames.
     Kernel(HostEnd, UdpSocket),
 }
 
@@ -117,7 +119,7 @@ fn duty(options: &Options) -> Duty {
     Duty { role: Role::Source, traffic }
 }
 
-/// What packets may leave to the kernel.
+/// Offloads that the guest may leave to the kernel.
 fn left(options: &Options) -> Offloads {
     match options.nic {
         NicModel::VirtioNet if options.segment.is_some() => Offloads::ALL,
@@ -125,7 +127,7 @@ fn left(options: &Options) -> Offloads {
     }
 }
 
-/// `kvm/e1000-csb/64/tap/vcpus=2`.
+/// Name of the case, such as `kvm/e1000-csb/64/tap/vcpus=2`.
 pub(super) fn case(options: &Options) -> String {
     let attach = match options.attach {
         Attachment::Native => String::new(),
@@ -135,7 +137,7 @@ pub(super) fn case(options: &Options) -> String {
     format!("{}/{}{segment}{attach}{}", options.device(), options.frame, options.several_vcpus())
 }
 
-/// What the exits alone allow, and how near to it the guest came.
+/// Rate that the exits alone allow, and the measured rate in relation to it.
 fn model(costs: &KvmCosts, ledger: &Snapshot, (frames, seconds): (u64, f64)) -> Vec<(&'static str, f64)> {
     let (all, by_ring0) = (accesses::exits(ledger), accesses::by_ring0(ledger));
     if all == 0 || frames == 0 {
@@ -215,7 +217,7 @@ impl Sender {
         let end = End::open(&options)?;
         let gate = Keeper(Gate::leaving(left(&options), end.entry()));
         let mover = Mover::new(&guest.nics()[0], gate.0.clone());
-        // Open: who waits in a register access keeps the other vCPUs from the device.
+        // Start with the gate open: a vCPU that waits in a register access blocks the other vCPUs' access to the device.
         gate.0.set(true);
         guest.start()?;
         cores::pin(seats.host)?;
@@ -225,14 +227,15 @@ impl Sender {
         Ok(sender)
     }
 
-    /// Moves what waits in the ring since the last slice, so that the next one counts what is sent in its own time.
+    /// Moves the frames queued in the ring since the last slice, so that the next one counts only frames sent in its own
+    /// time.
     fn empty_ring(&mut self) {
         self.gate.0.set(true);
         let start = Instant::now();
         while self.mover.pump() > 0 && start.elapsed() < LEAD_LIMIT {}
     }
 
-    /// Lets frames through for about `length`; returns the seconds it took.
+    /// Opens the gate for about `length`; returns the seconds it took.
     fn run(&mut self, length: Duration) -> f64 {
         self.gate.0.set(true);
         let (seconds, _) = mover::run(slice::from_mut(&mut self.mover), length);
@@ -240,7 +243,7 @@ impl Sender {
         seconds
     }
 
-    /// Until the guest has sent nothing for a while: its CPU is free for others.
+    /// Waits until the guest has sent no frame for a while: then it sleeps, and its CPU is free.
     fn rest(&self) {
         if let End::Kernel(_, socket) = &self.end {
             empty(socket);
@@ -257,7 +260,8 @@ impl Sender {
         }
     }
 
-    /// Frames that did not arrive, as far as their numbers tell: what a full TAP or a missing socket threw away.
+    /// Frames that did not arrive, judged by their numbers: with a TAP, frames dropped by a full TAP or for lack of a
+    /// socket.
     fn lost(&self, ledger: &Snapshot) -> u64 {
         match &self.end {
             End::Sink(..) => ledger.count("arrived.missed").saturating_sub(ledger.count("arrived.late")),
@@ -266,7 +270,7 @@ impl Sender {
     }
 }
 
-/// Takes what waits in a socket.
+/// Discards the datagrams queued in a socket.
 fn empty(socket: &UdpSocket) {
     let mut octets = [0; 2048];
     while socket.recv(&mut octets).is_ok() {}

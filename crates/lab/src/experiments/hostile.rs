@@ -1,10 +1,10 @@
-//! `hostile`: the rate of a router that has a hostile one beside it, against its rate alone, in turn.
+//! `hostile`: the rate of a router beside a hostile one, compared with its rate alone, measured alternately.
 //!
-//! The neighbour has one CPU for all of it: generator, both ends of its rings and the sink in this thread, its vCPU in
-//! another, which take turns as fast as the rings fill and empty. The hostile router has the other CPU: its vCPU, its
-//! I/O thread, and whoever looks after it. So nobody who is measured shares a CPU with it: what two routers get of
-//! one CPU is the scheduler's matter, and what is left to see is whatever else it can do to the host. It is fenced
-//! and started again meanwhile as in any run.
+//! The neighbour has one CPU for everything: generator, device side of its rings and sink in this thread, and its vCPU in
+//! another thread; the two alternate as fast as the rings fill and empty. The hostile router has the other CPU: its vCPU, its
+//! I/O thread, and its supervising thread. So no measured thread shares a CPU with it: how two routers share one CPU is up to
+//! the scheduler, and the experiment shows every other influence on the host. The hostile router is fenced and restarted
+//! meanwhile, as in any run.
 
 use std::slice;
 use std::thread;
@@ -23,22 +23,22 @@ use crate::rig::Worker;
 use crate::rig::lane::{self, Lane};
 use crate::scenario::{for_about, until_quiet};
 
-/// The hostile one behaves for a second; a slice begins shortly before that is over, or when it goes on or is over:
-/// by turns.
+/// Delay from the hostile router's start to the slice, alternating between slices. The router behaves for a second first, so
+/// that a slice begins shortly before the misdeed, during it, or after it.
 const LEADS: [Duration; 3] =
     [Duration::from_millis(900), Duration::from_millis(1300), Duration::from_millis(2000)];
-/// Between two looks at it.
+/// Interval of the supervision.
 const LOOK: Duration = Duration::from_millis(100);
-/// Bursts between two looks at the clock.
+/// Bursts between two readings of the clock.
 const BURSTS: usize = 64;
-/// After so long without a frame the missing ones are lost: a busy host may keep the router off its CPU for a while.
+/// Time without a frame after which the missing ones count as lost: a busy host may keep the router off its CPU for a while.
 const GIVE_UP: Duration = Duration::from_secs(2);
-/// Most frames under way: a burst less than a ring's entries.
+/// Most frames in flight: the entries of a ring, less a burst.
 const MOST_UNDER_WAY: u64 = 1024 - 64;
-/// How long the neighbour warms up.
+/// Warm-up time of the neighbour.
 const WARM_UP: Duration = Duration::from_millis(100);
 
-/// For each misdeed a router beside it, and alone.
+/// For each misdeed: the router beside a hostile one, and alone.
 pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     let chosen = |misdeed: &Misdeed| options.misdeed.is_none_or(|only| only == *misdeed);
     let cases = Misdeed::ALL.into_iter().filter(chosen).map(|misdeed| {
@@ -48,7 +48,7 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     cases.collect()
 }
 
-/// The neighbour on the first of two CPUs, and what misbehaves in this way, or nothing, on the second.
+/// Creates a case with the neighbour on the first of two CPUs, and a router with this misdeed, or none, on the second.
 fn case(misdeed: Option<Misdeed>, options: &Options) -> Result<Experiment> {
     let cpus = (options.cpu(0)?, options.cpu(1)?);
     let beside = misdeed.map_or("alone".to_owned(), |misdeed| format!("beside-{}", misdeed.name()));
@@ -62,7 +62,7 @@ struct Neighbour {
     router: Guest,
     lane: Lane,
     options: Options,
-    /// What the other one does, and where; none: there is no other one.
+    /// Misdeed of the hostile router; none: there is no hostile router.
     misdeed: Option<Misdeed>,
     pen: usize,
     slices: usize,
@@ -71,7 +71,7 @@ struct Neighbour {
 impl Rig for Neighbour {
     fn run_slice(&mut self, length: Duration) -> Result<Sample> {
         let pen = self.misdeed.map(|misdeed| pen(misdeed, &self.options, self.pen)).transpose()?;
-        // Alone, too: a thread that has rested is given the CPU more readily.
+        // Wait without a hostile router, too: the scheduler gives a rested thread the CPU more readily.
         thread::sleep(LEADS[self.slices % LEADS.len()]);
         self.slices += 1;
         let (before, left) = (lane::ledger(&self.router, slice::from_ref(&self.lane)), exits(&self.router));
@@ -93,7 +93,7 @@ impl Rig for Neighbour {
 
 impl Neighbour {
     fn start(options: Options, misdeed: Option<Misdeed>, (cpu, pen): (usize, usize)) -> Result<Self> {
-        // It gives its CPU away as soon as it has nothing to do: the generator waits for that CPU.
+        // The router gives its CPU away as soon as it is idle: the generator waits for that CPU.
         let mut plan = device::plan(&options, &[cpu])?;
         plan.spin = Spin::For(Duration::ZERO);
         let mut router = device::router(&plan, &options, Duty::default())?;
@@ -107,9 +107,9 @@ impl Neighbour {
         Ok(neighbour)
     }
 
-    /// Offers frames and takes what comes for about `length`; returns the seconds it took. When nothing can be moved
-    /// it is the router's turn. No more frames are under way than the ring behind the router holds, or it would have
-    /// to drop what nobody collects while it has the CPU.
+    /// Offers and collects frames for about `length`; returns the seconds it took. When no frame can be moved, it yields to
+    /// the router. Frames in flight are limited to the size of the ring behind the router; otherwise the router would have to
+    /// drop frames that are not collected while it has the CPU.
     fn run(&mut self, length: Duration) -> f64 {
         let lane = &mut self.lane;
         for_about(length, BURSTS, || {
@@ -120,7 +120,7 @@ impl Neighbour {
         })
     }
 
-    /// Takes what is still under way.
+    /// Collects the frames still in flight.
     fn settle(&mut self) {
         let lane = &mut self.lane;
         until_quiet(GIVE_UP, Duration::MAX, || {
@@ -134,11 +134,11 @@ impl Neighbour {
     }
 }
 
-/// A hostile router on one CPU, which serves, and the thread that looks after it and tells at its end how often it was fenced.
+/// Runs a hostile router on one CPU, with a thread that supervises it and finally returns how often it was fenced.
 fn pen(misdeed: Misdeed, options: &Options, cpu: usize) -> Result<Worker<u64>> {
     let plan = plan(misdeed, options, cpu)?;
     let make = move || {
-        // Before the others are made: they run where their maker does.
+        // Pin before other threads are created: they inherit the affinity of their creator.
         cores::pin(cpu)?;
         anyhow::Ok((Instance::start(&plan, Plugs::new())?, ()))
     };
@@ -152,7 +152,7 @@ fn pen(misdeed: Misdeed, options: &Options, cpu: usize) -> Result<Worker<u64>> {
     Ok(worker)
 }
 
-/// Looks after a hostile router, with new routes for it; returns how often it was taken down.
+/// Supervises the hostile router and publishes new routes for it; returns how often it was taken down.
 fn look_after(instance: &mut Instance) -> u64 {
     instance.routers().for_each(|running| {
         running.router.table().routes().publish();
@@ -162,7 +162,7 @@ fn look_after(instance: &mut Instance) -> u64 {
     before.saturating_sub(instance.routers().count()) as u64
 }
 
-/// A hostile router with two NICs on a switch of its own, on one CPU.
+/// Plan of a hostile router with two NICs on a switch of its own, on one CPU.
 fn plan(misdeed: Misdeed, options: &Options, cpu: usize) -> Result<Plan> {
     let (engine, misdeed) = (&options.engine, misdeed.name());
     let text = format!(

@@ -1,7 +1,6 @@
-//! `idle`: what routers cost that have nothing to do. CPU: the time of all their threads, in percent of one core a
-//! router. Memory: by how much the share of memory (PSS) grows, of this process and of those of the routers, with each
-//! of ten routers, the pages of guest RAM that were touched left out and told apart. Every slice adds ten more routers: memory that one has given back
-//! would hide what the next one takes.
+//! `idle`: cost of idle routers. CPU: time of all their threads, in percent of one core per router. Memory: growth of the proportional set size
+//! (PSS), of this process and of the routers' processes, with each of ten routers, without the touched pages of guest RAM, which are reported
+//! separately. Every slice starts ten more routers: memory freed by a stopped router would hide what the next one takes.
 
 use std::fmt::Write;
 use std::fs;
@@ -16,18 +15,18 @@ use super::Case;
 use crate::device;
 use crate::experiment::{Experiment, Options, Sample};
 
-/// After the start: until the routers have announced themselves and fallen asleep.
+/// Time after the start until the routers have announced themselves and fallen asleep.
 const SETTLE: Duration = Duration::from_millis(300);
-/// Octets of a MiB, in KiB.
+/// KiB of a MiB.
 const MIB: f64 = 1024.0;
 
-/// Routers with as many vCPUs each as the options say, between two switches.
+/// Cases with routers between two switches, with as many vCPUs each as the options say.
 pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
-    // Memory first: an allocator that has got large blocks back once keeps the next ones, touched, in its heap.
+    // Measure memory first: once an allocator has got large blocks back, it keeps later ones, touched, in its heap.
     Ok(vec![memory(10, options).into(), cpu(1, options).into(), cpu(10, options).into()])
 }
 
-/// Time of all threads of so many routers.
+/// CPU time of all threads of this many routers.
 fn cpu(routers: usize, options: &Options) -> Experiment {
     let vcpus = options.vcpus;
     let engine = device::engine(options);
@@ -46,7 +45,7 @@ fn cpu(routers: usize, options: &Options) -> Experiment {
     Experiment::new(("idle", "percent-of-a-core"), name("cpu", routers, options), build)
 }
 
-/// Memory of so many routers. One runs beside those whose memory is measured: what the first one costs is not theirs.
+/// Memory of this many routers. One more router runs beside them, so that one-time costs of the first router are not counted.
 fn memory(routers: usize, options: &Options) -> Experiment {
     let vcpus = options.vcpus;
     let engine = device::engine(options);
@@ -76,14 +75,14 @@ fn start(routers: usize, vcpus: u16, engine: Engine) -> Result<Instance> {
     Ok(instance)
 }
 
-/// Nanoseconds that all threads of an instance have run.
+/// CPU time of all threads of an instance, in nanoseconds.
 fn cpu_time(instance: &Instance) -> u64 {
     let mut sum = 0;
     instance.each_thread(&mut |_, ns| sum += ns);
     sum
 }
 
-/// Routers between two switches, each with an address on both.
+/// Plan of routers between two switches, each with an address on both.
 fn plan(routers: usize, vcpus: u16, engine: Engine) -> Result<Plan> {
     let engine = engine.name();
     let mut text = "[switch.left]\n[switch.right]\n".to_owned();
@@ -101,7 +100,7 @@ fn plan(routers: usize, vcpus: u16, engine: Engine) -> Result<Plan> {
     Ok(config::parse(&text, "idle.toml")?)
 }
 
-/// Proportional shares of processes, in KiB.
+/// Proportional set sizes of processes, in KiB.
 struct Memory {
     pss: f64,
     guest_ram: f64,
@@ -109,13 +108,13 @@ struct Memory {
 }
 
 impl Memory {
-    /// Those of one process, by its folder in `/proc`.
+    /// Reads those of one process, given its folder in `/proc`.
     fn of(process: &str) -> Result<Self> {
         let path = format!("/proc/{process}/smaps");
         Ok(Self::read(&fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?))
     }
 
-    /// Those of this process, and of all routers that run.
+    /// Sums those of this process and of the processes of all running routers.
     fn now(running: &[Instance]) -> Result<Self> {
         let mut memory = Self::of("self")?;
         let routers = running.iter().flat_map(|instance| instance.routers());
@@ -131,13 +130,13 @@ impl Memory {
         self.fib += other.fib;
     }
 
-    /// Adds up the mappings of an smaps file.
+    /// Sums the mappings of an smaps file.
     fn read(smaps: &str) -> Self {
         let mut memory = Self { pss: 0.0, guest_ram: 0.0, fib: 0.0 };
         let mut name = "";
         for line in smaps.lines() {
             let Some(pss) = line.strip_prefix("Pss:") else {
-                // A mapping begins with its range; all lines about it begin with a word and a colon.
+                // A mapping begins with its address range; all further lines about it begin with a word and a colon.
                 let first = line.split_whitespace().next().unwrap_or_default();
                 if !first.ends_with(':') {
                     name = line;

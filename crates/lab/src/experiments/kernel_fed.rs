@@ -1,7 +1,7 @@
-//! `forward --attach tap`: TAP -> router -> TAP. A namespace of its own whose kernel forwards from one TAP to the other
-//! closes the loop: what the router sends by its second NIC is written to one TAP, and what the kernel forwards is
-//! read from the other and given to its first NIC. So each lap of a frame costs one read, one write and the kernel's
-//! own forwarding, on one CPU. The bare loop, in turn with it, does the same system calls without a router.
+//! `forward --attach tap`: TAP -> router -> TAP. A separate network namespace, whose kernel forwards from one TAP to the other,
+//! closes the loop: frames that the router sends by its second NIC are written to one TAP, and the frames that the kernel forwards
+//! are read from the other and delivered to its first NIC. So each lap of a frame costs one read, one write and the kernel's
+//! forwarding, on one CPU. The bare loop, measured alternately, does the same system calls without a router.
 
 use std::os::fd::BorrowedFd;
 use std::slice;
@@ -26,21 +26,21 @@ use crate::rig::Mover;
 use crate::rig::host_end::{HOST, tap};
 use crate::scenario::{for_about, until_quiet};
 
-/// Frames that go round.
+/// Frames in the loop.
 const ROUND: usize = 4 * BURST;
-/// Passes between two looks at the clock.
+/// Passes between two readings of the clock.
 const PASSES: usize = 16;
-/// A frame that has not come by after so long without any is lost. A busy host may keep the vCPU, or this thread, waiting for its CPU
+/// Time without any frame after which missing ones count as lost. A busy host may keep the vCPU, or this thread, waiting for its CPU
 /// for seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The TAP that the router's second NIC is written to, and the one that its first NIC is fed from.
+/// Names of the TAP that the router's second NIC is written to, and of the one that feeds its first NIC.
 const NAMES: [&str; 2] = ["lab-out", "lab-in"];
-/// Where an Ethernet frame has its TTL and header checksum.
+/// Offsets of TTL and header checksum in an Ethernet frame.
 const TTL: usize = 22;
 const CHECKSUM: usize = 24;
 
-/// A router in the loop, in turn with nothing: one write, one read. This thread on the first CPU of the options, the router on the
-/// second.
+/// Cases with a router in the loop and with a bare loop (one write, one read), measured alternately. This thread runs on the first
+/// CPU of the options, the router on the second.
 pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     let cpus = (options.cpu(0)?, options.cpu(1)?);
     let case = |device: &str, router: Option<usize>| {
@@ -57,9 +57,9 @@ struct Loop {
 }
 
 struct Taps {
-    /// The TAP that is written to.
+    /// TAP that is written to.
     out: (TapSource, Arc<TapSink>),
-    /// The TAP that is read from.
+    /// TAP that is read from.
     back: (TapSource, Arc<TapSink>),
     _netns: Netns,
 }
@@ -120,7 +120,7 @@ impl Taps {
 impl Loop {
     fn open(options: &Options, router: Option<usize>) -> Result<Self> {
         let taps = Taps::open().context("the two TAPs")?;
-        // Its frames enter by the TAP, for the kernel.
+        // The frames enter the kernel through the TAP, so they are addressed to it.
         let destination_mac = frame::Mac(STATION_MAC);
         let traffic = Settings { destination_mac, rate: None, ..device::traffic(options) };
         let generator = Generator::new(&traffic)?;
@@ -128,7 +128,7 @@ impl Loop {
         Ok(Self { taps, generator, router })
     }
 
-    /// Frames go round through the router.
+    /// Measures frames that go round through the router.
     fn routed(&mut self, length: Duration) -> Result<Sample> {
         let before = Reading::of(self);
         self.supply();
@@ -139,7 +139,7 @@ impl Loop {
         Ok(Sample { lost, exits: Some(exits), ledger, ..Sample::mpps(laps as u64, seconds) })
     }
 
-    /// One write, one read, and again. Before each frame goes a header that leaves nothing to be done.
+    /// Measures alternating writes and reads. Each frame is preceded by a virtio-net header without pending offloads.
     fn bare(&mut self, length: Duration) -> Result<Sample> {
         let mut octets = Vec::new();
         self.generator.drain(1, &mut |frames| {
@@ -168,7 +168,7 @@ impl Loop {
         Ok(Sample { lost, ..Sample::mpps(came as u64, seconds) })
     }
 
-    /// Puts the frames on their way.
+    /// Puts the frames into the loop.
     fn supply(&mut self) {
         let out = &self.taps.out.1;
         let mut sent = 0;
@@ -179,7 +179,7 @@ impl Loop {
         }
     }
 
-    /// One burst into the router and one out of it; returns frames read.
+    /// Moves one burst into the router and one out of it; returns the frames read.
     fn lap(&mut self) -> usize {
         let Some(wired) = &mut self.router else { return 0 };
         let budget = wired.into.room().min(BURST);
@@ -191,7 +191,7 @@ impl Loop {
         came
     }
 
-    /// Ends the round: takes `expected` frames off the loop, and returns how many there were.
+    /// Ends the round: takes up to `expected` frames off the loop, and returns how many there were.
     fn settle(&mut self, expected: usize) -> usize {
         let mut came = 0;
         until_quiet(PATIENCE, Duration::MAX, || {
@@ -207,8 +207,8 @@ impl Loop {
     }
 }
 
-/// Gives a frame the TTL that the generator gave it, for router and kernel have each taken one, and the checksum that
-/// belongs to it (RFC 1624, equation 3).
+/// Restores the TTL of a frame to the generator's value, as router and kernel have each decremented it, and updates the checksum (RFC
+/// 1624, equation 3).
 fn rejuvenate(frame: &Frame<'_>) {
     let octets = frame.octets();
     let (Some([ttl]), Some(old)) = (octets.read::<1>(TTL), octets.read::<2>(CHECKSUM)) else { return };

@@ -1,4 +1,4 @@
-//! The experiments by name.
+//! List of all experiments.
 
 use anyhow::Result;
 
@@ -13,11 +13,11 @@ use crate::experiment::{Attachment, Experiment, Options};
 use crate::generator::Settings;
 use crate::rig::Through;
 
-/// What is measured at one time.
+/// Unit of measurement: one experiment alone, or two alternating.
 pub enum Case {
-    /// One thing.
+    /// A single experiment.
     Alone(Experiment),
-    /// Two in turn: the ratio of the first to the second is the result.
+    /// Two experiments measured alternately; the result is the ratio of the first to the second.
     InTurn(Experiment, Experiment),
 }
 
@@ -27,35 +27,36 @@ impl From<Experiment> for Case {
     }
 }
 
-/// The cases of an experiment by its options.
+/// Function that creates the cases of an experiment from its options.
 type Cases = fn(&Options) -> Result<Vec<Case>>;
 
-/// One experiment.
+/// Entry of the list.
 pub struct Listed {
     /// Its name.
     pub name: &'static str,
-    /// What it measures.
+    /// Description of what it measures.
     pub what: &'static str,
-    /// Whether a guest takes part.
+    /// True if a guest takes part.
     pub has_guest: bool,
-    /// Its cases. They run in the calling thread: pin it to [`Options::cpu`] 0 before.
+    /// Creates its cases. They run in the calling thread: pin it to [`Options::cpu`] 0 before.
     pub cases: Cases,
-    /// What the generator sends, where its own rate could be the limit: it is told beside the result.
+    /// Settings of the generator, if its own rate could limit the result: that rate is then reported beside
+    /// the result.
     pub traffic: fn(&Options) -> Option<Settings>,
 }
 
-/// An experiment in which a guest takes part.
+/// Entry of an experiment with a guest.
 const fn guests(name: &'static str, what: &'static str, cases: Cases) -> Listed {
     Listed { name, what, has_guest: true, cases, traffic: |_| None }
 }
 
-/// An experiment of the host alone.
+/// Entry of an experiment on the host alone.
 const fn of_host(name: &'static str, what: &'static str, cases: Cases) -> Listed {
     Listed { has_guest: false, ..guests(name, what, cases) }
 }
 
 impl Listed {
-    /// Its frames are the generator's, if the kernel has no part in it.
+    /// Declares that the frames come from the generator, unless the kernel takes part.
     const fn fed_by_the_generator(self) -> Self {
         let traffic: fn(&Options) -> Option<Settings> =
             |options| (options.attach == Attachment::Native).then(|| device::traffic(options));
@@ -63,7 +64,7 @@ impl Listed {
     }
 }
 
-/// All of them.
+/// All experiments.
 pub static LIST: [Listed; 26] = [
     guests(
         "forward",
@@ -197,7 +198,7 @@ pub static LIST: [Listed; 26] = [
     ),
 ];
 
-/// The experiment of this name.
+/// Returns the experiment with this name.
 pub fn find(name: &str) -> Option<&'static Listed> {
     LIST.iter().find(|listed| listed.name == name)
 }

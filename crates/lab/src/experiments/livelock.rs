@@ -1,11 +1,11 @@
-//! `livelock`: an application that spends a fixed time on each frame, behind a bounded queue that the driver fills. More and
-//! more frames are offered. Unprotected, each interrupt goes before the application: beyond its capacity the guest takes
-//! frames only to throw them away (receive livelock). Protected, the driver polls with a budget and leaves frames in the
-//! ring while the queue is full, so that what is too much is dropped early, at no cost.
+//! `livelock`: an application that spends a fixed time on each frame, behind a bounded queue that the driver fills, under increasing
+//! load. Unprotected, each interrupt takes precedence over the application: beyond its capacity the guest receives frames only to
+//! drop them (receive livelock). Protected, the driver polls with a budget and leaves frames in the ring while the queue is full
+//! (back-pressure), so that excess frames are dropped early, at no cost.
 //!
-//! The figure is what the application keeps of its best rate under the heaviest load: delivered there / most delivered at
-//! any load. The load steps are parts of the capacity that the time for each frame allows; delivered and offered rates of
-//! each step stand beside it.
+//! The figure is the share of its best rate that the application keeps under the heaviest load: delivered there / most delivered at
+//! any load. The loads are multiples of the capacity that the time for each frame allows; delivered and offered rates of each step
+//! stand beside it.
 
 use std::slice;
 use std::time::Duration;
@@ -22,18 +22,18 @@ use crate::metric::{Counted, Reading, accesses};
 use crate::rig::Fed;
 use crate::scenario::{Climb, Step, step, until_quiet};
 
-/// Offered load, in parts of the application's capacity. It begins where a driver that pays half a millisecond for an interrupt still
-/// carries every frame.
+/// Offered loads, as multiples of the application's capacity. The first is so low that even a driver that pays half a millisecond for
+/// each interrupt carries every frame.
 const STEPS: [f64; 12] = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0];
-/// Shortest step: some hundreds of frames, and many turns of queue and ring.
+/// Shortest step: some hundreds of frames, several times the content of queue and ring.
 const STEP: Duration = Duration::from_millis(25);
-/// Part of a step that passes before it is measured: queue and ring fill.
+/// Part of a step that passes before the measurement: queue and ring fill.
 const LEAD: f64 = 0.25;
-/// After a step: until the application has nothing more to do.
+/// Quiet time after a step, after which the application counts as idle, and the limit for reaching it.
 const REST: Duration = Duration::from_millis(5);
 const GIVE_UP: Duration = Duration::from_millis(200);
 
-/// Unprotected and protected; the measuring thread and the guest on the CPUs of the options.
+/// Creates the unprotected and the protected case, with the measuring thread and the guest on the CPUs of the options.
 pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     ensure!(
         options.vcpus == 1,
@@ -61,7 +61,7 @@ impl Application {
         Ok(Self { guest: Fed::application(&options, &plan, work, seats.host)?, options })
     }
 
-    /// Offers so many frames a second, lead and measured time, then lets the application finish.
+    /// Offers `rate` frames a second for the lead-in and the measured time, then lets the application finish.
     fn step(&mut self, rate: f64, length: Duration) -> Result<Step> {
         let options = Options { rate: Some(rate), ..self.options.clone() };
         let mut generator = Generator::new(&device::traffic(&options))?;

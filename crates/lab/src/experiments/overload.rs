@@ -1,10 +1,10 @@
-//! `attachments` and `queue-length`: a running router between two interfaces of a host, offered more and more, until far
-//! beyond what it can carry. Load comes from one CPU, by a packet socket; the router has the other one, vCPU and vhost thread
-//! together, as in figure 13 of seed paper 000. It is the command itself, with its supervisor and its confinement.
+//! `attachments` and `queue-length`: a running router between two interfaces of a host, under load that increases far beyond
+//! its capacity. Load comes from one CPU, through a packet socket; the router has the other one, vCPU and vhost thread
+//! together, as in figure 13 of seed paper 000. It is run by the command itself, with its supervisor and its confinement.
 //!
-//! The figure is the best rate of all loads (the peak); beside it the rate at the heaviest load, and each step's offered
-//! and forwarded rates. Frames are counted by the kernel of the host behind the router. What the driver rang and how often
-//! its vCPU left the guest, for each frame of all steps, are the router's own counters.
+//! The figure is the best rate over all loads (the peak); beside it stand the rate at the heaviest load, and each step's
+//! offered and forwarded rates. Frames are counted by the host's kernel behind the router. Doorbells of the driver and VM
+//! exits per frame, over all steps, come from the router's own counters.
 
 use std::time::{Duration, Instant};
 
@@ -19,28 +19,28 @@ use crate::metric::usage::{self, Reader};
 use crate::rig::room::{File, Link, Room};
 use crate::scenario::{Climb, step};
 
-/// Offered load in frames a second. The last one: all that the socket gives.
+/// Offered loads in frames a second. The last one is the highest that the socket can offer.
 const STEPS: [f64; 8] = [25e3, 50e3, 100e3, 200e3, 300e3, 400e3, 600e3, f64::INFINITY];
-/// Shortest step: the scheduler has given both threads many turns, and a queue that tunes itself has found its length.
+/// Shortest step: both threads are scheduled many times, and a self-tuning queue finds its length.
 const STEP: Duration = Duration::from_millis(300);
-/// Part of a step that passes before it is measured.
+/// Part of a step that passes before the measurement.
 const LEAD: f64 = 0.4;
-/// After a step: what waits is forwarded.
+/// Pause after a step in which queued frames are forwarded.
 const REST: Duration = Duration::from_millis(20);
-/// Frames sent at once.
+/// Largest burst sent at once, in frames.
 const BURST: usize = 16;
-/// What takes less of a CPU than this while more comes than can be carried is not active.
+/// Share of a CPU below which a thread counts as inactive while the router is overloaded.
 const ACTIVE: f64 = 0.05;
 
-/// What waits at most before the router; none: as many as its file's default.
+/// Values of `queue_len`: the most frames that may wait in front of the router.
 const LENGTHS: [&str; 6] = ["5", "35", "50", "110", "500", "\"auto\""];
 
-/// Every attachment with the default length of the queue.
+/// Cases of `attachments`: every attachment with the default length of the queue.
 pub(super) fn attachments(options: &Options) -> Result<Vec<Case>> {
     Link::ALL.into_iter().map(|link| case("attachments", link, None, options)).collect()
 }
 
-/// Every length of the queue, by macvtap.
+/// Cases of `queue-length`: every length of the queue, with a macvtap.
 pub(super) fn queue_lengths(options: &Options) -> Result<Vec<Case>> {
     let one = |length| case("queue-length", Link::Macvtap, Some(length), options);
     LENGTHS.into_iter().map(one).collect()
@@ -63,7 +63,7 @@ fn case(id: &'static str, link: Link, queue_len: Option<&'static str>, options: 
 struct Attached {
     vhost: VhostThreads,
     room: Room,
-    /// Threads of the kernel that came with the room: up to Linux 6.3 those of vhost-net are none of its processes'.
+    /// Kernel threads that appeared with the room: up to Linux 6.3, vhost-net's threads belong to none of its processes.
     kernel: Vec<Thread>,
 }
 
@@ -95,7 +95,7 @@ impl Rig for Attached {
         let mut threads = usage::threads(room.supervisor())?;
         threads.extend(self.kernel.iter().cloned());
         ensure!(is_played(self.vhost, &threads), "{} is not who serves", self.vhost.name());
-        // Of the last step, the heaviest.
+        // Usage during the last step, the heaviest.
         let (mut climb, mut busy) = (Climb::default(), Split::default());
         for rate in STEPS {
             let at_rest = account.look(&threads)?;
@@ -123,20 +123,20 @@ impl Rig for Attached {
     }
 }
 
-/// Whether frames are moved by those after whom the case is named: by threads of vhost-net, or by none of them.
+/// Returns true if the threads that the case is named after move the frames: vhost-net's, or none of vhost-net's.
 fn is_played(vhost: VhostThreads, threads: &[Thread]) -> bool {
     let by_kernel = threads.iter().any(|thread| usage::is_vhost_net(&thread.name));
     by_kernel == (vhost == VhostThreads::Kernel)
 }
 
-/// What is active on the way of a frame: threads of the router, and the kernel's interrupts as one.
+/// Number of active threads on a frame's path: threads of the router, and the kernel's softirqs counted as one.
 fn active(split: &Split) -> usize {
     let works = |ns: f64| ns / split.interval >= ACTIVE;
     let threads = split.threads.values().filter(|thread| works(thread.run)).count();
     threads + usize::from(works(split.cores.values().map(|core| core.softirq).sum()))
 }
 
-/// Frames that the interface took.
+/// Sends frames at this rate; returns the number that the interface accepted.
 fn offer(room: &Room, rate: f64, length: Duration) -> u64 {
     let (start, mut sent) = (Instant::now(), 0);
     loop {

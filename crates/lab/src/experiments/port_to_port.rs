@@ -1,5 +1,5 @@
-//! Port to port in one thread: generator to sink, with nothing in between (`generator`: the measuring room's own
-//! speed) or through a switch (`switch`).
+//! Port to port in one thread: generator to sink, with nothing in between (`generator`: measures the generator
+//! and sink themselves) or through a switch (`switch`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::rig::{Through, Way};
 use crate::scenario::for_about;
 use crate::sink::{Expected, Sink};
 
-/// Bursts between two looks at the clock.
+/// Bursts between two readings of the clock.
 const BURSTS: usize = 64;
 
-/// Frame size, flows and rate as in `options`.
+/// Creates the case with frame size, flows and rate of `options`.
 pub(super) fn case(through: Through, options: &Options) -> Experiment {
     let (frame, flows, rate) = (options.frame, options.flows, options.rate);
     with(through, Settings { frame, flows, rate, ..Settings::default() })
 }
 
-/// Any settings.
+/// Creates the case with any settings.
 pub(crate) fn with(through: Through, settings: Settings) -> Experiment {
     let id = match through {
         Through::Wire => "generator",

@@ -1,10 +1,10 @@
 //! Ring to ring on one core: frames go from one guest's transmit ring to another's receive ring, through a switch
-//! (`switch`) or straight (`wire`).
+//! (`switch`) or directly (`wire`).
 //!
-//! One thread plays all parts in turn, a whole ring at a time, so that each part can be timed by itself: the first
-//! guest's driver pushes, the host's thread moves the frames with one copy, the second guest's driver takes them and
-//! posts its buffers again. The figure is the host's part alone, what a switch thread could move if the guests had
-//! cores of their own; `all_mpps` is the whole round.
+//! One thread plays all parts in turn, a whole ring at a time, so that each part can be timed separately: the first
+//! guest's driver adds frames, the host's thread moves the frames with one copy, the second guest's driver takes
+//! them and posts its buffers again. The figure is the host's part alone, the rate that a switch thread could move
+//! if the guests had cores of their own; `all_mpps` covers the whole round.
 
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,16 +24,16 @@ use crate::generator::{Generator, Settings};
 use crate::ledger_snapshot::Snapshot;
 use crate::rig::{Through, Way};
 
-/// Distance of two buffers: 2048 would crowd their first lines into few cache sets.
+/// Distance between buffers, in octets: with 2048, their first cache lines would compete for few cache sets.
 const STRIDE: u64 = 2048 + 64;
-/// Where the memory that plays a guest's begins.
+/// Guest-physical address at which the memory of a played guest begins.
 const START: u64 = 0x10_0000;
-/// Octets of a page.
+/// Page size in octets.
 const PAGE: usize = 4096;
-/// What our own drivers negotiate.
+/// Features that ringroad's own drivers negotiate.
 const FEATURES: Features = Features { in_order: true, event_idx: true, indirect: false };
 
-/// Frame size as in `options`; rings of `entries` (a power of two).
+/// Creates the case with the frame size of `options` and rings of `entries` (a power of two).
 pub(super) fn case(through: Through, options: &Options, entries: u16) -> Experiment {
     let frame = options.frame;
     let id = match through {
@@ -55,7 +55,7 @@ struct Rings {
     way: Way,
 }
 
-/// A guest's end of one ring, and the buffers behind it: one for each entry.
+/// Driver side of one ring, with one buffer for each entry.
 struct Guest {
     region: Region,
     layout: Layout,
@@ -63,7 +63,7 @@ struct Guest {
 }
 
 impl Guest {
-    /// A ring in memory that is never given back: the program plays the guest until it ends.
+    /// Creates the ring in leaked memory: the program plays the guest until it exits.
     fn new(entries: u16) -> Result<Self> {
         let rings = Layout::octets(entries).next_multiple_of(PAGE as u64);
         let len = (rings + u64::from(entries) * STRIDE) as usize;
@@ -97,7 +97,7 @@ impl Guest {
         self.driver.publish();
     }
 
-    /// Puts a frame of the generator into each buffer, behind a header of zeros.
+    /// Writes one frame of the generator into each buffer, behind a zeroed virtio-net header.
     fn write_frames(&self, frame: usize) -> Result<()> {
         let settings = Settings { frame, flows: u32::from(self.layout.size), ..Settings::default() };
         let mut generator = Generator::new(&settings)?;
@@ -117,7 +117,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Pushes a whole ring of frames, after taking back what was sent before.
+    /// Adds a whole ring of frames, after reclaiming those sent before.
     fn send_all(&mut self, len: u32) -> Result<()> {
         let size = self.layout.size;
         self.driver.reclaim(usize::from(size), |_| {})?;
@@ -130,7 +130,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Takes what has arrived and posts the buffers again; returns how many frames that were.
+    /// Takes the frames that have arrived and posts the buffers again; returns their number.
     fn receive_all(&mut self) -> Result<u64> {
         let mut total = 0;
         loop {
@@ -151,7 +151,7 @@ impl Guest {
         }
     }
 
-    /// The frame in an entry's buffer.
+    /// Returns the frame in an entry's buffer.
     fn frame(&self, entry: u16, frame: usize) -> Vec<u8> {
         let mut octets = vec![0; frame];
         let at = self.buffer(entry) + HEADER as u64;
@@ -162,7 +162,7 @@ impl Guest {
     }
 }
 
-/// The host's end of a transmit ring as a port.
+/// Device side of a transmit ring as a source.
 struct TransmitRing {
     queue: TxQueue,
     ledger: Arc<NicDirection>,
@@ -174,7 +174,7 @@ impl Source for TransmitRing {
     }
 }
 
-/// The host's end of a receive ring as a port.
+/// Device side of a receive ring as a sink.
 struct ReceiveRing {
     queue: Mutex<RxQueue>,
     ledger: NicDirection,
@@ -213,11 +213,11 @@ impl Rings {
         let source = TransmitRing { queue: transmit, ledger: Arc::default() };
         let sink = Arc::new(ReceiveRing { queue: Mutex::new(receive), ledger: NicDirection::default() });
         let way = Way::new(through, sink.clone(), Settings::default().destination_mac)?;
-        // The frame by which a switch learned where the receiver is went the other way: both rings are as before.
+        // The frame from which a switch learned the receiver's port went the other way, so both rings are unchanged.
         Ok(Self { frame, sender, receiver, source, sink, way })
     }
 
-    /// One whole ring of frames; returns how many arrived.
+    /// Moves one whole ring of frames; returns how many arrived.
     fn round(&mut self, parts: &mut Parts) -> Result<u64> {
         let start = Instant::now();
         self.sender.send_all((HEADER + self.frame) as u32)?;
@@ -239,7 +239,7 @@ impl Rings {
         ledger
     }
 
-    /// Frames in the receiver's buffers that are not the ones sent.
+    /// Number of frames in the receiver's buffers that differ from those sent.
     fn damaged(&self) -> usize {
         let (entries, frame) = (0..self.sender.layout.size, self.frame);
         entries.filter(|&entry| self.sender.frame(entry, frame) != self.receiver.frame(entry, frame)).count()

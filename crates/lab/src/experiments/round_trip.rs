@@ -1,6 +1,7 @@
 //! `round-trip`: one frame at a time from this thread to a firmware that echoes it, and back. Polling: neither side
-//! ever sleeps. Sleeping: both have gone to sleep before each frame, so it takes an interrupt, a doorbell and the
-//! scheduler. Beside it stands what KVM itself takes for a doorbell and for an exit.
+//! ever sleeps. Sleeping: both have gone to sleep before each frame, so that each direction takes a notification
+//! (interrupt or doorbell) and a wake-up by the scheduler. KVM's own costs of a doorbell and of an exit are
+//! reported beside it.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::slice;
@@ -26,16 +27,16 @@ use crate::ledger_snapshot::Snapshot;
 use crate::metric::{Counted, Reading, accesses, kvm_costs};
 use crate::stats;
 
-/// A frame that takes longer is lost: other programs of a busy host take the CPU for seconds.
+/// Time after which a frame counts as lost: other programs of a busy host may take the CPU for seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// After so many lost ones and none that came back, none will.
+/// Number of lost frames, with none returned, after which the measurement is abandoned.
 const MOST_LOST: u64 = 3;
-/// Before each frame of the sleeping case: time for the guest to halt.
+/// Pause before each frame of the sleeping case, in which the guest halts.
 const REST: Duration = Duration::from_micros(100);
-/// Microseconds of a unit of the least time between two interrupts (82540EM manual, ITR).
+/// Microseconds in a unit of the interrupt throttling interval (82540EM manual, ITR).
 const ITR_UNIT_US: f64 = 0.25;
 
-/// Polling and sleeping; the measuring thread and the guest on the CPUs of the options.
+/// Creates the polling and the sleeping case, with the measuring thread and the guest on the CPUs of the options.
 pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     let seats = Seats::of(options)?;
     let (device, frame, vcpus) = (options.device(), options.frame, options.several_vcpus());
@@ -51,20 +52,20 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
 
 struct Trips {
     echo: Guest,
-    /// Whether both sides sleep before each frame, or poll.
+    /// True if both sides sleep before each frame; otherwise they poll.
     sleeps: bool,
     itr: Itr,
     generator: Generator,
     into: Arc<dyn Sink>,
     back: Box<dyn Source>,
-    /// What comes back inside of the guest's register accesses, and how much of it was taken.
+    /// Frames that come back within the guest's register accesses, and how many of them were taken.
     arrivals: Arc<Arrivals>,
     taken: u64,
-    /// What KVM itself takes, where it is KVM.
+    /// Costs of KVM itself, if the engine is KVM.
     costs: Option<KvmCosts>,
 }
 
-/// A sink that counts, and wakes who sleeps.
+/// Sink that counts frames and wakes a sleeping thread.
 struct Arrivals {
     frames: AtomicU64,
     asleep: AtomicBool,
@@ -83,7 +84,7 @@ impl Sink for Arrivals {
     fn deliver(&self, frames: &[Frame<'_>]) -> usize {
         self.frames.fetch_add(frames.len() as u64, SeqCst);
         if self.asleep.load(SeqCst) {
-            // A full counter means that it is ringing already.
+            // A full eventfd counter means that it is already signalled.
             let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
         }
         frames.len()
@@ -96,7 +97,7 @@ impl Rig for Trips {
         let before = Reading::of(self);
         let (start, mut trips, mut lost) = (Instant::now(), Vec::new(), 0);
         let mut starts = Vec::new();
-        // A host that is busy with others may keep a frame for longer than a slice.
+        // A host busy with other work may delay a frame for longer than a slice.
         while start.elapsed() < length || trips.is_empty() && lost < MOST_LOST {
             starts.push(Instant::now());
             match self.trip()? {
@@ -120,7 +121,7 @@ impl Rig for Trips {
         if let Itr::Every(units @ 1..) = self.itr
             && self.sleeps
         {
-            // From one trip to the next: the frame's way, and the rest before it.
+            // Time from one trip to the next: the frame's round trip, and the pause before it.
             let apart: Vec<f64> =
                 starts.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64() * 1e6).collect();
             let period = f64::from(units) * ITR_UNIT_US;
@@ -167,7 +168,7 @@ impl Trips {
         Ok(Self { echo, sleeps, itr, generator, into, back, arrivals, taken: 0, costs })
     }
 
-    /// One frame there and back; none if it did not come.
+    /// Sends one frame and waits for its return; none if it did not return.
     fn trip(&mut self) -> Result<Option<Duration>> {
         if self.sleeps {
             thread::sleep(REST);
@@ -194,7 +195,7 @@ impl Trips {
         drained + (arrived - taken) as usize
     }
 
-    /// Sleeps until a frame is there, or for as long as a frame may take.
+    /// Sleeps until a frame arrives, or for as long as a frame may take.
     fn sleep(&mut self) -> Result<()> {
         let arrivals = &self.arrivals;
         arrivals.asleep.store(true, SeqCst);
@@ -208,13 +209,13 @@ impl Trips {
             poll(bells, Some(&time)).context("cannot wait for a frame")?;
         }
         arrivals.asleep.store(false, SeqCst);
-        // Not rung: the read says so and nothing is lost.
+        // If the eventfd was not signalled, the read fails harmlessly.
         let _ = rustix::io::read(&arrivals.bell, &mut [0u8; 8]);
         self.back.disarm();
         Ok(())
     }
 
-    /// Takes what came too late.
+    /// Takes frames that came back too late.
     fn catch_up(&mut self) {
         while self.take() > 0 {}
     }

@@ -1,8 +1,9 @@
-//! `tcp` and `tcp-guests`: a TCP/IP stack in the firmware against Linux's (`tcp`, by a TAP), or against another firmware
-//! (`tcp-guests`, by the learning switch, or with `--attach tap` by two TAPs between which the kernel forwards).
+//! `tcp` and `tcp-guests`: a TCP/IP stack in the firmware against Linux's (`tcp`, through a TAP), or against that of another
+//! firmware (`tcp-guests`, through the learning switch, or with `--attach tap` through two TAPs between which the kernel
+//! forwards).
 //!
-//! Streams count the payload that arrived, in Mbit/s, written `--write` octets at a time. Requests count transactions: one
-//! octet there, one back, and again. Nothing is tuned but the acknowledgements of Linux's side, which do not wait.
+//! Streams measure the payload that arrived, in Mbit/s, written `--write` octets at a time. Requests measure transactions: one
+//! octet there and one back, repeatedly. No setting is tuned, except that Linux's side does not delay its acknowledgements.
 
 mod bench;
 mod peer;
@@ -19,12 +20,12 @@ use crate::experiment::{Attachment, Conversation, Direction, Experiment, Further
 use crate::metric::{Counted, Reading, accesses, check};
 use bench::Bench;
 
-/// A connection that has not moved an octet by then never will.
+/// Timeout for a connection that moves no octet.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// After the first octet: until windows are open.
+/// Time after the first octet in which the windows open.
 const WARM_UP: Duration = Duration::from_millis(100);
 
-/// The two ends that talk.
+/// The two endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Between {
     /// A guest and the host's kernel.
@@ -33,15 +34,15 @@ pub(super) enum Between {
     Guests,
 }
 
-/// What can be said: only a guest begins with requests, and of two guests the first sends. Beside it what the guest does that is
-/// measured.
+/// Supported traffic patterns: only a guest starts requests, and of two guests the first one sends. The last item is the role of
+/// the measured guest's station.
 const TALKS: [(Conversation, Direction, Station); 3] = [
     (Conversation::Stream, Direction::Tx, Station::TcpStream),
     (Conversation::Stream, Direction::Rx, Station::Server),
     (Conversation::Requests, Direction::Tx, Station::TcpRequests),
 ];
 
-/// All that the options leave open, one after the other.
+/// Creates a case for each combination that the options leave open.
 pub(super) fn cases(between: Between, options: &Options) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (conversation, direction, station) in TALKS {
@@ -55,7 +56,7 @@ pub(super) fn cases(between: Between, options: &Options) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// What is said between whom.
+/// Traffic pattern and endpoints of a case.
 #[derive(Clone, Copy)]
 struct Tcp {
     between: Between,
@@ -108,7 +109,7 @@ impl Talk {
         self.bench.progress(self.tcp.conversation, self.tcp.direction)
     }
 
-    /// Whether all still work.
+    /// Checks that all endpoints still work.
     fn check(&self) -> Result<()> {
         check(self.bench.guests())?;
         self.bench.check()

@@ -1,5 +1,5 @@
-//! `tcp-forward`: one TCP stream of iperf3 between two namespaces, forwarded by a router between two TAPs, and in turn
-//! with it by the kernel between two pairs of veth. Both with all offloads: 64 KiB cross as one frame.
+//! `tcp-forward`: one TCP stream of iperf3 between two namespaces, forwarded by a router between two TAPs, and, alternately,
+//! by the kernel between two veth pairs. Both use all offloads: 64 KiB cross as one frame.
 //!
 //! ```text
 //!   client ns                          server ns
@@ -7,8 +7,8 @@
 //!     veth == veth  router ns  veth == veth
 //! ```
 //!
-//! All is on the same CPUs. The router and its I/O thread are pinned to the first of the options, or the router to the second
-//! where `--cpus` names two; iperf3 runs where the kernel puts it, and so does all that the kernel does.
+//! Everything runs on the same CPUs. The router and its I/O thread are pinned to the first CPU of the options, or the router
+//! to the second where `--cpus` names two; iperf3 runs where the kernel schedules it, and so does the kernel's own work.
 
 mod ends;
 mod paths;
@@ -26,7 +26,7 @@ use crate::metric::Reading;
 use ends::Ends;
 use paths::{ByKernel, ByRouter};
 
-/// A router of ours and the kernel in turn, between the same namespaces.
+/// Cases with ringroad's router and with the kernel, measured alternately between the same namespaces.
 ///
 /// # Errors
 /// There are not enough CPUs.
@@ -40,10 +40,10 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     Ok(vec![Case::InTurn(router, case("kernel/veth".to_owned(), by_kernel))])
 }
 
-/// The namespaces, for as long as one of both paths is there.
+/// The namespaces, kept as long as either of the paths exists.
 type Shared = Rc<RefCell<Weak<Ends>>>;
 
-/// The namespaces, made by who comes first.
+/// Returns the namespaces; the first caller creates them.
 fn shared(place: &Shared) -> Result<Rc<Ends>> {
     if let Some(ends) = place.borrow().upgrade() {
         return Ok(ends);
@@ -53,7 +53,7 @@ fn shared(place: &Shared) -> Result<Rc<Ends>> {
     Ok(ends)
 }
 
-/// Measures one slice.
+/// Function that measures one slice.
 type Slice = Box<dyn FnMut(Duration) -> Result<Sample>>;
 
 fn by_kernel(ends: Rc<Ends>, _: &Options, _: &Seats) -> Result<Slice> {

@@ -75,7 +75,7 @@ fn each_listed_experiment_has_cases_of_its_own_name() {
         for case in (listed.cases)(&options).unwrap() {
             let (cases, alone) = match case {
                 Case::Alone(case) => (vec![case], true),
-                // They want interfaces.
+                // These need network interfaces.
                 Case::InTurn(a, b) => (vec![a, b], false),
             };
             for mut case in cases {

@@ -1,6 +1,6 @@
-//! `uplink`: what comes by one interface of the host leaves by another, in one thread and without a router. By AF_XDP on
-//! veth pairs, and in turn with it by TAPs. A thread on the other CPU floods the first interface from another namespace, by
-//! a socket of AF_XDP in both cases; behind the second one the kernel drops frames that are not for it.
+//! `uplink`: frames received on one interface of the host leave by another, in one thread and without a router: through AF_XDP on
+//! veth pairs, and, alternately, through TAPs. A thread on the other CPU floods the first interface from another namespace, through
+//! an AF_XDP socket in both cases; behind the second one the kernel drops frames that are not addressed to it.
 //!
 //! ```text
 //!   far namespace                 near namespace
@@ -26,15 +26,15 @@ use crate::rig::Worker;
 use crate::rig::host_end::veth;
 use crate::scenario::for_about;
 
-/// Bursts between two looks at the clock.
+/// Bursts between two readings of the clock.
 const BURSTS: usize = 64;
-/// Frames that may wait in an interface.
+/// Queue length of an interface, in frames.
 const QUEUE: u32 = 2048;
-/// The interfaces: frames come by the first and leave by the second.
+/// Names of the interfaces: frames arrive on the first and leave by the second.
 const NAMES: [&str; 2] = ["lab-in", "lab-out"];
 
-/// Veth pairs by AF_XDP, and TAPs in turn with them. The thread that moves frames on the first CPU of the options, the flood on the
-/// second.
+/// Cases with veth pairs through AF_XDP and with TAPs, measured alternately. The moving thread runs on the first CPU of the
+/// options, the flood on the second.
 pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     let cpus = (options.cpu(0)?, options.cpu(1)?);
     let (frame, flows, rate) = (options.frame, options.flows, options.rate);
@@ -54,7 +54,7 @@ struct Interfaces {
     _namespaces: [Netns; 2],
 }
 
-/// What the frames pass, and what is kept and counted for that.
+/// Source and sink of the path, with the objects kept alive for it and its counters.
 struct Ends {
     source: Box<dyn Source>,
     sink: Arc<dyn Sink>,
@@ -63,7 +63,7 @@ struct Ends {
 }
 
 impl Interfaces {
-    /// Both interfaces, of one kind, and the flood before the first.
+    /// Opens both interfaces, of one kind, and the flood towards the first.
     fn open(
         open: fn(&Netns, &Netns) -> Result<Ends>,
         traffic: Settings,
@@ -109,7 +109,7 @@ fn xdp_config(netns: &Netns) -> XdpConfig<'_> {
 
 fn xdp_ends(far: &Netns, near: &Netns) -> Result<Ends> {
     for name in NAMES {
-        // Of the same name in each.
+        // The ends of a pair have the same name in each namespace.
         veth((far, name), (near, name))?;
         [far, near].into_iter().try_for_each(|netns| netns.links()?.set_up(name, true))?;
     }
@@ -129,7 +129,7 @@ fn xdp_ends(far: &Netns, near: &Netns) -> Result<Ends> {
     Ok(Ends { source: Box::new(source), sink, ledger, held: vec![first, second] })
 }
 
-/// The reader of a TAP takes what the namespace sends out of it, so both lie on the far side.
+/// Opens TAPs in the far namespace: a TAP's reader receives what its namespace sends.
 fn tap_ends(far: &Netns, _: &Netns) -> Result<Ends> {
     let config = TapConfig { queue_len: QUEUE, netns: Some(far), ..TapConfig::default() };
     let [first, second] = NAMES.map(|name| Tap::open(name, &config));
@@ -142,13 +142,13 @@ fn tap_ends(far: &Netns, _: &Netns) -> Result<Ends> {
     Ok(Ends { source: Box::new(source), sink, ledger, held: Vec::new() })
 }
 
-/// A thread that sends as fast as its interface takes frames; tells how many it has sent.
+/// Starts a thread that sends as fast as its interface accepts frames; it returns how many it has sent.
 fn flood(interface: &Arc<dyn Sink>, traffic: &Settings, cpu: usize) -> Result<Worker<usize>> {
     let interface = interface.clone();
     let mut generator = Generator::new(traffic)?;
     Worker::start("lab/flood", move |stop| {
         let mut sent = 0;
-        // Anywhere, if it may not be there: the placement is told with the result.
+        // If the CPU is not allowed, run anywhere: the placement is reported with the result.
         let _ = pin_current(&[cpu]);
         while !stop.is_set() {
             sent += pump(&mut generator, &*interface);

@@ -1,16 +1,16 @@
-//! One cell: what was published and what came out.
+//! One cell of a figure: published value and measured result.
 
 use crate::experiment::Outcome;
 use crate::stats::{self, Summary};
 
-/// What a cell gave.
+/// Result of a cell.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// It was played: samples in the column's unit, and all that was measured.
+    /// The cell was measured: samples in the column's unit, and the full outcome.
     Played(Summary, Box<Outcome>),
-    /// It was worked out of others.
+    /// The cell was computed from others.
     WorkedOut(Summary),
-    /// It was not played, and why.
+    /// The cell was not measured, for this reason.
     NotRun(String),
 }
 
@@ -19,9 +19,9 @@ pub enum Found {
 pub struct Cell {
     /// As printed in the paper.
     pub published: String,
-    /// The number of that; none where nothing was published.
+    /// Numeric value of that; none if nothing was published.
     pub number: Option<f64>,
-    /// What we found.
+    /// Our result.
     pub found: Found,
     /// Samples in the column's unit, round by round, where cases ran in turn.
     pub rounds: Vec<f64>,
@@ -36,7 +36,7 @@ impl Cell {
         }
     }
 
-    /// Why there are none.
+    /// Reason why there are none.
     pub fn why(&self) -> &str {
         match &self.found {
             Found::NotRun(why) => why,
@@ -45,7 +45,7 @@ impl Cell {
     }
 }
 
-/// The ratio of two cells: round by round where they ran in turn.
+/// Ratio of two cells, round by round if their cases alternated.
 pub(super) fn ratio_of(first: &Cell, second: &Cell) -> Option<Summary> {
     if first.rounds.is_empty() || first.rounds.len() != second.rounds.len() {
         return ratio(first.summary()?, second.summary()?);
@@ -66,7 +66,7 @@ pub(super) fn scaled(summary: Summary, factor: f64) -> Summary {
     }
 }
 
-/// The ratio of two cells that did not run in turn: the widest that both intervals allow.
+/// Ratio of two cells whose cases did not alternate: the widest interval that both intervals allow.
 fn ratio(first: Summary, second: Summary) -> Option<Summary> {
     let over = |a: f64, b: f64| (a >= 0.0 && b > 0.0).then(|| a / b);
     let at_most = |a: f64, b: f64| over(a, b).unwrap_or(f64::INFINITY);

@@ -1,15 +1,15 @@
-//! Curves as text: what a figure's columns with an `x` say of each row.
+//! Text charts: for each row, the curve of a figure's columns that have an `x`.
 
 use super::{Figure, Played};
 
-/// Lines and columns of the field that is drawn into.
+/// Height and width of the plot area, in characters.
 const HEIGHT: usize = 16;
 const WIDTH: usize = 60;
-/// One letter for each row.
+/// Marks of the rows' curves.
 const MARKS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// A drawing in a block of code: forwarded rate, or whatever the first drawn column's unit is, over x. Where curves meet, the
-/// first one is seen. Empty where nothing is to be drawn.
+/// Draws a chart in a fenced code block: forwarded rate, or whatever the first drawn column's unit is, over x. Where curves
+/// meet, the first one is visible. Returns an empty string if there is nothing to draw.
 pub fn chart(figure: &Figure, played: &Played) -> String {
     let curves = curves(figure, played);
     let points = || curves.iter().flat_map(|(_, points)| points);
@@ -39,7 +39,7 @@ pub fn chart(figure: &Figure, played: &Played) -> String {
 
 type Curve<'a> = (&'a str, Vec<(f64, f64)>);
 
-/// Rows that were run, each with its medians over x.
+/// Rows that were measured, each with its medians over x.
 fn curves<'a>(figure: &'a Figure, played: &Played) -> Vec<Curve<'a>> {
     let mut curves = Vec::new();
     for (row, cells) in figure.rows.iter().zip(&played.cells) {
@@ -53,7 +53,7 @@ fn curves<'a>(figure: &'a Figure, played: &Played) -> Vec<Curve<'a>> {
     curves
 }
 
-/// Straight lines from point to point, in the field's own units.
+/// Draws straight lines from point to point, in the plot area's own units.
 fn draw(field: &mut [Vec<u8>], points: &[(f64, f64)], mark: u8) {
     let mut set = |x: f64, y: f64, mark: u8| {
         let place = field.get_mut(y.round().max(0.0) as usize);

@@ -1,4 +1,4 @@
-//! What a figure's file says.
+//! Format of a figure's file.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,26 @@ use crate::experiment::{Options, Varied};
 pub struct Figure {
     /// `001/fig1a`.
     pub id: String,
-    /// What the paper calls it.
+    /// Title in the paper.
     pub title: String,
-    /// Why there is nothing to play; none: there is.
+    /// Reason why there is nothing to measure; none: there are rows.
     pub missing: Option<String>,
-    /// Which player has which part.
+    /// Roles of the components that take part.
     #[serde(default)]
     pub players: Vec<String>,
-    /// What else there is to know, such as slips of the paper's arithmetic.
+    /// Further remarks, such as slips in the paper's arithmetic.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// What holds for all cells.
+    /// Setting of all cells.
     #[serde(default)]
     pub setting: Setting,
-    /// Fewest rounds in which all cases run in turn, a slice of each; 0: one case after the other, for each cell anew.
+    /// Fewest rounds in which all cases alternate, a slice of each per round; 0: each cell is measured separately, one
+    /// after the other.
     #[serde(default)]
     pub in_turn: usize,
-    /// Seconds of each judged step, if nobody says how long; none: as long as the experiments say.
+    /// Default for the seconds of each judged step; none: the experiments' defaults.
     pub seconds: Option<f64>,
-    /// The row that the others are compared with.
+    /// Name of the row that the others are compared with.
     pub beside: Option<String>,
     /// Columns in order.
     #[serde(default, rename = "column")]
@@ -39,36 +40,36 @@ pub struct Figure {
     /// Rows in order.
     #[serde(default, rename = "row")]
     pub rows: Vec<Row>,
-    /// What is to hold.
+    /// Claims that are to hold.
     #[serde(default, rename = "shape")]
     pub shapes: Vec<Shape>,
-    /// Which rows are to be proportional to what they vary.
+    /// Rows that are to be proportional to their varied parameter.
     #[serde(default, rename = "line")]
     pub lines: Vec<Line>,
 }
 
-/// One column. It is played (`runs`) or worked out of others (`of`).
+/// One column, either measured (`runs`) or computed from others (`of`).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Column {
-    /// Its head.
+    /// Heading.
     pub name: String,
     /// Unit of its figures: `Kpps`, `Mbps`, `KTps`, `us`, `times`, `a packet`.
     pub unit: String,
-    /// The experiment of its cells, by what a row plays.
+    /// Experiments of its cells, by the value of a row's `plays`.
     #[serde(default)]
     pub runs: BTreeMap<String, Run>,
-    /// The column that it is worked out of: its packets times `payload`, or its ratio to `over`.
+    /// Column from which it is computed: its packets times `payload`, or its ratio to `over`.
     pub of: Option<String>,
-    /// Octets of each packet of `of`; else the row's.
+    /// Octets of payload in each packet of `of`; none: the row's.
     pub payload: Option<u32>,
     /// The column that `of` is divided by.
     pub over: Option<String>,
-    /// Where its cells stand on the horizontal axis of a drawing; none: they are not drawn.
+    /// Position of its cells on the horizontal axis of a chart; none: they are not drawn.
     pub x: Option<f64>,
 }
 
-/// How a cell is played.
+/// Specification of a cell's measurement.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
@@ -76,10 +77,10 @@ pub struct Run {
     pub run: String,
     /// End of the case's name, where the experiment has several.
     pub case: Option<String>,
-    /// Further figure of the experiment that is taken; `best:NAME`: that one of those whose names begin so whose median is
-    /// the highest; none: its own.
+    /// Additional figure of the experiment that is used; `best:NAME`: of those whose names begin with NAME, the one with
+    /// the highest median; none: the experiment's own figure.
     pub take: Option<String>,
-    /// What it is played with.
+    /// Setting of the run.
     #[serde(default)]
     pub with: Setting,
 }
@@ -90,76 +91,77 @@ pub struct Run {
 pub struct Row {
     /// Its name.
     pub name: String,
-    /// Which of the columns' runs it plays.
+    /// Selects a run of each column.
     pub plays: Option<String>,
     /// Octets of payload of its packets.
     pub payload: Option<u32>,
-    /// What is varied from row to row, as a number.
+    /// Numeric value of the parameter that varies from row to row.
     pub at: Option<f64>,
-    /// What it is played with.
+    /// Setting of the row.
     #[serde(default)]
     pub setting: Setting,
-    /// Why it is not played; none: it is.
+    /// Reason why it is not measured; none: it is.
     pub not_run: Option<String>,
-    /// Play its cells although nothing was published for them.
+    /// True if its cells are measured although nothing was published for them.
     #[serde(default)]
     pub run_unpublished: bool,
-    /// What was published, a value for each column.
+    /// Published values, one for each column.
     pub published: Vec<Published>,
 }
 
-/// A value as it was printed.
+/// Value as printed.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(untagged)]
 pub enum Published {
     /// A number.
     Number(f64),
-    /// `17.3x`, `+36 %`, or a word for none: `-`, `n.a.`.
+    /// `17.3x`, `+36 %`, or a word for no value: `-`, `n.a.`.
     Text(String),
 }
 
-/// What is varied, by the options of `ringroad lab run`; what is not said stays as it is.
+/// Options of `ringroad lab run` by name; those not listed keep their values.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Setting(BTreeMap<String, toml::Value>);
 
-/// A ratio of two cells and its bounds, or that the first is not below the second, or that it is steadier.
+/// Claim about two cells: bounds on their ratio, or that the first is not below the second, or that it is steadier.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
-    /// What it says.
+    /// Text of the claim.
     pub claim: String,
     /// Column of both cells.
     pub column: String,
-    /// Row of the cell that is divided.
+    /// Row of the dividend.
     pub first: String,
-    /// Row of the cell that it is divided by.
+    /// Row of the divisor.
     pub second: String,
-    /// Column of the second cell, if it is another one.
+    /// Column of the second cell, if it differs.
     pub second_column: Option<String>,
     /// Least ratio.
     pub at_least: Option<f64>,
     /// Greatest ratio.
     pub at_most: Option<f64>,
-    /// The first's median lies at most by this part below the second's, or within the second's 95 % interval, or above.
+    /// The first's median is at most this fraction below the second's, or within the second's 95 % interval, or above.
     pub not_below: Option<f64>,
-    /// Greatest ratio of the relative standard deviations of the rounds.
+    /// Largest ratio of the relative standard deviations of the rounds.
     pub spread_at_most: Option<f64>,
-    /// This claim of the paper does not hold here; none: it does.
+    /// Present if this claim of the paper does not hold here.
     pub contradicts: Option<Contradiction>,
 }
 
-/// A claim of a paper that does not hold here: a claim that fails then contradicts the paper, and one that holds fails.
+/// Declares that a paper's claim does not hold here: if the claim fails, it contradicts the paper; if it holds, that is a
+/// failure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contradiction {
-    /// The reason, after a colon.
+    /// Reason, printed after a colon.
     pub because: String,
-    /// On which hosts; none: wherever it can be played.
+    /// Hosts on which it applies; none: every host that can measure it.
     #[serde(rename = "where")]
     pub only: Option<Hosts>,
 }
 
-/// Hosts on which the median of a cell is at most that.
+/// Hosts on which the median of a cell is at most a given value.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hosts {
@@ -171,48 +173,49 @@ pub struct Hosts {
     pub at_most: f64,
 }
 
-/// Rows whose cells are to be proportional to what the rows vary, up to where they come near to a plateau.
+/// Claim that the cells of some rows are proportional to the rows' parameter, up to where they approach a plateau.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
-    /// What it says.
+    /// Text of the claim.
     pub claim: String,
     /// Column of the cells.
     pub column: String,
     /// Rows, each with its `at`.
     pub rows: Vec<String>,
-    /// The row that nothing is taken from.
+    /// Row without a limit, which gives the plateau.
     pub plateau: String,
-    /// Greatest part by which cell / `at` may differ from the slope; as near to the plateau, the line has ended.
+    /// Largest relative deviation of cell / `at` from the slope; the line ends where cells come as near as this to the
+    /// plateau.
     pub within: f64,
-    /// Least part of the variance that a line through the origin explains.
+    /// Least fraction of the variance that a line through the origin must explain.
     pub r2: f64,
-    /// This claim of the paper does not hold here; none: it does.
+    /// Present if this claim of the paper does not hold here.
     pub contradicts: Option<Contradiction>,
 }
 
 impl Figure {
-    /// Reads a file.
+    /// Parses a file.
     ///
     /// # Errors
-    /// One line: what is not as it should be.
+    /// One line that describes the error.
     pub fn parse(text: &str) -> Result<Self> {
         let figure: Self = toml::from_str(text)?;
         figure.check().with_context(|| figure.id.clone())?;
         Ok(figure)
     }
 
-    /// Whether any of its rows is played.
+    /// Returns true if any of its rows is measured.
     pub fn plays_something(&self) -> bool {
         self.rows.iter().any(|row| row.not_run.is_none())
     }
 
-    /// Place of the column of this name.
+    /// Index of the column with this name.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// Place of the row of this name.
+    /// Index of the row with this name.
     pub fn row(&self, name: &str) -> Option<usize> {
         self.rows.iter().position(|row| row.name == name)
     }
@@ -280,14 +283,14 @@ impl Figure {
 }
 
 impl Column {
-    /// How a row that plays this is measured.
+    /// Returns the run for a row's `plays`.
     pub fn run(&self, plays: Option<&String>) -> Option<&Run> {
         self.runs.get(plays?)
     }
 }
 
 impl Published {
-    /// The number that it stands for; none where nothing was published.
+    /// Numeric value; none if nothing was published.
     pub fn number(&self) -> Option<f64> {
         let text = match self {
             Self::Number(number) => return Some(*number),
@@ -303,7 +306,7 @@ impl Published {
         matches!(self, Self::Text(text) if matches!(text.as_str(), "-" | "n.a."))
     }
 
-    /// As it was printed.
+    /// Text as it was printed.
     pub fn shown(&self) -> String {
         match self {
             Self::Number(number) => number.to_string(),
@@ -313,10 +316,10 @@ impl Published {
 }
 
 impl Setting {
-    /// The options with this setting.
+    /// Applies this setting to the options.
     ///
     /// # Errors
-    /// A word that says nothing.
+    /// A name or value is not understood.
     pub fn change(&self, options: &Options) -> Result<Options> {
         let word = |(name, value): (&String, &toml::Value)| {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

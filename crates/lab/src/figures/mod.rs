@@ -1,7 +1,9 @@
-//! Figures and tables of the papers: one file each says what is varied, what was published, and which shape is to hold.
+//! Figures and tables of the papers: for each, a file states the varied parameters, the published values, and the shape
+//! that must hold.
 //!
-//! `file` reads them; `play` runs the experiment of each cell; `table` puts what came out beside what was published;
-//! `chart` draws; `shape` and `proportion` judge. A cell that cannot be run says why and leaves the others alone.
+//! `file` parses them; `play` runs the experiment of each cell; `table` prints our results beside the published ones;
+//! `chart` draws; `shape` and `proportion` judge. A cell that cannot be measured records the reason and does not affect
+//! the others.
 
 mod cell;
 mod chart;
@@ -23,12 +25,12 @@ pub use play::{Played, play};
 pub use shape::{Judged, judge, judge_all};
 pub use table::{slips, table};
 
-/// What files of `figures/` say.
+/// Includes the contents of files in `figures/`.
 macro_rules! files {
     ($($name:literal)*) => { [$(include_str!(concat!("../../../../figures/", $name, ".toml"))),*] };
 }
 
-/// The files, as they lie there.
+/// Contents of the figure files.
 const FILES: [&str; 32] = files![
     "000-fig1" "000-fig2" "000-fig3" "000-fig4" "000-fig5" "000-fig6" "000-fig7" "000-fig8" "000-fig9"
     "000-fig10" "000-fig11" "000-fig12" "000-fig13" "000-fig14" "000-fig15" "001-fig1a" "001-fig1b"
@@ -36,21 +38,21 @@ const FILES: [&str; 32] = files![
     "003-table5" "004-tx" "004-rx" "004-latency" "004-virtio-tx" "004-virtio-rx" "004-virtio-latency"
 ];
 
-/// Seconds of each cell if nobody says otherwise: six slices, the fewest that have an interval.
+/// Default seconds of each cell: six slices, the fewest that have a confidence interval.
 pub const SECONDS: f64 = 1.2;
-/// Repetitions of each cell if nobody says otherwise.
+/// Default repetitions of each cell.
 pub const REPEAT: u32 = 1;
 
-/// All figures, in the order of the papers.
+/// Returns all figures, in the order of the papers.
 ///
 /// # Errors
-/// A file that is not as it should be, by its number; the tests see to it that there is none.
+/// A file is invalid; the error gives its index. Tests ensure that this does not happen.
 pub fn all() -> Result<Vec<Figure>> {
     let read = |(n, text): (usize, &&str)| Figure::parse(text).with_context(|| format!("figure file {n}"));
     FILES.iter().enumerate().map(read).collect()
 }
 
-/// The figures of this name: `001/fig1a`, or `001/fig1` for all of its parts, or `004/virtio`.
+/// Returns the figures selected by a name: `001/fig1a`, or `001/fig1` for all of its parts, or `004/virtio`.
 ///
 /// # Errors
 /// As [`all`].

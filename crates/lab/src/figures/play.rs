@@ -14,10 +14,10 @@ use crate::experiment::{Experiment, Options, Outcome, run};
 use crate::experiments::{Case, find};
 use crate::stats::Summary;
 
-/// Why most empty cells are empty.
+/// Reason given for most empty cells.
 const UNPUBLISHED: &str = "nothing was published, and nothing is asked";
 
-/// What came of a figure: its cells by row and column.
+/// Results of a figure: its cells by row and column.
 #[derive(Clone, Debug, Default)]
 pub struct Played {
     /// Rows of cells.
@@ -25,20 +25,20 @@ pub struct Played {
 }
 
 impl Played {
-    /// The cell of these names.
+    /// Returns the cell with these names.
     pub fn cell(&self, figure: &Figure, row: &str, column: &str) -> Option<&Cell> {
         self.cells.get(figure.row(row)?)?.get(figure.column(column)?)
     }
 }
 
-/// Runs every cell that can be run, and prints the RESULT line of each to `out`. A cell that cannot be run says why; only
-/// an error of `out` ends it all.
+/// Measures every cell that can be measured, and prints the RESULT line of each to `out`. A cell that cannot be measured
+/// records the reason; only an error of `out` aborts.
 ///
 /// # Errors
-/// `out` takes nothing.
+/// `out` cannot be written.
 pub fn play(figure: &Figure, options: &Options, out: &mut dyn Write) -> Result<Played> {
     let mut played = Played::default();
-    // All cases in turn, or each cell by itself.
+    // Alternate all cases, or measure each cell by itself.
     let together = (figure.in_turn > 0).then(|| Together::run(figure, options));
     for row in &figure.rows {
         let mut cells = Vec::new();
@@ -50,7 +50,7 @@ pub fn play(figure: &Figure, options: &Options, out: &mut dyn Write) -> Result<P
             } else {
                 measure((figure, row, column), options, wanted, together.as_ref())
             };
-            // A case that ran once is told once in its row, and so is why it did not.
+            // A case that ran once is printed once in its row, and so is the reason why it did not run.
             let is_known = cells.iter().any(|cell: &Cell| is_same(&cell.found, &found));
             if together.is_none() || !is_known {
                 tell(figure, row, column, &found, out)?;
@@ -63,7 +63,7 @@ pub fn play(figure: &Figure, options: &Options, out: &mut dyn Write) -> Result<P
     Ok(played)
 }
 
-/// Whether two cells are of one case, or are empty for one reason.
+/// Returns true if two cells have the same case, or are empty for the same reason.
 fn is_same(one: &Found, other: &Found) -> bool {
     match (one, other) {
         (Found::NotRun(why), Found::NotRun(other)) => why == other,
@@ -85,7 +85,7 @@ fn tell(figure: &Figure, row: &Row, column: &Column, found: &Found, out: &mut dy
     }
 }
 
-/// Plays one cell, where not all were played together. Whatever goes wrong with it is its result.
+/// Measures one cell, unless all cases ran together. Errors become the cell's result.
 fn measure(
     (figure, row, column): (&Figure, &Row, &Column),
     options: &Options,
@@ -107,7 +107,7 @@ fn measure(
     }
 }
 
-/// The options that a cell is played with.
+/// Returns the options that a cell is measured with.
 pub(super) fn chosen(figure: &Figure, row: &Row, how: &Run, options: &Options) -> Result<Options> {
     let setting = [&figure.setting, &how.with, &row.setting];
     let chosen = setting.iter().try_fold(options.clone(), |options, setting| setting.change(&options))?;
@@ -115,7 +115,7 @@ pub(super) fn chosen(figure: &Figure, row: &Row, how: &Run, options: &Options) -
     Ok(chosen)
 }
 
-/// The experiment of a cell.
+/// Creates the experiment of a cell.
 pub(super) fn experiment(how: &Run, options: &Options) -> Result<Experiment> {
     let listed = find(&how.run).with_context(|| format!("there is no experiment `{}`", how.run))?;
     cores::pin(options.cpu(0)?)?;
@@ -131,7 +131,7 @@ pub(super) fn experiment(how: &Run, options: &Options) -> Result<Experiment> {
     Ok(experiment)
 }
 
-/// Runs the case of an experiment, or tells what came of it when all were run.
+/// Runs the case of an experiment, or returns its outcome if all ran together.
 fn played(how: &Run, options: &Options, together: Option<&Together>) -> Result<Outcome> {
     let mut experiment = experiment(how, options)?;
     match together {
@@ -140,7 +140,7 @@ fn played(how: &Run, options: &Options, together: Option<&Together>) -> Result<O
     }
 }
 
-/// The samples of a cell in its column's unit.
+/// Extracts the samples of a cell in its column's unit.
 fn taken(how: &Run, column: &Column, outcome: Outcome) -> Result<(Found, Vec<f64>)> {
     let values = match &how.take {
         None => outcome.values().iter().map(|value| value * factor(outcome.unit, &column.unit)).collect(),
@@ -156,15 +156,15 @@ fn taken(how: &Run, column: &Column, outcome: Outcome) -> Result<(Found, Vec<f64
     Ok((Found::Played(summary, Box::new(outcome)), values))
 }
 
-/// Of the further figures whose names begin so, the one whose median is the highest. The best of each sample would be higher
-/// than any of them by chance.
+/// Returns the series, among the additional figures whose names begin with `prefix`, with the highest median. Taking the
+/// best of each sample would be biased upwards by chance.
 fn best(outcome: &Outcome, prefix: &str) -> Vec<f64> {
     let medians = outcome.more().into_iter().filter(|(name, _)| name.starts_with(prefix));
     let best = medians.max_by(|(_, a), (_, b)| a.total_cmp(b));
     best.map_or_else(Vec::new, |(name, _)| outcome.series(name))
 }
 
-/// What a figure in an experiment's unit is multiplied by to be one in the column's.
+/// Factor from an experiment's unit to a column's.
 fn factor(from: &str, to: &str) -> f64 {
     match (from, to) {
         ("mpps", "Kpps") => 1e3,
@@ -172,7 +172,7 @@ fn factor(from: &str, to: &str) -> f64 {
     }
 }
 
-/// Fills the cells that follow from others of their row, round by round where they ran in turn.
+/// Computes the cells that depend on others of their row, round by round if the cases alternated.
 fn work_out(figure: &Figure, row: &Row, cells: &mut [Cell]) {
     for (at, column) in figure.columns.iter().enumerate() {
         let Some(of) = column.of.as_ref().and_then(|of| figure.column(of)).and_then(|of| cells.get(of))
@@ -193,13 +193,13 @@ fn work_out(figure: &Figure, row: &Row, cells: &mut [Cell]) {
     }
 }
 
-/// A cell with all its samples multiplied.
+/// Multiplies all samples of a cell.
 fn multiplied(cell: &Cell, factor: f64) -> Option<(Summary, Vec<f64>)> {
     let rounds = cell.rounds.iter().map(|value| value * factor).collect();
     Some((scaled(cell.summary()?, factor), rounds))
 }
 
-/// The ratio of two cells.
+/// Computes the ratio of two cells.
 fn divided(cell: &Cell, by: &Cell) -> Option<(Summary, Vec<f64>)> {
     let pairs = cell.rounds.iter().zip(&by.rounds);
     let rounds =

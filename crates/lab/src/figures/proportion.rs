@@ -1,4 +1,4 @@
-//! Whether rows lie on a line through the origin: a rate in proportion to what is reserved.
+//! Judges whether rows lie on a line through the origin, such as a rate proportional to the reserved share.
 
 use super::cell::{Cell, scaled};
 use super::file::Line;
@@ -7,17 +7,17 @@ use crate::report::Verdict;
 use crate::stats::Summary;
 use crate::stats::line::{Proportion, below_knee};
 
-/// A row that was run.
+/// Row that was measured.
 struct Point<'a> {
-    /// Where on the line it is to lie.
+    /// Value of the row's parameter (`at`).
     x: f64,
     cell: &'a Cell,
     found: Summary,
 }
 
-/// Judges whether rows lie on a line through the origin: it fails if the line explains too little, or if the whole 95 %
-/// interval of a cell lies off it, and holds if all of them lie on it. Where all rows ran in turn, each cell is put beside the line
-/// of its own round.
+/// Judges whether rows lie on a line through the origin: the verdict is failure if the line explains too little of the variance, or
+/// if the whole 95 % interval of a cell lies off it, and success if all intervals lie on it. Where all rows alternated, each cell
+/// is compared with the line of its own round.
 pub(super) fn judge_line(figure: &Figure, line: &Line, played: &Played) -> (Verdict, String) {
     let Some(plateau) = played.cell(figure, &line.plateau, &line.column).and_then(Cell::summary) else {
         return (Verdict::NotRun, format!("{} was not run", line.plateau));
@@ -42,7 +42,7 @@ fn points<'a>(figure: &Figure, line: &Line, played: &'a Played) -> Vec<Point<'a>
     line.rows.iter().filter_map(point).collect()
 }
 
-/// The cells as parts of what the line says.
+/// Cells relative to the line's prediction.
 fn beside(points: &[Point<'_>], slope: f64) -> Vec<Option<Summary>> {
     let slopes = slopes(points);
     let part = |point: &Point<'_>| match &slopes {
@@ -55,7 +55,7 @@ fn beside(points: &[Point<'_>], slope: f64) -> Vec<Option<Summary>> {
     points.iter().map(part).collect()
 }
 
-/// The slope of each round's own line, where all ran in turn.
+/// Slope of each round's own line, if all rows alternated.
 fn slopes(points: &[Point<'_>]) -> Option<Vec<f64>> {
     let rounds = points.first()?.cell.rounds.len();
     if rounds == 0 || points.iter().any(|point| point.cell.rounds.len() != rounds) {
@@ -68,7 +68,7 @@ fn slopes(points: &[Point<'_>]) -> Option<Vec<f64>> {
     (0..rounds).map(slope).collect()
 }
 
-/// A verdict on cells as parts of what the line says.
+/// Verdict on cells given relative to the line's prediction.
 fn weigh(line: &Line, r2: f64, cells: &[Option<Summary>]) -> (Verdict, String) {
     let part = |cell: &Option<Summary>| {
         let (median, interval) = cell.and_then(|cell| Some((cell.median, cell.ci95?)))?;

@@ -1,4 +1,4 @@
-//! Whether a shape holds.
+//! Judges the shapes that a figure claims.
 
 use super::cell::{Cell, ratio_of};
 use super::file::{Contradiction, Hosts};
@@ -7,23 +7,24 @@ use super::{Figure, Played, Shape};
 use crate::report::Verdict;
 use crate::stats::{Summary, spread_ratio};
 
-/// A second cell whose interval goes further below its median than by this part says nothing of who is below it.
+/// Largest relative distance of the lower bound of the second cell's interval from its median; a wider one proves nothing about being
+/// below.
 const WIDEST: f64 = 0.15;
 
-/// What came of one claim.
+/// Result of judging one claim.
 #[derive(Clone, Debug)]
 pub struct Judged<'a> {
-    /// What it says.
+    /// Text of the claim.
     pub claim: &'a str,
-    /// Of which column.
+    /// Column of the claim.
     pub column: &'a str,
-    /// Whether it holds.
+    /// Verdict.
     pub verdict: Verdict,
-    /// Why.
+    /// Reasons for the verdict.
     pub why: String,
 }
 
-/// Judges all that a figure claims.
+/// Judges all claims of a figure.
 pub fn judge_all<'a>(figure: &'a Figure, played: &Played) -> Vec<Judged<'a>> {
     let shapes = figure
         .shapes
@@ -42,8 +43,8 @@ pub fn judge_all<'a>(figure: &'a Figure, played: &Played) -> Vec<Judged<'a>> {
         .collect()
 }
 
-/// The verdict on a claim of which its figure may say that it does not hold here: it contradicts the paper as long as it fails. If it
-/// holds after all, the figure is wrong, and that is a failure.
+/// Adjusts a verdict for claims that the figure's file declares contradicted: such a claim contradicts the paper as long as it fails.
+/// If it holds after all, the declaration is wrong, which is a failure.
 fn beside_the_paper(
     figure: &Figure,
     contradicts: Option<&Contradiction>,
@@ -68,9 +69,9 @@ fn beside_the_paper(
     }
 }
 
-/// Judges one shape by the 95 % intervals of its two cells: it holds if every ratio that they allow keeps the bounds, fails
-/// if none does, else nobody knows. Where the cells did not run in turn, the interval is the widest that both allow. A shape
-/// of the other kind holds or fails, unless the intervals are too wide.
+/// Judges one shape by the 95 % intervals of its two cells: it holds if every ratio that they allow is within the bounds, fails if
+/// none is, and is undecided otherwise. If the cells' cases did not alternate, the interval is the widest that both allow. A shape of
+/// the other kind (`not_below`) holds or fails, unless the intervals are too wide.
 pub fn judge(figure: &Figure, shape: &Shape, played: &Played) -> (Verdict, String) {
     let second_column = shape.second_column.as_ref().unwrap_or(&shape.column);
     let cells = [(&shape.first, &shape.column), (&shape.second, second_column)];
@@ -94,7 +95,7 @@ pub fn judge(figure: &Figure, shape: &Shape, played: &Played) -> (Verdict, Strin
     }
 }
 
-/// Whether the rounds of the first lie nearer to each other than those of the second.
+/// Judges whether the rounds of the first cell spread less than those of the second.
 fn steadier(first: &Cell, second: &Cell, most: f64) -> (Verdict, String) {
     let Some((ratio, interval)) = spread_ratio(&first.rounds, &second.rounds) else {
         return (
@@ -116,7 +117,7 @@ fn bounded(shape: &Shape, first: &Cell, second: &Cell) -> (Verdict, String) {
     weigh(ratio.median, interval, (shape.at_least, shape.at_most))
 }
 
-/// Whether the first is not below the second, by the medians and the second's interval.
+/// Judges whether the first is not below the second, by the medians and the second's interval.
 fn compare(first: Summary, second: Summary, part: f64) -> (Verdict, String) {
     let Some((low, high)) = second.ci95 else {
         return (Verdict::NotRun, "fewer than 6 samples have no interval".to_owned());

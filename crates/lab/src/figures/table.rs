@@ -1,4 +1,4 @@
-//! What came out beside what was published.
+//! Tables of our results beside the published ones.
 
 use std::fmt::Write;
 
@@ -6,12 +6,12 @@ use super::cell::ratio_of;
 use super::{Cell, Figure, Found, Played};
 use crate::stats::{self, Summary};
 
-/// A published value that is worked out of another one and differs by more than this part is a slip: the papers round to
-/// two or three digits, and agree with themselves within 4 %.
+/// Relative deviation above which a published value that follows from another one counts as a slip: the papers round to two or three digits, and
+/// their values are consistent within 4 %.
 const SLIP: f64 = 0.06;
 
-/// A Markdown table: in each cell ours, then the paper's in brackets. Below it who played what, why cells are empty, notes
-/// and slips.
+/// Formats a Markdown table: in each cell our value, then the paper's in brackets. Below it stand the players' roles, the reasons for empty
+/// cells, notes and slips.
 pub fn table(figure: &Figure, played: &Played) -> String {
     let mut text = format!("\n{}: {}\n\n", figure.id, figure.title);
     if let Some(missing) = &figure.missing {
@@ -46,8 +46,8 @@ pub fn table(figure: &Figure, played: &Played) -> String {
     text
 }
 
-/// Where cases ran in turn: each cell's median with its 95 % interval, least and greatest sample, number of samples, mean with its 99 % interval,
-/// distance of the CPUs, and, where there is a row that others are compared with, its ratio to that, round by round.
+/// Details where cases alternated: each cell's median with its 95 % interval, least and greatest sample, number of samples, mean with its 99 %
+/// interval, distance of the CPUs, and, if there is a row that others are compared with, the ratio to that, round by round.
 fn details(figure: &Figure, played: &Played) -> String {
     let beside = figure.beside.as_ref().and_then(|name| Some((name, played.cells.get(figure.row(name)?)?)));
     let beside = beside.filter(|(_, cells)| cells.iter().any(|cell| cell.summary().is_some()));
@@ -82,13 +82,13 @@ fn details(figure: &Figure, played: &Played) -> String {
     text
 }
 
-/// A median with its 95 % interval, if it has one.
+/// Formats a median with its 95 % interval, if it has one.
 fn with_interval(found: &Summary) -> String {
     let interval = found.ci95.map(|(low, high)| format!(" [{}, {}]", three_digits(low), three_digits(high)));
     format!("{}{}", three_digits(found.median), interval.unwrap_or_default())
 }
 
-/// The mean of a cell's rounds and half of its 99 % interval.
+/// Formats the mean of a cell's rounds and half of its 99 % interval.
 fn mean(cell: &Cell) -> String {
     let found = stats::mean99(&cell.rounds);
     found.map_or_else(
@@ -97,7 +97,7 @@ fn mean(cell: &Cell) -> String {
     )
 }
 
-/// The ratio of two cells with its interval.
+/// Formats the ratio of two cells with its interval.
 fn times(cell: &Cell, of: &Cell) -> String {
     match ratio_of(cell, of).map(|ratio| (ratio.median, ratio.ci95)) {
         Some((median, Some((low, high)))) => format!("{median:.2} [{low:.2}, {high:.2}]"),
@@ -106,7 +106,7 @@ fn times(cell: &Cell, of: &Cell) -> String {
     }
 }
 
-/// Where the paper's own figures do not follow from each other.
+/// Lists the published figures that are not consistent with each other.
 pub fn slips(figure: &Figure) -> Vec<String> {
     let mut slips = Vec::new();
     for (at, column) in figure.columns.iter().enumerate() {
@@ -138,12 +138,12 @@ pub fn slips(figure: &Figure) -> Vec<String> {
     slips
 }
 
-/// Megabits a second of a thousand packets a second with so many octets each.
+/// Megabits a second of a thousand packets a second with this many octets of payload each.
 pub(super) fn mbps(payload: u32) -> f64 {
     f64::from(payload) * 8.0 / 1000.0
 }
 
-/// Why cells are empty, each reason once.
+/// Reasons why cells are empty, each reason once.
 fn reasons(played: &Played) -> Vec<String> {
     let mut reasons: Vec<String> = Vec::new();
     for cell in played.cells.iter().flatten() {
@@ -157,7 +157,7 @@ fn reasons(played: &Played) -> Vec<String> {
     reasons
 }
 
-/// A figure with three digits that count, as the papers print them.
+/// Formats a figure with three significant digits, as the papers print them.
 pub(super) fn three_digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_owned();

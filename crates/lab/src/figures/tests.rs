@@ -11,7 +11,7 @@ fn figure(id: &str) -> Figure {
     found.remove(0)
 }
 
-/// What a row publishes, with nothing for what is not there.
+/// Published values of a row, with `None` for missing ones.
 fn published(id: &str, row: &str) -> Vec<Option<f64>> {
     let figure = figure(id);
     let row = figure.rows.iter().find(|candidate| candidate.name == row);
@@ -127,7 +127,7 @@ fn a_file_that_makes_no_sense_is_refused() {
     assert!(Figure::parse(&word).unwrap().rows[0].setting.change(&options).is_err());
 }
 
-/// A figure of one column and two rows, and what was played of it.
+/// Builds a figure with one measured column and two rows, and the given results for it.
 fn two_rows(first: &[f64], second: Option<&[f64]>) -> (Figure, Played) {
     let text = "id = \"9/x\"\ntitle = \"t\"\n[[column]]\nname = \"c\"\nunit = \"Kpps\"\n\
                 [[column]]\nname = \"m\"\nunit = \"Mbps\"\nof = \"c\"\npayload = 1000\n\
@@ -168,7 +168,7 @@ fn a_shape_is_judged_by_the_widest_interval_that_both_cells_allow() {
     assert!(few == Verdict::NotRun && why.contains("fewer than 6"), "{why}");
     let (missing, why) = verdict(&[3.0; 6], None);
     assert!(missing == Verdict::NotRun && why.contains("b | c: nobody is there"), "{why}");
-    // A sample of nothing in the second cell leaves the ratio open upwards.
+    // Zero samples in the second cell leave the ratio open upwards.
     assert_eq!(verdict(&around(9.0), Some(&[0.0, 1.0, 1.0, 1.0, 1.0, 1.0])).0, Verdict::Holds);
     let (zero, why) = verdict(&[3.0; 6], Some(&[0.0; 6]));
     assert!(zero == Verdict::NotRun && why.contains("nothing to divide by"), "{why}");
@@ -246,7 +246,8 @@ fn a_table_of_cases_in_turn_has_the_interval_of_the_median_and_ratios_only_where
     }
 }
 
-/// Figure 13 with these medians of peak and overload for 5, 35, 50, 110, 500 and auto, each within 2 % of it.
+/// Judges figure 13 with these medians of peak and overload for the lengths 5, 35, 50, 110, 500 and auto; all
+/// rounds lie within 2 % of them.
 fn figure_13(medians: [(f64, f64); 6]) -> Vec<Verdict> {
     let figure = figure("000/fig13");
     let cell = |median: f64| {
@@ -263,7 +264,8 @@ fn figure_13(medians: [(f64, f64); 6]) -> Vec<Verdict> {
 #[test]
 fn auto_is_judged_beside_the_papers_curve_of_fixed_lengths() {
     use Verdict::{Fails, Holds};
-    // The paper's: 110 has the highest peak and falls, 35 and 50 are flat, 5 and 500 are bad.
+    // The paper's result: 110 has the highest peak and falls in overload, 35 and 50 are flat, 5 and 500 are
+    // bad.
     let fixed = [(200.0, 200.0), (290.0, 290.0), (300.0, 300.0), (320.0, 250.0), (320.0, 200.0)];
     let with = |auto| figure_13([fixed[0], fixed[1], fixed[2], fixed[3], fixed[4], auto]);
     assert_eq!(with((320.0, 318.0)), [Holds; 6]);
@@ -316,7 +318,7 @@ fn cases_that_run_in_turn_run_once_and_are_compared_round_by_round() {
     let played = play(&figure, &options, &mut out).unwrap();
     let [a, b] = ["a", "b"].map(|row| played.cell(&figure, row, "c").unwrap().rounds.clone());
     assert!(a.len() == 7 && a == b, "{a:?} {b:?}");
-    // What is worked out of others keeps their rounds.
+    // Cells computed from others keep their rounds.
     let [worked, ratio] = ["m", "x"].map(|column| played.cell(&figure, "a", column).unwrap().rounds.clone());
     assert_eq!(worked, a.iter().map(|rate| rate * 8.0).collect::<Vec<_>>());
     assert!(ratio.len() == 7 && ratio.iter().all(|ratio| (ratio - 8.0).abs() < 1e-9), "{ratio:?}");

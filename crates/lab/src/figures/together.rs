@@ -1,5 +1,5 @@
-//! All cases of a figure in turn: a slice of one, a slice of the next, and again. What the machine does to one it does to
-//! all, and their ratios come round by round.
+//! Runs all cases of a figure alternately, one slice of each per round. Disturbances of the host then affect all cases
+//! alike, and the ratios of cells can be taken round by round.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use super::play::{chosen, experiment};
 use super::{Figure, Published};
 use crate::experiment::{Experiment, Options, Outcome, in_turn};
 
-/// What came of each case, by its name; or why nothing did.
+/// Outcome of each case, by its name, or the reason why there is none.
 #[derive(Default)]
 pub(super) struct Together(BTreeMap<String, Result<Outcome, String>>);
 
-/// The name of a case.
+/// Returns the name of a case.
 fn name(experiment: &Experiment) -> String {
     format!("{}/{}", experiment.id, experiment.case)
 }
 
 impl Together {
-    /// Runs what the cells of a figure need, each case once however many cells it fills.
+    /// Runs the experiments that the cells of a figure need; each case runs once, however many cells it fills.
     pub(super) fn run(figure: &Figure, options: &Options) -> Self {
         let mut wanted: BTreeMap<String, Experiment> = BTreeMap::new();
         for row in figure.rows.iter().filter(|row| row.not_run.is_none()) {
@@ -27,7 +27,7 @@ impl Together {
             let columns =
                 figure.columns.iter().zip(&row.published).filter(|(_, published)| is_wanted(published));
             for how in columns.filter_map(|(column, _)| column.run(row.plays.as_ref())) {
-                // What cannot be had says so when its cell is filled.
+                // The error of a case that cannot be created is recorded when its cell is filled.
                 if let Ok(found) =
                     chosen(figure, row, how, options).and_then(|options| experiment(how, &options))
                 {
@@ -41,7 +41,7 @@ impl Together {
         Self(names.into_iter().zip(told).collect())
     }
 
-    /// What came of a case.
+    /// Returns the outcome of a case.
     pub(super) fn outcome(&self, experiment: &Experiment) -> Result<Outcome> {
         match self.0.get(&name(experiment)) {
             Some(Ok(outcome)) => Ok(outcome.clone()),

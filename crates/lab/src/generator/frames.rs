@@ -1,4 +1,4 @@
-//! Frames built before the run, each in slots of whole cache lines.
+//! Prebuilt frames, each in a slot of whole cache lines.
 
 use anyhow::{Context, Result, ensure};
 use frame::{ethernet, ipv4, udp};
@@ -6,22 +6,22 @@ use frame::{ethernet, ipv4, udp};
 use super::Settings;
 use crate::tag;
 
-/// Octets of a cache line; slots start on one.
+/// Octets of a cache line; each slot is aligned to one.
 const LINE: usize = 64;
-/// Most octets of frames built before the run. What needs more is patched into a ring of slots as it is sent. Half
-/// a megabyte stays in a core's own caches; some megabytes of ready frames cost more for each frame than patching does,
-/// where generator and sink share a core.
+/// Limit for prebuilt frames, in octets. If more would be needed, frames are patched in a ring of slots as they are
+/// sent. Half a megabyte stays in a core's own caches; where generator and sink share a core, several megabytes of
+/// prebuilt frames cost more per frame than patching.
 const PREBUILT: usize = 512 << 10;
-/// Fewest slots, so that a burst is seldom cut at the end of the slots.
+/// Fewest slots, so that a burst is seldom split at the end of the slots.
 const FEWEST: usize = 128;
-/// Slots of the ring for patched frames: every slot is free again when a burst was shown.
+/// Slots of the ring for patched frames; every slot is free again once its burst has been delivered.
 const PATCHED: usize = 128;
 /// First source port; flows count up from here.
 const FIRST_PORT: u32 = 1024;
 /// Distinct source ports.
 const PORTS: u32 = 60_000;
 
-/// What makes a flow, in the octets of its frames.
+/// Octets of a frame that depend on its flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patch {
     pub(super) destination: [u8; 4],
@@ -30,7 +30,7 @@ pub(super) struct Patch {
 }
 
 impl Patch {
-    /// Makes the frame in `octets`, of whatever flow it was, one of `flow`.
+    /// Turns the frame in `octets`, whatever its flow, into a frame of `flow`.
     #[inline(always)]
     pub(super) fn apply(&self, octets: &mut [u8], flow: u32) {
         octets[tag::IP + 10..tag::IP + 12].copy_from_slice(&self.checksum);
@@ -40,7 +40,7 @@ impl Patch {
     }
 }
 
-/// The slots.
+/// Buffer of frame slots.
 #[derive(Debug)]
 pub(super) struct Slots {
     octets: Vec<u8>,
@@ -50,8 +50,8 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Builds the frames for `flows` flows, flow by flow, as often as it takes to fill the fewest slots. Also what the
-    /// frames of each flow differ in; that is empty when every slot belongs to one flow for good.
+    /// Builds the frames of `flows` flows, flow by flow, repeated until the fewest slots are filled. Also returns the
+    /// patches of the flows; they are empty if every slot belongs to one flow permanently.
     pub(super) fn build(settings: &Settings, flows: u32) -> Result<(Self, Vec<Patch>)> {
         let stride = stride(settings.frame);
         let rounds = FEWEST.div_ceil(flows as usize);
@@ -70,7 +70,7 @@ impl Slots {
         Ok((slots, patches))
     }
 
-    /// Slots `at` to `at + n`.
+    /// Returns slots `at` to `at + n`.
     #[inline(always)]
     pub(super) fn run(&mut self, at: usize, n: usize) -> std::slice::ChunksExactMut<'_, u8> {
         let from = self.first + at * self.stride;
@@ -78,7 +78,8 @@ impl Slots {
     }
 }
 
-/// Whole cache lines, and not a multiple of 1024 octets: such strides crowd into few sets of the first cache.
+/// Octets between slots: whole cache lines, but not a multiple of 1024 octets, since such strides map to few sets of
+/// the L1 cache.
 fn stride(frame: usize) -> usize {
     let lines = frame.next_multiple_of(LINE);
     if lines.is_multiple_of(1024) { lines + LINE } else { lines }
@@ -97,7 +98,7 @@ fn patch(settings: &Settings, flow: u32) -> Result<Patch> {
     patch.context("a frame is shorter than its headers")
 }
 
-/// Writes all of a frame but its sequence number. The length in the headers is always that of `settings`.
+/// Writes a frame without its sequence number. The length in the headers is always that of `settings`.
 fn write_frame(settings: &Settings, flow: u32, octets: &mut [u8]) -> Result<()> {
     let destination = settings.destinations[flow as usize % settings.destinations.len()];
     let payload = (settings.frame - tag::UDP) as u16;

@@ -1,8 +1,8 @@
-//! A source of test frames: IPv4/UDP, built beforehand and shown where they lie.
+//! Source of test frames: IPv4/UDP, prebuilt and delivered without copying.
 //!
-//! The only write per frame is its number (and, where there are too many flows for ready frames, the few octets in
-//! which flows differ). Flows take turns, so the n-th frame of a run is frame `n / flows` of flow
-//! `n % flows`: no table is touched for it.
+//! The only write per frame is its sequence number (and, if there are too many flows for prebuilt frames, the few
+//! octets in which flows differ). Flows alternate, so the n-th frame of a run is frame `n / flows` of flow
+//! `n % flows`, and no table lookup is needed.
 
 mod frames;
 mod pace;
@@ -21,39 +21,41 @@ use frames::{Patch, Slots};
 pub use pace::{Clock, Monotonic, Pace};
 
 ledger::counters! {
-    /// What a generator offered.
+    /// Counters of a generator.
     pub struct GeneratorCounters {
-        /// Frames shown.
+        /// Frames delivered.
         frames,
         /// Octets of those frames, without FCS.
         bytes,
-        /// Times it was asked and nothing was due.
+        /// Polls without a due frame.
         polls_empty,
-        /// Frames of the offered rate that were given up because the poller came too late for them.
+        /// Frames of the offered rate that were skipped because the poller came too late for them.
         not_offered,
     }
 }
 
-/// What to generate.
+/// Traffic to generate.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Source address of the frames.
     pub source_mac: Mac,
     /// Destination address of the frames: the router's NIC.
     pub destination_mac: Mac,
-    /// IPv4 source address, host byte order.
+    /// IPv4 source address, in host byte order.
     pub source: u32,
-    /// IPv4 destinations, host byte order; at least one. Flows take them in turn, in an order given by `seed`.
+    /// IPv4 destinations, in host byte order; at least one. Flows are assigned to them round-robin, in an order
+    /// given by `seed`.
     pub destinations: Vec<u32>,
     /// UDP destination port.
     pub destination_port: u16,
-    /// Flows; at least as many as destinations are made. Each has its own source port or destination.
+    /// Number of flows, raised to the number of destinations if that is larger. Each has its own source port or
+    /// destination.
     pub flows: u32,
     /// Octets of each frame, without FCS: 60 to 9,014.
     pub frame: usize,
-    /// Frames a second, evenly spread; none: as many as the sink has room for.
+    /// Frames a second, evenly spaced; none: as many as the sink has room for.
     pub rate: Option<f64>,
-    /// Order of the destinations; 0: as given.
+    /// Seed that shuffles the destinations; 0: the given order.
     pub seed: u64,
 }
 
@@ -75,7 +77,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Flows that will be made.
+    /// Number of flows that will be generated.
     pub fn flow_count(&self) -> u32 {
         self.flows.max(self.destinations.len() as u32).max(1)
     }
@@ -109,14 +111,14 @@ pub struct Generator<C = Monotonic> {
 }
 
 impl Generator {
-    /// Builds the frames. Fails if the settings make no sense.
+    /// Builds the frames. Fails if the settings are invalid.
     pub fn new(settings: &Settings) -> Result<Self> {
         Self::with_clock(settings, Monotonic::default())
     }
 }
 
 impl<C: Clock> Generator<C> {
-    /// Builds the frames, for another clock.
+    /// Builds the frames, and uses another clock.
     pub fn with_clock(settings: &Settings, clock: C) -> Result<Self> {
         settings.check()?;
         let flows = settings.flow_count();
@@ -137,12 +139,12 @@ impl<C: Clock> Generator<C> {
         })
     }
 
-    /// Its counters, to be read at any time.
+    /// Counters, which may be read at any time.
     pub fn counters(&self) -> Arc<GeneratorCounters> {
         Arc::clone(&self.counters)
     }
 
-    /// How many of `budget` frames may be shown now.
+    /// Returns how many of `budget` frames may be sent now.
     fn allowed(&mut self, budget: usize) -> usize {
         let Some(pace) = &mut self.pace else {
             return budget;
@@ -152,7 +154,7 @@ impl<C: Clock> Generator<C> {
         budget.min(due as usize)
     }
 
-    /// Numbers the next `n` frames, which lie in a row, and shows them.
+    /// Numbers the next `n` frames, which are contiguous, and returns them.
     #[inline(always)]
     fn stamp(&mut self, n: usize) -> Frames<'_> {
         let mut shown = Frames::new();
@@ -191,7 +193,7 @@ impl<C: Clock> Source for Generator<C> {
         n
     }
 
-    /// Flat out, frames wait until the sink has room; an offered rate does not wait for anybody.
+    /// Flat out, frames wait until the sink has room; at an offered rate they do not.
     fn waits(&self) -> bool {
         self.pace.is_none()
     }
@@ -201,10 +203,10 @@ impl<C: Clock> Source for Generator<C> {
     }
 }
 
-/// The first frames that a generator gives, so many of one burst at most, as octets.
+/// Returns a generator's first frames, at most `most` and at most one burst, as octets.
 ///
 /// # Errors
-/// The settings make no sense.
+/// The settings are invalid.
 pub fn first_frames(settings: &Settings, most: usize) -> Result<Vec<Vec<u8>>> {
     let mut all = Vec::new();
     Generator::new(settings)?.drain(most, &mut |frames| {
@@ -218,7 +220,7 @@ pub fn first_frames(settings: &Settings, most: usize) -> Result<Vec<Vec<u8>>> {
     Ok(all)
 }
 
-/// Fisher and Yates' shuffle with a generator of Marsaglia's xorshift family.
+/// Fisher-Yates shuffle with a generator of Marsaglia's xorshift family.
 fn shuffle(list: &mut [u32], seed: u64) {
     let mut state = seed;
     if state == 0 {

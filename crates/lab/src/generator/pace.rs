@@ -1,10 +1,10 @@
-//! An offered rate without bursts.
+//! Pacing: an offered rate without bursts.
 
 use std::time::Instant;
 
-/// Nanoseconds since some moment, never going back.
+/// Monotonic clock with an arbitrary origin.
 pub trait Clock: Send {
-    /// Now, in nanoseconds.
+    /// Returns the current time, in nanoseconds.
     fn now_ns(&mut self) -> u64;
 }
 
@@ -24,10 +24,10 @@ impl Clock for Monotonic {
     }
 }
 
-/// The longest delay, in seconds, that is made up for. Frames that fell due earlier are given up.
+/// Longest delay, in seconds, that is made up for. Frames that fell due earlier are skipped.
 const CATCH_UP: f64 = 50e-6;
 
-/// Says how many frames are due.
+/// Pacer: computes how many frames are due.
 #[derive(Debug)]
 pub struct Pace {
     per_ns: f64,
@@ -37,13 +37,13 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A pace of `rate` frames a second.
+    /// Creates a pace of `rate` frames a second.
     pub fn new(rate: f64) -> Self {
         Self { per_ns: rate * 1e-9, most: (rate * CATCH_UP).ceil().max(1.0) as u64, start: None, settled: 0 }
     }
 
-    /// How many frames are due at `now` (the first call sets the clock going), and how many have just been given up
-    /// because the caller came too late for them.
+    /// Returns how many frames are due at `now` (the first call starts the clock), and how many have just been
+    /// skipped because the caller came too late for them.
     pub fn due(&mut self, now: u64) -> (u64, u64) {
         let start = *self.start.get_or_insert(now);
         let total = (now.saturating_sub(start) as f64 * self.per_ns) as u64;
@@ -53,7 +53,7 @@ impl Pace {
         (due - given_up, given_up)
     }
 
-    /// Notes that `n` of the due frames were sent.
+    /// Records that `n` of the due frames were sent.
     pub fn sent(&mut self, n: u64) {
         self.settled += n;
     }

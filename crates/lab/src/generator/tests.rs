@@ -7,7 +7,7 @@ use port::Source;
 use super::{Clock, Generator, Pace, Settings};
 use crate::tag;
 
-/// A clock that a test sets.
+/// Clock that a test sets.
 #[derive(Clone, Default)]
 struct Fake(Arc<AtomicU64>);
 
@@ -17,7 +17,7 @@ impl Clock for Fake {
     }
 }
 
-/// The next `n` frames as they are shown, with the addresses they lie at.
+/// Returns the next `n` frames, each with the address at which it was delivered.
 fn take<C: Clock>(generator: &mut Generator<C>, n: usize) -> Vec<(usize, Vec<u8>)> {
     let mut seen = Vec::new();
     while seen.len() < n {
@@ -37,7 +37,7 @@ fn number(octets: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(octets[at..at + 4].try_into().unwrap())
 }
 
-/// Checks one frame with the independent parsers and returns its flow and number.
+/// Checks one frame with the independent parsers and returns its flow and sequence number.
 fn parse(octets: &[u8], settings: &Settings) -> (u32, u32) {
     let (ethernet, rest) = ethernet::Header::parse(octets).unwrap();
     assert_eq!(ethernet.destination, settings.destination_mac);
@@ -86,7 +86,7 @@ fn more_destinations_than_fit_ready_frames_are_patched_in() {
     let settings = Settings { destinations, flows: 1, seed: 7, ..Settings::default() };
     let mut generator = Generator::new(&settings).unwrap();
     let mut seen = HashSet::new();
-    // The list is searched for each frame in `parse`: look at one frame in 500.
+    // `parse` searches the list of destinations for each frame, so it checks only one frame in 500.
     for (i, (_, octets)) in take(&mut generator, 140_000).iter().enumerate() {
         let expected = (i as u32 % 70_000, i as u32 / 70_000);
         seen.insert(number(octets, tag::IP + 16));
@@ -119,7 +119,7 @@ fn an_offered_rate_has_no_bursts() {
     let settings = Settings { rate: Some(1e6), ..Settings::default() };
     let mut generator = Generator::with_clock(&settings, clock.clone()).unwrap();
     assert!(!generator.waits());
-    // A poll each 300 ns over 10 ms: one frame each 1000 ns, never two at once.
+    // One poll each 300 ns over 10 ms: one frame each 1000 ns, never two at once.
     for _ in 0..33_333 {
         assert!(generator.drain(64, &mut |_| {}) <= 1);
         clock.0.fetch_add(300, Relaxed);
@@ -137,7 +137,7 @@ fn a_stall_is_not_made_up_for() {
     let mut generator = Generator::with_clock(&settings, clock.clone()).unwrap();
     assert_eq!(generator.drain(64, &mut |_| {}), 0);
     clock.0.store(5_000_000, Relaxed);
-    // 5,000 frames fell due during the stall; only those of the last 50 µs are sent.
+    // 5,000 frames fell due during the stall; only the last 50 µs worth of them are sent.
     assert_eq!(generator.drain(64, &mut |_| {}), 50);
     assert_eq!(generator.drain(64, &mut |_| {}), 0);
     assert_eq!(generator.counters().not_offered.get(), 4_950);

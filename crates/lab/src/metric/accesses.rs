@@ -1,10 +1,10 @@
-//! What a guest's NICs cost it: register accesses by register, exits and interrupts, for each frame.
+//! Cost of a guest's NICs per frame: accesses by register, exits and interrupts.
 
 use engine::Guest;
 
 use crate::ledger_snapshot::Snapshot;
 
-/// Registers of an e1000 that are told apart, and their names per frame.
+/// Counters of e1000 registers that are reported separately, and the names of their figures per frame.
 const REGISTERS: [(&str, &str); 9] = [
     ("registers.tdt_write", "tdt_write_per_frame"),
     ("registers.icr_read", "icr_read_per_frame"),
@@ -16,14 +16,14 @@ const REGISTERS: [(&str, &str); 9] = [
     ("registers.other_write", "other_write_per_frame"),
     ("registers.coalesced_tdt", "coalesced_tdt_per_frame"),
 ];
-/// Interrupts that are told apart, and their names per frame.
+/// Interrupt counters that are reported separately, and the names of their figures per frame.
 const INTERRUPTS: [(&str, &str); 3] = [
     ("interrupts.raised", "interrupts_per_frame"),
     ("interrupts.suppressed", "suppressed_per_frame"),
     ("interrupts.moderated", "moderated_per_frame"),
 ];
 
-/// Adds the counters of all NICs' registers and interrupts, under `nic0.registers` and so on.
+/// Adds the register and interrupt counters of all NICs, under `nic0.registers` and so on.
 pub(crate) fn take(guest: &Guest, ledger: &mut Snapshot) {
     for (n, nic) in guest.nics().iter().enumerate() {
         if let Some(registers) = nic.registers() {
@@ -33,7 +33,7 @@ pub(crate) fn take(guest: &Guest, ledger: &mut Snapshot) {
     }
 }
 
-/// What all NICs did for each of `frames`; what never happened is left out.
+/// Counts of all NICs per frame; counters that are 0 are omitted.
 pub(crate) fn per_frame(ledger: &Snapshot, frames: u64) -> Vec<(&'static str, f64)> {
     let of = |(end, name): &(&'static str, &'static str)| {
         let times = count(ledger, end);
@@ -42,18 +42,19 @@ pub(crate) fn per_frame(ledger: &Snapshot, frames: u64) -> Vec<(&'static str, f6
     REGISTERS.iter().chain(&INTERRUPTS).filter_map(of).collect()
 }
 
-/// Register accesses that left the guest for the VMM.
+/// Register accesses that caused an exit to the VMM.
 pub(crate) fn exits(ledger: &Snapshot) -> u64 {
     let leaves = |(end, _): &&(&str, &str)| *end != "registers.coalesced_tdt";
     REGISTERS.iter().filter(leaves).map(|(end, _)| count(ledger, end)).sum()
 }
 
-/// Those of them that the handler of interrupts made in ring 0: ICR, then IMC and STATUS if there was a cause.
+/// Exits made by the interrupt handler in ring 0: it reads ICR, then accesses IMC and STATUS if there was a
+/// cause.
 pub(crate) fn by_ring0(ledger: &Snapshot) -> u64 {
     count(ledger, "registers.icr_read") + 2 * count(ledger, "registers.imc_write")
 }
 
-/// What the counters of all NICs with this end sum up to.
+/// Sum of the counters of all NICs whose names end in `end`.
 fn count(ledger: &Snapshot, end: &str) -> u64 {
     ledger.iter().filter(|(known, _)| known.ends_with(end)).map(|(_, value)| value).sum()
 }

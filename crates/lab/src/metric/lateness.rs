@@ -1,4 +1,5 @@
-//! How late a timer comes to a program on a CPU: what somebody notices of a core that others keep busy.
+//! Lateness of timers of a program on a CPU: the delay that a program notices on a core that others keep
+//! busy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,32 +14,34 @@ use sched::account::CoreTicks;
 use super::usage::Reader;
 use crate::rig::Worker;
 
-/// Fewest trials of which a percentile is told.
+/// Fewest trials from which a percentile is computed.
 pub(crate) const TRIALS: usize = 100;
-/// The shortest sleep, and the steps by which others are longer, so that trials keep no time with anybody.
+/// Shortest sleep, and the steps by which others are longer, so that trials do not synchronise with periodic
+/// activity.
 const SLEEP: Duration = Duration::from_millis(3);
 const STEP: Duration = Duration::from_micros(370);
 const STEPS: u32 = 11;
-/// The steps are taken in an order in which neighbours are far apart.
+/// Stride through the steps, so that consecutive sleeps differ much.
 const STRIDE: u32 = 7;
 
-/// One sleep.
+/// One timed sleep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Trial {
-    /// How much longer it took than was asked for.
+    /// Time by which the sleep exceeded the requested length.
     late: Duration,
-    /// Whether the hypervisor gave the CPU to somebody else meanwhile: that is no lateness of this host's.
+    /// True if the hypervisor ran something else on the CPU meanwhile (steal time): such lateness is not
+    /// caused by this host.
     was_stolen: bool,
 }
 
-/// What came of all trials.
+/// Results of all trials.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Late {
     /// Trials that count.
     pub(crate) trials: usize,
-    /// Trials that were dropped.
+    /// Discarded trials.
     pub(crate) stolen: usize,
-    /// The middle one of those that count, and the one that 99 of 100 are not later than, in milliseconds.
+    /// Median and 99th percentile of the counted trials' lateness, in milliseconds.
     pub(crate) median_ms: f64,
     pub(crate) p99_ms: f64,
 }
@@ -50,23 +53,23 @@ impl Late {
         late.sort_unstable_by(f64::total_cmp);
         let stolen = trials.len() - late.len();
         ensure!(late.len() >= TRIALS, "{} trials count and {stolen} do not; {TRIALS} are needed", late.len());
-        // The nearest rank.
+        // Nearest-rank percentile.
         let at = |percent: usize| late[(late.len() * percent).div_ceil(100) - 1];
         Ok(Self { trials: late.len(), stolen, median_ms: at(50), p99_ms: at(99) })
     }
 }
 
-/// A thread that sleeps again and again on one CPU, scheduled as any program is.
+/// Thread that sleeps repeatedly on one CPU, with the default scheduling policy.
 pub(crate) struct Sleeper {
     counted: Arc<AtomicUsize>,
     worker: Worker<Vec<Trial>>,
 }
 
 impl Sleeper {
-    /// On this CPU.
+    /// Starts the thread on this CPU.
     ///
     /// # Errors
-    /// There are no threads left.
+    /// The thread cannot be started.
     pub(crate) fn start(cpu: usize) -> Result<Self> {
         let counted = Arc::<AtomicUsize>::default();
         let counts = counted.clone();
@@ -86,21 +89,21 @@ impl Sleeper {
         Ok(Self { counted, worker })
     }
 
-    /// Whether enough trials count so far.
+    /// Returns true if enough trials count so far.
     pub(crate) fn is_enough(&self) -> bool {
         self.counted.load(Relaxed) >= TRIALS
     }
 
-    /// Ends it.
+    /// Stops the thread and returns the results.
     ///
     /// # Errors
-    /// Too few trials count, or the CPU is not there.
+    /// Too few trials count, or the CPU does not exist.
     pub(crate) fn end(self) -> Result<Late> {
         Late::of(&self.worker.end()?)
     }
 }
 
-/// The n-th sleep: how much longer it takes than was asked for.
+/// Performs the n-th sleep; returns the time by which it exceeded the requested length.
 fn oversleep(n: u32) -> Duration {
     let length = SLEEP + STEP * (n.wrapping_mul(STRIDE) % STEPS);
     let start = Instant::now();
@@ -108,7 +111,7 @@ fn oversleep(n: u32) -> Duration {
     start.elapsed().saturating_sub(length)
 }
 
-/// What the hypervisor has stolen from a CPU, in the kernel's ticks.
+/// Steal time of a CPU, in the kernel's ticks.
 fn stolen(cores: &BTreeMap<u32, CoreTicks>, cpu: usize) -> Result<u64> {
     let core = u32::try_from(cpu).ok().and_then(|cpu| cores.get(&cpu));
     Ok(core.with_context(|| format!("the kernel tells nothing of CPU {cpu}"))?.steal)

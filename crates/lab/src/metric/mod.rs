@@ -1,4 +1,4 @@
-//! Metrics: what is read before and after a slice, and the figures that are made of it.
+//! Metrics: readings before and after a slice, and the figures derived from them.
 
 pub(crate) mod accesses;
 pub(crate) mod lateness;

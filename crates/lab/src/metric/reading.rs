@@ -1,4 +1,4 @@
-//! What a rig with guests has counted, before and after a slice.
+//! Counter readings of a rig with guests, before and after a slice.
 
 use anyhow::{Context, Result, bail};
 use config::Engine;
@@ -8,30 +8,30 @@ use vmm::probe::{self, KvmCosts};
 
 use crate::ledger_snapshot::Snapshot;
 
-/// A rig with guests whose counters can be read.
+/// Rig with guests whose counters can be read.
 pub(crate) trait Counted {
-    /// Its guests.
+    /// The rig's guests.
     fn guests(&self) -> &[Guest];
 
-    /// Appends all its counters.
+    /// Appends all counters of the rig.
     fn count(&self, ledger: &mut Snapshot);
 }
 
-/// All that was counted up to a moment.
+/// Counters and exits up to some moment.
 pub(crate) struct Reading {
     ledger: Snapshot,
     exits: u64,
 }
 
 impl Reading {
-    /// What a rig has counted so far.
+    /// Reads the counters of a rig.
     pub(crate) fn of(rig: &impl Counted) -> Self {
         let mut ledger = Snapshot::new();
         rig.count(&mut ledger);
         Self { ledger, exits: rig.guests().iter().map(exits).sum() }
     }
 
-    /// What it has counted since, and how often its vCPUs left their guests.
+    /// Returns the increase of the counters since this reading, and the number of VM exits.
     ///
     /// # Errors
     /// A guest has stopped.
@@ -42,8 +42,8 @@ impl Reading {
     }
 }
 
-/// Exits to the VMM, doorbells and stores that the kernel answers, and interrupts that the host sends: each takes a vCPU
-/// out of its guest.
+/// Number of VM exits: exits to the VMM, doorbells and stores that the kernel handles, and interrupts that the host
+/// injects; each takes a vCPU out of its guest.
 pub(crate) fn exits(router: &Guest) -> u64 {
     let mut sum = 0;
     for reasons in router.machine().exits() {
@@ -55,14 +55,14 @@ pub(crate) fn exits(router: &Guest) -> u64 {
     for nic in router.nics() {
         sum += nic.interrupts().raised.get();
         if let Some(registers) = nic.registers() {
-            // The driver calls these kicks, and they are among the exits above.
+            // The driver counts these register writes as kicks too, but they are already among the exits above.
             sum = sum.saturating_sub(registers.tdt_write.get() + registers.rdt_write.get());
         }
     }
     sum
 }
 
-/// Whether all of them still work.
+/// Fails if any of the guests has stopped.
 pub(crate) fn check(guests: &[Guest]) -> Result<()> {
     match guests.iter().find_map(Guest::fault) {
         Some(fault) => bail!("the guest stopped: {fault}"),
@@ -70,7 +70,7 @@ pub(crate) fn check(guests: &[Guest]) -> Result<()> {
     }
 }
 
-/// Appends what each vCPU of a guest counts: `vcpu0`, its first NIC `vcpu0.nic0`, its exits `vcpu0.exit`.
+/// Appends the counters of each vCPU of a guest: `vcpu0`, its first NIC `vcpu0.nic0`, its exits `vcpu0.exit`.
 pub(crate) fn take_vcpus(guest: &Guest, ledger: &mut Snapshot) {
     let machine = guest.machine();
     for (n, vcpu) in machine.shared().vcpus.iter().take(machine.vcpus()).enumerate() {
@@ -80,7 +80,7 @@ pub(crate) fn take_vcpus(guest: &Guest, ledger: &mut Snapshot) {
     }
 }
 
-/// What KVM itself takes, where it is KVM that runs a guest.
+/// Measures KVM's own exit costs, if KVM runs the guest.
 pub(crate) fn kvm_costs(guest: &Guest) -> Result<Option<KvmCosts>> {
     match guest.engine() {
         Engine::Kvm => Ok(Some(probe::kvm_costs().context("cannot measure KVM itself")?)),

@@ -1,4 +1,4 @@
-//! What the routers' threads took, and what was left of a CPU, by the account that `top` shows (`sched::account`).
+//! CPU time of the routers' threads, and the remaining time of a CPU, from the account that `top` shows (`sched::account`).
 
 use std::fs;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use sched::account::{Account, Column, Sample, Split, Thread};
 
-/// The parent of all threads of the kernel.
+/// Process ID of `kthreadd`, the parent of all kernel threads.
 const KTHREADD: u32 = 2;
 
-/// Reader of the account.
+/// Reader of the CPU account.
 pub(crate) struct Reader {
     account: Account,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Used {
 }
 
 impl Reader {
-    /// Costs the watched nothing; interrupts are told apart by the kernel's ticks.
+    /// Opens a reader without cost for the watched threads; interrupts are accounted by the kernel's ticks.
     ///
     /// # Errors
     /// There is no /proc.
@@ -31,34 +31,34 @@ impl Reader {
         Ok(Self { account })
     }
 
-    /// With the tracer, if the host has one: interrupts to the nanosecond, and none of their time in that of threads. What it
-    /// costs says `docs/account.md`.
+    /// Opens a reader with the tracer, if the host has one: interrupts are accounted to the nanosecond, and excluded from the threads'
+    /// time. The cost of the tracer is described in `docs/account.md`.
     ///
     /// # Errors
     /// There is no /proc.
     pub(crate) fn traced() -> Result<Self> {
         let mut reader = Self::by_ticks()?;
-        // Without one ticks have to do, and `is_traced` says so.
+        // Without a tracer, ticks are used instead; `is_traced` tells.
         let _ = reader.account.trace();
         Ok(reader)
     }
 
-    /// Whether there is a tracer.
+    /// Returns true if the tracer is active.
     pub(crate) fn is_traced(&self) -> bool {
         self.account.is_traced()
     }
 
-    /// Cores and these threads as they are now.
+    /// Reads the cores and these threads.
     ///
     /// # Errors
-    /// No descriptors are left.
+    /// No file descriptors are left.
     pub(crate) fn look(&mut self, threads: &[Thread]) -> Result<Sample> {
         self.account.watch(threads).context("cannot watch threads")?;
         Ok(self.account.sample())
     }
 }
 
-/// What each class of a router's threads took; of all routers if none is named.
+/// CPU shares by class of a router's threads; of all routers if none is named.
 pub(crate) fn used(split: &Split, router: Option<usize>) -> Used {
     let mut used = Used::default();
     for (name, thread) in &split.threads {
@@ -75,33 +75,33 @@ pub(crate) fn used(split: &Split, router: Option<usize>) -> Used {
     used
 }
 
-/// Shares of a CPU that were softirq, and idle.
+/// Shares of a CPU in softirqs, and idle.
 pub(crate) fn of_cpu(split: &Split, cpu: usize) -> Option<[f64; 2]> {
     let core = split.cores.get(&u32::try_from(cpu).ok()?)?;
     Some([core.softirq, core.idle].map(|ns| ns / split.interval))
 }
 
-/// Shares of a CPU that were interrupts, handlers and softirqs together, and idle.
+/// Shares of a CPU in interrupts (handlers and softirqs together), and idle.
 pub(crate) fn interrupts_of(split: &Split, cpu: usize) -> Option<[f64; 2]> {
     let core = split.cores.get(&u32::try_from(cpu).ok()?)?;
     Some([core.irq + core.softirq, core.idle].map(|ns| ns / split.interval))
 }
 
-/// The routers' threads in the processes that this one has started.
+/// Lists the routers' threads in the processes descended from the supervisor.
 ///
 /// # Errors
 /// There is no /proc.
 pub(crate) fn threads(supervisor: u32) -> Result<Vec<Thread>> {
     let mut threads = Vec::new();
     for process in processes(supervisor)? {
-        // Who ends meanwhile takes nothing more.
+        // A process that has just ended uses no more time.
         let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { continue };
         threads.extend(tasks.flatten().filter_map(|task| thread(process, &task.path())));
     }
     Ok(threads)
 }
 
-/// The threads by which the kernel's vhost-net works for anybody, where they are threads of the kernel: up to Linux 6.3.
+/// Lists the threads of vhost-net, of any process, where they are kernel threads: up to Linux 6.3.
 ///
 /// # Errors
 /// There is no /proc.
@@ -110,13 +110,13 @@ pub(crate) fn of_kernel() -> Result<Vec<Thread>> {
     Ok(of_kernel.filter_map(|(id, _)| thread(id, Path::new(&format!("/proc/{id}/task/{id}")))).collect())
 }
 
-/// Whether a thread of this name is one by which vhost-net works: `vhost-N`, by the number of the thread that owns the device.
+/// Returns true if the name is that of a vhost-net thread: `vhost-N`, where N is the ID of the thread that owns the device.
 pub(crate) fn is_vhost_net(name: &str) -> bool {
     let number = name.split('#').next().and_then(|name| name.strip_prefix("vhost-"));
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|octet| octet.is_ascii_digit()))
 }
 
-/// This process and what it started, down to the last one.
+/// Returns a process and all its descendants.
 fn processes(first: u32) -> Result<Vec<u32>> {
     let parents = parents()?;
     let mut found = vec![first];
@@ -128,7 +128,7 @@ fn processes(first: u32) -> Result<Vec<u32>> {
     Ok(found)
 }
 
-/// All processes, each with its parent.
+/// Lists all processes, each with its parent.
 fn parents() -> Result<Vec<(u32, u32)>> {
     let with_parent = |entry: fs::DirEntry| {
         let process = entry.file_name().to_str()?.parse::<u32>().ok()?;
@@ -137,12 +137,13 @@ fn parents() -> Result<Vec<(u32, u32)>> {
     Ok(fs::read_dir("/proc").context("cannot read /proc")?.flatten().filter_map(with_parent).collect())
 }
 
-/// The parent of a process by its `stat`: behind the name, which may hold anything, state and parent.
+/// Parses the parent out of a process's `stat`: behind the name, which may contain any character, follow state and parent.
 fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// One thread, if it is one of a router's, or of vhost-net's. Names are cut at 15 octets, so that its number is part of the name here.
+/// Describes one thread if it belongs to a router or to vhost-net. Names are cut at 15 octets, so the thread ID is appended to the
+/// name.
 fn thread(process: u32, task: &Path) -> Option<Thread> {
     let tid = task.file_name()?.to_str()?.parse().ok()?;
     let name = fs::read_to_string(task.join("comm")).ok()?;
@@ -151,7 +152,7 @@ fn thread(process: u32, task: &Path) -> Option<Thread> {
     Some(Thread { name: format!("{}#{tid}", name.trim()), pid: process.cast_signed(), tid, column })
 }
 
-/// The router of a thread, and what its time counts as: `ROUTER/vcpu0`, or any other thread of a router.
+/// Router of a thread, and the column that its time counts in: `ROUTER/vcpu0`, or any other thread of a router.
 fn class(name: &str) -> Option<(usize, Column)> {
     let (router, role) = name.split_once('/')?;
     let letter =

@@ -1,4 +1,4 @@
-//! One JSON object a line.
+//! Results in JSON, one object per line.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -12,22 +12,23 @@ use crate::host::Host;
 use crate::ledger_snapshot::Snapshot;
 use crate::stats::Summary;
 
-/// Whether a result meets what is asked of it.
+/// Verdict on a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It does.
+    /// The requirement is met.
     Holds,
-    /// It does not.
+    /// The requirement is not met.
     Fails,
-    /// A paper's claim does not hold here, for a reason that its figure states.
+    /// A paper's claim does not hold here, for a reason that the figure's file states.
     Contradicts,
-    /// Nothing was measured, or nothing is asked, or too little to tell.
+    /// Not measured, no requirement, or too little data to decide.
     NotRun,
 }
 
 impl Verdict {
-    /// Of an interval, both of whose ends count: it holds if all of it lies from `least` to `most`, and fails if none of it does.
+    /// Judges an interval (both ends included): it holds if it lies entirely between `least` and `most`, and fails if no part of
+    /// it does.
     pub fn of((low, high): (f64, f64), (least, most): (f64, f64)) -> Self {
         if low >= least && high <= most {
             Self::Holds
@@ -39,45 +40,45 @@ impl Verdict {
     }
 }
 
-/// All there is to know about one case.
+/// Complete result of one case.
 #[derive(Clone, Debug, Serialize)]
 pub struct Record {
     /// Experiment.
     pub id: String,
-    /// What was varied: `kvm/virtio-net/64`.
+    /// Parameters of the case: `kvm/virtio-net/64`.
     pub case: String,
     /// Unit of the samples.
     pub unit: String,
     /// Samples in the order they were taken.
     pub samples: Vec<f64>,
-    /// Their median.
+    /// Median of the samples.
     pub median: Option<f64>,
     /// 95 % interval of the median.
     pub ci95: Option<(f64, f64)>,
-    /// Cache-line round trip before and after each sample, ns; null where it could not be told.
+    /// Cache-line round trip before and after each sample, in ns; null where it could not be measured.
     pub c2c_ns: Vec<[f64; 2]>,
     /// Samples taken while the CPUs were near each other, as `[median, min, max, n]`.
     pub near: Option<[f64; 4]>,
     /// Samples taken while the CPUs were far from each other, as `[median, min, max, n]`.
     pub far: Option<[f64; 4]>,
-    /// Further figures by name.
+    /// Additional figures by name.
     pub more: BTreeMap<String, f64>,
-    /// What the counters of all samples grew by.
+    /// Sum of the counters' increases over all samples.
     pub ledger: Snapshot,
-    /// Whether the result meets what is asked.
+    /// Verdict.
     pub verdict: Verdict,
-    /// Why.
+    /// Reasons for the verdict.
     pub why: String,
-    /// The machine; its commit and date are those below.
+    /// The machine; its commit and date are repeated below.
     pub host: Host,
     /// Commit that was measured.
     pub commit: String,
-    /// When, UTC.
+    /// Date and time, in UTC.
     pub date: String,
 }
 
 impl Record {
-    /// A case of which nothing is known yet.
+    /// Creates the record of a case without results.
     pub fn blank(id: &str, case: String, unit: &str, host: &Host) -> Self {
         Self {
             id: id.to_owned(),
@@ -100,12 +101,12 @@ impl Record {
     }
 }
 
-/// A summary as `[median, min, max, n]`.
+/// Converts a summary to `[median, min, max, n]`.
 pub(crate) fn quadruple(summary: Summary) -> [f64; 4] {
     [summary.median, summary.min, summary.max, summary.n as f64]
 }
 
-/// Appends the record to a file as one line: wholly or, where the disk is full, not at all.
+/// Appends the record to a file as one line: completely or, if the disk is full, not at all.
 pub fn append(path: &Path, record: &Record) -> Result<()> {
     let name = path.display();
     let mut line = serde_json::to_string(record).context("cannot write a result as JSON")?;
@@ -115,7 +116,7 @@ pub fn append(path: &Path, record: &Record) -> Result<()> {
     let before = file.metadata().with_context(|| format!("cannot look at {name}"))?.len();
     let written = file.write_all(line.as_bytes());
     if written.is_err() {
-        // The file stays as it was; if even that fails, the first error is the one to tell.
+        // Restore the file's length; if even that fails, report the first error.
         let _ = file.set_len(before);
     }
     written.with_context(|| format!("cannot write {name}"))

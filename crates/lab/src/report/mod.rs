@@ -1,4 +1,4 @@
-//! How results are told: one RESULT line for people and scripts, one JSON object a line for programs.
+//! Report formats: one RESULT line for people and scripts, one JSON object per line for programs.
 
 mod json;
 #[cfg(test)]

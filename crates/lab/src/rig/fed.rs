@@ -1,4 +1,4 @@
-//! A guest that is fed and sends nothing.
+//! Rig with a guest that only receives.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use crate::experiment::Options;
 use crate::generator::Generator;
 use crate::scenario::for_about;
 
-/// See the head of this file.
+/// Guest that only receives; see the module documentation.
 pub(crate) struct Fed {
     pub(crate) guest: Guest,
-    /// Where its frames go in.
+    /// Sink for the guest's frames.
     pub(crate) into: Arc<dyn Sink>,
-    /// What it sends, which is nothing: it keeps the time of interrupts.
+    /// Transmit side, which carries no frames but keeps the interrupt timers.
     pub(crate) back: Mover,
 }
 
 impl Fed {
-    /// Starts it, and keeps the calling thread, which feeds it, on the host's CPU from now on.
+    /// Starts the guest, and pins the calling thread, which feeds it, to the host's CPU.
     ///
     /// # Errors
     /// The guest does not start, or there is no such CPU.
@@ -39,8 +39,8 @@ impl Fed {
         Ok(Self { guest, into, back })
     }
 
-    /// Starts an application that spends so many nanoseconds on each frame, behind its queue, and is protected from receive livelock
-    /// or not.
+    /// Starts an application that spends `work_ns` nanoseconds on each frame, behind its queue, with or without protection from
+    /// receive livelock.
     ///
     /// # Errors
     /// As [`Fed::start`].
@@ -55,7 +55,7 @@ impl Fed {
         Self::start(options, plan, Duty { role: Role::Application, traffic }, host)
     }
 
-    /// Offers frames for about so long.
+    /// Offers frames for about `length`.
     pub(crate) fn feed(&mut self, generator: &mut Generator, length: Duration) {
         for_about(length, 1, || {
             pump(generator, &*self.into);

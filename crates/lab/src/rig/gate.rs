@@ -1,5 +1,5 @@
-//! A sink that can be closed: who delivers to it waits until it is open again. So a guest whose frames leave inside of its
-//! register access stands still between slices, as it does elsewhere because its ring is full.
+//! Sink that can be closed: threads that deliver to it block until it opens again. A guest that transmits within its
+//! register access thus stands still between slices, as other guests do because their ring is full.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -7,10 +7,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use frame::offload::Offloads;
 use port::{Frame, Sink};
 
-/// See the head of this file.
+/// Gate in front of an inner sink; see the module documentation.
 pub(crate) struct Gate {
     behind: Arc<dyn Sink>,
-    /// What frames may leave to who is behind.
+    /// Offload metadata that frames may carry to the inner sink.
     takes: Offloads,
     open: AtomicBool,
     lock: Mutex<()>,
@@ -18,12 +18,12 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// A closed gate before a sink, which frames may leave nothing to.
+    /// Creates a closed gate in front of a sink; frames may carry no pending offloads.
     pub(crate) fn new(behind: Arc<dyn Sink>) -> Arc<Self> {
         Self::leaving(Offloads::NONE, behind)
     }
 
-    /// A closed gate before a sink, which frames may leave so much of what it takes to.
+    /// Creates a closed gate in front of a sink; frames may carry those of `offloads` that the sink supports.
     pub(crate) fn leaving(offloads: Offloads, behind: Arc<dyn Sink>) -> Arc<Self> {
         let takes = (behind.offloads() & offloads).consistent();
         Arc::new(Self {
@@ -35,7 +35,7 @@ impl Gate {
         })
     }
 
-    /// Opens or closes it.
+    /// Opens or closes the gate.
     pub(crate) fn set(&self, open: bool) {
         let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.open.store(open, Ordering::Release);
@@ -72,7 +72,7 @@ impl Sink for Gate {
     }
 }
 
-/// Opens a gate when it goes, so that nobody waits at it for ever.
+/// Guard that opens a gate when dropped, so that no thread stays blocked.
 pub(crate) struct Keeper(pub(crate) Arc<Gate>);
 
 impl Drop for Keeper {

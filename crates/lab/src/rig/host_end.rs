@@ -1,4 +1,4 @@
-//! The host's kernel as the other side of guests: TAPs in a namespace of its own, with addresses and neighbours.
+//! The host's kernel as the guests' peer: TAPs in a network namespace of its own, with addresses and neighbour entries.
 
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
@@ -15,30 +15,31 @@ use crate::device::{self, FAR_MAC, NEAR_MAC, STATION_MAC};
 
 /// Name of the TAP.
 const NAME: &str = "lab-tap";
-/// The kernel's address on it, in the network of the guest's first NIC.
+/// IP address of the kernel on the TAP, in the network of the guest's first NIC.
 pub(crate) const HOST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 254);
-/// Its Ethernet address.
+/// Ethernet address of the kernel on the TAP.
 pub(crate) const HOST_MAC: [u8; 6] = STATION_MAC;
-/// Where datagrams are thrown away (RFC 863).
+/// Port of the discard service (RFC 863).
 pub(crate) const DISCARD: u16 = 9;
 
 /// Names of two TAPs between which the kernel forwards.
 const NAMES: [&str; 2] = ["lab-a", "lab-b"];
-/// The guests behind them: one network to the guests, two halves of it to the kernel, which answers for the other half.
+/// Addresses of the guests behind them. For the guests it is one network; for the kernel it is two halves of it, and it
+/// answers ARP requests for the other half (proxy ARP).
 pub(crate) const GUESTS: [Ipv4Addr; 2] = [device::NEAR, Ipv4Addr::new(198, 18, 0, 129)];
 const HOSTS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 126), Ipv4Addr::new(198, 18, 0, 254)];
 const HOST_MACS: [[u8; 6]; 2] = [HOST_MAC, [2, 0, 0, 0, 9, 8]];
 const GUEST_MACS: [[u8; 6]; 2] = [NEAR_MAC, FAR_MAC];
 
-/// Two TAPs and the kernel that forwards between them.
+/// Two TAPs, between which the kernel forwards.
 pub(crate) struct HostPair {
-    /// Both directions of both; a source goes to whoever reads it.
+    /// Both directions of each TAP; the reading thread takes the source.
     pub(crate) taps: [(Option<TapSource>, Arc<TapSink>); 2],
     _netns: Netns,
 }
 
 impl HostPair {
-    /// Opens both.
+    /// Opens both TAPs.
     pub(crate) fn open() -> Result<Self> {
         let netns = Netns::new()?;
         netns.settle(true)?;
@@ -52,17 +53,17 @@ impl HostPair {
     }
 }
 
-/// One TAP, and the kernel behind it.
+/// One TAP with the kernel as its peer.
 pub(crate) struct HostEnd {
-    /// What the kernel sends to the guest.
+    /// Frames from the kernel to the guest.
     pub(crate) from: Option<TapSource>,
-    /// What the guest sends to the kernel.
+    /// Frames from the guest to the kernel.
     pub(crate) to: Arc<TapSink>,
     netns: Netns,
 }
 
 impl HostEnd {
-    /// Opens it. The guest at the other end is known by its address, so that nobody asks before the first frame.
+    /// Opens the TAP. The guest has a static neighbour entry, so that no ARP request precedes the first frame.
     pub(crate) fn open() -> Result<Self> {
         let netns = Netns::new()?;
         netns.settle(false)?;
@@ -70,25 +71,26 @@ impl HostEnd {
         Ok(Self { from: Some(from), to, netns })
     }
 
-    /// A socket for datagrams on the kernel's side.
+    /// Opens a UDP socket on the kernel's side.
     pub(crate) fn datagrams(&self, port: u16) -> Result<UdpSocket> {
         let socket = self.netns.run(|| UdpSocket::bind((HOST, port)))?.context("cannot bind a UDP socket")?;
         socket.set_nonblocking(true).context("cannot set a socket")?;
         Ok(socket)
     }
 
-    /// A socket that takes connections on the kernel's side.
+    /// Opens a listening TCP socket on the kernel's side.
     pub(crate) fn listen(&self, port: u16) -> Result<TcpListener> {
         self.netns.run(|| TcpListener::bind((HOST, port)))?.context("cannot bind a TCP socket")
     }
 
-    /// Runs something in its namespace.
+    /// Runs a closure in the TAP's namespace.
     pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         Ok(self.netns.run(work)?)
     }
 }
 
-/// Both directions of a TAP in a namespace whose kernel has this address on it, and knows of a neighbour there.
+/// Opens both directions of a TAP in a namespace, with this address on the kernel's side and an optional static
+/// neighbour entry.
 pub(crate) fn tap(
     netns: &Netns,
     name: &str,
@@ -103,18 +105,18 @@ pub(crate) fn tap(
     Ok(ports)
 }
 
-/// Both ways between a guest's NIC and a TAP.
+/// Connects a guest's NIC and a TAP in both directions.
 pub(crate) fn plug(nic: &Arc<NicQueues>, from: TapSource, to: Arc<TapSink>) -> [Pump; 2] {
     nic.transmit_in_access(to.clone());
     [Pump { source: Box::new(from), sink: nic.sink() }, Pump { source: nic.source(), sink: to }]
 }
 
-/// The I/O thread of a running file on this CPU; it polls for nothing for so long.
+/// Starts an I/O thread, as in a running file, on this CPU; it polls for `spin` before it sleeps.
 pub(crate) fn serve(cpu: usize, pumps: Vec<Pump>, spin: Duration) -> Result<IoThread> {
     IoThread::spawn("lab/vhost", &[cpu], pumps, Idle::Sleep(spin), Confinement::Off)
 }
 
-/// Makes a pair of Ethernet devices between two namespaces.
+/// Creates a pair of virtual Ethernet devices between two namespaces.
 pub(crate) fn veth((near, name): (&Netns, &str), (far, peer): (&Netns, &str)) -> Result<()> {
     let there = format!("/proc/{}/fd/{}", std::process::id(), far.as_fd().as_raw_fd());
     let mut ip = near.command("ip");

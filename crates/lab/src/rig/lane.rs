@@ -1,4 +1,4 @@
-//! What feeds and empties one pair of queues, or all pairs at once: a generator, the host's end of the rings, a sink.
+//! Lane: a generator, the device side of the rings, and a sink, for one pair of queues or for all pairs at once.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,14 +15,14 @@ use crate::ledger_snapshot::Snapshot;
 use crate::scenario::for_about;
 use crate::sink::{Sink, SinkCounters};
 
-/// Bursts between two looks at the clock.
+/// Bursts between two readings of the clock.
 const BURSTS: usize = 64;
-/// After a slice: so long nothing may come until the next begins; the router's vCPUs go to sleep meanwhile.
+/// Quiet time after a slice, in which no frame may arrive; the router's vCPUs go to sleep meanwhile.
 const DRAIN: Duration = Duration::from_millis(5);
-/// After so long without a frame the missing ones are lost; a vCPU may have been descheduled in between.
+/// Time without a frame after which the missing ones count as lost; a vCPU may have been descheduled meanwhile.
 const GIVE_UP: Duration = Duration::from_millis(200);
 
-/// See the head of this file.
+/// Lane; see the module documentation.
 pub(crate) struct Lane {
     generator: Generator,
     offered: Arc<GeneratorCounters>,
@@ -31,13 +31,13 @@ pub(crate) struct Lane {
     back: Mover,
     sink: Arc<Sink>,
     flows: u32,
-    /// Passes over generator, rings and sink: all, and those in which nothing moved.
+    /// Passes over generator, rings and sink: all, and those that moved nothing.
     pub(crate) passes: (u64, u64),
 }
 
 impl Lane {
-    /// Lane `number` of `lanes`, with its share of the flows. A single lane spreads its frames over all pairs of queues;
-    /// of several each has a pair to itself, as if a NIC had spread the flows.
+    /// Creates lane `number` of `lanes`, with its share of the flows. A single lane spreads its frames over all pairs of
+    /// queues; with several, each has a pair to itself, as if a NIC had spread the flows.
     pub(crate) fn new(router: &Guest, settings: &Settings, (number, lanes): (usize, usize)) -> Result<Self> {
         let share = Settings {
             source: settings.source + number as u32,
@@ -57,12 +57,12 @@ impl Lane {
         Ok(Self { generator, offered, into, out_of, back, sink, flows, passes: (0, 0) })
     }
 
-    /// What came.
+    /// Counters of the frames that arrived.
     pub(crate) fn came(&self) -> &SinkCounters {
         self.sink.counters()
     }
 
-    /// Whether every flow has passed twice.
+    /// Returns true if every flow has passed twice.
     pub(crate) fn is_warm(&self) -> bool {
         self.came().frames.get() >= 2 * u64::from(self.flows)
     }
@@ -73,41 +73,42 @@ impl Lane {
         self.passes.1 += u64::from(moved == 0);
     }
 
-    /// Offers a burst; returns frames moved.
+    /// Offers a burst; returns the frames moved.
     pub(crate) fn offer(&mut self) -> usize {
         pump(&mut self.generator, self.into.as_ref())
     }
 
-    /// Takes a burst of what was forwarded; returns frames moved.
+    /// Takes a burst of forwarded frames; returns the frames moved.
     pub(crate) fn collect(&mut self) -> usize {
         self.out_of.pump()
     }
 
-    /// Takes a burst of what was forwarded, and of what the router sends to the generator; returns frames moved.
+    /// Takes a burst of forwarded frames, and of frames that the router sends towards the generator; returns the frames
+    /// moved.
     pub(crate) fn collect_both(&mut self) -> usize {
         self.collect() + self.back.pump()
     }
 
-    /// Frames that were offered and have not come, those that were lost included.
+    /// Offered frames that have not arrived, including those lost.
     pub(crate) fn under_way(&self) -> u64 {
         let came = self.came();
         self.offered.frames.get().saturating_sub(came.frames.get().saturating_sub(came.foreign.get()))
     }
 }
 
-/// Offers frames on these lanes and takes what comes, for about `length`; returns the seconds it took.
+/// Offers and collects frames on these lanes for about `length`; returns the seconds it took.
 pub(crate) fn run(lanes: &mut [Lane], length: Duration) -> f64 {
     for_about(length, BURSTS, || lanes.iter_mut().for_each(Lane::pass))
 }
 
-/// Takes what is still under way: until as much has come as was offered, or nothing comes any more.
+/// Collects the frames in flight, until all offered frames have arrived or no more do.
 pub(crate) fn settle(lanes: &mut [Lane]) {
     let (mut quiet, mut before) = (Instant::now(), 0);
     loop {
         lanes.iter_mut().for_each(|lane| {
             lane.collect_both();
         });
-        // Not what was moved here: frames may have left inside of the guest's register accesses.
+        // Count frames at the sink, not those moved here: frames may have left within the guest's register accesses.
         let came = lanes.iter().map(|lane| lane.came().frames.get()).sum::<u64>();
         if came != before {
             (quiet, before) = (Instant::now(), came);
@@ -118,7 +119,7 @@ pub(crate) fn settle(lanes: &mut [Lane]) {
     }
 }
 
-/// What these lanes of a router have counted, and the router itself.
+/// Counters of these lanes and of their router.
 pub(crate) fn ledger<'l>(router: &Guest, lanes: impl IntoIterator<Item = &'l Lane>) -> Snapshot {
     let (offered, came) = (GeneratorCounters::default(), SinkCounters::default());
     for lane in lanes {
@@ -132,7 +133,7 @@ pub(crate) fn ledger<'l>(router: &Guest, lanes: impl IntoIterator<Item = &'l Lan
     ledger
 }
 
-/// Frames of lanes that were lost, by what they have counted.
+/// Frames of the lanes that were lost, by their counters.
 pub(crate) fn lost(ledger: &Snapshot) -> u64 {
     let came = ledger.count("sink.frames") - ledger.count("sink.foreign");
     ledger.count("generator.frames").saturating_sub(came)

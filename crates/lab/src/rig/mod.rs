@@ -1,7 +1,7 @@
-//! Rigs: what stands while something is measured.
+//! Rigs: test set-ups that exist while an experiment is measured.
 //!
-//! Guests with what feeds and empties them (`fed`, `lane`, `mover`, `gate`), what lies between (`through`), the kernel as their other
-//! side (`host_end`), threads beside them (`worker`), and rooms in which the command itself runs routers (`room`).
+//! Guests with the parts that feed and empty them (`fed`, `lane`, `mover`, `gate`), paths between ports (`through`), the kernel as
+//! the guests' peer (`host_end`), auxiliary threads (`worker`), and rooms in which the command itself runs routers (`room`).
 
 mod fed;
 mod gate;

@@ -1,4 +1,4 @@
-//! The host's side of a guest's NIC in a measuring thread: moves what there is, and sleeps where an I/O thread would.
+//! Device side of a guest's NIC in a measuring thread: moves frames, and sleeps where an I/O thread would.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,45 +8,45 @@ use port::pump;
 use port::{Bell, Sink, Source};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Bursts between two looks at the clock.
+/// Bursts between two readings of the clock.
 const BURSTS: usize = 64;
-/// Longest sleep, so that nobody oversleeps the end of a slice.
+/// Longest sleep, so that the thread does not oversleep the end of a slice.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
-/// What a guest sends, and where it goes.
+/// Transmit queues of a guest's NIC with the sink that they are drained to.
 pub(crate) struct Mover {
     source: Box<dyn Source>,
     sink: Arc<dyn Sink>,
-    /// Frames leave inside of the guest's register accesses: here is only the time of its interrupts to keep.
+    /// True if frames leave within the guest's register accesses: then only the interrupt timers are left to keep here.
     in_access: bool,
 }
 
 impl Mover {
-    /// Leads what a NIC sends to `sink`.
+    /// Moves frames that a NIC sends to `sink`.
     pub(crate) fn new(nic: &Arc<NicQueues>, sink: Arc<dyn Sink>) -> Self {
         Self::of_pair(nic, nic.source(), sink)
     }
 
-    /// Leads what one pair of the NIC's queues sends to `sink`.
+    /// Moves frames that one pair of the NIC's queues sends to `sink`.
     pub(crate) fn of_pair(nic: &Arc<NicQueues>, source: Box<dyn Source>, sink: Arc<dyn Sink>) -> Self {
         let in_access = nic.transmits_in_access();
         nic.transmit_in_access(sink.clone());
         Self { source, sink, in_access }
     }
 
-    /// From any source to any sink.
+    /// Moves frames from any source to any sink.
     pub(crate) fn between(source: Box<dyn Source>, sink: Arc<dyn Sink>) -> Self {
         Self { source, sink, in_access: false }
     }
 
-    /// One burst; returns frames moved.
+    /// Moves one burst; returns the frames moved.
     pub(crate) fn pump(&mut self) -> usize {
         pump(self.source.as_mut(), &*self.sink)
     }
 }
 
-/// Moves frames for about `length`; returns the seconds it took, and passes: all, and those that moved nothing. Where all
-/// frames leave inside of register accesses, it sleeps until an interrupt is due.
+/// Moves frames for about `length`; returns the seconds it took, and the passes (all, and those that moved nothing). If
+/// all frames leave within register accesses, it sleeps until an interrupt is due.
 pub(crate) fn run(movers: &mut [Mover], length: Duration) -> (f64, Passes) {
     let (start, mut passes) = (Instant::now(), Passes::default());
     let in_access = movers.iter().all(|mover| mover.in_access);
@@ -64,7 +64,7 @@ pub(crate) fn run(movers: &mut [Mover], length: Duration) -> (f64, Passes) {
     (start.elapsed().as_secs_f64(), passes)
 }
 
-/// How a measuring thread spends its time.
+/// Passes of a measuring thread's polling loop.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Passes {
     /// Passes over all movers.
@@ -73,7 +73,7 @@ pub(crate) struct Passes {
     pub(crate) empty: u64,
 }
 
-/// Sleeps until an interrupt is due, and sees to it.
+/// Sleeps until an interrupt is due, and delivers it.
 fn keep_time(movers: &mut [Mover]) {
     let ready = movers.iter_mut().fold(false, |ready, mover| {
         mover.pump();
@@ -84,7 +84,7 @@ fn keep_time(movers: &mut [Mover]) {
             Bell::Event(bell) | Bell::Readable(bell) => Some(PollFd::from_borrowed_fd(bell, PollFlags::IN)),
             Bell::None => None,
         });
-        // An interrupted sleep is a short one.
+        // If the sleep is interrupted, it is only shorter.
         let _ = poll(&mut bells.collect::<Vec<_>>(), Some(&NAP));
     }
     movers.iter_mut().for_each(|mover| mover.source.disarm());

@@ -1,4 +1,4 @@
-//! What lies between a source and a sink: nothing, or a switch.
+//! Path between a source and a sink: direct, or through a switch.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use switch::{Config, Switch};
 
 use crate::ledger_snapshot::Snapshot;
 
-/// What frames go through.
+/// Kind of path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Through {
-    /// Nothing: from the source to the sink.
+    /// Direct, from the source to the sink.
     Wire,
-    /// A learning switch with two ports that knows the receiver.
+    /// A learning switch with two ports that has learned the receiver's address.
     Switch,
 }
 
-/// The way to a sink.
+/// Path to a sink.
 pub(crate) struct Way {
-    /// Where frames go in.
+    /// Sink at the beginning of the path.
     pub(crate) entry: Arc<dyn Sink>,
     switch: Option<Switch>,
 }
 
 impl Way {
-    /// A way to `sink`, behind which is `station`.
+    /// Creates a path to `sink`, behind which is `station`.
     pub(crate) fn new(through: Through, sink: Arc<dyn Sink>, station: Mac) -> Result<Self> {
         if through == Through::Wire {
             return Ok(Self { entry: sink, switch: None });
@@ -39,7 +39,7 @@ impl Way {
         Ok(Self { entry: Arc::new(entry), switch: Some(switch) })
     }
 
-    /// Appends the counters of what lies on the way.
+    /// Appends the counters of the path.
     pub(crate) fn take(&self, ledger: &mut Snapshot) {
         if let Some(switch) = &self.switch {
             switch.counters(&mut |port, counters| ledger.take(port, counters));
@@ -47,7 +47,7 @@ impl Way {
     }
 }
 
-/// A frame from a station, by which a switch learns behind which of its ports that is.
+/// Sends a frame from a station, from which a switch learns the station's port.
 pub(crate) fn hello(port: &dyn Sink, station: Mac) -> Result<()> {
     let header = ethernet::Header { destination: Mac::BROADCAST, source: station, ethertype: ethernet::ARP };
     let mut hello = [0; ethernet::SHORTEST];

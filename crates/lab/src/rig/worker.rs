@@ -1,4 +1,4 @@
-//! Threads that end with their owners.
+//! Worker threads that end when dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,17 +8,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
-/// Told to end.
+/// Stop flag of a worker.
 #[derive(Clone, Default)]
 pub(crate) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Whether it is time.
+    /// Returns true if the worker has been told to stop.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Relaxed)
     }
 
-    /// Sleeps for so long, or until it is time; returns whether it is. For the worker's own thread.
+    /// Sleeps for `length`, or until told to stop; returns true if told. To be called in the worker's own
+    /// thread.
     pub(crate) fn wait(&self, length: Duration) -> bool {
         let end = Instant::now() + length;
         while !self.is_set() && Instant::now() < end {
@@ -28,17 +29,17 @@ impl Stop {
     }
 }
 
-/// A thread that ends with its owner.
+/// Thread that is stopped and joined when dropped.
 pub(crate) struct Worker<T> {
     stop: Stop,
     thread: Option<JoinHandle<Result<T>>>,
 }
 
 impl<T: Send + 'static> Worker<T> {
-    /// Starts it where the calling thread is: on its CPU.
+    /// Starts the thread; it inherits the calling thread's CPU.
     ///
     /// # Errors
-    /// There are no threads left.
+    /// The thread cannot be started.
     pub(crate) fn start(name: &str, body: impl FnOnce(&Stop) -> Result<T> + Send + 'static) -> Result<Self> {
         let stop = Stop::default();
         let told = stop.clone();
@@ -46,10 +47,10 @@ impl<T: Send + 'static> Worker<T> {
         Ok(Self { stop, thread: Some(thread.with_context(|| format!("cannot start thread {name}"))?) })
     }
 
-    /// Starts it and waits until it has made what it keeps; returns what that has to tell as well.
+    /// Starts the thread and waits until `make` has returned; returns the second part of its result as well.
     ///
     /// # Errors
-    /// There are no threads left, or it could not be made.
+    /// The thread cannot be started, or `make` failed.
     pub(crate) fn with<K, S: Send + 'static>(
         name: &str,
         make: impl FnOnce() -> Result<(K, S)> + Send + 'static,
@@ -58,7 +59,7 @@ impl<T: Send + 'static> Worker<T> {
         let (tell, told) = mpsc::channel();
         let worker = Self::start(name, move |stop| {
             let (kept, said) = make()?;
-            // The other side waits for it.
+            // The starting thread waits for it.
             let _ = tell.send(said);
             body(kept, stop)
         })?;
@@ -70,15 +71,15 @@ impl<T: Send + 'static> Worker<T> {
         }
     }
 
-    /// Whether it has ended by itself.
+    /// Returns true if the thread has ended by itself.
     pub(crate) fn is_over(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Ends it.
+    /// Stops and joins the thread.
     ///
     /// # Errors
-    /// It failed, or panicked.
+    /// The thread failed or panicked.
     pub(crate) fn end(mut self) -> Result<T> {
         let ended = self.stop().context("it has ended")?;
         ended.map_err(|_| anyhow!("a thread of the lab has died"))?
@@ -96,7 +97,7 @@ impl<T> Worker<T> {
 
 impl<T> Drop for Worker<T> {
     fn drop(&mut self) {
-        // Whatever went wrong with it was told while it mattered.
+        // Errors of the thread were reported while they mattered.
         let _ = self.stop();
     }
 }

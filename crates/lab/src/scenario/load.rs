@@ -1,4 +1,4 @@
-//! Load on several routers of a room at once, from one thread.
+//! Offers load to several routers of a room at once, from one thread.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use super::Step;
 use crate::due::{BURST, NAP, send_each};
 use crate::rig::room::Room;
 
-/// Most frames sent at once before a queue whose length is what is measured.
+/// Largest burst, in frames, towards a queue whose length is under test.
 const SHORT_BURST: u64 = 16;
 
-/// How load is offered.
+/// Manner of offering load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Manner {
-    /// Whether the thread that offers it sleeps between bursts: a router's thread runs on its CPU too.
+    /// True if the sending thread sleeps between bursts, because a router's thread shares its CPU.
     pub(crate) sleeps: bool,
-    /// Whether it keeps to short bursts.
+    /// True if bursts are kept short.
     pub(crate) short: bool,
 }
 
 impl Manner {
-    /// The load has its CPU for itself.
+    /// The sending thread has its CPU for itself.
     pub(crate) const PLAIN: Self = Self { sleeps: false, short: false };
 
     const fn burst(self) -> u64 {
@@ -30,13 +30,13 @@ impl Manner {
     }
 }
 
-/// Offers each router so many frames a second for `lead`, then for `length` again, in which it is counted. A rate that is not
-/// finite is all that the socket takes.
+/// Offers each router this many frames a second for `lead`, and then for `length`, which is counted. An infinite rate means
+/// as much as the socket accepts.
 pub(crate) fn step(room: &Room, rates: &[f64], times: (Duration, Duration), manner: Manner) -> Result<Step> {
     super::step(times, |length| offer(room, rates, length, manner), || room.forwarded())
 }
 
-/// Offers load; returns the frames that were offered, whether the interfaces took them or not.
+/// Offers load; returns the frames offered, whether or not the interfaces accepted them.
 fn offer(room: &Room, rates: &[f64], length: Duration, manner: Manner) -> Vec<u64> {
     let send = |router, frames, turn| room.send(router, frames, turn);
     let rest = || {

@@ -1,4 +1,4 @@
-//! Scenarios: what happens over time.
+//! Scenarios: the course of events in a measurement.
 
 pub(crate) mod load;
 mod step;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use step::{Climb, Step, step};
 
-/// Does something again and again for about `length`, so often between two looks at the clock; returns the seconds it took.
+/// Calls `turn` repeatedly for about `length`, reading the clock after every `often` calls; returns the seconds it took.
 #[inline(always)]
 pub(crate) fn for_about(length: Duration, often: usize, mut turn: impl FnMut()) -> f64 {
     let start = Instant::now();
@@ -19,7 +19,7 @@ pub(crate) fn for_about(length: Duration, often: usize, mut turn: impl FnMut()) 
     start.elapsed().as_secs_f64()
 }
 
-/// Does something again and again until it has said for `rest` that nothing moves, or that all is over (none); no longer than for
+/// Calls `moves` repeatedly until it has reported for `rest` that nothing moved, or reports that all is done (none); for at most
 /// `limit`.
 pub(crate) fn until_quiet(rest: Duration, limit: Duration, mut moves: impl FnMut() -> Option<bool>) {
     let (start, mut quiet) = (Instant::now(), Instant::now());

@@ -1,24 +1,25 @@
-//! The order of one flow's frames.
+//! Sequence check of one flow.
 
-/// How many of a flow's latest frames are remembered one by one.
+/// Number of a flow's latest frames that are tracked individually.
 const REMEMBERED: u32 = 32;
 
-/// What a frame's number says about the flow.
+/// Result of checking a sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// The next one.
+    /// The expected number.
     InOrder,
-    /// So many are missing before it.
+    /// This many numbers before it are missing.
     Missed(u32),
-    /// One that was missing, late.
+    /// A number that was missing, arrived late.
     Late,
-    /// One that was there already.
+    /// A number that had arrived already.
     Again,
-    /// Too old to tell which.
+    /// Too old to tell whether late or repeated.
     Stale,
 }
 
-/// One flow: the number expected next, and which of the numbers before it are missing (bit 0: the last one).
+/// State of one flow: the next expected number, and a bitmap of missing numbers before it (bit 0: the
+/// latest).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flow {
     next: u32,
@@ -26,7 +27,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Notes frame `sequence`.
+    /// Records frame `sequence`.
     #[inline(always)]
     pub(super) fn see(&mut self, sequence: u32) -> Seen {
         if sequence == self.next {

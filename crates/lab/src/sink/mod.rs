@@ -1,4 +1,4 @@
-//! A sink for the generator's frames that notices every frame that is lost, late, repeated or damaged.
+//! Sink for the generator's frames that detects every lost, late, repeated or damaged frame.
 
 mod flow;
 #[cfg(test)]
@@ -13,40 +13,41 @@ use crate::tag;
 use flow::{Flow, Seen};
 
 ledger::counters! {
-    /// What a sink saw.
+    /// Counters of a sink.
     pub struct SinkCounters {
-        /// Frames delivered, whatever they were.
+        /// Frames delivered, of any kind.
         frames,
         /// Octets of those frames, without FCS.
         bytes,
-        /// Numbers that were skipped within a flow.
+        /// Sequence numbers that were skipped within a flow.
         missed,
-        /// Skipped numbers that came later after all.
+        /// Skipped sequence numbers that arrived later.
         late,
-        /// Numbers that came twice.
+        /// Sequence numbers that arrived twice.
         repeated,
-        /// Numbers so old that nobody knows whether they are late or repeated.
+        /// Sequence numbers too old to tell whether they are late or repeated.
         stale,
-        /// Frames that are not the generator's: ARP, other lengths, unknown flows.
+        /// Frames that do not come from the generator: ARP, other lengths, unknown flows.
         foreign,
         /// Frames whose headers were checked in full.
         checked,
-        /// Checked frames that were not what they should be.
+        /// Checked frames that were not as expected.
         bad,
     }
 }
 
 impl SinkCounters {
-    /// Frames that were skipped and have not come since.
+    /// Frames that were skipped and have not arrived since.
     pub fn lost(&self) -> u64 {
         self.missed.get().saturating_sub(self.late.get())
     }
 }
 
-/// One frame in so many is checked in full. A prime, so that all places of a burst and all flows get their turn.
+/// Interval of the full checks, in frames. It is a prime, so that all positions in a burst and all flows are
+/// checked.
 const CHECK_EVERY: u32 = 61;
 
-/// What is to arrive.
+/// Expected frames.
 #[derive(Clone, Debug)]
 pub struct Expected {
     /// Flows of the generator ([`crate::generator::Settings::flow_count`]).
@@ -59,11 +60,11 @@ pub struct Expected {
     pub destination_mac: Option<Mac>,
 }
 
-/// The sink. Several threads may deliver; each burst is counted as a whole.
+/// The sink. Several threads may deliver; each burst is counted atomically.
 #[derive(Debug)]
 pub struct Sink {
     expected: Expected,
-    /// UDP length and checksum, and so a mark of the generator's frames.
+    /// UDP length and checksum, which also identify the generator's frames.
     mark: [u8; 4],
     state: Mutex<State>,
     counters: SinkCounters,
@@ -75,7 +76,7 @@ struct State {
     until_check: u32,
 }
 
-/// What one burst adds to the counters besides frames and octets.
+/// Counts of one burst other than frames and octets.
 #[derive(Default)]
 struct Tally {
     missed: u64,
@@ -86,7 +87,7 @@ struct Tally {
 }
 
 impl Sink {
-    /// A sink that has seen nothing yet: all flows start at number 0.
+    /// Creates a sink without history: all flows start at number 0.
     pub fn new(expected: Expected) -> Self {
         let udp_len = (expected.frame.saturating_sub(tag::UDP) as u16).to_be_bytes();
         Self {
@@ -100,12 +101,12 @@ impl Sink {
         }
     }
 
-    /// Its counters, to be read at any time.
+    /// Counters, which may be read at any time.
     pub fn counters(&self) -> &SinkCounters {
         &self.counters
     }
 
-    /// Reads a frame's tag: length and mark, flow, number.
+    /// Reads a frame's tag: length and mark, flow, sequence number.
     #[inline(always)]
     fn note(&self, frame: &Frame<'_>, flows: &mut [Flow], tally: &mut Tally) {
         let octets: Option<[u8; 12]> = frame.octets().read(tag::FLOW - 4);
@@ -144,7 +145,7 @@ impl Sink {
         let Ok((ethernet, ip)) = ethernet::Header::parse(&head) else {
             return false;
         };
-        // The packet's payload is not read: `head` ends with the UDP header.
+        // The packet's payload is not available: `head` ends with the UDP header.
         let Ok(packet) = ipv4::Packet::parse_quoted(ip) else {
             return false;
         };
@@ -173,7 +174,7 @@ impl port::Sink for Sink {
         for frame in frames {
             frame.octets().prefetch();
         }
-        // A thread that died while it held the lock left whole numbers behind: go on with them.
+        // A thread that panicked with the lock held left consistent numbers behind: continue with them.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tally = Tally::default();
         let mut bytes = 0;

@@ -16,7 +16,7 @@ fn expected() -> Expected {
     Expected { flows: FLOWS, frame: 64, ttl: 64, destination_mac: Some(mac) }
 }
 
-/// The first `n` frames of the generator.
+/// Returns the first `n` frames of the generator.
 fn frames(n: usize) -> Vec<Vec<u8>> {
     let mut generator = Generator::new(&Settings { flows: FLOWS, ..Settings::default() }).unwrap();
     let mut all = Vec::new();
@@ -41,7 +41,7 @@ fn deliver(sink: &Sink, frames: &mut [Vec<u8>]) {
     }
 }
 
-/// missed, late, repeated, stale, foreign, bad
+/// Returns the counts of missed, late, repeated, stale, foreign and bad frames.
 fn faults(sink: &Sink) -> [u64; 6] {
     let c = sink.counters();
     [&c.missed, &c.late, &c.repeated, &c.stale, &c.foreign, &c.bad].map(ledger::Counter::get)
@@ -153,7 +153,7 @@ fn a_flow_agrees_with_a_list_of_everything_seen() {
     let mut next = 0u32;
     for _ in 0..20_000 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        // From 20 back to 43 ahead, most often the next one.
+        // From 20 back to 43 ahead, most often the next number.
         let step = (state >> 33) as u32 % 128;
         let sequence = if step < 64 { (next + step).saturating_sub(20) } else { next };
         let expected = if sequence == next {

@@ -1,4 +1,4 @@
-//! Guests with an e1000, in every way to transmit.
+//! Guests with an e1000, in every transmit mode.
 
 use config::{Engine, Itr, NicModel, TransmitMode};
 use lab::experiment::{Attachment, Options};
@@ -7,7 +7,7 @@ use lab::report::Verdict;
 
 use crate::room::{engines, figure, outcomes, ready};
 
-/// Every way that an engine has.
+/// Transmit modes that an engine supports.
 fn modes(engine: &str) -> impl Iterator<Item = TransmitMode> {
     let kvm = engine == Engine::Kvm.name();
     TransmitMode::ALL.into_iter().filter(move |mode| kvm || *mode != TransmitMode::Coalesced)
@@ -38,7 +38,7 @@ fn two_vcpus_share_the_work() {
     }
 }
 
-/// Every way, and what is measured by time.
+/// All transmit modes, and measurements that depend on time.
 mod all {
     use super::*;
 
@@ -47,7 +47,7 @@ mod all {
         let Some(_cpus) = ready(false) else { return };
         for (options, engine) in engines() {
             for mode in modes(engine) {
-                // Frames are combined while an interrupt is put off.
+                // Frames are combined while an interrupt is delayed.
                 let combines = mode == TransmitMode::SendCombining;
                 let (itr, shown) =
                     if combines { (Itr::Every(4000), "+itr4000") } else { (Itr::Every(0), "") };
@@ -93,7 +93,7 @@ mod all {
         let options = Options { nic: NicModel::E1000, itr: Itr::Every(4000), seconds: 0.1, ..options };
         let [_, (_, line)] = outcomes("round-trip", &options).try_into().unwrap();
         assert_eq!(line.name, format!("round-trip/{engine}/e1000-csb+itr4000/64/sleeping"));
-        // An interrupt that comes a millisecond after the one before: no trip is much shorter.
+        // Each interrupt comes a millisecond after the previous one, so no trip is much shorter.
         assert!(figure(&line, "spacing_in_periods") > 0.5, "{line}");
     }
 
@@ -106,7 +106,7 @@ mod all {
             let options = Options { nic, mode, frame: 15_054, segment: Some(1514), seconds: 0.1, ..options };
             let [(_, line)] = outcomes("guest-tx", &options).try_into().unwrap();
             assert_eq!(line.name, format!("guest-tx/{engine}/e1000-base/15054-by-1514"));
-            // 15,000 octets in frames of 1460: eleven of them for each packet.
+            // 15,000 octets of payload in frames of 1460 octets each: eleven frames per packet.
             let frames = line.median * 1e3 / figure(&line, "packets_kpps");
             assert!((10.9..11.1).contains(&frames), "{line}");
             assert!(figure(&line, "tdt_write_per_frame") < 0.5, "{line}");
@@ -147,7 +147,8 @@ mod all {
                 let (verdict, why) = figures::judge(&figure, shape, &played);
                 assert!(verdict == Verdict::NotRun || why.contains("ratio"), "{why}");
             }
-            // Both cells of a row are of one case, which runs in turn with the other row's, and is told once.
+            // Both cells of a row have the same case, which alternates with the other row's, and is reported
+            // once.
             assert_eq!(String::from_utf8(out).unwrap().matches("RESULT name=round-trip/").count(), 2);
         }
     }

@@ -1,4 +1,4 @@
-//! Guests that send, receive and talk, with virtio-net: every attachment.
+//! Guests that send, receive and run TCP, with virtio-net on every attachment.
 
 use lab::experiment::{Attachment, Conversation, Direction, Options};
 
@@ -27,7 +27,7 @@ fn large_packets_leave_and_arrive_as_one() {
         ] {
             let [(outcome, line)] = outcomes(name, &options).try_into().unwrap();
             assert_eq!(line.name, format!("{name}/{engine}/virtio-net/65535-by-1514/tap"));
-            // Each frame is a packet, but for what the kernel says of itself.
+            // Each frame is a packet, except the kernel's own announcements.
             let ratio = line.median * 1e3 / figure(&line, "packets_kpps");
             assert!((0.99..1.01).contains(&ratio), "{line}");
             let count = |name: &str| outcome.ledger().get(name).unwrap();
@@ -87,7 +87,7 @@ fn a_flooded_application_keeps_or_loses_its_rate() {
     }
 }
 
-/// Every attachment and conversation.
+/// All attachments and traffic patterns.
 mod all {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! Every experiment with a guest runs once, shortly, and its RESULT line says what it should. No rate is judged here.
+//! Runs every experiment with a guest once, briefly, and checks its RESULT line. Rates are not judged here.
 
 mod e1000;
 mod ends;
@@ -53,7 +53,7 @@ fn round_trip_loses_nothing() {
             let probed = ["probe_doorbell_us", "probe_exit_us"].map(|name| line.get(name).is_some());
             assert_eq!(probed, [engine == "kvm"; 2], "{line}");
         }
-        // An interrupt wakes the guest, and its doorbell wakes us.
+        // An interrupt wakes the guest, and its doorbell wakes the measuring thread.
         assert!(figure(&sleeping, "exits_per_packet") > 1.0, "{sleeping}");
     }
 }
@@ -62,12 +62,12 @@ fn round_trip_loses_nothing() {
 fn boot_ends_with_a_forwarded_frame() {
     let Some(_cpus) = ready(false) else { return };
     for (options, engine) in engines() {
-        // The second case starts the command; a test is not the command.
+        // The second case would start the `ringroad-lab` command, which a test is not.
         let [(_, line)] = outcomes("boot", &options).try_into().unwrap();
         assert_eq!(line.name, format!("boot/{engine}/virtio-net/in-process"));
         let parts: f64 =
             ["vm_ms", "firmware_ms", "first_frame_ms"].iter().map(|name| figure(&line, name)).sum();
-        // Each is a median of its own.
+        // Each of them is a median of its own.
         assert!(parts > 0.0 && parts < 2.0 * line.median, "{line}");
         assert!(figure(&line, "exits") > 0.0);
     }
@@ -92,14 +92,14 @@ fn a_neighbour_forwards_beside_a_hostile_router() {
     }
 }
 
-/// What takes its time.
+/// Slow tests.
 mod all {
     use super::*;
 
     #[test]
     fn idle_routers_cost_less_than_a_core() {
         let Some(_cpus) = ready(false) else { return };
-        // A process has a thread that serves it beside its vCPU.
+        // A router that is a process has, beside its vCPU, a thread that serves it.
         for ((options, engine), threads) in engines().into_iter().zip([(3.0, 21.0), (4.0, 31.0)]) {
             let [(_, memory), (_, one), (_, ten)] = outcomes("idle", &options).try_into().unwrap();
             let case = |rest: &str| format!("idle/{}{rest}", if engine == "kvm" { "" } else { "process/" });
@@ -126,7 +126,7 @@ mod all {
             assert_eq!((figure(&routed, "lost"), figure(&bare, "lost")), (0.0, 0.0), "{routed}\n{bare}");
             let ledger = outcome.ledger();
             assert_eq!(ledger.total("drop_"), 0);
-            // What was read went through the router, but for the frames at the end of each round.
+            // Frames that were read went through the router, except those at the end of each round.
             assert!(ledger.get("vcpu0.forwarded").unwrap() > ledger.get("near.rx.frames").unwrap() / 2);
         }
     }

@@ -1,4 +1,4 @@
-//! What the tests share: the CPUs, the engines of this host, an experiment run once.
+//! Shared by the tests: the lock on the CPUs, the engines of this host, and a single run of an experiment.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,10 +9,10 @@ use lab::experiments::{Case, find};
 use lab::report::ResultLine;
 use vmm::{Forker, Spawn};
 
-/// They take the same CPUs: one at a time.
+/// The tests use the same CPUs, so only one runs at a time.
 static CPUS: Mutex<()> = Mutex::new(());
 
-/// Waits for the CPUs; none, with a line that says why, where experiments cannot run.
+/// Waits for the CPUs; returns none, and prints the reason, where experiments cannot run.
 pub(crate) fn ready(root: bool) -> Option<MutexGuard<'static, ()>> {
     if cores::allowed().unwrap().len() < 2 {
         println!("SKIPPED: there is only one CPU");
@@ -25,7 +25,7 @@ pub(crate) fn ready(root: bool) -> Option<MutexGuard<'static, ()>> {
     Some(CPUS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Why this host cannot run an engine, if so.
+/// Returns the reason why this host cannot run an engine, if it cannot.
 pub(crate) fn missing(engine: Engine) -> Option<anyhow::Error> {
     match engine {
         Engine::Kvm | Engine::Linux => vmm::open_kvm().err(),
@@ -36,7 +36,7 @@ pub(crate) fn missing(engine: Engine) -> Option<anyhow::Error> {
     }
 }
 
-/// Short runs with each engine that this host has, and its name.
+/// Options for short runs with each engine that this host supports, and the engine's name.
 pub(crate) fn engines() -> Vec<(Options, &'static str)> {
     let able = [Engine::Kvm, Engine::Process].into_iter().filter(|engine| match missing(*engine) {
         None => true,
@@ -49,16 +49,17 @@ pub(crate) fn engines() -> Vec<(Options, &'static str)> {
 }
 
 pub(crate) fn short() -> Options {
-    // An experiment pins the thread that runs it; those after it need to know the other CPUs.
+    // An experiment pins its thread to one CPU; later experiments in that thread need the other CPUs.
     Options { seconds: 0.02, repeat: 1, cpus: cores::online().unwrap(), ..Options::default() }
 }
 
-/// Seconds of the longest look.
+/// Length of the longest run, in seconds.
 const LONGEST: f64 = 20.0;
-/// Experiments that may well find nothing: idle routers need nothing, and a flooded one may lose all.
+/// Experiments whose median may be zero: idle routers need nothing, and a flooded one may lose all frames.
 const MAY_BE_NOTHING: [&str; 2] = ["idle", "livelock"];
 
-/// The outcomes of an experiment, each with its RESULT line: of a short look, or of a longer one if nobody had a CPU in that.
+/// Returns the outcomes of an experiment, each with its RESULT line, from a short run, or from a longer one if no thread got
+/// a CPU in that.
 pub(crate) fn outcomes(name: &str, options: &Options) -> Vec<(Outcome, ResultLine)> {
     let mut options = options.clone();
     loop {
@@ -86,7 +87,7 @@ fn look(name: &str, options: &Options) -> Vec<(Outcome, ResultLine)> {
     all.into_iter().map(|outcome| (outcome.clone(), told(name, &outcome))).collect()
 }
 
-/// The line as it is printed, read back.
+/// Returns the line as printed and parsed back.
 pub(crate) fn told(name: &str, outcome: &Outcome) -> ResultLine {
     let line = ResultLine::parse(&outcome.result_line().to_string()).unwrap();
     assert!(line.name.starts_with(&format!("{name}/")), "{}", line.name);

@@ -1,6 +1,6 @@
 use super::*;
 
-/// What is said of a figure whose interval is a hundredth wide on either side.
+/// Judges a figure whose interval extends by a hundredth on either side.
 fn judged(name: &str, key: &str, figure: f64) -> &'static str {
     let limit = LIMITS.iter().find(|limit| (limit.name, limit.key) == (name, key));
     let limit = limit.unwrap_or_else(|| panic!("nothing is asked of {name} {key}"));
@@ -14,7 +14,8 @@ fn a_promise_beside_a_neighbour_that_never_idles_is_judged_with_the_core_that_th
         [of("median", 1.0), of("idle_cpu", 0.01), of("timer_p99_ms", 4.0)],
         ["yes, close", "yes", "yes"]
     );
-    // A fair scheduler's part of two routers' core; a neighbour that sleeps; a core on which nobody else gets a turn.
+    // A fair scheduler's share of two routers' core; a neighbour that sleeps; a core on which no other program gets
+    // to run.
     assert_eq!([of("median", 0.75), of("idle_cpu", 0.3), of("timer_p99_ms", 100.0)], ["no"; 3]);
     assert_eq!([of("neighbour_cpu", 0.2), of("neighbour_cpu", 0.0001)], ["yes", "no"]);
     assert_eq!([of("median", 0.95), of("timer_p99_ms", 21.0)], ["no, close"; 2]);

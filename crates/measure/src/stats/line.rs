@@ -1,16 +1,16 @@
-//! Whether points lie on a line through the origin: what a reservation promises of a rate.
+//! Tests whether points lie on a line through the origin, as rates under a CPU reservation should.
 
-/// A line through the origin.
+/// Line through the origin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Proportion {
-    /// y for each x.
+    /// Slope: y / x.
     pub slope: f64,
-    /// Part of the variance of y about its mean that the line explains; below zero where it is worse than the mean.
+    /// Fraction of the variance of y about its mean that the line explains; negative if it fits worse than the mean.
     pub r2: f64,
 }
 
 impl Proportion {
-    /// The best one by least squares; none for fewer than three points, or where all x or all y are the same.
+    /// Least-squares fit; none for fewer than three points, or if all x or all y are equal.
     pub fn of(points: &[(f64, f64)]) -> Option<Self> {
         if points.len() < 3 {
             return None;
@@ -25,7 +25,8 @@ impl Proportion {
     }
 }
 
-/// Points below the knee: in ascending x those before the first that comes as near to the plateau as `within` of it.
+/// Returns the points below the knee: in ascending x, those before the first whose y is within `within` (relative)
+/// of the plateau.
 pub fn below_knee(points: &[(f64, f64)], plateau: f64, within: f64) -> Vec<(f64, f64)> {
     let mut sorted = points.to_vec();
     sorted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));

@@ -1,4 +1,4 @@
-//! What samples say: median, range, and a 95 % interval that assumes nothing about their distribution.
+//! Statistics of samples: median, range, and a 95 % confidence interval that assumes nothing about their distribution.
 //!
 //! The interval of a median runs from the k-th smallest to the k-th largest sample, k being the largest rank for
 //! which it covers the true median in at least 95 of 100 cases (order statistics, binomial with p = 1/2; e.g. David
@@ -11,25 +11,25 @@ mod tests;
 
 pub use spread::spread_ratio;
 
-/// A set of samples in short.
+/// Summary of a set of samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// Samples.
+    /// Number of samples.
     pub n: usize,
-    /// The middle one, or the mean of the middle two.
+    /// Middle sample, or the mean of the middle two.
     pub median: f64,
-    /// The smallest.
+    /// Smallest sample.
     pub min: f64,
-    /// The largest.
+    /// Largest sample.
     pub max: f64,
-    /// Their mean.
+    /// Mean of the samples.
     pub mean: f64,
     /// 95 % interval of the median; none with fewer than 6 samples.
     pub ci95: Option<(f64, f64)>,
 }
 
 impl Summary {
-    /// Sums samples up; none if there are none. Samples that are not finite numbers are left out.
+    /// Summarises samples; none if there are none. Samples that are not finite are ignored.
     pub fn of(samples: &[f64]) -> Option<Self> {
         let sorted = sorted(samples);
         let (&min, &max) = (sorted.first()?, sorted.last()?);
@@ -43,15 +43,15 @@ impl Summary {
         })
     }
 
-    /// The median between the ends of its interval; none where it has no interval.
+    /// Returns the interval's lower end, the median and the upper end; none if there is no interval.
     pub fn within(&self) -> Option<(f64, f64, f64)> {
         let (low, high) = self.ci95?;
         Some((low, self.median, high))
     }
 }
 
-/// Student's t for a two-sided interval of 99 %, by degrees of freedom from 1; beyond them that of the normal distribution,
-/// which is 5 % narrower at most (e.g. NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2).
+/// Student's t for a two-sided interval of 99 %, by degrees of freedom from 1; beyond them the value of the normal
+/// distribution is used, which is at most 5 % narrower (e.g. NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2).
 const T99: [f64; 40] = [
     63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055, 3.012, 2.977, 2.947,
     2.921, 2.898, 2.878, 2.861, 2.845, 2.831, 2.819, 2.807, 2.797, 2.787, 2.779, 2.771, 2.763, 2.756, 2.750,
@@ -59,8 +59,8 @@ const T99: [f64; 40] = [
 ];
 const Z99: f64 = 2.576;
 
-/// The mean of the finite samples and half of its 99 % interval, as seed paper 000 gives them: by Student's t, so for samples
-/// whose mean is about normal. None with fewer than two.
+/// Mean of the finite samples and half the width of its 99 % interval, as seed paper 000 reports them: by Student's t, hence
+/// for samples whose mean is approximately normal. None with fewer than two samples.
 pub fn mean99(samples: &[f64]) -> Option<(f64, f64)> {
     let finite: Vec<f64> = samples.iter().copied().filter(|sample| sample.is_finite()).collect();
     let n = finite.len();
@@ -69,20 +69,20 @@ pub fn mean99(samples: &[f64]) -> Option<(f64, f64)> {
     Some((mean, t * (variance / n as f64).sqrt()))
 }
 
-/// Mean and variance of two samples or more, as of a sample of all that there could be (n - 1).
+/// Mean and unbiased variance (n - 1) of at least two samples.
 fn mean_and_variance(samples: &[f64]) -> (f64, f64) {
     let n = samples.len() as f64;
     let mean = samples.iter().sum::<f64>() / n;
     (mean, samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>() / (n - 1.0))
 }
 
-/// The median of the finite samples, if there are any.
+/// Median of the finite samples, if there are any.
 pub fn median(samples: &[f64]) -> Option<f64> {
     median_of_sorted(&sorted(samples))
 }
 
-/// The ratio first / second of interleaved pairs: its median over the pairs, and the interval of that median. Pairs
-/// whose first is no number or negative, or whose second is not a positive one, are left out.
+/// Ratio first / second of interleaved pairs: its median over the pairs, and the interval of that median. Pairs whose first
+/// is NaN or negative, or whose second is not positive, are ignored.
 pub fn ratio(pairs: &[(f64, f64)]) -> Option<Summary> {
     let usable = |&&(a, b): &&(f64, f64)| a >= 0.0 && b > 0.0;
     let ratios: Vec<f64> = pairs.iter().filter(usable).map(|(a, b)| a / b).collect();
@@ -109,9 +109,9 @@ fn median_interval(sorted: &[f64]) -> Option<(f64, f64)> {
     Some((low, *sorted.get(sorted.len() - rank)?))
 }
 
-/// The largest k with P(B < k) <= 2.5 % for B binomial in `n` tosses of a fair coin; 0 where there is none.
+/// Largest k with P(B < k) <= 2.5 % for B binomial in `n` tosses of a fair coin; 0 if there is none.
 fn interval_rank(n: usize) -> usize {
-    // 0.5^n is a normal number up to here; beyond, the normal approximation is good to a rank.
+    // 0.5^n is a normal floating-point number up to here; beyond, the normal approximation is accurate to one rank.
     if n > 1000 {
         return ((n as f64 - 1.96 * (n as f64).sqrt()) / 2.0) as usize;
     }

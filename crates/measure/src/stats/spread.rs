@@ -1,15 +1,15 @@
-//! Whether one set of samples is steadier than another: the ratio of their spreads.
+//! Compares the steadiness of two sets of samples: the ratio of their spreads.
 
 use super::mean_and_variance;
 
-/// Times that samples are drawn anew.
+/// Number of bootstrap resamples.
 const DRAWS: usize = 2000;
-/// The fewest samples: as of a median's interval.
+/// Fewest samples, as for a median's interval.
 const FEWEST: usize = 6;
 
-/// The ratio of the relative standard deviations (standard deviation / mean) of two sets of samples, first / second, with its 95 %
-/// interval by the bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, chapter 13): both are drawn from with
-/// replacement, from a fixed seed. None for fewer than 6 samples of either, or where nothing is spread.
+/// Ratio of the relative standard deviations (standard deviation / mean) of two sets of samples, first / second, with its 95 %
+/// interval by the bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, chapter 13): both sets are resampled with
+/// replacement, from a fixed seed. None for fewer than 6 samples of either, or if the second set has no spread.
 pub fn spread_ratio(first: &[f64], second: &[f64]) -> Option<(f64, (f64, f64))> {
     let ratio = |first: &[f64], second: &[f64]| {
         let (a, b) = (spread(first)?, spread(second)?);
@@ -27,17 +27,17 @@ pub fn spread_ratio(first: &[f64], second: &[f64]) -> Option<(f64, (f64, f64))> 
     Some((found, (at(0.025)?, at(0.975)?)))
 }
 
-/// Standard deviation / mean; none where the mean is not above zero.
+/// Standard deviation / mean; none if the mean is not positive.
 fn spread(samples: &[f64]) -> Option<f64> {
     let (mean, variance) = mean_and_variance(samples);
     (mean > 0.0 && variance.is_finite()).then(|| variance.sqrt() / mean)
 }
 
-/// Numbers that look random and are the same each time (xorshift64).
+/// Deterministic pseudo-random number generator (xorshift64).
 struct Dice(u64);
 
 impl Dice {
-    /// As many samples as there are, each any of them.
+    /// Draws a resample of the same size, with replacement.
     fn draw(&mut self, samples: &[f64]) -> Vec<f64> {
         samples.iter().map(|_| samples[self.below(samples.len())]).collect()
     }

@@ -50,18 +50,18 @@ fn the_interval_covers_the_true_median_as_often_as_it_says() {
             low <= 0.5 && 0.5 <= high
         })
         .count();
-    // 95.9 % are expected for n = 20.
+    // For n = 20 the expected coverage is 95.9 %.
     assert!((3780..3890).contains(&covered), "{covered} of 4000");
 }
 
 #[test]
 fn a_ratio_is_taken_pair_by_pair() {
-    // The pairs drift tenfold, their ratio does not.
+    // Over the pairs the values drift by a factor of twelve; their ratio does not.
     let pairs: Vec<(f64, f64)> = (1..=12).map(|i| (3.0 * f64::from(i), f64::from(i))).collect();
     let found = ratio(&pairs).unwrap();
     assert_eq!((found.n, found.median, found.ci95), (12, 3.0, Some((3.0, 3.0))));
     assert_eq!(ratio(&[(1.0, 0.0), (-1.0, 1.0), (f64::NAN, 1.0)]), None);
-    // Nothing of something is a ratio, and counts.
+    // A zero numerator is a valid ratio, and counts.
     assert_eq!(ratio(&[(0.0, 1.0), (0.0, 2.0), (1.0, 1.0)]).map(|found| found.median), Some(0.0));
 }
 

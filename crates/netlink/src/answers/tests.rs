@@ -3,7 +3,7 @@ use netlink_packet_route::link::{LinkAttribute, LinkMessage};
 
 use super::*;
 
-/// A message about an interface, with these flags, as an answer to request 7.
+/// Message about an interface with these flags, as an answer to request 7.
 fn link(name: &str, flags: u16) -> Vec<u8> {
     let mut message = LinkMessage::default();
     message.header.index = 3;
@@ -19,7 +19,7 @@ fn link(name: &str, flags: u16) -> Vec<u8> {
     octets
 }
 
-/// A message of this kind with this body, as an answer to request 7.
+/// Message of this type with this body, as an answer to request 7.
 fn raw(kind: u16, body: &[u8]) -> Vec<u8> {
     let mut octets = ((HEADER + body.len()) as u32).to_ne_bytes().to_vec();
     octets.extend(kind.to_ne_bytes());
@@ -74,7 +74,7 @@ fn wrong_lengths_end_the_datagram_and_strange_messages_do_not() {
         assert_eq!(found.len(), 2, "{wrong}: {found:?}");
         assert_eq!(found[1].as_ref().expect_err("damaged").kind(), io::ErrorKind::InvalidData);
     }
-    // A message of traffic control, one of a kind that no kernel has, and a link without a header of its own.
+    // A message of traffic control, one of an unknown type, and a link message without its header.
     let strange = [raw(36, &[0; 20]), raw(900, &[]), raw(16, &[0; 3]), good].concat();
     let found = all(&strange);
     assert_eq!(found.len(), 4);
@@ -82,7 +82,7 @@ fn wrong_lengths_end_the_datagram_and_strange_messages_do_not() {
     assert!(matches!(found[1], Ok(Answer { content: Content::Other, .. })), "{:?}", found[1]);
     assert!(found[2].is_err(), "{:?}", found[2]);
     assert!(found[3].is_ok());
-    // What is left after the last message is padding.
+    // Octets after the last message are padding.
     assert_eq!(all(&[0; 3]).len(), 0);
 }
 

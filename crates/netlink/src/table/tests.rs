@@ -2,7 +2,7 @@ use netlink_packet_route::link::LinkMessage;
 
 use super::*;
 
-/// A thing with an `Id`, a variant, and a value; parts of it are letters.
+/// Test object with an `Id`, a variant, and a value; its parts are letters.
 #[derive(Clone, Debug, PartialEq)]
 struct Thing(u8, &'static str, u32);
 

@@ -1,6 +1,6 @@
-//! An e1000's rings with a status block beside virtio-net's split rings in order, in turn, without a virtual machine.
-//! `cargo bench -p ringroad-nic --bench e1000 [-- WORD...]` runs the cases whose name holds every word.
-//! Not a test: it judges nothing. On a busy host only the best windows of the two cores mean anything.
+//! Compares an e1000's rings with a status block with virtio-net's in-order split rings, alternately, without a virtual
+//! machine. `cargo bench -p ringroad-nic --bench e1000 [-- WORD...]` runs the cases whose name contains every word. Not
+//! a test: it has no pass criterion. On a busy host only the best windows of the two-core cases are meaningful.
 
 mod models;
 mod one_core;

@@ -1,4 +1,4 @@
-//! Drivers of both NIC models with the device's ends of their rings, and one way to use either.
+//! Drivers of both NIC models with the device's ends of their rings, behind a common interface.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -14,32 +14,33 @@ use ring::{BURST, Bytes, Region};
 use crate::support::Memory;
 
 const FEATURES: Features = Features { in_order: true, event_idx: true, indirect: true };
-/// The own station's address: the buffers' content.
+/// Address of the station itself, with which the buffers are filled.
 const OWN: [u8; 6] = [2; 6];
-/// Octets of virtio-net's header.
+/// Length of virtio-net's header in octets.
 const HEADER: u32 = 12;
 
-/// The driver's ends of a receive and a transmit ring whose other ends poll. A token is the number of a buffer.
+/// The driver's ends of a receive and a transmit ring whose other ends poll. A token is the number of a
+/// buffer.
 pub(crate) trait Model: Send {
     type Rx: Send;
     type Tx: Send;
-    /// The device's ends.
+    /// Creates the device's ends.
     fn devices(&self) -> (Self::Rx, Self::Tx);
-    /// Buffers that can be posted, frames that can be sent.
+    /// Returns how many buffers can be posted, and how many frames sent.
     fn free(&self) -> (usize, usize);
     fn post(&mut self, tokens: impl Iterator<Item = u16>);
     fn pop(&mut self, take: impl FnMut(u16));
-    /// Prefetches what the next `pop` will need.
+    /// Prefetches memory for the next `pop`.
     fn prefetch(&self);
     fn send(&mut self, tokens: impl Iterator<Item = u16>, len: u32);
     fn reclaim(&mut self, take: impl FnMut(u16));
-    /// The frame in a buffer.
+    /// Returns the frame in a buffer.
     fn frame(&self, token: u16) -> Bytes<'static>;
     fn drain(tx: &mut Self::Tx, ledger: &NicDirection, take: &mut dyn FnMut(&[Frame<'_>]));
     fn fill(rx: &mut Self::Rx, ledger: &NicDirection, frames: &[Frame<'_>]);
 }
 
-/// virtio-net, split rings in order.
+/// virtio-net with in-order split rings.
 pub(crate) struct Virtio {
     memory: Memory,
     receive: InOrderDriver<'static, u16>,
@@ -152,7 +153,7 @@ impl E1000 {
     }
 }
 
-/// Where the status block lies: instead of a third queue.
+/// Returns the address of the status block, which takes the place of a third queue.
 fn block(memory: &Memory) -> u64 {
     memory.layout(2).descriptors
 }

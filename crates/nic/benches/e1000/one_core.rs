@@ -1,4 +1,4 @@
-//! What one frame costs at each end of the rings, all on one core and in its caches: nanoseconds, median over rounds.
+//! Cost of a frame at each end of the rings, on one core with warm caches: nanoseconds, median over rounds.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::models::{E1000, Model, Virtio};
 
 const ROUNDS: usize = 2000;
 
-/// Nanoseconds a frame of each step, one sample a round.
+/// Nanoseconds per frame of each step, one sample a round.
 #[derive(Default)]
 struct Costs {
     transmit: Vec<f64>,
@@ -18,7 +18,7 @@ struct Costs {
     all: Vec<f64>,
 }
 
-/// A lane of frames from one guest to another.
+/// A path of frames from one guest to another.
 struct Lane<M: Model> {
     from: M,
     tx: M::Tx,
@@ -35,7 +35,7 @@ impl<M: Model> Lane<M> {
         Self { from, tx, to, rx, costs: Costs::default(), ledgers: Default::default() }
     }
 
-    /// All but a burst of a ring of frames goes from one transmit ring to the other receive ring.
+    /// Moves a ring of frames, less a burst, from one guest's transmit ring to the other's receive ring.
     fn round(&mut self, size: u16, frame: u32, copy: bool) {
         let (bursts, frames) = (size / BURST as u16 - 1, f64::from(size - BURST as u16));
         let per_frame = |since: Instant| since.elapsed().as_secs_f64() * 1e9 / frames;

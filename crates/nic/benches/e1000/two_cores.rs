@@ -1,5 +1,5 @@
-//! A guest on one core that forwards, and the device's end of both its rings on another: the two models in turn, in
-//! windows of a millisecond each.
+//! A forwarding guest on one core, and the device's end of both its rings on another: alternates between the two
+//! models, in windows of a millisecond each.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,14 +13,14 @@ use crate::models::{E1000, Model, Virtio};
 
 const WINDOW: Duration = Duration::from_millis(1);
 const WINDOWS: usize = 1000;
-/// Octets of a frame.
+/// Length of a frame in octets.
 const FRAME: u32 = 64;
-/// Whose turn it is: one of the models, or to end.
+/// Current phase: one of the models, or the end.
 const VIRTIO: u32 = 0;
 const E1000_TURN: u32 = 1;
 const END: u32 = 2;
 
-/// Keeps this thread on one core.
+/// Pins this thread to one core.
 fn pin(core: usize) {
     let mut set = rustix::thread::CpuSet::new();
     set.set(core);
@@ -29,7 +29,7 @@ fn pin(core: usize) {
     }
 }
 
-/// One guest: every frame that came is sent again, its addresses exchanged. Buffers are posted and taken back in lots.
+/// One guest: sends every received frame back, with its addresses swapped. Buffers are posted and reclaimed in batches.
 struct Forwarder<M> {
     model: M,
     pool: Vec<u16>,
@@ -104,7 +104,7 @@ impl<M: Model> Host<M> {
         self.rates.push(sent / start.elapsed().as_secs_f64() / 1e6);
     }
 
-    /// The rate of which this part of all windows is slower.
+    /// Returns the quantile `part` of the rates of all windows.
     fn rate(&mut self, part: f64) -> f64 {
         self.rates.sort_by(f64::total_cmp);
         self.rates[(self.rates.len() as f64 * part) as usize]

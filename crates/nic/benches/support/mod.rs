@@ -1,9 +1,9 @@
-//! Memory of a guest that lives in this program.
+//! Memory of a guest simulated in this program.
 
 use ring::Region;
 use ring::split::Layout;
 
-/// Distance of two buffers: 2048 would put all their first lines into few cache sets.
+/// Distance of two buffers: with 2048 all their first lines would share few cache sets.
 const STRIDE: u64 = 2112;
 /// Guest-physical address of the memory.
 const START: u64 = 0x10_0000;
@@ -16,7 +16,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Room for `queues` of `size` entries and so many buffers; given away for good.
+    /// Allocates room for `queues` of `size` entries and this many buffers, and leaks it.
     pub(crate) fn new(queues: u64, size: u16, buffers: u16) -> Self {
         let rings = (queues * Layout::octets(size)).next_multiple_of(4096);
         let len = (rings + u64::from(buffers) * STRIDE) as usize;
@@ -27,12 +27,12 @@ impl Memory {
         Self { region: Region::from_static(octets, START), size, buffers: START + rings }
     }
 
-    /// Where a queue lies.
+    /// Returns the location of a queue.
     pub(crate) fn layout(&self, queue: u64) -> Layout {
         Layout::contiguous(self.size, START + queue * Layout::octets(self.size))
     }
 
-    /// Where a buffer lies.
+    /// Returns the address of a buffer.
     pub(crate) fn buffer(&self, number: u16) -> u64 {
         self.buffers + u64::from(number) * STRIDE
     }

@@ -1,4 +1,4 @@
-//! What reading and writing each register does.
+//! Effects of reads and writes of each register.
 
 use super::interrupts::Timer;
 use super::phy;
@@ -6,29 +6,29 @@ use super::register::{self as r, ctrl};
 use super::rings::{RingRegister, Written};
 use super::{E1000, Effect, Interrupts, MEMORY_LEN, PORTS_LEN, cause};
 
-/// I/O port: which register.
+/// Offset of the I/O port that selects a register.
 const IOADDR: u64 = 0;
-/// I/O port: its value.
+/// Offset of the I/O port for the selected register's value.
 const IODATA: u64 = 4;
 
-/// STATUS: where SPEED and ASDV lie.
+/// STATUS: positions of SPEED and ASDV.
 const SPEED_SHIFT: u32 = 6;
 const SPEED_DETECTED_SHIFT: u32 = 8;
-/// CTRL: where SPEED lies.
+/// CTRL: position of SPEED.
 const SPEED_FORCED_SHIFT: u32 = 8;
 /// STATUS: the transmit clock runs.
 const CLOCK: u32 = 1 << 10;
-/// CTRL: speed, duplex are as CTRL says.
+/// CTRL: take speed and duplex from CTRL.
 const FORCE_SPEED: u32 = 1 << 11;
 const FORCE_DUPLEX: u32 = 1 << 12;
-/// CTRL_EXT: read the EEPROM again; clears itself.
+/// CTRL_EXT: reload the EEPROM; clears itself.
 const RELOAD: u32 = 1 << 13;
-/// PBA: KiB of the packet buffer.
+/// PBA: size of the packet buffer in KiB.
 const PACKET_BUFFER: u32 = 64;
-/// Status blocks lie at multiples of 64.
+/// Address bits of a status block, which lies at a multiple of 64.
 const BLOCK_LOW: u32 = !0x3f;
 
-/// Which ring.
+/// Direction of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Transmit,
@@ -73,14 +73,14 @@ impl E1000 {
         }
     }
 
-    /// The register that IOADDR names.
+    /// Returns the offset of the register that IOADDR selects.
     fn selected(&mut self) -> Option<u64> {
         let inside = self.port_address < MEMORY_LEN && self.port_address.is_multiple_of(4);
         self.faults.unknown += u64::from(!inside);
         inside.then_some(u64::from(self.port_address))
     }
 
-    /// The one or two registers that a write is of.
+    /// Splits a write into the one or two whole registers that it covers.
     fn whole(&mut self, offset: u64, data: &[u8]) -> impl Iterator<Item = (u64, u32)> + use<> {
         let (words, rest) = data.as_chunks::<4>();
         let mut values = [None; 2];
@@ -96,7 +96,7 @@ impl E1000 {
     }
 }
 
-/// Reads each register up to `end` that the octets touch, once.
+/// Reads each register below `end` that the octets touch, once.
 fn read_octets(offset: u64, data: &mut [u8], end: u64, mut read: impl FnMut(u64) -> u32) {
     data.fill(0);
     let mut skip = (offset & 3) as usize;
@@ -112,7 +112,7 @@ fn read_octets(offset: u64, data: &mut [u8], end: u64, mut read: impl FnMut(u64)
     }
 }
 
-/// Reading.
+/// Register reads.
 impl E1000 {
     fn read(&mut self, offset: u64, interrupts: &mut Interrupts, now: u64) -> u32 {
         if let Some((way, register)) = ring_register(offset) {
@@ -152,7 +152,7 @@ impl E1000 {
         value.unwrap_or(0)
     }
 
-    /// STATUS: link, duplex and speed, forced or found.
+    /// Returns STATUS: link, duplex and speed, forced or negotiated.
     fn status(&self) -> u32 {
         let control = self.plain.get(r::CTRL);
         let found = self.phy.link();
@@ -172,7 +172,7 @@ impl E1000 {
     }
 }
 
-/// Writing.
+/// Register writes.
 impl E1000 {
     fn write(&mut self, offset: u64, value: u32, interrupts: &mut Interrupts, now: u64) {
         if let Some((way, register)) = ring_register(offset) {
@@ -205,7 +205,7 @@ impl E1000 {
         self.settle();
     }
 
-    /// False if the register is none of interrupts.
+    /// Handles a write of an interrupt register; returns false if the register is not one.
     fn write_interrupts(&mut self, offset: u64, value: u32, interrupts: &mut Interrupts, now: u64) -> bool {
         match offset {
             r::ICR => interrupts.write_icr(value, now),
@@ -270,12 +270,13 @@ impl E1000 {
             self.effects.push(Effect::LineChanged);
         }
         self.settle();
-        // Negotiating takes the link down: that it is up again is told, if it is.
+        // Negotiation takes the link down; clearing `link` makes `settle_link` report that it is up again, if
+        // it is.
         self.link &= !negotiated || !self.link_up();
         self.settle_link(interrupts, now);
     }
 
-    /// The low half puts both into use.
+    /// Writes the block's address; a write of the low half puts both halves into use.
     fn write_block(&mut self, value: u32) {
         self.block[0] = value & BLOCK_LOW;
         let address = u64::from(self.block[1]) << 32 | u64::from(self.block[0]);

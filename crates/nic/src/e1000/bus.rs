@@ -1,23 +1,24 @@
-//! The device on its PCI bus: identity, BARs, pin, power management (82540EM manual, "PCI Configuration"; PCI Bus Power
-//! Management 1.1).
+//! The device's PCI function: identity, BARs, interrupt pin, power management (82540EM manual, "PCI Configuration"; PCI
+//! Bus Power Management 1.1).
 
 use super::{Config, DEVICE_ID, MEMORY_LEN, PORTS_LEN, SUBSYSTEM, SUBSYSTEM_BLOCK, VENDOR};
 use crate::pci::{ConfigSpace, Identity, config_space};
 
-/// The BAR of the registers.
+/// BAR of the registers.
 pub(super) const MEMORY_BAR: u8 = 0;
-/// The BAR of the I/O ports.
+/// BAR of the I/O ports.
 pub(super) const PORTS_BAR: u8 = 1;
 const ETHERNET: u32 = 0x02_0000;
 const REVISION: u8 = 2;
 const INTA: u8 = 1;
 
 const POWER_CAPABILITY: u8 = 0x01;
-/// Version 2 of the specification, needs a driver after D0, wakes nobody.
+/// Power management capabilities: version 2 of the specification, driver initialization needed after D0, no PME
+/// (wake-up).
 const POWER_ABILITIES: u16 = 0x0022;
-/// Where control and status lie in the capability.
+/// Offset of control and status in the capability.
 const POWER_CONTROL: u16 = 4;
-/// Control: the state, 0 to 3. D1 and D2 do not exist.
+/// Bits of the power state in control, 0 to 3. D1 and D2 are not supported.
 const POWER_STATE: u8 = 3;
 
 /// Configuration space.
@@ -27,12 +28,12 @@ pub(super) struct Bus {
     power: u16,
 }
 
-/// What a write to configuration space has changed.
+/// Changes made by a write to configuration space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Change {
-    /// Where BARs are, or whether.
+    /// The BARs' addresses, or whether they are decoded.
     pub(super) bars: bool,
-    /// The device was powered up: it forgot everything.
+    /// The device was powered up, and has lost its state.
     pub(super) powered_up: bool,
 }
 
@@ -65,7 +66,7 @@ impl Bus {
         Change { bars: self.windows() != bars, powered_up: state != 0 && self.state() == 0 }
     }
 
-    /// In D3 the device answers at no BAR.
+    /// Returns the decoded BARs; none in D3.
     pub(super) fn windows(&self) -> (Option<crate::pci::BarWindow>, Option<crate::pci::BarWindow>) {
         if self.powered() { (self.pci.bar(MEMORY_BAR), self.pci.port_bar(PORTS_BAR)) } else { (None, None) }
     }
@@ -74,12 +75,12 @@ impl Bus {
         self.state() == 0
     }
 
-    /// Whether rings may be read and written.
+    /// Returns true if rings may be read and written (bus mastering).
     pub(super) fn master(&self) -> bool {
         self.powered() && self.pci.bus_master()
     }
 
-    /// Whether the pin may be used.
+    /// Returns true if the interrupt pin may be used.
     pub(super) fn interrupts(&self) -> bool {
         self.powered() && self.pci.word(config_space::COMMAND) & config_space::COMMAND_INTERRUPT_DISABLE == 0
     }

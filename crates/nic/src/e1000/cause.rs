@@ -28,6 +28,6 @@ pub const SRPD: u32 = 1 << 16;
 /// their interrupt do.
 pub const ALL: u32 = 0x1_ffff;
 
-/// Not a bit of ICR: the data path tells [`Interrupts::raise`](super::Interrupts::raise) that descriptors with IDE were
-/// written back, so that TIDV and TADV delay [`TXDW`].
+/// Not a bit of ICR: the data path passes it to [`Interrupts::raise`](super::Interrupts::raise) if descriptors with IDE
+/// were written back, so that TIDV and TADV delay [`TXDW`].
 pub const TXDW_DELAYED: u32 = 1 << 31;

@@ -1,8 +1,8 @@
-//! The EEPROM of 64 words, and the two ways to it (82540EM manual, "EEPROM Interface", "EEPROM/Flash Control & Data
+//! The EEPROM of 64 words and its two interfaces (82540EM manual, "EEPROM Interface", "EEPROM/Flash Control & Data
 //! Register", "EEPROM Read Register").
 //!
-//! By EECD the driver moves the pins of a Microwire part itself: with CS up, each rising edge of SK takes a bit in at
-//! DI and puts one out at DO.
+//! Through EECD the driver drives the pins of a Microwire part itself: with CS high, each rising edge of SK shifts a
+//! bit in at DI and a bit out at DO.
 //!
 //! ```text
 //! read   1 10 AAAAAA          -> 0 D15..D0, then the next word, while the clock runs
@@ -10,14 +10,14 @@
 //! fill   1 00 01xxxx D15..D0     done when CS falls     clear  1 00 10xxxx     disable  1 00 00xxxx
 //! ```
 //!
-//! Programming takes no time: DO says ready as soon as CS is up again. A driver that changes words harms its own device
-//! alone, until that is built anew.
+//! Programming takes no time: DO reports ready as soon as CS is high again. A driver that changes words affects only
+//! its own device, until that is built again.
 
 use super::Config;
 
-/// Words of the EEPROM.
+/// Number of words of the EEPROM.
 pub(super) const WORDS: usize = 64;
-/// What all words add up to.
+/// Required sum of all words.
 pub(super) const CHECKSUM: u16 = 0xbaba;
 
 /// EECD: clock.
@@ -28,37 +28,37 @@ pub(super) const CS: u32 = 1 << 1;
 pub(super) const DI: u32 = 1 << 2;
 /// EECD: data from the EEPROM.
 pub(super) const DO: u32 = 1 << 3;
-/// EECD: flash may not be written.
+/// EECD: flash write protected.
 const FLASH_LOCKED: u32 = 1 << 4;
-/// EECD: both bits that say whether flash may be written.
+/// EECD: the two bits that control writes to the flash.
 const FLASH: u32 = 3 << 4;
-/// EECD: software asks for the EEPROM.
+/// EECD: software requests the EEPROM.
 pub(super) const REQUEST: u32 = 1 << 6;
-/// EECD: software has it.
+/// EECD: access granted to software.
 pub(super) const GRANT: u32 = 1 << 7;
-/// EECD: there is one.
+/// EECD: EEPROM present.
 pub(super) const PRESENT: u32 = 1 << 8;
 /// EERD: read the word.
 pub(super) const START: u32 = 1 << 0;
-/// EERD: the word is in the upper half.
+/// EERD: the read is complete, the word is in the upper half.
 pub(super) const DONE: u32 = 1 << 4;
 
-/// Start bit, two bits of operation, six of address.
+/// Length of a command: start bit, two bits of operation code, six of address.
 const COMMAND_BITS: u32 = 9;
 const ADDRESS: u16 = WORDS as u16 - 1;
-/// The word that makes the sum right.
+/// Address of the word that completes the checksum.
 const CHECKSUM_WORD: usize = 0x3f;
 
-/// What the Microwire part is doing.
+/// State of the Microwire part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// So many bits of a command have come; 0 before the start bit.
+    /// Receiving a command, `bits` of which have arrived; 0 before the start bit.
     Command { bits: u32, value: u16 },
-    /// Words go out from this one, so many of its bits are out.
+    /// Sending words from `address` on; `bits` of the current word are out.
     Read { address: u16, bits: u32 },
-    /// A word for this address (`None`: for all) comes in.
+    /// Receiving a word for this address (`None`: for all addresses).
     Write { address: Option<u16>, bits: u32, value: u16 },
-    /// The command is complete: nothing happens until CS falls.
+    /// The command is complete: clocks are ignored until CS falls.
     Over,
 }
 
@@ -67,7 +67,7 @@ const IDLE: Phase = Phase::Command { bits: 0, value: 0 };
 #[derive(Clone, Debug)]
 pub(super) struct Eeprom {
     words: [u16; WORDS],
-    /// Bits of EECD that software sets.
+    /// Bits of EECD that software has set.
     pins: u32,
     out: bool,
     phase: Phase,
@@ -87,12 +87,12 @@ impl Eeprom {
         }
     }
 
-    /// The registers as a reset leaves them; the words stay.
+    /// Resets the registers; the words stay.
     pub(super) fn reset(&mut self) {
         (self.pins, self.out, self.phase, self.eerd) = (FLASH_LOCKED, true, IDLE, 0);
     }
 
-    /// The Ethernet address in it.
+    /// Returns the Ethernet address stored in the first three words.
     pub(super) fn mac(&self) -> [u8; 6] {
         let [a, b, c, ..] = self.words;
         let (a, b, c) = (a.to_le_bytes(), b.to_le_bytes(), c.to_le_bytes());
@@ -108,7 +108,7 @@ impl Eeprom {
     pub(super) fn write_eecd(&mut self, value: u32) {
         let before = self.pins;
         self.pins = value & (SK | CS | DI | FLASH | REQUEST);
-        // Without the grant the pins are the hardware's own.
+        // Without the grant, software does not control the pins.
         let selected = |pins: u32| pins & CS != 0 && pins & REQUEST != 0;
         match (selected(before), selected(self.pins)) {
             (true, false) => self.deselect(),
@@ -122,7 +122,7 @@ impl Eeprom {
         self.eerd
     }
 
-    /// A word is read by START at once, unless software holds the pins.
+    /// Writes EERD: START reads a word at once, unless software controls the pins.
     pub(super) fn write_eerd(&mut self, value: u32) {
         self.eerd = value & 0xff00;
         if value & START != 0 && self.pins & REQUEST == 0 {
@@ -137,7 +137,7 @@ impl Eeprom {
 
     fn clock(&mut self, bit: bool) {
         match self.phase {
-            // Zeros before the start bit are not looked at.
+            // Zeros before the start bit are ignored.
             Phase::Command { bits: 0, .. } if !bit => {}
             Phase::Command { bits, value } => self.command(bits + 1, value << 1 | u16::from(bit)),
             Phase::Read { address, bits } => {
@@ -161,7 +161,7 @@ impl Eeprom {
         let address = value & ADDRESS;
         self.phase = match (value >> 6 & 3, address >> 4) {
             (0b10, _) => {
-                // The dummy bit.
+                // The dummy bit that precedes the data.
                 self.out = false;
                 Phase::Read { address, bits: 0 }
             }
@@ -176,7 +176,7 @@ impl Eeprom {
         };
     }
 
-    /// CS falls: a word that came in as a whole is programmed.
+    /// Handles the falling edge of CS: programs a word that was received completely.
     fn deselect(&mut self) {
         if let Phase::Write { address, bits: 16, value } = self.phase {
             self.program(address, value);
@@ -199,7 +199,7 @@ impl Eeprom {
     }
 }
 
-/// The words that the manual gives a meaning ("EEPROM Address Map"); all others are as erased.
+/// Returns the initial contents: the words that the manual defines ("EEPROM Address Map"); all others are as erased.
 fn image(config: &Config, subsystem: u16) -> [u16; WORDS] {
     let mut words = [0xffff; WORDS];
     let [a, b, c, d, e, f] = config.mac;
@@ -207,7 +207,7 @@ fn image(config: &Config, subsystem: u16) -> [u16; WORDS] {
     for (word, octets) in words.iter_mut().zip(mac) {
         *word = u16::from_le_bytes(octets);
     }
-    // Compatibility: a NIC, no server; its LEDs and its board have no special numbers.
+    // Compatibility word: a NIC, not a server adapter; LEDs and board have no special numbers.
     (words[0x03], words[0x04], words[0x08], words[0x09]) = (0, 0xffff, 0xffff, 0xffff);
     // Initialization control 1: signature (01 in the upper bits), full duplex, load subsystem and device ids from here.
     words[0x0a] = 0x4403;

@@ -1,4 +1,4 @@
-//! What a register access asks the world around the device to do.
+//! Requests that a register access makes to the device's environment.
 
 use std::sync::Arc;
 
@@ -7,106 +7,108 @@ use ring::e1000::{Ends, Layout};
 use super::filters::Filters;
 use super::statistics::Statistics;
 
-/// An order to whoever runs the device, given by [`take_effects`](super::E1000::take_effects). Orders are to be carried
-/// out one after the other, before the driver's access returns.
+/// A request to the VMM, returned by [`take_effects`](super::E1000::take_effects). The VMM must handle requests one
+/// after the other, before the driver's access returns.
 #[derive(Clone, Debug)]
 pub enum Effect {
     /// [`bars`](super::E1000::bars) has changed.
     BarsMoved,
-    /// Transmit from this ring, which was not served before.
+    /// Start to transmit from this ring, which was not served before.
     TransmitStarted(TxSetup),
-    /// Touch the transmit ring no more.
+    /// Stop all access to the transmit ring.
     TransmitStopped,
-    /// TDT of a running transmit ring was written; [`Ends`] has it already.
+    /// The driver wrote TDT of a running transmit ring; [`Ends`] is already updated.
     TransmitTail,
-    /// The running transmit ring works by other settings now.
+    /// The settings of the running transmit ring have changed.
     TransmitChanged(TxSettings),
-    /// Receive into this ring, which was not served before.
+    /// Start to receive into this ring, which was not served before.
     ReceiveStarted(RxSetup),
-    /// Touch the receive ring no more.
+    /// Stop all access to the receive ring.
     ReceiveStopped,
-    /// RDT of a running receive ring was written; [`Ends`] has it already.
+    /// The driver wrote RDT of a running receive ring; [`Ends`] is already updated.
     ReceiveTail,
-    /// The running receive ring works by other settings now.
+    /// The settings of the running receive ring have changed.
     ReceiveChanged(RxSettings),
-    /// Interrupt causes, their mask or their timers have changed: ask [`Interrupts::line`](super::Interrupts::line).
+    /// Interrupt causes, their mask or their timers have changed: query [`Interrupts::line`](super::Interrupts::line).
     LineChanged,
 }
 
-/// A transmit ring as the driver set it up. Addresses are its word: check them against guest memory.
+/// A transmit ring as the driver set it up. The addresses are the driver's and unchecked: check them against guest
+/// memory.
 #[derive(Clone, Debug)]
 pub struct TxSetup {
-    /// Where it lies.
+    /// Location of the ring.
     pub layout: Layout,
-    /// Head and tail: what TDH and TDT read.
+    /// Head and tail: the values of TDH and TDT.
     pub ends: Arc<Ends>,
     /// Guest-physical address of the status block, if the driver gave one.
     pub block: Option<u64>,
-    /// Where to count.
+    /// Counters that the data path updates.
     pub statistics: Arc<Statistics>,
-    /// How to transmit.
+    /// Settings for transmission.
     pub settings: TxSettings,
 }
 
 /// A receive ring as the driver set it up, see [`TxSetup`].
 #[derive(Clone, Debug)]
 pub struct RxSetup {
-    /// Where it lies.
+    /// Location of the ring.
     pub layout: Layout,
-    /// Head and tail: what RDH and RDT read.
+    /// Head and tail: the values of RDH and RDT.
     pub ends: Arc<Ends>,
     /// Guest-physical address of the status block, if the driver gave one.
     pub block: Option<u64>,
-    /// Where to count.
+    /// Counters that the data path updates.
     pub statistics: Arc<Statistics>,
-    /// How to receive.
+    /// Settings for reception.
     pub settings: RxSettings,
 }
 
-/// How frames are transmitted.
+/// Settings for transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxSettings {
     /// Pad frames to 60 octets (TCTL.PSP).
     pub pad_short: bool,
-    /// Insert the VLAN tags that descriptors ask for (CTRL.VME).
+    /// Insert the VLAN tags that descriptors request (CTRL.VME).
     pub vlan: bool,
     /// EtherType of the tags (VET).
     pub vlan_type: u16,
-    /// Octets of the longest frame that leaves, without FCS and VLAN tag: MTU and Ethernet header.
+    /// Longest frame that is sent, in octets without FCS and VLAN tag: MTU and Ethernet header.
     pub longest: usize,
-    /// TXD_LOW when so few descriptors wait: 8 times TXDCTL.LWTHRESH.
+    /// Threshold for TXD_LOW in waiting descriptors: 8 times TXDCTL.LWTHRESH.
     pub low: u16,
-    /// Frames go to the own receive ring (RCTL.LBM) instead of out.
+    /// Frames go to the device's own receive ring (RCTL.LBM) instead of out.
     pub loopback: bool,
 }
 
-/// How frames are received.
+/// Settings for reception.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RxSettings {
-    /// Octets of each buffer (RCTL.BSIZE, BSEX).
+    /// Length of each buffer in octets (RCTL.BSIZE, BSEX).
     pub buffer_len: u32,
-    /// Octets of the longest frame that is taken, without FCS (RCTL.LPE).
+    /// Longest frame that is accepted, in octets without FCS (RCTL.LPE).
     pub longest: usize,
-    /// Four octets for the FCS follow each frame in memory and count in its length (RCTL.SECRC is 0).
+    /// Each frame is followed by four octets for the FCS, which its length includes (RCTL.SECRC is 0).
     pub fcs: bool,
     /// Move VLAN tags from frames to descriptors (CTRL.VME).
     pub vlan: bool,
     /// EtherType of the tags (VET).
     pub vlan_type: u16,
-    /// Which frames are taken.
+    /// Filters that select the frames to receive.
     pub filters: Arc<Filters>,
-    /// What is told of checksums.
+    /// Checksum offload.
     pub checksum: RxChecksum,
-    /// RXDMT0 when fewer than the ring's entries divided by this are free: 2, 4 or 8 (RCTL.RDMTS).
+    /// Divisor for RXDMT0, which is raised when fewer than the ring's entries divided by it are free: 2, 4 or 8
+    /// (RCTL.RDMTS).
     pub threshold: u32,
-    /// Only frames of the own transmit ring arrive (RCTL.LBM).
+    /// Only frames of the device's own transmit ring are received (RCTL.LBM).
     pub loopback: bool,
 }
 
-/// What receive descriptors tell of checksums (RXCSUM).
+/// Receive checksum offload: results that receive descriptors report (RXCSUM).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RxChecksum {
-    /// The packet checksum starts at this octet of the frame (PCSS).
+    /// Octet of the frame at which the packet checksum starts (PCSS).
     pub start: u8,
     /// Check the IPv4 header (IPOFL).
     pub ip: bool,

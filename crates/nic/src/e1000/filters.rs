@@ -1,15 +1,15 @@
-//! Which frames are received (82540EM manual, "Packet Address Filtering").
+//! Receive filters (82540EM manual, "Packet Address Filtering").
 
-/// A frame that passes, and how.
+/// Way in which a frame passes the filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
-    /// By an exact match, or since everything of its kind passes.
+    /// By an exact match, or because all frames of its kind pass.
     Exact,
-    /// By the hash of its multicast address alone: software has to look (PIF).
+    /// Only by the hash of its multicast address: software has to check the address (PIF).
     Hashed,
 }
 
-/// What the filters know.
+/// Configuration of the filters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filters {
     /// All unicast frames pass (RCTL.UPE).
@@ -18,20 +18,20 @@ pub struct Filters {
     pub multicast: bool,
     /// Broadcast frames pass (RCTL.BAM).
     pub broadcast: bool,
-    /// Which bits of a multicast address are its hash, 0 to 3 (RCTL.MO).
+    /// Selects the bits of a multicast address that form its hash, 0 to 3 (RCTL.MO).
     pub hash: u8,
     /// Exact addresses (RAL, RAH with AV).
     pub addresses: [Option<[u8; 6]>; 16],
     /// Hashes of multicast addresses that pass (MTA).
     pub hashes: [u32; 128],
-    /// VLANs that pass, if they are looked at at all (RCTL.VFE, VFTA).
+    /// VLANs that pass, if the VLAN filter is enabled (RCTL.VFE, VFTA).
     pub vlans: Option<Box<[u32; 128]>>,
-    /// With `vlans`: a tag's CFI bit must be this (RCTL.CFIEN, CFI).
+    /// With `vlans`: required value of a tag's CFI bit (RCTL.CFIEN, CFI).
     pub canonical: Option<bool>,
 }
 
 impl Filters {
-    /// Whether a frame to `destination` passes; `tag` is its VLAN tag (TCI), if it has one.
+    /// Checks a frame to `destination`; `tag` is its VLAN tag (TCI), if it has one. `None` if the frame does not pass.
     #[inline]
     pub fn pass(&self, destination: [u8; 6], tag: Option<u16>) -> Option<Pass> {
         if let (Some(vlans), Some(tag)) = (&self.vlans, tag)
@@ -53,8 +53,8 @@ impl Filters {
         (group && bit(&self.hashes, self.hash_of(destination))).then_some(Pass::Hashed)
     }
 
-    /// The twelve bits of a multicast address that stand for it: bits 47:36, 46:35, 45:34 or 43:32 of the address, whose
-    /// last octet on the wire has the highest.
+    /// Returns the twelve-bit hash of a multicast address: bits 47:36, 46:35, 45:34 or 43:32 of the address, whose last
+    /// octet on the wire is the most significant.
     fn hash_of(&self, destination: [u8; 6]) -> u16 {
         let high = u16::from_le_bytes([destination[4], destination[5]]);
         (high >> [4, 3, 2, 0][usize::from(self.hash & 3)]) & 0xfff
@@ -66,7 +66,7 @@ impl Filters {
     }
 }
 
-/// Bit `n`, 0 to 4095, of a table.
+/// Returns bit `n`, 0 to 4095, of a table.
 fn bit(table: &[u32; 128], n: u16) -> bool {
     table.get(usize::from(n >> 5)).is_some_and(|word| word & 1 << (n & 31) != 0)
 }

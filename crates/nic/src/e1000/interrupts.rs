@@ -1,4 +1,4 @@
-//! Interrupt causes, mask, timers and the pin (82540EM manual, "Interrupt Control", "Interrupt Moderation").
+//! Interrupt causes, mask, timers and the interrupt pin (82540EM manual, "Interrupt Control", "Interrupt Moderation").
 //!
 //! ```text
 //! frame stored ---- RDTR? --> packet timer, absolute timer --\
@@ -6,41 +6,41 @@
 //! anything else ---------------------------------------------/         read: 0
 //! ```
 //!
-//! The pin stays asserted until no enabled cause is left, which is when ICR is read, or the cause disabled. It is not
-//! asserted again before ITR units of 250 ns have passed since it last rose. What waits for that is in ICR meanwhile,
-//! and so goes with any earlier look of the driver.
+//! The pin stays asserted until no enabled cause is left: until the driver reads ICR or disables the cause. It is not
+//! asserted again before ITR units of 250 ns have passed since it last rose. Causes that wait for that are in ICR
+//! meanwhile, so a driver that reads ICR earlier sees and clears them.
 
 use super::cause;
 use crate::moderation::{Moderation, Moderator, UNIT, Waiting, Work};
 
-/// Nanoseconds of a unit of RDTR, RADV, TIDV and TADV.
+/// Unit of RDTR, RADV, TIDV and TADV in nanoseconds.
 const DELAY_UNIT: u64 = 1024;
-/// Causes that tell of transmission.
+/// Causes that report transmission.
 const SENT: u32 = cause::TXDW | cause::TXQE | cause::TXD_LOW;
-/// Causes that tell of reception.
+/// Causes that report reception.
 const RECEIVED: u32 = cause::RXT0 | cause::SRPD;
 
-/// What the interrupt pin does.
+/// State of the interrupt pin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// Whether INTA is asserted.
+    /// True if INTA is asserted.
     pub asserted: bool,
-    /// When to look again though nothing happens, in nanoseconds; a time that has passed: at once.
+    /// Time in nanoseconds at which to query the pin again even without an event; a time in the past: at once.
     pub next: Option<u64>,
 }
 
-/// How often what happened to interrupts, since the device was made.
+/// Counters of interrupts, since the device was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// The pin rose.
+    /// Number of times the pin rose.
     pub raised: u64,
-    /// Calls of [`Interrupts::raise`] that needed no interrupt: the pin was asserted already, or the causes disabled.
+    /// Calls of [`Interrupts::raise`] that caused no interrupt: the pin was asserted already, or the causes disabled.
     pub suppressed: u64,
-    /// Calls of [`Interrupts::raise`] whose interrupt had to wait: for a delay timer, ITR or the host's moderation.
+    /// Calls of [`Interrupts::raise`] whose interrupt was delayed: by a delay timer, ITR or the host's moderation.
     pub moderated: u64,
 }
 
-/// Two delays, one from the last event and one from the first.
+/// A delay timer: one delay counts from the last event, the other from the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
     /// RDTR and RADV.
@@ -53,14 +53,14 @@ pub(super) enum Timer {
 struct Delay {
     packet: u16,
     absolute: u16,
-    /// When each is over; the second not before the first event.
+    /// Expiry of both delays; the second runs from the first event.
     running: Option<(u64, u64)>,
 }
 
 impl Delay {
     const OFF: Self = Self { packet: 0, absolute: 0, running: None };
 
-    /// An event; false if it is not to be delayed.
+    /// Records an event; returns false if it is not to be delayed.
     fn start(&mut self, now: u64) -> bool {
         if self.packet == 0 {
             return false;
@@ -88,8 +88,7 @@ impl Delay {
     }
 }
 
-/// The interrupt logic of one device, shared by its registers and its data path. `now` is in nanoseconds and does not go
-/// back.
+/// The interrupt logic of one device, shared by its registers and its data path. `now` is in nanoseconds and monotonic.
 #[derive(Clone, Debug)]
 pub struct Interrupts {
     icr: u32,
@@ -98,19 +97,19 @@ pub struct Interrupts {
     receive: Delay,
     transmit: Delay,
     host: Moderator,
-    /// Whether somebody looks when the time of what waits has come.
+    /// True if a caller queries the line when a waiting cause is due.
     kept: bool,
-    /// Whether the function may use its pin.
+    /// True if the function may use its pin.
     connected: bool,
     asserted: bool,
-    /// When the pin last rose.
+    /// Time when the pin last rose.
     rose: Option<u64>,
     counts: Counts,
 }
 
-/// What the data path and the VMM do.
+/// Interface for the data path and the VMM.
 impl Interrupts {
-    /// At power-on: no cause, all disabled.
+    /// Creates the state at power-on: no cause, all causes disabled.
     pub const fn new(moderation: Moderation) -> Self {
         Self {
             icr: 0,
@@ -127,8 +126,8 @@ impl Interrupts {
         }
     }
 
-    /// The data path tells what happened: bits of [`cause`]. With [`cause::RXT0`], `frames` have arrived. Then ask
-    /// [`line`](Self::line).
+    /// Raises causes, which are bits of [`cause`]; called by the data path. With [`cause::RXT0`], `frames` frames have
+    /// arrived. The caller then queries [`line`](Self::line).
     pub fn raise(&mut self, causes: u32, frames: u32, now: u64) {
         self.expire(now);
         let was = self.asserted;
@@ -142,8 +141,8 @@ impl Interrupts {
         }
     }
 
-    /// What the pin does now. To be asked after each register access with
-    /// [`Effect::LineChanged`](super::Effect::LineChanged), and when [`Line::next`] has come.
+    /// Returns the state of the pin. Must be called after each register access that yields
+    /// [`Effect::LineChanged`](super::Effect::LineChanged), and at the time [`Line::next`].
     pub fn line(&mut self, now: u64) -> Line {
         self.expire(now);
         let wanted = self.connected && self.icr & self.ims != 0;
@@ -158,18 +157,19 @@ impl Interrupts {
         Line { asserted: self.asserted, next: self.next(wanted, due) }
     }
 
-    /// What has happened so far.
+    /// Returns the counters.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Another way for the host to moderate, from now on.
+    /// Changes the host's moderation from now on.
     pub fn set_moderation(&mut self, moderation: Moderation) {
         self.host.set_moderation(moderation);
     }
 
-    /// Whether somebody asks for [`line`](Self::line) when [`Line::next`] has come; at first somebody does. While nobody
-    /// does, nothing waits, neither for a delay timer nor for ITR: it would wait for ever. Then ask for the line.
+    /// Sets whether the caller queries [`line`](Self::line) at the time [`Line::next`]; initially true. While it is
+    /// false no cause waits for a delay timer or for ITR, because it would wait forever. Query the line after this
+    /// call.
     pub fn keep_time(&mut self, kept: bool, now: u64) {
         self.kept = kept;
         self.host.keep_time(kept);
@@ -179,8 +179,8 @@ impl Interrupts {
         }
     }
 
-    /// When the pin may change by itself. While it is asserted a timer changes nothing that the driver would not see
-    /// when it reads ICR.
+    /// Returns the time when the pin may change by itself. While it is asserted, a timer changes nothing that the
+    /// driver would not see when it reads ICR.
     fn next(&self, wanted: bool, due: u64) -> Option<u64> {
         if !self.connected || self.asserted {
             return None;
@@ -191,7 +191,7 @@ impl Interrupts {
         [wanted.then_some(due), receive, transmit].into_iter().flatten().min()
     }
 
-    /// Starts delay timers: the causes that come at once, and those that wait for one.
+    /// Starts delay timers; returns the causes that are raised at once, and those that wait for a timer.
     fn delay(&mut self, causes: u32, frames: u32, now: u64) -> (u32, u32) {
         let (mut at_once, mut delayed) = (causes & cause::ALL, 0);
         if causes & cause::RXT0 != 0 {
@@ -238,19 +238,19 @@ impl Interrupts {
     }
 }
 
-/// What the driver does by registers.
+/// Interface for the driver's register accesses.
 impl Interrupts {
-    /// ICR: the causes, all cleared.
+    /// Reads ICR: returns the causes and clears them all.
     pub(super) fn read_icr(&mut self, now: u64) -> u32 {
         self.expire(now);
         self.host.seen();
         let causes = std::mem::take(&mut self.icr);
-        // A pin that was due but not looked at has not risen; one that was up falls.
+        // A pin that was due but not yet queried has not risen; one that was asserted falls.
         self.asserted = false;
         causes
     }
 
-    /// A write to ICR clears what it names.
+    /// Writes ICR: clears the causes given.
     pub(super) fn write_icr(&mut self, causes: u32, now: u64) {
         self.expire(now);
         self.icr &= !causes;
@@ -259,37 +259,37 @@ impl Interrupts {
         }
     }
 
-    /// ICS.
+    /// Writes ICS.
     pub(super) fn set_causes(&mut self, causes: u32, now: u64) {
         self.set(causes, now);
     }
 
-    /// IMS, as it is read.
+    /// Reads IMS.
     pub(super) fn enabled(&self) -> u32 {
         self.ims
     }
 
-    /// IMS.
+    /// Writes IMS.
     pub(super) fn enable(&mut self, causes: u32) {
         self.ims |= causes & cause::ALL;
     }
 
-    /// IMC.
+    /// Writes IMC.
     pub(super) fn disable(&mut self, causes: u32) {
         self.ims &= !causes;
     }
 
-    /// ITR.
+    /// Reads ITR.
     pub(super) fn itr(&self) -> u16 {
         self.itr
     }
 
-    /// ITR.
+    /// Writes ITR.
     pub(super) fn set_itr(&mut self, units: u16) {
         self.itr = units;
     }
 
-    /// The delays of a timer: after the last event, and after the first.
+    /// Returns the delays of a timer: after the last event, and after the first.
     pub(super) fn delays(&self, timer: Timer) -> (u16, u16) {
         let delay = match timer {
             Timer::Receive => &self.receive,
@@ -298,17 +298,17 @@ impl Interrupts {
         (delay.packet, delay.absolute)
     }
 
-    /// RDTR, TIDV; the timer that runs is not changed.
+    /// Writes RDTR or TIDV; does not change a running timer.
     pub(super) fn set_packet_delay(&mut self, timer: Timer, units: u16) {
         self.timer(timer).packet = units;
     }
 
-    /// RADV, TADV; the timer that runs is not changed.
+    /// Writes RADV or TADV; does not change a running timer.
     pub(super) fn set_absolute_delay(&mut self, timer: Timer, units: u16) {
         self.timer(timer).absolute = units;
     }
 
-    /// FPD: what waits for the timer waits no longer.
+    /// Handles FPD: expires the timer at once.
     pub(super) fn flush(&mut self, timer: Timer, now: u64) {
         if let Some((packet, absolute)) = &mut self.timer(timer).running {
             (*packet, *absolute) = (0, 0);
@@ -316,14 +316,14 @@ impl Interrupts {
         self.expire(now);
     }
 
-    /// All registers as at power-on.
+    /// Resets all registers to their power-on state.
     pub(super) fn reset(&mut self) {
         let (counts, connected, kept) = (self.counts, self.connected, self.kept);
         *self = Self { counts, connected, kept, ..Self::new(self.host.moderation()) };
         self.host.keep_time(kept);
     }
 
-    /// Whether the function may use its pin.
+    /// Sets whether the function may use its pin.
     pub(super) fn connect(&mut self, connected: bool) {
         self.connected = connected;
     }

@@ -1,30 +1,30 @@
 //! The Intel 82540EM (8086:100E), written from its manual (*PCI/PCI-X Family of Gigabit Ethernet Controllers Software
-//! Developer's Manual*), with a status block beside it (seed paper 001, section 3.3).
+//! Developer's Manual*), with an additional status block (seed paper 001, section 3.3).
 //!
-//! The registers ([`E1000`]) are a state machine that knows no ring memory: each access ends in [`Effect`]s, orders to
-//! the VMM, which takes them and carries them out before the driver goes on. The data path ([`rx`], [`tx`]) works on
-//! rings that [`Effect::TransmitStarted`] and [`Effect::ReceiveStarted`] describe, in other threads. Both tell
-//! [`Interrupts`] what happens, and it says what the interrupt pin does. Head and tail of a ring and the statistics are
-//! shared with the data path as words that belong to the host.
+//! The registers ([`E1000`]) are a state machine without access to ring memory: each access yields [`Effect`]s,
+//! requests that the VMM takes and handles before the driver continues. The data path ([`rx`], [`tx`]) works in other
+//! threads, on the rings that [`Effect::TransmitStarted`] and [`Effect::ReceiveStarted`] describe. Both report events
+//! to [`Interrupts`], which computes the state of the interrupt pin. Head and tail of a ring and the statistics are
+//! shared with the data path as words in host memory.
 //!
 //! Life of a device:
 //! 1. The VMM places the BARs by writing to configuration space, as a firmware would; the driver enables memory, I/O
 //!    and bus mastering: [`Effect::BarsMoved`].
-//! 2. The driver resets the device (CTRL.RST), reads its address from the EEPROM, sets link and PHY up.
-//! 3. It gives a ring its place and enables the direction: [`Effect::ReceiveStarted`], [`Effect::TransmitStarted`].
+//! 2. The driver resets the device (CTRL.RST), reads its address from the EEPROM, sets up link and PHY.
+//! 3. It configures a ring and enables the direction: [`Effect::ReceiveStarted`], [`Effect::TransmitStarted`].
 //! 4. It writes tails: [`Effect::ReceiveTail`], [`Effect::TransmitTail`]; reads ICR, writes IMS and IMC:
 //!    [`Effect::LineChanged`].
 //! 5. Disable, reset, power down, bus mastering off, [`E1000::fail_transmit`]: [`Effect::TransmitStopped`], and so on.
 //!
 //! # Accesses
-//! A register has 32 bits, and a write has to be of whole ones: 4 octets at a multiple of 4, or 8 octets, which are two
-//! writes, the lower register first. Other writes change nothing and are counted ([`Faults::partial`]). A read of any
-//! size and place reads each register that it touches once, as a whole, and shows the octets that it is about. Reading a
-//! register that does not exist gives 0, writing it nothing; both are counted ([`Faults::unknown`]).
+//! A register has 32 bits, and a write has to cover whole registers: 4 octets at a multiple of 4, or 8 octets, which
+//! are two writes, the lower register first. Other writes change nothing and are counted ([`Faults::partial`]). A read
+//! of any size and offset reads each register that it touches once, as a whole, and returns the octets requested. A
+//! register that does not exist reads as 0 and ignores writes; both are counted ([`Faults::unknown`]).
 //!
-//! # What is left out
-//! Flash, TBI and SerDes, wake-up, management, pause frames, the packet buffer's memory: their registers can be read and
-//! written, and nothing follows. A frame's source is never compared (RAH.AS).
+//! # Not implemented
+//! Flash, TBI and SerDes, wake-up, management, pause frames, the packet buffer's memory: their registers can be read
+//! and written, without effect. Source addresses of frames are never compared (RAH.AS).
 
 mod access;
 mod bus;
@@ -60,31 +60,31 @@ use statistics::Registers;
 
 use crate::pci::BarWindow;
 
-/// Octets of BAR 0, memory.
+/// Size of BAR 0, memory, in octets.
 pub const MEMORY_LEN: u32 = 0x2_0000;
-/// Octets of BAR 1, I/O ports.
+/// Size of BAR 1, I/O ports, in octets.
 pub const PORTS_LEN: u32 = 64;
-/// Intel.
+/// PCI vendor id of Intel.
 pub const VENDOR: u16 = 0x8086;
-/// 82540EM-A.
+/// PCI device id of the 82540EM-A.
 pub const DEVICE_ID: u16 = 0x100e;
 /// Subsystem device id without a status block.
 pub const SUBSYSTEM: u16 = 0x0000;
-/// Subsystem device id that tells of the status block.
+/// Subsystem device id that announces the status block.
 pub const SUBSYSTEM_BLOCK: u16 = 0x1101;
 
-/// How often a driver did what has no meaning, since the device was made.
+/// Counters of meaningless driver accesses, since the device was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Accesses to registers that do not exist.
     pub unknown: u64,
-    /// Writes that are not of whole registers.
+    /// Writes that do not cover whole registers.
     pub partial: u64,
-    /// Tails outside their running ring, which were not taken over.
+    /// Tails outside their running ring, which were ignored.
     pub outside: u64,
 }
 
-/// An 82540EM.
+/// The register model of an 82540EM.
 #[derive(Debug)]
 pub struct E1000 {
     bus: Bus,
@@ -96,22 +96,22 @@ pub struct E1000 {
     statistics: Registers,
     transmit: Ring,
     receive: Ring,
-    /// CSBAL and CSBAH.
+    /// Registers CSBAL and CSBAH.
     block: [u32; 2],
-    /// The status block that running rings work by.
+    /// Address of the status block that running rings use.
     block_used: Option<u64>,
     transmit_settings: TxSettings,
     receive_settings: RxSettings,
-    /// STATUS.LU, as the driver was last told of it.
+    /// STATUS.LU, as last reported to the driver.
     link: bool,
-    /// IOADDR.
+    /// Register IOADDR.
     port_address: u32,
     faults: Faults,
     effects: Vec<Effect>,
 }
 
 impl E1000 {
-    /// A device at power-on, its cable plugged in, its BARs not placed.
+    /// Creates a device at power-on: cable plugged in, BARs not placed.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
         config.validate()?;
         let plain = Plain::new();
@@ -140,12 +140,12 @@ impl E1000 {
         Ok(device)
     }
 
-    /// The orders since the last call, in their order. To be called after each access.
+    /// Returns the requests made since the last call, in order. Must be called after each access.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
 
-    /// What made no sense so far.
+    /// Returns the counters of meaningless accesses.
     pub fn faults(&self) -> Faults {
         self.faults
     }
@@ -170,59 +170,59 @@ impl E1000 {
         self.settle_link(interrupts, now);
     }
 
-    /// BAR 0, while it is placed and enabled.
+    /// Returns BAR 0, while it is placed and enabled.
     pub fn bars(&self) -> Vec<BarWindow> {
         self.bus.windows().0.into_iter().collect()
     }
 
-    /// BAR 1, while it is placed and enabled: its address is that of an I/O port.
+    /// Returns BAR 1, while it is placed and enabled: its address is that of an I/O port.
     pub fn ports(&self) -> Option<BarWindow> {
         self.bus.windows().1
     }
 
-    /// Whether frames are transmitted.
+    /// Returns true if the transmit ring runs.
     pub fn transmits(&self) -> bool {
         self.transmit.running()
     }
 
-    /// Whether frames are received.
+    /// Returns true if the receive ring runs.
     pub fn receives(&self) -> bool {
         self.receive.running()
     }
 
-    /// Guest-physical addresses of TDT and RDT, while BAR 0 is decoded.
+    /// Returns the guest-physical addresses of TDT and RDT, while BAR 0 is decoded.
     pub fn tails(&self) -> Option<(u64, u64)> {
         let bar = self.bus.windows().0?;
         Some((bar.address + register::TDT, bar.address + register::RDT))
     }
 
-    /// The status block that the driver gave, if it gave one.
+    /// Returns the address of the driver's status block, if it set one.
     pub fn block(&self) -> Option<u64> {
         self.block_used
     }
 
-    /// Pulls the cable out or plugs it in, at `now` nanoseconds. The rings stay as they are: it is for the world outside
-    /// to bring and take no frames.
+    /// Unplugs or plugs the cable, at `now` nanoseconds. The rings stay as they are: the caller must stop passing
+    /// frames.
     pub fn set_link(&mut self, up: bool, interrupts: &mut Interrupts, now: u64) {
         self.phy.plug(up);
         self.settle_link(interrupts, now);
     }
 
-    /// The transmit ring cannot be served: it stands still until the driver disables it or resets.
+    /// Reports that the transmit ring cannot be served: it stands still until the driver disables it or resets.
     pub fn fail_transmit(&mut self) {
         if self.transmit.give_up() {
             self.effects.push(Effect::TransmitStopped);
         }
     }
 
-    /// The receive ring cannot be served: it stands still until the driver disables it or resets.
+    /// Reports that the receive ring cannot be served: it stands still until the driver disables it or resets.
     pub fn fail_receive(&mut self) {
         if self.receive.give_up() {
             self.effects.push(Effect::ReceiveStopped);
         }
     }
 
-    /// CTRL.RST, and power-up: all registers but those of the PHY and of configuration space.
+    /// Handles CTRL.RST and power-up: resets all registers but those of the PHY and of configuration space.
     fn reset(&mut self, interrupts: &mut Interrupts) {
         self.stop();
         (self.transmit, self.receive) = (Ring::new(), Ring::new());
@@ -247,14 +247,14 @@ impl E1000 {
         }
     }
 
-    /// The first receive address is the EEPROM's.
+    /// Loads the first receive address from the EEPROM.
     fn load_address(&mut self) {
         let [a, b, c, d, e, f] = self.eeprom.mac();
         self.plain.write(register::RAL, u32::from_le_bytes([a, b, c, d]));
         self.plain.write(register::RAH, u32::from_le_bytes([e, f, 0, 0]) | register::ADDRESS_VALID);
     }
 
-    /// Starts and stops rings, and tells running ones what has changed.
+    /// Starts and stops rings, and reports changed settings of running ones.
     fn settle(&mut self) {
         let loopback = self.phy.loopback();
         let transmit = settings::transmit(&self.plain, self.mtu, loopback);
@@ -310,19 +310,19 @@ impl E1000 {
         }
     }
 
-    /// The filters as the registers are now; the same ones where nothing has changed.
+    /// Returns the filters for the current registers; the existing object if nothing has changed.
     fn filters(&self) -> Arc<Filters> {
         let filters = settings::filters(&self.plain);
         let known = &self.receive_settings.filters;
         if filters == **known { Arc::clone(known) } else { Arc::new(filters) }
     }
 
-    /// STATUS.LU: the PHY has a link, and the driver wants it (CTRL.SLU).
+    /// Returns STATUS.LU: the PHY has a link, and the driver enables it (CTRL.SLU).
     fn link_up(&self) -> bool {
         self.plain.get(register::CTRL) & register::ctrl::SLU != 0 && self.phy.link().is_some()
     }
 
-    /// Tells the driver if STATUS.LU has changed.
+    /// Interrupts the driver if STATUS.LU has changed.
     fn settle_link(&mut self, interrupts: &mut Interrupts, now: u64) {
         let up = self.link_up();
         if std::mem::replace(&mut self.link, up) != up {

@@ -1,7 +1,7 @@
-//! The PHY inside an 82540EM: a Marvell 88E1011 as drivers see it by MDIC (82540EM manual, "MDI Control Register", "PHY
-//! Registers"; IEEE 802.3, clauses 22, 28 and 40).
+//! The PHY inside an 82540EM: a Marvell 88E1011 as drivers see it through MDIC (82540EM manual, "MDI Control Register",
+//! "PHY Registers"; IEEE 802.3, clauses 22, 28 and 40).
 //!
-//! Its partner can do everything up to 1000BASE-T in full duplex, but pause. Negotiating takes no time.
+//! Its link partner supports all modes up to 1000BASE-T full duplex, except pause. Negotiation takes no time.
 
 /// Address of the PHY.
 const ADDRESS: u32 = 1;
@@ -32,15 +32,15 @@ pub(super) mod number {
 
 /// Control: reset; clears itself.
 pub(super) const RESET: u16 = 1 << 15;
-/// Control: frames come back.
+/// Control: loopback.
 pub(super) const LOOPBACK: u16 = 1 << 14;
 const SPEED_100: u16 = 1 << 13;
-/// Control: negotiate.
+/// Control: enable negotiation.
 pub(super) const NEGOTIATE: u16 = 1 << 12;
 /// Control: powered down.
 pub(super) const POWER_DOWN: u16 = 1 << 11;
 const ISOLATE: u16 = 1 << 10;
-/// Control: negotiate again; clears itself.
+/// Control: restart negotiation; clears itself.
 pub(super) const RESTART: u16 = 1 << 9;
 const FULL: u16 = 1 << 8;
 const SPEED_1000: u16 = 1 << 6;
@@ -49,22 +49,23 @@ const SPEED_1000: u16 = 1 << 6;
 pub(super) const COMPLETE: u16 = 1 << 5;
 /// Status: the link is up.
 pub(super) const LINK: u16 = 1 << 2;
-/// 10 and 100 Mbit/s in both duplexes, extended status, preamble suppression, can negotiate, extended registers.
+/// Abilities in the status register: 10 and 100 Mbit/s in both duplexes, extended status, preamble suppression,
+/// negotiation, extended registers.
 const ABILITIES: u16 = 0x7949;
-/// Interrupt status: link, negotiation, speed and duplex have changed.
+/// Interrupt status: changes of link, negotiation, speed and duplex.
 const CHANGED: u16 = 1 << 10 | 1 << 11 | 1 << 13 | 1 << 14;
 
-/// Advertised: 802.3, and what 10 and 100 Mbit/s there are.
+/// Advertised: 802.3, and all modes of 10 and 100 Mbit/s.
 const ADVERTISED_ALL: u16 = 0x01e1;
 /// Advertised: pause, both kinds.
 const PAUSE: u16 = 3 << 10;
 /// Control of 1000BASE-T: both duplexes.
 const ADVERTISED_1000: u16 = 3 << 8;
 
-/// What the PHY has found to use.
+/// Link parameters in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
-    /// 0: 10, 1: 100, 2: 1000 Mbit/s, as STATUS.SPEED tells it.
+    /// Speed in the encoding of STATUS.SPEED: 0: 10, 1: 100, 2: 1000 Mbit/s.
     pub(super) speed: u32,
     pub(super) full: bool,
 }
@@ -76,16 +77,16 @@ pub(super) struct Phy {
     mdic: u32,
 }
 
-/// MDIC: operation and its two values.
+/// MDIC: operation write.
 pub(super) const WRITE: u32 = 1 << 26;
-/// MDIC: read.
+/// MDIC: operation read.
 pub(super) const READ: u32 = 2 << 26;
 const OPERATION: u32 = 3 << 26;
-/// MDIC: the operation is over.
+/// MDIC: the operation is complete.
 pub(super) const READY: u32 = 1 << 28;
-/// MDIC: interrupt when it is.
+/// MDIC: interrupt on completion.
 pub(super) const INTERRUPT: u32 = 1 << 29;
-/// MDIC: nobody answered.
+/// MDIC: error, no PHY answered.
 pub(super) const ERROR: u32 = 1 << 30;
 
 impl Phy {
@@ -95,7 +96,7 @@ impl Phy {
         phy
     }
 
-    /// Registers as a reset of the PHY leaves them.
+    /// Resets the registers of the PHY.
     pub(super) fn reset(&mut self) {
         self.registers = [0; REGISTERS];
         for (number, value) in [
@@ -111,19 +112,19 @@ impl Phy {
         self.registers[number::INTERRUPT_STATUS] = CHANGED;
     }
 
-    /// The cable is plugged in or pulled out.
+    /// Plugs or unplugs the cable.
     pub(super) fn plug(&mut self, plugged: bool) {
         if std::mem::replace(&mut self.plugged, plugged) != plugged {
             self.registers[number::INTERRUPT_STATUS] |= CHANGED;
         }
     }
 
-    /// Frames that are sent come back.
+    /// Returns true if the PHY loops transmitted frames back.
     pub(super) fn loopback(&self) -> bool {
         self.control() & LOOPBACK != 0
     }
 
-    /// What is used, if there is a link.
+    /// Returns the link parameters, if there is a link.
     pub(super) fn link(&self) -> Option<Link> {
         let control = self.control();
         if !self.plugged && !self.loopback() || control & (POWER_DOWN | ISOLATE) != 0 {
@@ -140,7 +141,7 @@ impl Phy {
         Some(Link { speed, full: control & FULL != 0 })
     }
 
-    /// The best of what is advertised.
+    /// Returns the best of the advertised modes.
     fn negotiated(&self) -> Option<Link> {
         let advertised = self.registers[number::ADVERTISED];
         let gigabit = self.registers[number::CONTROL_1000];
@@ -160,24 +161,24 @@ impl Phy {
         self.registers[number::CONTROL]
     }
 
-    /// What MDIC reads.
+    /// Reads MDIC.
     pub(super) fn mdic(&self) -> u32 {
         self.mdic
     }
 
-    /// MDIC is reset with the device; the registers behind it are not.
+    /// Resets MDIC together with the device; the PHY's registers are not reset.
     pub(super) fn reset_mdic(&mut self) {
         self.mdic = READY;
     }
 
-    /// Carries out what is written to MDIC; true if the PHY negotiates anew.
+    /// Executes a write to MDIC; returns true if the PHY negotiates again.
     pub(super) fn write_mdic(&mut self, value: u32) -> bool {
         let number = (value >> 16 & 0x1f) as usize;
         self.mdic = value & !(READY | ERROR) & 0x3fff_ffff | READY;
         let operation = value & OPERATION;
         if value >> 21 & 0x1f != ADDRESS {
             self.mdic |= ERROR;
-            // Nobody pulls the line down.
+            // No PHY pulls the line down, so a read yields ones.
             self.mdic |= if operation == READ { 0xffff } else { 0 };
         } else if operation == READ {
             self.mdic = self.mdic & !0xffff | u32::from(self.read(number));
@@ -221,7 +222,7 @@ impl Phy {
     pub(super) fn write(&mut self, number: usize, value: u16) {
         match number {
             number::CONTROL if value & RESET != 0 => {
-                // What is negotiated survives a software reset.
+                // The negotiation settings survive a software reset.
                 let kept = [number::ADVERTISED, number::CONTROL_1000, number::SPECIFIC_CONTROL];
                 let kept = kept.map(|number| (number, self.registers[number]));
                 self.reset();
@@ -246,7 +247,7 @@ impl Phy {
     }
 }
 
-/// Speed, duplex, both resolved, link; a short cable.
+/// Returns the specific status: speed, duplex, both resolved, link; a short cable.
 fn specific_status(link: Option<Link>) -> u16 {
     let Some(link) = link else { return 0 };
     let full = if link.full { 1 << 13 } else { 0 };

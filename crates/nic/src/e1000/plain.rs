@@ -1,14 +1,14 @@
-//! Registers that hold what is written to them and do nothing by themselves, or that say what never changes.
+//! Registers without side effects: they hold the written value, or have a constant one.
 
 use super::register as r;
 
-/// A row of registers of one kind.
+/// A range of registers of one kind.
 struct Row {
     first: u64,
     count: u64,
-    /// Octets from one to the next.
+    /// Distance of two registers in octets.
     step: u64,
-    /// Bits that software can write; the others are 0.
+    /// Mask of the bits that software can write; the others are 0.
     writable: u32,
     at_reset: u32,
 }
@@ -21,7 +21,7 @@ const fn row(first: u64, count: u64, step: u64, writable: u32, at_reset: u32) ->
     Row { first, count, step, writable, at_reset }
 }
 
-/// Where the manual leaves a value at reset open it is 0.
+/// All such registers. A value that the manual leaves undefined at reset is 0.
 const ROWS: [Row; 42] = [
     // Full duplex, 1000 Mbit/s.
     one(r::CTRL, 0x58fc_1be9, 0x0000_0201),
@@ -38,9 +38,9 @@ const ROWS: [Row; 42] = [
     one(r::TCTL, 0x13bf_fffa, 0),
     one(r::TIPG, 0x3fff_ffff, 0),
     one(r::AIT, 0xffff, 0),
-    // Link, activity (blinking), 100 and 1000 Mbit/s.
+    // LEDs: link, activity (blinking), 100 and 1000 Mbit/s.
     one(r::LEDCTL, 0xcfcf_cfcf, 0x0706_8302),
-    // 48 KiB to receive; the upper half is what is left.
+    // 48 KiB to receive; the upper half, computed on reads, is the rest.
     one(r::PBA, 0xffff, 48),
     one(r::FCRTL, 0x8000_fff8, 0),
     one(r::FCRTH, 0x8000_fff8, 0),
@@ -70,7 +70,7 @@ const ROWS: [Row; 42] = [
     row(r::FFVT, 128, 8, u32::MAX, 0),
 ];
 
-/// The values of them all.
+/// Current values of the registers.
 #[derive(Clone, Debug)]
 pub(super) struct Plain {
     values: Vec<u32>,
@@ -82,18 +82,18 @@ impl Plain {
         Self { values: values.collect() }
     }
 
-    /// The value of a register; `None` if there is none there.
+    /// Returns the value of a register; `None` if there is none at this offset.
     pub(super) fn read(&self, offset: u64) -> Option<u32> {
         let (index, _) = find(offset)?;
         self.values.get(index).copied()
     }
 
-    /// The value of a register that is one of the rows.
+    /// Returns the value of a register that is known to be one of the rows.
     pub(super) fn get(&self, offset: u64) -> u32 {
         self.read(offset).unwrap_or(0)
     }
 
-    /// Writes what software can write; false if there is no register there.
+    /// Writes the writable bits of a register; returns false if there is none at this offset.
     pub(super) fn write(&mut self, offset: u64, value: u32) -> bool {
         let place = find(offset).and_then(|(index, row)| Some((self.values.get_mut(index)?, row)));
         match place {
@@ -105,7 +105,7 @@ impl Plain {
         }
     }
 
-    /// The registers of a table, `count` from `first` on.
+    /// Returns the `N` registers of a table, from `first` on.
     pub(super) fn table<const N: usize>(&self, first: u64) -> [u32; N] {
         let start = find(first).map_or(usize::MAX, |(index, _)| index);
         let mut table = [0; N];
@@ -116,7 +116,7 @@ impl Plain {
     }
 }
 
-/// Where a register's value lies, and its row.
+/// Returns the index of a register's value, and its row.
 fn find(offset: u64) -> Option<(usize, &'static Row)> {
     let mut index = 0;
     for row in &ROWS {

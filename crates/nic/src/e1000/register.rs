@@ -1,8 +1,8 @@
-//! Where the registers lie in BAR 0 (82540EM manual, "Register Descriptions"). Names are the manual's.
+//! Offsets of the registers in BAR 0 (82540EM manual, "Register Descriptions"). Names are the manual's.
 
 /// Device control.
 pub const CTRL: u64 = 0x0000;
-/// Device control again.
+/// Device control, second address.
 pub const CTRL_DUP: u64 = 0x0004;
 /// Device status.
 pub const STATUS: u64 = 0x0008;
@@ -74,9 +74,10 @@ pub const RDTR: u64 = 0x2820;
 pub const RXDCTL: u64 = 0x2828;
 /// Receive interrupt absolute delay, in units of 1.024 µs.
 pub const RADV: u64 = 0x282c;
-/// Not Intel's: the status block's address, low (seed paper 001, section 3.3).
+/// Address of the status block, low half; an extension, not part of Intel's device (seed paper 001, section
+/// 3.3).
 pub const CSBAL: u64 = 0x2830;
-/// Not Intel's: the status block's address, high.
+/// Address of the status block, high half; an extension as [`CSBAL`].
 pub const CSBAH: u64 = 0x2834;
 /// Receive small packet detect.
 pub const RSRPD: u64 = 0x2c00;
@@ -102,15 +103,15 @@ pub const TXDCTL: u64 = 0x3828;
 pub const TADV: u64 = 0x382c;
 /// TCP segmentation pad and threshold.
 pub const TSPMT: u64 = 0x3830;
-/// First of the statistics.
+/// First statistics register.
 pub const STATISTICS: u64 = 0x4000;
 /// Receive checksum control.
 pub const RXCSUM: u64 = 0x5000;
 /// Multicast table array, 128 registers.
 pub const MTA: u64 = 0x5200;
-/// Receive addresses: 16 pairs of low and high.
+/// Receive addresses: 16 pairs of low and high words.
 pub const RAL: u64 = 0x5400;
-/// The first address, high.
+/// High word of the first receive address.
 pub const RAH: u64 = 0x5404;
 /// VLAN filter table array, 128 registers.
 pub const VFTA: u64 = 0x5600;
@@ -147,7 +148,7 @@ pub mod ctrl {
     pub const SLU: u32 = 1 << 6;
     /// Device reset; clears itself.
     pub const RST: u32 = 1 << 26;
-    /// VLAN mode: strip tags of received frames, insert those that descriptors ask for.
+    /// VLAN mode: strip tags of received frames, insert tags that descriptors request.
     pub const VME: u32 = 1 << 30;
     /// PHY reset.
     pub const PHY_RST: u32 = 1 << 31;
@@ -191,7 +192,7 @@ pub mod tctl {
 
 /// Bits of RXCSUM.
 pub mod rxcsum {
-    /// Where the packet checksum starts.
+    /// Octet at which the packet checksum starts.
     pub const PCSS: u32 = 0xff;
     /// Check IP.
     pub const IPOFL: u32 = 1 << 8;
@@ -199,7 +200,7 @@ pub mod rxcsum {
     pub const TUOFL: u32 = 1 << 9;
 }
 
-/// RDTR, TIDV: expire at once.
+/// RDTR, TIDV: expire the timer at once.
 pub const FLUSH: u32 = 1 << 31;
-/// RAH: the address is in use.
+/// RAH: the address is valid.
 pub const ADDRESS_VALID: u32 = 1 << 31;

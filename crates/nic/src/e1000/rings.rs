@@ -1,7 +1,7 @@
 //! The registers of one ring (82540EM manual, "RDBAL" to "RDT", "TDBAL" to "TDT").
 //!
-//! A ring runs while its direction is enabled, the function may access memory, and the registers make sense: a length
-//! that is not 0, head and tail inside. Length, address or head of a running ring that change start it anew.
+//! A ring runs while its direction is enabled, bus mastering is on, and the registers are consistent: the length is not
+//! 0, head and tail are inside the ring. A change of the length, address or head of a running ring restarts it.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ const LENGTH: u32 = 0x000f_ff80;
 enum State {
     Stopped,
     Running,
-    /// The data path has given the ring up; it stays so until the driver disables the direction or resets.
+    /// The data path has failed on the ring; the ring stays so until the driver disables the direction or resets.
     Broken,
 }
 
-/// Which register of a ring.
+/// Registers of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RingRegister {
     AddressLow,
@@ -28,16 +28,16 @@ pub(super) enum RingRegister {
     Tail,
 }
 
-/// What a write to a ring's register means.
+/// Meaning of a write to a ring's register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Written {
-    /// Nothing, to a ring that stands still: it might run now.
+    /// The ring is stopped and holds the value: it may now be able to start.
     Held,
-    /// The running ring is another one now.
+    /// The ring was running and has moved: it must be restarted.
     Moved,
     /// The driver of the running ring has moved its tail.
     Tail,
-    /// A tail outside the running ring: not taken over.
+    /// The tail is outside the running ring, and was ignored.
     Outside,
 }
 
@@ -69,7 +69,8 @@ impl Ring {
         }
     }
 
-    /// `kick`: the tail is in the status block, and a write to its register only says that it moved.
+    /// Writes a register. With `kick` the tail is in the status block, and a write to the tail register only signals
+    /// that it moved.
     pub(super) fn write(&mut self, register: RingRegister, value: u32, kick: bool) -> Written {
         let position = value as u16;
         match register {
@@ -93,8 +94,8 @@ impl Ring {
         Written::Tail
     }
 
-    /// Starts the ring if its registers make sense and the data path has not given it up. A ring that starts has ends
-    /// of its own: whoever still works on the one before moves other ones.
+    /// Starts the ring if its registers are consistent and the data path has not failed on it. Each start allocates new
+    /// ends, so that a thread that still works on the previous ring cannot move them.
     pub(super) fn start(&mut self) -> Option<(Layout, Arc<Ends>)> {
         let layout = Layout::new(u64::from(self.high) << 32 | u64::from(self.low), self.length).ok()?;
         let inside = self.ends.head() < layout.entries && self.ends.tail() < layout.entries;
@@ -113,14 +114,14 @@ impl Ring {
         self.ends = Arc::new(ends);
     }
 
-    /// True if it ran.
+    /// Stops the ring; returns true if it was running.
     pub(super) fn stop(&mut self) -> bool {
         let ran = self.running();
         self.state = State::Stopped;
         ran
     }
 
-    /// The data path cannot serve it any more; true if it ran.
+    /// Marks the ring as failed, because the data path cannot serve it; returns true if it was running.
     pub(super) fn give_up(&mut self) -> bool {
         let ran = self.running();
         self.state = State::Broken;

@@ -1,11 +1,11 @@
-//! The receive ring's data path: one copy of each frame into the buffers that the driver posted (82540EM manual,
+//! Data path of the receive ring: copies each frame once, into the buffers that the driver posted (82540EM manual,
 //! "Packet Reception").
 //!
-//! Three passes over a burst: *plan* finds room for each frame that the filters let pass, *copy* fills it, *commit*
-//! writes the descriptors back and publishes once. [`RxQueue::fill`] does all three. Where several threads deliver to
-//! one ring, `plan` and `commit` run under the caller's lock and `copy` without it, on a [`Lease`] of each thread's own.
-//! A ring of this device has an order: what one thread commits shows only when those before it have committed, so one
-//! that is stopped in the middle of a copy delays the others' frames. It never stops their work.
+//! A burst takes three passes: *plan* finds buffers for each frame that passes the filters, *copy* fills them, *commit*
+//! writes the descriptors back and publishes once. [`RxQueue::fill`] does all three. If several threads deliver to one
+//! ring, `plan` and `commit` run under the caller's lock and `copy` without it, on a [`Lease`] owned by each thread.
+//! This device's ring is ordered: frames of one thread become visible only when all earlier leases are committed, so a
+//! thread that is preempted in the middle of a copy delays the other threads' frames. It never blocks these threads.
 
 mod accept;
 mod checksum;
@@ -26,40 +26,40 @@ use accept::{Quick, Verdict, verdict};
 pub use lease::Lease;
 use lease::{BUFFERS, Drop, Plain, Shaped};
 
-/// Leases of one ring that may be under way at the same time. Who wants one more finds no room.
+/// Maximum number of concurrent leases of one ring. A request for another one finds no room.
 const LEASES: usize = 16;
 
-/// What the descriptor of a frame says that nothing is told of, without its length.
+/// Write-back word, without length, of a frame in one buffer for which no checksum or tag is reported.
 const PLAIN: u64 = ((rx::DD | rx::EOP | rx::IXSM) as u64) << 32;
-/// What a descriptor says that is not the last one of its frame.
+/// Write-back word, without length, of a descriptor that is not the last of its frame.
 const MORE: u64 = (rx::DD as u64) << 32;
 
-/// A receive ring.
+/// The device's data path of one receive ring.
 #[derive(Debug)]
 pub struct RxQueue {
     posted: Posted,
-    /// For [`RxQueue::fill`].
+    /// Lease used by [`RxQueue::fill`].
     own: Lease,
 }
 
-/// The shared end of a receive ring.
+/// The device's end of the ring with its settings: the part that threads share.
 #[derive(Debug)]
 struct Posted {
     ring: DeviceRing<Arc<Ends>>,
     settings: RxSettings,
     quick: Quick,
     statistics: Arc<Statistics>,
-    /// Leases under way, in the order of their descriptors.
+    /// Leases not yet released, in the order of their descriptors.
     outstanding: ArrayVec<Outstanding, LEASES>,
-    /// Fewer buffers are posted than RCTL.RDMTS says, and the driver was told.
+    /// True if fewer buffers are posted than the RCTL.RDMTS threshold, and the driver was notified.
     low: bool,
-    /// The frames that come now are the device's own.
+    /// True while the frames delivered come from the device's own transmit ring.
     own_frames: bool,
-    /// No two rings of a process have the same.
+    /// Identifier of the ring, unique in the process.
     name: u64,
 }
 
-/// Descriptors of one lease.
+/// Descriptors reserved by one lease.
 #[derive(Clone, Copy, Debug)]
 struct Outstanding {
     first: u16,
@@ -68,7 +68,7 @@ struct Outstanding {
 }
 
 impl RxQueue {
-    /// Takes over a ring in this memory.
+    /// Creates the data path of a ring in this memory.
     pub fn new(region: Region, setup: &RxSetup) -> Result<Self, LayoutError> {
         static NAMES: AtomicU64 = AtomicU64::new(1);
         let block = setup.block.map(|address| Csb::map(&region, address)).transpose()?;
@@ -87,21 +87,20 @@ impl RxQueue {
         Ok(Self { posted, own: Lease::default() })
     }
 
-    /// Works by other settings from the next burst on.
+    /// Changes the settings from the next burst on.
     pub fn change(&mut self, settings: RxSettings) {
         self.posted.quick = Quick::new(&settings, self.posted.ring.has_block());
         self.posted.settings = settings;
     }
 
-    /// Copies frames (at most [`BURST`] of them) into posted buffers. What is copied and what is dropped is counted
-    /// here.
+    /// Copies frames (at most [`BURST`] of them) into posted buffers. Counts delivered and dropped frames in `ledger`.
     #[inline]
     pub fn fill(&mut self, frames: &[Frame<'_>], ledger: &NicDirection) -> Filled {
         let (filled, more) = self.fill_once(frames, ledger);
         if more { self.fill_on(filled, frames, ledger) } else { filled }
     }
 
-    /// As [`Self::fill`], for frames of the device's own transmit ring: the only ones that arrive in loopback mode.
+    /// As [`Self::fill`], for frames of the device's own transmit ring, the only frames received in loopback mode.
     pub fn loop_back(&mut self, frames: &[Frame<'_>], ledger: &NicDirection) -> Filled {
         self.posted.own_frames = true;
         let filled = self.fill(frames, ledger);
@@ -109,7 +108,7 @@ impl RxQueue {
         filled
     }
 
-    /// Fills one lease; returns whether it was too small for all frames.
+    /// Fills one lease; returns true as second value if it was too small for all frames.
     #[inline(always)]
     fn fill_once(&mut self, frames: &[Frame<'_>], ledger: &NicDirection) -> (Filled, bool) {
         let taken = self.posted.plan(frames, &mut self.own, ledger);
@@ -119,7 +118,7 @@ impl RxQueue {
         (Filled { taken, causes }, more)
     }
 
-    /// Goes on where one lease was not enough for frames that fill many buffers.
+    /// Continues with further leases if one was not enough, for frames that fill many buffers.
     #[cold]
     fn fill_on(&mut self, mut filled: Filled, frames: &[Frame<'_>], ledger: &NicDirection) -> Filled {
         let frames = &frames[..frames.len().min(BURST)];
@@ -132,62 +131,62 @@ impl RxQueue {
         filled
     }
 
-    /// How many buffers (at most [`BURST`] are looked for) are posted; 0 on a broken ring.
+    /// Returns how many buffers are posted (counts up to [`BURST`]); 0 on a broken ring.
     #[inline]
     pub fn room(&mut self) -> usize {
         self.posted.ring.ready(BURST).unwrap_or(0)
     }
 
     /// Reserves buffers for as many of the first [`BURST`] frames as there is room for; returns how many frames were
-    /// dealt with, those included that are dropped. The lease must then be filled from the same slice and committed.
+    /// handled, including dropped ones. The lease must then be filled from the same slice and committed.
     #[inline]
     pub fn plan(&mut self, frames: &[Frame<'_>], lease: &mut Lease, ledger: &NicDirection) -> usize {
         self.posted.plan(frames, lease, ledger)
     }
 
-    /// What frames may leave to the driver: nothing. A descriptor can say that a checksum is right, but not that it is still
-    /// missing, and a driver that forwards such a frame would send it without one.
+    /// Returns the offloads that frames may leave to the driver: none. A descriptor can report that a checksum is
+    /// correct, but not that it is still missing, and a driver that forwards such a frame would send it without one.
     pub const fn offloads(&self) -> Offloads {
         Offloads::NONE
     }
 
-    /// Whether a lease was reserved from this ring, and not from one that a reset has taken away since.
+    /// Returns true if a lease was reserved from this ring, and not from one that a reset has since replaced.
     pub fn owns(&self, lease: &Lease) -> bool {
         lease.ring == self.posted.name
     }
 
-    /// Gives the frames of a lease to the driver; returns causes of [`cause`], 0 if there is nothing that it wants to
-    /// hear of. A lease of another ring (the device was reset in the meantime) is only emptied.
+    /// Commits the frames of a lease to the driver; returns interrupt causes ([`cause`]), 0 if the driver wants no
+    /// interrupt. A lease of another ring (the device was reset in the meantime) is only cleared.
     #[inline]
     pub fn commit(&mut self, lease: &mut Lease, ledger: &NicDirection) -> u32 {
         self.posted.commit(lease, ledger)
     }
 
-    /// Asks for a kick when buffers are posted; true if there are some already.
+    /// Asks for a kick when buffers are posted; returns true if there are some already.
     pub fn arm(&mut self) -> bool {
         self.posted.ring.arm()
     }
 
-    /// Asks for no kicks: we poll.
+    /// Declines kicks, for a device that polls.
     pub fn disarm(&mut self) {
         self.posted.ring.disarm();
     }
 
-    /// Why the ring stopped, if it did.
+    /// Returns the reason why the ring stopped, if it did.
     pub fn broken(&self) -> Option<Broken> {
         self.posted.ring.broken()
     }
 }
 
-/// What became of a frame, or of all.
+/// Outcome for a frame, or for all of them.
 enum Step {
-    /// Dealt with.
+    /// Handled.
     Done,
     /// There are not enough buffers.
     NoRoom,
-    /// It takes more of them than this lease has places for.
+    /// The lease has too few places for its buffers.
     Full,
-    /// A descriptor breaks the ring.
+    /// A descriptor broke the ring.
     Broken,
 }
 
@@ -200,11 +199,11 @@ impl Posted {
             return 0;
         }
         if self.ring.ready(frames.len()).is_err() {
-            // Nothing will ever take them.
+            // The ring is broken: no buffer will ever be available for these frames.
             ledger.drop_bad_ring.add(frames.len() as u64);
             return frames.len();
         }
-        // Descriptors lie four to a line: the next burst's, too, are read and written.
+        // Four descriptors share a cache line: prefetches those of the next burst too, for reading and writing.
         self.ring.prefetch_write(frames.len(), frames.len());
         let (taken, step) = self.place(frames, lease);
         self.reserve(lease);
@@ -226,7 +225,7 @@ impl Posted {
         }
     }
 
-    /// Finds places for frames; returns how many were dealt with, and why not all.
+    /// Finds buffers for frames; returns how many were handled, and the reason why not all were.
     #[inline(always)]
     fn place(&mut self, frames: &[Frame<'_>], lease: &mut Lease) -> (usize, Step) {
         let mut taken = 0;
@@ -244,8 +243,8 @@ impl Posted {
         }
     }
 
-    /// Places frames from number `from` on as long as nothing is to be looked at closely; returns how many. Compiled for
-    /// each kind of driver: whether it has a status block, and whether no frame's address has to be looked at.
+    /// Fast path: places frames from number `from` on until one needs a closer check; returns how many. Compiled for
+    /// each kind of driver: whether it uses a status block, and whether destination addresses need no check.
     #[inline(always)]
     fn plan_quickly<const BLOCK: bool, const ANY: bool>(
         &self,
@@ -282,7 +281,7 @@ impl Posted {
         n
     }
 
-    /// Places one frame of any kind.
+    /// Slow path: places one frame of any kind.
     #[cold]
     fn plan_one(&mut self, number: usize, frame: &Frame<'_>, lease: &mut Lease) -> Step {
         if self.settings.loopback != self.own_frames {
@@ -321,7 +320,7 @@ impl Posted {
         Step::Done
     }
 
-    /// Adds `count` buffers to the lease, which hold `len` octets.
+    /// Adds `count` buffers to the lease, for `len` octets.
     #[cold]
     fn buffers(&mut self, len: u32, count: usize, lease: &mut Lease) -> Step {
         let (first, before) = (usize::from(lease.descriptors), lease.buffers.len());
@@ -333,7 +332,7 @@ impl Posted {
         }
         let mut left = len;
         for descriptor in self.ring.descriptors_from(first, count) {
-            // The rest of the last buffer is not touched, so it may lie outside.
+            // The unused rest of the last buffer is not touched, so it may lie outside guest memory.
             let octets = left.min(self.settings.buffer_len);
             left -= octets;
             let Some(buffer) = self.ring.region().bytes(descriptor.address, octets) else {
@@ -346,7 +345,7 @@ impl Posted {
         Step::Done
     }
 
-    /// Takes the lease's descriptors out of the ring.
+    /// Takes the lease's descriptors from the ring.
     #[inline(always)]
     fn reserve(&mut self, lease: &Lease) {
         let (first, count) = (lease.first, lease.descriptors);
@@ -377,7 +376,7 @@ impl Posted {
         self.causes(frames, missed, ledger)
     }
 
-    /// Writes the descriptors of one frame back, the last one of which says what is to be said of it.
+    /// Writes the descriptors of one frame back; the last one carries its status.
     #[cold]
     fn write_shaped_back(&mut self, lease: &Lease, shaped: &Shaped) {
         let (mut left, mut n) = (shaped.len, usize::from(shaped.descriptor));
@@ -403,7 +402,7 @@ impl Posted {
         }
     }
 
-    /// Lets go of all descriptors up to the first lease that is not committed.
+    /// Releases all descriptors up to the first lease that is not committed.
     #[inline(always)]
     fn release(&mut self, first: u16) {
         if let [only] = self.outstanding[..] {
@@ -425,7 +424,7 @@ impl Posted {
         }
     }
 
-    /// Publishes; returns what the driver is to be told.
+    /// Publishes; returns the causes to raise.
     #[inline(always)]
     fn causes(&mut self, frames: u64, missed: u64, ledger: &NicDirection) -> u32 {
         let came = if self.ring.publish() { cause::RXT0 } else { 0 };
@@ -440,14 +439,14 @@ impl Posted {
         causes
     }
 
-    /// What a driver without block is told of its buffers.
+    /// Returns the causes that report missing buffers to a driver without block.
     fn shortage(&mut self, missed: u64) -> u32 {
         let lost = if missed > 0 { cause::RXO } else { 0 };
         let few = if self.falls_low() { cause::RXDMT0 } else { 0 };
         lost | few
     }
 
-    /// Whether the number of posted buffers has fallen to the threshold of RCTL.RDMTS.
+    /// Returns true when the number of posted buffers falls to the threshold of RCTL.RDMTS.
     #[inline(always)]
     fn falls_low(&mut self) -> bool {
         let threshold = usize::from(self.ring.entries()) / self.settings.threshold.max(1) as usize;

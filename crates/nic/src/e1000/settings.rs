@@ -1,5 +1,5 @@
-//! What the control registers mean for the data path (82540EM manual, "Receive Control Register", "Transmit Control
-//! Register", "Receive Checksum Control", "Device Control Register").
+//! Derives the data path's settings from the control registers (82540EM manual, "Receive Control Register", "Transmit
+//! Control Register", "Receive Checksum Control", "Device Control Register").
 
 use std::sync::Arc;
 
@@ -10,26 +10,26 @@ use super::{RxChecksum, RxSettings, TxSettings};
 
 /// RCTL: loopback mode.
 const LOOPBACK: u32 = 3 << 6;
-/// RCTL: when few free descriptors are few.
+/// RCTL: threshold of free descriptors.
 const THRESHOLD_SHIFT: u32 = 8;
-/// RCTL: which bits of a multicast address are its hash.
+/// RCTL: selects the bits of a multicast address that form its hash.
 const HASH_SHIFT: u32 = 12;
 const BUFFER_SIZE_SHIFT: u32 = 16;
-/// RCTL: the CFI bit of a tag is looked at.
+/// RCTL: the CFI bit of a tag is checked.
 const CFI_ENABLED: u32 = 1 << 19;
 const CFI: u32 = 1 << 20;
 /// RCTL: buffers are sixteen times as large.
 const BUFFER_SIZE_EXTENDED: u32 = 1 << 25;
-/// RAH: what the address is compared with; 0: the destination.
+/// RAH: address field to compare with; 0: the destination.
 const ADDRESS_SELECT: u32 = 3 << 16;
 
-/// TXDCTL: LWTHRESH, and descriptors of its unit.
+/// TXDCTL: position of LWTHRESH, and its unit in descriptors.
 const LOW_SHIFT: u32 = 25;
 const LOW_UNIT: u16 = 8;
 
-/// Octets of the longest frame without RCTL.LPE: 1522 with tag and FCS.
+/// Longest frame in octets without RCTL.LPE: 1522 with tag and FCS.
 const LONGEST: usize = 1518;
-/// Octets of the longest frame with RCTL.LPE: 16384 with FCS.
+/// Longest frame in octets with RCTL.LPE: 16384 with FCS.
 const LONGEST_LONG: usize = 16384 - 4;
 const ETHERNET_HEADER: usize = 14;
 
@@ -65,7 +65,8 @@ fn loopback(registers: &Plain, phy: bool) -> bool {
     phy || registers.get(r::RCTL) & LOOPBACK != 0
 }
 
-/// 2048, 1024, 512 or 256 octets, or with BSEX 16384, 8192 or 4096; the one reserved value is taken as without BSEX.
+/// Returns the buffer length: 2048, 1024, 512 or 256 octets, or with BSEX 16384, 8192 or 4096; the reserved combination
+/// counts as without BSEX.
 fn buffer_len(control: u32) -> u32 {
     let len = 2048 >> (control >> BUFFER_SIZE_SHIFT & 3);
     let extended = control & BUFFER_SIZE_EXTENDED != 0 && len != 2048;
@@ -100,7 +101,7 @@ pub(super) fn filters(registers: &Plain) -> Filters {
     }
 }
 
-/// An entry that is valid and compared with destinations.
+/// Returns the address of an entry that is valid and compared with destinations.
 fn address(low: u32, high: u32) -> Option<[u8; 6]> {
     let [a, b, c, d] = low.to_le_bytes();
     let [e, f, ..] = high.to_le_bytes();

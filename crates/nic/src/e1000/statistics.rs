@@ -1,11 +1,11 @@
 //! The statistics registers (82540EM manual, "Statistics Registers"): counted by the data path, read by the driver.
 //!
-//! What the data path counts only grows; each register remembers where it stood when it was last read, and tells the
-//! difference. So nobody has to wait for anybody, and no frame is lost between counting and clearing. A register that
-//! reads more than it can hold reads as all ones. Of the pairs of 64 bits the low half is read first: it is the same
-//! moment's as the high half, which clears both.
+//! The data path's counters only grow; each register remembers the counter's value when it was last read, and returns
+//! the difference. So counting needs no lock, and no frame is lost between reading and clearing. A register whose value
+//! exceeds its width reads as all ones. Of a 64-bit pair the low half is read first: it fixes the value that the high
+//! half returns, and reading the high half clears both.
 //!
-//! A link inside a computer makes no errors: CRCERRS, COLC, LATECOL and their like are 0.
+//! Errors cannot occur on a link inside a computer: CRCERRS, COLC, LATECOL and similar registers read as 0.
 
 use port::Offload;
 use std::sync::Arc;
@@ -13,25 +13,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::register;
 
-/// Octets of the FCS, which count (manual: "from the Destination Address field through the CRC field, inclusively").
+/// Length of the FCS, which is counted (manual: "from the Destination Address field through the CRC field,
+/// inclusively").
 const FCS: u64 = 4;
-/// Sizes that are counted apart: up to 64, 127, 255, 511, 1023 octets, and more.
+/// Size classes that are counted separately: up to 64, 127, 255, 511, 1023 octets, and more.
 const SIZES: usize = 6;
 const REGISTERS: usize = 64;
 
-/// What a frame's destination is.
+/// Kind of a frame's destination address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// One station.
+    /// A single station.
     Unicast,
     /// A group.
     Multicast,
-    /// All.
+    /// All stations.
     Broadcast,
 }
 
 impl Destination {
-    /// What an address is.
+    /// Classifies an address.
     #[inline]
     pub fn of(address: [u8; 6]) -> Self {
         match address {
@@ -42,7 +43,7 @@ impl Destination {
     }
 }
 
-/// Frames of one burst, to be added at once.
+/// Counts of the frames of one burst, added to the statistics at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     frames: u64,
@@ -53,7 +54,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// A frame of so many octets without FCS.
+    /// Counts a frame of `len` octets without FCS.
     #[inline]
     pub fn frame(&mut self, len: usize, destination: Destination) {
         let octets = len as u64 + FCS;
@@ -67,7 +68,7 @@ impl Tally {
         }
     }
 
-    /// Counts a frame that is cut later as the segments that it becomes, as a driver expects.
+    /// Counts a frame that is segmented later (GSO) as its segments, as a driver expects.
     pub fn cut(&mut self, len: usize, left: Offload, destination: Destination) {
         let (size, headers) = (usize::from(left.gso_size()), usize::from(left.hdr_len()));
         if left.gso().is_none() || size == 0 || len <= headers {
@@ -81,8 +82,8 @@ impl Tally {
         }
     }
 
-    /// Frames of a ring whose driver works by the status block, with their octets without FCS: sizes and destinations
-    /// are not counted there, as that would cost more than the frames themselves.
+    /// Counts the frames of a ring whose driver uses the status block, with their octets without FCS. Sizes and
+    /// destinations are not counted there, because that would cost more than moving the frames.
     #[inline]
     pub fn frames(&mut self, frames: u64, octets: u64) {
         self.frames += frames;
@@ -102,8 +103,8 @@ fn size_class(octets: u64) -> usize {
     }
 }
 
-/// What has passed in one direction. One thread at a time counts; others read. Its own cache lines: the threads of both
-/// directions write for every burst.
+/// Counters of one direction. One thread at a time counts; others read. Aligned to its own cache lines, because the
+/// threads of both directions write for every burst.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Direction {
@@ -115,7 +116,7 @@ pub struct Direction {
 }
 
 impl Direction {
-    /// Counts a burst.
+    /// Adds the counts of a burst.
     #[inline]
     pub fn add(&self, tally: &Tally) {
         let sizes = self.sizes.iter().zip(tally.sizes);
@@ -135,10 +136,10 @@ impl Direction {
     }
 }
 
-/// All that the data path counts. Of each direction one thread at a time counts.
+/// All counters of the data path. One thread at a time counts in each direction.
 #[derive(Debug, Default)]
 pub struct Statistics {
-    /// Frames that left.
+    /// Frames that were sent.
     pub sent: Direction,
     /// Frames that were stored.
     pub received: Direction,
@@ -149,27 +150,27 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Frames were lost for want of receive descriptors (MPC, RNBC).
+    /// Counts frames lost for lack of receive descriptors (MPC, RNBC).
     pub fn missed(&self, frames: u64) {
         add(&self.missed, frames);
     }
 
-    /// Received frames were too long (ROC).
+    /// Counts received frames that were too long (ROC).
     pub fn too_long(&self, frames: u64) {
         add(&self.too_long, frames);
     }
 
-    /// Packets were segmented (TSCTC).
+    /// Counts packets that were segmented (TSCTC).
     pub fn segmented(&self, packets: u64) {
         add(&self.segmented, packets);
     }
 
-    /// Packets that were to be segmented were not sent as a whole (TSCTFC).
+    /// Counts packets whose segmentation was not completed (TSCTFC).
     pub fn unsegmented(&self, packets: u64) {
         add(&self.unsegmented, packets);
     }
 
-    /// What the register at this offset counts, since the device was made; 0 for what never happens.
+    /// Returns the total since the device was created for the register at this offset; 0 for events that never happen.
     fn total(&self, offset: u64) -> u64 {
         let (sent, received) = (&self.sent, &self.received);
         match offset {
@@ -180,7 +181,7 @@ impl Statistics {
             // PRC64 to PRC1522, PTC64 to PTC1522.
             0x405c..=0x4070 => received.size((offset as usize - 0x405c) / 4),
             0x40d8..=0x40ec => sent.size((offset as usize - 0x40d8) / 4),
-            // GPRC, and TPR, which has the lost ones too.
+            // GPRC, and TPR, which includes lost frames.
             0x4074 => get(&received.frames),
             0x40d0 => get(&received.frames) + get(&self.missed) + get(&self.too_long),
             // BPRC, MPRC, MPTC, BPTC.
@@ -201,13 +202,13 @@ impl Statistics {
     }
 }
 
-/// What the driver reads of [`Statistics`].
+/// The registers through which the driver reads [`Statistics`].
 #[derive(Debug)]
 pub(super) struct Registers {
     counted: Arc<Statistics>,
-    /// Where each register stood when it was cleared.
+    /// Value of each counter when its register was last cleared.
     cleared: [u64; REGISTERS],
-    /// Of pairs, what the low half was read of, until the high half is.
+    /// For 64-bit pairs: the value latched by a read of the low half, until the high half is read.
     held: [Option<u64>; REGISTERS],
 }
 
@@ -220,7 +221,7 @@ impl Registers {
         Arc::clone(&self.counted)
     }
 
-    /// All registers are 0.
+    /// Sets all registers to 0.
     pub(super) fn reset(&mut self) {
         self.held = [None; REGISTERS];
         for (offset, cleared) in (register::STATISTICS..).step_by(4).zip(&mut self.cleared) {
@@ -250,14 +251,14 @@ impl Registers {
         self.clear(low, total).map(|count| (count >> 32) as u32)
     }
 
-    /// What was counted up to `total`; then the register is 0.
+    /// Returns the increase up to `total`, and makes the register 0.
     fn clear(&mut self, offset: u64, total: u64) -> Option<u64> {
         let cleared = self.cleared.get_mut(index(offset)?)?;
         Some(total.wrapping_sub(std::mem::replace(cleared, total)))
     }
 }
 
-/// The registers from CRCERRS to TSCTFC; between them are gaps.
+/// Returns true if there is a register at `offset`: those from CRCERRS to TSCTFC, with gaps between them.
 pub(super) fn exists(offset: u64) -> bool {
     let gap = matches!(offset, 0x4024 | 0x402c | 0x4044 | 0x4084 | 0x4098 | 0x409c);
     offset.is_multiple_of(4) && index(offset).is_some() && !gap
@@ -276,7 +277,7 @@ fn get(total: &AtomicU64) -> u64 {
     total.load(Ordering::Relaxed)
 }
 
-/// One writer at a time: no read-modify-write is needed.
+/// Adds without a read-modify-write instruction, because there is one writer at a time.
 #[inline]
 fn add(total: &AtomicU64, n: u64) {
     if n != 0 {

@@ -1,16 +1,16 @@
-//! The transmit ring's data path (82540EM manual, "Packet Transmission").
+//! Data path of the transmit ring (82540EM manual, "Packet Transmission").
 //!
 //! ```text
-//!   descriptors --> one buffer, nothing to insert ------------------------> shown where it lies
-//!              \--> assembly: gather, cut, checksums, tag, padding --> room --> shown there
+//!   descriptors --> one buffer, nothing to insert ---------------------------------> shown in guest memory
+//!              \--> assembly: gather, segment, checksums, tag, padding --> room --> shown in the room
 //! ```
 //!
-//! The port that a frame goes to may take it with its checksum still to be filled in, and a TCP packet as one large frame: what
-//! it takes ([`TxQueue::settle`]) is not done here.
+//! The port that receives a frame may accept it with its checksum still missing, and a TCP packet as one large frame.
+//! Work that the port accepts ([`TxQueue::settle`]) is not done here.
 //!
-//! Guest memory is never written but for DD in descriptors that ask for it: a checksum is inserted in a copy. What a
-//! descriptor holds is read once. Nothing that a driver writes makes a call long: a burst ends after [`BURST`] frames or
-//! [`MOST_DESCRIPTORS`] descriptors, wherever it stands in a packet.
+//! Guest memory is never written, except DD in descriptors that request a status report: a checksum is inserted into a
+//! copy. Each descriptor is read once. A driver cannot make a call run long: a burst ends after [`BURST`] frames or
+//! [`MOST_DESCRIPTORS`] descriptors, even in the middle of a packet.
 
 mod assembly;
 mod checksum;
@@ -32,33 +32,33 @@ use crate::queue::Drained;
 use assembly::{Assembly, Fed, Kind, Output, Shown, Taken};
 use room::{PADDED, TAG};
 
-/// Octets of the shortest frame: an Ethernet header.
+/// Length of the shortest frame in octets: an Ethernet header.
 pub const SHORTEST: usize = 14;
-/// Descriptors that one call uses at most.
+/// Maximum number of descriptors that one call consumes.
 pub const MOST_DESCRIPTORS: usize = 4 * BURST;
 
-/// A transmit ring.
+/// The device's data path of one transmit ring.
 #[derive(Debug)]
 pub struct TxQueue {
     ring: DeviceRing<Arc<Ends>>,
     settings: TxSettings,
     statistics: Arc<Statistics>,
     assembly: Assembly,
-    /// A descriptor that is not used up.
+    /// A descriptor that is only partly consumed.
     pending: Option<Taken>,
-    /// Whether a broken ring was counted.
+    /// True if the broken ring was counted.
     reported: bool,
 }
 
-/// What a burst has used up, from one descriptor on.
+/// Descriptors that a burst has consumed.
 #[derive(Debug)]
 struct Done {
-    /// Where the first one is.
+    /// Position of the first descriptor.
     first: u16,
     descriptors: usize,
-    /// Those whose status is to be written back: the how many-th, and the word.
+    /// Descriptors whose status must be written back: index from the first one, and the word to write.
     reports: ArrayVec<(u16, u64), MOST_DESCRIPTORS>,
-    /// Whether one of those wants its interrupt at once.
+    /// True if one of the reports wants its interrupt without delay.
     at_once: bool,
 }
 
@@ -79,7 +79,7 @@ impl Done {
 }
 
 impl TxQueue {
-    /// Takes over a ring in this memory.
+    /// Creates the data path of a ring in this memory.
     pub fn new(region: Region, setup: &TxSetup) -> Result<Self, LayoutError> {
         let block = setup.block.map(|address| Csb::map(&region, address)).transpose()?;
         let ring = DeviceRing::transmit(region, &setup.layout, setup.ends.clone(), block)?;
@@ -88,19 +88,19 @@ impl TxQueue {
         Ok(Self { ring, settings, statistics, assembly, pending: None, reported: false })
     }
 
-    /// From now on works by these settings. The longest frame stays what it was.
+    /// Changes the settings from now on, except the longest frame.
     pub fn change(&mut self, settings: TxSettings) {
         self.settings = TxSettings { longest: self.settings.longest, ..settings };
     }
 
-    /// From now on this may be left to whoever has the frames next: checksums, and TCP packets as they are.
+    /// Sets the offloads that the next port accepts from now on: checksums, and TCP packets that are not segmented.
     pub fn settle(&mut self, takes: Offloads) {
         self.assembly.settle(takes);
     }
 
     /// Shows up to `budget` (at most [`BURST`]) frames to `take`, in order and in one call, then returns their
-    /// descriptors to the driver. Nothing is shown where none waits or the ring is broken. Frames and drops are counted
-    /// here; the causes that come of it are returned.
+    /// descriptors to the driver. Shows none if none waits or the ring is broken. Counts frames and drops in `ledger`;
+    /// returns the interrupt causes.
     #[inline]
     pub fn drain(
         &mut self,
@@ -123,7 +123,7 @@ impl TxQueue {
         }
     }
 
-    /// Shows the frames that leave as they lie, up to the first descriptor that is something else.
+    /// Shows the frames that can be sent from guest memory, up to the first descriptor of another kind.
     #[inline(always)]
     fn drain_whole(
         &mut self,
@@ -191,7 +191,7 @@ impl TxQueue {
         Drained { frames, causes: self.finish(&done, ledger) }
     }
 
-    /// The next descriptor, if one waits, with its buffer. One whose buffer does not lie in memory ends the ring.
+    /// Takes the next waiting descriptor with its buffer. A buffer outside guest memory breaks the ring.
     fn next(&mut self) -> Option<Taken> {
         self.ring.ready(1).ok()?;
         let (position, descriptor) = (self.ring.next(), self.ring.descriptors(1).next()?);
@@ -203,7 +203,7 @@ impl TxQueue {
         Some(Taken { position, descriptor, octets: octets? })
     }
 
-    /// Returns what a burst has used up. Says why the driver is to be interrupted.
+    /// Returns the consumed descriptors of a burst to the driver; returns the interrupt causes.
     #[inline(always)]
     fn finish(&mut self, done: &Done, ledger: &NicDirection) -> u32 {
         for &(n, word) in &done.reports {
@@ -218,7 +218,8 @@ impl TxQueue {
         causes
     }
 
-    /// The causes without a block: a status was written back, the ring is empty, or is about to be.
+    /// Returns the causes for a driver without block: a status was written back, the ring is empty, or it is nearly
+    /// empty.
     fn causes(&mut self, done: &Done) -> u32 {
         if done.descriptors == 0 {
             return 0;
@@ -244,37 +245,37 @@ impl TxQueue {
         Drained::default()
     }
 
-    /// Whether frames wait; false on a broken ring.
+    /// Returns true if frames wait; false on a broken ring.
     pub fn has_frames(&mut self) -> bool {
         self.pending.is_some() || self.ring.ready(1).is_ok_and(|waiting| waiting > 0)
     }
 
-    /// Asks for a kick when the next frame comes; true if one waits already.
+    /// Asks for a kick when the next frame arrives; returns true if one waits already.
     pub fn arm(&mut self) -> bool {
         self.ring.arm() || self.pending.is_some()
     }
 
-    /// Asks for no kicks: we poll.
+    /// Declines kicks, for a device that polls.
     pub fn disarm(&mut self) {
         self.ring.disarm();
     }
 
-    /// Why the ring stopped, if it did.
+    /// Returns the reason why the ring stopped, if it did.
     pub const fn broken(&self) -> Option<Broken> {
         self.ring.broken()
     }
 }
 
-/// The counters of what was sent.
+/// Counters for sent frames.
 struct Counts<'a> {
     ledger: &'a NicDirection,
     statistics: &'a Statistics,
-    /// Whether sizes and destinations are counted too.
+    /// True if sizes and destinations are counted too.
     in_full: bool,
 }
 
 impl Counts<'_> {
-    /// Counts and shows.
+    /// Counts the frames and shows them to `take`.
     #[inline(always)]
     fn show(&self, frames: &[Frame<'_>], bytes: u64, take: &mut dyn FnMut(&[Frame<'_>])) {
         if frames.is_empty() {
@@ -296,7 +297,7 @@ impl Counts<'_> {
         self.ledger.batches.add(1);
     }
 
-    /// Counts what is left to be done.
+    /// Counts the frames that carry pending offload metadata (checksum, GSO).
     fn left(&self, frames: &[Frame<'_>]) {
         let count =
             |wanted: fn(&Offload) -> bool| frames.iter().filter(|frame| wanted(&frame.offload())).count();
@@ -313,7 +314,7 @@ impl Counts<'_> {
     }
 }
 
-/// The frames of a burst, with their octets. Those in the room follow each other there; there is one large one.
+/// Returns the frames of a burst with their total length. Frames in the room follow one another; at most one is large.
 fn frames<'a>(out: &Output, (mut room, mut large): (&'a mut [u8], &'a mut [u8])) -> (Frames<'a>, u64) {
     let (mut frames, mut bytes, mut at) = (Frames::new_const(), 0, 0);
     for shown in &out.frames {
@@ -338,19 +339,19 @@ fn frames<'a>(out: &Output, (mut room, mut large): (&'a mut [u8], &'a mut [u8]))
     (frames, bytes)
 }
 
-/// Bits of a command, in a descriptor's second word.
+/// Returns the bits of a command at their place in a descriptor's second word.
 const fn command(bits: u8) -> u64 {
     (bits as u64) << 24
 }
 
-/// A legacy descriptor with these bits is a frame as it lies, if all but EOP are 0.
+/// Bits of a legacy descriptor that must all be 0, except EOP, for a frame that can be sent from guest memory.
 const LEGACY: u64 = command(tx::EOP | tx::DEXT | tx::IC | tx::VLE);
-/// So is a data descriptor, if all but EOP, DEXT and DTYP are 0.
+/// Bits of a data descriptor that must all be 0, except EOP, DEXT and DTYP, for the same.
 const DATA: u64 =
     command(tx::EOP | tx::DEXT | tx::TSE | tx::VLE) | 0xf << 20 | ((tx::IXSM | tx::TXSM) as u64) << 40;
 
-/// Whether a descriptor with so many octets is a whole frame that leaves as it lies: in one buffer, with nothing to be
-/// inserted, of a length that neither is padded nor too long.
+/// Returns true if a descriptor with a buffer of `len` octets is a whole frame that can be sent from guest memory: in
+/// one buffer, with nothing to insert, and of a length that neither needs padding nor is too long.
 #[inline(always)]
 fn is_whole(descriptor: Descriptor, len: usize, settings: &TxSettings) -> bool {
     let legacy = descriptor.rest & LEGACY == command(tx::EOP);
@@ -359,20 +360,21 @@ fn is_whole(descriptor: Descriptor, len: usize, settings: &TxSettings) -> bool {
     (legacy | data) & (len.wrapping_sub(shortest) <= longest(settings).wrapping_sub(shortest))
 }
 
-/// Octets of the longest frame: one with a tag has that beside the MTU.
+/// Returns the length of the longest frame in octets: the MTU does not include a VLAN tag.
 #[inline(always)]
 const fn longest(settings: &TxSettings) -> usize {
     settings.longest + TAG
 }
 
-/// Octets of a descriptor's buffer. At the null address there is none (manual, "Legacy Transmit Descriptor Format").
+/// Returns the length of a descriptor's buffer in octets; 0 for the null address (manual, "Legacy Transmit Descriptor
+/// Format").
 #[inline(always)]
 const fn length(descriptor: Descriptor) -> usize {
     let mask = if descriptor.command() & tx::DEXT == 0 { 0xffff } else { 0xf_ffff };
     if descriptor.address == 0 { 0 } else { (descriptor.rest & mask) as usize }
 }
 
-/// A descriptor's buffer, if it lies in memory; empty where the descriptor has no data.
+/// Returns a descriptor's buffer; empty if it has no data, `None` if it is not completely inside guest memory.
 fn buffer(region: &Region, descriptor: Descriptor) -> Option<Bytes<'static>> {
     match (Kind::of(descriptor), length(descriptor)) {
         (Kind::Context | Kind::Reserved, _) | (_, 0) => Some(Bytes::EMPTY),

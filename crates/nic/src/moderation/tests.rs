@@ -1,4 +1,4 @@
-//! Traces of what guests and the world do, each judged by both: how often it interrupts, and how late.
+//! Traces of guests and arrivals, each judged by both the number of interrupts and their delay.
 
 use proptest::prelude::*;
 
@@ -7,19 +7,19 @@ use super::*;
 const SECOND: u64 = 1_000_000_000;
 const ALL: [Moderation; 3] = [Moderation::Off, Moderation::Every(100), Moderation::Adaptive];
 
-/// What a trace cost.
+/// Results of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Outcome {
     interrupts: u64,
-    /// The longest time from something to its interrupt, for what arrived and for all.
+    /// Maximum delay from an event to its interrupt, for arrivals and for all events.
     latest_arrival: u64,
     latest: u64,
 }
 
-/// Interrupts by message, whose owner looks when it is told to.
+/// Message interrupts whose owner checks at the time requested.
 struct Messages {
     moderator: Moderator,
-    /// What waits: since when, and whether it arrived.
+    /// Waiting events: time, and whether it is an arrival.
     waiting: Vec<(u64, bool)>,
     outcome: Outcome,
 }
@@ -37,7 +37,7 @@ impl Messages {
         }
     }
 
-    /// Time goes on until `now`.
+    /// Advances the time to `now`.
     fn pass(&mut self, now: u64) {
         while let Some(next) = self.moderator.next().filter(|next| *next <= now) {
             assert!(self.moderator.take_due(next));
@@ -66,17 +66,18 @@ impl Messages {
     }
 }
 
-/// What 1000 requests and their answers cost.
+/// Results of 1000 requests and replies.
 struct Requests {
-    /// Nanoseconds from the first request to the last answer's interrupt.
+    /// Nanoseconds from the first request to the last reply's interrupt.
     lasted: u64,
-    /// Interrupts for what arrived, and those for what was sent where they are others.
+    /// Interrupts for arrivals, and additional ones for transmissions.
     interrupts: (u64, u64),
     latest_arrival: u64,
 }
 
-/// A guest sends a request, the answer comes `there` later; when it is told of it, it takes `here` to ask again. What
-/// it sent is told `together` with what arrives, as by a pin, or by a message of its own, as virtio-net does.
+/// A guest sends a request, and the reply arrives `there` later; after its interrupt the guest takes `here` to send the
+/// next one. Transmissions are reported `together` with arrivals, as by a pin, or by a message of their own, as in
+/// virtio-net.
 fn requests(moderation: Moderation, together: bool, there: u64, here: u64) -> Requests {
     let (mut received, mut sent) = (Messages::new(moderation), Messages::new(moderation));
     let mut now = SECOND;
@@ -99,7 +100,7 @@ fn requests(moderation: Moderation, together: bool, there: u64, here: u64) -> Re
     }
 }
 
-/// Frames that arrive one by one, so many a second, for a fifth of a second.
+/// Frames that arrive one by one, at `rate` a second, for a fifth of a second.
 fn arrivals(moderation: Moderation, rate: u64) -> Outcome {
     let mut messages = Messages::new(moderation);
     for n in 0..rate / 5 {
@@ -119,14 +120,14 @@ fn off_interrupts_for_everything_at_once() {
 #[test]
 fn every_bounds_the_rate_at_the_cost_of_its_interval() {
     let outcome = arrivals(Moderation::Every(100), 1_000_000);
-    // The first, and 200 ms / 25 µs.
+    // The first interrupt, and 200 ms / 25 µs.
     assert_eq!(outcome.interrupts, 8_001);
     assert_eq!(outcome.latest, 25_000, "the frame right after an interrupt");
 }
 
 #[test]
 fn requests_are_answered_at_once_when_adaptive() {
-    // 17 000 transactions a second, as seed paper 001 has, and up to 33 000.
+    // 17 000 transactions a second, as in seed paper 001, and up to 33 000.
     for each in [58_800, 40_000, 30_000] {
         for together in [true, false] {
             let outcome = requests(Moderation::Adaptive, together, each / 2, each / 2);
@@ -139,7 +140,7 @@ fn requests_are_answered_at_once_when_adaptive() {
 
 #[test]
 fn requests_are_what_a_fixed_interval_delays() {
-    // By a pin, an answer waits until its question's interrupt is 25 µs ago.
+    // With a pin, a reply waits until 25 µs after the interrupt for its request.
     let fixed = requests(Moderation::Every(100), true, 10_000, 30_000);
     assert_eq!((fixed.interrupts.0, fixed.latest_arrival, fixed.lasted), (2_000, 15_000, 54_970_000));
     let free = requests(Moderation::Off, true, 10_000, 30_000);
@@ -152,7 +153,7 @@ fn requests_are_what_a_fixed_interval_delays() {
 fn bulk_arrivals_interrupt_at_most_each_50_us_when_adaptive() {
     for rate in [100_000, 500_000, 1_000_000, 10_000_000] {
         let outcome = arrivals(Moderation::Adaptive, rate);
-        // 200 ms / 50 µs, and those before it was seen to be bulk.
+        // 200 ms / 50 µs, and those before the traffic was detected as bulk.
         assert!(outcome.interrupts <= 4_000 + BULK_FROM, "{rate}: {}", outcome.interrupts);
         assert!(outcome.latest <= BULK, "{rate}: {}", outcome.latest);
     }
@@ -212,7 +213,7 @@ fn answers_after_bulk_are_late_for_one_window_at_most() {
         messages.happens(Work::Received(1), SECOND + n * 1_000);
     }
     let end = SECOND + 1_000_000;
-    // Requests, faster than BULK, right behind.
+    // Requests, at shorter intervals than BULK, immediately afterwards.
     let late: Vec<u64> = (0..50)
         .filter_map(|n| {
             let now = end + 30_000 * n;
@@ -256,7 +257,7 @@ fn another_way_holds_for_what_waits() {
 fn nothing_waits_while_nobody_looks_at_the_time() {
     for moderation in [Moderation::Every(400), Moderation::Adaptive] {
         let mut moderator = Moderator::new(moderation);
-        // Bulk.
+        // Bulk traffic.
         assert!(moderator.request(Work::Received(64), 0));
         assert!(!moderator.request(Work::Received(64), 1_000), "{moderation:?}: too soon");
         moderator.keep_time(false);

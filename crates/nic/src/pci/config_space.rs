@@ -1,28 +1,28 @@
 //! Configuration space of a type 0 function (PCI Local Bus 3.0, chapter 6).
 //!
-//! Each octet has a mask of the bits that software may write. All else follows from the masks: read-only
-//! registers, the sizing of a BAR by writing all ones, and accesses of any size and alignment.
+//! Each octet has a mask of the bits that software may write. The masks implement everything else: read-only registers,
+//! the sizing of a BAR by writing all ones, and accesses of any size and alignment.
 //!
-//! Memory BARs have 32 bits, so that every window lies below 4 GiB. Octets from 256 on (extended space, where a function
-//! with a PCI Express capability would list more) read as zero.
+//! Memory BARs have 32 bits, so that every window lies below 4 GiB. Octets from 256 on (extended space, where a
+//! function with a PCI Express capability would list more capabilities) read as zero.
 
 use super::{BarWindow, read_registers};
 
-/// Octets of configuration space that a conventional function has.
+/// Size of a conventional function's configuration space in octets.
 pub const LEN: usize = 256;
-/// Where the command register lies.
+/// Offset of the command register.
 pub const COMMAND: u16 = 0x04;
-/// Command bit: the function answers at its I/O BARs.
+/// Command bit: the function decodes its I/O BARs.
 pub const COMMAND_IO: u16 = 1 << 0;
-/// Command bit: the function answers at its memory BARs.
+/// Command bit: the function decodes its memory BARs.
 pub const COMMAND_MEMORY: u16 = 1 << 1;
 /// Command bit: the function may access memory and send messages.
 pub const COMMAND_BUS_MASTER: u16 = 1 << 2;
-/// Command bit: the function must not use its interrupt pin. Kept also where there is no pin, for software that sets it.
+/// Command bit: the function must not use its interrupt pin. Software may set it even if there is no pin.
 pub const COMMAND_INTERRUPT_DISABLE: u16 = 1 << 10;
-/// Where BAR 0 lies.
+/// Offset of BAR 0.
 pub const BAR0: u16 = 0x10;
-/// Where the pointer to the first capability lies.
+/// Offset of the pointer to the first capability.
 pub const CAPABILITIES_POINTER: u16 = 0x34;
 
 const STATUS: usize = 0x06;
@@ -32,42 +32,42 @@ const INTERRUPT_LINE: usize = 0x3c;
 const INTERRUPT_PIN: usize = 0x3d;
 const FIRST_CAPABILITY: usize = 0x40;
 const BARS: usize = 6;
-/// Lowest bit of a BAR: its window is of I/O ports.
+/// Lowest bit of a BAR: the BAR is for I/O ports.
 const BAR_IO: u8 = 1;
 
-/// Identity of a function: what it says that it is.
+/// Identification registers of a function.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
-    /// Vendor.
+    /// Vendor id.
     pub vendor: u16,
-    /// Device.
+    /// Device id.
     pub device: u16,
-    /// Revision.
+    /// Revision id.
     pub revision: u8,
     /// Class, subclass and programming interface, 24 bits.
     pub class: u32,
-    /// Vendor of the subsystem.
+    /// Subsystem vendor id.
     pub subsystem_vendor: u16,
-    /// Subsystem.
+    /// Subsystem id.
     pub subsystem: u16,
 }
 
-/// The registers of one function.
+/// Configuration registers of one function.
 #[derive(Clone, Debug)]
 pub struct ConfigSpace {
     octets: [u8; LEN],
     writable: [u8; LEN],
     bar_len: [u32; BARS],
-    /// Which BARs are of I/O ports.
+    /// True for each BAR that is for I/O ports.
     ports: [bool; BARS],
-    /// Where the pointer to the next capability will be stored.
+    /// Offset at which the pointer to the next capability will be stored.
     link: usize,
-    /// First octet that no capability uses.
+    /// Offset of the first octet that no capability uses.
     free: usize,
 }
 
 impl ConfigSpace {
-    /// A function without BARs and capabilities, all decoding disabled.
+    /// Creates a function without BARs and capabilities, with all decoding disabled.
     pub fn new(identity: &Identity) -> Self {
         let mut space = Self {
             octets: [0; LEN],
@@ -90,10 +90,10 @@ impl ConfigSpace {
         space
     }
 
-    /// Adds a 32-bit memory BAR of `len` octets, not prefetchable, not placed.
+    /// Adds a 32-bit memory BAR of `len` octets, not prefetchable, without an address.
     ///
     /// # Panics
-    /// If `len` is not a power of two of at least 16, or there is no BAR `index` (mistakes of the model).
+    /// If `len` is not a power of two of at least 16, or there is no BAR `index` (bugs of the device model).
     pub fn add_memory_bar(&mut self, index: u8, len: u32) {
         assert!(len.is_power_of_two() && len >= 16, "a BAR of {len} octets");
         let index = usize::from(index);
@@ -101,10 +101,10 @@ impl ConfigSpace {
         self.allow(bar_register(index), &(!(len - 1)).to_le_bytes());
     }
 
-    /// Adds an I/O BAR of `len` ports, not placed.
+    /// Adds an I/O BAR of `len` ports, without an address.
     ///
     /// # Panics
-    /// If `len` is not a power of two from 4 to 256, or there is no BAR `index` (mistakes of the model).
+    /// If `len` is not a power of two from 4 to 256, or there is no BAR `index` (bugs of the device model).
     pub fn add_port_bar(&mut self, index: u8, len: u32) {
         assert!(len.is_power_of_two() && (4..=256).contains(&len), "a BAR of {len} ports");
         let index = usize::from(index);
@@ -114,17 +114,17 @@ impl ConfigSpace {
         self.writable[usize::from(COMMAND)] |= COMMAND_IO as u8;
     }
 
-    /// The function interrupts by this pin, 1 (INTA) to 4 (INTD).
+    /// Sets the interrupt pin, 1 (INTA) to 4 (INTD).
     pub fn set_interrupt_pin(&mut self, pin: u8) {
         self.store(INTERRUPT_PIN, &[pin]);
     }
 
-    /// Appends a capability: its identifier, then `body` from its third octet on, of which software may write the
-    /// bits set in `writable` (missing octets: none). Returns its offset. Capabilities start at multiples of 8, so
-    /// that 8-octet reads take them in fast.
+    /// Appends a capability: its identifier, then `body` from its third octet on, of which software may write the bits
+    /// set in `writable` (missing octets: none). Returns its offset. Capabilities start at multiples of 8, so that
+    /// software can scan them with few 8-octet reads.
     ///
     /// # Panics
-    /// If the capabilities do not fit into configuration space (a mistake of the model).
+    /// If the capabilities do not fit into configuration space (a bug of the device model).
     pub fn add_capability(&mut self, id: u8, body: &[u8], writable: &[u8]) -> u16 {
         let offset = self.free;
         self.store(self.link, &[offset as u8]);
@@ -137,12 +137,12 @@ impl ConfigSpace {
         offset as u16
     }
 
-    /// Reads any number of octets; what lies beyond the registers reads as zero.
+    /// Reads any number of octets; offsets beyond the registers read as zero.
     pub fn read(&self, offset: u16, data: &mut [u8]) {
         read_registers(&self.octets, u64::from(offset), data);
     }
 
-    /// Writes the bits that may be written and leaves all others.
+    /// Writes the writable bits and leaves all others unchanged.
     pub fn write(&mut self, offset: u16, data: &[u8]) {
         let registers = self.octets.iter_mut().zip(&self.writable).skip(usize::from(offset));
         for ((octet, mask), new) in registers.zip(data) {
@@ -150,37 +150,38 @@ impl ConfigSpace {
         }
     }
 
-    /// The model's own change of read-only octets that are inside configuration space.
+    /// Changes octets on behalf of the device model, including read-only ones; they must be inside configuration space.
     pub fn store(&mut self, offset: usize, octets: &[u8]) {
         self.octets[offset..offset + octets.len()].copy_from_slice(octets);
     }
 
-    /// A 16-bit register; zero beyond configuration space.
+    /// Reads a 16-bit register; zero beyond configuration space.
     pub fn word(&self, offset: u16) -> u16 {
         let mut octets = [0; 2];
         self.read(offset, &mut octets);
         u16::from_le_bytes(octets)
     }
 
-    /// A 32-bit register; zero beyond configuration space.
+    /// Reads a 32-bit register; zero beyond configuration space.
     pub fn double_word(&self, offset: u16) -> u32 {
         let mut octets = [0; 4];
         self.read(offset, &mut octets);
         u32::from_le_bytes(octets)
     }
 
-    /// Whether the function may access memory and send messages.
+    /// Returns true if the function may access memory and send messages.
     pub fn bus_master(&self) -> bool {
         self.word(COMMAND) & COMMAND_BUS_MASTER != 0
     }
 
-    /// The window of memory BAR `index`, if the BAR exists, is placed (not at 0) and memory decoding is enabled.
+    /// Returns the window of memory BAR `index`, if the BAR exists, has an address (not 0) and memory decoding is
+    /// enabled.
     pub fn bar(&self, index: u8) -> Option<BarWindow> {
         self.window(index, false)
     }
 
-    /// The window of I/O BAR `index`, if the BAR exists, is placed (not at 0) and I/O decoding is enabled; its address
-    /// is that of the first port.
+    /// Returns the window of I/O BAR `index`, if the BAR exists, has an address (not 0) and I/O decoding is enabled;
+    /// its address is that of the first port.
     pub fn port_bar(&self, index: u8) -> Option<BarWindow> {
         self.window(index, true)
     }
@@ -198,7 +199,7 @@ impl ConfigSpace {
         })
     }
 
-    /// All windows of memory that are decoded now.
+    /// Returns all memory windows that are decoded now.
     pub fn bars(&self) -> Vec<BarWindow> {
         (0..BARS as u8).filter_map(|index| self.bar(index)).collect()
     }
@@ -208,7 +209,7 @@ impl ConfigSpace {
     }
 }
 
-/// Where the BAR with this number lies.
+/// Returns the offset of the BAR with this number.
 const fn bar_register(index: usize) -> usize {
     BAR0 as usize + 4 * index
 }

@@ -1,4 +1,4 @@
-//! What a PCI function looks like from its bus.
+//! Interface of a PCI function to its bus.
 
 pub mod config_space;
 pub mod msix;
@@ -6,25 +6,25 @@ pub mod msix;
 pub use config_space::{ConfigSpace, Identity};
 pub use msix::{Message, Msix};
 
-/// A base address register's window.
+/// Address window of a base address register (BAR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarWindow {
-    /// Which BAR, 0 to 5.
+    /// Number of the BAR, 0 to 5.
     pub index: u8,
-    /// Guest-physical address it is placed at.
+    /// Guest-physical address of the window.
     pub address: u64,
-    /// Octets, a power of two.
+    /// Length in octets, a power of two.
     pub len: u64,
 }
 
-/// A PCI function: configuration space and memory BARs. Accesses of odd sizes and offsets are answered as hardware
-/// does (zeros or all ones, writes ignored), never refused.
+/// A PCI function: configuration space and memory BARs. Accesses of odd sizes and offsets are handled as hardware does
+/// (they read zeros or all ones, writes are ignored), never refused.
 pub trait PciFunction {
     /// Reads `data.len()` (1, 2, 4 or 8) octets of configuration space.
     fn config_read(&mut self, offset: u16, data: &mut [u8]);
     /// Writes configuration space.
     fn config_write(&mut self, offset: u16, data: &[u8]);
-    /// Memory BARs that are enabled and placed now.
+    /// Returns the memory BARs that are enabled and have an address now.
     fn bars(&self) -> Vec<BarWindow>;
     /// Reads device memory behind a BAR.
     fn bar_read(&mut self, bar: u8, offset: u64, data: &mut [u8]);
@@ -32,7 +32,7 @@ pub trait PciFunction {
     fn bar_write(&mut self, bar: u8, offset: u64, data: &[u8]);
 }
 
-/// Answers a read at `offset` from registers that start at 0: the octets that exist, zeros beyond them.
+/// Handles a read at `offset` of registers that start at 0: returns the octets that exist, zeros beyond them.
 pub(crate) fn read_registers(registers: &[u8], offset: u64, data: &mut [u8]) {
     data.fill(0);
     let start = usize::try_from(offset).unwrap_or(usize::MAX);

@@ -13,25 +13,25 @@ use super::read_registers;
 
 /// Identifier of the capability.
 pub const CAPABILITY: u8 = 0x11;
-/// Octets of a table entry.
+/// Size of a table entry in octets.
 pub const ENTRY_LEN: u64 = 16;
-/// Where the control register lies in the capability.
+/// Offset of the control register in the capability.
 pub const CONTROL: u16 = 2;
-/// Bit of the control register: the function uses MSI-X.
+/// Bit of the control register: MSI-X enabled.
 pub const CONTROL_ENABLE: u16 = 1 << 15;
-/// Bit of the control register: every vector is masked.
+/// Bit of the control register: all vectors masked.
 pub const CONTROL_MASK_ALL: u16 = 1 << 14;
-/// Most vectors of a function.
+/// Maximum number of vectors of a function.
 pub const MAX_VECTORS: u16 = 2048;
 
 const VECTOR_MASKED: u32 = 1;
 
-/// A message: what to write to which address to raise an interrupt.
+/// An interrupt message: the value to write, and the address to write it to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Guest-physical address.
     pub address: u64,
-    /// The value.
+    /// Value to write.
     pub data: u32,
 }
 
@@ -63,7 +63,7 @@ impl Vector {
         (u128::from(high) << 64 | u128::from(low)).to_le_bytes()
     }
 
-    /// Bits that a vector does not have stay zero: the low two of the address, all but the mask of the control.
+    /// Writes a double word. Reserved bits stay zero: the low two of the address, all but the mask of the control word.
     fn set(&mut self, double_word: u64, value: u32) {
         match double_word {
             0 => self.address_low = value & !3,
@@ -74,7 +74,7 @@ impl Vector {
     }
 }
 
-/// The state of a function's MSI-X.
+/// MSI-X state of a function.
 #[derive(Clone, Debug)]
 pub struct Msix {
     vectors: Vec<Vector>,
@@ -83,13 +83,13 @@ pub struct Msix {
 }
 
 impl Msix {
-    /// So many vectors (1 to [`MAX_VECTORS`]), all masked, MSI-X disabled.
+    /// Creates `vectors` vectors (1 to [`MAX_VECTORS`]), all masked, with MSI-X disabled.
     pub fn new(vectors: u16) -> Self {
         let vectors = vec![Vector::AT_RESET; usize::from(vectors.clamp(1, MAX_VECTORS))];
         Self { vectors, enabled: false, open: false }
     }
 
-    /// The capability from its third octet on, and which of its bits software may write.
+    /// Returns the capability from its third octet on, and the mask of the bits that software may write.
     pub fn capability(&self, bar: u8, table: u32, pending: u32) -> ([u8; 10], [u8; 2]) {
         let bar = u32::from(bar & 7);
         let mut body = [0; 10];
@@ -99,19 +99,18 @@ impl Msix {
         (body, (CONTROL_ENABLE | CONTROL_MASK_ALL).to_le_bytes())
     }
 
-    /// How many vectors there are.
+    /// Returns the number of vectors.
     pub fn len(&self) -> u16 {
         self.vectors.len() as u16
     }
 
-    /// Never: there is at least one vector.
+    /// Returns false: there is at least one vector.
     pub fn is_empty(&self) -> bool {
         self.vectors.is_empty()
     }
 
-    /// Takes over the capability's control register and the function's bus master bit. Returns whether the vectors
-    /// that are not masked themselves can now be sent and could not before, or the other way round. What is pending
-    /// is forgotten when MSI-X is disabled.
+    /// Applies the capability's control register and the function's bus master bit. Returns true if this changes
+    /// whether vectors that are not masked individually can be sent. Disabling MSI-X clears all pending bits.
     pub fn set_control(&mut self, control: u16, bus_master: bool) -> bool {
         self.enabled = control & CONTROL_ENABLE != 0;
         let before = self.open;
@@ -122,23 +121,23 @@ impl Msix {
         self.open != before
     }
 
-    /// Whether software uses MSI-X.
+    /// Returns true if MSI-X is enabled.
     pub fn enabled(&self) -> bool {
         self.enabled
     }
 
-    /// Vectors that are not masked themselves.
+    /// Returns the vectors that are not masked individually.
     pub fn unmasked(&self) -> impl Iterator<Item = u16> + '_ {
         (0..self.len()).filter(|&n| !self.vectors[usize::from(n)].masked())
     }
 
-    /// The message that a vector would send now; `None` while it cannot be sent, or if there is no such vector.
+    /// Returns the message that a vector would send now; `None` if it cannot be sent, or there is no such vector.
     pub fn message(&self, vector: u16) -> Option<Message> {
         let vector = self.vectors.get(usize::from(vector))?;
         (self.open && !vector.masked()).then(|| vector.message())
     }
 
-    /// Raises a vector: the message to send now, if any. If it cannot be sent it becomes pending.
+    /// Signals a vector: returns the message to send now, if any. If it cannot be sent, it becomes pending.
     pub fn signal(&mut self, vector: u16) -> Option<Message> {
         let message = self.message(vector);
         if message.is_none()
@@ -150,7 +149,7 @@ impl Msix {
         message
     }
 
-    /// The message of a vector that is pending and can be sent; it is no longer pending then.
+    /// Returns the message of a vector that is pending and can be sent, and clears its pending bit.
     pub fn take_pending(&mut self, vector: u16) -> Option<Message> {
         let message = self.message(vector)?;
         let vector = self.vectors.get_mut(usize::from(vector))?;
@@ -172,8 +171,8 @@ impl Msix {
         read_registers(&entries, skip, data);
     }
 
-    /// Writes the table: one or two aligned double words. Other accesses are undefined by the specification and
-    /// change nothing here. Returns the vector if what it would send now has changed.
+    /// Writes the table: one or two aligned double words. Other accesses are undefined by the specification and are
+    /// ignored here. Returns the vector if the message that it would send now has changed.
     pub fn table_write(&mut self, offset: u64, data: &[u8]) -> Option<u16> {
         let (words, rest) = data.as_chunks::<4>();
         if !matches!(words.len(), 1 | 2) || !rest.is_empty() || !offset.is_multiple_of(data.len() as u64) {

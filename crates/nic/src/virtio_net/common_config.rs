@@ -1,8 +1,8 @@
 //! The common configuration structure (virtio 1.2, section 4.1.4.3): features, status, queues.
 //!
-//! A read of any size and offset gives the octets that are there. A write changes the registers that it covers as a
-//! whole, in the order of their offsets (a 64-bit address counts as two 32-bit registers); a register that is only
-//! touched in part keeps its value, so half an access never has half an effect. One 8-octet write can set queue
+//! A read of any size and offset returns the octets that exist. A write changes the registers that it covers
+//! completely, in the order of their offsets (a 64-bit address counts as two 32-bit registers); a register that is only
+//! partly covered keeps its value, so a partial access never has a partial effect. One 8-octet write can set queue
 //! size, vector and enable together.
 
 use ring::split;
@@ -10,9 +10,9 @@ use ring::split;
 use super::features;
 use crate::pci::read_registers;
 
-/// Octets of the structure. `queue_notify_data` and `queue_reset` would follow; their features are not offered.
+/// Size of the structure in octets. `queue_notify_data` and `queue_reset` would follow; their features are not offered.
 pub const LEN: usize = 56;
-/// No vector (section 4.1.5.1.2).
+/// Value for "no vector" (section 4.1.5.1.2).
 pub const NO_VECTOR: u16 = 0xffff;
 
 /// Bits of the device status register (section 2.1).
@@ -23,43 +23,43 @@ pub mod status {
     pub const DRIVER: u8 = 2;
     /// The driver is ready.
     pub const DRIVER_OK: u8 = 4;
-    /// The features are settled.
+    /// Feature negotiation is complete.
     pub const FEATURES_OK: u8 = 8;
-    /// The device cannot go on.
+    /// The device has failed and needs a reset.
     pub const DEVICE_NEEDS_RESET: u8 = 64;
-    /// The driver has given up.
+    /// The driver has given up the device.
     pub const FAILED: u8 = 128;
-    /// Those that a driver may set.
+    /// Bits that a driver may set.
     pub(super) const OF_DRIVER: u8 = ACKNOWLEDGE | DRIVER | DRIVER_OK | FEATURES_OK | FAILED;
 }
 
-/// The registers by their offset.
+/// Offsets of the registers.
 pub mod register {
-    /// Which half of the offered features `DEVICE_FEATURE` shows; 32 bits.
+    /// Selects the half of the offered features that `DEVICE_FEATURE` shows; 32 bits.
     pub const DEVICE_FEATURE_SELECT: usize = 0x00;
     /// Offered features; 32 bits, read-only.
     pub const DEVICE_FEATURE: usize = 0x04;
-    /// Which half of the picked features `DRIVER_FEATURE` is; 32 bits.
+    /// Selects the half of the accepted features that `DRIVER_FEATURE` accesses; 32 bits.
     pub const DRIVER_FEATURE_SELECT: usize = 0x08;
-    /// Picked features; 32 bits.
+    /// Features accepted by the driver; 32 bits.
     pub const DRIVER_FEATURE: usize = 0x0c;
     /// Vector of configuration changes; 16 bits.
     pub const CONFIG_MSIX_VECTOR: usize = 0x10;
-    /// Queues of the device; 16 bits, read-only.
+    /// Number of queues of the device; 16 bits, read-only.
     pub const NUM_QUEUES: usize = 0x12;
-    /// [`super::status`]; 8 bits, 0 resets.
+    /// Device status, bits of [`super::status`]; 8 bits, writing 0 resets.
     pub const DEVICE_STATUS: usize = 0x14;
     /// Changes with each change of the device configuration; 8 bits, read-only.
     pub const CONFIG_GENERATION: usize = 0x15;
-    /// Which queue the registers below belong to; 16 bits.
+    /// Selects the queue that the registers below belong to; 16 bits.
     pub const QUEUE_SELECT: usize = 0x16;
-    /// Entries; 16 bits.
+    /// Number of entries; 16 bits.
     pub const QUEUE_SIZE: usize = 0x18;
     /// Vector of the queue's interrupts; 16 bits.
     pub const QUEUE_MSIX_VECTOR: usize = 0x1a;
     /// 1 enables the queue; 16 bits.
     pub const QUEUE_ENABLE: usize = 0x1c;
-    /// The doorbell's number; 16 bits, read-only.
+    /// Number of the queue's doorbell; 16 bits, read-only.
     pub const QUEUE_NOTIFY_OFF: usize = 0x1e;
     /// Address of the descriptor table; 64 bits.
     pub const QUEUE_DESC: usize = 0x20;
@@ -70,7 +70,7 @@ pub mod register {
 }
 use register::*;
 
-/// Offset and octets of each register that can be written.
+/// Offset and size in octets of each writable register.
 const WRITABLE: [(usize, usize); 15] = [
     (DEVICE_FEATURE_SELECT, 4),
     (DRIVER_FEATURE_SELECT, 4),
@@ -89,20 +89,20 @@ const WRITABLE: [(usize, usize); 15] = [
     (QUEUE_DEVICE + 4, 4),
 ];
 
-/// What a write did that others must know of.
+/// Consequence of a write for the rest of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// DRIVER_OK: serve the enabled queues.
     Started,
-    /// Serve no queue any more.
+    /// Serve no queue from now on.
     Stopped,
-    /// The device is as at power-on.
+    /// The device is in its power-on state.
     Reset,
-    /// A queue has another vector.
+    /// The interrupt vector of a queue has changed.
     QueueVector(u16),
 }
 
-/// One queue's registers.
+/// Registers of one queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Queue {
     layout: split::Layout,
@@ -125,7 +125,7 @@ impl Queue {
     }
 }
 
-/// The structure's state.
+/// State of the structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CommonConfig {
     offered: u64,
@@ -142,8 +142,8 @@ pub(super) struct CommonConfig {
 }
 
 impl CommonConfig {
-    /// A device at power-on that offers these features and has so many queues, of at most `size_max` entries, and
-    /// so many MSI-X vectors.
+    /// Creates the state at power-on: the device offers these features and has `queues` queues of at most `size_max`
+    /// entries, and `vectors` MSI-X vectors.
     pub(super) fn new(offered: u64, queues: u16, size_max: u16, vectors: u16) -> Self {
         Self {
             offered,
@@ -160,49 +160,49 @@ impl CommonConfig {
         }
     }
 
-    /// Features that the driver picked; settled once FEATURES_OK is set.
+    /// Returns the features that the driver accepted; final once FEATURES_OK is set.
     pub(super) fn picked(&self) -> u64 {
         self.picked
     }
 
-    /// Whether the queues are served: DRIVER_OK, and neither side has given up.
+    /// Returns true if the queues are served: DRIVER_OK is set, and neither side has failed.
     pub(super) fn running(&self) -> bool {
         let gone = status::FAILED | status::DEVICE_NEEDS_RESET;
         self.status & (status::DRIVER_OK | gone) == status::DRIVER_OK
     }
 
-    /// Whether the driver has said DRIVER_OK.
+    /// Returns true if the driver has set DRIVER_OK.
     pub(super) fn driver_ok(&self) -> bool {
         self.status & status::DRIVER_OK != 0
     }
 
-    /// Number, layout and vector of the enabled queues.
+    /// Returns number, layout and vector of each enabled queue.
     pub(super) fn enabled(&self) -> impl Iterator<Item = (u16, split::Layout, Option<u16>)> + '_ {
         let enabled = (0_u16..).zip(&self.queues).filter(|(_, queue)| queue.enabled);
         enabled.map(|(index, queue)| (index, queue.layout, vector(queue.vector)))
     }
 
-    /// Whether there is such a queue and the driver has enabled it.
+    /// Returns true if the queue exists and the driver has enabled it.
     pub(super) fn is_enabled(&self, queue: u16) -> bool {
         self.queues.get(usize::from(queue)).is_some_and(|queue| queue.enabled)
     }
 
-    /// The vector of a queue, if it has one.
+    /// Returns the vector of a queue, if it has one.
     pub(super) fn queue_vector(&self, queue: u16) -> Option<u16> {
         vector(self.queues.get(usize::from(queue))?.vector)
     }
 
-    /// The vector of configuration changes, if there is one.
+    /// Returns the vector for configuration changes, if there is one.
     pub(super) fn config_vector(&self) -> Option<u16> {
         vector(self.config_vector)
     }
 
-    /// The device configuration has changed.
+    /// Records a change of the device configuration.
     pub(super) fn next_generation(&mut self) {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// The device cannot go on. True if it could until now.
+    /// Sets DEVICE_NEEDS_RESET; returns true if it was not set before.
     pub(super) fn set_needs_reset(&mut self) -> bool {
         let first = self.status & status::DEVICE_NEEDS_RESET == 0;
         self.status |= status::DEVICE_NEEDS_RESET;
@@ -214,7 +214,7 @@ impl CommonConfig {
         read_registers(&self.image(), offset, data);
     }
 
-    /// Writes any number of octets and tells what came of it.
+    /// Writes any number of octets, and appends the consequences to `events`.
     pub(super) fn write(&mut self, offset: u64, data: &[u8], events: &mut Vec<Event>) {
         let Ok(start) = usize::try_from(offset) else { return };
         for (register, width) in WRITABLE {
@@ -238,7 +238,7 @@ impl CommonConfig {
         put(NUM_QUEUES, &(self.queues.len() as u16).to_le_bytes());
         put(DEVICE_STATUS, &[self.status, self.generation]);
         put(QUEUE_SELECT, &self.queue_select.to_le_bytes());
-        // A queue that does not exist has size 0 (section 4.1.4.3.1) and nothing else.
+        // A queue that does not exist has size 0 (section 4.1.4.3.1) and no other registers.
         if let Some(queue) = self.queues.get(usize::from(self.queue_select)) {
             put(QUEUE_SIZE, &queue.layout.size.to_le_bytes());
             put(QUEUE_MSIX_VECTOR, &queue.vector.to_le_bytes());
@@ -263,7 +263,8 @@ impl CommonConfig {
         }
     }
 
-    /// Features cannot change after FEATURES_OK (section 3.1.1, step 5), nor are there any beyond bit 63.
+    /// Sets accepted features. They cannot change after FEATURES_OK (section 3.1.1, step 5); bits beyond 63 are
+    /// ignored.
     fn pick(&mut self, value: u32) {
         if self.status & status::FEATURES_OK == 0 && self.driver_feature_select < 2 {
             let shift = 32 * self.driver_feature_select;
@@ -271,12 +272,12 @@ impl CommonConfig {
         }
     }
 
-    /// A vector that does not exist reads back as NO_VECTOR (section 4.1.5.1.2.1).
+    /// Returns the vector, or NO_VECTOR if there is no such vector (section 4.1.5.1.2.1).
     fn existing_vector(&self, value: u16) -> u16 {
         if value < self.vectors { value } else { NO_VECTOR }
     }
 
-    /// Bits are only ever added, except by a reset (section 2.1.1).
+    /// Writes the status. Bits can only be added, except by a reset (section 2.1.1).
     fn set_status(&mut self, value: u8, events: &mut Vec<Event>) {
         if value == 0 {
             return self.reset(events);
@@ -306,8 +307,8 @@ impl CommonConfig {
         events.push(Event::Reset);
     }
 
-    /// A queue's registers are settled once it is enabled, but for its vector; a queue cannot be enabled while the
-    /// device runs, nor disabled but by a reset (section 4.1.4.3.2).
+    /// Writes a register of a queue. Once a queue is enabled, only its vector can change; a queue cannot be enabled
+    /// while the device runs, and only a reset disables it (section 4.1.4.3.2).
     fn set_queue(&mut self, register: usize, value: u32, events: &mut Vec<Event>) {
         let (index, ready) = (self.queue_select, self.driver_ok());
         let vector = self.existing_vector(value as u16);
@@ -334,7 +335,7 @@ impl CommonConfig {
     }
 }
 
-/// The half of a feature word that a select register names; nothing beyond bit 63.
+/// Returns the half of a feature word that a select register selects; 0 beyond bit 63.
 fn half(bits: u64, select: u32) -> u32 {
     match select {
         0 => bits as u32,

@@ -1,29 +1,30 @@
-//! What a virtio-net device is built from.
+//! Configuration of a virtio-net device.
 
 use thiserror::Error;
 
 use super::features;
 
-/// Most pairs of queues of one device.
+/// Maximum number of queue pairs of one device.
 pub const MAX_QUEUE_PAIRS: u16 = 64;
-/// Largest queue that a device offers.
+/// Maximum queue size that a device offers.
 pub const MAX_QUEUE_SIZE: u16 = 1024;
-/// Smallest MTU that a device may tell (virtio 1.2, section 5.1.4.1).
+/// Minimum MTU that a device may report (virtio 1.2, section 5.1.4.1).
 pub const MIN_MTU: u16 = 68;
 
-/// One virtio-net device.
+/// Configuration of one virtio-net device.
 #[derive(Clone, Debug)]
 pub struct NicConfig {
-    /// Its Ethernet address.
+    /// Ethernet address.
     pub mac: [u8; 6],
     /// Largest IP packet in octets, at least [`MIN_MTU`].
     pub mtu: u16,
-    /// Pairs of a receive and a transmit queue, 1 to [`MAX_QUEUE_PAIRS`]. From 2 on, and with offloads, there is a control
-    /// queue too.
+    /// Number of pairs of a receive and a transmit queue, 1 to [`MAX_QUEUE_PAIRS`]. With 2 or more pairs, and with
+    /// offloads, there is a control queue too.
     pub queue_pairs: u16,
-    /// Entries of the largest queue that a driver may set up, a power of two up to [`MAX_QUEUE_SIZE`].
+    /// Maximum size of a queue in entries, a power of two up to [`MAX_QUEUE_SIZE`].
     pub queue_size_max: u16,
-    /// Offer IN_ORDER. Only where one producer fills each receive ring: several would have to wait for each other.
+    /// Offer IN_ORDER. Only suitable if one producer fills each receive ring: several would have to wait for one
+    /// another.
     pub in_order: bool,
     /// Offer mergeable receive buffers.
     pub mergeable: bool,
@@ -31,14 +32,14 @@ pub struct NicConfig {
     pub event_idx: bool,
     /// Offer indirect descriptors.
     pub indirect: bool,
-    /// Offer checksums and segments to be left to the other side, both ways.
+    /// Offer checksum and segmentation offloads in both directions.
     pub offloads: bool,
-    /// Features that whoever serves the queues can do: of those that are about frames and rings, only these are offered.
+    /// Features that the backend supports: of the features about frames and rings, only these are offered.
     pub servable: u64,
 }
 
 impl NicConfig {
-    /// One pair of queues of 1024 entries, MTU 1500, all features but IN_ORDER and offloads.
+    /// Creates a configuration of one pair of queues of 1024 entries, MTU 1500, all features but IN_ORDER and offloads.
     pub const fn new(mac: [u8; 6]) -> Self {
         Self {
             mac,
@@ -54,7 +55,7 @@ impl NicConfig {
         }
     }
 
-    /// Says what is wrong, if anything is.
+    /// Checks the configuration.
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
         if self.mac[0] & 1 != 0 || self.mac == [0; 6] {
             return Err(ConfigError::Mac(self.mac));
@@ -75,17 +76,17 @@ impl NicConfig {
         self.queue_pairs > 1 || self.offloads
     }
 
-    /// Queues: two a pair and, where there is something to control, the control queue.
+    /// Returns the number of queues: two a pair and, if a feature needs it, the control queue.
     pub(super) fn queues(&self) -> u16 {
         2 * self.queue_pairs + u16::from(self.has_control_queue())
     }
 
-    /// Features that the device offers.
+    /// Returns the features that the device offers.
     pub(super) fn offered(&self) -> u64 {
         self.own() & (self.servable | features::OF_MODEL)
     }
 
-    /// Those that this device model can do.
+    /// Returns the features that the configuration and this device model allow.
     fn own(&self) -> u64 {
         let when = |wanted: bool, feature| if wanted { feature } else { 0 };
         features::VERSION_1
@@ -102,19 +103,19 @@ impl NicConfig {
     }
 }
 
-/// Why a device cannot be built.
+/// Reason why a device cannot be built from a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// The address is not one station's.
+    /// The address is zero or a group address.
     #[error("Ethernet address {0:02x?} is zero or a group address: a NIC needs one of its own")]
     Mac([u8; 6]),
     /// The MTU is too small.
     #[error("MTU {0} is below {MIN_MTU}")]
     Mtu(u16),
-    /// No queue or too many.
+    /// The number of queue pairs is out of range.
     #[error("{0} queue pairs: a virtio-net device has 1 to {MAX_QUEUE_PAIRS}")]
     QueuePairs(u16),
-    /// The queue size is not a size.
+    /// The queue size is no power of two, or too large.
     #[error("queue size {0} is not a power of two up to {MAX_QUEUE_SIZE}")]
     QueueSize(u16),
 }

@@ -6,42 +6,43 @@
 
 use ring::split::{Broken, Burst, Chain, DeviceQueue};
 
-/// Class of commands about pairs of queues.
+/// Class of commands for multiqueue.
 pub const CLASS_MQ: u8 = 4;
-/// Command of [`CLASS_MQ`]: use so many pairs; data: 16 bits.
+/// Command of [`CLASS_MQ`]: set the number of pairs to use; data: 16 bits.
 pub const MQ_VQ_PAIRS_SET: u8 = 0;
-/// Class of commands about what is left to the driver.
+/// Class of commands for the driver's receive offloads.
 pub const CLASS_GUEST_OFFLOADS: u8 = 5;
-/// Command of [`CLASS_GUEST_OFFLOADS`]: leave only this to the driver from now on; data: 64 bits, those of the features.
+/// Command of [`CLASS_GUEST_OFFLOADS`]: set the offloads to leave to the driver from now on; data: 64 bits, those of
+/// the features.
 pub const GUEST_OFFLOADS_SET: u8 = 0;
-/// Octets of the longest command that the device knows.
+/// Length in octets of the longest command that the device supports.
 pub const COMMAND_LEN_MAX: usize = 10;
 
-/// Commands executed at most for one kick and entry of the queue. A driver waits for each answer; one that adds
-/// commands as fast as they are executed must not hold the thread that serves it.
+/// Maximum number of commands per kick and queue entry. A driver waits for each reply; one that adds commands as fast
+/// as they are executed must not occupy the thread that serves the queue forever.
 const ROUNDS: usize = 2;
 
-/// The device's answer.
+/// The device's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Ack {
-    /// Done.
+    /// Success.
     Ok = 0,
-    /// Not known, malformed or out of range; nothing has changed.
+    /// Unknown command, malformed or out of range; no state was changed.
     Error = 1,
 }
 
-/// A command that makes sense.
+/// A valid command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
-    /// Use so many pairs of queues.
+    /// Use this many pairs of queues.
     UsePairs(u16),
-    /// Leave this to the driver: bits of features.
+    /// Leave these offloads to the driver: feature bits.
     LeaveToDriver(u64),
 }
 
 impl Command {
-    /// Understands a command's octets.
+    /// Parses a command's octets.
     pub(super) fn parse(octets: &[u8]) -> Option<Self> {
         match *octets {
             [CLASS_MQ, MQ_VQ_PAIRS_SET, low, high] => Some(Self::UsePairs(u16::from_le_bytes([low, high]))),
@@ -53,14 +54,15 @@ impl Command {
     }
 }
 
-/// The control queue's ring. It is served by the thread that takes its doorbell, as commands are rare and short.
+/// Device end of the control queue. The thread that handles its doorbell serves it, because commands are rare and
+/// short.
 #[derive(Debug)]
 pub struct ControlQueue {
     queue: DeviceQueue,
     burst: Burst,
-    /// Commands that the last kick still pays for.
+    /// Budget of commands left from the last kick.
     left: usize,
-    /// Whether some of them may wait.
+    /// True if commands may wait.
     has_more: bool,
 }
 
@@ -70,19 +72,19 @@ impl ControlQueue {
         Self { queue, burst: Burst::new(), left: 0, has_more: false }
     }
 
-    /// The driver has kicked: the commands that wait are to be executed.
+    /// Handles a kick of the driver: grants a new budget for waiting commands.
     pub fn kicked(&mut self) {
         self.left = ROUNDS * usize::from(self.queue.size());
         self.has_more = true;
     }
 
-    /// Whether [`Self::serve`] is to be called: commands may wait that the last kick pays for.
+    /// Returns true if [`Self::serve`] must be called: commands may wait, and the budget is not exhausted.
     pub fn has_more(&self) -> bool {
         self.has_more
     }
 
-    /// Executes a burst of the commands that wait: 64 at most. True if the driver wants an interrupt. An
-    /// error means that the driver broke the ring: the device has to [`fail`](super::VirtioNet::fail).
+    /// Executes a burst of waiting commands, at most 64. Returns true if the driver wants an interrupt. An error means
+    /// that the driver broke the ring: the device has to [`fail`](super::VirtioNet::fail).
     pub fn serve(&mut self, mut execute: impl FnMut(&[u8]) -> Ack) -> Result<bool, Broken> {
         let taken = self.queue.take_mixed(self.left, &mut self.burst)?;
         self.left -= taken;
@@ -96,11 +98,11 @@ impl ControlQueue {
     }
 }
 
-/// Executes one command and writes the answer into the first octet that the driver left for it; returns how many
-/// octets were written. A command without room for the answer is not executed.
+/// Executes one command and writes the reply into the first writable octet of the chain; returns how many octets were
+/// written. A command without room for the reply is not executed.
 fn answer(burst: &Burst, chain: &Chain, execute: &mut impl FnMut(&[u8]) -> Ack) -> u32 {
     let Some(place) = burst.writable(chain).iter().find(|segment| !segment.is_empty()) else { return 0 };
-    // One octet more than the longest command, so that a longer one is not mistaken for it.
+    // One octet more than the longest command, so that a longer command is not mistaken for it.
     let mut command = [0; COMMAND_LEN_MAX + 1];
     let mut len = 0;
     for segment in burst.readable(chain) {

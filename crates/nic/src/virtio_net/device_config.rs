@@ -1,11 +1,11 @@
-//! The device configuration structure (virtio 1.2, section 5.1.4). Nothing in it can be written by the driver.
+//! The device configuration structure (virtio 1.2, section 5.1.4). The driver cannot write any of it.
 
-/// Octets of the structure: up to `mtu`; the fields behind it belong to features that are not offered.
+/// Size of the structure in octets: up to `mtu`; later fields belong to features that are not offered.
 pub const LEN: usize = 12;
 /// Bit of the `status` field: the link is up.
 pub const LINK_UP: u16 = 1;
 
-/// What the driver reads.
+/// Values that the driver reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DeviceConfig {
     pub(super) mac: [u8; 6],
@@ -15,7 +15,7 @@ pub(super) struct DeviceConfig {
 }
 
 impl DeviceConfig {
-    /// The fields in their order: mac, status, max_virtqueue_pairs, mtu.
+    /// Encodes the fields in order: mac, status, max_virtqueue_pairs, mtu.
     pub(super) fn image(&self) -> [u8; LEN] {
         let status = if self.link_up { LINK_UP } else { 0 };
         let mut image = [0; LEN];

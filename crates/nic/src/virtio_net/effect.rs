@@ -1,4 +1,4 @@
-//! What a register access asks the world around the device to do.
+//! Requests that a register access makes to the device's environment.
 
 use port::Offloads;
 use ring::split;
@@ -6,92 +6,92 @@ use ring::split;
 use super::features;
 use crate::pci::Message;
 
-/// An order to whoever runs the device, given by [`take_effects`](super::VirtioNet::take_effects). Orders are to be
-/// carried out one after the other, before the guest's access returns.
+/// A request to the VMM, returned by [`take_effects`](super::VirtioNet::take_effects). The VMM must handle requests one
+/// after the other, before the guest's access returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The driver is ready (DRIVER_OK): serve the queues; of receive queues, that of pair 0 alone until
+    /// The driver is ready (DRIVER_OK): serve the queues; of the receive queues, only that of pair 0 until
     /// [`Effect::PairsChanged`]. If one of them cannot be used, stop them all and call
     /// [`fail`](super::VirtioNet::fail).
     Started(Start),
-    /// Touch no queue any more: the driver reset the device or gave it up, or the device failed.
+    /// Stop all access to the queues: the driver reset the device or gave it up, or the device failed.
     Stopped,
-    /// A doorbell was rung by a register access of a running device: no ioeventfd took it.
+    /// The driver rang a doorbell of a running device by a register access that no ioeventfd handled.
     Kicked(u16),
-    /// What MSI-X vector `n` sends, or whether it can be sent, has changed: ask
+    /// The message of MSI-X vector `n`, or whether it can be sent, has changed: query
     /// [`message`](super::VirtioNet::message).
     VectorChanged(u16),
-    /// A queue of a running device now interrupts by another vector: ask
+    /// A queue of a running device has a different interrupt vector now: query
     /// [`queue_vector`](super::VirtioNet::queue_vector).
     QueueVectorChanged(u16),
     /// Send this interrupt now.
     Interrupt {
         /// The MSI-X vector.
         vector: u16,
-        /// What it sends.
+        /// Message to send.
         message: Message,
     },
-    /// The driver will use so many pairs of queues: no frame may go to receive queues of later pairs.
+    /// The driver will use this many pairs of queues: deliver no frame to receive queues of later pairs.
     PairsChanged(u16),
-    /// The driver takes only this from now on.
+    /// The driver accepts only these offloads from now on.
     OffloadsChanged(Offloads),
     /// [`bars`](crate::pci::PciFunction::bars) and [`doorbell`](super::VirtioNet::doorbell) have changed.
     BarsMoved,
 }
 
-/// A device as its driver set it up.
+/// Configuration of a device by its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// Feature bits that the driver picked ([`features`]).
+    /// Feature bits that the driver accepted ([`features`]).
     pub features: u64,
-    /// The queues that the driver enabled, by index.
+    /// Queues that the driver enabled, by index.
     pub queues: Vec<QueueSetup>,
 }
 
 impl Start {
-    /// What the features mean for the rings.
+    /// Returns the features that concern the rings.
     pub fn ring(&self) -> split::Features {
         features::ring_features(self.features)
     }
 
-    /// What the driver may leave to the device.
+    /// Returns the offloads that the driver may leave to the device.
     pub fn offloads_of_driver(&self) -> Offloads {
         features::offloads_of_driver(self.features)
     }
 
-    /// What the device may leave to the driver, until it says otherwise.
+    /// Returns the offloads that the device may leave to the driver, until the driver changes them.
     pub fn offloads_of_device(&self) -> Offloads {
         features::offloads_of_device(self.features)
     }
 
-    /// Whether a frame may fill several receive buffers.
+    /// Returns true if a frame may fill several receive buffers.
     pub fn mergeable(&self) -> bool {
         self.features & features::MRG_RXBUF != 0
     }
 }
 
-/// One queue as the driver set it up. The addresses are the driver's word: check them before use.
+/// Configuration of one queue by the driver. The addresses are the driver's and unchecked: check them before use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSetup {
-    /// Its number: the doorbell's, too.
+    /// Number of the queue and of its doorbell.
     pub index: u16,
-    /// What it is for.
+    /// Purpose of the queue.
     pub role: QueueRole,
-    /// Where it lies.
+    /// Location of the queue.
     pub layout: split::Layout,
-    /// What the features mean for its ring.
+    /// Features of its ring.
     pub features: split::Features,
-    /// The MSI-X vector by which it interrupts, if any.
+    /// MSI-X vector for its interrupts, if any.
     pub vector: Option<u16>,
 }
 
-/// What a queue is for (virtio 1.2, section 5.1.2).
+/// Purpose of a queue (virtio 1.2, section 5.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueRole {
-    /// Frames to the driver, of this pair.
+    /// Frames to the driver, of this queue pair.
     Receive(u16),
-    /// Frames from the driver, of this pair.
+    /// Frames from the driver, of this queue pair.
     Transmit(u16),
-    /// Commands.
+    /// Commands of the control queue.
     Control,
 }

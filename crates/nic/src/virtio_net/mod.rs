@@ -1,18 +1,18 @@
 //! virtio-net over PCI (virtio 1.2, sections 4.1 and 5.1).
 //!
-//! The registers ([`VirtioNet`]) are a state machine that knows no queue memory: each access ends in [`Effect`]s,
-//! orders to the VMM, which takes them and carries them out before the guest goes on. The data path ([`rx`], [`tx`])
-//! works on queues that an [`Effect::Started`] describes, in other threads.
+//! The registers ([`VirtioNet`]) are a state machine without access to queue memory: each access yields [`Effect`]s,
+//! requests that the VMM takes and handles before the guest continues. The data path ([`rx`], [`tx`]) works in other
+//! threads, on the queues that an [`Effect::Started`] describes.
 //!
 //! Life of a device:
 //! 1. The VMM places BAR 0 by writing to configuration space, as a firmware would.
-//! 2. The driver enables memory decoding: [`Effect::BarsMoved`]; the VMM puts an ioeventfd at each
+//! 2. The driver enables memory decoding: [`Effect::BarsMoved`]; the VMM registers an ioeventfd at each
 //!    [`VirtioNet::doorbell`].
 //! 3. It fills the MSI-X table: [`Effect::VectorChanged`]; the VMM routes each vector's irqfd.
-//! 4. It negotiates and sets queues up, which is nobody else's business, until DRIVER_OK: [`Effect::Started`].
+//! 4. It negotiates features and sets queues up, without effects, until DRIVER_OK: [`Effect::Started`].
 //! 5. Reset, FAILED or [`VirtioNet::fail`]: [`Effect::Stopped`].
 //!
-//! There is no INTx: without MSI-X a driver has to poll, and the ISR register tells configuration changes only.
+//! There is no INTx: without MSI-X a driver has to poll, and the ISR register reports configuration changes only.
 
 mod common_config;
 mod config;
@@ -44,7 +44,7 @@ use crate::pci::{BarWindow, ConfigSpace, Message, Msix, PciFunction, read_regist
 /// Bit of the ISR register: the device configuration has changed.
 const ISR_CONFIG: u8 = 2;
 
-/// A virtio-net device.
+/// The register model of a virtio-net device.
 #[derive(Clone, Debug)]
 pub struct VirtioNet {
     pci: ConfigSpace,
@@ -59,11 +59,11 @@ pub struct VirtioNet {
 }
 
 impl VirtioNet {
-    /// A device at power-on, its link up, its BAR not placed.
+    /// Creates a device at power-on: link up, BAR without an address.
     pub fn new(config: &NicConfig) -> Result<Self, ConfigError> {
         config.validate()?;
         let queues = config.queues();
-        // One vector a queue and one for configuration changes.
+        // One vector for each queue and one for configuration changes.
         let msix = Msix::new(queues + 1);
         let (pci, places) = registers::config_space(queues, &msix);
         Ok(Self {
@@ -84,55 +84,55 @@ impl VirtioNet {
         })
     }
 
-    /// Queues that the device has: receive and transmit in turn, then the control queue if there is one.
+    /// Returns the number of queues: receive and transmit alternating, then the control queue if there is one.
     pub fn queues(&self) -> u16 {
         self.queues
     }
 
-    /// MSI-X vectors that the device has.
+    /// Returns the number of MSI-X vectors.
     pub fn vectors(&self) -> u16 {
         self.msix.len()
     }
 
-    /// The orders since the last call, in their order. To be called after each access.
+    /// Returns the requests made since the last call, in order. Must be called after each access.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
 
-    /// Guest-physical address that a queue's driver writes to after it made buffers available: any value, up to 4
-    /// octets. `None` while the BAR is not decoded, or if there is no such queue.
+    /// Returns the guest-physical address of a queue's doorbell, which the driver writes after it made buffers
+    /// available: any value, up to 4 octets. `None` while the BAR is not decoded, or if there is no such queue.
     pub fn doorbell(&self, queue: u16) -> Option<u64> {
         let bar = self.pci.bar(registers::BAR)?;
         let offset = registers::NOTIFY + u64::from(queue) * u64::from(registers::NOTIFY_MULTIPLIER);
         (queue < self.queues).then_some(bar.address + offset)
     }
 
-    /// What an MSI-X vector sends; `None` while it is masked or MSI-X is disabled.
+    /// Returns the message of an MSI-X vector; `None` while it is masked or MSI-X is disabled.
     pub fn message(&self, vector: u16) -> Option<Message> {
         self.msix.message(vector)
     }
 
-    /// The vector by which a queue interrupts, if the driver gave it one.
+    /// Returns the interrupt vector of a queue, if the driver set one.
     pub fn queue_vector(&self, queue: u16) -> Option<u16> {
         self.common.queue_vector(queue)
     }
 
-    /// Features that the driver picked so far.
+    /// Returns the features that the driver has accepted so far.
     pub fn picked_features(&self) -> u64 {
         self.common.picked()
     }
 
-    /// Whether the queues are served: the driver said DRIVER_OK, and neither side has given up.
+    /// Returns true if the queues are served: DRIVER_OK is set, and neither side has failed.
     pub fn running(&self) -> bool {
         self.common.running()
     }
 
-    /// Pairs of queues that the driver uses: frames go to receive queues of these pairs only.
+    /// Returns how many queue pairs the driver uses: frames may go to receive queues of these pairs only.
     pub fn active_pairs(&self) -> u16 {
         self.active_pairs
     }
 
-    /// Pulls the cable out or plugs it in. The driver is told by a configuration interrupt.
+    /// Unplugs or plugs the cable. The driver gets a configuration interrupt.
     pub fn set_link(&mut self, up: bool) {
         if std::mem::replace(&mut self.device.link_up, up) != up {
             self.common.next_generation();
@@ -142,7 +142,7 @@ impl VirtioNet {
         }
     }
 
-    /// The device cannot go on, because a queue is broken (section 2.1.2): the driver sees DEVICE_NEEDS_RESET.
+    /// Marks the device as failed because a queue is broken (section 2.1.2): the driver sees DEVICE_NEEDS_RESET.
     pub fn fail(&mut self) {
         let was_running = self.common.running();
         if self.common.set_needs_reset() {
@@ -153,16 +153,16 @@ impl VirtioNet {
         }
     }
 
-    /// Interrupts the driver for a queue, where the caller has no irqfd at hand: an [`Effect::Interrupt`] now, or
-    /// when the vector is unmasked.
+    /// Interrupts the driver for a queue, for a caller without an irqfd: yields an [`Effect::Interrupt`] now, or when
+    /// the vector is unmasked.
     pub fn signal_queue(&mut self, queue: u16) {
         if let Some(vector) = self.common.queue_vector(queue) {
             self.signal(vector);
         }
     }
 
-    /// Executes a command of the control queue: the octets that the driver made readable
-    /// ([`ControlQueue::serve`] gathers them).
+    /// Executes a command of the control queue, given the octets that the driver made readable ([`ControlQueue::serve`]
+    /// gathers them).
     pub fn control(&mut self, command: &[u8]) -> Ack {
         match Command::parse(command) {
             Some(Command::UsePairs(pairs)) if self.may_use(pairs) => {
@@ -183,7 +183,7 @@ impl VirtioNet {
             && (1..=self.device.queue_pairs).contains(&pairs)
     }
 
-    /// Only what was agreed on can be switched off and on (section 5.1.6.5.6.1).
+    /// Returns true if these offloads may be set: only negotiated ones can be switched (section 5.1.6.5.6.1).
     fn may_leave(&self, bits: u64) -> bool {
         let picked = self.common.picked();
         self.common.running()
@@ -197,8 +197,8 @@ impl VirtioNet {
         }
     }
 
-    /// What a queue is for. The control queue follows the pairs that the driver knows of: one without MQ
-    /// (section 5.1.2).
+    /// Returns the purpose of a queue. The control queue follows the pairs that the driver knows of: one pair without
+    /// MQ (section 5.1.2).
     fn role(&self, queue: u16) -> Option<QueueRole> {
         let picked = self.common.picked();
         let pairs = if picked & features::MQ != 0 { self.device.queue_pairs } else { 1 };
@@ -225,7 +225,7 @@ impl VirtioNet {
         }
     }
 
-    /// A configuration change notification (section 4.1.5.4), which only a live driver gets.
+    /// Sends a configuration change notification (section 4.1.5.4), if the driver has set DRIVER_OK.
     fn notify_config(&mut self) {
         if self.common.driver_ok() {
             self.isr |= ISR_CONFIG;
@@ -257,7 +257,8 @@ impl VirtioNet {
         }
     }
 
-    /// The address names the queue; the value is not looked at. Queues that are not served have no bell.
+    /// Handles a doorbell write. The address selects the queue; the value is ignored, and so are doorbells of queues
+    /// that are not served.
     fn write_doorbell(&mut self, offset: u64) {
         let multiplier = u64::from(registers::NOTIFY_MULTIPLIER);
         let queue = u16::try_from(offset / multiplier).unwrap_or(u16::MAX);
@@ -282,14 +283,15 @@ impl VirtioNet {
         }
     }
 
-    /// Whether an access to configuration space touches the window's data register.
+    /// Returns true if an access to configuration space touches the window's data register.
     fn touches_window(&self, offset: u16, len: usize) -> bool {
         let data = usize::from(self.places.window) + registers::WINDOW_DATA;
         let offset = usize::from(offset);
         offset < data + 4 && data < offset.saturating_add(len)
     }
 
-    /// BAR, offset and length that the window shows (section 4.1.4.9.1): 1, 2 or 4 octets at a multiple of that.
+    /// Returns BAR, offset and length of the window's target (section 4.1.4.9.1): 1, 2 or 4 octets at a multiple of
+    /// that.
     fn window(&self) -> Option<(u8, u64, usize)> {
         let at = self.places.window;
         let bar = self.pci.word(at + registers::WINDOW_BAR) as u8;

@@ -1,4 +1,4 @@
-//! Where the structures lie in BAR 0, and the capabilities that tell the driver (virtio 1.2, section 4.1.4).
+//! Layout of the structures in BAR 0, and the capabilities that describe it to the driver (virtio 1.2, section 4.1.4).
 //!
 //! ```text
 //! 0x0000  common configuration            56 octets
@@ -10,35 +10,35 @@
 //! 0x4000  end
 //! ```
 //!
-//! Every access costs the guest an exit. So all lies behind one BAR, all capabilities can be read by 8 octets at a
+//! Every access costs the guest a VM exit. So all structures lie behind one BAR, capabilities can be read 8 octets at a
 //! time, and those that a driver needs come first: common, doorbells, device, MSI-X; then ISR and the window.
 
 use super::{common_config, device_config};
 use crate::pci::{ConfigSpace, Identity, Msix, msix};
 
-/// The BAR.
+/// Number of the BAR.
 pub const BAR: u8 = 0;
-/// Its octets.
+/// Size of the BAR in octets.
 pub const BAR_LEN: u32 = 0x4000;
-/// Where the common configuration lies.
+/// Offset of the common configuration.
 pub const COMMON: u64 = 0x0000;
-/// Where the ISR status lies.
+/// Offset of the ISR status.
 pub const ISR: u64 = 0x0080;
-/// Where the device configuration lies.
+/// Offset of the device configuration.
 pub const DEVICE: u64 = 0x0100;
-/// Where the doorbells lie.
+/// Offset of the doorbells.
 pub const NOTIFY: u64 = 0x1000;
-/// Octets from one doorbell to the next.
+/// Distance of two doorbells in octets.
 pub const NOTIFY_MULTIPLIER: u32 = 4;
-/// Where the MSI-X table lies.
+/// Offset of the MSI-X table.
 pub const MSIX_TABLE: u64 = 0x2000;
-/// Where the MSI-X pending bits lie.
+/// Offset of the MSI-X pending bits.
 pub const MSIX_PENDING: u64 = 0x3000;
 
-/// Where the BAR ends.
+/// End of the BAR.
 pub const END: u64 = BAR_LEN as u64;
 
-/// Identifier of a vendor's capability.
+/// Identifier of a vendor-specific capability.
 pub const VENDOR_CAPABILITY: u8 = 0x09;
 /// `cfg_type` of the five kinds of virtio capabilities.
 pub mod cfg_type {
@@ -50,26 +50,26 @@ pub mod cfg_type {
     pub const ISR: u8 = 3;
     /// Device configuration.
     pub const DEVICE: u8 = 4;
-    /// The window onto the BAR in configuration space.
+    /// Configuration space access: a window onto the BAR.
     pub const PCI: u8 = 5;
 }
 
-/// Red Hat, as virtio demands (section 4.1.2).
+/// Vendor id of Red Hat, as virtio requires (section 4.1.2).
 pub const VENDOR: u16 = 0x1af4;
-/// virtio-net, not transitional: 0x1040 + device type 1.
+/// Device id of virtio-net, not transitional: 0x1040 + device type 1.
 pub const DEVICE_ID: u16 = 0x1041;
 const ETHERNET: u32 = 0x02_0000;
 
-/// Octet of the window's capability that names a BAR.
+/// Offset of the BAR number in the window's capability.
 pub const WINDOW_BAR: u16 = 4;
-/// Where the offset behind that BAR lies in the window's capability; 32 bits.
+/// Offset in the window's capability of the access's offset in the BAR; 32 bits.
 pub const WINDOW_OFFSET: u16 = 8;
-/// Where the number of octets lies: 1, 2 or 4; 32 bits.
+/// Offset of the access's length: 1, 2 or 4; 32 bits.
 pub const WINDOW_LENGTH: u16 = 12;
-/// Where the data lie; 32 bits.
+/// Offset of the data; 32 bits.
 pub const WINDOW_DATA: usize = 16;
 
-/// Where the capabilities that change at run time ended up in configuration space.
+/// Offsets in configuration space of the capabilities that change at run time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
     /// Control register of MSI-X.
@@ -78,7 +78,7 @@ pub(super) struct Places {
     pub(super) window: u16,
 }
 
-/// Configuration space of a device with so many queues.
+/// Creates the configuration space of a device with this many queues.
 pub(super) fn config_space(queues: u16, vectors: &Msix) -> (ConfigSpace, Places) {
     let mut space = ConfigSpace::new(&Identity {
         vendor: VENDOR,
@@ -100,7 +100,7 @@ pub(super) fn config_space(queues: u16, vectors: &Msix) -> (ConfigSpace, Places)
     (space, Places { msix_control: msix + msix::CONTROL, window })
 }
 
-/// Appends a `virtio_pci_cap` and what follows it.
+/// Appends a `virtio_pci_cap` with additional octets.
 fn add(space: &mut ConfigSpace, kind: u8, offset: u64, len: u32, more: &[u8]) {
     let mut octets = vec![16 + more.len() as u8, kind, BAR, 0, 0, 0];
     octets.extend((offset as u32).to_le_bytes());
@@ -109,7 +109,7 @@ fn add(space: &mut ConfigSpace, kind: u8, offset: u64, len: u32, more: &[u8]) {
     space.add_capability(VENDOR_CAPABILITY, &octets, &[]);
 }
 
-/// The window's capability (section 4.1.4.9) from its third octet on: bar, offset, length and data are the driver's.
+/// The window's capability (section 4.1.4.9) from its third octet on; the driver writes bar, offset, length and data.
 const WINDOW: [u8; 18] = [20, cfg_type::PCI, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const WINDOW_WRITABLE: [u8; 18] = {
     let mut mask = [0xff; 18];

@@ -1,10 +1,10 @@
-//! The receive queue's data path: one copy of each frame into the buffers that the driver posted (virtio 1.2, section
+//! Data path of the receive queue: copies each frame once, into the buffers that the driver posted (virtio 1.2, section
 //! 5.1.6.4).
 //!
-//! Three passes over a burst: *plan* finds room for each frame, *copy* fills it, *commit* returns the buffers and
-//! publishes once. [`RxQueue::fill`] does all three. Where several threads deliver to one queue, `plan` and `commit`
-//! run under the caller's lock and `copy` without it, on a [`Lease`] of each thread's own: a thread that is stopped
-//! in the middle of a copy holds nobody up, because the others commit before it. (Not on an IN_ORDER queue, which
+//! A burst takes three passes: *plan* finds buffers for each frame, *copy* fills them, *commit* returns the buffers and
+//! publishes once. [`RxQueue::fill`] does all three. If several threads deliver to one queue, `plan` and `commit` run
+//! under the caller's lock and `copy` without it, on a [`Lease`] owned by each thread: a thread that is preempted in
+//! the middle of a copy delays no other thread, because the others commit before it. (Not on an IN_ORDER queue, which
 //! has one producer.)
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,53 +18,53 @@ use ring::{BURST, Bytes};
 
 use super::tx::HEADER;
 
-/// The header of a frame in one buffer (`struct virtio_net_hdr_v1`): no offloads, `num_buffers` = 1.
+/// Header of a frame in one buffer (`struct virtio_net_hdr_v1`): no offloads, `num_buffers` = 1.
 const ONE_BUFFER: [u8; HEADER] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
 
-/// The header of a frame in so many buffers, for a driver that takes this.
+/// Returns the header of a frame in `buffers` buffers, for a driver that accepts the offloads `takes`.
 #[cold]
 fn header(offload: Offload, takes: Offloads, buffers: usize) -> [u8; HEADER] {
-    // Without a checksum agreed on, nothing may be said of any (virtio 1.2, section 5.1.6.4.1). A driver takes less than
-    // the frame was meant for only if it is another one since.
+    // Unless the checksum offload was negotiated, the header must not report anything about a checksum (virtio 1.2,
+    // section 5.1.6.4.1). The driver accepts less than the frame needs only if another driver has started since.
     let told = takes.has(Offloads::CSUM | offload.needed());
     let [a, b, c, d, e, f, g, h, i, j] = if told { offload } else { Offload::NONE }.to_virtio();
     let [low, high] = (buffers as u16).to_le_bytes();
     [a, b, c, d, e, f, g, h, i, j, low, high]
 }
 
-/// Descriptors (beside those of chains that are one buffer) after which no further lease is filled for the same frames: twice
-/// the longest chain that is shown for each frame of a burst, because chains that did not suffice are looked at again.
+/// Descriptors (other than those of single-buffer chains) after which no further lease is filled for the same frames:
+/// twice the longest chain that is shown for each frame of a burst, because chains that did not suffice are read again.
 const STEPS: usize = 2 * MAX_SEGMENTS * BURST;
 
-/// Chains of one large frame, at first: it is not known yet what the driver posts.
+/// Initial estimate of the chains that one large frame fills, before the driver's buffers are known.
 const LARGE: usize = 44;
 
-/// What one call of [`RxQueue::fill`] did.
+/// Result of one call of [`RxQueue::fill`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filled {
-    /// The first so many frames of the slice were dealt with: copied, or counted as too long. There was no buffer for
-    /// the next one; it is not counted here, because its owner may keep it for later.
+    /// Number of frames, from the first of the slice on, that were handled: copied, or counted as too long. There was
+    /// no buffer for the next one; it is not counted here, because its owner may keep it for later.
     pub taken: usize,
-    /// Whether the driver wants an interrupt.
+    /// True if the driver wants an interrupt.
     pub interrupt: bool,
 }
 
-/// Where one frame goes: `count` chains of the lease's burst from number `first`.
+/// Place of one frame: `count` chains of the lease's burst from number `first`.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// Octets of the frame.
+    /// Length of the frame in octets.
     len: u32,
-    /// Its number in the slice.
+    /// Index of the frame in the slice.
     frame: u8,
     first: u8,
     count: u8,
 }
 
-/// Whether the chains at hand hold a frame.
+/// Result of fitting a frame into the available chains.
 enum Fit {
-    /// So many of them do.
+    /// The frame fits into this many of them.
     In(usize),
-    /// They would if there were more.
+    /// The frame would fit if there were more.
     NotYet,
     Never,
 }
@@ -73,21 +73,21 @@ enum Fit {
 #[derive(Debug, Default)]
 pub struct Lease {
     burst: Burst,
-    /// The lengths of the first frames, each of which goes into the only buffer of the chain of the same number: as a
-    /// rule all.
+    /// Lengths of the leading frames that each fit into the only buffer of the chain of the same number: usually all
+    /// frames.
     straight: ArrayVec<u32, BURST>,
-    /// Where the others go.
+    /// Places of the other frames.
     places: ArrayVec<Place, BURST>,
     too_long: u64,
-    /// Large frames among them.
+    /// Number of large frames (GSO) among them.
     large: u64,
-    /// What the driver takes.
+    /// Offloads that the driver accepts.
     takes: Offloads,
-    /// Whether there may be buffers for more frames than it has places for.
+    /// True if there may be buffers for more frames than the lease has places for.
     full: bool,
-    /// Descriptors that were read for frames of which those that are left are to be planned again.
+    /// Descriptors already read for frames whose remainder must be planned again.
     steps: usize,
-    /// The queue that it was reserved from.
+    /// Identifier of the queue that the lease was reserved from.
     queue: u64,
 }
 
@@ -102,12 +102,13 @@ impl Lease {
         self.queue = queue;
     }
 
-    /// Whether it was too small for frames for which there may be buffers: plan again for those that were not dealt with.
+    /// Returns true if the lease was too small for frames for which there may be buffers: plan again for the frames
+    /// that were not handled.
     pub fn is_full(&self) -> bool {
         self.full
     }
 
-    /// Gives each frame its place, in at most `most` chains; returns how many frames were dealt with, and how many
+    /// Assigns a place to each frame, in at most `most` chains; returns how many frames were handled, and how many
     /// chains that took.
     #[inline(always)]
     fn assign(&mut self, frames: &[Frame<'_>], most: usize) -> (usize, usize) {
@@ -123,7 +124,7 @@ impl Lease {
         }
     }
 
-    /// Places the frames behind the straight ones.
+    /// Assigns places to the frames after the straight ones.
     #[cold]
     fn assign_rest(&mut self, frames: &[Frame<'_>], most: usize) -> (usize, usize) {
         let mut first = self.straight.len();
@@ -142,7 +143,7 @@ impl Lease {
         (frames.len(), first)
     }
 
-    /// Copies the frames for which the lease was reserved: the same slice again.
+    /// Copies the frames for which the lease was reserved; `frames` must be the same slice.
     #[inline]
     pub fn copy(&self, frames: &[Frame<'_>]) {
         for (frame, (&len, chain)) in frames.iter().zip(self.straight.iter().zip(self.burst.chains())) {
@@ -162,30 +163,30 @@ impl Lease {
     }
 }
 
-/// A receive queue.
+/// The device's data path of one receive queue.
 #[derive(Debug)]
 pub struct RxQueue {
     posted: Posted,
-    /// For [`RxQueue::fill`].
+    /// Lease used by [`RxQueue::fill`].
     own: Lease,
 }
 
-/// The shared end of a receive queue.
+/// The device's end of the queue with its settings: the part that threads share.
 #[derive(Debug)]
 struct Posted {
     queue: DeviceQueue,
     /// VIRTIO_NET_F_MRG_RXBUF: a frame may fill several chains.
     mergeable: bool,
-    /// What the driver takes.
+    /// Offloads that the driver accepts.
     takes: Offloads,
-    /// Chains that a frame of the largest size fills, by the last one that came.
+    /// Number of chains that a frame of the largest size fills, estimated from the last large frame.
     chains_of_large: usize,
-    /// No two queues of a process have the same.
+    /// Identifier of the queue, unique in the process.
     name: u64,
 }
 
 impl RxQueue {
-    /// Takes over a queue; `mergeable` as negotiated.
+    /// Creates the data path of a queue; `mergeable` as negotiated.
     pub fn new(queue: DeviceQueue, mergeable: bool) -> Self {
         static NAMES: AtomicU64 = AtomicU64::new(1);
         let name = NAMES.fetch_add(1, Ordering::Relaxed);
@@ -193,25 +194,25 @@ impl RxQueue {
         Self { posted: Posted { queue, mergeable, takes, chains_of_large, name }, own: Lease::default() }
     }
 
-    /// A queue for a driver that takes frames that leave this to be done.
+    /// Sets the offloads that the driver accepts.
     #[must_use]
     pub fn with_offloads(mut self, takes: Offloads) -> Self {
         self.posted.takes = takes;
         self
     }
 
-    /// From now on the driver takes only this.
+    /// Restricts the offloads that the driver accepts from now on.
     pub fn take_offloads(&mut self, takes: Offloads) {
         self.posted.takes = takes;
     }
 
-    /// What frames may leave to the driver.
+    /// Returns the offloads that frames may leave to the driver.
     pub fn offloads(&self) -> Offloads {
         self.posted.takes
     }
 
-    /// Copies frames (at most [`BURST`] of them) into posted buffers. What is copied and what is too long is counted
-    /// here, and so is the interrupt.
+    /// Copies frames (at most [`BURST`] of them) into posted buffers. Counts copied frames, frames that are too long,
+    /// and the interrupt in `ledger`.
     #[inline]
     pub fn fill(&mut self, frames: &[Frame<'_>], ledger: &NicDirection) -> Filled {
         let frames = &frames[..frames.len().min(BURST)];
@@ -222,60 +223,60 @@ impl RxQueue {
             self.own.copy(rest);
             let more = self.own.full;
             filled.interrupt |= self.posted.commit(&mut self.own, ledger);
-            // As a rule one lease is enough; not for frames that fill many buffers each.
+            // One lease is usually enough, except for frames that fill many buffers each.
             if !more {
                 return filled;
             }
         }
     }
 
-    /// How many frames of the largest size find buffers: by what the last one filled.
+    /// Returns for how many frames of the largest size there are buffers, estimated from the last large frame.
     pub fn large_room(&mut self) -> usize {
         let chains = self.posted.chains_of_large.clamp(1, usize::from(self.posted.queue.size()).max(1));
         self.posted.queue.ready(BURST * chains).unwrap_or(0) / chains
     }
 
-    /// How many buffers (at most [`BURST`] are looked for) are posted; 0 on a broken ring.
+    /// Returns how many buffers are posted (counts up to [`BURST`]); 0 on a broken ring.
     #[inline]
     pub fn room(&mut self) -> usize {
         self.posted.queue.ready(BURST).unwrap_or(0)
     }
 
     /// Reserves buffers for as many of the first [`BURST`] frames as there is room for; returns how many frames were
-    /// dealt with, those included that are too long. The lease must then be filled from the same slice and committed.
+    /// handled, including those that are too long. The lease must then be filled from the same slice and committed.
     #[inline]
     pub fn plan(&mut self, frames: &[Frame<'_>], lease: &mut Lease, ledger: &NicDirection) -> usize {
         self.posted.plan(frames, lease, ledger)
     }
 
-    /// Whether a lease was reserved from this queue, and not from one that a reset has taken away since.
+    /// Returns true if a lease was reserved from this queue, and not from one that a reset has since replaced.
     pub fn owns(&self, lease: &Lease) -> bool {
         lease.queue == self.posted.name
     }
 
-    /// Returns the buffers of a lease to the driver; true if it wants an interrupt. A lease of another queue (the
-    /// device was reset in the meantime) is only emptied.
+    /// Returns the buffers of a lease to the driver; returns true if it wants an interrupt. A lease of another queue
+    /// (the device was reset in the meantime) is only cleared.
     #[inline]
     pub fn commit(&mut self, lease: &mut Lease, ledger: &NicDirection) -> bool {
         self.posted.commit(lease, ledger)
     }
 
-    /// Available index of the next chain: where somebody else can go on.
+    /// Returns the available index of the next chain, at which another backend can continue.
     pub fn index(&self) -> u16 {
         self.posted.queue.index()
     }
 
-    /// Asks for a kick when buffers are posted; true if there are some already.
+    /// Asks for a kick when buffers are posted; returns true if there are some already.
     pub fn arm(&mut self) -> bool {
         self.posted.queue.arm()
     }
 
-    /// Asks for no kicks: we poll.
+    /// Declines kicks, for a device that polls.
     pub fn disarm(&mut self) {
         self.posted.queue.disarm();
     }
 
-    /// Why the ring stopped, if it did.
+    /// Returns the reason why the ring stopped, if it did.
     pub fn broken(&self) -> Option<Broken> {
         self.posted.queue.broken()
     }
@@ -291,13 +292,13 @@ impl Posted {
             taken = taken.and_then(|taken| self.plan_closely(frames, (taken, steps), lease));
         }
         taken.unwrap_or_else(|_| {
-            // Nothing will ever take them.
+            // The ring is broken: no buffer will ever be available for these frames.
             ledger.drop_bad_ring.add(frames.len() as u64);
             frames.len()
         })
     }
 
-    /// Plans again where a chain for each frame was not enough, or there were not even so many.
+    /// Plans again if one chain for each frame was not enough, or there were fewer chains than frames.
     #[cold]
     fn plan_closely(
         &mut self,
@@ -306,13 +307,13 @@ impl Posted {
         lease: &mut Lease,
     ) -> Result<usize, Broken> {
         steps += lease.burst.steps();
-        // A burst that was cut would be so again, at the same place.
+        // A burst that was cut would be cut at the same place again.
         if self.mergeable && !lease.burst.is_cut() {
             self.queue.give_back(&mut lease.burst, 0);
             taken = self.try_plan(frames, BURST, lease)?;
             steps += lease.burst.steps();
         }
-        // What is missing now may only be chains for which a lease has no place.
+        // If frames are still left, it may be only because a lease has no place for more chains.
         let more = self.mergeable || lease.burst.is_cut();
         lease.full = more && 0 < taken && taken < frames.len() && steps < STEPS;
         lease.steps = if lease.full { steps } else { 0 };
@@ -370,7 +371,7 @@ impl Posted {
 }
 
 impl Posted {
-    /// Counts large frames, and takes note of how many chains one fills.
+    /// Counts large frames, and updates the estimate of the chains that one fills.
     #[cold]
     fn count_large(&mut self, lease: &Lease, ledger: &NicDirection) {
         ledger.left_segments.add(lease.large);
@@ -381,12 +382,12 @@ impl Posted {
     }
 }
 
-/// Octets that one chain holds.
+/// Returns how many octets one chain holds.
 fn capacity(burst: &Burst, chain: &Chain) -> usize {
     burst.writable(chain).iter().map(Bytes::len).sum()
 }
 
-/// Whether `octets` fit into at most `most` chains from number `first` on.
+/// Checks whether `octets` fit into at most `most` chains from number `first` on.
 #[cold]
 fn fit(burst: &Burst, first: usize, octets: usize, most: usize) -> Fit {
     let chains = burst.chains().get(first..).unwrap_or(&[]);
@@ -397,12 +398,13 @@ fn fit(burst: &Burst, first: usize, octets: usize, most: usize) -> Fit {
             return Fit::In(i + 1);
         }
     }
-    // No chain at all, or not yet as many as the frame may fill. There are never more where a burst ends that has no others.
+    // `NotYet` if there is no chain at all, or fewer than the frame may fill. If the burst was cut and has no other
+    // chains, there will never be more.
     let all = first == 0 && burst.is_cut();
     if chains.len() < most && !all { Fit::NotYet } else { Fit::Never }
 }
 
-/// Writes header and frame over the buffers of several chains, or of a chain with several buffers.
+/// Writes header and frame into the buffers of several chains, or of one chain with several buffers.
 #[cold]
 fn scatter(lease: &Lease, place: &Place, frame: Frame<'_>) {
     let chains = chains_of(&lease.burst, place);
@@ -417,7 +419,7 @@ fn scatter(lease: &Lease, place: &Place, frame: Frame<'_>) {
     }
 }
 
-/// Returns the chains of one frame.
+/// Returns the chains of one frame to the driver.
 #[cold]
 fn complete_several(queue: &mut DeviceQueue, burst: &Burst, place: &Place) {
     let mut left = place.len as usize + HEADER;

@@ -1,13 +1,13 @@
-//! A guest for the tests of the data path: one queue, driven by the driver's end of `ring`.
+//! A simulated guest for the data path's tests: one queue, with the driver's end from `ring`.
 
 use ring::Region;
 use ring::split::{DeviceQueue, Driver, DriverQueue, Features, Layout, Segment, Slot};
 
 /// Guest-physical address of the memory.
 const START: u64 = 0x10_0000;
-/// Octets of it.
+/// Size of the memory in octets.
 const LEN: usize = 1 << 20;
-/// Where buffers begin.
+/// Address of the first buffer.
 const BUFFERS: u64 = START + 0x1_0000;
 
 pub(super) struct Guest {
@@ -29,19 +29,19 @@ impl Guest {
         Self { region, layout, driver, features, next: BUFFERS }
     }
 
-    /// The device's end.
+    /// Creates the device's end.
     pub(super) fn device(&self) -> DeviceQueue {
         DeviceQueue::new(self.region, &self.layout, self.features).unwrap()
     }
 
-    /// Puts octets somewhere in memory; returns where.
+    /// Stores octets in memory; returns their address.
     pub(super) fn place(&mut self, octets: &[u8]) -> u64 {
         let at = self.room(octets.len());
         self.region.bytes(at, octets.len() as u32).unwrap().copy_from_slice(octets);
         at
     }
 
-    /// Free memory.
+    /// Allocates memory.
     pub(super) fn room(&mut self, len: usize) -> u64 {
         let at = self.next;
         self.next += len.next_multiple_of(64) as u64;
@@ -49,12 +49,12 @@ impl Guest {
         at
     }
 
-    /// Sends header and frame as a chain of pieces of these lengths; the last takes the rest.
+    /// Sends header and frame as a chain of pieces of these lengths; the last one takes the rest.
     pub(super) fn send(&mut self, token: u16, frame: &[u8], pieces: &[usize]) -> Vec<Segment> {
         self.send_headed(token, [0; 10], frame, pieces)
     }
 
-    /// Sends a frame as a chain, with a header that says something.
+    /// Sends a frame as a chain, with this header.
     pub(super) fn send_headed(
         &mut self,
         token: u16,
@@ -89,14 +89,14 @@ impl Guest {
         segments
     }
 
-    /// What came back: token and octets written.
+    /// Returns token and octets written of each returned chain.
     pub(super) fn back(&mut self) -> Vec<(u16, u32)> {
         let mut back = Vec::new();
         self.driver.pop(usize::MAX, |token, written| back.push((token, written))).unwrap();
         back
     }
 
-    /// The octets of buffers, one after the other.
+    /// Returns the concatenated contents of buffers.
     pub(super) fn content(&self, segments: &[Segment]) -> Vec<u8> {
         let mut all = Vec::new();
         for segment in segments {
@@ -107,13 +107,13 @@ impl Guest {
         all
     }
 
-    /// Breaks the ring: an index that jumps.
+    /// Breaks the ring by an index that jumps.
     pub(super) fn break_ring(&self) {
         self.region.bytes(self.layout.available + 2, 2).unwrap().write(0, 30000u16.to_le_bytes());
     }
 }
 
-/// A frame of `len` octets that differs from every other `seed`'s.
+/// Returns a frame of `len` octets that differs for each `seed`.
 pub(super) fn frame(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (seed * 31 + i * 7) as u8).collect()
 }

@@ -1,12 +1,12 @@
-//! The transmit queue's data path: frames from the guest are shown where they lie (virtio 1.2, section 5.1.6.2).
+//! Data path of the transmit queue: frames from the guest are shown in guest memory (virtio 1.2, section 5.1.6.2).
 //!
-//! Each chain is a header of [`HEADER`] octets, then a frame. In one buffer, or with the header in a buffer of its
-//! own, the frame is shown in the guest's memory; in more pieces it is gathered into a private buffer first.
+//! Each chain is a header of [`HEADER`] octets, then a frame. A frame in one buffer, with the header in the same or in
+//! a buffer of its own, is shown in guest memory; a frame in more pieces is gathered into a private buffer first.
 //!
-//! What a header leaves to be done is read once. As a rule that is nothing, which the OR of a burst's headers says; a
-//! header is not looked at where the driver has agreed on no offload. One that asks for what was not agreed on, or for
-//! what does not fit its frame, loses the frame (`drop_bad_offload`). That a checksum was verified is not believed: the
-//! device's side of a wire is not who knows.
+//! The offload metadata in a header is read once. Usually all of it is zero, which the OR of a burst's headers shows;
+//! headers are not read at all if the driver has negotiated no offload. A frame whose header requests an offload that
+//! was not negotiated, or one that does not fit the frame, is dropped (`drop_bad_offload`). A claim that a checksum was
+//! verified is ignored, because the sender is not trusted.
 
 use frame::offload::{LARGEST, VIRTIO};
 use ledger::NicDirection;
@@ -14,51 +14,51 @@ use port::{Frame, Frames, Offload, Offloads};
 use ring::split::{Broken, Burst, Chain, DeviceQueue};
 use ring::{BURST, Bytes};
 
-/// Octets of the header before each frame (`struct virtio_net_hdr_v1`).
+/// Length of the header before each frame in octets (`struct virtio_net_hdr_v1`).
 pub const HEADER: usize = 12;
-/// Octets of the shortest frame: an Ethernet header.
+/// Length of the shortest frame in octets: an Ethernet header.
 pub const SHORTEST: usize = 14;
-/// Room for the frames of one burst that have to be gathered: eight of the largest size. (With room for two, a guest that
-/// forwards such frames is interrupted far more often.)
+/// Additional room for the frames of one burst that have to be gathered; the total is eight frames of the largest size.
+/// (With room for two, a guest that forwards such frames is interrupted far more often.)
 const GATHER: usize = 7 * LARGEST;
-/// What a header that leaves nothing to be done may have in its first word: DATA_VALID and flags without a meaning.
-/// Anything else, NEEDS_CSUM and a gso_type, is for [`Offload::from_virtio`].
+/// Mask of the first word of a header: the bits that request an offload (NEEDS_CSUM and a gso_type), which
+/// [`Offload::from_virtio`] decodes. The other bits, DATA_VALID and undefined flags, are ignored.
 const ASKS: u64 = 0xff01;
 
-/// What one call of [`TxQueue::drain`] did.
+/// Result of one call of [`TxQueue::drain`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drained {
-    /// Frames that left the queue: those shown, and those dropped because of their length.
+    /// Number of frames that left the queue: those shown, and those dropped.
     pub frames: usize,
-    /// Whether the driver wants an interrupt.
+    /// True if the driver wants an interrupt.
     pub interrupt: bool,
 }
 
-/// A transmit queue.
+/// The device's data path of one transmit queue.
 #[derive(Debug)]
 pub struct TxQueue {
     queue: DeviceQueue,
     burst: Burst,
-    /// Octets of the largest frame, without FCS, that is not to be segmented.
+    /// Maximum length in octets, without FCS, of a frame that is not segmented.
     longest: usize,
-    /// What the driver may leave to be done.
+    /// Offloads that the driver may request.
     offloads: Offloads,
-    /// For frames in pieces; empty until the first one.
+    /// Buffer for frames in several pieces; empty until first used.
     gathered: Vec<u8>,
-    /// Whether a broken ring was counted.
+    /// True if the broken ring was counted.
     reported: bool,
 }
 
-/// What a chain holds.
+/// Contents of a chain.
 enum Content {
     /// A frame in one piece.
     Whole(Bytes<'static>),
-    /// A frame of this many octets in pieces, behind the header.
+    /// A frame of this many octets in several pieces, behind the header.
     Pieces(usize),
     Nothing(Fault),
 }
 
-/// Why a frame is not shown.
+/// Reason why a frame is not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     TooShort,
@@ -66,7 +66,7 @@ enum Fault {
     BadOffload,
 }
 
-/// Frames of one burst that were not shown.
+/// Counts of frames of one burst that were not shown.
 #[derive(Default)]
 struct Dropped {
     short: usize,
@@ -74,7 +74,7 @@ struct Dropped {
     offload: usize,
 }
 
-/// Frames of one burst that leave something to be done.
+/// Counts of frames of one burst that carry pending offload metadata.
 #[derive(Default)]
 struct Left {
     checksums: u64,
@@ -82,21 +82,22 @@ struct Left {
 }
 
 impl TxQueue {
-    /// Takes over a queue. `longest`: octets of the largest frame that is let through, without FCS.
+    /// Creates the data path of a queue. `longest`: maximum length in octets of a frame that is let through, without
+    /// FCS.
     pub fn new(queue: DeviceQueue, longest: usize) -> Self {
         let offloads = Offloads::NONE;
         Self { queue, burst: Burst::new(), longest, offloads, gathered: Vec::new(), reported: false }
     }
 
-    /// A queue for a driver that may leave this to be done.
+    /// Sets the offloads that the driver may request.
     #[must_use]
     pub fn with_offloads(self, offloads: Offloads) -> Self {
         Self { offloads, ..self }
     }
 
-    /// Shows up to `budget` (at most [`BURST`]) frames to `take`, in order and in one call, then returns their
-    /// buffers to the driver. Nothing is shown where none waits or the ring is broken. Frames, drops and the
-    /// interrupt are counted here.
+    /// Shows up to `budget` (at most [`BURST`]) frames to `take`, in order and in one call, then returns their buffers
+    /// to the driver. Shows none if none waits or the ring is broken. Counts frames, drops and the interrupt in
+    /// `ledger`.
     #[inline]
     pub fn drain(
         &mut self,
@@ -121,7 +122,7 @@ impl TxQueue {
         }
     }
 
-    /// Whether a header of a burst in which each chain is one buffer leaves something to be done.
+    /// Returns true if, in a burst of single-buffer chains, a header requests an offload.
     #[inline(always)]
     fn asks(&self) -> bool {
         let header = |chain: &Chain| chain.only().read(0).map_or(0, u64::from_le_bytes);
@@ -129,7 +130,7 @@ impl TxQueue {
             && self.burst.chains().iter().fold(0, |all, chain| all | header(chain)) & ASKS != 0
     }
 
-    /// Shows a burst in which each chain is one buffer, and no header matters.
+    /// Shows a burst of single-buffer chains whose headers do not matter.
     #[inline(always)]
     fn show_simple(&mut self, ledger: &NicDirection, take: &mut dyn FnMut(&[Frame<'_>])) {
         let (mut frames, mut bytes, mut dropped) = (Frames::new_const(), 0, Dropped::default());
@@ -151,7 +152,7 @@ impl TxQueue {
     fn show_any(&mut self, ledger: &NicDirection, take: &mut dyn FnMut(&[Frame<'_>])) {
         let largest = if self.offloads.segments() { LARGEST } else { self.longest };
         if self.gathered.is_empty() {
-            // Zeroed by the allocator: what is never used takes no memory.
+            // Zeroed lazily by the allocator: unused pages take no memory.
             self.gathered = vec![0; GATHER + largest];
         }
         let (mut frames, mut bytes, mut dropped) = (Frames::new_const(), 0, Dropped::default());
@@ -182,11 +183,11 @@ impl TxQueue {
         }
         left.count(ledger);
         hand_over(&frames, bytes, &dropped, ledger, take);
-        // The rest comes again in the next burst, with the room all empty.
+        // The remaining chains come again in the next burst, when the whole buffer is free.
         self.queue.give_back(&mut self.burst, keep);
     }
 
-    /// Returns the burst's buffers.
+    /// Returns the burst's buffers to the driver.
     #[inline(always)]
     fn finish(&mut self, ledger: &NicDirection) -> Drained {
         self.queue.complete_all(&self.burst);
@@ -205,27 +206,27 @@ impl TxQueue {
         Drained::default()
     }
 
-    /// Whether frames wait; false on a broken ring.
+    /// Returns true if frames wait; false on a broken ring.
     pub fn has_frames(&mut self) -> bool {
         self.queue.ready(1).is_ok_and(|waiting| waiting > 0)
     }
 
-    /// Available index of the next chain: where somebody else can go on.
+    /// Returns the available index of the next chain, at which another backend can continue.
     pub fn index(&self) -> u16 {
         self.queue.index()
     }
 
-    /// Asks for a kick when the next frame comes; true if one waits already.
+    /// Asks for a kick when the next frame arrives; returns true if one waits already.
     pub fn arm(&mut self) -> bool {
         self.queue.arm()
     }
 
-    /// Asks for no kicks: we poll.
+    /// Declines kicks, for a device that polls.
     pub fn disarm(&mut self) {
         self.queue.disarm();
     }
 
-    /// Why the ring stopped, if it did.
+    /// Returns the reason why the ring stopped, if it did.
     pub fn broken(&self) -> Option<Broken> {
         self.queue.broken()
     }
@@ -254,7 +255,7 @@ impl Left {
     }
 }
 
-/// Counts and shows.
+/// Counts the frames and shows them to `take`.
 #[inline(always)]
 fn hand_over(
     frames: &[Frame<'_>],
@@ -276,7 +277,7 @@ fn hand_over(
     }
 }
 
-/// What a header leaves to be done, if its driver may ask for that; none if it may not.
+/// Returns the offload that a header requests; `None` if the driver may not request it.
 fn offload(segments: &[Bytes<'static>], allowed: Offloads) -> Option<Offload> {
     if allowed.is_none() {
         return Some(Offload::NONE);
@@ -294,12 +295,13 @@ fn offload(segments: &[Bytes<'static>], allowed: Offloads) -> Option<Offload> {
     agreed.then(|| if offload.is_work() { offload } else { Offload::NONE })
 }
 
-/// What a chain of any shape holds.
+/// Determines the contents of a chain of any shape.
 fn content(burst: &Burst, chain: &Chain, offload: Option<Offload>, longest: usize) -> Content {
     let segments = burst.readable(chain);
     let total: usize = segments.iter().map(Bytes::len).sum();
     let len = total.saturating_sub(HEADER);
-    // Segments of a large frame that are longer than a frame may be are cut all the same, and dropped where they go.
+    // A large frame whose segments would be too long is segmented all the same, and the segments are dropped at their
+    // receiver.
     let large = offload.is_some_and(|offload| offload.gso().is_some());
     if len > if large { LARGEST } else { longest } || chain.too_many() {
         return Content::Nothing(Fault::TooLong);
@@ -321,7 +323,7 @@ fn content(burst: &Burst, chain: &Chain, offload: Option<Offload>, longest: usiz
     Content::Nothing(Fault::TooShort)
 }
 
-/// Copies the frame behind the header; the target is as long as the frame.
+/// Copies the frame without the header; the target is as long as the frame.
 fn gather(segments: &[Bytes<'static>], mut target: &mut [u8]) {
     let mut header = HEADER;
     for segment in segments {

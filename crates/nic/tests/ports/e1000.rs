@@ -1,4 +1,4 @@
-//! A driver of an e1000 in this program: one ring with its buffers, driven by the driver's end of `ring`.
+//! A simulated e1000 driver: one ring with its buffers, with the driver's end from `ring`.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use ring::e1000::{Csb, Descriptor, Ends, Layout, Received, RxDriver, TxDriver, T
 const START: u64 = 0x10_0000;
 const RING: u64 = START + 0x1000;
 const FIRST_BUFFER: u64 = RING + 0x2000;
-/// Entries of the ring.
+/// Number of entries of the ring.
 const ENTRIES: u16 = 512;
-/// Sizes of buffers: of such for a whole frame, and of such for a piece.
+/// Sizes of buffers for a whole frame, and for a part of one.
 pub(crate) const BUFFERS: [u32; 2] = [2048, 512];
 /// Distance of two buffers.
 const STRIDE: u64 = 2112;
 
-/// How the driver learns what is done.
+/// Way in which the driver learns of completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     /// By the status block.
@@ -31,7 +31,7 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    /// All of them.
+    /// All variants.
     pub(crate) const ALL: [Self; 3] = [Self::Block, Self::EachFrame, Self::SomeFrames];
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// A ring in memory of its own, which is given away for good.
+    /// Creates a ring in memory of its own, which is leaked.
     pub(crate) fn new(style: Style, buffer: u32) -> Self {
         let len = (FIRST_BUFFER - START) + u64::from(ENTRIES) * STRIDE;
         let octets = Box::leak(vec![0_u8; len as usize + 64].into_boxed_slice());
@@ -69,7 +69,7 @@ impl Guest {
         (self.style == Style::Block).then_some(START)
     }
 
-    /// One frame, each piece in a buffer of its own; false if there is no room for all of it.
+    /// Sends one frame, each piece in a buffer of its own; returns false if there is no room for all of it.
     fn send_one(&mut self, frame: &[u8]) -> bool {
         let pieces = frame.chunks(self.buffer as usize);
         let count = pieces.len();

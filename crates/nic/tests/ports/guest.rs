@@ -1,4 +1,4 @@
-//! A driver of virtio-net in this program: one queue with its buffers, driven by the driver's end of `ring`.
+//! A simulated virtio-net driver: one queue with its buffers, with the driver's end from `ring`.
 
 use std::mem::MaybeUninit;
 
@@ -9,30 +9,30 @@ use ring::split::{DeviceQueue, Driver, DriverQueue, Features, InOrderDriver, Lay
 
 /// Guest-physical address of the memory.
 const START: u64 = 0x10_0000;
-/// Entries of the queue.
+/// Number of entries of the queue.
 const SIZE: u16 = 128;
-/// Octets of a buffer: header and the largest frame.
+/// Size of a buffer in octets: header and the largest frame.
 const BUFFER: u32 = 2048;
 /// Distance of two buffers.
 const STRIDE: u64 = 2112;
-/// Octets of the header before each frame (virtio 1.2, section 5.1.6).
+/// Length of the header before each frame in octets (virtio 1.2, section 5.1.6).
 const HEADER: usize = 12;
 
-/// How the driver works.
+/// Variant of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Habit {
-    /// Chains of one buffer, flags.
+    /// Chains of one buffer, suppression by flags.
     ByTheBook,
-    /// Chains of one buffer, event indices.
+    /// Chains of one buffer, suppression by event indices.
     EventIndices,
-    /// Transmits the header in a buffer of its own.
+    /// The transmit header in a buffer of its own.
     HeaderApart,
     /// IN_ORDER.
     InOrder,
 }
 
 impl Habit {
-    /// All of them.
+    /// All variants.
     pub(crate) const ALL: [Self; 4] = [Self::ByTheBook, Self::EventIndices, Self::HeaderApart, Self::InOrder];
 
     fn features(self) -> Features {
@@ -67,7 +67,7 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// A queue in memory of its own, which is given away for good.
+    /// Creates a queue in memory of its own, which is leaked.
     pub(crate) fn new(habit: Habit, mergeable: bool) -> Self {
         let rings = Layout::octets(SIZE).next_multiple_of(4096);
         let len = rings + u64::from(SIZE) * STRIDE;
@@ -86,7 +86,7 @@ impl Guest {
         Self { region, layout, habit, mergeable, queue, free }
     }
 
-    /// The device's end.
+    /// Creates the device's end.
     fn device(&self) -> DeviceQueue {
         DeviceQueue::new(self.region, &self.layout, self.habit.features()).unwrap()
     }

@@ -1,4 +1,4 @@
-//! The data paths of both NIC models as ports, under the suite that every port passes.
+//! The data paths of both NIC models as ports, under the conformance suite for ports.
 
 mod e1000;
 mod guest;
@@ -13,31 +13,31 @@ use port::conformance::{Pattern, SinkBench, SourceBench, check_sink, check_sourc
 use port::{Bell, Frame, Sink, Source};
 use rustix::event::{EventfdFlags, eventfd};
 
-/// The largest frame, without FCS.
+/// Length of the largest frame, without FCS.
 const LONGEST: usize = 1518;
 
-/// A driver of either model, in this program.
+/// A simulated driver of either model.
 trait Driver {
-    /// The device's end of its ring, for frames that come in.
+    /// Creates the device's end of its ring, for frames to the driver.
     fn receive_queue(&self) -> RxQueue;
-    /// The device's end of its ring, for frames that it sends.
+    /// Creates the device's end of its ring, for frames from the driver.
     fn transmit_queue(&self) -> TxQueue;
-    /// Posts all free buffers to be written; true if the device wants a kick.
+    /// Posts all free buffers for the device to write; returns true if the device wants a kick.
     fn post(&mut self) -> bool;
-    /// The frames that came since the last call; posts their buffers again.
+    /// Returns the frames received since the last call; posts their buffers again.
     fn received(&mut self) -> Vec<Vec<u8>>;
     /// Sends as many of the frames as there are buffers for; returns how many, and whether the device wants a kick.
     fn send(&mut self, frames: &[Vec<u8>]) -> (usize, bool);
-    /// Octets of the shortest frame that comes in as it was sent.
+    /// Returns the length of the shortest frame that arrives unchanged.
     fn shortest(&self) -> usize;
 }
 
-/// A receive queue as the narrowest possible sink.
+/// Minimal sink over a receive queue.
 struct Rx {
     queue: Mutex<RxQueue>,
     ledger: NicDirection,
     not_taken: Counter,
-    /// Whether frames are copied outside of the lock.
+    /// True if frames are copied without holding the lock.
     leased: bool,
 }
 
@@ -108,7 +108,7 @@ impl<G: Driver> SinkBench for RxBench<G> {
     }
 }
 
-/// A transmit queue as the narrowest possible source.
+/// Minimal source over a transmit queue.
 struct Tx {
     queue: TxQueue,
     ledger: NicDirection,
@@ -126,7 +126,7 @@ impl Source for Tx {
 
     fn disarm(&mut self) {
         self.queue.disarm();
-        // Not rung: nothing to silence.
+        // Fails if it has not rung.
         let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
     }
 

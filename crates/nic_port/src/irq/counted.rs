@@ -1,4 +1,4 @@
-//! A line that counts.
+//! Test support: an interrupt line that counts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,17 +7,17 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::Line;
 
-/// Interrupts that were sent.
+/// Number of interrupts sent.
 #[derive(Default)]
 pub(crate) struct Counted(AtomicU64);
 
 impl Counted {
-    /// How many there were.
+    /// Returns how many interrupts were sent.
     pub(crate) fn sent(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 
-    /// How many there were since the last call.
+    /// Returns how many interrupts were sent since the last call.
     pub(crate) fn take(&self) -> u64 {
         self.0.swap(0, Ordering::AcqRel)
     }
@@ -33,7 +33,7 @@ impl Line for Counted {
     }
 }
 
-/// A line, and what counts its interrupts.
+/// Creates a line, and the counter of its interrupts.
 pub(crate) fn line() -> (Arc<dyn Line>, Arc<Counted>) {
     let counted = Arc::<Counted>::default();
     (counted.clone(), counted)

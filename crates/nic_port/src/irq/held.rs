@@ -1,10 +1,10 @@
-//! Interrupts that a thread holds back as long as it has work, because it is on one CPU with the vCPU that they wake.
+//! Interrupts that a thread holds back while it has work, because it shares a CPU with the vCPU that they wake.
 //!
-//! A vCPU that is woken takes the CPU from the thread that has just handed it a burst, and gives it back a burst later: two
-//! switches, an entry into the guest and an exit for each burst. (Seed paper 000, section 3.2: of all priorities of the two on
-//! one core those are best by which neither interrupts the other.) So the thread goes on until it has nothing to do, or until
-//! the first interrupt has waited for [`LONGEST`], and sends them then. The more there is to do the more frames go with
-//! one; where there is one frame it goes at once.
+//! A vCPU that is woken preempts the thread that has just handed it a burst, and gives the CPU back a burst later: two
+//! context switches, a VM entry and an exit for each burst. (Seed paper 000, section 3.2: of all priorities of the two
+//! threads on one core, the best are those by which neither preempts the other.) So the thread continues until it has
+//! no work left, or until the first interrupt has waited for [`LONGEST`], and then sends them. The higher the load, the
+//! more frames share an interrupt; under light load a single frame's interrupt is sent at once.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 
 use super::{Intx, Line, Timed};
 
-/// How long an interrupt is held back at most; about as long as it takes to fill a ring of 1024 from a TAP.
+/// Maximum time to hold an interrupt back; about as long as it takes to fill a ring of 1024 from a TAP.
 pub const LONGEST: Duration = Duration::from_millis(1);
 
-/// What one thread holds back.
+/// Interrupts held back by one thread.
 #[derive(Default)]
 struct Held {
-    /// Whether it does.
+    /// True if the thread holds interrupts back.
     holds: bool,
     lines: Vec<Arc<dyn Line>>,
-    /// Devices with a pin, the causes of their interrupts, and how many frames they tell of.
+    /// Devices with a pin, the causes of their interrupts, and how many frames they report.
     pins: Vec<(Arc<Timed<Intx>>, u32, u32)>,
-    /// When the first of them came.
+    /// Time of the first of them.
     since: Option<Instant>,
 }
 
@@ -31,8 +31,9 @@ thread_local! {
     static HELD: RefCell<Held> = RefCell::default();
 }
 
-/// From now on the calling thread holds its interrupts back; or no longer, and those that wait are sent. Who does calls
-/// [`release`] whenever there is nothing to do, [`release_late`] while there is, and this again before it ends.
+/// Sets whether the calling thread holds its interrupts back; if not, sends those that wait. A thread that holds them
+/// back calls [`release`] whenever it has no work, [`release_late`] while it has, and this function with false before
+/// it ends.
 pub fn hold(holds: bool) {
     HELD.with_borrow_mut(|held| held.holds = holds);
     if !holds {
@@ -40,7 +41,7 @@ pub fn hold(holds: bool) {
     }
 }
 
-/// Sends what the calling thread holds back.
+/// Sends the interrupts that the calling thread holds back.
 pub fn release() {
     HELD.with_borrow_mut(|held| {
         held.since = None;
@@ -49,7 +50,7 @@ pub fn release() {
     });
 }
 
-/// Sends what the calling thread holds back if it has waited for [`LONGEST`].
+/// Sends the interrupts that the calling thread holds back, if the first has waited for [`LONGEST`].
 #[inline]
 pub fn release_late() {
     let is_late = |held: &Held| held.since.is_some_and(|since| since.elapsed() >= LONGEST);
@@ -58,14 +59,14 @@ pub fn release_late() {
     }
 }
 
-/// Interrupts by this line: at once, or later with the others that the calling thread holds back.
+/// Interrupts by this line: at once, or later together with the others that the calling thread holds back.
 pub(crate) fn signal(line: &Arc<dyn Line>) {
     if !HELD.with_borrow_mut(|held| held.keep(line)) {
         line.signal();
     }
 }
 
-/// Interrupts by the device's pin for these causes, of which `frames` are told: at once or later, as [`signal`].
+/// Interrupts by the device's pin for these causes, reporting `frames` frames: at once or later, as [`signal`].
 pub(crate) fn signal_pin(intx: &Arc<Timed<Intx>>, causes: u32, frames: u32) {
     if !HELD.with_borrow_mut(|held| held.keep_pin(intx, causes, frames)) {
         raise(intx, causes, frames);
@@ -77,7 +78,7 @@ fn raise(intx: &Timed<Intx>, causes: u32, frames: u32) {
 }
 
 impl Held {
-    /// Takes note of an interrupt; false if it is not to wait.
+    /// Records an interrupt; returns false if it must not be held back.
     fn keep(&mut self, line: &Arc<dyn Line>) -> bool {
         if self.holds {
             self.since.get_or_insert_with(Instant::now);
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!(sent.take(), 1, "nothing is left behind");
     }
 
-    /// A pin at which nobody is.
+    /// A pin that is not connected.
     struct Loose;
 
     impl Pin for Loose {
@@ -160,7 +161,7 @@ mod tests {
     fn a_pin_is_raised_once_for_all_its_causes() {
         let intx = Intx::new(Interrupts::new(Moderation::Off), Arc::new(Loose));
         let intx = Arc::new(Timed::new(intx).expect("a timer"));
-        // None is enabled, so each is counted as suppressed.
+        // No cause is enabled, so each is counted as suppressed.
         let raised = || intx.with(|intx, _| intx.counts().suppressed);
         hold(true);
         (0..3).for_each(|cause| signal_pin(&intx, 1 << cause, 1));

@@ -1,4 +1,4 @@
-//! The interrupt of an e1000: its causes, mask and timers, and the pin that follows them.
+//! The interrupt of an e1000: its causes, mask and timers, and the pin that they drive.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use nic::e1000::Interrupts;
 
 use super::{Counts, Pin, Waiting};
 
-/// Shared by the registers and by who moves frames.
+/// Interrupt state, shared by the registers and the threads that move frames.
 pub struct Intx {
     /// Causes, mask and timers.
     pub interrupts: Interrupts,
@@ -15,7 +15,7 @@ pub struct Intx {
 }
 
 impl Intx {
-    /// A pin that is low.
+    /// Creates the state with its pin low.
     pub fn new(interrupts: Interrupts, pin: Arc<dyn Pin>) -> Self {
         Self { interrupts, pin, up: false }
     }

@@ -1,4 +1,4 @@
-//! Messages of one pair of queues that are not sent at once: virtio-net's interrupts with moderation.
+//! Moderated message interrupts of one queue pair of virtio-net.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use nic::moderation::{Moderation, Moderator, Work};
 
 use super::{Counts, Line, Waiting, held};
 
-/// Which queue of a pair.
+/// Queue of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// That of what comes.
+    /// The receive queue.
     Receive,
-    /// That of what is sent.
+    /// The transmit queue.
     Transmit,
 }
 
-/// The messages of a pair.
+/// Message interrupts of a pair.
 pub struct Messages {
     receive: Message,
     transmit: Message,
@@ -28,19 +28,19 @@ struct Message {
 }
 
 impl Messages {
-    /// Two queues without a message.
+    /// Creates the state of two queues that have no message.
     pub fn new(moderation: Moderation) -> Self {
         let message =
             || Message { moderator: Moderator::new(moderation), line: None, counts: Counts::default() };
         Self { receive: message(), transmit: message() }
     }
 
-    /// From now on the queue sends this message, if any.
+    /// Sets the message that the queue sends from now on, if any.
     pub fn set_line(&mut self, queue: Queue, line: Option<Arc<dyn Line>>) {
         self.of(queue).line = line;
     }
 
-    /// The driver is gone: nothing that waits is sent any more.
+    /// Handles the end of the driver: drops delayed messages.
     pub fn reset(&mut self) {
         for message in [&mut self.receive, &mut self.transmit] {
             message.moderator.seen();
@@ -48,7 +48,7 @@ impl Messages {
         }
     }
 
-    /// The queue has something to tell: `frames` have moved.
+    /// Requests an interrupt for the queue: `frames` have moved.
     pub fn request(&mut self, queue: Queue, frames: usize, now: u64) {
         let work = match queue {
             Queue::Receive => Work::Received(frames as u32),

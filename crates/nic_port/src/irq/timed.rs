@@ -1,9 +1,9 @@
-//! Interrupts that may have to wait: for a least distance, or for a timer of the device.
+//! Interrupts that may be delayed: for a minimum interval, or by a timer of the device.
 //!
-//! The thread that serves the transmit side of a NIC keeps the time of its interrupts. While the thread polls it looks at the
-//! clock if something waits, also while its frames have no room where they go; before it sleeps it sets a timer, which is
-//! one of its bells. Who makes an interrupt wait while that thread sleeps sets the timer itself. While nobody serves that
-//! side nothing waits, because nobody would send it.
+//! The thread that serves the transmit side of a NIC keeps the time of its interrupts. While it polls it checks the
+//! clock if an interrupt waits, even while its frames have no room at their sink; before it sleeps it sets a timer,
+//! which is one of its bells. A thread that delays an interrupt while that thread sleeps sets the timer itself. While
+//! no thread serves the transmit side no interrupt is delayed, because none would be sent later.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,54 +14,54 @@ use anyhow::{Context, Result};
 use port::Clock;
 use vmm_sys_util::timerfd::TimerFd;
 
-/// Interrupts, and what they wait for.
+/// Interrupts, and the events that they wait for.
 pub trait Waiting: Send {
-    /// Sends what is due at `now` (nanoseconds); returns when to call again at the latest.
+    /// Sends the interrupts that are due at `now` (nanoseconds); returns when to call again at the latest.
     fn settle(&mut self, now: u64) -> Option<u64>;
 
-    /// Whether somebody looks when the time of what waits has come. While nobody does, nothing is to wait.
+    /// Sets whether a thread checks when a waiting interrupt is due. While none does, no interrupt may be delayed.
     fn keep_time(&mut self, kept: bool, now: u64);
 
-    /// How often what happened to them.
+    /// Returns the counters of interrupts.
     fn counts(&self) -> Counts;
 }
 
-/// How often what happened to interrupts, as `ledger::NicInterrupts`.
+/// Counters of interrupts, as in `ledger::NicInterrupts`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Interrupts that were sent.
     pub raised: u64,
-    /// Those that the driver had not asked for.
+    /// Interrupts that the driver had suppressed.
     pub suppressed: u64,
-    /// Those that had to wait, and went with others.
+    /// Interrupts that were delayed, and sent together with others.
     pub moderated: u64,
 }
 
-/// What the thread that keeps the time does.
+/// Operations of the thread that keeps the time.
 pub trait Timekeeping: Send + Sync {
-    /// Somebody keeps the time from now on.
+    /// A thread starts to keep the time.
     fn begin(&self);
-    /// He does so no longer. If there is nobody else, what waits is sent, and nothing is put off any more.
+    /// It stops. If there is no other one, waiting interrupts are sent, and no interrupt is delayed any more.
     fn end(&self);
-    /// Sends what is due; to be called in each pass.
+    /// Sends interrupts that are due; must be called in each pass.
     fn serve(&self);
-    /// The thread is about to sleep: from now on the timer rings when something is due.
+    /// The thread is about to sleep: from now on the timer rings when an interrupt is due.
     fn arm(&self);
     /// The thread is awake.
     fn disarm(&self);
-    /// What rings.
+    /// Returns the descriptor that becomes readable when the timer expires.
     fn bell(&self) -> BorrowedFd<'_>;
-    /// How often what happened to the interrupts. It waits for nobody who sends one.
+    /// Returns the counters of interrupts. Does not wait for a thread that is sending one.
     fn counts(&self) -> Counts;
 }
 
-/// No time at all.
+/// Value for "no time".
 const NEVER: u64 = u64::MAX;
 
 /// Interrupts with a clock and a timer.
 pub struct Timed<W> {
     state: Mutex<State<W>>,
-    /// When something is due; written under the lock, looked at by who polls.
+    /// Time when an interrupt is due; written under the lock, read by the polling thread.
     next: AtomicU64,
     counted: Published,
     timer: Mutex<TimerFd>,
@@ -69,8 +69,8 @@ pub struct Timed<W> {
     clock: Clock,
 }
 
-/// Counts for who reads them without the lock, under which whoever sends an interrupt waits for the kernel. They are written
-/// under it.
+/// Counters for threads that read them without the lock, because a thread that sends an interrupt waits for the kernel
+/// while it holds the lock. They are written under it.
 #[derive(Default)]
 struct Published {
     raised: AtomicU64,
@@ -96,24 +96,24 @@ impl Published {
 
 struct State<W> {
     interrupts: W,
-    /// How many keep the time: sources of the NIC's frames that there are.
+    /// Number of threads that keep the time: one for each source of the NIC's frames.
     keepers: usize,
-    /// Whether the thread that keeps the time sleeps.
+    /// True if the thread that keeps the time sleeps.
     asleep: bool,
-    /// Whether the timer is set, or has rung.
+    /// True if the timer is set, or has expired.
     set: bool,
 }
 
 impl<W: Waiting> Timed<W> {
-    /// Nothing is due, and nobody keeps the time.
+    /// Creates the state: no interrupt is due, and no thread keeps the time.
     ///
     /// # Errors
-    /// No timer can be had.
+    /// No timer can be created.
     pub fn new(interrupts: W) -> Result<Self> {
         Self::by(Clock::default(), interrupts)
     }
 
-    /// Interrupts that go by this clock. The timer goes by the host's.
+    /// Creates interrupts that use this clock. The timer uses the host's clock.
     pub(crate) fn by(clock: Clock, mut interrupts: W) -> Result<Self> {
         let timer = TimerFd::new().context("cannot make a timer (timerfd_create)")?;
         interrupts.keep_time(false, clock.now());
@@ -127,12 +127,12 @@ impl<W: Waiting> Timed<W> {
         })
     }
 
-    /// Does something to the interrupts, at a time in nanoseconds, then sends what is due.
+    /// Calls `act` with the interrupts and the time in nanoseconds, then sends interrupts that are due.
     pub fn with<R>(&self, act: impl FnOnce(&mut W, u64) -> R) -> R {
         self.carry_out(self.lock(), act)
     }
 
-    /// Does so unless somebody else does something to them at the moment; for who must not wait.
+    /// As [`Self::with`], but does nothing if another thread holds the lock; for callers that must not wait.
     pub fn try_with<R>(&self, act: impl FnOnce(&mut W, u64) -> R) -> Option<R> {
         let state = match self.state.try_lock() {
             Ok(state) => state,
@@ -165,17 +165,17 @@ impl<W: Waiting> Timed<W> {
         }
     }
 
-    /// Lets the timer ring when something is due, or not at all if nothing is or nobody sleeps.
+    /// Sets the timer for the next due interrupt, or clears it if none is due or no thread sleeps.
     fn set_timer(&self, state: &mut State<W>, now: u64) {
         let at = if state.asleep { self.next.load(Ordering::Relaxed) } else { NEVER };
         if !std::mem::replace(&mut state.set, at != NEVER) && at == NEVER {
             return;
         }
         let mut timer = self.timer.lock().unwrap_or_else(PoisonError::into_inner);
-        // A timer that is there can be set: errors are for what is none, and times that are none.
+        // Setting an existing timer cannot fail: errors concern other descriptors and invalid times.
         let _ = match at {
             NEVER => timer.clear(),
-            // Zero would take it back.
+            // Zero would disarm the timer.
             _ => timer.reset(Duration::from_nanos(at.saturating_sub(now).max(1)), None),
         };
     }

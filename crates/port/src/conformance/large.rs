@@ -1,5 +1,5 @@
-//! What becomes of frames that leave something to be done: whoever takes them as they are gets them so, and anyone else
-//! gets what a plain wire would carry.
+//! Frames with pending offload metadata: a sink that supports the offload gets them unchanged, any other sink gets the
+//! frames that a plain wire would carry.
 
 use std::time::Instant;
 
@@ -12,15 +12,16 @@ use super::sink::SinkBench;
 use crate::boundary::Frame;
 use crate::offload::deliver;
 
-/// Octets of Ethernet, IPv4 and TCP headers.
+/// Length of Ethernet, IPv4 and TCP headers in octets.
 const HEADERS: usize = 54;
 const IP: usize = 14;
 const TCP: usize = 34;
-/// By the ports the suite knows its packets.
+/// Ports by which the suite recognises its packets.
 const PORTS: [u8; 4] = [0x9c, 0x40, 0x9c, 0x41];
 const ADDRESSES: [u8; 8] = [198, 51, 100, 1, 198, 51, 100, 2];
 
-/// Delivers a packet of two and a half segments, and one whose checksum is to be filled in; looks for every octet.
+/// Delivers a packet of two and a half segments, and one whose checksum is still missing; checks that every octet
+/// arrives.
 pub(super) fn comes_whole_or_as_on_a_wire(bench: &mut impl SinkBench) {
     let pattern = bench.pattern();
     if pattern.longest < pattern.shortest.max(HEADERS) + 64 {
@@ -55,7 +56,7 @@ pub(super) fn comes_whole_or_as_on_a_wire(bench: &mut impl SinkBench) {
     assert_eq!(wrong, None, "octet {wrong:?} of {} did not come as it was sent", payload.len());
 }
 
-/// TCP in IPv4, its transport checksum left to be filled in.
+/// Creates a TCP packet in IPv4 whose transport checksum is still missing.
 fn packet(pattern: &Pattern, sequence: usize, payload: &[u8]) -> Vec<u8> {
     let mut octets = [&pattern.destination[..], &pattern.source, &[8, 0]].concat();
     let total = (HEADERS - IP + payload.len()) as u16;
@@ -74,13 +75,13 @@ fn packet(pattern: &Pattern, sequence: usize, payload: &[u8]) -> Vec<u8> {
     octets
 }
 
-/// The sum of the pseudo header of so many octets.
+/// Returns the sum of the pseudo header for `len` octets.
 fn pseudo(len: usize) -> u16 {
     checksum::sum(checksum::sum(6, &ADDRESSES), &(len as u16).to_be_bytes())
 }
 
-/// Puts what came where it belongs. What is not larger than a segment must be ready for a wire, unless the sink is one that
-/// fills checksums in itself.
+/// Puts a received packet's payload at its place. A packet that is not larger than a segment must be ready for a wire,
+/// unless the sink fills in checksums itself.
 fn put(came: &mut [Option<u8>], octets: &[u8], size: usize) {
     let word = |at: usize| u16::from_be_bytes([octets[at], octets[at + 1]]);
     let end = IP + usize::from(word(IP + 2));

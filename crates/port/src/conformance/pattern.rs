@@ -1,23 +1,23 @@
-//! Frames that can be recognised.
+//! Recognisable frames.
 
 use crate::boundary::Frame;
 use ring::{Bytes, Slots};
 
-/// Octets that say which frame it is: Ethernet header, sender, number. Shorter frames cannot be recognised.
+/// Octets that identify a frame: Ethernet header, sender, number. Shorter frames cannot be recognised.
 pub const HEADER: usize = 14 + 1 + 4;
 /// An ethertype for experiments (IEEE 802, 9.2.3).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 
-/// How the suite makes frames.
+/// Parameters for the suite's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    /// The destination address of all frames.
+    /// Destination address of all frames.
     pub destination: [u8; 6],
-    /// The source address of all frames.
+    /// Source address of all frames.
     pub source: [u8; 6],
-    /// Octets of the shortest frame that the port passes on unchanged; at least [`HEADER`].
+    /// Length in octets of the shortest frame that the port passes on unchanged; at least [`HEADER`].
     pub shortest: usize,
-    /// Octets of the longest one.
+    /// Length in octets of the longest one.
     pub longest: usize,
 }
 
@@ -29,7 +29,7 @@ impl Default for Pattern {
     }
 }
 
-/// Which frame one is.
+/// Identity of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mark {
     pub(crate) sender: u8,
@@ -37,7 +37,7 @@ pub(crate) struct Mark {
 }
 
 impl Pattern {
-    /// A length that changes from frame to frame and comes to both ends of the range.
+    /// Returns a length that varies from frame to frame and includes both ends of the range.
     pub(crate) fn length(&self, number: u32) -> usize {
         match number % 4 {
             0 => self.shortest,
@@ -46,7 +46,7 @@ impl Pattern {
         }
     }
 
-    /// The octets of a frame of this length.
+    /// Returns the octets of a frame of this length.
     pub fn octets(&self, sender: u8, number: u32, length: usize) -> Vec<u8> {
         assert!(length >= HEADER, "a frame of {length} octets cannot carry its number");
         let mut octets = Vec::with_capacity(length);
@@ -59,7 +59,7 @@ impl Pattern {
         octets
     }
 
-    /// Which frame of the suite this is, or `None` for a frame of somebody else's.
+    /// Identifies a frame of the suite; `None` for any other frame.
     pub(crate) fn recognise(&self, octets: &[u8]) -> Option<Mark> {
         let [sender, a, b, c, d] = *octets.get(14..HEADER)? else { return None };
         if octets[..6] != self.destination || octets[6..12] != self.source || octets[12..14] != ETHERTYPE {
@@ -84,7 +84,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// `count` frames of a sender, numbered from `first`.
+    /// Creates `count` frames of a sender, numbered from `first`.
     pub(crate) fn new(pattern: &Pattern, sender: u8, first: u32, count: usize) -> Self {
         let slots = Slots::new(count, pattern.longest);
         let lengths: Vec<_> = (first..).take(count).map(|number| pattern.length(number)).collect();

@@ -1,5 +1,5 @@
-//! Sources that have their frames from the start, as a recording does: they cannot be fed whatever the suite likes, and
-//! they end.
+//! Sources that have all their frames from the start, such as a recording: the suite cannot feed them arbitrary frames,
+//! and they end.
 
 use std::time::Instant;
 
@@ -9,18 +9,18 @@ use super::pattern::{Mark, Pattern};
 use super::source::{SourceBench, check_source, drain, numbers, readable};
 use crate::boundary::Bell;
 
-/// Frames of a source that ends: more than any burst.
+/// Number of frames of a source that ends: more than any burst.
 const COUNT: u32 = 300;
 
-/// Checks all promises of [`check_source`] on a source that is made of its frames and holds them back until they are due.
-/// `feed` is given the next of them, and is to let them come.
+/// Checks all contracts of [`check_source`] on a source that is created with its frames and holds them back until they
+/// are due. `feed` is given the next frames, and must release them.
 pub fn check_recorded_source<B: SourceBench>(pattern: &Pattern, mut make: impl FnMut(&[Vec<u8>]) -> B) {
     let frames = frames(pattern, numbers());
     check_source(|| make(&frames));
 }
 
-/// Checks a source that is made of its frames, shows them as they come by themselves, and ends: whoever polls it gets each
-/// of them, though he sleeps whenever he may, and after the last one he may sleep for ever. Nothing is fed.
+/// Checks a source that is created with its frames, shows them as they become due, and ends: a poller gets each of them
+/// even if it sleeps whenever it may, and after the last one it may sleep forever. The suite feeds no frames.
 pub fn check_ending_source<B: SourceBench>(pattern: &Pattern, mut make: impl FnMut(&[Vec<u8>]) -> B) {
     comes_and_ends(&mut make(&[]), BURST, 0);
     let frames = frames(pattern, 0..COUNT);
@@ -51,7 +51,7 @@ fn comes_and_ends(bench: &mut impl SourceBench, budget: usize, count: u32) {
     bench.source().disarm();
 }
 
-/// Sleeps, if the source allows it, until its bell rings.
+/// Sleeps, if the source permits it, until its bell rings.
 fn sleep(bench: &mut impl SourceBench, deadline: Instant) {
     if matches!(bench.source().bell(), Bell::None) {
         return;

@@ -1,4 +1,4 @@
-//! Sources that end, and such as do it wrong on purpose.
+//! Sources that end, and some with intentional faults.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -6,13 +6,13 @@ use super::*;
 use crate::boundary::{Bell, Frame, Sink, Source};
 use crate::{IngressSource, ingress};
 
-/// Whatever is fed to it later is not its own.
+/// A source that ends; frames fed later are not its own.
 struct Ending(Replay);
 
-/// A queue that holds all it will ever have, with one bad habit or none.
+/// A queue that has all its frames from the start, with one fault or none.
 struct Replay {
     inner: IngressSource,
-    /// Frames that it has not shown.
+    /// Number of frames that it has not shown.
     left: usize,
     habit: Habit,
 }
@@ -92,7 +92,7 @@ fn the_suite_finds_bad_habits_of_a_source_that_ends() {
     }
 }
 
-/// A queue behind which all the frames that it may be given are known before.
+/// A queue for which all frames that it may be given are known in advance.
 struct Recorded {
     source: IngressSource,
     sink: std::sync::Arc<crate::IngressSink>,

@@ -1,4 +1,4 @@
-//! What a sink promises.
+//! Contract of a sink.
 
 use std::time::{Duration, Instant};
 
@@ -8,37 +8,37 @@ use super::large;
 use super::pattern::{Mark, Pattern, Shown};
 use crate::boundary::Sink;
 
-/// A sink under test, and a view of what it did.
+/// A sink under test, and access to its results.
 pub trait SinkBench {
     /// The sink.
     fn sink(&self) -> &dyn Sink;
 
-    /// What comes out behind the sink since the last call: each frame's octets, in order. `None` if frames vanish
-    /// there (a null port), so that only numbers can be checked.
+    /// Returns the octets of each frame that came out behind the sink since the last call, in order. `None` if frames
+    /// vanish there (a null port), so that only counts can be checked.
     fn received(&mut self) -> Option<Vec<Vec<u8>>>;
 
-    /// Frames that the sink, or what lies behind it, has lost and counted since it was made, under any name. What
-    /// [`Sink::deliver`] did not take must be counted too.
+    /// Returns how many frames the sink, or a component behind it, has lost and counted since its creation, under any
+    /// name. Frames that [`Sink::deliver`] did not take must be counted too.
     fn lost(&self) -> u64;
 
-    /// Frames of [`SinkBench::lost`] that a rule of the sink has dropped whatever room there was, as a limit does. Room
-    /// promises nothing about them.
+    /// Returns how many frames of [`SinkBench::lost`] were dropped by a rule of the sink independent of its room, such
+    /// as a limit. [`Sink::room`] promises nothing about them.
     fn refused(&self) -> u64 {
         0
     }
 
-    /// How frames must look to come through.
+    /// Returns the pattern that frames need to pass.
     fn pattern(&self) -> Pattern {
         Pattern::default()
     }
 
-    /// How long frames may take to come out; ports that hand over in `deliver` itself need no time.
+    /// Returns how long frames may take to come out; ports that forward in `deliver` itself need no time.
     fn patience(&self) -> Duration {
         Duration::ZERO
     }
 }
 
-/// Checks all promises of a sink, each on a new one.
+/// Checks all contracts of a sink, each on a new one.
 pub fn check_sink<B: SinkBench>(mut make: impl FnMut() -> B) {
     an_empty_delivery_does_nothing(&mut make());
     frames_come_whole_and_in_order(&mut make());
@@ -50,7 +50,8 @@ pub fn check_sink<B: SinkBench>(mut make: impl FnMut() -> B) {
     large::comes_whole_or_as_on_a_wire(&mut make());
 }
 
-/// Marks of the frames that came, once all that were offered are there or counted as lost, or patience is over.
+/// Returns the marks of the frames received, once all offered frames have arrived or are counted as lost, or patience
+/// is over.
 fn marks(bench: &mut impl SinkBench, offered: usize) -> Option<Vec<Mark>> {
     let deadline = Instant::now() + bench.patience();
     let pattern = bench.pattern();
@@ -58,7 +59,7 @@ fn marks(bench: &mut impl SinkBench, offered: usize) -> Option<Vec<Mark>> {
     loop {
         marks.extend(bench.received()?.iter().filter_map(|octets| pattern.recognise(octets)));
         if marks.len() as u64 + bench.lost() >= offered as u64 || Instant::now() >= deadline {
-            // Whatever comes on top was created on the way; give it one more chance to show.
+            // Surplus frames would have been created on the way; gives them one more chance to show up.
             marks.extend(bench.received()?.iter().filter_map(|octets| pattern.recognise(octets)));
             return Some(marks);
         }
@@ -66,7 +67,7 @@ fn marks(bench: &mut impl SinkBench, offered: usize) -> Option<Vec<Mark>> {
     }
 }
 
-/// Of so many frames that were offered, all of `taken` came, or are among the counted losses; in order, each once.
+/// Checks that, of `offered` frames, all of `taken` arrived or are among the counted losses; in order, each once.
 fn check_arrivals(bench: &mut impl SinkBench, offered: usize, taken: &[Mark]) {
     let lost_before_taken = (offered - taken.len()) as u64;
     let Some(marks) = marks(bench, offered) else { return };
@@ -83,7 +84,7 @@ fn check_arrivals(bench: &mut impl SinkBench, offered: usize, taken: &[Mark]) {
     }
 }
 
-/// The first frames of a sender.
+/// Returns the marks of the first frames of a sender.
 fn first(sender: u8, count: usize) -> Vec<Mark> {
     (0..count as u32).map(|number| Mark { sender, number }).collect()
 }
@@ -95,7 +96,7 @@ fn an_empty_delivery_does_nothing(bench: &mut impl SinkBench) {
 
 fn frames_come_whole_and_in_order(bench: &mut impl SinkBench) {
     let pattern = bench.pattern();
-    // Few enough for any queue, one at a time and then together.
+    // Few enough for any queue: first one at a time, then several together.
     for (first, count) in [(0, 1), (1, 1), (2, 3), (5, 3)] {
         let shown = Shown::new(&pattern, 1, first, count);
         let n = bench.sink().deliver(&shown.frames());
@@ -119,7 +120,7 @@ fn a_burst_of_the_largest_size(bench: &mut impl SinkBench) {
 
 fn what_is_not_taken_is_the_end_of_the_burst_and_counted(bench: &mut impl SinkBench) {
     let pattern = bench.pattern();
-    // Nobody takes anything out meanwhile: a bounded port must fill up, and an unbounded one may not mind.
+    // No frame is taken out meanwhile: a bounded port must fill up, an unbounded one may take them all.
     let (mut taken, mut offers) = (Vec::new(), 0);
     for first in (0..2048).step_by(BURST) {
         let shown = Shown::new(&pattern, 1, first, BURST);

@@ -1,4 +1,4 @@
-//! What a source promises.
+//! Contract of a source.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use ring::BURST;
 use super::pattern::{Mark, Pattern};
 use crate::boundary::{Bell, Frame, Source};
 
-/// A source under test, and a way to make it have frames.
+/// A source under test, and a way to feed it frames.
 pub trait SourceBench {
     /// The source.
     fn source(&mut self) -> &mut dyn Source;
@@ -15,27 +15,27 @@ pub trait SourceBench {
     /// Makes frames wait in the source, in this order; returns how many found room.
     fn feed(&mut self, frames: &[Vec<u8>]) -> usize;
 
-    /// How frames must look to come through.
+    /// Returns the pattern that frames need to pass.
     fn pattern(&self) -> Pattern {
         Pattern::default()
     }
 
-    /// How long a fed frame may take to be seen.
+    /// Returns how long a fed frame may take to be seen.
     fn patience(&self) -> Duration {
         Duration::ZERO
     }
 }
 
-/// Frames that are more than any burst, and those that follow when they are gone. Each check feeds the first of all these.
+/// Numbers of more frames than any burst, and of those fed after them. Each check feeds frames from the start of these.
 const MANY: std::ops::Range<u32> = 0..1024;
 const LATER: std::ops::Range<u32> = 2000..2004;
 
-/// The numbers of all frames that a check feeds to a source which takes them all.
+/// Returns the numbers of all frames that a check feeds to a source that takes them all.
 pub(super) fn numbers() -> impl Iterator<Item = u32> {
     MANY.chain(LATER)
 }
 
-/// Checks all promises of a source, each on a new one.
+/// Checks all contracts of a source, each on a new one.
 pub fn check_source<B: SourceBench>(mut make: impl FnMut() -> B) {
     without_frames_nothing_is_shown(&mut make());
     frames_are_shown_whole_in_order_and_once(&mut make());
@@ -45,7 +45,7 @@ pub fn check_source<B: SourceBench>(mut make: impl FnMut() -> B) {
     a_full_source_empties(&mut make());
 }
 
-/// All frames that wait in a source, until there are none: what a bench finds in the queue behind its sink.
+/// Drains a source until no frame waits; used by benches for the queue behind their sink.
 pub fn drained(source: &mut dyn Source) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     let mut copy = |frames: &[Frame<'_>]| all.extend(frames.iter().map(octets));
@@ -59,7 +59,7 @@ fn octets(frame: &Frame<'_>) -> Vec<u8> {
     octets
 }
 
-/// One call of `drain`, with what it promises about the call itself.
+/// Calls `drain` once, and checks the contract of the call itself.
 pub(super) fn drain(bench: &mut impl SourceBench, budget: usize) -> Vec<Mark> {
     let pattern = bench.pattern();
     let (mut calls, mut frames_shown, mut marks) = (0, 0, Vec::new());
@@ -76,7 +76,7 @@ pub(super) fn drain(bench: &mut impl SourceBench, budget: usize) -> Vec<Mark> {
     marks
 }
 
-/// Drains until so many came, or patience is over.
+/// Drains until `expected` frames arrived, or patience is over.
 fn drain_all(bench: &mut impl SourceBench, budget: usize, expected: usize) -> Vec<Mark> {
     let deadline = Instant::now() + bench.patience();
     let mut marks = Vec::new();

@@ -1,4 +1,4 @@
-//! The crate's own ports under the suite, and ports that are wrong on purpose: a suite that cannot fail is none.
+//! The crate's own ports under the suite, and ports with intentional faults, which the suite must detect.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::fault::{FaultSink, FaultSource, Faults};
 use crate::steer::Hash;
 use crate::{IngressSink, IngressSource, Null, PairSink, TapPoint, ingress, ingress_fan, pair};
 
-/// Any sink, behind which an ingress queue collects what comes; losses as told.
+/// Any sink in front of an ingress queue that collects its frames; `lost` returns the losses.
 struct Bench<L> {
     sink: Arc<dyn Sink>,
     behind: Option<Box<dyn Source>>,
@@ -58,7 +58,7 @@ fn the_ingress_queue() {
     });
 }
 
-/// Several sources, one after the other.
+/// Several sources, drained one after the other.
 struct InTurn(Vec<IngressSource>);
 
 impl Source for InTurn {
@@ -161,7 +161,7 @@ fn the_suite_finds_what_faults_do_to_a_sink() {
     }
 }
 
-/// A source with one bad habit.
+/// A source with one fault.
 struct Bad {
     inner: IngressSource,
     habit: Habit,
@@ -236,7 +236,7 @@ fn the_suite_finds_bad_habits_of_a_source() {
     }
 }
 
-/// A sink that says there is room when there is none.
+/// A sink that claims to have room when it has none.
 struct Boaster(Arc<IngressSink>);
 
 impl Sink for Boaster {

@@ -23,7 +23,7 @@ fn contents(source: &mut dyn Source) -> Vec<Vec<u8>> {
     seen
 }
 
-/// What comes out of a faulty sink for so many numbered frames, and what it counted.
+/// Sends `count` numbered frames through a faulty sink; returns the frames that come out, and the counters.
 fn through(faults: Faults, count: u8) -> (Vec<Vec<u8>>, Arc<FaultCounters>) {
     let (near, PairPort { mut source, .. }) = pair(256).unwrap();
     let sink = FaultSink::new(near.sink, faults);

@@ -1,7 +1,8 @@
-//! Several ingress queues side by side, a frame's by its flow, each emptied by a thread of its own.
+//! Several ingress queues side by side; a frame's flow selects its queue, and each queue is emptied by a thread of its
+//! own.
 //!
-//! The queue of a flow never changes, whatever the receiver does: a queue is a FIFO, and so the frames of a flow stay
-//! in order up to the thread that empties it.
+//! The queue of a flow never changes, whatever the receiver does: each queue is a FIFO, so the frames of a flow stay in
+//! order up to the thread that empties it.
 
 use std::io;
 use std::sync::Arc;
@@ -12,14 +13,14 @@ use super::{IngressCounters, IngressSink, IngressSource, ingress};
 use crate::boundary::{Frame, Sink};
 use crate::steer::{self, Hash};
 
-/// The senders' side of several queues.
+/// Senders' side of several queues.
 pub struct IngressFan {
     queues: Vec<Arc<IngressSink>>,
     hash: Hash,
 }
 
-/// Makes `queues` (at least one, at most [`steer::MOST`]) queues of `queue_len` frames each. Fails if no event
-/// descriptors can be had.
+/// Creates `queues` (at least one, at most [`steer::MOST`]) queues of `queue_len` frames each. Fails if no event
+/// descriptors can be created.
 pub fn ingress_fan(
     queue_len: u32,
     queues: usize,
@@ -32,14 +33,14 @@ pub fn ingress_fan(
 }
 
 impl IngressFan {
-    /// What came to all queues, and what became of it.
+    /// Returns the summed counters of all queues.
     pub fn counters(&self) -> IngressCounters {
         let sum = IngressCounters::default();
         self.queues.iter().for_each(|queue| sum.add_all(queue.counters()));
         sum
     }
 
-    /// The queues.
+    /// Returns the queues.
     pub fn queues(&self) -> &[Arc<IngressSink>] {
         &self.queues
     }

@@ -1,4 +1,4 @@
-//! Places for frames that are larger than a slot: those that are still to be cut, and jumbo frames.
+//! Memory for frames that are larger than a slot: those still to be segmented (GSO), and jumbo frames.
 //!
 //! ```text
 //!   slot of 2048 octets: | number | not used ........ |      large place: | frame ............... |
@@ -12,29 +12,29 @@ use ring::{Bytes, Slots};
 use super::leases::Filled;
 use super::{LONGEST, SLOT};
 
-/// Most of them: 4 MiB, which are 3 ms at 10 Gbit/s.
+/// Maximum number of places: 4 MiB, which are 3 ms at 10 Gbit/s.
 const MOST: u32 = 64;
 
 pub(super) struct Large {
     places: Slots,
-    /// The one that was used last is used first: what is never used is never touched.
+    /// Free places, used last in, first out: memory that is never needed is never touched.
     free: Mutex<Vec<u32>>,
 }
 
 impl Large {
-    /// For a queue of so many frames.
+    /// Creates the places for a queue of `count` frames.
     pub(super) fn new(count: u32) -> Self {
         let count = count.min(MOST);
         Self { places: Slots::new(count as usize, LONGEST), free: Mutex::new((0..count).rev().collect()) }
     }
 
     fn free(&self) -> MutexGuard<'_, Vec<u32>> {
-        // A vector is sound whenever a thread panics.
+        // A panicking thread cannot leave a vector in an invalid state.
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place of its own for a frame that has this slot, which says from now on where the frame is; none if all are in
-    /// use.
+    /// Allocates a place for the frame that has this slot, and stores the place's number in the slot; `None` if all
+    /// places are in use.
     #[cold]
     pub(super) fn lease(&self, slots: &Slots, slot: u32, len: usize) -> Option<Bytes<'_>> {
         let number = slots.get(slot as usize, size_of::<u32>())?;
@@ -43,19 +43,19 @@ impl Large {
         self.places.get(place as usize, len)
     }
 
-    /// Places in use.
+    /// Returns the number of places in use.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.places.count() - self.free().len()
     }
 
-    /// The place of a frame that is ready.
+    /// Returns the place of a frame that is ready.
     #[cold]
     pub(super) fn get(&self, slots: &Slots, filled: &Filled) -> Option<Bytes<'_>> {
         self.places.get(number(slots, filled)? as usize, filled.len as usize)
     }
 
-    /// The places of these frames are free again, of those that have one.
+    /// Frees the places of these frames, of those that have one.
     #[inline(always)]
     pub(super) fn give_back(&self, slots: &Slots, filled: &[Filled]) {
         if filled.iter().any(is_large) {
@@ -71,7 +71,7 @@ const fn is_large(filled: &Filled) -> bool {
     filled.len as usize > SLOT
 }
 
-/// What a large frame's slot holds.
+/// Returns the place number that a large frame's slot holds.
 fn number(slots: &Slots, filled: &Filled) -> Option<u32> {
     slots.get(filled.slot as usize, size_of::<u32>())?.read(0).map(u32::from_ne_bytes)
 }

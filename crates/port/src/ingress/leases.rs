@@ -1,4 +1,5 @@
-//! The protocol of the ingress queue, without the memory that it guards: who owns which slot, and who wakes whom.
+//! The protocol of the ingress queue, without the memory that it guards: which party owns which slot, and which one
+//! wakes which.
 //!
 //! ```text
 //!            lease                 publish                 take
@@ -7,12 +8,12 @@
 //!    +------------------------------------- give back --------------------------------+
 //! ```
 //!
-//! Each arrow is one short lock over a few words; frames are copied, and shown, under none. So a sender that is
-//! descheduled in the middle of its copy keeps its own slots from circulating and disturbs nobody else.
+//! Each arrow takes one short lock over a few words; frames are copied, and shown, without a lock. So a sender that is
+//! descheduled in the middle of its copy keeps its own slots from circulating, and delays no other thread.
 //!
-//! The wake-up: a publisher makes its frames visible, *then* looks whether the consumer is armed; the consumer arms,
-//! *then* looks for frames. A fence between the two steps on either side rules out that both look too early. Who
-//! changes the flag exchanges it, so that of several senders exactly one rings for one wish.
+//! Wake-up: a publisher makes its frames visible, *then* checks whether the consumer is armed; the consumer arms,
+//! *then* checks for frames. A fence between the two steps on either side rules out that both check too early. The flag
+//! is changed by an atomic exchange, so that of several senders exactly one rings for one request.
 
 #[cfg(loom)]
 use loom::sync::{
@@ -30,21 +31,21 @@ use arrayvec::ArrayVec;
 use frame::offload::Offload;
 use ring::BURST;
 
-/// A slot and the octets of the frame in it.
+/// A slot, and the length of the frame in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filled {
     /// Number of the slot.
     pub slot: u32,
-    /// Octets in it.
+    /// Length of the frame in octets.
     pub len: u32,
-    /// What the frame leaves to be done.
+    /// Pending offload metadata of the frame.
     pub offload: Offload,
 }
 
 /// Slots that a sender may fill, or that the consumer has shown.
 pub type Lease = ArrayVec<u32, BURST>;
 
-/// Keeps what senders write off the line that the consumer writes, and the other way round.
+/// Aligned wrapper: separates the cache lines that senders write from those that the consumer writes.
 #[derive(Default)]
 #[cfg_attr(not(loom), repr(align(128)))]
 struct Apart<T>(T);
@@ -64,12 +65,12 @@ pub struct Leases {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing under these locks can panic half-way, so a poisoned one still guards a sound value.
+    // Code under these locks cannot panic half-way, so a poisoned lock still guards a valid value.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Leases {
-    /// `count` free slots, numbered from 0.
+    /// Creates `count` free slots, numbered from 0.
     pub fn new(count: u32) -> Self {
         let ring = vec![Filled { slot: 0, len: 0, offload: Offload::NONE }; count as usize].into();
         Self {
@@ -80,14 +81,14 @@ impl Leases {
         }
     }
 
-    /// Up to `n` (at most [`BURST`]) free slots, the sender's own until it publishes them.
+    /// Returns up to `n` (at most [`BURST`]) free slots, which the sender owns until it publishes them.
     pub fn lease(&self, n: usize) -> Lease {
         let mut free = lock(&self.free.0);
         let keep = free.len() - n.min(BURST).min(free.len());
         free.drain(keep..).rev().collect()
     }
 
-    /// Appends filled slots to the FIFO, in order. True if the consumer must be rung.
+    /// Appends filled slots to the FIFO, in order. Returns true if the consumer must be rung.
     #[must_use = "the consumer may be asleep"]
     pub fn publish(&self, filled: &[Filled]) -> bool {
         if filled.is_empty() {
@@ -103,7 +104,8 @@ impl Leases {
         self.armed.0.load(Ordering::Relaxed) && self.armed.0.swap(false, Ordering::AcqRel)
     }
 
-    /// The oldest ready frames, up to `budget` (at most [`BURST`]); the consumer's own until it gives them back.
+    /// Returns the oldest ready frames, up to `budget` (at most [`BURST`]); the consumer owns them until it gives them
+    /// back.
     pub fn take(&self, budget: usize) -> ArrayVec<Filled, BURST> {
         if self.waiting() == 0 {
             return ArrayVec::new();
@@ -114,36 +116,36 @@ impl Leases {
         taken
     }
 
-    /// Makes slots free that were taken, or leased and not used.
+    /// Frees slots that were taken, or leased and not used.
     pub fn give_back(&self, slots: impl Iterator<Item = u32>) {
         lock(&self.free.0).extend(slots);
     }
 
-    /// The consumer's wish to be rung; true if frames are ready, so that it must not sleep.
+    /// The consumer requests to be rung; returns true if frames are ready, in which case it must not sleep.
     pub fn arm(&self) -> bool {
         self.armed.0.swap(true, Ordering::AcqRel);
         fence(Ordering::SeqCst);
         self.waiting() != 0
     }
 
-    /// Takes the wish back.
+    /// Withdraws the request.
     pub fn disarm(&self) {
         self.armed.0.swap(false, Ordering::AcqRel);
     }
 
-    /// Frames in the FIFO.
+    /// Returns the number of frames in the FIFO.
     pub fn waiting(&self) -> usize {
         self.waiting.0.load(Ordering::Acquire)
     }
 
-    /// Free slots, at this moment.
+    /// Returns the current number of free slots.
     pub fn free(&self) -> usize {
         lock(&self.free.0).len()
     }
 }
 
 impl Ready {
-    /// There are as many places as slots, and no slot is in the FIFO twice: it cannot be full.
+    /// Appends a frame. There are as many places as slots, and no slot is in the FIFO twice, so it cannot be full.
     fn append(&mut self, frame: Filled) {
         let mut at = self.first + self.count;
         if at >= self.ring.len() {

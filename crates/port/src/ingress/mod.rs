@@ -1,12 +1,12 @@
 //! The bounded ingress queue of a `queued` port: senders only place frames in it, and the receiver's own thread takes
-//! them out, so that the receiver's CPU pays for what is done with them.
+//! them out, so that their processing is charged to the receiver's CPU.
 //!
-//! The queue never asks a sender to wait: what does not find a slot is lost here, early and under a name, before any
-//! work was spent on it. [`leases`] holds the protocol, [`Slots`] the frames.
+//! The queue never makes a sender wait: frames that find no slot are dropped here, early and under a name, before any
+//! work was spent on them. [`leases`] implements the protocol, [`Slots`] holds the frames.
 //!
-//! A frame that is to be cut into segments is placed as it is: whoever takes it out pays for that. Such a frame is larger
-//! than a slot, so its slot only holds the number of a `large` place. Of these there are few, in memory that is not even
-//! there until the first such frame comes.
+//! A frame that is to be segmented is placed unsegmented: the thread that takes it out does that work. Such a frame is
+//! larger than a slot, so its slot only holds the number of a `large` place. There are few of these, in memory that has
+//! no pages before the first such frame arrives.
 
 mod fan;
 mod large;
@@ -27,23 +27,23 @@ pub use fan::{IngressFan, ingress_fan};
 use large::Large;
 use leases::{Filled, Lease, Leases};
 
-/// Longest frame that fills nothing but a slot, in octets.
+/// Length in octets of the longest frame that fits into a slot alone.
 pub const SLOT: usize = 2048;
-/// Longest frame that an ingress queue takes, in octets.
+/// Length in octets of the longest frame that an ingress queue takes.
 pub const LONGEST: usize = LARGEST;
 
 counters! {
-    /// What came to an ingress queue, and what became of it.
+    /// Counters of an ingress queue.
     pub struct IngressCounters {
-        /// Frames that senders delivered: those below.
+        /// Frames that senders delivered: the sum of those below.
         in_frames,
         /// Frames placed in the queue.
         queued,
         /// Frames lost because the queue was full.
         drop_full,
-        /// Frames lost because they are longer than any frame may be.
+        /// Frames lost because they exceed the maximum length of any frame.
         drop_too_long,
-        /// Times the consumer was woken.
+        /// Number of times the consumer was woken.
         rings,
     }
 }
@@ -56,14 +56,14 @@ struct Queue {
     senders: Senders,
 }
 
-/// What senders write for each burst: off the lines that the consumer reads.
+/// State that senders write for each burst, on other cache lines than the consumer reads.
 #[derive(Default)]
 #[repr(align(128))]
 struct Senders {
     counters: IngressCounters,
 }
 
-/// Makes a queue of `queue_len` frames (at least one). Fails if no event descriptor can be had.
+/// Creates a queue of `queue_len` frames (at least one). Fails if no event descriptor can be created.
 pub fn ingress(queue_len: u32) -> io::Result<(Arc<IngressSink>, IngressSource)> {
     let count = queue_len.max(1);
     let queue = Arc::new(Queue {
@@ -82,17 +82,17 @@ pub struct IngressSink {
 }
 
 impl IngressSink {
-    /// What came, and what became of it.
+    /// Returns the counters.
     pub fn counters(&self) -> &IngressCounters {
         &self.queue.senders.counters
     }
 
-    /// Frames that wait for the consumer.
+    /// Returns how many frames wait for the consumer.
     pub fn waiting(&self) -> usize {
         self.queue.leases.waiting()
     }
 
-    /// Slots that a sender could fill just now.
+    /// Returns how many slots a sender could fill now.
     pub fn free(&self) -> usize {
         self.queue.leases.free()
     }
@@ -115,14 +115,14 @@ impl Sink for IngressSink {
         taken
     }
 
-    /// The queue's consumer does what is left to be done.
+    /// Accepts all offloads: the queue's consumer completes them.
     fn offloads(&self) -> Offloads {
         Offloads::ALL
     }
 }
 
 impl Queue {
-    /// Leases, copies and publishes at most [`BURST`] frames; returns how many were dealt with.
+    /// Leases, copies and publishes at most [`BURST`] frames; returns how many were handled.
     fn place(&self, frames: &[Frame<'_>]) -> usize {
         let fitting = frames.iter().filter(|frame| frame.len() <= LONGEST).count();
         let lease = self.leases.lease(fitting);
@@ -141,7 +141,8 @@ impl Queue {
         taken
     }
 
-    /// Copies the first frames for which there are slots; returns how many were dealt with, the too long included.
+    /// Copies the first frames for which there are slots; returns how many were handled, including those that are too
+    /// long.
     fn copy(&self, frames: &[Frame<'_>], lease: &Lease, filled: &mut ArrayVec<Filled, BURST>) -> usize {
         let mut slots = lease.iter();
         for (i, frame) in frames.iter().enumerate() {
@@ -156,13 +157,13 @@ impl Queue {
         frames.len()
     }
 
-    /// Where a frame of this length goes that has this slot; none if there is no large place for it.
+    /// Returns the memory for a frame of this length with this slot; `None` if there is no large place for it.
     #[inline(always)]
     fn target(&self, slot: u32, len: usize) -> Option<Bytes<'_>> {
         self.slots.get(slot as usize, len).or_else(|| self.large.lease(&self.slots, slot, len))
     }
 
-    /// Where a frame lies.
+    /// Returns a queued frame.
     #[inline(always)]
     fn shown(&self, filled: &Filled) -> Option<Frame<'_>> {
         let (slot, len) = (filled.slot as usize, filled.len as usize);
@@ -173,7 +174,7 @@ impl Queue {
     #[cold]
     fn ring(&self) {
         self.senders.counters.rings.add_shared(1);
-        // The one failure is a counter about to overflow, and then the descriptor is readable as it should be.
+        // The only failure is a counter about to overflow, and then the descriptor is readable already.
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 }

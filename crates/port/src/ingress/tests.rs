@@ -39,7 +39,7 @@ fn a_frame_that_is_too_long_is_dropped_and_its_neighbours_are_not() {
     assert_eq!(sink.free(), 8);
 }
 
-/// Large frames, each with octets and an order of its own.
+/// Returns large frames, each with octets and offload metadata of its own.
 fn large(count: usize) -> Vec<(Vec<u8>, Offload)> {
     (0..count)
         .map(|i| {
@@ -112,7 +112,7 @@ fn slots_shown_to_the_consumer_are_not_given_to_senders() {
     assert_eq!(deliver(&sink, &mut [vec![3; 60]]), 1);
 }
 
-/// A frame of one of many flows, with a number.
+/// Returns a frame of one of many flows, with a number.
 fn packet(flow: u8, number: u32) -> Vec<u8> {
     let mut octets = vec![0; 60];
     octets[12..15].copy_from_slice(&[8, 0, 0x45]);

@@ -1,4 +1,4 @@
-//! A limit under the suite that every port passes: none, one that is not reached, and one whose drops are counted.
+//! A limit under the conformance suite for ports: none, one that is not reached, and one whose drops are counted.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,10 +13,10 @@ use crate::clock::{Clock, Hand};
 use crate::conformance::{SinkBench, check_sink, drained};
 use crate::{IngressSink, IngressSource, ingress};
 
-/// Frames that the queue behind the limit holds.
+/// Capacity in frames of the queue behind the limit.
 const QUEUE: u32 = 100;
 
-/// A queue that says what room it has, as the ring of a NIC does.
+/// A queue that reports its room, like the ring of a NIC.
 struct Bounded(Arc<IngressSink>);
 
 impl Sink for Bounded {
@@ -33,14 +33,14 @@ impl Sink for Bounded {
     }
 }
 
-/// A limit before such a queue.
+/// A limit in front of such a queue.
 struct Bench {
     sink: Limited,
     queue: Arc<IngressSink>,
     behind: IngressSource,
     counters: Arc<LimitCounters>,
     hand: Hand,
-    /// What passes whenever somebody turns to the sink.
+    /// Time that passes with each call of the sink.
     step: Duration,
 }
 
@@ -76,7 +76,7 @@ impl SinkBench for Bench {
     }
 }
 
-/// Runs the suite; of all the frames that came to the limit, those that passed and those that it dropped.
+/// Runs the suite; returns how many of the frames offered to the limit passed and were dropped.
 fn check(pps: Option<u64>, step: Duration) -> (u64, u64) {
     let made = RefCell::new(Vec::new());
     check_sink(|| {
@@ -97,7 +97,7 @@ fn without_a_limit_it_is_the_sink_behind_it_and_counts_nothing() {
 
 #[test]
 fn a_limit_that_is_not_reached_drops_nothing() {
-    // The bucket holds 2,000 frames, and with each burst of 64 time passes for 200.
+    // The bucket holds 2,000 frames, and with each burst of 64 the time for 200 passes.
     let (passed, dropped) = check(Some(200_000), Duration::from_millis(1));
     assert!(passed > 0);
     assert_eq!(dropped, 0);
@@ -105,7 +105,7 @@ fn a_limit_that_is_not_reached_drops_nothing() {
 
 #[test]
 fn a_limit_that_is_reached_counts_what_it_drops() {
-    // The bucket holds 32 frames, and for each that comes alone there is time for 0.6.
+    // The bucket holds 32 frames, and with each single frame the time for 0.6 passes.
     let (passed, dropped) = check(Some(1000), Duration::from_micros(300));
     assert!(passed > 0 && dropped > 0, "{passed} passed, {dropped} were dropped");
 }
@@ -116,7 +116,7 @@ fn a_limit_under_a_clock_that_stands_counts_what_it_drops() {
     assert!(passed > 0 && dropped > 0, "{passed} passed, {dropped} were dropped");
 }
 
-/// A limit whose drops are told of in one of two ways only.
+/// A limit whose drops are reported in only one of two ways.
 struct Silent {
     bench: Bench,
     as_lost: bool,

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::Null;
 
-/// Frames that get in of `each` that come every `step` parts, for so many seconds.
+/// Returns how many frames are admitted if `each` arrive every `step` parts, for this many seconds.
 fn passed(limit: &Limit, each: u64, step: u64, seconds: u64) -> u64 {
     let pps = limit.get().expect("a limit");
     (0..seconds * SECOND / step).map(|n| limit.take(pps, n * step, each)).sum()
@@ -17,7 +17,7 @@ fn limit(pps: u64) -> Limit {
     limit
 }
 
-/// What the bucket holds, in frames.
+/// Returns the depth of the bucket in frames.
 fn depth(pps: u64) -> u64 {
     (pps / 100).max(LEAST)
 }
@@ -25,12 +25,12 @@ fn depth(pps: u64) -> u64 {
 #[test]
 fn over_seconds_the_rate_is_the_limit() {
     for pps in [1, 999, 200_000, 3_000_000] {
-        // Four times as many come, in bursts.
+        // Four times as many arrive, in bursts.
         let step = (SECOND / pps / 4 * 32).clamp(1, SECOND);
         let came = passed(&limit(pps), 32.max(4 * pps * step / SECOND), step, 5);
         let wanted = 5 * pps + depth(pps);
         let off = came.abs_diff(wanted);
-        // The last burst but one comes a step before the end.
+        // The last burst but one arrives one step before the end.
         assert!(off <= 33 + wanted / 10_000, "{pps}: {came} and not {wanted}");
     }
 }
@@ -39,7 +39,7 @@ fn over_seconds_the_rate_is_the_limit() {
 fn what_comes_below_the_limit_passes_whole() {
     let limit = limit(100_000);
     assert_eq!(passed(&limit, 9, SECOND / 10_000, 2), 9 * 20_000);
-    // A pause is not paid back for ever: the bucket holds so much, and no more.
+    // A pause earns no unlimited credit: the bucket has a bounded depth.
     assert_eq!(limit.take(100_000, 3600 * SECOND, 1_000_000), depth(100_000));
 }
 
@@ -55,7 +55,7 @@ fn no_limit_lets_everything_in_and_counts_nothing() {
         assert_eq!(sink.deliver(&frames), 64);
     }
     assert_eq!((null.frames(), counters.in_frames.get()), (64_000, 0));
-    // One a second, of which the bucket holds some; then any number again, at once.
+    // One a second, plus the depth of the bucket; then unlimited again, at once.
     limit.set(Some(1));
     assert_eq!([sink.deliver(&frames), sink.deliver(&frames)], [LEAST as usize, 0]);
     assert_eq!(counters.drop_limit.get(), 128 - LEAST);
@@ -65,7 +65,7 @@ fn no_limit_lets_everything_in_and_counts_nothing() {
     assert_eq!(sink.deliver(&frames), 1);
     limit.set(None);
     assert_eq!(sink.deliver(&frames), 64);
-    // What was due by the slow clock is not waited for by a fast one.
+    // A due time computed at the low rate does not delay frames at a high one.
     limit.set(Some(1));
     sink.deliver(&frames);
     limit.set(Some(MOST));
@@ -96,7 +96,7 @@ fn a_limit_is_shared_and_every_frame_is_counted_once() {
             }
         }
     });
-    // Each of 4 x 20,000 bursts took a microsecond, and more came than that time lets in.
+    // Each of 4 x 20,000 bursts took a microsecond, and more frames were offered than that time admits.
     let most = 50_000 * 80_000 / 1_000_000 + depth(50_000);
     for counters in &counters {
         assert_eq!(counters.in_frames.get(), 2 * 20_000 * 64);
@@ -108,7 +108,7 @@ fn a_limit_is_shared_and_every_frame_is_counted_once() {
 }
 
 proptest! {
-    /// In no interval at all do more frames enter than the rate and the bucket allow.
+    /// In no interval do more frames enter than the rate and the bucket allow.
     #[test]
     fn no_interval_holds_more_than_rate_and_bucket(
         pps in 1_u64..5_000_000,

@@ -1,4 +1,4 @@
-//! Segments that a sink had no room for yet.
+//! Backlog of segments for which a sink had no room yet.
 
 use std::collections::VecDeque;
 
@@ -8,37 +8,38 @@ use ring::{BURST, Bytes};
 use super::{Completed, Target, complete, deliver, needed};
 use crate::boundary::{Frame, Frames, Sink, Source};
 
-/// Passes after which a source is told again what its sink takes: it may have begun anew since.
+/// Passes after which a source is told again which offloads its sink accepts: the source may have been restarted since.
 const SETTLE: u32 = 256;
-/// Octets of a backlog that are kept for the next one.
+/// Capacity in octets that an empty backlog keeps for the next use.
 const KEEP: usize = 256 * 1024;
-/// Bursts after the last one with a large frame in which the next one is expected.
+/// Bursts after the last large frame during which the next one is expected.
 const EXPECT: u8 = 64;
-/// Passes for which a large frame waits for room: who has less than that for longer, has not got so much.
+/// Passes for which a large frame waits for room: a sink that has less room than that for longer has too little
+/// altogether.
 const PATIENCE: u16 = 1000;
 
-/// What lies between one source and one sink: nothing, as a rule. After a frame that was cut, the segments that the sink
-/// had no room for.
+/// State between one source and one sink: usually empty. After a frame was segmented, holds the segments for which the
+/// sink had no room.
 #[derive(Default)]
 pub struct Backlog {
     octets: Vec<u8>,
-    /// Frames that follow each other there.
+    /// Lengths and offload metadata of the frames, which follow one another in `octets`.
     frames: VecDeque<(u32, Offload)>,
-    /// Octets of the frames that have gone.
+    /// Octets of the frames already delivered.
     gone: usize,
-    /// A frame was cut not long ago: the next burst is to be short. Bursts until that is over.
+    /// Bursts for which the budget stays short, because a frame was segmented recently.
     cuts: u8,
-    /// A large frame passed not long ago. Bursts until that is over.
+    /// Bursts for which large frames are expected, because one passed recently.
     large: u8,
-    /// Passes without room for a large frame.
+    /// Consecutive passes without room for a large frame.
     waited: u16,
     passes: u32,
-    /// What the source was told last.
+    /// Offloads that the source was last told.
     told: Offloads,
 }
 
 impl Backlog {
-    /// Whether nothing is kept.
+    /// Returns true if no frame is kept.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
@@ -53,7 +54,7 @@ impl Backlog {
         }
     }
 
-    /// Delivers as much as the sink has room for; returns how many frames have gone.
+    /// Delivers as many kept frames as the sink has room for; returns how many.
     #[cold]
     fn flush(&mut self, sink: &dyn Sink) -> usize {
         let before = self.frames.len();
@@ -78,7 +79,8 @@ impl Backlog {
         before
     }
 
-    /// Tells the source what the sink takes: at once when that changes, as a guest's driver may wake us for a few passes only.
+    /// Tells the source which offloads the sink accepts: at once if they change, because a guest's driver may wake us
+    /// for a few passes only.
     #[inline]
     fn settle(&mut self, source: &mut dyn Source, takes: Offloads) {
         if self.passes & (SETTLE - 1) == 0 || takes != self.told {
@@ -88,14 +90,14 @@ impl Backlog {
         self.passes = self.passes.wrapping_add(1);
     }
 
-    /// How many frames may come from where they wait.
+    /// Returns the budget for a source whose frames wait (back-pressure).
     #[inline]
     fn budget(&mut self, sink: &dyn Sink) -> usize {
         let room = sink.room().min(BURST);
         if self.cuts | self.large == 0 { room } else { self.short_budget(sink, room) }
     }
 
-    /// How many frames may come from where they wait while large ones may be among them.
+    /// Returns that budget while large frames may be among them.
     fn short_budget(&mut self, sink: &dyn Sink, room: usize) -> usize {
         if self.cuts > 0 {
             return room.min(1);
@@ -109,7 +111,7 @@ impl Backlog {
         1
     }
 
-    /// A burst came that needs this.
+    /// Records the offloads that a burst needs.
     #[inline]
     fn came(&mut self, needed: Offloads) {
         if needed.segments() {
@@ -119,8 +121,8 @@ impl Backlog {
         }
     }
 
-    /// Delivers a burst of frames that wait; what the sink cannot take as it is it gets piece by piece, as long as there is
-    /// room. Says what it could not take.
+    /// Delivers a burst from a source whose frames wait; frames that the sink cannot take unchanged are delivered
+    /// segment by segment, as long as there is room. Returns the offloads that the sink lacks.
     fn deliver(&mut self, sink: &dyn Sink, needed: Offloads, frames: &[Frame<'_>]) -> Offloads {
         let takes = sink.offloads();
         let lacking = needed.without(takes);
@@ -133,7 +135,7 @@ impl Backlog {
     }
 }
 
-/// A sink, and what keeps what it has no room for.
+/// A sink, and the backlog for frames without room.
 struct Keeping<'a> {
     sink: &'a dyn Sink,
     backlog: &'a mut Backlog,
@@ -158,8 +160,9 @@ impl Target for Keeping<'_> {
     }
 }
 
-/// Moves one burst from a source to a sink, as [`crate::pump`], with a place for what the sink has no room for once
-/// it is cut; the same place each time. Tells the source what the sink takes. Returns how many frames moved.
+/// Moves one burst from a source to a sink, as [`crate::pump`], with a backlog for segments for which the sink has no
+/// room; pass the same backlog each time. Tells the source which offloads the sink accepts. Returns how many frames
+/// moved.
 #[inline]
 pub fn pump_on(source: &mut dyn Source, sink: &dyn Sink, backlog: &mut Backlog) -> usize {
     backlog.settle(source, sink.offloads());

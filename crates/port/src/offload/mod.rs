@@ -1,17 +1,17 @@
-//! The one way from a burst to a sink: what the sink cannot do itself is done here, in software.
+//! Delivery of a burst to a sink: offloads that the sink does not support are completed here, in software.
 //!
 //! ```text
-//!   frames --> nothing left to be done, or the sink does it -----------------> sink.deliver
-//!         \--> checksum: copied, filled in ----------------------------------/
+//!   frames --> no pending offload, or the sink supports it ------------------> sink.deliver
+//!         \--> checksum: copied, filled in -----------------------------------/
 //!          \-> segments: headers written, payload copied, checksum filled in -/
 //! ```
 //!
-//! A burst in which no frame leaves anything to be done costs one OR for each frame, and nothing where the sink takes
-//! everything. What is done in software is done in memory of the thread's own, so that the frame's owner cannot change it
-//! afterwards, and told to the sink for its books ([`Sink::completed`]).
+//! A burst without pending offloads costs one OR for each frame, and nothing if the sink supports all offloads.
+//! Software completion works in the thread's own memory, so that the frame's owner cannot change the result afterwards,
+//! and is reported to the sink for its counters ([`Sink::completed`]).
 //!
-//! A frame that is cut may give more segments than the sink has room for. [`pump_on`] keeps them for the next time, as
-//! far as the frames come from where they wait; anywhere else they are lost, and the sink counts them.
+//! A frame may be segmented into more segments than the sink has room for. [`pump_on`] keeps them for the next pass, if
+//! the source's frames wait (back-pressure); otherwise they are lost, and the sink counts them.
 
 mod backlog;
 mod work;
@@ -27,46 +27,47 @@ use work::Work;
 
 use crate::boundary::{Frame, Frames, Sink};
 
-/// What was done for a sink on the way.
+/// Counts of offloads completed in software for a sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Completed {
     /// Frames whose checksum was filled in.
     pub checksums: u64,
-    /// Frames that were cut.
+    /// Frames that were segmented.
     pub segmented: u64,
-    /// Segments that they were cut into.
+    /// Segments that they were split into.
     pub segments: u64,
-    /// Frames dropped because they ask for what does not fit them.
+    /// Frames dropped because their offload metadata does not fit them.
     pub drop_bad_offload: u64,
 }
 
-/// Octets of a thread's own for frames that are completed: one of the largest and its headers, many times over, fits.
+/// Size of a thread's own memory for completed frames: several times the largest frame with its headers.
 const ROOM: usize = 2 * LARGEST;
 
 thread_local! {
-    /// Empty until it is needed, and while it is in use.
+    /// Empty until first used, and while it is in use.
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// What somebody must be able to do, to take all of these frames as they are.
+/// Returns the offloads that a sink must support to take all of these frames unchanged.
 #[inline(always)]
 pub fn needed(frames: &[Frame<'_>]) -> Offloads {
     Frame::needed(frames)
 }
 
-/// Delivers a burst to a sink, each frame as the sink can take it. Returns how many frames of the slice were taken whole
-/// (or dropped, and counted, because they ask for what does not fit them); the rest is lost, as with [`Sink::deliver`].
+/// Delivers a burst to a sink, with the offloads that the sink does not support completed. Returns how many frames of
+/// the slice were taken completely (or dropped, and counted, because their offload metadata does not fit them); the
+/// rest is lost, as with [`Sink::deliver`].
 #[inline]
 pub fn deliver(sink: &dyn Sink, frames: &[Frame<'_>]) -> usize {
     let takes = sink.offloads();
-    // Who takes everything need not be asked for each frame.
+    // If the sink supports everything, the frames need not be checked.
     if takes == Offloads::ALL || takes.has(needed(frames)) {
         return sink.deliver(frames);
     }
     deliver_completed(sink, takes, frames)
 }
 
-/// Delivers a burst to a sink, as [`deliver`] does, where it is known already what the frames need, or more.
+/// As [`deliver`], if the offloads that the frames need, or a superset, are already known.
 #[inline]
 pub fn deliver_known(sink: &dyn Sink, needed: Offloads, frames: &[Frame<'_>]) -> usize {
     if needed.is_none() {
@@ -81,7 +82,7 @@ fn deliver_completed(sink: &dyn Sink, takes: Offloads, frames: &[Frame<'_>]) -> 
     frames.chunks(BURST).map(|burst| complete(takes, burst, &mut ToSink(sink))).sum()
 }
 
-/// Shows frames to `look` as they are on a plain wire: in bursts, whose frames leave nothing to be done.
+/// Shows frames to `look` as a plain wire would carry them: in bursts of frames without pending offloads.
 pub fn plainly(frames: &[Frame<'_>], look: &mut dyn FnMut(&[Frame<'_>])) {
     if needed(frames).is_none() {
         return look(frames);
@@ -91,12 +92,12 @@ pub fn plainly(frames: &[Frame<'_>], look: &mut dyn FnMut(&[Frame<'_>])) {
     }
 }
 
-/// Where completed frames go.
+/// Destination of completed frames.
 trait Target {
-    /// Takes the first so many.
+    /// Takes frames from the first on; returns how many.
     fn take(&mut self, frames: &[Frame<'_>]) -> usize;
 
-    /// All went there.
+    /// Called when all frames were offered.
     fn end(&mut self, done: &Completed);
 }
 
@@ -123,17 +124,17 @@ impl Target for ToLook<'_> {
     fn end(&mut self, _done: &Completed) {}
 }
 
-/// Delivers a burst of which some frames are to be completed first; returns how many were taken whole.
+/// Delivers a burst with frames to be completed first; returns how many were taken completely.
 #[cold]
 #[inline(never)]
 fn complete(takes: Offloads, frames: &[Frame<'_>], target: &mut dyn Target) -> usize {
-    // A sink may itself deliver to another one in this thread: it finds an empty scratch then, and makes its own.
+    // A sink may itself deliver to another one in this thread: then it finds an empty buffer, and allocates its own.
     let mut scratch = SCRATCH.take();
     if scratch.len() < ROOM {
         scratch.resize(ROOM, 0);
     }
     let mut pass = Pass { takes, frames, next: 0, work: None, done: Completed::default() };
-    // A bit for each frame of the burst.
+    // Bit set of the frames of the burst that were lost.
     let mut lost = 0_u64;
     while pass.next < frames.len() {
         let (mut batch, mut origins) = (Frames::new(), ArrayVec::new());
@@ -151,19 +152,20 @@ fn complete(takes: Offloads, frames: &[Frame<'_>], target: &mut dyn Target) -> u
     frames.len() - lost.count_ones() as usize
 }
 
-/// A burst on its way, and how far it is.
+/// A burst that is being completed, and the progress.
 struct Pass<'a> {
     takes: Offloads,
     frames: &'a [Frame<'a>],
-    /// The frame whose turn it is.
+    /// Index of the current frame.
     next: usize,
-    /// What is being done to it.
+    /// Work on the current frame.
     work: Option<Work>,
     done: Completed,
 }
 
 impl Pass<'_> {
-    /// Adds frames to a batch for as long as it and the room last. `origins` says which frame of the burst each is of.
+    /// Adds completed frames to a batch while it and the memory have room. `origins` holds, for each, the index of its
+    /// frame in the burst.
     fn fill<'r>(
         &'r mut self,
         mut room: &'r mut [u8],
@@ -201,7 +203,7 @@ impl Pass<'_> {
         }
     }
 
-    /// A frame's work begins, or cannot be done.
+    /// Counts a frame whose work begins, or cannot be done.
     fn count(&mut self, frame: &Frame<'_>) {
         match &self.work {
             None => self.done.drop_bad_offload += 1,

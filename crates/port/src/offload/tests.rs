@@ -7,7 +7,7 @@ use ring::Bytes;
 use super::*;
 use crate::boundary::Source;
 
-/// TCP over IPv4 with so much payload, in segments of 1000 octets.
+/// Creates a TCP packet over IPv4 with this much payload, in segments of 1000 octets.
 fn tcp(len: usize, mark: u8) -> (Vec<u8>, Offload) {
     let mut octets = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
     octets.extend([0x45, 0, 0, 0, 0, mark, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
@@ -33,7 +33,7 @@ fn octets(frame: &Frame<'_>) -> Vec<u8> {
     octets
 }
 
-/// A sink with so much room that can do this.
+/// A sink with bounded room that accepts these offloads.
 struct Kept {
     takes: Offloads,
     room: Mutex<usize>,
@@ -154,11 +154,11 @@ fn frames_of_which_a_segment_is_lost_were_not_taken() {
     assert_eq!((*sink.lost.lock().unwrap(), sink.lengths().len()), (5, 4));
 }
 
-/// Frames that wait.
+/// A source of waiting frames.
 struct Waiting {
     frames: Vec<(Vec<u8>, Offload)>,
     settled: Vec<Offloads>,
-    /// Passes in which it was drained or tended.
+    /// Number of passes in which it was drained or tended.
     tended: usize,
 }
 
@@ -236,7 +236,7 @@ fn a_sink_that_delivers_to_another_one_completes_for_it() {
     );
 }
 
-/// Whatever a header may order.
+/// Arbitrary offload metadata of a header.
 fn header() -> impl Strategy<Value = Offload> {
     let kind = prop_oneof![Just(0u8), Just(1), Just(0x81), Just(4), Just(5)];
     let numbers = [0..2000_u16, 0..100, 0..20];
@@ -248,7 +248,7 @@ fn header() -> impl Strategy<Value = Offload> {
 }
 
 proptest! {
-    /// Whatever frames say, and whatever room there is: what is not delivered is counted.
+    /// For arbitrary frames and arbitrary room: frames that are not delivered are counted.
     #[test]
     fn nothing_is_lost_without_a_name(
         orders in prop::collection::vec((header(), 0..3000_usize, any::<bool>()), 0..64),

@@ -1,28 +1,29 @@
-//! What is done to one frame.
+//! Software completion of one frame's offloads.
 
 use frame::offload::{HEADERS, LARGEST, Offload, Offloads, Segments};
 use ring::Bytes;
 
 use crate::boundary::Frame;
 
-/// What a frame becomes: one or several, in memory of our own.
+/// Conversion of a frame into one or several frames in our own memory.
 pub(super) struct Work {
     kind: Kind,
-    /// Whether the checksum of each is filled in here too.
+    /// True if the checksum of each is filled in too.
     checksums: bool,
-    /// How many there are, and how many were made.
+    /// Number of frames to make, and made so far.
     count: usize,
     made: usize,
 }
 
 enum Kind {
-    /// The frame itself.
+    /// The frame itself, unsegmented.
     Whole(Offload),
     Cut(Box<Segments>),
 }
 
 impl Work {
-    /// What is to be done for somebody who takes only this; none if it cannot be done.
+    /// Returns the work on a frame for a sink that accepts these offloads; `None` if the frame's metadata does not fit
+    /// it.
     pub(super) fn of(frame: &Frame<'_>, takes: Offloads) -> Option<Self> {
         let (offload, checksums) = (frame.offload(), !takes.has(Offloads::CSUM));
         if offload.gso().is_none() {
@@ -36,7 +37,7 @@ impl Work {
         Some(Self { kind: Kind::Cut(Box::new(segments)), checksums, count, made: 0 })
     }
 
-    /// How many frames there will be.
+    /// Returns how many frames there will be.
     pub(super) const fn count(&self) -> usize {
         self.count
     }
@@ -45,7 +46,8 @@ impl Work {
         self.made >= self.count
     }
 
-    /// Makes the next frame at the start of `room`; returns it with the room that is left. None if there is too little.
+    /// Makes the next frame at the start of `room`; returns it with the remaining room. An error returns the room if it
+    /// is too small.
     pub(super) fn next<'r>(
         &mut self,
         frame: &Frame<'_>,
@@ -74,7 +76,7 @@ impl Work {
             }
         };
         self.made += 1;
-        // It fits: that was looked at when the work began.
+        // It fits: that was checked when the work began.
         let left = if self.checksums && left.complete(target) { Offload::DATA_VALID } else { left };
         Ok((Frame::with_offload(Bytes::from_slice(target), left), rest))
     }

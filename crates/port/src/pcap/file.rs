@@ -1,23 +1,23 @@
-//! What of a capture is on its way into its file, and how much of that is there.
+//! Records on their way into a capture file, and how many octets of them were written.
 
 use std::io::{self, Write};
 
 use super::RECORD;
 
-/// Where a record has the number of its frame's octets that are kept.
+/// Offset in a record header of the number of octets kept of the frame.
 const KEPT: usize = 8;
 
-/// A file that takes records one after the other, each as a whole. Where it cannot be written, the record at which it stopped stays
-/// here, what came after it is lost, and it goes on with the rest of that record.
+/// A file to which complete records are appended. If it cannot be written, the incomplete record stays here, records
+/// after it are lost, and writing resumes with the rest of that record.
 pub(super) struct File<W> {
     writer: W,
-    /// Records, or the rest of one.
+    /// Records to write, the first of which may be a remainder.
     octets: Vec<u8>,
-    /// Octets of them that are in the file.
+    /// Number of these octets that are in the file.
     written: usize,
-    /// Where they begin: octets of the head of the file, or the rest of a record.
+    /// Length of the first part: the file header, or the rest of a record.
     first: usize,
-    /// Whether that first part is a frame.
+    /// True if the first part is a frame.
     first_is_frame: bool,
     captured: u64,
     lost: u64,
@@ -31,15 +31,15 @@ impl<W: Write> File<W> {
         Self { writer, octets, written: 0, first, first_is_frame: false, captured: 0, lost: 0 }
     }
 
-    /// Takes all records of a buffer, which is empty then; all that it had before is in the file.
+    /// Takes all records of a buffer, which is empty afterwards; all earlier records must be in the file.
     pub(super) fn take(&mut self, waiting: &mut Vec<u8>) {
         std::mem::swap(&mut self.octets, waiting);
     }
 
-    /// Writes what it has.
+    /// Writes the records.
     ///
     /// # Errors
-    /// The file takes no more for the moment.
+    /// The file cannot be written at present.
     pub(super) fn go_on(&mut self) -> io::Result<()> {
         let outcome = self.write();
         match outcome {
@@ -49,7 +49,7 @@ impl<W: Write> File<W> {
         outcome
     }
 
-    /// Frames that are in the file, and that will never be, since it was asked last.
+    /// Returns how many frames were written, and how many were lost, since the last call.
     pub(super) fn tally(&mut self) -> (u64, u64) {
         (std::mem::take(&mut self.captured), std::mem::take(&mut self.lost))
     }
@@ -72,7 +72,7 @@ impl<W: Write> File<W> {
         (self.written, self.first, self.first_is_frame) = (0, 0, false);
     }
 
-    /// Keeps the part at which it stopped: all before is in the file, all after is lost.
+    /// Keeps the part at which writing stopped: all parts before it are in the file, all after it are lost.
     fn stop(&mut self) {
         let (mut captured, mut lost, mut kept) = (0, 0, None);
         for part in self.parts() {
@@ -95,9 +95,9 @@ impl<W: Write> File<W> {
     }
 }
 
-/// One part of what is on its way.
+/// One part of the octets to write.
 struct Part {
-    /// Where the next one begins.
+    /// Offset at which the next part begins.
     end: usize,
     is_frame: bool,
 }

@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicUsize;
 
 use super::*;
 
-/// A file that others can read, with room for so many octets.
+/// A file whose contents others can read, with bounded room.
 #[derive(Clone, Default)]
 struct Disk {
     content: Arc<Mutex<Vec<u8>>>,
@@ -70,7 +70,7 @@ fn what_the_buffer_cannot_hold_is_missed_and_counted() {
     assert_eq!(disk.content.lock().unwrap().len(), 24 + 3 * 76);
 }
 
-/// The thread that drops it may be one that must not wait for a file.
+/// The thread that drops a capture may be one that must not wait for a file.
 #[test]
 fn what_is_dropped_is_not_written() {
     let disk = Disk::with_room(usize::MAX);
@@ -93,7 +93,7 @@ fn a_capture_of_so_many_frames_ends_by_itself() {
     assert_eq!(disk.content.lock().unwrap().len(), 24 + 3 * 76);
 }
 
-/// All frames of a file, by their first octet; it must be whole.
+/// Returns all frames of a file, by their first octet; the file must be valid.
 fn frames_in(content: &[u8]) -> Vec<u8> {
     let (mut at, mut frames) = (24, Vec::new());
     while at < content.len() {
@@ -105,7 +105,8 @@ fn frames_in(content: &[u8]) -> Vec<u8> {
     frames
 }
 
-/// Wherever in a record the disk is full: what is lost is counted, and the file goes on whole when there is room.
+/// Wherever in a record the disk becomes full: losses are counted, and the file continues without damage when there is
+/// room.
 #[test]
 fn a_full_disk_loses_frames_by_name_and_the_file_goes_on_when_there_is_room() {
     for room in 0..24 + 4 * 76 {
@@ -121,14 +122,14 @@ fn a_full_disk_loses_frames_by_name_and_the_file_goes_on_when_there_is_room() {
         pcap.write_out();
         assert!(pcap.has_failed(), "room for {room}");
         let whole = (room.saturating_sub(24) / 76) as u64;
-        // The one at which it stopped waits. Where that is the head of the file, all frames do.
+        // The incomplete record waits. If that is the file header, all frames wait.
         let lost = if room < 24 { 0 } else { 3 - whole };
         assert_eq!(counted(), (whole, lost), "room for {room}");
         assert_eq!(pcap.waiting(), 4 - whole - lost, "room for {room}");
         show(&pcap, &mut [5, 6].map(number));
         assert_eq!(counted(), (whole, lost + 2), "room for {room}");
         pcap.write_out();
-        // A little room, but not enough; where it completes the head, frames no longer wait behind that.
+        // Some room, but not enough; if it completes the file header, frames no longer wait for that.
         disk.room.store(1, Ordering::Relaxed);
         pcap.write_out();
         let lost = if room == 23 { 3 } else { lost };

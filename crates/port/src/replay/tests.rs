@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A file of these frames, with these words written in this way.
+/// Returns a file of these frames, with these words in this byte order.
 fn file(magic: u32, word: fn(u32) -> [u8; 4], version: [u8; 4], frames: &[(u32, u32, Vec<u8>)]) -> Vec<u8> {
     let mut file = word(magic).to_vec();
     file.extend(version);
@@ -18,7 +18,7 @@ fn file(magic: u32, word: fn(u32) -> [u8; 4], version: [u8; 4], frames: &[(u32, 
     file
 }
 
-/// The version, and how a word is written.
+/// The version, and the encoding of a word.
 type Order = ([u8; 4], fn(u32) -> [u8; 4]);
 const LITTLE: Order = ([2, 0, 4, 0], u32::to_le_bytes);
 const BIG: Order = ([0, 2, 0, 4], u32::to_be_bytes);
@@ -27,7 +27,7 @@ fn small() -> Vec<u8> {
     file(NANOSECONDS, LITTLE.1, LITTLE.0, &[(1, 5, vec![1; 60]), (2, 6, vec![2; 61])])
 }
 
-/// All frames, or the sentence about what is wrong.
+/// Returns all frames, or the error message.
 fn read(file: &[u8]) -> Result<Vec<(Duration, Vec<u8>)>, String> {
     let mut reader = Reader::new(file).map_err(|error| error.to_string())?;
     let mut all = Vec::new();

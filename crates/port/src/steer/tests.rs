@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A packet's addresses, protocol and ports.
+/// Addresses, protocol and ports of a packet.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     source: (u32, u16),
@@ -17,7 +17,7 @@ impl Packet {
         Self { source: self.destination, destination: self.source, ..self }
     }
 
-    /// Its frame of 64 octets, with so many words of options.
+    /// Returns its frame of 64 octets, with this many words of options.
     fn frame(self, options: u8) -> Vec<u8> {
         let mut octets = vec![0; 64];
         octets[12..15].copy_from_slice(&[8, 0, 0x45 + options]);
@@ -55,7 +55,7 @@ proptest! {
         for range in [12..15, 23..24, 26..38] {
             later[range.clone()].copy_from_slice(&first[range]);
         }
-        // Whole.
+        // Not a fragment.
         (later[20], later[21]) = (later[20] & 0xc0, 0);
         let chosen = queue_of(&first, queues);
         prop_assert!(u64::from(chosen) < queues);
@@ -144,7 +144,7 @@ fn a_packet_too_short_for_its_ports_goes_by_its_addresses() {
     assert_eq!(queue_of(&frame[..36], 64), queue_of(&without, 64));
 }
 
-/// Pearson's statistic of how the flows fall on the queues.
+/// Returns Pearson's chi-squared statistic of the distribution of flows over queues.
 fn chi_square(flows: &[Packet], queues: u64, hash: Hash) -> f64 {
     let mut counts = vec![0.0; queues as usize];
     for flow in flows {
@@ -154,7 +154,7 @@ fn chi_square(flows: &[Packet], queues: u64, hash: Hash) -> f64 {
     counts.iter().map(|count| (count - fair) * (count - fair) / fair).sum()
 }
 
-/// What a network's flows typically differ in.
+/// Sets of flows that differ as typical networks' flows do.
 fn typical_flows() -> Vec<(&'static str, Vec<Packet>)> {
     const FLOWS: u32 = 8192;
     let flows = |make: fn(u32) -> Packet| (0..FLOWS).map(make).collect();
@@ -194,7 +194,7 @@ fn typical_flows_are_spread_as_evenly_as_chance_would() {
         for queues in 2..=16_u64 {
             for hash in [Hash::Flow, Hash::Symmetric] {
                 let statistic = chi_square(&flows, queues, hash);
-                // With so many degrees of freedom chance exceeds mean + 5 deviations in less than one of 1000 cases.
+                // With this many degrees of freedom, chance exceeds mean + 5 deviations in less than one of 1000 cases.
                 let freedom = (queues - 1) as f64;
                 let bound = freedom + 5.0 * (2.0 * freedom).sqrt();
                 assert!(statistic < bound, "{what}, {queues} queues, {hash:?}: {statistic:.1} of {bound:.1}");

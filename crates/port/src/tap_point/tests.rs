@@ -38,7 +38,7 @@ fn shows_only_what_was_taken() {
     assert_eq!(*seen.lock().unwrap(), [60, 61]);
 }
 
-/// What became of a burst, and the lengths of its frames.
+/// Event reported for a burst, and the lengths of its frames.
 type Told = (&'static str, Vec<usize>);
 
 #[derive(Clone, Default)]

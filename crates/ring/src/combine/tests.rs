@@ -1,10 +1,10 @@
-//! One party at a time; for two see `tests/combine_loom.rs`.
+//! Tests with one party at a time; `tests/combine_loom.rs` has two parties.
 
 use core::cell::RefCell;
 
 use super::*;
 
-/// A register that remembers what was written to it.
+/// A register that records the values written to it.
 #[derive(Default)]
 struct Register(RefCell<std::vec::Vec<u32>>);
 
@@ -31,7 +31,7 @@ fn the_first_frame_goes_at_once_and_the_others_wait_for_the_interrupt() {
     assert_eq!(combiner.interrupted(tdt.write()), 1);
     assert_eq!(tdt.written(), [1, 9]);
     assert!(!combiner.is_waiting());
-    // The interrupt for those: nothing waits, and the next frame goes at once again.
+    // The interrupt for those: no frame waits, and the next frame is written at once again.
     assert_eq!(combiner.interrupted(tdt.write()), 0);
     assert_eq!(combiner.offer(10, tdt.write()), 1);
     assert_eq!(tdt.written(), [1, 9, 10]);
@@ -43,11 +43,11 @@ fn an_interrupt_that_comes_while_the_register_is_written_is_remembered() {
     let mut log = tdt.write();
     let first = combiner.offer(1, |tail| {
         log(tail);
-        // A device that sends within the access interrupts before it is over.
+        // A device that sends within the access interrupts before the access returns.
         assert_eq!(combiner.interrupted(|_| panic!("two parties write")), 0);
     });
     assert_eq!(first, 1);
-    // No interrupt is to come any more.
+    // No interrupt is outstanding any more.
     assert_eq!(combiner.offer(2, &mut log), 1);
     drop(log);
     assert_eq!(tdt.written(), [1, 2]);
@@ -59,7 +59,7 @@ fn a_frame_offered_while_the_other_party_writes_is_not_forgotten() {
     combiner.offer(1, tdt.write());
     combiner.offer(2, tdt.write());
     let mut log = tdt.write();
-    // In the interrupt: 2 is written; meanwhile 3 is offered, and the interrupt for 2 comes.
+    // In the interrupt: 2 is written; meanwhile 3 is offered, and the interrupt for 2 arrives.
     let writes = combiner.interrupted(|tail| {
         log(tail);
         if tail == 2 {
@@ -96,14 +96,14 @@ fn an_interrupt_for_another_reason_writes_nothing() {
     assert_eq!(tdt.written(), [1]);
 }
 
-/// A rate of one frame in 1000 ticks, and a clock that the test moves.
+/// A rate of one frame in 1000 ticks, and a clock that the test advances.
 struct Clocked {
     onset: Onset,
     now: u64,
 }
 
 impl Clocked {
-    /// Frames so far apart; for each whether it was fast.
+    /// Sends frames at this interval; returns for each whether it was fast.
     fn frames(&mut self, count: usize, ticks: u64) -> std::vec::Vec<bool> {
         let mut frame = || {
             self.now += ticks;
@@ -114,7 +114,7 @@ impl Clocked {
 }
 
 fn clocked() -> Clocked {
-    // Not the beginning of time.
+    // Starts later than time 0.
     Clocked { onset: Onset::new(1000), now: 1 << 40 }
 }
 
@@ -136,11 +136,11 @@ fn a_few_frames_at_once_are_slow() {
 
 #[test]
 fn frames_above_the_rate_are_fast_once_the_tolerance_is_used_up_and_stay_so() {
-    // Half as far apart as at the rate: half a frame is gained by each behind the first.
+    // At half the interval of the rate: each frame after the first gains half a frame.
     let fast = clocked().frames(1000, 500);
     assert_eq!(fast.iter().position(|fast| *fast), Some(15));
     assert!(fast[15..].iter().all(|fast| *fast));
-    // A little above it is enough.
+    // A rate slightly above the threshold is enough.
     let fast = clocked().frames(1000, 900);
     assert_eq!(fast.iter().position(|fast| *fast), Some(71));
     assert!(fast[71..].iter().all(|fast| *fast));
@@ -153,7 +153,7 @@ fn a_sender_that_was_fast_is_slow_again_after_a_pause_however_fast_it_was() {
         assert!(clocked.frames(many, 1).last().unwrap());
         clocked.now += 16_000;
         assert_eq!(clocked.frames(1, 0), [false], "{many}");
-        // And so it is when it goes on below the rate: a frame in two periods takes one of the sixteen back.
+        // The same if it continues below the rate: a frame in two periods reduces the lead of sixteen by one.
         let mut clocked = self::clocked();
         assert!(clocked.frames(many, 1).last().unwrap());
         let slow = clocked.frames(20, 2000);

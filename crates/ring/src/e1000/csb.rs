@@ -1,24 +1,25 @@
-//! The communication status block (seed paper 001, section 3.3), for both directions.
+//! The communication status block (CSB; seed paper 001, section 3.3), for both directions.
 //!
-//! [`Csb::OCTETS`] of guest memory at a multiple of [`Csb::ALIGN`]. Each word is 16 bits, little endian, and alone in
-//! what its line is for: who polls a position does not lose its line because of a word that it does not look at.
+//! The block takes [`Csb::OCTETS`] of guest memory at a multiple of [`Csb::ALIGN`]. Each word has 16 bits, little
+//! endian. Each position (head or tail) has a cache line of its own: a thread that polls it does not lose the line
+//! because of a write to a word that it does not read.
 //!
 //! ```text
 //!   offset   written by   word
 //!     0      driver       tail of the transmit ring: the device may send up to here
 //!    64      driver       tail of the receive ring: the device may fill up to here
 //!   128      driver       1: no interrupt when frames were sent
-//!   130      driver       1: no interrupt when frames came in
+//!   130      driver       1: no interrupt when frames were received
 //!   256      device       head of the transmit ring: it has sent up to here
 //!   320      device       head of the receive ring: it has filled up to here
-//!   384      device       1: no kick (write to TDT) when there is something to send
+//!   384      device       1: no kick (write to TDT) when there are frames to send
 //!   386      device       1: no kick (write to RDT) when buffers were posted
 //! ```
 //!
-//! The driver clears the block, then writes its address to the device's registers, which it does before it starts the
-//! rings. While a ring runs with a block, the device takes the tail from there, and the value of a kick is nothing to it.
-//! An end that polls declines notifications. Before it sleeps it asks for one, and looks again
-//! ([`notify`](crate::split::notify) has the fences; `tests/csb_loom.rs` tries all orders with few preemptions).
+//! The driver clears the block, writes its address to the device's registers, and only then starts the rings. While a
+//! ring runs with a block, the device takes the tail from the block and ignores the value that a kick writes to the
+//! register. An end that polls declines notifications. Before it sleeps it asks for one, and checks the ring again
+//! ([`notify`](crate::split::notify) has the fences; `tests/csb_loom.rs` explores all orders with few preemptions).
 
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU16;
@@ -28,7 +29,7 @@ use super::shared::area;
 use crate::Region;
 use crate::split::notify::Wish;
 
-/// Offsets of the words for one direction.
+/// Offsets of the words of one direction, in octets.
 struct Offsets {
     tail: usize,
     interrupt: usize,
@@ -39,7 +40,7 @@ struct Offsets {
 const TRANSMIT: Offsets = Offsets { tail: 0, interrupt: 128, head: 256, kick: 384 };
 const RECEIVE: Offsets = Offsets { tail: 64, interrupt: 130, head: 320, kick: 386 };
 
-/// A block that is mapped.
+/// A mapped status block.
 #[derive(Clone, Copy, Debug)]
 pub struct Csb {
     base: NonNull<u8>,
@@ -51,23 +52,23 @@ unsafe impl Send for Csb {}
 unsafe impl Sync for Csb {}
 
 impl Csb {
-    /// Octets of a block.
+    /// Size of a block in octets.
     pub const OCTETS: u32 = 512;
-    /// What a block's address is a multiple of.
+    /// Alignment of a block's address.
     pub const ALIGN: u32 = 64;
 
-    /// The block at this guest-physical address.
+    /// Maps the block at a guest-physical address.
     pub fn map(region: &Region, address: u64) -> Result<Self, LayoutError> {
         let base = area(region, address, u64::from(Self::OCTETS), u64::from(Self::ALIGN))?;
         Ok(Self { base })
     }
 
-    /// Its words for the transmit ring.
+    /// Returns the words of the transmit ring.
     pub(super) const fn transmit(&self) -> Words {
         self.words(TRANSMIT)
     }
 
-    /// Its words for the receive ring.
+    /// Returns the words of the receive ring.
     pub(super) const fn receive(&self) -> Words {
         self.words(RECEIVE)
     }
@@ -86,7 +87,7 @@ impl Csb {
     }
 }
 
-/// A block's words for one ring.
+/// The words of one ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Words {
     tail: NonNull<AtomicU16>,
@@ -101,7 +102,7 @@ unsafe impl Send for Words {}
 unsafe impl Sync for Words {}
 
 impl Words {
-    /// Where the driver is.
+    /// Returns the driver's position, the tail.
     #[inline(always)]
     pub(super) fn tail(&self) -> &AtomicU16 {
         #[cfg(any(test, fuzzing))]
@@ -110,14 +111,14 @@ impl Words {
         unsafe { self.tail.as_ref() }
     }
 
-    /// Where the device is.
+    /// Returns the device's position, the head.
     #[inline(always)]
     pub(super) const fn head(&self) -> &AtomicU16 {
         // SAFETY: as in `tail`.
         unsafe { self.head.as_ref() }
     }
 
-    /// When the driver wants interrupts.
+    /// Returns the driver's interrupt suppression word.
     #[inline(always)]
     pub(super) fn interrupt_wish(&self) -> Wish<'_, AtomicU16> {
         #[cfg(any(test, fuzzing))]
@@ -126,7 +127,7 @@ impl Words {
         Wish::Flag(unsafe { self.interrupt.as_ref() })
     }
 
-    /// When the device wants kicks.
+    /// Returns the device's kick suppression word.
     #[inline(always)]
     pub(super) const fn kick_wish(&self) -> Wish<'_, AtomicU16> {
         // SAFETY: as in `tail`.

@@ -1,12 +1,12 @@
-//! The formats of descriptors (82540EM manual, "Receive Descriptor Format", "Legacy Transmit Descriptor Format",
-//! "TCP/IP Context Transmit Descriptor Format", "TCP/IP Data Descriptor Format").
+//! Descriptor formats (82540EM manual, "Receive Descriptor Format", "Legacy Transmit Descriptor Format", "TCP/IP
+//! Context Transmit Descriptor Format", "TCP/IP Data Descriptor Format").
 
 /// A private copy of one descriptor: its two little-endian words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptor {
-    /// The buffer's guest-physical address; offsets of checksums in a context descriptor.
+    /// Guest-physical address of the buffer; in a context descriptor, the offsets of checksums.
     pub address: u64,
-    /// All the rest. A device writes back only this word.
+    /// Second word: all other fields. A device writes back only this word.
     pub rest: u64,
 }
 
@@ -79,19 +79,20 @@ impl Descriptor {
         Self { address, rest: 0 }
     }
 
-    /// CMD of a legacy, DCMD of a data, or TUCMD of a context descriptor: the bits of [`tx`] that all have lie alike.
+    /// Returns the command: CMD of a legacy, DCMD of a data, or TUCMD of a context descriptor. The bits of [`tx`] that
+    /// several of them have lie at equal places in all.
     #[inline(always)]
     pub const fn command(self) -> u8 {
         (self.rest >> 24) as u8
     }
 
-    /// DTYP of an extended descriptor.
+    /// Returns DTYP of an extended descriptor.
     #[inline(always)]
     pub const fn kind(self) -> u8 {
         (self.rest >> 20) as u8 & 0xf
     }
 
-    /// The second word of a transmit descriptor with [`tx::DD`] set.
+    /// Returns the second word of a transmit descriptor with [`tx::DD`] set.
     #[inline(always)]
     pub const fn done(self) -> u64 {
         self.rest | (tx::DD as u64) << 32
@@ -103,15 +104,15 @@ impl Descriptor {
 pub struct Legacy {
     /// Address of the buffer.
     pub address: u64,
-    /// Its octets.
+    /// Length of the buffer in octets.
     pub length: u16,
-    /// Where in the packet the checksum is inserted.
+    /// Offset in the packet at which the checksum is inserted.
     pub cso: u8,
     /// CMD.
     pub command: u8,
     /// STA.
     pub status: u8,
-    /// Where in the packet the checksum begins.
+    /// Offset in the packet at which the checksum begins.
     pub css: u8,
     /// The VLAN tag.
     pub special: u16,
@@ -141,9 +142,9 @@ impl From<Legacy> for Descriptor {
 pub struct Data {
     /// Address of the buffer.
     pub address: u64,
-    /// Its octets, less than 2 to the 20th.
+    /// Length of the buffer in octets, less than 2 to the 20th.
     pub length: u32,
-    /// DCMD; [`tx::DEXT`] is set when it is written.
+    /// DCMD; [`tx::DEXT`] is added when the descriptor is encoded.
     pub command: u8,
     /// STA.
     pub status: u8,
@@ -174,28 +175,28 @@ impl From<Data> for Descriptor {
     }
 }
 
-/// A context descriptor: what the data descriptors after it mean by their offloads.
+/// A context descriptor: parameters for the offloads of the data descriptors that follow it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Context {
-    /// IPCSS: where the IP checksum begins.
+    /// IPCSS: offset at which the IP checksum begins.
     pub ip_start: u8,
-    /// IPCSO: where it is stored.
+    /// IPCSO: offset at which the IP checksum is stored.
     pub ip_offset: u8,
-    /// IPCSE: the last octet that it covers; 0: the last of the packet.
+    /// IPCSE: last octet covered by the IP checksum; 0: the last of the packet.
     pub ip_end: u16,
-    /// TUCSS: where the TCP or UDP checksum begins.
+    /// TUCSS: offset at which the TCP or UDP checksum begins.
     pub tcp_start: u8,
-    /// TUCSO: where it is stored.
+    /// TUCSO: offset at which the TCP or UDP checksum is stored.
     pub tcp_offset: u8,
-    /// TUCSE: the last octet that it covers; 0: the last of the packet.
+    /// TUCSE: last octet covered by the TCP or UDP checksum; 0: the last of the packet.
     pub tcp_end: u16,
-    /// PAYLEN: octets to be segmented, headers not counted; less than 2 to the 20th.
+    /// PAYLEN: octets to be segmented, without headers; less than 2 to the 20th.
     pub payload: u32,
-    /// TUCMD; [`tx::DEXT`] is set when it is written.
+    /// TUCMD; [`tx::DEXT`] is added when the descriptor is encoded.
     pub command: u8,
     /// STA.
     pub status: u8,
-    /// HDRLEN: octets of all headers.
+    /// HDRLEN: length of all headers in octets.
     pub header: u8,
     /// MSS: octets of payload in each segment.
     pub mss: u16,
@@ -235,30 +236,30 @@ impl From<Context> for Descriptor {
     }
 }
 
-/// What a device wrote into a receive descriptor.
+/// Write-back fields of a receive descriptor, as a device fills them in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Octets that it wrote into the buffer.
+    /// Octets that the device wrote into the buffer.
     pub length: u16,
     /// The packet checksum.
     pub checksum: u16,
-    /// Status, of [`rx`].
+    /// Status bits of [`rx`].
     pub status: u8,
-    /// Errors, of [`rx`].
+    /// Error bits of [`rx`].
     pub errors: u8,
     /// The VLAN tag.
     pub special: u16,
 }
 
 impl Received {
-    /// From the descriptor's second word.
+    /// Decodes a descriptor's second word.
     #[inline(always)]
     pub const fn from_rest(rest: u64) -> Self {
         let (length, checksum, status) = (rest as u16, (rest >> 16) as u16, (rest >> 32) as u8);
         Self { length, checksum, status, errors: (rest >> 40) as u8, special: (rest >> 48) as u16 }
     }
 
-    /// The descriptor's second word.
+    /// Encodes the descriptor's second word.
     #[inline(always)]
     pub const fn rest(self) -> u64 {
         let low = self.length as u64 | (self.checksum as u64) << 16;

@@ -1,4 +1,4 @@
-//! The device's end of a ring. Nothing that the driver writes is trusted, and each word of it is read once.
+//! The device's end of a ring. It trusts none of the driver's words, and reads each of them once.
 
 use core::ops::Deref;
 use core::sync::atomic::Ordering::{Acquire, Release};
@@ -9,12 +9,12 @@ use super::{Broken, Csb, Descriptor, Ends, Layout, LayoutError};
 use crate::Region;
 use crate::split::notify;
 
-/// A ring as its device sees it; `E` is what the [`Ends`] are shared by, such as an `Arc`.
+/// A ring as its device sees it; `E` is the pointer by which the [`Ends`] are shared, such as an `Arc`.
 ///
-/// 1. [`ready`](Self::ready) says how many descriptors wait, [`descriptors`](Self::descriptors) reads them.
+/// 1. [`ready`](Self::ready) counts the waiting descriptors, [`descriptors`](Self::descriptors) reads them.
 /// 2. [`take`](Self::take) moves on over those that are used; several takes may be outstanding.
 /// 3. [`write_back`](Self::write_back) writes a descriptor's second word.
-/// 4. [`release`](Self::release) and [`publish`](Self::publish) move the head over the first ones that were taken,
+/// 4. [`release`](Self::release) and [`publish`](Self::publish) move the head over the oldest descriptors taken,
 ///    once a burst.
 #[derive(Debug)]
 pub struct DeviceRing<E: Deref<Target = Ends>> {
@@ -24,9 +24,9 @@ pub struct DeviceRing<E: Deref<Target = Ends>> {
     block: Option<Words>,
     /// Position of the next descriptor to take.
     next: u16,
-    /// Descriptors from `next` on that the driver is known to have given.
+    /// Descriptors from `next` on that the driver is known to have published.
     waiting: u16,
-    /// Position of the first descriptor that is not released.
+    /// Position of the first descriptor that is not yet released.
     done: u16,
     /// The head as the driver sees it.
     published: u16,
@@ -34,12 +34,13 @@ pub struct DeviceRing<E: Deref<Target = Ends>> {
 }
 
 impl<E: Deref<Target = Ends>> DeviceRing<E> {
-    /// A transmit ring that starts at the head of `ends`, with the block of the driver where it has one.
+    /// Creates the device's end of a transmit ring; it starts at the head of `ends`, with the driver's block if it has
+    /// one.
     pub fn transmit(region: Region, layout: &Layout, ends: E, csb: Option<Csb>) -> Result<Self, LayoutError> {
         Self::new(region, layout, ends, csb.map(|csb| csb.transmit()))
     }
 
-    /// A receive ring, as [`Self::transmit`].
+    /// Creates the device's end of a receive ring; arguments as for [`Self::transmit`].
     pub fn receive(region: Region, layout: &Layout, ends: E, csb: Option<Csb>) -> Result<Self, LayoutError> {
         Self::new(region, layout, ends, csb.map(|csb| csb.receive()))
     }
@@ -57,42 +58,42 @@ impl<E: Deref<Target = Ends>> DeviceRing<E> {
         Ok(Self { shared, region, ends, block, next, waiting: 0, done, published, broken: None })
     }
 
-    /// Entries.
+    /// Returns the number of entries.
     pub const fn entries(&self) -> u16 {
         self.shared.entries()
     }
 
-    /// The guest's memory, in which buffers must lie.
+    /// Returns the guest's memory, in which all buffers must lie.
     #[inline(always)]
     pub const fn region(&self) -> &Region {
         &self.region
     }
 
-    /// Whether the driver works with a status block.
+    /// Returns true if the driver uses a status block.
     #[inline(always)]
     pub const fn has_block(&self) -> bool {
         self.block.is_some()
     }
 
-    /// Position of the next descriptor to take.
+    /// Returns the position of the next descriptor to take.
     #[inline(always)]
     pub const fn next(&self) -> u16 {
         self.next
     }
 
-    /// Why the ring stopped, if it did.
+    /// Returns the reason why the ring stopped, if it did.
     pub const fn broken(&self) -> Option<Broken> {
         self.broken
     }
 
-    /// Stops the ring: nothing waits any more. What was taken may still be written back.
+    /// Stops the ring: no descriptor waits any more. Descriptors already taken may still be written back.
     #[cold]
     pub fn fail(&mut self, reason: Broken) -> Broken {
         self.waiting = 0;
         *self.broken.get_or_insert(reason)
     }
 
-    /// How many descriptors wait; looks at the driver's tail only when fewer than `wanted` are known of.
+    /// Counts the waiting descriptors; reads the driver's tail only if fewer than `wanted` are known.
     #[inline(always)]
     pub fn ready(&mut self, wanted: usize) -> Result<usize, Broken> {
         if usize::from(self.waiting) >= wanted {
@@ -111,7 +112,7 @@ impl<E: Deref<Target = Ends>> DeviceRing<E> {
             return Err(self.fail(Broken::Index));
         }
         let waiting = self.shared.distance(self.next, tail);
-        // Those that are not yet released still have their places.
+        // Descriptors that are not yet released still occupy their entries.
         let taken = self.shared.distance(self.done, self.next);
         if u32::from(waiting) + u32::from(taken) >= u32::from(self.entries()) {
             return Err(self.fail(Broken::Index));
@@ -120,27 +121,27 @@ impl<E: Deref<Target = Ends>> DeviceRing<E> {
         Ok(usize::from(waiting))
     }
 
-    /// Where the driver is, as it says.
+    /// Returns the driver's position as the driver claims it, unchecked.
     #[inline(always)]
     fn tail(&self) -> u16 {
         match &self.block {
             None => self.ends.tail(),
             Some(block) => {
                 let tail = block.tail().load(Acquire);
-                // What the register reads.
+                // Reads of the register must show this tail too.
                 self.ends.set_tail(tail);
                 tail
             }
         }
     }
 
-    /// The next `n` of the descriptors that wait, each read once.
+    /// Reads the next `n` waiting descriptors, each once.
     #[inline(always)]
     pub fn descriptors(&self, n: usize) -> impl Iterator<Item = Descriptor> + use<E> {
         self.descriptors_from(0, n)
     }
 
-    /// As [`Self::descriptors`], without the first `skip` of those that wait.
+    /// As [`Self::descriptors`], but skips the first `skip` waiting descriptors.
     #[inline(always)]
     pub fn descriptors_from(&self, skip: usize, n: usize) -> impl Iterator<Item = Descriptor> + use<E> {
         let skip = skip.min(usize::from(self.waiting));
@@ -148,14 +149,14 @@ impl<E: Deref<Target = Ends>> DeviceRing<E> {
         self.shared.descriptors(first, n)
     }
 
-    /// Hints that the `n` descriptors from `skip` after the next one on will be read.
+    /// Prefetches `n` descriptors for reading, from `skip` after the next one on.
     #[inline(always)]
     pub fn prefetch(&self, skip: usize, n: usize) {
         let entries = usize::from(self.entries());
         self.shared.prefetch(self.shared.after(self.next, skip.min(entries) as u16), n.min(entries) as u16);
     }
 
-    /// Hints that the `n` descriptors from `skip` after the next one on will be read and written.
+    /// Prefetches `n` descriptors for reading and writing, from `skip` after the next one on.
     #[inline(always)]
     pub fn prefetch_write(&self, skip: usize, n: usize) {
         let entries = usize::from(self.entries());
@@ -163,7 +164,7 @@ impl<E: Deref<Target = Ends>> DeviceRing<E> {
             .prefetch_write(self.shared.after(self.next, skip.min(entries) as u16), n.min(entries) as u16);
     }
 
-    /// Moves on over the next `n` of the descriptors that wait: they are the device's until they are released.
+    /// Takes the next `n` waiting descriptors: the device owns them until it releases them.
     #[inline(always)]
     pub fn take(&mut self, n: usize) {
         let n = n.min(usize::from(self.waiting)) as u16;
@@ -171,29 +172,29 @@ impl<E: Deref<Target = Ends>> DeviceRing<E> {
         self.next = self.shared.after(self.next, n);
     }
 
-    /// Writes the second word of the descriptor that is `n` (less than a ring) after `position`, after all that was
-    /// written before. In a ring without block a word with DD shows the driver at once that the descriptor is done.
+    /// Writes the second word of the descriptor that is `n` (less than a ring) after `position`, after all earlier
+    /// writes. In a ring without block, a word with DD immediately tells the driver that the descriptor is done.
     #[inline(always)]
     pub fn write_back(&mut self, position: u16, n: usize, rest: u64) {
         self.write_each_back(position, core::iter::once((n, rest)));
     }
 
-    /// As [`Self::write_back`], several: each how far (less than a ring) after `position`.
+    /// As [`Self::write_back`], for several words: each with its distance (less than a ring) after `position`.
     #[inline(always)]
     pub fn write_each_back(&mut self, position: u16, words: impl Iterator<Item = (usize, u64)>) {
         self.shared.set_rests(position, words);
     }
 
-    /// Releases the first `n` of the descriptors that were taken and not yet released. To be published before the driver
-    /// has given them all again: a whole ring looks like none.
+    /// Releases the `n` oldest descriptors that were taken and not yet released. The caller must publish before the
+    /// driver has posted all of them again, because a head that moved by a whole ring looks like one that did not move.
     #[inline(always)]
     pub fn release(&mut self, n: usize) {
         let taken = self.shared.distance(self.done, self.next);
         self.done = self.shared.after(self.done, n.min(usize::from(taken)) as u16);
     }
 
-    /// Shows the driver how far the device is; true if it wants to hear of it. Without a block it always does: then its
-    /// interrupt mask decides.
+    /// Publishes the head; returns true if the driver wants an interrupt. Without a block it always returns true: then
+    /// the driver's interrupt mask decides.
     #[inline(always)]
     pub fn publish(&mut self) -> bool {
         let (old, new) = (self.published, self.done);
@@ -208,8 +209,8 @@ impl<E: Deref<Target = Ends>> DeviceRing<E> {
         }
     }
 
-    /// Asks for a kick when the next descriptor comes; true if one waits already, in which case the caller must not
-    /// sleep. Nothing comes out of a broken ring any more.
+    /// Asks for a kick when the next descriptor is published; returns true if one waits already, in which case the
+    /// caller must not sleep. A broken ring yields no more descriptors, so it returns false.
     pub fn arm(&mut self) -> bool {
         let waiting = match &self.block {
             None => self.ends.tail() != self.next,
@@ -218,7 +219,8 @@ impl<E: Deref<Target = Ends>> DeviceRing<E> {
         waiting && self.broken.is_none()
     }
 
-    /// Asks for no kicks: we poll. Without a block each write of the tail is one all the same.
+    /// Declines kicks, for a device that polls. Without a block, each write of the tail register is a kick all the
+    /// same.
     pub fn disarm(&mut self) {
         if let Some(block) = &self.block {
             block.kick_wish().decline(self.next);

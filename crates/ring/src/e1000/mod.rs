@@ -1,5 +1,5 @@
-//! The descriptor rings of the e1000 family (82540EM manual, chapter "Receive and Transmit Description"), both ends,
-//! and the status block by which the two ends need no register (seed paper 001, section 3.3).
+//! Both ends of the descriptor rings of the e1000 family (82540EM manual, chapter "Receive and Transmit Description"),
+//! and the status block by which the two ends work without register accesses (seed paper 001, section 3.3).
 //!
 //! ```text
 //!              taken, not yet done   given, not yet taken
@@ -10,13 +10,13 @@
 //!                 written by the device                written by the driver
 //! ```
 //!
-//! Positions count from 0 up to the number of entries, which is a multiple of 8 and not always a power of two. Where
-//! head and tail are equal the device has nothing: a ring holds one descriptor less than it has entries.
+//! Positions run from 0 to the number of entries minus 1; that number is a multiple of 8 and not always a power of two.
+//! A ring whose head and tail are equal is empty for the device: a ring holds one descriptor less than it has entries.
 //!
-//! The driver learns of progress in one of two ways, and in the first without reading a descriptor to look for it:
-//! * by the [block](csb): each end writes where it is into a line of its own, and whether it sleeps;
-//! * by write-back: the device sets DD in descriptors, and the driver looks whether it is set in the next one. Then
-//!   each publication of the driver is a register write.
+//! The driver learns of progress in one of two ways; only in the second it has to read descriptors for that:
+//! * by the [block](csb): each end writes its position into a line of its own, and whether it wants a notification;
+//! * by write-back: the device sets DD in descriptors, and the driver checks DD of the next one. Each publication of
+//!   the driver is then a register write.
 
 pub mod csb;
 mod descriptor;
@@ -36,25 +36,25 @@ pub use ends::Ends;
 pub use receive::RxDriver;
 pub use transmit::{TxDriver, TxSlot};
 
-/// Octets of a descriptor.
+/// Size of a descriptor in octets.
 pub const DESCRIPTOR: u32 = 16;
-/// A ring's length in octets is a multiple of this (register RDLEN, TDLEN).
+/// Unit of a ring's length in octets (registers RDLEN, TDLEN).
 pub const LENGTH_UNIT: u32 = 128;
-/// The longest ring in octets that RDLEN and TDLEN can hold.
+/// Longest ring in octets that RDLEN and TDLEN can hold.
 pub const MAX_LENGTH: u32 = 0xf_ff80;
 
-/// Where a ring lies in guest memory.
+/// Location of a ring in guest memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// Guest-physical address, a multiple of 16.
     pub base: u64,
-    /// Entries, a multiple of 8 and not 0.
+    /// Number of entries, a multiple of 8 and not 0.
     pub entries: u16,
 }
 
 impl Layout {
-    /// From what the registers of a ring hold: the address (RDBAL, RDBAH, TDBAL, TDBAH), and its length in octets
-    /// (RDLEN, TDLEN).
+    /// Creates a layout from the contents of a ring's registers: the address (RDBAL, RDBAH, TDBAL, TDBAH), and the
+    /// length in octets (RDLEN, TDLEN).
     pub const fn new(base: u64, octets: u32) -> Result<Self, LayoutError> {
         if octets == 0 || octets > MAX_LENGTH || !octets.is_multiple_of(LENGTH_UNIT) {
             return Err(LayoutError::Length(octets));
@@ -65,24 +65,24 @@ impl Layout {
         Ok(Self { base, entries: (octets / DESCRIPTOR) as u16 })
     }
 
-    /// Octets.
+    /// Returns the ring's length in octets.
     pub const fn octets(&self) -> u32 {
         self.entries as u32 * DESCRIPTOR
     }
 }
 
-/// Why a ring or a status block cannot be used where it is said to be.
+/// Reason why a ring or a status block cannot be used at a location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayoutError {
-    /// Octets of a ring that are 0, no multiple of [`LENGTH_UNIT`], or more than [`MAX_LENGTH`].
+    /// The ring's length in octets is 0, no multiple of [`LENGTH_UNIT`], or more than [`MAX_LENGTH`].
     Length(u32),
-    /// An address that is not aligned: a ring lies at a multiple of 16, a status block at one of 64.
+    /// The address is not aligned: a ring lies at a multiple of 16, a status block at a multiple of 64.
     Alignment(u64),
-    /// A ring or a block that does not lie in the guest's memory as a whole.
+    /// The ring or the block is not completely inside guest memory.
     Outside(u64),
-    /// A head that is no position in the ring.
+    /// The head is no position in the ring.
     Head(u16),
-    /// Private storage of a driver that does not have one place for each entry.
+    /// The driver's private storage does not have exactly one place for each entry.
     Storage(usize),
 }
 
@@ -105,16 +105,16 @@ impl fmt::Display for LayoutError {
 
 impl core::error::Error for LayoutError {}
 
-/// How far it is in a ring from one position to another.
+/// Returns the distance in a ring from one position to another.
 #[inline(always)]
 const fn distance(from: u16, to: u16, entries: u16) -> u16 {
     if to >= from { to - from } else { entries - from + to }
 }
 
-/// The position `n` (at most a ring) after another one.
+/// Returns the position `n` (at most a ring) after another one.
 #[inline(always)]
 const fn after(position: u16, n: u16, entries: u16) -> u16 {
-    // Two positions may add up to more than 16 bits hold.
+    // The sum of two positions may exceed 16 bits.
     let sum = position as u32 + n as u32;
     let entries = entries as u32;
     (if sum >= entries { sum - entries } else { sum }) as u16

@@ -9,33 +9,33 @@ use super::{Broken, Csb, Descriptor, Layout, LayoutError, Received, rx};
 use crate::Region;
 use crate::split::notify;
 
-/// A receive ring as its driver sees it. A token is what the driver wants to know of a buffer when it comes back. The
-/// private storage is the caller's: one place for a token for each entry.
+/// A receive ring as its driver sees it. A token is the driver's own data about a buffer, which it gets back with the
+/// buffer. The caller provides the private storage: one place for a token for each entry.
 ///
-/// With a [block](Csb) buffers come back up to the head that is there; without, those whose descriptor has DD.
+/// With a [block](Csb) the device returns buffers up to the head in the block; without, those whose descriptor has DD.
 #[derive(Debug)]
 pub struct RxDriver<'a, T: Copy> {
     shared: Shared,
     block: Option<Words>,
-    /// Exactly `shared.entries()` places; those of the `used` buffers from `first` on are set.
+    /// Exactly `shared.entries()` places; those of the `used` buffers from `first` on are initialized.
     tokens: &'a mut [MaybeUninit<T>],
-    /// Position of the first buffer that has not come back.
+    /// Position of the first outstanding buffer, one that the device has not returned.
     first: u16,
     /// Position of the next descriptor to write: `used` after `first`.
     next: u16,
-    /// Buffers that have not come back.
+    /// Number of outstanding buffers.
     used: u16,
-    /// The last of those, which are not yet published.
+    /// Number of outstanding buffers, counted from the end, that are not yet published.
     pending: u16,
-    /// The first of those, of which the block has told that they may come back.
+    /// Number of outstanding buffers, counted from `first`, that the block has reported as returned.
     known: u16,
-    /// The tail as the device sees it.
+    /// The tail that the device sees.
     published: u16,
     broken: Option<Broken>,
 }
 
 impl<'a, T: Copy> RxDriver<'a, T> {
-    /// A ring that starts at position 0. A block must have been cleared.
+    /// Creates a ring that starts at position 0. The caller must have cleared the block.
     pub fn new(
         region: Region,
         layout: &Layout,
@@ -62,26 +62,26 @@ impl<'a, T: Copy> RxDriver<'a, T> {
         })
     }
 
-    /// Entries.
+    /// Returns the number of entries.
     pub const fn entries(&self) -> u16 {
         self.shared.entries()
     }
 
-    /// How many buffers can be posted now.
+    /// Returns how many buffers can be posted now.
     #[inline(always)]
     pub const fn free(&self) -> usize {
         (self.shared.entries() - 1 - self.used) as usize
     }
 
-    /// Posts the buffer at a guest-physical address, which has the size that RCTL says; false if the ring is full. The
+    /// Posts the buffer at a guest-physical address, whose size is set by RCTL; returns false if the ring is full. The
     /// device sees it after [`Self::publish`].
     #[inline(always)]
     pub fn push(&mut self, token: T, address: u64) -> bool {
         self.push_buffers(core::iter::once((token, address))) == 1
     }
 
-    /// Posts buffers, tokens with addresses, as many as there are and as the ring has room for; returns how many. Half
-    /// the cost of pushing one by one.
+    /// Posts buffers, given as pairs of token and address, until they or the ring's free entries are exhausted; returns
+    /// how many. Costs half as much as pushing them one by one.
     #[inline(always)]
     pub fn push_buffers(&mut self, buffers: impl IntoIterator<Item = (T, u64)>) -> usize {
         let (mut n, mut buffers) = (0, buffers.into_iter());
@@ -100,8 +100,8 @@ impl<'a, T: Copy> RxDriver<'a, T> {
         usize::from(n)
     }
 
-    /// Shows the device what was posted, once a lot; true if it wants a kick, which is [`Self::tail`] written to RDT.
-    /// Without a block it always does.
+    /// Publishes the posted buffers, once for many of them; returns true if the device wants a kick, which is a write
+    /// of [`Self::tail`] to RDT. Without a block it always does.
     #[inline(always)]
     pub fn publish(&mut self) -> bool {
         let (old, new) = (self.published, self.next);
@@ -116,19 +116,19 @@ impl<'a, T: Copy> RxDriver<'a, T> {
         }
     }
 
-    /// What a kick writes to RDT.
+    /// Returns the value that a kick writes to RDT.
     #[inline(always)]
     pub const fn tail(&self) -> u32 {
         self.published as u32
     }
 
-    /// Takes up to `max` buffers back, each with what the device wrote about it. A frame that is longer than a buffer
-    /// fills several, the last of which has [`rx::EOP`]. Without a block the buffers of a frame that is not yet
-    /// complete may come back before its last one does.
+    /// Takes back up to `max` returned buffers, each with the device's write-back. A frame that is longer than a buffer
+    /// fills several, the last of which has [`rx::EOP`]. Without a block, buffers of an incomplete frame may come back
+    /// before its last one does.
     #[inline(always)]
     pub fn pop(&mut self, max: usize, mut take: impl FnMut(T, Received)) -> Result<usize, Broken> {
         let count = usize::from(self.used_ready(max)?).min(max);
-        // With a block, what is not done has not come back either.
+        // With a block the head covers only buffers that are done, so that DD need not be checked.
         let looks = self.block.is_none();
         let mut popped = 0;
         'all: for run in self.shared.runs(self.first, count) {
@@ -147,8 +147,8 @@ impl<'a, T: Copy> RxDriver<'a, T> {
         Ok(usize::from(popped))
     }
 
-    /// How many buffers may have come back: with a block those that have, as far as is known, and the device's head is
-    /// read only when they are fewer than `wanted`. Without, all that the device has.
+    /// Returns how many buffers the device may have returned. With a block: those known to be returned; the device's
+    /// head is read only if they are fewer than `wanted`. Without a block: all published buffers.
     #[inline(always)]
     fn used_ready(&mut self, wanted: usize) -> Result<u16, Broken> {
         if let Some(reason) = self.broken {
@@ -167,16 +167,16 @@ impl<'a, T: Copy> RxDriver<'a, T> {
         Ok(returned)
     }
 
-    /// The token of a buffer that has not come back.
+    /// Returns the token of an outstanding buffer.
     #[inline(always)]
     fn token(&self, position: u16) -> T {
-        // SAFETY: `new` checked that there is a place for each entry, and positions are less than that; `push` set the
-        // places of all that have not come back.
+        // SAFETY: `new` checked that there is a place for each entry, and positions are less than that; `push`
+        // initialized the places of all outstanding buffers.
         unsafe { self.tokens.get_unchecked(usize::from(position)).assume_init() }
     }
 
-    /// Hints at what the next [`Self::pop`] of up to `max` will read, as far as it is known: prefetches descriptors, and
-    /// calls `hint` with tokens so that the caller can prefetch buffers. Reads nothing that the device writes.
+    /// Prefetches the memory that the next [`Self::pop`] of up to `max` will read, as far as it is known: descriptors,
+    /// and, by calling `hint` with tokens, the caller's buffers. Reads no memory that the device writes.
     #[inline(always)]
     pub fn prefetch_next(&self, max: usize, mut hint: impl FnMut(T)) {
         let known = if self.block.is_some() { self.known } else { self.used - self.pending };
@@ -187,14 +187,14 @@ impl<'a, T: Copy> RxDriver<'a, T> {
         }
     }
 
-    /// Hints that `n` buffers will be posted soon.
+    /// Prefetches the descriptors of `n` buffers that will be posted soon.
     #[inline(always)]
     pub fn prefetch_push(&self, n: usize) {
         self.shared.prefetch_write(self.next, n.min(self.free()) as u16);
     }
 
-    /// Asks for an interrupt when the next frame comes; true if one has come already, in which case the caller must not
-    /// sleep. Without a block the caller unmasks the interrupt before.
+    /// Asks for an interrupt when the next frame arrives; returns true if one has arrived already, in which case the
+    /// caller must not sleep. Without a block the caller unmasks the interrupt first.
     pub fn arm(&mut self) -> bool {
         let returned = match &self.block {
             None => {
@@ -206,14 +206,14 @@ impl<'a, T: Copy> RxDriver<'a, T> {
         returned && self.broken.is_none()
     }
 
-    /// Asks for no interrupts: we poll. With a block, a new ring is armed.
+    /// Declines interrupts, for a driver that polls. With a block, interrupts of a new ring are enabled.
     pub fn disarm(&mut self) {
         if let Some(block) = &self.block {
             block.interrupt_wish().decline(self.first);
         }
     }
 
-    /// Why the ring stopped, if it did.
+    /// Returns the reason why the ring stopped, if it did.
     pub const fn broken(&self) -> Option<Broken> {
         self.broken
     }

@@ -1,4 +1,4 @@
-//! The memory of one ring of descriptors: every access to it is in this file.
+//! The memory of one descriptor ring: every access to it is in this file.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -7,8 +7,8 @@ use core::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Orderi
 use super::{Descriptor, Layout, LayoutError, after};
 use crate::{Region, prefetch};
 
-/// A ring that is mapped. All accesses are atomic, so that another party may do to this memory what it likes at any
-/// time. Who calls keeps positions below the number of entries; a position that is not is taken as 0.
+/// A mapped ring. All accesses are atomic, so that the other party may change this memory in any way at any time.
+/// Callers keep positions below the number of entries; a larger position counts as 0.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shared {
     descriptors: NonNull<u64>,
@@ -21,7 +21,7 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// Checks length, alignment and bounds.
+    /// Maps a ring after checking its length, alignment and bounds.
     pub(super) fn map(region: &Region, layout: &Layout) -> Result<Self, LayoutError> {
         let octets = u32::from(layout.entries) * super::DESCRIPTOR;
         let layout = Layout::new(layout.base, octets)?;
@@ -29,7 +29,7 @@ impl Shared {
         Ok(Self { descriptors, entries: layout.entries })
     }
 
-    /// Entries.
+    /// Returns the number of entries.
     #[inline(always)]
     pub(super) const fn entries(&self) -> u16 {
         self.entries
@@ -43,7 +43,7 @@ impl Shared {
         rest.store(descriptor.rest, Relaxed);
     }
 
-    /// The second word alone; what was written before it was is then visible.
+    /// Reads the second word only; writes made before it was stored are visible afterwards (acquire).
     #[inline(always)]
     pub(super) fn rest(&self, position: u16) -> u64 {
         #[cfg(any(test, fuzzing))]
@@ -51,7 +51,7 @@ impl Shared {
         self.words(position)[1].load(Acquire)
     }
 
-    /// Writes second words alone, each at a distance from a position and after all that was written before; not those
+    /// Writes second words only, each at a distance from a position, after all earlier writes (release). Ignores those
     /// that are more than a ring away.
     #[inline(always)]
     pub(super) fn set_rests(&self, from: u16, rests: impl Iterator<Item = (usize, u64)>) {
@@ -81,8 +81,8 @@ impl Shared {
         unsafe { [0, 1].map(|word| AtomicU64::from_ptr(self.descriptors.as_ptr().add(2 * at + word))) }
     }
 
-    /// The `n` positions (at most a ring) from one on, in two pieces: up to the end of the ring, and from its start. All
-    /// are less than the number of entries.
+    /// Returns the `n` positions (at most a ring) from `from` on, in two ranges: up to the end of the ring, and from
+    /// its start. All positions are less than the number of entries.
     #[inline(always)]
     pub(super) fn runs(self, from: u16, n: usize) -> [Range<u16>; 2] {
         let from = from.min(self.entries);
@@ -91,14 +91,14 @@ impl Shared {
         [from..from + first, 0..n - first]
     }
 
-    /// The `n` descriptors (at most a ring) from a position on, each of their words read once.
+    /// Reads the `n` descriptors (at most a ring) from a position on, each word once.
     #[inline(always)]
     pub(super) fn descriptors(self, from: u16, n: usize) -> impl Iterator<Item = Descriptor> {
         let (entries, from) = (usize::from(self.entries), usize::from(from));
         let n = if from < entries { n.min(entries) } else { 0 };
         (0..n).map(move |i| {
-            // Each place is computed from the first one, not from the one before: a chain of additions would take
-            // longer than all the rest.
+            // Each place is computed from the first one instead of the one before: a chain of dependent additions would
+            // take longer than all the rest of the loop.
             let at = if from + i < entries { from + i } else { from + i - entries };
             // SAFETY: from < entries and i < n <= entries, so from + i is less than twice that.
             let words = unsafe { self.words_at(at) };
@@ -111,19 +111,19 @@ impl Shared {
         })
     }
 
-    /// Hints that the `n` (at most a ring) descriptors from `position` on will be read.
+    /// Prefetches the `n` (at most a ring) descriptors from `position` on for reading.
     #[inline(always)]
     pub(super) fn prefetch(&self, position: u16, n: u16) {
         self.each_line(position, n, prefetch::read);
     }
 
-    /// Hints that the `n` (at most a ring) descriptors from `position` on will be written.
+    /// Prefetches the `n` (at most a ring) descriptors from `position` on for writing.
     #[inline(always)]
     pub(super) fn prefetch_write(&self, position: u16, n: u16) {
         self.each_line(position, n, prefetch::write);
     }
 
-    /// Each cache line that holds `n` descriptors from `position` on; not round the end.
+    /// Calls `hint` for each cache line of the `n` descriptors from `position` on; stops at the end of the ring.
     #[inline(always)]
     fn each_line(&self, position: u16, n: u16, mut hint: impl FnMut(*const u64)) {
         let to = (u32::from(position) + u32::from(n)).min(u32::from(self.entries)) as usize;
@@ -134,20 +134,20 @@ impl Shared {
         }
     }
 
-    /// The position `n` after another one.
+    /// Returns the position `n` after another one.
     #[inline(always)]
     pub(super) const fn after(&self, position: u16, n: u16) -> u16 {
         after(position, n, self.entries)
     }
 
-    /// How far it is from one position to another.
+    /// Returns the distance from one position to another.
     #[inline(always)]
     pub(super) const fn distance(&self, from: u16, to: u16) -> u16 {
         super::distance(from, to, self.entries)
     }
 }
 
-/// An area's address here.
+/// Translates an area's guest-physical address to an address in this process, after checking bounds and alignment.
 pub(super) fn area(region: &Region, at: u64, octets: u64, align: u64) -> Result<NonNull<u8>, LayoutError> {
     if !at.is_multiple_of(align) {
         return Err(LayoutError::Alignment(at));

@@ -12,15 +12,15 @@ use std::vec::Vec;
 use super::*;
 use crate::Region;
 
-/// Where the test memory begins for the guest.
+/// Guest-physical address of the test memory.
 const START: u64 = 0x10_0000;
-/// Where its status block lies: behind the ring.
+/// Address of its status block: after the ring.
 const BLOCK: u64 = START + 0x1000;
-/// Where its buffers begin.
+/// Address of its first buffer.
 const BUFFERS: u64 = START + 0x2000;
 
-/// Guest memory for one ring and a status block, and a naive view of both, written from the manual's tables and from
-/// the picture of the block alone.
+/// Guest memory for one ring and a status block, and a naive view of both, written only from the manual's tables and
+/// the diagram of the block.
 struct Memory {
     octets: Vec<u128>,
     entries: u16,
@@ -28,7 +28,7 @@ struct Memory {
 
 impl Memory {
     fn new(entries: u16) -> Self {
-        // One more line, as the block lies at a multiple of 64 here too.
+        // One more cache line, because the block must lie at a multiple of 64 in this process too.
         Self { octets: vec![0; 0x404], entries }
     }
 
@@ -69,7 +69,7 @@ impl Memory {
     }
 }
 
-/// Offsets of the block's words, as its picture has them.
+/// Offsets of the block's words, as in its diagram.
 mod at {
     pub(super) const TX_TAIL: u64 = 0;
     pub(super) const RX_TAIL: u64 = 64;

@@ -9,17 +9,17 @@ use super::{Broken, Csb, Descriptor, Layout, LayoutError, tx};
 use crate::Region;
 use crate::split::notify;
 
-/// What a [`TxDriver`] keeps of one descriptor.
+/// State that a [`TxDriver`] keeps for one descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct TxSlot<T: Copy> {
-    /// Set where [`LAST`] is.
+    /// Initialized if [`LAST`] is set in `marks`.
     token: MaybeUninit<T>,
     marks: u8,
 }
 
-/// The descriptor is the last of its frame: then the token is the frame's.
+/// The descriptor is the last of its frame: the token is the frame's.
 const LAST: u8 = 1 << 0;
-/// The device reports that it is done.
+/// The device reports completion of this descriptor (RS).
 const REPORTS: u8 = 1 << 1;
 
 impl<T: Copy> TxSlot<T> {
@@ -27,32 +27,32 @@ impl<T: Copy> TxSlot<T> {
     pub const EMPTY: Self = Self { token: MaybeUninit::uninit(), marks: 0 };
 }
 
-/// A transmit ring as its driver sees it. A token is what the driver wants to know of a frame when it is sent. The
-/// private storage is the caller's: one [`TxSlot`] for each entry.
+/// A transmit ring as its driver sees it. A token is the driver's own data about a frame, which it gets back when the
+/// frame was sent. The caller provides the private storage: one [`TxSlot`] for each entry.
 ///
-/// With a [block](Csb) frames come back up to the head that is there. Without, they come back up to the last
-/// descriptor with [`tx::RS`] in which the device has set DD: on each frame, or on some.
+/// With a [block](Csb) the device returns frames up to the head in the block. Without, it returns them up to the last
+/// descriptor with [`tx::RS`] in which it has set DD; RS may be set on every frame or only on some.
 #[derive(Debug)]
 pub struct TxDriver<'a, T: Copy> {
     shared: Shared,
     block: Option<Words>,
     /// Exactly `shared.entries()` slots; those of the `used` descriptors from `first` on are in use.
     slots: &'a mut [TxSlot<T>],
-    /// Position of the first descriptor that has not come back.
+    /// Position of the first outstanding descriptor, one that the device has not returned.
     first: u16,
     /// Position of the next descriptor to write: `used` after `first`.
     next: u16,
-    /// Descriptors that have not come back.
+    /// Number of outstanding descriptors.
     used: u16,
-    /// The last of those, which are not yet published.
+    /// Number of outstanding descriptors, counted from the end, that are not yet published.
     pending: u16,
-    /// The tail as the device sees it.
+    /// The tail that the device sees.
     published: u16,
     broken: Option<Broken>,
 }
 
 impl<'a, T: Copy> TxDriver<'a, T> {
-    /// A ring that starts at position 0. A block must have been cleared.
+    /// Creates a ring that starts at position 0. The caller must have cleared the block.
     pub fn new(
         region: Region,
         layout: &Layout,
@@ -67,19 +67,20 @@ impl<'a, T: Copy> TxDriver<'a, T> {
         Ok(Self { shared, block, slots, first: 0, next: 0, used: 0, pending: 0, published: 0, broken: None })
     }
 
-    /// Entries.
+    /// Returns the number of entries.
     pub const fn entries(&self) -> u16 {
         self.shared.entries()
     }
 
-    /// How many descriptors can be pushed now.
+    /// Returns how many descriptors can be pushed now.
     #[inline(always)]
     pub const fn free(&self) -> usize {
         (self.shared.entries() - 1 - self.used) as usize
     }
 
-    /// Writes one descriptor, with a token where it is the last of its frame; false if the ring is full. The device
-    /// sees it after [`Self::publish`]. Who sends a frame of several descriptors asks [`Self::free`] before.
+    /// Writes one descriptor, with a token if it is the last of its frame; returns false if the ring is full. The
+    /// device sees it after [`Self::publish`]. A caller that sends a frame of several descriptors checks [`Self::free`]
+    /// first.
     #[inline(always)]
     pub fn push(&mut self, descriptor: Descriptor, token: Option<T>) -> bool {
         if self.free() == 0 {
@@ -92,8 +93,8 @@ impl<'a, T: Copy> TxDriver<'a, T> {
         true
     }
 
-    /// Writes frames of one descriptor each, as many as there are and as the ring has room for; returns how many. Half
-    /// the cost of pushing one by one.
+    /// Writes frames of one descriptor each until they or the ring's free entries are exhausted; returns how many.
+    /// Costs half as much as pushing them one by one.
     #[inline(always)]
     pub fn push_frames(&mut self, frames: impl IntoIterator<Item = (Descriptor, T)>) -> usize {
         let (mut n, mut frames) = (0, frames.into_iter());
@@ -123,8 +124,8 @@ impl<'a, T: Copy> TxDriver<'a, T> {
         unsafe { *self.slots.get_unchecked_mut(usize::from(position)) = slot };
     }
 
-    /// Shows the device what was pushed, once a batch; true if it wants a kick, which is [`Self::tail`] written to TDT.
-    /// Without a block it always does.
+    /// Publishes the pushed descriptors, once a batch; returns true if the device wants a kick, which is a write of
+    /// [`Self::tail`] to TDT. Without a block it always does.
     #[inline(always)]
     pub fn publish(&mut self) -> bool {
         let (old, new) = (self.published, self.next);
@@ -139,14 +140,14 @@ impl<'a, T: Copy> TxDriver<'a, T> {
         }
     }
 
-    /// What a kick writes to TDT.
+    /// Returns the value that a kick writes to TDT.
     #[inline(always)]
     pub const fn tail(&self) -> u32 {
         self.published as u32
     }
 
-    /// Takes back frames that were sent, about `max` descriptors of them at most; returns how many descriptors are
-    /// free again.
+    /// Takes back frames that were sent, at most about `max` descriptors of them; returns how many descriptors became
+    /// free.
     #[inline(always)]
     pub fn reclaim(&mut self, max: usize, take: impl FnMut(T)) -> Result<usize, Broken> {
         if let Some(reason) = self.broken {
@@ -167,7 +168,7 @@ impl<'a, T: Copy> TxDriver<'a, T> {
         Ok(usize::from(returned))
     }
 
-    /// How many descriptors lie before the last one that is reported as done.
+    /// Counts the descriptors up to the last one that the device has reported as done.
     #[inline(always)]
     fn reported(&self, max: usize) -> u16 {
         let (published, mut done) = (self.used - self.pending, 0);
@@ -186,7 +187,7 @@ impl<'a, T: Copy> TxDriver<'a, T> {
         done
     }
 
-    /// Takes back the first `n` descriptors, which are in use.
+    /// Takes back the `n` oldest descriptors, which are in use.
     #[inline(always)]
     fn take(&mut self, n: u16, mut take: impl FnMut(T)) {
         for run in self.shared.runs(self.first, n.into()) {
@@ -208,14 +209,14 @@ impl<'a, T: Copy> TxDriver<'a, T> {
         unsafe { *self.slots.get_unchecked(usize::from(position)) }
     }
 
-    /// Hints that `n` descriptors will be pushed soon.
+    /// Prefetches `n` descriptors that will be pushed soon.
     #[inline(always)]
     pub fn prefetch_push(&self, n: usize) {
         self.shared.prefetch_write(self.next, n.min(self.free()) as u16);
     }
 
-    /// Asks for an interrupt when the next frame was sent; true if one was already, in which case the caller must not
-    /// sleep. Without a block the caller unmasks the interrupt before.
+    /// Asks for an interrupt when the next frame has been sent; returns true if one has been already, in which case the
+    /// caller must not sleep. Without a block the caller unmasks the interrupt first.
     pub fn arm(&mut self) -> bool {
         let returned = match &self.block {
             None => self.reported(1) > 0,
@@ -224,14 +225,14 @@ impl<'a, T: Copy> TxDriver<'a, T> {
         returned && self.broken.is_none()
     }
 
-    /// Asks for no interrupts. With a block, a new ring is armed.
+    /// Declines interrupts. With a block, interrupts of a new ring are enabled.
     pub fn disarm(&mut self) {
         if let Some(block) = &self.block {
             block.interrupt_wish().decline(self.first);
         }
     }
 
-    /// Why the ring stopped, if it did.
+    /// Returns the reason why the ring stopped, if it did.
     pub const fn broken(&self) -> Option<Broken> {
         self.broken
     }

@@ -1,13 +1,14 @@
-//! Accesses to memory that another party changes meanwhile.
+//! Accesses to memory that another party changes concurrently.
 //!
-//! A plain load or copy of such memory is a data race, and the compiler may do it twice: it knows what a plain copy does, so
-//! it may read the source again where the copy is read. These it cannot: a few octets and small frames are moved by assembly,
-//! all else by a call that the compiler does not know. (Volatile accesses are no such moves where an address is not aligned:
-//! some of them are made octet by octet.)
+//! A plain load or copy of such memory is a data race, and the compiler may perform it twice: it knows what a plain
+//! copy does, so it may read the source again where the program reads the copy. The functions here prevent that:
+//! accesses of a few octets and copies of small frames are assembly, all other copies are a call that the compiler
+//! cannot see through. (Volatile accesses do not suffice, because the compiler splits some unaligned ones into single
+//! octets.)
 
 use core::arch::asm;
 
-/// Loads one number that may lie anywhere, by one move.
+/// Loads one number from any address, aligned or not, by one `mov`.
 macro_rules! load {
     ($source:expr, $move:literal, $number:ty) => {{
         let value: $number;
@@ -16,15 +17,15 @@ macro_rules! load {
     }};
 }
 
-/// Stores one number anywhere, by one move.
+/// Stores one number at any address, aligned or not, by one `mov`.
 macro_rules! store {
     ($target:expr, $class:ident, $move:literal, $value:expr) => {
         asm!($move, target = in(reg) $target, value = in($class) $value, options(nostack, preserves_flags))
     };
 }
 
-/// Calls `piece` for each of the pieces of 8, 4, 2 and 1 octets, the longest first, that `N` octets are made of: where it
-/// begins and how long it is.
+/// Splits `N` octets into pieces of 8, 4, 2 and 1 octets, the longest first, and calls `piece` with the offset and the
+/// length of each.
 #[inline(always)]
 fn pieces<const N: usize>(mut piece: impl FnMut(usize, usize)) {
     let mut at = 0;
@@ -36,10 +37,10 @@ fn pieces<const N: usize>(mut piece: impl FnMut(usize, usize)) {
     }
 }
 
-/// The `N` octets at `source`, each read once.
+/// Reads the `N` octets at `source`, each once.
 ///
 /// # Safety
-/// They must be mapped.
+/// The octets must be mapped.
 #[inline(always)]
 pub(super) unsafe fn read<const N: usize>(source: *const u8) -> [u8; N] {
     let mut octets = [0; N];
@@ -65,7 +66,7 @@ pub(super) unsafe fn read<const N: usize>(source: *const u8) -> [u8; N] {
 /// Stores `N` octets at `target`, each once.
 ///
 /// # Safety
-/// They must be mapped.
+/// The octets must be mapped.
 #[inline(always)]
 pub(super) unsafe fn write<const N: usize>(target: *mut u8, octets: [u8; N]) {
     // SAFETY: the N octets are mapped, and each piece lies within them and within the array.
@@ -83,13 +84,14 @@ pub(super) unsafe fn write<const N: usize>(target: *mut u8, octets: [u8; N]) {
     }
 }
 
-/// Copies `n` octets; 32 to 128 of them, where small frames are, by overlapping vector moves without a call.
+/// Copies `n` octets. Copies of 32 to 128 octets, the size of small frames, use overlapping vector moves without a
+/// call.
 ///
 /// # Safety
 /// Both ranges must be mapped; they may overlap.
 #[inline(always)]
 pub(super) unsafe fn copy(source: *const u8, target: *mut u8, n: usize) {
-    // SAFETY: as the caller says.
+    // SAFETY: by this function's own contract.
     unsafe {
         touch(source, n);
         touch(target, n);
@@ -177,20 +179,21 @@ unsafe fn copy_128(source: *const u8, target: *mut u8, n: usize) {
 
 type Memmove = unsafe extern "C" fn(*mut u8, *const u8, usize) -> *mut u8;
 
-/// `memmove`, of which the compiler cannot know that it is that: what it copies is not read again by another way. (A loop
-/// of vector moves is much slower for large frames that lie in no cache, and `rep movsb` for small ones.)
+/// Returns `memmove` as a pointer that the compiler cannot identify, so that it cannot re-read the source where the
+/// program reads the copy. (A loop of vector moves is much slower for large uncached frames, and `rep movsb` for small
+/// ones.)
 #[inline(always)]
 fn opaque_memmove() -> Memmove {
     unsafe extern "C" {
         fn memmove(target: *mut u8, source: *const u8, n: usize) -> *mut u8;
     }
     let mut function: Memmove = memmove;
-    // SAFETY: does nothing.
+    // SAFETY: the assembly is a comment only; it hides the value from the compiler.
     unsafe { asm!("/* {0} */", inout(reg) function, options(readonly, nostack, preserves_flags)) };
     function
 }
 
-/// Looks at the ends of a range, in debug builds: sanitizers do not see what assembly does.
+/// Reads both ends of a range, in debug builds, because sanitizers do not see the accesses made by assembly.
 ///
 /// # Safety
 /// The range must be mapped.

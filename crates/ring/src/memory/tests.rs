@@ -116,13 +116,13 @@ fn pieces_of_every_length_are_read_and_written_exactly_at_every_alignment() {
     check::<31>();
 }
 
-/// The other party stores one of two numbers all the time; whatever is seen is one of them. Octets that are read one by one
-/// are a mixture as a rule.
+/// The other party alternately stores two numbers; each value read must be one of them. Octets that are read one by one
+/// would usually be a mixture.
 #[test]
 fn a_number_is_read_by_one_access() {
     fn check<const N: usize>(line: &Line, at: usize) {
         let whole = ptr::from_ref(line).cast_mut().cast();
-        // SAFETY: 64 octets that are nothing but atomics, and outlive what is made here.
+        // SAFETY: 64 octets of atomics, which outlive the values made here.
         let bytes = unsafe { Bytes::from_raw(whole, 64) };
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -134,7 +134,7 @@ fn a_number_is_read_by_one_access() {
                     thread::yield_now();
                 }
             });
-            // Until the other thread has been seen at work so often.
+            // Until the other thread has been seen at work this often.
             let (mut changes, mut last) = (0, [0; N]);
             while changes < 20 {
                 for _ in 0..10_000 {
@@ -154,7 +154,7 @@ fn a_number_is_read_by_one_access() {
     #[repr(align(64))]
     struct Line(#[expect(dead_code, reason = "it is looked at by address")] [AtomicU64; 8]);
     let line = Line([const { AtomicU64::new(0) }; 8]);
-    // In an aligned word of eight octets: what every processor reads as a whole.
+    // In an aligned word of eight octets, which every processor reads as a whole.
     [0, 56].into_iter().for_each(|at| check::<8>(&line, at));
     [0, 3, 12].into_iter().for_each(|at| check::<4>(&line, at));
     [0, 3, 62].into_iter().for_each(|at| check::<2>(&line, at));

@@ -1,6 +1,7 @@
 use super::*;
 
-/// Whole passes of so many, each of `frames` that cost `each`; every `nth` is torn by a million cycles.
+/// Runs `passes` passes of `frames` frames that cost `each`; every `nth` is torn by a million cycles. Returns
+/// the whole passes and their cost per frame.
 fn whole(meter: &mut Meter, passes: u64, frames: u64, each: u64, nth: u64) -> (u64, u64) {
     let (mut whole, mut cycles) = (0, 0);
     for n in 1..=passes {
@@ -17,7 +18,7 @@ fn torn_passes_are_left_out() {
     let mut meter = Meter::default();
     whole(&mut meter, 100, 64, 100, 0);
     assert_eq!(whole(&mut meter, 1000, 64, 100, 10), (900, 100));
-    // A single frame of 2600 cycles, as by a TAP.
+    // A single frame of 2600 cycles, as with a TAP.
     let mut meter = Meter::default();
     whole(&mut meter, 100, 1, 2600, 0);
     assert_eq!(whole(&mut meter, 1000, 1, 2600, 5), (800, 2600));
@@ -29,7 +30,7 @@ fn frames_that_cost_more_from_now_on_are_soon_usual() {
     whole(&mut meter, 100, 64, 20, 0);
     let (soon, each) = whole(&mut meter, 100, 64, 3000, 0);
     assert!(soon >= 80 && each == 3000, "{soon} of 100");
-    // Less is believed at once.
+    // A lower cost is adopted at once.
     assert_eq!(whole(&mut meter, 100, 64, 10, 0), (100, 10));
 }
 

@@ -49,14 +49,14 @@ fn no_range_and_too_many_are_refused() {
     assert!(Regions::new(core::iter::repeat_n(one, MOST_REGIONS + 1)).is_none());
 }
 
-/// Every table of three ranges that begin and are as long as this, against a plain model: octet by octet.
+/// Checks every table of three ranges with these starts and lengths against a plain model, octet by octet.
 fn every_table(starts: &[u64], lengths: &[usize]) -> usize {
     let backing: &'static mut [u8] = Box::leak(vec![0; 64].into_boxed_slice());
     let base = backing.as_mut_ptr();
     let ranges: Vec<Region> = starts
         .iter()
         .flat_map(|&guest| lengths.iter().map(move |&len| (guest, len as u64)))
-        // SAFETY: no range is longer than the memory, which is given away and to which nothing else refers.
+        // SAFETY: no range is longer than the memory, which is leaked and not referred to otherwise.
         .map(|(guest, len)| unsafe { Region::new(base, guest, len) })
         .collect();
     let edges = starts.iter().flat_map(|&start| {
@@ -78,10 +78,10 @@ fn every_table(starts: &[u64], lengths: &[usize]) -> usize {
     pieces
 }
 
-/// Whether a range has all octets of `[address, address + len)`, in a row: found octet by octet.
+/// Returns true if a range has all octets of `[address, address + len)` contiguously: checked octet by octet.
 fn has(range: &Region, address: u64, len: u32) -> bool {
     let place = |i: u64| address.wrapping_add(i).wrapping_sub(range.start());
-    // Nothing at all may also begin where the range ends.
+    // An empty piece may also begin at the end of the range.
     let begins = place(0) <= range.len();
     begins && u64::from(len) <= range.len() && (0..u64::from(len)).all(|i| place(0) + i < range.len())
 }

@@ -1,66 +1,68 @@
-//! What a device took out of the available ring and has not yet returned.
+//! Chains that a device has taken from the available ring and not yet returned.
 
 use arrayvec::ArrayVec;
 
 use crate::{BURST, Bytes};
 
-/// Most buffers of one chain that are shown; a longer chain shows none (it can only be returned).
+/// Maximum number of buffers of one chain that are shown; a longer chain shows none and can only be returned.
 pub const MAX_SEGMENTS: usize = 64;
-/// Most descriptors of one chain, tables included, whatever the size of the queue: one with more is broken.
+/// Maximum number of descriptors of one chain, including the descriptors of tables, whatever the queue's size: a longer
+/// chain breaks the queue.
 ///
-/// Drivers need far fewer. Linux describes a frame by its header, its head and MAX_SKB_FRAGS pages (17, or up to 45 by its
-/// configuration), in a table: 20 descriptors. What has more than [`MAX_SEGMENTS`] buffers is not shown anyway; up to here it
-/// is returned, and loses its frame alone.
+/// Drivers need far fewer. Linux describes a frame by its header, its head and MAX_SKB_FRAGS pages (17, or up to 45 by
+/// its configuration), in a table: 20 descriptors. The buffers of a chain with more than [`MAX_SEGMENTS`] of them are
+/// not shown anyway; up to this limit such a chain is returned, and only its own frame is lost.
 pub const MAX_DESCRIPTORS: u16 = 256;
-/// Buffers of all chains of a burst that have more than one. A burst ends when it may not hold another chain.
+/// Capacity for the buffers of a burst's multi-buffer chains. A burst ends when it may have no room for another chain.
 pub(super) const SPILL: usize = 4 * MAX_SEGMENTS;
-/// Descriptors that a burst reads at most in chains that are not just one buffer. It ends before a chain that could lead
-/// beyond; that one is the first of the next burst.
+/// Maximum number of descriptors that a burst reads for chains other than single buffers. The burst ends before a chain
+/// that could exceed it; that chain is the first of the next burst.
 ///
-/// No driver without empty descriptors meets that end: by the time that a burst may hold no other chain it has read a
-/// descriptor for each buffer and a table for each chain, which leaves room for the longest chain there is.
+/// A driver that posts no empty descriptors never reaches this limit: by the time that a burst has no room for another
+/// chain it has read a descriptor for each buffer and a table for each chain, which leaves room for the longest chain
+/// there is.
 pub(super) const STEPS: usize = SPILL + 2 * BURST + MAX_DESCRIPTORS as usize;
 
-/// `Chain::start` of a chain with more than [`MAX_SEGMENTS`] buffers.
+/// Value of `Chain::start` for a chain with more than [`MAX_SEGMENTS`] buffers.
 pub(super) const TOO_MANY: u16 = u16::MAX;
 
-/// One chain: the buffers that the device reads, then those that it writes.
+/// One chain: first the buffers that the device reads, then those that it writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Chain {
-    /// The only buffer, where there is only one.
+    /// The only buffer, if there is exactly one.
     pub(super) only: Bytes<'static>,
     pub(super) head: u16,
-    /// First of its buffers in the burst's list, where there is more than one.
+    /// Index of its first buffer in the burst's list, if there is more than one.
     pub(super) start: u16,
     pub(super) readable: u8,
     pub(super) writable: u8,
 }
 
 impl Chain {
-    /// The buffer, where the chain has exactly one.
+    /// Returns the buffer, if the chain has exactly one.
     #[inline(always)]
     pub fn single(&self) -> Option<Bytes<'static>> {
         (self.readable + self.writable == 1).then_some(self.only)
     }
 
-    /// The buffer, where the chain has at most one ([`Burst::is_simple`]); empty otherwise.
+    /// Returns the buffer, if the chain has at most one ([`Burst::is_simple`]); an empty one otherwise.
     #[inline(always)]
     pub const fn only(&self) -> Bytes<'static> {
         self.only
     }
 
-    /// Number of its first descriptor: the name by which it is returned.
+    /// Returns the number of its first descriptor, the id by which it is returned.
     #[inline(always)]
     pub const fn head(&self) -> u16 {
         self.head
     }
 
-    /// Whether no buffer is shown: all were empty, or there were [too many](Self::too_many).
+    /// Returns true if no buffer is shown: all were empty, or there were [too many](Self::too_many).
     pub const fn is_empty(&self) -> bool {
         self.readable + self.writable == 0
     }
 
-    /// Whether the chain has more than [`MAX_SEGMENTS`] buffers.
+    /// Returns true if the chain has more than [`MAX_SEGMENTS`] buffers.
     pub const fn too_many(&self) -> bool {
         self.start == TOO_MANY
     }
@@ -71,64 +73,65 @@ impl Chain {
 pub struct Burst {
     pub(super) chains: ArrayVec<Chain, BURST>,
     pub(super) segments: ArrayVec<Bytes<'static>, SPILL>,
-    /// Descriptors read for it, without those of chains that are one buffer.
+    /// Descriptors read for the burst, without those of single-buffer chains.
     pub(super) steps: u16,
-    /// Whether it ended although more chains were asked for and there.
+    /// True if the burst ended although more chains were requested and available.
     pub(super) cut: bool,
 }
 
 impl Burst {
-    /// An empty burst.
+    /// Creates an empty burst.
     pub const fn new() -> Self {
         Self { chains: ArrayVec::new_const(), segments: ArrayVec::new_const(), steps: 0, cut: false }
     }
 
-    /// The chains, in the order in which the driver made them available.
+    /// Returns the chains, in the order in which the driver made them available.
     #[inline(always)]
     pub fn chains(&self) -> &[Chain] {
         &self.chains
     }
 
-    /// Chains.
+    /// Returns the number of chains.
     #[inline(always)]
     pub const fn len(&self) -> usize {
         self.chains.len()
     }
 
-    /// Whether there is no chain.
+    /// Returns true if there is no chain.
     pub const fn is_empty(&self) -> bool {
         self.chains.is_empty()
     }
 
-    /// Whether no chain has more than one buffer that is shown.
+    /// Returns true if no chain shows more than one buffer.
     #[inline(always)]
     pub const fn is_simple(&self) -> bool {
         self.segments.is_empty()
     }
 
-    /// How many descriptors were read for those of its chains that are not just one buffer near the last ones.
+    /// Returns how many descriptors were read for chains other than a single buffer in one of the two [near
+    /// ranges](crate::regions::Near).
     pub const fn steps(&self) -> usize {
         self.steps as usize
     }
 
-    /// Whether it ended although more chains were asked for and there: it could hold no other one, or read no more
-    /// descriptors.
+    /// Returns true if the burst ended although more chains were requested and available, because it had no room for
+    /// another chain or had reached its limit of descriptors.
     pub const fn is_cut(&self) -> bool {
         self.cut
     }
 
-    /// Whether it may go on with a chain of any shape. One that is empty always may.
+    /// Returns true if the burst has room for a chain of any shape. An empty burst always has.
     pub(super) fn takes_any(&self) -> bool {
         let steps = self.steps() + usize::from(MAX_DESCRIPTORS) <= STEPS;
         steps && self.segments.remaining_capacity() >= MAX_SEGMENTS
     }
 
-    /// The buffers of one of its chains that the device may read.
+    /// Returns the buffers of one of its chains that the device may read.
     pub fn readable<'a>(&'a self, chain: &'a Chain) -> &'a [Bytes<'static>] {
         self.segments_of(chain).get(..usize::from(chain.readable)).unwrap_or(&[])
     }
 
-    /// The buffers of one of its chains that the device may write.
+    /// Returns the buffers of one of its chains that the device may write.
     pub fn writable<'a>(&'a self, chain: &'a Chain) -> &'a [Bytes<'static>] {
         self.segments_of(chain).get(usize::from(chain.readable)..).unwrap_or(&[])
     }
@@ -139,7 +142,7 @@ impl Burst {
             return core::slice::from_ref(&chain.only);
         }
         let start = usize::from(chain.start);
-        // A chain of another burst: nothing of it is here.
+        // For a chain of another burst, whose buffers are not here, the slice is empty.
         self.segments.get(start..start + count).unwrap_or(&[])
     }
 

@@ -1,5 +1,5 @@
-//! The device's end: takes chains out of the available ring, returns them by the used ring. Nothing that the driver
-//! writes is trusted, and each word of it is read once.
+//! The device's end: takes chains from the available ring and returns them through the used ring. It trusts none of the
+//! driver's words, and reads each of them once.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -13,10 +13,10 @@ use super::{Broken, Features, Layout, LayoutError};
 use crate::regions::Near;
 use crate::{BURST, Regions};
 
-/// No descriptor's number. A chain can begin anywhere in a ring that has been in use; the first available entry says
-/// where.
+/// Placeholder for a descriptor number. In a ring that has been in use a chain can begin anywhere; the first available
+/// entry says where.
 const UNKNOWN: u16 = u16::MAX;
-/// How far an index moves before a declined event wish is renewed.
+/// Distance that an index moves before a declined event index is renewed.
 const RENEW: u16 = 0x4000;
 
 /// One queue as its device sees it.
@@ -33,25 +33,25 @@ pub struct DeviceQueue {
     next: u16,
     /// Available index as it was read last.
     seen: u16,
-    /// With IN_ORDER: the descriptor at which the next chain begins; [`UNKNOWN`] until the first one was seen.
+    /// With IN_ORDER: the descriptor at which the next chain begins; [`UNKNOWN`] until the first chain was seen.
     head: u16,
     /// Used index of the next chain to return.
     used: u16,
-    /// Used index as the driver sees it.
+    /// Used index that the driver sees.
     published: u16,
-    /// Where the wish for no kick was written last.
+    /// Available index at which the event index that declines kicks was last written.
     declined: u16,
     armed: bool,
     broken: Option<Broken>,
 }
 
 impl DeviceQueue {
-    /// A queue that the driver has just set up: both indices are 0. Kicks are wanted until [`Self::disarm`].
+    /// Creates a queue that the driver has just set up: both indices are 0. Kicks are enabled until [`Self::disarm`].
     pub fn new(memory: impl Into<Regions>, layout: &Layout, features: Features) -> Result<Self, LayoutError> {
         Self::resume(memory, layout, features, 0)
     }
 
-    /// A queue of which a device has already taken and returned `index` chains (modulo 65536).
+    /// Creates a queue of which a device has already taken and returned `index` chains (modulo 65536).
     pub fn resume(
         memory: impl Into<Regions>,
         layout: &Layout,
@@ -75,11 +75,11 @@ impl DeviceQueue {
         })
     }
 
-    /// A queue that another device has served, which may have died at any moment: goes on where the used index stands. What
-    /// that device took and did not return is taken once more.
+    /// Creates a queue that another device has served, which may have died at any moment: continues at the used index.
+    /// Chains that the dead device took and did not return are taken again.
     ///
-    /// A device that was killed cannot be asked how far it was, so the used index is all that is known. A split ring has it in
-    /// memory; a packed one would need a word from whoever kept its wrap counters.
+    /// A device that was killed cannot report its position, so the used index is all that is known. A split ring has it
+    /// in memory; a packed ring would need a word from the party that kept its wrap counters.
     pub fn take_over(
         memory: impl Into<Regions>,
         layout: &Layout,
@@ -87,26 +87,26 @@ impl DeviceQueue {
     ) -> Result<Self, LayoutError> {
         let memory = memory.into();
         let index = Shared::map(&memory, layout, features)?.used_index().load(Acquire);
-        // Index 0 may be that of 65536 chains, of which each had several descriptors: the first entry says where it begins.
+        // Index 0 may follow 65536 chains of several descriptors each: the first entry says where the next one begins.
         Ok(Self { head: UNKNOWN, ..Self::resume(memory, layout, features, index)? })
     }
 
-    /// Entries.
+    /// Returns the number of entries.
     pub const fn size(&self) -> u16 {
         self.shared.size()
     }
 
-    /// The features it works with.
+    /// Returns the negotiated features that this queue uses.
     pub const fn features(&self) -> Features {
         self.features
     }
 
-    /// Available index of the next chain: what [`Self::resume`] needs when nothing is outstanding.
+    /// Returns the available index of the next chain: the argument for [`Self::resume`] if no chain is outstanding.
     pub const fn index(&self) -> u16 {
         self.next
     }
 
-    /// Why the queue stopped, if it did.
+    /// Returns the reason why the queue stopped, if it did.
     pub const fn broken(&self) -> Option<Broken> {
         self.broken
     }
@@ -118,7 +118,7 @@ impl DeviceQueue {
         Err(*self.broken.get_or_insert(reason))
     }
 
-    /// How many chains wait; looks at the driver's index only when fewer than `wanted` are known of.
+    /// Counts the waiting chains; reads the driver's index only if fewer than `wanted` are known.
     #[inline(always)]
     pub fn ready(&mut self, wanted: usize) -> Result<usize, Broken> {
         let known = self.seen.wrapping_sub(self.next);
@@ -134,7 +134,7 @@ impl DeviceQueue {
             return Err(reason);
         }
         let index = self.shared.available_index().load(Acquire);
-        // Chains that are not yet returned still take their places in the ring.
+        // Chains that are not yet returned still occupy their entries.
         if index.wrapping_sub(self.published) > self.shared.size() {
             return self.fail(Broken::Index);
         }
@@ -146,23 +146,23 @@ impl DeviceQueue {
         Ok(usize::from(waiting))
     }
 
-    /// Takes up to `max` (at most [`BURST`]) chains that the device is to read. The burst is emptied first; returns
-    /// how many it holds. An error ends the queue; chains taken before it may still be returned.
+    /// Takes up to `max` (at most [`BURST`]) chains that the device is to read. Empties the burst first; returns how
+    /// many chains it holds afterwards. An error stops the queue; chains taken before it may still be returned.
     ///
-    /// Whatever the driver wrote, a call reads a bounded number of descriptors and entries, and shows at least one chain
-    /// where one waits; what is over comes with the next call, in order ([`Burst::is_cut`]).
+    /// Whatever the driver wrote, a call reads a bounded number of descriptors and entries, and shows at least one
+    /// chain if one waits; the rest comes with the next call, in order ([`Burst::is_cut`]).
     #[inline]
     pub fn take_readable(&mut self, max: usize, burst: &mut Burst) -> Result<usize, Broken> {
         self.take::<0>(max, burst, Direction::Readable)
     }
 
-    /// As [`Self::take_readable`], chains that the device is to write.
+    /// As [`Self::take_readable`], for chains that the device is to write.
     #[inline]
     pub fn take_writable(&mut self, max: usize, burst: &mut Burst) -> Result<usize, Broken> {
         self.take::<WRITE>(max, burst, Direction::Writable)
     }
 
-    /// As [`Self::take_readable`], chains that may have buffers of both kinds: requests with room for an answer.
+    /// As [`Self::take_readable`], for chains that may have buffers of both kinds: requests with room for a reply.
     #[inline(never)]
     pub fn take_mixed(&mut self, max: usize, burst: &mut Burst) -> Result<usize, Broken> {
         self.take::<0>(max, burst, Direction::Both)
@@ -246,7 +246,7 @@ impl DeviceQueue {
         Ok(burst.len())
     }
 
-    /// Takes a chain of any shape. False if the burst has no place for it (it is taken next time) or the queue
+    /// Takes a chain of any shape. Returns false if the burst has no room for it (it is taken next time) or the queue
     /// stopped.
     #[cold]
     #[inline(never)]
@@ -270,7 +270,7 @@ impl DeviceQueue {
         }
     }
 
-    /// Stops the queue; what was taken before is still shown.
+    /// Stops the queue; chains taken before are still shown.
     #[cold]
     fn stop(&mut self, reason: Broken, burst: &Burst) -> Result<usize, Broken> {
         self.seen = self.next;
@@ -278,8 +278,8 @@ impl DeviceQueue {
         if burst.is_empty() { Err(reason) } else { Ok(burst.len()) }
     }
 
-    /// Puts the chains of `burst` from number `keep` on back, as if they had never been taken. Only for the burst
-    /// that was taken last, and before anything else is taken.
+    /// Puts the chains of `burst` from number `keep` on back, as if they had never been taken. Valid only for the burst
+    /// that was taken last, before anything else is taken.
     pub fn give_back(&mut self, burst: &mut Burst, keep: usize) {
         if let Some(first) = burst.chains.get(keep) {
             self.head = first.head;
@@ -288,15 +288,15 @@ impl DeviceQueue {
         }
     }
 
-    /// Returns a chain into which `written` octets were written. In the order of taking where IN_ORDER was agreed
-    /// on, otherwise in any order. The driver sees it after [`Self::publish`].
+    /// Returns a chain into which the device wrote `written` octets. Chains must be returned in the order of taking if
+    /// IN_ORDER was negotiated, otherwise in any order. The driver sees it after [`Self::publish`].
     #[inline(always)]
     pub fn complete(&mut self, chain: &Chain, written: u32) {
         self.shared.set_used_entry(self.used, chain.head, written);
         self.used = self.used.wrapping_add(1);
     }
 
-    /// Returns several chains, each with the number of octets that were written into it.
+    /// Returns several chains, each with the number of octets that the device wrote into it.
     #[inline(always)]
     pub fn complete_each<'a>(&mut self, chains: impl Iterator<Item = (&'a Chain, u32)>) {
         let (shared, mut used) = (self.shared, self.used);
@@ -307,7 +307,7 @@ impl DeviceQueue {
         self.used = used;
     }
 
-    /// Returns all chains of a burst that the device only read; with IN_ORDER by one used entry.
+    /// Returns all chains of a burst that the device only read; with IN_ORDER this takes one used entry.
     #[inline(always)]
     pub fn complete_all(&mut self, burst: &Burst) {
         match burst.chains.last() {
@@ -319,13 +319,13 @@ impl DeviceQueue {
         }
     }
 
-    /// Hints that `n` used entries will be written soon.
+    /// Prefetches `n` used entries for writing.
     #[inline(always)]
     pub fn prefetch_used(&self, n: usize) {
         self.shared.prefetch_used_write(self.used, n as u16);
     }
 
-    /// Shows the driver what was returned; true if it wants an interrupt for it.
+    /// Publishes the returned chains; returns true if the driver wants an interrupt.
     #[inline(always)]
     pub fn publish(&mut self) -> bool {
         let (old, new) = (self.published, self.used);
@@ -337,7 +337,7 @@ impl DeviceQueue {
         notify::publish(self.shared.used_index(), &self.shared.interrupt_wish(), old, new)
     }
 
-    /// A wish for no kick by index fades; renew it while we poll.
+    /// An event index that declines kicks expires when the available index wraps around; renews it while we poll.
     #[inline(always)]
     fn renew(&mut self) {
         if !self.armed && self.features.event_idx && self.next.wrapping_sub(self.declined) >= RENEW {
@@ -345,15 +345,15 @@ impl DeviceQueue {
         }
     }
 
-    /// Asks for a kick when the next chain comes; true if one is there already, in which case the caller must not
-    /// sleep. Nothing comes out of a broken queue any more.
+    /// Asks for a kick when the next chain becomes available; returns true if one is available already, in which case
+    /// the caller must not sleep. A broken queue yields no more chains, so it returns false.
     pub fn arm(&mut self) -> bool {
         self.armed = true;
         let waiting = notify::arm(self.shared.available_index(), &self.shared.kick_wish(), self.next);
         waiting && self.broken.is_none()
     }
 
-    /// Asks for no kicks: we poll.
+    /// Declines kicks, for a device that polls.
     pub fn disarm(&mut self) {
         self.armed = false;
         self.declined = self.next;
@@ -361,7 +361,8 @@ impl DeviceQueue {
     }
 }
 
-/// The fast path: one buffer, no table, near. `None` if the chain is anything else, a wrong address included.
+/// Fast path: a chain of one buffer in a near range, without a table. `None` for any other chain, including one with an
+/// invalid address.
 #[inline(always)]
 fn simple<const FLAGS: u16>(near: &Near, head: u16, descriptor: Descriptor) -> Option<Chain> {
     if descriptor.flags & (NEXT | WRITE | INDIRECT) != FLAGS || descriptor.len == 0 {

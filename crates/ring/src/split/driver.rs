@@ -1,4 +1,4 @@
-//! The driver's end, by the book: any order of completion, chains and indirect tables.
+//! The driver's end for any order of completion, with descriptor chains and indirect tables.
 
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU16, Ordering::Acquire, Ordering::Relaxed};
@@ -13,14 +13,15 @@ use crate::Region;
 pub struct Segment {
     /// Guest-physical address.
     pub address: u64,
-    /// Octets.
+    /// Length in octets.
     pub len: u32,
-    /// Whether the device writes it (otherwise it reads it).
+    /// True if the device writes it (otherwise the device reads it).
     pub writable: bool,
 }
 
 impl Segment {
-    /// The two words of its entry in an indirect table. `next`: the number of the entry that follows, if there is one.
+    /// Returns the two words of its entry in an indirect table. `next` is the number of the following entry, if there
+    /// is one.
     #[inline(always)]
     pub const fn words(self, next: Option<u16>) -> [u64; 2] {
         let write = if self.writable { WRITE } else { 0 };
@@ -32,78 +33,79 @@ impl Segment {
     }
 }
 
-/// A queue as a driver sees it: what a network driver needs of it, whatever its kind. A token is what the driver
-/// wants to know of a buffer when it comes back.
+/// The driver's end of a queue, whatever its kind, as far as a network driver needs it. A token is the driver's own
+/// data about a buffer, which it gets back with the buffer.
 pub trait DriverQueue<T: Copy> {
-    /// Entries.
+    /// Returns the number of entries.
     fn size(&self) -> u16;
 
-    /// How many calls of [`Self::push`] will succeed now.
+    /// Returns how many calls of [`Self::push`] will succeed now.
     fn free(&self) -> usize;
 
-    /// Lends the device one buffer of `len` octets at guest-physical `address`; false if the queue is full. The
+    /// Lends the device one buffer of `len` octets at guest-physical `address`; returns false if the queue is full. The
     /// device sees it after [`Self::publish`].
     fn push(&mut self, token: T, address: u64, len: u32, writable: bool) -> bool;
 
-    /// Lends the device a chain by an indirect table of `entries` descriptors ([`Segment::words`]) that the caller has
-    /// written to guest-physical `table`, where it must stay until the token comes back; false if indirect tables were
-    /// not agreed on, the queue is full, or the table has no entry or more than the queue.
+    /// Lends the device a chain through an indirect table of `entries` descriptors ([`Segment::words`]) that the caller
+    /// has written to guest-physical `table`, where it must stay until the token comes back. Returns false if indirect
+    /// tables were not negotiated, the queue is full, or the table has no entry or more entries than the queue.
     fn push_table(&mut self, token: T, table: u64, entries: u16) -> bool;
 
-    /// Shows the device what was pushed, once a batch; true if it wants a kick for it.
+    /// Publishes the pushed buffers, once a batch; returns true if the device wants a kick.
     fn publish(&mut self) -> bool;
 
-    /// How many buffers came back; looks at the device's index only when fewer than `wanted` are known of.
+    /// Counts the returned buffers; reads the device's index only if fewer than `wanted` are known.
     fn used_ready(&mut self, wanted: usize) -> usize;
 
-    /// Takes up to `max` buffers back, each with the number of octets that the device says it wrote. That number is
-    /// the device's word: it may be larger than the buffer.
+    /// Takes back up to `max` buffers, each with the number of octets that the device claims to have written. That
+    /// number is not checked: it may be larger than the buffer.
     fn pop(&mut self, max: usize, take: impl FnMut(T, u32)) -> Result<usize, Broken>;
 
     /// As [`Self::pop`], for buffers that the device only read.
     fn reclaim(&mut self, max: usize, take: impl FnMut(T)) -> Result<usize, Broken>;
 
-    /// Hints at what the next `pop` of up to `max` will read, as far as it is known: prefetches used entries, and
-    /// calls `hint` with tokens so that the caller can prefetch buffers. Reads nothing that the device writes.
+    /// Prefetches the memory that the next `pop` of up to `max` will read, as far as it is known: used entries, and, by
+    /// calling `hint` with tokens, the caller's buffers. Reads no memory that the device writes.
     fn prefetch_next(&self, max: usize, hint: impl FnMut(T));
 
-    /// Hints that `n` buffers will be pushed soon.
+    /// Prefetches the ring memory for `n` buffers that will be pushed soon.
     fn prefetch_push(&self, n: usize);
 
-    /// Asks for an interrupt when the next buffer comes back; true if one is there already, in which case the caller
-    /// must not sleep.
+    /// Asks for an interrupt when the next buffer comes back; returns true if one is back already, in which case the
+    /// caller must not sleep.
     fn arm(&mut self) -> bool;
 
-    /// Asks for an interrupt when three quarters of the buffers that are lent now have come back, so that one tells of many
-    /// (seed paper 004, "Virtio-net and delayed notifications (2)"; as Linux's driver). For buffers that the device is sure to
-    /// return soon: those that it sends, not those that it fills. Without events by index it is the next buffer.
+    /// Asks for an interrupt when three quarters of the outstanding buffers have come back, so that one interrupt
+    /// covers many (seed paper 004, "Virtio-net and delayed notifications (2)"; Linux's driver does the same). Meant
+    /// for buffers that the device is sure to return soon: those that it sends, not those that it fills. Without
+    /// VIRTIO_F_EVENT_IDX the interrupt comes with the next buffer.
     fn arm_delayed(&mut self) -> bool;
 
-    /// Asks for no interrupts: we poll. New queues are armed.
+    /// Declines interrupts, for a driver that polls. Interrupts of a new queue are enabled.
     fn disarm(&mut self);
 
-    /// Why the queue stopped, if it did.
+    /// Returns the reason why the queue stopped, if it did.
     fn broken(&self) -> Option<Broken>;
 }
 
-/// Both indices as a driver keeps them.
+/// Ring indices as a driver keeps them.
 #[derive(Debug)]
 pub(super) struct Indices {
     /// Available index of the next push.
     pub(super) next: u16,
-    /// Available index as the device sees it.
+    /// Available index that the device sees.
     pub(super) published: u16,
     /// Used index of the next pop.
     pub(super) last: u16,
     /// Used index as it was read last.
     pub(super) seen: u16,
-    /// Where the wish for no interrupt was written last.
+    /// Used index at which the event index that declines interrupts was last written.
     declined: u16,
     armed: bool,
     pub(super) broken: Option<Broken>,
 }
 
-/// How far an index moves before a declined event wish is renewed.
+/// Distance that an index moves before a declined event index is renewed.
 const RENEW: u16 = 0x4000;
 
 impl Indices {
@@ -112,7 +114,7 @@ impl Indices {
         Self { next, published, last, seen, declined: index, armed: true, broken: None }
     }
 
-    /// Known buffers that came back; reads the device's index when they are fewer than `wanted`.
+    /// Counts the known returned buffers; reads the device's index if they are fewer than `wanted`.
     #[inline(always)]
     pub(super) fn used_ready(&mut self, used_index: &AtomicU16, wanted: usize) -> usize {
         let known = usize::from(self.seen.wrapping_sub(self.last));
@@ -141,7 +143,7 @@ impl Indices {
         self.broken.get_or_insert(reason);
     }
 
-    /// The outcome of a call that took `count` buffers back.
+    /// Returns the result of a call that took back `count` buffers.
     #[inline(always)]
     pub(super) fn outcome(&self, count: usize) -> Result<usize, Broken> {
         match self.broken {
@@ -189,29 +191,31 @@ impl Indices {
     }
 }
 
-/// A descriptor that refers to a table.
+/// Creates a descriptor that refers to an indirect table.
 pub(super) fn indirect(table: u64, entries: u16) -> Descriptor {
     Descriptor { address: table, len: 16 * u32::from(entries), flags: INDIRECT, next: 0 }
 }
 
-/// What a [`Driver`] keeps of one descriptor.
+/// State that a [`Driver`] keeps for one descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot<T: Copy> {
     token: MaybeUninit<T>,
-    /// Descriptors of the outstanding chain that begins here; 0 where none does. The token is set if it is not 0.
+    /// Number of descriptors of the outstanding chain that begins here; 0 if none does. The token is initialized if it
+    /// is not 0.
     entries: u16,
     /// Next descriptor of the chain.
     next: u16,
-    /// Element of the stack of free descriptors (nothing to do with this descriptor).
+    /// Element of the stack of free descriptors, which is stored in the slots (unrelated to this descriptor).
     free: u16,
 }
 
 impl<T: Copy> Slot<T> {
-    /// A slot of a queue not yet in use.
+    /// The slot of a queue that is not yet in use.
     pub const EMPTY: Self = Self { token: MaybeUninit::uninit(), entries: 0, next: 0, free: 0 };
 }
 
-/// A queue by the book. Its private storage is the caller's: one [`Slot`] for each entry.
+/// A driver for queues with any order of completion. The caller provides the private storage: one [`Slot`] for each
+/// entry.
 #[derive(Debug)]
 pub struct Driver<'a, T: Copy> {
     shared: Shared,
@@ -219,13 +223,13 @@ pub struct Driver<'a, T: Copy> {
     indirect: bool,
     /// Exactly `shared.size()` slots.
     slots: &'a mut [Slot<T>],
-    /// How many elements of the stack are valid.
+    /// Number of valid elements of the stack.
     free: u16,
     indices: Indices,
 }
 
 impl<'a, T: Copy> Driver<'a, T> {
-    /// A queue whose shared memory is zero. `features.in_order` must be off.
+    /// Creates a queue whose shared memory is zero. `features.in_order` must be false.
     pub fn new(
         region: Region,
         layout: &Layout,
@@ -257,8 +261,8 @@ impl<'a, T: Copy> Driver<'a, T> {
         Ok(Self { shared, region, indirect: features.indirect, slots, free: shared.size(), indices })
     }
 
-    /// Lends the device a chain of buffers, the readable ones first; false if there are too few free descriptors, or
-    /// no segment.
+    /// Lends the device a chain of buffers, the readable ones first; returns false if there are too few free
+    /// descriptors, or no segment.
     pub fn push_chain(&mut self, token: T, segments: &[Segment]) -> bool {
         if segments.is_empty() || segments.len() > usize::from(self.free) {
             return false;
@@ -277,9 +281,9 @@ impl<'a, T: Copy> Driver<'a, T> {
         true
     }
 
-    /// Lends the device a chain by an indirect table, which is written to guest-physical `table` (16 octets for each
-    /// segment) and must stay there until the token comes back. False if indirect tables were not agreed on, the
-    /// queue is full, there is no segment, or the table does not lie in memory.
+    /// Lends the device a chain through an indirect table, which this writes to guest-physical `table` (16 octets for
+    /// each segment) and which must stay there until the token comes back. Returns false if indirect tables were not
+    /// negotiated, the queue is full, there is no segment, or the table does not lie in memory.
     pub fn push_indirect(&mut self, token: T, table: u64, segments: &[Segment]) -> bool {
         let octets = segments.len() as u64 * 16;
         let (Ok(len), true) = (u32::try_from(octets), self.indirect) else { return false };
@@ -316,7 +320,7 @@ impl<'a, T: Copy> Driver<'a, T> {
         self.indices.next = self.indices.next.wrapping_add(1);
     }
 
-    /// Takes one used entry; `None` if its id names nothing that is outstanding.
+    /// Takes one used entry; `None` if its id names no outstanding chain.
     #[inline(always)]
     fn take(&mut self, id: u32) -> Option<T> {
         let slot = self.slots.get_mut(id as usize)?;
@@ -324,7 +328,7 @@ impl<'a, T: Copy> Driver<'a, T> {
         if entries == 0 {
             return None;
         }
-        // SAFETY: `entries` was not 0, so `make_available` set the token.
+        // SAFETY: `entries` was not 0, so `make_available` initialized the token.
         let token = unsafe { slot.token.assume_init() };
         let mut entry = id as u16;
         for _ in 0..entries {
@@ -401,14 +405,14 @@ impl<T: Copy> DriverQueue<T> for Driver<'_, T> {
         self.pop(max, |token, _| take(token))
     }
 
-    /// The buffers are not known before the used entries are read: only those are prefetched.
+    /// Prefetches used entries only: the buffers are not known before those are read.
     #[inline(always)]
     fn prefetch_next(&self, max: usize, _hint: impl FnMut(T)) {
         let known = self.indices.seen.wrapping_sub(self.indices.last);
         self.shared.prefetch_used(self.indices.last, known.min(max.min(usize::from(u16::MAX)) as u16));
     }
 
-    /// Which descriptors they will be is known too late: only the available entries are prefetched.
+    /// Prefetches available entries only: the descriptors are chosen too late.
     #[inline(always)]
     fn prefetch_push(&self, n: usize) {
         self.shared.prefetch_available_write(self.indices.next, n.min(self.free()) as u16);

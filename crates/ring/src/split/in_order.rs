@@ -1,10 +1,10 @@
-//! The driver's end on an IN_ORDER queue of single buffers, or indirect tables: the fastest split ring there is.
+//! The driver's end of an IN_ORDER queue of single buffers or indirect tables: the fastest kind of split ring.
 //!
-//! What IN_ORDER buys: entry `i` of every ring is descriptor `i`, so the available ring is written once, at the
-//! start; the tokens lie in order in a private array, so the buffers of the next burst are known and can be
-//! prefetched before the device's words are read; and buffers that the device only read are taken back by its index
-//! alone. In a model of the whole path that is a large part of the rate, beside the by-the-book driver, whether the two cores
-//! are near each other or far.
+//! Benefits of IN_ORDER: entry `i` of every ring is descriptor `i`, so the available ring is written only once, at the
+//! start; the tokens lie in order in a private array, so the buffers of the next burst are known and can be prefetched
+//! before the device's words are read; and buffers that the device only read are taken back by its index alone. In a
+//! model of the whole path this gains a large part of the rate over the general [`Driver`](super::Driver), whether the
+//! two cores are near each other or far.
 
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::Relaxed;
@@ -14,19 +14,19 @@ use super::shared::{Descriptor, Shared, WRITE};
 use super::{Broken, Features, Layout, LayoutError};
 use crate::Region;
 
-/// An IN_ORDER queue whose chains are single descriptors. Its private storage is the caller's: one place for a token for
-/// each entry.
+/// An IN_ORDER queue whose chains are single descriptors. The caller provides the private storage: one place for a
+/// token for each entry.
 #[derive(Debug)]
 pub struct InOrderDriver<'a, T: Copy> {
     shared: Shared,
-    /// Exactly `shared.size()` places. Those from `last` up to (not including) `next` are set.
+    /// Exactly `shared.size()` places. Those from `last` up to (not including) `next` are initialized.
     tokens: &'a mut [MaybeUninit<T>],
     indirect: bool,
     indices: Indices,
 }
 
 impl<'a, T: Copy> InOrderDriver<'a, T> {
-    /// A queue whose shared memory is zero. `features.in_order` must be on.
+    /// Creates a queue whose shared memory is zero. `features.in_order` must be true.
     pub fn new(
         region: Region,
         layout: &Layout,
@@ -71,11 +71,11 @@ impl<'a, T: Copy> InOrderDriver<'a, T> {
         true
     }
 
-    /// The token of an entry from `last` up to `seen`.
+    /// Returns the token of an entry from `last` up to `seen`.
     #[inline(always)]
     fn token(&self, entry: u16) -> T {
-        // SAFETY: `new` checked that there are mask + 1 places; `Indices` keeps last <= seen <= published <= next,
-        // and `push` set the places from `last` up to `next`.
+        // SAFETY: `new` checked that there are mask + 1 places; `Indices` keeps last <= seen <= published <= next, and
+        // `push` initialized the places from `last` up to `next`.
         unsafe { self.tokens.get_unchecked(usize::from(entry & self.shared.mask())).assume_init() }
     }
 }
@@ -111,8 +111,8 @@ impl<T: Copy> DriverQueue<T> for InOrderDriver<'_, T> {
         self.indices.used_ready(self.shared.used_index(), wanted)
     }
 
-    /// Each used entry must be for its own buffer: a device that returns writable buffers by one entry for a batch
-    /// does not say how much it wrote to each, so it stops the queue.
+    /// Requires a used entry for each buffer: a device that returns writable buffers by one entry for a batch does not
+    /// say how much it wrote to each, so it stops the queue.
     #[inline(always)]
     fn pop(&mut self, max: usize, mut take: impl FnMut(T, u32)) -> Result<usize, Broken> {
         let count = self.used_ready(max).min(max);
@@ -131,7 +131,7 @@ impl<T: Copy> DriverQueue<T> for InOrderDriver<'_, T> {
         self.indices.outcome(count)
     }
 
-    /// Reads no used entry: in order, the index says it all.
+    /// Reads no used entry: in order, the index is sufficient.
     #[inline(always)]
     fn reclaim(&mut self, max: usize, mut take: impl FnMut(T)) -> Result<usize, Broken> {
         let count = self.used_ready(max).min(max);

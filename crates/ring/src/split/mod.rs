@@ -1,4 +1,4 @@
-//! The split virtqueue (virtio 1.2, section 2.7), both ends.
+//! Both ends of the split virtqueue (virtio 1.2, section 2.7).
 //!
 //! ```text
 //!   driver writes                                device writes
@@ -15,9 +15,9 @@
 //!        used_event   "interrupt me when you pass this entry", read by the device after it publishes
 //! ```
 //!
-//! Both indices count up for ever and wrap at 65536; entry `i` lies at `i % size`. A chain is one available entry:
-//! a descriptor and those that follow it by `next`. With IN_ORDER (section 2.7.6) descriptors are used in the order
-//! of the table, so the available entries say nothing new and neither end reads them; and the device may return a
+//! Both indices are free-running and wrap at 65536; entry `i` lies at `i % size`. A chain takes one available entry: a
+//! descriptor and those that follow it by `next`. With IN_ORDER (section 2.7.6) descriptors are used in the order of
+//! the table, so the available entries carry no information and neither end reads them; and the device may return a
 //! batch by one used entry, in the place of the first, that names the last.
 
 mod burst;
@@ -38,10 +38,10 @@ pub use in_order::InOrderDriver;
 /// Largest queue (section 2.7).
 pub const MAX_SIZE: u16 = 32768;
 
-/// What both ends agreed on that changes how the ring is used.
+/// Negotiated features that change how the ring is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// VIRTIO_F_EVENT_IDX: notifications are asked for by index instead of by flag.
+    /// VIRTIO_F_EVENT_IDX: notifications are requested by index instead of by flag.
     pub event_idx: bool,
     /// VIRTIO_F_INDIRECT_DESC: a descriptor may refer to a table of descriptors.
     pub indirect: bool,
@@ -49,10 +49,10 @@ pub struct Features {
     pub in_order: bool,
 }
 
-/// Where a queue lies in guest memory.
+/// Location of a queue in guest memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Entries, a power of two from 1 to [`MAX_SIZE`].
+    /// Number of entries, a power of two from 1 to [`MAX_SIZE`].
     pub size: u16,
     /// Guest-physical address of the descriptor table, a multiple of 16.
     pub descriptors: u64,
@@ -62,18 +62,18 @@ pub struct Layout {
     pub used: u64,
 }
 
-/// Why a [`Layout`] cannot be used.
+/// Reason why a [`Layout`] cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayoutError {
     /// The size is not a power of two from 1 to [`MAX_SIZE`].
     Size(u16),
     /// An area does not lie at a multiple of its alignment.
     Alignment(u64),
-    /// An area does not lie in the guest's memory as a whole.
+    /// An area is not completely inside guest memory.
     Outside(u64),
-    /// The private storage given to a driver does not have one entry for each entry of the queue.
+    /// The private storage given to a driver does not have exactly one place for each entry of the queue.
     Storage(usize),
-    /// The queue end cannot work with these features.
+    /// This end of the queue cannot work with these features.
     Features,
 }
 
@@ -94,13 +94,13 @@ impl fmt::Display for LayoutError {
 impl core::error::Error for LayoutError {}
 
 impl Layout {
-    /// Octets that [`Layout::contiguous`] takes for `size` entries.
+    /// Returns how many octets [`Layout::contiguous`] takes for `size` entries.
     pub const fn octets(size: u16) -> u64 {
         let (_, _, end) = Self::offsets(size);
         end
     }
 
-    /// The three areas one after the other from `base` (a multiple of 64), each at the start of a cache line.
+    /// Lays the three areas out one after the other from `base` (a multiple of 64), each at the start of a cache line.
     pub const fn contiguous(size: u16, base: u64) -> Self {
         let (available, used, _) = Self::offsets(size);
         Self { size, descriptors: base, available: base + available, used: base + used }
@@ -113,28 +113,28 @@ impl Layout {
     }
 }
 
-/// Octets of an available ring with `used_event`.
+/// Returns the size in octets of an available ring with `used_event`.
 const fn available_octets(size: u16) -> u64 {
     6 + 2 * size as u64
 }
 
-/// Octets of a used ring with `avail_event`.
+/// Returns the size in octets of a used ring with `avail_event`.
 const fn used_octets(size: u16) -> u64 {
     6 + 8 * size as u64
 }
 
-/// How the other end broke the rules. The queue stops until the device is reset.
+/// Rule of the ring that the other end broke. The queue stops until the device is reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// An index moved by more than the queue holds.
     Index,
-    /// A head, `next` or used id is not an entry of the table, or names nothing that is outstanding.
+    /// A head, `next` or used id is not an entry of the table, or names no outstanding chain.
     Entry,
-    /// A chain has more than [`MAX_DESCRIPTORS`], or runs in a circle.
+    /// A chain has more than [`MAX_DESCRIPTORS`] descriptors, or is a cycle.
     Loop,
-    /// A buffer does not lie in guest memory.
+    /// A buffer is not completely inside guest memory.
     Address,
-    /// An indirect table was not agreed on, is nested, empty, of a broken length, or has a successor.
+    /// An indirect table was not negotiated, is nested, empty, of an invalid length, or has a successor.
     Indirect,
     /// A readable buffer follows a writable one, or a buffer is of the wrong kind for this queue.
     Direction,
@@ -143,7 +143,7 @@ pub enum Broken {
 }
 
 impl Broken {
-    /// Each of them.
+    /// All variants.
     pub const ALL: [Self; 7] =
         [Self::Index, Self::Entry, Self::Loop, Self::Address, Self::Indirect, Self::Direction, Self::Order];
 }

@@ -1,20 +1,21 @@
-//! Notification suppression (virtio 1.2, sections 2.7.7 and 2.7.10): words by which both ends say when they want to be notified.
+//! Notification suppression (virtio 1.2, sections 2.7.7 and 2.7.10): the words by which each end says when it wants a
+//! notification.
 //!
-//! One end publishes an index and then looks at the other's wish; the other writes its wish and then looks at the
-//! index. Each does a store and then a load of a different word, and a CPU may let the load overtake the store. If
-//! both did, the publisher would see no wish and the sleeper no news, and the ring would stand still. So each side
-//! has a full fence between the two. `tests/wake_loom.rs` runs this very code through every interleaving, and shows
-//! that it fails without either fence and without the second look.
+//! One end publishes an index and then reads the other's suppression word; the other writes its word and then reads the
+//! index. Each does a store and then a load of a different word, and a CPU may let the load overtake the store. If both
+//! did, the publisher would see no request and the sleeper no new index, and the ring would stall. So each side has a
+//! full fence between the two. `tests/wake_loom.rs` runs this very code through every interleaving, and shows that it
+//! fails without either fence and without the second look at the index.
 
 use core::sync::atomic::{AtomicU16, Ordering, fence};
 
 /// A 16-bit word that both ends of a ring share.
 pub trait Word {
-    /// Reads the word; what was written before it was is then visible (acquire).
+    /// Reads the word; writes made before its value was stored are visible afterwards (acquire).
     fn read(&self) -> u16;
-    /// Writes the word after all that was written before (release).
+    /// Writes the word after all earlier writes (release).
     fn write(&self, value: u16);
-    /// Keeps later reads behind earlier writes.
+    /// Full fence: keeps later reads behind earlier writes.
     fn full_fence();
 }
 
@@ -35,24 +36,24 @@ impl Word for AtomicU16 {
     }
 }
 
-/// The word by which one end says when it wants to be notified.
+/// Suppression word: one end says in it when it wants a notification.
 #[derive(Debug)]
 pub enum Wish<'a, W> {
-    /// 1: do not notify me (VIRTQ_AVAIL_F_NO_INTERRUPT, VIRTQ_USED_F_NO_NOTIFY).
+    /// 1: no notifications (VIRTQ_AVAIL_F_NO_INTERRUPT, VIRTQ_USED_F_NO_NOTIFY).
     Flag(&'a W),
-    /// With VIRTIO_F_EVENT_IDX: notify me when your index passes this entry.
+    /// With VIRTIO_F_EVENT_IDX: a notification is wanted when the index passes this entry.
     Event(&'a W),
 }
 
-/// Whether an index that went from `old` to `new` passed entry `event` (section 2.7.10).
+/// Returns true if an index that went from `old` to `new` passed entry `event` (section 2.7.10).
 #[inline(always)]
 pub const fn passed(event: u16, new: u16, old: u16) -> bool {
     new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
 }
 
 impl<W: Word> Wish<'_, W> {
-    /// Whether the other end wants to hear that the index went from `old` to `new`. Not ordered after the write of
-    /// the index: a wish that is written at the same time may be missed.
+    /// Returns true if the other end wants a notification for an index that went from `old` to `new`. Not ordered after
+    /// the write of the index: it may miss a request that is written concurrently.
     #[inline(always)]
     pub fn wants(&self, old: u16, new: u16) -> bool {
         match self {
@@ -61,7 +62,8 @@ impl<W: Word> Wish<'_, W> {
         }
     }
 
-    /// Writes the wish to hear of entry `count` after `seen`; returns which one will be told of: a flag only says the first.
+    /// Requests a notification for entry `count` after `seen`; returns the entry that will cause one, which is the
+    /// first if the word is a flag.
     #[inline(always)]
     fn ask(&self, seen: u16, count: u16) -> u16 {
         match self {
@@ -76,7 +78,7 @@ impl<W: Word> Wish<'_, W> {
         }
     }
 
-    /// Writes the wish to hear nothing. With events it fades: it has to be renewed before the index has moved by
+    /// Declines notifications. With an event index this expires: it has to be renewed before the index has moved by
     /// 65535 from `seen`.
     #[inline(always)]
     pub fn decline(&self, seen: u16) {
@@ -87,7 +89,7 @@ impl<W: Word> Wish<'_, W> {
     }
 }
 
-/// Publishes that `index` went from `old` to `new`; returns whether the other end must be notified.
+/// Publishes an `index` that went from `old` to `new`; returns true if the other end must be notified.
 #[inline(always)]
 pub fn publish<W: Word>(index: &W, wish: &Wish<'_, W>, old: u16, new: u16) -> bool {
     index.write(new);
@@ -95,15 +97,15 @@ pub fn publish<W: Word>(index: &W, wish: &Wish<'_, W>, old: u16, new: u16) -> bo
     wish.wants(old, new)
 }
 
-/// Asks to be notified of anything after `seen`; returns true if there is something already, in which case the
+/// Requests a notification for anything after `seen`; returns true if the index has moved already, in which case the
 /// caller must not sleep.
 #[inline(always)]
 pub fn arm<W: Word>(index: &W, wish: &Wish<'_, W>, seen: u16) -> bool {
     arm_after(index, wish, seen, 1)
 }
 
-/// Asks to be notified of the last of `count` entries (at least one) after `seen`, and not of the others. Whoever asks knows
-/// that so many will come: if fewer do, nobody tells.
+/// Requests a notification for the last of `count` entries (at least one) after `seen`, and not for the others. The
+/// caller must know that this many will come: if fewer do, no notification is sent.
 #[inline(always)]
 pub fn arm_after<W: Word>(index: &W, wish: &Wish<'_, W>, seen: u16, count: u16) -> bool {
     let told = wish.ask(seen, count);

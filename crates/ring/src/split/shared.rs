@@ -7,7 +7,7 @@ use super::notify::Wish;
 use super::{Features, Layout, LayoutError, MAX_SIZE};
 use crate::{Regions, prefetch};
 
-/// The chain goes on at `next`.
+/// The chain continues at `next`.
 pub(super) const NEXT: u16 = 1;
 /// The device writes the buffer; otherwise it reads it.
 pub(super) const WRITE: u16 = 2;
@@ -24,21 +24,21 @@ pub(super) struct Descriptor {
 }
 
 impl Descriptor {
-    /// From its two little-endian words.
+    /// Decodes its two little-endian words.
     #[inline(always)]
     pub(super) const fn from_words(address: u64, rest: u64) -> Self {
         Self { address, len: rest as u32, flags: (rest >> 32) as u16, next: (rest >> 48) as u16 }
     }
 
-    /// Its second word.
+    /// Encodes its second word.
     #[inline(always)]
     pub(super) const fn rest(self) -> u64 {
         self.len as u64 | (self.flags as u64) << 32 | (self.next as u64) << 48
     }
 }
 
-/// The three areas, mapped. All accesses are atomic (relaxed unless a name says otherwise), so that another party may
-/// do to this memory what it likes at any time. Entry numbers are taken modulo the size of the queue.
+/// The three areas of a queue, mapped. All accesses are atomic (relaxed unless a name says otherwise), so that the
+/// other party may change this memory in any way at any time. Entry numbers are taken modulo the size of the queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shared {
     descriptors: NonNull<u64>,
@@ -54,7 +54,7 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// Checks size, alignment and bounds.
+    /// Maps a queue after checking size, alignment and bounds.
     pub(super) fn map(memory: &Regions, layout: &Layout, features: Features) -> Result<Self, LayoutError> {
         let size = layout.size;
         if !size.is_power_of_two() || size > MAX_SIZE {
@@ -71,13 +71,13 @@ impl Shared {
         })
     }
 
-    /// Size - 1.
+    /// Returns the size minus 1.
     #[inline(always)]
     pub(super) const fn mask(&self) -> u16 {
         self.mask
     }
 
-    /// Entries.
+    /// Returns the number of entries.
     #[inline(always)]
     pub(super) const fn size(&self) -> u16 {
         self.mask + 1
@@ -112,19 +112,19 @@ impl Shared {
         unsafe { [0, 1].map(|word| AtomicU64::from_ptr(self.descriptors.as_ptr().add(at + word))) }
     }
 
-    /// The entry of the available ring.
+    /// Returns an entry of the available ring.
     #[inline(always)]
     pub(super) fn available_entry(&self, entry: u16) -> &AtomicU16 {
         self.available_word(2 + usize::from(entry & self.mask))
     }
 
-    /// How many chains the driver ever made available.
+    /// Returns the available index: how many chains the driver has ever made available.
     #[inline(always)]
     pub(super) fn available_index(&self) -> &AtomicU16 {
         self.available_word(1)
     }
 
-    /// When the driver wants interrupts.
+    /// Returns the driver's interrupt suppression word.
     #[inline(always)]
     pub(super) fn interrupt_wish(&self) -> Wish<'_, AtomicU16> {
         if self.event_idx {
@@ -143,7 +143,7 @@ impl Shared {
         unsafe { AtomicU16::from_ptr(self.available.as_ptr().add(word)) }
     }
 
-    /// Reads id and length of a used entry.
+    /// Reads the id and the length of a used entry.
     #[inline(always)]
     pub(super) fn used_entry(&self, entry: u16) -> (u32, u32) {
         let [id, len] = self.used_words(entry);
@@ -165,13 +165,13 @@ impl Shared {
         unsafe { [0, 1].map(|word| AtomicU32::from_ptr(self.used.as_ptr().cast::<u32>().add(at + word))) }
     }
 
-    /// How many chains the device ever returned.
+    /// Returns the used index: how many chains the device has ever returned.
     #[inline(always)]
     pub(super) fn used_index(&self) -> &AtomicU16 {
         self.used_word(1)
     }
 
-    /// When the device wants kicks.
+    /// Returns the device's kick suppression word.
     #[inline(always)]
     pub(super) fn kick_wish(&self) -> Wish<'_, AtomicU16> {
         if self.event_idx {
@@ -188,37 +188,38 @@ impl Shared {
         unsafe { AtomicU16::from_ptr(self.used.as_ptr().add(word)) }
     }
 
-    /// Hints that the `n` descriptors from `entry` will be read.
+    /// Prefetches the `n` descriptors from `entry` on for reading.
     #[inline(always)]
     pub(super) fn prefetch_descriptors(&self, entry: u16, n: u16) {
         self.each_line(entry, n, 16, |at| prefetch::read(self.descriptors.as_ptr().wrapping_byte_add(at)));
     }
 
-    /// Hints that the `n` descriptors from `entry` will be written.
+    /// Prefetches the `n` descriptors from `entry` on for writing.
     #[inline(always)]
     pub(super) fn prefetch_descriptors_write(&self, entry: u16, n: u16) {
         self.each_line(entry, n, 16, |at| prefetch::write(self.descriptors.as_ptr().wrapping_byte_add(at)));
     }
 
-    /// Hints that the `n` available entries from `entry` will be written.
+    /// Prefetches the `n` available entries from `entry` on for writing.
     #[inline(always)]
     pub(super) fn prefetch_available_write(&self, entry: u16, n: u16) {
         self.each_line(entry, n, 2, |at| prefetch::write(self.available.as_ptr().wrapping_byte_add(4 + at)));
     }
 
-    /// Hints that the `n` used entries from `entry` will be read.
+    /// Prefetches the `n` used entries from `entry` on for reading.
     #[inline(always)]
     pub(super) fn prefetch_used(&self, entry: u16, n: u16) {
         self.each_line(entry, n, 8, |at| prefetch::read(self.used.as_ptr().wrapping_byte_add(4 + at)));
     }
 
-    /// Hints that the `n` used entries from `entry` will be written.
+    /// Prefetches the `n` used entries from `entry` on for writing.
     #[inline(always)]
     pub(super) fn prefetch_used_write(&self, entry: u16, n: u16) {
         self.each_line(entry, n, 8, |at| prefetch::write(self.used.as_ptr().wrapping_byte_add(4 + at)));
     }
 
-    /// The offset of each cache line that holds `n` entries of `octets` from `entry` on; not round the end.
+    /// Calls `hint` with the offset of each cache line of the `n` entries of `octets` from `entry` on; stops at the end
+    /// of the ring.
     #[inline(always)]
     fn each_line(&self, entry: u16, n: u16, octets: usize, mut hint: impl FnMut(usize)) {
         let from = usize::from(entry & self.mask);
@@ -231,7 +232,7 @@ impl Shared {
     }
 }
 
-/// The area's address here.
+/// Translates an area's guest-physical address to an address in this process, after checking bounds and alignment.
 fn area(memory: &Regions, at: u64, octets: u64, align: u64) -> Result<NonNull<u8>, LayoutError> {
     if !at.is_multiple_of(align) {
         return Err(LayoutError::Alignment(at));

@@ -15,29 +15,29 @@ use std::vec::Vec;
 use super::*;
 use crate::Region;
 
-/// Where the test memory begins for the guest.
+/// Guest-physical address of the test memory.
 const START: u64 = 0x10_0000;
-/// Where its buffers begin.
+/// Address of its first buffer.
 const BUFFERS: u64 = START + 0x1_0000;
 
 std::thread_local! {
-    /// Descriptors that this thread has read as a device, out of queues and tables.
+    /// Number of descriptors that this thread has read as a device, from queues and tables.
     static READS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Called where a descriptor is read.
+/// Hook that runs for each descriptor read.
 pub(super) fn count_read() {
     READS.set(READS.get() + 1);
 }
 
-/// How many descriptors `run` reads.
+/// Returns how many descriptors `run` reads.
 fn reads<T>(run: impl FnOnce() -> T) -> (usize, T) {
     let before = READS.get();
     let result = run();
     (READS.get() - before, result)
 }
 
-/// Guest memory for one queue, and a naive view of it, written from the tables of section 2.7 alone.
+/// Guest memory for one queue, and a naive view of it, written only from the tables of section 2.7.
 struct Memory {
     octets: Vec<u128>,
     size: u16,
@@ -48,12 +48,12 @@ impl Memory {
         Self { octets: vec![0; 0x4000], size }
     }
 
-    /// Memory for a queue of any size, and 64 KiB of buffers and tables for each 1,024 of its entries.
+    /// Creates memory for a queue of any size, and 64 KiB of buffers and tables for each 1,024 of its entries.
     fn large(size: u16) -> Self {
         Self { octets: vec![0; 0x4000 + 16 * usize::from(size)], size }
     }
 
-    /// Where buffers of [`Self::large`] begin.
+    /// Returns the address of the first buffer of [`Self::large`].
     fn buffers(&self) -> u64 {
         START + Layout::octets(self.size).next_multiple_of(4096)
     }
@@ -134,7 +134,8 @@ impl Memory {
     }
 }
 
-/// The definition of section 2.7.10 by counting: whether an index on its way from `old` to `new` leaves `event`.
+/// The definition of section 2.7.10 by counting: returns true if an index on its way from `old` to `new` leaves
+/// `event`.
 fn leaves(event: u16, new: u16, old: u16) -> bool {
     let mut at = old;
     while at != new {

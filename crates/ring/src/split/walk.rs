@@ -1,9 +1,9 @@
-//! The slow path of a device: chains of several descriptors, and indirect tables.
+//! The device's slow path: chains of several descriptors, and indirect tables.
 //!
-//! Checked: each descriptor is read once; a chain has at most [`MAX_DESCRIPTORS`], tables included; `next` stays inside the
-//! table that it belongs to; a table is only one level deep, ends its chain, and its length is a whole number of
-//! descriptors, at least one; writable buffers come last; every buffer lies in guest memory as a whole; with IN_ORDER
-//! descriptors follow one another. An empty buffer is skipped.
+//! Checks: each descriptor is read once; a chain has at most [`MAX_DESCRIPTORS`], including those of a table; `next`
+//! stays inside the table that it belongs to; a table is only one level deep, ends its chain, and has a length of a
+//! whole number of descriptors, at least one; writable buffers come last; every buffer lies completely in guest memory;
+//! with IN_ORDER descriptors are consecutive. Empty buffers are skipped.
 
 use arrayvec::ArrayVec;
 
@@ -12,7 +12,7 @@ use super::shared::{Descriptor, INDIRECT, NEXT, Shared, WRITE};
 use super::{Broken, Features};
 use crate::{Bytes, Regions};
 
-/// Which buffers the chains of a queue may have.
+/// Kinds of buffers that the chains of a queue may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Readable,
@@ -20,13 +20,13 @@ pub(super) enum Direction {
     Both,
 }
 
-/// Where the descriptors of a chain are read from.
+/// Table from which the descriptors of a chain are read.
 enum Table {
     Queue,
     Indirect(Bytes<'static>),
 }
 
-/// One walk along one chain.
+/// Traversal of one chain.
 pub(super) struct Walk<'a> {
     pub(super) shared: Shared,
     pub(super) memory: &'a Regions,
@@ -37,11 +37,11 @@ pub(super) struct Walk<'a> {
     pub(super) steps: &'a mut u16,
 }
 
-/// A chain, and how many entries of the descriptor table it takes.
+/// A chain, and the number of entries of the descriptor table that it takes.
 pub(super) struct Walked {
     pub(super) chain: Chain,
     pub(super) entries: u16,
-    /// The address of its last buffer.
+    /// Address of its last buffer.
     pub(super) last: u64,
 }
 
@@ -77,7 +77,7 @@ impl Walk<'_> {
         Ok(Walked { chain, entries, last: descriptor.address })
     }
 
-    /// The table behind an indirect descriptor.
+    /// Returns the table behind an indirect descriptor, after checking it.
     fn enter(&self, from: &Table, descriptor: Descriptor) -> Result<Table, Broken> {
         let whole = descriptor.len != 0 && descriptor.len.is_multiple_of(16);
         let allowed = self.features.indirect && matches!(from, Table::Queue) && descriptor.flags & NEXT == 0;
@@ -88,7 +88,7 @@ impl Walk<'_> {
         Ok(Table::Indirect(table))
     }
 
-    /// Checks and adds one buffer; false if the chain has too many to be shown.
+    /// Checks and adds one buffer; returns false if the chain has too many to be shown.
     fn buffer(&mut self, chain: &mut Chain, descriptor: Descriptor) -> Result<bool, Broken> {
         let writable = descriptor.flags & WRITE != 0;
         let wrong = match self.direction {
@@ -138,7 +138,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Hides what is too long; a single buffer needs no place in the list.
+    /// Hides the buffers of an oversized chain; moves a single buffer out of the list, where it needs no place.
     fn finish(&mut self, chain: &mut Chain, oversize: bool) {
         if oversize {
             self.segments.truncate(usize::from(chain.start));

@@ -1,23 +1,24 @@
-//! Whether a thread that polls has its core for itself.
+//! Detection of preemption: does a busy-polling thread have its core to itself?
 
-/// Between two looks of a thread that polls in vain, microseconds pass at most. If it is so many, it was not running:
-/// the scheduler gave its core to somebody else, for a slice of a millisecond or more.
+/// Time between two reads of the clock, in microseconds, above which a polling thread was preempted. Empty polls take a
+/// few microseconds between two reads; the scheduler gives the core to another thread for a slice of a millisecond or
+/// more.
 const GAP: u64 = 200;
-/// How long, in microseconds, a core counts as shared after such a gap. Somebody who was polite since then left no
-/// other gaps.
+/// Time in microseconds for which a core counts as shared after such a gap. Once the thread goes to sleep early, it is
+/// no longer preempted and sees no further gaps.
 const MEMORY: u64 = 1_000_000;
 
-/// What a thread knows of the others on its core.
+/// Knowledge of a thread about competitors on its core.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Company {
-    /// The last look, if the thread has polled in vain ever since.
+    /// Time of the last read of the clock, if all polls since then were empty.
     last: Option<u64>,
-    /// The last gap.
+    /// Time of the last gap.
     gap: Option<u64>,
 }
 
 impl Company {
-    /// A look at the clock between two polls in vain. True if others want the core.
+    /// Records a read of the clock between two empty polls. Returns true if other threads want the core.
     pub(super) fn look(&mut self, now: u64) -> bool {
         let last = self.last.replace(now);
         if last.is_some_and(|last| now.saturating_sub(last) > GAP) {
@@ -26,7 +27,7 @@ impl Company {
         self.gap.is_some_and(|gap| now.saturating_sub(gap) < MEMORY)
     }
 
-    /// The thread does something else, which may take long: moves frames, sleeps.
+    /// The thread does something that may take long: it moves frames or sleeps. The next interval is not judged.
     #[inline(always)]
     pub(super) fn look_away(&mut self) {
         self.last = None;

@@ -1,26 +1,27 @@
-//! A doorbell that is a register access: whoever carries it out rings only if who serves the ring sleeps, or is about to.
+//! A doorbell that is a register access: the thread that handles the access rings only if the thread that serves the
+//! ring sleeps, or is about to sleep.
 //!
 //! ```text
-//!   who serves the ring                        who carries the access out
-//!   asleep = true                              the end of the ring moves
+//!   thread that serves the ring                thread that handles the register access
+//!   asleep = true                              moves the ring's end
 //!   -- fence --                                -- fence --
-//!   looks at the ring once more                asleep? then rings
+//!   polls the ring once more                   asleep? then rings
 //! ```
 //!
-//! One of both sees what the other has written (store, full fence, load on either side), so that no end of a ring that
-//! has moved is slept over.
+//! At least one of the two sees the other's write (store, full fence, load on either side), so that the serving thread
+//! never sleeps through a ring end that has moved.
 
 use core::sync::atomic::{AtomicBool, Ordering, fence};
 
-/// The one word of both.
+/// The word that both threads share.
 pub trait Flag {
-    /// Writes it; nothing else need become visible with it.
+    /// Writes the word; orders no other writes (relaxed).
     fn set(&self, asleep: bool);
 
-    /// Reads it.
+    /// Reads the word.
     fn is_set(&self) -> bool;
 
-    /// What was written before is seen by everybody who, after a fence of his own, reads.
+    /// Full fence: earlier writes are visible to every thread that reads after a fence of its own.
     fn full_fence();
 }
 
@@ -41,31 +42,31 @@ impl Flag for AtomicBool {
     }
 }
 
-/// Whether who serves a ring sleeps.
+/// Says whether the thread that serves a ring sleeps.
 #[derive(Debug, Default)]
 pub struct Doze<F: Flag = AtomicBool>(F);
 
 impl<F: Flag> Doze<F> {
-    /// Both ends with this word; who serves the ring is awake.
+    /// Creates the state from a word; the serving thread is awake.
     pub const fn new(flag: F) -> Self {
         Self(flag)
     }
 
-    /// Says that the thread that serves the ring is about to sleep; after this it looks at the ring once more.
+    /// Announces that the serving thread is about to sleep; it must poll the ring once more after this call.
     #[inline(always)]
     pub fn fall_asleep(&self) {
         self.0.set(true);
         F::full_fence();
     }
 
-    /// The end of the ring has moved: whether to ring.
+    /// Call after moving the ring's end: returns true if the serving thread must be rung.
     #[inline(always)]
     pub fn wants_news(&self) -> bool {
         F::full_fence();
         self.0.is_set()
     }
 
-    /// Says that the thread that serves the ring polls again.
+    /// Announces that the serving thread polls again.
     #[inline(always)]
     pub fn wake(&self) {
         self.0.set(false);

@@ -4,16 +4,16 @@ use std::vec::Vec;
 
 use super::*;
 
-/// Writes down what is asked of it.
+/// Records the calls made to it.
 #[derive(Default)]
 struct Recorder {
     calls: Vec<&'static str>,
-    /// Answers of `poll`, the next one last; false when there are no more.
+    /// Results of `poll`, the next one last; false when there are no more.
     polls: Vec<bool>,
     news: bool,
-    /// What the clock shows; none: there is no clock.
+    /// Time of the clock; `None`: there is no clock.
     time: Option<u64>,
-    /// By how much it goes on with each poll.
+    /// Advance of the clock with each poll.
     pace: u64,
     gave_way: usize,
 }
@@ -43,7 +43,7 @@ impl Party for Recorder {
     }
 }
 
-/// So many turns, and what was asked in them.
+/// Runs `count` turns; returns them and the calls made.
 fn turns(poller: &mut Poller, party: &mut Recorder, count: usize) -> (Vec<Turn>, Vec<&'static str>) {
     let turns = (0..count).map(|_| poller.turn(party, |party| party.calls.push("sleep"))).collect();
     (turns, std::mem::take(&mut party.calls))
@@ -100,7 +100,7 @@ fn a_budget_can_be_changed_in_the_middle() {
     assert_eq!(turns(&mut poller, &mut party, 2).0, [Turn::Empty, Turn::Slept]);
 }
 
-/// Empty turns until it sleeps.
+/// Returns the number of empty turns until it sleeps.
 fn patience(poller: &mut Poller, party: &mut Recorder) -> usize {
     let turn = |poller: &mut Poller, party: &mut Recorder| poller.turn(party, |_| {});
     (0..).take_while(|_| turn(poller, party) == Turn::Empty).count()
@@ -123,7 +123,7 @@ fn who_was_taken_off_the_core_sleeps_soon_for_a_second() {
     party.time = Some(4000);
     assert!(patience(&mut poller, &mut party) < 100);
     assert_eq!(patience(&mut poller, &mut party), SHORT_SPIN as usize);
-    // Nobody has disturbed it since.
+    // It was not preempted since.
     party.time = Some(2_000_000);
     patience(&mut poller, &mut party);
     assert_eq!((patience(&mut poller, &mut party), party.gave_way), (1000, 0));

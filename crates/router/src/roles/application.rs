@@ -1,14 +1,14 @@
-//! An application behind a bounded queue, which a driver fills: what receive livelock is shown with (seed paper 004,
+//! An application behind a bounded queue that a driver fills, for experiments on receive livelock (seed paper 004,
 //! "Receive throughput performance").
 //!
 //! ```text
-//!   ring --> driver --> [ bounded queue ] --> application: so much work on each frame
+//!   ring --> driver --> [ bounded queue ] --> application: fixed work for each frame
 //! ```
 //!
-//! Unprotected, the driver goes before the application: whatever it can take it takes, and what finds the queue full was
-//! taken for nothing. The more comes, the less time is left for the application, until it does nothing at all.
-//! Protected, the driver polls with a budget, and only while the queue has room for all of it: what is too much stays in
-//! the ring, where the host sees that there is no buffer and drops it at no cost to the guest.
+//! Unprotected, the driver takes precedence over the application: it takes every frame that it can, and those that find
+//! the queue full were taken in vain. The more frames arrive, the less time is left for the application, until it makes
+//! no progress at all. Protected, the driver polls with a budget, and only while the queue has room for a full budget:
+//! excess frames stay in the ring, where the host finds no buffer and drops further ones at no cost to the guest.
 
 use arrayvec::ArrayVec;
 use ledger::ApplicationTally;
@@ -16,33 +16,34 @@ use ring::BURST;
 
 use crate::platform::{Buffer, Burst, Platform};
 
-/// Most frames that the queue can hold.
+/// Maximum length of the queue in frames.
 pub const LONGEST_QUEUE: usize = 1024;
-/// Bursts that an unprotected driver takes in one pass: a pass must have an end, because the firmware has more to do.
+/// Maximum number of bursts that an unprotected driver takes in one pass: a pass must be bounded, because the firmware
+/// has other work.
 const BURSTS: usize = 4;
-/// Nanoseconds of work between two passes: about how late an interrupt is served.
+/// Nanoseconds of work between two passes: about the latency of serving an interrupt.
 const SLICE: u64 = 2000;
-/// Nanoseconds, many times what there is between two looks at the clock. If there is more, something else had the CPU
-/// meanwhile (an interrupt, another thread of the host), and only so much was work.
+/// Nanoseconds, many times the interval of two reads of the clock. A longer interval means that something else had the
+/// CPU meanwhile (an interrupt, another thread of the host), and only this much counts as work.
 const LONGEST_STEP: u64 = 500;
 
-/// A platform with a clock by which work can be measured.
+/// A platform with a clock that can measure work.
 pub trait Clock: Platform {
-    /// Ticks since some moment.
+    /// Returns ticks since an arbitrary origin.
     fn ticks(&mut self) -> u64;
 
-    /// Ticks in so many nanoseconds.
+    /// Converts nanoseconds to ticks.
     fn ticks_in(&self, nanoseconds: u64) -> u64;
 }
 
-/// What an application is to do.
+/// Load of an application.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Nanoseconds of work on each frame.
+    /// Nanoseconds of work for each frame.
     pub work_ns: u64,
-    /// Frames that wait at most; at least a burst, at most [`LONGEST_QUEUE`].
+    /// Maximum number of waiting frames; at least a burst, at most [`LONGEST_QUEUE`].
     pub queue_len: usize,
-    /// Whether the driver leaves frames in the ring while the queue is full.
+    /// True if the driver leaves frames in the ring while the queue is full.
     pub protected: bool,
 }
 
@@ -51,19 +52,19 @@ pub struct Application<'a, B> {
     protected: bool,
     queue_len: usize,
     queue: Queue<B>,
-    /// Ticks of work on each frame.
+    /// Ticks of work for each frame.
     work: u64,
     /// [`SLICE`] and [`LONGEST_STEP`] in ticks.
     slice: u64,
     longest_step: u64,
-    /// The frame that is worked on, and how much work was done on it.
+    /// The current frame, and the ticks of work already done for it.
     current: Option<(B, u64)>,
     burst: Burst<B>,
     tally: &'a ApplicationTally,
 }
 
 impl<'a, B: Buffer> Application<'a, B> {
-    /// An application with an empty queue.
+    /// Creates an application with an empty queue.
     pub fn new(load: Load, tally: &'a ApplicationTally, clock: &impl Clock) -> Self {
         Self {
             protected: load.protected,
@@ -78,7 +79,7 @@ impl<'a, B: Buffer> Application<'a, B> {
         }
     }
 
-    /// One pass: the driver's turn, then a slice of the application's work. Returns how many frames were taken or are
+    /// Makes one pass: runs the driver, then the application for a slice. Returns how many frames were taken or are
     /// being worked on.
     pub fn pass<P: Clock<Buffer = B>>(&mut self, platform: &mut P) -> usize {
         let (taken, more) = if self.protected { self.poll(platform) } else { self.take_all(platform) };
@@ -86,7 +87,7 @@ impl<'a, B: Buffer> Application<'a, B> {
         taken + usize::from(worked)
     }
 
-    /// What a driver does who is served first: takes as long as there is something. The second: there is more.
+    /// The unprotected driver: takes frames as long as there are some. The second value is true if there may be more.
     fn take_all<P: Clock<Buffer = B>>(&mut self, platform: &mut P) -> (usize, bool) {
         let (mut taken, mut more) = (0, false);
         for nic in 0..platform.nics() {
@@ -102,7 +103,7 @@ impl<'a, B: Buffer> Application<'a, B> {
         (taken, more)
     }
 
-    /// What a driver does who polls: takes one budget, if there is room for it.
+    /// The polling driver: takes one budget, if there is room for it.
     fn poll<P: Clock<Buffer = B>>(&mut self, platform: &mut P) -> (usize, bool) {
         let mut taken = 0;
         for nic in 0..platform.nics() {
@@ -132,7 +133,7 @@ impl<'a, B: Buffer> Application<'a, B> {
         came
     }
 
-    /// Works for a slice of time; false if there is nothing to work on.
+    /// Works for a slice of time; returns false if there is no frame to work on.
     fn work<P: Clock<Buffer = B>>(&mut self, platform: &mut P) -> bool {
         let mut left = self.slice;
         let mut last = platform.ticks();
@@ -154,7 +155,7 @@ impl<'a, B: Buffer> Application<'a, B> {
             }
             platform.free(frame);
             self.tally.delivered.add(1);
-            // Work that takes no time takes some all the same.
+            // Charges at least one tick, even if the work takes no time.
             left = left.saturating_sub(1);
             if left == 0 {
                 return true;
@@ -163,7 +164,7 @@ impl<'a, B: Buffer> Application<'a, B> {
     }
 }
 
-/// Frames in the order in which they came.
+/// A FIFO of frames.
 struct Queue<B> {
     places: [Option<B>; LONGEST_QUEUE],
     first: usize,
@@ -175,7 +176,7 @@ impl<B> Queue<B> {
         Self { places: [const { None }; LONGEST_QUEUE], first: 0, len: 0 }
     }
 
-    /// Puts a frame behind the others. The caller has made sure that there is room.
+    /// Appends a frame. The caller ensures that there is room.
     fn push(&mut self, frame: B) {
         self.places[(self.first + self.len) % LONGEST_QUEUE] = Some(frame);
         self.len += 1;

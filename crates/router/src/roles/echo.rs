@@ -1,4 +1,4 @@
-//! Sends every frame back to where it came from.
+//! Sends every frame back out of the NIC at which it arrived.
 
 use arrayvec::ArrayVec;
 
@@ -7,10 +7,10 @@ use crate::platform::{Buffer, Burst, HEAD, Platform};
 
 /// Ethertype IPv4, version 4, header without options.
 const PLAIN_IPV4: [u8; 3] = [0x08, 0x00, 0x45];
-/// Protocol number of UDP, where it stands in a frame.
+/// Offset of the protocol number in a frame.
 const PROTOCOL: usize = 23;
 
-/// Exchanges source and destination, of Ethernet always and of IPv4 and UDP where there are such headers.
+/// Swaps source and destination: of Ethernet always, of IPv4 and UDP if there are such headers.
 pub struct Echo<B> {
     burst: Burst<B>,
 }
@@ -22,12 +22,12 @@ impl<B: Buffer> Default for Echo<B> {
 }
 
 impl<B: Buffer> Echo<B> {
-    /// An echo.
+    /// Creates the role.
     pub const fn new() -> Self {
         Self { burst: ArrayVec::new_const() }
     }
 
-    /// One pass over all NICs; returns how many frames were sent back.
+    /// Makes one pass over all NICs; returns how many frames were sent back.
     pub fn pass<P: Platform<Buffer = B>>(&mut self, platform: &mut P) -> usize {
         let mut frames = 0;
         for nic in 0..platform.nics() {
@@ -47,7 +47,7 @@ impl<B: Buffer> Echo<B> {
     }
 }
 
-/// Exchanges the addresses. Checksums stay right: they do not depend on the order of what they sum up.
+/// Swaps the addresses. Checksums stay correct: a sum does not depend on the order of its terms.
 #[inline(always)]
 fn turn(head: &mut [u8; HEAD], len: usize) {
     swap::<6>(head, 0, 6);

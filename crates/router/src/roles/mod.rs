@@ -1,4 +1,5 @@
-//! Other duties of a firmware, for measurements: what stands at both ends of a router, and what stands in its place.
+//! Other roles of a firmware, for measurements: traffic endpoints at both ends of a router, and substitutes for a
+//! router.
 
 mod application;
 mod echo;
@@ -12,9 +13,9 @@ pub use sink::{Sink, Tally};
 pub use source::{Source, Traffic};
 pub use source_sink::SourceSink;
 
-/// Where the flow's number (u32, big endian) lies in a frame of a [`Source`]: after Ethernet, IPv4 and UDP.
+/// Offset of the flow's number (u32, big endian) in a frame of a [`Source`]: after Ethernet, IPv4 and UDP.
 pub const FLOW: usize = 42;
-/// Where the frame's number within its flow (u32, big endian) lies.
+/// Offset of the frame's number within its flow (u32, big endian).
 pub const SEQUENCE: usize = 46;
-/// Octets of the shortest frame that carries both.
+/// Length in octets of the shortest frame that carries both.
 pub const SHORTEST: usize = 50;

@@ -1,23 +1,23 @@
-//! Counts the frames of a [`Source`](super::Source) and notices what is missing or out of order.
+//! Counts the frames of a [`Source`](super::Source) and detects missing and reordered ones.
 
 use arrayvec::ArrayVec;
 
 use super::{FLOW, SEQUENCE, SHORTEST};
 use crate::platform::{Buffer, Burst, Platform};
 
-/// Flows whose sequence is checked; frames of further ones are only counted.
+/// Number of flows whose sequence is checked; frames of further flows are only counted.
 const FLOWS: usize = 4096;
 
-/// What a sink saw.
+/// Counts of a sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Frames, whatever they were.
+    /// All frames of any kind.
     pub frames: u64,
-    /// Octets of those frames.
+    /// Total length of those frames in octets.
     pub octets: u64,
-    /// Numbers that were skipped and did not come later.
+    /// Sequence numbers that were skipped and did not arrive later.
     pub lost: u64,
-    /// Frames that came after a later one of their flow.
+    /// Frames that arrived after a later one of their flow.
     pub reordered: u64,
     /// Frames that are not a source's, or of a flow that is not checked.
     pub foreign: u64,
@@ -37,7 +37,7 @@ impl<B: Buffer> Default for Sink<B> {
 }
 
 impl<B: Buffer> Sink<B> {
-    /// A sink that has seen nothing: all flows start at number 0.
+    /// Creates a sink that has seen no frame: all flows start at number 0.
     pub const fn new() -> Self {
         Self {
             expected: [0; FLOWS],
@@ -46,12 +46,12 @@ impl<B: Buffer> Sink<B> {
         }
     }
 
-    /// What it saw so far.
+    /// Returns the counts so far.
     pub const fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// One pass over all NICs; returns how many frames came.
+    /// Makes one pass over all NICs; returns how many frames arrived.
     pub fn pass<P: Platform<Buffer = B>>(&mut self, platform: &mut P) -> usize {
         let before = self.tally.frames;
         for nic in 0..platform.nics() {

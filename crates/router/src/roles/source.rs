@@ -1,4 +1,4 @@
-//! Sends numbered UDP frames as fast as they are taken.
+//! Sends numbered UDP frames as fast as the NIC takes them.
 
 use arrayvec::ArrayVec;
 use frame::{Mac, ethernet, ipv4, udp};
@@ -6,19 +6,19 @@ use frame::{Mac, ethernet, ipv4, udp};
 use super::{FLOW, SEQUENCE, SHORTEST};
 use crate::platform::{Buffer, Burst, Platform};
 
-/// First source port; flows count up from here.
+/// First source port; the ports of flows count up from it.
 const FIRST_PORT: u32 = 1024;
-/// Distinct source ports.
+/// Number of distinct source ports.
 const PORTS: u32 = 60_000;
 /// Destination port: discard (RFC 863).
 const TO_PORT: u16 = 9;
 
-/// What a [`Source`] sends.
+/// Parameters of the traffic that a [`Source`] sends.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic {
-    /// Octets of a frame, without FCS; at least [`SHORTEST`].
+    /// Length of a frame in octets, without FCS; at least [`SHORTEST`].
     pub frame_len: usize,
-    /// Different flows, each with its own source port (up to 60,000) and sequence; at least 1.
+    /// Number of flows, each with its own source port (up to 60,000) and sequence; at least 1.
     pub flows: u32,
     /// Number of the first flow.
     pub first_flow: u32,
@@ -32,14 +32,14 @@ pub struct Traffic {
     pub from_mac: Mac,
 }
 
-/// A source of numbered frames, flow by flow in turn, each flow from number 0. Behind the number a frame holds whatever
-/// its buffer held.
+/// A source of numbered frames of several flows in round-robin order; each flow starts at number 0. After the number, a
+/// frame contains the stale contents of its buffer.
 pub struct Source<B> {
     next: Next,
     burst: Burst<B>,
 }
 
-/// The next frame.
+/// State for the next frame.
 struct Next {
     template: [u8; SHORTEST],
     frame_len: usize,
@@ -50,7 +50,7 @@ struct Next {
 }
 
 impl<B: Buffer> Source<B> {
-    /// A source that has sent nothing yet.
+    /// Creates a source that has sent no frame yet.
     pub fn new(traffic: &Traffic) -> Self {
         let frame_len = traffic.frame_len.clamp(SHORTEST, usize::from(u16::MAX));
         let next = Next {
@@ -64,7 +64,7 @@ impl<B: Buffer> Source<B> {
         Self { next, burst: ArrayVec::new_const() }
     }
 
-    /// Sends up to one burst out of NIC 0, as many as that has room for: it loses none there. Returns how many.
+    /// Sends up to one burst out of NIC 0, as far as that has room, so that no frame is lost there. Returns how many.
     pub fn pass<P: Platform<Buffer = B>>(&mut self, platform: &mut P) -> usize {
         let room = platform.room(0).min(self.burst.capacity());
         while self.burst.len() < room {
@@ -86,7 +86,7 @@ impl Next {
     fn write<B: Buffer>(&mut self, buffer: &mut B) {
         buffer.set_len(self.frame_len);
         let flow = self.first_flow.wrapping_add(self.flow);
-        // What lies behind stays as it is: writing it would fetch a second line of the cache for each frame.
+        // The rest of the buffer is not written: that would fetch a second cache line for each frame.
         let head = &mut buffer.head()[..SHORTEST];
         head.copy_from_slice(&self.template);
         let port = (FIRST_PORT + flow % PORTS) as u16;
@@ -101,7 +101,7 @@ impl Next {
     }
 }
 
-/// The first octets of every frame. No write can fail: the headers take 42 of the 50 octets.
+/// Returns the first octets of every frame. No write can fail: the headers take 42 of the 50 octets.
 fn template(traffic: &Traffic, frame_len: usize) -> [u8; SHORTEST] {
     let mut head = [0; SHORTEST];
     let datagram = (frame_len - ethernet::HEADER - ipv4::HEADER) as u16;

@@ -1,16 +1,16 @@
-//! Livelock on a platform whose clock the driver and the application use up.
+//! Receive livelock on a platform whose simulated clock is advanced by driver and application.
 
 use ledger::ApplicationTally;
 use router::roles::{Application, Clock, LONGEST_QUEUE, Load};
 use router::{Buffer, Burst, HEAD, Platform};
 
-/// What the driver pays for a frame, whatever becomes of it; in nanoseconds, as all that follows.
+/// Cost of a frame for the driver, whatever its outcome; in nanoseconds, like all values below.
 const FRAME: u64 = 1_000;
-/// What it pays for each look into the ring.
+/// Cost of each poll of the ring.
 const LOOK: u64 = 50;
-/// What one look at the clock takes.
+/// Cost of one read of the clock.
 const TICK: u64 = 30;
-/// Buffers in the ring.
+/// Number of buffers in the ring.
 const RING: u64 = 256;
 
 struct Nothing;
@@ -32,11 +32,11 @@ impl Buffer for Nothing {
 /// A NIC at which frames arrive at a steady rate.
 struct Steady {
     now: u64,
-    /// Between two frames; 0: there are none.
+    /// Interval of frames; 0: there are none.
     every: u64,
-    /// Frames that were taken from the ring or lost before it.
+    /// Frames taken from the ring, or lost before it.
     gone: u64,
-    /// Frames that found the ring full, which costs the guest nothing.
+    /// Frames that found the ring full, which costs the guest no time.
     lost_before: u64,
     out: usize,
 }
@@ -100,11 +100,11 @@ impl Clock for Steady {
     }
 }
 
-/// Of how much time an experiment plays a part, and which part.
+/// Unit of rates, and the part of it that an experiment simulates.
 const SECOND: u64 = 1_000_000_000;
 const PART: u64 = 10;
 
-/// Offers so many frames a second; returns how many were delivered a second, and what was counted.
+/// Offers frames at a rate a second; returns how many were delivered a second, and the counters.
 fn run(rate: u64, protected: bool) -> (u64, ApplicationTally, Steady) {
     let (tally, mut platform) = (ApplicationTally::default(), Steady::new(SECOND / rate));
     let load = Load { work_ns: 9_000, queue_len: 128, protected };
@@ -119,7 +119,7 @@ fn run(rate: u64, protected: bool) -> (u64, ApplicationTally, Steady) {
     (delivered, tally, platform)
 }
 
-/// Driver and application together can do with 100,000 frames a second.
+/// Driver and application together can handle 100,000 frames a second.
 const CAPACITY: u64 = 100_000;
 
 #[test]
@@ -144,7 +144,7 @@ fn beyond_its_capacity_it_delivers_less_and_less_if_it_is_not_protected() {
         last = delivered;
     }
     assert!(last * 2 < peak, "more than half is lost: {last} of {peak}");
-    // When the driver alone needs all the time, nothing is left.
+    // When the driver alone uses up all the time, none is left for the application.
     assert!(run(2_000_000, false).0 < peak / 100);
 }
 
@@ -165,7 +165,7 @@ fn each_frame_is_somewhere() {
         let (_, tally, platform) = run(rate, protected);
         let get = |counter: &ledger::Counter| counter.get();
         assert_eq!(get(&tally.received), get(&tally.queued) + get(&tally.drop_queue_full));
-        // The platform's buffers that are still out wait, or are worked on.
+        // The platform's buffers that are out are waiting, or being worked on.
         assert_eq!(get(&tally.queued), get(&tally.delivered) + platform.out as u64);
         assert!(platform.out <= 128 + 1);
     }
@@ -176,7 +176,7 @@ fn work_is_only_what_the_application_had_the_cpu_for() {
     let (tally, mut platform) = (ApplicationTally::default(), Steady::new(0));
     let load = Load { work_ns: 10_000, queue_len: 0, protected: false };
     let mut application = Application::new(load, &tally, &platform);
-    // One frame.
+    // A single frame arrives.
     (platform.every, platform.now) = (SECOND, SECOND);
     assert_eq!(application.pass(&mut platform), 2);
     for passes in 2.. {

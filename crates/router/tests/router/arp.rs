@@ -1,4 +1,4 @@
-//! ARP: answering, learning, asking, holding, giving up, ageing.
+//! ARP: replies, learning, requests, holding packets, giving up, ageing.
 
 use frame::{Mac, arp, icmp};
 use router::neighbours::{PROBES, REACHABLE};
@@ -98,7 +98,8 @@ fn another_station_that_claims_an_own_address_is_noticed() {
         (nic, arp_frame(Mac::BROADCAST, &packet))
     };
     let own = ip(10, 0, 1, 1);
-    // Our own announcement, heard by another NIC in the same network; a probe; somebody's own address.
+    // Our own announcement, received by another NIC in the same network; a probe; another station's own
+    // address.
     for (nic, frame) in [announced(2, own_mac(1), own), announced(1, HOST, 0), announced(1, HOST, own + 49)] {
         lab.push(nic.into(), frame);
     }
@@ -193,7 +194,7 @@ fn a_neighbour_learned_by_another_router_releases_what_waits() {
     let (mut first, mut second) = (Lab::new(neighbours, true), Lab::new(neighbours, false));
     second.push(0, udp_frame(0, ip(198, 51, 100, 1), 18));
     assert_eq!(read_arp(&second.one_sent(1)).1.target_ip, SILENT);
-    // The reply comes to the other router. It did not ask, but the neighbour is on its link.
+    // The reply arrives at the other router. It sent no request, but the neighbour is on its link.
     first.push(1, arp_reply(1, HOST, SILENT));
     second.router.poll(&mut second.world);
     second.balance();
@@ -218,7 +219,7 @@ fn a_silent_neighbour_is_asked_three_times_and_then_given_up() {
     assert_eq!((message.kind, message.code), (icmp::UNREACHABLE, icmp::unreachable::HOST));
     assert_eq!(quoted, udp_frame(0, ip(198, 51, 100, 1), 18)[14..]);
     lab.only_drop("drop_no_neighbour", 1);
-    // For a while it is not asked for again.
+    // For some time no request is sent for it.
     lab.push(0, udp_frame(0, ip(198, 51, 100, 1), 18));
     let (_, message, _) = owned(&lab.one_sent(0));
     assert_eq!(message.code, icmp::unreachable::HOST);
@@ -236,20 +237,20 @@ fn what_changed_during_a_sleep_is_seen_before_what_is_due_then() {
     let (mut other, mut lab) = (Lab::new(neighbours, true), Lab::new(neighbours, false));
     let (host, old, new) = (ip(10, 0, 0, 50), Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
     lab.push(0, arp_reply(0, old, host));
-    // The header for that host is prepared, and a packet of it waits for a neighbour that will not answer.
+    // The header for that host is prepared, and a packet from it waits for a neighbour that will not answer.
     lab.push(1, udp_frame(1, host, 18));
     assert_eq!(read_ipv4(&lab.one_sent(0)).0.destination, old);
     lab.push(0, ipv4_frame(0, udp_header(host, ip(198, 51, 100, 1), 18), &datagram(18)));
     for _ in 0..3 {
         read_arp(&lab.one_sent(1));
-        // It sleeps; meanwhile another vCPU learns the host's new address.
+        // The router sleeps; meanwhile another vCPU learns the host's new address.
         other.push(0, arp_reply(0, new, host));
         lab.wait(1000);
     }
     assert_eq!(read_ipv4(&lab.one_sent(0)).0.destination, new, "the error that the tick sends");
 }
 
-/// An ICMP message taken out of its frame.
+/// Parses an ICMP message into owned parts.
 fn owned(frame: &[u8]) -> (frame::ipv4::Header, icmp::Header, Vec<u8>) {
     let (header, message, quoted) = read_icmp(frame);
     (header, message, quoted.to_vec())
@@ -263,7 +264,7 @@ fn only_so_many_neighbours_are_asked_for_at_a_time() {
     }
     assert_eq!(lab.router.held(), 32);
     lab.only_drop("drop_no_neighbour", 8);
-    // Those that were given up make room for others.
+    // Neighbours that were given up make room for others.
     for _ in 0..3 {
         lab.wait(1000);
     }
@@ -311,14 +312,14 @@ fn a_neighbour_that_answers_a_probe_stays() {
     assert_eq!(lab.neighbours.find(1, host), Some(HOST));
 }
 
-/// The way of a packet to a host that was learned, once it is looked up anew.
+/// Checks that a packet to a learned host causes a new ARP request.
 fn asked_anew(lab: &mut Lab, nic: u8, host: u32) {
     lab.push(0, udp_frame(0, host, 18));
     let (ethernet, question) = read_arp(&lab.one_sent(usize::from(nic)));
     assert_eq!((ethernet.destination, question.target_ip), (Mac::BROADCAST, host));
 }
 
-/// What is asked because of a cable: all stations.
+/// Returns the address in the request sent because of a cable, which must be a broadcast.
 fn doubted(lab: &mut Lab, nic: usize) -> u32 {
     let (ethernet, question) = read_arp(&lab.one_sent(nic));
     assert_eq!(ethernet.destination, Mac::BROADCAST);
@@ -336,14 +337,14 @@ fn a_neighbour_behind_a_cable_that_is_plugged_anew_is_asked_for_at_once_and_used
     lab.wait(0);
     // Neither the static neighbour there nor the one behind another NIC.
     assert_eq!(doubted(&mut lab, 1), host);
-    // If it is who it was, nothing is lost.
+    // If it is the same station, no packet is lost.
     lab.push(0, udp_frame(0, host, 18));
     assert_eq!(read_ipv4(&lab.one_sent(1)).0.destination, HOST);
-    // If it is another one, its answer is enough.
+    // If it is a different station, its reply is sufficient.
     lab.push(1, arp_reply(1, new, host));
     lab.push(0, udp_frame(0, host, 18));
     assert_eq!(read_ipv4(&lab.one_sent(1)).0.destination, new);
-    // Once it has answered it is asked no more, until its time has passed.
+    // After its reply it is not probed until REACHABLE has passed.
     lab.wait(5000);
     lab.none_sent();
     lab.wait(REACHABLE - 5000);
@@ -360,7 +361,7 @@ fn a_neighbour_that_went_with_its_cable_is_forgotten_after_its_probes() {
     for probe in 0..PROBES {
         lab.wait(if probe == 0 { 0 } else { 1 });
         assert_eq!(doubted(&mut lab, 1), host);
-        // Other neighbours that come do not hurry the next probe.
+        // Other neighbours that appear do not advance the next probe.
         lab.push(2, arp_reply(2, HOST, ip(10, 0, 2, 60 + probe as u8)));
         lab.router.poll(&mut lab.world);
         lab.wait(0);

@@ -1,4 +1,4 @@
-//! What is forwarded, how it is changed, and what is not.
+//! Forwarded packets, their changes, and packets that are not forwarded.
 
 use frame::{Mac, icmp, ipv4};
 use router::{Neighbour, Router};
@@ -180,7 +180,7 @@ fn broken_ip_headers_are_dropped() {
         lab.push(0, frame);
         lab.only_drop("drop_ip_header", n);
     }
-    // Cut in the middle of the header, although the octets behind the frame's end would complete it.
+    // Truncated in the middle of the header, although octets after the frame's end would complete it.
     lab.push(0, good[..33].to_vec());
     lab.only_drop("drop_ip_header", 7);
     lab.none_sent();
@@ -230,8 +230,8 @@ fn what_claims_to_come_from_the_router_is_dropped() {
     let mut lab = Lab::default();
     lab.warm_up();
     let mut dropped = 0;
-    // Addresses of the NIC that the packet came to and of another one; forwarded, for the router, without a route, with
-    // options: none is answered.
+    // Sources: addresses of the NIC that the packet arrives at and of others. Destinations: to be forwarded, the router
+    // itself, without a route; also with options. No error is sent for any of them.
     for source in [ip(10, 0, 0, 1), ip(10, 0, 1, 1), ip(10, 0, 2, 1)] {
         for destination in [ip(192, 168, 1, 1), ip(10, 0, 0, 1), ip(11, 1, 1, 1)] {
             lab.push(0, ipv4_frame(0, udp_header(source, destination, 18), &datagram(18)));
@@ -267,7 +267,7 @@ fn no_host_gets_the_packets_of_another() {
     assert!(lab.neighbours.add_static(Neighbour { nic: 1, ip: known, mac: peer_mac(1) }));
     lab.push(0, udp_frame(0, known, 18));
     lab.one_sent(1);
-    // More hosts than there are places for prepared headers.
+    // More hosts than there are entries for prepared headers.
     for n in 0..3000u16 {
         let [c, d] = (n + 3).to_be_bytes();
         lab.push(0, udp_frame(0, ip(20, 0, c, d), 18));

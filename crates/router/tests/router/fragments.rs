@@ -1,10 +1,10 @@
-//! Fragmentation: what the pieces are, and that together they are the packet.
+//! Fragmentation: the individual fragments, and that together they make up the packet.
 
 use frame::ipv4;
 
 use crate::world::*;
 
-/// The payload that the fragments in `frames` make up, which must be in order and without gaps.
+/// Reassembles the payload of the fragments in `frames`, which must be in order and without gaps.
 fn assemble(frames: &[Vec<u8>], mtu: u16) -> Vec<u8> {
     let mut whole = Vec::new();
     for (n, frame) in frames.iter().enumerate() {

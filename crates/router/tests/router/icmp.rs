@@ -1,10 +1,10 @@
-//! ICMP: echo, errors, when no error may be sent, and how many.
+//! ICMP: echo, errors, conditions under which no error may be sent, and their rate.
 
 use frame::{icmp, ipv4};
 
 use crate::world::*;
 
-/// The one error that came back to the sender on NIC 0.
+/// Returns the single error that came back to the sender on NIC 0.
 fn error(lab: &mut Lab) -> (ipv4::Header, icmp::Header, Vec<u8>) {
     let frame = lab.one_sent(0);
     let (header, message, quoted) = read_icmp(&frame);
@@ -71,7 +71,7 @@ fn what_the_router_has_no_use_for() {
     for message in [damaged, reply, odd_code, vec![8, 0, 0]] {
         lab.push(0, ipv4_frame(0, icmp_header(&message), &message));
     }
-    // A piece of an echo request, and broadcasts.
+    // A fragment of an echo request, and broadcasts.
     let message = icmp_message(icmp::ECHO_REQUEST, 0, 7, b"x");
     let piece = ipv4::Header { more_fragments: true, ..icmp_header(&message) };
     lab.push(0, ipv4_frame(0, piece, &message));
@@ -93,7 +93,7 @@ fn ports_and_protocols_of_the_router_are_unreachable() {
     ];
     let mut lab = Lab::default();
     for (protocol, code) in cases {
-        // By the addresses of the NICs, and by the routes alone.
+        // Local by the addresses of the NICs, and only by the routes.
         for destination in [ip(10, 0, 1, 1), ip(9, 9, 9, 9)] {
             let header = ipv4::Header { protocol, ..udp_header(ip(10, 0, 0, 2), destination, 18) };
             lab.push(0, ipv4_frame(0, header, &datagram(18)));
@@ -131,7 +131,7 @@ fn the_router_itself_is_reached_with_the_last_hop() {
 #[test]
 fn no_route() {
     let mut lab = Lab::default();
-    // No prefix at all, a route that says so, and a route by a NIC that is not there.
+    // No matching prefix, a route without next hop, and a route by a NIC that does not exist.
     for destination in [ip(11, 1, 1, 1), ip(203, 0, 113, 5), ip(8, 8, 8, 8)] {
         lab.push(0, udp_frame(0, destination, 18));
         let (_, message, _) = error(&mut lab);
@@ -155,7 +155,7 @@ fn fragmentation_needed_tells_the_mtu() {
         assert_eq!((message.rest, header.total_len, quoted.len()), (576, 576, 548));
     }
     lab.only_drop("drop_mtu", 2);
-    // What just fits is forwarded.
+    // A packet of exactly the MTU is forwarded.
     let header = ipv4::Header { dont_fragment: true, ..udp_header(ip(10, 0, 0, 2), ip(172, 16, 0, 1), 548) };
     lab.push(0, ipv4_frame(0, header, &datagram(548)));
     assert_eq!(lab.one_sent(2).len(), 590);
@@ -171,19 +171,19 @@ fn no_error_about_an_error_a_later_fragment_or_a_broadcast() {
         let header = ipv4::Header::new(ipv4::ICMP, from, nowhere, message.len() as u16);
         lab.push(0, ipv4_frame(0, header, &message));
     }
-    // ICMP too short to know what it is.
+    // An ICMP message too short to determine its type.
     lab.push(0, ipv4_frame(0, ipv4::Header::new(ipv4::ICMP, from, nowhere, 3), &[8, 0, 0]));
     let later = ipv4::Header { fragment_offset: 3, ..udp_header(from, nowhere, 18) };
     lab.push(0, ipv4_frame(0, later, &datagram(18)));
     lab.only_drop("drop_no_route", 7);
     assert_eq!(lab.counters.originated_lost.get(), 0);
     lab.none_sent();
-    // About other ICMP an error may be sent.
+    // Errors may be sent about other ICMP messages.
     let message = icmp_message(icmp::ECHO_REQUEST, 0, 0, &[0; 28]);
     let header = ipv4::Header::new(ipv4::ICMP, from, nowhere, message.len() as u16);
     lab.push(0, ipv4_frame(0, header, &message));
     error(&mut lab);
-    // From nobody in particular.
+    // From an address that is not a single host.
     lab.push(0, ipv4_frame(0, udp_header(ip(10, 0, 0, 255), nowhere, 18), &datagram(18)));
     assert_eq!(lab.counter("drop_martian"), 1);
     lab.none_sent();
@@ -194,7 +194,7 @@ fn no_error_about_a_datagram_to_a_broadcast_address() {
     let mut lab = Lab::default();
     lab.push(0, udp_frame(0, ip(10, 0, 0, 255), 18));
     lab.push(0, udp_frame(0, u32::MAX, 18));
-    // Our own address, but to all stations of the link.
+    // To our own address, but in a link-layer broadcast.
     let mut frame = udp_frame(0, ip(10, 0, 0, 1), 18);
     frame[..6].fill(0xff);
     lab.push(0, frame);
@@ -224,12 +224,12 @@ fn errors_are_limited_in_rate_for_each_nic() {
 #[test]
 fn an_error_whose_own_way_is_unknown_is_lost_and_counted() {
     let mut lab = Lab::default();
-    // The sender's address has no route back.
+    // There is no route back to the sender's address.
     let header = udp_header(ip(11, 1, 1, 1), ip(11, 2, 2, 2), 18);
     lab.push(0, ipv4_frame(0, header, &datagram(18)));
     lab.none_sent();
     assert_eq!(lab.counters.originated_lost.get(), 1);
-    // The sender is behind a gateway that must be asked for first: the error waits.
+    // The sender is behind a gateway that must be resolved first: the error waits.
     let header = udp_header(ip(198, 51, 100, 1), ip(11, 2, 2, 2), 18);
     lab.push(0, ipv4_frame(0, header, &datagram(18)));
     assert_eq!(lab.router.held_own(), 1);
@@ -239,7 +239,7 @@ fn an_error_whose_own_way_is_unknown_is_lost_and_counted() {
 #[test]
 fn an_answer_to_ourselves_goes_nowhere() {
     let mut lab = Lab::default();
-    // A spoofed sender that the routes, and not the addresses of the NICs, call local.
+    // A spoofed sender that is local by the routes, though not by the addresses of the NICs.
     let source = ip(9, 9, 9, 9);
     let message = icmp_message(icmp::ECHO_REQUEST, 0, 7, b"x");
     lab.push(0, ipv4_frame(0, ipv4::Header::new(ipv4::ICMP, source, ip(10, 0, 0, 1), 9), &message));

@@ -1,4 +1,4 @@
-//! The router on a platform of vectors: each feature, each cause of loss, and the books that must balance.
+//! The router on a simulated platform: each feature, each cause of loss, and the balance of the counters.
 
 mod application;
 mod arp;

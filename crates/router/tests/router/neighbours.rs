@@ -1,4 +1,4 @@
-//! The table of neighbours that vCPUs share: room, replacement, and readers beside writers.
+//! The neighbour table that vCPUs share: capacity, replacement, and readers concurrent with writers.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -59,9 +59,9 @@ fn many_are_learned_and_the_oldest_make_room_but_never_static_ones() {
     assert!((0..256).all(|ip| table.find(1, ip) == Some(mac(ip))));
     let kept = (256..20_000).filter(|&ip| table.find(1, ip).is_some()).count();
     assert_eq!(kept, 1024 - 256);
-    // The newest are among them.
+    // The newest neighbours are among those kept.
     assert!((19_900..20_000).all(|ip| table.find(1, ip).is_some()));
-    // All are as old as that after a while, and then probed, some at a time.
+    // After a while all have reached that age, and are probed, some at a time.
     let (mut probed, mut now, mut calls) = (0, 30_000 + REACHABLE, 0);
     while probed < kept {
         let mut burst = 0;
@@ -82,7 +82,8 @@ fn where_all_are_static_there_is_no_room() {
     assert_eq!(table.find(1, 99_999), None);
 }
 
-/// Writers change, add and replace neighbours; each address that a reader finds must be one that was stored for it.
+/// Writers change, add and replace neighbours; each address that a reader finds must be one that was stored for that
+/// neighbour.
 #[test]
 fn readers_never_see_half_a_change() {
     let table = Neighbours::new();
@@ -94,7 +95,7 @@ fn readers_never_see_half_a_change() {
                 let table = &table;
                 scope.spawn(move || {
                     for round in 0..20_000 {
-                        // More than fit, so that slots change hands all the time.
+                        // More than fit, so that slots are replaced all the time.
                         let ip = (round * 7 + writer) % 3000;
                         table.learn(neighbour(ip, tag(ip, round & 0xff)), true, u64::from(round));
                     }

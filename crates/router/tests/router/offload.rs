@@ -1,30 +1,30 @@
-//! Frames that leave a checksum to be filled in, or segments to be cut: what goes on as it is, what is refused, and what is
-//! made ready here.
+//! Frames with a missing checksum, or to be segmented: which are forwarded unchanged, which are refused, and which are
+//! completed here.
 
 use frame::offload::{Gso, Offload};
 use frame::{checksum, ethernet, icmp, ipv4, tcp, udp};
 
 use crate::world::*;
 
-/// Where the transport header of a packet without options begins in its frame.
+/// Offset in a frame of the transport header of a packet without options.
 const TRANSPORT: usize = ethernet::HEADER + ipv4::HEADER;
-/// Towards NIC 1, whose MTU is 1500, and NIC 2, whose MTU is 576.
+/// Destinations behind NIC 1, whose MTU is 1500, and NIC 2, whose MTU is 576.
 const WIDE: u32 = ip(192, 168, 1, 1);
 const NARROW: u32 = ip(172, 16, 0, 1);
 
-/// Whose checksum is to be filled in, by what stands where it belongs: the sum of the pseudo header.
+/// Returns the value in the field of a missing checksum: the sum of the pseudo header.
 fn pseudo(header: &ipv4::Header, len: usize) -> u16 {
     let addresses = [header.source.to_be_bytes(), header.destination.to_be_bytes()].concat();
     let sum = checksum::sum(u16::from(header.protocol), &addresses);
     checksum::sum(sum, &(len as u16).to_be_bytes())
 }
 
-/// Whether the transport checksum of a packet is right.
+/// Returns true if the transport checksum of a packet is correct.
 fn is_right(packet: &ipv4::Packet<'_>) -> bool {
     checksum::sum(pseudo(packet.header(), packet.payload().len()), packet.payload()) == 0xffff
 }
 
-/// A TCP frame of so many octets of payload from 10.0.0.2.
+/// Returns a TCP frame with `payload` octets of payload from 10.0.0.2.
 fn tcp_frame(destination: u32, payload: usize, dont_fragment: bool) -> Vec<u8> {
     let len = tcp::HEADER + payload;
     let header = ipv4::Header {
@@ -44,7 +44,7 @@ fn tcp_order(size: u16) -> Offload {
     Offload::checksum(TRANSPORT as u16, 16).unwrap().with_gso(Gso::Tcp4, size, 54)
 }
 
-/// A UDP frame with its checksum to be filled in.
+/// Returns a UDP frame whose checksum is missing.
 fn udp_order_frame(destination: u32, payload: usize) -> Vec<u8> {
     let header = udp_header(ip(10, 0, 0, 2), destination, payload);
     let mut octets = datagram(payload);
@@ -57,7 +57,7 @@ fn udp_order() -> Offload {
     Offload::checksum(TRANSPORT as u16, 6).unwrap()
 }
 
-/// A world whose frames leave this to be done, and a router in it that has prepared its headers, or has not.
+/// Creates a router whose received frames carry this offload metadata, with its headers prepared or not.
 fn lab(order: Offload, warm: bool) -> Lab {
     let mut lab = Lab::default();
     if warm {
@@ -86,7 +86,7 @@ fn a_large_frame_goes_on_as_it_is() {
 
 #[test]
 fn its_segments_are_what_must_fit() {
-    // 576 octets of MTU are 20 + 20 + 536.
+    // An MTU of 576 octets is 20 + 20 + 536.
     for (size, fits) in [(536, true), (537, false)] {
         for warm in [true, false] {
             let mut lab = lab(tcp_order(size), warm);
@@ -174,7 +174,7 @@ fn what_may_be_fragmented_is_cut_here() {
             }
         }
         assert_eq!(whole, frame[TRANSPORT + 20..]);
-        // The frame itself is forwarded, and all but the first of what it became is of the router's making.
+        // The frame itself counts as forwarded, and all resulting packets but the first as originated.
         let made = 3 + sent.len() as u64 - 1;
         assert_eq!((lab.counters.forwarded.get(), lab.counters.originated.get()), (3, made));
         lab.only_drop("", 0);
@@ -212,7 +212,7 @@ fn a_checksum_is_left_to_be_filled_in() {
 
 #[test]
 fn it_is_filled_in_before_the_packet_is_fragmented() {
-    // With the longest, in several pieces.
+    // The longest consists of several buffers.
     for payload in [700, 1400, 9000] {
         let mut lab = lab(udp_order(), true);
         lab.push(0, udp_order_frame(NARROW, payload));
@@ -267,7 +267,7 @@ fn a_frame_of_several_pieces_is_answered_or_left_alone() {
         lab.world.sent(0).iter().flat_map(|part| read_ipv4(part).1.payload().to_vec()).collect();
     let (echo, payload) = icmp::Header::parse(&reply).unwrap();
     assert_eq!((echo.kind, payload.len()), (icmp::ECHO_REPLY, 8000));
-    // With options, which the answer has not, all of it would have to move.
+    // With options, which the reply does not have, the whole message would have to move.
     let options = ipv4::Header { header_len: 24, total_len: header.total_len + 4, ..header };
     lab.push(0, ipv4_frame(0, options, &message));
     lab.none_sent();

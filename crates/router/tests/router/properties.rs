@@ -1,4 +1,4 @@
-//! What holds for any frames: nothing is lost without a name, and packets go where the reference router sends them.
+//! Properties for arbitrary frames: every loss is counted, and packets go where the reference router sends them.
 
 use frame::{arp, ipv4};
 use proptest::collection::vec;
@@ -84,10 +84,10 @@ fn any_frame() -> impl Strategy<Value = (u8, Vec<u8>)> {
     prop_oneof![5 => good, 2 => damaged, 1 => noise]
 }
 
-/// A destination behind a gateway that is known.
+/// A destination behind a known gateway.
 const GATED: u32 = ip(192, 168, 1, 1);
 
-/// A source, perhaps one that has to do with an address of the router.
+/// A source address, possibly related to an address of the router.
 #[derive(Clone, Debug)]
 enum Source {
     Any(u32),
@@ -149,8 +149,8 @@ proptest! {
         prop_assert_eq!(lab.router.held_own(), 0);
     }
 
-    /// Whatever addresses a router has, no packet is forwarded that claims to come from it, from one of its networks as a
-    /// whole, or from where no host is; every other one is.
+    /// Whatever addresses a router has, it forwards no packet from its own addresses, from a broadcast or network
+    /// address of its networks, or from an address that is no host; it forwards all others.
     #[test]
     fn a_source_that_cannot_be_is_not_forwarded(
         own in vec((any::<u32>().prop_filter("a host", |ip| !ipv4::is_martian(*ip)), 1u8..=32), 1..24),
@@ -181,7 +181,7 @@ proptest! {
         }
     }
 
-    /// Bursts of valid packets leave exactly as the reference router sends them, in order.
+    /// Bursts of valid packets leave in order, and identical to those of the reference router.
     #[test]
     fn packets_go_where_the_reference_sends_them(bursts in vec(vec(ipv4(), 0..64), 1..4)) {
         let mut lab = Lab::default();
@@ -206,8 +206,8 @@ proptest! {
     }
 }
 
-/// Whether the router created this frame: ARP, or ICMP from one of its addresses. The generated packets come from
-/// such addresses as well, but theirs have no correct ICMP checksum.
+/// Returns true if the router created this frame: ARP, or ICMP from one of its addresses. The generated packets have
+/// such sources too, but no correct ICMP checksum.
 fn is_created(frame: &[u8]) -> bool {
     if frame[12..14] != [8, 0] {
         return true;

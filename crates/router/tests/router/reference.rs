@@ -1,19 +1,19 @@
-//! A router as one would write it down, one packet at a time, to compare the real one with. It shares no code with it.
+//! A straightforward reference router that handles one packet at a time. It shares no code with the real one.
 
 use router::{NextHop, Routes};
 
 use crate::world::{ROUTES, ip, own_mac, peer_mac};
 
-/// What must become of a frame.
+/// Expected outcome of a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// These frames leave by this NIC: one, or its fragments.
     Leaves(usize, Vec<Vec<u8>>),
-    /// It is lost, or answered.
+    /// It is dropped, or answered.
     Ends,
 }
 
-/// What must become of `frame`, which came to NIC `nic`.
+/// Returns the expected outcome of `frame`, which arrived at NIC `nic`.
 pub(crate) fn fate(nic: u8, frame: &[u8]) -> Fate {
     checked(nic, frame).unwrap_or(Fate::Ends)
 }
@@ -56,7 +56,7 @@ fn checked(nic: u8, frame: &[u8]) -> Option<Fate> {
     Some(Fate::Leaves(usize::from(out), fragments(out, &packet, header_len, mtu)))
 }
 
-/// The pieces of a packet whose options, if any, are all zeros: none is copied.
+/// Returns the fragments of a packet whose options, if any, are all zeros: none is copied.
 fn fragments(out: u8, packet: &[u8], header_len: usize, mtu: usize) -> Vec<Vec<u8>> {
     let (header, mut payload) = packet.split_at(header_len);
     let mut offset = u16::from_be_bytes([header[6], header[7]]);
@@ -78,7 +78,8 @@ fn fragments(out: u8, packet: &[u8], header_len: usize, mtu: usize) -> Vec<Vec<u
     frames
 }
 
-/// The frame of a packet on the link of NIC `out`. What came with padding, up to the shortest frame, keeps it.
+/// Returns the frame of a packet on the link of NIC `out`. A frame that arrived with padding, up to the shortest frame,
+/// keeps it.
 fn link(out: u8, packet: Vec<u8>, came: usize) -> Vec<u8> {
     let mut frame = [&peer_mac(out).0[..], &own_mac(out).0, &[8, 0], &packet].concat();
     let least = if came == 0 { 60 } else { came.min(60) };
@@ -86,7 +87,7 @@ fn link(out: u8, packet: Vec<u8>, came: usize) -> Vec<u8> {
     frame
 }
 
-/// With a fresh header checksum.
+/// Recomputes the header checksum.
 fn renew(mut packet: Vec<u8>, header_len: usize) -> Vec<u8> {
     packet[10..12].fill(0);
     let checksum = !sum(&packet[..header_len]);

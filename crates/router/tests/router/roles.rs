@@ -1,4 +1,4 @@
-//! Echo, source and sink.
+//! The roles echo, source and sink.
 
 use frame::{ipv4, udp};
 use router::roles::{Echo, FLOW, SEQUENCE, Sink, Source, SourceSink, Tally, Traffic};
@@ -33,7 +33,7 @@ fn echo_turns_frames_around() {
     assert_eq!((header.source, header.destination), (ip(192, 168, 1, 1), ip(10, 0, 1, 2)));
     let (header, payload) = udp::Header::parse(packet.payload()).unwrap();
     assert_eq!((header.source, header.destination, payload), (5000, 4000, &datagram(18)[8..]));
-    // What is not IPv4 only has its Ethernet addresses exchanged.
+    // In frames other than IPv4 only the Ethernet addresses are swapped.
     arp[..12].copy_from_slice(&[peer_mac(0).0, own_mac(0).0].concat());
     assert_eq!(world.sent(0), [arp]);
     assert_eq!(world.out, 0);
@@ -109,7 +109,7 @@ fn a_source_with_a_sink_waits_for_what_is_under_way() {
     let sent: usize = (0..100).map(|_| both.pass(&mut world)).sum();
     assert_eq!(sent, 768);
     let frames = world.sent(0);
-    // All but one come by the other NIC: the one that is missing is known from those behind it.
+    // All but one arrive at the other NIC: the missing one is detected by the later ones.
     world.rx[1].extend(frames.into_iter().enumerate().filter(|(n, _)| *n != 100).map(|(_, frame)| frame));
     let moved: usize = (0..100).map(|_| both.pass(&mut world)).sum();
     assert_eq!(moved, 767 + 768);

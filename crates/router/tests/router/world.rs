@@ -1,4 +1,4 @@
-//! A platform of vectors with a scripted clock, and a router with three NICs on it.
+//! A simulated platform with a scripted clock, and a router with three NICs on it.
 //!
 //! ```text
 //! nic 0  10.0.0.1/24  MTU 1500   static neighbour 10.0.0.2
@@ -16,10 +16,10 @@ use router::{
     Platform, Router, Routes,
 };
 
-/// Octets that a buffer holds.
+/// Capacity of a buffer in octets.
 const CAPACITY: usize = 2048;
 
-/// A frame buffer, or several: a longer frame lies in pieces.
+/// A frame buffer; a longer frame consists of several.
 pub(crate) struct Octets {
     pieces: Box<Pieces>,
     len: usize,
@@ -33,7 +33,7 @@ struct Pieces {
 
 impl Octets {
     fn new(frame: &[u8], offload: Offload) -> Self {
-        // Stale octets behind a short frame, as in a buffer that was used before.
+        // Stale octets after a short frame, as in a reused buffer.
         let (here, further) = frame.split_at(frame.len().min(CAPACITY));
         let mut first = [0xee; CAPACITY];
         first[..here.len()].copy_from_slice(here);
@@ -76,22 +76,22 @@ impl Buffer for Octets {
     fn prefetch(&self) {}
 }
 
-/// The platform.
+/// The simulated platform.
 pub(crate) struct World {
     pub(crate) rx: Vec<VecDeque<Vec<u8>>>,
     pub(crate) tx: Vec<Vec<Vec<u8>>>,
     pub(crate) now: u64,
-    /// Buffers that `allocate` still gives.
+    /// Number of buffers that `allocate` still returns.
     pub(crate) free: usize,
-    /// Buffers that the router has.
+    /// Number of buffers that the router holds.
     pub(crate) out: usize,
-    /// Frames given to the router.
+    /// Number of frames given to the router.
     pub(crate) received: u64,
-    /// What the frames that it is given leave to be done.
+    /// Offload metadata of the frames given to the router.
     pub(crate) order: Offload,
-    /// What the frames that left last leave to be done.
+    /// Offload metadata of the frames sent last.
     pub(crate) left: Vec<Offload>,
-    /// How often each cable was plugged anew.
+    /// For each cable, how often it was plugged in again.
     pub(crate) plugged: Vec<u32>,
     /// Stations that claimed an address of the router: NIC, address, station.
     pub(crate) claims: Vec<(usize, u32, Mac)>,
@@ -113,7 +113,7 @@ impl World {
         }
     }
 
-    /// What left by a NIC since the last look.
+    /// Returns the frames sent by a NIC since the last call.
     pub(crate) fn sent(&mut self, nic: usize) -> Vec<Vec<u8>> {
         self.left.clear();
         std::mem::take(&mut self.tx[nic])
@@ -168,7 +168,7 @@ impl Platform for World {
     }
 }
 
-/// Routes as a list, searched from one end to the other.
+/// Routes in a list that is scanned linearly.
 #[derive(Clone, Copy)]
 pub(crate) struct List(&'static [(u32, u8, NextHop)]);
 
@@ -213,10 +213,10 @@ pub(crate) const fn peer_mac(nic: u8) -> Mac {
     Mac([2, 0, 0, 0, 0x20, nic])
 }
 
-/// A gateway that nobody has heard of yet.
+/// A gateway that is not known yet.
 pub(crate) const SILENT: u32 = ip(10, 0, 1, 77);
 
-/// A gateway that is in no network of its NIC.
+/// A gateway outside the networks of its NIC.
 pub(crate) const OFF_LINK: u32 = ip(10, 99, 0, 1);
 
 pub(crate) const ROUTES: List = List(&[
@@ -239,7 +239,7 @@ pub(crate) const ROUTES: List = List(&[
     (ip(8, 0, 0, 0), 8, NextHop::Gateway { nic: 7, gateway: ip(10, 0, 1, 2) }),
 ]);
 
-/// A router and the world around it.
+/// A router and its environment.
 pub(crate) struct Lab {
     pub(crate) world: World,
     pub(crate) router: Router<'static, Octets, List>,
@@ -261,7 +261,7 @@ impl Lab {
         lab
     }
 
-    /// A router with these addresses instead, eight of them on each NIC.
+    /// Creates a router with these addresses instead, eight on each NIC.
     pub(crate) fn with_addresses(own: &[Address]) -> Self {
         let mut chunks = own.chunks(8);
         let addresses = [(); 3].map(|()| chunks.next().unwrap_or_default());
@@ -289,14 +289,14 @@ impl Lab {
         lab
     }
 
-    /// Gives the router a frame on a NIC and lets it work.
+    /// Gives the router a frame on a NIC and makes a pass.
     pub(crate) fn push(&mut self, nic: usize, frame: Vec<u8>) {
         self.world.rx[nic].push_back(frame);
         self.router.poll(&mut self.world);
         self.balance();
     }
 
-    /// Sends a good packet to each of the two gateways, so that what follows finds their headers prepared.
+    /// Sends a packet to each of the two gateways, so that their headers are prepared afterwards.
     pub(crate) fn warm_up(&mut self) {
         for (destination, nic) in [(ip(192, 168, 1, 1), 1), (ip(172, 16, 0, 1), 2)] {
             self.push(0, udp_frame(0, destination, 18));
@@ -304,14 +304,14 @@ impl Lab {
         }
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub(crate) fn wait(&mut self, milliseconds: u64) {
         self.world.now += milliseconds;
         self.router.tick(&mut self.world);
         self.balance();
     }
 
-    /// Whether every frame and every buffer is accounted for.
+    /// Asserts that every frame and every buffer is accounted for.
     pub(crate) fn balance(&self) {
         let c = self.counters;
         let held = self.router.held();
@@ -320,7 +320,7 @@ impl Lab {
         assert_eq!(self.world.out, held + self.router.held_own(), "buffers that the router keeps");
     }
 
-    /// Asserts that one counter of the named drops stands at `n` and all others at 0.
+    /// Asserts that one of the drop counters is `n` and all others are 0.
     pub(crate) fn only_drop(&self, name: &str, n: u64) {
         self.counters.each(&mut |counter, value| {
             let expected = if counter == name { n } else { 0 };
@@ -328,14 +328,14 @@ impl Lab {
         });
     }
 
-    /// The value of one counter.
+    /// Returns the value of one counter.
     pub(crate) fn counter(&self, name: &str) -> u64 {
         let mut found = None;
         self.counters.each(&mut |counter, value| found = found.or((counter == name).then_some(value)));
         found.expect("a counter of the router")
     }
 
-    /// The one frame that left by `nic`, and nothing left by others.
+    /// Returns the single frame that left by `nic`; asserts that no other frame left.
     pub(crate) fn one_sent(&mut self, nic: usize) -> Vec<u8> {
         let mut sent: Vec<_> = (0..3).map(|nic| self.world.sent(nic)).collect();
         for (other, frames) in sent.iter().enumerate() {
@@ -344,7 +344,7 @@ impl Lab {
         sent.swap_remove(nic).remove(0)
     }
 
-    /// Asserts that nothing left.
+    /// Asserts that no frame left.
     pub(crate) fn none_sent(&mut self) {
         (0..3).for_each(|nic| assert!(self.world.sent(nic).is_empty(), "NIC {nic}"));
     }
@@ -354,14 +354,14 @@ fn leak_adjacencies() -> &'static mut Adjacencies {
     Box::leak(Box::new(Adjacencies::new()))
 }
 
-/// The sum of all named drops.
+/// Returns the sum of all drop counters.
 pub(crate) fn drops(counters: &RouterCounters) -> u64 {
     let mut sum = 0;
     counters.each(&mut |name, value| sum += if name.starts_with("drop_") { value } else { 0 });
     sum
 }
 
-/// A frame to the router's NIC `nic` from its peer, with this IPv4 header and payload.
+/// Returns a frame to the router's NIC `nic` from its peer, with this IPv4 header and payload.
 pub(crate) fn ipv4_frame(nic: u8, header: ipv4::Header, payload: &[u8]) -> Vec<u8> {
     let ethernet =
         ethernet::Header { destination: own_mac(nic), source: peer_mac(nic), ethertype: ethernet::IPV4 };
@@ -374,12 +374,12 @@ pub(crate) fn ipv4_frame(nic: u8, header: ipv4::Header, payload: &[u8]) -> Vec<u
     frame
 }
 
-/// The header of a UDP packet with `payload` octets behind the UDP header.
+/// Returns the header of a UDP packet with `payload` octets after the UDP header.
 pub(crate) fn udp_header(source: u32, destination: u32, payload: usize) -> ipv4::Header {
     ipv4::Header::new(ipv4::UDP, source, destination, (payload + udp::HEADER) as u16)
 }
 
-/// UDP header and `len` counting octets.
+/// Returns a UDP header and `len` counting octets.
 pub(crate) fn datagram(len: usize) -> Vec<u8> {
     let mut octets: Vec<u8> = (0..udp::HEADER + len).map(|n| n as u8).collect();
     let header =
@@ -388,19 +388,19 @@ pub(crate) fn datagram(len: usize) -> Vec<u8> {
     octets
 }
 
-/// A UDP frame from 10.0.`nic`.2.
+/// Returns a UDP frame from 10.0.`nic`.2.
 pub(crate) fn udp_frame(nic: u8, destination: u32, len: usize) -> Vec<u8> {
     ipv4_frame(nic, udp_header(ip(10, 0, nic, 2), destination, len), &datagram(len))
 }
 
-/// An ICMP message.
+/// Returns an ICMP message.
 pub(crate) fn icmp_message(kind: u8, code: u8, rest: u32, payload: &[u8]) -> Vec<u8> {
     let mut message = [&[0; icmp::HEADER], payload].concat();
     icmp::Header { kind, code, rest }.write(&mut message).unwrap();
     message
 }
 
-/// An ARP frame.
+/// Returns an ARP frame.
 pub(crate) fn arp_frame(to: Mac, packet: &arp::Packet) -> Vec<u8> {
     let mut frame = vec![0; ethernet::SHORTEST];
     let header = ethernet::Header { destination: to, source: packet.sender_mac, ethertype: ethernet::ARP };
@@ -409,7 +409,7 @@ pub(crate) fn arp_frame(to: Mac, packet: &arp::Packet) -> Vec<u8> {
     frame
 }
 
-/// An ARP reply to the router's NIC.
+/// Returns an ARP reply to the router's NIC.
 pub(crate) fn arp_reply(nic: u8, mac: Mac, from: u32) -> Vec<u8> {
     let packet = arp::Packet {
         operation: arp::Operation::Reply,
@@ -421,21 +421,21 @@ pub(crate) fn arp_reply(nic: u8, mac: Mac, from: u32) -> Vec<u8> {
     arp_frame(own_mac(nic), &packet)
 }
 
-/// Ethernet header and ARP packet of a frame.
+/// Parses the Ethernet header and the ARP packet of a frame.
 pub(crate) fn read_arp(frame: &[u8]) -> (ethernet::Header, arp::Packet) {
     let (header, rest) = ethernet::Header::parse(frame).unwrap();
     assert_eq!(header.ethertype, ethernet::ARP);
     (header, arp::Packet::parse(rest).unwrap())
 }
 
-/// Ethernet header and checked IPv4 packet of a frame.
+/// Parses and checks the Ethernet header and the IPv4 packet of a frame.
 pub(crate) fn read_ipv4(frame: &[u8]) -> (ethernet::Header, ipv4::Packet<'_>) {
     let (header, rest) = ethernet::Header::parse(frame).unwrap();
     assert_eq!(header.ethertype, ethernet::IPV4);
     (header, ipv4::Packet::parse(rest).unwrap())
 }
 
-/// IPv4 header, ICMP header and what follows, all checked.
+/// Parses and checks the IPv4 header, the ICMP header and the rest.
 pub(crate) fn read_icmp(frame: &[u8]) -> (ipv4::Header, icmp::Header, &[u8]) {
     let (_, packet) = read_ipv4(frame);
     assert_eq!(packet.header().protocol, ipv4::ICMP);

@@ -1,4 +1,5 @@
-//! What the classes need, as they do it: by the standard library where that is what calls the kernel.
+//! Operations that the classes need, performed as they do: by the standard library where that makes the
+//! system call.
 
 use std::collections::HashMap;
 use std::io::{IoSlice, Read, Write};
@@ -20,21 +21,21 @@ use rustix::time::{
 use sandbox::{Class, confine};
 use signals::interrupt;
 
-/// What a trial prints at its end.
+/// Output at the end of a trial.
 pub(crate) const DONE: &str = "trial done";
 
-/// What every class can.
+/// Trials that pass in every class.
 const EVERY: [&str; 8] = ["bells", "heap", "trim", "time", "panic", "refusals", "random", "interrupt"];
-/// What control can besides.
+/// Further trials of class control.
 const CONTROL: [&str; 4] = ["threads", "memory", "link", "signals"];
 
-/// What a thread can that takes more away from itself.
+/// Trials of a thread that restricts itself further.
 const SECOND: [&str; 1] = ["second"];
 
-/// What those can that meet other programs.
+/// Trials of classes that talk to other programs.
 const MEETING: [&str; 1] = ["peer"];
 
-/// What those that serve NICs can.
+/// Trials of classes that serve NICs.
 const SERVING: [&str; 3] = ["timer", "pins", "tunnel"];
 
 pub(crate) fn names(class: Class) -> Vec<&'static str> {
@@ -47,7 +48,7 @@ pub(crate) fn names(class: Class) -> Vec<&'static str> {
     EVERY.iter().chain(control).chain(serving).chain(second).chain(meeting).copied().collect()
 }
 
-/// How many panics a trial has, each with its message.
+/// Number of panics in a trial, each with its message.
 pub(crate) fn panics_of(name: &str) -> usize {
     match name {
         "panic" => 1,
@@ -56,7 +57,7 @@ pub(crate) fn panics_of(name: &str) -> usize {
     }
 }
 
-/// Ends that are no violations, and the signals they come by.
+/// Crashes that are no violations, with their signals.
 pub(crate) const CRASHES: [(&str, i32); 4] = [
     ("abort", libc::SIGABRT),
     ("double-panic", libc::SIGABRT),
@@ -64,7 +65,7 @@ pub(crate) const CRASHES: [(&str, i32); 4] = [
     ("bad-pointer", libc::SIGSEGV),
 ];
 
-/// Takes another thread out of a call that waits.
+/// Interrupts another thread's blocking call.
 fn interrupts(number: i32, waiter: thread::JoinHandle<rustix::io::Result<usize>>) {
     let pause = Timespec::try_from(Duration::from_millis(1)).unwrap();
     while !waiter.is_finished() {
@@ -74,7 +75,7 @@ fn interrupts(number: i32, waiter: thread::JoinHandle<rustix::io::Result<usize>>
     assert_eq!(waiter.join().unwrap(), Err(rustix::io::Errno::INTR));
 }
 
-/// Opens what the trial needs; what is returned runs in a confined thread.
+/// Opens what the trial needs. The returned closure runs in a confined thread.
 pub(crate) fn prepare(name: &str) -> Box<dyn FnOnce() + Send> {
     let act: Box<dyn FnOnce() + Send> = match name {
         "bells" => {
@@ -160,18 +161,18 @@ fn set_timer(timer: &OwnedFd) {
     assert_eq!(poll(&mut [PollFd::new(timer, PollFlags::IN)], None).unwrap(), 1);
 }
 
-/// Of something that is no virtual machine: the kernel gets to see the request and refuses it.
+/// Requests to a descriptor that is no virtual machine: they pass the filter, and the kernel refuses them.
 fn pins(bell: &OwnedFd) {
     for request in [0x4008_ae61, 0x4010_ae67, 0x4010_ae68] {
         let mut argument = [0u64; 2];
-        // SAFETY: an open descriptor, and an argument as large as the request says.
+        // SAFETY: an open descriptor, and an argument of the size that the request encodes.
         let answer = unsafe { libc::ioctl(bell.as_raw_fd(), request, argument.as_mut_ptr()) };
         let error = std::io::Error::last_os_error().raw_os_error();
         assert_eq!((answer, error), (-1, Some(libc::ENOTTY)), "{request:#x}");
     }
 }
 
-/// Datagrams to the one end that a socket is connected to, and from there.
+/// Datagrams to and from the connected peer of a socket.
 fn tunnel(near: &UdpSocket, far: &UdpSocket) {
     use rustix::net::{RecvFlags, SendFlags, recv, send};
     assert_eq!(send(near, &[7; 60], SendFlags::DONTWAIT), Ok(60));
@@ -188,8 +189,8 @@ fn heap() {
     assert_eq!(grown.len(), (1 << 20) - 1);
 }
 
-/// Small blocks that are freed from the end of the heap, which the C library then gives back; it looks into /proc to
-/// see whether it may.
+/// Frees small blocks at the end of the heap, so that the C library returns them; it reads a file of /proc to
+/// find out whether it may.
 fn trim() {
     for _ in 0..3 {
         let blocks: Vec<Vec<u8>> = (0..20_000).map(|_| vec![1; 1000]).collect();
@@ -222,14 +223,14 @@ fn refusals() {
     assert!(std::fs::metadata("/").is_err_and(denied));
 }
 
-/// Becomes the thread of a vCPU that runs.
+/// Enters the class of a running vCPU.
 fn second() {
     confine(Class::Vcpu).unwrap();
     heap();
     refusals();
 }
 
-/// A thread that is started by control and confined, as all threads of routers are.
+/// Threads started by control and then confined, like all threads of routers.
 fn threads() {
     let start = |class| {
         let body = move || {
@@ -249,7 +250,7 @@ fn memory() {
     let file = memfd_create("ringroad-edge", MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&file, LEN as u64).unwrap();
     assert_eq!(std::fs::File::from(file.try_clone().unwrap()).metadata().unwrap().len(), LEN as u64);
-    // SAFETY: new memory, used by its address only and unmapped before it is forgotten.
+    // SAFETY: new memory, accessed only through its address and unmapped before that is dropped.
     unsafe {
         let place = std::ptr::null_mut();
         let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -258,7 +259,7 @@ fn memory() {
         munmap(at, LEN).unwrap();
     }
     let bell = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
-    // A request of KVM: passes the filter, and means nothing to an event descriptor.
+    // A KVM request: it passes the filter, and an event descriptor rejects it.
     const KVM_RUN: u64 = 0xae80;
     // SAFETY: a request without an argument.
     assert_eq!(unsafe { libc::ioctl(bell.as_raw_fd(), KVM_RUN, 0) }, -1);
@@ -274,15 +275,15 @@ fn link(mut ours: UnixStream, mut theirs: UnixStream) {
     assert_eq!(&octets, b"done");
 }
 
-/// A thread is signalled out of a call, as vCPUs are out of their guest.
+/// Interrupts a thread's system call by a signal, as vCPUs are got out of their guest.
 fn signals() {
     extern "C" fn nothing(_: i32) {}
     let number = libc::SIGRTMIN();
-    // SAFETY: a handler that does nothing.
+    // SAFETY: the handler does nothing.
     assert_ne!(unsafe { libc::signal(number, nothing as *const () as usize) }, libc::SIG_ERR);
     let (tell, told) = mpsc::channel();
     let sleeper = thread::spawn(move || {
-        // SAFETY: has no arguments.
+        // SAFETY: the call has no arguments.
         tell.send(unsafe { libc::pthread_self() }).unwrap();
         thread::sleep(Duration::from_millis(20));
     });
@@ -292,7 +293,7 @@ fn signals() {
     sleeper.join().unwrap();
 }
 
-/// A panic while another one unwinds.
+/// A panic during the unwinding of another one.
 fn double_panic() {
     struct Second;
     impl Drop for Second {
@@ -304,7 +305,7 @@ fn double_panic() {
     panic!("on purpose");
 }
 
-/// Calls itself until the stack is used up.
+/// Recurses until the stack overflows.
 #[expect(unconditional_recursion)]
 fn overflow(depth: u64) -> u64 {
     let room = std::hint::black_box([depth; 64]);
@@ -312,8 +313,8 @@ fn overflow(depth: u64) -> u64 {
 }
 
 fn bad_pointer() {
-    // An address of the kernel's: nothing of ours can be there.
+    // A kernel address, where no mapping of ours can be.
     let nowhere = std::ptr::without_provenance_mut::<u8>(0xffff_8000_0000_0000);
-    // SAFETY: none; the process is to end here.
+    // SAFETY: none; the process is meant to crash here.
     unsafe { nowhere.write_volatile(1) };
 }

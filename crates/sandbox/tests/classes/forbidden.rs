@@ -1,33 +1,33 @@
-//! Calls that no class may make, or only control. Each is harmless where it is carried out after all.
+//! Calls that no class, or only control, may make. Each is harmless if it is executed after all.
 
 use libc::{c_long, syscall};
 use sandbox::Class;
 
-/// A call and what is asked of it.
+/// A system call with its arguments.
 #[derive(Clone)]
 pub(crate) struct Call {
-    /// The call's name as messages have it, and what is asked for.
+    /// Name of the call as in messages, followed by what is requested.
     pub(crate) name: &'static str,
     number: c_long,
     arguments: [c_long; 6],
 }
 
 impl Call {
-    /// Makes the call; returns what the kernel did.
+    /// Makes the call. Returns its result.
     pub(crate) fn make(&self) -> c_long {
         let [a, b, c, d, e, f] = self.arguments;
-        // SAFETY: arguments are numbers, null, or strings that live as long as the program; what is mapped or made by
-        // a call that is carried out after all harms nobody.
+        // SAFETY: arguments are numbers, null, or strings that live as long as the program; mappings and
+        // objects that an executed call creates are harmless.
         let made = unsafe { syscall(self.number, a, b, c, d, e, f) };
         if made == 0 && ["fork", "clone-process"].contains(&self.name) {
-            // SAFETY: ends the process that should not be there.
+            // SAFETY: ends the child that should not exist.
             unsafe { libc::_exit(0) };
         }
         made
     }
 }
 
-/// Whether the class may not: control may create files no more than others, but is told so by an error.
+/// Returns true if the call ends the process. Control may not create files either, but gets an error.
 pub(crate) fn is_forbidden(class: Class, call: &Call) -> bool {
     match call.name {
         "openat-create" => class != Class::Control,
@@ -36,7 +36,7 @@ pub(crate) fn is_forbidden(class: Class, call: &Call) -> bool {
         "mmap-file" => ![Class::Control, Class::NewVcpu, Class::Backend].contains(&class),
         "seccomp" | "ioctl-new-vcpu" => ![Class::Control, Class::NewVcpu].contains(&class),
         "ioctl-vhost-net" => ![Class::Control, Class::NewVcpu, Class::VcpuVhostNet].contains(&class),
-        // Of anything but who is at the other end.
+        // Options other than the peer's credentials.
         "getsockopt" => class != Class::Control,
         "sendto" => ![Class::Control, Class::Peer, Class::Backend].contains(&class),
         // Without MSG_DONTWAIT.
@@ -45,12 +45,12 @@ pub(crate) fn is_forbidden(class: Class, call: &Call) -> bool {
     }
 }
 
-/// The call with this name.
+/// Finds a call by name.
 pub(crate) fn named(name: &str) -> Option<Call> {
     all().into_iter().find(|call| call.name == name)
 }
 
-/// All of them.
+/// All calls.
 pub(crate) fn all() -> Vec<Call> {
     [files(), sockets_and_devices(), processes(), powers()].concat()
 }
@@ -64,7 +64,7 @@ fn call(name: &'static str, number: c_long, arguments: &[c_long]) -> Call {
 const HERE: c_long = libc::AT_FDCWD as c_long;
 const CREATE: c_long = (libc::O_CREAT | libc::O_WRONLY | libc::O_CLOEXEC) as c_long;
 const NONE: c_long = -1;
-/// An address that nothing is read from or written to: the descriptor is none.
+/// Address that is never accessed, since the descriptor is invalid.
 const SOMEWHERE: c_long = 0x1_0000_0000;
 const KVM_CREATE_VCPU: c_long = 0xae41;
 const VHOST_SET_MEM_TABLE: c_long = 0x4008_af03;
@@ -115,7 +115,7 @@ fn sockets_and_devices() -> Vec<Call> {
         call("ioctl-wait", libc::SYS_ioctl, &[NONE, libc::FIONBIO as c_long]),
         call("ioctl-new-vcpu", libc::SYS_ioctl, &[NONE, KVM_CREATE_VCPU]),
         call("ioctl-vhost-net", libc::SYS_ioctl, &[NONE, VHOST_SET_MEM_TABLE]),
-        // So that whoever else has the file waits again, or waits no more.
+        // Would switch blocking mode for other processes that share the file.
         call("fcntl-wait", libc::SYS_fcntl, &[NONE, c_long::from(libc::F_SETFL), c_long::from(libc::O_RDWR)]),
         call(
             "fcntl-nonblock",
@@ -128,7 +128,7 @@ fn sockets_and_devices() -> Vec<Call> {
 fn processes() -> Vec<Call> {
     let program = c"/bin/true".as_ptr() as c_long;
     let itself = c_long::from(std::process::id());
-    // As of a thread, and a network namespace with it.
+    // As for a thread, but with a new network namespace.
     let namespace = c_long::from(libc::CLONE_THREAD | libc::CLONE_NEWNET);
     vec![
         call("execve", libc::SYS_execve, &[program]),
@@ -155,7 +155,7 @@ fn powers() -> Vec<Call> {
     let anonymous = c_long::from(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     vec![
         call("mmap-exec", libc::SYS_mmap, &[0, PAGE, executable, anonymous, NONE]),
-        // Of memory that is not there: what counts is what is asked for.
+        // On unmapped memory: only the request matters.
         call("mprotect-exec", libc::SYS_mprotect, &[0, PAGE, executable]),
         call("mmap-file", libc::SYS_mmap, &[0, PAGE, readable, c_long::from(libc::MAP_SHARED), NONE]),
         call("seccomp", libc::SYS_seccomp, &[c_long::from(libc::SECCOMP_SET_MODE_FILTER), 0, 0]),

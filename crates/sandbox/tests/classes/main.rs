@@ -1,7 +1,7 @@
-//! Each class of threads, in a process of its own: what it may do works, and what it may not ends the process with one
-//! line, before it has any effect.
+//! Each class of threads, in a process of its own: allowed operations work, and a forbidden one ends the
+//! process with one line before it has any effect.
 //!
-//! A trial is this program once more, with the trial's name in the environment.
+//! A trial runs this program again, with the trial's name in the environment.
 
 mod allowed;
 mod forbidden;
@@ -14,9 +14,9 @@ use sandbox::{Class, confine};
 
 /// Holds `CLASS/TRIAL` in the process of a trial.
 const TRIAL: &str = "RINGROAD_SANDBOX_TRIAL";
-/// What a trial prints when the call came back.
+/// Output of a trial whose forbidden call returned.
 const CAME_BACK: &str = "came back";
-/// The thread that makes the trial.
+/// Name of the thread that makes the trial.
 const THREAD: &str = "edge/wan-rx";
 
 /// Runs one trial in a process of its own.
@@ -30,7 +30,7 @@ fn try_out(class: Class, trial: &str, directory: &std::path::Path) -> Output {
         .unwrap()
 }
 
-/// Not a test by itself: what happens in the process of a trial.
+/// Body of a trial's process; not a test by itself.
 #[test]
 fn trial() {
     let Ok(trial) = env::var(TRIAL) else { return };
@@ -100,7 +100,7 @@ fn a_crash_is_told_as_what_it_is() {
 
 #[test]
 fn a_trial_that_is_not_confined_carries_its_calls_out() {
-    // Else the trials above could not fail: made by the same code, without a filter.
+    // Control experiment: the same calls succeed without a filter, so the trials above can fail.
     let folder = tempfile::tempdir().unwrap();
     env::set_current_dir(folder.path()).unwrap();
     let make = |name| forbidden::named(name).unwrap().make();

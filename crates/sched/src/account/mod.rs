@@ -1,4 +1,4 @@
-//! Where the time of cores and threads goes: the stacked split of seed paper 000, Figs. 4, 6 and 7.
+//! CPU time accounting of cores and threads: the stacked split of seed paper 000, Figs. 4, 6 and 7.
 //!
 //! | column | what | source | as fine as |
 //! |---|---|---|---|
@@ -9,12 +9,13 @@
 //! | steal | other virtual machines | `/proc/stat` | the hypervisor's word |
 //! | idle | nothing to do | `/proc/stat`, which counts it by a clock where the tick stops in idle | 10 ms |
 //!
-//! What is counted by ticks is a sample: in a second 250 of them (`CONFIG_HZ=250`) tell 30 % to ± 3 %, in ten to ± 1 %. The
-//! scheduler's clock of a thread that runs just now is as old as its last tick, 4 ms: at most 0.4 % of a second. Where the kernel
-//! charges interrupts to whom they interrupt (no `CONFIG_IRQ_TIME_ACCOUNTING`), a tracer knows whom; without one they are taken
-//! from the threads of that core in equal parts of their time.
+//! Times counted in ticks are samples: in a second, 250 of them (`CONFIG_HZ=250`) determine 30 % to ± 3 %, in
+//! ten seconds to ± 1 %. The scheduler's clock of a thread that is running is as old as its last tick, 4 ms:
+//! at most 0.4 % of a second. If the kernel charges interrupts to the interrupted thread (no
+//! `CONFIG_IRQ_TIME_ACCOUNTING`), a tracer knows which thread that is; without one they are subtracted from
+//! the threads of that core in proportion to their time.
 //!
-//! A sample costs a read of three files a thread and one for all cores.
+//! A sample costs a read of three files for each thread and one for all cores.
 
 mod parse;
 mod reader;
@@ -28,62 +29,62 @@ pub use tracer::Tracer;
 
 use std::collections::BTreeMap;
 
-/// What a thread's time counts as.
+/// Category that a thread's time is counted under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Column {
-    /// A vCPU: what is spent in its guest is `guest`, what is spent for it outside `kernel`.
+    /// A vCPU thread: time in its guest is `guest`, time spent for it outside is `kernel`.
     Guest,
-    /// A vhost thread, all of it.
+    /// A vhost thread: all its time is `vhost`.
     Vhost,
-    /// Any other: `kernel` and `user`.
+    /// Any other thread: its time is `kernel` and `user`.
     Other,
 }
 
-/// A thread that is watched.
+/// A watched thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
     /// Its name: `edge/vcpu0`.
     pub name: String,
-    /// Its process.
+    /// Process number.
     pub pid: i32,
-    /// The kernel's number for it.
+    /// Kernel's thread number.
     pub tid: i32,
-    /// What its time counts as.
+    /// Category of its time.
     pub column: Column,
 }
 
-/// Everything at one moment. Nanoseconds, but for ticks.
+/// Times of all cores and threads at one moment, in nanoseconds, except for ticks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// When: CLOCK_MONOTONIC.
+    /// When the sample was taken: CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// What it took to read.
+    /// Time that reading took.
     pub took_ns: u64,
-    /// By number of the CPU.
+    /// By CPU number.
     pub cores: BTreeMap<u32, CoreTicks>,
-    /// By name; a thread that is gone is missing.
+    /// By name; a thread that has ended is missing.
     pub threads: BTreeMap<String, (Column, ThreadTimes)>,
-    /// What a tracer knows.
+    /// Interrupt times, if there is a tracer.
     pub traced: Option<Traced>,
 }
 
-/// What a tracer knows of interrupts since it was started, in nanoseconds.
+/// Interrupt times since a tracer was started, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traced {
-    /// When that was: CLOCK_MONOTONIC. Only what the same tracer says twice is a difference.
+    /// When the tracer was started: CLOCK_MONOTONIC. Only two readings of the same tracer may be subtracted.
     pub since_ns: u64,
-    /// By number of the CPU.
+    /// By CPU number.
     pub cores: BTreeMap<u32, Interrupts>,
-    /// What ran on the time of a thread, by its number.
+    /// Interrupts that ran on a thread's time, by thread number.
     pub threads: BTreeMap<i32, Interrupts>,
 }
 
-/// Time in handlers.
+/// Time in interrupt handlers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interrupts {
-    /// Handlers of devices' interrupts, without softirqs.
+    /// Hard interrupt handlers, without softirqs.
     pub irq_ns: u64,
-    /// Softirqs, without the interrupts that came meanwhile.
+    /// Softirqs, without the hard interrupts that arrived meanwhile.
     pub softirq_ns: u64,
 }
 

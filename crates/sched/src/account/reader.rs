@@ -1,4 +1,4 @@
-//! Reads the files, and the tracer where there is one. The files stay open, and are read from their beginning each time.
+//! Reader of the account's files and tracer. Files stay open and are read from their beginning each time.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,12 +10,13 @@ use rustix::time::{ClockId, clock_gettime};
 use super::parse::{self, ThreadTimes};
 use super::{Sample, Thread, Tracer};
 
-/// Longer than `/proc/stat` of a host of 500 CPUs; what comes behind those is interrupts by number.
+/// Buffer for `/proc/stat`: enough for a host of 500 CPUs; interrupts by number, which follow the CPUs, may
+/// be cut off.
 const STAT: usize = 64 << 10;
-/// Longer than the longest of a thread's files.
+/// Buffer for a thread's files, larger than the longest.
 const LINE: usize = 4096;
 
-/// The account of where time goes, on cores and in threads.
+/// CPU time account of cores and threads.
 #[derive(Debug)]
 pub struct Account {
     cpus: Vec<u32>,
@@ -34,10 +35,10 @@ struct Watched {
 }
 
 impl Account {
-    /// Watches these CPUs (none: all) and these threads. Threads that are gone already are left out.
+    /// Watches these CPUs (all, if empty) and these threads. Threads that have ended already are skipped.
     ///
     /// # Errors
-    /// `/proc/stat` cannot be opened, or no descriptors are left.
+    /// `/proc/stat` cannot be opened, or the process is out of descriptors.
     pub fn open(cpus: &[u32], threads: &[Thread]) -> io::Result<Self> {
         let stat = File::open("/proc/stat")?;
         let (cpus, threads_of, buffer) = (cpus.to_vec(), Vec::new(), vec![0; STAT]);
@@ -46,10 +47,10 @@ impl Account {
         Ok(account)
     }
 
-    /// Watches these threads from now on, and no others. Those that it watches already stay open.
+    /// Replaces the set of watched threads. Files of threads that are already watched stay open.
     ///
     /// # Errors
-    /// No descriptors are left.
+    /// The process is out of descriptors.
     pub fn watch(&mut self, threads: &[Thread]) -> io::Result<()> {
         self.threads.retain(|watched| threads.contains(&watched.thread));
         for thread in threads {
@@ -66,10 +67,10 @@ impl Account {
         Ok(())
     }
 
-    /// Has interrupts told apart by a tracer from now on, instead of by ticks.
+    /// Starts a tracer that tells interrupts apart, in place of ticks.
     ///
     /// # Errors
-    /// As [`Tracer::start`]; then it goes on by ticks.
+    /// Those of [`Tracer::start`]; then ticks are used on.
     pub fn trace(&mut self) -> io::Result<()> {
         if self.tracer.is_none() {
             self.tracer = Some(Tracer::start()?);
@@ -78,23 +79,23 @@ impl Account {
         Ok(())
     }
 
-    /// Goes on by ticks.
+    /// Stops the tracer; ticks are used again.
     pub fn stop_tracing(&mut self) {
         self.tracer = None;
     }
 
-    /// Whether there is a tracer.
+    /// Returns true if there is a tracer.
     pub fn is_traced(&self) -> bool {
         self.tracer.is_some()
     }
 
-    /// The tracer watches the same threads. One that cannot watch them all is of no use.
+    /// Makes the tracer watch the same threads. A tracer that cannot watch all of them is stopped.
     fn watch_traced(&mut self) {
         let threads: Vec<i32> = self.threads.iter().map(|watched| watched.thread.tid).collect();
         self.tracer.take_if(|tracer| tracer.watch(&threads).is_err());
     }
 
-    /// Reads everything. A thread that has ended is missing from now on.
+    /// Reads all times. A thread that has ended is missing from now on.
     pub fn sample(&mut self) -> Sample {
         let at_ns = now();
         let mut cores = read(&self.stat, &mut self.buffer, parse::cores).unwrap_or_default();
@@ -133,7 +134,8 @@ impl Watched {
     }
 }
 
-/// Reads a file from its beginning, as far as the buffer goes. A name may hold octets that are no text.
+/// Reads a file from its beginning, up to the size of the buffer. Names in it may hold octets that are not
+/// UTF-8.
 fn read<T>(file: &File, buffer: &mut [u8], parse: impl FnOnce(&str) -> T) -> Option<T> {
     let mut len = 0;
     while let Some(rest) = buffer.get_mut(len..).filter(|rest| !rest.is_empty()) {
@@ -143,7 +145,7 @@ fn read<T>(file: &File, buffer: &mut [u8], parse: impl FnOnce(&str) -> T) -> Opt
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => return None,
         }
-        // These files come in one piece, but for `/proc/stat`.
+        // All these files but `/proc/stat` are read in one piece.
         if len < LINE / 2 {
             break;
         }
@@ -151,9 +153,9 @@ fn read<T>(file: &File, buffer: &mut [u8], parse: impl FnOnce(&str) -> T) -> Opt
     Some(parse(&String::from_utf8_lossy(buffer.get(..len)?)))
 }
 
-/// CLOCK_MONOTONIC.
+/// Current time of CLOCK_MONOTONIC in nanoseconds.
 pub(super) fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
-    // Neither is negative: the clock began with the host.
+    // Neither is negative: the clock starts at boot.
     (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
 }

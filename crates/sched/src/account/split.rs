@@ -1,38 +1,38 @@
-//! The difference of two samples. Pure.
+//! Difference of two samples, as a pure function.
 
 use std::collections::BTreeMap;
 
 use super::parse::{CoreTicks, ThreadTimes};
 use super::{Column, Interrupts, Sample, Traced};
 
-/// Nanoseconds of a tick of USER_HZ, which is 100 on every x86-64 kernel.
+/// Nanoseconds per tick of USER_HZ, which is 100 on every x86-64 kernel.
 const TICK: f64 = 1e7;
 
-/// Where a core's time went, in nanoseconds of the interval. Together they are the interval.
+/// Time of a core by category, in nanoseconds of the interval. The categories add up to the interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CoreSplit {
-    /// In guests.
+    /// Guests of vCPU threads.
     pub guest: f64,
-    /// In vhost threads.
+    /// Vhost threads.
     pub vhost: f64,
-    /// In the kernel otherwise, what it does for vCPUs included.
+    /// Other kernel work, including work for vCPUs.
     pub kernel: f64,
-    /// In other programs.
+    /// Other programs.
     pub user: f64,
-    /// In interrupt handlers.
+    /// Hard interrupt handlers.
     pub irq: f64,
-    /// In softirqs.
+    /// Softirqs.
     pub softirq: f64,
-    /// With others, who the hypervisor gave it to.
+    /// Stolen by the hypervisor for other virtual machines.
     pub steal: f64,
-    /// Nothing to do.
+    /// Idle.
     pub idle: f64,
-    /// Whether interrupts are those of a tracer, and not of ticks.
+    /// True if interrupt times come from a tracer, not from ticks.
     pub traced: bool,
 }
 
 impl CoreSplit {
-    /// Each column with its name, in the order in which they are stacked.
+    /// Name and value of each category, in stacking order.
     pub const fn columns(&self) -> [(&'static str, f64); 8] {
         [
             ("guest", self.guest),
@@ -46,7 +46,8 @@ impl CoreSplit {
         ]
     }
 
-    /// Lets interrupts have no more than this, each its part of it: what is read later has gone on meanwhile.
+    /// Limits interrupt times to `most`, keeping their proportions: they were read a little later than the
+    /// rest.
     fn shrink_interrupts(&mut self, most: f64) {
         let interrupts = self.irq + self.softirq;
         if interrupts > most {
@@ -54,7 +55,7 @@ impl CoreSplit {
         }
     }
 
-    /// Lets guests and vhost threads have no more than this, each its part of it.
+    /// Limits guests and vhost threads to `most`, keeping their proportions.
     fn shrink_threads(&mut self, most: f64) {
         let threads = self.guest + self.vhost;
         if threads > most {
@@ -62,59 +63,59 @@ impl CoreSplit {
         }
     }
 
-    /// The interval.
+    /// Sum of all categories, which is the interval.
     pub fn all(&self) -> f64 {
         self.columns().iter().map(|(_, ns)| ns).sum()
     }
 }
 
-/// What a thread did, in nanoseconds of the interval, and how often.
+/// Activity of a thread in the interval; times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ThreadSplit {
-    /// What its time counts as.
+    /// Category of its time.
     pub column: Column,
-    /// The CPU that it ran on last.
+    /// CPU that it ran on last.
     pub cpu: u32,
-    /// Whether it was seen on another CPU at the beginning: then its time is not all that CPU's.
+    /// True if it was on another CPU at the beginning: then its time does not belong to that CPU alone.
     pub moved: bool,
-    /// On a CPU, without interrupts that a tracer knows of.
+    /// Time on a CPU, without interrupts that a tracer has measured.
     pub run: f64,
-    /// Of that in a guest.
+    /// Part of that in its guest.
     pub guest: f64,
-    /// Of that in the kernel.
+    /// Part of that in the kernel.
     pub system: f64,
-    /// Ready to run, and waiting for a CPU.
+    /// Time ready to run but waiting for a CPU.
     pub wait: f64,
-    /// Times it was taken off a CPU, or gave it up.
+    /// Context switches, voluntary or not.
     pub switches: u64,
-    /// Times it was woken.
+    /// Number of wake-ups.
     pub wakeups: u64,
 }
 
-/// What happened between two samples.
+/// Activity between two samples.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Split {
-    /// The interval in nanoseconds.
+    /// Length of the interval in nanoseconds.
     pub interval: f64,
-    /// By number of the CPU.
+    /// By CPU number.
     pub cores: BTreeMap<u32, CoreSplit>,
     /// By name.
     pub threads: BTreeMap<String, ThreadSplit>,
 }
 
 impl Split {
-    /// From one sample to a later one. A thread that was not there before, or is another one now, counts from its start, but
-    /// for no more than there was time.
+    /// Subtracts a sample from a later one. A thread that is new, or whose number was reused, counts from its
+    /// start, but for at most the interval.
     pub fn between(earlier: &Sample, later: &Sample) -> Self {
         let interval = later.at_ns.saturating_sub(earlier.at_ns) as f64;
         let mut threads = BTreeMap::new();
-        // Ticks of our threads by CPU, which are in the ticks of the core as well.
+        // Ticks of our threads by CPU; the core's ticks include them.
         let mut ticks: BTreeMap<u32, Share> = BTreeMap::new();
         for (name, (column, now)) in &later.threads {
             let before = earlier.threads.get(name).map(|(_, before)| *before);
             let before = before.filter(|before| before.tid == now.tid).unwrap_or_default();
             let charged = charged(earlier, later, now.tid);
-            // It was read after the moment that its sample is of.
+            // The thread was read after the nominal moment of its sample.
             let longest = interval + later.took_ns as f64;
             let split = thread(*column, (&before, now), charged, longest);
             ticks.entry(now.cpu).or_default().add(&split, &before, now);
@@ -131,12 +132,12 @@ impl Split {
     }
 }
 
-/// What our threads took of one core.
+/// Part of one core's time that our threads took.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     guest: f64,
     vhost: f64,
-    /// Ticks of those, which are not to be looked for among the rest.
+    /// Their ticks, which must not be counted again as part of the rest.
     user: u64,
     system: u64,
 }
@@ -159,7 +160,7 @@ impl Share {
     }
 }
 
-/// How much a counter has grown; one that began anew has grown by what it is.
+/// Increase of a counter; one that was restarted has increased by its value.
 fn grown(before: u64, now: u64) -> u64 {
     now.checked_sub(before).unwrap_or(now)
 }
@@ -188,13 +189,13 @@ fn thread(
     }
 }
 
-/// What one and the same tracer knew at both times.
+/// Readings of the tracer in both samples, if it is the same tracer.
 fn tracers<'a>(earlier: &'a Sample, later: &'a Sample) -> Option<(&'a Traced, &'a Traced)> {
     let both = (earlier.traced.as_ref()?, later.traced.as_ref()?);
     (both.0.since_ns == both.1.since_ns).then_some(both)
 }
 
-/// What a tracer knows to have run on the time of a thread.
+/// Interrupt time that a tracer has measured on the time of a thread.
 fn charged(earlier: &Sample, later: &Sample, tid: i32) -> f64 {
     let Some((earlier, later)) = tracers(earlier, later) else { return 0.0 };
     let of = |traced: &Traced| traced.threads.get(&tid).copied().unwrap_or_default();
@@ -202,7 +203,7 @@ fn charged(earlier: &Sample, later: &Sample, tid: i32) -> f64 {
     (known.irq_ns + known.softirq_ns) as f64
 }
 
-/// What a tracer knows of a core.
+/// Interrupt time that a tracer has measured on a core.
 fn traced(earlier: &Sample, later: &Sample, cpu: u32) -> Option<Interrupts> {
     let (earlier, later) = tracers(earlier, later)?;
     let before = earlier.cores.get(&cpu).copied().unwrap_or_default();
@@ -235,11 +236,11 @@ fn core(
     };
     split.shrink_interrupts(interval);
     if traced.is_none() {
-        // Threads may have been charged with interrupts that nobody has told apart.
+        // Without a tracer, threads may have been charged for interrupts.
         let left = interval - split.irq - split.softirq - split.steal - split.idle;
         split.shrink_threads(left.max(0.0));
     }
-    // Ticks are rounded: what is known to the nanosecond is believed first.
+    // Ticks are rounded, so values known to the nanosecond take precedence.
     split.shrink_threads((interval - split.irq - split.softirq).max(0.0));
     let rest =
         |split: &CoreSplit| (interval - split.guest - split.vhost - split.irq - split.softirq).max(0.0);

@@ -62,7 +62,7 @@ fn sample(at_ns: u64, core: CoreTicks, threads: &[(&str, Column, ThreadTimes)]) 
     Sample { at_ns, cores: [(1, core)].into(), threads, ..Sample::default() }
 }
 
-/// A core in the Fig. 4 way: a vCPU of which nine tenths are in the guest, a vhost thread, and others.
+/// A core as in Fig. 4: a vCPU that spends nine tenths in its guest, a vhost thread, and others.
 #[test]
 fn a_core_is_split_among_who_had_it() {
     let start = sample(0, CoreTicks::default(), &[]);
@@ -131,7 +131,7 @@ fn a_tracer_takes_interrupts_from_whom_they_interrupted() {
     };
     let before = Sample { traced: traced(7), ..sample(0, CoreTicks::default(), &[]) };
     let vhost = ThreadTimes { tid: 6, cpu: 1, run_ns: 600_000_000, system: 60, ..ThreadTimes::default() };
-    // The ticks have seen less of the softirqs than there was.
+    // The ticks have seen less softirq time than there was.
     let core = CoreTicks { system: 35, softirq: 25, idle: 40, ..CoreTicks::default() };
     let after = Sample {
         traced: traced(300_000_007),
@@ -141,7 +141,7 @@ fn a_tracer_takes_interrupts_from_whom_they_interrupted() {
     let core = split.cores[&1];
     assert_eq!((core.vhost, core.softirq, core.idle, core.traced), (3e8, 3e8, 4e8, true));
     assert_eq!(split.threads["edge/vhost"].run, 3e8);
-    // Without one, or with another than before, what is known of the core bounds the thread.
+    // Without a tracer, or with another one than before, the core's own times bound the thread's.
     let another = after.traced.clone().map(|traced| Traced { since_ns: 6, ..traced });
     for (first, second) in [(None, None), (None, after.traced.clone()), (before.traced.clone(), another)] {
         let (before, after) =
@@ -182,7 +182,7 @@ prop_compose! {
 }
 
 proptest! {
-    /// Whatever the files and a tracer say, no column is negative, and together they are the interval.
+    /// Whatever the files and a tracer report, no category is negative, and they add up to the interval.
     #[test]
     fn columns_are_the_interval(vcpu in some_times(), vhost in some_times(), core in some_ticks(), traced in some_interrupts()) {
         let none = traced.map(|_| Traced { cores: [(1, Interrupts::default())].into(), ..Traced::default() });
@@ -196,13 +196,13 @@ proptest! {
     }
 }
 
-/// Time that the calling thread has spent on a CPU.
+/// CPU time of the calling thread.
 fn own_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Takes 3 ms in 10 for so long; what it took.
+/// Burns 3 ms of every 10 for so long. Returns the CPU time used.
 fn burn(long: Duration) -> Duration {
     let (start, before) = (Instant::now(), own_time());
     let mut due = start;
@@ -217,12 +217,13 @@ fn burn(long: Duration) -> Duration {
     own_time() - before
 }
 
-/// Compares seconds of this host's CPU with what its kernel says: alone, and not for each commit.
+/// Compares seconds of this host's CPU with the kernel's accounts: run alone, and not for each commit.
 mod alone {
     mod all {
         use super::super::*;
 
-        /// What a thread has burned is in the column that it belongs to, on the core where it ran, to two hundredths of that core.
+        /// CPU time that a thread burns is found in its category, on the core where it ran, to two hundredths
+        /// of that core.
         #[test]
         fn a_burn_is_found_in_its_column() {
             let Ok(allowed) = sched_getaffinity(None) else {
@@ -239,7 +240,7 @@ mod alone {
                     tell.send(gettid().as_raw_nonzero().get()).expect("somebody listens");
                     gone.recv().expect("somebody speaks");
                     let burned = burn(Duration::from_secs(3));
-                    // It is there until its last sample was taken, and asleep, so that its clock is not old.
+                    // It lives until its last sample was taken, and sleeps, so that its clock is current.
                     tell.send(0).expect("somebody listens");
                     let _ = gone.recv();
                     burned
@@ -264,13 +265,13 @@ mod alone {
                 );
                 assert!((thread.run - burned).abs() <= two, "{burned} and not {}", thread.run);
                 assert_eq!((thread.cpu, thread.moved), (cpu as u32, false));
-                // It slept at the end, if not before: where others have the core it is always late.
+                // It slept at the end, if not before: when others use the core it is always late.
                 assert!(thread.wakeups >= 1 && thread.wakeups <= thread.switches, "{thread:?}");
                 let seen = match column {
                     Column::Vhost => core.vhost,
                     _ => core.user + core.kernel,
                 };
-                // Others may have burned there, too, but none that count as a vhost thread.
+                // Others may have burned time there too, but no other vhost thread.
                 let most = if column == Column::Vhost { burned + two } else { f64::INFINITY };
                 assert!(seen >= burned - 2.0 * two && seen <= most, "{burned} in {core:?}");
                 assert!((core.all() - split.interval).abs() <= two, "{core:?} of {}", split.interval);
@@ -295,7 +296,7 @@ fn a_thread_that_has_ended_is_missing() {
     drop(end);
     thread.join().expect("it ends");
     let mut left = usize::MAX;
-    // The kernel takes it out of its tables a moment after others may know that it has ended.
+    // The kernel removes it from its tables a moment after its end is visible.
     for _ in 0..1000 {
         left = account.sample().threads.len();
         if left == 0 {

@@ -1,9 +1,11 @@
-//! Time in interrupt handlers and softirqs to the nanosecond, by eBPF at the kernel's tracepoints.
+//! Tracer of time in interrupt handlers and softirqs, to the nanosecond, by eBPF programs at the kernel's
+//! tracepoints.
 //!
-//! A program at the begin and the end of each handler adds its time to the core's account, and to that of the thread whose time
-//! it ran on, if that is watched. Two words a core and two a thread: nothing is told event by event. It costs two looks at the
-//! clock and two at a table for each softirq, and is off unless somebody asks for it. It needs CAP_BPF and
-//! CAP_PERFMON (root), and a kernel with `CONFIG_BPF_EVENTS`; nothing is mounted, and everything ends with its descriptors.
+//! A program at the entry and the exit of each handler adds its time to the core's account, and to the
+//! account of the interrupted thread if that is watched. There are two words per thread and a few per core;
+//! no events are passed to user space. The cost is two readings of the clock and two map look-ups for each
+//! softirq, and the tracer is off unless a client asks for it. It needs CAP_BPF and CAP_PERFMON (root) and a
+//! kernel with `CONFIG_BPF_EVENTS`. Nothing is mounted, and everything disappears with its descriptors.
 
 mod program;
 
@@ -17,13 +19,13 @@ use super::reader::now;
 use super::{Interrupts, Traced};
 use program::{CORE_WORDS, End, Maps};
 
-/// Threads that can be watched.
+/// Most threads that can be watched.
 const MOST_THREADS: u32 = 4096;
-/// Handlers of devices' interrupts; the kernel may lack the others, which are those of its own.
+/// Tracepoints of hard interrupts; the kernel may lack all but the first, which belong to its own interrupts.
 const INTERRUPTS: [&str; 5] =
     ["irq_handler", "local_timer", "reschedule", "call_function", "call_function_single"];
 
-/// The programs, attached. They go when it is dropped.
+/// The attached programs. Dropping this detaches them.
 #[derive(Debug)]
 pub struct Tracer {
     core: Map,
@@ -37,7 +39,7 @@ impl Tracer {
     /// Starts to trace.
     ///
     /// # Errors
-    /// No rights, or a kernel that cannot.
+    /// The process lacks privileges, or the kernel lacks support.
     pub fn start() -> io::Result<Self> {
         let core = Map::new(Kind::ArrayOfEachCpu, 8 * CORE_WORDS as u32, 1)?;
         let threads = Map::new(Kind::Hash, 16, MOST_THREADS)?;
@@ -60,13 +62,13 @@ impl Tracer {
         Ok(Self { core, threads, watched: Vec::new(), since_ns: now(), _attached: attached })
     }
 
-    /// Watches these threads from now on, by their numbers, and no others.
+    /// Replaces the set of watched threads, given by number.
     ///
     /// # Errors
     /// There are more than 4096.
     pub fn watch(&mut self, threads: &[i32]) -> io::Result<()> {
         for gone in self.watched.iter().filter(|known| !threads.contains(known)) {
-            // It is there, as it was put there.
+            // The entry exists, as it was put there.
             let _ = self.threads.remove(gone.cast_unsigned());
         }
         let known = std::mem::take(&mut self.watched);
@@ -77,7 +79,7 @@ impl Tracer {
         Ok(())
     }
 
-    /// What is known by now.
+    /// Reads the times measured so far.
     pub fn read(&self) -> Traced {
         let mut cores = BTreeMap::new();
         let mut words = vec![0; self.core.len_of_value() / 8];

@@ -1,4 +1,4 @@
-//! What an applier changes that all runs share: under a lock, for which it need not wait.
+//! Changes to what all runs share, under a lock that need not be waited for.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use crate::outline::Outline;
 use crate::undo::Undo;
 
 impl Applier {
-    /// Takes the lock that [`Applier::make`] needs for this outline, if it needs one, until [`Applier::unlock`]; for who cannot
-    /// wait. False: another run has it.
+    /// Takes the lock that [`Applier::make`] needs for this outline, if it needs one, until
+    /// [`Applier::unlock`]. For callers that must not block: returns false if another run holds it.
     ///
     /// # Errors
-    /// Others may open the folder that is locked.
+    /// Other users may open the folder that is locked.
     pub fn try_lock(&mut self, outline: &Outline) -> Result<bool, ApplyError> {
         let islands = outline.islands.iter().chain(&self.outline.islands).count();
         let is_v2 = self.host.cpu.as_ref().is_ok_and(|found| found.version == Version::V2);
@@ -27,24 +27,25 @@ impl Applier {
         Ok(true)
     }
 
-    /// Lets go of the lock.
+    /// Releases the lock.
     pub fn unlock(&mut self) {
         self.shared.unlock();
     }
 
-    /// That another run has had the lock for too long.
+    /// Error to report if another run holds the lock for too long.
     pub fn locked_out(&self) -> ApplyError {
         cannot_change(self.shared.is_held())
     }
 
-    /// Undoes the first that is meant; what went wrong.
+    /// Undoes the first object that matches. Returns an error if that fails.
     pub(super) fn take_away(&mut self, is_meant: impl Fn(&Undo) -> bool) -> Option<ApplyError> {
         let at = self.undos.iter().position(is_meant)?;
         let undo = self.undos.remove(at);
         self.carry_out(undo)
     }
 
-    /// Undoes it, or keeps it for the next time where threads are in it that are about to go; what went wrong.
+    /// Undoes an object, or keeps it for the next time if ending threads are still in it. Returns what went
+    /// wrong.
     fn carry_out(&mut self, undo: Undo) -> Option<ApplyError> {
         let error = undo.carried_out(self.shared.is_locked()).err()?;
         if !cgroup::is_in_use(&error) {
@@ -55,7 +56,7 @@ impl Applier {
         Some(ApplyError::host(what, error))
     }
 
-    /// Takes away what is not needed any more.
+    /// Removes objects that are no longer needed.
     pub(super) fn retire(&mut self) -> Vec<ApplyError> {
         let mut wanted: Vec<PathBuf> = self.outline.interrupts.iter().map(|moved| moved.path()).collect();
         if let Ok(hierarchy) = &self.host.cpuset {
@@ -65,7 +66,7 @@ impl Applier {
         if let Ok(hierarchy) = &self.host.cpu {
             wanted.extend(self.outline.groups.iter().map(|held| self.group_path(hierarchy, &held.name)));
         }
-        // A controller is for whoever needs it until the end of the run.
+        // A controller stays on until the end of the run.
         let is_spare =
             |undo: &Undo| !matches!(undo, Undo::Controller { .. }) && !wanted.contains(&undo.path());
         let was_locked = self.shared.is_locked();
@@ -86,7 +87,7 @@ impl Applier {
                         errors.push(cannot_change(Errno::AGAIN.into()));
                         break;
                     }
-                    // It is tried, and left behind for that reason.
+                    // Removal is attempted without the lock; its error says why the object is left behind.
                     Err(_) => {}
                 }
             }

@@ -1,5 +1,5 @@
-//! Groups of version 1 by their names: each run makes its own and claims it, so that those of runs that were killed can be told
-//! from those of runs that live, and are taken away.
+//! Claims on v1 groups: each run makes its own group and locks it, so that groups of killed runs can be told
+//! from those of living runs, and removed.
 
 use std::fs;
 use std::io;
@@ -13,10 +13,11 @@ use rustix::io::Errno;
 use super::LEAVING;
 use crate::cgroup;
 
-/// Groups that are made before one is used that somebody else holds.
+/// Groups made before one is used that another process has locked.
 const CLAIMS: usize = 8;
 
-/// A group of a run whose supervisor and cleaner were killed. It goes when the kernel is done with the processes in it.
+/// Group of a run whose supervisor and cleaner were killed. It is removed when the kernel has torn down the
+/// processes in it.
 #[derive(Debug)]
 pub(super) struct Deserted {
     group: PathBuf,
@@ -25,21 +26,22 @@ pub(super) struct Deserted {
 }
 
 impl Deserted {
-    /// Takes it away at the end of the run, if no process is in it any more.
+    /// Removes it at the end of the run, if no process is in it any more.
     pub(super) fn remove(self) {
         let _ = fs::remove_dir(self.group);
     }
 
-    /// Whether it has gone, or is left behind: who is in it lives, or does not die.
+    /// Returns true if it was removed, or is left behind because its processes do not end.
     pub(super) fn goes(&self, now: Instant) -> bool {
         let waits = fs::remove_dir(&self.group).is_err_and(|error| cgroup::is_in_use(&error));
         !waits || now.saturating_duration_since(self.since) >= LEAVING
     }
 }
 
-/// Makes a group under the first of these names that no group has, and claims it. A run of the same name that looks for groups that were
-/// left behind may hold one that was just made, and take it away: then the next name is taken. No claim: somebody holds each, as everybody
-/// may who can look at them, and so keeps them from being taken away.
+/// Makes a group under the first unused one of its names, and claims it. A run of the same name that looks
+/// for left-over groups may lock one that was just made, and remove it: then the next name is taken. No claim
+/// is returned if every one was locked by others; any user who can open the folder can do that, and so
+/// prevents its removal.
 pub(super) fn make_claimed(
     name: &Path,
     mut tell: impl FnMut(&Path),
@@ -59,12 +61,12 @@ pub(super) fn make_claimed(
             Err(_) => lost.push(group),
         }
     };
-    // A name that was free again may have been taken a second time.
+    // A name that became free may have been used again.
     lost.iter().filter(|lost| **lost != group).for_each(|lost| drop(fs::remove_dir(lost)));
     Ok((group, claim))
 }
 
-/// The first of the names of a group that no group has.
+/// First unused one of a group's names.
 pub(super) fn free(name: &Path) -> PathBuf {
     let mut numbered = (2_u32..).map(|number| PathBuf::from(format!("{}.{number}", name.display())));
     let is_free = |name: &PathBuf| !name.exists();
@@ -74,8 +76,9 @@ pub(super) fn free(name: &Path) -> PathBuf {
         .unwrap_or_else(|| name.to_owned())
 }
 
-/// Takes away groups of earlier runs of a name, whose supervisor and cleaner were killed: nobody claims them. Those that processes are
-/// in still are claimed and returned. Groups of another run of that name, which has another folder for its locks, are claimed by that one.
+/// Removes groups of earlier runs of a name whose supervisor and cleaner were killed, so that no process
+/// claims them. Those with processes in them are claimed and returned. Groups of a living run of the same
+/// name, with another folder for its locks, are claimed by that run.
 pub(super) fn sweep(base: &Path, prefix: &str, now: Instant) -> Vec<Deserted> {
     let there = fs::read_dir(base).into_iter().flatten().flatten();
     let of_name = there.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
@@ -86,10 +89,11 @@ pub(super) fn sweep(base: &Path, prefix: &str, now: Instant) -> Vec<Deserted> {
     deserted.filter(|deserted| !deserted.goes(now)).collect()
 }
 
-/// Makes a group this process's own, until it closes what is returned.
+/// Claims a group for this process, until the returned descriptor is closed.
 ///
 /// # Errors
-/// It is another one's, or not there any more: whoever had it before may have taken it away, and another one may be there.
+/// Another process has claimed it, or it does not exist any more: its owner may have removed it, and another
+/// group may be there.
 pub(super) fn claim(group: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder = open(group, flags, Mode::empty())?;

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use super::claimed::free;
 use super::*;
 
-/// A group with these files.
+/// Fake group with these files.
 fn group(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, text) in files {
@@ -73,7 +73,7 @@ fn a_group_of_version_2_has_a_ceiling_if_somebody_has_set_one() {
     assert_eq!(given(Resource::Tasks, &folder.path().join("root")), None, "the root has none");
 }
 
-/// As of runs whose supervisor and cleaner were killed, and of one that lives.
+/// As left by runs whose supervisor and cleaner were killed, beside a living one.
 #[test]
 fn groups_that_nobody_claims_any_more_are_taken_away() {
     let base = tempfile::tempdir().expect("a folder");
@@ -91,7 +91,7 @@ fn groups_that_nobody_claims_any_more_are_taken_away() {
     let deserted = sweep(base.path(), "ringroad-a.", now);
     let mut bounds = Bounds { held: Vec::new(), leaving: Vec::new(), deserted };
     assert_eq!([&left, &lives, &used, &other].map(|group| group.exists()), [false, true, true, true]);
-    // The processes in it were killed, and it goes when the kernel is done with them.
+    // The processes in it were killed, and it can be removed when the kernel has torn them down.
     assert!(claim(&used).is_err(), "it is claimed meanwhile");
     assert!(bounds.clear(now + LEAVING / 2).is_empty() && used.exists());
     fs::remove_dir(used.join("something")).expect("it was there");
@@ -100,7 +100,7 @@ fn groups_that_nobody_claims_any_more_are_taken_away() {
     assert!(sweep(base.path(), "ringroad-a.", now).is_empty() && !lives.exists());
 }
 
-/// As of a process that does not die, or of a run whose claim somebody else has.
+/// As with a process that does not die, or a run whose claim another process holds.
 #[test]
 fn a_deserted_group_that_is_in_use_for_long_is_left_alone() {
     let base = tempfile::tempdir().expect("a folder");
@@ -113,7 +113,7 @@ fn a_deserted_group_that_is_in_use_for_long_is_left_alone() {
     assert!(group.exists() && claim(&group).is_ok());
 }
 
-/// As of processes that the kernel is not done with.
+/// As with processes that the kernel has not torn down yet.
 #[test]
 fn what_is_in_use_goes_later_and_is_named_if_it_does_not() {
     let base = tempfile::tempdir().expect("a folder");
@@ -150,7 +150,7 @@ fn a_name_is_free_that_no_group_has() {
     assert_eq!(free(&name), numbered(&name, 2));
 }
 
-/// As of two runs of one name that begin at the same moment: one looks at what the other has just made.
+/// As with two runs of one name that begin at the same moment: one finds what the other has just made.
 #[test]
 fn a_group_that_is_lost_before_it_is_claimed_is_made_under_the_next_name() {
     let base = tempfile::tempdir().expect("a folder");

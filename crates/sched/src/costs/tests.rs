@@ -27,7 +27,7 @@ fn costs(folder: &Path) -> Costs {
     Costs::load(folder.to_owned(), machine(), Instant::now())
 }
 
-/// A run that sees packets of this cost, and ends.
+/// A run that observes packets of this cost, and ends.
 fn run(folder: &Path, cycles: u64) -> Costs {
     let mut costs = costs(folder);
     costs.note(&way(), &window(cycles), Rest::Never, day());
@@ -72,13 +72,13 @@ fn two_runs_write_one_file() {
     second.keep_now();
     assert!(known(folder.path()).is_some());
     assert!(costs(folder.path()).memory.model(&other, 60.0).is_some());
-    // Who writes again has what the other one has seen.
+    // A run that writes again includes what the other one has observed.
     first.note(&way(), &window(5000), Rest::Never, day());
     first.keep_now();
     assert!(first.memory.model(&other, 60.0).is_some());
 }
 
-/// A user who may open the folder may hold a lock on it.
+/// Any user who may open the folder may hold a lock on it.
 #[test]
 fn nobody_who_holds_a_lock_is_waited_for() {
     let folder = temporary();

@@ -1,47 +1,48 @@
-//! Whether a rate can be promised beside those that are promised already.
+//! Admission control of promised rates.
 
 use std::fmt;
 
 use super::model::{Basis, Cost};
 
-/// Rounding of shares by who carries them out.
+/// Tolerance for rounding of shares where they are carried out.
 const ROUNDING: f64 = 1e-9;
 
-/// A core, as far as promises go.
+/// A core's capacity for promises.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Core {
-    /// Its number.
+    /// CPU number.
     pub cpu: u32,
-    /// Cycles of the time-stamp counter in a second.
+    /// Frequency of the time-stamp counter in Hz.
     pub hertz: f64,
-    /// The part of it that can be promised in all: real-time throttling leaves 0.95, a kernel with a fair server about 0.90.
+    /// Part of it that can be promised in total: real-time throttling leaves 0.95, a kernel with a fair
+    /// server about 0.90.
     pub most: f64,
-    /// The part that is reserved otherwise.
+    /// Part that is reserved for other purposes.
     pub reserved: f64,
 }
 
-/// What a router takes of one core for each packet: all of its threads there together.
+/// Cost of a router's packets on one core, for all its threads there together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Need {
-    /// The core's number.
+    /// CPU number.
     pub cpu: u32,
-    /// For each packet.
+    /// Cost per packet.
     pub cost: Cost,
 }
 
-/// A rate that is promised, or is to be.
+/// A promised rate, or one that is requested.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Promise {
     /// Name of the router.
     pub router: String,
-    /// Packets a second.
+    /// Rate in packets/s.
     pub pps: f64,
-    /// By core.
+    /// Costs by core.
     pub needs: Vec<Need>,
 }
 
 impl Promise {
-    /// The part of a core that it takes.
+    /// Part of a core that the promise takes.
     pub fn share(&self, core: &Core) -> f64 {
         let needs = self.needs.iter().filter(|need| need.cpu == core.cpu);
         let cycles: f64 = needs.map(|need| need.cost.cycles).sum();
@@ -49,7 +50,7 @@ impl Promise {
     }
 }
 
-/// Why a rate is not promised: one line, with the arithmetic.
+/// Refusal of a rate: one line, with the arithmetic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
     /// Name of the router.
@@ -65,11 +66,11 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// The part of each core that `asked` takes, if it fits beside what is `held`. A promise to the same router among those is the
-/// one that it replaces.
+/// Part of each core that `asked` takes, if it fits beside the promises `held`. A promise to the same router
+/// among those is the one that it replaces.
 ///
 /// # Errors
-/// One line: which core is too small, by how much, and what could be promised.
+/// In one line, which core is too small, by how much, and which rate would fit.
 pub fn admit(cores: &[Core], held: &[Promise], asked: &Promise) -> Result<Vec<(u32, f64)>, Refusal> {
     let refusal = |line| Refusal { router: asked.router.clone(), line };
     for need in &asked.needs {
@@ -80,7 +81,7 @@ pub fn admit(cores: &[Core], held: &[Promise], asked: &Promise) -> Result<Vec<(u
     let mut shares = Vec::new();
     for core in cores.iter().filter(|core| asked.needs.iter().any(|need| need.cpu == core.cpu)) {
         let others = held.iter().filter(|promise| promise.router != asked.router);
-        // An empty sum is -0.
+        // + 0.0: an empty sum is -0.
         let taken = core.reserved + others.map(|promise| promise.share(core)).sum::<f64>() + 0.0;
         let share = asked.share(core);
         if share + taken > core.most + ROUNDING {
@@ -91,8 +92,8 @@ pub fn admit(cores: &[Core], held: &[Promise], asked: &Promise) -> Result<Vec<(u
     Ok(shares)
 }
 
-/// `400 kpps x 5200 cycles (measured over 70000 packets) = 2.08 GHz of 2.60 GHz on CPU 1, 0.80; 0.35 already promised; at most 0.90
-/// can be`, and what would fit.
+/// Text such as `400 kpps x 5200 cycles (measured over 70000 packets) = 2.08 GHz of 2.60 GHz on CPU 1, 0.80;
+/// 0.35 already promised; at most 0.90 can be`, and the rate that would fit.
 fn arithmetic(asked: &Promise, core: &Core, taken: f64) -> String {
     let needs: Vec<&Need> = asked.needs.iter().filter(|need| need.cpu == core.cpu).collect();
     let cycles: f64 = needs.iter().map(|need| need.cost.cycles).sum();
@@ -116,7 +117,7 @@ fn arithmetic(asked: &Promise, core: &Core, taken: f64) -> String {
     )
 }
 
-/// How it can be judged by what was seen.
+/// Advice on how to get the cost measured.
 fn way_out(asked: &Promise) -> String {
     format!(
         "to be judged by what packets cost here: start with that, send all that it takes for some seconds, then \
@@ -126,7 +127,7 @@ fn way_out(asked: &Promise) -> String {
     )
 }
 
-/// A rate, rounded down to three digits: `400 kpps`.
+/// Rate rounded down to three digits: `400 kpps`.
 pub(super) fn rate(pps: f64) -> String {
     let (value, unit) = match pps {
         pps if pps >= 1e6 => (pps / 1e6, "Mpps"),
@@ -141,7 +142,7 @@ pub(super) fn rate(pps: f64) -> String {
         2
     };
     let scale = 10_f64.powi(digits);
-    // What is a whole number but for rounding stays one.
+    // The addend keeps whole numbers whole despite rounding errors.
     let value = (value * scale + 1e-6).floor() / scale;
     format!("{value} {unit}")
 }

@@ -1,11 +1,14 @@
-//! Keeps promises: looks ten times a second at what was delivered, and moves the shares.
+//! Feedback controller that keeps promises: ten times a second it compares deliveries with promises and
+//! adjusts the shares.
 //!
-//! The share of a router is what the model says, times a correction that begins somewhat above 1. Where less is delivered than
-//! was promised although more was offered, the correction grows with what is missing; where a router gets more than was promised
-//! while others want its cores, it shrinks; where nobody else wants them, it goes back slowly to where it began. Who is given more
-//! than it needs is woken for each few packets, which then cost more, so that all of it is used: so while others want its cores and
-//! nothing is lost, the share shrinks slowly, until something is, and then stays for some seconds a little above that. A gain of
-//! 0.4 a tick settles within a second although what is done now is seen one tick later (a loop with one delay swings from 0.25 on,
+//! The share of a router is the model's, times a correction that starts somewhat above 1. If less is
+//! delivered than was promised although enough was offered, the correction grows in proportion to the
+//! deficit. If a router gets more than was promised while others want its cores, it shrinks. If no one else
+//! wants them, it slowly returns to its initial value. A router with more time than it needs is woken for few
+//! packets at a time, which makes each packet more expensive, so that it uses all the time it is given.
+//! Therefore, while others want its cores and nothing is lost, the share is slowly reduced until something is
+//! lost, and then stays a little above that point for some seconds. A gain of 0.4 a tick settles within a
+//! second although an action shows one tick later (a loop with a delay of one tick oscillates from 0.25 on,
 //! and is stable up to 1).
 
 use std::collections::BTreeMap;
@@ -14,105 +17,109 @@ use std::time::Duration;
 use super::admit::{Core, Promise, Refusal, admit, rate};
 use super::model::Cost;
 
-/// Part of what is missing that is made up for in one tick.
+/// Part of a deficit that is corrected in one tick.
 const GAIN: f64 = 0.4;
-/// What is within this of the promise is kept.
+/// Tolerance within which a promise counts as kept.
 const GOOD: f64 = 0.01;
-/// What is lost of it beyond this part is made up for: in one tick, where a burst may have found a ring full, and of late.
+/// Losses above these parts of the promised rate are corrected: LOST within one tick, in which a burst may
+/// have found a ring full, and LOST_OF_LATE on average.
 const LOST: f64 = 0.01;
 const LOST_OF_LATE: f64 = 0.003;
-/// What a tick counts among those before it.
+/// Weight of a tick in moving averages.
 const LATE: f64 = 0.1;
-/// What is missing, or too much, that is told as a broken promise.
+/// Deviation from the promise that is reported as broken.
 const BROKEN: f64 = 0.05;
-/// Where nothing was seen yet and nobody wants the core a router has so many times what the model says, if there is so much: bursts
-/// want some room, and what is not needed is taken back.
+/// Initial correction: a router starts with so many times the model's share, if that much is available, and
+/// returns to it while no one else wants the core. Bursts want some headroom, and what is not needed is taken
+/// back.
 const ROOM: f64 = 1.1;
-/// Part of its way there that a correction goes in one tick, where there is nothing to correct.
+/// Part of its way back to [`ROOM`] that a correction goes in one tick, if there is nothing to correct.
 const FORGET: f64 = 0.01;
-/// Part of a share that is taken back in one tick, to find out whether less is enough.
+/// Part of a share that is taken back in one tick, to probe whether less is enough.
 const TRIED: f64 = 0.005;
-/// Ticks without a loss before that is tried, and what is given back after it has failed.
+/// Ticks without a loss before probing, and the step back after it has failed.
 const CALM: u32 = 100;
 const BACK: f64 = 0.08;
-/// Corrections are within this of 1.
+/// Limits of corrections.
 const MOST: f64 = 4.0;
 const LEAST: f64 = 0.5;
-/// Changes below this part of a share are not worth a system call.
+/// Relative changes of a share below this are not worth a system call.
 const WORTH: f64 = 0.01;
-/// Ticks after which a promise that is not kept is told as broken: a second and a half.
+/// Ticks after which a promise that is not kept is reported as broken: 1.5 s.
 const PATIENCE: u32 = 15;
-/// Without so many packets in a tick nothing can be said.
+/// With fewer packets in a tick no statement is possible.
 const FEWEST: f64 = 16.0;
 
-/// What a router has counted so far, all NICs and ways together.
+/// Counts of a router so far, for all NICs and ways together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured<'a> {
-    /// Its name.
+    /// Name of the router.
     pub router: &'a str,
-    /// Packets that it was done with: forwarded, or dropped by its own decision.
+    /// Packets that it has finished: forwarded, or dropped by its own decision.
     pub delivered: u64,
-    /// Packets that were lost on their way in because it had no time: `drop_full`, `drop_no_buffer`, what a TAP dropped. What
-    /// `limit` drops was never promised and is none of them.
+    /// Packets lost on their way in because the router had no time: `drop_full`, `drop_no_buffer`, and drops
+    /// of a TAP. Packets dropped by `limit` were never promised and do not count.
     pub dropped: u64,
-    /// Whether others wanted its cores meanwhile: one of them never slept, and the router has not had all of it.
+    /// True if others wanted its cores meanwhile: one of them never slept, and the router did not get all of
+    /// it.
     pub contended: bool,
 }
 
-/// What is to be set.
+/// A share to be set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adjustment {
     /// Name of the router.
     pub router: String,
-    /// Where.
+    /// CPU number.
     pub cpu: u32,
-    /// Its part of that core.
+    /// Router's part of that core.
     pub share: f64,
-    /// The part that is left there for everybody without a promise.
+    /// Part of that core left for all threads without a promise.
     pub rest: f64,
 }
 
 impl Adjustment {
-    /// The runtime of a reservation of this period (constant bandwidth server): at least a microsecond.
+    /// Runtime of a reservation with this period (constant bandwidth server): at least a microsecond.
     pub fn runtime(&self, period: Duration) -> Duration {
         period.mul_f64(self.share.clamp(0.0, 1.0)).max(Duration::from_micros(1))
     }
 
-    /// The weight beside those without a promise on that core, whose weights together are `others`: then each gets its share
-    /// when all want more. 0 others: shares are compared with each other only, 1000 for a whole core. At least 1.
+    /// Weight beside the threads without a promise on that core, whose weights sum up to `others`, such that
+    /// each gets its share when all want more. With `others` 0 shares are only relative to each other, 1000
+    /// for a whole core. At least 1.
     pub fn weight(&self, others: u64) -> u64 {
         let unit = if others == 0 { 1000.0 } else { others as f64 / self.rest.max(0.01) };
         (self.share * unit).round().max(1.0) as u64
     }
 }
 
-/// Whether a promise is kept.
+/// State of a promise.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kept {
     /// Nothing was measured yet.
     Unknown,
     /// Less is offered than was promised, and all of it is delivered.
     Unasked,
-    /// It is.
+    /// The promise is kept.
     Yes,
-    /// Not yet: shares are being moved.
+    /// Not kept yet: shares are being adjusted.
     Settling,
-    /// It is not: one line.
+    /// Not kept, for the reason given in one line.
     No(String),
 }
 
-/// How a promise is kept. Rates are of the last tick.
+/// State of a promise, with the rates of the last tick in packets/s.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standing {
     /// Name of the router.
     pub router: String,
-    /// Packets a second that are promised.
+    /// Promised rate.
     pub promised: f64,
-    /// That came.
+    /// Offered rate.
     pub offered: f64,
-    /// That it was done with.
+    /// Rate of packets finished.
     pub delivered: f64,
-    /// Whether that is what was promised.
+    /// State of the promise.
     pub kept: Kept,
 }
 
@@ -120,35 +127,35 @@ pub struct Standing {
 struct Held {
     promise: Promise,
     correction: f64,
-    /// When it was measured last, and what it had counted.
+    /// Time of the last measurement, and the counts then (delivered, dropped).
     last: Option<(Duration, u64, u64)>,
-    /// Ticks in which less was delivered than was promised, and those since.
+    /// Consecutive ticks with a deficit, and those without a loss since.
     short: u32,
     calm: u32,
-    /// What was missing of late.
+    /// Moving average of the deficit.
     missing: f64,
     standing: Standing,
 }
 
-/// The controller that keeps promises.
+/// Controller that keeps promises.
 #[derive(Clone, Debug)]
 pub struct Controller {
     cores: Vec<Core>,
     routers: Vec<Held>,
-    /// What was set last, by router and CPU.
+    /// Shares set last, by router and CPU.
     set: BTreeMap<(String, u32), f64>,
 }
 
 impl Controller {
-    /// On these cores; nothing is promised yet.
+    /// Creates a controller of these cores, without promises.
     pub fn new(cores: Vec<Core>) -> Self {
         Self { cores, routers: Vec::new(), set: BTreeMap::new() }
     }
 
-    /// Promises a rate; one that the same router was promised before is replaced, and what was learned in keeping it stays.
+    /// Promises a rate. It replaces an earlier promise to the same router, whose learned correction is kept.
     ///
     /// # Errors
-    /// It does not fit; then everything is as it was.
+    /// The rate does not fit; then nothing changes.
     pub fn promise(&mut self, promise: Promise) -> Result<(), Refusal> {
         let held: Vec<Promise> = self.routers.iter().map(|kept| kept.promise.clone()).collect();
         admit(&self.cores, &held, &promise)?;
@@ -163,8 +170,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Goes on where another one was: what it has learned in keeping promises that are made here as well, and how those are kept.
-    /// Its times are of the same clock.
+    /// Takes over the state of a previous controller: corrections and standings of promises that exist here
+    /// as well. Both must use the same clock.
     pub fn resume(&mut self, before: &Self) {
         for kept in &mut self.routers {
             let same = |known: &&Held| known.promise.router == kept.promise.router;
@@ -176,14 +183,14 @@ impl Controller {
         }
     }
 
-    /// Takes a promise back.
+    /// Withdraws a promise.
     pub fn forget(&mut self, router: &str) {
         self.routers.retain(|kept| kept.promise.router != router);
         self.set.retain(|(name, _), _| name != router);
     }
 
-    /// What a packet of this router costs on this core, as the model says now. Its share does not jump: it goes there step by
-    /// step.
+    /// Updates the model's cost of a packet of this router on this core. The share does not jump but follows
+    /// step by step.
     pub fn learn(&mut self, router: &str, cpu: u32, cost: Cost) {
         let Some(kept) = self.routers.iter_mut().find(|kept| kept.promise.router == router) else { return };
         let total = |promise: &Promise| promise.needs.iter().map(|need| need.cost.cycles).sum::<f64>();
@@ -197,8 +204,8 @@ impl Controller {
         }
     }
 
-    /// Looks at what was counted up to `now` (a time since any moment, always the same one) and says what is to be set: what
-    /// changed by a hundredth at least. A router that is not measured stays as it is.
+    /// Evaluates the counts at `now` (a time since an arbitrary fixed moment) and returns the shares to set:
+    /// those that changed by at least one percent. A router without a measurement stays as it is.
     pub fn tick(&mut self, now: Duration, measured: &[Measured<'_>]) -> Vec<Adjustment> {
         for kept in &mut self.routers {
             if let Some(measured) = measured.iter().find(|known| known.router == kept.promise.router) {
@@ -210,7 +217,7 @@ impl Controller {
             let before = self.set.get(&(share.router.clone(), share.cpu)).copied();
             before.is_none_or(|before| (share.share - before).abs() > WORTH * before)
         };
-        // Weights on a core depend on each other: if one moves, all are set.
+        // Weights on a core are relative to each other: if one changes, all are set.
         let cpus: Vec<u32> = all.iter().filter(|share| changed(share)).map(|share| share.cpu).collect();
         let moved: Vec<Adjustment> = all.into_iter().filter(|share| cpus.contains(&share.cpu)).collect();
         for share in &moved {
@@ -219,18 +226,18 @@ impl Controller {
         moved
     }
 
-    /// How promises are kept.
+    /// State of each promise.
     pub fn standings(&self) -> impl Iterator<Item = &Standing> {
         self.routers.iter().map(|kept| &kept.standing)
     }
 
-    /// What is promised.
+    /// All promises.
     pub fn promises(&self) -> impl Iterator<Item = &Promise> {
         self.routers.iter().map(|kept| &kept.promise)
     }
 
-    /// The share of each router on each of its cores. Where they would be more than can be promised, those that ask for more
-    /// than the model says give way first.
+    /// Share of each router on each of its cores. If the sum exceeds what can be promised, routers that ask
+    /// for more than the model's share give way first.
     fn shares(&mut self) -> Vec<Adjustment> {
         let mut all = Vec::new();
         for core in &self.cores {
@@ -245,7 +252,7 @@ impl Controller {
             fit(&mut shares, &plain, free);
             let rest = (1.0 - core.reserved - shares.iter().sum::<f64>()).max(0.0);
             for ((n, share), asked) in routers.into_iter().zip(shares).zip(asked) {
-                // What it does not get it need not ask for again.
+                // The correction follows the cut, so that it does not wind up.
                 if asked > share {
                     self.routers[n].correction =
                         (self.routers[n].correction * share / asked).clamp(LEAST, MOST);
@@ -258,7 +265,7 @@ impl Controller {
     }
 }
 
-/// Cuts shares down to what is free: first what is above the model's shares, then all.
+/// Cuts shares to what is free: first the parts above the model's shares, then all.
 fn fit(shares: &mut [f64], plain: &[f64], free: f64) {
     let sum: f64 = shares.iter().sum();
     if sum <= free {
@@ -266,7 +273,7 @@ fn fit(shares: &mut [f64], plain: &[f64], free: f64) {
     }
     let base: f64 = shares.iter().zip(plain).map(|(share, plain)| share.min(*plain)).sum();
     if base >= free {
-        // The model itself has learned more than there is: everybody gives the same part.
+        // Even the model's shares exceed what is free: all are scaled down alike.
         shares.iter_mut().zip(plain).for_each(|(share, plain)| *share = share.min(*plain) * free / base);
         return;
     }
@@ -293,7 +300,7 @@ impl Held {
         let last = self.last.replace((now, measured.delivered, measured.dropped));
         let Some((then, delivered, dropped)) = last else { return };
         let seconds = now.saturating_sub(then).as_secs_f64();
-        // Counters that began anew say nothing about this tick.
+        // Counters that were restarted say nothing about this tick.
         let grown = |before: u64, now: u64| now.checked_sub(before).map(|n| n as f64);
         let (Some(delivered), Some(dropped)) =
             (grown(delivered, measured.delivered), grown(dropped, measured.dropped))
@@ -309,7 +316,7 @@ impl Held {
         self.judge();
     }
 
-    /// Moves the correction by what this tick has shown.
+    /// Updates the correction by what this tick has shown.
     fn correct(&mut self, came: f64, contended: bool) {
         let wanted = self.standing.offered.min(self.promise.pps);
         let asked = self.standing.offered >= self.promise.pps * (1.0 - GOOD);
@@ -327,7 +334,7 @@ impl Held {
         self.correction = self.correction.clamp(LEAST, MOST);
     }
 
-    /// Something was lost.
+    /// Reacts to a loss.
     fn make_up_for(&mut self, missing: f64, contended: bool) {
         let back = if contended && self.calm > CALM { BACK } else { 0.0 };
         self.correction *= 1.0 + (GAIN * missing).max(back);
@@ -335,7 +342,8 @@ impl Held {
         self.calm = 0;
     }
 
-    /// Nothing was; others want the core, and the router all that it was promised, or not.
+    /// Reacts to a tick without loss. `wanted`: others want the core, and the router is offered at least what
+    /// it was promised.
     fn take_back(&mut self, missing: f64, wanted: bool) {
         self.short = 0;
         self.calm = self.calm.saturating_add(1);
@@ -348,7 +356,7 @@ impl Held {
         }
     }
 
-    /// Goes back towards what the model says.
+    /// Returns slowly towards the model's share.
     fn forget(&mut self) {
         self.correction += (ROOM - self.correction) * FORGET;
     }

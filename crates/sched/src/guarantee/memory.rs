@@ -1,16 +1,18 @@
-//! What packets were seen to cost on this machine, kept from one run to the next.
+//! Observed packet costs on this machine, kept from one run to the next.
 //!
-//! A *way* is what packets take through a class of a router's threads. Of each there is one point for frames of about one size
-//! in passes of about one length, and a [`Model`] begins with the line through these points, before any packet has come. A
-//! point is one end of what windows have shown: the expectile (Newey and Powell 1987) that windows on one side of it pull at ten
-//! times as hard as those on the other. Of a thread that does not keep up it is the dear end, as a promise is to be kept also where
-//! packets cost somewhat more than they mostly do; of one that keeps up the cheap end, where it wakes up least. It follows what
-//! has changed within some ten seconds of traffic.
+//! A *way* is the path of packets through a class of a router's threads; a *pass* is one iteration of a
+//! thread, which moves a batch of packets. For each way there is one point for frames of about one size in
+//! passes of about one length, and a [`Model`] starts from a fit through these points, before any packet has
+//! arrived. A point is a high or low expectile (Newey and Powell 1987) of the windows observed: windows on
+//! one side of it count ten times as much as those on the other. For a saturated thread it is the high end,
+//! since a promise must be kept even when packets cost somewhat more than usual; for a thread that keeps up
+//! it is the low end, where it wakes up least. It adapts to changes within some ten seconds of traffic.
 //!
-//! A promise counts where its CPU is full, and there passes are long, for frames wait until a thread has its turn. So it is
-//! judged by the longest passes of which enough was seen, before all by those of a thread that did not keep up. In shorter ones,
-//! and on a CPU that slept, part of a thread's time is that of waking up and of polling in vain: they can show that packets cost
-//! less than was estimated, and not that they cost more; the shortest say nothing at all.
+//! A promise matters when its CPU is full, and then passes are long, since frames wait until a thread gets
+//! its turn. So it is judged by the longest passes with enough observations, preferably those of a saturated
+//! thread. In shorter passes, and on a CPU that slept, part of a thread's time goes into waking up and
+//! fruitless polling: they can show that packets cost less than the estimate, but not that they cost more;
+//! the shortest show nothing at all.
 
 mod document;
 
@@ -23,77 +25,79 @@ use serde::{Deserialize, Serialize};
 use super::model::{Basis, Cost, Kind, Model, Observation};
 pub use document::Unusable;
 
-/// Packets that a window has to have.
+/// Least number of packets in a window.
 pub const FEWEST: u64 = 200;
-/// Packets after which a point counts.
+/// Number of packets from which on a point is used.
 pub(super) const ENOUGH: u64 = 10_000;
-/// Packets that make a window count as a whole one.
+/// Number of packets from which on a window has full weight.
 const WHOLE: f64 = 500.0;
-/// Parts of the way to a whole window's cost that the point goes, if that is on the side that counts more, and if not.
+/// Step of a point towards a full window's cost: if the window is on the side that counts more, and if not.
 const HARD: f64 = 0.1;
 const LITTLE: f64 = 0.01;
-/// Sizes that frames are sorted by: at most so many octets each.
+/// Size classes of frames: upper bounds in octets.
 const FRAMES: [u32; 7] = [128, 256, 512, 1024, 1536, 9216, 65_550];
-/// Lengths that passes are sorted by: at least so many packets each. Shorter ones than what estimates are for are not taken.
+/// Length classes of passes: lower bounds in packets. Shorter passes than those of the estimates are ignored.
 const PASSES: [u32; 3] = [ESTIMATED, LONG, FULL];
-/// Packets of the passes that estimates are for.
+/// Pass length that estimates assume, in packets.
 const ESTIMATED: u32 = 16;
-/// Packets of long passes. The longest that there are have 64: those of a thread that puts interrupts off have them, too, where it
-/// has little to do.
+/// Long passes, in packets. The longest have 64 packets; threads that moderate interrupts have long passes
+/// even with little to do.
 const LONG: u32 = 32;
-/// In passes of so many, on a CPU that never sleeps, a thread hardly wakes up.
+/// In passes of so many packets, on a CPU that never sleeps, a thread hardly ever wakes up.
 const FULL: u32 = 48;
-/// A packet that cost less was not measured: less than a tenth of the least estimate, and nothing that rounding makes to zero.
+/// Least plausible cost, in cycles: less than a tenth of the lowest estimate, but not so small that rounding
+/// makes it zero.
 const LEAST_CYCLES: f64 = 1.0;
-/// Nor one that cost more.
+/// Highest plausible cost, in cycles.
 const MOST_CYCLES: f64 = 1e8;
-/// Nor one whose cost is so many times more or less than such packets usually cost: part of what is counted, guests count.
+/// A cost that differs from the usual by more than this factor is implausible: some of the counters come from
+/// guests.
 const BEYOND: f64 = 10.0;
-/// Windows that a point counts as where a model begins with it.
+/// Number of windows that a point counts as when a model starts from it.
 const LESSONS: u32 = 4;
-/// Points that are kept.
+/// Most points kept.
 const MOST: usize = 512;
-/// Octets of the longest device.
+/// Longest device name, in octets.
 const LONGEST: usize = 200;
 
-/// The machine that costs are true for.
+/// Machine that costs hold for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// The processor's name, with family and model.
+    /// Processor name, with family and model.
     pub cpu: String,
-    /// The kernel's release.
+    /// Kernel release.
     pub kernel: String,
-    /// The version of this program.
+    /// Version of this program.
     pub ringroad: String,
 }
 
-/// What a thread and its CPU did in a window beside the thread's packets.
+/// Use of a thread's time in a window beside its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// Nothing: the CPU never slept, and the thread did not keep up.
+    /// None: the CPU never slept, and the thread was saturated.
     Behind,
-    /// The CPU never slept.
+    /// The CPU never slept, but the thread kept up.
     Never,
-    /// It slept now and then, so that part of the thread's time is that of waking up.
+    /// The CPU slept now and then, so part of the thread's time went into waking up.
     Asleep,
-    /// The thread has polled in vain, if passes were not so long that it had no time to.
+    /// The thread polled an empty queue, unless passes were so long that it had no time to.
     Polling,
 }
 
-/// What packets take through a class of a router's threads.
+/// Path of packets through a class of a router's threads.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Way {
-    /// Which class, and the dearest of the ways of its router's NICs.
+    /// Kind of thread, with the most expensive path of its router's NICs.
     pub kind: Kind,
-    /// What else matters of the router, as text: engine, threads, and each model of NIC with what it is attached to. At most
-    /// 200 octets; nothing is remembered of a longer one.
+    /// Other relevant properties of the router, as text: engine, threads, and each NIC model with its
+    /// attachment. At most 200 octets; nothing is remembered for a longer one.
     pub device: String,
-    /// CPUs that the class is spread over, of which each has a part of the work.
+    /// Number of CPUs that the class is spread over, each with a part of the work.
     pub cpus: u32,
 }
 
-/// A day of the Gregorian calendar.
+/// Day of the Gregorian calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Day {
@@ -105,7 +109,7 @@ pub struct Day {
 impl FromStr for Day {
     type Err = String;
 
-    /// Reads `2026-11-22`.
+    /// Parses `2026-11-22`.
     fn from_str(text: &str) -> Result<Self, String> {
         let digits = |from: usize, to: usize| {
             let part = text.get(from..to)?;
@@ -141,32 +145,33 @@ impl fmt::Display for Day {
     }
 }
 
-/// Frames of about one size in passes of about one length, of a thread that kept up or did not.
+/// Class of observations: frames of about one size in passes of about one length, by a thread that was
+/// saturated or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Sort {
-    /// Octets of a frame at most: one of [`FRAMES`].
+    /// Most octets per frame: one of [`FRAMES`].
     frames_to: u32,
-    /// Packets of a pass at least: one of [`PASSES`].
+    /// Least packets per pass: one of [`PASSES`].
     passes_from: u32,
-    /// Whether the thread did not keep up.
+    /// True if the thread was saturated.
     behind: bool,
 }
 
-/// A point of what was seen. Numbers are those of a packet.
+/// Observed point. All values are per packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Seen {
     cycles: f64,
     octets: f64,
-    /// Packets of a pass.
+    /// Packets per pass.
     batch: f64,
-    /// Packets so far.
+    /// Packets observed so far.
     frames: u64,
-    /// When it was seen last.
+    /// Day of the last observation.
     day: Day,
 }
 
 impl Seen {
-    /// What a window says, and of which sort; none if that is nothing.
+    /// Converts a window into a point and its class; `None` if it is not usable.
     fn of(window: &Observation, day: Day) -> Option<(Sort, Self)> {
         if window.frames < FEWEST || window.batches == 0 || window.cycles == 0 {
             return None;
@@ -181,10 +186,10 @@ impl Seen {
             .then_some((sort, Self { cycles, octets, batch, frames: window.frames, day }))
     }
 
-    /// Goes towards what a window has shown, that of a thread that is `behind` or keeps up.
+    /// Moves towards a window's point; `behind`: the thread was saturated.
     fn follow(&mut self, new: &Self, behind: bool) {
         let all = self.frames.saturating_add(new.frames);
-        // The mean of all, as long as they are few.
+        // Plain mean, as long as there are few packets.
         let mean = new.frames as f64 / all as f64;
         let window = (new.frames as f64 / WHOLE).min(1.0);
         let pulls = if (new.cycles > self.cycles) == behind { HARD } else { LITTLE };
@@ -194,13 +199,13 @@ impl Seen {
         (self.frames, self.day) = (all, new.day);
     }
 
-    /// Whether packets of this way can have cost that.
+    /// Returns true if this cost is plausible for the way.
     fn is_likely(&self, way: &Way) -> bool {
         let times = self.cycles / Model::new(way.kind).per_frame(self.octets, self.batch).cycles;
         (1.0 / BEYOND..=BEYOND).contains(&times)
     }
 
-    /// A window that says the same.
+    /// Window with the point's values.
     fn window(&self) -> Observation {
         let frames = 1e6;
         Observation {
@@ -212,12 +217,12 @@ impl Seen {
     }
 }
 
-/// The size that a frame is sorted by.
+/// Size class of a frame.
 fn size(octets: f64) -> Option<&'static u32> {
     FRAMES.iter().find(|most| octets <= f64::from(**most))
 }
 
-/// What packets were seen to cost on a machine.
+/// Observed packet costs of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Memory {
     machine: Machine,
@@ -225,17 +230,17 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Of this machine; nothing was seen yet.
+    /// Creates an empty memory for this machine.
     pub fn new(machine: Machine) -> Self {
         Self { machine, costs: BTreeMap::new() }
     }
 
-    /// The machine that it is of.
+    /// Machine that the costs belong to.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// Takes a window of a thread into account. One that says nothing of what packets cost is left out.
+    /// Records a window of a thread. Unusable windows are ignored.
     pub fn note(&mut self, way: &Way, window: &Observation, rest: Rest, day: Day) {
         let Some((mut sort, new)) = Seen::of(window, day) else { return };
         match rest {
@@ -254,7 +259,7 @@ impl Memory {
         self.forget();
     }
 
-    /// Forgets what is oldest where there is too much.
+    /// Drops the oldest points if there are too many.
     fn forget(&mut self) {
         while self.costs.len() > MOST {
             let age = |(_, seen): &(&(Way, Sort), &Seen)| (seen.day, seen.frames);
@@ -263,7 +268,7 @@ impl Memory {
         }
     }
 
-    /// What a packet of so many octets costs on a way; none where that is not known.
+    /// Cost of a packet of so many octets on a way; `None` if it is unknown.
     pub fn cost(&self, way: &Way, octets: f64) -> Option<Cost> {
         let size = size(octets)?;
         let close = self.costs.iter().filter(|((of, sort), _)| of == way && sort.frames_to == *size);
@@ -277,7 +282,7 @@ impl Memory {
         })
     }
 
-    /// A model that begins with what is known of a way, where the cost of packets of so many octets is.
+    /// Model that starts from what is known of a way, if the cost of packets of so many octets is known.
     pub fn model(&self, way: &Way, octets: f64) -> Option<Model> {
         let Basis::Remembered { day, frames } = self.cost(way, octets)?.basis else { return None };
         let mut model = Model::new(way.kind);
@@ -289,8 +294,8 @@ impl Memory {
         Some(model)
     }
 
-    /// This with what somebody else has `written` since it was as `before`: what only one of both has changed is as he says, of
-    /// what both have, the dearer counts.
+    /// Merges with what another run has `written` since both had `before`: a point that only one of them has
+    /// changed is taken from that one; of a point that both have changed, the more expensive version counts.
     pub fn merged(&self, before: &Self, written: &Self) -> Self {
         let mut merged = self.clone();
         if written.machine != self.machine {

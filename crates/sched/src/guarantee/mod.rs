@@ -1,4 +1,5 @@
-//! A packet rate that is promised: from packets to cycles, from cycles to a part of a core, and back from what was delivered.
+//! Promised packet rates: from packets to cycles, from cycles to a share of a core, and feedback from what
+//! was delivered.
 //!
 //! ```text
 //!   counters --> Model: cycles a packet --> admit: does it fit? --> Controller: a share of each core
@@ -7,13 +8,13 @@
 //!                                             and what was dropped    +------ the scheduler
 //! ```
 //!
-//! Seed paper 000, section 3.5: the CPU time that a router's threads get decides what it forwards, so a scheduler that controls the
-//! one controls the other. There the operator gives a time; here he gives a rate, and the time follows from what a packet was
-//! seen to cost.
+//! Seed paper 000, section 3.5: the CPU time of a router's threads determines what it forwards, so a
+//! scheduler that controls the former controls the latter. There the operator sets the time; here he sets the
+//! rate, and the time follows from the observed cost of a packet.
 //!
-//! Everything here is pure: no clock, no file, no thread. Cycles are those of the time-stamp counter, shares are parts of one
-//! core, rates are packets a second. The part of a share that is not used is nobody's: a reservation lends it to whoever is
-//! ready, and so does a weight.
+//! All code here is pure: no clock, file or thread. Cycles are those of the time-stamp counter, shares are
+//! fractions of one core, rates are in packets/s. An unused part of a share is not lost: both a reservation
+//! and a weight lend it to any thread that is ready.
 
 mod admit;
 mod control;

@@ -1,10 +1,12 @@
-//! What a packet costs: a line through what was seen, that starts from what is usual.
+//! Linear model of packet cost, fitted to observations, with a prior.
 //!
-//! `cycles of a packet = a + b x octets + c / packets of a pass`
+//! `cycles per packet = a + b x octets + c / packets per pass`
 //!
-//! What a thread sees at a time is one point of that, again and again: packets of one size, in passes of one length. So the
-//! three numbers are not to be had from it alone. They are those that fit what was seen best among those near what is usual
-//! for the kind of thread (least squares with a prior, Hoerl and Kennard 1970): where something was seen, it decides; for another
+//! At any time a thread observes one point of that function over and over: packets of one size, in passes
+//! (iterations of its loop) of one length. So the three parameters cannot be determined from it alone. They
+//! are the best fit to the observations, regularized towards values that are usual for the kind of thread
+//! (least squares with a prior, Hoerl and Kennard 1970): where there are observations, they decide; for other
+//! sizes or pass lengths the usual values fill in. Observations older than some seconds count for little.
 //! size or pass, what is usual fills in. What is older than some seconds counts for little.
 
 use std::fmt;
@@ -13,67 +15,68 @@ use serde::{Deserialize, Serialize};
 
 use super::memory::{Day, ENOUGH};
 
-/// Windows after which what was seen counts for a third: 5 s of ten a second.
+/// Decay per window: after 5 s, at ten windows a second, an observation counts for a third.
 const MEMORY: f64 = 0.98;
-/// How much what is usual counts, in windows.
+/// Weight of the prior, in windows.
 const PRIOR: f64 = 0.05;
-/// Packets that make a window count as a whole one.
+/// Number of packets from which on a window has full weight.
 const WHOLE: f64 = 500.0;
-/// A packet costs at least this part of what is usual, whatever the line says where nothing was seen.
+/// Lower bound of a prediction, as a fraction of the usual cost.
 const LEAST: f64 = 0.1;
-/// The size of a packet and of a pass at which parts are compared.
+/// Packet size and pass length at which the terms are compared.
 const USUAL: (f64, f64) = (60.0, 16.0);
 
-/// Which thread it is.
+/// Class of thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
     /// A vCPU.
     Vcpu,
-    /// A vhost thread; all of one router that share a core, together.
+    /// A vhost thread; all vhost threads of a router on one core count as one.
     Vhost,
 }
 
-/// How frames come to and leave a router.
+/// Path of frames to and from a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Path {
-    /// A port of our switch, or other memory: no system call for a frame.
+    /// A port of our switch, or other memory: no system call per frame.
     Switch,
-    /// A TAP or macvtap: a system call for each frame and way.
+    /// A TAP or macvtap: one system call for each frame in each direction.
     Tap,
-    /// AF_XDP: system calls for bursts.
+    /// AF_XDP: one system call per burst.
     Xdp,
 }
 
-/// What decides what a packet costs before any was seen.
+/// Properties that determine the estimated cost of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind {
-    /// Which thread.
+    /// Class of thread.
     pub class: Class,
-    /// The dearest of the ways of its router's NICs.
+    /// Most expensive path of its router's NICs.
     pub path: Path,
-    /// Whether register accesses of an e1000 without status block leave the guest.
+    /// True if register accesses of an e1000 without status block leave the guest.
     pub exits: bool,
-    /// Whether vCPU and vhost thread are on different cores, so that every line crosses between their caches.
+    /// True if vCPU and vhost thread are on different cores, so that every cache line moves between their
+    /// caches.
     pub far: bool,
 }
 
-/// What a thread has counted so far: the counters `THREAD.work`, or its CPU time where it sleeps whenever it has nothing to do.
+/// Cumulative counters of a thread: `THREAD.work`, or its CPU time if it sleeps whenever it is idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Observation {
-    /// Cycles spent on them.
+    /// Cycles spent on packets.
     pub cycles: u64,
     /// Packets.
     pub frames: u64,
-    /// Their octets.
+    /// Octets of these packets.
     pub octets: u64,
     /// Passes that moved them.
     pub batches: u64,
 }
 
 impl Observation {
-    /// What has come since; all of it if the counters began anew.
+    /// Difference to an earlier reading; the whole reading if the counters were restarted.
     pub fn since(&self, earlier: &Self) -> Self {
         let whole = self.cycles < earlier.cycles || self.frames < earlier.frames;
         let before = if whole { Self::default() } else { *earlier };
@@ -86,27 +89,27 @@ impl Observation {
     }
 }
 
-/// Where a cost comes from.
+/// Evidence for a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// Too little was seen: what such a thread takes at most on the machines it was tried on.
+    /// Too few observations: highest cost of such a thread on the machines that were tried.
     Default,
-    /// Packets of an earlier run were seen, the last ones on this day.
+    /// Observed in an earlier run, last on this day.
     Remembered {
-        /// UTC.
+        /// Last day, UTC.
         day: Day,
-        /// Packets.
+        /// Packets observed.
         frames: u64,
     },
-    /// So many packets were seen.
+    /// Observed in this run.
     Measured {
-        /// Packets.
+        /// Packets observed.
         frames: u64,
     },
 }
 
 impl Basis {
-    /// Of two costs that are added up, the one of which less is known.
+    /// Basis of the sum of two costs: the one with fewer observations.
     #[must_use]
     pub fn weaker(self, other: Self) -> Self {
         let frames = |basis| match basis {
@@ -127,17 +130,17 @@ impl fmt::Display for Basis {
     }
 }
 
-/// What a packet costs.
+/// Cost of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// Cycles.
     pub cycles: f64,
-    /// Whether that was seen.
+    /// Evidence for it.
     pub basis: Basis,
 }
 
 impl Kind {
-    /// Cycles of a packet, of each of its octets, and of a pass: rather too many than too few.
+    /// Usual cycles per packet, per octet, and per pass: rather too many than too few.
     fn usual(self) -> [f64; 3] {
         let [frame, octet, pass] = match (self.class, self.path) {
             (Class::Vcpu, _) => [250.0, 0.05, 30_000.0],
@@ -146,27 +149,27 @@ impl Kind {
             (Class::Vhost, Path::Xdp) => [2500.0, 0.6, 20_000.0],
         };
         let lines = if self.far { 2.0 } else { 1.0 };
-        // Of five accesses a pass, each of which leaves the guest.
+        // Five accesses per pass, each of which leaves the guest.
         let exits = if self.exits { 200_000.0 } else { 0.0 };
         [frame * lines, octet * lines, pass + exits]
     }
 }
 
-/// The cost of packets in one thread, learned while it works.
+/// Cost of packets in one thread, learned while it works.
 #[derive(Clone, Debug)]
 pub struct Model {
     usual: [f64; 3],
-    /// What each part is measured in, so that none is lost beside the others.
+    /// Scale of each term, for good conditioning.
     scale: [f64; 3],
-    /// Sums over what was seen: of products of parts, and of parts with the cycles.
+    /// Weighted sums over the observations: products of terms, and of terms with cycles.
     products: [[f64; 3]; 3],
     sums: [f64; 3],
     frames: u64,
-    /// It has begun with what was seen up to this day, so many packets.
+    /// Observations of earlier runs that it started from: last day, and number of packets.
     remembered: Option<(Day, u64)>,
 }
 
-/// The three parts of a packet of this size in a pass of this length.
+/// The three terms for a packet size and pass length.
 fn parts(octets: f64, batch: f64) -> [f64; 3] {
     [1.0, octets, 1.0 / batch.max(1.0)]
 }
@@ -176,20 +179,20 @@ fn dot(a: &[f64; 3], b: &[f64; 3]) -> f64 {
 }
 
 impl Model {
-    /// For a thread of this kind, of which nothing was seen.
+    /// Creates a model for this kind of thread, without observations.
     pub fn new(kind: Kind) -> Self {
         let usual = kind.usual();
         let at = parts(USUAL.0, USUAL.1);
         let whole = dot(&usual, &at);
         let mut scale = [1.0; 3];
         for ((scale, usual), at) in scale.iter_mut().zip(&usual).zip(&at) {
-            // In parts of the whole packet's cost; one that is usually small may turn out larger.
+            // Relative to the whole packet's cost; a term that is usually small may turn out larger.
             *scale = (usual * at).max(whole * 0.05) / at;
         }
         Self { usual, scale, products: [[0.0; 3]; 3], sums: [0.0; 3], frames: 0, remembered: None }
     }
 
-    /// Learns from a window: what came since the last one. One without packets says nothing.
+    /// Learns from a window of observations. One without packets is ignored.
     pub fn learn(&mut self, new: &Observation) {
         if new.frames == 0 || new.cycles == 0 {
             return;
@@ -212,12 +215,12 @@ impl Model {
         self.frames = self.frames.saturating_add(new.frames);
     }
 
-    /// What was learned so far is what was seen up to this day, so many packets.
+    /// Declares what was learned so far to be remembered from earlier runs: last day, and number of packets.
     pub(super) fn remember(&mut self, day: Day, frames: u64) {
         (self.frames, self.remembered) = (0, Some((day, frames)));
     }
 
-    /// Where its cost comes from.
+    /// Evidence for its predictions.
     fn basis(&self) -> Basis {
         match self.remembered {
             Some((day, frames)) if self.frames == 0 => Basis::Remembered { day, frames },
@@ -226,7 +229,7 @@ impl Model {
         }
     }
 
-    /// Cycles of a usual packet of this kind, in which all is measured.
+    /// Cycles of a usual packet of this kind, the unit of all sums.
     fn unit(&self) -> f64 {
         dot(&self.usual, &parts(USUAL.0, USUAL.1))
     }
@@ -237,7 +240,7 @@ impl Model {
         part
     }
 
-    /// What a packet of this size costs, in passes of so many.
+    /// Predicts the cost of a packet of this size, in passes of so many packets.
     pub fn per_frame(&self, octets: f64, batch: f64) -> Cost {
         let usual = dot(&self.usual, &parts(octets, batch));
         let basis = self.basis();
@@ -258,7 +261,8 @@ impl Model {
     }
 }
 
-/// Gauss's way. The matrix is positive definite by its prior; none if numbers have run away all the same.
+/// Gaussian elimination. The prior makes the matrix positive definite; returns `None` if numbers have
+/// overflowed all the same.
 fn solve(mut left: [[f64; 3]; 3], mut right: [f64; 3]) -> Option<[f64; 3]> {
     for pivot in 0..3 {
         let (above, here) = (left[pivot], right[pivot]);

@@ -23,7 +23,7 @@ fn one_at_a_time_has_it_and_who_waits_long_enough_is_told() {
     assert!(!shared.try_lock().expect("it can be opened"));
     assert_eq!(shared.to_lock(), Some(folder.path()));
     assert!(shared.is_held().to_string().contains("cannot be had: another run of yours holds it; "));
-    // It is let go of while somebody waits.
+    // The lock is released during a wait.
     let mut held = Some(held);
     let free = lock_while(folder.path(), &mut || held.take().is_some());
     drop(free.expect("it can be opened").expect("it was let go of"));

@@ -1,4 +1,4 @@
-//! Whether what a plan promises can be kept.
+//! Admission of the promises of a plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,19 +9,19 @@ use super::parts::{Ground, Part, cost_on, cpu_of, parts_of};
 use crate::Outline;
 use crate::guarantee::{Controller, Core, Need, Promise};
 
-/// The part of a CPU that can be promised: real-time throttling and the kernel's own threads want the rest.
+/// Part of a CPU that can be promised: real-time throttling and the kernel's own threads want the rest.
 const MOST: f64 = 0.90;
 
-/// What is promised in a plan, all of which can be kept.
+/// Promises of a plan, all of which can be kept.
 pub(super) struct Admitted {
     pub(super) controller: Controller,
     pub(super) parts: Vec<Part>,
-    /// What routers without a promise weigh together, by CPU.
+    /// Sum of the weights of routers without a promise, by CPU.
     pub(super) others: BTreeMap<u32, u64>,
 }
 
 impl Admitted {
-    /// Asks for all that a plan promises.
+    /// Requests all promises of a plan.
     ///
     /// # Errors
     /// What cannot be promised, with the arithmetic.
@@ -32,12 +32,12 @@ impl Admitted {
     }
 }
 
-/// Those who are promised something, by their numbers.
+/// Routers with a promise, with their indices.
 fn promised(plan: &Plan) -> impl Iterator<Item = (usize, &Router, Guarantee)> {
     plan.routers.iter().enumerate().filter_map(|(index, router)| Some((index, router, router.guarantee?)))
 }
 
-/// Their threads.
+/// Threads of routers with a promise.
 fn threads(ground: &Ground<'_>) -> Result<Vec<Part>, Vec<Fault>> {
     let (mut parts, mut faults) = (Vec::new(), Vec::new());
     for (index, router, guarantee) in promised(ground.plan) {
@@ -49,7 +49,7 @@ fn threads(ground: &Ground<'_>) -> Result<Vec<Part>, Vec<Fault>> {
     if faults.is_empty() { Ok(parts) } else { Err(faults) }
 }
 
-/// One after the other, as long as their CPUs can carry them.
+/// Admits the promises one after the other, as long as their CPUs can carry them.
 fn admit(ground: &Ground<'_>, parts: &[Part]) -> Result<Controller, Vec<Fault>> {
     let mut controller = Controller::new(cores(parts, ground.outline, ground.hertz));
     let mut faults = Vec::new();
@@ -86,7 +86,8 @@ fn cores(parts: &[Part], outline: &Outline, hertz: f64) -> Vec<Core> {
     cpus.into_iter().map(|cpu| Core { cpu, hertz, most: MOST, reserved: reserved(cpu) }).collect()
 }
 
-/// What routers without a promise weigh, by CPU; at least as much as one thread of somebody else.
+/// Sum of the weights of routers without a promise, by CPU; at least that of one ordinary thread of another
+/// program.
 fn others(plan: &Plan, outline: &Outline) -> BTreeMap<u32, u64> {
     let mut weights: BTreeMap<u32, BTreeMap<&str, u64>> = BTreeMap::new();
     for slot in &outline.slots {

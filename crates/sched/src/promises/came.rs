@@ -1,13 +1,13 @@
-//! What came to a router that is promised a rate, by its counters.
+//! Traffic totals of a router with a promised rate, from its counters.
 
 use std::collections::BTreeMap;
 
-/// What came to a router and what became of it.
+/// Traffic that arrived at a router, and its fate.
 pub(super) struct Came {
     pub(super) delivered: u64,
     pub(super) dropped: u64,
     pub(super) octets: u64,
-    /// Whether what the kernel loses before a NIC is among what was dropped.
+    /// True if drops of the kernel in front of a NIC are included in `dropped`.
     pub(super) sees_queue: bool,
 }
 
@@ -21,7 +21,7 @@ impl Came {
             let is_port = name.starts_with("switch.") && name.split('.').nth(2) == Some(router);
             match own {
                 Some(rest) if is_done_with(rest) => came.delivered += value,
-                // A vCPU forwarded it, and the I/O thread had no time to take it.
+                // A vCPU forwarded it, but the I/O thread had no time to take it.
                 Some(rest) if rest.ends_with(".drop_tx_full") => late += value,
                 Some(rest) if rest.ends_with(".rx.bytes") => came.octets += value,
                 _ if (own.is_some() || is_port) && ["drop_full", "drop_no_buffer"].contains(&last) => {
@@ -37,7 +37,7 @@ impl Came {
     }
 }
 
-/// Whether a counter of a router, such as `vcpu0.forwarded`, counts packets that one of its vCPUs was done with.
+/// Returns true if a counter of a router, such as `vcpu0.forwarded`, counts packets that a vCPU has finished.
 fn is_done_with(counter: &str) -> bool {
     let Some((vcpu, what)) = counter.split_once('.') else { return false };
     let is_end = ["forwarded", "consumed"].contains(&what) || what.starts_with("drop_");

@@ -1,4 +1,4 @@
-//! Demand for the CPUs on which something is promised.
+//! Demand for the CPUs of promises.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -7,35 +7,35 @@ use super::Reading;
 use super::parts::Part;
 use crate::account::CoreTicks;
 
-/// A router and a CPU.
+/// Router and CPU.
 type Place = (String, u32);
 
-/// The part of its CPU that a router has at least which nobody else wants: the kernel has some work of its own, and so has the
-/// host of a virtual machine.
+/// Part of its CPU that a router gets at least when nothing else wants it: the kernel has some work of its
+/// own, and so has the host of a virtual machine.
 const ALL: f64 = 0.90;
 
-/// What a CPU of a router had to do between two looks.
+/// Demand for a router's CPU between two looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Demand {
     /// It slept now and then.
     Less,
-    /// It never slept, and nobody but the router had much of it.
+    /// It never slept, and the router got almost all of it.
     Own,
-    /// It never slept, and others had it, too.
+    /// It never slept, and others used it as well.
     Others,
 }
 
-/// What was seen at a look.
+/// Measurements of a look.
 #[derive(Clone, Debug)]
 struct Look {
     at: Instant,
     /// By CPU.
     ticks: BTreeMap<u32, CoreTicks>,
-    /// Nanoseconds that a router's threads had of a CPU.
+    /// CPU time of a router's threads in nanoseconds.
     own: BTreeMap<Place, u64>,
 }
 
-/// The last two looks.
+/// Demand by the last two looks.
 #[derive(Clone, Debug)]
 pub(super) struct Demands {
     last: Look,
@@ -43,13 +43,13 @@ pub(super) struct Demands {
 }
 
 impl Demands {
-    /// Nothing was seen yet.
+    /// Creates it without measurements.
     pub(super) fn new(now: Instant) -> Self {
         let last = Look { at: now, ticks: BTreeMap::new(), own: BTreeMap::new() };
         Self { last, now: BTreeMap::new() }
     }
 
-    /// Looks at where these threads are, and at what those cores did.
+    /// Measures the cores of these threads.
     pub(super) fn look(&mut self, parts: &[Part], reading: &Reading<'_>) {
         let mut own: BTreeMap<Place, u64> = BTreeMap::new();
         for part in parts {
@@ -76,7 +76,7 @@ impl Demands {
         self.now = places.filter_map(|(place, own)| Some((place.clone(), demand(place, *own)?))).collect();
     }
 
-    /// What the last two looks have shown of a router's CPU.
+    /// Demand for a router's CPU by the last two looks.
     pub(super) fn of(&self, router: &str, cpu: u32) -> Demand {
         self.now.get(&(router.to_owned(), cpu)).copied().unwrap_or(Demand::Less)
     }

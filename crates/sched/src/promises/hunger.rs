@@ -1,20 +1,21 @@
-//! What a router lacks that nobody counts.
+//! Shortfall of a router against its promise that no drop counter shows.
 
 use std::time::Instant;
 
-/// A router whose I/O threads always have work is behind: what it lacks to its promise, somebody drops before it.
+/// A router whose I/O threads are never idle is behind: packets that it lacks to its promise are dropped
+/// somewhere before it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hunger {
-    /// Whether it was behind at the last look.
+    /// True if it was behind at the last look.
     is_behind: bool,
-    /// Packets that it was done with, frames and sleeps of its I/O threads, at the last look.
+    /// At the last look: time, packets finished, and frames and sleeps of its I/O threads.
     last: Option<(Instant, u64, u64, u64)>,
     /// Packets that it lacked so far.
     lacked: u64,
 }
 
 impl Hunger {
-    /// Looks at what was counted; packets that it lacked so far to a rate of `pps`.
+    /// Evaluates the counters. Returns the packets that it lacked so far to a rate of `pps`.
     pub(super) fn look(
         &mut self,
         pps: f64,

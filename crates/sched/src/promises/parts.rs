@@ -1,4 +1,4 @@
-//! The threads of routers that are promised a rate, and what packets cost them.
+//! Thread groups of routers with a promised rate, and their packet costs.
 
 use config::{Guarantee, Nic, NicModel, Plan, Policy, Router, Spin, Traits, TransmitMode};
 
@@ -9,13 +9,13 @@ use crate::costs::Costs;
 use crate::guarantee::{Class, Cost, FEWEST, Kind, Model, Observation, Path, Rest, Way};
 use crate::{Company, Outline, Slot};
 
-/// What the last window counts among those before it.
+/// Weight of the last window in moving averages.
 const LATE: f64 = 0.1;
 
-/// Packets lost for each that was delivered: so many, and the threads did not keep up.
+/// Packets lost per packet delivered from which on the threads count as saturated.
 const BEHIND: f64 = 0.05;
 
-/// The threads of a class of a router on one CPU.
+/// Threads of one class of a router on one CPU.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) router: String,
@@ -24,29 +24,29 @@ pub(super) struct Part {
     pub(super) threads: Vec<String>,
     octets: f64,
     way: Way,
-    /// Whether its threads poll in vain before they sleep.
+    /// True if its threads poll an empty queue before they sleep.
     polls: bool,
     model: Model,
-    /// Packets of a pass, as they were of late, at least [`BATCH`]: who gets less of a CPU makes longer ones, and needs less for
-    /// each packet.
+    /// Packets per pass, as a moving average, at least [`BATCH`]: a thread with less CPU time makes longer
+    /// passes, and needs less time per packet.
     batch: f64,
-    /// What was remembered when this was made: what a promise is judged by, if it is there.
+    /// Cost remembered when this was made; a promise is judged by it, if there is one.
     known: Option<Cost>,
     seen: Option<Counted>,
 }
 
-/// What was counted so far.
+/// Counters so far.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     all: Observation,
     /// Packets that there was no time for.
     dropped: u64,
-    /// Frames of the passes that were timed, and those passes.
+    /// Frames of the passes that were timed, and the number of those passes.
     timed: [u64; 2],
 }
 
 impl Counted {
-    /// What has come since; and whether it is known how long passes were.
+    /// Difference to an earlier reading, and whether the length of passes is known.
     fn since(&self, earlier: &Self) -> (Observation, bool) {
         let mut new = self.all.since(&earlier.all);
         let [frames, passes] =
@@ -59,7 +59,7 @@ impl Counted {
 }
 
 impl Part {
-    /// With one thread, of which nothing was seen.
+    /// Creates a group of one thread, without observations.
     fn new(slot: &Slot, cpu: u32, way: Way, guarantee: Guarantee) -> Self {
         Self {
             router: slot.router.clone(),
@@ -76,19 +76,20 @@ impl Part {
         }
     }
 
-    /// What a packet costs where the CPU is full: as it was remembered, or else by what was seen so far. Who is given more than it
-    /// needs is woken for each few packets and uses all of it, so what is seen is no measure of what is needed.
+    /// Cost of a packet when the CPU is full: the remembered cost, or else the one observed so far. A thread
+    /// with more time than it needs is woken for few packets at a time and uses all of it, so observations
+    /// overestimate the need.
     pub(super) fn cost(&self) -> Cost {
         self.known.unwrap_or_else(|| self.model.per_frame(self.octets, self.batch))
     }
 
-    /// By which a promise is judged: what is remembered, or else an estimate. What was seen so far and is not enough to be
-    /// remembered is no evidence.
+    /// Cost by which a promise is judged: the remembered one, or else an estimate. Observations of this run
+    /// that are not yet enough to be remembered are no evidence.
     pub(super) fn price(&self) -> Cost {
         self.known.unwrap_or_else(|| Model::new(self.way.kind).per_frame(self.octets, BATCH))
     }
 
-    /// Goes on where the one before it was, if there is one among these.
+    /// Takes over the state of the same group among earlier ones. Returns false if there was none.
     pub(super) fn resume(&mut self, before: &[Self]) -> bool {
         let same =
             |known: &&Self| (&known.router, known.cpu, known.class) == (&self.router, self.cpu, self.class);
@@ -97,12 +98,12 @@ impl Part {
         true
     }
 
-    /// Nanoseconds that its threads had of a CPU so far.
+    /// CPU time of its threads so far, in nanoseconds.
     pub(super) fn time(&self, reading: &Reading<'_>) -> u64 {
         self.threads.iter().filter_map(|name| reading.cpu_ns.get(name)).sum()
     }
 
-    /// Learns from what was counted while there was such a demand for its CPU.
+    /// Learns from the counters, given the demand for its CPU meanwhile.
     pub(super) fn learn(
         &mut self,
         reading: &Reading<'_>,
@@ -138,20 +139,20 @@ impl Part {
     }
 }
 
-/// What promises are made from.
+/// Context for making promises.
 pub(super) struct Ground<'a> {
     pub(super) plan: &'a Plan,
     pub(super) outline: &'a Outline,
     pub(super) seen: Option<&'a Promises>,
     pub(super) costs: &'a Costs,
-    /// Cycles of the time-stamp counter in a second.
+    /// Frequency of the time-stamp counter in Hz.
     pub(super) hertz: f64,
 }
 
-/// The threads of a router that is promised a rate, by CPU and class.
+/// Thread groups of a router with a promised rate, by CPU and class.
 ///
 /// # Errors
-/// One line: why none can be promised.
+/// In one line, why no rate can be promised.
 pub(super) fn parts_of(
     router: &Router,
     guarantee: Guarantee,
@@ -189,7 +190,7 @@ pub(super) fn parts_of(
     Ok(parts)
 }
 
-/// Fills in where they are to each other, and what is known of their costs.
+/// Completes the groups: whether they are on different cores, and what is known of their costs.
 fn recall(parts: &mut [Part], ground: &Ground<'_>) {
     let places: Vec<(u32, Class)> = parts.iter().map(|part| (part.cpu, part.class)).collect();
     let far = places.iter().any(|(cpu, _)| *cpu != places[0].0);
@@ -204,7 +205,7 @@ fn recall(parts: &mut [Part], ground: &Ground<'_>) {
     }
 }
 
-/// The CPU of a thread that has one.
+/// CPU of a thread that is confined to one.
 pub(super) fn cpu_of(slot: &Slot) -> Option<u32> {
     match slot.schedule.cpus.as_ref()?.cpus() {
         [cpu] => Some(*cpu),
@@ -212,7 +213,7 @@ pub(super) fn cpu_of(slot: &Slot) -> Option<u32> {
     }
 }
 
-/// What decides what its packets cost: the dearest of its NICs.
+/// Kind of a router's threads, by the most expensive of its NICs.
 fn kind(router: &Router) -> Kind {
     let is = |wanted: fn(Traits) -> bool| router.nics.iter().any(|nic| wanted(nic.attach.traits()));
     let path = if is(|traits| traits.is_by_calls) {
@@ -226,7 +227,7 @@ fn kind(router: &Router) -> Kind {
     Kind { class: Class::Vhost, path, exits: router.nics.iter().any(leaves), far: false }
 }
 
-/// What else decides it, as far as a file says: `kvm shared virtio-net/tap`.
+/// Other properties that determine the cost, as far as a file says: `kvm shared virtio-net/tap`.
 fn device(router: &Router) -> String {
     let nic = |nic: &Nic| {
         let to = nic.attach.kind();
@@ -242,7 +243,7 @@ fn device(router: &Router) -> String {
     format!("{engine} {} {}", router.vhost.name(), nics.join(" "))
 }
 
-/// What a packet costs a router on one CPU, all classes together, where `cost` says what it costs a part.
+/// Cost of a router's packet on one CPU, all classes together; `cost` gives that of a group.
 pub(super) fn cost_on(
     parts: &[Part],
     (router, cpu): (&str, u32),

@@ -1,10 +1,10 @@
-//! What was promised to a router so far and what became of it, as counters: they count up, and rates are their differences.
+//! Totals of a promise, as counters: they only grow, and rates are their differences.
 
 use std::time::{Duration, Instant};
 
 use crate::guarantee::{Kept, Measured, Standing};
 
-/// What the counters of a promise are.
+/// Counters of a promise: names and help texts.
 pub const FIELDS: &[(&str, &str)] = &[
     ("promised", "Packets that a router was promised: the rate times the time."),
     ("offered", "Packets that came to a router that is promised a rate."),
@@ -13,10 +13,10 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("broken_ms", "Time in which the promise was not kept."),
 ];
 
-/// The counters of one router.
+/// Totals of one router.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    /// When it was looked at, and what it had counted: delivered and dropped.
+    /// At the last look: time, packets delivered and dropped.
     last: Option<(Instant, u64, u64)>,
     promised: f64,
     offered: u64,
@@ -33,7 +33,7 @@ impl Tally {
         let (Some(delivered), Some(dropped)) =
             (measured.delivered.checked_sub(delivered), measured.dropped.checked_sub(dropped))
         else {
-            // Counters that began anew say nothing about this time.
+            // Counters that were restarted say nothing about this time.
             return;
         };
         let time = now.saturating_duration_since(then);
@@ -43,7 +43,7 @@ impl Tally {
         *if matches!(standing.kept, Kept::No(_)) { &mut self.broken } else { &mut self.kept } += time;
     }
 
-    /// By name.
+    /// Counters by name.
     pub(super) fn counters(&self) -> [(&'static str, u64); 5] {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         [
@@ -79,7 +79,7 @@ mod tests {
         look(100, 580, 70, Kept::Unasked);
         look(200, 680, 90, Kept::Settling);
         look(350, 730, 190, Kept::No("too little".to_owned()));
-        // Its router was started anew.
+        // Its router was restarted.
         look(450, 20, 0, Kept::Yes);
         look(550, 120, 0, Kept::Yes);
         let counted = tally.counters();

@@ -4,13 +4,13 @@ use std::process::Command;
 
 use super::*;
 
-/// Threads as `/proc` shows them, by process and number.
+/// Fake `/proc`: stat lines of threads, by process and number.
 #[derive(Default)]
 struct Table(RefCell<BTreeMap<(i32, i32), String>>);
 
 impl Table {
     fn set(&self, (pid, tid): (i32, i32), name: &str, parent: i32, start: u64) {
-        // Fields 5 to 21, and 23 to 38 before the processor.
+        // Fields 5 to 21, and fields 23 to 38, which precede the processor.
         let [before, after] = [17, 16].map(|fields| "0 ".repeat(fields));
         let text = format!("{tid} ({name}) S {parent} {before}{start} {after}1\n");
         self.0.borrow_mut().insert((pid, tid), text);
@@ -25,7 +25,8 @@ impl Table {
     }
 }
 
-/// What somebody does to a thread, and to which.
+/// Performs an action on a thread. Returns whether it counts as done, and the thread numbers it was applied
+/// to.
 fn touched(task: &Task, table: &Table) -> (bool, Vec<i32>) {
     let mut touched = Vec::new();
     let done = task.act_in(table.stat(), |tid| {
@@ -41,12 +42,12 @@ fn who_has_its_number_later_is_not_touched() {
     table.set((100, 107), "edge/vcpu0", 90, 5000);
     let task = Task::look_in(table.stat(), 100, 107).expect("it is there");
     assert_eq!(touched(&task, &table), (true, vec![107]));
-    // It has ended, and its number is that of a thread of another process.
+    // It has ended, and a thread of another process has its number.
     table.end(100, 107);
     assert_eq!(touched(&task, &table), (false, vec![]));
     table.set((500, 107), "edge/vcpu0", 90, 6000);
     assert_eq!(touched(&task, &table), (false, vec![]));
-    // Or of another one of its own process, or of a process that has even the number of its own.
+    // Or another thread of its own process, or of a process that reused that number as well.
     table.set((100, 107), "edge/vcpu0", 90, 6000);
     assert_eq!(touched(&task, &table), (false, vec![]));
     assert_ne!(Task::look_in(table.stat(), 100, 107), Some(task));
@@ -75,7 +76,7 @@ fn a_thread_of_the_kernel_is_known_by_its_name_its_parent_and_for_whom_it_works(
     assert_eq!(found("vhost-108"), None);
     for (name, parent, start) in [
         ("vhost-107", 1, 5001),
-        // Of somebody who had the owner's number before it.
+        // Thread of an earlier owner of the number.
         ("vhost-107", 2, 4999),
         ("kworker/0:1", 2, 5001),
     ] {

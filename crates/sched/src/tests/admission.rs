@@ -1,4 +1,4 @@
-//! What cannot be had, and why.
+//! Refused requests, and their reasons.
 
 use super::{host, outline, places, refusal, router};
 use crate::{Known, RealTime, Version};
@@ -199,7 +199,7 @@ fn who_is_pinned_to_a_partition_is_in_it() {
     };
     assert_eq!(inside(&partitions(2)), [true, false, true, false]);
     assert_eq!(inside(&host(2)), [true, false, false, false]);
-    // A group would take it out again.
+    // A group would take it off again.
     let third = router(
         "wide",
         "affinity = { vcpu = \"0\", vhost = \"0\" }\nsched = { policy = \"shares\", weight = 2 }",

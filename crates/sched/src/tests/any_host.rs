@@ -1,4 +1,4 @@
-//! What holds of every outline, whatever host and file there are.
+//! Properties of every outline, whatever the host and the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,16 @@ use proptest::prelude::*;
 use super::{plan, router};
 use crate::{Class, Company, Cpu, Host, Known, Load, Outline, Placement, Slot, Topology, Version};
 
-/// What others take of a CPU that is no free one any more.
+/// Load by others from which on a CPU is not idle.
 const BUSY: f64 = 0.5;
 
-/// Which of 32 things are special: an eighth of them.
+/// Bit set of special ones among 32 things: an eighth of them.
 fn some() -> impl Strategy<Value = u32> {
     (any::<u32>(), any::<u32>(), any::<u32>()).prop_map(|(a, b, c)| a & b & c)
 }
 
-/// Up to two nodes with a cache and up to four cores each, of one or two hardware threads; numbered as PCs do it. Some CPUs are
-/// off, isolated, or forbidden to this process, but never the last one.
+/// Up to two nodes with a cache and up to four cores each, of one or two hardware threads; numbered as PCs
+/// do. Some CPUs are offline, isolated, or forbidden to this process, but never the last one.
 fn topology() -> impl Strategy<Value = Topology> {
     (1..3_u32, 1..5_u32, 1..3_u32, some(), some(), some()).prop_map(
         |(nodes, cores, threads, off, isolated, denied)| {
@@ -37,7 +37,8 @@ fn topology() -> impl Strategy<Value = Topology> {
     )
 }
 
-/// Such a host, on which everything can be had, with cpusets of either version; perhaps others' load was measured.
+/// Such a host, without restrictions, with cpusets of either version; other programs' load may have been
+/// measured.
 fn known() -> impl Strategy<Value = Known> {
     let load = option::of(vec(0.0..1.0_f64, 16));
     (topology(), any::<bool>(), any::<bool>(), load).prop_map(|(topology, partitions, keeps, load)| {
@@ -56,7 +57,7 @@ fn known() -> impl Strategy<Value = Known> {
     })
 }
 
-/// What a file says of the place of a class of threads; CPUs are chosen among those that may be used.
+/// Placement of a class of threads in a file; CPUs are chosen among those that may be used.
 #[derive(Clone, Debug)]
 enum Place {
     Auto,
@@ -84,7 +85,7 @@ fn policy() -> impl Strategy<Value = String> {
     ]
 }
 
-/// What a file says of a router's threads.
+/// A router's threads in a file.
 #[derive(Clone, Debug)]
 struct Wish {
     vcpus: u32,
@@ -151,14 +152,14 @@ fn case(wishes: impl Strategy<Value = Vec<Wish>>) -> impl Strategy<Value = (Know
     })
 }
 
-/// An outline with what it was made from.
+/// An outline with its inputs.
 struct Made<'a> {
     known: &'a Known,
     plan: &'a Plan,
     outline: &'a Outline,
 }
 
-/// The CPUs of a slot; none where the kernel has the choice.
+/// CPUs of a slot; empty if the kernel chooses.
 fn cpus(slot: &Slot) -> &[u32] {
     slot.schedule.cpus.as_ref().map_or(&[], CpuSet::cpus)
 }
@@ -179,7 +180,7 @@ impl Made<'_> {
         self.outline.islands.iter().flat_map(|island| island.cpus.cpus()).copied().collect()
     }
 
-    /// CPUs for those who name none.
+    /// CPUs for threads whose file names none.
     fn usable(&self) -> BTreeSet<u32> {
         let exclusive = self.exclusive();
         let cpus = self.known.topology.cpus.iter().filter(|cpu| !cpu.isolated).map(|cpu| cpu.number);
@@ -190,12 +191,13 @@ impl Made<'_> {
         self.known.load.cpus.get(&cpu).is_some_and(|load| *load >= BUSY)
     }
 
-    /// What the kernel admits on so many CPUs together: 0.95 of each, less what it keeps itself.
+    /// Most that the kernel admits on so many CPUs together: 0.95 of each, less its own reservation.
     fn most(&self, cpus: usize) -> f64 {
         cpus as f64 * if self.known.host.fair_server.is_empty() { 0.95 } else { 0.9 }
     }
 
-    /// A thread is where its file says, on CPUs that may be used, and on those that are special only if its file names them.
+    /// Checks that a thread is where its file says, on CPUs that may be used, and on special ones only if its
+    /// file names them.
     fn holds_what_the_file_says(&self) {
         let usable = self.usable();
         let is_choice = usable.len() < self.known.topology.allowed.len() && !usable.is_empty();
@@ -223,7 +225,8 @@ impl Made<'_> {
         }
     }
 
-    /// What is reserved of a CPU is no more than the kernel admits, and every reservation that has a place has an exclusive one.
+    /// Checks that no more is reserved on a CPU than the kernel admits, and that every placed reservation has
+    /// an exclusive set.
     fn reserves_what_there_is(&self) {
         let (slots, every) = (&self.outline.slots, self.known.topology.cpus.len());
         let exclusive = self.exclusive();
@@ -252,7 +255,8 @@ impl Made<'_> {
         }
     }
 
-    /// Where there are CPUs enough, who is placed automatically has one for himself; and cores are filled one thread at a time.
+    /// Checks that automatically placed threads have a CPU each if there are enough, and that cores are
+    /// filled evenly.
     fn places_automatically(&self) {
         let is_auto = |slot: &&Slot| slot.schedule.placement == Placement::Auto && reserved(slot).is_none();
         let alone = |slot: &Slot| cpus(slot).first().copied().filter(|_| cpus(slot).len() == 1);
@@ -284,7 +288,7 @@ impl Made<'_> {
         self.spreads(&own, quiet.difference(&different), &named);
     }
 
-    /// Nobody shares a core, or has a CPU that others may come to, while a better CPU is left.
+    /// Checks that no thread shares a core, or has a CPU that others may use, while a better CPU is free.
     fn spreads<'a>(&self, own: &[u32], left: impl Iterator<Item = &'a u32>, named: &[u32]) {
         let core = |cpu: u32| self.known.topology.cpu(cpu).map(|cpu| cpu.core);
         let on_core = |cpu: u32| own.iter().chain(named).filter(|other| core(**other) == core(cpu)).count();
@@ -299,13 +303,14 @@ impl Made<'_> {
                 "CPU {own} is taken, and {left} is left, which others may not come to"
             );
             if self.outline.slots.iter().all(|slot| !within(&slot)) {
-                // The last one to come to its core found one less there.
+                // The last thread placed on its core found one less there.
                 assert!(on_core(own) <= on_core(left) + 1, "CPU {own} shares a core, and {left} is left");
             }
         }
     }
 
-    /// A thread that is told that it is alone is: no more threads are confined to its CPUs than there are, nor any crowd around.
+    /// Checks that a thread said to be alone is: no more threads are confined to its CPUs, or to any set
+    /// around them, than there are CPUs.
     fn tells_who_is_alone(&self) {
         let slots = &self.outline.slots;
         let is_confined = |slot: &&Slot| is_named(slot) || cpus(slot).len() == 1;
@@ -321,7 +326,7 @@ impl Made<'_> {
     }
 }
 
-/// Everything that holds of an answer; whether it is an outline.
+/// Checks all properties. Returns false if the file was refused.
 fn holds(known: &Known, plan: &Plan) -> bool {
     let answer = crate::outline(plan, known);
     assert_eq!(answer, crate::outline(plan, known), "another answer to the same question");
@@ -346,20 +351,20 @@ fn holds(known: &Known, plan: &Plan) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { max_global_rejects: 4096, ..ProptestConfig::default() })]
 
-    /// Files of every kind, until there were enough that are not refused.
+    /// Files of every kind, until enough of them are accepted.
     #[test]
     fn what_a_file_says_is_what_is_planned((known, plan) in case(vec(wish(), 1..4))) {
         prop_assume!(holds(&known, &plan));
     }
 
-    /// Threads of which nothing is said are never refused a place.
+    /// Threads of which the file says nothing are never refused a place.
     #[test]
     fn threads_without_a_word_are_placed((known, plan) in case(vec(wish().prop_map(automatic), 1..5))) {
         prop_assert!(holds(&known, &plan));
     }
 }
 
-/// A wish that says nothing of its threads.
+/// Variant of a router that says nothing of its threads.
 fn automatic(wish: Wish) -> Wish {
     let other = "policy = \"other\"".to_owned();
     Wish { places: [Place::Auto, Place::Auto], policies: [other.clone(), other], ..wish }

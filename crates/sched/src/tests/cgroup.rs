@@ -1,4 +1,4 @@
-//! Where control groups are found.
+//! Locating control groups.
 
 use std::fs;
 
@@ -66,7 +66,7 @@ fn partitions_are_made_in_the_root_or_in_one() {
     }
 }
 
-/// What the files of a group hold after it was weighed.
+/// Content of a group's files after its weight was set.
 fn weighed(version: Version, files: &[&str], shares: Shares) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");
     files.iter().for_each(|file| fs::write(folder.path().join(file), "").expect("a file"));

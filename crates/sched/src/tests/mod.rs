@@ -1,4 +1,4 @@
-//! Tests of what is pure. Those that ask a kernel are in `tests/`.
+//! Tests of pure code. Tests that need a kernel are in `tests/`.
 
 mod admission;
 mod any_host;
@@ -8,7 +8,7 @@ mod topology;
 
 use crate::{Known, Outline, Topology};
 
-/// A router's table with these lines, two NICs, and one vCPU and one vhost thread if they do not say otherwise.
+/// Router table with these lines, two NICs, and, unless they say otherwise, one vCPU and one vhost thread.
 pub(crate) fn router(name: &str, lines: &str) -> String {
     format!(
         "[[router]]\nname = \"{name}\"\n{lines}\nmemory = \"256M\"\n[[router.nic]]\nname = \"a\"\nattach = \"null\"\n\
@@ -20,7 +20,7 @@ pub(crate) fn plan(text: &str) -> config::Plan {
     config::parse(text, "f.toml").expect("a good file")
 }
 
-/// A host of so many plain CPUs on which everything can be had.
+/// Host of so many plain CPUs, without restrictions.
 pub(crate) fn host(cpus: u32) -> Known {
     Known { topology: Topology::plain(cpus), ..Known::default() }
 }
@@ -38,7 +38,7 @@ pub(crate) fn refusal(text: &str, known: &Known) -> String {
     crate::refused(&plan, refused).to_string()
 }
 
-/// Where each thread is: `edge/vcpu0 1`, `edge/vhost any`.
+/// Place of each thread: `edge/vcpu0 1`, `edge/vhost any`.
 pub(crate) fn places(outline: &Outline) -> Vec<String> {
     let place = |slot: &crate::Slot| {
         let cpus = slot.schedule.cpus.as_ref().map_or_else(|| "any".to_owned(), ToString::to_string);

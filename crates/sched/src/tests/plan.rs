@@ -1,4 +1,4 @@
-//! Places of threads.
+//! Placement of threads.
 
 use super::{host, outline, places, router};
 use crate::{Class, Company, Direction, Irq, Known, Load, Placement, Slot};
@@ -61,7 +61,7 @@ fn a_cpu_that_others_take_is_not_free() {
     assert_eq!(places(&placed), ["edge/vcpu0 2", "edge/vhost 3"]);
     let note = "no thread is placed on CPU 0 automatically: others keep it busy for 90 % of the time";
     assert_eq!(placed.notes, [note]);
-    // Nobody is placed, or everybody is by his file: there is nothing to be told.
+    // No thread is placed, or all are placed by the file: there is nothing to remark.
     let pinned = router("edge", "pin = { vcpu = \"0\", vhost = \"1\" }");
     assert!(outline(&pinned, &known).notes.is_empty());
 }
@@ -104,7 +104,7 @@ fn full_cores_come_before_hardware_threads_and_one_cache_before_two() {
     for cpu in &mut known.topology.cpus {
         (cpu.core, cpu.cache) = (cpu.number % 4, cpu.number % 2);
     }
-    // Cores 0/4, 1/5, 2/6, 3/7; caches of the even and of the odd ones.
+    // Cores 0/4, 1/5, 2/6, 3/7; one cache for the even and one for the odd CPUs.
     assert_eq!(places(&outline(&router("edge", ""), &known)), ["edge/vcpu0 0", "edge/vhost 2"]);
     let three = router("edge", "") + &router("core", "") + &router("wide", "");
     let six = places(&outline(&three, &known));

@@ -1,4 +1,4 @@
-//! The host's CPUs as its kernel tells of them.
+//! Topology of the host's CPUs, as its kernel reports it.
 
 use std::fs;
 use std::path::Path;
@@ -66,7 +66,7 @@ fn what_others_do_on_each_cpu() {
         [&0],
         "nothing is known of a CPU whose clock stood still, nor of a new one"
     );
-    // 10 + 5 + 10 of work, 60 + 10 idle, 1 + 2 + 2 of interrupts and others' machines.
+    // 10 + 5 + 10 of work, 60 + 10 idle, 1 + 2 + 2 of interrupts and stolen time.
     assert!((busy[&0] - 0.3).abs() < 1e-9, "{busy:?}");
     assert!(known::busy("", "cpu0 x\ncpux 1 2 3 4 5\ncpu0\n").is_empty());
 }

@@ -1,4 +1,4 @@
-//! The host of a test: what it lacks, what is made on it, and what is left over.
+//! Host of a test: what it lacks, what is made on it, and what is left behind.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -13,13 +13,13 @@ use tempfile::TempDir;
 
 use crate::worker::Worker;
 
-/// One test at a time: the root cpuset is there once.
+/// Runs one test at a time: there is only one root cpuset.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static LOCK: Mutex<()> = Mutex::new(());
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why a test with these needs cannot be had here, said aloud.
+/// Returns true, and prints why, if a test with these needs cannot run here.
 pub(crate) fn lacks(known: &Known, needs: &[&str]) -> bool {
     let missing = needs.iter().find_map(|need| {
         let lacks = |found: &Result<sched::Hierarchy, String>| found.as_ref().err().cloned();
@@ -54,7 +54,7 @@ pub(crate) fn run() -> String {
     format!("t{}", std::process::id())
 }
 
-/// The folder of all runs of these tests.
+/// Folder of all runs of these tests.
 pub(crate) fn shared() -> &'static Path {
     static FOLDER: LazyLock<TempDir> = LazyLock::new(|| {
         let mode = Permissions::from_mode(0o700);
@@ -73,7 +73,7 @@ pub(crate) fn place(applier: &mut Applier, workers: &[&Worker]) {
     assert!(errors.is_empty(), "{errors:?}");
 }
 
-/// What is left of the errors when those that pass, and are not `meant`, have passed.
+/// Errors that remain after the passing ones that are not `meant` have passed.
 pub(crate) fn lasting(
     applier: &mut Applier,
     workers: &[&Worker],
@@ -90,10 +90,10 @@ pub(crate) fn lasting(
     }
 }
 
-/// Everything of this test that is still on the host.
+/// Objects of this test that are still on the host.
 pub(crate) fn left_over(host: &Host) -> Vec<PathBuf> {
     let bases = [&host.cpu, &host.cpuset].map(|found| found.as_ref().ok().map(|found| found.base.clone()));
-    // One folder in version 2.
+    // In v2 both are the same folder.
     let bases = BTreeSet::from(bases);
     let entries = bases.into_iter().flatten().filter_map(|base| fs::read_dir(base).ok()).flatten().flatten();
     let ours = entries.map(|entry| entry.path()).filter(|path| path.display().to_string().contains(&run()));
@@ -109,14 +109,15 @@ pub(crate) fn balance(host: &Host) -> Option<String> {
     Some(read(&found.base.join("cpuset.sched_load_balance")))
 }
 
-/// What there is once on a host and must be as it was: who balances load, and which controllers groups have.
+/// Host-wide settings that must be restored: load balancing, and the controllers of groups.
 pub(crate) fn settings(host: &Host) -> Vec<Option<String>> {
     let bases = [&host.cpu, &host.cpuset].map(|found| found.as_ref().ok().map(|found| found.base.clone()));
     let controllers = |base: &PathBuf| fs::read_to_string(base.join("cgroup.subtree_control")).ok();
     bases.iter().map(|base| base.as_ref().and_then(controllers)).chain([balance(host)]).collect()
 }
 
-/// The host, and the CPUs of which some can be made exclusive; none where that cannot be, which is told.
+/// The host, and CPUs of which some can be made exclusive; `None`, with the reason printed, if that is
+/// impossible.
 pub(crate) fn exclusive_can_be() -> Option<(Known, Vec<u32>)> {
     let known = Known::read(&plan(""));
     let cpus = known.topology.allowed.iter().copied().collect();
@@ -126,5 +127,5 @@ pub(crate) fn exclusive_can_be() -> Option<(Known, Vec<u32>)> {
 pub(crate) const RESERVED: &str =
     "sched = { vcpu = { policy = \"deadline\", runtime = \"2ms\", period = \"10ms\" } }";
 
-/// Nobody outside needs a patience like this, even on a busy host.
+/// Longer than any wait of another process, even on a busy host.
 pub(crate) const HANGS: Duration = Duration::from_secs(120);

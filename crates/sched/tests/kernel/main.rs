@@ -1,4 +1,5 @@
-//! Outlines carried out by a real kernel, and taken back. Where this host lacks what a test needs, it says so and is skipped.
+//! Outlines carried out and undone on a real kernel. If this host lacks what a test needs, the test says so
+//! and is skipped.
 
 mod host;
 mod worker;

@@ -1,4 +1,4 @@
-//! Threads of a router that a test plays, and what a kernel gives them.
+//! Threads of a router that a test plays, and the kernel's view of them.
 
 use std::fs;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::thread::{Pid, sched_getaffinity};
 use sched::{Class, Task, Thread, attributes};
 
-/// A thread that sleeps, or that burns, until it is dropped.
+/// Thread that sleeps or burns CPU time until it is dropped.
 pub(crate) struct Worker {
     pub(crate) thread: Thread,
     stop: Arc<AtomicBool>,
@@ -55,7 +55,7 @@ impl Worker {
         Duration::from_nanos(text.split(' ').next().and_then(|ns| ns.parse().ok()).expect("nanoseconds"))
     }
 
-    /// In which group of a controller's hierarchy it is.
+    /// Its group in a controller's hierarchy.
     pub(crate) fn group(&self, controller: &str) -> String {
         let text = fs::read_to_string(format!("/proc/self/task/{}/cgroup", self.tid())).expect("its groups");
         let mut lines = text.lines().map(|line| line.splitn(3, ':').skip(1).collect::<Vec<_>>());
@@ -81,14 +81,14 @@ pub(crate) fn vhost(burns: bool) -> Worker {
     Worker::start(Class::Vhost { nic: None, direction: None, pair: None }, burns)
 }
 
-/// Nanoseconds of the reservation that RESERVED is for.
+/// Checks the reservation, in nanoseconds.
 pub(crate) fn assert_reserved(worker: &Worker, runtime: u64, period: u64) {
     let held = attributes(worker.tid()).expect("a thread");
     assert!(held.is_deadline());
     assert_eq!((held.runtime, held.deadline, held.period), (runtime, period, period));
 }
 
-/// A burning thread's time on a CPU over a while is no more than its share and one budget on either side.
+/// Checks that a burning thread's CPU time is at most its share and one budget on either side.
 pub(crate) fn at_most_its_share(worker: &Worker, share: f64, budget: Duration) {
     let (start, used) = (Instant::now(), worker.cpu_time());
     sleep(Duration::from_millis(500));

@@ -1,4 +1,4 @@
-//! Stations with each other, over a wire that is good, bad or cut, and with what no station sends.
+//! Stations with one another, over a good, bad or cut wire, and with frames that no station sends.
 
 mod world;
 
@@ -50,7 +50,7 @@ fn goes_on(wires: &[Mishaps]) {
         pair.mishaps = mishaps;
         let mut before = 0;
         for _ in 0..5 {
-            // A frame that is lost again and again is waited for longer and longer.
+            // Retransmission of a frame that is lost repeatedly backs off more and more.
             pair.run_by(50, 10_000);
             let came = pair.server.tally.octets_received.get();
             assert!(came > before && came <= pair.client.tally.octets_sent.get());
@@ -65,7 +65,7 @@ fn requests_are_answered_each_before_the_next() {
     let mut pair = Pair::new(Node::new(1, Duty::TcpRequests));
     pair.run(100);
     let (client, server) = (pair.client.tally, pair.server.tally);
-    // Four trips a millisecond, but for ARP and the handshake.
+    // Four round trips a millisecond, except for ARP and the handshake.
     assert!((390..=400).contains(&client.transactions.get()), "{client:?}");
     assert_eq!(client.octets_received.get(), client.transactions.get());
     assert!(client.octets_sent.get() - client.transactions.get() <= 1);
@@ -84,7 +84,7 @@ fn datagrams_arrive_in_order() {
     assert!(came.datagrams_received.get() > 10_000, "{came:?}");
     assert_eq!(came.octets_received.get(), 100 * came.datagrams_received.get());
     assert!(sent.datagrams_sent.get() - came.datagrams_received.get() <= 512, "what waits in the socket");
-    // What is on the wire is numbered.
+    // Frames on the wire are numbered.
     pair.client.settle();
     let numbers: Vec<u32> = pair
         .client
@@ -138,7 +138,7 @@ fn who_is_cut_off_gives_up_and_tries_again() {
     pair.cut = false;
     pair.run_by(50, 3000);
     assert_eq!(pair.client.tally.connections.get(), 2, "{:?}", pair.client.tally);
-    // The server gives up those who are gone without a word.
+    // The server drops clients that vanished.
     pair.cut = true;
     pair.run_by(50, 45_000);
     assert_eq!(pair.server.tally.resets.get(), 2, "{:?}", pair.server.tally);
@@ -149,7 +149,7 @@ fn a_station_that_has_nothing_to_do_wants_nothing() {
     let mut server = Node::new(2, Duty::Server);
     server.settle();
     assert_eq!((server.pass(), server.station.next_deadline()), (0, None));
-    // A client asks for its neighbour about once a second.
+    // A client sends an ARP request about once a second.
     let mut client = Node::new(1, Duty::TcpRequests);
     client.settle();
     assert_eq!(client.ground.tx.len(), 1);
@@ -202,7 +202,7 @@ fn a_client_whose_orders_make_no_sense_stays_silent() {
     }
 }
 
-/// A frame to the server that is in order up to somewhere.
+/// Frames to the server that are valid up to some point.
 fn likely_frame() -> impl Strategy<Value = Vec<u8>> {
     let frame = (any::<bool>(), 0u8..20, any::<[u8; 12]>(), prop::collection::vec(any::<u8>(), 0..100));
     frame.prop_map(|(arp, protocol, more, rest)| {

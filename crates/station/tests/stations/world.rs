@@ -1,4 +1,4 @@
-//! Stations on platforms of vectors, a wire between two of them, and a clock that the test moves.
+//! Stations on simulated platforms, a wire between two of them, and a clock that the test advances.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use ledger::StationTally;
 use router::{Address, Buffer, Burst, HEAD, Platform};
 use station::{MOST_OCTETS, Orders, Places, Station};
 
-/// Octets that a buffer holds.
+/// Capacity of a buffer in octets.
 const CAPACITY: usize = 2036;
 
 /// A frame buffer.
@@ -33,14 +33,14 @@ impl Buffer for Octets {
     fn prefetch(&self) {}
 }
 
-/// What one station stands on.
+/// Platform of one station.
 pub(crate) struct Ground {
     pub(crate) rx: [VecDeque<Vec<u8>>; 2],
     pub(crate) tx: Vec<Vec<u8>>,
     pub(crate) now: u64,
     /// Frames that the transmit ring takes before it is emptied.
     pub(crate) room: usize,
-    /// Buffers that the station has.
+    /// Number of buffers that the station holds.
     pub(crate) out: usize,
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn ground() -> Ground {
     Ground { rx: Default::default(), tx: Vec::new(), now: 1000, room: 256, out: 0 }
 }
 
-/// A station of these orders with so many octets of memory, if it can be one.
+/// Creates a station of this configuration with this much memory, if it is valid.
 pub(crate) fn make(orders: &Orders<'_>, octets: usize) -> Option<Node> {
     let (places, octets) = (Box::leak(Box::<Places<'_>>::default()), vec![0; octets].leak());
     let tally: &StationTally = Box::leak(Box::default());
@@ -141,7 +141,7 @@ impl Node {
         self.station.pass(&mut self.ground)
     }
 
-    /// Passes until there is nothing more to do at this time.
+    /// Makes passes until no work is left at this time.
     pub(crate) fn settle(&mut self) {
         for _ in 0..64 {
             if self.pass() == 0 || self.ground.tx.len() == self.ground.room {
@@ -151,14 +151,14 @@ impl Node {
     }
 }
 
-/// What happens to frames on the wire, each once in so many times; 0: never.
+/// Faults of the wire: each happens to one frame in this many; 0: never.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Mishaps {
     pub(crate) lost: u64,
     pub(crate) doubled: u64,
-    /// One octet becomes another one.
+    /// One octet is changed.
     pub(crate) spoilt: u64,
-    /// Changes places with the next one.
+    /// The frame is swapped with the next one.
     pub(crate) overtaken: u64,
 }
 
@@ -177,12 +177,12 @@ impl Pair {
         Self { client, server, mishaps: Mishaps::default(), cut: false, random: 88_172_645_463_325_252 }
     }
 
-    /// Lets so many milliseconds pass; in each, frames go from end to end four times.
+    /// Advances the time in milliseconds; in each, frames pass between the ends four times.
     pub(crate) fn run(&mut self, ms: u64) {
         self.run_by(1, ms);
     }
 
-    /// Lets so many milliseconds pass, by `step` at once.
+    /// Advances the time in milliseconds, in steps of `step`.
     pub(crate) fn run_by(&mut self, step: u64, ms: u64) {
         for _ in 0..ms / step {
             self.client.ground.now += step;

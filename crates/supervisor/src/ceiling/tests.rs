@@ -49,14 +49,15 @@ fn what_a_peer_may_share_counts_as_far_as_the_host_could_give_it() {
     let own = of(&router("edge", "", "null", "")).memory;
     let with_peer = |of_nic: &str| router("edge", "", "vhost-user-backend:/run/peer.sock", of_nic);
     assert_eq!(of(&with_peer("memory_max = \"2G\"")).memory, own + 2 * GIB);
-    // 64 GiB if the file does not say; an eighth of the host is left to others.
+    // 64 GiB by default; an eighth of the host is left to others.
     assert_eq!(of(&with_peer("")).memory, 14 * GIB);
-    // A plan that needs more than that by itself is not given less.
+    // A plan that itself needs more than that is not given less.
     let small = needed(&plan(&with_peer("")), None, Some(GIB / 4));
     assert_eq!(small.memory, own);
     let unknown = needed(&plan(&with_peer("")), None, None);
     assert_eq!(unknown.memory, own + 64 * GIB);
-    // Who was handed a router's RAM may keep it a little longer than the data plane lives that made it.
+    // A peer that was handed a router's RAM may keep it a little longer than the data plane that made it
+    // lives.
     let lent = of(&router("edge", "", "vhost-user-frontend:/run/peer.sock", ""));
     assert_eq!(lent.memory - own, (256 + 2) * MIB);
 }

@@ -1,4 +1,5 @@
-//! Whoever has to follow a change is told of it, one after the other, and told of what was before where one of them refuses.
+//! Steps of a change: the processes that have to follow it are told one after the other, and rolled back if
+//! one of them refuses.
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -16,11 +17,11 @@ use crate::lifecycle::Attached;
 use crate::plane::Plane;
 use crate::{Supervisor, schedule};
 
-/// Why nothing comes of a change during which the data plane has died.
+/// Reason given for a change during which the data plane died.
 const DIED: &str = "the data plane died of it; it is started again with what ran before";
 
 impl Supervisor {
-    /// All that a plan needs is there: it is made to run.
+    /// Starts to carry out a change for which everything that the plan needs is open.
     pub(super) fn make(&mut self, wish: Wish, next: Next, now: Instant) {
         next.opened.notices().for_each(|line| self.events.tell(Kind::Notice, line));
         self.changes.under_way = Some(Box::new(Change::new(wish, next)));
@@ -28,7 +29,7 @@ impl Supervisor {
         self.go_on(told, now);
     }
 
-    /// Does the next step when nobody has to answer any more.
+    /// Does the next step once no reply is outstanding.
     fn go_on(&mut self, told: Result<()>, now: Instant) {
         let Some(change) = &mut self.changes.under_way else { return };
         if let Err(error) = told {
@@ -53,7 +54,7 @@ impl Supervisor {
         }
     }
 
-    /// The data plane is to follow, where what it knows of the plan is another.
+    /// Tells the data plane to follow, if its part of the plan changes.
     fn tell_data_plane(&mut self, now: Instant) -> Result<()> {
         let Some(Change { wish, next, .. }) = self.changes.under_way.as_deref() else { return Ok(()) };
         self.need_plane("try")?;
@@ -63,7 +64,7 @@ impl Supervisor {
         }
         let attached = match &wish.wanted {
             Wanted::File(_) => self.attached(&next.opened, &next.plan)?,
-            // No router is built for it.
+            // A setting makes it build no router.
             Wanted::Setting(_) => Attached::default(),
         };
         if matches!(&wish.wanted, Wanted::File(file) if !file.dry_run) {
@@ -74,7 +75,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// So are processes of routers for which the plan is another. One that is not up yet is started with what comes of this.
+    /// Tells those processes of routers to follow whose part of the plan changes. A process that is not up
+    /// yet is started with the outcome.
     fn tell_processes(&mut self, now: Instant) -> Result<()> {
         let Some(Change { next, .. }) = self.changes.under_way.as_deref() else { return Ok(()) };
         let (from, to) = (&self.running.plan, &next.plan);
@@ -99,7 +101,7 @@ impl Supervisor {
         self.say_to(whom.as_deref(), &ToPlane::Apply { id, orders, dry_run }, descriptors, now);
     }
 
-    /// One of them has followed or refused; none: it is dead.
+    /// Records the reply of a process; `None`: the process died.
     pub(crate) fn has_followed(&mut self, whom: Option<&str>, outcome: Option<Outcome>, now: Instant) {
         let whom = whom.map(str::to_owned);
         let Some(change) = &mut self.changes.under_way else { return };
@@ -119,13 +121,13 @@ impl Supervisor {
             Some(Ok(_)) => Err(anyhow!("the data plane did not say what it changed")),
             Some(Err(error)) => Err(error.into()),
             None if whom.is_none() => Err(anyhow!(DIED)),
-            // It is started with what comes of this.
+            // A dead process is restarted with the outcome of the change.
             None => Ok(()),
         };
         self.go_on(told, now);
     }
 
-    /// Threads are to be where the plan has them.
+    /// Moves threads to the places of the new plan.
     fn move_threads(&mut self, now: Instant) {
         let Some(change) = &mut self.changes.under_way else { return };
         match change.next.threads.take().filter(|_| !change.wish.wanted.is_dry_run()) {
@@ -134,7 +136,7 @@ impl Supervisor {
         }
     }
 
-    /// They are, or stay where they were.
+    /// Records whether the threads have moved, or stay where they were.
     pub(crate) fn threads_have_followed(&mut self, outcome: Result<()>, now: Instant) {
         let Some(change) = &self.changes.under_way else { return };
         let outcome = outcome.with_context(|| match &change.wish.wanted {
@@ -144,7 +146,8 @@ impl Supervisor {
         self.go_on(outcome, now);
     }
 
-    /// The data plane is dead, whether it was asked at the moment or not: those that have followed go back to what it is started with.
+    /// Handles the death of the data plane during a change, whether or not its reply was outstanding:
+    /// processes that have followed are rolled back to the plan that it is restarted with.
     pub(crate) fn change_has_lost_plane(&mut self, now: Instant) {
         let Some(change) = &mut self.changes.under_way else { return };
         change.followed.retain(Option::is_some);
@@ -154,7 +157,7 @@ impl Supervisor {
         }
     }
 
-    /// Those that have followed are told what they were before, the last one first.
+    /// Rolls back the processes that have followed, last one first.
     fn take_back(&mut self, now: Instant) {
         let Some(change) = &mut self.changes.under_way else { return };
         change.phase = Phase::Back;
@@ -171,7 +174,7 @@ impl Supervisor {
         self.go_on(Ok(()), now);
     }
 
-    /// One that is not what it is to be is ended; it is started again as what runs.
+    /// Ends a process that fails to roll back; it is restarted with the running plan.
     fn does_not_go_back(&mut self, whom: Option<&str>, why: &str, now: Instant) {
         self.end_it(whom, why, now);
         self.go_on(Ok(()), now);
@@ -180,7 +183,7 @@ impl Supervisor {
     fn end_it(&mut self, whom: Option<&str>, why: &str, now: Instant) {
         let how = format!("was killed, because it does not become what it was: {why}");
         let pid = self.life.plane.as_ref().map(Plane::pid);
-        // An error is told of one that never came up; this one has.
+        // Errors concern a process that never came up; this one did.
         let _ = match (whom, pid) {
             (Some(name), _) => self.bury_apart(name, &how, now),
             (None, Some(pid)) => self.bury(pid, &how, now),
@@ -204,7 +207,7 @@ impl Supervisor {
     }
 }
 
-/// Processes that begin and end by a change.
+/// Processes that begin or end by a change.
 fn process_changes(from: &Plan, to: &Plan) -> Vec<api::Change> {
     let is_in = |plan: &Plan, router: &Router| plan.apart().any(|other| other.name == router.name);
     let gone = from.apart().filter(|old| !is_in(to, old)).map(|old| api::Change {

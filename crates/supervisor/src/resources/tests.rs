@@ -51,10 +51,10 @@ fn what_cannot_be_opened_is_named() {
     );
 }
 
-/// What tests write down.
+/// Log of a test.
 type Notes = Arc<Mutex<Vec<String>>>;
 
-/// What was opened, as a test has it: it writes down what it is made to be, what it has taken the place of, and that it is closed.
+/// Fake attachment that logs what it is changed to, what it replaced, and that it is closed.
 #[derive(Debug)]
 struct Scripted(&'static str, Notes);
 
@@ -62,7 +62,7 @@ fn note(notes: &Notes, name: &str, line: &str) {
     notes.lock().expect("no panic").push(format!("{name}: {line}"));
 }
 
-/// Has all done that is to be done; what was written down until then.
+/// Does all queued chores. Returns the log so far.
 fn tended(tending: &mut Tending, notes: &Notes) -> Vec<String> {
     loop {
         assert!(tending.attend().is_empty(), "something was refused");
@@ -107,7 +107,7 @@ impl Opened for Scripted {
     }
 }
 
-/// Two NICs in one bridge, the second one with this MTU.
+/// Two NICs in one bridge; the second one has this MTU.
 fn two_in_a_bridge(mtu: u32) -> Plan {
     let attach = format!("bridge:br0\"\nmtu = {mtu}\nmac = \"02:00:00:00:00:02");
     plan(&[("a", "bridge:br0"), ("b", &attach)])

@@ -1,6 +1,7 @@
-//! A process that does nothing but wait for the end of the one that holds the locks, and removes what that could not
-//! remove itself because it was killed: lock files and sockets (also those that peers of vhost-user connect to),
-//! macvtaps, ports of Open vSwitch, groups and sets of CPUs that its threads were in. What else a run makes belongs to descriptors and goes with them.
+//! Cleaner process. It does nothing but wait for the end of the process that holds the locks, and removes
+//! what that one could not remove itself because it was killed: lock files and sockets (also those that peers
+//! of vhost-user connect to), macvtaps, ports of Open vSwitch, groups and sets of CPUs that its threads were
+//! in. Everything else that a run makes belongs to descriptors and disappears with them.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -23,52 +24,52 @@ mod list;
 use list::List;
 pub(super) use list::Rubbish;
 
-/// Before the path of a lock.
+/// Prefix of the path of a lock.
 const LOCK: u8 = b'l';
-/// Before the path of a lock and, after a line feed, of something that goes with it.
+/// Prefix of the path of a lock and, after a line feed, that of a file that goes with it.
 const RUBBISH: u8 = b'r';
-/// Before the path of a lock and, after a line feed, of an [`Undo`] that goes with it.
+/// Prefix of the path of a lock and, after a line feed, an [`Undo`] that goes with it.
 const UNDO: u8 = b'u';
-/// Before the path of a lock and, after a line feed, of a [`sched::Undo`] that goes with it.
+/// Prefix of the path of a lock and, after a line feed, a [`sched::Undo`] that goes with it.
 const SCHEDULE: u8 = b's';
-/// Before a path that is not to be removed any more.
+/// Prefix of a path that is not to be removed any more.
 const FORGET: u8 = b'f';
 
-/// What is to be removed, and the process that hears of it at once.
+/// List of what is to be removed, and the pipe to the cleaner process, which learns of changes at once.
 #[derive(Debug, Default)]
 struct Notes {
-    /// In the order in which it was noted, each as it is told.
+    /// In the order of their announcement, as sent.
     lines: Vec<Vec<u8>>,
-    /// None: nobody would remove it at the moment.
+    /// `None` while there is no cleaner process.
     pipe: Option<ChildStdin>,
 }
 
 impl Notes {
-    /// Notes something, and tells of it.
+    /// Records an entry and sends it.
     fn note(&mut self, what: u8, path: &[u8]) {
         let line = [&[what], path, &[0]].concat();
         match what {
             FORGET => self.lines.retain(|line| !is_about(line, path)),
             _ => {
-                // Made again: what it stands on may have been made meanwhile.
+                // Made again: moved to the end, since what it depends on may have been made meanwhile.
                 self.lines.retain(|known| *known != line);
                 self.lines.push(line.clone());
             }
         }
         if let Some(pipe) = &mut self.pipe {
-            // If somebody has killed it, the next one is told all of it.
+            // If the cleaner was killed, its successor is sent the whole list.
             let _ = pipe.write_all(&line);
         }
     }
 }
 
-/// Whether a line is of this lock, or of something that goes with it.
+/// Returns true if a line concerns this lock, or something that goes with it.
 fn is_about(line: &[u8], lock: &[u8]) -> bool {
     let rest = line.get(1..).and_then(|line| line.strip_prefix(lock));
     rest.is_some_and(|rest| rest.starts_with(b"\0") || rest.starts_with(b"\n"))
 }
 
-/// The list of what is to be removed, shared by all who make something.
+/// Shared list of what is to be removed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger(Arc<Mutex<Notes>>);
 
@@ -77,41 +78,41 @@ impl Ledger {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// To be removed: a lock.
+    /// Adds a lock.
     pub(super) fn add_lock(&self, path: &Path) {
         self.notes().note(LOCK, path.as_os_str().as_bytes());
     }
 
-    /// To be removed if `lock` is: something else.
+    /// Adds a file that goes with `lock`.
     pub(super) fn add_rubbish(&self, lock: &Path, path: &Path) {
         self.note_with(RUBBISH, lock, path.as_os_str().as_bytes());
     }
 
-    /// To be done if `lock` is removed.
+    /// Adds a host object that goes with `lock`.
     pub(super) fn add_undo(&self, lock: &Path, undo: &Undo) {
         if let Ok(undo) = serde_json::to_string(undo) {
             self.note_with(UNDO, lock, undo.as_bytes());
         }
     }
 
-    /// To be done if `lock` is removed: what was done for the places of threads.
+    /// Adds something that was made for the placement of threads and goes with `lock`.
     pub(super) fn add_schedule(&self, lock: &Path, undo: &sched::Undo) {
         if let Ok(undo) = serde_json::to_string(undo) {
             self.note_with(SCHEDULE, lock, undo.as_bytes());
         }
     }
 
-    /// Not to be removed any more.
+    /// Removes a lock and what goes with it from the list.
     pub(super) fn forget(&self, path: &Path) {
         self.notes().note(FORGET, path.as_os_str().as_bytes());
     }
 
     fn note_with(&self, what: u8, lock: &Path, rest: &[u8]) {
-        // The folder of a lock has a plain name.
+        // The folder of a lock has a plain name without a line feed.
         self.notes().note(what, &[lock.as_os_str().as_bytes(), b"\n", rest].concat());
     }
 
-    /// Another process hears of everything from now on, and first of what there is.
+    /// Sends the whole list to another cleaner process, and all changes from now on.
     fn tell(&self, mut pipe: ChildStdin) -> io::Result<()> {
         let mut notes = self.notes();
         pipe.write_all(&notes.lines.concat())?;
@@ -120,22 +121,22 @@ impl Ledger {
     }
 }
 
-/// The cleaner's process, as the supervisor holds it. Dropping it ends the process, which removes nothing then.
+/// Supervisor's handle on the cleaner process. Dropping it ends the process, which then removes nothing.
 pub(crate) struct Cleaner {
     ledger: Ledger,
     command: Box<dyn Fn() -> Command>,
-    /// None: it has ended, and there will be another one.
+    /// `None`: it has ended, and a successor will be started.
     child: Option<Own>,
     since: Instant,
     back_off: BackOff,
     again: Option<Instant>,
 }
 
-/// The process.
+/// Child process of the supervisor.
 #[derive(Debug)]
 struct Own {
     child: Child,
-    /// Readable once it has ended.
+    /// Readable once the process has ended.
     pidfd: OwnedFd,
 }
 
@@ -164,10 +165,10 @@ fn command() -> Command {
 }
 
 impl Cleaner {
-    /// Starts it.
+    /// Starts the process.
     ///
     /// # Errors
-    /// No process can be made.
+    /// No process can be started.
     pub(crate) fn start(ledger: Ledger, now: Instant) -> Result<Self> {
         Self::start_as(Box::new(command), ledger, now)
     }
@@ -177,17 +178,17 @@ impl Cleaner {
         Ok(Self { ledger, command, child, since: now, back_off: BackOff::default(), again: None })
     }
 
-    /// What to poll for reading: its end.
+    /// Descriptor to poll for reading: the end of the process.
     pub(crate) fn watched(&self) -> Option<BorrowedFd<'_>> {
         self.child.as_ref().map(|own| own.pidfd.as_fd())
     }
 
-    /// When another one is to be started.
+    /// When a successor is to be started.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.again
     }
 
-    /// Notices its end, and starts another one after a pause; what is to be told of that.
+    /// Notices the end of the process, and starts a successor after a pause. Returns a line to report.
     pub(crate) fn attend(&mut self, now: Instant) -> Option<String> {
         let ended = self.child.as_mut().and_then(|own| Some((own.child.id(), own.child.try_wait().ok()??)));
         if let Some((pid, status)) = ended {
@@ -225,7 +226,7 @@ impl fmt::Debug for Cleaner {
 
 impl Drop for Cleaner {
     fn drop(&mut self) {
-        // It must not see the end of its pipe before it is dead.
+        // The process must be dead before its pipe is closed: the closed pipe would make it clean up.
         if let Some(mut own) = self.child.take() {
             let _ = own.child.kill();
             let _ = own.child.wait();
@@ -233,9 +234,9 @@ impl Drop for Cleaner {
     }
 }
 
-/// The process itself: waits until the one with number `parent` is gone, and cleans up.
+/// Main function of the cleaner process: waits until the process with number `parent` is gone, and cleans up.
 pub fn clean_up_after(parent: u32) -> Result<()> {
-    // Out of reach of a terminal's signals.
+    // Own session: out of reach of a terminal's signals.
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"ringroad/clean");
     let list = List::hear(io::stdin().lock()).context("cannot hear the other process")?;

@@ -1,4 +1,4 @@
-//! A file that is locked as long as a name is taken.
+//! File that is locked as long as a name is taken.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -16,14 +16,15 @@ use rustix::process::{Pid, test_kill_process};
 use super::cleaner::Rubbish;
 use super::make_folder;
 
-/// Turns for the race with a run that ends at the same moment and removes its file.
+/// Attempts in the race with a run that ends at the same moment and removes its file.
 const TRIES: usize = 100;
-/// How long what a killed run left may take to end: its data plane, its cleaner. Both take some milliseconds.
+/// Time limit for the end of a killed run's remains: its data plane and its cleaner. Both take some
+/// milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two looks at it.
+/// Time between two attempts.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Waits a moment each time it is called, until that was long enough: then it says false.
+/// Returns a function that sleeps briefly at each call, and returns false once [`PATIENCE`] is over.
 pub(super) fn patiently() -> impl FnMut() -> bool {
     let end = Instant::now() + PATIENCE;
     move || {
@@ -35,7 +36,7 @@ pub(super) fn patiently() -> impl FnMut() -> bool {
     }
 }
 
-/// A lock that is held; the file goes with it.
+/// A held lock. Dropping it removes the file.
 #[derive(Debug)]
 pub(super) struct LockFile {
     path: PathBuf,
@@ -43,8 +44,8 @@ pub(super) struct LockFile {
 }
 
 impl LockFile {
-    /// Takes the lock at `path`, or fails with `refusal` and who holds it. Where only the rest of a run that was
-    /// killed still holds it, it waits for the end of that, as long as `wait` does.
+    /// Takes the lock at `path`, or fails with `refusal` and the pid of the holder. If only the remains of a
+    /// killed run hold it, this waits for their end as long as `wait` returns true.
     pub(super) fn take(path: &Path, refusal: &str, wait: &mut dyn FnMut() -> bool) -> Result<Self> {
         for _ in 0..TRIES {
             let mut file = match open(path)? {
@@ -70,7 +71,7 @@ impl LockFile {
         &self.path
     }
 
-    /// One more descriptor of it: the lock is held until all are closed.
+    /// Duplicates the descriptor: the lock is held until all duplicates are closed.
     pub(super) fn descriptor(&self) -> Result<OwnedFd> {
         Ok(self.file.try_clone().context("no descriptors are left")?.into())
     }
@@ -78,24 +79,24 @@ impl LockFile {
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        // While the lock is still held, so that nobody can be holding the file that goes.
+        // While the lock is still held, so that no other process can hold the file that is removed.
         remove(&self.path);
     }
 }
 
-/// Removes the file of a lock that is held, and its folders if nothing else is in them.
+/// Removes the file of a held lock, and its folders if they are empty then.
 fn remove(path: &Path) {
     let _ = fs::remove_file(path);
     let Some(folder) = path.parent() else { return };
     let _ = fs::remove_dir(folder);
-    // The lock of a run lies in a folder of its own, and that in the folder of all runs.
+    // The lock of a run lies in a folder of its own, which lies in the folder of all runs.
     if let (true, Some(runs)) = (path.ends_with("lock"), folder.parent()) {
         let _ = fs::remove_dir(runs);
     }
 }
 
-/// Removes the lock at `path` that the process `dead` left, as soon as its last holder is gone, with what else is in
-/// `rubbish`. If a new run has taken it over, or `wait` does not wait any longer, nothing is touched.
+/// Removes the lock at `path` that the process `dead` left, as soon as its last holder is gone, and the
+/// objects in `rubbish`. If a new run has taken the lock over, or `wait` returns false, nothing is touched.
 pub(super) fn clean_up(path: &Path, dead: u32, rubbish: &[Rubbish], wait: &mut dyn FnMut() -> bool) {
     let Ok(mut file) = File::open(path) else { return };
     let Ok(lock) = file.try_clone() else { return };
@@ -107,13 +108,13 @@ pub(super) fn clean_up(path: &Path, dead: u32, rubbish: &[Rubbish], wait: &mut d
         }
     }
     if is_dead() && matches!(is_at(&lock, path), Ok(true)) {
-        // What was made last may stand on what was made before.
+        // In reverse order: what was made later may depend on what was made before.
         rubbish.iter().rev().for_each(Rubbish::remove);
         remove(path);
     }
 }
 
-/// Opens the file, and makes it and its folder if needed; none where the folder vanished in between.
+/// Opens the file, and makes it and its folder if needed; `None` if the folder vanished in between.
 fn open(path: &Path) -> Result<Option<File>> {
     if let Some(folder) = path.parent() {
         make_folder(folder)?;
@@ -134,7 +135,7 @@ fn try_lock(file: &File, path: &Path) -> Result<bool> {
     }
 }
 
-/// Whether the file is still the one with this path; a run that just ended has removed the one we opened.
+/// Returns true if the open file is still the one at this path; a run that just ended may have removed it.
 fn is_at(file: &File, path: &Path) -> Result<bool> {
     let ours = file.metadata().context("cannot look at the lock")?;
     match fs::symlink_metadata(path) {
@@ -150,7 +151,7 @@ fn write_pid(file: &mut File) -> io::Result<()> {
     writeln!(file, "{}", std::process::id())
 }
 
-/// The process that holds the lock or held it last, if it has said so already.
+/// Process that holds the lock or held it last, if it has written its pid already.
 fn holder(file: &mut File) -> Option<Pid> {
     let mut text = String::new();
     file.rewind().ok()?;

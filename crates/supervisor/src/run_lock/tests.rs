@@ -108,7 +108,7 @@ fn routers_come_and_go() {
     assert!(RunLock::unguarded(base.path()).with(["west"]).is_err());
 }
 
-/// A lock whose process is dead, while the rest of its run still holds it.
+/// Lock of a dead process that remains of its run still hold.
 fn left_over(path: &Path) -> fs::File {
     fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
     fs::write(path, "999999999\n").expect("a dead process");
@@ -190,7 +190,7 @@ fn never_two_at_once() {
 
 #[test]
 fn there_is_a_place_for_locks() {
-    // No names: nothing is made, but the place has to be known.
+    // No names, so nothing is made, but the folder has to be known.
     if let Err(error) = RunLock::take([]) {
         assert!(error.to_string().contains("set XDG_RUNTIME_DIR"), "{error:#}");
     }

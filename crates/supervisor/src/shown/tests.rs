@@ -9,7 +9,7 @@ fn plan() -> config::Plan {
     config::parse(FILE, "x.toml").expect("a good file")
 }
 
-/// The keys whose values are numbers.
+/// Keys whose values are numbers.
 fn numbers(settings: &Settings) -> Vec<(&str, u64)> {
     let number = |value: &Value| match value {
         Value::Number(number) => Some(*number),
@@ -39,7 +39,7 @@ fn a_router_is_shown_as_it_would_be_written() {
 fn plain_counts_are_numbers_and_nothing_else_is() {
     let plan = plan();
     let router = &plan.routers[0];
-    // A set of CPUs is text, also where it is one CPU.
+    // A set of CPUs is text, even if it is one CPU.
     assert_eq!(numbers(&settings(router)), [("vcpus", 2)]);
     let wan = nic(&router.nics[0]).settings;
     assert_eq!(numbers(&wan), [("itr", 0), ("mtu", 1400), ("queue_len", 300), ("queues", 2), ("ring", 1024)]);

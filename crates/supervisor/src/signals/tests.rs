@@ -7,7 +7,7 @@ use signal_hook::low_level::raise;
 
 use super::Stop;
 
-/// One test, for signals belong to the process as a whole.
+/// One test for all, since signals belong to the whole process.
 #[test]
 fn signals_ask_and_wake() {
     for signal in [SIGINT, SIGTERM, SIGHUP] {

@@ -22,7 +22,7 @@ impl Pair {
         self.its.write_all(text.as_bytes()).expect("there is room");
     }
 
-    /// Writes this again and again until there is no room; how often.
+    /// Writes the text until there is no room. Returns how often.
     fn floods(&mut self, text: &str) -> u64 {
         let mut times = 0;
         loop {
@@ -90,7 +90,7 @@ fn lines_that_come_too_fast_are_counted_and_told_of_a_second_later() {
     assert_eq!(pair.stderr.due(), None);
 }
 
-/// A process that floods costs so many octets a second, and is not even polled for then.
+/// A flooding process costs a bounded number of octets a second, and is not even polled once that is used up.
 #[test]
 fn a_flood_costs_a_bounded_number_of_octets_and_nobody_waits() {
     let mut pair = Pair::new();

@@ -37,7 +37,7 @@ fn an_access_that_is_a_kick_counts_once() {
     let plan = config::parse(FILE, "x.toml").expect("a good file");
     let moved = [
         ("edge.vcpu0.forwarded", 1000),
-        // Of these 700 left the guest for the VMM, and 150 the kernel has collected.
+        // Of these, 700 left the guest for the VMM, and KVM coalesced 150.
         ("edge.vcpu0.wan.kicks", 850),
         ("edge.vcpu0.exit.mmio_write", 700),
         ("edge.wan.registers.tdt_write", 600),
@@ -133,7 +133,7 @@ fn a_promise_is_shown_with_what_became_of_it() {
         ];
         counters(ms * 1_000_000, &moved, &[])
     };
-    // The counters are of a moment up to a tenth of a second before they are read.
+    // The counters belong to a moment up to 0.1 s before they are read.
     let mut later = at(1900, 0);
     later.at_ns = 2_000_000_000;
     let interval = Interval::between(&at(1000, 0), &later);
@@ -150,11 +150,11 @@ fn a_promise_is_shown_with_what_became_of_it() {
     let table = broken.table(&plan);
     assert!(table.contains("edge: guarantee 20000 pps, not kept for 0.3 s; 21000 of "), "{table}");
     assert!(broken.json().contains("\"kept\":false"));
-    // Nobody has looked meanwhile.
+    // They were not updated in between.
     assert!(!Interval::between(&at(1000, 0), &at(1000, 0)).json().contains("guarantees"));
 }
 
-/// Shares of the threads of an interval, in percent.
+/// CPU shares of the threads of an interval, in percent.
 fn shares(interval: &Interval) -> Vec<(&str, f64)> {
     interval.threads.iter().map(|(name, share)| (name.as_str(), *share)).collect()
 }
@@ -163,13 +163,13 @@ const SECOND: u64 = 1_000_000_000;
 
 #[test]
 fn who_reads_late_gives_no_thread_more_than_it_had() {
-    // What is of the thread was read at once, and then nobody had a CPU for 0.9 s.
+    // The thread's time was read at once, and then nothing ran for 0.9 s.
     let mut earlier = counters(10 * SECOND + 900_000_000, &[], &[("edge/vhost", 5 * SECOND)]);
     earlier.first_ns = 10 * SECOND;
     let mut later = counters(11 * SECOND, &[], &[("edge/vhost", 5 * SECOND + 91_000_000)]);
     later.first_ns = 11 * SECOND;
     assert_eq!(shares(&Interval::between(&earlier, &later)), [("edge/vhost", 9.1)], "91 ms of a second");
-    // Another process has said the same later than this one.
+    // Another process has reported later than this one.
     let mut late = counters(11 * SECOND, &[], &[("edge/vhost", 6 * SECOND)]);
     late.also_read_within((12 * SECOND, 12 * SECOND));
     assert_eq!(shares(&Interval::between(&earlier, &late)), [("edge/vhost", 50.0)]);
@@ -178,12 +178,12 @@ fn who_reads_late_gives_no_thread_more_than_it_had() {
 #[test]
 fn a_thread_that_was_not_read_before_has_no_share_yet() {
     let earlier = counters(10 * SECOND, &[], &[("edge/vcpu0", SECOND)]);
-    // It is old, and has done nothing in this second.
+    // It is old, and was idle in this second.
     let later = counters(11 * SECOND, &[], &[("edge/vcpu0", SECOND), ("edge/vhost", 910_000_000)]);
     assert_eq!(shares(&Interval::between(&earlier, &later)), [("edge/vcpu0", 0.0)]);
     let after = counters(12 * SECOND, &[], &[("edge/vcpu0", SECOND), ("edge/vhost", 920_000_000)]);
     assert_eq!(shares(&Interval::between(&later, &after)), [("edge/vcpu0", 0.0), ("edge/vhost", 1.0)]);
-    // Where everything begins they are all new.
+    // At the start all threads are new.
     assert_eq!(shares(&Interval::since(10 * SECOND, &later)), [("edge/vcpu0", 100.0), ("edge/vhost", 91.0)]);
 }
 

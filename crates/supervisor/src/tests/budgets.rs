@@ -1,4 +1,5 @@
-//! A data plane asks for work: it gets so much of it in a second and in a turn of the loop, and nobody else waits.
+//! Requests of a data plane are limited by budgets, for a second and for an iteration of the event loop;
+//! other clients do not wait.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -15,7 +16,7 @@ use crate::placing::Carry;
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A clock that work moves on.
+/// Clock that is advanced by work.
 fn clock(stage: &mut Stage) -> Rc<Cell<Instant>> {
     let time = Rc::new(Cell::new(stage.now));
     let clock = time.clone();
@@ -23,7 +24,7 @@ fn clock(stage: &mut Stage) -> Rc<Cell<Instant>> {
     time
 }
 
-/// A run whose looks at `/proc` are counted, each of which takes this long.
+/// A run that counts its lookups in `/proc`, each of which takes this long.
 fn looking(each: Duration) -> (Stage, Rc<Cell<u32>>) {
     let mut stage = Stage::up(ONE);
     let (looks, time) = (Rc::new(Cell::new(0)), clock(&mut stage));
@@ -41,7 +42,7 @@ fn found(stage: &Stage) -> usize {
     std::iter::from_fn(|| plane.told()).filter(|told| matches!(told, ToPlane::FoundThread { .. })).count()
 }
 
-/// How long the loop would wait.
+/// Time that the event loop would wait.
 fn patience(stage: &mut Stage) -> Duration {
     let now = stage.now;
     stage.supervisor().patience(now)
@@ -55,7 +56,7 @@ fn threads_of_the_kernel_are_looked_for_so_many_times_a_second() {
     }
     stage.turn().expect("it goes on");
     assert_eq!(looks.get(), 16);
-    // As many more wait; and whoever does not wait for its answers gets none.
+    // As many more are queued; a data plane that does not wait for its answers gets none.
     assert_eq!(found(&stage), 100 - 16);
     assert!(patience(&mut stage) > 100 * MS, "the loop does not spin meanwhile");
     stage.after(SECOND - MS).expect("it goes on");
@@ -82,7 +83,7 @@ fn looks_that_take_long_leave_most_of_the_time_to_all_else() {
     assert_eq!(looks.get(), 2);
 }
 
-/// Whatever it is that takes its time: here each look at the clock does.
+/// Whatever takes the time: here each reading of the clock does.
 #[test]
 fn what_is_said_too_much_for_a_turn_waits_for_the_next_one() {
     let mut stage = Stage::up(ONE);
@@ -115,7 +116,7 @@ fn what_is_said_too_much_for_a_turn_waits_for_the_next_one() {
     assert_eq!(stage.lines("was killed by SIGSEGV").len(), 1);
 }
 
-/// Takes down which threads it was to place.
+/// Records which threads it was to place.
 struct Placer(Rc<RefCell<Vec<Vec<i32>>>>);
 
 impl Carry for Placer {
@@ -155,7 +156,7 @@ fn threads_are_placed_so_many_times_a_second_and_the_last_ones_in_the_end() {
     stage.supervisor().follow(promised("1kpps", None, now), now);
     let _clock = clock(&mut stage);
     placed.borrow_mut().clear();
-    // A thread that there is: this one.
+    // An existing thread: this one.
     let plane = stage.plane();
     plane.is_process(std::process::id());
     let own = rustix::thread::gettid().as_raw_nonzero().get();

@@ -1,4 +1,4 @@
-//! What runs becomes another plan as a whole or not at all, whoever refuses it or dies meanwhile.
+//! A change of the plan is made as a whole or not at all, whichever process refuses it or dies meanwhile.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn done(client: &mut Client) -> String {
     }
 }
 
-/// What a data plane is told to run first.
+/// First plan that a data plane is told to run.
 fn begins_with(plane: &Scripted) -> Plan {
     let told = std::iter::from_fn(|| plane.told()).find_map(|told| match told {
         ToPlane::Start(orders) => Some(orders.plan),
@@ -34,7 +34,7 @@ fn begins_with(plane: &Scripted) -> Plan {
     told.expect("it is told")
 }
 
-/// The data plane dies, and the next one comes up: what that is told.
+/// Kills the data plane and starts the next one. Returns the plan that it is told.
 fn dies(stage: &mut Stage) -> Plan {
     stage.plane().die();
     stage.turn().expect("it goes on");
@@ -80,7 +80,7 @@ fn one_that_was_stopped_and_unplugged_stays_so_until_somebody_says_otherwise() {
     stage.turn().expect("it goes on");
     assert_eq!(done(&mut client), "router edge runs");
     assert!(!plan.routers[0].is_stopped() && plan.routers[0].nics[0].is_pulled());
-    // It may have failed, or turned itself off: then it is started, whatever the plan says.
+    // It may have failed or turned itself off: then it is started, whatever the plan says.
     let start = Request::Start { router: "edge".to_owned() };
     let _client = stage.client(&start);
     assert!(stage.plane().asked(|request| *request == start).is_some());
@@ -191,7 +191,7 @@ fn a_process_that_is_not_started_again_is_so_as_soon_as_its_policy_is_another() 
     assert_eq!(stage.started(), 3);
 }
 
-/// What becomes of what one of them is told.
+/// Reaction of a process to a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Follows,
@@ -199,12 +199,12 @@ enum Fate {
     Dies,
 }
 
-/// What happens to a run.
+/// Event of a test run.
 #[derive(Clone, Debug)]
 enum Happens {
-    /// Somebody asks for this, and the data plane and the process of the router answer so.
+    /// A client requests this, and the data plane and the router's process react as given.
     Asked(Request, [Fate; 2]),
-    /// The data plane dies, or the process of the router.
+    /// The data plane (0) or the router's process (1) dies.
     Death(usize),
 }
 
@@ -247,14 +247,14 @@ fn happens() -> impl Strategy<Value = Happens> {
     ]
 }
 
-/// A run and what its data plane and the process of its router run.
+/// A run, with the plans that its data plane and its router's process follow.
 struct World {
     stage: Stage,
     planes: Vec<(Scripted, Plan)>,
 }
 
 impl World {
-    /// Plays those that there are until nobody is told anything any more.
+    /// Plays the living processes until no messages arrive any more.
     fn plays(&mut self, fates: [Fate; 2]) {
         let (mut left, mut quiet) = (fates, 0);
         while quiet < 2 {
@@ -290,7 +290,7 @@ impl World {
         }
     }
 
-    /// Those that were started, in the place of those that are dead.
+    /// Replaces dead processes by those started for them.
     fn meets_new_ones(&mut self) {
         self.planes.retain(|(plane, _)| !plane.is_dead());
         for plane in self.stage.planes().into_iter().filter(|plane| !plane.is_dead()) {
@@ -315,7 +315,7 @@ impl World {
         }
     }
 
-    /// All that were dead are there again.
+    /// Restarts all dead processes.
     fn recovers(&mut self) {
         for _ in 0..4 {
             self.stage.after(10 * SECOND).expect("it goes on");
@@ -327,8 +327,8 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Any sequence of edits, refused edits, files, crashes and restarts ends in the plan that the same edits make of the file, and
-    /// everybody runs that.
+    /// Any sequence of edits, refused edits, files, crashes and restarts ends in the plan that the accepted
+    /// edits make of the file, and all processes run that plan.
     #[test]
     fn everybody_runs_what_the_edits_make_of_the_file(all in prop::collection::vec(happens(), 1..8)) {
         let (stage, main, own) = apart();
@@ -358,11 +358,11 @@ proptest! {
     }
 }
 
-/// What a request that was done makes of a plan.
+/// Plan after a request that was accepted.
 fn edited(plan: &Plan, request: &Request) -> Plan {
     let with = |router: &str, key: &str, value: &str| plan.with(router, key, value).expect("it was done");
     match request {
-        // What runs is started where it is, and its plan says nothing of it.
+        // A router whose plan has it running is started where it is; the plan stays.
         Request::Set { router, value, .. }
             if value == "running"
                 && !plan.routers.iter().any(|own| own.name == *router && own.is_stopped()) =>

@@ -1,4 +1,4 @@
-//! Processes are killed, and the kernel does not end them: nobody waits for that.
+//! Killed processes that the kernel does not tear down: the event loop does not wait for them.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -77,7 +77,7 @@ fn they_do_not_grow_without_bound() {
     assert_eq!(stage.started(), MOST + 1);
 }
 
-/// The clock goes on by a second at each look at it.
+/// Ends the run by a clock that advances by a second at each reading.
 fn end(stage: &mut Stage) {
     let clock = Cell::new(stage.now);
     stage.finish_by(|| {

@@ -1,4 +1,4 @@
-//! A run ends: its last table is waited for, but not for ever.
+//! End of a run: it waits for its last table, for a limited time.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The kernel does not answer about links, because somebody changes interfaces: nobody waits for it.
+//! The kernel does not answer requests about links because another process changes interfaces: the event loop
+//! does not wait.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -18,7 +19,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const FILE: &str = "[[router]]\nname = \"edge\"\nengine = \"process\"\n\
                     [[router.nic]]\nname = \"wan\"\nattach = \"tap:t0\"\naddress = \"192.0.2.1/24\"\n";
 
-/// A run with a link about which nobody answers until the test says what is seen.
+/// A run with a link whose check does not finish until the test says what is seen.
 fn hung() -> (Stage, Sender<bool>) {
     let mut stage = Stage::up(FILE);
     let (answer, answers) = channel();
@@ -80,7 +81,7 @@ fn what_was_seen_is_told_when_it_is_there() {
     stage.until(|stage| is_told(stage));
 }
 
-/// What was seen of a link that is another one by now says nothing of that.
+/// The result of a check says nothing about a link that replaced the checked one.
 #[test]
 fn a_look_at_what_was_there_before_is_nothing() {
     let (mut stage, answer) = hung();

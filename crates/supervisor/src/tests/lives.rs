@@ -11,7 +11,7 @@ use crate::stderr::MOST_LINES;
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The data plane dies; the pause until the next one is started.
+/// Kills the data plane. Returns the pause until the next one is started.
 fn pause_after_death(stage: &mut Stage) -> Duration {
     stage.plane().die();
     stage.turn().expect("it goes on");
@@ -103,7 +103,7 @@ fn one_that_cannot_be_started_is_tried_again() {
 #[test]
 fn one_that_does_not_come_up_in_time_is_killed() {
     let mut stage = Stage::start(ONE);
-    // Thirty-two seconds, and two for each router.
+    // 32 s, and 2 s for each router.
     stage.after(34 * SECOND - MS).expect("it goes on");
     assert!(!stage.plane().was_killed());
     stage.after(MS).expect("it goes on");
@@ -111,7 +111,7 @@ fn one_that_does_not_come_up_in_time_is_killed() {
     assert_eq!(stage.lines("did not answer in time and was killed").len(), 1);
 }
 
-/// What a thread of the data plane does that does nothing else.
+/// Plays the thread of the data plane that only reports counters.
 fn tell_counters(plane: &Scripted) {
     while let Some(message) = plane.told() {
         if let ToPlane::Ask { id, request: Request::Counters { .. } } = message {
@@ -147,7 +147,7 @@ fn one_that_does_not_answer_is_late_then_killed_then_started_again() {
     assert_eq!(stage.started(), 2);
 }
 
-/// What is counted is told by a thread that does nothing else: that it does is no sign of life.
+/// Counters are reported by a thread of their own, so they are no sign of life of the others.
 #[test]
 fn one_that_only_tells_its_counters_is_killed() {
     let mut stage = Stage::up(ONE);
@@ -244,7 +244,7 @@ fn what_one_says_before_it_dies_is_told_before_its_death() {
     assert!(death.contains("was killed by SIGSEGV"), "{death}");
 }
 
-/// Neither waits for the other: a flood is cut short, and what it is told meanwhile is done.
+/// Neither blocks the other: a flood is cut short, and orders that arrive meanwhile are carried out.
 #[test]
 fn one_that_floods_its_standard_error_is_cut_short_and_waits_for_nobody() {
     let mut stage = Stage::up(ONE);

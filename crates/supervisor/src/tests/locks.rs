@@ -1,4 +1,4 @@
-//! Another run of the owner changes what all runs share: this one waits for nobody.
+//! Another run of the owner holds the lock on what all runs share: the event loop does not wait.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +16,7 @@ use crate::placing::Carry;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// An applier that places nobody, but has the lock for whatever is planned.
+/// Applier that places no thread but takes the lock for every outline.
 struct Locking(Applier);
 
 impl Locking {
@@ -55,7 +55,7 @@ impl Carry for Locking {
     }
 }
 
-/// A run with a promise whose lock another run has, and a client that wants a thread to be elsewhere.
+/// A run with a promise while another run holds the lock, and a client that wants a thread moved.
 struct Held {
     stage: Stage,
     other: Locking,
@@ -68,7 +68,7 @@ impl Held {
         let mode = Permissions::from_mode(0o700);
         let folder = tempfile::Builder::new().permissions(mode).tempdir().expect("a folder of its own");
         let mut other = Locking::new(folder.path());
-        // What is promised is put in by hand: planning it would ask this host.
+        // The promise is put in by hand: planning it would query this host.
         let text = file("1kpps").replace("guarantee = \"1kpps\"\n", "");
         let mut stage = Stage::start_with(&text, Box::new(Locking::new(folder.path())));
         stage.comes_up();
@@ -136,14 +136,14 @@ fn setting(key: &str, value: &str) -> Request {
     Request::Set { router, key, value }
 }
 
-/// Each is judged by what those before it have made of the plan.
+/// Each change is judged by the plan that those before it have made.
 #[test]
 fn what_is_set_meanwhile_waits_for_its_turn() {
     let mut held = Held::new();
     let stage = &mut held.stage;
     let mut limits = ["4kpps", "10kpps"].map(|limit| stage.client(&setting("limit", limit)));
     assert!(stage.plane().is_to_become().is_none(), "the first one waits for the other run");
-    // The one that waits promises something, by hand as above.
+    // The queued change gets a promise, by hand as above.
     let plan = stage.supervisor().changes.plan_mut().expect("it waits");
     plan.routers[0].set("guarantee", "5kpps").expect("a rate");
     held.other.unlock();
@@ -161,7 +161,7 @@ fn what_is_set_meanwhile_waits_for_its_turn() {
 fn so_many_wait_and_no_more() {
     let mut held = Held::new();
     let stage = &mut held.stage;
-    // There are not so many clients: these do not stay for their answers.
+    // There are not so many client slots: these disconnect without waiting for their replies.
     (0..16).for_each(|_| drop(stage.client(&set("edge"))));
     let mut one_more = stage.client(&set("edge"));
     let told = answer(&mut one_more);

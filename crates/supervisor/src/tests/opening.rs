@@ -1,4 +1,4 @@
-//! Another file needs something of the host that takes its time: everything else goes on meanwhile.
+//! Opening what another file needs takes its time: everything else goes on meanwhile.
 
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,8 @@ fn apply(dry_run: bool) -> Request {
     Request::Apply { file: "next.toml".to_owned(), text, dry_run }
 }
 
-/// A run for which a file is being opened, until the test says what comes of it; and the client that waits for it.
+/// A run that is opening what a file needs, until the test gives the outcome; and the client that waits for
+/// it.
 fn opening() -> (Stage, Sender<Result<()>>, Client) {
     let mut stage = Stage::up(ONE);
     let (answer, answers) = channel();
@@ -23,7 +24,7 @@ fn opening() -> (Stage, Sender<Result<()>>, Client) {
         answer.unwrap_or_else(|_| Err(anyhow!("the test is over"))).map(|()| Default::default())
     });
     let client = stage.client(&apply(false));
-    // It is read first.
+    // The file is read first.
     stage.until(|stage| stage.supervisor().changes.is_opened_now());
     (stage, answer, client)
 }

@@ -1,4 +1,4 @@
-//! Rates that are promised, with counters that a test makes up.
+//! Promised rates, with counters that a test makes up.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,10 +12,10 @@ use super::stage::Stage;
 use crate::costs::{hertz, machine};
 use crate::placing::Planned;
 
-/// Between two looks.
+/// Time between two looks.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Two routers, of which one is promised a rate.
+/// Two routers, one of them with a promised rate.
 pub(super) fn file(guarantee: &str) -> String {
     let router = |name: &str, promised: &str, end: u32| {
         format!(
@@ -50,7 +50,7 @@ fn outline(plan: &Plan) -> Outline {
     Outline { slots: plan.routers.iter().flat_map(of).collect(), ..Outline::default() }
 }
 
-/// A promise of this rate, made in the place of what was `seen`.
+/// Promise of this rate, which replaces the one `seen`.
 pub(super) fn promised(guarantee: &str, seen: Option<&Promises>, now: Instant) -> Planned {
     let plan = config::parse(&file(guarantee), "x.toml").expect("a good file");
     let outline = outline(&plan);
@@ -59,7 +59,7 @@ pub(super) fn promised(guarantee: &str, seen: Option<&Promises>, now: Instant) -
     Planned { outline, promises, ..Planned::default() }
 }
 
-/// A run with a promise, and what its router has counted.
+/// A run with a promise, and the counters of its router.
 struct Kept {
     stage: Stage,
     delivered: u64,
@@ -74,7 +74,7 @@ impl Kept {
         Self { stage, delivered: 0, dropped: 0 }
     }
 
-    /// After a while in which so many packets were delivered and lost.
+    /// Advances time; meanwhile so many packets were delivered and dropped.
     fn after(&mut self, while_: Duration, delivered: u64, dropped: u64) {
         (self.delivered, self.dropped) = (self.delivered + delivered, self.dropped + dropped);
         self.stage.after(while_).expect("it goes on");
@@ -99,7 +99,7 @@ impl Kept {
         promises.expect("it is promised").counters(Some("edge")).collect()
     }
 
-    /// Promises another rate by hand.
+    /// Promises another rate, by hand.
     fn edit(&mut self, guarantee: &str) {
         let now = self.stage.now;
         let supervisor = self.stage.supervisor();
@@ -129,7 +129,7 @@ fn a_promise_is_kept_then_broken_which_is_told_once_and_kept_again() {
     kept.ticks(3, 10, 0);
     assert_eq!(kept.standing(), "less is asked for; 100 of 100 packets/s delivered");
     let counted = kept.counters();
-    // The first look is compared with nothing.
+    // The first look has no earlier one to compare with.
     let delivered = 2 * 1000 + 30 * 500 + 20 * 1000 + 3 * 10;
     assert_eq!(counted["edge.guarantee.delivered"], delivered);
     assert_eq!(counted["edge.guarantee.promised"], 55 * 1000);
@@ -190,7 +190,7 @@ fn a_router_that_is_started_for_long_stalls_no_promise() {
     let mut kept = Kept::of("10kpps");
     kept.ticks(2, 1000, 0);
     let _client = kept.stage.client(&api::Request::Restart { router: "core".to_owned() });
-    // Nobody answers that: the other's counters come all the same.
+    // The restart is never answered; the other router's counters arrive all the same.
     let is_restart = |request: &api::Request| matches!(request, api::Request::Restart { .. });
     kept.stage.plane().asked(is_restart).expect("it is told");
     let before = kept.counters()["edge.guarantee.delivered"];

@@ -1,4 +1,4 @@
-//! Clients ask, and the data plane answers in any order, or never.
+//! Requests of clients, which the data plane answers in any order or never.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -89,7 +89,7 @@ pub(super) const APART: &str = "[switch.lan]\n[[router]]\nname = \"edge\"\nengin
                      [[router]]\nname = \"core\"\nengine = \"process\"\n\
                      [[router.nic]]\nname = \"lan\"\nattach = \"switch:lan\"\naddress = \"192.0.2.2/24\"\n";
 
-/// A run with both, of which both are up.
+/// A run with both, both up.
 pub(super) fn apart() -> (Stage, Scripted, Scripted) {
     let mut stage = Stage::start(APART);
     let main = stage.plane();
@@ -118,14 +118,14 @@ fn a_process_of_a_router_that_is_silent_holds_nobody_up_and_its_counters_do_not_
     stage.turn().expect("it goes on");
     let first = counted(&mut client);
     assert_eq!((first["core.lan.rx.frames"], first["edge.vcpu0.forwarded"]), (7, 5));
-    // Of one router: what is known of the other stays.
+    // Counters of one router: what is known of the other stays.
     client.send(&Request::Counters { router: Some("core".to_owned()) }).expect("sent");
     stage.turn().expect("it goes on");
     main.serve(&[("core.lan.rx.frames".to_owned(), 7)].into());
     own.serve(&BTreeMap::new());
     stage.turn().expect("it goes on");
     assert_eq!(counted(&mut client).keys().collect::<Vec<_>>(), ["core.lan.rx.frames"]);
-    // From now on the process of edge says nothing. Nobody is waited for longer than a second.
+    // From now on the process of edge is silent. It is waited for at most a second.
     client.send(&all).expect("sent");
     stage.turn().expect("it goes on");
     main.serve(&[("core.lan.rx.frames".to_owned(), 8), ("edge.lan.rx.frames".to_owned(), 2)].into());
@@ -135,7 +135,7 @@ fn a_process_of_a_router_that_is_silent_holds_nobody_up_and_its_counters_do_not_
     let second = counted(&mut client);
     assert_eq!((second["core.lan.rx.frames"], second["edge.vcpu0.forwarded"]), (8, 5));
     assert_eq!(second["edge.lan.rx.frames"], 2);
-    // It is known by now, and not asked any more.
+    // It is known to be silent by now, and not asked any more.
     stage.after(Duration::from_millis(1)).expect("it goes on");
     client.send(&all).expect("sent");
     stage.turn().expect("it goes on");
@@ -150,7 +150,7 @@ fn a_process_that_had_no_cpu_because_nobody_had_one_is_waited_for() {
     let mut client = stage.client(&Request::Counters { router: None });
     main.serve(&[("core.lan.rx.frames".to_owned(), 7)].into());
     stage.turn().expect("it goes on");
-    // Nobody runs for a while, then all do again, this one first.
+    // The whole host pauses for a while; then all run again, this process first.
     stage.after(3 * SECOND).expect("it goes on");
     own.serve(&[("edge.vcpu0.forwarded".to_owned(), 5)].into());
     stage.turn().expect("it goes on");
@@ -173,7 +173,7 @@ fn what_a_process_says_of_who_serves_its_nics_is_not_told() {
     assert_eq!(stage.lines("NIC lan"), ["NIC lan: handed to nobody yet"]);
 }
 
-/// The data plane, in a user namespace of its own, knows a number at most.
+/// The data plane, in a user namespace of its own, knows at most a process number.
 #[test]
 fn a_peer_that_has_come_is_told_of_by_process_and_user() {
     use std::os::unix::fs::MetadataExt;

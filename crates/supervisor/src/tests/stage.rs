@@ -1,4 +1,4 @@
-//! A run without a process: a supervisor, the data planes that a test plays, clients, and the time.
+//! A run without processes: a supervisor, data planes that a test plays, clients, and the time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -29,46 +29,47 @@ use crate::{Begun, Options, Running, StartPlane, Supervisor};
 pub(super) const ONE: &str = "[switch.lan]\n[[router]]\nname = \"edge\"\nengine = \"process\"\n\
                               [[router.nic]]\nname = \"lan\"\nattach = \"switch:lan\"\naddress = \"192.0.2.1/24\"\n";
 
-/// A long time for what is in a socket already.
+/// Long enough for what is in a socket already.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A data plane as a test has it.
+/// Handle of a test on a data plane that it plays.
 #[derive(Clone)]
 pub(super) struct Scripted(Rc<RefCell<Script>>);
 
 struct Script {
     link: Link,
-    /// Its standard error; none once it is dead.
+    /// Its standard error; `None` once it is dead.
     stderr: Option<fs::File>,
     heard: VecDeque<ToPlane>,
     end: Option<String>,
     killed: bool,
-    /// It does not die of being killed.
+    /// True if it does not die of being killed.
     is_stuck: bool,
     pid: u32,
 }
 
 impl Scripted {
-    /// The next thing that it was told, but whether it is there: the answer to that goes by itself.
+    /// Next message that it was sent, except liveness checks, which are answered automatically.
     pub(super) fn told(&self) -> Option<ToPlane> {
         let mut script = self.0.borrow_mut();
-        // Where the supervisor has closed its end, nothing comes.
+        // If the supervisor has closed its end, no message comes.
         let came = script.link.receive().unwrap_or_default();
         script.heard.extend(came.into_iter().map(|(message, _)| message));
         script.heard.pop_front()
     }
 
-    /// Says something.
+    /// Sends a message.
     pub(super) fn say(&self, message: &ToSupervisor) {
         self.0.borrow_mut().link.send(message, Vec::new()).expect("the supervisor listens");
     }
 
-    /// Answers a question.
+    /// Answers a request.
     pub(super) fn answer(&self, id: u64, outcome: Outcome) {
         self.say(&ToSupervisor::Answer { id, outcome });
     }
 
-    /// Writes to its standard error what there is room for, without waiting; how much that was.
+    /// Writes to its standard error as much as there is room for, without blocking. Returns the number of
+    /// octets.
     pub(super) fn cry(&self, text: &str) -> usize {
         let script = self.0.borrow();
         rustix::io::write(script.stderr.as_ref().expect("it lives"), text.as_bytes()).unwrap_or(0)
@@ -81,12 +82,13 @@ impl Scripted {
         script.stderr = None;
     }
 
-    /// Does not die of being killed, as one that the kernel does not take down; only by [`Self::die`].
+    /// From now on it does not die of being killed, like a process that the kernel does not tear down; only
+    /// [`Self::die`] ends it.
     pub(super) fn holds_on(&self) {
         self.0.borrow_mut().is_stuck = true;
     }
 
-    /// Has this number from now on.
+    /// Sets its process number.
     pub(super) fn is_process(&self, pid: u32) {
         self.0.borrow_mut().pid = pid;
     }
@@ -95,7 +97,7 @@ impl Scripted {
         self.0.borrow().pid
     }
 
-    /// Whether it has died or was killed.
+    /// Returns true if it has died or was killed.
     pub(super) fn is_dead(&self) -> bool {
         self.0.borrow().end.is_some()
     }
@@ -104,7 +106,7 @@ impl Scripted {
         self.0.borrow().killed
     }
 
-    /// The number of the next question of this kind; what else it is told meanwhile it leaves undone.
+    /// Number of the next request of this kind; messages before it are ignored.
     pub(super) fn asked(&self, wanted: impl Fn(&Request) -> bool) -> Option<u64> {
         while let Some(message) = self.told() {
             match message {
@@ -115,7 +117,7 @@ impl Scripted {
         None
     }
 
-    /// What it is to become, and the number of that; what else it is told before it leaves undone.
+    /// Number and plan of the next change; messages before it are ignored.
     pub(super) fn is_to_become(&self) -> Option<(u64, config::Plan)> {
         std::iter::from_fn(|| self.told()).find_map(|told| match told {
             ToPlane::Apply { id, orders, .. } => Some((id, orders.plan)),
@@ -123,14 +125,14 @@ impl Scripted {
         })
     }
 
-    /// Becomes what it is to become, without any other change; what that is.
+    /// Follows the next change, reporting no differences. Returns its plan.
     pub(super) fn follows(&self) -> Option<config::Plan> {
         let (id, plan) = self.is_to_become()?;
         self.answer(id, Ok(Answer::Applied { changes: Vec::new(), dry_run: false }));
         Some(plan)
     }
 
-    /// Answers each question that there is: with these counters, or that it is done.
+    /// Answers all outstanding requests: with these counters, or that it is done.
     pub(super) fn serve(&self, counters: &BTreeMap<String, u64>) {
         while let Some(message) = self.told() {
             match message {
@@ -146,7 +148,7 @@ impl Scripted {
     }
 }
 
-/// A process that a test has, for whatever looks after it.
+/// Process that a test plays, for code that watches processes.
 pub(super) fn body() -> (Scripted, Box<dyn Process>) {
     let (link, _) = Link::pair().expect("a link");
     let (heard, end) = Default::default();
@@ -156,7 +158,7 @@ pub(super) fn body() -> (Scripted, Box<dyn Process>) {
     (script.clone(), Box::new(Body { script, bell }))
 }
 
-/// What the supervisor takes for the process of a data plane.
+/// Stands for the process of a data plane.
 struct Body {
     script: Scripted,
     bell: OwnedFd,
@@ -186,7 +188,7 @@ impl Process for Body {
     }
 }
 
-/// Places nobody.
+/// Places no thread.
 struct Nobody;
 
 impl Carry for Nobody {
@@ -217,10 +219,10 @@ impl Carry for Nobody {
 
 /// A run and its time.
 pub(super) struct Stage {
-    /// None: it has ended.
+    /// `None`: it has ended.
     supervisor: Option<Supervisor>,
     planes: Rc<RefCell<Vec<Scripted>>>,
-    /// The host has no process to give.
+    /// True if the host can start no process.
     refuses: Rc<Cell<bool>>,
     pub(super) now: Instant,
     shown: PathBuf,
@@ -230,12 +232,12 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// A run of this file, whose first data plane has been told what to run.
+    /// Run of this file, whose first data plane has been told what to run.
     pub(super) fn start(text: &str) -> Self {
         Self::start_with(text, Box::new(Nobody))
     }
 
-    /// A run of this file whose threads this one places.
+    /// Run of this file with a given applier.
     pub(super) fn start_with(text: &str, applier: Box<dyn Carry>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let now = Instant::now();
@@ -268,19 +270,19 @@ impl Stage {
             stderr: Output::new(Some(stderr.into())),
         };
         let mut supervisor = Supervisor::begin(begun, now).expect("it begins");
-        // What is done takes no time, unless a test says so: a turn ends when all has been heeded, however busy the host is.
+        // By default work takes no time: an iteration handles all messages, however busy the host is.
         supervisor.clock = Box::new(move || now);
         Self { supervisor: Some(supervisor), planes, refuses, now, shown, told, socket, _folder: folder }
     }
 
-    /// A run whose data plane is up.
+    /// Run whose data plane is up.
     pub(super) fn up(text: &str) -> Self {
         let mut stage = Self::start(text);
         stage.comes_up();
         stage
     }
 
-    /// The last data plane says that all is up.
+    /// Lets the last data plane report that all is up.
     pub(super) fn comes_up(&mut self) {
         self.plane().say(&ToSupervisor::Started { at_ns: 0 });
         self.turn().expect("it goes on");
@@ -290,38 +292,38 @@ impl Stage {
         self.supervisor.as_mut().expect("it runs")
     }
 
-    /// The last data plane that was started.
+    /// The data plane started last.
     pub(super) fn plane(&self) -> Scripted {
         self.planes.borrow().last().expect("one was started").clone()
     }
 
-    /// All that were started so far.
+    /// All data planes started so far.
     pub(super) fn planes(&self) -> Vec<Scripted> {
         self.planes.borrow().clone()
     }
 
-    /// The plan that runs.
+    /// The running plan.
     pub(super) fn plan(&self) -> &config::Plan {
         &self.supervisor.as_ref().expect("it runs").running.plan
     }
 
-    /// How many were started so far.
+    /// Number of data planes started so far.
     pub(super) fn started(&self) -> usize {
         self.planes.borrow().len()
     }
 
-    /// From now on the host starts no process, or does.
+    /// Sets whether the host refuses to start processes.
     pub(super) fn refuse(&self, refuses: bool) {
         self.refuses.set(refuses);
     }
 
-    /// The supervisor looks at everything once; whether the run is over.
+    /// Runs one iteration of the event loop. Returns true if the run is over.
     pub(super) fn turn(&mut self) -> Result<bool> {
         let now = self.now;
         self.supervisor().attend(now)
     }
 
-    /// Turns the loop until this is so, because a thread has done its work.
+    /// Iterates until the condition holds, which the work of a thread brings about.
     pub(super) fn until(&mut self, mut is_so: impl FnMut(&mut Self) -> bool) {
         let end = Instant::now() + PATIENCE;
         while !is_so(self) {
@@ -331,24 +333,24 @@ impl Stage {
         }
     }
 
-    /// Lets the supervisor look at everything once after a while.
+    /// Advances the time and runs one iteration.
     pub(super) fn after(&mut self, while_: Duration) -> Result<bool> {
         self.now += while_;
         self.turn()
     }
 
-    /// The run ends.
+    /// Ends the run.
     pub(super) fn finish(&mut self) {
         let now = self.now;
         self.finish_by(|| now);
     }
 
-    /// The run ends, by this clock.
+    /// Ends the run by this clock.
     pub(super) fn finish_by(&mut self, clock: impl Fn() -> Instant) {
         self.supervisor.take().expect("it ran").finish(clock);
     }
 
-    /// A client that has asked this.
+    /// Client that has sent this request.
     pub(super) fn client(&mut self, request: &Request) -> Client {
         let mut client = Client::connect(&self.socket, PATIENCE).expect("somebody listens");
         client.send(request).expect("sent");
@@ -356,7 +358,7 @@ impl Stage {
         client
     }
 
-    /// What was told so far: kind and line.
+    /// Events so far: kind and line.
     pub(super) fn events(&mut self) -> Vec<(String, String)> {
         match self.supervisor().events.answer(Some(0)) {
             Answer::Events { events, .. } => {
@@ -366,18 +368,18 @@ impl Stage {
         }
     }
 
-    /// The lines of what happened that contain this.
+    /// Event lines that contain this.
     pub(super) fn lines(&mut self, what: &str) -> Vec<String> {
         self.events().into_iter().map(|(_, line)| line).filter(|line| line.contains(what)).collect()
     }
 
-    /// The lines on its standard error so far.
+    /// Lines on its standard error so far.
     pub(super) fn stderr(&self) -> Vec<String> {
         let told = fs::read_to_string(&self.told).expect("what was told");
         told.lines().map(str::to_owned).collect()
     }
 
-    /// How many tables were shown.
+    /// Number of tables shown so far.
     pub(super) fn tables(&self) -> usize {
         fs::read_to_string(&self.shown).expect("what was shown").lines().count()
     }

@@ -1,5 +1,5 @@
-//! What NICs are plugged into takes its time: to be changed, to be closed, to have a wish fulfilled, to be handed to the next data plane.
-//! Everything else goes on meanwhile, and each thing is done in its turn.
+//! Slow attachments: they take their time to be changed, closed, adapted to a request, or handed to the next
+//! data plane. Everything else goes on meanwhile, and chores are done in order.
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const FILE: &str = "[[router]]\nname = \"edge\"\nengine = \"process\"\n\
                     [[router.nic]]\nname = \"wan\"\nattach = \"macvtap:far\"\nmtu = 1500\naddress = \"192.0.2.1/24\"\n";
 
-/// What is done with a link, which takes until the test says so.
+/// Work on a link, which takes until the test lets it finish.
 #[derive(Clone, Debug)]
 struct Hands {
     begun: Sender<&'static str>,
@@ -27,18 +27,18 @@ struct Hands {
 }
 
 impl Hands {
-    /// Where the test is over it takes no time any more.
+    /// Once the test is over, it takes no time any more.
     fn take_time_for(&self, what: &'static str) {
         let _ = self.begun.send(what);
         let _ = self.go.lock().unwrap_or_else(PoisonError::into_inner).recv();
     }
 }
 
-/// A link for which everything takes its time.
+/// Link on which all work is slow.
 #[derive(Debug)]
 struct Slow {
     hands: Hands,
-    /// Whether who serves it wishes for something.
+    /// True if the process that serves it requests something.
     wishes: Arc<AtomicBool>,
 }
 
@@ -79,7 +79,7 @@ fn work(hands: &Hands, what: &'static str) -> Work {
     })
 }
 
-/// What a test has in its hands of such a link. It goes before the run does, which closes the link in the end.
+/// The test's handle on such a link. It is dropped before the run, which closes the link at its end.
 struct Bench {
     begun: Receiver<&'static str>,
     go: Sender<()>,
@@ -99,7 +99,7 @@ impl Bench {
         (stage, Self { begun: told, go, wishes })
     }
 
-    /// Waits until this begins, which nothing else does before.
+    /// Waits until this work begins, and checks that no other work begins before.
     fn begins(&self, stage: &mut Stage, what: &str) {
         let mut begun = None;
         stage.until(|_| {
@@ -109,7 +109,7 @@ impl Bench {
         assert_eq!(begun, Some(what));
     }
 
-    /// What takes its time is done now.
+    /// Lets the work finish.
     fn goes_on(&self) {
         self.go.send(()).expect("it waits");
     }
@@ -123,7 +123,7 @@ fn apply(text: &str) -> Request {
     Request::Apply { file: "next.toml".to_owned(), text: text.to_owned(), dry_run: false }
 }
 
-/// A client is answered by the data plane.
+/// Checks that the data plane still answers a client.
 fn nobody_waits(stage: &mut Stage) {
     let mut curious = stage.client(&Request::Ps {});
     let id = stage.plane().asked(|request| matches!(request, Request::Ps {})).expect("it is asked");
@@ -132,7 +132,7 @@ fn nobody_waits(stage: &mut Stage) {
     assert!(matches!(curious.next_answer(), Ok(Answer::Ps(_))));
 }
 
-/// The data plane follows a file, whose client is told so.
+/// Lets the data plane follow a file, and checks that the client is told.
 fn is_applied(stage: &mut Stage, client: &mut Client) {
     stage.until(|stage| !stage.supervisor().changes.is_prepared());
     stage.plane().follows().expect("it is to follow");

@@ -3,7 +3,7 @@ use port::pair::{PairPort, pair};
 
 use super::*;
 
-/// A switch with `n` ports and the far end of a wire on each.
+/// Creates a switch with `n` ports and the other end of a wire on each.
 pub(super) fn wired(n: usize, config: Config) -> (Switch, Vec<SwitchPort>, Vec<PairPort>) {
     let switch = Switch::new("lan", config);
     let mut ways = Vec::new();
@@ -29,7 +29,7 @@ fn enter(way: &SwitchPort, mut frames: Vec<Vec<u8>>) {
     assert_eq!(way.deliver(&shown), shown.len());
 }
 
-/// The marks of the frames that came out.
+/// Returns the marks of the frames that came out.
 fn marks(end: &mut PairPort) -> Vec<u8> {
     let mut seen = Vec::new();
     let mut take = |frames: &[Frame<'_>]| {
@@ -189,7 +189,7 @@ fn threads_enter_at_one_port_by_lanes_of_their_own_and_the_books_are_right() {
     assert_eq!(out.counters().out_frames.get(), all);
 }
 
-/// A receiver whose thread gets no CPU in the middle of a burst.
+/// A receiver whose thread is preempted in the middle of a burst.
 struct Stopped {
     is_in: std::sync::mpsc::Sender<()>,
     go_on: Mutex<std::sync::mpsc::Receiver<()>>,
@@ -227,7 +227,7 @@ fn nobody_but_who_removes_a_port_waits_for_bursts_under_way() {
             let mut names = Vec::new();
             switch.counters(&mut |name, _| names.push(name.to_owned()));
             let other = switch.add_port("other", Arc::new(port::Null::new())).is_ok();
-            // Who waits may have given up.
+            // The waiting thread may have given up.
             let _ = tell.send((names, other));
         });
         let seen = told.recv_timeout(PATIENCE / 2);

@@ -78,7 +78,7 @@ fn readers_never_see_a_port_of_another_station() {
             let table = &table;
             scope.spawn(move || {
                 for n in 0..20_000u64 {
-                    // Port = low octet of the address, always; places are fought for.
+                    // The port always equals the low octet of the address; threads compete for places.
                     let id = (n * 7 + t) & 63;
                     table.learn(key(id), id as u16, n as u32 / 64);
                     if let Some(port) = table.lookup(key(n & 63), n as u32 / 64) {

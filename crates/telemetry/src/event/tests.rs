@@ -46,7 +46,7 @@ fn what_a_guest_says_cannot_make_a_second_line_or_move_the_cursor() {
 
 #[test]
 fn a_message_has_a_greatest_length() {
-    // Two octets a character, so that the cut falls into one.
+    // Two octets per character, so that the cut falls into one.
     let long = Event::of_run("lab", Kind::Failed, format!("x{}", "ä".repeat(4000)));
     assert!(long.message.len() <= LONGEST_MESSAGE + '…'.len_utf8());
     assert!(long.message.ends_with("ä…"));

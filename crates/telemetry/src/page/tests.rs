@@ -4,14 +4,14 @@ use ledger::{Counter, E1000Registers, RouterCounters, VcpuExits};
 
 use super::*;
 
-/// What a reader of the format finds: the families with their kinds, and the samples.
+/// Result of parsing a page: families with their types, and samples.
 #[derive(Debug, Default)]
 struct Parsed {
     kinds: BTreeMap<String, String>,
     samples: BTreeMap<String, f64>,
 }
 
-/// Reads a page as strictly as the format is described.
+/// Parses a page strictly by the specification of the format.
 fn parse(text: &str) -> Parsed {
     let mut parsed = Parsed::default();
     let mut helped = BTreeSet::new();
@@ -48,7 +48,7 @@ fn is_name(name: &str) -> bool {
         && octets.all(|octet| octet.is_ascii_alphanumeric() || octet == b'_')
 }
 
-/// Reads `{a="b",c="d"}`, or nothing; the values without their escapes.
+/// Parses `{a="b",c="d"}` or an empty text; values are unescaped.
 fn read_labels(text: &str) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     if text.is_empty() {

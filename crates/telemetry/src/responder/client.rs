@@ -1,4 +1,4 @@
-//! One client, from its first octet to the end of its answer.
+//! A client, from its first octet to the end of its answer.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
@@ -10,9 +10,9 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use super::ResponderCounters;
 use crate::request::{self, Asked, Status};
 
-/// Octets that are read at once.
+/// Octets per read.
 const CHUNK: usize = 2048;
-/// Chunks that are read from one client before the others have their turn.
+/// Chunks read from one client before the others get their turn.
 const CHUNKS: usize = 8;
 
 /// A client.
@@ -25,18 +25,18 @@ pub(super) struct Client {
 
 #[derive(Debug)]
 enum State {
-    /// So much of its request has come.
+    /// The request received so far.
     Asks(Vec<u8>),
-    /// It waits for a page.
+    /// The request is complete, and the page is pending.
     Waits,
-    /// So much of its answer has been sent.
+    /// The answer is being sent.
     Takes { answer: Vec<u8>, sent: usize },
-    /// It has its answer; what it still sends is thrown away until it hangs up. Closing before would take back what
-    /// it has not read yet.
+    /// The answer was sent; further input is discarded until the client closes. Closing earlier would reset
+    /// the connection and lose data that the client has not read yet.
     Leaves,
 }
 
-/// What came of reading or writing.
+/// Result of a read or write.
 enum Step {
     /// There may be more to do.
     On,
@@ -51,32 +51,32 @@ impl Client {
         Self { socket, end, state: State::Asks(Vec::new()) }
     }
 
-    /// When it is cut off.
+    /// When it is disconnected.
     pub(super) fn end(&self) -> Instant {
         self.end
     }
 
-    /// Whether it waits for a page.
+    /// Returns true if it waits for a page.
     pub(super) fn waits(&self) -> bool {
         matches!(self.state, State::Waits)
     }
 
-    /// Whether all of its answer has been sent.
+    /// Returns true if its answer was sent completely.
     pub(super) fn is_answered(&self) -> bool {
         matches!(self.state, State::Leaves)
     }
 
-    /// What it is polled for.
+    /// Events to poll for.
     pub(super) fn interest(&self) -> Option<PollFlags> {
         match self.state {
             State::Asks(_) | State::Leaves => Some(PollFlags::IN),
             State::Takes { .. } => Some(PollFlags::OUT),
-            // Even who hangs up would wake the loop again and again; its time will end.
+            // Polling here would wake the loop repeatedly even after a hang-up; its deadline ends the wait.
             State::Waits => None,
         }
     }
 
-    /// Reads and writes what can be without waiting; whether it stays.
+    /// Reads and writes without blocking. Returns false if the client is to be dropped.
     pub(super) fn go_on(&mut self, now: Instant, longest: usize, counters: &ResponderCounters) -> bool {
         if now >= self.end {
             if !self.is_answered() {
@@ -105,7 +105,7 @@ impl Client {
         true
     }
 
-    /// Gives it its answer; whether it stays.
+    /// Sends the answer. Returns false if the client is to be dropped.
     pub(super) fn answer(&mut self, answer: Vec<u8>, counters: &ResponderCounters) -> bool {
         self.state = State::Takes { answer, sent: 0 };
         loop {
@@ -155,7 +155,7 @@ impl Client {
                 counters.served.add(1);
             }
             self.state = State::Leaves;
-            // Gone already: the next read tells.
+            // If the connection is gone already, the next read reports that.
             let _ = shutdown(&self.socket, Shutdown::Write);
         }
         Step::On

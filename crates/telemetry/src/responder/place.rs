@@ -1,4 +1,4 @@
-//! Where the responder listens: a loopback port, or a socket in the file system.
+//! Address of the responder: a loopback port, or a Unix socket.
 
 use std::fmt;
 use std::net::{SocketAddr, TcpListener};
@@ -9,19 +9,19 @@ use std::str::FromStr;
 use anyhow::{Context, Result, anyhow, ensure};
 use door::Door;
 
-/// Where to listen.
+/// Address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A port of the loopback interface: every user of this host may ask.
+    /// Port of the loopback interface: any user of this host may connect.
     Tcp(SocketAddr),
-    /// A socket that only its owner may use.
+    /// Unix socket that only its owner may use.
     Unix(PathBuf),
 }
 
 impl FromStr for Place {
     type Err = anyhow::Error;
 
-    /// Reads `127.0.0.1:9477`, `[::1]:9477` or `unix:/run/ringroad/edge.prom`.
+    /// Parses `127.0.0.1:9477`, `[::1]:9477` or `unix:/run/ringroad/edge.prom`.
     fn from_str(text: &str) -> Result<Self> {
         let wrong =
             || anyhow!("{text:?} is not a place to listen; write \"127.0.0.1:9477\" or \"unix:/PATH\"");
@@ -48,7 +48,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A listening socket; one in the file system goes with it.
+/// Listening socket; dropping it removes a Unix socket's file.
 #[derive(Debug)]
 pub(super) struct Listener {
     socket: Socket,

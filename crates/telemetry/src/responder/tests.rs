@@ -12,10 +12,10 @@ const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 struct Bench {
     responder: Responder,
-    /// It stands still unless it is moved.
+    /// Stands still unless it is advanced.
     now: Instant,
     path: PathBuf,
-    // Dropped last.
+    // Last, so that it is dropped last.
     _folder: tempfile::TempDir,
 }
 
@@ -42,7 +42,7 @@ impl Bench {
     }
 }
 
-/// What the client has been sent so far.
+/// Everything sent to the client so far.
 fn received(client: &mut UnixStream) -> String {
     let mut text = Vec::new();
     let mut chunk = [0; 4096];
@@ -187,7 +187,7 @@ fn who_sends_without_end_gets_one_answer_and_an_end() {
     assert_eq!((bench.responder.clients.len(), bench.count(|c| &c.refused)), (0, 1));
 }
 
-/// What somebody does.
+/// Action of a test.
 #[derive(Clone, Debug)]
 enum Act {
     Come,
@@ -232,7 +232,7 @@ proptest! {
                     come += 1;
                 }
                 Act::Say(who, what) => {
-                    // It may have been cut off.
+                    // It may have been disconnected.
                     let _ = clients.get_mut(who % count).map(|client| client.write(&what));
                 }
                 Act::Read(who) => {
@@ -249,7 +249,7 @@ proptest! {
             let latest = bench.responder.deadline().is_none_or(|end| end <= now + limits.time);
             prop_assert!(latest);
         }
-        // More may wait to be let in than are let in at once.
+        // More clients may be pending than are accepted at once.
         for _ in 0..=come {
             bench.responder.serve(now);
         }

@@ -2,9 +2,9 @@ use std::time::Instant;
 
 use super::*;
 
-/// This thread's number.
+/// Number of this thread.
 fn tid() -> i32 {
-    // SAFETY: no argument and no failure.
+    // SAFETY: the call has no argument and cannot fail.
     unsafe { libc::gettid() }
 }
 

@@ -1,31 +1,31 @@
-//! What the kernel counts for an interface, from the table /proc/net/dev (proc(5)).
+//! The kernel's counters of an interface, from the table /proc/net/dev (proc(5)).
 
 use std::fs;
 
 use crate::Error;
 
-/// What the kernel has counted for all interfaces of the namespace that the calling thread was in.
+/// The kernel's counters of all interfaces in the namespace of the thread that read them.
 #[derive(Clone, Debug)]
 pub struct LinkTable(String);
 
 impl LinkTable {
-    /// Reads it.
+    /// Reads the table.
     ///
     /// # Errors
-    /// There is no /proc.
+    /// /proc is not mounted.
     pub fn here() -> Result<Self, Error> {
         fs::read_to_string("/proc/thread-self/net/dev")
             .map(Self)
             .map_err(|e| Error::system("reading /proc/thread-self/net/dev", e))
     }
 
-    /// Of this interface; none: it is not there.
+    /// Returns the counters of this interface; `None`: it does not exist.
     pub fn of(&self, name: &str) -> Option<LinkCounters> {
         LinkCounters::find(&self.0, name)
     }
 }
 
-/// What the kernel has counted for an interface; `rx` is what the kernel received from it.
+/// The kernel's counters of an interface; `rx` is what the kernel received from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
     /// Frames received.
@@ -38,19 +38,19 @@ pub struct LinkCounters {
     pub tx_frames: u64,
     /// Octets sent.
     pub tx_bytes: u64,
-    /// Frames that were to be sent and were lost, for instance because nobody read the TAP fast enough.
+    /// Frames that were to be sent and were lost, for instance because the TAP was not read fast enough.
     pub tx_drops: u64,
 }
 
 impl LinkCounters {
-    /// The counters of `name` in the namespace that the calling thread is in.
+    /// Returns the counters of `name` in the calling thread's namespace.
     pub fn here(name: &str) -> Result<Self, Error> {
         LinkTable::here()?
             .of(name)
             .ok_or_else(|| Error::NoInterface { what: format!("reading the counters of `{name}`") })
     }
 
-    /// The counters of `name` in the text of the table.
+    /// Finds the counters of `name` in the text of the table.
     pub(crate) fn find(table: &str, name: &str) -> Option<Self> {
         let line = table.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
         let mut numbers = [0; 16];

@@ -1,7 +1,7 @@
-//! The character device of a macvtap. Its number stands in sysfs, of which each network namespace sees its own part; its
-//! file lies in devtmpfs, which knows no namespaces, or nowhere. So both file systems are mounted anew, where nobody sees
-//! them: a sysfs of the namespace we are in to find the number, a tmpfs to make a file of it. Both go with their
-//! descriptors.
+//! Character device of a macvtap. Its device number is in sysfs, of which each network namespace sees only
+//! its own part; its node is in devtmpfs, which has no namespaces, or missing. So both file systems are
+//! mounted anew, without a mount point: a sysfs of the current namespace to find the number, and a tmpfs to
+//! create a node. Both disappear with their descriptors.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,16 +11,16 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 
 use crate::Error;
 
-/// A device that can be opened again and again.
+/// A device that can be opened repeatedly.
 #[derive(Debug)]
 pub(super) struct Device {
     folder: OwnedFd,
 }
 
-/// Its file's name.
+/// Name of the node.
 const NODE: &str = "macvtap";
 
-/// The device of the macvtap `name`, whose interface has this index.
+/// Finds the device of the macvtap `name`, whose interface has this index.
 pub(super) fn find(name: &str, index: u32) -> Result<Device, Error> {
     let path = format!("class/net/{name}/tap{index}/dev");
     let number = number(&path)
@@ -34,7 +34,7 @@ pub(super) fn find(name: &str, index: u32) -> Result<Device, Error> {
 }
 
 impl Device {
-    /// One more queue.
+    /// Opens one more queue.
     pub(super) fn open(&self) -> Result<OwnedFd, Error> {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         openat(&self.folder, NODE, flags, Mode::empty())
@@ -43,7 +43,7 @@ impl Device {
 }
 
 fn number(path: &str) -> io::Result<u64> {
-    // Where the file system cannot be mounted anew, what is at its place may be ours.
+    // If sysfs cannot be mounted anew, the mounted one may be that of our namespace.
     let opened = match mount("sysfs") {
         Ok(sysfs) => openat(&sysfs, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()),
         Err(_) => openat(CWD, format!("/sys/{path}"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()),
@@ -53,13 +53,13 @@ fn number(path: &str) -> io::Result<u64> {
     parse(octets.get(..len).unwrap_or_default()).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// `MAJOR:MINOR`.
+/// Parses `MAJOR:MINOR`.
 fn parse(text: &[u8]) -> Option<u64> {
     let (major, minor) = std::str::from_utf8(text).ok()?.trim_end().split_once(':')?;
     Some(makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// A file system of this kind, mounted nowhere.
+/// Mounts a file system of this type, without a mount point.
 fn mount(kind: &str) -> io::Result<OwnedFd> {
     let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;

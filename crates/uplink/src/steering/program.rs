@@ -1,11 +1,11 @@
-//! The program, word by word: `port::steer` in the instructions of `linux/bpf.h`.
+//! The BPF program, instruction by instruction: `port::steer` in the encoding of `linux/bpf.h`.
 //!
-//! r6 is the frame, r7 where its network header begins, r8 and r9 the two ends of the flow. Who reads behind the end of
-//! the frame ends the program with 0, which is the queue of everything that is no flow.
+//! r6 is the frame, r7 the offset of its network header, r8 and r9 the two ends of the flow. A load beyond
+//! the end of the frame ends the program with 0, which is the queue of all frames that belong to no flow.
 
 use port::steer::{Hash, MULTIPLIERS};
 
-/// Places that are jumped to.
+/// Jump targets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     FirstTag,
@@ -17,7 +17,7 @@ enum Place {
     Other,
 }
 
-/// Size of what is read from the frame, big endian as it lies there.
+/// Width of a load from the frame, in big-endian byte order.
 #[derive(Clone, Copy)]
 enum Size {
     Octet = 0x10,
@@ -33,10 +33,10 @@ const R6: u8 = 6;
 const R7: u8 = 7;
 const R8: u8 = 8;
 const R9: u8 = 9;
-/// The stack's end.
+/// The frame pointer (end of the stack).
 const R10: u8 = 10;
 
-/// Operations on 64 bits, by a constant; with [`BY_REGISTER`] by a register.
+/// 64-bit operations with an immediate operand; with [`BY_REGISTER`] with a register.
 const ADD: u8 = 0x07;
 const MUL: u8 = 0x27;
 const OR: u8 = 0x47;
@@ -45,7 +45,7 @@ const SHIFT_LEFT: u8 = 0x67;
 const SHIFT_RIGHT: u8 = 0x77;
 const XOR: u8 = 0xa7;
 const MOVE: u8 = 0xb7;
-/// Jumps.
+/// Conditional jumps.
 const IF_EQUAL: u8 = 0x15;
 const IF_OTHER: u8 = 0x55;
 const IF_ABOVE: u8 = 0x25;
@@ -53,11 +53,11 @@ const IF_BELOW: u8 = 0xa5;
 const IF_AT_MOST: u8 = 0xb5;
 const BY_REGISTER: u8 = 0x08;
 
-/// Where on the stack the header's length and the protocol are kept.
+/// Stack offsets at which the header's length and the protocol are stored.
 const HEADER_LEN: i16 = -8;
 const PROTOCOL: i16 = -16;
 
-/// A program in the making.
+/// A program under construction.
 #[derive(Default)]
 struct Assembler {
     code: Vec<u64>,
@@ -78,7 +78,7 @@ impl Assembler {
         self.put(operation | BY_REGISTER, (to, from), 0, 0);
     }
 
-    /// r0 = what lies at r7 + `offset` in the frame.
+    /// r0 = the frame's octets at r7 + `offset`.
     fn read(&mut self, size: Size, offset: i32) {
         self.put(0x40 | size as u8, (0, R7), 0, offset);
     }
@@ -122,7 +122,7 @@ impl Assembler {
         self.put(0x95, (0, 0), 0, 0);
     }
 
-    /// The code, with each jump's way to its place.
+    /// Returns the code with all jump offsets resolved.
     fn finish(mut self) -> Vec<u64> {
         for (at, place) in self.jumps {
             let target =
@@ -135,7 +135,7 @@ impl Assembler {
     }
 }
 
-/// The program that chooses one of `queues`.
+/// Returns the program that selects one of `queues`.
 pub(super) fn assemble(queues: u32, hash: Hash) -> Vec<u64> {
     let mut code = Assembler::default();
     code.with(MOVE, R6, R1);
@@ -151,7 +151,7 @@ pub(super) fn assemble(queues: u32, hash: Hash) -> Vec<u64> {
     code.finish()
 }
 
-/// r7: where the IPv4 header begins, behind two tags at most.
+/// r7: start of the IPv4 header, after at most two VLAN tags.
 fn network_header(code: &mut Assembler) {
     code.by(MOVE, R7, 12);
     for tag in [Place::FirstTag, Place::SecondTag] {
@@ -194,14 +194,14 @@ fn ends(code: &mut Assembler) {
     code.with(OR, R9, R0);
 }
 
-/// The ports, if the packet is whole and has them.
+/// The ports, if the packet has them and is not a fragment.
 fn ports(code: &mut Assembler) {
     code.read(Size::Half, 6);
     code.by(AND, R0, 0x3fff);
     code.jump(IF_OTHER, R0, 0, Place::Ends);
     code.recall(R1, HEADER_LEN);
     code.with(ADD, R7, R1);
-    // `len` is the first word of what the program is given.
+    // `len` is the first word of the program's context.
     code.put(0x61, (R2, R6), 0, 0);
     code.with(MOVE, R3, R7);
     code.by(ADD, R3, 4);
@@ -220,7 +220,7 @@ fn sort(code: &mut Assembler) {
     code.here(Place::Sorted);
 }
 
-/// The hash as a fraction of 2^32, times the number of queues.
+/// Multiplies the hash, as a fraction of 2^32, by the number of queues.
 fn choose(code: &mut Assembler, queues: u32) {
     let [first, both, last] = MULTIPLIERS;
     code.multiply(R8, first);

@@ -7,7 +7,7 @@ use ring::Bytes;
 
 use super::program;
 
-/// The program in the kernel, if this host lets us load it.
+/// Loads the program into the kernel, if this host permits it.
 fn loaded(queues: usize, hash: Hash) -> Option<OwnedFd> {
     match bpf::load(Purpose::SocketFilter, &program::assemble(queues as u32, hash)) {
         Ok(program) => Some(program),
@@ -25,12 +25,12 @@ fn ours(frame: &[u8], queues: usize, hash: Hash) -> usize {
     chosen.expect("one queue")
 }
 
-/// What the kernel chooses: it takes an Ethernet header off before it runs the program in a test.
+/// Returns the kernel's choice: in a test run it removes an Ethernet header before it runs the program.
 fn kernels(program: &OwnedFd, frame: &[u8]) -> usize {
     bpf::run(program.as_fd(), &[&[0; 14][..], frame].concat()).expect("run") as usize
 }
 
-/// Numbers that look random, always the same.
+/// Pseudo-random numbers, always the same.
 fn numbers(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed;
     move || {
@@ -39,7 +39,8 @@ fn numbers(seed: u64) -> impl FnMut() -> u64 {
     }
 }
 
-/// A frame of some flow: of every protocol, with and without tags, options, fragments, and cut off anywhere.
+/// A frame of some flow: of any protocol, with and without tags, options and fragmentation, and truncated
+/// anywhere.
 fn some_frame(next: &mut impl FnMut() -> u64) -> Vec<u8> {
     let mut frame: Vec<u8> = (0..12).map(|_| next() as u8).collect();
     for _ in 0..next() % 4 {

@@ -1,43 +1,43 @@
-//! What a TAP's two directions count.
+//! Counters of both directions of a TAP.
 
 ledger::counters! {
-    /// Frames that the kernel sent out of the interface, written by the source's thread.
+    /// Counters of the frames that the kernel sent out of the interface, written by the source's thread.
     pub struct ReadCounters {
         /// Frames shown to the taker.
         frames,
         /// Octets of those frames.
         bytes,
-        /// Bursts in which they came.
+        /// Bursts of frames.
         batches,
-        /// Times nothing waited.
+        /// Polls without any frame.
         polls_empty,
-        /// Frames of them that are to be segmented.
+        /// Of these frames, those to be segmented.
         to_segment,
-        /// Frames lost because they were larger than the buffers (someone raised the interface's MTU).
+        /// Frames lost because they were larger than the buffers (the interface's MTU was raised).
         drop_too_long,
-        /// Frames lost because they ask for what does not fit them.
+        /// Frames lost because their offload request is invalid for them.
         drop_bad_offload,
         /// Reads that failed for another reason; no frame is known to be lost.
         read_errors,
     }
 
-    /// Frames that were delivered to the kernel, written by all threads that deliver.
+    /// Counters of the frames delivered to the kernel, written by all threads that deliver.
     pub struct WriteCounters {
-        /// Frames the kernel took.
+        /// Frames that the kernel has accepted.
         frames,
         /// Octets of those frames.
         bytes,
-        /// Bursts in which they came.
+        /// Bursts of frames.
         batches,
-        /// Frames of them that the kernel segments, or hands on as they are.
+        /// Of these frames, those that the kernel segments, or forwards as they are.
         to_segment,
-        /// Frames whose checksum was filled in on the way here, because the kernel is not to do it.
+        /// Frames whose checksum was filled in before the write, because the kernel does not do it.
         checksums,
-        /// Frames that were cut on the way here, because the kernel is not to do it.
+        /// Frames that were segmented before the write, because the kernel does not do it.
         segmented,
-        /// Segments that they were cut into.
+        /// Segments made of them.
         segments,
-        /// Frames lost on the way here, because they ask for what does not fit them.
+        /// Frames lost before the write, because their offload request is invalid for them.
         drop_bad_offload,
         /// Frames lost because the kernel's queue was full (EAGAIN).
         drop_full,

@@ -1,5 +1,5 @@
-//! The header before each frame, and who fills in checksums and cuts segments: `TUNSETOFFLOAD` of `linux/if_tun.h`, the
-//! same for TAPs and macvtaps.
+//! Header before each frame, and negotiation of checksum and segmentation offloads: `TUNSETOFFLOAD` of
+//! `linux/if_tun.h`, the same for TAPs and macvtaps.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -17,20 +17,20 @@ const SET_LITTLE_ENDIAN: libc::c_ulong = 0x4004_54dc;
 /// `TUNSETOFFLOAD`: `_IOW('T', 208, unsigned int)`.
 const SET_OFFLOAD: libc::c_ulong = 0x4004_54d0;
 
-/// What the kernel may leave to whoever reads (`TUN_F_...`), for each of ours.
+/// Offloads that the kernel may leave to the reader (`TUN_F_...`), for each of ours.
 const BITS: [(Offloads, u32); 5] = [
     (Offloads::CSUM, 0x01),
     (Offloads::TSO4, 0x02),
     (Offloads::TSO6, 0x04),
     (Offloads::ECN, 0x08),
-    // Over IPv4 and over IPv6, which the kernel takes together only.
+    // Over IPv4 and over IPv6, which the kernel only accepts together.
     (Offloads::USO, 0x20 | 0x40),
 ];
 
-/// Nothing has been said to the device yet.
+/// The device has not been configured yet.
 const UNKNOWN: u8 = u8::MAX;
 
-/// What a device takes, and what it was last told to leave to us.
+/// The offloads that a device accepts, and those that it was last told to leave to us.
 #[derive(Debug)]
 pub(super) struct Offer {
     takes: Offloads,
@@ -43,13 +43,14 @@ impl Offer {
         Self { takes, told: AtomicU8::new(UNKNOWN) }
     }
 
-    /// What frames that go to the kernel may leave to be done.
+    /// Returns the offloads that frames to the kernel may carry.
     pub(super) fn takes(&self) -> Offloads {
         self.takes
     }
 
-    /// Tells the device what it may leave to be done: what the other end `takes`, unless offloads are not wanted here.
-    /// Where the kernel refuses, it stays as it was, and what it leaves is done on the way.
+    /// Tells the device which offloads it may leave: those that the other end `takes`, unless offloads are
+    /// disabled. If the kernel refuses, it keeps the previous setting, and what it leaves is done in software
+    /// on the way.
     pub(super) fn settle(&self, queue: BorrowedFd<'_>, takes: Offloads) {
         let wanted = (takes & self.takes).consistent();
         if self.told.swap(wanted.bits(), Relaxed) != wanted.bits() {
@@ -59,7 +60,7 @@ impl Offer {
 }
 
 impl Offer {
-    /// Tells a device that took the place of another one what that was told last.
+    /// Repeats the last setting for a device that has replaced another one.
     pub(super) fn repeat(&self, queue: BorrowedFd<'_>) {
         let told = self.told.load(Relaxed);
         if told != UNKNOWN {
@@ -68,7 +69,7 @@ impl Offer {
     }
 }
 
-/// Makes the header of a device's frames ten octets, little endian.
+/// Sets the header of a device's frames to ten octets, little endian.
 pub(crate) fn set_size(queue: BorrowedFd<'_>) -> io::Result<()> {
     let (mut size, mut yes): (libc::c_int, libc::c_int) = (VIRTIO as libc::c_int, 1);
     // SAFETY: both requests read an `int`.
@@ -78,7 +79,8 @@ pub(crate) fn set_size(queue: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// What this kernel can do for us: old ones do not know UDP segmentation. The device leaves nothing to us afterwards.
+/// Returns the offloads that this kernel supports: old ones lack UDP segmentation. Afterwards the device
+/// leaves none to us.
 pub(crate) fn able(queue: BorrowedFd<'_>) -> io::Result<Offloads> {
     let able = [Offloads::ALL, Offloads::ALL & !Offloads::USO, Offloads::NONE];
     let able = able.into_iter().find(|all| tell(queue, *all).is_ok()).unwrap_or_default();

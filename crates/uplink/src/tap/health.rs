@@ -1,6 +1,6 @@
-//! Whether a device is there. Somebody may delete it while it is served: then frames are counted as lost, and whoever
-//! opened it may open another one in its place. The descriptors of the new one take the numbers of the old ones, under
-//! those who read and write them.
+//! Existence of a device. It may be deleted while it is served: then frames are counted as lost, and the
+//! process that opened it may open another one in its place. The descriptors of the new one take the numbers
+//! of the old ones, under the threads that read and write them.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -13,13 +13,13 @@ use super::Queue;
 use crate::Error;
 use crate::request::{InterfaceRequest, NAME_LEN, Name};
 
-/// What all who have a device open in this process know together.
+/// State shared by all users of a device in this process.
 #[derive(Debug)]
 pub(super) struct Health {
     gone: AtomicBool,
-    /// Rung when there is a new device in place of one that was gone.
+    /// Signalled when a deleted device was replaced.
     revived: OwnedFd,
-    /// The queues that are served, each by its number.
+    /// The queues being served, by number.
     served: Mutex<Vec<(usize, Weak<Queue>)>>,
 }
 
@@ -30,7 +30,7 @@ impl Health {
         Ok(Arc::new(Self { gone: AtomicBool::new(false), revived, served: Mutex::default() }))
     }
 
-    /// Notes that the interface was deleted.
+    /// Records that the interface was deleted.
     pub(super) fn vanish(&self) {
         self.gone.store(true, Relaxed);
     }
@@ -39,7 +39,7 @@ impl Health {
         self.gone.load(Relaxed)
     }
 
-    /// What rings when it is there again.
+    /// Returns the descriptor that is signalled when it exists again.
     pub(super) fn revived(&self) -> BorrowedFd<'_> {
         self.revived.as_fd()
     }
@@ -50,7 +50,7 @@ impl Health {
         served.push((number, Arc::downgrade(queue)));
     }
 
-    /// Puts new queues under those who serve the old ones, and wakes them.
+    /// Replaces the queues under the threads that serve them, and wakes these.
     pub(super) fn revive(&self, queues: &[OwnedFd]) -> io::Result<()> {
         for (number, queue) in self.served.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             if let (Some(queue), Some(new)) = (queue.upgrade(), queues.get(*number)) {
@@ -59,20 +59,20 @@ impl Health {
             }
         }
         self.gone.store(false, Relaxed);
-        // A full counter means that it is ringing already.
+        // A full counter means that it is signalled already.
         let _ = rustix::io::write(&self.revived, &1u64.to_ne_bytes());
         Ok(())
     }
 }
 
-/// Makes the number of `old` mean what `new` does, at once for all who use it.
+/// Makes the descriptor number of `old` refer to the file of `new`, at once for all its users.
 pub(super) fn take_over(old: &OwnedFd, new: &OwnedFd) -> io::Result<()> {
-    // SAFETY: both are open; the number of `old` stays open, of the same kind, and its owner's.
+    // SAFETY: both are open; the number of `old` stays open, of the same kind, and with the same owner.
     let done = unsafe { libc::dup3(new.as_raw_fd(), old.as_raw_fd(), libc::O_CLOEXEC) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether the kernel still has the interface of this queue.
+/// Returns true if the interface of this queue still exists.
 pub(super) fn is_there(queue: BorrowedFd<'_>) -> bool {
     InterfaceRequest::new(Name([0; NAME_LEN]), &[]).send(queue, libc::TUNGETIFF).is_ok()
 }

@@ -1,4 +1,4 @@
-//! A TAP, from nothing to what everybody sees.
+//! Creation of a TAP, until it appears under its name.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -14,7 +14,7 @@ use crate::appear::{appear, name_before};
 use crate::request::{InterfaceRequest, Name};
 use crate::{Error, Links, bridge, steering};
 
-/// Makes (or opens) a device in the calling thread's namespace.
+/// Creates (or opens) a device in the calling thread's namespace.
 pub(super) fn open(name: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
     Name::new(name)?;
     let links = Links::here()?;
@@ -38,7 +38,7 @@ pub(super) fn open(name: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
     Tap::of_queues(name, queues, traits, links)
 }
 
-/// What a device has from its first moment.
+/// Returns the settings of a device from its creation.
 pub(crate) fn sizes(config: &TapConfig<'_>) -> Settings {
     let sizes = Settings::default().mtu(config.mtu).queue_len(config.queue_len);
     match config.mac {
@@ -47,7 +47,7 @@ pub(crate) fn sizes(config: &TapConfig<'_>) -> Settings {
     }
 }
 
-/// One more queue of the device that is called `before` for the time being, or makes it.
+/// Opens one more queue of the device, which is still called `before`, or creates the device.
 fn open_queue(name: &str, before: &str, config: &TapConfig<'_>, makes: bool) -> Result<OwnedFd, Error> {
     let file = OpenOptions::new()
         .read(true)
@@ -70,8 +70,8 @@ fn open_queue(name: &str, before: &str, config: &TapConfig<'_>, makes: bool) -> 
     Ok(file.into())
 }
 
-/// Settles what a device that was just opened does: headers of a known size, nothing left to us as long as nobody says
-/// that he takes it; what may be left to it.
+/// Initialises a device that was just opened: headers of a known size, and no offloads left to us until a
+/// consumer accepts them; returns the offloads that may be left to the device.
 pub(crate) fn offloads(name: &str, queues: &[OwnedFd], wanted: bool) -> Result<Offloads, Error> {
     let wrong = |e| Error::system(format!("settling the offloads of `{name}`"), e);
     let mut takes = Offloads::NONE;
@@ -82,7 +82,7 @@ pub(crate) fn offloads(name: &str, queues: &[OwnedFd], wanted: bool) -> Result<O
     Ok(if wanted { takes } else { Offloads::NONE })
 }
 
-/// The offloads of a device, and frames spread by our hash where the kernel can.
+/// Sets up offloads, and spreading of frames by our hash if the kernel supports it.
 fn settle(name: &str, queues: &[OwnedFd], config: &TapConfig<'_>) -> Result<Traits, Error> {
     let takes = offloads(name, queues, config.offload)?;
     let (Some(hash), Some(first)) = (config.hash.filter(|_| queues.len() > 1), queues.first()) else {
@@ -97,7 +97,7 @@ fn settle(name: &str, queues: &[OwnedFd], config: &TapConfig<'_>) -> Result<Trai
     ))
 }
 
-/// What the driver's answer to TUNSETIFF means.
+/// Translates the driver's answer to TUNSETIFF.
 fn refusal(name: &str, error: io::Error) -> Error {
     match error.raw_os_error() {
         Some(libc::EBUSY | libc::EEXIST) => Error::InUse { name: name.to_owned() },

@@ -1,7 +1,8 @@
-//! How many frames wait in the kernel for whoever serves a device, changed while it is served.
+//! Run-time control of the number of frames that wait in the kernel for a device's reader.
 //!
-//! It is the device's `txqueuelen`, which only who has CAP_NET_ADMIN may set. Who serves the device without privileges
-//! writes the number he wishes into a pipe, and whoever opened the device reads it there.
+//! This is the device's `txqueuelen`, which only a process with CAP_NET_ADMIN may set. The unprivileged
+//! process that serves the device writes the desired length into a pipe, which the process that opened the
+//! device reads.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -9,25 +10,26 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::Error;
 
-/// The least and the most that may be wished for.
+/// Permitted range of a request.
 const RANGE: std::ops::RangeInclusive<u32> = 8..=65_536;
-/// Octets of a wish.
+/// Octets of a request.
 const WISH: usize = size_of::<u32>();
-/// Wishes that are read at once; the last one counts.
+/// Maximum number of requests read at once; the last one counts.
 const WISHES: usize = 64;
 
-/// Asks for a queue length of one device, by what [`Tap::wishes`](crate::Tap::wishes) has.
+/// Requests a queue length of one device, by the descriptor of [`Tap::wishes`](crate::Tap::wishes).
 #[derive(Debug)]
 pub struct QueueLimit(pub OwnedFd);
 
 impl QueueLimit {
-    /// Lets so many frames wait. What cannot be asked for now is left: it is only ever a matter of speed.
+    /// Requests this queue length, in frames. A request that cannot be written now is dropped: it only
+    /// affects performance.
     pub fn set(&self, frames: u32) {
         let _ = rustix::io::write(&self.0, &frames.to_ne_bytes());
     }
 }
 
-/// Where somebody's wishes come in.
+/// Channel for requests.
 #[derive(Debug)]
 pub(super) struct Wishes {
     read: OwnedFd,
@@ -41,17 +43,17 @@ impl Wishes {
             .map_err(|e| Error::system("making a pipe", e.into()))
     }
 
-    /// For whoever wishes.
+    /// Returns the writing end, for the process that serves the device.
     pub(super) fn writer(&self) -> BorrowedFd<'_> {
         self.write.as_fd()
     }
 
-    /// Readable when somebody has wished.
+    /// Returns the reading end, which is readable when there is a request.
     pub(super) fn bell(&self) -> BorrowedFd<'_> {
         self.read.as_fd()
     }
 
-    /// The last wish, if there is a new one that can be fulfilled.
+    /// Returns the last request, clamped to the permitted range, if there is a new one.
     pub(super) fn last(&self) -> Option<u32> {
         let mut octets = [0; WISHES * WISH];
         let len = rustix::io::read(&self.read, &mut octets).ok()?;
@@ -74,7 +76,7 @@ mod tests {
         assert_eq!((wishes.last(), wishes.last()), (Some(200), None));
         limit.set(0);
         assert_eq!(wishes.last(), Some(8));
-        // Nobody reads, and nobody waits.
+        // Without a reader no write blocks.
         (0..100_000).for_each(|frames| limit.set(frames));
         assert!(wishes.last().is_some());
     }

@@ -1,4 +1,4 @@
-//! To the kernel: writes each frame from where the sender has it.
+//! Transmit direction of a TAP: writes each frame to the kernel directly from the sender's buffer.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -9,19 +9,19 @@ use port::{Completed, Frame, Offloads, Sink};
 
 use super::{Queue, WriteCounters};
 
-/// Takes frames to the kernel through one queue of a TAP. The kernel handles a frame within the call (up to a socket
-/// or the next device), so the deliverer's thread pays for it.
+/// Sink that delivers frames to the kernel through one queue of a TAP. The kernel handles a frame within the
+/// call (up to a socket or the next device), so the delivering thread pays for it.
 #[derive(Debug)]
 pub struct TapSink {
     queue: Arc<Queue>,
     counters: Arc<WriteCounters>,
 }
 
-/// What a failed write means for the rest of the burst.
+/// Consequence of a failed write for the rest of the burst.
 enum Refusal {
-    /// This frame is bad, the next may be good.
+    /// Only this frame is bad.
     Frame,
-    /// The interface takes nothing just now.
+    /// The interface accepts no frames at the moment.
     All,
 }
 
@@ -30,7 +30,7 @@ impl TapSink {
         Self { queue, counters: Arc::default() }
     }
 
-    /// What it counts, to be read by anyone.
+    /// Returns its counters, which any thread may read.
     pub fn counters(&self) -> Arc<WriteCounters> {
         Arc::clone(&self.counters)
     }
@@ -41,14 +41,15 @@ impl TapSink {
             libc::iovec { iov_base: header.as_mut_ptr().cast(), iov_len: VIRTIO },
             libc::iovec { iov_base: octets.as_ptr().cast(), iov_len: octets.len() },
         ];
-        // SAFETY: the header is ours, and the sender keeps the octets mapped and readable while it shows them. Only the
-        // kernel reads them, so no reference is made, and a sender that changes them meanwhile only spoils its own frame.
+        // SAFETY: the header is ours, and the sender keeps the octets mapped and readable while it shows
+        // them. Only the kernel reads them, so no reference is made, and a sender that changes them meanwhile
+        // only corrupts its own frame.
         let n =
             unsafe { libc::writev(self.queue.fd.as_raw_fd(), parts.as_ptr(), parts.len() as libc::c_int) };
         usize::try_from(n).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Counts the loss of a frame, or of it and all behind it (`rest` frames).
+    /// Counts a frame, or it and all behind it (`rest` frames), as lost.
     fn refused(&self, error: &io::Error, rest: u64) -> Refusal {
         let counters = &self.counters;
         match error.raw_os_error() {
@@ -70,8 +71,8 @@ impl TapSink {
 }
 
 impl Sink for TapSink {
-    /// A frame that the kernel refuses for itself is counted and passed over; it is among the frames returned as
-    /// taken. When the interface takes nothing the rest is lost without further calls.
+    /// A frame that the kernel refuses individually is counted and skipped; it is included in the number of
+    /// frames returned as taken. If the interface accepts no frames, the rest is lost without further calls.
     fn deliver(&self, frames: &[Frame<'_>]) -> usize {
         if self.queue.device.health.is_gone() {
             self.counters.drop_gone.add_shared(frames.len() as u64);

@@ -1,4 +1,4 @@
-//! From the kernel: reads into buffers of our own and shows them there.
+//! Receive direction of a TAP: reads frames into buffers of its own and shows them there.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -12,12 +12,13 @@ use rustix::io::Errno;
 
 use super::{LARGEST_FRAME, Queue, ReadCounters};
 
-/// Octets of a slot before the frame: one line, whose end is the header, so that the frame begins on a line.
+/// Octets of a slot before the frame: one cache line, which ends with the header, so that the frame begins on
+/// a line.
 const HEADROOM: usize = 64;
-/// Octets of a slot: room for the largest frame, and some more, so that one that is too long shows itself.
+/// Octets of a slot: room for the largest frame, and some more, so that longer ones are detected.
 const SLOT: usize = HEADROOM + LARGEST + 64;
 
-/// What the kernel sends out of one queue of a TAP.
+/// Source of the frames that the kernel sends out of one queue of a TAP.
 pub struct TapSource {
     queue: Arc<Queue>,
     slots: Slots,
@@ -29,7 +30,7 @@ impl TapSource {
         Self { queue, slots: Slots::new(BURST, SLOT), counters: Arc::default() }
     }
 
-    /// What it counts, to be read by anyone.
+    /// Returns its counters, which any thread may read.
     pub fn counters(&self) -> Arc<ReadCounters> {
         Arc::clone(&self.counters)
     }
@@ -41,7 +42,8 @@ impl fmt::Debug for TapSource {
     }
 }
 
-/// Reads one frame; nothing when none waits or this one cannot be shown. The bell still rings for those behind it.
+/// Reads one frame; returns `None` if there is none or it is invalid. The descriptor stays readable for those
+/// behind it.
 fn read<'s>(queue: &Queue, slot: Bytes<'s>, counters: &ReadCounters) -> Option<Frame<'s>> {
     let room = slot.skip((HEADROOM - VIRTIO) as u32);
     match read_into(queue, &room) {
@@ -53,7 +55,7 @@ fn read<'s>(queue: &Queue, slot: Bytes<'s>, counters: &ReadCounters) -> Option<F
     None
 }
 
-/// The frame in `room` of which `len` octets came, its header included.
+/// Returns the frame in `room`, of which `len` octets were read, including its header.
 fn show<'s>(room: Bytes<'s>, len: usize, counters: &ReadCounters) -> Option<Frame<'s>> {
     let Some(header) = room.take(len as u32).read::<VIRTIO>(0) else {
         counters.read_errors.add(1);
@@ -76,7 +78,8 @@ fn show<'s>(room: Bytes<'s>, len: usize, counters: &ReadCounters) -> Option<Fram
 }
 
 fn read_into(queue: &Queue, room: &Bytes<'_>) -> Result<usize, Errno> {
-    // SAFETY: the slot is ours alone while the source is borrowed, `room` lies in it, and no reference to its octets exists.
+    // SAFETY: the slot belongs to this source alone while that is borrowed, `room` is inside it, and there
+    // are no references to its octets.
     let read = unsafe { libc::read(queue.fd.as_raw_fd(), room.as_ptr().cast(), room.len()) };
     usize::try_from(read).map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
 }
@@ -106,7 +109,7 @@ impl Source for TapSource {
         shown
     }
 
-    /// The bell rings as long as frames wait, so nothing has to be armed; one look spares a sleep.
+    /// The descriptor is readable as long as frames wait, so it need not be armed; one check avoids a sleep.
     fn arm(&mut self) -> bool {
         if self.queue.device.health.is_gone() {
             return false;
@@ -116,7 +119,8 @@ impl Source for TapSource {
         matches!(poll(&mut look, Some(&now)), Ok(1..))
     }
 
-    /// Once the device is gone its descriptor would ring for ever: then what rings when it is there again.
+    /// The descriptor of a deleted device would always be ready: then returns the one that is signalled when
+    /// the device exists again.
     fn bell(&self) -> Bell<'_> {
         let device = &self.queue.device;
         if device.health.is_gone() {
@@ -126,7 +130,7 @@ impl Source for TapSource {
         }
     }
 
-    /// The kernel leaves to us what the other end takes, and does the rest itself.
+    /// Has the kernel leave those offloads to us that the other end accepts; it does the rest itself.
     fn settle(&mut self, takes: Offloads) {
         self.queue.device.offer.settle(self.queue.fd.as_fd(), takes);
     }

@@ -1,20 +1,20 @@
-//! What is known of a device beside its descriptors, and told to whoever serves it.
+//! Properties of a device that do not follow from its descriptors, sent to the process that serves it.
 
 use std::io;
 
 use port::Offloads;
 use serde::{Deserialize, Serialize};
 
-/// What chooses the queue of a frame that comes from the kernel.
+/// Selection of the queue of a frame from the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spread {
     /// Our hash of the flow: the queue is the one that `port::steer` would choose.
     Ours,
-    /// The kernel, by a hash of its own.
+    /// The kernel's own hash.
     #[default]
     Kernel,
-    /// The kernel, because it refused our hash: with this answer.
+    /// The kernel's own hash, because the kernel has refused ours with this error.
     Refused(String),
 }
 
@@ -24,27 +24,27 @@ impl Spread {
     }
 }
 
-/// What is known of a device beside its descriptors.
+/// Properties of a device that do not follow from its descriptors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traits {
-    /// [`Offloads::bits`] of what it takes.
+    /// [`Offloads::bits`] of the offloads that it accepts.
     takes: u8,
-    /// How it spreads frames over its queues.
+    /// Selection of the queue of a frame from the kernel.
     spread: Spread,
 }
 
 impl Traits {
-    /// A device that takes this, and spreads frames so.
+    /// Creates the properties of a device that accepts these offloads, and spreads frames like this.
     pub const fn new(takes: Offloads, spread: Spread) -> Self {
         Self { takes: takes.bits(), spread }
     }
 
-    /// What frames that go to it may leave to be done.
+    /// Returns the offloads that frames to it may carry.
     pub const fn takes(&self) -> Offloads {
         Offloads::from_bits(self.takes)
     }
 
-    /// How it spreads frames over its queues.
+    /// Returns how it spreads frames over its queues.
     pub const fn spread(&self) -> &Spread {
         &self.spread
     }

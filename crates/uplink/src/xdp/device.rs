@@ -1,4 +1,4 @@
-//! What all ends of an interface know together, and looking after it.
+//! State shared by all ends of an interface, and its supervision.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,7 +13,7 @@ use super::XdpKernelCounters;
 use super::sink::Sender;
 use super::umem::Umem;
 
-/// An interface.
+/// State of an interface.
 #[derive(Debug)]
 pub(super) struct Device {
     name: String,
@@ -29,7 +29,7 @@ pub(super) struct Queue {
     pub(super) umem: Umem,
     pub(super) device: Arc<Device>,
     pub(super) sender: Mutex<Sender>,
-    /// Frames wait that the kernel has not taken.
+    /// True while frames wait that the kernel has not taken.
     pub(super) busy: AtomicBool,
 }
 
@@ -39,7 +39,7 @@ impl Device {
         Arc::new(Self { name: name.to_owned(), gone, down, reported })
     }
 
-    /// An interface that was deleted, which was told.
+    /// Creates the state of a deleted interface, which was reported already.
     pub(super) fn deleted(name: &str) -> Arc<Self> {
         let device = Self::named(name);
         device.gone.store(true, Relaxed);
@@ -47,10 +47,10 @@ impl Device {
         device
     }
 
-    /// Takes note of what the kernel says about sending.
+    /// Handles an error of the kernel when sending.
     pub(super) fn refused(&self, error: &io::Error) {
         match error.raw_os_error() {
-            // The socket is bound to nothing any more.
+            // The socket is not bound to an interface any more.
             Some(libc::ENXIO | libc::ENODEV | libc::EBADF) => self.gone.store(true, Relaxed),
             _ => self.down.store(true, Relaxed),
         }
@@ -64,12 +64,12 @@ impl Device {
         self.down.load(Relaxed)
     }
 
-    /// Forgets that the interface was down; the next call says whether it still is.
+    /// Resets the down state; the next call shows whether the interface still is down.
     pub(super) fn try_again(&self) {
         self.down.store(false, Relaxed);
     }
 
-    /// The sentence about its end, the first time it is asked for.
+    /// Returns the message about the deletion of the interface, once.
     fn take_trouble(&self) -> Option<String> {
         let first = self.is_gone() && !self.reported.swap(true, Relaxed);
         first.then(|| {
@@ -82,7 +82,7 @@ impl Device {
 }
 
 impl Queue {
-    /// Has the kernel send what it had not taken; called by who polls the queue.
+    /// Has the kernel send frames that it had not taken; called by the thread that polls the queue.
     #[inline]
     pub(super) fn attend(&self) {
         if self.is_busy()
@@ -92,31 +92,31 @@ impl Queue {
         }
     }
 
-    /// Whether frames wait that an interface which is up has not taken.
+    /// Returns true if frames wait that an interface which is up has not taken.
     #[inline]
     pub(super) fn is_busy(&self) -> bool {
         self.busy.load(Relaxed) && !self.device.is_down() && !self.device.is_gone()
     }
 }
 
-/// Looks after an open interface.
+/// Supervises an open interface.
 #[derive(Debug)]
 pub struct XdpHealth {
-    /// One looks at a time.
+    /// Serialises looks.
     watched: Mutex<Watched>,
     counters: Arc<XdpKernelCounters>,
 }
 
-/// What is looked after.
+/// The supervised objects.
 #[derive(Debug)]
 struct Watched {
     device: Arc<Device>,
     queues: Vec<Arc<Queue>>,
-    /// What was counted for those that were served before.
+    /// Totals of the queues that were served before.
     before: [u64; COUNTED],
 }
 
-/// Numbers that the kernel counts.
+/// Number of the kernel's counters.
 const COUNTED: usize = 5;
 
 impl XdpHealth {
@@ -129,7 +129,7 @@ impl XdpHealth {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the kernel counts, as of the last look.
+    /// Returns the kernel's counters, as of the last look.
     pub fn counters(&self) -> Arc<XdpKernelCounters> {
         Arc::clone(&self.counters)
     }
@@ -145,15 +145,15 @@ impl XdpHealth {
         ]
     }
 
-    /// Looks after these from now on.
+    /// Supervises these from now on.
     pub(super) fn watch(&self, device: Arc<Device>, queues: Vec<Arc<Queue>>) {
         let watched = Watched { device, queues, before: self.numbers().map(Counter::get) };
         let before = std::mem::replace(&mut *self.lock(), watched);
-        // Not under the lock: the kernel takes its time to close what only it had.
+        // After the lock is released: the kernel may take long to close the last reference to a socket.
         drop(before);
     }
 
-    /// Looks: at the kernel's counters, and whether the interface is there.
+    /// Reads the kernel's counters, and checks whether the interface still exists.
     pub fn look(&self) {
         let watched = self.lock();
         if watched.device.is_gone() {
@@ -162,7 +162,7 @@ impl XdpHealth {
         let mut sum = watched.before;
         for queue in &watched.queues {
             let fd = queue.socket.as_fd();
-            // The kernel marks a socket whose interface is deleted.
+            // The kernel sets this error on a socket whose interface is deleted.
             if socket_error(fd) == Ok(Err(Errno::NETDOWN)) {
                 watched.device.refused(&Errno::NXIO.into());
             }
@@ -180,7 +180,7 @@ impl XdpHealth {
         numbers.iter().zip(sum).for_each(|(counter, now)| counter.add(now.saturating_sub(counter.get())));
     }
 
-    /// What went wrong for good, in one sentence; told once.
+    /// Returns the message about a permanent failure, once.
     pub fn take_trouble(&self) -> Option<String> {
         self.lock().device.take_trouble()
     }

@@ -1,4 +1,4 @@
-//! What has to be known of an interface, and asked of it, before its frames can be had.
+//! Properties and settings of an interface that are needed before AF_XDP can receive its frames.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,18 +12,18 @@ use crate::{Error, Links};
 const GET_CHANNELS: u32 = 0x3c;
 /// `SIOCETHTOOL` of `linux/sockios.h`.
 const ETHTOOL: libc::c_ulong = 0x8946;
-/// Most queues that are served.
+/// Maximum number of queues that are served.
 const MOST_QUEUES: u32 = 64;
 
 /// An interface of the calling thread's namespace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interface {
     pub(super) index: u32,
-    /// Queues that frames come by.
+    /// Number of receive queues.
     pub(super) receive: u32,
-    /// Queues that frames can be sent by.
+    /// Number of transmit queues.
     pub(super) transmit: u32,
-    /// Octets of its largest IP packet.
+    /// MTU in octets.
     pub(super) mtu: u32,
 }
 
@@ -64,7 +64,7 @@ fn channels(name: &str) -> Result<Channels, Error> {
     // SAFETY: the request's pointer leads to a `struct ethtool_channels`, live and ours alone during the call.
     let asked = unsafe { crate::request::ioctl(socket.as_fd(), ETHTOOL, &mut request) };
     match asked {
-        // A driver that has nothing to say of its queues has one.
+        // A driver that does not report its queues has one.
         Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(Channels::default()),
         Err(e) => Err(Error::system(format!("asking for the queues of `{name}`"), e)),
         Ok(()) => Ok(channels),
@@ -75,8 +75,8 @@ fn datagram_socket(family: AddressFamily) -> io::Result<OwnedFd> {
     Ok(socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Has the interface receive frames for every station, for the router's is not its own. It ends with the descriptor; the
-/// socket itself receives nothing.
+/// Makes the interface promiscuous, because the router's MAC address is not that of the interface. This ends
+/// when the descriptor is closed; the socket itself receives nothing.
 pub(super) fn hear_everything(name: &str, index: u32) -> Result<OwnedFd, Error> {
     let failed = |e| Error::system(format!("having `{name}` hear every station"), e);
     let socket = datagram_socket(AddressFamily::PACKET).map_err(failed)?;

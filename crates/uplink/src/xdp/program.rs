@@ -1,5 +1,5 @@
-//! The program at the interface, and the map of sockets that it looks into. Both are made by bpf(2) alone; the program
-//! is attached by a link, which the kernel takes away with its last descriptor.
+//! XDP program of an interface, and its map of sockets. Both are created with bpf(2) alone; the program is
+//! attached by a BPF link, which the kernel removes with its last descriptor.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -8,23 +8,23 @@ use bpf::{Kind, Map, Purpose, attach_to_interface, instruction};
 
 use crate::Error;
 
-// Numbers of `linux/bpf.h`.
+// Numbers from `linux/bpf.h`.
 const REDIRECT_MAP: i32 = 51;
 const PSEUDO_MAP: u8 = 1;
-/// What becomes of a frame whose queue has no socket: `XDP_DROP`.
+/// Action for a frame whose queue has no socket: `XDP_DROP`.
 const DROP: i32 = 1;
-/// Where `struct xdp_md` has `rx_queue_index`.
+/// Offset of `rx_queue_index` in `struct xdp_md`.
 const QUEUE: i16 = 16;
-// Flags of `linux/if_link.h`.
+// Flags from `linux/if_link.h`.
 const IN_SKB_MODE: u32 = 1 << 1;
 const IN_DRIVER: u32 = 1 << 2;
 
-/// Where the kernel runs the program.
+/// Hook at which the kernel runs the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
-    /// In the driver, before a frame becomes anything else.
+    /// In the driver, before an skb is allocated.
     Driver,
-    /// In the kernel's own receive path, where the driver cannot.
+    /// In the kernel's generic receive path, if the driver does not support XDP.
     Generic,
 }
 
@@ -56,21 +56,21 @@ impl Attached {
         Ok(Self { map, _link: link, hook })
     }
 
-    /// Gives the frames of a queue to this socket.
+    /// Redirects the frames of a queue to this socket.
     pub(super) fn direct(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), Error> {
         self.map
             .put(queue, &socket.as_raw_fd().to_ne_bytes())
             .map_err(|e| Error::system(format!("giving queue {queue} to a socket"), e))
     }
 
-    /// Where it runs.
+    /// Returns the hook at which it runs.
     pub(super) fn hook(&self) -> Hook {
         self.hook
     }
 }
 
-/// Memory of maps and programs is charged to the memory cgroup since Linux 5.11, and before that to RLIMIT_MEMLOCK, which
-/// EPERM may mean as well.
+/// Returns the error for a refused request. Memory of maps and programs is charged to the memory cgroup since
+/// Linux 5.11, and to RLIMIT_MEMLOCK before that, which is another possible cause of EPERM.
 fn refusal(what: &str, error: io::Error) -> Error {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => Error::NoBpf { what: what.to_owned() },
@@ -78,7 +78,7 @@ fn refusal(what: &str, error: io::Error) -> Error {
     }
 }
 
-/// Every frame to the socket of the queue that it came by; dropped where there is none.
+/// Redirects every frame to the socket of its receive queue, or drops it if there is none.
 pub(super) const fn program(map: i32) -> [u64; 6] {
     const LOAD_WORD: u8 = 0x61;
     const LOAD_WIDE: u8 = 0x18;
@@ -86,7 +86,7 @@ pub(super) const fn program(map: i32) -> [u64; 6] {
     const CALL: u8 = 0x85;
     const EXIT: u8 = 0x95;
     [
-        // r2 = context.rx_queue_index; r1 = the map (two words); r3 = what else
+        // r2 = context.rx_queue_index; r1 = the map (two words); r3 = the action otherwise
         instruction(LOAD_WORD, (2, 1), QUEUE, 0),
         instruction(LOAD_WIDE, (1, PSEUDO_MAP), 0, map),
         instruction(0, (0, 0), 0, 0),

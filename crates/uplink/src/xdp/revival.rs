@@ -1,7 +1,8 @@
-//! An interface that was deleted and made again: queues of the new one come under those who serve the old one.
+//! Replacement of a deleted interface by a new one: the new queues are handed to the threads that serve the
+//! old ones.
 //!
-//! Sinks are given theirs at once. A source's queues are its thread's alone, so other ones are laid on a desk, and the thread takes
-//! them up when nothing is left in the old ones.
+//! Sinks are switched at once. The queues of a source belong to its thread alone, so new ones are put into a
+//! hand-over slot, and the thread takes them when the old ones are empty.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,11 +16,11 @@ use super::source::{Hand, Receiver};
 use super::{Xdp, XdpSink};
 use crate::Error;
 
-/// Where the next queues of a source are laid.
+/// Hand-over slot for the next queues of a source.
 pub(super) struct Desk {
     laid: AtomicBool,
     next: Mutex<Option<Hand>>,
-    /// Rung when there are some.
+    /// Signalled when the slot is filled.
     bell: OwnedFd,
 }
 
@@ -33,19 +34,19 @@ impl Desk {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let before = next.replace(hand);
         self.laid.store(true, Ordering::Release);
-        // A full counter means that it is ringing already.
+        // A full counter means that it is signalled already.
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
         drop(next);
         drop(before);
     }
 
-    /// Whether something lies there.
+    /// Returns true if the slot is filled.
     #[inline]
     pub(super) fn is_laid(&self) -> bool {
         self.laid.load(Ordering::Acquire)
     }
 
-    /// What lies there, if anything.
+    /// Takes the queues from the slot, if there are any.
     #[inline]
     pub(super) fn take(&self) -> Option<Hand> {
         if !self.is_laid() {
@@ -62,7 +63,7 @@ impl Desk {
     }
 }
 
-/// What is replaced when an interface was deleted and made again.
+/// The parts to be replaced when an interface was deleted and created again.
 pub struct XdpRevival {
     pub(super) desks: Vec<Arc<Desk>>,
     pub(super) sinks: Vec<Arc<XdpSink>>,
@@ -70,11 +71,11 @@ pub struct XdpRevival {
 }
 
 impl XdpRevival {
-    /// Puts the queues of an interface that was opened anew in the place of the old ones, however many they are: each is served
+    /// Replaces the old queues by those of a newly opened interface, whose number may differ: each is served
     /// by one of the threads that served the old ones.
     ///
     /// # Errors
-    /// The rings cannot be mapped; then all is as it was.
+    /// The rings cannot be mapped; then nothing has changed.
     pub fn replace(&self, by: &Xdp) -> Result<(), Error> {
         let failed = |e| Error::system(format!("mapping the rings of `{}`", by.name()), e);
         let device = Device::named(by.name());
@@ -92,7 +93,7 @@ impl XdpRevival {
     }
 }
 
-/// Deals queues out to the sources of these desks.
+/// Distributes queues over the sources of these slots.
 pub(super) fn deal(receivers: Vec<Receiver>, desks: &[Arc<Desk>]) -> io::Result<Vec<Hand>> {
     let mut hands: Vec<Vec<Receiver>> = Vec::new();
     hands.resize_with(desks.len(), Vec::new);

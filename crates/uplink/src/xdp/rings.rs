@@ -1,8 +1,8 @@
-//! The four rings of a socket, each shared with the kernel: one end writes entries and moves `producer`, the other
-//! takes them and moves `consumer`.
+//! The four rings of an AF_XDP socket, each shared with the kernel: the producer writes entries and advances
+//! `producer`, the consumer takes them and advances `consumer`.
 //!
 //! ```text
-//!            consumer             producer        indices run on for ever; entry i lies at i modulo the size
+//!            consumer             producer        indices never wrap at the ring size; entry i is at i modulo the size
 //!               v                    v
 //!   | free ... | entries to be taken | free ... |
 //! ```
@@ -16,34 +16,35 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::xdp::XdpRingOffset;
 
-/// A mapping of a descriptor, taken away when it is dropped.
+/// A mapping of a descriptor, unmapped when dropped.
 #[derive(Debug)]
 pub(super) struct Mapping {
     base: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: a mapping belongs to the process and not to a thread; who reads and writes it is bounded by the types on top.
+// SAFETY: a mapping belongs to the process, not to a thread; the types built on it bound who reads and writes
+// it.
 unsafe impl Send for Mapping {}
 // SAFETY: as above: a shared mapping only hands out addresses.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` octets of `fd` from `offset` on, shared, readable and writable.
+    /// Maps `len` octets of `fd` from `offset`, shared, readable and writable.
     pub(super) fn new(fd: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<Self> {
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::POPULATE);
-        // SAFETY: the kernel chooses an address where nothing is.
+        // SAFETY: the kernel chooses an unused address.
         let base = unsafe { mmap(std::ptr::null_mut(), len, access, flags, fd, offset) }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { base, len })
     }
 
-    /// Its first octet.
+    /// Returns the address of its first octet.
     pub(super) fn base(&self) -> *mut u8 {
         self.base.as_ptr()
     }
 
-    /// The address of a `T` at `offset`, if it lies inside and is aligned.
+    /// Returns the address of `count` values of type `T` at `offset`, if they are inside and aligned.
     fn at<T>(&self, offset: u64, count: usize) -> io::Result<NonNull<T>> {
         let octets = size_of::<T>().checked_mul(count);
         let end = usize::try_from(offset).ok().zip(octets).and_then(|(start, len)| start.checked_add(len));
@@ -63,14 +64,14 @@ impl Drop for Mapping {
     }
 }
 
-/// Where a ring lies: which of the four, its place in the socket's address space, and its parts.
+/// Location of a ring: its offset in the socket's mmap space, and the offsets of its parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    /// The offset at which it is mapped.
+    /// The offset at which it is mapped (XDP_PGOFF_...).
     pub(super) page: u64,
-    /// Where its words and entries are in the mapping.
+    /// Offsets of its indices and entries in the mapping.
     pub(super) parts: XdpRingOffset,
-    /// Entries; a power of two.
+    /// Number of entries; a power of two.
     pub(super) size: u32,
 }
 
@@ -82,13 +83,13 @@ struct Ring<T> {
     flags: NonNull<AtomicU32>,
     entries: NonNull<T>,
     mask: u32,
-    /// Keeps what is above in place.
+    /// Keeps the pointers above valid.
     _mapping: Mapping,
     kind: PhantomData<T>,
 }
 
-// SAFETY: the pointers lead into the mapping that the ring owns; its words are atomic, and its entries are written by
-// one end and read by the other as the words allow.
+// SAFETY: the pointers lead into the mapping that the ring owns; its words are atomic, and its entries are
+// written by one end and read by the other as the indices permit.
 unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
@@ -102,7 +103,7 @@ impl<T: Copy> Ring<T> {
         Ok(Self {
             producer: mapping.at(parts.producer, 1)?,
             consumer: mapping.at(parts.consumer, 1)?,
-            // Linux 5.4.
+            // Requires Linux 5.4.
             flags: mapping.at(parts.flags.ok_or(io::ErrorKind::Unsupported)?, 1)?,
             entries: mapping.at(parts.desc, size as usize)?,
             mask: size - 1,
@@ -121,18 +122,18 @@ impl<T: Copy> Ring<T> {
     }
 }
 
-/// A ring that we fill: fill ring and transmit ring.
+/// A ring of which this process is the producer: fill ring and transmit ring.
 #[derive(Debug)]
 pub(super) struct Producer<T> {
     ring: Ring<T>,
     /// Our index; published by [`Producer::publish`].
     next: u32,
-    /// The kernel's index when we looked last.
+    /// The kernel's index when last read.
     seen: u32,
 }
 
 impl<T: Copy> Producer<T> {
-    /// Maps the ring; goes on where it stands.
+    /// Maps the ring; continues at its current index.
     pub(super) fn map(socket: BorrowedFd<'_>, place: Place) -> io::Result<Self> {
         let ring = Ring::map(socket, place)?;
         let next = ring.word(ring.producer).load(Ordering::Relaxed);
@@ -140,7 +141,8 @@ impl<T: Copy> Producer<T> {
         Ok(Self { ring, next, seen })
     }
 
-    /// Entries that are free; looks again only when fewer than `wanted` were at the last look.
+    /// Returns the number of free entries; reads the kernel's index again only if fewer than `wanted` were
+    /// free when last read.
     #[inline]
     pub(super) fn room(&mut self, wanted: u32) -> u32 {
         let size = self.ring.mask + 1;
@@ -160,39 +162,39 @@ impl<T: Copy> Producer<T> {
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Shows the kernel everything that was pushed.
+    /// Publishes all pushed entries to the kernel.
     #[inline]
     pub(super) fn publish(&mut self) {
         self.ring.word(self.ring.producer).store(self.next, Ordering::Release);
     }
 
-    /// Whether the kernel has not taken everything yet.
+    /// Returns true if the kernel has not taken all entries yet.
     pub(super) fn is_waiting(&mut self) -> bool {
         self.seen = self.ring.word(self.ring.consumer).load(Ordering::Acquire);
         self.seen != self.next
     }
 
-    /// Whether the kernel sleeps until it is called.
+    /// Returns true if the kernel has to be woken by a call.
     #[inline]
     pub(super) fn wants_wakeup(&self) -> bool {
-        // The index must be out before the wish is read (the kernel does it the other way round).
+        // The index must be visible before the flag is read (the kernel does it the other way round).
         std::sync::atomic::fence(Ordering::SeqCst);
         self.ring.wants_wakeup()
     }
 }
 
-/// A ring that the kernel fills: receive ring and completion ring.
+/// A ring of which this process is the consumer: receive ring and completion ring.
 #[derive(Debug)]
 pub(super) struct Consumer<T> {
     ring: Ring<T>,
     /// Our index; published by [`Consumer::release`].
     next: u32,
-    /// The kernel's index when we looked last.
+    /// The kernel's index when last read.
     seen: u32,
 }
 
 impl<T: Copy> Consumer<T> {
-    /// Maps the ring; goes on where it stands.
+    /// Maps the ring; continues at its current index.
     pub(super) fn map(socket: BorrowedFd<'_>, place: Place) -> io::Result<Self> {
         let ring = Ring::map(socket, place)?;
         let next = ring.word(ring.consumer).load(Ordering::Relaxed);
@@ -200,12 +202,13 @@ impl<T: Copy> Consumer<T> {
         Ok(Self { ring, next, seen })
     }
 
-    /// Entries.
+    /// Returns the number of entries of the ring.
     pub(super) const fn size(&self) -> u32 {
         self.ring.mask + 1
     }
 
-    /// Entries that wait, at most `wanted`; looks again only when fewer were there at the last look.
+    /// Returns the number of available entries, at most `wanted`; reads the kernel's index again only if
+    /// fewer were available when last read.
     #[inline]
     pub(super) fn waiting(&mut self, wanted: u32) -> u32 {
         if self.seen.wrapping_sub(self.next) < wanted {
@@ -214,16 +217,17 @@ impl<T: Copy> Consumer<T> {
         self.seen.wrapping_sub(self.next).min(self.ring.mask + 1).min(wanted)
     }
 
-    /// The `n`th of the waiting entries.
+    /// Returns the `n`th available entry.
     #[inline]
     pub(super) fn peek(&self, n: u32) -> T {
         let at = (self.next.wrapping_add(n) & self.ring.mask) as usize;
-        // SAFETY: the masked index is inside the ring; entries before the producer's index, which was read with acquire,
-        // are not written until they are released. Entries are integers, so that no value is a bad one.
+        // SAFETY: the masked index is inside the ring; entries before the producer's index, which was read
+        // with acquire, are not written until they are released. Entries are integers, so every value is
+        // valid.
         unsafe { self.ring.entries.add(at).read_volatile() }
     }
 
-    /// Gives the first `n` entries back.
+    /// Returns the first `n` entries to the kernel.
     #[inline]
     pub(super) fn release(&mut self, n: u32) {
         self.next = self.next.wrapping_add(n);

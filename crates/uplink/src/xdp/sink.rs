@@ -1,4 +1,4 @@
-//! To the interface: copies frames into the memory that the kernel sends from.
+//! Transmit direction of an interface: copies frames into the memory that the kernel sends from.
 
 use std::fmt;
 use std::io;
@@ -14,24 +14,25 @@ use super::abi::{self, Descriptor};
 use super::device::Queue;
 use super::rings::{Consumer, Producer};
 
-/// Times the kernel is called in one go for what it has not taken: in copy mode it takes 32 frames a call.
+/// Maximum number of calls in a row for entries that the kernel has not taken: in copy mode it takes 32
+/// frames per call.
 const CALLS: usize = 4;
 /// Octets of an Ethernet header.
 const HEADER: usize = 14;
 
-/// The sending half of one queue.
+/// Transmit half of one queue.
 #[derive(Debug)]
 pub(super) struct Sender {
     transmit: Producer<Descriptor>,
     completion: Consumer<u64>,
-    /// Addresses of chunks that nobody uses.
+    /// Addresses of free chunks.
     free: Vec<u64>,
 }
 
-/// Takes frames to one queue of an interface. In copy mode the kernel sends them within the call, so the deliverer's
+/// Sink for one queue of an interface. In copy mode the kernel sends within the call, so the delivering
 /// thread pays for it.
 pub struct XdpSink {
-    /// Another one when the interface was deleted and made again; none while it is not there.
+    /// Replaced when the interface was deleted and created again; `None` while it does not exist.
     queue: RwLock<Option<Arc<Queue>>>,
     counters: Arc<XdpWriteCounters>,
 }
@@ -51,9 +52,10 @@ impl Sender {
         Self { transmit, completion, free: chunks.collect() }
     }
 
-    /// Takes back the chunks whose frames have left.
+    /// Reclaims the chunks of frames that were sent.
     fn reclaim(&mut self, queue: &Queue) {
-        // Never more than the ring has, whatever the kernel's index says: what is over comes the next time.
+        // At most as many as the ring holds, whatever the kernel's index says: the rest is reclaimed next
+        // time.
         let mut most = self.completion.size();
         while most > 0 {
             let done = self.completion.waiting(most.min(BURST as u32));
@@ -71,7 +73,7 @@ impl Sender {
         }
     }
 
-    /// Frames that could be taken now.
+    /// Returns the number of frames that could be accepted now.
     fn room(&mut self, queue: &Queue, wanted: usize) -> usize {
         if self.free.len() < wanted {
             self.reclaim(queue);
@@ -79,7 +81,7 @@ impl Sender {
         self.free.len().min(self.transmit.room(wanted as u32) as usize)
     }
 
-    /// Copies a frame; false if it is no Ethernet frame or does not fit into a chunk.
+    /// Copies a frame; returns false if it is too short for Ethernet or does not fit into a chunk.
     fn copy(&mut self, queue: &Queue, frame: &Frame<'_>) -> bool {
         let len = frame.len();
         if !(HEADER..=queue.umem.layout.chunk as usize).contains(&len) {
@@ -92,7 +94,7 @@ impl Sender {
         true
     }
 
-    /// Has the kernel send what waits.
+    /// Has the kernel send the published entries.
     pub(super) fn send(&mut self, queue: &Queue, counters: Option<&XdpWriteCounters>) {
         for _ in 0..CALLS {
             if !self.transmit.wants_wakeup() || !self.transmit.is_waiting() {
@@ -108,7 +110,7 @@ impl Sender {
         queue.busy.store(self.transmit.is_waiting(), Relaxed);
     }
 
-    /// Finds out whether the interface is up where nothing waits to be sent.
+    /// Checks whether the interface is up when no entry waits to be sent.
     fn probe(&mut self, queue: &Queue) {
         if !self.transmit.is_waiting() {
             call(queue);
@@ -116,7 +118,7 @@ impl Sender {
     }
 }
 
-/// Calls the kernel; false if the interface takes nothing just now.
+/// Wakes the kernel's transmitter; returns false if the interface accepts no frames at the moment.
 fn call(queue: &Queue) -> bool {
     match abi::kick_transmit(queue.socket.as_fd()) {
         Err(error) if !is_for_later(&error) => {
@@ -127,7 +129,7 @@ fn call(queue: &Queue) -> bool {
     }
 }
 
-/// The kernel has taken some, or all that it could just now.
+/// Returns true if the kernel has taken some of the entries, or as many as it could at the moment.
 fn is_for_later(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR))
 }
@@ -143,7 +145,7 @@ impl XdpSink {
         Self { queue: RwLock::new(queue), counters: Arc::default() }
     }
 
-    /// What it counts, to be read by anyone.
+    /// Returns its counters, which any thread may read.
     pub fn counters(&self) -> Arc<XdpWriteCounters> {
         Arc::clone(&self.counters)
     }
@@ -152,14 +154,14 @@ impl XdpSink {
         self.queue.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Frames go to this queue from now on.
+    /// Sends frames to this queue from now on.
     pub(super) fn serve(&self, queue: Arc<Queue>) {
         let old = self.queue.write().unwrap_or_else(PoisonError::into_inner).replace(queue);
-        // It may be the last: its memory is unmapped while nobody waits.
+        // This may be the last reference: the memory is unmapped after the lock was released.
         drop(old);
     }
 
-    /// Whether nothing can be sent now, after another try; counts the loss of so many frames.
+    /// Returns true if no frame can be sent even after another attempt; counts this many frames as lost.
     fn is_closed(&self, queue: &Queue, sender: &mut Sender, frames: u64) -> bool {
         let device = &queue.device;
         if device.is_down() {
@@ -175,7 +177,7 @@ impl XdpSink {
         device.is_gone() || device.is_down()
     }
 
-    /// Copies frames into chunks until there are none; returns how many frames were dealt with.
+    /// Copies frames into free chunks; returns how many frames were handled.
     fn copy(&self, queue: &Queue, sender: &mut Sender, frames: &[Frame<'_>]) -> usize {
         let mut room = sender.room(queue, frames.len());
         if room < frames.len() {
@@ -204,8 +206,8 @@ impl XdpSink {
 }
 
 impl Sink for XdpSink {
-    /// A frame that is too long or too short for Ethernet is counted and passed over; it is among the frames returned as
-    /// taken.
+    /// A frame that is too long or too short for Ethernet is counted and skipped; it is included in the
+    /// number of frames returned as taken.
     fn deliver(&self, frames: &[Frame<'_>]) -> usize {
         if frames.is_empty() {
             return 0;
@@ -228,7 +230,7 @@ impl Sink for XdpSink {
         handled
     }
 
-    /// An interface that is down or gone has room for everything, and loses it.
+    /// An interface that is down or deleted has room for any number of frames, and loses them.
     fn room(&self) -> usize {
         let queue = self.queue();
         match &*queue {

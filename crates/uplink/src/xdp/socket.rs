@@ -1,4 +1,4 @@
-//! One socket: opened and bound by who may, mapped by who serves it.
+//! An AF_XDP socket: opened and bound by a privileged process, mapped by the process that serves it.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,7 +20,7 @@ use super::umem::{self, Layout, Umem};
 use crate::Error;
 use crate::request::set_option;
 
-/// Octets of frames that the kernel may hold for a socket in copy mode: more than all of its rings.
+/// Octets of frames that the kernel may hold for a socket in copy mode: more than all of its rings hold.
 const SEND_BUFFER: libc::c_int = 64 << 20;
 
 /// A bound socket and its memory.
@@ -30,15 +30,15 @@ pub(super) struct Bound {
     pub(super) memory: OwnedFd,
 }
 
-/// What a socket is made with.
+/// Configuration of a socket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
     pub(super) layout: Layout,
-    /// Frames that the driver handles each time it is polled from here; none: it interrupts as usual.
+    /// Budget of frames for each time that the driver is polled from here; `None`: it interrupts as usual.
     pub(super) busy_poll: Option<u16>,
 }
 
-/// The rings of a socket, and where its frames lie.
+/// The mapped rings and memory of a socket.
 #[derive(Debug)]
 pub(super) struct Mapped {
     pub(super) fill: Producer<u64>,
@@ -49,7 +49,7 @@ pub(super) struct Mapped {
 }
 
 impl Bound {
-    /// A socket at one queue of an interface of the calling thread's namespace.
+    /// Creates a socket bound to one queue of an interface in the calling thread's namespace.
     pub(super) fn new((name, index): (&str, u32), queue: u32, wish: Wish) -> Result<Self, Error> {
         let memory = umem::create(wish.layout)
             .map_err(|e| Error::system(format!("getting memory for the frames of `{name}`"), e))?;
@@ -68,7 +68,8 @@ impl Bound {
         Ok(bound)
     }
 
-    /// Where the driver cannot, the kernel goes on with interrupts: nothing is lost by asking.
+    /// Enables busy polling. A driver that does not support it keeps using interrupts, so the request does no
+    /// harm.
     fn poll_from_here(&self, budget: Option<u16>) {
         let fd = self.socket.as_fd();
         let set = |level, option, value: libc::c_int| {
@@ -83,7 +84,7 @@ impl Bound {
         set(libc::SOL_XDP, abi::XDP_MAX_TX_SKB_BUDGET, ring::BURST as libc::c_int);
     }
 
-    /// The kernel takes zero-copy where the driver can, and copies where it cannot.
+    /// Binds the socket. The kernel uses zero-copy if the driver supports it, and copies otherwise.
     fn bind(&self, name: &str, index: u32, queue: u32) -> Result<(), Error> {
         let address = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP, index, queue);
         bind(&self.socket, &address).map_err(|e| match e {
@@ -94,17 +95,17 @@ impl Bound {
         })
     }
 
-    /// Whether frames lie where the NIC itself puts them.
+    /// Returns true if frames are where the NIC itself puts them (zero-copy).
     pub(super) fn is_zero_copy(&self) -> bool {
         xdp_options(&self.socket).is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
     }
 
-    /// Another handle on this socket and its memory.
+    /// Returns another handle to this socket and its memory.
     pub(super) fn try_clone(&self) -> io::Result<Self> {
         Ok(Self { socket: self.socket.try_clone()?, memory: self.memory.try_clone()? })
     }
 
-    /// Maps rings and memory here.
+    /// Maps rings and memory into this process.
     pub(super) fn map(&self, layout: Layout) -> io::Result<Mapped> {
         let fd = self.socket.as_fd();
         let at = xdp_mmap_offsets(fd)?;
@@ -120,9 +121,9 @@ impl Bound {
     }
 }
 
-/// Tells the kernel where frames may lie, and makes the rings.
+/// Registers the memory with the kernel, and creates the rings.
 fn register(socket: &OwnedFd, memory: &OwnedFd, layout: Layout) -> io::Result<()> {
-    // The kernel keeps the pages, and needs the addresses only now.
+    // The kernel pins the pages, and needs the addresses only now.
     let umem = Umem::map(memory, layout)?;
     let region = XdpUmemReg {
         addr: umem.address(),

@@ -1,4 +1,4 @@
-//! From the interface: shows frames where the kernel has put them.
+//! Receive direction of an interface: shows frames in place, where the kernel has put them.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -14,31 +14,32 @@ use super::device::Queue;
 use super::revival::Desk;
 use super::rings::{Consumer, Producer};
 
-/// The receiving half of one queue.
+/// Receive half of one queue.
 pub(super) struct Receiver {
     pub(super) queue: Arc<Queue>,
     pub(super) receive: Consumer<Descriptor>,
     pub(super) fill: Producer<u64>,
-    /// Chunks in the fill ring that the kernel was not shown yet: fewer than a burst.
+    /// Chunks in the fill ring that were not published to the kernel yet: fewer than a burst.
     pub(super) owed: usize,
 }
 
-/// What comes by some queues of an interface.
+/// Source of the frames received by some queues of an interface.
 pub struct XdpSource {
     hand: Hand,
-    /// The queue to be looked at first.
+    /// The queue to be drained first.
     turn: usize,
-    /// The driver works when it is polled from here.
+    /// True if the driver works when it is polled from here (SO_PREFER_BUSY_POLL).
     busy_poll: bool,
     counters: Arc<XdpReadCounters>,
-    /// Where other queues are put when the interface was deleted and made again.
+    /// Hand-over slot for other queues, when the interface was deleted and created again.
     desk: Arc<Desk>,
 }
 
-/// The queues that one source serves; none where the interface is not there.
+/// The queues that one source serves; empty while the interface does not exist.
 pub(super) struct Hand {
     receivers: Vec<Receiver>,
-    /// Readable while a frame waits in one of them, or other queues do: a socket whose interface is gone rings no more.
+    /// Readable (epoll) while a frame waits in one of them, or other queues are handed over: the socket of a
+    /// deleted interface is never readable again.
     any: OwnedFd,
 }
 
@@ -60,12 +61,12 @@ impl fmt::Debug for XdpSource {
 }
 
 impl XdpSource {
-    /// Serves these queues.
+    /// Creates a source that serves these queues.
     pub(super) fn new(hand: Hand, desk: Arc<Desk>, busy_poll: bool) -> Self {
         Self { hand, turn: 0, busy_poll, counters: Arc::default(), desk }
     }
 
-    /// What it counts, to be read by anyone.
+    /// Returns its counters, which any thread may read.
     pub fn counters(&self) -> Arc<XdpReadCounters> {
         Arc::clone(&self.counters)
     }
@@ -74,7 +75,7 @@ impl XdpSource {
         self.hand.receivers.iter_mut().any(|receiver| receiver.receive.waiting(1) > 0)
     }
 
-    /// Takes up other queues, if there are any.
+    /// Takes other queues over, if there are any.
     fn take_up(&mut self) {
         if let Some(hand) = self.desk.take() {
             (self.hand, self.turn) = (hand, 0);
@@ -83,7 +84,7 @@ impl XdpSource {
 }
 
 impl Receiver {
-    /// Gives the kernel all chunks that it may fill, once.
+    /// Gives the kernel all receive chunks, once.
     pub(super) fn fill_up(&mut self) {
         for chunk in self.queue.umem.layout.receive_chunks() {
             self.fill.push(chunk);
@@ -91,7 +92,7 @@ impl Receiver {
         self.fill.publish();
     }
 
-    /// Shows what waits and gives the chunks back.
+    /// Shows the available frames and returns their chunks.
     fn drain(
         &mut self,
         budget: usize,
@@ -128,8 +129,8 @@ impl Receiver {
         shown
     }
 
-    /// There is room in the fill ring for every chunk that there is. The kernel reads that ring on another CPU, so it is
-    /// shown a burst at a time, and the rest when nothing comes.
+    /// Returns chunks to the fill ring, which has room for every chunk. The kernel reads that ring on another
+    /// CPU, so entries are published a burst at a time, and the rest when no frames arrive.
     fn give_back(&mut self, count: u32, counters: &XdpReadCounters) {
         for n in 0..count {
             let chunk = self.queue.umem.layout.chunk_of(self.receive.peek(n).addr);
@@ -167,14 +168,14 @@ impl Source for XdpSource {
                 abi::kick_receive(receiver.queue.socket.as_fd());
             }
         }
-        // What had come by the old ones has been shown.
+        // All frames received by the old queues have been shown.
         self.take_up();
         self.counters.polls_empty.add(1);
         0
     }
 
-    /// The bell rings as long as frames wait, so nothing has to be armed; one look spares a sleep. Frames that wait to be
-    /// sent keep the thread awake, for nothing would tell it when they can be.
+    /// The descriptor is readable as long as frames wait, so it need not be armed; one check avoids a sleep.
+    /// Frames that wait to be sent keep the thread awake, because nothing signals when they can be.
     fn arm(&mut self) -> bool {
         self.desk.is_laid()
             || self.waits_somewhere()

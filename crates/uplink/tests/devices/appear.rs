@@ -1,5 +1,6 @@
-//! Links of ours as others see them come: under their own names they are as they are to be from the first moment, so whoever waits for
-//! a name may move the link at once; and who holds it finds it again where it was moved.
+//! Appearance of our links to other programs: under their own names they are fully configured from the first
+//! moment, so a program that waits for a name may move the link at once; and the process that holds it finds
+//! it again where it was moved to.
 
 use std::io::{BufRead, BufReader};
 use std::os::fd::{AsFd, AsRawFd};
@@ -13,7 +14,7 @@ use uplink::{Error, Netns, Tap, TapConfig, bridge, macvtap};
 
 use crate::support::devices;
 
-/// The kernel tells of a link within microseconds; a busy host may take its time.
+/// Time limit of every wait: the kernel reports a link within microseconds, but a busy host may take longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 const MTU: u32 = 1400;
 const QUEUE_LEN: u32 = 77;
@@ -28,7 +29,7 @@ fn seen_by_others(netns: &Netns, name: &str) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
-/// A listener to what the kernel tells of links.
+/// Listens to the kernel's link notifications.
 struct Monitor {
     program: Child,
     lines: Receiver<String>,
@@ -42,7 +43,7 @@ impl Monitor {
         let output = BufReader::new(program.stdout.take().expect("piped"));
         thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
         let monitor = Self { program, lines };
-        // It does not say when it hears: until something is heard.
+        // It does not report when it is ready: try until an event is received.
         while monitor.lines.recv_timeout(Duration::from_millis(20)).is_err() {
             ip(netns, "link add probe type bridge");
             ip(netns, "link delete probe");
@@ -50,7 +51,7 @@ impl Monitor {
         monitor
     }
 
-    /// What is told first of a link under this name.
+    /// Returns the first event about a link with this name.
     fn first_of(&self, name: &str) -> String {
         loop {
             let line = self.lines.recv_timeout(PATIENCE).expect("the kernel tells of it");
@@ -106,7 +107,7 @@ fn a_device_has_its_size_changed_wherever_it_was_moved_and_no_other_one_has() {
     let tap = Tap::open("t0", &config).unwrap();
     let there = format!("/proc/{}/fd/{}", std::process::id(), away.as_fd().as_raw_fd());
     ip(&home, &format!("link set t0 netns {there} name t9"));
-    // Somebody else has the name now.
+    // Another device has the name now.
     let other = Tap::open("t0", &config).unwrap();
     let sized = |mtu| TapConfig { mtu, queue_len: QUEUE_LEN, ..TapConfig::default() };
     tap.resize(&sized(MTU)).unwrap();

@@ -1,4 +1,5 @@
-//! The TAP under the suite that every port passes; behind it, a packet socket of its kernel.
+//! The TAP in the conformance suite that every port passes, with a packet socket of its kernel at the other
+//! end.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -13,10 +14,10 @@ use crate::support::{devices, frames_at, losses};
 
 const KERNEL: Mac = [2, 0, 0, 0, 1, 0];
 const OURS: Mac = [2, 0, 0, 0, 1, 9];
-/// More octets than all frames of a check take in the kernel.
+/// More octets than all frames of a check occupy in the kernel.
 static RECEIVE_BUFFER: libc::c_int = 64 << 20;
 
-/// A socket that sees and sends whole frames at one interface (packet(7)).
+/// A socket that receives and sends whole frames at one interface (packet(7)).
 pub(crate) struct PacketSocket(pub(crate) OwnedFd);
 
 impl PacketSocket {
@@ -29,7 +30,7 @@ impl PacketSocket {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is new and nobody else owns it.
+        // SAFETY: the descriptor is new and has no other owner.
         let socket = Self(unsafe { OwnedFd::from_raw_fd(fd) });
         socket.bind(interface, every)?;
         socket.widen()?;
@@ -38,15 +39,15 @@ impl PacketSocket {
 
     fn bind(&self, interface: &str, protocol: u16) -> io::Result<()> {
         let name = std::ffi::CString::new(interface)?;
-        // SAFETY: `name` is a C string for the time of the call.
+        // SAFETY: `name` is a C string until the call returns.
         let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-        // SAFETY: integers and octets, for all of which zero is a value.
+        // SAFETY: integers and octets, for all of which zero is a valid value.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
         address.sll_protocol = protocol;
         address.sll_ifindex = index as libc::c_int;
         let len = size_of::<libc::sockaddr_ll>() as u32;
-        // SAFETY: the address is valid for `len` octets for the time of the call.
+        // SAFETY: the address is valid for `len` octets until the call returns.
         let done = unsafe { libc::bind(self.0.as_raw_fd(), (&raw const address).cast(), len) };
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
@@ -54,7 +55,7 @@ impl PacketSocket {
     fn widen(&self) -> io::Result<()> {
         let (value, len) = (&raw const RECEIVE_BUFFER, size_of::<libc::c_int>() as u32);
         let (level, option) = (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE);
-        // SAFETY: the value is valid for `len` octets for the time of the call.
+        // SAFETY: the value is valid for `len` octets until the call returns.
         let done = unsafe { libc::setsockopt(self.0.as_raw_fd(), level, option, value.cast(), len) };
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
@@ -66,7 +67,7 @@ impl AsFd for PacketSocket {
     }
 }
 
-/// A namespace that reaches us by one TAP.
+/// A namespace connected to us by one TAP.
 struct Bench {
     kernel: PacketSocket,
     source: TapSource,
@@ -87,7 +88,8 @@ impl Bench {
     }
 }
 
-/// The kernel takes most frames within the write, but not all are promised to have arrived then. Each wait ends as soon as they have.
+/// Time limit of every wait. The kernel handles most frames within the write, but arrival is not guaranteed
+/// by then. Each wait ends as soon as the frames have arrived.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 impl SinkBench for Bench {

@@ -1,6 +1,6 @@
-//! Ports that reach the world by something of the host: a macvtap on one end of a veth in each mode, a TAP in a bridge, a
-//! TAP in a bridge of Open vSwitch. Each under the suite that every port passes; behind it, a packet socket at the other
-//! end of the veth.
+//! Ports connected by means of the host: a macvtap on one end of a veth in each mode, a TAP in a bridge, a
+//! TAP in a bridge of Open vSwitch. Each in the conformance suite that every port passes, with a packet
+//! socket at the other end of the veth.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -19,7 +19,7 @@ use crate::support::{devices, drained, frames_at, losses, wait_for, wait_until_r
 const OURS: Mac = [2, 0, 0, 0, 1, 9];
 const THEIRS: Mac = [2, 0, 0, 0, 1, 0];
 const MODES: [Mode; 4] = [Mode::Private, Mode::Vepa, Mode::Bridge, Mode::Passthru];
-/// Longer than all frames of a check.
+/// More than all frames of a check.
 const QUEUE_LEN: u32 = 2000;
 
 /// Runs `ip` in a namespace.
@@ -44,7 +44,7 @@ struct Bench {
     far: PacketSocket,
     source: TapSource,
     sink: Arc<TapSink>,
-    /// The interface, by number, where a process on the way takes frames: what it is too late for it loses.
+    /// Index of an interface on the path from which a process reads frames, which it loses if it is too slow.
     taken_at: Option<u32>,
     _netns: Netns,
 }
@@ -149,7 +149,7 @@ impl SourceBench for Bench {
     }
 }
 
-/// Octets that wait in packet sockets of an interface for who has those (/proc/net/packet).
+/// Returns the octets that wait in packet sockets of an interface (/proc/net/packet).
 fn waiting_at(interface: u32) -> u64 {
     let table = std::fs::read_to_string("/proc/thread-self/net/packet").expect("sockets");
     let sockets = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -157,7 +157,7 @@ fn waiting_at(interface: u32) -> u64 {
     its.map(|fields| fields[6].parse::<u64>().expect("a number")).sum()
 }
 
-/// Whether the kernel makes macvtaps.
+/// Returns true if the kernel supports macvtaps.
 fn macvtaps() -> bool {
     devices() && {
         let netns = veth();
@@ -171,8 +171,8 @@ fn macvtaps() -> bool {
     }
 }
 
-/// From now on this thread and those that it starts share a CPU. What they send over a veth waits in a queue of the CPU that it
-/// was sent on, so the frames of a thread that moves to another one may overtake each other in the kernel.
+/// Binds this thread and those that it starts to one CPU. Frames sent over a veth wait in a queue of the
+/// sending CPU, so the frames of a thread that migrates may be reordered in the kernel.
 fn stay_on_one_cpu() {
     let mut cpu = CpuSet::new();
     cpu.set(rustix::thread::sched_getcpu());
@@ -213,7 +213,7 @@ fn a_macvtap_goes_with_whoever_holds_it_and_its_queue_is_as_long_as_was_said() {
     let far = netns.run(|| PacketSocket::open("far")).expect("enter").expect("packet socket");
     let copy = tap.try_clone().expect("copy");
     let mut ports = copy.into_ports();
-    // One flow, so one queue.
+    // One flow uses one queue.
     let frame = [&OURS[..], &THEIRS, &[8, 0], &[0; 46]].concat();
     for _ in 0..20 {
         let _ = rustix::io::write(&far, &frame);
@@ -268,7 +268,7 @@ fn a_macvtap_that_was_left_behind_is_replaced_and_anybody_elses_is_not() {
     }
     let netns = veth();
     let good = macvtap_config(&netns);
-    // As after a kill: nobody takes it away.
+    // As after a kill: it is not deleted.
     std::mem::forget(macvtap::open("m0", ON_NEAR, &good).expect("macvtap"));
     let again = macvtap::open("m0", ON_NEAR, &good).expect("in its place");
     drop(again);
@@ -293,7 +293,7 @@ fn what_is_no_bridge_takes_no_tap() {
     wait_for("its end", || !links.exists("t0").expect("ask"));
 }
 
-/// Set for the process that has an Open vSwitch of its own.
+/// Environment variable of the process that has an Open vSwitch of its own.
 const WITHIN: &str = "RINGROAD_TEST_OVS";
 
 fn unique(prefix: &str) -> String {
@@ -386,7 +386,7 @@ fn a_tap_in_open_vswitch_is_a_port() {
     assert!(done.success());
 }
 
-/// So few frames that Open vSwitch loses none.
+/// So few frames that Open vSwitch does not lose any.
 fn both_ways_through_open_vswitch(mut bench: Bench) {
     let frame = |to: Mac, from: Mac, n: u8| [&to[..], &from, &[0x88, 0xb5], &[n; 50]].concat();
     let mut sent: Vec<_> = (0..16).map(|n| frame(THEIRS, OURS, n)).collect();
@@ -413,10 +413,10 @@ fn within_open_vswitch() {
     check_sink(Bench::ovs);
     check_source(Bench::ovs);
     assert!(!vsctl(&["list-ports", "br0"]).contains('t'), "ports are taken out");
-    // Its packet sockets take frames as they are.
+    // Its packet sockets carry frames without offload metadata.
     let tap = ovs::open("p0", "br0", &TapConfig::default()).expect("TAP");
     assert_eq!(tap.traits().takes(), port::Offloads::NONE);
-    // As after a kill: it stays in the database, and the next one takes its place.
+    // As after a kill: it stays in the database, and the next one replaces it.
     std::mem::forget(tap.try_clone().expect("copy"));
     std::mem::forget(tap);
     let fails = |name: &str, bridge: &str| {

@@ -1,4 +1,4 @@
-//! What is left when the process is killed: nothing.
+//! Nothing is left behind when the process is killed.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -8,7 +8,7 @@ use uplink::{Links, Netns, Tap, TapConfig};
 
 use crate::support::{devices, wait_for};
 
-/// Set for the process that this test starts and kills.
+/// Environment variable of the process that this test starts and kills.
 const VICTIM: &str = "RINGROAD_TEST_VICTIM";
 const THIS_TEST: &str = "lifetime::sigkill_takes_programs_and_devices_away";
 
@@ -31,7 +31,7 @@ fn sigkill_takes_programs_and_devices_away() {
 
     victim.kill().expect("it is our child");
     victim.wait().expect("it is our child");
-    // By itself it would not end.
+    // It would not end by itself.
     wait_for("the end of the program", || !Path::new(&format!("/proc/{program}/ns/net")).exists());
     wait_for("the end of the device", || !links.exists("doomed").expect("ask"));
 }
@@ -45,7 +45,7 @@ fn start_victim() -> Child {
         .expect("this test starts again")
 }
 
-/// The process id that the victim says, among what the test harness prints.
+/// Finds the process ID printed by the victim in the output of the test harness.
 fn program_of(lines: &mut impl BufRead) -> u32 {
     for line in lines.lines() {
         let line = line.expect("read");

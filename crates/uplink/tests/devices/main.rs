@@ -1,5 +1,5 @@
-//! Real TAP devices and namespaces, with the kernel as the peer. Needs root and /dev/net/tun; without them each test
-//! is skipped with a line that says so.
+//! Real TAP devices and namespaces, with the kernel as the peer. Requires root and /dev/net/tun; without them
+//! each test is skipped with a message.
 
 mod appear;
 mod conformance;

@@ -1,4 +1,4 @@
-//! Network namespaces that belong to this process only.
+//! Network namespaces that belong to this process alone.
 
 use std::os::fd::AsFd;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What the tests of real devices have in common.
+//! Common parts of the tests with real devices.
 
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
@@ -12,7 +12,7 @@ use uplink::{Mac, Netns};
 /// Ethernet, IPv4 and UDP header, in octets.
 pub(crate) const HEADERS: usize = 42;
 
-/// Whether this host lets us make namespaces and TAPs; says so once a test when it does not.
+/// Returns true if this host permits namespaces and TAPs; prints once per test if not.
 pub(crate) fn devices() -> bool {
     let root = rustix::process::geteuid().is_root();
     let tun = std::path::Path::new("/dev/net/tun").exists();
@@ -23,14 +23,14 @@ pub(crate) fn devices() -> bool {
     able
 }
 
-/// The frames that a counter group names as lost.
+/// Returns the number of frames that a counter group reports as lost.
 pub(crate) fn losses(group: &dyn Group) -> u64 {
     let mut lost = 0;
     group.each(&mut |name, value| lost += if name.starts_with("drop_") { value } else { 0 });
     lost
 }
 
-/// Every frame that waits at a socket.
+/// Receives every frame that waits at a socket.
 pub(crate) fn frames_at(socket: &impl AsFd) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     let mut octets = [0; 1 << 16];
@@ -40,8 +40,8 @@ pub(crate) fn frames_at(socket: &impl AsFd) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Waits until an interface that is up sends and receives: the kernel gives it its queues, and a bridge lets frames through it, some
-/// time after its carrier came.
+/// Waits until an interface that is up sends and receives: some time after its carrier appears the kernel
+/// gives it its queues, and a bridge lets its frames through.
 pub(crate) fn wait_until_running(netns: &Netns, name: &str) {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
@@ -57,14 +57,14 @@ pub(crate) fn wait_until_running(netns: &Netns, name: &str) {
     }
 }
 
-/// One UDP datagram's way.
+/// Source and destination of a UDP datagram.
 #[derive(Clone, Copy)]
 pub(crate) struct Way {
     pub(crate) from: (Mac, Ipv4Addr),
     pub(crate) to: (Mac, Ipv4Addr),
 }
 
-/// A frame of `len` octets with a UDP datagram that carries `number`; a checksum of 0 means there is none.
+/// Returns a frame of `len` octets with a UDP datagram that carries `number`; a checksum of 0 means none.
 pub(crate) fn datagram(way: Way, len: usize, number: u32) -> Vec<u8> {
     let mut frame = vec![0; len];
     frame[0..6].copy_from_slice(&way.to.0);
@@ -88,7 +88,7 @@ pub(crate) fn datagram(way: Way, len: usize, number: u32) -> Vec<u8> {
     frame
 }
 
-/// The number in a frame made by [`datagram`].
+/// Returns the number in a frame made by [`datagram`].
 pub(crate) fn number(frame: &[u8]) -> u32 {
     u32::from_be_bytes(frame[HEADERS..HEADERS + 4].try_into().unwrap())
 }
@@ -99,15 +99,15 @@ pub(crate) fn deliver(sink: &dyn Sink, frames: &mut [Vec<u8>]) -> usize {
     sink.deliver(&shown)
 }
 
-/// Longer than the kernel takes to hand a frame on, even where the host is busy.
+/// Time limit of every wait, even on a busy host.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Drains until `count` frames came.
+/// Drains until `count` frames have arrived.
 pub(crate) fn collect(source: &mut dyn Source, count: usize) -> Vec<Vec<u8>> {
     collect_from(&mut [source], count)
 }
 
-/// Drains some sources until `count` frames came out of all of them.
+/// Drains several sources until `count` frames have arrived in total.
 pub(crate) fn collect_from(sources: &mut [&mut dyn Source], count: usize) -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = Vec::new();
     let start = Instant::now();
@@ -119,7 +119,7 @@ pub(crate) fn collect_from(sources: &mut [&mut dyn Source], count: usize) -> Vec
     all
 }
 
-/// What one call of `drain` shows.
+/// Returns the frames that one call of `drain` shows.
 pub(crate) fn drained(source: &mut dyn Source) -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = Vec::new();
     source.drain(BURST, &mut |frames| {
@@ -132,7 +132,7 @@ pub(crate) fn drained(source: &mut dyn Source) -> Vec<Vec<u8>> {
     all
 }
 
-/// Waits until it holds.
+/// Waits until a condition holds.
 pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !holds() {

@@ -1,4 +1,4 @@
-//! TAP devices in namespaces of their own: the kernel is the peer.
+//! TAP devices in namespaces of their own, with the kernel as the peer.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
@@ -39,7 +39,7 @@ fn site() -> Site {
     Site { netns, links, ports }
 }
 
-/// From our host on one side to our host on the other, through the kernel.
+/// From a host of ours on one side to one on the other, through the kernel.
 fn across(side: usize) -> Way {
     Way { from: (OURS[side], host(side as u8, 2)), to: (KERNEL[side], host(1 - side as u8, 2)) }
 }
@@ -235,7 +235,7 @@ fn the_device_goes_with_its_last_port() {
     drop(source);
     assert!(site.links.exists("t0").unwrap());
     drop(sink);
-    // A program that another test starts at this moment has our descriptors until it runs.
+    // A program being started by another test inherits our descriptors until exec.
     wait_for("its end", || !site.links.exists("t0").unwrap());
     assert!(site.links.exists("t1").unwrap());
     drop(other);
@@ -327,7 +327,7 @@ fn what_the_kernel_counts_is_found_wherever_a_device_was_moved() {
     let socket = away.run(|| UdpSocket::bind("198.18.0.1:0").unwrap()).unwrap();
     let waits = 1000;
     for _ in 0..waits + 7 {
-        // The kernel may or may not tell the sender.
+        // The kernel may or may not report the loss to the sender.
         let _ = socket.send_to(b"here", "198.18.0.2:9");
     }
     assert_eq!(counted().unwrap().tx_drops, 7);
@@ -377,7 +377,7 @@ fn a_device_of_another_process_is_known_by_its_descriptors() {
     assert_eq!(ports.len(), 2);
     assert_eq!(collect_from(&mut sources(&mut ports), 1).len(), 1);
     drop(ports);
-    // A process that another test starts has all descriptors until it becomes another program.
+    // A process being started by another test has all descriptors until exec.
     wait_for("its end", || !links.exists("t0").unwrap());
 }
 
@@ -397,7 +397,7 @@ fn a_cable_shows_its_carrier_and_who_is_at_its_end_wherever_its_device_lies() {
     }
     let (netns, other) = (Netns::new().unwrap(), Netns::new().unwrap());
     let (tap, _) = lone_tap(&netns, 1);
-    // The interfaces here, and those of a namespace in which the device does not lie: it was moved out of there.
+    // The interfaces here, and those of a namespace that the device was moved out of.
     for links in
         [netns.run(|| Links::here().unwrap()).unwrap(), other.run(|| Links::here().unwrap()).unwrap()]
     {

@@ -1,4 +1,4 @@
-//! Loads and sleeps: the kernel's queue in front of a source, the bell, and several threads at one sink.
+//! Load and sleep: the kernel's queue before a source, the bell, and several threads at one sink.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ const OURS: [u8; 6] = [2, 0, 0, 0, 1, 9];
 const HERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const THERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 
-/// A namespace that reaches us by one TAP.
+/// A namespace connected to us by one TAP.
 struct Site {
     netns: Netns,
     _links: Links,
@@ -45,10 +45,10 @@ fn what_does_not_fit_the_queue_is_lost_in_the_kernel_and_counted_there() {
     let mut site = site(4);
     let socket = socket(&site);
     for _ in 0..10 {
-        // The kernel may or may not tell the sender.
+        // The kernel may or may not report the loss to the sender.
         let _ = socket.send_to(&[0; 100], (THERE, 9));
     }
-    // The kernel takes or loses each within the call that sends it.
+    // The kernel accepts or drops each frame within the call that sends it.
     assert_eq!(collect(&mut site.source, 4).len(), 4);
     assert!(drained(&mut site.source).is_empty());
     let seen = site.netns.counters("t0").expect("counters");

@@ -1,5 +1,5 @@
-//! AF_XDP on a veth pair: the suite that every port passes, with a packet socket at the other end, and what happens when
-//! the interface is taken, goes down, or goes away.
+//! AF_XDP on a veth pair: the conformance suite that every port passes, with a packet socket at the other
+//! end, and the behaviour when the interface is in use, goes down, or is deleted.
 
 use std::net::Ipv4Addr;
 use std::process::Stdio;
@@ -23,7 +23,7 @@ const FAR: Mac = [2, 0, 0, 0, 1, 0];
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Out of our port.
 const WAY: Way = Way { from: (NEAR, Ipv4Addr::new(198, 18, 0, 1)), to: (FAR, Ipv4Addr::new(198, 18, 0, 2)) };
-/// Into it.
+/// Into our port.
 const BACK: Way = Way { from: WAY.to, to: WAY.from };
 
 /// A namespace with a veth pair: `near` is ours, `far` the peer's.
@@ -55,7 +55,7 @@ impl Pair {
         ["near", "far"].iter().for_each(|name| wait_until_running(&self.netns, name));
     }
 
-    /// Makes both ends again, and opens ours.
+    /// Creates both ends again, and opens ours.
     fn again(&self, queues: u32) -> (Xdp, PacketSocket) {
         self.make(queues);
         (self.open(), self.peer())
@@ -73,7 +73,7 @@ impl Pair {
         self.netns.run(|| PacketSocket::open("far")).expect("enter").expect("packet socket")
     }
 
-    /// Programs at the interface, as iproute2 tells.
+    /// Returns true if there is a program at the interface, according to iproute2.
     fn has_program(&self) -> bool {
         ip(&self.netns, &["link", "show", "near"]).contains("xdp")
     }
@@ -85,7 +85,7 @@ fn ip(netns: &Netns, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Whether this host has AF_XDP and veth pairs; says so once a test when it does not.
+/// Returns true if this host has AF_XDP and veth pairs; prints once per test if not.
 fn able() -> bool {
     if !devices() {
         return false;
@@ -194,7 +194,7 @@ fn a_program_goes_with_its_port_and_another_one_is_told_of() {
     assert!(second.contains("has an XDP program already"), "{second}");
     assert_eq!(xdp.parts().way(), "copy mode, in the driver, 1 queues");
     drop(xdp);
-    // A program that another test starts at this moment has our descriptors until it runs.
+    // A program being started by another test inherits our descriptors until exec.
     wait_for("nothing to be left", || !pair.has_program());
     let again = Instant::now();
     while let Err(error) = Xdp::open("near", &pair.config()) {
@@ -232,7 +232,7 @@ fn frames_come_again_after_the_sockets_were_renewed() {
     assert_eq!(ports.sinks[0].counters().drop_gone.get(), 1);
     assert_eq!(ports.sources[0].drain(64, &mut |_| {}), 0);
     assert!(!is_ringing(&ports.sources[0]));
-    // Somebody makes it again.
+    // The interface is created again.
     let (xdp, peer) = pair.again(1);
     is_taken_again(&mut ports, &xdp, &peer);
 }
@@ -294,7 +294,7 @@ fn is_ringing(source: &XdpSource) -> bool {
     poll(&mut look, Some(&now)).expect("poll") > 0
 }
 
-/// Puts an interface in the place of one that was deleted: the ports that were served go on.
+/// Replaces a deleted interface: the ports continue with the new one.
 fn is_taken_again(ports: &mut XdpPorts, xdp: &Xdp, peer: &PacketSocket) {
     let lost = losses(&*ports.sinks[0].counters());
     ports.revival.replace(xdp).expect("rings");
@@ -325,12 +325,12 @@ fn an_interface_that_was_made_again_is_served_again_and_again() {
     let xdp = pair.open();
     let mut ports = xdp.ports(1).expect("rings");
     assert!(xdp.is_there());
-    // With as many queues, with fewer, and with more than before.
+    // With the same number of queues, with fewer, and with more.
     for queues in [2, 1, 3] {
         ip(&pair.netns, &["link", "del", "near"]);
         let lost = ports.sinks[0].counters().drop_gone.get();
         let since = Instant::now();
-        // The kernel takes what is sent away from a call that is under way.
+        // The kernel deletes the interface under a call in progress.
         while ports.sinks[0].counters().drop_gone.get() == lost {
             deliver(&*ports.sinks[0], &mut [datagram(WAY, 60, 1)]);
             assert!(since.elapsed() < Duration::from_secs(60), "frames go to nowhere uncounted");

@@ -1,4 +1,4 @@
-//! What a peer can do wrong. The connection ends with one line, and may begin anew.
+//! Faults of a peer. A fault ends the connection with one line; the peer may connect again.
 
 use std::io;
 
@@ -7,37 +7,37 @@ use vhost::vhost_user::message::FrontendReq;
 
 use crate::memory::MemoryError;
 
-/// Why a connection was ended by us.
+/// Reason why we ended a connection.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// Another version of the protocol.
+    /// The message has another version of the protocol.
     #[error("a message of version {0} of the protocol; there is only 1")]
     Version(u32),
-    /// A body that is too long for any message.
+    /// The body is longer than that of any message.
     #[error("a message with a body of {0} octets; the longest has 4096")]
     Long(u32),
-    /// A request that the protocol does not have.
+    /// The protocol has no such request.
     #[error("request number {0}, which the protocol does not have")]
     Unknown(u32),
-    /// An answer where nothing was asked.
+    /// An answer without a request.
     #[error("an answer, though nothing was asked")]
     Answer,
-    /// The connection ended within a message.
+    /// The connection was closed within a message.
     #[error("it ended in the middle of a message")]
     Torn,
-    /// The rest of a message does not come.
+    /// The rest of a message does not arrive.
     #[error("it stopped in the middle of a message")]
     Stuck,
-    /// More descriptors than any message has.
+    /// The message has more descriptors than any request.
     #[error("a message with more than 32 descriptors")]
     TooManyDescriptors,
-    /// It does not read what it asked for.
+    /// It does not read the answers to its requests.
     #[error("it does not read the answers")]
     Deaf,
-    /// The kernel's answer.
+    /// The socket fails, with this error.
     #[error("its socket fails: {0}")]
     Socket(io::Error),
-    /// The body is not as long as it has to be.
+    /// The body has the wrong length.
     #[error("{request:?} with a body of {size} octets, which is not its size")]
     Size {
         /// The request.
@@ -45,36 +45,36 @@ pub enum Fault {
         /// Octets.
         size: usize,
     },
-    /// Descriptors are missing, or there are some that belong to nothing.
+    /// The number of descriptors is wrong.
     #[error("{request:?} with {found} descriptors, expected {expected}")]
     Descriptors {
         /// The request.
         request: FrontendReq,
-        /// How many it takes.
+        /// Expected number.
         expected: usize,
-        /// How many came.
+        /// Received number.
         found: usize,
     },
-    /// A request for something that was not offered or not agreed on.
+    /// The request was not offered or not negotiated.
     #[error("{0:?}, which was not agreed on")]
     NotAgreed(FrontendReq),
-    /// Features that were not offered.
+    /// The features were not offered.
     #[error("features {0:#x}, which were not offered")]
     Features(u64),
-    /// A ring that there is not.
+    /// There is no such ring.
     #[error("ring {ring}; there are {rings}")]
     NoRing {
-        /// Its number.
+        /// Number of the ring.
         ring: u32,
-        /// How many there are.
+        /// Number of rings.
         rings: usize,
     },
-    /// A value that a ring cannot have.
+    /// Invalid value of a ring.
     #[error("ring {ring}: {what} {value:#x}")]
     Value {
-        /// Its number.
+        /// Number of the ring.
         ring: usize,
-        /// What it is of.
+        /// The kind of value.
         what: &'static str,
         /// The value.
         value: u64,
@@ -82,40 +82,40 @@ pub enum Fault {
     /// The memory table cannot be used.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// An area of a ring that lies nowhere in the memory.
+    /// An area of a ring is outside the shared memory.
     #[error("ring {ring}: its area at {address:#x} does not lie in the memory that was shared")]
     Outside {
-        /// Its number.
+        /// Number of the ring.
         ring: usize,
-        /// The peer's own address.
+        /// Address in the peer's own address space.
         address: u64,
     },
-    /// The ring cannot be laid out so.
+    /// The layout of the ring is invalid.
     #[error("ring {ring}: {why}")]
     Layout {
-        /// Its number.
+        /// Number of the ring.
         ring: usize,
-        /// What is wrong.
+        /// The layout error.
         why: LayoutError,
     },
-    /// The ring cannot be served.
+    /// The event descriptors of the ring cannot be used.
     #[error("ring {ring}: {why}")]
     Bells {
-        /// Its number.
+        /// Number of the ring.
         ring: usize,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// A driver of before virtio 1.0.
+    /// The driver does not support virtio 1.0.
     #[error("the driver is of before virtio 1.0 (no VIRTIO_F_VERSION_1)")]
     Legacy,
     /// The driver broke a ring.
     #[error("its driver broke a ring: {0}")]
     Ring(Broken),
-    /// A descriptor of a ring made a thread of ours wait that wrote to it.
+    /// An event descriptor of a ring blocked a thread of ours that wrote to it.
     #[error("it does not take the events of a ring, and made a thread of ours wait")]
     Waited,
-    /// The memory was cut off while it was in use.
+    /// The memory was truncated while in use.
     #[error("it cut off the memory that it had shared")]
     CutOff,
 }

@@ -1,11 +1,12 @@
-//! One message of the protocol: a header of 12 octets, a body, and descriptors that come with its first octet.
+//! A message of the protocol: a header of 12 octets, a body, and descriptors that accompany its first octet.
 //!
 //! ```text
 //!  octets  0..4      4..8                                8..12           12..
 //!          request   version, reply, reply is wanted     octets of body  body
 //! ```
 //!
-//! A peer may stop in the middle of a message, send several at once, or never read an answer. Nothing here waits for it.
+//! A peer may stop in the middle of a message, send several at once, or never read an answer. The code here
+//! never blocks on it.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -19,23 +20,23 @@ use super::Fault;
 
 /// Octets of the header.
 pub const HEADER: usize = 12;
-/// Octets of the longest body: a memory table with all its ranges takes 1,032.
+/// Maximum octets of a body: a memory table with the maximum number of ranges takes 1,032.
 pub const LONGEST: usize = 4096;
-/// Descriptors with one message: a memory table has one for each of its ranges.
+/// Maximum number of descriptors of a message: a memory table has one for each range.
 const MOST_DESCRIPTORS: usize = 32;
 
-/// Bits of the header's second word.
+/// Bits of the header's second word (flags).
 const VERSION_MASK: u32 = 3;
 const VERSION: u32 = 1;
 const REPLY: u32 = 4;
 const NEED_REPLY: u32 = 8;
 
-/// A message that is complete.
+/// A complete message.
 #[derive(Debug)]
 pub struct Message {
-    /// What is asked for.
+    /// The request.
     pub request: FrontendReq,
-    /// Whether the peer waits for an answer to a request that has none of its own.
+    /// True if the peer waits for an acknowledgement of a request that has no answer of its own.
     pub need_reply: bool,
     /// The body.
     pub body: Vec<u8>,
@@ -43,7 +44,7 @@ pub struct Message {
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// What the first octets of a message say.
+/// Parsed header of a message.
 struct Header {
     request: FrontendReq,
     need_reply: bool,
@@ -73,24 +74,24 @@ const fn words(octets: [u8; HEADER]) -> [u32; 3] {
 }
 
 impl Message {
-    /// The body as this structure, which it is exactly as long as.
+    /// Returns the body as a structure, whose length it must have exactly.
     pub fn body_as<T: ByteValued + Default>(&self) -> Result<T, Fault> {
         structure(&self.body).ok_or(Fault::Size { request: self.request, size: self.body.len() })
     }
 
-    /// That it has no body.
+    /// Checks that the body is empty.
     pub fn expect_empty(&self) -> Result<(), Fault> {
         let size = self.body.len();
         if size == 0 { Ok(()) } else { Err(Fault::Size { request: self.request, size }) }
     }
 
-    /// Its only descriptor, if it has just one.
+    /// Returns its descriptor, if it has exactly one.
     pub fn one_descriptor(&mut self) -> Option<OwnedFd> {
         if self.descriptors.len() == 1 { self.descriptors.pop() } else { None }
     }
 }
 
-/// These octets as a structure of that length.
+/// Returns the octets as a structure, if they have its length.
 pub fn structure<T: ByteValued + Default>(octets: &[u8]) -> Option<T> {
     let mut value = T::default();
     let place = value.as_mut_slice();
@@ -98,13 +99,13 @@ pub fn structure<T: ByteValued + Default>(octets: &[u8]) -> Option<T> {
     Some(value)
 }
 
-/// The octets of an answer.
+/// Returns the octets of an answer.
 pub fn answer(request: FrontendReq, body: &[u8]) -> Vec<u8> {
     let words = [u32::from(request), VERSION | REPLY, body.len() as u32];
     words.iter().flat_map(|word| word.to_le_bytes()).chain(body.iter().copied()).collect()
 }
 
-/// A connection, and what has come of the next message.
+/// A connection, and the part of the next message received so far.
 #[derive(Debug)]
 pub struct Line {
     socket: UnixStream,
@@ -112,14 +113,14 @@ pub struct Line {
     descriptors: Vec<OwnedFd>,
 }
 
-/// What one look at a connection showed.
+/// Result of one read of a connection.
 #[derive(Debug)]
 pub enum Heard {
     /// A whole message.
     Message(Message),
-    /// Nothing, or only a part.
+    /// No message, or only a part of one.
     Nothing,
-    /// The peer is gone.
+    /// The peer has closed the connection.
     End,
 }
 
@@ -129,17 +130,18 @@ impl Line {
         Self { socket, octets: Vec::new(), descriptors: Vec::new() }
     }
 
-    /// The connection.
+    /// Returns the connection.
     pub const fn socket(&self) -> &UnixStream {
         &self.socket
     }
 
-    /// Whether a message has begun and not ended.
+    /// Returns true if a message has been received in part.
     pub fn is_within(&self) -> bool {
         !self.octets.is_empty()
     }
 
-    /// Reads what there is of the next message, and nothing beyond it: descriptors belong to what they came with.
+    /// Reads what is available of the next message, and nothing beyond it: descriptors belong to the message
+    /// they accompany.
     pub fn hear(&mut self) -> Result<Heard, Fault> {
         loop {
             let missing = self.missing()?;
@@ -161,7 +163,7 @@ impl Line {
         }
     }
 
-    /// Octets that are missing of its header or, where that is there, of the whole.
+    /// Returns the octets missing of the header or, once that is complete, of the whole message.
     fn missing(&self) -> Result<usize, Fault> {
         match self.octets.first_chunk::<HEADER>() {
             None => Ok(HEADER - self.octets.len()),
@@ -183,16 +185,17 @@ impl Line {
         let got = fd_passing::receive(&self.socket, octets, MOST_DESCRIPTORS + 1, RecvFlags::DONTWAIT)?;
         self.descriptors.extend(got.descriptors);
         if got.truncated {
-            // More than any message has, or than this process may open.
+            // More than any message has, or more than this process may open.
             return Err(Errno::MFILE);
         }
         self.octets.extend_from_slice(octets.get(..got.octets).unwrap_or_default());
         Ok(got.octets)
     }
 
-    /// Sends an answer; a peer that reads none of them is told no more.
+    /// Sends an answer without blocking; a peer that does not read its answers is a fault.
     pub fn say(&self, octets: &[u8]) -> Result<(), Fault> {
-        // Not by sendmsg(2), by which descriptors could leave as well: the thread's class has none.
+        // Not by sendmsg(2), which could also send descriptors: the seccomp class of the thread does not
+        // permit it.
         match send(&self.socket, octets, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Ok(sent) if sent == octets.len() => Ok(()),
             Ok(_) | Err(Errno::AGAIN) => Err(Fault::Deaf),

@@ -1,4 +1,4 @@
-//! What a peer has told of one of its rings.
+//! State of one of a peer's rings.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,18 +13,18 @@ use vhost::vhost_user::message::VhostUserVringAddr;
 use super::Fault;
 use crate::memory::PeerMemory;
 
-/// Largest ring that is served (virtio 1.2, section 2.7).
+/// Maximum ring size (virtio 1.2, section 2.7).
 const MOST_ENTRIES: u32 = 32_768;
 
-/// A ring, as far as it is known.
+/// A ring, as far as the peer has described it.
 #[derive(Default)]
 pub(super) struct PeerRing {
     number: usize,
     entries: u16,
-    /// Where the peer says that it is to go on, or where it was left: what the peer is told when it asks. It is served from
-    /// where its used index stands ([`Self::queue`]).
+    /// Index at which the peer says that service is to continue, or at which it was stopped: the answer to
+    /// GET_VRING_BASE. Service starts at the used index of the ring itself ([`Self::queue`]).
     pub(super) base: u16,
-    /// The areas, by the peer's own addresses.
+    /// Addresses of the areas, in the peer's own address space.
     places: Option<VhostUserVringAddr>,
     doorbell: Option<OwnedFd>,
     call: Option<OwnedFd>,
@@ -65,8 +65,9 @@ impl PeerRing {
         Ok(())
     }
 
-    /// What the driver is to be rung by. An honest peer's is never full, and so makes nobody wait who writes to it; of another's
-    /// see [`nic_port::NicQueues::look_after_bells`]. Its flags are the peer's to change, so they are left as they are.
+    /// Sets the eventfd that interrupts the driver. That of an honest peer is never full, and so never blocks
+    /// a writer; for others see [`nic_port::NicQueues::look_after_bells`]. Its flags can be changed by the
+    /// peer, so they are left as they are.
     pub(super) fn set_call(&mut self, call: Option<OwnedFd>) -> Result<(), Fault> {
         if let Some(call) = &call {
             self.expect_event(call)?;
@@ -75,33 +76,34 @@ impl PeerRing {
         Ok(())
     }
 
-    /// What the driver is rung by, once more.
+    /// Returns a duplicate of the eventfd that interrupts the driver.
     pub(super) fn call(&self) -> Result<Option<OwnedFd>, Fault> {
         self.call.as_ref().map(|call| again(call).map_err(|why| self.bell(why))).transpose()
     }
 
-    /// The driver has taken it away.
+    /// Forgets the doorbell: the driver has taken the ring back.
     pub(super) fn stop(&mut self) {
         (self.doorbell, self.running) = (None, false);
     }
 
-    /// Whether all is known that it takes to serve it.
+    /// Returns true if everything is known that is needed to serve it.
     pub(super) const fn is_ready(&self) -> bool {
         self.entries > 0 && self.places.is_some() && self.doorbell.is_some() && self.enabled
     }
 
-    /// Its bells, once more.
+    /// Returns duplicates of its eventfds.
     pub(super) fn bells(&self) -> Result<Bells, Fault> {
         let missing = || self.bell(io::ErrorKind::NotFound.into());
         let doorbell = self.doorbell.as_ref().ok_or_else(missing)?;
         Ok(Bells { doorbell: again(doorbell).map_err(|why| self.bell(why))?, call: self.call()? })
     }
 
-    /// Finds its areas in the memory.
+    /// Locates its areas in the memory.
     ///
-    /// It goes on where its used index stands, whatever SET_VRING_BASE said: a peer whose back end was killed had nobody to ask
-    /// (GET_VRING_BASE), and DPDK's `virtio_user` then says 0 of a ring that is far on. A peer that did ask says just what the
-    /// used index says, because nothing of ours stays outstanding. DPDK's own back end decides so, too.
+    /// Service continues at the ring's used index, whatever SET_VRING_BASE said: a peer whose back end was
+    /// killed could not ask for the index (GET_VRING_BASE), and DPDK's `virtio_user` then sends 0 for a ring
+    /// that is far advanced. A peer that did ask sends exactly the used index, because we leave no
+    /// descriptors outstanding. DPDK's own back end does the same.
     pub(super) fn queue(&self, memory: &PeerMemory, features: Features) -> Result<DeviceQueue, Fault> {
         let Some(places) = &self.places else { return Err(self.wrong("no addresses, state", 0)) };
         let ring = self.number;
@@ -120,8 +122,8 @@ impl PeerRing {
         Fault::Value { ring: self.number, what, value }
     }
 
-    /// That this is an eventfd(2). It has no type of file, as have the kernel's other descriptors without a name, and it alone of them
-    /// takes 8 octets; adding 0 to it changes nothing.
+    /// Checks that this is an eventfd(2). Like other anonymous inodes of the kernel it has no file type, and
+    /// it alone of them accepts a write of 8 octets; adding 0 changes nothing.
     fn expect_event(&self, fd: &OwnedFd) -> Result<(), Fault> {
         let is_nameless = fstat(fd).is_ok_and(|status| status.st_mode & libc::S_IFMT == 0);
         let mut fds = [PollFd::new(fd, PollFlags::OUT)];

@@ -1,7 +1,8 @@
-//! What a connection has agreed on, and what each request does.
+//! State negotiated on a connection, and the handlers of all requests.
 //!
-//! A ring is served from when its size, areas, doorbell and memory are known and it is enabled, until the peer asks where
-//! it was left (GET_VRING_BASE), disables it, or is gone. While the memory table changes nothing is served.
+//! A ring is served once its size, areas, doorbell and memory are known and it is enabled, until the peer
+//! asks for its index (GET_VRING_BASE), disables it, or disconnects. No ring is served while the memory table
+//! changes.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -21,33 +22,33 @@ use super::message::{Message, answer, structure};
 use super::ring::PeerRing;
 use crate::memory::{PeerMemory, Table};
 
-/// VHOST_USER_F_PROTOCOL_FEATURES: there are features of the protocol, too; and rings have to be enabled.
+/// VHOST_USER_F_PROTOCOL_FEATURES: there are protocol features as well, and rings have to be enabled.
 const PROTOCOL_FEATURES: u64 = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
-/// VIRTIO_NET_F_GUEST_ANNOUNCE: the guest tells where it is after it has moved; its own VMM sees to that.
+/// VIRTIO_NET_F_GUEST_ANNOUNCE: the guest announces itself after a migration, which is up to its own VMM.
 const GUEST_ANNOUNCE: u64 = 1 << 21;
-/// In the number of a ring that comes with a descriptor: there is none.
+/// Flag in the ring number of a request with a descriptor: there is none.
 const NO_DESCRIPTOR: u64 = 1 << 8;
 /// FEATURES_OK of the device status (virtio 1.2, section 2.1).
 const FEATURES_OK: u64 = 8;
 
-/// Features of the protocol that are offered.
+/// Protocol features offered.
 const PROTOCOL: u64 = Protocol::MQ.bits() | Protocol::REPLY_ACK.bits() | Protocol::STATUS.bits();
 
-/// What a device is offered as.
+/// Offer to a peer's driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// Pairs of queues.
+    /// Number of queue pairs.
     pub pairs: usize,
-    /// Octets of the longest frame that is taken, without FCS.
+    /// Maximum octets of a frame, without FCS.
     pub longest: usize,
-    /// Whether checksums and the cutting of large frames may be left to who can do it.
+    /// True if checksum and segmentation offloads are offered.
     pub offload: bool,
-    /// Octets of memory that the peer may share.
+    /// Maximum octets of memory that the peer may share.
     pub memory_max: u64,
 }
 
 impl Offer {
-    /// Features of virtio-net that are offered.
+    /// Returns the virtio-net features offered.
     pub const fn features(&self) -> u64 {
         let plain = features::VERSION_1
             | features::MRG_RXBUF
@@ -63,7 +64,7 @@ impl Offer {
     }
 }
 
-/// A peer, from its first message to its last.
+/// A session with a peer, from its first message to its last.
 pub struct Session {
     queues: Arc<NicQueues>,
     offer: Offer,
@@ -75,16 +76,16 @@ pub struct Session {
     active: usize,
 }
 
-/// A message that was wrong.
+/// An invalid message.
 #[derive(Debug)]
 pub struct Refused {
-    /// What the peer is told before it is left, if it waits for that.
+    /// The answer to be sent before the connection is closed, if the peer waits for one.
     pub answer: Option<Vec<u8>>,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// What goes back: nothing, that it was done, or the body of an answer.
+/// Reply to a request: none but an acknowledgement, or the body of an answer.
 enum Reply {
     Done,
     Body(Vec<u8>),
@@ -97,21 +98,22 @@ impl Reply {
 }
 
 impl Session {
-    /// A peer that has said nothing yet, for queues that nobody has.
+    /// Starts a session with a new peer, for unused queues.
     pub fn new(queues: Arc<NicQueues>, offer: Offer) -> Self {
         let rings = (0..2 * offer.pairs).map(PeerRing::new).collect();
         Self { queues, offer, memory: None, rings, features: 0, protocol: 0, status: 0, active: 0 }
     }
 
-    /// Rings that are served.
+    /// Returns the number of rings being served.
     pub fn running(&self) -> usize {
         self.rings.iter().filter(|ring| ring.running).count()
     }
 
-    /// Whether the peer is still sound: its rings whole, its memory there, its event descriptors open to us.
+    /// Checks the peer's health: its rings are valid, its memory is there, its event descriptors do not
+    /// block.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The fault that was found.
     pub fn look(&self) -> Result<(), Fault> {
         if self.memory.as_ref().is_some_and(PeerMemory::is_broken) {
             return Err(Fault::CutOff);
@@ -123,14 +125,14 @@ impl Session {
         broken.map_or(Ok(()), |broken| Err(Fault::Ring(broken)))
     }
 
-    /// Does what a message asks for; the octets that go back, if any do.
+    /// Handles a message; returns the octets of the answer, if there is one.
     ///
     /// # Errors
-    /// What is wrong with it. The peer is to be told, if it waits for that, and then left.
+    /// The message is invalid. The answer is to be sent if there is one, and the connection to be closed.
     pub fn heed(&mut self, mut message: Message) -> Result<Option<Vec<u8>>, Refused> {
         let request = message.request;
         let done = expect_descriptors(&message).and_then(|()| self.carry_out(&mut message));
-        // A request that changes the agreement is acknowledged by the new one.
+        // A request that changes the negotiated features is acknowledged according to the new ones.
         let acknowledged = message.need_reply && self.has(Protocol::REPLY_ACK);
         let ack = |code: u64| acknowledged.then(|| answer(request, &code.to_le_bytes()));
         match done {
@@ -156,7 +158,7 @@ impl Session {
         }
     }
 
-    /// Requests that have no answer of their own.
+    /// Handles requests without an answer of their own.
     fn change(&mut self, request: FrontendReq, message: &mut Message) -> Result<(), Fault> {
         use FrontendReq as Request;
         match request {
@@ -178,7 +180,7 @@ impl Session {
             Request::SET_VRING_ENABLE => self.set_enable(message),
             Request::SET_VRING_KICK => self.set_kick(message),
             Request::SET_VRING_CALL => self.set_call(message),
-            // Nothing is ever told by it.
+            // Accepted, but never used.
             Request::SET_VRING_ERR => self.ring_of_descriptor(message).map(drop),
             _ => Err(Fault::NotAgreed(request)),
         }
@@ -207,7 +209,8 @@ impl Session {
         Ok(())
     }
 
-    /// A driver that wants what is not served is told so as a device does it: FEATURES_OK does not stay.
+    /// Sets the device status. A driver that requests unsupported features is refused as by a device:
+    /// FEATURES_OK is cleared.
     fn set_status(&mut self, status: u64) -> Result<(), Fault> {
         if !self.has(Protocol::STATUS) {
             return Err(Fault::NotAgreed(FrontendReq::SET_STATUS));
@@ -235,7 +238,7 @@ impl Session {
         let files = std::mem::take(&mut message.descriptors);
         let table = Table::new(&places, files, self.offer.memory_max)?;
         self.pause();
-        // What was shared before goes first: at no time is more mapped than one table may have.
+        // The old memory is unmapped first, so that never more is mapped than one table may have.
         self.memory = None;
         self.memory = Some(PeerMemory::map(table)?);
         self.start_ready()
@@ -256,7 +259,7 @@ impl Session {
         self.rings.get_mut(number).ok_or(Fault::NoRing { ring: number as u32, rings })
     }
 
-    /// A ring that does not run, as it must not while it is laid out anew; one that does is stopped.
+    /// Returns a ring after stopping it, because it must not run while its layout changes.
     fn stopped(&mut self, number: usize) -> Result<&mut PeerRing, Fault> {
         self.leave(number);
         self.ring(number)
@@ -269,7 +272,7 @@ impl Session {
     }
 
     fn set_enable(&mut self, message: &Message) -> Result<(), Fault> {
-        // QEMU does so before it has agreed on anything.
+        // QEMU sends this before it has negotiated anything.
         let (number, state) = self.ring_state(message)?;
         if state > 1 {
             return Err(Fault::Value {
@@ -286,7 +289,7 @@ impl Session {
         self.start(number)
     }
 
-    /// The ring of a request that comes with a descriptor, or says that it does not.
+    /// Returns the ring of a request that has a descriptor, or says that it has none.
     fn ring_of_descriptor(&mut self, message: &mut Message) -> Result<(usize, Option<OwnedFd>), Fault> {
         let word = number(message)?;
         let ring = self.number_of((word & 0xff) as u32)?;
@@ -325,7 +328,7 @@ impl Session {
         Ok(Reply::Body(base.as_slice().to_vec()))
     }
 
-    /// Serves a ring, if all is there that it takes.
+    /// Starts serving a ring, if everything needed is known.
     fn start(&mut self, number: usize) -> Result<(), Fault> {
         let Some(ring) = self.rings.get(number) else { return Ok(()) };
         let Some(memory) = self.memory.as_ref().filter(|_| ring.is_ready() && !ring.running) else {
@@ -359,7 +362,7 @@ impl Session {
         (0..self.rings.len()).try_for_each(|ring| self.start(ring))
     }
 
-    /// Serves a ring no longer, and remembers where it was.
+    /// Stops serving a ring, and records its index.
     fn leave(&mut self, number: usize) {
         let index = match pair_of(number) {
             (pair, true) => self.queues.leave_receive(pair).and_then(|queue| queue.index()),
@@ -371,7 +374,7 @@ impl Session {
         }
     }
 
-    /// Serves no ring; what is known of them stays.
+    /// Stops serving all rings; their descriptions are kept.
     fn pause(&mut self) {
         (0..self.rings.len()).for_each(|ring| self.leave(ring));
     }
@@ -382,7 +385,7 @@ impl Session {
         self.count_pairs();
     }
 
-    /// Frames are spread over the first pairs of which the driver receives by all.
+    /// Spreads frames over the leading pairs whose receive rings are all being served.
     fn count_pairs(&mut self) {
         let active = self.rings.iter().step_by(2).take_while(|ring| ring.running).count();
         if active != self.active && active > 0 {
@@ -394,12 +397,12 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Before the memory goes.
+        // Before the memory is unmapped.
         self.queues.forget_driver();
     }
 }
 
-/// The pair of a ring, and whether the peer receives by it. What it receives we deliver.
+/// Returns the pair of a ring, and whether the peer receives by it (so that we deliver to it).
 const fn pair_of(ring: usize) -> (usize, bool) {
     (ring / 2, ring.is_multiple_of(2))
 }
@@ -408,7 +411,7 @@ fn number(message: &Message) -> Result<u64, Fault> {
     message.body_as::<VhostUserU64>().map(|body| body.value)
 }
 
-/// That as many descriptors came as the request takes: those of a memory table are counted with its ranges.
+/// Checks the number of descriptors; those of a memory table are checked against its ranges.
 fn expect_descriptors(message: &Message) -> Result<(), Fault> {
     use FrontendReq as Request;
     let expected = match message.request {

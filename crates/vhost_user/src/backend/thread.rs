@@ -1,4 +1,4 @@
-//! The thread that meets the peers of one port.
+//! Thread that serves the peers of one port.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,29 +20,29 @@ use super::message::{Heard, Line};
 use super::session::Refused;
 use super::{Fault, Offer, Session};
 
-/// Between two looks at whether a peer is sound, and how long the rest of a message may take.
+/// Interval between two checks of a peer's health, and time limit for the rest of a message.
 const LOOK: Duration = Duration::from_millis(100);
 const STUCK: Duration = Duration::from_secs(5);
-/// Between two attempts to meet a peer that has not come yet.
+/// Interval between two attempts to accept a peer.
 const KNOCK: Duration = Duration::from_millis(200);
-/// After the first connection that we ended, and at most.
+/// Pause after the first connection that we ended, and longest pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// A peer that was sound for so long begins anew with the first pause.
+/// Time after which a healthy peer resets the pause.
 const SOUND: Duration = Duration::from_secs(10);
-/// Lines that wait to be told.
+/// Maximum number of unreported events.
 const MOST_LINES: usize = 16;
-/// How it is with a peer whose rings are served.
+/// State of a port whose peer is being served.
 const SERVED: &str = "a peer is served";
 
-/// Something that has happened at a port for peers.
+/// Event at a port for peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// Rings of a peer begin to be served: of this process, where that is known.
+    /// Service of a peer's rings has begun; with its process ID, if known.
     Served(Option<i32>),
-    /// The peer has gone in good order.
+    /// The peer has closed the connection in good order.
     Gone,
-    /// In one line: the peer was sent away, or none can come.
+    /// The peer was disconnected, or none can be accepted; with one line that says why.
     Fault(String),
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for News {
     }
 }
 
-/// A port for peers.
+/// A port for vhost-user peers.
 pub struct Backend {
     queues: Arc<NicQueues>,
     shared: Arc<Shared>,
@@ -71,10 +71,10 @@ struct Shared {
 }
 
 impl Backend {
-    /// Begins to meet peers at a door, in a thread of this name.
+    /// Begins to accept peers at a door, in a thread of this name.
     ///
     /// # Errors
-    /// No descriptors or threads are left.
+    /// No descriptors are left, or no thread can be started.
     pub fn start(name: &str, door: Door, offer: Offer, confinement: Confinement) -> Result<Self> {
         let queues = NicQueues::foreign(offer.pairs)?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
@@ -97,23 +97,23 @@ impl Backend {
         Ok(Self { queues, shared, thread })
     }
 
-    /// The peer's queues: its receive queues are a sink for frames, its transmit queues a source.
+    /// Returns the peer's queues: its receive queues are a sink for frames, its transmit queues a source.
     pub fn queues(&self) -> &Arc<NicQueues> {
         &self.queues
     }
 
-    /// Whether a peer is served.
+    /// Returns true if a peer is being served.
     pub fn is_up(&self) -> bool {
         self.shared.up.load(Ordering::Acquire)
     }
 
-    /// In one line.
+    /// Describes the state in one line.
     pub fn state(&self) -> String {
         if self.is_up() { SERVED } else { "no peer is there" }.to_owned()
     }
 
-    /// The next thing that has happened and was not told yet. To be called about ten times a second: it also takes threads of ours
-    /// out of event descriptors of the peer's that make them wait. It waits for nobody itself.
+    /// Returns the next unreported event. To be called about ten times a second: this also releases our
+    /// threads that are blocked in event descriptors of the peer. Never blocks itself.
     pub fn look_after(&self) -> Option<News> {
         self.queues.look_after_bells();
         self.shared.news.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
@@ -123,18 +123,19 @@ impl Backend {
 impl Drop for Backend {
     fn drop(&mut self) {
         self.shared.stopped.store(true, Ordering::Release);
-        // A full counter rings already.
+        // A full counter is signalled already.
         let _ = rustix::io::write(&self.shared.stop, &1u64.to_ne_bytes());
-        // It may be in an event descriptor of the peer's, and a thread that has the queue in another one.
+        // It may be blocked in an event descriptor of the peer, and a thread that has locked the queue in
+        // another one.
         Thread::urge_all([&mut self.thread], END_LIMIT, |_, _| self.queues.look_after_bells());
     }
 }
 
-/// When a peer was between two messages last.
+/// The last time at which a peer was between two messages.
 struct Progress(Instant);
 
 impl Progress {
-    /// Whether it is stuck, which at this time is within a message or is not.
+    /// Returns true if it is stuck; `is_within` tells whether it is within a message at this time.
     fn is_stuck(&mut self, now: Instant, is_within: bool) -> bool {
         if !is_within {
             self.0 = now;
@@ -143,33 +144,34 @@ impl Progress {
     }
 }
 
-/// How long after a look, of which nobody but us knows to the nanosecond when it was, the next one comes: about [`LOOK`], and a peer that
-/// makes threads of ours wait cannot see to it that they do not just then. (Control looks at times that can be guessed.)
+/// Returns the time until the next look, about [`LOOK`]. It is unpredictable, because it depends on the exact
+/// time of the last look, in nanoseconds, which the peer does not know: a peer that blocks our threads cannot
+/// release them just for the looks. (The control thread looks at predictable times.)
 fn until_next_look(at: Duration) -> Duration {
-    // Fibonacci hashing: the upper bits change with the lowest ones.
+    // Fibonacci hashing: the upper bits depend on the lowest ones.
     let spread = (at.as_nanos() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
     LOOK / 2 + LOOK.mul_f64(spread as f64 / f64::from(1 << 16))
 }
 
-/// Meets one peer after the other.
+/// Serves one peer after the other.
 struct Host {
     door: Door,
     offer: Offer,
     queues: Arc<NicQueues>,
     shared: Arc<Shared>,
-    /// How long to wait after the next connection that we have to end.
+    /// Pause after the next connection that we have to end.
     pause: Duration,
-    /// Why nobody could be met, when that was told.
+    /// Reported reason why no peer can be accepted.
     told: Option<String>,
 }
 
-/// How a connection ended.
+/// Reason why a connection ended.
 enum End {
-    /// We are to stop.
+    /// The port is to stop.
     Asked,
-    /// The peer went.
+    /// The peer has closed it.
     Gone,
-    /// We sent it away.
+    /// We have closed it.
     Fault(Fault),
 }
 
@@ -192,7 +194,7 @@ impl Host {
         }
     }
 
-    /// Waits for a peer; none after a while, or when we are to stop.
+    /// Waits for a peer; returns `None` after a while, or when the port is to stop.
     fn meet(&mut self) -> Option<UnixStream> {
         let asked = self.door.ask();
         let met = match asked {
@@ -214,7 +216,7 @@ impl Host {
         }
     }
 
-    /// Nobody can be met at the moment, which is told once for each reason.
+    /// Reports that no peer can be accepted at the moment, once for each reason.
     fn cannot(&mut self, error: &std::io::Error) {
         let line = format!("no peer at {}: {error}; it is tried again", self.door.path().display());
         if self.told.as_ref() != Some(&line) {
@@ -224,7 +226,7 @@ impl Host {
         self.wait(None, KNOCK);
     }
 
-    /// Does what the peer asks for until it goes, does something wrong, or we are to stop.
+    /// Handles the peer's requests until it closes the connection, causes a fault, or the port is to stop.
     fn talk(&mut self, socket: UnixStream, session: &mut Session, since: Instant) -> End {
         let process = process_at(&socket);
         let mut line = Line::new(socket);
@@ -281,11 +283,11 @@ impl Host {
         self.shared.stopped.load(Ordering::Acquire)
     }
 
-    /// Waits until we are to stop, this is readable, or the time is over.
+    /// Waits until the port is to stop, the descriptor is readable, or the time is over.
     fn wait(&self, readable: Option<std::os::fd::BorrowedFd<'_>>, most: Duration) {
         let mut fds = vec![PollFd::new(&self.shared.stop, PollFlags::IN)];
         fds.extend(readable.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        // Whatever it says, everything is looked at.
+        // Whatever the result, everything is checked afterwards.
         let _ = poll(&mut fds, Timespec::try_from(most).ok().as_ref());
     }
 
@@ -313,7 +315,7 @@ fn heed(session: &mut Session, line: &Line, heard: Heard) -> Result<Outcome, Fau
         Ok(answer) => answer.map_or(Ok(()), |answer| line.say(&answer)).map(|()| Outcome::Heard),
         Err(Refused { answer, fault }) => {
             if let Some(answer) = answer {
-                // It is left anyway.
+                // The connection is closed anyway.
                 let _ = line.say(&answer);
             }
             Err(fault)

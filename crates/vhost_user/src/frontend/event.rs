@@ -1,4 +1,4 @@
-//! Event descriptors that a peer may have as well.
+//! Event descriptors that are shared with a peer.
 
 use std::io::IoSliceMut;
 use std::os::fd::BorrowedFd;
@@ -6,16 +6,17 @@ use std::os::fd::BorrowedFd;
 use rustix::io::{ReadWriteFlags, preadv2};
 use vmm_sys_util::eventfd::EventFd;
 
-/// Whether an event descriptor was rung. It is the peer's as well, which may have it wait when there is nothing in it: not here.
+/// Resets an event descriptor; returns true if it was signalled. The peer has it as well, and may have
+/// cleared O_NONBLOCK: this never blocks nevertheless.
 pub(super) fn take(event: &EventFd) -> bool {
     let mut count = [0; 8];
-    // No place in a file: where it stands.
+    // Offset -1: the current position, since an eventfd has no offsets.
     let read =
         preadv2(event.as_fd_borrowed(), &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT);
     read.is_ok()
 }
 
-/// An event descriptor as the poll wants it.
+/// Borrows an event descriptor for poll(2).
 pub(super) trait EventFdExt {
     fn as_fd_borrowed(&self) -> BorrowedFd<'_>;
 }

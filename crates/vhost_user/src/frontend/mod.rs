@@ -1,15 +1,15 @@
-//! The rings of our routers in another program's hands: the VMM's side of vhost-user.
+//! vhost-user front end: hands the rings of our routers' NICs to another program.
 //!
 //! ```text
 //!  driver --> device model --SetUp--> Peer ----socket----> Open vSwitch, VPP, testpmd, another ringroad
 //!    |  rings                          |                      |
-//!    +---------- guest memory (memfd) -+----------------------+   frames; nobody here sees one
+//!    +---------- guest memory (memfd) -+----------------------+   frames; they do not pass this process
 //!    +---- kick: the doorbell's ioeventfd ------------------->+
-//!    +<--- call: KVM's irqfd, or passed on by `Peer` ---------+
+//!    +<--- call: KVM's irqfd, or forwarded by `Peer` ---------+
 //! ```
 //!
-//! [`Session`] is what is said; [`Peer`] keeps saying it: it finds the peer, keeps the time, notices its end, finds it again,
-//! and hands over the rings from where they were served to.
+//! [`Session`] contains the messages; [`Peer`] uses it repeatedly: it finds the peer, watches the time,
+//! notices its end, reconnects, and hands the rings over from the position up to which they were served.
 
 mod event;
 mod peer;

@@ -1,15 +1,16 @@
-//! A peer, found and kept.
+//! A vhost-user peer (back end) of one NIC: connects to it, and reconnects when it is lost.
 //!
 //! ```text
-//!          a peer comes           greeted             the driver is ready, handed over
+//!          a peer connects        greeted             the driver is ready, handed over
 //!  Away -----------------> Talking ----------> Idle -------------------> Talking ------> Serving
 //!   ^ ^                       |                  |                          |               |
 //!   | '--- refused, late -----'                  '------ it went away ------'---------------+
-//!   '------------------ the driver takes its queues back: given back (Talking) -------------'
+//!   '---------------- the driver takes its queues back: returned (Talking) -----------------'
 //! ```
 //!
-//! One thread goes through these stages and passes interrupts on where the peer cannot send them itself; another one speaks
-//! (`talk`). Neither ever waits for a peer without end, provided that somebody looks ([`Peer::look_after_bells`]).
+//! One thread drives these stages and forwards interrupts that the peer cannot send itself; another one
+//! exchanges messages (`talk`). All waits for a peer are bounded, provided that [`Peer::look_after_bells`] is
+//! called regularly.
 
 mod stage;
 
@@ -29,39 +30,39 @@ use super::session::Offer;
 use super::talk::talk;
 use stage::Course;
 
-/// How long a driver waits until its queues are given back. A peer has less than that.
+/// Time limit for a driver that waits for the return of its queues. A peer has less than that.
 const END_LIMIT: Duration = Duration::from_secs(2);
-/// Most pairs of queues of a NIC.
+/// Maximum number of queue pairs of a NIC.
 const MOST_PAIRS: usize = 16;
 
 ledger::counters! {
-    /// What is counted of a peer. Its frames are not: they pass nobody here.
+    /// Counters of a peer. Its frames are not counted: they do not pass this process.
     pub struct PeerCounters {
         /// Times that it was handed the rings.
         handed,
-        /// Times that it went away with them.
+        /// Times that its connection was lost while it had the rings.
         lost,
-        /// Times that one came and could not be used.
+        /// Times that a peer connected and could not be used.
         refused,
-        /// Interrupts that were passed on to the driver here. What a peer sends by itself is not counted.
+        /// Interrupts that were forwarded to the driver. Those that a peer sends by itself are not counted.
         interrupts,
     }
 }
 
-/// How it is with a peer.
+/// Status of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Status {
-    /// None is there.
+    /// No peer is connected.
     #[default]
     Away,
-    /// One is there, and the driver is not ready.
+    /// A peer is connected, and the driver is not ready.
     Idle,
     /// It serves the rings.
     Serving,
 }
 
 impl Status {
-    /// That of this number.
+    /// Returns the status of this number.
     const fn of(number: u8) -> Self {
         match number {
             0 => Self::Away,
@@ -70,7 +71,7 @@ impl Status {
         }
     }
 
-    /// Its name in tables.
+    /// Returns its name in tables.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Away => "away",
@@ -80,47 +81,48 @@ impl Status {
     }
 }
 
-/// What time it is for the course of things.
+/// Clock of the stages; tests replace it.
 type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 
-/// What both threads and everybody else know of each other.
+/// State shared by both threads and the users of a [`Peer`].
 struct Shared {
     path: PathBuf,
     /// A [`Status`].
     status: AtomicU8,
     said: Mutex<Said>,
-    /// Held by the driver's threads, too: whoever only looks has no need of it.
+    /// Also locked by the driver's threads; readers of the status do not need it.
     wishes: Mutex<Wishes>,
-    /// NICs whose queues were to be handed over, as long as anybody has them: threads may be in doorbells of one that was taken back.
+    /// NICs whose queues were handed over, as long as they exist: threads may still be blocked in doorbells
+    /// of one that was taken back.
     nics: Mutex<Vec<Weak<NicQueues>>>,
     changed: Condvar,
-    /// Rung when a wish changes.
+    /// Signalled when a wish changes.
     news: EventFd,
     quit: AtomicBool,
     counters: PeerCounters,
 }
 
-/// What the driver wants, and how far that has come.
+/// Wishes of the driver, and their progress.
 #[derive(Default)]
 struct Wishes {
     set_up: Option<Arc<SetUp>>,
-    /// Pairs that the driver uses.
+    /// Number of queue pairs that the driver uses.
     pairs: usize,
-    /// Moves with each start and end.
+    /// Incremented at each start and end.
     turn: u64,
-    /// Whether what the driver had set up was asked back, and nobody has waited for it yet.
+    /// True if the return of the driver's queues was requested, and has not been waited for yet.
     recalled: bool,
-    /// The turn that has been heard of, with nothing of an earlier one in anybody's hands.
+    /// The last turn that was processed, with no queue of an earlier one still handed out.
     settled: u64,
 }
 
-/// What is known of the last peer, for whoever asks.
+/// Information on the last peer.
 #[derive(Default)]
 struct Said {
     offer: Option<Offer>,
-    /// Why it could not be used, or is not there.
+    /// Why it could not be used, or is not connected.
     why: Option<String>,
-    /// The process that it is, where that is known.
+    /// Its process ID, if known.
     process: Option<i32>,
 }
 
@@ -137,9 +139,10 @@ impl Shared {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes threads out of doorbells that make them wait, and has a peer sent away for it. Waits for nobody.
+    /// Releases threads that are blocked in doorbells, and has the peer disconnected that caused this. Never
+    /// blocks.
     fn look_after_bells(&self) {
-        // Somebody begins or looks just now.
+        // Another thread is starting a NIC or doing this at the moment.
         let Ok(mut nics) = self.nics.try_lock() else { return };
         nics.retain(|nic| nic.strong_count() > 0);
         let mut deaf = false;
@@ -153,7 +156,7 @@ impl Shared {
         }
     }
 
-    /// Takes note of a NIC whose queues are to be handed over.
+    /// Registers a NIC whose queues are to be handed over.
     fn know(&self, set_up: &SetUp) {
         let Some(nic) = set_up.nic() else { return };
         let mut nics = self.nics.lock().unwrap_or_else(PoisonError::into_inner);
@@ -162,7 +165,7 @@ impl Shared {
         }
     }
 
-    /// Asks for what was handed over.
+    /// Requests the return of what was handed over.
     fn recall(&self) {
         let mut wishes = self.lock();
         if wishes.set_up.take().is_some() {
@@ -173,22 +176,22 @@ impl Shared {
     }
 
     fn ring(&self) {
-        // The only error is a full counter, and then it is rung.
+        // The only error is a full counter, and then it is signalled already.
         let _ = self.news.write(1);
     }
 }
 
-/// The one who is handed the rings of a NIC. Dropping it takes them back.
+/// The peer that is handed the rings of a NIC. Dropping it takes them back.
 pub struct Peer {
     shared: Arc<Shared>,
     threads: Vec<Thread>,
 }
 
 impl Peer {
-    /// Waits for a peer at this door, for the NIC `router.nic`, and keeps it.
+    /// Waits for a peer at this door, for the NIC `router.nic`, and keeps the connection.
     ///
     /// # Errors
-    /// No thread or descriptor can be had.
+    /// No thread can be started, or no descriptor is available.
     pub fn new(nic: &str, door: Arc<Door>, confinement: Confinement) -> Result<Self> {
         Self::with_clock(nic, door, confinement, Arc::new(Instant::now))
     }
@@ -221,43 +224,44 @@ impl Peer {
         Ok(peer)
     }
 
-    /// The socket.
+    /// Returns the path of the socket.
     pub fn path(&self) -> &Path {
         &self.shared.path
     }
 
-    /// What is counted.
+    /// Returns its counters.
     pub fn counters(&self) -> &PeerCounters {
         &self.shared.counters
     }
 
-    /// How it is, and where none is there, why not if that is known.
+    /// Returns its status and, if it is away, the reason if known.
     pub fn status(&self) -> (Status, Option<String>) {
         let status = self.shared.status();
         (status, self.shared.said().why.clone().filter(|_| status == Status::Away))
     }
 
-    /// Whether one is there.
+    /// Returns true if a peer is connected.
     pub fn is_there(&self) -> bool {
         self.shared.status() != Status::Away
     }
 
-    /// The process at the other end of the socket, or the last one, where that is known.
+    /// Returns the process at the other end of the socket, or the last one, if known.
     pub fn process(&self) -> Option<i32> {
         self.shared.said().process
     }
 
-    /// What the peer can do, or the last one could; where none has come yet, what every peer can.
+    /// Returns the features of the current or last peer; if none has connected yet, those of every peer.
     pub fn offer(&self) -> Offer {
         self.shared.said().offer.unwrap_or(Offer::LEAST)
     }
 
-    /// Takes threads of ours out of doorbells that the peer makes wait. To be called about ten times a second; waits for nobody itself.
+    /// Releases our threads that are blocked in doorbells of the peer. To be called about ten times a second;
+    /// never blocks.
     pub fn look_after_bells(&self) {
         self.shared.look_after_bells();
     }
 
-    /// As a device model knows it.
+    /// Returns the interface for a device model.
     pub fn receiver(&self) -> Arc<dyn Receiver> {
         Arc::new(Hand(self.shared.clone()))
     }
@@ -267,12 +271,13 @@ impl Drop for Peer {
     fn drop(&mut self) {
         self.shared.quit.store(true, Ordering::Release);
         self.shared.ring();
-        // One lets go of the other when what the peer was handed is given back; the peer may make it wait in a doorbell.
+        // One thread ends the other once the peer has returned the queues; the peer may block it in a
+        // doorbell.
         Thread::urge_all(&mut self.threads, END_LIMIT, |_, _| self.shared.look_after_bells());
     }
 }
 
-/// For a device model.
+/// The interface for a device model.
 struct Hand(Arc<Shared>);
 
 impl Receiver for Hand {
@@ -280,7 +285,7 @@ impl Receiver for Hand {
         self.0.know(&set_up);
         let mut wishes = self.0.lock();
         wishes.set_up = Some(Arc::new(set_up));
-        // Of several, a driver uses one until it asks for more (virtio 1.2, section 5.1.6.5.5).
+        // A driver uses one pair until it enables more (virtio 1.2, section 5.1.6.5.5).
         wishes.pairs = 1;
         wishes.turn += 1;
         drop(wishes);

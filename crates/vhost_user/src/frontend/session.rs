@@ -1,13 +1,14 @@
-//! What is said to a peer that serves a NIC's rings, in order (vhost-user specification, "Communication").
+//! Messages to a peer that serves a NIC's rings, in order (vhost-user specification, "Communication").
 //!
 //! ```text
-//! greet   owner, features, protocol features, number of queue pairs      the device model offers what the peer can do
-//! start   features, memory, and for each ring size, place, index, call, kick; enable
-//! stop    for each ring: disable, get its index back                     the peer lets go of it
+//! greet   owner, features, protocol features, number of queue pairs      the device model offers the peer's features
+//! start   features, memory, and for each ring size, addresses, index, call, kick; enable
+//! stop    for each ring: get its index back (which stops it)             the peer releases it
 //! ```
 //!
-//! All of it waits for the peer's answers without end: somebody else keeps the time and shuts the socket down. Doorbells that the peer has
-//! as well may make it wait, too: somebody else looks for that ([`nic_port::NicQueues::look_after_bells`]).
+//! All of these wait for the peer's answers without a limit: another thread watches the time and shuts the
+//! socket down. Doorbells shared with the peer may block as well: another thread checks for that
+//! ([`nic_port::NicQueues::look_after_bells`]).
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -23,46 +24,46 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::event;
 
-/// Bit of the feature word that is the protocol's own.
+/// Bit of the feature word that belongs to the protocol itself.
 const PROTOCOL: u64 = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
-/// Most queues that any device has: what the crate is told before the peer was asked.
+/// Maximum number of queues of any device: given to the crate before the peer was asked.
 const MOST_QUEUES: u64 = 0x100;
 
-/// What a peer can do.
+/// Features of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Feature bits of virtio.
     pub features: u64,
-    /// Pairs of queues.
+    /// Number of queue pairs.
     pub pairs: u64,
 }
 
 impl Offer {
-    /// What every peer that is worth its name can do: for drivers that start before theirs is there.
+    /// Minimum features of every usable peer, for drivers that start before their peer is connected.
     pub const LEAST: Self =
         Self { features: features::VERSION_1 | features::MRG_RXBUF | features::INDIRECT_DESC, pairs: 1 };
 }
 
-/// Why a peer is not used.
+/// Reason why a peer is not used.
 #[derive(Debug, Error)]
 pub enum Refused {
-    /// It has gone, breaks the protocol, or says no.
+    /// It has closed the connection, violates the protocol, or refuses.
     #[error("{asked}: {answer}")]
     Answer {
-        /// What it was asked.
+        /// The request.
         asked: &'static str,
-        /// What came of it.
+        /// The result.
         answer: vhost::Error,
     },
-    /// It speaks the legacy interface only.
+    /// It supports only the legacy interface.
     #[error("it does not offer VIRTIO_F_VERSION_1; ringroad needs virtio 1.0 or later")]
     Legacy,
-    /// The driver was offered more by who was there before.
+    /// An earlier peer offered the driver more features.
     #[error(
         "it does not offer features {missing:#x}, which the driver has settled on; restart the router, so that it settles anew"
     )]
     Features {
-        /// The bits.
+        /// The missing feature bits.
         missing: u64,
     },
     /// It has too few queues.
@@ -70,27 +71,27 @@ pub enum Refused {
         "it serves {has} pairs of queues and the NIC has {wanted}; give it more (often `queues=`) or the router fewer vCPUs"
     )]
     Pairs {
-        /// How many it serves.
+        /// Number of queue pairs that it serves.
         has: u64,
-        /// How many the NIC has.
+        /// Number of queue pairs of the NIC.
         wanted: u64,
     },
-    /// The rings are not all there.
+    /// Not all rings are set up.
     #[error("the NIC has nothing to hand over")]
     Nothing,
-    /// A doorbell that it was given made a thread of ours wait that rang it.
+    /// A doorbell that it was given blocked a thread of ours.
     #[error("it does not take the doorbell of a ring, and made a thread of ours wait")]
     Waited,
-    /// Nobody would survive what a peer can do to the memory.
+    /// We could not survive what a peer can do to the memory (SIGBUS).
     #[error("the router's memory cannot be handed over: {0}")]
     Memory(io::Error),
 }
 
-/// A conversation with a peer.
+/// A session with a peer.
 pub struct Session {
     frontend: Frontend,
     offer: Offer,
-    /// Whether it knows protocol features; then rings are enabled one by one.
+    /// True if it supports protocol features; rings then have to be enabled one by one.
     has_protocol: bool,
 }
 
@@ -99,10 +100,10 @@ fn asking<T>(asked: &'static str, answer: vhost::Result<T>) -> Result<T, Refused
 }
 
 impl Session {
-    /// Begins to speak with a peer.
+    /// Starts a session with a peer.
     ///
     /// # Errors
-    /// It does not answer as it should, or cannot be used at all.
+    /// It does not answer correctly, or cannot be used at all.
     pub fn greet(stream: UnixStream) -> Result<Self, Refused> {
         let second = stream.try_clone().map_err(|_| Refused::Nothing)?;
         let mut frontend = Frontend::from_stream(stream, MOST_QUEUES);
@@ -115,7 +116,8 @@ impl Session {
         if features & PROTOCOL != 0 {
             let picked = pick_protocol(&mut frontend)?;
             if picked.contains(VhostUserProtocolFeatures::MQ) {
-                // The crate takes the answer for queues; peers give pairs. So somebody else asks.
+                // The crate takes the answer as a number of queues, while peers send pairs. So a second front
+                // end asks.
                 pairs = ask_for_pairs(second)?;
             }
             if picked.contains(VhostUserProtocolFeatures::REPLY_ACK) {
@@ -126,20 +128,20 @@ impl Session {
         Ok(Self { frontend, offer, has_protocol: features & PROTOCOL != 0 })
     }
 
-    /// What the peer can do.
+    /// Returns the peer's features.
     pub fn offer(&self) -> Offer {
         self.offer
     }
 
-    /// Hands over what the driver has set up; of its pairs, the first `pairs` are used. Where an interrupt cannot be the peer's
-    /// to send, it writes to the queue's event of `calls`, by number.
+    /// Hands over what the driver has set up; of its queue pairs the first `pairs` are used. If the peer
+    /// cannot send an interrupt itself, it signals the queue's eventfd in `calls` instead.
     ///
     /// # Errors
-    /// The peer cannot serve it, or says no.
+    /// The peer cannot serve it, or refuses.
     pub fn start(&mut self, set_up: &SetUp, pairs: usize, calls: &[EventFd]) -> Result<(), Refused> {
         self.check(set_up)?;
         set_up.welcome();
-        // Another peer may have left it full.
+        // An earlier peer may have left it full.
         for kick in set_up.queues.iter().filter_map(HandedQueue::kick) {
             event::take(kick);
         }
@@ -151,7 +153,8 @@ impl Session {
             self.tell_ring(set_up, queue, calls)?;
         }
         self.enable(set_up, pairs)?;
-        // What came before it was there: it looks, and so does the driver.
+        // Notify both sides once, for what was queued before: the peer checks the rings, and so does the
+        // driver.
         for queue in &set_up.queues {
             queue.ring();
             queue.interrupt();
@@ -164,7 +167,7 @@ impl Session {
         if wanted > self.offer.pairs {
             return Err(Refused::Pairs { has: self.offer.pairs, wanted });
         }
-        // With pairs enough there is nothing to it.
+        // MQ is not required if there are enough pairs.
         let missing = set_up.features & !(features::OF_MODEL | features::MQ) & !self.offer.features;
         if missing != 0 {
             return Err(Refused::Features { missing });
@@ -172,8 +175,8 @@ impl Session {
         Ok(())
     }
 
-    /// The guest's addresses are given as those of this process, too: they are only told apart by the peer's own tables, and
-    /// where our memory lies is nobody's business.
+    /// Sends the memory table. Guest addresses are also given as the addresses of this process: the peer uses
+    /// these only as keys of its own tables, and the real ones are not disclosed.
     fn tell_memory(&self, set_up: &SetUp) -> Result<(), Refused> {
         let (file, octets) = set_up.memory().map_err(Refused::Memory)?;
         let region = VhostUserMemoryRegionInfo {
@@ -202,17 +205,17 @@ impl Session {
         };
         let frontend = &self.frontend;
         asking("VHOST_USER_SET_VRING_NUM", frontend.set_vring_num(number, layout.size))?;
-        // What was given back last is where the peer goes on, be it the first one or one that comes after another.
+        // Every peer, the first one or a later one, continues at the index that was last returned.
         asking("VHOST_USER_SET_VRING_BASE", frontend.set_vring_base(number, set_up.served(queue)))?;
         asking("VHOST_USER_SET_VRING_ADDR", frontend.set_vring_addr(number, &place))?;
         asking("VHOST_USER_SET_VRING_CALL", frontend.set_vring_call(number, call))?;
         asking("VHOST_USER_SET_VRING_KICK", frontend.set_vring_kick(number, kick))
     }
 
-    /// Enables the rings of the first pairs, and no others.
+    /// Enables the rings of the first pairs, and disables all others.
     ///
     /// # Errors
-    /// The peer says no.
+    /// The peer refuses.
     pub fn enable(&mut self, set_up: &SetUp, pairs: usize) -> Result<(), Refused> {
         if !self.has_protocol {
             return Ok(());
@@ -228,7 +231,7 @@ impl Session {
     /// Takes the rings back.
     ///
     /// # Errors
-    /// The peer does not answer as it should; whether it has let go is not known then.
+    /// The peer does not answer correctly; it is then unknown whether it has released them.
     pub fn stop(self, set_up: &SetUp) -> Result<(), Refused> {
         for queue in &set_up.queues {
             asking("VHOST_USER_GET_VRING_BASE", self.frontend.get_vring_base(usize::from(queue.index)))?;
@@ -244,7 +247,7 @@ fn pick_protocol(frontend: &mut Frontend) -> Result<VhostUserProtocolFeatures, R
     Ok(picked)
 }
 
-/// Pairs of queues that the peer serves.
+/// Returns the number of queue pairs that the peer serves.
 fn ask_for_pairs(stream: UnixStream) -> Result<u64, Refused> {
     let mut frontend = Frontend::from_stream(stream, MOST_QUEUES);
     asking("VHOST_USER_GET_FEATURES", frontend.get_features())?;

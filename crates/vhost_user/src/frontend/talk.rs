@@ -1,5 +1,5 @@
-//! The thread that speaks with a peer, and waits for it. Whoever gave it something to say keeps the time, and ends the wait by
-//! shutting the socket down.
+//! Thread that exchanges messages with a peer, and blocks on it. The thread that gave it a job watches the
+//! time, and ends the wait by shutting the socket down.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::session::{Refused, Session};
 
-/// What is to be said.
+/// Job for the messaging thread.
 pub(super) enum Job {
-    /// Begin.
+    /// Start the session.
     Greet(UnixStream),
-    /// Hand over what the driver has set up, of which so many pairs are used.
+    /// Hand over what the driver has set up, with this many queue pairs in use.
     Start(Session, Arc<SetUp>, usize),
-    /// Another number of pairs is used.
+    /// Change the number of queue pairs in use.
     Enable(Session, Arc<SetUp>, usize),
-    /// Take it back.
+    /// Take the rings back.
     Stop(Session, Arc<SetUp>),
 }
 
-/// What came of it.
+/// Outcome of a job.
 pub(super) enum Outcome {
-    /// The conversation goes on.
+    /// Done; the session continues.
     Said(Session),
-    /// It has ended as it was meant to.
+    /// The session has ended as requested.
     Stopped,
     Refused(Refused),
 }
@@ -38,7 +38,7 @@ impl Job {
             Self::Start(mut session, set_up, pairs) => session.start(&set_up, pairs, calls).map(|()| session),
             Self::Enable(mut session, set_up, pairs) => session.enable(&set_up, pairs).map(|()| session),
             Self::Stop(session, set_up) => {
-                // Gone is gone, in good order or not.
+                // The peer is gone either way, in good order or not.
                 let _ = session.stop(&set_up);
                 return Outcome::Stopped;
             }
@@ -47,14 +47,14 @@ impl Job {
     }
 }
 
-/// Until nobody has anything more to say.
+/// Executes jobs until the sender is dropped.
 pub(super) fn talk(jobs: &Receiver<Job>, outcomes: &Sender<Outcome>, calls: &[EventFd], bell: &EventFd) {
     for job in jobs {
         let outcome = job.carry_out(calls);
         if outcomes.send(outcome).is_err() {
             return;
         }
-        // The only error is a full counter, and then it is rung.
+        // The only error is a full counter, and then it is signalled already.
         let _ = bell.write(1);
     }
 }

@@ -63,7 +63,7 @@ fn tables_that_are_wrong_are_refused_in_one_line() {
     assert!(refusal(&[place(0, 1, 0, 0); 33], Vec::new()).contains("33 ranges"));
     let (pipe, _) = rustix::pipe::pipe().expect("a pipe");
     assert!(refusal(&[place(0, 0x1000, 0, 0)], vec![pipe]).contains("no file"));
-    // It may not be written.
+    // Not writable.
     let sealed = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("a file");
     assert!(refusal(&[place(0, 0x1000, 0, 0)], vec![sealed.into()]).contains("cannot be mapped"));
 }
@@ -77,7 +77,7 @@ fn nothing_but_memory_is_mapped() {
         line,
         "the memory range at 0x4000 lies in a file that is not of tmpfs, hugetlbfs or memfd_create(2)"
     );
-    // As QEMU and DPDK have it without memfd_create(2).
+    // As QEMU and DPDK do without memfd_create(2).
     let shm = tempfile::tempfile_in("/dev/shm").expect("a file of tmpfs");
     shm.set_len(0x1000).expect("a size");
     mapped(&[place(0, 0x1000, 0, 0)], vec![shm.into()]).expect("it is memory");
@@ -112,7 +112,7 @@ fn memory_that_is_cut_off_reads_as_zeros_and_is_noticed() {
     assert!(memory.is_broken());
     assert_eq!(octets(&unharmed).read(0), Some([1u8; 8]));
     assert!(!unharmed.is_broken());
-    // Its place is free again, and clean.
+    // Its slot for a guard is free again, and reset.
     drop(memory);
     assert!(!map(&other).is_broken());
 }
@@ -127,7 +127,7 @@ fn what_is_unmapped_is_gone() {
     assert_eq!(mappings(), before);
 }
 
-/// Mappings of a file of this name that no other test makes.
+/// Counts the mappings of a file with a name that no other test uses.
 fn mappings() -> usize {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux has it");
     let ours = |line: &&str| line.ends_with("/memfd:peer (deleted)") && span(line) == 0x5000;

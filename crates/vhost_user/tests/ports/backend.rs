@@ -1,4 +1,4 @@
-//! We are the device of another program: its rings lie in a memfd of its own, which it shares over the socket.
+//! This program is the device of another one, whose rings are in its own memfd, shared over the socket.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -23,17 +23,17 @@ use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 use super::driver::{ENTRIES, OCTETS, Queue};
 use super::{CHOICES, LONGEST, Port};
 
-/// Octets of each of the two ranges that the peer's memory has.
+/// Octets of each of the two ranges of the peer's memory.
 const RANGE: u64 = 2 << 20;
-/// Where the second one begins for the peer's guest: beyond a hole, as of a machine with much memory.
+/// Guest-physical address of the second range: beyond a hole, as in a machine with much memory.
 const SECOND: u64 = 4 << 30;
-/// Where the peer has the file in its own address space.
+/// Address of the file in the peer's own address space.
 const USER: u64 = 0x7f00_0000_0000;
 
-/// A peer with its driver, and the port at which it is served.
+/// A peer with its driver, and the port that serves it.
 struct Bench {
     port: Port,
-    /// For each pair what the driver receives by, and what it sends by.
+    /// The receive and transmit queue of each pair.
     receive: Vec<Queue>,
     transmit: Vec<Queue>,
     kicks: Vec<EventFd>,
@@ -48,7 +48,7 @@ fn event() -> EventFd {
     EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).expect("an event descriptor")
 }
 
-/// The peer's memory, and the ranges that it tells of.
+/// Returns the peer's memory, and its memory table.
 fn memory() -> (OwnedFd, [VhostUserMemoryRegion; 2]) {
     let file = File::from(memfd_create("peer", MemfdFlags::CLOEXEC).expect("a file"));
     file.set_len(2 * RANGE).expect("a size");
@@ -56,13 +56,13 @@ fn memory() -> (OwnedFd, [VhostUserMemoryRegion; 2]) {
     (file.into(), [first, VhostUserMemoryRegion::new(SECOND, RANGE, USER + RANGE, RANGE)])
 }
 
-/// The peer's own address of what its guest has at `guest`.
+/// Translates a guest-physical address to the peer's own address.
 const fn user(guest: u64) -> u64 {
     if guest < RANGE { USER + guest } else { USER + RANGE + (guest - SECOND) }
 }
 
 impl Bench {
-    /// A peer whose driver has picked these features, and uses so many pairs.
+    /// Creates a peer whose driver has negotiated these features, and uses this many queue pairs.
     fn new(picked: u64, pairs: usize) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("vm.sock");
@@ -119,7 +119,7 @@ fn greet(speaker: &mut Frontend, picked: u64) {
     speaker.get_protocol_features().expect("features");
     let more = VhostUserProtocolFeatures::MQ | VhostUserProtocolFeatures::REPLY_ACK;
     speaker.set_protocol_features(more).expect("they were offered");
-    // From now on each request is over when it has been said.
+    // From now on each request is complete when the call returns.
     speaker.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
     speaker.set_features(picked | protocol).expect("they were offered");
 }
@@ -183,7 +183,7 @@ impl SourceBench for Bench {
     }
 
     fn feed(&mut self, frames: &[Vec<u8>]) -> usize {
-        // One flow: all through the last pair.
+        // A single flow: all frames go through the last pair.
         let last = self.transmit.len() - 1;
         let (sent, wants_kick) = self.transmit[last].send(frames);
         if wants_kick {

@@ -1,4 +1,4 @@
-//! One queue of a driver as virtio has it, in memory that its device sees as well.
+//! One queue of a virtio driver, in memory that its device accesses as well.
 
 use std::mem::MaybeUninit;
 
@@ -10,15 +10,15 @@ use super::OFFLOADS;
 
 /// Entries of the queue.
 pub(crate) const ENTRIES: u16 = 128;
-/// Octets that a queue takes with its buffers, and some more.
+/// Octets that a queue takes with its buffers, rounded up.
 pub(crate) const OCTETS: u64 = 0x5_0000;
-/// Octets of the rings, or more.
+/// Octets of the rings, rounded up.
 const RINGS: u64 = 0x4000;
-/// Octets of a buffer: header and the largest frame that is not to be cut.
+/// Octets of a buffer: header and the largest frame that needs no segmentation.
 const BUFFER: u32 = 2048;
 /// Octets of the header before each frame (virtio 1.2, section 5.1.6).
 const HEADER: usize = 12;
-/// Where the header says how many buffers a frame fills.
+/// Offset of the header's field for the number of buffers of a frame (num_buffers).
 const BUFFERS: usize = 10;
 
 const _: () = assert!(Layout::octets(ENTRIES) <= RINGS && RINGS + ENTRIES as u64 * BUFFER as u64 <= OCTETS);
@@ -28,7 +28,7 @@ enum Ring {
     InOrder(InOrderDriver<'static, u64>),
 }
 
-/// Runs the same code on either kind of ring.
+/// Runs the same code on each kind of ring.
 macro_rules! either {
     ($self:expr, $ring:ident => $body:expr) => {
         match &mut $self {
@@ -44,12 +44,12 @@ pub(crate) struct Queue {
     layout: Layout,
     ring: Ring,
     free: Vec<u64>,
-    /// Whether the device may leave anything to this driver.
+    /// True if the device may leave offloads to this driver.
     offloads: bool,
 }
 
 impl Queue {
-    /// A queue at `start` of memory that is zero, for a driver with these features.
+    /// Creates a queue at `start` in zeroed memory, for a driver with these features.
     pub(crate) fn new(region: Region, start: u64, picked: u64) -> Self {
         let (layout, agreed) = (Layout::contiguous(ENTRIES, start), features::ring_features(picked));
         let ring = if agreed.in_order {
@@ -68,7 +68,7 @@ impl Queue {
         &self.layout
     }
 
-    /// Posts all free buffers to be written; true if the device wants a kick.
+    /// Posts all free buffers for receive; returns true if the device wants a kick.
     pub(crate) fn post(&mut self) -> bool {
         while let Some(at) = self.free.pop() {
             assert!(
@@ -79,8 +79,8 @@ impl Queue {
         either!(self.ring, ring => ring.publish())
     }
 
-    /// The frames that came since the last call, and whether the device wants a kick for their buffers, which are posted
-    /// again.
+    /// Returns the frames received since the last call, and whether the device wants a kick for their
+    /// buffers, which are posted again.
     pub(crate) fn received(&mut self) -> (Vec<Vec<u8>>, bool) {
         let (mut buffers, region, free) = (Vec::new(), self.region, &mut self.free);
         let taken = either!(self.ring, ring => ring.pop(usize::MAX, |at, written| {
@@ -106,7 +106,8 @@ impl Queue {
         (frames, self.post())
     }
 
-    /// Sends as many of the frames as there are buffers for; returns how many, and whether the device wants a kick.
+    /// Sends as many of the frames as there are buffers for; returns their number, and whether the device
+    /// wants a kick.
     pub(crate) fn send(&mut self, frames: &[Vec<u8>]) -> (usize, bool) {
         let free = &mut self.free;
         either!(self.ring, ring => ring.reclaim(usize::MAX, |at| free.push(at))).expect("a sound ring");

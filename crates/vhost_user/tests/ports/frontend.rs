@@ -1,4 +1,4 @@
-//! The rings of a router's NIC in the hands of a peer: what its driver has set up by registers is handed over, and frames
+//! The rings of a router's NIC handed to a peer: they are set up by registers and handed over, and frames
 //! move at the peer's port.
 
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use vmm::{Machine, MachineConfig, Process, attach_handed};
 use super::driver::{ENTRIES, OCTETS, Queue};
 use super::{CHOICES, LONGEST, OFFLOADS, Port, until};
 
-/// Octets of a small router.
+/// Octets of RAM of a small router.
 pub(crate) const RAM: usize = 12 << 20;
-/// The slot that the NIC is in.
+/// PCI slot of the NIC.
 pub(crate) const SLOT: u64 = 1;
 pub(crate) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 /// The command register of configuration space: memory decoding and bus mastering.
 const COMMAND: u64 = 4;
 const MEMORY_AND_MASTER: u16 = 6;
-/// Rings of the only pair.
+/// Numbers of the rings of the only pair.
 pub(crate) const RECEIVE: u16 = 0;
 pub(crate) const TRANSMIT: u16 = 1;
 
-/// The registers of the NIC, as its driver reaches them.
+/// Register accesses to the NIC as its driver performs them.
 pub(crate) struct Registers {
     pub(crate) machine: Arc<Machine>,
     pub(crate) exits: VcpuExits,
@@ -52,7 +52,7 @@ impl Registers {
         octet[0]
     }
 
-    /// Resets the device and settles on these features.
+    /// Resets the device and negotiates these features.
     pub(crate) fn negotiate(&self, picked: u64) {
         self.write(map::ECAM + (SLOT << 15) + COMMAND, &MEMORY_AND_MASTER.to_le_bytes());
         self.set(register::DEVICE_STATUS, &[0]);
@@ -98,7 +98,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A driver that picks these features.
+    /// Creates a driver that negotiates these features.
     fn new(picked: u64) -> Self {
         let picked = picked | features::VERSION_1;
         let folder = tempfile::tempdir().expect("a folder");
@@ -141,7 +141,7 @@ pub(crate) fn machine() -> Arc<Machine> {
 }
 
 impl Drop for Bench {
-    /// The device takes its queues back while all is there.
+    /// The device takes its queues back while everything exists.
     fn drop(&mut self) {
         self.registers.machine.bus().clear();
     }

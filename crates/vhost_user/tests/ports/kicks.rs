@@ -1,4 +1,5 @@
-//! A peer that was handed our rings makes whoever rings their doorbells wait: it is sent away, and the next one is served.
+//! A peer that was handed our rings blocks threads that ring their doorbells: it is disconnected, and the
+//! next one is served.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -34,12 +35,12 @@ const VERSION: u32 = 1;
 const REPLY: u32 = 1 << 2;
 const NEED_REPLY: u32 = 1 << 3;
 
-/// Of registers, while others are in doorbells.
+/// Register reads while other threads are in doorbells.
 const READS: usize = 10_000;
-/// What is told of one that does.
+/// The reason reported for such a peer.
 const TOLD: &str = "it does not take the doorbell of a ring, and made a thread of ours wait";
 
-/// A message: what is asked, its flags, and what came with it.
+/// Receives a message: request number, flags, and descriptor.
 fn hear(mut stream: &UnixStream) -> Option<(u32, u32, Option<OwnedFd>)> {
     let mut header = [0; 12];
     let mut heard = fd_passing::receive(stream, &mut header, 1, RecvFlags::WAITALL).ok()?;
@@ -48,7 +49,7 @@ fn hear(mut stream: &UnixStream) -> Option<(u32, u32, Option<OwnedFd>)> {
     (heard.octets == 12).then(|| (word(0), word(4), heard.descriptors.pop()))
 }
 
-/// Makes who rings wait.
+/// Fills an eventfd, so that a write to it blocks.
 fn fill(kick: &OwnedFd) {
     fcntl_setfl(kick, OFlags::NONBLOCK).expect("it is the peer's");
     while rustix::io::write(kick, &(u64::MAX - 1).to_ne_bytes()).is_err() {
@@ -57,7 +58,7 @@ fn fill(kick: &OwnedFd) {
     fcntl_setfl(kick, OFlags::empty()).expect("it is the peer's");
 }
 
-/// A peer that takes rings, each of which it is handed by the `take` of it, until it is left.
+/// A peer that accepts rings, whose kick descriptors it passes to `take`, until it is disconnected.
 fn serve(mut stream: UnixStream, mut take: impl FnMut(OwnedFd)) {
     while let Some((request, flags, came)) = hear(&stream) {
         let answer = match request {
@@ -74,7 +75,7 @@ fn serve(mut stream: UnixStream, mut take: impl FnMut(OwnedFd)) {
     }
 }
 
-/// A router's NIC whose driver is ready, and a socket at which peers are met.
+/// A router's NIC whose driver is ready, and a socket at which peers connect.
 struct Scene {
     peer: Peer,
     registers: Arc<Registers>,
@@ -112,7 +113,7 @@ impl Scene {
         self.listener.as_ref().expect("a socket").accept().expect("somebody comes").0
     }
 
-    /// As control does, until the peer is sent away.
+    /// Does what the control thread does, until the peer is disconnected.
     fn until_left(&self) {
         until("it is sent away", || {
             self.peer.look_after_bells();
@@ -120,7 +121,7 @@ impl Scene {
         });
     }
 
-    /// An honest one comes, and the rings are handed to it.
+    /// An honest peer connects, and is handed the rings.
     fn is_well(&mut self) {
         self.listener = None;
         let _ = fs::remove_file(&self.path);
@@ -135,7 +136,8 @@ impl Scene {
 }
 
 impl Drop for Scene {
-    /// The device takes its queues back while all is there; a test that failed may have left it to somebody who waits.
+    /// The device takes its queues back while everything exists; a failed test may have left it to a blocked
+    /// thread.
     fn drop(&mut self) {
         if thread::panicking() {
             return;
@@ -174,7 +176,7 @@ fn a_vcpu_that_rings_a_full_doorbell_holds_no_device_meanwhile_and_is_let_go() {
         thread::spawn(move || registers.kick(number))
     };
     let before = scene.registers.exits.register_write.get();
-    // The second vCPU may find the first one in the middle.
+    // The second vCPU may find the first one in the middle of an access.
     let vcpus = [kicks(TRANSMIT), kicks(TRANSMIT), kicks(RECEIVE)];
     until("their accesses", || scene.registers.exits.register_write.get() >= before + 3);
     let (told, other) = mpsc::channel();
@@ -185,7 +187,7 @@ fn a_vcpu_that_rings_a_full_doorbell_holds_no_device_meanwhile_and_is_let_go() {
     scene.until_left();
     vcpus.into_iter().for_each(|vcpu| vcpu.join().expect("it was let go"));
     villain.join().expect("it is left");
-    // What is left in its hands is not rung when the driver begins anew.
+    // Doorbells that are left with the old peer are not rung when the driver starts again.
     scene.start_driver();
     scene.is_well();
 }

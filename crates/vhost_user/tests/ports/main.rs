@@ -1,5 +1,5 @@
-//! Rings that a driver and its device have in two programs, under the suite that every port passes: a peer's that we
-//! serve, and our own that we hand to a peer.
+//! Rings shared between a driver and a device in two programs, in the conformance suite that every port
+//! passes: those of a peer that we serve, and our own that we hand to a peer.
 
 mod backend;
 mod driver;
@@ -14,13 +14,13 @@ use nic::virtio_net::features;
 use nic_port::NicQueues;
 use port::{Sink, Source};
 
-/// Nothing takes so long, even where the host is busy. Each wait ends with what it waits for.
+/// Time limit of every wait, even on a busy host. Each wait ends as soon as its condition holds.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Octets of the longest frame, without FCS.
 const LONGEST: usize = 1518;
 
-/// What drivers settle on beside virtio 1.0: as little as possible, what ours do, and what leaves checksums and the cutting
-/// of large frames to the other side.
+/// Features that drivers negotiate in addition to virtio 1.0: the minimum, those of our driver, and those
+/// that leave checksum and segmentation to the other side.
 const CHOICES: [u64; 5] = [
     0,
     features::MRG_RXBUF,
@@ -38,7 +38,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Where frames for a driver go and come from, in the program that serves its rings.
+/// Source and sink of a driver's frames, in the program that serves its rings.
 struct Port {
     queues: Arc<NicQueues>,
     sink: Arc<dyn Sink>,
@@ -46,7 +46,7 @@ struct Port {
 }
 
 impl Port {
-    /// Of queues that are served: what was rung when that began is not for the suite.
+    /// Creates a port of served queues, and discards the notifications sent at the start.
     fn of(queues: &Arc<NicQueues>) -> Self {
         let (sink, mut source) = (queues.sink(), queues.source());
         sink.disarm();

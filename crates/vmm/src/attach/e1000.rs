@@ -1,12 +1,12 @@
-//! Joins an e1000, the bus, its interrupt pin and the NIC's queues.
+//! Connects an e1000 model to the bus, its interrupt pin and the NIC's queues.
 //!
-//! What a write of TDT or RDT does depends on the way to transmit:
+//! The effect of a write to TDT or RDT depends on the transmit mode:
 //!
-//! | way | TDT | RDT |
+//! | mode | TDT | RDT |
 //! |---|---|---|
-//! | base, send combining | an exit; the frames leave within it | an exit; rings if a thread waits for room |
-//! | async | an exit; rings if the thread that sends sleeps | as above |
-//! | csb, once the driver gave the block | rings, without an exit | rings, without an exit |
+//! | base, send combining | an exit; the frames leave within it | an exit; signals the eventfd if a thread waits for room |
+//! | async | an exit; signals the eventfd if the thread that sends sleeps | as above |
+//! | csb, once the driver has set the status block | signals the eventfd, without an exit | signals the eventfd, without an exit |
 //! | coalesced | collected by the kernel while a thread polls; else as async | as above |
 
 use std::sync::Arc;
@@ -29,19 +29,20 @@ use crate::machine::Machine;
 use crate::memory::GuestRam;
 use crate::pace::Pace;
 
-/// Its only pair of queues.
+/// The only queue pair.
 const ONLY: usize = 0;
 /// Second base address register in configuration space.
 const CONFIG_BAR1: u16 = 0x14;
-/// Where the VMM puts the I/O ports of slot 0's device; those of the others follow. Where PCs have those of their PCI buses.
+/// I/O ports that the VMM assigns to the device of slot 0, followed by those of the other slots; PCs have the
+/// ports of their PCI buses in this range.
 const FIRST_PORT: u32 = 0xc000;
 
-/// An e1000 and what is around it.
+/// Configuration of an e1000 and its surroundings.
 #[derive(Clone, Debug)]
 pub struct E1000Nic {
-    /// The device. Whether it offers the status block is `mode`'s business.
+    /// The device model. Whether it offers the status block depends on `mode`.
     pub config: Config,
-    /// How frames leave.
+    /// Transmit mode.
     pub mode: TransmitMode,
     /// The vCPU that its pin interrupts.
     pub interrupt_vcpu: usize,
@@ -57,7 +58,7 @@ pub(super) fn attach(
     let number = slot.checked_sub(nic_slot(0)).filter(|number| *number < MAX_NICS);
     let number = number.with_context(|| format!("an e1000 sits in slot 1 to {MAX_NICS}, not in {slot}"))?;
     let mut device = E1000Device::new(machine, number, nic, several_senders)?;
-    // As firmware of a PC would: places that a guest may change.
+    // Like a PC's firmware: initial addresses, which a guest may change.
     device.config_write(CONFIG_BAR0, &(bar_of(slot) as u32).to_le_bytes());
     device.config_write(CONFIG_BAR1, &(FIRST_PORT + PORTS_LEN * slot as u32).to_le_bytes());
     let queues = device.queues.clone();
@@ -68,7 +69,8 @@ pub(super) fn attach(
     Ok(queues)
 }
 
-/// For a process, which rings them itself: as those of virtio-net's first pair.
+/// For a process, which signals the eventfds itself: the same doorbells as those of virtio-net's first queue
+/// pair.
 fn offer_doorbells(machine: &Machine, slot: usize, queues: &NicQueues) -> Result<()> {
     for (number, event) in [queues.rx.kick(ONLY), queues.tx.kick(ONLY)].into_iter().enumerate() {
         machine.doorbells().offer(slot, number, event.context("a NIC without queues")?)?;
@@ -76,7 +78,7 @@ fn offer_doorbells(machine: &Machine, slot: usize, queues: &NicQueues) -> Result
     Ok(())
 }
 
-/// Index of what there is for either ring.
+/// Indices of the receive and transmit ring in arrays.
 const RECEIVE: usize = 0;
 const TRANSMIT: usize = 1;
 
@@ -89,18 +91,19 @@ struct E1000Device {
     doorbells: Arc<Doorbells>,
     ram: Arc<GuestRam>,
     collector: Option<Arc<Collector>>,
-    /// The end of the transmit ring that runs.
+    /// Tail of the running transmit ring.
     tail: Option<Tail>,
-    /// Where stores to TDT are collected.
+    /// Address at which stores to TDT are collected.
     collected: Option<u64>,
-    /// Which rings run with a status block: their ends are there, and a register write only rings.
+    /// True for rings that run with a status block: their tails are in the block, and a register write is
+    /// only a doorbell.
     blocks: [bool; 2],
-    /// Where doorbells ring without an access.
+    /// Addresses at which doorbells are ioeventfds.
     connected: [Option<u64>; 2],
     pace: Pace,
-    /// How its cable was set last, if it was.
+    /// The last link state that was set, if any.
     plugged: Option<bool>,
-    /// Accesses without sense that were counted.
+    /// Number of invalid accesses counted so far.
     faults: u64,
 }
 
@@ -160,8 +163,8 @@ impl BusDevice for E1000Device {
         true
     }
 
-    /// While a thread that moves frames raises the interrupt, for which it may wait for the kernel or for a CPU, all stays as it
-    /// is: whoever changes the cable says so again.
+    /// If an I/O thread is just raising the interrupt, during which it may wait for the kernel or for a CPU,
+    /// the state is left as it is: the caller repeats the change of the link state.
     fn set_link(&mut self, up: bool) {
         if self.plugged == Some(up) {
             return;
@@ -179,8 +182,8 @@ impl BusDevice for E1000Device {
 
 impl Drop for E1000Device {
     fn drop(&mut self) {
-        // The threads that serve the queues may outlast the device, and the memory only lasts as long as somebody
-        // asks for it.
+        // The threads that serve the queues may outlive the device, while the memory only lives as long as
+        // someone holds a reference.
         self.queues.stop();
         self.queues.transmit_nowhere();
         // Doorbells end with the machine, as those of a virtio NIC do.
@@ -229,7 +232,7 @@ impl E1000Device {
         })
     }
 
-    /// Does what the last access asks for, until it asks for nothing more.
+    /// Applies the effects of the last access, until there are no more.
     fn carry_out(&mut self) {
         loop {
             let effects = self.model.take_effects();
@@ -242,7 +245,7 @@ impl E1000Device {
         }
     }
 
-    /// Adds what made no sense since this was done last.
+    /// Counts the invalid accesses since the last call.
     fn count_faults(&mut self) {
         let Faults { unknown, partial, outside } = self.model.faults();
         let faults = unknown + partial + outside;
@@ -263,7 +266,7 @@ impl E1000Device {
                 self.place_doorbells();
                 self.place_collector(false);
             }
-            // The pin has followed within the access.
+            // The pin has followed within the access already.
             Effect::LineChanged => {}
         }
     }
@@ -283,7 +286,7 @@ impl E1000Device {
         self.place_collector(true);
         self.blocks[TRANSMIT] = setup.block.is_some();
         self.place_doorbells();
-        // Frames that were there before.
+        // Send the frames that were queued before.
         self.queues.transmit();
     }
 
@@ -319,9 +322,10 @@ impl E1000Device {
     }
 }
 
-/// Stores to TDT that the kernel collects.
+/// Stores to TDT that the kernel collects (coalesced MMIO).
 impl E1000Device {
-    /// Lets them be collected where the register lies now, for the ring that runs. `anew`: it is another ring.
+    /// Has them collected at the register's current address, for the running ring. `anew`: the ring is
+    /// another one.
     fn place_collector(&mut self, anew: bool) {
         let Some(collector) = &self.collector else { return };
         let place = self.model.tails().zip(self.tail.clone()).map(|((tdt, _), tail)| (tdt, tail));
@@ -336,9 +340,10 @@ impl E1000Device {
     }
 }
 
-/// Doorbells: with a status block a write becomes an event without leaving the kernel.
+/// Doorbells: with a status block a write signals an ioeventfd without leaving the kernel.
 impl E1000Device {
-    /// Lets ring what is to ring where the registers lie now, and nothing else.
+    /// Connects the doorbells of the rings that need them at the registers' current addresses, and
+    /// disconnects all others.
     fn place_doorbells(&mut self) {
         if !self.doorbells.can_connect() {
             return;
@@ -359,7 +364,7 @@ impl E1000Device {
         if let Some(address) = self.connected[ring].take() {
             self.doorbells.disconnect(address, event);
         }
-        // Without, the doorbell still works, by an access.
+        // If this fails, the doorbell still works, by an exit.
         self.connected[ring] = wanted.filter(|address| self.doorbells.connect(*address, event));
     }
 }

@@ -1,4 +1,4 @@
-//! Joins a NIC model, the bus, interrupts, doorbells and the NIC's queues.
+//! Connects a NIC model to the bus, interrupts, doorbells and the NIC's queues.
 
 mod e1000;
 mod virtio_net;
@@ -16,32 +16,33 @@ use crate::machine::Machine;
 
 pub use e1000::E1000Nic;
 
-/// Octets of an Ethernet header and a VLAN tag: what a frame may have more than the MTU.
+/// Octets of an Ethernet header and a VLAN tag, by which a frame may exceed the MTU.
 const FRAME_OVERHEAD: usize = 18;
 /// First base address register in configuration space.
 const CONFIG_BAR0: u16 = 0x10;
 
-/// A NIC, by its model.
+/// Model of a NIC.
 #[derive(Clone, Debug)]
 pub enum Model {
     /// virtio-net.
     VirtioNet {
-        /// The device.
+        /// Configuration of the device.
         config: NicConfig,
-        /// How its messages are moderated.
+        /// Interrupt moderation of its MSI-X messages.
         moderation: Moderation,
-        /// Whether its doorbells are accesses, in which its frames are sent: what VMMs did before vhost-net.
+        /// True if its doorbells are register accesses within which its frames are sent, as in VMMs before
+        /// vhost-net.
         in_access: bool,
     },
     /// The Intel 82540EM.
     E1000(E1000Nic),
 }
 
-/// Puts a NIC into a slot of the guest's bus; returns its queues, which start when the driver does. With
-/// `several_senders` any number of threads may deliver to it at the same time.
+/// Attaches a NIC to a slot of the guest's bus; returns its queues, which start when the driver starts the
+/// device. With `several_senders` any number of threads may deliver to it concurrently.
 ///
 /// # Errors
-/// One line: the configuration is not one of such a device, or the host refuses descriptors or interrupts.
+/// One line: the configuration is invalid for such a device, or the host refuses descriptors or interrupts.
 pub fn attach(
     machine: &Machine,
     slot: usize,
@@ -56,11 +57,11 @@ pub fn attach(
     }
 }
 
-/// Puts a virtio-net device into a slot of the guest's bus whose queues `receiver` hands to somebody else. Nobody here sees its
-/// frames: what it returns only counts kicks that came by register access, and never runs.
+/// Attaches a virtio-net device whose queues `receiver` hands to a backend elsewhere. This process does not
+/// see its frames: the returned queues only count kicks that arrive by register access, and never run.
 ///
 /// # Errors
-/// As [`attach`].
+/// The same as for [`attach`].
 pub fn attach_handed(
     machine: &Machine,
     slot: usize,
@@ -70,17 +71,17 @@ pub fn attach_handed(
     virtio_net::attach_handed(machine, slot, config, receiver)
 }
 
-/// The slot of NIC `n`, with what ring 0 knows of it; slot 0 is where a host bridge would be.
+/// Returns the slot of NIC `n`, which ring 0 knows as well; slot 0 is reserved for a host bridge.
 pub(crate) const fn nic_slot(n: usize) -> usize {
     n + 1
 }
 
-/// Where the VMM puts the first BAR of a slot's device.
+/// Returns the address that the VMM assigns to the first BAR of a slot's device.
 pub(crate) const fn bar_of(slot: usize) -> u64 {
     map::BARS + slot as u64 * map::BAR_SPACING
 }
 
-/// The BAR in which `len` octets at `address` lie, and where in it.
+/// Returns the BAR that contains `len` octets at `address`, and the offset in it.
 fn find(bars: &[BarWindow], address: u64, len: usize) -> Option<(u8, u64)> {
     let window = bars.iter().find(|window| {
         address

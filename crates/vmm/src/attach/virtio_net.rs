@@ -1,4 +1,4 @@
-//! Joins a virtio-net model, the bus, event descriptors and the NIC's queues.
+//! Connects a virtio-net model to the bus, event descriptors and the NIC's queues.
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -23,7 +23,8 @@ use crate::machine::Machine;
 use crate::memory::GuestRam;
 use crate::pace::Pace;
 
-/// Puts a virtio-net device into a slot of the guest's bus; returns its queues, which start when the driver does.
+/// Attaches a virtio-net device to a slot of the guest's bus; returns its queues, which start when the driver
+/// starts the device.
 pub(super) fn attach(
     machine: &Machine,
     slot: usize,
@@ -35,7 +36,7 @@ pub(super) fn attach(
     build(machine, slot, (config, moderation), several_senders, served)
 }
 
-/// Puts a virtio-net device into a slot of the guest's bus whose queues are handed on.
+/// Attaches a virtio-net device whose queues are handed to a receiver.
 pub(super) fn attach_handed(
     machine: &Machine,
     slot: usize,
@@ -45,13 +46,14 @@ pub(super) fn attach_handed(
     build(machine, slot, (config, Moderation::Off), false, By::Receiver(receiver))
 }
 
-/// What serves the queues.
+/// Server of the queues.
 enum By {
-    /// Threads that poll, whom doorbells wake.
+    /// Polling threads, which doorbells wake.
     Threads,
-    /// What is sent, the thread of the vCPU that rings; what comes, a thread that its doorbells wake.
+    /// Transmit queues: the thread of the vCPU that rings the doorbell; receive queues: a thread that the
+    /// doorbells wake.
     Access,
-    /// Somebody else.
+    /// A receiver (vhost-net or a vhost-user backend).
     Receiver(Arc<dyn Receiver>),
 }
 
@@ -74,7 +76,7 @@ fn build(
     let queues = NicQueues::new(design)?;
     queues.keep(machine.ram().clone());
     let mut model = VirtioNet::new(config).context("a NIC cannot be built")?;
-    // As firmware of a PC would: a place that a guest may change.
+    // Like a PC's firmware: an initial address, which a guest may change.
     model.config_write(CONFIG_BAR0, &(bar_of(slot) as u32).to_le_bytes());
     let vectors = model.vectors();
     let irqs = machine.irqs();
@@ -108,25 +110,25 @@ struct NicDevice {
     model: VirtioNet,
     queues: Arc<NicQueues>,
     control: Option<Control>,
-    /// The messages of each pair, if they may have to wait.
+    /// The messages of each pair, if they are moderated.
     moderated: Vec<Arc<Timed<Messages>>>,
     lines: Vec<Arc<IrqLine>>,
     irqs: Arc<IrqRouter>,
     doorbells: Arc<Doorbells>,
     ram: Arc<GuestRam>,
-    /// The queues that run.
+    /// The running queues.
     running: Vec<QueueSetup>,
-    /// Doorbells that ring without an access.
+    /// Doorbells that are ioeventfds.
     connected: Vec<(u64, QueueRole)>,
     longest: usize,
-    /// The receiver that serves the queues instead of us.
+    /// The receiver that serves the queues in place of our threads.
     receiver: Option<Arc<dyn Receiver>>,
-    /// What it is to be rung for.
+    /// Kicks to be passed to the receiver.
     kicks: Option<Kicks>,
     pace: Pace,
-    /// Whether a fault of the host's was told.
+    /// True once a fault of the host was reported.
     told: bool,
-    /// Whether the machine is to stop.
+    /// Set when the machine is to stop.
     stop: Arc<AtomicBool>,
 }
 
@@ -197,14 +199,14 @@ impl Drop for NicDevice {
         // Doorbells end with the machine. Taking one back (KVM_IOEVENTFD) waits for a grace period of the kernel's
         // SRCU, and seconds for each were seen on a busy host.
         self.connected.clear();
-        // The threads that serve the queues may outlast the device, and the memory only lasts as long as somebody
-        // asks for it.
+        // The threads that serve the queues may outlive the device, while the memory only lives as long as
+        // someone holds a reference.
         self.stop();
     }
 }
 
 impl NicDevice {
-    /// Does what the last access asks for, until it asks for nothing more.
+    /// Applies the effects of the last access, until there are no more.
     fn carry_out(&mut self) {
         loop {
             let effects = self.model.take_effects();
@@ -278,7 +280,7 @@ impl NicDevice {
         }
         self.running.clone_from(&start.queues);
         self.register_doorbells(&start.queues);
-        // Buffers or frames that were there before the doorbells: have a look.
+        // Kick once, for buffers and frames that were there before the doorbells were connected.
         start.queues.iter().for_each(|setup| self.look(setup, Ringer::Device));
         if let Some(receiver) = &self.receiver {
             receiver.begin(SetUp::new(start.features, handed, self.ram.clone()));
@@ -297,7 +299,8 @@ impl NicDevice {
         self.forget_doorbells();
     }
 
-    /// The driver's set-up cannot be served: the device says so (DEVICE_NEEDS_RESET) and waits for its reset.
+    /// Gives up a driver's set-up that cannot be served: the device sets DEVICE_NEEDS_RESET and waits for its
+    /// reset.
     fn give_up(&mut self) {
         self.stop();
         self.model.fail();
@@ -329,7 +332,7 @@ impl NicDevice {
         if let Some(line) = self.lines.get(usize::from(vector))
             && let Err(error) = self.irqs.route(line, message)
         {
-            // Once: a guest can try as often as it likes.
+            // Reported once: a guest can cause this any number of times.
             if !std::mem::replace(&mut self.told, true) {
                 let _ = writeln!(io::stderr(), "ringroad: {error:#}");
             }
@@ -349,7 +352,7 @@ impl NicDevice {
         }
     }
 
-    /// A doorbell that came by register access: ring the event that the doorbell would.
+    /// Handles a doorbell that arrived by register access: signals the eventfd of that doorbell.
     fn kicked(&mut self, index: u16) {
         if let Some(control) = self.control.as_mut().filter(|control| control.index == index) {
             control.queue.kicked();
@@ -359,8 +362,8 @@ impl NicDevice {
         }
     }
 
-    /// Has somebody look at a queue: this thread, where frames are sent in the access, else whom its doorbell wakes. A receiver has
-    /// that doorbell as well, and may make this thread wait: it is rung later.
+    /// Has a queue served: by this thread, if frames are sent within the access, else by the thread that its
+    /// doorbell wakes. A receiver's doorbell may block this thread, so it is signalled later.
     fn look(&mut self, setup: &QueueSetup, ringer: Ringer) {
         if self.receiver.is_some() && setup.role != QueueRole::Control {
             return self.kicks.get_or_insert_with(|| Kicks::new(self.queues.clone())).add(setup.index);
@@ -371,7 +374,7 @@ impl NicDevice {
             }
             QueueRole::Transmit(pair) => self.queues.tx.ring(usize::from(pair), ringer),
             QueueRole::Receive(pair) => self.queues.rx.ring(usize::from(pair), ringer),
-            // It is served by access.
+            // It is served by register access.
             QueueRole::Control => {}
         }
     }
@@ -379,7 +382,7 @@ impl NicDevice {
 
 /// The control queue.
 impl NicDevice {
-    /// Executes a burst of its commands.
+    /// Executes one burst of commands.
     fn serve_control(&mut self) {
         let Some(control) = &mut self.control else { return };
         let model = &mut self.model;
@@ -395,7 +398,7 @@ impl NicDevice {
     }
 }
 
-/// Doorbells: a write becomes an event without leaving the kernel.
+/// Doorbells: a write signals an ioeventfd without leaving the kernel.
 impl NicDevice {
     fn register_doorbells(&mut self, queues: &[QueueSetup]) {
         if self.queues.transmits_in_access() {
@@ -408,7 +411,7 @@ impl NicDevice {
             {
                 self.connected.push((address, setup.role));
             }
-            // Without, the doorbell still works, by an access (`Effect::Kicked`).
+            // If this fails, the doorbell still works, by an exit (`Effect::Kicked`).
         }
     }
 
@@ -420,7 +423,7 @@ impl NicDevice {
         }
     }
 
-    /// The BARs moved: doorbells at the old place must not ring any more, those at the new place by exits.
+    /// The BARs moved: disconnects the doorbells at the old addresses, and connects them at the new ones.
     fn ring_doorbells(&mut self) {
         self.forget_doorbells();
         let queues = std::mem::take(&mut self.running);
@@ -429,7 +432,8 @@ impl NicDevice {
     }
 }
 
-/// The event that a queue's doorbell rings; none for the control queue, which is served by access.
+/// Returns the eventfd of a queue's doorbell; `None` for the control queue, which is served by register
+/// access.
 fn kick(queues: &NicQueues, role: QueueRole) -> Option<&EventFd> {
     match role {
         QueueRole::Receive(pair) => queues.rx.kick(usize::from(pair)),
@@ -438,7 +442,7 @@ fn kick(queues: &NicQueues, role: QueueRole) -> Option<&EventFd> {
     }
 }
 
-/// For a process, which rings them itself: the doorbells of all queues.
+/// For a process, which signals the eventfds itself: offers the doorbells of all queues.
 fn offer_doorbells(machine: &Machine, slot: usize, pairs: u16, queues: &NicQueues) -> Result<()> {
     for pair in 0..pairs {
         let number = 2 * usize::from(pair);
@@ -461,7 +465,7 @@ fn tx(queue: DeviceQueue, longest: usize, start: &Start) -> TxQueue {
     TxQueue::VirtioNet(Box::new(queue.with_offloads(start.offloads_of_driver())))
 }
 
-/// What keeps the messages of each pair until they are due; nothing without moderation.
+/// Returns the moderation timers that delay each pair's messages; empty without moderation.
 fn moderated(pairs: usize, moderation: Moderation) -> Result<Vec<Arc<Timed<Messages>>>> {
     if matches!(moderation, Moderation::Off | Moderation::Every(0)) {
         return Ok(Vec::new());
@@ -469,7 +473,7 @@ fn moderated(pairs: usize, moderation: Moderation) -> Result<Vec<Arc<Timed<Messa
     (0..pairs).map(|_| Ok(Arc::new(Timed::new(Messages::new(moderation))?))).collect()
 }
 
-/// Whether an effect changes the kernel's tables of doorbells or interrupt routes.
+/// Returns true if an effect changes the kernel's tables of ioeventfds or interrupt routes.
 fn is_costly(effect: &Effect) -> bool {
     match effect {
         Effect::Started(_) | Effect::Stopped | Effect::VectorChanged(_) | Effect::BarsMoved => true,

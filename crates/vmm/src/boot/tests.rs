@@ -17,7 +17,7 @@ fn get(ram: &GuestRam, address: u64) -> u64 {
     ram.memory.read_obj(GuestAddress(address)).expect("inside RAM")
 }
 
-/// A page as a walk of the tables finds it.
+/// A page as found by a page walk.
 #[derive(Debug, PartialEq, Eq)]
 struct Page {
     at: u64,
@@ -27,7 +27,7 @@ struct Page {
     cached: bool,
 }
 
-/// Walks the tables; `None` where nothing is mapped.
+/// Walks the page tables; returns `None` if the address is not mapped.
 fn walk(ram: &GuestRam, address: u64) -> Option<Page> {
     let (mut table, mut rights, mut no_execute) = (PML4, USER | WRITE, 0);
     for shift in [39, 30, 21] {

@@ -2,7 +2,7 @@ use std::sync::{Mutex, Weak, mpsc};
 
 use super::*;
 
-/// What a device was asked: kind, address or offset, octets.
+/// Accesses of a device: kind, address or offset, octets.
 type Log = Arc<Mutex<Vec<(&'static str, u64, Vec<u8>)>>>;
 
 /// A device with one BAR of 256 octets.
@@ -57,7 +57,7 @@ fn read<const N: usize>(bus: &Bus, address: u64) -> [u8; N] {
     data
 }
 
-/// Address of a register of a function in configuration space.
+/// Returns the address of a function's register in configuration space.
 fn config(slot: u64, function: u64, register: u64) -> u64 {
     map::ECAM + (slot << 15) + (function << 12) + register
 }
@@ -123,7 +123,7 @@ fn diagnostics_read_ram_and_nothing_else() {
     assert_eq!((bus.read_ram(0xff), bus.read_ram(0x13c), bus.read_ram(u64::MAX)), (0, 0, 0));
 }
 
-/// A device every write to which costs the host something.
+/// A device with writes that are costly to the host.
 struct Costly(Duration);
 
 impl BusDevice for Costly {
@@ -144,7 +144,7 @@ impl BusDevice for Costly {
 
 #[test]
 fn who_makes_the_host_work_waits_and_nobody_else_does() {
-    // Whoever rests tells for how long, and goes on when it may.
+    // A resting thread reports for how long, and continues when permitted.
     let ((rests, rested), (go, gone)) = (mpsc::channel(), mpsc::channel::<()>());
     let gone = Mutex::new(gone);
     let rest = move |time| {
@@ -159,7 +159,7 @@ fn who_makes_the_host_work_waits_and_nobody_else_does() {
         for turn in 1..=3 {
             assert_eq!(rested.recv(), Ok(Duration::from_millis(20)));
             assert_eq!((exits.paced.get(), exits.pci_config_write.get()), (turn, turn));
-            // The device itself is not held while its guest waits.
+            // The device is not locked while its guest rests.
             read::<4>(&bus, config(5, 0, 0));
             go.send(()).expect("it rests");
         }
@@ -167,7 +167,7 @@ fn who_makes_the_host_work_waits_and_nobody_else_does() {
     assert_eq!((exits.paced.get(), exits.pci_config_write.get()), (3, 3));
 }
 
-/// A device that is in an access until somebody lets it go.
+/// A device that stays in an access until it is released.
 struct Busy {
     entered: mpsc::Sender<()>,
     let_go: mpsc::Receiver<()>,
@@ -203,7 +203,7 @@ fn a_cable_is_pulled_out_without_waiting_for_an_access_and_the_device_hears_of_i
         move || bus.write(config(2, 0, 4), &[0], &VcpuExits::default())
     });
     has_entered.recv().expect("the access has begun");
-    // Comes back, and the last word counts.
+    // Returns at once, and the last call counts.
     bus.set_link(2, true);
     bus.set_link(2, false);
     let_go.send(()).expect("it waits");
@@ -214,7 +214,7 @@ fn a_cable_is_pulled_out_without_waiting_for_an_access_and_the_device_hears_of_i
     bus.set_link(31, true);
 }
 
-/// A device that has some turns to go on for, in the first of which its cable is pulled out.
+/// A device with work for several steps, in the first of which its cable is pulled out.
 struct Long {
     bus: Weak<Bus>,
     left: u32,
@@ -263,7 +263,7 @@ fn what_an_access_has_begun_is_done_in_turns_between_which_others_have_the_devic
     assert_eq!(*log.lock().expect("no panic"), ["access", "turn", "link", "turn", "turn"]);
 }
 
-/// A device that notes what becomes of it.
+/// A device that records the calls at its end.
 struct Leaving(Arc<Mutex<Vec<&'static str>>>);
 
 impl Leaving {
@@ -292,7 +292,7 @@ impl Drop for Leaving {
     }
 }
 
-/// A peer that has the rings of several devices gives all of them back in the time that one may take.
+/// A peer that has the rings of several devices returns all of them within the time limit of one.
 #[test]
 fn all_devices_ask_back_what_they_have_handed_on_before_one_waits_for_it() {
     let (bus, told) = (Bus::new(Region::from_static(Box::leak(Box::new([0; 64])), 0x100)), Arc::default());

@@ -1,4 +1,4 @@
-//! A program in ring 3 that stores to TDT all the time, and reads another register after each eighth store.
+//! A program in ring 3 that stores to TDT continuously, and reads another register after every eighth store.
 
 use std::sync::atomic::AtomicU32;
 use std::thread;
@@ -18,7 +18,7 @@ use crate::vm::{Vm, open_kvm};
 
 const TDT: u64 = nic::e1000::register::TDT;
 const STATUS: u64 = nic::e1000::register::STATUS;
-/// Positions of the ring.
+/// Entries of the ring.
 const RING: u32 = 1024;
 /// Stores between two reads.
 const STORES: u32 = 8;
@@ -54,13 +54,13 @@ fn program(bar: u64) -> Vec<u8> {
     code
 }
 
-/// What the device saw.
+/// Accesses recorded by the device.
 #[derive(Default)]
 struct Seen {
     ends: Arc<Ends>,
     exits: AtomicU32,
     reads: AtomicU32,
-    /// Reads that came before the stores in front of them had taken effect.
+    /// Reads that arrived before the preceding stores had taken effect.
     early: AtomicU32,
 }
 
@@ -88,7 +88,7 @@ struct World {
     seen: Arc<Seen>,
     registers: Arc<E1000Registers>,
     collector: Collector,
-    /// What moves the collector's clock.
+    /// Advances the collector's clock.
     hand: Hand,
     address: u64,
 }
@@ -103,7 +103,7 @@ impl World {
         self.collector.place(Some((self.address, tail)));
     }
 
-    /// Polls until this is so.
+    /// Polls until a condition holds.
     fn until(&self, what: &str, mut done: impl FnMut(&Self) -> bool) {
         let start = Instant::now();
         while !done(self) {
@@ -116,7 +116,7 @@ impl World {
 
 extern "C" fn nothing(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
 
-/// A machine that is to run the program; none, and a line that says why, without KVM.
+/// Returns a machine for the program; without KVM, `None`, after printing why.
 fn vm() -> Option<Arc<Vm>> {
     let kvm = open_kvm().map_err(|error| println!("SKIPPED: {error:#}")).ok()?;
     let info = BootInfo::new(Role::Router, 1);
@@ -127,7 +127,7 @@ fn vm() -> Option<Arc<Vm>> {
     Some(vm)
 }
 
-/// Runs the program while something else is done.
+/// Runs the program while `act` is executed.
 fn run(vm: &Arc<Vm>, act: impl FnOnce()) {
     register_signal_handler(SIGRTMIN(), nothing).expect("a handler");
     let runner = vm.clone();
@@ -168,7 +168,7 @@ fn stores_are_collected_while_a_thread_polls_and_leave_the_guest_otherwise() {
         assert!(world.collector.is_active());
         let before = exits();
         world.until("collected stores", |_| collected() > 500);
-        // One may have been under way; a full ring makes others.
+        // One may have been in progress; a full ring makes others.
         assert!(exits() - before < 50, "{} stores left the guest", exits() - before);
         world.hand.advance(PATIENCE);
         world.collector.worked();
@@ -188,13 +188,13 @@ fn an_access_after_collected_stores_finds_them_done() {
     try_out(|world| {
         world.until("a vCPU that runs", |world| world.seen.reads.load(Ordering::SeqCst) > 2);
         world.collector.worked();
-        // Nobody polls: only the reads themselves let the stores before them take effect.
+        // No thread polls: only the reads themselves make the stores before them take effect.
         let start = Instant::now();
         while world.registers.coalesced_tdt.get() < 2000 {
             assert!(start.elapsed().as_secs() < 60, "nothing is collected");
             thread::sleep(Duration::from_millis(1));
         }
-        // Nor does it matter when somebody polls, and when the kernel stops and starts to collect meanwhile.
+        // The result is the same while a thread polls, and the kernel stops and starts to collect meanwhile.
         for _ in 0..20 {
             let before = world.stores();
             world.until("more stores", |world| world.stores() > before + 200);
@@ -234,7 +234,7 @@ fn a_tail_outside_the_ring_is_counted_and_not_taken_over() {
     });
 }
 
-/// With a device that is none: an e1000 whose driver resets it all the time, while another vCPU tells of frames.
+/// With a driver that resets its e1000 continuously, while another vCPU stores to TDT.
 #[test]
 fn a_reset_while_stores_are_collected_hangs_nobody() {
     let Some(vm) = vm() else { return };
@@ -262,7 +262,7 @@ fn a_reset_while_stores_are_collected_hangs_nobody() {
             }
             over.store(true, Ordering::Release);
         });
-        // Nothing is collected when nobody serves the ring.
+        // While no thread serves the ring, the kernel collects no stores.
         let before = registers.coalesced_tdt.get();
         let writes = registers.tdt_write.get();
         while registers.tdt_write.get() < writes + 50 {

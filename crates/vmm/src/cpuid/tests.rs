@@ -50,7 +50,7 @@ const KEPT: [Feature; 16] = [
     ("invariant TSC", 0x8000_0007, 0, 3, 8),
 ];
 
-/// Leaves of which nothing is left.
+/// Leaves that are hidden completely.
 const EMPTY: [u32; 14] = [
     0x5,
     0xa,
@@ -73,7 +73,7 @@ fn leaf(function: u32, index: u32, octet: u32) -> kvm_cpuid_entry2 {
     kvm_cpuid_entry2 { function, index, eax, ebx, ecx, edx, ..Default::default() }
 }
 
-/// A host that can do all that there is, as a guest sees it.
+/// A host with all features, as a guest sees it.
 fn of_a_host_that_can_all() -> Vec<kvm_cpuid_entry2> {
     let functions = (0..=0x24).chain(0x4000_0000..=0x4000_0001).chain(0x8000_0000..=0x8000_0026);
     let mut leaves: Vec<_> =

@@ -1,5 +1,6 @@
-//! The ways of a PC: lines 0 to 15 lead to both 8259s and to the I/O APIC, those up to 23 to the I/O APIC alone. What is
-//! handed to KVM replaces all that it had, so that they belong to every table.
+//! Interrupt routes of a PC: lines 0 to 15 lead to both 8259s and to the I/O APIC, lines up to 23 to the I/O
+//! APIC alone. A table handed to KVM replaces the whole previous one, so these routes are part of every
+//! table.
 
 use kvm_bindings::{
     KVM_IRQCHIP_IOAPIC, KVM_IRQCHIP_PIC_MASTER, KVM_IRQCHIP_PIC_SLAVE, kvm_irq_routing_entry,
@@ -10,7 +11,7 @@ use super::{FIRST_GSI, chip_entry};
 /// Inputs of one 8259.
 const INPUTS: u32 = 8;
 
-/// All of them.
+/// Returns all of these routes.
 pub(super) fn entries() -> Vec<kvm_irq_routing_entry> {
     let old = (0..2 * INPUTS).map(|line| {
         let chip = if line < INPUTS { KVM_IRQCHIP_PIC_MASTER } else { KVM_IRQCHIP_PIC_SLAVE };

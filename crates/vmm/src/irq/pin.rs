@@ -1,8 +1,9 @@
 //! Level-triggered interrupts: the pin of a PCI function (INTA) at an input of the I/O APIC.
 //!
-//! Each NIC has an input and a vector of its own, so that none has to ask whose interrupt it is. The VMM programs the I/O
-//! APIC once, as the firmware of a PC would. On hosts that emulate guest ring 0 a line that falls before the handler
-//! acknowledges is delivered a second time: the handler finds no cause then, and only time is lost.
+//! Each NIC has an input and a vector of its own, so that handlers need not find out whose interrupt it is.
+//! The VMM programs the I/O APIC once, as a PC's firmware would. On hosts that emulate guest ring 0 a line
+//! that falls before the handler acknowledges it is delivered a second time: the handler then finds no cause,
+//! and only time is lost.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,15 +17,15 @@ use nic_port::irq;
 use crate::futex;
 use crate::memory::GuestRam;
 
-/// In a redirection entry of the I/O APIC (82093AA data sheet, "I/O Redirection Table Registers"): level-triggered. All
-/// else is 0: fixed delivery to one APIC id, active high, not masked.
+/// Bit of a redirection entry of the I/O APIC (82093AA data sheet, "I/O Redirection Table Registers"):
+/// level-triggered. All other bits are 0: fixed delivery to one APIC ID, active high, not masked.
 const LEVEL: u64 = 1 << 15;
-/// Where the entry holds the destination's APIC id.
+/// Shift of the destination's APIC ID in the entry.
 const DESTINATION: u32 = 56;
 
-/// One pin.
+/// Interrupt pin of one NIC.
 pub(crate) struct Pin {
-    /// KVM's handle; none where no KVM is.
+    /// KVM's handle; `None` without KVM.
     vm: Option<Arc<VmFd>>,
     input: u32,
     vcpu: usize,
@@ -32,27 +33,27 @@ pub(crate) struct Pin {
     state: Mutex<State>,
 }
 
-/// Where a pin is.
+/// Wiring of a pin.
 pub(super) struct Place {
     /// The number of its NIC.
     pub(super) nic: usize,
-    /// The vCPU that it interrupts, unless the guest says otherwise.
+    /// The vCPU that it interrupts, unless the guest programs another one.
     pub(super) vcpu: usize,
-    /// Whether that vCPU can be interrupted already.
+    /// True if that vCPU can be interrupted already.
     pub(super) open: bool,
-    /// Whether the guest programs the I/O APIC itself.
+    /// True if the guest programs the I/O APIC itself.
     pub(super) pc: bool,
 }
 
 struct State {
     up: bool,
-    /// Whether the vCPU can be interrupted. A level that rises before the vCPU's local APIC has got its state would be
-    /// lost in there, and the I/O APIC wait for its acknowledgement for ever.
+    /// True once the vCPU can be interrupted. A level that rises before the vCPU's local APIC is initialised
+    /// would be lost there, and the I/O APIC would wait for its EOI indefinitely.
     open: bool,
 }
 
 impl Pin {
-    /// A pin that is low. Its route must exist.
+    /// Creates a pin that is low. Its route must exist.
     pub(super) fn new(vm: Option<Arc<VmFd>>, place: Place, ram: Arc<GuestRam>) -> Result<Self> {
         let Place { nic, vcpu, open, pc } = place;
         ensure!(nic < MAX_NICS, "an interrupt pin is for one of the first {MAX_NICS} NICs, not number {nic}");
@@ -64,7 +65,7 @@ impl Pin {
         Ok(Self { vm, input: input(nic), vcpu, ram, state })
     }
 
-    /// From now on its vCPU can be interrupted, if it is this one.
+    /// Permits the pin to interrupt its vCPU, if that is this one.
     pub(super) fn open(&self, vcpu: usize) {
         let mut state = self.lock();
         if let Some(vm) = self.vm.as_ref().filter(|_| self.vcpu == vcpu && !state.open) {
@@ -74,7 +75,7 @@ impl Pin {
     }
 
     fn drive(&self, vm: &VmFd, up: bool) {
-        // It can only fail for a machine without interrupt controller, and this one has got its route there.
+        // It can only fail for a machine without interrupt controller, and this one has its route there.
         let _ = vm.set_irq_line(self.input, up);
     }
 
@@ -84,8 +85,8 @@ impl Pin {
 }
 
 impl irq::Pin for Pin {
-    /// Before the line rises, the mailbox of the vCPU moves: who looks at it sees the interrupt earlier than its handler runs,
-    /// and does not sleep.
+    /// Increments the vCPU's mailbox before the line rises: a vCPU that checks the mailbox sees the interrupt
+    /// earlier than its handler runs, and does not go to sleep.
     fn set(&self, up: bool) {
         let mailbox = self.ram.shared().mailbox.get(self.vcpu).filter(|_| up);
         if let Some(mailbox) = mailbox {
@@ -101,7 +102,7 @@ impl irq::Pin for Pin {
     }
 }
 
-/// Input of the I/O APIC, and number of its interrupt line (GSI).
+/// Returns the I/O APIC input of a NIC, which is also its interrupt line (GSI).
 pub(super) fn input(nic: usize) -> u32 {
     u32::from(map::FIRST_PIN) + nic as u32
 }

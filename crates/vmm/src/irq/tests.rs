@@ -11,7 +11,7 @@ fn line() -> IrqLine {
     IrqLine::new(Wire::Event { event, gsi: FIRST_GSI }, ram())
 }
 
-/// Interrupts sent since the last call.
+/// Returns the number of interrupts sent since the last call.
 fn sent(line: &IrqLine) -> u64 {
     let Wire::Event { event, .. } = &line.wire else { panic!("a line with an event") };
     event.read().unwrap_or(0)
@@ -43,7 +43,7 @@ fn an_unmasked_line_sends_each_time() {
 #[test]
 fn a_line_that_was_lent_is_pulled_by_an_event_that_nobody_else_has() {
     let lent = new_event().expect("an event descriptor");
-    // As its owner may leave it, who can make a write wait as well.
+    // As its owner may leave it, so that a further write would block.
     lent.write(u64::MAX - 1).expect("it has room");
     let line = IrqLine { lent: Lent::Event(lent.try_clone().expect("a copy")), ..line() };
     line.signal();
@@ -78,7 +78,7 @@ fn no_interrupt_is_lost_between_mask_and_unmask() {
         });
         for turn in 0..turns {
             line.signal();
-            // Masked or not, it comes with this unmasking at the latest.
+            // Masked or not, it is delivered with this unmasking at the latest.
             let start = std::time::Instant::now();
             while sent(&line) == 0 {
                 let waited = start.elapsed();
@@ -117,7 +117,7 @@ fn a_line_without_kvm_moves_the_mailbox_of_the_vcpu_that_its_message_names() {
     router.route(&line, Some(Message { address: 0xfee0_3000, data: 0x40 })).expect("a route");
     line.signal();
     assert_eq!((mailbox(3), mailbox(0)), (2, 0), "what waited, and one more");
-    // A driver may write anything into its message: nobody is interrupted.
+    // A driver may write anything into its message: then no mailbox is incremented.
     router.route(&line, Some(Message { address: 0xfeef_f000, data: 0x40 })).expect("a route");
     line.signal();
     assert!((0..bootinfo::MAX_VCPUS).map(mailbox).sum::<u32>() == 2);

@@ -1,35 +1,36 @@
-//! As much of ACPI (specification 6.5, chapter 5) as a guest needs to turn itself off and to reset itself.
+//! Minimal ACPI tables (specification 6.5, chapter 5), enough for a guest to power itself off and to reset
+//! itself.
 //!
 //! ```text
 //! RSDP -> XSDT -> FADT -> FACS, DSDT (the only object in it: \_S5, "soft off")
 //!              -> MADT (CPUs and I/O APIC)
 //! ```
 //!
-//! There are no devices in it and no ways of interrupts: those are in the MP table and on PCI itself, and a kernel is
-//! told so by `acpi=noirq`.
+//! They describe neither devices nor interrupt routes: those are in the MP table and on PCI itself;
+//! `acpi=noirq` tells the kernel to use them.
 
 use bootinfo::map;
 
 use super::{ACPI_INTERRUPT, IOAPIC, checksum};
 
-/// Ports of the registers for power: events (status, enable), and control.
+/// Ports of the power management registers: events (status, enable), then control.
 pub(super) const EVENTS: u16 = 0x600;
 /// Control register.
 pub(super) const CONTROL: u16 = 0x604;
-/// Reset register, where PCs have had theirs since long.
+/// Reset register, at its traditional place on PCs.
 pub(super) const RESET: u16 = 0xcf9;
-/// What resets when it is written there.
+/// Value that causes a reset when it is written there.
 pub(super) const RESET_VALUE: u8 = 6;
 
-/// Octets of the pointer.
+/// Octets of the root pointer.
 const RSDP: usize = 36;
 const HEADER: usize = 36;
-/// What both name their maker.
+/// OEM identifier of pointer and tables.
 const MAKER: &[u8; 6] = b"RNGRD ";
 /// `Name (_S5_, Package (4) {0, 0, 0, 0})`: sleep type 0.
 const SOFT_OFF: [u8; 12] = [0x08, b'_', b'S', b'5', b'_', 0x12, 0x06, 0x04, 0, 0, 0, 0];
 
-/// Everything, for a machine with so many CPUs, to lie at `address`, a multiple of 64.
+/// Returns all tables for a machine with this many CPUs, to be placed at `address`, a multiple of 64.
 pub(super) fn tables(address: u64, vcpus: u8) -> Vec<u8> {
     let mut octets = vec![0; 64];
     let mut place = |table: Vec<u8>| {
@@ -55,13 +56,13 @@ fn rsdp(xsdt: u64) -> [u8; RSDP] {
     rsdp[15] = 2;
     rsdp[20..24].copy_from_slice(&(RSDP as u32).to_le_bytes());
     rsdp[24..32].copy_from_slice(&xsdt.to_le_bytes());
-    // The first 20 octets are what version 1 knew.
+    // This checksum covers the first 20 octets, the structure of version 1.
     rsdp[8] = checksum(&rsdp[..20]);
     rsdp[32] = checksum(&rsdp);
     rsdp
 }
 
-/// A table with its header.
+/// Returns a table with its header.
 fn finished(signature: &[u8; 4], revision: u8, body: &[u8]) -> Vec<u8> {
     let length = (HEADER + body.len()) as u32;
     let mut table = [&signature[..], &length.to_le_bytes(), &[revision, 0], MAKER, b"RINGROAD"].concat();
@@ -70,7 +71,7 @@ fn finished(signature: &[u8; 4], revision: u8, body: &[u8]) -> Vec<u8> {
     table
 }
 
-/// The table that firmware and kernel would share while they sleep.
+/// The table that firmware and kernel would share during sleep.
 fn facs() -> Vec<u8> {
     let mut facs = vec![0; 64];
     facs[..4].copy_from_slice(b"FACS");
@@ -79,7 +80,7 @@ fn facs() -> Vec<u8> {
     facs
 }
 
-/// The fixed hardware (table 5.9): offsets are those of the specification, which count the header.
+/// Fixed hardware description (table 5.9): offsets are those of the specification, which include the header.
 fn fadt(facs: u64, dsdt: u64) -> Vec<u8> {
     /// No C2, no C3.
     const NO_LATENCY: [u8; 2] = 0xffff_u16.to_le_bytes();
@@ -110,7 +111,7 @@ fn fadt(facs: u64, dsdt: u64) -> Vec<u8> {
     finished(b"FACP", 5, &body)
 }
 
-/// A register of so many bits at a port, as a generic address.
+/// Returns the generic address of a register at a port, with this many bits.
 fn port(port: u16, bits: u8) -> [u8; 12] {
     let mut address = [1, bits, 0, bits / 16 + 1, 0, 0, 0, 0, 0, 0, 0, 0];
     address[4..6].copy_from_slice(&port.to_le_bytes());
@@ -140,7 +141,7 @@ mod tests {
         u64::from_le_bytes(octets[at..at + 8].try_into().expect("eight octets"))
     }
 
-    /// The table at an address, which adds up to zero.
+    /// Returns the table at an address, after checking its checksum.
     fn table(octets: &[u8], at: u64) -> &[u8] {
         let from = &octets[(at - AT) as usize..];
         let length = u32::from_le_bytes(from[4..8].try_into().expect("four octets")) as usize;

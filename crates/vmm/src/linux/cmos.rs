@@ -1,37 +1,37 @@
-//! The real-time clock of a PC (Motorola MC146818 data sheet): it tells the time in UTC and can be set to no other. Its
-//! memory is empty, its alarms never ring.
+//! Real-time clock of a PC (Motorola MC146818 data sheet): it shows the time in UTC and cannot be set. Its
+//! memory is empty, and its alarms never fire.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Register A: a time base of 32,768 Hz, and no update under way.
+/// Register A: a time base of 32,768 Hz, and no update in progress.
 const A: u8 = 0x26;
 /// Register B: 24 hours, BCD.
 const B: u8 = 0x02;
 /// Register D: the battery is good.
 const D: u8 = 0x80;
-/// Where PCs keep the century.
+/// Register of the century on PCs.
 const CENTURY: u8 = 0x32;
 
-/// The clock, with the register that was chosen last.
+/// The clock, with its current index register.
 #[derive(Debug, Default)]
 pub(super) struct Cmos {
     index: u8,
 }
 
 impl Cmos {
-    /// Chooses a register; the highest bit is the NMI's mask and not ours.
+    /// Selects a register; the highest bit is the NMI mask and does not belong to the clock.
     pub(super) fn choose(&mut self, index: u8) {
         self.index = index & 0x7f;
     }
 
-    /// Reads the chosen register.
+    /// Reads the selected register.
     pub(super) fn read(&self) -> u8 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         register(self.index, since)
     }
 }
 
-/// A register, so many seconds after 1970 began.
+/// Returns a register's value at this many seconds after the beginning of 1970.
 fn register(index: u8, seconds: u64) -> u8 {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date(days);
@@ -52,7 +52,7 @@ fn register(index: u8, seconds: u64) -> u8 {
     }
 }
 
-/// Year, month and day of the month, so many days after 1 January 1970.
+/// Returns year, month and day of the month, at this many days after 1 January 1970.
 fn date(mut days: u64) -> (u64, u64, u64) {
     let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let mut year = 1970;

@@ -1,5 +1,5 @@
-//! Where the serial console goes, and what is read off it: that the guest's kernel has panicked. A kernel without special
-//! drivers has no other way to say so, and by default it waits for ever then.
+//! Output of the serial console, and detection of kernel panics in it. A kernel without special drivers has
+//! no other way to report a panic, and by default waits indefinitely after one.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,30 +7,30 @@ use std::sync::Arc;
 
 use super::CONSOLE_ROOM;
 
-/// What a kernel writes when it panics; the reason follows.
+/// Text that a kernel writes when it panics, followed by the reason.
 const PANIC: &[u8] = b"Kernel panic - not syncing: ";
-/// What it writes last, where it is not told to reset itself.
+/// Last text that it writes, unless it is configured to reset itself.
 const PANIC_END: &[u8] = b"---[ end Kernel panic";
-/// Octets of a line that are looked at.
+/// Octets of a line that are examined.
 const LINE: usize = 256;
-/// Octets between two looks at how long the file is: somebody else may have emptied it.
+/// Octets between two checks of the file's length: another process may have emptied it.
 const LOOK: u32 = 4096;
-/// The last line of a file that is full.
+/// Last line of a file that is full.
 const FULL: &[u8] = b"\r\n[ringroad: the file is full; what follows is lost until it has been emptied]\r\n";
 
 ledger::counters! {
-    /// What a guest says on its serial console.
+    /// Counters of a guest's serial console.
     pub struct ConsoleCounters {
-        /// Octets that were written to its file.
+        /// Octets written to its file.
         octets,
-        /// Octets that were lost because the file is full.
+        /// Octets lost because the file is full.
         lost_full,
-        /// Octets that were lost because they could not be written: nobody reads, or the disk is full.
+        /// Octets lost because a write failed: nobody reads, or the disk is full.
         lost_failed,
     }
 }
 
-/// The console's end on our side.
+/// Host side of the console.
 #[derive(Debug)]
 pub(super) struct Console {
     output: Option<Output>,
@@ -40,13 +40,13 @@ pub(super) struct Console {
 }
 
 impl Console {
-    /// A console that is written to this file, or only looked at.
+    /// Creates a console that is written to this file, or only examined.
     pub(super) fn new(output: Option<File>, counters: &Arc<ConsoleCounters>) -> Self {
         let output = output.map(|file| Output::new(file, counters.clone()));
         Self { output, line: Vec::with_capacity(LINE), panic: None, ended: false }
     }
 
-    /// Takes an octet.
+    /// Accepts an octet.
     pub(super) fn put(&mut self, octet: u8) {
         if let Some(output) = &mut self.output {
             output.put(octet);
@@ -68,25 +68,25 @@ impl Console {
         self.line.clear();
     }
 
-    /// Why the kernel has panicked, if it has.
+    /// Returns the reason of a kernel panic, if there was one.
     pub(super) fn panic(&self) -> Option<&str> {
         self.panic.as_deref()
     }
 
-    /// Whether it has panicked and has nothing more to say.
+    /// Returns true if the kernel has panicked and printed its last line.
     pub(super) fn has_ended(&self) -> bool {
         self.ended
     }
 }
 
-/// The file that it goes to, and how much of that it may still fill.
+/// The output file, and the room left in it.
 #[derive(Debug)]
 struct Output {
     file: File,
     counters: Arc<ConsoleCounters>,
-    /// Octets before the file is full.
+    /// Octets until the file is full.
     room: u64,
-    /// Octets before its length is looked at again.
+    /// Octets until its length is checked again.
     unseen: u32,
 }
 
@@ -95,7 +95,8 @@ impl Output {
         Self { file, counters, room: 0, unseen: 0 }
     }
 
-    /// What cannot be written is lost: the guest must not wait for it, nor fail for it.
+    /// Writes an octet. One that cannot be written is lost: the guest must neither wait nor fail because of
+    /// it.
     fn put(&mut self, octet: u8) {
         if self.unseen == 0 {
             (self.room, self.unseen) = (self.room_now(), LOOK);
@@ -110,12 +111,12 @@ impl Output {
         }
         self.room -= 1;
         if self.room == 0 {
-            // The reader misses a line if it cannot be written, and the counter tells as well.
+            // If this line cannot be written it is missing for the reader, but the counter still tells.
             let _ = self.file.write(FULL);
         }
     }
 
-    /// A terminal or pipe is never full for good.
+    /// Returns the room left in the file; a terminal or pipe is never full for good.
     fn room_now(&self) -> u64 {
         match self.file.metadata() {
             Ok(file) if file.is_file() => CONSOLE_ROOM.saturating_sub(file.len()),
@@ -129,7 +130,7 @@ fn after<'l>(line: &'l [u8], what: &[u8]) -> Option<&'l [u8]> {
     line.get(at + what.len()..)
 }
 
-/// The octets as one line of text that can be shown to somebody.
+/// Returns the printable octets, as one line of text.
 fn printable(octets: &[u8]) -> String {
     let visible = octets.iter().filter(|octet| (b' '..=b'~').contains(*octet));
     visible.map(|octet| char::from(*octet)).collect::<String>().trim().to_owned()
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!(console(&long).panic(), Some("[31mred"));
     }
 
-    /// A file, and what is said until then goes to it.
+    /// Returns a file, and a console that writes to it.
     fn recorded() -> (File, Console, Arc<ConsoleCounters>) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("console");
@@ -195,13 +196,13 @@ mod tests {
     fn a_file_becomes_full_and_can_be_emptied() {
         let (file, mut console, counters) = recorded();
         let length = || file.metadata().expect("a file").len();
-        // As after a long time: the file was not the guest's alone.
+        // As after a long time, with a file that others have written to as well.
         let output = console.output.as_ref().expect("a file");
         output.file.set_len(CONSOLE_ROOM - 10).expect("a sparse file");
         (0..10 + 3 * LOOK).for_each(|_| console.put(b'x'));
         let full = CONSOLE_ROOM + FULL.len() as u64;
         assert_eq!((length(), counted(&counters)), (full, [10, u64::from(3 * LOOK), 0]));
-        // The next start of the guest finds it so.
+        // The next start of the guest finds the file full.
         let again = console.output.as_ref().expect("a file").file.try_clone().expect("a descriptor");
         let mut console = Console::new(Some(again.try_clone().expect("a descriptor")), &counters);
         "no room\n".bytes().for_each(|octet| console.put(octet));

@@ -1,4 +1,5 @@
-//! A vCPU of a Linux guest: its first state and its run loop. CPUs but the first wait in KVM for their start-up interrupt.
+//! vCPU of a Linux guest: its initial state and its run loop. CPUs other than the first wait in KVM for their
+//! start-up IPI.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire};
@@ -19,12 +20,12 @@ const CODE: u16 = 0x10;
 const DATA: u16 = 0x18;
 const CR4_PAE: u64 = 1 << 5;
 const EFER_LONG: u64 = 1 << 8 | 1 << 10;
-/// The bit that is always set; no interrupts.
+/// Only the bit that is always set; interrupts are disabled.
 const RFLAGS: u64 = 2;
-/// Entries of the local vector table, and what firmware leaves in them: the 8259s, and NMI.
+/// Entries of the local vector table, as firmware leaves them: the 8259s, and NMI.
 const LVT_LINT0: (usize, u32) = (0x350, 0x700);
 const LVT_LINT1: (usize, u32) = (0x360, 0x400);
-/// Model-specific registers: memory is cached where nothing else is said; string instructions are fast.
+/// Model-specific registers: default memory type is write-back; fast string instructions are on.
 const MTRR_DEFAULT: (u32, u64) = (0x2ff, 1 << 11 | 6);
 const MISC_ENABLE: (u32, u64) = (0x1a0, 1);
 
@@ -38,12 +39,12 @@ pub struct Cpu {
     pub(super) stop: Arc<AtomicBool>,
 }
 
-/// What a PC's firmware leaves in every CPU.
+/// Sets the state in which a PC's firmware leaves every CPU.
 pub(super) fn prepare(fd: &VcpuFd) -> Result<()> {
     for (index, data) in [MTRR_DEFAULT, MISC_ENABLE] {
         let entry = kvm_msr_entry { index, data, ..Default::default() };
         let msrs = Msrs::from_entries(&[entry]).context("too many registers")?;
-        // A CPU that does not have one works without.
+        // A CPU that lacks one of these works without.
         fd.set_msrs(&msrs).context("KVM_SET_MSRS")?;
     }
     let mut apic = fd.get_lapic().context("KVM_GET_LAPIC")?;
@@ -55,7 +56,7 @@ pub(super) fn prepare(fd: &VcpuFd) -> Result<()> {
     fd.set_lapic(&apic).context("KVM_SET_LAPIC")
 }
 
-/// Puts the first CPU at the kernel's 64-bit entry.
+/// Sets the first CPU to the kernel's 64-bit entry.
 pub(super) fn enter_kernel(fd: &VcpuFd, entry: u64) -> Result<()> {
     let mut sregs = fd.get_sregs().context("KVM_GET_SREGS")?;
     (sregs.cr0, sregs.cr3, sregs.cr4) = (CR0_PAGED_PROTECTED, PML4, CR4_PAE);
@@ -72,7 +73,7 @@ pub(super) fn enter_kernel(fd: &VcpuFd, entry: u64) -> Result<()> {
 }
 
 impl Cpu {
-    /// Runs the guest until it is told to stop or ends.
+    /// Runs the guest until it is told to stop or ends by itself.
     pub fn run(&mut self) -> Stopped {
         while !self.stop.load(Acquire) {
             match self.step() {
@@ -100,7 +101,7 @@ impl Cpu {
             }
             Err(error) => return Err(anyhow!("KVM_RUN failed: {error}")),
         };
-        // Stores that were collected come before any other access.
+        // Collected stores take effect before any other access.
         self.coalesced.drain();
         match exit {
             VcpuExit::MmioRead(address, data) => self.bus.read(address, data, &self.exits),
@@ -109,7 +110,7 @@ impl Cpu {
             VcpuExit::IoOut(port, data) => return Ok(self.ports.write(port, data, &self.exits)),
             VcpuExit::Hlt => self.exits.halt.add(1),
             VcpuExit::Intr | VcpuExit::IrqWindowOpen => self.exits.interrupted.add(1),
-            // What resets a PC whose firmware would start it again.
+            // A shutdown (triple fault) resets a PC, whose firmware would start it again.
             VcpuExit::Shutdown => return Ok(Some(self.ports.reset())),
             other => {
                 let reason = format!("{other:?}");

@@ -1,14 +1,15 @@
-//! What the CPUs of a guest say of themselves: what guests may see, with each CPU's own number and the number of them all.
+//! CPUID of a Linux guest's CPUs: the features that guests may see, with each CPU's own number and the number
+//! of CPUs.
 
 use kvm_bindings::{CpuId, kvm_cpuid_entry2};
 
 const X2APIC: u32 = 1 << 21;
 const TSC_DEADLINE: u32 = 1 << 24;
 const HYPERVISOR: u32 = 1 << 31;
-/// There may be more than one logical CPU in the package.
+/// More than one logical CPU in the package is possible (HTT).
 const SEVERAL: u32 = 1 << 28;
 
-/// The leaves for CPU `cpu` of `cpus`. `deadline`: KVM's timers take a deadline.
+/// Returns the leaves for CPU `cpu` of `cpus`. `deadline`: KVM's timers support TSC deadlines.
 pub(super) fn of_cpu(supported: &CpuId, cpu: u8, cpus: u8, deadline: bool) -> CpuId {
     let mut leaves = supported.clone();
     for leaf in leaves.as_mut_slice() {
@@ -17,7 +18,7 @@ pub(super) fn of_cpu(supported: &CpuId, cpu: u8, cpus: u8, deadline: bool) -> Cp
     leaves
 }
 
-/// All CPUs are cores of one package, of one thread each.
+/// Sets the topology: all CPUs are single-threaded cores of one package.
 fn number(leaf: &mut kvm_cpuid_entry2, cpu: u8, cpus: u8, deadline: bool) {
     let (cpu, cpus) = (u32::from(cpu), u32::from(cpus));
     let bits = u32::BITS - (cpus - 1).leading_zeros();
@@ -27,7 +28,7 @@ fn number(leaf: &mut kvm_cpuid_entry2, cpu: u8, cpus: u8, deadline: bool) {
             leaf.ecx |= X2APIC | HYPERVISOR | if deadline { TSC_DEADLINE } else { 0 };
             leaf.edx = leaf.edx & !SEVERAL | if cpus > 1 { SEVERAL } else { 0 };
         }
-        // Caches: cores in the package, and nobody to share with.
+        // Caches: the number of cores in the package, and no sharing.
         4 if leaf.eax & 0x1f != 0 => leaf.eax = leaf.eax & 0x3fff | (cpus - 1) << 26,
         0xb | 0x1f => {
             leaf.edx = cpu;

@@ -1,5 +1,5 @@
-//! What sits in slot 0 of a PC's PCI bus, and by which a kernel sees that there is such a bus: Intel's 440FX, which wants
-//! nothing.
+//! Host bridge in slot 0 of a PC's PCI bus, by which a kernel recognises that there is such a bus: Intel's
+//! 440FX, which needs no driver.
 
 use nic::pci::{ConfigSpace, Identity};
 

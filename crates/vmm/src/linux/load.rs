@@ -1,4 +1,4 @@
-//! Kernel, initramfs, command line and tables into a guest's memory, as the boot protocol wants them
+//! Loads kernel, initramfs, command line and tables into a guest's memory, as the boot protocol specifies
 //! (`Documentation/arch/x86/boot.rst` of the kernel), for an entry in 64-bit mode.
 
 use std::fs::File;
@@ -17,41 +17,41 @@ use crate::memory::GuestRam;
 pub(super) const PML4: u64 = 0x1000;
 const PDPT: u64 = 0x2000;
 const DIRECTORIES: u64 = 0x3000;
-/// As many GiB as a kernel may look at before it has page tables of its own.
+/// Number of GiB that are mapped for the kernel until it has page tables of its own.
 const GIBS: u64 = 4;
 pub(super) const ZERO_PAGE: u64 = 0x7000;
 pub(super) const GDT: u64 = 0x8000;
-/// Entries as the protocol wants them: __BOOT_CS is 0x10, __BOOT_DS is 0x18.
+/// Descriptors that the protocol requires: __BOOT_CS is 0x10, __BOOT_DS is 0x18.
 pub(super) const GDT_ENTRIES: [u64; 4] = [0, 0, 0x00af_9b00_0000_ffff, 0x00cf_9300_0000_ffff];
-/// Top of the stack that the first CPU begins with.
+/// Top of the initial stack of the first CPU.
 pub(super) const STACK_TOP: u64 = 0x1_0000;
 const COMMAND_LINE: u64 = 0x2_0000;
-/// What we say before the file's own words: ways of interrupts are in the MP table.
+/// Added before the file's command line: interrupt routes are in the MP table.
 const OWN_WORDS: &str = "acpi=noirq";
-/// Below 640 KiB, the last KiB is the firmware's.
+/// End of RAM below 640 KiB, whose last KiB belongs to the firmware.
 const LOW_RAM: u64 = 0x9_fc00;
 const ACPI_TABLES: u64 = 0xe_0000;
 const MP_TABLE: u64 = 0xf_0000;
 const HIGH_RAM: u64 = 0x10_0000;
 const PAGE: u64 = 0x1000;
 
-/// Where a bzImage is entered in 64-bit mode, behind its beginning.
+/// Offset of a bzImage's 64-bit entry from its start.
 const ENTRY_64: u64 = 0x200;
-/// In `xloadflags`: there is such an entry.
+/// Bit of `xloadflags`: there is such an entry.
 const HAS_ENTRY_64: u16 = 1;
-/// In `loadflags`: it is a kernel to be loaded at 1 MiB.
+/// Bit of `loadflags`: the kernel is to be loaded at 1 MiB.
 const LOADED_HIGH: u8 = 1;
-/// Loaders without a number of their own.
+/// Type of boot loaders without an assigned number.
 const OTHER_LOADER: u8 = 0xff;
 const BOOT_FLAG: u16 = 0xaa55;
 const MAGIC: u32 = u32::from_le_bytes(*b"HdrS");
-/// Most octets of a command line of kernels that do not say.
+/// Maximum octets of the command line of kernels that do not tell.
 const COMMAND_LINE_DEFAULT: u32 = 255;
 
 const RAM: u32 = 1;
 const RESERVED: u32 = 2;
 
-/// What is to be loaded.
+/// Files to be loaded.
 #[derive(Debug)]
 pub(super) struct Images<'a> {
     pub(super) kernel: &'a mut File,
@@ -59,7 +59,7 @@ pub(super) struct Images<'a> {
     pub(super) append: &'a str,
 }
 
-/// Loads everything; where the first CPU enters.
+/// Loads everything; returns the entry address of the first CPU.
 ///
 /// # Errors
 /// One line: what is wrong with a file, or what does not fit.
@@ -96,7 +96,8 @@ fn put_octets(ram: &GuestRam, address: u64, octets: &[u8]) -> Result<()> {
     ram.memory.write_slice(octets, GuestAddress(address)).context("cannot write to guest RAM")
 }
 
-/// Entry, header, and the end of what the kernel needs until it has looked at its memory.
+/// Loads the kernel; returns its entry, its header, and the end of the memory that it needs until it has
+/// examined its memory map.
 fn load_kernel(ram: &GuestRam, kernel: &mut File) -> Result<(u64, setup_header, u64)> {
     let mut magic = [0; 4];
     kernel.rewind().and_then(|()| kernel.read_exact(&mut magic)).context("the kernel cannot be read")?;
@@ -122,7 +123,7 @@ fn load_kernel(ram: &GuestRam, kernel: &mut File) -> Result<(u64, setup_header, 
     Ok((kernel_load.0 + ENTRY_64, header, needed))
 }
 
-/// A `vmlinux`: it is entered where its header says.
+/// Loads a `vmlinux`, whose entry is in its ELF header.
 fn load_elf(ram: &GuestRam, kernel: &mut File) -> Result<(u64, setup_header, u64)> {
     kernel.rewind().context("the kernel cannot be read")?;
     let loaded = Elf::load(&ram.memory, None, kernel, Some(GuestAddress(HIGH_RAM)))
@@ -164,7 +165,8 @@ fn load_command_line(ram: &GuestRam, append: &str, header: &mut setup_header) ->
     Ok(())
 }
 
-/// At the top of what the kernel can reach, so that the kernel has room to grow.
+/// Loads the initramfs at the top of the memory that the kernel can reach, so that the kernel has room to
+/// grow.
 fn load_initrd(ram: &GuestRam, initrd: &mut File, kernel_end: u64, header: &mut setup_header) -> Result<()> {
     let size = initrd.seek(SeekFrom::End(0)).context("it cannot be read")?;
     initrd.rewind().context("it cannot be read")?;
@@ -183,7 +185,7 @@ fn load_initrd(ram: &GuestRam, initrd: &mut File, kernel_end: u64, header: &mut 
     Ok(())
 }
 
-/// The first GiBs one to one, in pages of 2 MiB.
+/// Maps the first GiBs one to one, in pages of 2 MiB.
 fn write_page_tables(ram: &GuestRam) -> Result<()> {
     const PRESENT_WRITE: u64 = 0b11;
     const LARGE: u64 = 1 << 7;

@@ -1,38 +1,40 @@
-//! The table that tells CPUs, buses and the ways of interrupts (Intel MultiProcessor Specification 1.4, chapter 4).
+//! MP table, which describes CPUs, buses and interrupt routes (Intel MultiProcessor Specification 1.4,
+//! chapter 4).
 //!
-//! ISA interrupt n comes to input n of the I/O APIC; the pin INTA of slot n of PCI bus 0 to the input that
-//! [`pci_input`] names, level-triggered.
+//! ISA interrupt n is connected to input n of the I/O APIC; pin INTA of slot n of PCI bus 0 to the input that
+//! [`pci_input`] returns, level-triggered.
 
 use bootinfo::{MAX_NICS, map};
 
 use super::{IOAPIC, ISA_INTERRUPTS, checksum};
 use crate::attach::nic_slot;
 
-/// Octets of the pointer, which the table follows.
+/// Octets of the floating pointer, which precedes the table.
 pub(super) const POINTER: usize = 16;
 const HEADER: usize = 44;
 const PCI_BUS: u8 = 0;
 const ISA_BUS: u8 = 1;
 /// Version of local APICs and I/O APIC.
 const APIC_VERSION: u8 = 0x14;
-/// Flags of a CPU: usable, and the one that boots.
+/// Flags of a CPU: enabled, and bootstrap processor.
 const USABLE: u8 = 1;
 const BOOTS: u8 = 2;
-/// Flags of an interrupt: as the bus has it; level-triggered and active high, as KVM's I/O APIC wants its inputs.
+/// Flags of an interrupt: as on its bus; level-triggered and active high, as KVM's I/O APIC expects its
+/// inputs.
 const AS_BUS: u16 = 0;
 const LEVEL: u16 = 0b11 << 2 | 1;
-/// Kinds of interrupts.
+/// Interrupt types.
 const VECTORED: u8 = 0;
 const NMI: u8 = 1;
 const EXTERNAL: u8 = 3;
 const ALL_LOCAL_APICS: u8 = 0xff;
 
-/// Input of the I/O APIC for pin INTA of the NIC in this slot.
+/// Returns the I/O APIC input for pin INTA of the NIC in this slot.
 pub(super) const fn pci_input(slot: usize) -> u8 {
     map::FIRST_PIN + (slot - nic_slot(0)) as u8
 }
 
-/// Pointer and table of a machine with so many CPUs, to lie at `address`.
+/// Returns pointer and table of a machine with this many CPUs, to be placed at `address`.
 pub(super) fn table(address: u32, vcpus: u8) -> Vec<u8> {
     let (mut entries, mut count) = (Vec::new(), 0_u16);
     let mut add = |entry: &[u8]| {
@@ -43,7 +45,7 @@ pub(super) fn table(address: u32, vcpus: u8) -> Vec<u8> {
         let flags = USABLE | if cpu == 0 { BOOTS } else { 0 };
         let mut entry = [0; 20];
         entry[..4].copy_from_slice(&[0, cpu, APIC_VERSION, flags]);
-        // Family 6, with FPU and APIC: what software finds out better by CPUID.
+        // Family 6, with FPU and APIC: software learns more by CPUID.
         entry[4..6].copy_from_slice(&[0x00, 0x06]);
         entry[8..10].copy_from_slice(&[0x01, 0x02]);
         add(&entry);
@@ -62,7 +64,7 @@ pub(super) fn table(address: u32, vcpus: u8) -> Vec<u8> {
     [pointer(address + POINTER as u32).to_vec(), header(count, &entries), entries].concat()
 }
 
-/// An interrupt of a bus and where it goes: 3 to an I/O APIC, 4 to local APICs.
+/// Returns an interrupt entry: source bus and line, and destination. Type 3: an I/O APIC, 4: local APICs.
 fn interrupt(entry: u8, (kind, flags): (u8, u16), from: (u8, u8), to: (u8, u8)) -> [u8; 8] {
     let [low, high] = flags.to_le_bytes();
     [entry, kind, low, high, from.0, from.1, to.0, to.1]
@@ -72,7 +74,7 @@ fn pointer(table: u32) -> [u8; POINTER] {
     let mut pointer = [0; POINTER];
     pointer[..4].copy_from_slice(b"_MP_");
     pointer[4..8].copy_from_slice(&table.to_le_bytes());
-    // Its length in units of 16, version 1.4, and no default configuration.
+    // Its length in units of 16 octets, version 1.4, and no default configuration.
     (pointer[8], pointer[9]) = (1, 4);
     pointer[10] = checksum(&pointer);
     pointer

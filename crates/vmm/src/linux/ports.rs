@@ -1,6 +1,7 @@
-//! The I/O ports of a PC, as far as a Linux without special drivers needs them. What is not here belongs to PCI devices.
+//! I/O ports of a PC, as far as a Linux without special drivers needs them. All other ports belong to PCI
+//! devices.
 //!
-//! | port | what |
+//! | port | device |
 //! |---|---|
 //! | 0x64 | keyboard controller: only its reset line |
 //! | 0x70, 0x71 | real-time clock |
@@ -25,7 +26,7 @@ use super::{End, SERIAL_INTERRUPT};
 use crate::bus::Bus;
 
 const KEYBOARD: u16 = 0x64;
-/// The command that pulls the reset line.
+/// Command that triggers the reset line.
 const KEYBOARD_RESET: u8 = 0xfe;
 const CLOCK: u16 = 0x70;
 const CLOCK_DATA: u16 = 0x71;
@@ -35,18 +36,18 @@ const PCI_ADDRESS: u16 = 0xcf8;
 const PCI_DATA: u16 = 0xcfc;
 const PCI_DATA_END: u16 = 0xcff;
 const PCI_ENABLE: u32 = 1 << 31;
-/// In the reset register: reset now.
+/// Bit of the reset register: reset now.
 const RESET_NOW: u8 = 1 << 2;
 const EVENTS_END: u16 = EVENTS + 3;
 const CONTROL_END: u16 = CONTROL + 1;
-/// In the control register: ACPI is in charge; go to sleep.
+/// Bits of the control register: ACPI is enabled; enter the sleep state.
 const IN_CHARGE: u16 = 1;
 const SLEEP: u16 = 1 << 13;
 
 /// The ports, which all vCPUs share.
 pub(super) struct Ports {
     bus: Arc<Bus>,
-    /// KVM's handle; none in tests.
+    /// KVM's handle; `None` in tests.
     vm: Option<Arc<VmFd>>,
     state: Mutex<State>,
     console: Arc<ConsoleCounters>,
@@ -55,18 +56,18 @@ pub(super) struct Ports {
 struct State {
     serial: Serial,
     console: Console,
-    /// The level of the serial port's interrupt.
+    /// Level of the serial port's interrupt.
     interrupt: bool,
     clock: Cmos,
     pci_address: u32,
-    /// Which events are wanted; none ever happens.
+    /// Enabled events; none ever occurs.
     events: [u8; 2],
     control: u16,
     end: Option<End>,
 }
 
 impl Ports {
-    /// With a console that is written to this file.
+    /// Creates the ports, with a console that is written to this file.
     pub(super) fn new(vm: Option<Arc<VmFd>>, bus: Arc<Bus>, console: Option<File>) -> Self {
         let counters = Arc::default();
         let state = State {
@@ -82,7 +83,7 @@ impl Ports {
         Self { bus, vm, state: Mutex::new(state), console: counters }
     }
 
-    /// What is said on the console.
+    /// Returns the console counters.
     pub(super) fn console(&self) -> &Arc<ConsoleCounters> {
         &self.console
     }
@@ -91,7 +92,7 @@ impl Ports {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A guest's read. What nobody answers reads as all ones.
+    /// Performs a guest's read. Unclaimed ports read as all ones.
     pub(super) fn read(&self, port: u16, data: &mut [u8], exits: &VcpuExits) {
         if let PCI_DATA..=PCI_DATA_END = port {
             let address = self.state().pci_address;
@@ -108,7 +109,8 @@ impl Ports {
         self.in_turn(|state| state.read(port, data));
     }
 
-    /// A guest's write; how the guest ends, if it does so. What nobody answers is lost.
+    /// Performs a guest's write; returns how the guest ends, if the write ends it. Writes to unclaimed ports
+    /// are lost.
     pub(super) fn write(&self, port: u16, data: &[u8], exits: &VcpuExits) -> Option<End> {
         if let PCI_DATA..=PCI_DATA_END = port {
             let address = self.state().pci_address;
@@ -127,12 +129,12 @@ impl Ports {
         self.state().end.clone()
     }
 
-    /// How a guest ends whose CPU has done what resets a PC.
+    /// Returns how a guest ends whose CPU has caused a reset.
     pub(super) fn reset(&self) -> End {
         self.state().reset()
     }
 
-    /// Does something, then lets the serial port's interrupt follow.
+    /// Performs an action, then updates the level of the serial port's interrupt.
     fn in_turn(&self, act: impl FnOnce(&mut State)) {
         let mut state = self.state();
         act(&mut state);
@@ -146,7 +148,8 @@ impl Ports {
     }
 }
 
-/// Slot and register that configuration address and data port name; function 0 of bus 0 only.
+/// Returns slot and register that the configuration address and the data port select; function 0 of bus 0
+/// only.
 fn target(address: u32, port: u16) -> Option<(usize, u16)> {
     let (bus, function) = (address >> 16 & 0xff, address >> 8 & 7);
     let here = address & PCI_ENABLE != 0 && bus == 0 && function == 0;
@@ -186,7 +189,7 @@ impl State {
             self.write_octet(port, *octet);
         }
         if self.control & SLEEP != 0 {
-            // The only sleep there is.
+            // Soft off is the only sleep state.
             self.end = Some(End::Off);
         }
     }
@@ -216,7 +219,7 @@ impl State {
         }
     }
 
-    /// A kernel that has panicked resets itself too, if it is told to.
+    /// A kernel that has panicked also resets itself, if it is configured to.
     fn reset(&self) -> End {
         match self.console.panic() {
             Some(reason) => End::Panic(reason.to_owned()),

@@ -1,10 +1,11 @@
-//! A serial port, a 16550A (National Semiconductor PC16550D data sheet): a state machine without descriptor or clock.
+//! Serial port, a 16550A (National Semiconductor PC16550D data sheet): a state machine without descriptor or
+//! clock.
 //!
-//! What is sent has left at once. What is received waits in a queue that is longer than the chip's.
+//! Transmitted octets leave at once. Received octets wait in a queue that is longer than the chip's.
 
 use std::collections::VecDeque;
 
-/// Registers, by their offset.
+/// Offsets of the registers.
 mod register {
     /// Receiver buffer, transmitter holding; low half of the divisor.
     pub(super) const DATA: u16 = 0;
@@ -19,22 +20,22 @@ mod register {
     pub(super) const SCRATCH: u16 = 7;
 }
 
-/// Ports that it has.
+/// Number of I/O ports.
 pub(super) const PORTS: u16 = 8;
 
 const DIVISOR_ACCESS: u8 = 1 << 7;
 const LOOPBACK: u8 = 1 << 4;
-/// The interrupt leaves the chip only with this output set.
+/// The interrupt output is enabled only if this bit is set.
 const OUT2: u8 = 1 << 3;
 const RECEIVED: u8 = 1 << 0;
 const SENT: u8 = 1 << 1;
 /// Holding register and shift register are empty.
 const ALL_SENT: u8 = 0b11 << 5;
 const FIFOS_ON: u8 = 0b11 << 6;
-/// What waits at most for the driver.
+/// Maximum number of octets that wait for the driver.
 const ROOM: usize = 64;
 
-/// The port. Output is what [`Serial::write`] returns.
+/// The port. Its output is returned by [`Serial::write`].
 #[derive(Debug)]
 pub(super) struct Serial {
     divisor: u16,
@@ -43,13 +44,13 @@ pub(super) struct Serial {
     modem: u8,
     scratch: u8,
     fifos: bool,
-    /// The driver has not yet been told that what it sent has left.
+    /// True until the driver has been notified that its output has left.
     sent: bool,
     input: VecDeque<u8>,
 }
 
 impl Serial {
-    /// As after a reset.
+    /// Creates the port in its state after a reset.
     pub(super) fn new() -> Self {
         Self {
             divisor: 1,
@@ -63,7 +64,7 @@ impl Serial {
         }
     }
 
-    /// Whether it asks for its interrupt.
+    /// Returns true while it asserts its interrupt.
     pub(super) fn interrupts(&self) -> bool {
         self.cause().is_some() && self.modem & OUT2 != 0
     }
@@ -86,7 +87,7 @@ impl Serial {
         }
     }
 
-    /// Writes a register; an octet that leaves by the line is returned.
+    /// Writes a register; returns the octet that is transmitted, if any.
     pub(super) fn write(&mut self, register: u16, value: u8) -> Option<u8> {
         let divisor = self.line & DIVISOR_ACCESS != 0;
         match register {
@@ -96,7 +97,7 @@ impl Serial {
                 self.divisor = self.divisor & 0xff | u16::from(value) << 8;
             }
             register::INTERRUPT_ENABLE => {
-                // Who starts to ask whether there is room is told at once.
+                // A driver that enables the transmit interrupt is notified at once.
                 self.sent |= value & !self.enabled & SENT != 0;
                 self.enabled = value & 0xf;
             }
@@ -120,7 +121,7 @@ impl Serial {
         None
     }
 
-    /// The most urgent cause: what was received, then what was sent.
+    /// Returns the most urgent cause: receive before transmit.
     fn cause(&self) -> Option<u8> {
         if self.enabled & RECEIVED != 0 && !self.input.is_empty() {
             return Some(0b100);
@@ -128,7 +129,7 @@ impl Serial {
         (self.enabled & SENT != 0 && self.sent).then_some(0b010)
     }
 
-    /// Reading it is what acknowledges that something was sent.
+    /// Returns the interrupt identification; reading it acknowledges the transmit interrupt.
     fn identify(&mut self) -> u8 {
         let cause = self.cause();
         if cause == Some(0b010) {
@@ -137,7 +138,7 @@ impl Serial {
         cause.unwrap_or(1) | if self.fifos { FIFOS_ON } else { 0 }
     }
 
-    /// The other end is there; in loopback, our own outputs (data sheet, 8.8).
+    /// Returns the modem status: the other end is present; in loopback, our own outputs (data sheet, 8.8).
     fn modem_status(&self) -> u8 {
         if self.modem & LOOPBACK == 0 {
             return 0xb0;

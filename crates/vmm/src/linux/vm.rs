@@ -1,4 +1,4 @@
-//! A machine with a Linux, run by KVM.
+//! Virtual machine with a Linux kernel, run by KVM.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use crate::machine::{Machine, Memory};
 use crate::memory::GuestRam;
 use crate::vm::map_ram;
 
-/// A Linux guest.
+/// Configuration of a Linux guest.
 #[derive(Debug)]
 pub struct Config {
-    /// Name for its memory, as `/proc/PID/maps` shows it.
+    /// Name of its memory in `/proc/PID/maps`.
     pub name: String,
     /// Octets of RAM, a multiple of 2 MiB from [`MIN_RAM`] to [`MAX_RAM`].
     pub ram: usize,
-    /// CPUs.
+    /// Number of CPUs.
     pub vcpus: usize,
     /// A bzImage, or an ELF `vmlinux`.
     pub kernel: File,
-    /// Its initramfs.
+    /// The initramfs, if any.
     pub initrd: Option<File>,
-    /// Its command line.
+    /// The kernel's command line.
     pub append: String,
-    /// Where its serial console goes.
+    /// Output of its serial console.
     pub console: Option<File>,
 }
 
@@ -44,12 +44,13 @@ pub struct Vm {
     ports: Arc<Ports>,
     entry: u64,
     cpuid: CpuId,
-    /// Whether KVM's timers take a deadline.
+    /// True if KVM's timers support TSC deadlines.
     deadline: bool,
 }
 
 impl Vm {
-    /// Makes a virtual machine that is ready for its devices. Opens nothing: all comes from `kvm` and `config`.
+    /// Creates a virtual machine, ready for its devices. Opens nothing: everything comes from `kvm` and
+    /// `config`.
     ///
     /// # Errors
     /// One line: what does not fit, what is wrong with a file, or what KVM refuses.
@@ -81,10 +82,10 @@ impl Vm {
         Ok(Self { fd, machine, ports, entry, cpuid, deadline })
     }
 
-    /// Makes vCPU `index`; call it in the thread that will run it.
+    /// Creates vCPU `index`; to be called on the thread that will run it.
     ///
     /// # Errors
-    /// One line: what KVM refuses.
+    /// One line: the request that KVM refuses.
     pub fn cpu(&self, index: usize) -> Result<Cpu> {
         let exits = self.machine.exits().get(index).context("there is no such vCPU")?.clone();
         let fd =
@@ -96,7 +97,7 @@ impl Vm {
             cpu::enter_kernel(&fd, self.entry)?;
         }
         self.machine.coalesced().map(&fd);
-        // It is up as soon as it runs: nobody but its own network says more.
+        // It counts as up as soon as it runs: only its own network services would tell more.
         if let Some(words) = self.machine.shared().vcpus.get(index) {
             words.state.0.store(1, Ordering::Release);
         }
@@ -105,12 +106,12 @@ impl Vm {
         Ok(Cpu { fd, bus, ports, coalesced, exits, stop })
     }
 
-    /// What it says on its console.
+    /// Returns its console counters.
     pub fn console(&self) -> &Arc<ConsoleCounters> {
         self.ports.console()
     }
 
-    /// What it runs on.
+    /// Returns its machine.
     pub fn machine(&self) -> &Arc<Machine> {
         &self.machine
     }

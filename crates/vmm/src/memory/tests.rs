@@ -7,7 +7,7 @@ use super::*;
 
 const LEN: usize = 16 << 20;
 
-/// What whoever has the file may do to its first octets.
+/// Punches a hole into the first octets, as a process that has the file may do.
 fn punch(file: &File, octets: usize) {
     let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     assert_eq!(fallocate(file, mode, 0, octets as u64), Ok(()));
@@ -53,7 +53,7 @@ mod alone {
     fn so_many_mappings_are_guarded_and_no_more() {
         let memory = SharedMemory::sparse("guarded", LEN).expect("memory");
         let base = NonNull::new(memory.as_ptr()).expect("it is mapped");
-        // SAFETY: nobody reads what is mapped there, and it is unmapped after the guards are gone.
+        // SAFETY: the mapped octets are not read, and are unmapped after the guards are gone.
         let guard = || unsafe { Guard::over(base, LEN) };
         let mut guards: Vec<_> = (0..guard::MOST).map(|_| guard().expect("there is room")).collect();
         guard().expect_err("there is none");
@@ -72,7 +72,7 @@ mod alone {
         let ram = GuestRam::new("taken", LEN).expect("memory");
         assert!(ram.is_huge() && HugePages::free() == 0);
         write(&ram);
-        // Two NICs of one router.
+        // As for two NICs of one router.
         let (_, file) = (ram.hand_out().expect("a file"), ram.hand_out().expect("a file"));
         punch(file, LEN / 2);
         let taken = SharedMemory::map("thief", LEN / 2, true).expect("the pages are free");
@@ -84,7 +84,7 @@ mod alone {
         assert_eq!(read(&ram, LEN as u64 - 8), [0; 8], "nothing of it is shared any more");
         write(&ram);
         drop((ram, taken));
-        // Nothing is guarded where it was.
+        // The old range is not guarded any more.
         let ram = GuestRam::new("next", LEN).expect("memory");
         ram.hand_out().expect("a file");
         assert!(!ram.is_taken());

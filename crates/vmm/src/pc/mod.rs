@@ -1,11 +1,14 @@
-//! The firmware on another VMM: what a PC (QEMU's `q35`, with memory that we hold) needs to run it.
+//! Runs the firmware on another VMM: the parts of a PC (QEMU's `q35`, with memory that this process holds)
+//! that it needs.
 //!
-//! RAM is what [`Vm`](crate::Vm) makes of it, in a memfd that the other VMM maps. What KVM does by setting registers, a
-//! boot ROM does here: it sets the chipset up as [`Machine`](crate::Machine)'s bus is, and puts each CPU where
-//! `vcpu::enter_firmware` puts it. So the firmware cannot tell the difference, but for the devices.
+//! RAM is set up as by [`Vm`](crate::Vm), in a memfd that the other VMM maps. What is done by setting
+//! registers with KVM, a boot ROM does here: it configures the chipset like [`Machine`](crate::Machine)'s
+//! bus, and brings each CPU into the state that `vcpu::enter_firmware` sets. So the firmware cannot tell the
+//! difference, except by its devices.
 //!
-//! One thing lies elsewhere: a PC's window on PCI configuration space is at least 64 MiB large and would cover the BARs
-//! behind ours. It lies at 0xb000_0000, and the page tables show its beginning where the firmware looks for it.
+//! One thing is at another address: a PC's window on PCI configuration space is at least 64 MiB large and
+//! would cover the BARs behind ours. It is at 0xb000_0000, and the page tables map its beginning to where the
+//! firmware expects it.
 
 mod rom;
 
@@ -22,31 +25,32 @@ use crate::memory::GuestRam;
 use crate::vm::FIRMWARE;
 use rom::Order;
 
-/// Where configuration space is put.
+/// Physical address of the configuration space.
 const ECAM: u64 = 0xb000_0000;
-/// The register of the host bridge that puts it there (PCIEXBAR), as an address for port 0xcf8; and its bit that
-/// switches the window on, which is 256 MiB large then.
+/// Register of the host bridge that sets this address (PCIEXBAR), as an address for port 0xcf8; and its bit
+/// that enables the window, with a size of 256 MiB.
 const PCIEXBAR: u32 = 0x8000_0060;
 const PCIEXBAR_ON: u32 = 1;
 /// Register BAR 0 of a slot, as an address for port 0xcf8.
 const BAR0: u32 = 0x8000_0010;
-/// The masks of both 8259s: all that comes there goes nowhere.
+/// Mask registers of both 8259s, whose interrupts are all masked.
 const MASKS: [u16; 2] = [0x21, 0xa1];
 /// The I/O APIC's index and data registers, and the first register of its table.
 const IOAPIC: u32 = 0xfec0_0000;
 const IOAPIC_DATA: u32 = IOAPIC + 0x10;
 const IOAPIC_TABLE: u32 = 0x10;
-/// A level-triggered entry.
+/// Bit of a level-triggered entry.
 const LEVEL: u32 = 1 << 15;
-/// The inputs to which a PC leads the pins of PCI slots: which one of these is the chipset's business.
+/// I/O APIC inputs to which a PC connects the pins of PCI slots; which of them depends on the chipset.
 const INPUTS: std::ops::Range<u32> = 16..24;
-/// The local APIC: spurious vector register, and the command that starts all other CPUs at the ROM's beginning.
+/// The local APIC: spurious vector register, and the command that starts all other CPUs at the ROM's
+/// beginning.
 const APIC_SPURIOUS: u32 = 0xfee0_00f0;
 const APIC_ON: u32 = 0x1ff;
 const APIC_COMMAND: u32 = 0xfee0_0300;
 const START_OTHERS: u32 = 0x000c_4600 | (rom::BASE >> 12);
 
-/// A firmware, ready to be run by another VMM.
+/// A firmware to be run by another VMM.
 #[derive(Debug)]
 pub struct Pc {
     ram: Arc<GuestRam>,
@@ -54,8 +58,8 @@ pub struct Pc {
 }
 
 impl Pc {
-    /// Makes RAM and ROM for a firmware with at most one NIC, which interrupts by its pin. `tsc_khz`: ticks of the other
-    /// VMM's time-stamp counter a millisecond.
+    /// Creates RAM and ROM for a firmware with at most one NIC, which interrupts by its pin. `tsc_khz`:
+    /// frequency of the other VMM's time-stamp counter in kHz.
     pub fn new(config: MachineConfig, tsc_khz: u64) -> Result<Self> {
         let info = config.info.clone();
         ensure!(config.fib.is_none(), "a firmware on another VMM has no route table");
@@ -75,22 +79,22 @@ impl Pc {
         Ok(Self { ram, rom: rom::image(entry, &orders)? })
     }
 
-    /// Its RAM, to be mapped by the other VMM from guest-physical address 0 on.
+    /// Returns its RAM, to be mapped by the other VMM at guest-physical address 0.
     pub fn ram(&self) -> Result<BorrowedFd<'_>> {
         Ok(self.ram.file().context("RAM without a file")?.as_fd())
     }
 
-    /// Octets of RAM.
+    /// Returns the octets of RAM.
     pub fn ram_len(&self) -> usize {
         self.ram.len()
     }
 
-    /// Its boot ROM, which ends at 4 GiB and is seen below 1 MiB as well, as on every PC.
+    /// Returns its boot ROM, which ends at 4 GiB and is visible below 1 MiB as well, as on every PC.
     pub fn rom(&self) -> &[u8] {
         &self.rom
     }
 
-    /// The words that the firmware shares with the host.
+    /// Returns the words that the firmware shares with the host.
     pub fn shared(&self) -> &Shared {
         self.ram.shared()
     }
@@ -104,12 +108,12 @@ fn chipset() -> Vec<Order> {
     orders
 }
 
-/// Puts BAR 0 of a slot where ring 0 looks for it.
+/// Sets BAR 0 of a slot to the address that ring 0 expects.
 fn place(slot: u32) -> [Order; 1] {
     [Order::Config(BAR0 | slot << 11, bar_of(slot as usize) as u32)]
 }
 
-/// Makes every pin the one of NIC 0, whatever the slot.
+/// Routes every pin to the handler of NIC 0, whatever its slot.
 fn lead_pins(vcpu: u32) -> impl Iterator<Item = Order> {
     INPUTS.flat_map(move |input| {
         let register = IOAPIC_TABLE + 2 * input;

@@ -1,4 +1,4 @@
-//! The boot ROM: from the reset of a PC's CPU to the firmware's first instruction in ring 3.
+//! Boot ROM: from the reset of a PC's CPU to the firmware's first instruction in ring 3.
 //!
 //! ```text
 //! 0x0000   code; where other CPUs start too
@@ -17,26 +17,26 @@ use crate::boot;
 use crate::stubs::APIC_ALIAS;
 use crate::vcpu::{CR0_PAGED_PROTECTED, CR4_PAE_SSE, EFER_LONG_NX, RFLAGS_INTERRUPTS};
 
-/// Where the ROM is seen below 1 MiB.
+/// Address of the ROM below 1 MiB.
 pub(super) const BASE: u32 = 0xf_0000;
-/// Octets.
+/// Octets of the ROM.
 const LEN: usize = 0x1_0000;
 const ENTRY: usize = 0x7ff8;
 const ORDERS: usize = 0x8000;
 const RESET: usize = 0xfff0;
 /// A far jump to `BASE`, in real mode.
 const JUMP: [u8; 5] = [0xea, 0x00, 0x00, 0x00, 0xf0];
-/// EFER without LMA, which the CPU sets.
+/// EFER without LMA, which the CPU sets itself.
 const EFER: u64 = EFER_LONG_NX & !(1 << 10);
 
-/// Something that the first CPU writes before it enters the firmware.
+/// A write that the first CPU performs before it enters the firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// PCI configuration space: what goes to port 0xcf8, and the word.
+    /// PCI configuration space: address for port 0xcf8, and value.
     Config(u32, u32),
-    /// Physical memory.
+    /// Physical memory: address and value.
     Memory(u32, u32),
-    /// An octet to a port.
+    /// I/O port and octet.
     Port(u16, u8),
 }
 
@@ -50,7 +50,7 @@ impl Order {
     }
 }
 
-/// The ROM that carries out these orders and starts the firmware at `entry`.
+/// Returns the ROM that performs these writes and starts the firmware at `entry`.
 pub(super) fn image(entry: u64, orders: &[Order]) -> Result<Vec<u8>> {
     let code = code();
     let words = orders.iter().flat_map(|order| order.words()).chain([0]);
@@ -119,7 +119,7 @@ global_asm!(
     "3:",
     "  mov [edx], ecx",
     "  jmp 1b",
-    // Long mode, by the tables in RAM.
+    // Long mode, with the page tables in RAM.
     "9:",
     "  mov eax, {cr4}",
     "  mov cr4, eax",
@@ -146,7 +146,7 @@ global_asm!(
     "  lea esp, [rdi + 1]",
     "  shl esp, {ring0_stack_shift}",
     "  add esp, {ring0_stacks}",
-    // The task register: KVM takes a busy segment, an instruction does not.
+    // The task register: KVM accepts a busy segment, the instruction does not.
     "  mov ecx, edi",
     "  shl ecx, 4",
     "  add ecx, {first_tss}",
@@ -218,7 +218,7 @@ unsafe extern "C" {
     static ringroad_rom_end: u8;
 }
 
-/// The ROM's code.
+/// Returns the code of the ROM.
 fn code() -> &'static [u8] {
     let (start, end) = (&raw const ringroad_rom_start, &raw const ringroad_rom_end);
     // SAFETY: start and end frame one contiguous piece of this program's read-only data.

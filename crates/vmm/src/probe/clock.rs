@@ -1,11 +1,11 @@
-//! How fast the time-stamp counter runs.
+//! Frequency of the time-stamp counter.
 
 use std::arch::x86_64::_rdtsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Frequency of the time-stamp counter in kHz, against `CLOCK_MONOTONIC` over this time: the longer, the nearer.
-/// CPUID would tell it on some processors only.
+/// Measures the frequency of the time-stamp counter in kHz against `CLOCK_MONOTONIC` over this time; longer
+/// measurements are more exact. CPUID tells it on some processors only.
 pub fn tsc_khz(over: Duration) -> u64 {
     let (start, first) = (Instant::now(), ticks());
     thread::sleep(over);

@@ -7,7 +7,7 @@ fn costs_are_plausible_or_kvm_is_absent() {
             assert!(costs.ring0_ns >= 0.1 && costs.ring0_ns < 1e6, "{costs:?}");
             assert!(costs.ring3_ns >= 0.1 && costs.ring3_ns < 1e6, "{costs:?}");
             assert!(costs.mmio_us > 0.1 && costs.kick_us > 0.05 && costs.coalesced_us > 0.05, "{costs:?}");
-            // Where nothing is collected, this is an exit.
+            // If the host cannot collect, this is an exit.
             assert!(costs.coalesced_us < 3.0 * costs.mmio_us, "{costs:?}");
         }
         Err(error) => {

@@ -1,5 +1,5 @@
-//! What the new process does before it becomes the firmware. It is a copy of a program with several threads of which
-//! only one was copied, so it makes system calls and nothing else: no allocation, no lock, no panic.
+//! Code of a new process until it becomes the firmware. The process is a copy of a multi-threaded program of
+//! which only one thread was copied, so it uses system calls only: no allocation, no lock, no panic.
 
 use std::ffi::{CString, c_char, c_int, c_ulong};
 use std::mem::MaybeUninit;
@@ -10,16 +10,17 @@ use bootinfo::process::{Report, SOCKET, Step};
 use rustix::process::Resource;
 use sandbox::steps;
 
-/// Where the image is while the process becomes it; closed by `exec`.
+/// Descriptor of the image until the process executes it; closed by `exec`.
 const IMAGE: c_int = SOCKET + 1;
-/// The resources that a firmware has none of: core, file, message queue, real-time class, locked memory.
+/// Resources whose limits are zero for a firmware: core, file size, message queues, real-time priority,
+/// locked memory.
 const FORBIDDEN: [Resource; 5] =
     [Resource::Core, Resource::Fsize, Resource::Msgqueue, Resource::Rtprio, Resource::Memlock];
 
-/// The user and group that own nothing, by the kernel's own default (`overflowuid`).
+/// User and group without any files, by the kernel's own default (`overflowuid`).
 pub(super) const NOBODY: u32 = 65_534;
 
-/// User that the process is to be; the first octet that comes through its socket.
+/// User of the process; the first octet that it receives by its socket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum User {
@@ -29,10 +30,10 @@ pub(super) enum User {
     Nobody = 1,
 }
 
-/// Everything the child needs, made while allocation was still allowed.
+/// Data that the child needs, prepared while allocation was still allowed.
 pub(super) struct Room {
     socket: c_int,
-    /// The other end, of which the child has a copy.
+    /// The parent's end, of which the child has a copy.
     parents: c_int,
     /// A pidfd of the parent.
     parent: c_int,
@@ -40,7 +41,7 @@ pub(super) struct Room {
     name: CString,
 }
 
-/// A step that failed, and the number of its error.
+/// A failed step, and its error number.
 struct Failed(Step, c_int);
 
 type Done = std::result::Result<(), Failed>;
@@ -50,25 +51,25 @@ impl Failed {
         move |error| Self(step, error.raw_os_error().unwrap_or_default())
     }
 
-    /// The last system call failed.
+    /// Records that the last system call failed.
     fn now(step: Step) -> Self {
         Self::at(step)(io::Error::last_os_error())
     }
 }
 
 impl Room {
-    /// For a process that talks through the first socket of a pair, whose second is its parent's, and becomes `image`.
-    /// `parent` is a pidfd of the parent.
+    /// Prepares a process that communicates by the first socket of a pair, whose second is its parent's, and
+    /// becomes `image`. `parent` is a pidfd of the parent.
     pub(super) fn new(sockets: [c_int; 2], parent: c_int, image: c_int, name: &str) -> Result<Self> {
         let name = CString::new(name).context("a router's name has no zero in it")?;
         let [socket, parents] = sockets;
         Ok(Self { socket, parents, parent, image, name })
     }
 
-    /// In the child: gives up everything and becomes the firmware.
+    /// In the child: drops all privileges and becomes the firmware.
     pub(super) fn furnish(&self) -> ! {
         let Err(Failed(step, error)) = self.steps();
-        // Before the descriptors were arranged, the socket is where it was.
+        // Before the descriptors are arranged, the socket still has its old number.
         let socket =
             if matches!(step, Step::User | Step::Tie | Step::Descriptors) { self.socket } else { SOCKET };
         let report = Report { step: step as u32, error: error as u32 };
@@ -82,7 +83,7 @@ impl Room {
     fn steps(&self) -> std::result::Result<std::convert::Infallible, Failed> {
         tie()?;
         self.become_user()?;
-        // Another user's process is tied to nobody.
+        // A change of the user clears the parent-death signal.
         tie()?;
         self.check_parent()?;
         self.arrange_descriptors()?;
@@ -92,11 +93,11 @@ impl Room {
         Err(self.become_firmware())
     }
 
-    /// Waits until the parent has said who to be, and becomes that.
+    /// Waits until the parent has sent the user to become, and becomes that user.
     fn become_user(&self) -> Done {
         let mut user = User::AsBefore as u8;
-        // With a copy of the parent's end open here, the end of a parent that died before this process was tied to it
-        // would never be heard.
+        // While a copy of the parent's end is open here, the death of a parent before this process was tied
+        // to it would go unnoticed.
         // SAFETY: a descriptor of this process alone.
         unsafe { libc::close(self.parents) };
         // SAFETY: room for one octet.
@@ -109,7 +110,8 @@ impl Room {
         Ok(())
     }
 
-    /// A process that is tied to a parent that has died already is told of it by nobody. All orders may have come before that.
+    /// Checks that the parent is alive: a process tied to a parent that has died already gets no signal. The
+    /// parent may have sent everything before its death.
     fn check_parent(&self) -> Done {
         let mut parent = libc::pollfd { fd: self.parent, events: libc::POLLIN, revents: 0 };
         // SAFETY: one structure, and no waiting.
@@ -119,11 +121,11 @@ impl Room {
         }
     }
 
-    /// Nothing stays open but the socket, and the image until it runs.
+    /// Closes all descriptors except the socket, and the image until it is executed.
     fn arrange_descriptors(&self) -> Done {
         let step = Step::Descriptors;
-        // SAFETY: calls on descriptors of this process, which nobody else uses any more. First both are moved out of
-        // the way of the places where they shall be.
+        // SAFETY: calls on descriptors of this process, which has no other threads. First both are moved away
+        // from their final numbers.
         unsafe {
             let socket = check(libc::fcntl(self.socket, libc::F_DUPFD_CLOEXEC, IMAGE + 1), step)?;
             let image = check(libc::fcntl(self.image, libc::F_DUPFD_CLOEXEC, IMAGE + 1), step)?;
@@ -136,7 +138,7 @@ impl Room {
         Ok(())
     }
 
-    /// Becomes the firmware; comes back only if that fails.
+    /// Becomes the firmware; returns only if that fails.
     fn become_firmware(&self) -> Failed {
         let (arguments, environment) = ([self.name.as_ptr(), ptr::null()], [ptr::null::<c_char>()]);
         // SAFETY: C strings and lists of them with a null at their end.
@@ -154,7 +156,7 @@ impl Room {
     }
 }
 
-/// Dies with the thread that made us, and hears every signal as at the start of the world.
+/// Ties the process to the thread that created it, with which it dies, and unblocks all signals.
 fn tie() -> Done {
     let mut none = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: numbers, and a signal set that sigemptyset fills before it is used.
@@ -166,7 +168,7 @@ fn tie() -> Done {
     Ok(())
 }
 
-/// No capability, now or by any program that is started later.
+/// Drops all capabilities, also for any program that is executed later.
 fn give_up_privileges() -> io::Result<()> {
     steps::empty_bounding_set()?;
     steps::gain_nothing()?;

@@ -1,4 +1,4 @@
-//! Starts a process in namespaces of its own.
+//! Spawns processes in namespaces of their own.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,19 +14,19 @@ use super::child::{NOBODY, Room, User};
 use super::{Spawn, Spawned};
 use crate::vm::FIRMWARE;
 
-/// User first: it is what lets everybody make the others.
+/// A user namespace comes first: it permits unprivileged users to create the others.
 const NAMESPACES: i32 =
     libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWNET | libc::CLONE_NEWIPC;
 
 /// Forks the calling program and turns the copy into a process for a firmware.
 pub struct Forker {
     image: File,
-    /// A pidfd of this process, by which those that it starts see whether it is still there.
+    /// A pidfd of this process, by which its children check whether it is still alive.
     own: OwnedFd,
 }
 
 impl Forker {
-    /// Puts the firmware image into memory from which it can be started.
+    /// Puts the firmware image into memory from which it can be executed.
     pub fn new() -> Result<Self> {
         let mut image = memfd().context("cannot make memory for the firmware image (memfd_create)")?;
         image.write_all(FIRMWARE).context("cannot write the firmware image")?;
@@ -37,11 +37,11 @@ impl Forker {
         Ok(Self { image, own })
     }
 
-    /// As [`Spawn::spawn`]. The process, of which `enter` is told the number, does nothing until that is done: it is put below the
-    /// ceilings of its run there.
+    /// Spawns a process like [`Spawn::spawn`]. `enter` is called with its ID before the process does
+    /// anything: it puts the process below the resource ceilings of its run.
     ///
     /// # Errors
-    /// As those of [`Spawn::spawn`].
+    /// The same as for [`Spawn::spawn`].
     pub fn spawn_within(&self, name: &str, enter: impl FnOnce(u32)) -> Result<Spawned> {
         let (socket, theirs) = socket_pair().context("cannot make a socket pair")?;
         let sockets = [theirs.as_raw_fd(), socket.as_raw_fd()];
@@ -56,13 +56,14 @@ impl Forker {
             1.. => {
                 // SAFETY: the kernel has just made this descriptor for us.
                 let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-                // Only root may, and only where nobody exists; for everybody else the process stays who they are.
+                // Only root may map another user, and only if that user exists in the namespace; otherwise
+                // the process keeps its user.
                 let mapped = sandbox::map_user(pid, NOBODY, NOBODY);
                 let user = if mapped.is_ok() { User::Nobody } else { User::AsBefore };
-                // A process of a guest's is killed no later than others, however long its parent is to live.
+                // A guest's process must not be spared by the OOM killer, even if its parent is.
                 let _ = sandbox::be_ordinary(pid);
                 enter(pid as u32);
-                // If it has gone already, whoever hands over will hear why.
+                // If it has ended already, the handover will report the reason.
                 let _ = send(&socket, &[user as u8], SendFlags::NOSIGNAL);
                 Ok(Spawned { socket, pidfd, pid: pid as i32 })
             }
@@ -100,7 +101,7 @@ fn clone_args(pidfd: &mut i32) -> CloneArgs {
     }
 }
 
-/// Why there are no namespaces, and what would help.
+/// Describes why there are no namespaces, and what would help.
 fn refused(error: &io::Error) -> anyhow::Error {
     let why = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
@@ -124,7 +125,7 @@ pub(super) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
 fn memfd() -> io::Result<File> {
     let make = |flags| memfd_create(c"ringroad-firmware", flags);
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // May be executed where the host's default is that a memfd may not (`vm.memfd_noexec`); Linux 6.3.
+    // Allows execution even if the host's default forbids it for memfds (`vm.memfd_noexec`); Linux 6.3.
     let made = match make(flags | MemfdFlags::EXEC) {
         // A kernel that does not know the flag lets every memfd be executed.
         Err(Errno::INVAL) => make(flags),

@@ -1,4 +1,4 @@
-//! Gives a new process its memory and bells, and waits until it is confined.
+//! Hands a new process its memory and doorbells, and waits until it is confined.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -14,10 +14,10 @@ use rustix::net::{RecvFlags, SendFlags, recv};
 use super::{Child, Process, borrow};
 use crate::doorbells;
 
-/// Octets of a router's name before `/vcpu15`.
+/// Maximum octets of a router's name before `/vcpu15`.
 const SHORT_NAME: usize = NAME_LEN - 1 - "/vcpu15".len();
 
-/// Hands over and waits for the answer.
+/// Hands everything over and waits for the answer.
 pub(super) fn hand_over(process: &Process, child: &Child, cpus: &[u32]) -> Result<()> {
     let (machine, socket) = (process.machine(), &child.socket);
     let bells = machine.doorbells().take();
@@ -54,7 +54,7 @@ fn places(cpus: &[u32]) -> [u32; MAX_VCPUS] {
     places
 }
 
-/// The beginning of a name; a letter that does not fit as a whole is left out.
+/// Returns the beginning of a name, cut at a character boundary.
 fn short(name: &str) -> [u8; NAME_LEN] {
     let mut short = [0; NAME_LEN];
     let len = (0..=SHORT_NAME.min(name.len())).rev().find(|len| name.is_char_boundary(*len)).unwrap_or(0);
@@ -64,12 +64,12 @@ fn short(name: &str) -> [u8; NAME_LEN] {
 
 /// Sends plain structures with descriptors.
 fn send<T>(socket: &OwnedFd, data: &[T], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
-    // SAFETY: what is sent here is `Start` and `Bell`, integers without a gap between them or behind them: all of their octets may be
-    // read, for as long as `data` is borrowed.
+    // SAFETY: only `Start` and `Bell` are sent here, integers without padding between or behind them: all of
+    // their octets may be read, for as long as `data` is borrowed.
     let octets = unsafe { slice::from_raw_parts(data.as_ptr().cast::<u8>(), size_of_val(data)) };
     match fd_passing::send(socket, octets, descriptors, SendFlags::empty()) {
         Ok(_) => Ok(()),
-        // It has gone already: what it said before is the reason.
+        // It has ended already: its earlier report gives the reason.
         Err(error) => receive(socket).and_then(judge).and(Err(error.into())),
     }
 }
@@ -83,13 +83,15 @@ fn wait_until_confined(process: &Process, socket: &OwnedFd) -> Result<()> {
     judge(receive(socket)?)
 }
 
-/// Waits until the process has said something or is gone, or somebody rings; whether it was the former.
+/// Waits until the process has sent a report or ended, or the bell is rung; returns true in the first two
+/// cases.
 fn has_answered(process: &Process, socket: &OwnedFd) -> Result<bool> {
     let fds = [socket.as_fd(), borrow(&process.bell)];
     let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     match poll(&mut fds, None) {
         Ok(_) if !fds[0].revents().is_empty() => return Ok(true),
-        // Nobody but who stops it rings before it is confined. Not rung: the read says so.
+        // Before the process is confined, only a request to stop rings the bell. If it was not rung the read
+        // fails, harmlessly.
         Ok(_) => _ = process.bell.read(),
         Err(Errno::INTR) => {}
         Err(error) => return Err(error).context("cannot wait for the process"),
@@ -97,7 +99,7 @@ fn has_answered(process: &Process, socket: &OwnedFd) -> Result<bool> {
     Ok(false)
 }
 
-/// What the process has said.
+/// Receives the report of the process.
 fn receive(socket: &OwnedFd) -> Result<Report> {
     let mut said = [[0; 4]; 2];
     match recv(socket, said.as_flattened_mut(), RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
@@ -110,7 +112,7 @@ fn receive(socket: &OwnedFd) -> Result<Report> {
     }
 }
 
-/// A report as an error, if it is one.
+/// Turns a report into an error, unless it reports success.
 fn judge(report: Report) -> Result<()> {
     let step = Step::from_number(report.step).context("the process reports a step that there is none of")?;
     let what = match step {

@@ -1,8 +1,8 @@
-//! A machine that runs as a process of its own: the same firmware, started from the same image, in namespaces of its
-//! own and under a filter of four system calls.
+//! Machine in a process of its own: the same firmware, started from the same image, in namespaces of its own
+//! and under a seccomp filter of four system calls.
 //!
-//! [`Process::spawn`] has somebody start the empty process; [`Process::hand_over`] gives it its memory and bells through the socket.
-//! From then on [`Process::serve`] answers its register accesses and notices its end.
+//! [`Process::spawn`] has the empty process started; [`Process::hand_over`] gives it its memory and doorbells
+//! by the socket. From then on [`Process::serve`] handles its register accesses and notices its end.
 
 mod child;
 mod forker;
@@ -25,66 +25,67 @@ use crate::probe::tsc_khz;
 
 pub use forker::Forker;
 
-/// Starts processes for firmwares. Who may not fork asks somebody who may.
+/// Spawner of processes for firmwares. A process that may not fork delegates this to the supervisor.
 pub trait Spawn: Send + Sync {
-    /// Starts a process for the router `name`: firmware image, namespaces of its own, no privilege, no descriptor but
-    /// its end of the socket. It waits there for [`Process::hand_over`], and dies with the thread that called this.
+    /// Spawns a process for the router `name`: firmware image, namespaces of its own, no privilege, no
+    /// descriptor but its end of the socket. It waits there for [`Process::hand_over`], and dies with the
+    /// thread that called this.
     ///
     /// # Errors
-    /// One line: what this host refuses, and what would allow it.
+    /// One line: what this host refuses, and what would permit it.
     fn spawn(&self, name: &str) -> Result<Spawned>;
 
-    /// Kills a process that it has started, and does not wait for its end; one that is gone stays gone. Whoever may not signal asks
-    /// somebody who may.
+    /// Kills a process that it has spawned, without waiting for its end; does nothing if it has ended
+    /// already. A process that may not send signals delegates this to the supervisor.
     fn kill(&self, process: &Child) {
         pidfd::kill(&process.pidfd);
     }
 }
 
-/// A process that was started and waits for its orders.
+/// A spawned process that waits for its handover.
 #[derive(Debug)]
 pub struct Spawned {
     /// Our end of the socket (`SOCK_SEQPACKET`).
     pub socket: OwnedFd,
-    /// The process, to wait for and to kill.
+    /// A pidfd, to wait for the process and to kill it.
     pub pidfd: OwnedFd,
-    /// Its number in our namespace.
+    /// Its ID in our namespace.
     pub pid: i32,
 }
 
-/// Ends a process that was spawned and is not wanted any more, and waits until it is gone.
+/// Kills a spawned process that is not needed any more, and waits until it has ended.
 pub fn end(pidfd: &OwnedFd) {
     pidfd::kill(pidfd);
     pidfd::wait(pidfd);
 }
 
-/// One machine in a process.
+/// A machine in a process.
 pub struct Process {
     machine: Arc<Machine>,
-    /// Rung by the process when it asks for a register access, and by ourselves to stop serving.
+    /// Signalled by the process to request a register access, and by this program to stop serving.
     bell: EventFd,
     child: OnceLock<Child>,
 }
 
 /// The process of a router.
 pub struct Child {
-    /// Its router.
+    /// The router's name.
     name: String,
     /// Our end of its socket.
     socket: OwnedFd,
     pidfd: OwnedFd,
     pid: i32,
-    /// What has started it.
+    /// The spawner that has started it.
     spawner: Arc<dyn Spawn>,
-    /// The most time on CPUs that was read, in nanoseconds.
+    /// Highest CPU time that was read, in nanoseconds.
     spent: AtomicU64,
 }
 
-/// Time over which the time-stamp counter is measured, once in the life of this program.
+/// Duration of the measurement of the time-stamp counter, which takes place once in the life of this program.
 const TSC_MEASUREMENT: Duration = Duration::from_millis(2);
 
 impl Process {
-    /// Makes the machine, ready for its devices; no process runs yet. Opens nothing.
+    /// Creates the machine, ready for its devices; no process runs yet. Opens nothing.
     pub fn new(config: MachineConfig) -> Result<Self> {
         static KHZ: OnceLock<u64> = OnceLock::new();
         let memory = Memory::new(config, Ground::Process)?;
@@ -94,10 +95,10 @@ impl Process {
         Ok(Self { machine, bell, child: OnceLock::new() })
     }
 
-    /// Starts the process, which waits for [`Process::hand_over`].
+    /// Spawns the process, which waits for [`Process::hand_over`].
     ///
     /// # Errors
-    /// What [`Spawn::spawn`] says, or the machine has had a process already.
+    /// The error of [`Spawn::spawn`], or the machine has had a process already.
     pub fn spawn(&self, spawner: &Arc<dyn Spawn>, name: &str) -> Result<()> {
         let Spawned { socket, pidfd, pid } = spawner.spawn(name)?;
         let (name, spawner) = (name.to_owned(), spawner.clone());
@@ -107,36 +108,37 @@ impl Process {
         bail!("the process of a machine is started once")
     }
 
-    /// Hands the process its memory and bells. vCPU `n` runs on the CPU that `cpus` has for it, if any. When this returns the process
-    /// is confined and its firmware is about to run; somebody must [`Process::serve`]. It waits until the process says so, is gone, or
-    /// [`Process::stop`] is called: how long a process may take is for its caller to judge.
+    /// Hands the process its memory and doorbells. vCPU `n` runs on the CPU `cpus[n]`, if there is one. When
+    /// this returns the process is confined and its firmware is about to run; a thread must call
+    /// [`Process::serve`]. Blocks until the process reports that, has ended, or [`Process::stop`] is called:
+    /// the caller judges how long a process may take.
     ///
     /// # Errors
-    /// One line: what the process says it cannot do. Then it is killed.
+    /// One line: the step that failed in the process. The process is then killed.
     pub fn hand_over(&self, cpus: &[u32]) -> Result<()> {
         let child = self.child.get().context("a machine without a process is handed nothing")?;
         handover::hand_over(self, child, cpus).inspect_err(|_| child.kill())
     }
 
-    /// What the firmware runs on.
+    /// Returns its machine.
     pub fn machine(&self) -> &Arc<Machine> {
         &self.machine
     }
 
-    /// The number of the process, once it has been started.
+    /// Returns the ID of the process, once it has been started.
     pub fn pid(&self) -> Option<i32> {
         self.child.get().map(|child| child.pid)
     }
 
-    /// Time that all its vCPUs together have spent on CPUs; once it is gone, what was read last.
+    /// Returns the CPU time of all its vCPUs together; once the process has ended, the last value read.
     pub fn cpu_time(&self) -> Duration {
         self.child.get().map_or(Duration::ZERO, Child::cpu_time)
     }
 
-    /// Asks it to stop. Whoever serves kills it if it does not.
+    /// Requests it to stop. The serving thread kills it if it does not.
     pub fn stop(&self) {
         self.machine.stop();
-        // Full means that it rings.
+        // A full counter means that it is signalled already.
         let _ = self.bell.write(1);
     }
 }
@@ -150,12 +152,12 @@ impl Drop for Process {
 }
 
 impl Child {
-    /// Name of its router.
+    /// Returns the name of its router.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its number in our namespace.
+    /// Returns its ID in our namespace.
     pub const fn pid(&self) -> i32 {
         self.pid
     }
@@ -164,7 +166,7 @@ impl Child {
         self.spawner.kill(self);
     }
 
-    /// Kills it, and waits until it is gone.
+    /// Kills it, and waits until it has ended.
     fn end(&self) {
         self.kill();
         pidfd::wait(&self.pidfd);
@@ -172,7 +174,7 @@ impl Child {
 
     fn cpu_time(&self) -> Duration {
         let now = cpu_clock::of_process(self.pid).as_nanos() as u64;
-        // Looked at after the reading: until it has ended nobody else can have its number.
+        // Checked after the reading: until the process has ended its ID cannot be reused.
         if !pidfd::is_over(&self.pidfd) {
             self.spent.fetch_max(now, Ordering::Relaxed);
         }
@@ -196,7 +198,7 @@ mod tests {
         let mut ended = std::process::Command::new("true").spawn().expect("a process");
         let pidfd = pidfd_open(Pid::from_child(&ended), PidfdFlags::empty()).expect("a descriptor");
         ended.wait().expect("it ends");
-        // This process has run for a while.
+        // The ID of this process, which has used some CPU time.
         let child = Child {
             name: "edge".to_owned(),
             socket: pidfd.try_clone().expect("a descriptor"),

@@ -1,4 +1,4 @@
-//! Killing another process, and waiting for its end.
+//! Kills a process by its pidfd, and waits for its end.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -7,27 +7,27 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 
-/// Kills the process; one that is gone stays gone.
+/// Kills the process; does nothing if it has ended already.
 pub(crate) fn kill(pidfd: &OwnedFd) {
     let _ = pidfd_send_signal(pidfd, Signal::KILL);
 }
 
-/// How a process ended.
+/// Way in which a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It left with this code.
+    /// It exited with this code.
     Exit(i32),
-    /// This signal ended it.
+    /// It was killed by this signal.
     Signal(i32),
-    /// It is another's child, who knows more.
+    /// Not known, because it is another process's child.
     Unknown,
 }
 
-/// Waits for the end of the process, and clears it away if it is our child.
+/// Waits for the end of the process, and reaps it if it is our child.
 pub(crate) fn wait(pidfd: &OwnedFd) -> End {
     let end = retry_on_intr(|| waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED)).ok().flatten();
     let Some(end) = end else {
-        // It is another's child.
+        // It is another process's child.
         is_over_within(pidfd, PATIENCE);
         return End::Unknown;
     };
@@ -38,15 +38,15 @@ pub(crate) fn wait(pidfd: &OwnedFd) -> End {
     }
 }
 
-/// How long a process that was killed may take to go.
+/// Time limit for the end of a killed process.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether the process has ended.
+/// Returns true if the process has ended.
 pub(crate) fn is_over(pidfd: &OwnedFd) -> bool {
     is_over_within(pidfd, Duration::ZERO)
 }
 
-/// Waits so long for the end of a process; whether it has ended.
+/// Waits for the end of a process, up to this time; returns true if it has ended.
 fn is_over_within(pidfd: &OwnedFd, patience: Duration) -> bool {
     let limit = Timespec::try_from(patience).unwrap_or_default();
     let ended = retry_on_intr(|| poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&limit)));

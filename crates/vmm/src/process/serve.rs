@@ -1,4 +1,4 @@
-//! The host's side of a running process: its register accesses, its stop and its end.
+//! Host side of a running process: its register accesses, its stop and its end.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -16,13 +16,13 @@ use crate::bus::Bus;
 use crate::futex;
 use crate::vcpu::Stopped;
 
-/// How long a process may take to stop after it was asked to. Its main loop looks within microseconds of its own time, but one
-/// with a small reservation or quota may have to wait for its next period.
+/// Time limit for a requested stop. The firmware's main loop checks within microseconds of its own time, but
+/// a process with a small reservation or quota may have to wait for its next period.
 const GRACE: Duration = Duration::from_secs(1);
 
 impl Process {
-    /// Serves the process until it ends. For a thread of its own: a process that asks without end keeps nobody else
-    /// busy.
+    /// Serves the process until it ends. To be called on a thread of its own, so that a process with endless
+    /// requests keeps only that thread busy.
     pub fn serve(&self) -> Stopped {
         let Some(child) = self.child.get() else {
             return Stopped::Fault("a process that was never started cannot be served".to_owned());
@@ -38,7 +38,7 @@ impl Process {
                 Ok(Event::Nothing) => {}
                 Ok(Event::Ended) => {
                     let end = pidfd::wait(&child.pidfd);
-                    // It may have been asked while we waited, and have been quick.
+                    // The stop may have been requested during the wait, and the process may have been quick.
                     let asked = self.machine.stop_sign().load(Ordering::Acquire);
                     return if asked { Stopped::Asked } else { Stopped::Fault(last_words(end)) };
                 }
@@ -47,15 +47,15 @@ impl Process {
         }
     }
 
-    /// Waits for the bell or the end; when it was asked to stop, for no longer than a part of its grace.
+    /// Waits for the bell or the end; after a request to stop, for no longer than a part of the grace period.
     fn wait(&self, child: &Child, asked: bool) -> anyhow::Result<Event> {
         let fds = [child.pidfd.as_fd(), borrow(&self.bell)];
         let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         let limit = if asked { Timespec::try_from(GRACE / 10).ok() } else { None };
         match poll(&mut fds, limit.as_ref()) {
-            // The end first: somebody who rings without end must not hide it.
+            // Check the end first: endless ringing must not hide it.
             Ok(_) if !fds[0].revents().is_empty() => Ok(Event::Ended),
-            // Not rung: the read says so and nothing is lost.
+            // If it was not rung the read fails, and nothing is lost.
             Ok(1..) if self.bell.read().is_ok() => Ok(Event::Bell),
             Ok(_) | Err(Errno::INTR) => Ok(Event::Nothing),
             Err(error) => Err(error).context("cannot wait for the process"),
@@ -75,8 +75,8 @@ enum Event {
     Nothing,
 }
 
-/// Carries out the access that a vCPU asks for, if it does. All of it is read once: the process may change it at any
-/// time, and harms only itself.
+/// Performs the access that a vCPU requests, if it does. Each field is read once: the process may change them
+/// at any time, and harms only itself.
 fn answer(access: &RegisterAccess, bus: &Bus, exits: &VcpuExits) {
     if access.turn.load(Ordering::Acquire) != RegisterAccess::ASKED {
         return;
@@ -89,7 +89,7 @@ fn answer(access: &RegisterAccess, bus: &Bus, exits: &VcpuExits) {
     futex::wake(&access.turn);
 }
 
-/// What the access leaves in the value: what was read; for a shape that there is none of, all ones.
+/// Returns the resulting value of the access: what was read; for an invalid shape, all ones.
 fn carry_out((address, value, shape): (u64, u64, u32), bus: &Bus, exits: &VcpuExits) -> u64 {
     let write = shape & RegisterAccess::WRITE != 0;
     let octets = (shape & !RegisterAccess::WRITE) as usize;
@@ -107,7 +107,7 @@ fn carry_out((address, value, shape): (u64, u64, u32), bus: &Bus, exits: &VcpuEx
     u64::from_le_bytes(data)
 }
 
-/// The line for a process that ended by itself.
+/// Describes the end of a process that was not stopped.
 fn last_words(end: End) -> String {
     match end {
         End::Exit(code) => format!("the process left by itself with code {code}"),

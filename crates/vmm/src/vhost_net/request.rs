@@ -1,4 +1,4 @@
-//! Requests to vhost-net and to the interface behind it, as `linux/vhost.h` and `linux/if_tun.h` have them.
+//! Requests to vhost-net and to the interface behind it, as defined in `linux/vhost.h` and `linux/if_tun.h`.
 
 use std::fs::File;
 use std::io;
@@ -22,8 +22,9 @@ const TUNSETOFFLOAD: u64 = 0x4004_54d0;
 const TUNSETVNETHDRSZ: u64 = 0x4004_54d8;
 const TUNSETQUEUE: u64 = 0x4004_54d9;
 
-/// What may be left to the other side (virtio 1.2, section 5.1.3): VIRTIO_NET_F_CSUM, GUEST_CSUM, GUEST_TSO4, GUEST_TSO6,
-/// GUEST_ECN, HOST_TSO4, HOST_TSO6, HOST_ECN. It is said in the header before each frame, and so between driver and TAP.
+/// Offloads (virtio 1.2, section 5.1.3): VIRTIO_NET_F_CSUM, GUEST_CSUM, GUEST_TSO4, GUEST_TSO6, GUEST_ECN,
+/// HOST_TSO4, HOST_TSO6, HOST_ECN. They are signalled in the header before each frame, and so negotiated
+/// between driver and TAP.
 pub(super) const OFFLOADS: u64 =
     1 | GUEST_CSUM | GUEST_TSO4 | GUEST_TSO6 | GUEST_ECN | 1 << 11 | 1 << 12 | 1 << 13;
 const GUEST_CSUM: u64 = 1 << 1;
@@ -84,10 +85,11 @@ pub(super) fn set_features(device: &File, features: u64) -> io::Result<()> {
     pass(device, SET_FEATURES, &features)
 }
 
-/// The guest's memory, which it sees from address 0.
+/// Sets the guest's memory, which starts at guest address 0.
 ///
 /// # Safety
-/// The kernel writes there whenever it serves a ring: it has to be the guest's, mapped until all rings are taken back.
+/// The kernel writes there whenever it serves a ring: it must be the guest's memory, mapped until all rings
+/// are taken back.
 pub(super) unsafe fn set_memory(device: &File, host: u64, len: u64) -> io::Result<()> {
     pass(device, SET_MEM_TABLE, &Memory { regions: 1, padding: 0, guest: 0, len, host, flags: 0 })
 }
@@ -96,12 +98,12 @@ pub(super) fn set_size(device: &File, ring: u16, size: u32) -> io::Result<()> {
     pass(device, SET_VRING_NUM, &Numbered { ring: ring.into(), value: size })
 }
 
-/// The next entry of the available ring that is to be served.
+/// Sets the next entry of the available ring to be served.
 pub(super) fn set_base(device: &File, ring: u16, index: u16) -> io::Result<()> {
     pass(device, SET_VRING_BASE, &Numbered { ring: ring.into(), value: index.into() })
 }
 
-/// Where a ring lies, as this process sees it. The kernel checks that it lies in the memory that it was told of.
+/// Sets the addresses of a ring in this process. The kernel checks that they are in the memory table.
 pub(super) fn set_addresses(device: &File, ring: u16, layout: &Layout, memory: u64) -> io::Result<()> {
     let host = |guest: u64| memory.wrapping_add(guest);
     let addresses = Addresses {
@@ -123,12 +125,12 @@ pub(super) fn set_call(device: &File, ring: u16, event: i32) -> io::Result<()> {
     pass(device, SET_VRING_CALL, &Numbered { ring: ring.into(), value: event as u32 })
 }
 
-/// Joins a ring and a queue of an interface, or parts them (-1).
+/// Connects a ring to a queue of an interface, or disconnects it (-1).
 pub(super) fn set_backend(device: &File, ring: u16, queue: i32) -> io::Result<()> {
     pass(device, NET_SET_BACKEND, &Numbered { ring: ring.into(), value: queue as u32 })
 }
 
-/// What a driver with these features takes from a TAP (TUN_F_*).
+/// Returns the offloads that a driver with these features accepts from a TAP (TUN_F_*).
 pub(super) fn tap_offloads(picked: u64) -> libc::c_uint {
     let all = [
         (GUEST_CSUM, libc::TUN_F_CSUM),
@@ -144,29 +146,29 @@ pub(super) fn set_offloads(queue: BorrowedFd<'_>, flags: libc::c_uint) -> io::Re
     checked(unsafe { libc::ioctl(queue.as_raw_fd(), TUNSETOFFLOAD, libc::c_ulong::from(flags)) })
 }
 
-/// Makes the header before each frame of an interface so many octets long.
+/// Sets the length of the header before each frame of an interface.
 pub(super) fn set_header(queue: BorrowedFd<'_>, octets: libc::c_int) -> io::Result<()> {
     // SAFETY: the kernel reads an `int`.
     checked(unsafe { libc::ioctl(queue.as_raw_fd(), TUNSETVNETHDRSZ, &raw const octets) })
 }
 
-/// Makes the number of `old` mean what `new` does.
+/// Makes the descriptor number of `old` refer to the file of `new`.
 pub(super) fn take_over(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: both are open, and the number of `old` stays open and of the same kind.
     checked(unsafe { libc::dup3(new.as_raw_fd(), old.as_raw_fd(), libc::O_CLOEXEC) })
 }
 
-/// Lets a queue of an interface take frames, or not.
+/// Attaches a queue of an interface, so that it receives frames, or detaches it.
 pub(super) fn attach(queue: BorrowedFd<'_>, on: bool) -> io::Result<()> {
     let flag = if on { libc::IFF_ATTACH_QUEUE } else { libc::IFF_DETACH_QUEUE };
     let mut request = Interface { name: [0; 16], flags: flag as libc::c_short, rest: [0; 22] };
-    // SAFETY: the kernel reads a `struct ifreq`, which this is as long as.
+    // SAFETY: the kernel reads a `struct ifreq`, which has the same length.
     checked(unsafe { libc::ioctl(queue.as_raw_fd(), TUNSETQUEUE, &raw mut request) })
 }
 
 fn pass<T>(device: &File, request: u64, argument: &T) -> io::Result<()> {
-    // SAFETY: each request above reads as many octets as its argument has, which the number of the request says
-    // (`Memory`, which ends with an array: as many as its count says).
+    // SAFETY: each request above reads as many octets as its argument has, as encoded in the request number
+    // (for `Memory`, which ends with an array: as many elements as its count says).
     checked(unsafe { libc::ioctl(device.as_raw_fd(), request, std::ptr::from_ref(argument)) })
 }
 
@@ -182,7 +184,7 @@ mod tests {
             assert_eq!(size(request), size_of::<Numbered>());
         }
         assert_eq!(size_of::<Interface>(), size_of::<libc::ifreq>());
-        // The head of the table, without its regions of 32 octets.
+        // The head of the table, without its regions of 32 octets each.
         assert_eq!(size(SET_MEM_TABLE), size_of::<Memory>() - 32);
     }
 

@@ -27,12 +27,12 @@ fn each_pair_has_a_device_and_a_queue() {
     assert!(KernelVhost::new(vec![device()], vec![queue()]).is_ok());
 }
 
-/// Which file a descriptor is of.
+/// Identifies the file of a descriptor.
 fn file_of(queue: &OwnedFd) -> u64 {
     rustix::fs::fstat(queue).unwrap().st_rdev
 }
 
-/// Nothing is served yet: the driver is not ready.
+/// Without a served queue: the driver is not ready.
 #[test]
 fn queues_of_another_interface_take_the_place_of_those_that_there_were() {
     let vhost = KernelVhost::new(vec![device(), device()], vec![queue(), queue()]).unwrap();

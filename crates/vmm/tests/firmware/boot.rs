@@ -1,5 +1,5 @@
-//! The firmware comes up, sleeps, is woken by an interrupt, and stops when told: in ring 3 of a guest, and in a
-//! process.
+//! The firmware comes up, sleeps, is woken by an interrupt, and stops when told: in ring 3 of a guest, and in
+//! a process.
 
 use std::sync::atomic::Ordering::Acquire;
 use std::thread;
@@ -44,7 +44,8 @@ fn several_vcpus_come_up_answer_and_stop() {
 
 #[test]
 fn a_sign_of_life_that_is_asked_for_right_before_a_vcpu_sleeps_is_given() {
-    // The vCPU polls so often after each answer before it sleeps, and does not look at the host's words meanwhile.
+    // The vCPU polls this many times after each answer before it sleeps, and does not check the host's words
+    // meanwhile.
     let info = BootInfo { spin: 200, ..orders(1) };
     for running in each(&info) {
         running.wait_until_ready();

@@ -1,5 +1,5 @@
-//! The firmware on an e1000, in each mode on each ground: frames pass both ways, and each costs the register accesses
-//! that it is to cost, no more and no less (seed paper 004, "Transmission throughput performance").
+//! The firmware on an e1000, in each mode on each engine: frames pass in both directions, and each costs
+//! exactly the register accesses that it should (seed paper 004, "Transmission throughput performance").
 
 mod bench;
 mod outside;
@@ -10,12 +10,12 @@ use bootinfo::{Role, TrafficInfo, TransmitMode};
 
 use bench::{Accesses, Wish, benches};
 
-/// What one interrupt costs.
+/// Register accesses of one interrupt.
 const INTERRUPT: Accesses =
     Accesses { icr_read: 1, imc_write: 1, status_read: 2, ims_write: 1, ..Accesses::NONE };
 
-/// What bringing the device up costs of these: all causes are masked and taken away, both rings begin at 0, and the causes
-/// are unmasked.
+/// Register accesses of the device's initialisation: all causes are masked and cleared, both rings start at
+/// 0, and the causes are unmasked.
 const SET_UP: Accesses = Accesses {
     icr_read: 1,
     imc_write: 2,
@@ -65,7 +65,7 @@ fn with_a_block_who_sleeps_is_woken() {
             let before = bench.accesses();
             bench.there_and_back(1);
             let cost = bench.accesses_since(&before);
-            // The interrupt is acknowledged, and that is all.
+            // The interrupt is acknowledged, and nothing else is accessed.
             assert!((1..=3).contains(&cost.icr_read), "{}: {cost:?}", bench.name);
             assert_eq!(Accesses { icr_read: 0, ..cost }, Accesses::NONE, "{}", bench.name);
         }
@@ -73,8 +73,8 @@ fn with_a_block_who_sleeps_is_woken() {
     }
 }
 
-/// Echoes bursts of these sizes, and then so many frames one after the other: each finds the guest somewhere else on its
-/// way to sleep.
+/// Echoes bursts of these sizes, and then this many single frames: each finds the guest at another moment of
+/// its transition to sleep.
 fn comes_back(mode: TransmitMode, vcpus: u32, bursts: &[u32], single: usize) {
     for mut bench in benches(&echo(mode, vcpus)) {
         bursts.iter().for_each(|burst| bench.there_and_back(*burst));
@@ -109,7 +109,7 @@ fn a_frame_of_a_stock_source_costs_six_accesses() {
         bench.sent(200);
         let (frames, cost) = (bench.frames_sent(), bench.accesses());
         let wanted = |frames| Accesses { tdt_write: frames, ..INTERRUPT.times(frames) };
-        // It may have been stopped before it told of the last frame, or within an interrupt.
+        // It may have been stopped before it announced the last frame, or within an interrupt.
         let more = wanted(1).zip(&INTERRUPT, |frame, interrupt| frame + interrupt);
         cost.less(&SET_UP).less_others().assert(&wanted(frames - 1), &more, &bench.name);
     }
@@ -137,7 +137,7 @@ fn with_two_vcpus_the_second_takes_the_interrupts() {
         bench.sent(500);
         let (frames, cost, [first, second]) = (bench.frames_sent(), bench.accesses(), bench.arms());
         bench.assert_told(frames, &cost);
-        // All but that of the set-up.
+        // All but that of the initialisation.
         assert_eq!((first, second), (0, cost.ims_write - 1), "{}: {cost:?}", bench.name);
         assert!(cost.ims_write < frames, "{}: interrupts fall together: {cost:?}", bench.name);
     }
@@ -151,7 +151,7 @@ fn send_combining_writes_tdt_once_an_interrupt() {
         for mut bench in benches(&Wish { itr: 4000, ..combining }) {
             bench.sent(2000);
             let (frames, cost) = (bench.frames_sent(), bench.accesses());
-            // What waits for an interrupt of 1 ms is more than the ring holds: it goes when that is full.
+            // More frames wait for an interrupt of 1 ms than the ring holds: they are sent when it is full.
             assert!(cost.tdt_write * 8 < frames, "{}: {cost:?} for {frames}", bench.name);
         }
         for mut bench in benches(&Wish { itr: 40_000, combine: 16, ..combining }) {
@@ -173,7 +173,7 @@ fn send_combining_begins_above_a_rate() {
             itr: 4000,
             ..Wish::default()
         };
-        // What any host makes, and what none does.
+        // A value that any host reaches, and one that none does.
         for mut bench in benches(&Wish { combine_above: 1, ..combining }) {
             bench.sent(2000);
             let (frames, cost) = (bench.frames_sent(), bench.accesses());
@@ -182,8 +182,8 @@ fn send_combining_begins_above_a_rate() {
         for mut bench in benches(&Wish { combine_above: 100_000_000, ..combining }) {
             bench.sent(500);
             let (frames, cost) = (bench.frames_sent(), bench.accesses());
-            // It may have been stopped before it told of the last one. Where the other vCPU writes the register just then, its
-            // interrupt takes the frame along.
+            // It may have been stopped before it announced the last frame. If the other vCPU writes the
+            // register just then, its interrupt takes the frame along.
             let least = if vcpus == 1 { frames - 1 } else { frames / 2 };
             let writes = cost.less(&SET_UP).tdt_write;
             assert!((least..=frames).contains(&writes), "{}: {cost:?} for {frames}", bench.name);

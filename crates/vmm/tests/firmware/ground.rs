@@ -1,4 +1,4 @@
-//! A firmware that runs, by KVM or in a process, with threads of the test.
+//! A running firmware, by KVM or in a process, with threads of the test.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use libc::siginfo_t;
 use vmm::{Forker, Machine, MachineConfig, Process, RouteTable, Spawn, Stopped, Vm};
 use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
-/// What runs it.
+/// The engine.
 pub(crate) enum By {
     Kvm,
     Process(Arc<Process>),
 }
 
-/// A machine that runs.
+/// A running machine.
 pub(crate) struct Running {
     pub(crate) machine: Arc<Machine>,
     pub(crate) by: By,
@@ -33,12 +33,12 @@ fn config(info: BootInfo) -> MachineConfig {
     MachineConfig { name: "ground".into(), ram: 16 << 20, fib: Some(table.memory().clone()), info }
 }
 
-/// By KVM; none, and a line that says why, where there is none.
+/// Runs it by KVM; without KVM returns `None`, after printing why.
 pub(crate) fn by_kvm(info: BootInfo) -> Option<Running> {
     by_kvm_with(info, |_| ())
 }
 
-/// By KVM, with what `furnish` puts into the machine before it starts.
+/// Runs it by KVM, after `furnish` has added devices to the machine.
 pub(crate) fn by_kvm_with(info: BootInfo, furnish: impl FnOnce(&Arc<Machine>)) -> Option<Running> {
     let kvm = match vmm::open_kvm() {
         Ok(kvm) => kvm,
@@ -59,17 +59,17 @@ pub(crate) fn by_kvm_with(info: BootInfo, furnish: impl FnOnce(&Arc<Machine>)) -
     Some(Running { machine: vm.machine().clone(), by: By::Kvm, threads })
 }
 
-/// In a process; none, and a line that says why, where namespaces are not allowed.
+/// Runs it in a process; returns `None` where namespaces are not permitted, after printing why.
 pub(crate) fn by_process(info: BootInfo) -> Option<Running> {
     by_process_on(info, &[])
 }
 
-/// In a process, each vCPU on its CPU.
+/// Runs it in a process, with each vCPU on its CPU.
 pub(crate) fn by_process_on(info: BootInfo, cpus: &[u32]) -> Option<Running> {
     by_process_with(info, cpus, |_| ())
 }
 
-/// In a process, with what `furnish` puts into the machine before it starts.
+/// Runs it in a process, after `furnish` has added devices to the machine.
 pub(crate) fn by_process_with(
     info: BootInfo,
     cpus: &[u32],
@@ -88,14 +88,14 @@ pub(crate) fn by_process_with(
     Some(Running { machine: process.machine().clone(), by: By::Process(process), threads })
 }
 
-/// Starts the process of a machine, and hands it over.
+/// Starts the process of a machine, and hands its memory over.
 pub(crate) fn start(process: &Process, name: &str, cpus: &[u32]) -> anyhow::Result<()> {
     let forker: Arc<dyn Spawn> = Arc::new(Forker::new().expect("an image"));
     process.spawn(&forker, name)?;
     process.hand_over(cpus)
 }
 
-/// On every ground that this host has.
+/// Runs it on every engine that this host has.
 pub(crate) fn each(info: &BootInfo) -> impl Iterator<Item = Running> {
     let (kvm, process) = (info.clone(), info.clone());
     [by_kvm as fn(_) -> _, by_process].into_iter().zip([kvm, process]).filter_map(|(start, info)| start(info))
@@ -112,26 +112,26 @@ impl Running {
         assert!(!self.threads.iter().any(JoinHandle::is_finished), "it ended at once");
     }
 
-    /// The process and its number.
+    /// Returns the process and its ID.
     pub(crate) fn process(&self) -> (&Arc<Process>, i32) {
         let By::Process(process) = &self.by else { panic!("it runs by KVM") };
         (process, process.pid().expect("it has been started"))
     }
 
-    /// Waits for its end, however it comes.
+    /// Waits for its end, whatever the cause.
     pub(crate) fn ends(mut self) -> Vec<Stopped> {
         wait_for("the end", || self.threads.iter().all(JoinHandle::is_finished));
         self.threads.drain(..).map(|thread| thread.join().expect("no panic")).collect()
     }
 
-    /// Stops it and says how it ended.
+    /// Stops it and returns how each thread ended.
     pub(crate) fn stop(mut self) -> Vec<Stopped> {
         match &self.by {
             By::Kvm => self.machine.stop(),
             By::Process(process) => process.stop(),
         }
         wait_for("the vCPUs to stop", || {
-            // Again and again: a signal that comes right before a vCPU enters the guest is lost.
+            // Repeatedly: a signal that arrives right before a vCPU enters the guest is lost.
             let kvm = matches!(self.by, By::Kvm);
             self.threads.iter().all(|thread| thread.is_finished() || kvm && thread.kill(SIGRTMIN()).is_err())
         });

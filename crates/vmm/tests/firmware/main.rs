@@ -1,4 +1,4 @@
-//! The firmware itself, on every ground that it can run on.
+//! The firmware itself, on every engine that can run it.
 
 mod boot;
 mod e1000;

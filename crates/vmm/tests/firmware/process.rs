@@ -1,5 +1,5 @@
-//! A firmware in a process has nothing of the host but its memory and its bells, and neither outlives the other's
-//! interest.
+//! A firmware in a process has only its memory and its doorbells of the host, and ends with the program that
+//! started it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,7 @@ fn status(pid: i32, key: &str) -> String {
     line.unwrap_or_else(|| panic!("no {key}")).trim().to_owned()
 }
 
-/// What the links of a folder of proc lead to.
+/// Returns the targets of the links in a folder of /proc.
 fn links(folder: &str) -> Vec<(String, String)> {
     let entries = fs::read_dir(folder).expect("a folder of proc");
     let mut links: Vec<_> = entries
@@ -57,7 +57,7 @@ fn it_has_no_capability_no_file_and_four_system_calls() {
         assert_eq!(u64::from_str_radix(&status(pid, set), 16), Ok(0), "{set}");
     }
     assert_eq!(status(pid, "NoNewPrivs"), "1");
-    // Root's process is nobody's, if there is a nobody here.
+    // Root's process runs as nobody, if that user exists in this namespace.
     let (theirs, ours) = (status(pid, "Uid"), status(std::process::id().cast_signed(), "Uid"));
     let nobody = fs::read_to_string("/proc/self/uid_map").expect("a map").trim().ends_with("4294967295");
     if ours.starts_with("0\t") && nobody {
@@ -87,12 +87,12 @@ fn its_descriptors_are_the_socket_and_the_bells() {
     let sockets: Vec<_> = open.iter().filter(|(_, to)| to.starts_with("socket:")).collect();
     assert!(matches!(sockets[..], [(name, _)] if name == "3"), "{open:?}");
     assert!(open.iter().all(|(_, to)| to.starts_with("socket:") || to == "anon_inode:[eventfd]"), "{open:?}");
-    // No NIC: the bell of the bus is the only one.
+    // Without NICs the bell of the bus is the only one.
     assert_eq!(open.len(), 2, "{open:?}");
     running.stop();
 }
 
-/// Ranges of `/proc/PID/maps` with their rights.
+/// Returns the ranges of `/proc/PID/maps` with their permissions.
 fn mappings(pid: i32) -> Vec<(u64, u64, String, String)> {
     let text = fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
     let hex = |text: &str| u64::from_str_radix(text, 16).expect("a number");
@@ -172,7 +172,7 @@ fn a_process_that_is_killed_is_a_fault_in_one_line() {
 
 #[test]
 fn a_call_that_is_not_for_it_ends_the_process_and_is_told() {
-    // A call of its own with other arguments; one that any program makes; one of another architecture's numbers.
+    // A permitted call with other arguments; a common call; a call by another architecture's number.
     for (number, args) in [
         (libc::SYS_futex, [0x62_0000, libc::FUTEX_REQUEUE as u64, 1, 0, 0, 0]),
         (libc::SYS_read, [3, 0x62_0000, 1, 0, 0, 0]),
@@ -187,7 +187,7 @@ fn a_call_that_is_not_for_it_ends_the_process_and_is_told() {
         match inject_syscall(pid.cast_unsigned(), "ground/vcpu1", number, args) {
             Ok(Injected::Killed(libc::SIGSYS) | Injected::Signalled(libc::SIGSYS)) => {}
             Ok(other) => panic!("call {number}: {other:?}"),
-            // Somebody else's process may not be traced.
+            // Another user's process may not be traced.
             Err(error) => return println!("SKIPPED: {error:#}"),
         }
         let [Stopped::Fault(line)] = &running.ends()[..] else { panic!("a fault") };
@@ -231,7 +231,7 @@ fn who_cannot_have_the_route_table_for_writing_is_everybody() {
     let fibs = start.map(|entry| entry.path()).filter(|path| {
         fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("/memfd:ringroad-fib"))
     });
-    // That of another test may go meanwhile.
+    // The memory of another test may disappear meanwhile.
     let mut opened = fibs.filter_map(|path| fs::OpenOptions::new().write(true).open(path).ok());
     let mut file = opened.next().expect("its memfd, and it opens");
     assert!(file.write_all(b"x").is_err(), "sealed against writing");
@@ -245,7 +245,7 @@ fn who_cannot_have_the_route_table_for_writing_is_everybody() {
     drop(table);
 }
 
-/// Another program is played by a copy of this one, which starts a process and is killed.
+/// A copy of this program plays another program: it starts a process and is killed.
 #[test]
 fn a_process_goes_with_the_program_that_started_it() {
     let forker = Forker::new().expect("an image");
@@ -268,7 +268,7 @@ fn a_process_goes_with_the_program_that_started_it() {
             assert!(Path::new(&format!("/proc/{pid}")).exists());
             kill(host, libc::SIGKILL);
             reap(host);
-            // Its parent is gone, so whoever inherits it clears it away.
+            // Its parent is gone, so its new parent reaps it.
             wait_for("the process to go", || {
                 fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |text| text.contains(") Z "))
             });

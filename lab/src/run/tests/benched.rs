@@ -1,4 +1,4 @@
-//! What `cargo xtask bench` judges, its experiments and peers print under that name.
+//! Tests that the experiments and peers print every name that `cargo xtask bench` judges.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,13 +9,13 @@ use lab::experiments::boot::boots;
 use lab::experiments::{Case, find};
 use measure::{bounds, experiments, headlines};
 
-/// The names that an experiment prints, from the words that it is called by.
+/// Names that an experiment prints when called with these words.
 fn printed(words: &[&str]) -> Vec<String> {
     let mut options = super::options(&format!("run {}", words.join(" ")));
-    // However many this host has.
+    // Independent of the number of CPUs of this host.
     options.cpus = vec![0, 1];
     let cases: Vec<Case> = if words[0] == "boot" {
-        // Both of them only the program itself would make.
+        // By itself only the lab's program creates both cases.
         boots(&options, Some("ringroad-lab".into())).unwrap()
     } else {
         (find(words[0]).expect("an experiment").cases)(&options).unwrap()
@@ -28,7 +28,7 @@ fn printed(words: &[&str]) -> Vec<String> {
     cases.into_iter().flat_map(names).collect()
 }
 
-/// What the script of a peer prints, with `*` for each part that it varies.
+/// Names that a peer's script prints, with `*` for each part that it varies.
 fn patterns(script: &str) -> Vec<String> {
     let Some(prefix) = script.lines().find_map(|line| line.strip_prefix("report ")) else {
         return Vec::new();
@@ -38,7 +38,7 @@ fn patterns(script: &str) -> Vec<String> {
     names.map(|name| format!("{}_{name}", prefix.trim())).collect()
 }
 
-/// A word of the shell with `*` for each of its variables.
+/// Shell word with `*` in place of each of its variables.
 fn starred(word: &str) -> String {
     let (first, rest) = word.split_once('$').unwrap_or((word, ""));
     let mut name = first.to_owned();
@@ -54,7 +54,7 @@ fn starred(word: &str) -> String {
     name
 }
 
-/// Whether a name is one of a pattern's.
+/// Returns true if a name matches a pattern.
 fn fits(name: &str, pattern: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return name == pattern };
     let Some(tail) = name.strip_prefix(first) else { return false };

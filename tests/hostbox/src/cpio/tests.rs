@@ -9,7 +9,7 @@ fn archive() -> Vec<u8> {
     archive.finish().unwrap()
 }
 
-/// The number at this place of a header.
+/// Returns the number at this position of a header.
 fn number(header: &[u8], at: usize) -> u32 {
     let digits = std::str::from_utf8(&header[6 + at * 8..][..8]).unwrap();
     u32::from_str_radix(digits, 16).unwrap()
@@ -18,7 +18,7 @@ fn number(header: &[u8], at: usize) -> u32 {
 /// Name, mode, content and device.
 type Entry = (String, u32, Vec<u8>, (u32, u32));
 
-/// The entries, read by the rules of the format.
+/// Reads the entries by the rules of the format.
 fn read(mut octets: &[u8]) -> Vec<Entry> {
     let mut entries = Vec::new();
     while !octets.is_empty() {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// An ELF file of 64 bits with these segments at odd places, and something behind them.
+/// Builds a 64-bit ELF file with these segments at odd offsets, and trailing data.
 fn elf(segments: &[&[u8]]) -> Vec<u8> {
     let mut elf = vec![0; HEADER];
     elf[..4].copy_from_slice(b"\x7fELF");
@@ -21,7 +21,7 @@ fn elf(segments: &[&[u8]]) -> Vec<u8> {
     elf
 }
 
-/// A bzImage with this packed kernel.
+/// Builds a bzImage with this compressed kernel.
 fn image(packed: &[u8]) -> Vec<u8> {
     let mut image = vec![0; 3 * SECTOR];
     image[SETUP_SECTORS] = 2;

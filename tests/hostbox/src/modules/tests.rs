@@ -1,6 +1,6 @@
 use super::*;
 
-/// A folder with modules that need each other.
+/// Creates a folder with modules that depend on each other.
 fn folder(modules: &[(&str, &str)], built_in: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("modules.builtin"), built_in).unwrap();

@@ -1,12 +1,12 @@
-//! A kernel that does nothing but talk.
+//! A kernel that does nothing but write to its console.
 
-/// Where it is loaded and entered: the first MiB is the firmware's.
+/// Load address and entry point: the first MiB belongs to the firmware.
 const ENTRY: u64 = 0x10_0000;
-/// Octets of the headers, behind which the code lies.
+/// Octets of the headers, which precede the code.
 const FILE_HEADER: u16 = 64;
 const PROGRAM_HEADER: u16 = 56;
 
-/// All octets in turn, as fast as the serial port takes them:
+/// Code that writes all octet values in turn, as fast as the serial port accepts them:
 ///
 /// ```text
 ///     mov edx, 0x3f8
@@ -17,7 +17,7 @@ const PROGRAM_HEADER: u16 = 56;
 /// ```
 const TALK: [u8; 12] = [0xba, 0xf8, 0x03, 0, 0, 0x31, 0xc0, 0xff, 0xc0, 0xee, 0xeb, 0xfb];
 
-/// A kernel that writes to its console without end, as an ELF file for x86-64.
+/// Returns a kernel that writes to its console endlessly, as an ELF file for x86-64.
 pub fn talking_kernel() -> Vec<u8> {
     let code = u64::from(FILE_HEADER + PROGRAM_HEADER);
     let octets = TALK.len() as u64;
@@ -35,9 +35,9 @@ pub fn talking_kernel() -> Vec<u8> {
         words(&[0]),
         // This header, and one program header.
         halves(&[FILE_HEADER, PROGRAM_HEADER, 1, 0, 0, 0]),
-        // To be loaded; readable and executable.
+        // Loadable segment; readable and executable.
         words(&[1, 5]),
-        // Where it lies in the file, where it goes to, its octets here and there, alignment.
+        // File offset, addresses, lengths in file and memory, alignment.
         longs(&[code, ENTRY, ENTRY, octets, octets, 1]),
         TALK.to_vec(),
     ]

@@ -1,4 +1,4 @@
-//! Machines of other programs at a `vhost-user-backend:` socket, none of which does what a correct one would.
+//! Machines of other programs at a `vhost-user-backend:` socket, each of which misbehaves.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,60 +17,61 @@ use super::Attack;
 use crate::vhost_peer::request::{GET_FEATURES, SET_FEATURES, SET_OWNER};
 use crate::vhost_peer::{BUFFERS, MEMORY, NEXT, RingWords, VhostPeer, WRITE, event, make_wait, ring};
 
-/// The ring that the device fills, and the one that it empties.
+/// Indices of the ring that the device fills, and of the one that it empties.
 const RECEIVE: u32 = 0;
 const TRANSMIT: u32 = 1;
-/// Entries of the largest ring there may be.
+/// Entries of the largest valid ring.
 const LARGEST: u16 = 32_768;
-/// Descriptors of the longest chain that is no fault.
+/// Descriptors of the longest valid chain.
 const LONGEST_CHAIN: u16 = 256;
-/// Ranges of the largest memory table, and descriptors of the fullest message.
+/// Ranges of the largest memory table, and most descriptors of a message.
 const MOST: usize = 32;
 const TERABYTE: u64 = 1 << 40;
-/// Between two looks at whether it is let in, or sent away.
+/// Interval between two checks whether it is accepted, or disconnected.
 const LOOK: Duration = Duration::from_millis(5);
-/// Less than the time between two looks of the other side's.
+/// Wait that is shorter than the backend's own checking interval.
 const A_LITTLE: Duration = Duration::from_millis(40);
-/// What is done in one go between two looks at the clock.
+/// Acts between two readings of the clock.
 const BURST: usize = 1000;
 
-/// What a machine does.
+/// Attack of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// Makes whoever rings it wait.
+    /// Makes the backend block when it signals an interrupt (call eventfd).
     Wait,
-    /// Makes each call of whoever rings it wait, but never for long.
+    /// Makes each signal block, but never for long.
     WaitALittle,
     /// Shares 32 ranges of a terabyte each.
     Terabytes,
     /// Shares a file on a disk.
     Disk,
-    /// Has rings of 32,768 entries, in each of which the same chain of 256 descriptors is offered, both ways.
+    /// Has rings of 32,768 entries, each of which offers the same chain of 256 descriptors, in both
+    /// directions.
     Chains,
-    /// Offers a chain that never ends.
+    /// Offers an endless chain.
     Loop,
-    /// Comes and goes.
+    /// Connects and disconnects repeatedly.
     Hasty,
-    /// Says a message octet by octet, and never to its end.
+    /// Sends a message octet by octet, and never completes it.
     Crumbs,
     /// Adds 32 descriptors to a message that takes none.
     Descriptors,
-    /// Rings its doorbells, and offers nothing.
+    /// Rings its doorbells without offering anything.
     Kicks,
-    /// Takes its rings back and lays them out anew, while frames are in them.
+    /// Takes its rings back and sets them up again while frames are in them.
     Bases,
-    /// Shares its memory anew, while frames are in it.
+    /// Shares its memory again while frames are in it.
     Tables,
-    /// Cuts its memory off while it is written and read.
+    /// Truncates its memory while it is accessed.
     Cut,
     /// Changes indices, heads and descriptors while they are read.
     Indices,
-    /// Asks, and reads no answer.
+    /// Sends requests and reads no replies.
     Deaf,
 }
 
 impl Deed {
-    /// All of them.
+    /// All deeds.
     pub const ALL: [Self; 15] = [
         Self::Wait,
         Self::WaitALittle,
@@ -90,20 +91,20 @@ impl Deed {
     ];
 }
 
-/// A machine that does it.
+/// Machine that performs a deed.
 #[derive(Debug)]
 pub struct Machine {
     socket: PathBuf,
-    /// A folder on a disk.
+    /// Folder on a disk.
     folder: PathBuf,
     deed: Deed,
-    /// Has asked, and was not answered yet.
+    /// Connection that has sent a request which is not answered yet.
     waits: Option<VhostPeer>,
     met: Option<Met>,
     noise: u64,
 }
 
-/// A connection whose rings are served.
+/// Connection whose rings are served.
 #[derive(Debug)]
 struct Met {
     peer: VhostPeer,
@@ -113,12 +114,12 @@ struct Met {
 }
 
 impl Machine {
-    /// For the back end that listens here; what it needs on a disk it puts into this folder.
+    /// Creates a machine for the backend that listens here; its file on a disk goes into `folder`.
     pub fn new(socket: &Path, folder: &Path, deed: Deed) -> Self {
         Self { socket: socket.to_owned(), folder: folder.to_owned(), deed, waits: None, met: None, noise: 1 }
     }
 
-    /// Once, with what it has shared and laid out already if it is still met.
+    /// Attacks once, with the memory and rings already set up if the connection is still open.
     fn go_on(&mut self, until: Instant) -> Result<bool> {
         if self.met.as_ref().is_none_or(|met| met.peer.is_left()) {
             self.met = None;
@@ -133,11 +134,11 @@ impl Machine {
             Deed::Tables => met.share_anew(),
             _ => scramble(met, &mut self.noise),
         };
-        // Whoever is sent away in the middle begins anew.
+        // A connection that is closed in the middle starts anew next time.
         Ok(done.is_ok() || !met.peer.is_left())
     }
 
-    /// A connection on which something was answered; none before `until`.
+    /// Returns a connection on which a request was answered; none before `until`.
     fn meet(&mut self, until: Instant) -> Result<Option<VhostPeer>> {
         if self.waits.as_ref().is_none_or(VhostPeer::is_left) {
             let entries = if self.deed == Deed::Chains { LARGEST } else { 64 };
@@ -149,7 +150,7 @@ impl Machine {
         Ok(self.waits.take_if(|_| is_met))
     }
 
-    /// A connection, as soon as there is room for one.
+    /// Connects as soon as there is room.
     fn connect(&self, until: Instant) -> Result<Option<VhostPeer>> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let address = SocketAddrUnix::new(&self.socket)?;
@@ -168,15 +169,15 @@ impl Machine {
         Ok(None)
     }
 
-    /// Does something on a connection of its own for which it is sent away.
+    /// Performs a deed, for which the connection is closed, on a connection of its own.
     fn be_sent_away(&mut self, until: Instant, deed: impl FnOnce(&VhostPeer) -> Result<()>) -> Result<bool> {
         let Some(peer) = self.meet(until)? else { return Ok(false) };
         let said = deed(&peer);
-        // Whoever is sent away in the middle cannot say more.
+        // A connection closed in the middle cannot send more.
         if is_left(&peer, until) { Ok(true) } else { said.map(|()| false) }
     }
 
-    /// Octet by octet; what is wanted of it is said at its beginning.
+    /// Sends octet by octet; the header announces more than will come.
     fn crumbs(&mut self, until: Instant) -> Result<bool> {
         let Some(peer) = self.meet(until)? else { return Ok(false) };
         let message = [SET_FEATURES, 1, 8, 0].map(u32::to_le_bytes).concat();
@@ -235,7 +236,7 @@ impl Attack for Machine {
 }
 
 impl Met {
-    /// Both rings, as this deed wants them.
+    /// Sets both rings up, as this deed requires.
     fn lay_out(peer: VhostPeer, deed: Deed) -> Result<Self> {
         if deed == Deed::Chains {
             chain(&peer, RECEIVE, WRITE)?;
@@ -255,7 +256,7 @@ impl Met {
         Ok(Self { peer, calls, doorbells, words })
     }
 
-    /// Offers what was used once more.
+    /// Offers used entries again.
     fn offer_again(&self, entries: u16) -> Result<()> {
         for (number, doorbell) in [RECEIVE, TRANSMIT].into_iter().zip(&self.doorbells) {
             self.words.set_available(number, self.words.used(number)?.wrapping_add(entries))?;
@@ -295,10 +296,10 @@ impl Met {
     }
 }
 
-/// Whatever the rings may hold, where the other side reads it.
+/// Stores arbitrary values in the rings, where the backend reads them.
 fn scramble(met: &Met, noise: &mut u64) -> Result<()> {
     for _ in 0..BURST {
-        // xorshift64: any numbers will do.
+        // xorshift64; any numbers will do.
         *noise ^= *noise << 13;
         *noise ^= *noise >> 7;
         *noise ^= *noise << 17;
@@ -306,7 +307,7 @@ fn scramble(met: &Met, noise: &mut u64) -> Result<()> {
         match (*noise >> 17) & 7 {
             0 => met.words.set_available(number, word)?,
             1 => ring(&met.doorbells[number as usize]),
-            // A word of a descriptor, or of a head, of the 64 that there are.
+            // A word of a descriptor, or of an available entry, of the 64 that exist.
             2..5 => met.words.store(u64::from(number) * 0x10_0000 + ((*noise >> 20) & 0x3fe), word)?,
             _ => met.words.store(u64::from(number) * 0x10_0000 + 0x8_0004 + ((*noise >> 20) & 0x7e), word)?,
         }
@@ -318,11 +319,11 @@ fn wait_for_ever(peer: &VhostPeer) -> Result<()> {
     let call = event()?;
     peer.post(RECEIVE)?;
     peer.lay_out(RECEIVE, &call)?;
-    // What arrives for it is rung for; so is what it sends.
+    // Received frames are signalled; so are sent ones.
     let other = event()?;
     send_noise(peer)?;
     peer.lay_out(TRANSMIT, &other)?;
-    // They are looked at when they come.
+    // They are checked on arrival.
     peer.wait_until_heard()?;
     make_wait(&call)?;
     make_wait(&other)?;
@@ -331,10 +332,10 @@ fn wait_for_ever(peer: &VhostPeer) -> Result<()> {
     Ok(())
 }
 
-/// Lets whoever rings go on after [`A_LITTLE`], and the next ring wait again.
+/// Lets a blocked signal continue after [`A_LITTLE`], and makes the next one block again.
 fn hold_up(peer: &VhostPeer, until: Instant) -> Result<()> {
     let met = Met::lay_out(peer.again()?, Deed::WaitALittle)?;
-    // They are looked at when they come.
+    // They are checked on arrival.
     peer.wait_until_heard()?;
     while !peer.is_left() && Instant::now() < until {
         met.calls.iter().try_for_each(make_wait)?;
@@ -343,7 +344,7 @@ fn hold_up(peer: &VhostPeer, until: Instant) -> Result<()> {
         for call in &met.calls {
             rustix::io::read(call, &mut [0; 8])?;
         }
-        // Whoever waited has rung by then.
+        // A blocked writer has signalled by then.
         sleep(Duration::from_millis(1));
     }
     Ok(())
@@ -387,14 +388,14 @@ fn say_with_descriptors(peer: &VhostPeer) -> Result<()> {
     peer.say(SET_OWNER, &[], &[doorbell.as_fd(); MOST])
 }
 
-/// Offers 64 frames of nothing to be sent.
+/// Offers 64 frames of zeros for transmission.
 fn send_noise(peer: &VhostPeer) -> Result<()> {
     (0..64).try_for_each(|entry| peer.describe(TRANSMIT, entry, (BUFFERS, 12 + 60), 0))?;
     peer.offer(TRANSMIT, |place| place)?;
     peer.words()?.set_available(TRANSMIT, 64)
 }
 
-/// One chain of descriptors of an octet each, and nothing else in all places of a ring.
+/// Builds one chain of descriptors of an octet each, and offers it in all places of a ring.
 fn chain(peer: &VhostPeer, number: u32, flags: u16) -> Result<()> {
     for entry in 0..LONGEST_CHAIN {
         let more = if entry + 1 < LONGEST_CHAIN { NEXT } else { 0 };
@@ -403,18 +404,18 @@ fn chain(peer: &VhostPeer, number: u32, flags: u16) -> Result<()> {
     peer.offer(number, |_| 0)
 }
 
-/// Whether its question is answered before `until`.
+/// Returns true if the request is answered before `until`.
 fn is_answered(peer: &VhostPeer, until: Instant) -> bool {
     let left = until.saturating_duration_since(Instant::now());
     let mut socket = peer.socket();
-    // An answer comes as a whole; the next one is waited for longer, and not for ever.
+    // A reply arrives as a whole; the timeout afterwards is longer, but not infinite.
     !left.is_zero()
         && socket.set_read_timeout(Some(left)).is_ok()
         && socket.read_exact(&mut [0; 12 + 8]).is_ok()
         && socket.set_read_timeout(Some(Duration::from_secs(10))).is_ok()
 }
 
-/// Whether the other side closes the connection before `until`.
+/// Returns true if the backend closes the connection before `until`.
 fn is_left(peer: &VhostPeer, until: Instant) -> bool {
     peer.is_left_within(until.saturating_duration_since(Instant::now()))
 }

@@ -1,4 +1,4 @@
-//! Programs at a `vhost-user-frontend:` socket, which are handed a router's memory and rings, and misuse that.
+//! Programs at a `vhost-user-frontend:` socket, which are handed a router's memory and rings, and misuse them.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
@@ -20,32 +20,33 @@ use crate::vhost_peer::request::{
 
 /// VIRTIO_F_VERSION_1, and nothing else.
 const VERSION_1: u64 = 1 << 32;
-/// VHOST_USER_F_PROTOCOL_FEATURES: there are features of the protocol; that requests are acknowledged is one of them.
+/// VHOST_USER_F_PROTOCOL_FEATURES (protocol features exist), and the protocol feature REPLY_ACK (requests are
+/// acknowledged).
 const PROTOCOL: u64 = 1 << 30;
 const REPLY_ACK: u64 = 1 << 3;
 /// `f_type` of hugetlbfs.
 const HUGETLBFS: i64 = 0x9584_58f6;
-/// Between two looks at whether somebody comes.
+/// Interval between two checks for a connection.
 const LOOK: Duration = Duration::from_millis(5);
 /// Longest body of a message.
 const LONGEST: usize = 4096;
 
-/// What a program does.
+/// Misuse by a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misuse {
-    /// Takes the pages out of the memory that it was handed; huge ones it keeps for itself.
+    /// Takes the pages out of the memory that it was handed; huge pages it keeps for itself.
     Pages,
     /// Takes the rings, and never gives them back.
     Keep,
-    /// Makes who rings the doorbells that it was handed wait.
+    /// Fills the doorbells (kick eventfds) that it was handed, so that writers block.
     FillKick,
-    /// Never answers.
+    /// Never replies.
     Silence,
-    /// Answers what was not asked.
+    /// Sends replies that were not requested.
     Nonsense,
 }
 
-/// A program that does it.
+/// Program that performs a misuse.
 #[derive(Debug)]
 pub struct Program {
     path: PathBuf,
@@ -54,22 +55,22 @@ pub struct Program {
     had: Option<Had>,
 }
 
-/// A connection, and what was handed over by it.
+/// Connection, and the memory handed over by it.
 #[derive(Debug)]
 struct Had {
     stream: UnixStream,
     memory: File,
-    /// What was huge pages of the router's.
+    /// Pages that were huge pages of the router's.
     thief: Option<File>,
 }
 
 impl Program {
-    /// One at whose socket a router calls.
+    /// Creates a program at whose socket a router connects.
     pub fn new(path: &Path, misuse: Misuse) -> Self {
         Self { path: path.to_owned(), misuse, listener: None, had: None }
     }
 
-    /// The next connection; none before `until`.
+    /// Accepts the next connection; none before `until`.
     fn accept(&mut self, until: Instant) -> Result<Option<UnixStream>> {
         if self.listener.is_none() {
             let _ = fs::remove_file(&self.path);
@@ -93,12 +94,12 @@ impl Program {
         Ok(None)
     }
 
-    /// Is handed a router's memory and rings, unless it has them.
+    /// Receives a router's memory and rings, unless it has them.
     fn take(&mut self, until: Instant) -> Result<bool> {
         if self.had.as_ref().is_none_or(Had::is_left) {
             self.had = None;
             let Some(stream) = self.accept(until)? else { return Ok(false) };
-            // Whoever does not hand it over is waited for no longer.
+            // A peer that does not hand them over is not awaited any longer.
             self.had = be_handed(&stream).ok().map(|memory| Had { stream, memory, thief: None });
         }
         let Some(had) = &mut self.had else { return Ok(false) };
@@ -108,11 +109,11 @@ impl Program {
         Ok(true)
     }
 
-    /// Once for each connection, until that is closed.
+    /// Fills the doorbells of one connection, until that is closed.
     fn fill_kicks(&mut self, until: Instant) -> Result<bool> {
         let Some(stream) = self.accept(until)? else { return Ok(false) };
         let mut doorbells = Vec::new();
-        // From then on it is waited for after each request.
+        // From then on the peer waits for an acknowledgement of each request.
         let mut is_acked = false;
         while let Ok((request, doorbell)) = hear(&stream) {
             let answer = match request {
@@ -167,7 +168,7 @@ impl Attack for Program {
 
 impl Had {
     fn is_left(&self) -> bool {
-        // Nothing more is answered: what is asked from now on waits.
+        // No more replies are sent: further requests wait.
         self.stream.set_nonblocking(true).is_err() || matches!((&self.stream).read(&mut [0; 64]), Ok(0))
     }
 
@@ -179,7 +180,7 @@ impl Had {
             let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
             let thief = File::from(memfd_create("thief", flags)?);
             thief.set_len(octets)?;
-            // What the router touches meanwhile it has again: then another time.
+            // Pages that the router accesses meanwhile are allocated again: then try later.
             let taken = fallocate(&thief, FallocateFlags::empty(), 0, octets);
             self.thief = taken.ok().map(|()| thief);
         }
@@ -190,7 +191,7 @@ impl Had {
 /// Plays an honest program on this connection until it has been handed a router's memory.
 ///
 /// # Errors
-/// The caller does not hand it over.
+/// The peer does not hand it over.
 pub fn be_handed(stream: &UnixStream) -> Result<File> {
     loop {
         match hear(stream)? {
@@ -205,22 +206,22 @@ pub fn be_handed(stream: &UnixStream) -> Result<File> {
     }
 }
 
-/// Hears until this is asked, and does not answer.
+/// Receives requests until this one, and does not reply.
 ///
 /// # Errors
-/// The connection ends before.
+/// The connection ends before that.
 pub fn be_asked(stream: &UnixStream, request: u32) -> Result<()> {
     while hear(stream)?.0 != request {}
     Ok(())
 }
 
-/// Answers by a number.
+/// Replies with a number.
 fn say(mut stream: &UnixStream, request: u32, answer: u64) -> Result<()> {
     let head = [request, 5, 8].map(u32::to_le_bytes).concat();
     Ok(stream.write_all(&[head, answer.to_le_bytes().to_vec()].concat())?)
 }
 
-/// One message, without its body, and the descriptor that came with it.
+/// Receives one message, without its body, with the descriptor that accompanies it.
 fn hear(stream: &UnixStream) -> Result<(u32, Option<File>)> {
     let mut header = [0; 12];
     let mut heard = fd_passing::receive(stream, &mut header, 1, RecvFlags::WAITALL)?;
@@ -232,7 +233,7 @@ fn hear(stream: &UnixStream) -> Result<(u32, Option<File>)> {
     Ok((word(0), heard.descriptors.pop().map(File::from)))
 }
 
-/// Reads whatever comes until the other side closes the connection, or `until`.
+/// Reads until the peer closes the connection, or `until`.
 fn read_to_the_end(mut stream: &UnixStream, until: Instant) -> Result<()> {
     stream.set_read_timeout(Some(LOOK))?;
     let mut octets = [0; LONGEST];

@@ -24,7 +24,7 @@ fn differences_name_the_frame_the_field_and_both_values() {
     assert_eq!(differences(&frames, &[expected("64")]), ["2 frames, expected 1"]);
 }
 
-/// A capture of two UDP frames, the second with a wrong IPv4 header checksum.
+/// Returns a capture of two UDP frames, the second with a wrong IPv4 header checksum.
 fn capture() -> Vec<u8> {
     let mut file = Vec::new();
     for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, 1] {

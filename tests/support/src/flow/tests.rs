@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use super::{Arrivals, Flow};
 use crate::Namespace;
 
-/// Nothing takes so long, even where the host is busy.
+/// Timeout of every step, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
@@ -17,7 +17,7 @@ fn each_number_is_counted_once() {
     assert_eq!((arrivals.highest, arrivals.longest_gap), (Some(200), Duration::from_millis(7)));
 }
 
-/// Two namespaces, joined by a pair of interfaces.
+/// Two namespaces, joined by a veth pair.
 fn pair() -> (Namespace, Namespace, SocketAddr) {
     let (one, other) = (Namespace::add("flow-a").expect("added"), Namespace::add("flow-b").expect("added"));
     let peer = ["link", "add", "flow", "type", "veth", "peer", "flow", "netns", other.name()];
@@ -43,7 +43,7 @@ fn all_that_is_sent_arrives_and_what_is_lost_is_seen() {
     assert!(flow.resumes(PATIENCE).is_some());
     other.ip(&["link", "set", "flow", "down"]).expect("down");
     assert!(flow.resumes(Duration::from_millis(300)).is_none());
-    // How many were not sent in that time depends on the host.
+    // The number not sent in that time depends on the host.
     let (gone, end) = (|| flow.so_far().lost() + flow.so_far().refused, Instant::now() + PATIENCE);
     while gone() <= 300 {
         assert!(Instant::now() < end, "only {} are gone", gone());

@@ -10,7 +10,8 @@ const NOTHING: [u64; 6] = [0; 6];
 fn start(words: &[&str]) -> Running {
     let mut command = Command::new("busybox");
     let running = Running::start(command.args(words)).expect("it starts");
-    // Until `exec` is over the thread has our own name; then it gets the program, and at last the kernel's part.
+    // Until `exec` is done the thread has this program's name; then it gets the new program's, and finally the
+    // vDSO.
     let is_named = || threads_of(running.id()).expect("it runs").values().any(|name| name == "busybox");
     let maps = || std::fs::read_to_string(format!("/proc/{}/maps", running.id())).expect("it runs");
     while !(is_named() && maps().contains("[vdso]")) {
@@ -22,20 +23,20 @@ fn start(words: &[&str]) -> Running {
 #[test]
 fn a_sleeping_process_makes_a_call_and_sleeps_on() {
     crate::needs!(Program("busybox"));
-    // Long enough that a host without a CPU for us for seconds does not let it end before it is looked at.
+    // Long enough that it does not end before it is stopped, even if this thread gets no CPU time for seconds.
     let mut sleeper = start(&["sleep", "6"]);
     for _ in 0..3 {
         let done = inject_syscall(sleeper.id(), "busybox", libc::SYS_getpid, NOTHING).expect("injected");
         assert_eq!(done, Injected::Returned(i64::from(sleeper.id())));
     }
-    // It has slept to the end and noticed nothing.
+    // It has slept to the end, unaffected.
     assert!(sleeper.wait(SOON).expect("it ends").status.success());
 }
 
 #[test]
 fn a_computing_process_makes_a_call_and_computes_on() {
     crate::needs!(Program("busybox"));
-    // It goes on until it is told to end: how far it counts depends on the host.
+    // It runs until it is told to end: how far it counts depends on the host.
     let script = "stop=0; trap stop=1 TERM; i=0; j=0; echo up; \
                   while [ $stop = 0 ]; do i=$((i+1)); j=$((j+3)); done; [ $j = $((i*3)) ] && echo right";
     let mut counter = start(&["sh", "-c", script]);

@@ -1,4 +1,4 @@
-//! What is in the memory of a process.
+//! Search of a process's memory.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -9,13 +9,14 @@ use anyhow::{Context, Result};
 
 use super::Process;
 
-/// Octets that are read at once.
+/// Octets read at once.
 const CHUNK: usize = 1 << 20;
-/// What is looked at or passed over as a whole.
+/// Unit that is searched or skipped as a whole.
 const PAGE: usize = 4096;
 
 impl Process {
-    /// Which of these octets, each with its name, are anywhere in the memory that it can read. None of them begins with a zero.
+    /// Returns which of these octet strings, each with a name, are anywhere in the memory that the process can read. None of
+    /// them begins with a zero.
     pub fn holds<'w>(&self, wanted: &[(&'w str, Vec<u8>)]) -> Result<BTreeSet<&'w str>> {
         let memory = format!("/proc/{}/mem", self.id);
         let memory = File::open(&memory).with_context(|| format!("cannot open {memory}"))?;
@@ -30,7 +31,7 @@ impl Process {
     }
 }
 
-/// Where a mapping is, from a line of `/proc/PID/maps`, if it can be read.
+/// Parses the address range of a mapping from a line of `/proc/PID/maps`, if it is readable.
 fn readable(line: &str) -> Option<Range<u64>> {
     let mut words = line.split(' ');
     let (first, last) = words.next()?.split_once('-')?;
@@ -38,7 +39,7 @@ fn readable(line: &str) -> Option<Range<u64>> {
     words.next()?.starts_with('r').then_some(address(first)?..address(last)?)
 }
 
-/// Moves what is found from `left` to `found`.
+/// Moves the strings that are found from `left` to `found`.
 fn search<'w>(
     memory: &File,
     range: Range<u64>,
@@ -50,7 +51,7 @@ fn search<'w>(
     let mut at = range.start;
     while at < range.end && !left.is_empty() {
         let most = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(buffer.len());
-        // Some cannot be read, as that of the kernel's clock.
+        // Some mappings cannot be read, such as the kernel's clock page.
         let Ok(read @ 1..) = memory.read_at(&mut buffer[..most], at) else { return };
         let there = inside(&buffer[..read], left);
         left.retain(|(name, _)| !there.contains(name));
@@ -59,7 +60,7 @@ fn search<'w>(
     }
 }
 
-/// Which of `wanted` are in these octets. Most memory is zero.
+/// Returns which of `wanted` are in these octets. Optimised for memory that is mostly zero.
 fn inside<'w>(octets: &[u8], wanted: &[&(&'w str, Vec<u8>)]) -> BTreeSet<&'w str> {
     let mut begins = [false; 256];
     wanted.iter().for_each(|(_, wanted)| begins[usize::from(wanted[0])] = true);

@@ -48,7 +48,7 @@ fn what_a_process_has_in_its_memory_is_found_and_nothing_else() {
     let mut child =
         Command::new("cat").env("WORDS", "qvz-in-the-memory").stdin(Stdio::piped()).spawn().expect("cat");
     let words = ["qvz-in-the-memory", "qvz-nowhere-at-all"].map(|word| (word, word.as_bytes().to_vec()));
-    // Right after `exec` it has no words yet.
+    // Immediately after `exec` it has no command line yet.
     let process = loop {
         if let Some(process) = Process::look(child.id()) {
             break process;

@@ -1,7 +1,7 @@
-//! A capture file that is written.
+//! Writing of a capture file.
 //!
-//! As with a recording, a thread of the capture's own takes frames to the file, and is the only one to wait where that is slow.
-//! What finds no room meanwhile is counted (`pcap.drop_full`).
+//! As for a recording, the capture's own thread writes frames to the file, and is the only one that waits if
+//! the file is slow. Frames that find no room meanwhile are counted (`pcap.drop_full`).
 
 use std::fs::File;
 use std::sync::Arc;
@@ -17,10 +17,11 @@ use threads::Thread;
 
 use crate::patient::{Capture, Patient, write_out};
 
-/// Between two times that frames are taken to the file. Ten a second cost an idle host next to nothing.
+/// Interval between writes to the file. Ten a second cost an idle host next to nothing.
 const WRITE: Duration = Duration::from_millis(100);
 
-/// A capture into this file, the port that fills it, and what takes frames to the file, in a thread called `NAME-capture`.
+/// Creates a capture into this file, the port that fills it, and the thread `NAME-capture` that writes frames
+/// to the file.
 pub(crate) fn into(
     name: &str,
     file: File,
@@ -32,7 +33,7 @@ pub(crate) fn into(
     Ok((port, capture, Writer { thread, stop }))
 }
 
-/// A capture within these limits, and the port that fills it.
+/// Creates a capture within these limits, and the port that fills it.
 fn within(file: File, stop: &Arc<AtomicBool>, limits: Limits) -> Result<(Arc<dyn Sink>, Capture)> {
     let file = Patient::new(file, stop.clone()).context("a capture into what cannot be looked at")?;
     let capture = Pcap::new(file, limits);
@@ -41,8 +42,8 @@ fn within(file: File, stop: &Arc<AtomicBool>, limits: Limits) -> Result<(Arc<dyn
     Ok((Arc::new(port), capture))
 }
 
-/// The thread that takes frames to a file. Dropping it has what is left written, and waits for that, 5 s at most
-/// ([`Thread::join`]): so it is dropped where nobody else is kept waiting.
+/// Thread that writes frames to a file. Dropping it writes the remaining frames, and waits for that for at
+/// most 5 s ([`Thread::join`]): so it is dropped where that delays nobody else.
 pub(crate) struct Writer {
     thread: Thread,
     stop: Arc<AtomicBool>,

@@ -1,5 +1,6 @@
-//! A capture file whose frames come to a NIC. A thread of its own reads the file, which may lie on a slow disk, and keeps the
-//! pace; it places frames in a queue from which the NIC's own thread takes them, and waits where that is full.
+//! Replay of a capture file to a NIC. A thread of its own reads the file, which may be on a slow disk, and
+//! keeps the pace; it puts frames into a queue from which the NIC's own thread takes them, and waits while
+//! the queue is full.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom};
@@ -20,52 +21,52 @@ use threads::Thread;
 
 use crate::home::Home;
 
-/// Frames that wait for the NIC at most.
+/// Maximum number of frames that wait for the NIC.
 const QUEUE: u32 = 1024;
-/// How long to wait where the queue is full.
+/// Pause before another attempt when the queue is full.
 const FULL: Duration = Duration::from_micros(50);
-/// Longest sleep, so that nobody waits for the end of one.
+/// Maximum time of one sleep, which bounds the time to stop the thread.
 const NAP: Duration = Duration::from_millis(50);
-/// Octets of an Ethernet header: shorter frames are none.
+/// Octets of an Ethernet header, the minimum length of a frame.
 const SHORTEST: usize = 14;
 
 counters! {
-    /// What came of the frames of a file.
+    /// Counters of a replay.
     pub struct ReplayCounters {
-        /// Frames played.
+        /// Frames replayed.
         frames,
         /// Octets of those frames.
         bytes,
-        /// Frames passed over because the file has only their beginning.
+        /// Frames skipped because the file contains only their beginning.
         skipped_cut,
-        /// Frames passed over because they are longer than 2048 octets or shorter than an Ethernet header.
+        /// Frames skipped because they are longer than 2048 octets or shorter than an Ethernet header.
         skipped_length,
     }
 }
 
-/// Opens a file that is to be played, and looks whether it begins as one.
+/// Opens a file to be replayed, and checks its beginning.
 ///
 /// # Errors
-/// One line: it cannot be read, or is something else.
+/// One line: it cannot be read, or is not a capture file.
 pub(crate) fn open(path: &Path) -> Result<File> {
     let what = || format!("cannot replay {}", path.display());
-    // Without waiting for whoever would write into a pipe.
+    // O_NONBLOCK: opening a FIFO must not wait for a writer.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).with_context(what)?;
     let kind = file.metadata().with_context(what)?;
     ensure!(kind.is_file(), "cannot replay {}: it is no regular file", path.display());
-    // The bad frame of a file may be its first.
+    // The first frame may already be bad.
     Reader::new(&file).and_then(|mut reader| reader.next_frame().map(drop)).with_context(what)?;
     Ok(file)
 }
 
-/// A file that is being played. Dropping it ends that.
+/// A file being replayed. Dropping it ends the replay.
 pub(crate) struct Player {
     source: Home,
     shared: Arc<Shared>,
     _thread: Thread,
 }
 
-/// What others see of it.
+/// State shared with the replaying thread.
 #[derive(Default)]
 struct Shared {
     counters: Arc<ReplayCounters>,
@@ -74,7 +75,7 @@ struct Shared {
 }
 
 impl Player {
-    /// Plays the file from its start, by this clock.
+    /// Replays the file from its start, by this clock.
     pub(super) fn start(
         clock: Clock,
         (name, mut file): (&str, File),
@@ -93,12 +94,12 @@ impl Player {
         Ok(Self { source: Home::new(Box::new(source)), shared, _thread: thread })
     }
 
-    /// What comes, for one start of a router.
+    /// Lends the source of its frames, for one start of a router.
     pub(super) fn lend(&self) -> Option<(Box<dyn Source>, Arc<ReplayCounters>)> {
         Some((self.source.lend()?, self.shared.counters.clone()))
     }
 
-    /// What is to be told of it, once.
+    /// Returns the message about its end, once.
     pub(super) fn news(&self) -> Option<String> {
         self.shared.end.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -116,12 +117,12 @@ struct Play {
     shared: Arc<Shared>,
     recorded: bool,
     clock: Clock,
-    /// When the first frame was played, and when it had been captured.
+    /// When the first frame was replayed, and its timestamp in the capture.
     pace: Option<(Duration, Duration)>,
 }
 
 impl Play {
-    /// Plays to the end; what is to be told of it, unless it was stopped.
+    /// Replays to the end; returns the message about it, unless it was stopped.
     fn run(&mut self, mut reader: Reader<File>) -> Option<String> {
         let since = self.now();
         let outcome = self.play(&mut reader);
@@ -172,7 +173,8 @@ impl Play {
         }
     }
 
-    /// Waits as long as it took from the first frame to this one. A file whose times go back is played on at once.
+    /// Waits until this frame is due, relative to the first one. A frame with an earlier timestamp than its
+    /// predecessor is due at once.
     fn wait_until_due(&mut self, at: Duration) {
         if !self.recorded {
             return;

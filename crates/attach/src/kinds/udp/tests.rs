@@ -1,4 +1,5 @@
-//! The tunnel under the suite that every port passes, and what only a tunnel has to bear. The other end is a socket of the kernel.
+//! The tunnel in the conformance suite that every port passes, and conditions that only a tunnel has to
+//! withstand. The other end is a UDP socket of the kernel.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +8,13 @@ use port::conformance::{SinkBench, SourceBench, check_sink, check_source};
 use super::*;
 use crate::wanted::tests::{served, wanted};
 
-/// Nothing takes so long, even where the host is busy. Each wait ends with what it waits for.
+/// Time limit of every wait, even on a busy host. Each wait ends as soon as its condition holds.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// More octets than all frames of a check take in the kernel.
+/// More octets than all frames of a check occupy in the kernel.
 const ROOM: usize = 32 << 20;
 
-/// Whether this host gives a socket as much room as the suite needs; says so where it does not.
+/// Returns true if this host grants a socket the receive buffer that the suite needs; otherwise prints why
+/// not.
 fn has_room() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -21,7 +23,7 @@ fn has_room() -> bool {
     is_root
 }
 
-/// A tunnel to a socket of the kernel.
+/// A tunnel to a UDP socket.
 struct Bench {
     far: UdpSocket,
     source: Box<dyn Source>,
@@ -45,7 +47,7 @@ impl Bench {
         self.sink.deliver(&shown)
     }
 
-    /// What counts under such a name: `udp.write.frames`.
+    /// Returns the sum of the counters with such names: `udp.write.frames`.
     fn counted(&self, is_it: impl Fn(&str) -> bool) -> u64 {
         let mut sum = 0;
         self.outside.each_group(&mut |group, counters| {
@@ -59,7 +61,7 @@ impl Bench {
         names.map(|wanted| self.counted(|name| name == wanted))
     }
 
-    /// Octets of the first frames that come.
+    /// Returns the lengths of the first frames that arrive.
     fn come(&mut self) -> Vec<usize> {
         let (mut lens, start) = (Vec::new(), Instant::now());
         while lens.is_empty() && start.elapsed() < PATIENCE {
@@ -128,7 +130,7 @@ fn what_is_no_frame_does_not_come_and_what_is_too_long_does_not_go() {
     assert_eq!(bench.counts(written), [1, 1, 60]);
 }
 
-/// The kernel tells of it at the next call, whichever that is: nothing is lost for that.
+/// The kernel reports the ICMP error at the next call, whichever that is: no frame is lost by that.
 #[test]
 fn an_end_where_nobody_is_loses_nothing_of_what_follows() {
     if !has_room() {

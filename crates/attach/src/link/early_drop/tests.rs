@@ -1,5 +1,6 @@
-//! A TAP whose queue is tuned, under the suite that every port passes: the queue long enough, too short, and shortened on
-//! the way. What it has no room for the kernel drops and counts. Another TAP of its bridge is the other side.
+//! A TAP with a tuned queue, in the conformance suite that every port passes: with a queue that is long
+//! enough, too short, and shortened during the test. The kernel drops and counts frames that find no room.
+//! Another TAP in its bridge is the other side.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,12 +13,12 @@ use uplink::{Netns, Tap, TapConfig, TapSink, TapSource};
 
 use super::*;
 
-/// Nothing takes so long, even where the host is busy. Each wait ends with what it waits for.
+/// Time limit of every wait, even on a busy host. Each wait ends as soon as its condition holds.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Places in the router's ring.
+/// Entries of the router's ring.
 const RING: u32 = 256;
 
-/// Whether this host lets us make namespaces and TAPs; says so where it does not.
+/// Returns true if this host permits namespaces and TAPs; otherwise prints why not.
 fn devices() -> bool {
     let root = rustix::process::geteuid().is_root();
     let able = root && std::path::Path::new("/dev/net/tun").exists() && Netns::new().is_ok();
@@ -32,7 +33,7 @@ fn ip(netns: &Netns, words: &str) {
     assert!(done.status.success(), "ip {words}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// Waits until the bridge lets frames through to a device of its.
+/// Waits until the bridge forwards frames to one of its devices.
 fn wait_until_forwarding(netns: &Netns, name: &str) {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -46,7 +47,7 @@ fn wait_until_forwarding(netns: &Netns, name: &str) {
     }
 }
 
-/// A router whose ring is always full, and takes nothing.
+/// A router whose ring is always full, and accepts no frame.
 struct Full;
 
 impl Sink for Full {
@@ -59,30 +60,30 @@ impl Sink for Full {
     }
 }
 
-/// Frames that all benches of a test had no room for.
+/// Frames refused in all benches of a test.
 type Refused = Rc<Cell<u64>>;
 
 struct Bench {
     source: EarlyDrop<TapSource>,
     other: Arc<TapSink>,
     hand: Hand,
-    /// What passes whenever somebody turns to the source.
+    /// Time that passes at each visit to the source.
     step: Duration,
     refused: Refused,
     netns: Netns,
-    /// As whoever opened it has it.
+    /// The handle of the process that opened it.
     tap: Tap,
 }
 
 impl Bench {
-    /// Does what was wished for.
+    /// Carries out the last request.
     fn fulfil(&self) {
         if let Some(frames) = self.tap.wish() {
             self.tap.fulfil(frames).expect("the kernel takes it");
         }
     }
 
-    /// A queue of so many frames.
+    /// Creates a queue of this length.
     fn new(first: u32, step: Duration, refused: &Refused) -> Self {
         let netns = Netns::new().expect("a namespace");
         let _ = netns.settle(false).expect("settled");
@@ -97,14 +98,14 @@ impl Bench {
         let (clock, hand) = Clock::by_hand();
         let (source, _) = tap.try_clone().expect("descriptors").split();
         let mut source = EarlyDrop::new(clock, (source, Arc::new(Full)), QueueLimit(wishes), RING, first);
-        // What the bridge may have said when it began.
+        // Discard what the bridge may have sent at the start.
         while source.drain(BURST, &mut |_| {}) > 0 {}
         let bench = Self { source, other, hand, step, refused: refused.clone(), netns, tap };
         bench.fulfil();
         bench
     }
 
-    /// Frames that the kernel has dropped because our queue was full.
+    /// Returns the frames that the kernel has dropped because our queue was full.
     fn drops(&self) -> u64 {
         self.netns.counters("ours").expect("it is there").tx_drops
     }
@@ -117,7 +118,7 @@ impl SourceBench for Bench {
         &mut self.source
     }
 
-    /// The kernel takes a frame to the other queue, or drops it, within the write.
+    /// The kernel delivers a frame to the other queue, or drops it, within the write.
     fn feed(&mut self, frames: &[Vec<u8>]) -> usize {
         self.fulfil();
         let before = self.drops();
@@ -140,7 +141,7 @@ impl SourceBench for Bench {
     }
 }
 
-/// Runs the suite; frames that the kernel has dropped.
+/// Runs the suite; returns the frames that the kernel has dropped.
 fn refused(first: u32, step: Duration) -> u64 {
     let refused = Refused::default();
     check_source(|| Bench::new(first, step, &refused));
@@ -168,8 +169,8 @@ fn a_queue_that_is_judged_at_each_visit_is_a_source() {
     }
 }
 
-/// Feeds so many frames to a queue of 500 that is judged at each visit, and takes them out one at a time: how many came, and
-/// how long the queue was in the end.
+/// Feeds this many frames to a queue of 500 that is judged at each visit, and drains them one at a time;
+/// returns how many arrived, and the final length of the queue.
 fn taken_out_while_it_is_cut(count: u32) -> (usize, u32) {
     let mut bench = Bench::new(500, PERIOD, &Refused::default());
     let pattern = SourceBench::pattern(&bench);

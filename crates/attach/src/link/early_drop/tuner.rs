@@ -1,59 +1,63 @@
-//! The rule, without a queue or a clock.
+//! The control rule, without a queue or a clock.
 //!
-//! What is seen at each visit to the queue:
-//! * whether it was *emptied*: less came than was asked for. What came since it was empty last is a *run*; a run as long
-//!   as the queue says that it was full meanwhile, and that frames were lost.
-//! * how much the router has before it: free places in its ring.
+//! Observed at each visit to the queue:
+//! * whether it was *emptied*: fewer frames arrived than were requested. The frames since it was last empty
+//!   are a *run*; a run as long as the queue means that it was full meanwhile, and that frames were lost.
+//! * how much work the router has: the free entries in its ring.
 //!
-//! What follows, once a period:
-//! * frames were lost although the router had less than a quarter of its ring before it: the queue was too short for the
-//!   time in which nobody looked. It is doubled, and not cut for a while, which is twice as long each time.
-//! * else, the queue was never empty, or at most visits the router had more than half of its ring before it: it is
-//!   overloaded, and what waits only waits. The queue loses an eighth.
+//! Decided once per period:
+//! * frames were lost although less than a quarter of the router's ring was occupied: the queue was too short
+//!   for the time in which it was not read. It is doubled, and not cut for a while, which is twice as long
+//!   each time.
+//! * else, the queue was never empty, or at most visits more than half of the router's ring was occupied: the
+//!   router is overloaded, and a longer queue only adds delay. The queue is cut by an eighth.
 //! * else nothing: the router keeps up.
 //!
-//! Where reader and router share a CPU, both is true in turn: while the one works the other cannot, and only a long queue
-//! bridges that. Without the while, the length would go up and down, and each change costs the kernel as much as many frames do.
+//! If reader and router share a CPU, both conditions hold alternately: while one works the other cannot, and
+//! only a long queue bridges that. Without the period of no cuts the length would oscillate, and each change
+//! costs the kernel as much as many frames do.
 
 use std::time::Duration;
 
-/// How often it is judged: often against a second of overload, seldom against what a change costs in the kernel.
+/// Period of judgement: short compared with a second of overload, long compared with the cost of a change in
+/// the kernel.
 pub(in super::super) const PERIOD: Duration = Duration::from_millis(10);
 
-/// No shorter than what one visit takes: the reader must find a whole burst.
+/// Minimum length, one visit: the reader must find a whole burst.
 const LEAST: u32 = 64;
-/// As long as the fixed default.
+/// Maximum length, the same as the fixed default.
 const MOST: u32 = 1000;
-/// Periods without a cut after the queue was too short, the first time and at most.
+/// Periods without a cut after the queue was too short: the first time, and at most.
 const CALM: std::ops::RangeInclusive<u32> = 16..=800;
 
-/// What one visit saw.
+/// Observation of one visit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
-    /// Free places in the router's ring before it.
+    /// Free entries in the router's ring.
     pub(super) room: usize,
-    /// Frames that were asked for.
+    /// Number of frames requested.
     pub(super) budget: usize,
-    /// Frames that came.
+    /// Number of frames that arrived.
     pub(super) shown: usize,
 }
 
-/// How long one queue is to be.
+/// Controller of the length of one queue.
 #[derive(Debug)]
 pub(super) struct Tuner {
     limit: u32,
     ring: usize,
-    /// Frames since the queue was empty last.
+    /// Frames since the queue was last empty.
     run: usize,
-    /// Whether the router had little before it when that run began.
+    /// True if the router had little work when that run began.
     hungry: bool,
-    /// Since the last judgement: visits, those at which the router had enough before it, those that emptied the queue, and
-    /// runs by which a router that had little to do lost frames.
+    /// Since the last judgement: visits, those at which the router had enough work, those that emptied the
+    /// queue, and runs in which frames were lost before a router with little work.
     visits: u32,
     sated: u32,
     emptied: u32,
     starved: u32,
-    /// Periods in which it is not cut, from now on, and when it is too short once more.
+    /// Remaining periods without a cut, and the number of such periods the next time that the queue is too
+    /// short.
     calm: u32,
     next_calm: u32,
 }
@@ -85,7 +89,7 @@ impl Tuner {
         }
     }
 
-    /// The new length, if it is to be another one.
+    /// Judges the period; returns the new length if it changes.
     pub(super) fn judge(&mut self) -> Option<u32> {
         let before = self.limit;
         let overloaded = self.visits > 0 && (self.emptied == 0 || self.sated > self.visits / 2);

@@ -10,14 +10,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A run as it can be seen, carried from plan to plan by nothing but steps.
+/// Model of a run, carried from plan to plan by steps alone.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Model {
     switches: BTreeMap<String, Duration>,
     routers: BTreeMap<String, Seen>,
 }
 
-/// A router without what only its own plan can read: switches by name, routes by prefix.
+/// A router without the parts that depend on its plan: switches by name, routes by prefix.
 #[derive(Clone, Debug, PartialEq)]
 struct Seen {
     router: Router,
@@ -30,7 +30,7 @@ fn seen(router: &Router) -> Seen {
     let routes = router.routes.iter().map(|route| (route.to, *route)).collect();
     let mut router = router.clone();
     router.routes.clear();
-    // Where its threads are is said by whoever placed them: no step moves any.
+    // The placement of threads belongs to the owner of the instance: no step changes it.
     router.pin = Pin::default();
     router.nics.iter_mut().for_each(|nic| nic.attach = Attach::null());
     Seen { router, attachments, routes }
@@ -43,7 +43,7 @@ impl Model {
         Self { switches: switches.collect(), routers: routers.collect() }
     }
 
-    /// Does one step, as long as it can be done.
+    /// Carries out one step; panics if that is not possible in the current state.
     fn carry_out(&mut self, step: &Step, to: &Plan) {
         let ageing = |name: &str| to.switches.iter().find(|switch| switch.name == *name).map(|s| s.ageing);
         match step {
@@ -117,7 +117,7 @@ fn change_route(routes: &mut BTreeMap<Prefix, Route>, change: &RouteChange) {
 
 const SWITCHES: [&str; 3] = ["red", "green", "blue"];
 
-/// A few values of each kind, so that plans have much in common.
+/// Generates NICs from a few values of each kind, so that plans have much in common.
 fn nic(name: &'static str, switches: &[&'static str]) -> impl Strategy<Value = Nic> + use<> {
     let switches = switches.to_vec();
     (0..=switches.len(), 0..3_u8, 1..3_u32, any::<bool>(), any::<bool>()).prop_map(
@@ -163,7 +163,7 @@ fn one_router(name: &'static str, switches: &[&'static str]) -> impl Strategy<Va
     });
     let routes = prop::collection::btree_map(0..4_u8, route(), 0..4);
     let pins = (0..3_u32, 0..2_u32, 0..3_u64);
-    // Mostly the same, so that small differences come alone.
+    // Mostly the same, so that small differences occur alone.
     let rare =
         (prop::bool::weighted(0.2), prop::bool::weighted(0.2), prop::bool::weighted(0.2), any::<bool>());
     (nics, routes, pins, rare).prop_map(move |(nics, routes, pins, (more, never, known, process))| {
@@ -215,7 +215,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     })
 }
 
-/// The router that a step is about.
+/// The router that a step concerns.
 fn about(step: &Step) -> Option<&str> {
     match step {
         Step::AddSwitch(_) | Step::SetAgeing(_) | Step::RemoveSwitch(_) => None,

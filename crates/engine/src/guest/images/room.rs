@@ -1,11 +1,12 @@
-//! Room for what a guest is going to say: a file holds so much and no more.
+//! Makes room for a guest's console output: a console file has a maximum size.
 
 use std::path::Path;
 use std::{fs, io};
 
 use vmm::linux::CONSOLE_ROOM;
 
-/// Renames a file that is more than half full to `PATH.1`, in the place of the one before. What is no file, or a link to one, stays.
+/// Renames a console file that is more than half full to `PATH.1`, replacing an older one. Anything but a
+/// regular file, and a symbolic link, is left alone.
 ///
 /// # Errors
 /// It cannot be renamed.

@@ -10,10 +10,10 @@ use vmm::{Child, Forker, Spawn, Spawned};
 
 use super::*;
 
-/// Longest wait for anything.
+/// Time limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Starts processes, and knows those of the router `up`.
+/// Spawner that remembers the processes of the router `up`.
 struct Mortal {
     forker: Forker,
     started: Mutex<Vec<i32>>,
@@ -55,11 +55,11 @@ fn plan(text: &str) -> Plan {
 const UP: &str = "[[router]]\nname = 'up'\n\
     [[router.nic]]\nname = 'in'\nattach = 'null'\naddress = '10.1.0.1/24'\n";
 
-/// A router for which a file is replayed.
+/// A router with a capture file to be replayed.
 const SLOW: &str = "[[router]]\nname = 'slow'\n\
     [[router.nic]]\nname = 'out'\nattach = 'pcap:slow.pcap'\nreplay = 'gate'\naddress = '10.2.0.1/24'\n";
 
-/// What its NIC is plugged into, where whoever reads the file waits for the test: it is an event descriptor.
+/// Attachment of its NIC with an eventfd in place of the file: reading it blocks until the test writes.
 fn gated(gate: &OwnedFd) -> Handed {
     let capture = tempfile::tempfile().expect("a file").into();
     Handed {
@@ -68,11 +68,12 @@ fn gated(gate: &OwnedFd) -> Handed {
     }
 }
 
-/// Lets the head of a capture file be read, eight octets at a time: magic, version; flags; length, kind of link.
+/// Lets the header of a capture file be read, eight octets at a time: magic, version; flags; length, link
+/// type.
 fn let_through(gate: &OwnedFd) {
     for word in [0x0004_0002_a1b2_c3d4, 1 << 32, 1 << 32 | 65_535_u64] {
         rustix::io::write(gate, &word.to_ne_bytes()).expect("it counts");
-        // What is written before that was read would be added to it.
+        // A second write before the read would be added to the counter.
         let waits = || poll(&mut [PollFd::new(gate, PollFlags::IN)], Some(&Timespec::default())) != Ok(0);
         while waits() {
             std::thread::sleep(Duration::from_millis(1));
@@ -80,7 +81,7 @@ fn let_through(gate: &OwnedFd) {
     }
 }
 
-/// Another router is started again while a file is not read that an `apply` needs.
+/// Another router is restarted while an `apply` is blocked by a file that is not read.
 #[test]
 fn others_are_looked_after_while_what_a_nic_is_plugged_into_is_found() {
     let forker = match Forker::new().and_then(|forker| forker.spawn("trial").map(|spawned| (forker, spawned)))

@@ -1,4 +1,5 @@
-//! A router is launched by a task: the kernel, a CPU that is busy or a process that starts may have that wait, and nobody else.
+//! Launches a router as a task on a thread of its own: the kernel, a busy CPU or a starting process may block
+//! that thread, but not the caller.
 
 use std::time::Instant;
 
@@ -14,12 +15,12 @@ use crate::task::{Progress, Task};
 use crate::watch::{Rules, Watch};
 
 impl Slot {
-    /// Begins to let a guest run here ([`Slot::look_at_launch`]).
+    /// Begins to launch a guest in this slot ([`Slot::look_at_launch`]).
     pub(crate) fn launch(&mut self, guest: Guest, yard: &Yard) -> Result<()> {
         self.begin_launch(|| Ok(guest), yard)
     }
 
-    /// Begins to build its guest and to let it run.
+    /// Begins to build its guest and to launch it.
     pub(crate) fn launch_anew(&mut self, yard: &mut Yard) -> Result<()> {
         let build = builder(&self.plan, &self.outlets, &mut yard.grounds)?;
         self.begin_launch(build, yard)
@@ -40,13 +41,13 @@ impl Slot {
         Ok(())
     }
 
-    /// Whether it is being launched.
+    /// Returns true while it is being launched.
     pub(crate) fn is_launching(&self) -> bool {
         self.launch.is_some()
     }
 
-    /// Lets it run as soon as it is launched; whether it runs since this look. What fails is for whoever waits for it, or as if it
-    /// had failed while it ran.
+    /// Begins the run once the launch is done; returns true if it began during this call. A failure is left
+    /// for the caller that waits for the router, or handled as if the router had failed while it ran.
     pub(crate) fn look_at_launch(&mut self, yard: &mut Yard) -> bool {
         let Some(launch) = self.launch.take() else { return false };
         let launched = match launch.look(yard.now) {
@@ -66,7 +67,8 @@ impl Slot {
         is_launched
     }
 
-    /// Begins to watch what has been launched. Settings may have changed meanwhile.
+    /// Begins to watch a launched router, and applies the current settings, which may have changed since the
+    /// launch began.
     fn set_running(&mut self, mut router: RunningRouter, yard: &Yard) {
         router.count(&yard.counts);
         router.share(&yard.sharing, self.plan.spin);
@@ -77,32 +79,32 @@ impl Slot {
         self.since = yard.now;
     }
 
-    /// Whether it runs or is being launched.
+    /// Returns true if it runs or is being launched.
     pub(crate) fn is_active(&self) -> bool {
         self.run.is_some() || self.is_launching()
     }
 
-    /// Somebody waits until it is up, and judges whether it comes up; or nobody does any more.
+    /// Sets whether a caller waits for the router to come up, and so judges it.
     pub(crate) fn set_awaited(&mut self, awaited: bool) {
         self.awaited = awaited && self.is_active();
         self.refusal = None;
     }
 
-    /// Whether somebody waits for that.
+    /// Returns true if a caller waits for the router to come up.
     pub(crate) fn is_awaited(&self) -> bool {
         self.awaited
     }
 
-    /// Whether it is launched, as far as it is to run.
+    /// Returns true unless a launch is still in progress.
     ///
     /// # Errors
-    /// It could not be.
+    /// The launch failed.
     pub(crate) fn is_launched(&mut self) -> Result<bool> {
         self.refusal.take().map_or_else(|| Ok(!self.is_launching()), Err)
     }
 
-    /// Whether the router is up that somebody waits for since then; one that does not come up is taken down.
-    ///
+    /// Returns true once the router that a caller has been waiting for since `since` is up; one that does not
+    /// come up in time is taken down.
     /// # Errors
     /// It does not come up.
     pub(crate) fn is_up_after(&mut self, since: Instant, now: Instant) -> Result<bool> {

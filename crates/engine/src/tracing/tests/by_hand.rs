@@ -1,4 +1,4 @@
-//! Traces whose clocks are moved.
+//! Traces with a manually advanced clock.
 
 use std::ops::{Deref, DerefMut};
 
@@ -6,14 +6,14 @@ use port::Hand;
 
 use super::*;
 
-/// A trace whose clock is moved.
+/// A trace with a manually advanced clock.
 pub(super) struct Moved {
     trace: Trace,
     hand: Hand,
 }
 
 impl Moved {
-    /// Lets time pass.
+    /// Advances the clock.
     pub(super) fn wait(&self, time: Duration) {
         self.hand.advance(time);
     }
@@ -33,7 +33,7 @@ impl DerefMut for Moved {
     }
 }
 
-/// A trace that takes packets up from now on.
+/// Begins a trace that selects packets at once.
 pub(super) fn begin(board: &TapBoard, order: Order) -> Moved {
     let (clock, hand) = Clock::by_hand();
     let mut trace = Trace::by(clock, board, order).expect("it begins");

@@ -1,11 +1,12 @@
-//! Ports of which one moves frames at a time, under the suite that every port passes.
+//! Ports under the main lock, of which only one moves frames at a time, in the conformance suite that every
+//! port passes.
 
 use port::conformance::{SinkBench, SourceBench, check_sink, check_source, drained};
 use port::{IngressSink, IngressSource, ingress};
 
 use super::*;
 
-/// A queue whose entry is locked.
+/// A queue whose sink takes the lock.
 struct Entry {
     sink: Arc<dyn Sink>,
     queue: Arc<IngressSink>,
@@ -35,7 +36,7 @@ fn a_sink_that_one_fills_at_a_time_is_a_sink() {
     });
 }
 
-/// A queue whose exit is locked.
+/// A queue whose source takes the lock.
 struct Exit {
     source: Box<dyn Source>,
     queue: Arc<IngressSink>,

@@ -1,10 +1,10 @@
-//! `accounting`: a burn of 30 % of a core in a vCPU, in a vhost thread and in softirqs, and what the account says of it in that
-//! column; and what the account itself takes.
+//! `accounting`: burns 30 % of a core in a vCPU, in a vhost thread or in softirqs, compares that with the share that the CPU
+//! accounting reports in the corresponding column, and measures the cost of the accounting itself.
 //!
-//! A sample is what the account says, in percent of the core; beside it what the burn took by a measure of its own (`burn`), how
-//! far the two are apart, what ticks alone would say, and all other columns of the core. For `cost` it is the CPU time of a
-//! thread that reads threads and cores once a second, as `top` has it done; for `tracer` what the tracer adds to an interrupt, and
-//! takes from what a router forwards.
+//! A sample is the share that the account reports, in percent of the core. Beside it stand the share that the burn measured itself
+//! (`burn`), the difference of the two, the share by ticks alone, and all other columns of the core. For `cost` the sample is the
+//! CPU time of a thread that reads threads and cores once a second, as `top` does; for `tracer` it is the time that the tracer
+//! adds to an interrupt, and the forwarding rate that it costs a router.
 
 mod burn;
 mod tracing;
@@ -25,17 +25,17 @@ use crate::metric::cpu_time;
 use crate::metric::usage::{self, Reader};
 use crate::rig::room::{File, Link, Room};
 
-/// Part of the core that is burnt.
+/// Share of the core that is burnt.
 const PART: f64 = 0.3;
-/// Least time of a sample: the kernel's ticks tell 30 % of so much to a percent.
+/// Shortest sample: long enough for the kernel's ticks to resolve a share of 30 % to one percent.
 const LEAST: Duration = Duration::from_secs(6);
-/// Before it is looked at.
+/// Lead-in before the first reading.
 const LEAD: Duration = Duration::from_millis(300);
-/// Routers whose threads are read for `cost`, and how often.
+/// Number of routers whose threads are read for `cost`, and the interval of the readings.
 const ROUTERS: usize = 8;
 const EACH: Duration = Duration::from_secs(1);
 
-/// Where it burns.
+/// Place of the burn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Vcpu,
@@ -44,7 +44,7 @@ enum Place {
 }
 
 impl Place {
-    /// What the account says of the burn, in nanoseconds.
+    /// Returns the time that the account attributes to the burn, in nanoseconds.
     const fn said(self, core: &CoreSplit) -> f64 {
         match self {
             Self::Vcpu => core.guest,
@@ -54,10 +54,10 @@ impl Place {
     }
 }
 
-/// Each place of a burn, and the costs.
+/// Returns a case for each place of a burn, and the cases for the costs.
 ///
 /// # Errors
-/// There are not two CPUs.
+/// There are fewer than two CPUs.
 pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
     let accounting = Accounting { options: options.clone(), cpus: (options.cpu(0)?, options.cpu(1)?) };
     let (device, percent) = (options.device(), "percent-of-a-core");
@@ -81,7 +81,7 @@ pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
     ])
 }
 
-/// The load of a burn on the first CPU, what is burnt on the second.
+/// Parameters of the experiment: the load generator runs on the first CPU, the burn on the second.
 #[derive(Clone)]
 struct Accounting {
     options: Options,
@@ -144,7 +144,7 @@ impl Accounting {
     }
 }
 
-/// What the account says of a burn that took this part of a core.
+/// Builds the sample from the account's readings around a burn that took the share `took` of a core.
 fn told(place: Place, cpu: usize, (before, after): (Taken, Taken), took: f64) -> Result<Sample> {
     let core = core(cpu, &before, &after)?;
     let [before, after] = [before, after].map(|taken| Taken { traced: None, ..taken });

@@ -1,4 +1,4 @@
-//! Capacity: what one router carries with vCPU and vhost thread on one CPU, the load on another one.
+//! Capacity: the rate that one router forwards with its vCPU and vhost thread on one CPU, the load generator on another.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,35 +10,35 @@ use crate::experiment::Options;
 use crate::rig::room::{File, Link, Memory, Room};
 use crate::scenario::load::{Manner, step};
 
-/// Loads that are tried, frames a second; the last one: all that the socket gives. A router's best rate is not always at the
-/// heaviest load.
+/// Loads that are tried, in frames a second; the last is the highest that the socket can offer. A router's best rate is not
+/// always at the heaviest load.
 const LOADS: [f64; 7] = [60e3, 120e3, 180e3, 260e3, 380e3, 560e3, f64::INFINITY];
-/// Lead and length of each try.
+/// Lead-in and length of each try.
 const TRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(250));
 
-/// Part of what is offered; a router that forwards less is far beyond its best load.
+/// Forwarded share of the offered load below which the search ends: such a router is far beyond its best load.
 const FAR_BEYOND: f64 = 0.4;
 
-/// A promise that always fits and changes nothing where nobody else is on the CPU.
+/// A guarantee that always fits and changes nothing while the router is alone on its CPU.
 const LITTLE: &str = "guarantee = \"1kpps\"\n";
 
-/// Lines of the table of a router that stands on one CPU with all its threads.
+/// Configuration lines that pin all threads of a router to one CPU.
 pub(in crate::experiments) fn on(cpu: usize) -> String {
     format!("pin = {{ vcpu = \"{cpu}\", vhost = \"{cpu}\" }}\n")
 }
 
-/// The best rate of all loads, frames a second. Where something is to be remembered, the router is promised a little, so that
-/// the command sees what packets cost.
+/// Measures the best forwarding rate over all loads, in frames a second. With `memory`, the router gets a small guarantee, so
+/// that the supervisor learns its costs per packet.
 ///
 /// # Errors
-/// The router does not run, or nothing came through.
+/// The router does not run, or no frame arrived.
 pub(super) fn measure(options: &Options, link: Link, cpu: usize, memory: Option<&Memory>) -> Result<f64> {
     let promise = if memory.is_some() { LITTLE } else { "" };
     let routers = [format!("{}{promise}", on(cpu))];
     Room::visit(&File { memory, ..File::new(options, link, &routers) }, best)
 }
 
-/// The best rate of a room's first router, frames a second, while the others have nothing to do.
+/// Best rate of a room's first router, in frames a second, while the other routers are idle.
 fn best(room: &Room) -> Result<f64> {
     let mut best: f64 = 0.0;
     for rate in LOADS {
@@ -52,7 +52,8 @@ fn best(room: &Room) -> Result<f64> {
     Ok(best)
 }
 
-/// The best rate of all loads, measured once in this process for each kind of router: what stands side by side has one scale.
+/// Best rate over all loads, measured only once in this process for each kind of router, so that results side by side share
+/// one scale.
 ///
 /// # Errors
 /// As [`measure`].

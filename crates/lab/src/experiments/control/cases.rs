@@ -1,4 +1,4 @@
-//! How routers stand in the experiments of one router.
+//! Placements and scheduling settings of the experiments with a single router.
 
 use anyhow::Result;
 use config::VhostThreads;
@@ -7,12 +7,12 @@ use super::on;
 use super::sweep::{Loads, Stand};
 use crate::experiment::Options;
 
-/// The end of a case's name, and how its router stands, or why it cannot.
+/// End of a case's name, and the placement of its router, or why this host cannot provide it.
 pub(in crate::experiments) type Case = (String, Result<Stand>);
 
-/// Milliseconds of the period that the paper has, and of a short one.
+/// Reservation periods in milliseconds: the paper's, and a short one.
 const PERIODS: [f64; 2] = [200.0, 10.0];
-/// Reserved parts of the period in the paper, 70 to 190 of 200 ms, and the most that kernels with a fair server admit.
+/// Reserved shares of the period: the paper's, 70 to 190 of 200 ms, up to the most that kernels with a fair server admit.
 const PARTS: [f64; 8] = [0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.9, 0.95];
 
 fn stand(lines: String, cpu: usize) -> Stand {
@@ -28,30 +28,30 @@ fn stand(lines: String, cpu: usize) -> Stand {
     }
 }
 
-/// All threads on the second CPU of the options.
+/// All threads of the router on the second CPU of the options.
 fn together(options: &Options) -> Result<Stand> {
     let cpu = options.cpu(1)?;
     Ok(stand(on(cpu), cpu))
 }
 
-/// vCPU and vhost thread each on CPUs of their own.
+/// vCPU and vhost thread each pinned to CPUs of its own.
 fn pinned(vcpu: &str, vhost: &str) -> String {
     format!("pin = {{ vcpu = \"{vcpu}\", vhost = \"{vhost}\" }}\n")
 }
 
-/// Both free on some CPUs.
+/// vCPU and vhost thread both free on a set of CPUs.
 fn free_on(cpus: &str) -> String {
     format!("affinity = {{ vcpu = \"{cpus}\", vhost = \"{cpus}\" }}\n")
 }
 
-/// The n-th CPUs of the options, as a list.
+/// The CPUs of the options at these indices, as a comma-separated list.
 fn list(options: &Options, places: &[usize]) -> Result<String> {
     let cpus: Vec<String> = places.iter().map(|&n| Ok(options.cpu(n)?.to_string())).collect::<Result<_>>()?;
     Ok(cpus.join(","))
 }
 
-/// `placement`: one core, two, and more, bound or not (seed paper 000, figure 2). The load has the first CPU, which a router with two
-/// shares with it.
+/// `placement`: router on one core, two, and more, bound or not (seed paper 000, figure 2). The load generator has the first CPU; a
+/// router with two cores shares it.
 pub(in crate::experiments) fn placements(options: &Options) -> Vec<Case> {
     let one_core = || together(options).map(|stand| Stand { arrive_at: Some(stand.cpu), ..stand });
     let two_cores = |lines: fn(&str, &str) -> String| {
@@ -59,7 +59,7 @@ pub(in crate::experiments) fn placements(options: &Options) -> Vec<Case> {
         let lines = lines(&first.to_string(), &second.to_string());
         Ok(Stand { beside_load: true, ..stand(lines, second) })
     };
-    // The load on the first, interrupts on the second.
+    // Load generator on the first CPU, interrupts on the second.
     let four_cores = |lines: &dyn Fn() -> Result<String>| {
         let (interrupts, _) = (options.cpu(1)?, options.cpu(4)?);
         Ok(Stand { arrive_at: Some(interrupts), ..stand(lines()?, options.cpu(3)?) })
@@ -77,8 +77,8 @@ pub(in crate::experiments) fn placements(options: &Options) -> Vec<Case> {
     ]
 }
 
-/// `priorities`: real-time priorities of vCPU and vhost thread on one CPU (figure 3). Interrupts on the CPU of the load; a vhost thread
-/// for each NIC, as the paper's vhost-net has, or one for all.
+/// `priorities`: real-time priorities of vCPU and vhost thread on one CPU (figure 3). Interrupts are on the load generator's CPU; there
+/// is a vhost thread for each NIC, as with the paper's vhost-net, or one for all NICs.
 pub(in crate::experiments) fn priorities(options: &Options) -> Vec<Case> {
     let fifo = |vcpu: u32, vhost: u32, threads| {
         let stand = together(options)?;
@@ -105,7 +105,7 @@ pub(in crate::experiments) fn threads(options: &Options) -> Vec<Case> {
         ("1v2c", VhostThreads::Shared, 2),
     ] {
         let together = together(options).map(|stand| Stand { vhost, vcpus, ..stand });
-        // The load on the first, interrupts on the second.
+        // Load generator on the first CPU, interrupts on the second.
         let own = || {
             let vcpu_places: &[usize] = if vcpus == 2 { &[2, 4] } else { &[2] };
             let vhost_places: &[usize] = if vhost == VhostThreads::Split { &[3, 4] } else { &[3] };
@@ -120,14 +120,14 @@ pub(in crate::experiments) fn threads(options: &Options) -> Vec<Case> {
     cases
 }
 
-/// The thread that has a reservation.
+/// Class of the thread that has a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Vhost,
     Vcpu,
 }
 
-/// This thread on the contended CPU, the other one beside the load.
+/// Places the thread of this class on the contended CPU, the other thread on the load generator's CPU.
 fn apart(options: &Options, class: Class) -> Result<Stand> {
     let (beside, cpu) = (options.cpu(0)?, options.cpu(1)?);
     let (other, here) = (beside.to_string(), cpu.to_string());
@@ -138,16 +138,16 @@ fn apart(options: &Options, class: Class) -> Result<Stand> {
     Ok(Stand { beside_load: true, ..stand(lines, cpu) })
 }
 
-/// Vhost threads by which a thread of this class is the one that carries the load.
+/// Returns the vhost setting with which a thread of this class carries the load.
 const fn carrying(class: Class) -> VhostThreads {
     match class {
         Class::Vhost => VhostThreads::Shared,
-        // It hands frames to the kernel itself.
+        // The vCPU thread hands frames to the kernel itself.
         Class::Vcpu => VhostThreads::Vmm,
     }
 }
 
-/// The line that reserves part of a CPU for a thread.
+/// Configuration line that reserves a share of a CPU for a thread.
 fn reserved(class: Class, part: f64, period: f64) -> String {
     let class = match class {
         Class::Vhost => "vhost",
@@ -160,8 +160,8 @@ fn reserved(class: Class, part: f64, period: f64) -> String {
     )
 }
 
-/// `reservation`: part of a CPU for the vhost thread or the vCPU. Figures 10 (vhost thread, CPUs apart), 11 (vCPU, apart) and 12 (vCPU,
-/// one CPU); each also with a short period, and without a reservation, for the plateau.
+/// `reservation`: share of a CPU reserved for the vhost thread or the vCPU. Figures 10 (vhost thread, CPUs apart), 11 (vCPU, apart) and
+/// 12 (vCPU, one CPU); each also with a short period, and without a reservation, for the plateau.
 pub(in crate::experiments) fn reservations(options: &Options) -> Vec<Case> {
     let mut cases = Vec::new();
     for (place, class) in
@@ -188,8 +188,8 @@ pub(in crate::experiments) fn reservations(options: &Options) -> Vec<Case> {
     cases
 }
 
-/// `reserved-queue`: lengths of the queue before a router with a reserved vCPU (figures 14 and 15). vCPU reserved 170 and 90 of 200 ms,
-/// or nothing, both threads on one CPU.
+/// `reserved-queue`: lengths of the queue in front of a router with a reserved vCPU (figures 14 and 15). The vCPU has 170 or 90 of 200
+/// ms reserved, or nothing; both threads are on one CPU.
 pub(in crate::experiments) fn reserved_queues(options: &Options) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut case = |name: &str, line: String, length: &'static str| {

@@ -1,4 +1,4 @@
-//! Routers by TAPs that share one CPU, with the load on another one.
+//! Routers attached by TAPs that share one CPU, with the load generator on another one.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,25 +10,25 @@ use super::capacity;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::rig::room::{File, Link, Memory, Room, program};
 
-/// Where they stand, and what they are made of.
+/// CPUs and options of such an experiment.
 #[derive(Clone)]
 pub(super) struct Contended {
     pub(super) options: Options,
-    /// The CPU of the load, and that of all routers.
+    /// CPU of the load generator, and the CPU of all routers.
     pub(super) cpus: (usize, usize),
 }
 
 impl Contended {
-    /// Load on the first CPU of the options, routers on the second.
+    /// Load generator on the first CPU of the options, routers on the second.
     ///
     /// # Errors
-    /// There are not two CPUs.
+    /// There are fewer than two CPUs.
     pub(super) fn new(options: &Options) -> Result<Self> {
         Ok(Self { options: options.clone(), cpus: (options.cpu(0)?, options.cpu(1)?) })
     }
 
-    /// A case by experiment and unit and by the end of its name. Each of its samples measures the capacity anew, starts routers with
-    /// these lines of their tables for that, and measures there.
+    /// Creates a case from the names of experiment and unit and the end of its own name. Each sample measures the capacity anew,
+    /// starts routers with the configuration lines that `lines` returns for it, and calls `measure`.
     pub(super) fn case(
         &self,
         names: (&'static str, &'static str),

@@ -1,9 +1,9 @@
-//! `isolation`: routers that share one CPU; one is overloaded in steps, and what the others keep is measured (seed paper 003,
-//! section 4.2, tables 2, 4 and 5).
+//! `isolation`: routers that share one CPU; one is overloaded in steps, and the rate that the others keep is measured (seed paper
+//! 003, section 4.2, tables 2, 4 and 5).
 //!
-//! The first router is offered the paper's fraction of the capacity, the second one more and more; where there are more than two,
-//! all others together what the paper's second one is offered. The capacity is measured anew before each sample. A sample is the
-//! part of its load that the router keeps which is not overloaded, at the heaviest step.
+//! The first router is offered the paper's fraction of the capacity, the second an increasing load; with more than two routers,
+//! all others together get the load of the paper's second one. The capacity is measured anew before each sample. A sample is the
+//! share of its load that the protected router keeps at the heaviest step.
 
 use std::time::Duration;
 
@@ -18,33 +18,32 @@ use crate::rig::room::Room;
 use crate::scenario::Climb;
 use crate::scenario::load::{Manner, step};
 
-/// Capacity of the paper's core, kpps: both routers together in overload, as its tables 2 and 4 print it.
+/// Capacity of the paper's core, in kpps: both routers together in overload, as printed in its tables 2 and 4.
 const PAPER: f64 = 1241.0;
-/// Time before a step is measured, in which what controls it settles, and least time of a step: whole periods of what a controller
-/// corrects in.
+/// Lead-in of each step, in which the controller settles, and least length of a step: whole control periods.
 const LEAD: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_secs(1);
 
-/// What the first two routers are offered in each step of table 2, in the paper's kpps: the first one overloaded.
+/// Load of the first two routers in each step of table 2, in the paper's kpps: the first one is overloaded.
 const FIRST: [[f64; 2]; 5] =
     [[400.0, 400.0], [600.0, 400.0], [800.0, 400.0], [1000.0, 400.0], [1088.0, 400.0]];
-/// The same of tables 4 and 5: the second one.
+/// Load in each step of tables 4 and 5: the second one is overloaded.
 const SECOND: [[f64; 2]; 4] = [[800.0, 400.0], [800.0, 500.0], [800.0, 600.0], [800.0, 688.0]];
 
 named_kind! {
-    /// How the first router is protected.
+    /// Mechanism that protects the first router.
     enum Control {
-        /// Not at all: the scheduler is fair to threads.
+        /// None: the scheduler shares the CPU fairly among threads.
         None = "no-control",
-        /// It has twice the weight of all others together.
+        /// CPU weight of twice that of all others together.
         Shares = "shares",
-        /// It is promised what it is offered.
+        /// A guaranteed rate equal to its offered load.
         Guarantee = "guarantee",
     }
 }
 
 impl Control {
-    /// The line of the n-th of so many routers.
+    /// Configuration line of the router with this index.
     fn line(self, router: usize, routers: usize, promised: f64) -> String {
         match (self, router) {
             (Self::Shares, 0) => {
@@ -57,10 +56,11 @@ impl Control {
     }
 }
 
-/// Two, three and eight routers, the first one protected in each way or not at all; and two of which the first one is overloaded.
+/// Two, three and eight routers, the first protected by each mechanism or not at all; and two routers of which the first is
+/// overloaded.
 ///
 /// # Errors
-/// There are not two CPUs.
+/// There are fewer than two CPUs.
 pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
     let contended = Contended::new(options)?;
     let case = |routers, control, overloaded| {
@@ -73,12 +73,12 @@ pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Which routers there are.
+/// Parameters of a case.
 #[derive(Clone, Copy)]
 struct Isolation {
     routers: usize,
     control: Control,
-    /// Which of the first two is overloaded.
+    /// Index (0 or 1) of the overloaded router.
     overloaded: usize,
 }
 
@@ -100,7 +100,7 @@ impl Isolation {
         if self.overloaded == 0 { &FIRST } else { &SECOND }
     }
 
-    /// What a router is offered, in capacities.
+    /// Load offered to a router, as a multiple of the capacity.
     fn part(self, kpps: [f64; 2], router: usize) -> f64 {
         let among = if router == 0 { 1 } else { self.routers - 1 };
         kpps[router.min(1)] / PAPER / among as f64

@@ -1,11 +1,11 @@
-//! Experiments of seed paper 000 §3 and seed paper 003 §4.2: who gets the core decides who forwards.
+//! Experiments of seed paper 000 §3 and seed paper 003 §4.2: the scheduling of the core determines the forwarding rates.
 //!
-//! All of them run the command itself from a file (`room`), with its threads where the file says, on a *contended* CPU. Load
-//! comes from another CPU, by packet sockets in front of macvtaps or TAPs: frames wait in the queue there until the routers'
-//! own threads fetch them, so that what is offered costs the contended CPU what it would cost behind a wire. The load of each
-//! step is a fraction of the *capacity*, what one router carries with vCPU and vhost thread on one CPU; both are told. What a
-//! host, or the command, refuses ends as an error, never as a figure. Only `accounting` loads the contended CPU in other ways: by
-//! burns whose size is known.
+//! All of them run the command itself from a file (`room`), with its threads placed on a *contended* CPU as the file says. The
+//! load comes from another CPU, through packet sockets in front of macvtaps or TAPs: frames wait in that queue until the routers'
+//! own threads fetch them, so that offered frames cost the contended CPU as much as they would behind a wire. The load of each
+//! step is a fraction of the *capacity*, the rate that one router forwards with vCPU and vhost thread on one CPU; both are
+//! reported. If the host or the command refuses a setting, the result is an error, never a figure. Only `accounting` loads the
+//! contended CPU in other ways: by burns of known size.
 
 pub(super) mod accounting;
 mod capacity;

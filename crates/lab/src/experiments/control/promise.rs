@@ -1,7 +1,7 @@
-//! `guarantee`: a router that is promised two thirds of what one CPU carries, more than a fair scheduler leaves it, and is offered
-//! just that, beside one whose load goes up in steps to all that the socket gives. A sample is the least part of the promise that
-//! was delivered, over all steps after settling; beside it how long settling took. Where the thread that offers the load fell
-//! short of the promise, what it did offer counts, and `offered_short` tells by how much.
+//! `guarantee`: a router with a guarantee of two thirds of what one CPU carries, more than a fair scheduler leaves it, is offered
+//! exactly that rate, beside a neighbour whose load rises in steps to the highest that the socket can offer. A sample is the
+//! smallest share of the guarantee that was delivered in any step after settling; the settling time stands beside it. Where the
+//! load generator fell short of the guaranteed rate, the offered rate counts instead, and `offered_short` reports the shortfall.
 
 use std::time::Duration;
 
@@ -15,25 +15,25 @@ use crate::rig::room::Room;
 use crate::scenario::load::{Manner, step};
 use crate::scenario::{Climb, Step};
 
-/// The experiment, and the unit of its samples.
+/// Name of the experiment, and unit of its samples.
 pub(super) const NAMES: (&str, &str) = ("guarantee", "delivered/promised");
-/// Part of the capacity that is promised: what `isolation` offers the router that it protects.
+/// Guaranteed share of the capacity: what `isolation` offers its protected router.
 pub(super) const PROMISED: f64 = 0.64;
-/// What the neighbour is offered, in capacities, and how the step is called by it.
+/// Load of the neighbour in each step, as a multiple of the capacity, and the name of the step.
 const STEPS: [(f64, &str); 5] =
     [(0.0, "alone"), (0.3, "0.3"), (0.6, "0.6"), (1.0, "1.0"), (f64::INFINITY, "flood")];
-/// Looks while it settles: how long, and how many.
+/// Length and number of the looks during settling.
 const LOOK: Duration = Duration::from_millis(100);
 const LOOKS: u32 = 12;
-/// Delivered so much of the promise in a look: it has settled.
+/// Delivered share of the guarantee in a look from which on the router counts as settled.
 const SETTLED: f64 = 0.95;
-/// Shortest time measured in a step.
+/// Least measured time of a step.
 pub(super) const STEP: Duration = Duration::from_secs(1);
 
-/// With the promise, and without, for comparison; and with it beside a spinner.
+/// Cases with the guarantee, without it for comparison, and with it beside a spinning neighbour.
 ///
 /// # Errors
-/// There are not two CPUs.
+/// There are fewer than two CPUs.
 pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
     let contended = Contended::new(options)?;
     let case = |end: &str, lines: fn(&Contended, f64) -> Vec<String>| {
@@ -73,13 +73,13 @@ fn measure(contended: &Contended, room: &Room, capacity: f64) -> Result<Sample> 
     climb.sample(least)
 }
 
-/// The line that promises a router so many frames a second.
+/// Configuration line that guarantees a router this many frames a second.
 pub(super) fn promise(rate: f64, frame: usize) -> String {
     format!("guarantee = {{ rate = \"{rate:.0}pps\", frame = {frame} }}\n")
 }
 
-/// Offers load in short looks; returns the milliseconds up to the end of the last look in which the first router was below its
-/// promise.
+/// Offers load in short looks; returns the milliseconds until the end of the last look in which the first router was below its
+/// guarantee.
 pub(super) fn settle(room: &Room, rates: &[f64], promised: f64) -> Result<f64> {
     let mut looks = Vec::new();
     for _ in 0..LOOKS {
@@ -89,12 +89,12 @@ pub(super) fn settle(room: &Room, rates: &[f64], promised: f64) -> Result<f64> {
     Ok(settled_after(&looks) as f64 * LOOK.as_secs_f64() * 1e3)
 }
 
-/// The part of a promise that the first router kept, or of what it was offered, if that is less.
+/// Share of the guarantee that the first router delivered, or of its offered load, if that is less.
 pub(super) fn delivered(step: &Step, promised: f64) -> f64 {
     step.forwarded_kpps(0) / step.offered_kpps(0).min(promised * 1e-3)
 }
 
-/// How many looks there were up to the last one that was below.
+/// Number of looks up to and including the last one below [`SETTLED`].
 fn settled_after(looks: &[f64]) -> usize {
     looks.iter().rposition(|delivered| *delivered < SETTLED).map_or(0, |last| last + 1)
 }

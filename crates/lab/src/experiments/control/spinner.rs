@@ -1,7 +1,8 @@
-//! `guarantee`, beside a neighbour that never idles: a hostile guest that spins on the CPU of the promise, and is started again when
-//! it is stopped for that. (One of `spin = "always"` is no such guest: beside others its threads sleep early.) Nobody offers it
-//! anything, so that no limit and no drop can keep it down. A sample is what was delivered of the promise meanwhile; beside it
-//! how late timers came to a program on that CPU, what the neighbour took of it, and what was left of it.
+//! `guarantee`, beside a neighbour that never idles: a hostile guest that spins on the CPU of the guaranteed router, and is
+//! restarted whenever it is stopped for that. (A router with `spin = "always"` is not such a guest: its threads sleep early beside
+//! others.) It is offered no traffic, so that neither limits nor drops can slow it down. A sample is the delivered share of the
+//! guarantee meanwhile; beside it stand the lateness of timers of a program on that CPU, the CPU share that the neighbour took, and
+//! the share that was left.
 
 use std::time::{Duration, Instant};
 
@@ -17,15 +18,15 @@ use crate::rig::room::Room;
 use crate::scenario::Step;
 use crate::scenario::load::{Manner, step};
 
-/// Lines of the neighbour's table.
+/// Configuration lines of the neighbour.
 const NEVER_IDLES: &str = "role = \"hostile\"\nmisdeed = \"spin\"\nrestart = \"always\"\n";
-/// Its place among the routers.
+/// Index of the neighbour among the routers.
 const NEIGHBOUR: usize = 1;
-/// The step goes on by so much where trials are still missing, and no longer than that in all.
+/// Time by which the step is extended while timer trials are still missing, and the most that the step may last.
 const MORE: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The promise beside the spinner.
+/// Case with the guarantee beside the spinning neighbour.
 pub(super) fn case(contended: &Contended) -> Experiment {
     let lines = |contended: &Contended, capacity: f64| {
         vec![promise(PROMISED * capacity, contended.options.frame), NEVER_IDLES.to_owned()]
@@ -33,7 +34,8 @@ pub(super) fn case(contended: &Contended) -> Experiment {
     contended.case(NAMES, "beside-spinner", lines, measure)
 }
 
-/// The promise is asked for, for a step and until enough timers have come; what was seen while the neighbour spun.
+/// Offers the guaranteed rate for a step, and longer until enough timers have fired; returns the observations while the neighbour
+/// spun.
 fn watch(contended: &Contended, room: &Room, rates: &[f64]) -> Result<(Step, Late, Split)> {
     let mut reader = Reader::by_ticks()?;
     let mut look = || reader.look(&usage::threads(room.supervisor())?);

@@ -1,4 +1,4 @@
-//! `placement`, `priorities`, `threads`, `reservation` and `reserved-queue`: one router, offered more and more.
+//! `placement`, `priorities`, `threads`, `reservation` and `reserved-queue`: one router under increasing load.
 
 use std::time::Duration;
 
@@ -15,27 +15,27 @@ use crate::rig::room::{File, Link, Room};
 use crate::scenario::load::{Manner, step};
 use crate::scenario::{Climb, Step};
 
-/// Loads as fractions of the capacity: from little to what the paper's generator gave at most, in its own measure: 1488 kpps beside a
-/// capacity of 900.
+/// Loads as multiples of the capacity: from light to the highest of the paper's generator, relative to the paper's capacity (1488
+/// kpps and 900 kpps).
 const ALL: [f64; 7] = [0.3, 0.6, 0.7, 0.8, 1.0, 1.3, 1.65];
-/// Where only the plateau is of interest.
+/// Loads of cases of which only the plateau is of interest.
 const FEW: [f64; 3] = [0.6, 1.0, 1.65];
-/// The one of them that is judged: more than a part of a CPU carries, and not too much for the CPU that it comes from.
+/// The load that is judged: more than a share of a CPU carries, and not too much for the generator's CPU.
 const FULL: [f64; 1] = [1.0];
 
-/// After a step: what waits is forwarded.
+/// Pause after a step in which queued frames are forwarded.
 const REST: Duration = Duration::from_millis(20);
 
-/// Which loads a case gets, and how long each is measured.
+/// Loads of a case, and the time that each is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::experiments) enum Loads {
-    /// All of them.
+    /// All loads.
     All,
-    /// All, for whole periods of 200 ms.
+    /// All loads, for whole periods of 200 ms.
     AllInPeriods,
-    /// Three of them, for whole periods of 200 ms.
+    /// Three loads, for whole periods of 200 ms.
     FewInPeriods,
-    /// What one CPU carries, for whole periods of 200 ms.
+    /// The capacity of one CPU, for whole periods of 200 ms.
     Full,
 }
 
@@ -48,7 +48,7 @@ impl Loads {
         }
     }
 
-    /// Lead, and least time that is measured.
+    /// Lead-in, and least measured time.
     fn times(self) -> (Duration, Duration) {
         match self {
             Self::All => (Duration::from_millis(250), Duration::from_millis(600)),
@@ -56,8 +56,8 @@ impl Loads {
         }
     }
 
-    /// Lead and time of a load. Longer ones, if they are asked for, are for what is judged: of a few loads that is what one CPU
-    /// carries.
+    /// Lead-in and time of a load. If the options ask for longer steps, they apply to the judged loads; of [`Loads::FewInPeriods`]
+    /// that is only the capacity of one CPU.
     fn times_of(self, load: f64, options: &Options) -> (Duration, Duration) {
         let (lead, least) = self.times();
         let is_judged = self != Self::FewInPeriods || FULL.contains(&load);
@@ -65,27 +65,27 @@ impl Loads {
     }
 }
 
-/// How a router stands in the room.
+/// Placement and settings of a router in the room.
 #[derive(Clone, Debug)]
 pub(in crate::experiments) struct Stand {
-    /// Lines of its table.
+    /// Lines of its configuration table.
     pub(super) lines: String,
     pub(super) vhost: VhostThreads,
     pub(super) vcpus: u16,
     pub(super) queue_len: Option<&'static str>,
-    /// CPU on which the kernel takes frames in; none: that of the load, as if interrupts were served elsewhere.
+    /// CPU on which the kernel receives frames; none: the load generator's, as if interrupts were served elsewhere.
     pub(super) arrive_at: Option<usize>,
-    /// Whether a thread of the router shares the CPU of the load.
+    /// True if a thread of the router shares the load generator's CPU.
     pub(super) beside_load: bool,
-    /// The CPU whose use is told.
+    /// CPU whose usage is reported.
     pub(super) cpu: usize,
     pub(super) loads: Loads,
 }
 
-/// An experiment in which a router stands in each of these ways.
+/// Returns an experiment with a case for each of these placements.
 ///
 /// # Errors
-/// There are not two CPUs.
+/// There are fewer than two CPUs.
 pub(in crate::experiments) fn described(
     id: &'static str,
     options: &Options,
@@ -94,7 +94,7 @@ pub(in crate::experiments) fn described(
     let cpus = (options.cpu(0)?, options.cpu(1)?);
     let one = |(end, stand): cases::Case| {
         let name = format!("{}/{}/macvtap/{end}", options.device(), options.frame);
-        // Why it cannot stand so on this host, in place of how.
+        // If this host cannot provide the placement, keep the reason instead.
         let stand = stand.map_err(|error| format!("{error:#}"));
         let options = options.clone();
         let build = move || {
@@ -115,12 +115,12 @@ fn repetition(id: &str, options: &Options, load_cpu: usize, stand: &Stand, capac
     let options = Options { vhost, vcpus, queues: vcpus, ..options.clone() };
     let routers = [stand.lines.clone()];
     let file = File { queue_len: stand.queue_len, ..File::new(&options, Link::Macvtap, &routers) };
-    // The tracer takes some of the core that the rates of other experiments are about.
+    // The tracer takes part of the core whose forwarding rate the other experiments measure.
     let reader = || if id == "threads" { Reader::traced() } else { Reader::by_ticks() };
     Room::visit(&file, |room| sweep(room, &options, stand, capacity, reader))
 }
 
-/// All loads in order.
+/// Offers all loads in order.
 fn sweep(
     room: &Room,
     options: &Options,
@@ -170,7 +170,7 @@ fn told(load: f64, step: &Step, stand: &Stand, split: &Split) -> Vec<(String, f6
     if let Some(parts) = usage::of_cpu(split, stand.cpu) {
         shares(["softirq", "idle"], parts);
     }
-    // Of the core that interrupts come to, where it is another one.
+    // Usage of the core that takes the interrupts, if it is another one.
     let core0 = stand.arrive_at.filter(|cpu| *cpu != stand.cpu);
     if let Some(parts) = core0.and_then(|cpu| usage::interrupts_of(split, cpu)) {
         shares(["core0_interrupts", "core0_idle"], parts);

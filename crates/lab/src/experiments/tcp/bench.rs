@@ -1,4 +1,4 @@
-//! What is between two TCP stacks: guests, an I/O thread, a clock, TAPs or a switch.
+//! Environment of two TCP stacks: guests, an I/O thread, a clock, and TAPs or a switch.
 
 use std::any::Any;
 use std::net::Ipv4Addr;
@@ -20,18 +20,19 @@ use crate::metric::{Counted, accesses};
 use crate::rig::Worker;
 use crate::rig::host_end::{GUESTS, HOST, HostEnd, HostPair, plug, serve};
 
-/// How long a guest and the I/O thread poll for nothing, as in a running file.
+/// Polling time of a guest and of the I/O thread, as in a running file.
 const SPIN: Duration = Duration::from_micros(50);
-/// How long those poll who share a CPU, as a second guest and the I/O thread do: who polls keeps the other from working.
+/// Polling time of threads that share a CPU, such as a second guest and the I/O thread: a polling thread keeps the other
+/// from working.
 const CROWDED_SPIN: Duration = Duration::ZERO;
-/// What the clock counts in.
+/// Resolution of the clock.
 const TICK: Duration = Duration::from_millis(1);
 
-/// See the head of this file. In the order in which the parts go.
+/// Environment of two TCP stacks; see the module documentation. The order of the fields is the drop order.
 pub(super) struct Bench {
-    /// The host's side, where the host is an end.
+    /// The host's endpoint, if the host is one.
     peer: Option<Peer>,
-    /// What lies between the ends: a TAP, two, or a switch.
+    /// Path between the endpoints: a TAP, two TAPs, or a switch.
     _between: Box<dyn Any>,
     _io: IoThread,
     _clock: Worker<()>,
@@ -52,7 +53,7 @@ impl Bench {
         Ok(Self { peer: Some(peer), _between: Box::new(host), _io: io, _clock: clock, guests: vec![guest] })
     }
 
-    /// Two guests. The second serves, on the CPU of the host's side.
+    /// Two guests. The second one is the server and runs on the CPU of the host's side.
     pub(super) fn of_guests(
         options: &Options,
         seats: &Seats,
@@ -66,7 +67,7 @@ impl Bench {
         let mut guests = vec![first, guest(&alone, &other, server)?];
         let (between, pumps) = if by_tap { by_kernel(&guests)? } else { by_switch(&guests)? };
         let io = serve(seats.host, pumps, CROWDED_SPIN)?;
-        // Who is asked first.
+        // Start the server first.
         guests.iter_mut().rev().try_for_each(Guest::start)?;
         let clock = tick(&guests)?;
         Ok(Self { peer: None, _between: between, _io: io, _clock: clock, guests })
@@ -84,14 +85,14 @@ impl Bench {
         }
     }
 
-    /// Whether the host's side still works.
+    /// Checks that the host's side still works.
     pub(super) fn check(&self) -> Result<()> {
         self.peer.as_ref().map_or(Ok(()), Peer::check)
     }
 }
 
 impl Counted for Bench {
-    /// The first is the one that is measured.
+    /// The first guest is the one that is measured.
     fn guests(&self) -> &[Guest] {
         &self.guests
     }
@@ -108,17 +109,17 @@ impl Counted for Bench {
     }
 }
 
-/// What one guest does.
+/// Parameters of one guest.
 struct Part {
-    /// Its number, of two.
+    /// Index of the guest, 0 or 1.
     n: usize,
     station: Station,
-    /// With whom it talks.
+    /// Address of the remote endpoint.
     to: Ipv4Addr,
     spin: Duration,
 }
 
-/// A station, not yet started.
+/// Creates a station, not yet started.
 fn guest(options: &Options, seats: &Seats, part: Part) -> Result<Guest> {
     let Part { n, station, to, spin } = part;
     let mut plan = device::end_plan(options, seats)?;
@@ -137,7 +138,7 @@ fn guest(options: &Options, seats: &Seats, part: Part) -> Result<Guest> {
     Guest::new(&plan, Duty { role: Role::Station, traffic }, &device::ground(options)?)
 }
 
-/// A learning switch with both guests at it.
+/// Connects both guests to a learning switch.
 fn by_switch(guests: &[Guest]) -> Result<(Box<dyn Any>, Vec<Pump>)> {
     let switch = Switch::new("lab", Config::default());
     let mut pumps = Vec::new();
@@ -150,7 +151,7 @@ fn by_switch(guests: &[Guest]) -> Result<(Box<dyn Any>, Vec<Pump>)> {
     Ok((Box::new(switch), pumps))
 }
 
-/// Two TAPs, and the kernel between them.
+/// Connects the guests to two TAPs, between which the kernel forwards.
 fn by_kernel(guests: &[Guest]) -> Result<(Box<dyn Any>, Vec<Pump>)> {
     let mut pair = HostPair::open()?;
     let mut pumps = Vec::new();
@@ -161,7 +162,7 @@ fn by_kernel(guests: &[Guest]) -> Result<(Box<dyn Any>, Vec<Pump>)> {
     Ok((Box::new(pair), pumps))
 }
 
-/// Tells the guests the time while they sleep.
+/// Starts a thread that advances the guests' clocks while they sleep.
 fn tick(guests: &[Guest]) -> Result<Worker<()>> {
     let machines: Vec<_> = guests.iter().map(|guest| guest.machine().clone()).collect();
     Worker::start("lab/clock", move |stop| {

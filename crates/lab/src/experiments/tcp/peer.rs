@@ -13,23 +13,23 @@ use crate::device;
 use crate::rig::host_end::{DISCARD, HostEnd};
 use crate::rig::{Stop, Worker};
 
-/// Port of the service that sends back what it gets (RFC 862).
+/// Port of the echo service (RFC 862).
 const ECHO: u16 = 7;
-/// How long a call of the kernel may wait, so that nobody is waited for at the end.
+/// Timeout of blocking socket calls, so that the thread can be stopped promptly.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// How long a connection may take.
+/// Timeout for establishing a connection.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Octets read at once.
+/// Octets per read.
 const READ: usize = 64 << 10;
 
-/// See the head of this file.
+/// Linux's side of a TCP connection; see the module documentation.
 pub(super) struct Peer {
     worker: Worker<()>,
     octets: Arc<AtomicU64>,
 }
 
 impl Peer {
-    /// What waits for the call of a guest's station, before it calls; none where the host calls.
+    /// Opens the listener for the connection of a guest's station, before the guest connects; none if the host connects.
     pub(super) fn listen(host: &HostEnd, station: Station) -> Result<Option<TcpListener>> {
         match station {
             Station::TcpStream => host.listen(DISCARD).map(Some),
@@ -39,7 +39,7 @@ impl Peer {
         }
     }
 
-    /// Starts it: what the station needs on this side.
+    /// Starts the counterpart of the station.
     pub(super) fn start(
         host: &HostEnd,
         station: Station,
@@ -62,12 +62,12 @@ impl Peer {
         Ok(Self { worker: worker?, octets })
     }
 
-    /// Octets that came from the guest.
+    /// Octets received from the guest.
     pub(super) fn octets(&self) -> u64 {
         self.octets.load(Ordering::Relaxed)
     }
 
-    /// Whether it still works.
+    /// Fails if the thread has ended.
     pub(super) fn check(&self) -> Result<()> {
         if self.worker.is_over() {
             Err(anyhow!("the host's side of the connection has ended"))
@@ -77,7 +77,8 @@ impl Peer {
     }
 }
 
-/// Serves one visitor after the other until told to stop. `serve` does a piece of work; false when the visitor has gone.
+/// Serves one connection after the other until told to stop. `serve` does a piece of work; it returns false when the
+/// client has gone.
 fn attend(
     listener: &TcpListener,
     stop: &Stop,
@@ -129,7 +130,7 @@ fn echo(stream: &mut TcpStream) -> std::io::Result<bool> {
     Ok(read > 0)
 }
 
-/// Sends as much as the guest takes, `write` octets at once.
+/// Sends as much as the guest accepts, in writes of `write` octets.
 fn send(stream: TcpStream, write: usize, stop: &Stop) -> Result<()> {
     let mut stream = prepared(stream)?;
     stream.set_nodelay(false).context("cannot set a socket")?;

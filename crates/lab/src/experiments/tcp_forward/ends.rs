@@ -1,4 +1,4 @@
-//! The namespaces in which a stream begins and ends, and iperf3 in both.
+//! Namespaces of the client and the server, with iperf3 in both.
 
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
@@ -10,23 +10,23 @@ use uplink::Netns;
 
 use crate::rig::room::Process;
 
-/// How long a server may take to listen.
+/// Timeout for the server to listen.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two looks whether it does.
+/// Interval between two checks whether it listens.
 const PAUSE: Duration = Duration::from_millis(20);
-/// iperf3 measures whole seconds, and these.
+/// Shortest measurement: iperf3 measures whole seconds.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// Both namespaces.
+/// Both namespaces, with the running server.
 pub(super) struct Ends {
-    /// The server. It has nothing to tell when it ends, and cannot be told to end but by a signal.
+    /// The server. It reports nothing when it ends, and can only be ended by a signal.
     iperf: Process,
     pub(super) client: Netns,
     pub(super) server: Netns,
 }
 
 impl Ends {
-    /// Makes them, and starts the server.
+    /// Creates the namespaces, and starts the server.
     pub(super) fn open() -> Result<Self> {
         let [client, server] = [Netns::new()?, Netns::new()?];
         for netns in [&client, &server] {
@@ -50,13 +50,13 @@ impl Ends {
         Ok(())
     }
 
-    /// One stream to this address; Gbit/s of payload that arrived.
+    /// Runs one stream to this address; returns the Gbit/s of payload that arrived.
     pub(super) fn stream(&self, to: Ipv4Addr, length: Duration) -> Result<f64> {
         let (seconds, to) = (length.max(SHORTEST).as_secs().to_string(), to.to_string());
         let start = Instant::now();
         loop {
             match run(&self.client, &["--connect-timeout", "5000", "-t", &seconds, "-c", &to]) {
-                // The server serves one at a time, and may not be done with the one before.
+                // The server serves one client at a time, and may still be busy with the previous one.
                 Err(error) if error.to_string().contains("busy") && start.elapsed() < PATIENCE => {
                     thread::sleep(PAUSE);
                 }
@@ -66,7 +66,7 @@ impl Ends {
     }
 }
 
-/// Calls the server; Gbit/s of payload that arrived.
+/// Runs an iperf3 client; returns the Gbit/s of payload that arrived.
 fn run(netns: &Netns, arguments: &[&str]) -> Result<f64> {
     let mut command = netns.command("iperf3");
     command.arg("--json").args(arguments).stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! What lies between the two namespaces.
+//! Paths between the two namespaces.
 
 use std::net::Ipv4Addr;
 use std::slice;
@@ -18,19 +18,19 @@ use crate::ledger_snapshot::Snapshot;
 use crate::metric::Counted;
 use crate::rig::host_end::{plug, serve, tap, veth};
 
-/// The router and its I/O thread do not poll for nothing: they share their CPUs with both ends of the stream, which cannot
-/// work while they do.
+/// Polling time of the router and its I/O thread: none, because they share their CPUs with both endpoints of the stream,
+/// which cannot work while they poll.
 const SPIN: Duration = Duration::ZERO;
 
-/// The client's addresses on its TAP, where the router is `device::NEAR`.
+/// IP address of the client on its TAP, whose other side is `device::NEAR` (the router).
 const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 254);
 const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 9, 8];
-/// The router's second address, towards the server.
+/// IP address of the router's second NIC, towards the server.
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
 /// Names of the TAPs.
 const NAMES: [&str; 2] = ["lab-near", "lab-far"];
 
-/// A router of ours.
+/// Path through ringroad's router.
 pub(super) struct ByRouter {
     _io: IoThread,
     guest: Guest,
@@ -38,7 +38,7 @@ pub(super) struct ByRouter {
 }
 
 impl ByRouter {
-    /// The server's address on this path.
+    /// Address of the server on this path.
     pub(super) const SERVER: Ipv4Addr = STATION;
 
     /// Opens the TAPs, and starts the router between them.
@@ -55,7 +55,7 @@ impl ByRouter {
             sides.into_iter().zip(NAMES.into_iter().zip(guest.nics()))
         {
             let (from, to) = tap(netns, name, end, Some(router))?;
-            // Beside the TAP's own network there are only those of RFC 2544: the router has them all.
+            // The router is the route to all networks of RFC 2544 other than the TAP's own.
             netns.links()?.add_route(Ipv4Addr::new(198, 18, 0, 0), 15, router.0)?;
             taps.push((side, from.counters(), to.counters()));
             pumps.extend(plug(nic, from, to));
@@ -80,22 +80,22 @@ impl Counted for ByRouter {
     }
 }
 
-/// Where the router's vCPUs run. One vCPU looks only at the heads of large frames: beside the I/O thread, and not told
-/// otherwise, it leaves a CPU to the ends of the stream.
+/// CPUs of the router's vCPUs. A single vCPU reads only the headers of large frames: unless CPUs are named, it shares the
+/// I/O thread's CPU, which leaves a CPU to the endpoints of the stream.
 fn vcpus(options: &Options, seats: &Seats) -> Vec<usize> {
     if options.vcpus == 1 && options.cpus.is_empty() { vec![seats.host] } else { seats.vcpus.clone() }
 }
 
-/// The kernel, in a namespace of its own.
+/// Path through the kernel, in a namespace of its own.
 pub(super) struct ByKernel {
     _router: Netns,
 }
 
 impl ByKernel {
-    /// The server's address on this path.
+    /// Address of the server on this path.
     const SERVER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 2);
 
-    /// Joins the namespaces to a third one that forwards.
+    /// Connects the namespaces to a third one that forwards.
     pub(super) fn open(ends: &Ends) -> Result<Self> {
         let router = Netns::new()?;
         router.settle(true)?;
@@ -117,7 +117,7 @@ impl ByKernel {
         Ok(Self { _router: router })
     }
 
-    /// One stream between the namespaces; Gbit/s of payload that arrived.
+    /// Runs one stream between the namespaces; returns the Gbit/s of payload that arrived.
     pub(super) fn stream(&self, ends: &Ends, length: Duration) -> Result<f64> {
         ends.stream(Self::SERVER, length)
     }

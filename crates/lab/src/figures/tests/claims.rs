@@ -1,11 +1,11 @@
-//! The claims about the sharing of cores: lines, and which case each cell plays.
+//! Claims about the sharing of cores: lines, and the case that each cell measures.
 
 use super::curves::{cell, figure};
 use super::*;
 use crate::report::Verdict;
 use crate::stats::Summary;
 
-/// What is claimed about who gets the core.
+/// Figures with claims about which thread gets the core.
 const ABOUT_CORES: [&str; 14] = [
     "000/fig2",
     "000/fig3",
@@ -23,7 +23,7 @@ const ABOUT_CORES: [&str; 14] = [
     "003/table5",
 ];
 
-/// A figure in which every cell is what `value` says of its row and column.
+/// Results of a figure in which `value` gives each cell by row and column.
 fn played(figure: &Figure, value: impl Fn(&str, &str) -> f64) -> Played {
     let row = |row: &Row| {
         figure.columns.iter().map(|column| cell(value(&row.name, &column.name), 0.005, 0)).collect()
@@ -55,7 +55,7 @@ fn a_rate_in_proportion_to_its_reservation_holds_and_other_curves_fail() {
         all(&|q| (500.0 * q).min(400.0), Verdict::Holds);
         all(&|q| 300.0 * q * q, Verdict::Fails);
         all(&|q| 50.0 + 200.0 * q, Verdict::Fails);
-        // Nothing below the plateau says nothing.
+        // A curve without a point below the plateau proves nothing.
         all(&|_| 400.0, Verdict::NotRun);
     }
 }
@@ -91,7 +91,7 @@ fn a_machine_that_is_slower_in_some_rounds_is_not_what_a_line_is_judged_by() {
     };
     let found = verdict(&played);
     assert!(found.verdict == Verdict::Holds, "{}", found.why);
-    // What did not run in turn cannot be told from a curve that is none.
+    // Without alternating rounds, noise cannot be told from a deviation of the curve.
     played.cells.iter_mut().flatten().for_each(|cell| cell.rounds.clear());
     let found = verdict(&played);
     assert!(found.verdict == Verdict::NotRun && found.why.contains("too wide"), "{}", found.why);
@@ -99,7 +99,7 @@ fn a_machine_that_is_slower_in_some_rounds_is_not_what_a_line_is_judged_by() {
 
 #[test]
 fn the_rates_of_unprotected_routers_fail_where_protection_is_claimed() {
-    // Table 4's rates in table 5's place.
+    // Rates of table 4 in place of those of table 5.
     let lost = |_: &str, column: &str| if column == "VR1" { 682.0 } else { 800.0 };
     let failed = verdicts("003/table5", lost).iter().filter(|(_, v, _)| *v == Verdict::Fails).count();
     assert_eq!(failed, 6);

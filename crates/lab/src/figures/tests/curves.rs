@@ -1,5 +1,5 @@
-//! Whether the program that judges real runs tells right curves from wrong ones: for each figure a curve for which each claim comes
-//! out as the figure says, and wrong ones of which each names the claims that fail (`curves.toml`).
+//! Tests that the judging code tells right curves from wrong ones: each figure has a curve for which each claim comes out as the
+//! figure states, and wrong curves for which the failing claims are listed (`curves.toml`).
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use super::*;
 use crate::report::Verdict;
 use crate::stats::Summary;
 
-/// Rounds of a cell.
+/// Rounds per cell.
 const ROUNDS: usize = 10;
-/// How far the rounds of a cell lie from its value, as a part of it.
+/// Relative spread of a cell's rounds about its value.
 const WIDTH: f64 = 0.005;
 
 #[derive(Deserialize)]
@@ -24,11 +24,11 @@ struct Curves {
 #[serde(deny_unknown_fields)]
 struct Curve {
     figure: String,
-    /// Row, column or all columns, and value.
+    /// Row, column (empty: all columns), and value.
     right: Vec<(String, String, f64)>,
-    /// The value of a row for each unit of what is varied (`at`).
+    /// Value of a row per unit of its parameter (`at`).
     proportional: Option<f64>,
-    /// Cells whose rounds lie further apart: row, column, and how far.
+    /// Cells with a wider spread of their rounds: row, column, and spread.
     #[serde(default)]
     wide: Vec<(String, String, f64)>,
     flat: Vec<String>,
@@ -36,7 +36,7 @@ struct Curve {
     droop: Vec<String>,
 }
 
-/// The value of each cell, by row and column, and how far its rounds lie apart.
+/// Value of each cell, by row and column, and the spread of its rounds.
 type Cells = Vec<Vec<(f64, f64)>>;
 
 fn curves() -> Vec<(Figure, Curve)> {
@@ -44,12 +44,12 @@ fn curves() -> Vec<(Figure, Curve)> {
     curves.curve.into_iter().map(|curve| (figure(&curve.figure), curve)).collect()
 }
 
-/// The figure of this name.
+/// Returns the figure with this name.
 pub(super) fn figure(id: &str) -> Figure {
     find(id).unwrap().into_iter().find(|figure| figure.id == id).unwrap()
 }
 
-/// A cell whose rounds lie about a value, in an order of its own by `turn`.
+/// Creates a cell whose rounds spread about a value, in an order that depends on `turn`.
 pub(super) fn cell(value: f64, width: f64, turn: usize) -> Cell {
     let place = |n: usize| ((n + turn) * 7 % ROUNDS) as f64 / (ROUNDS - 1) as f64 * 2.0 - 1.0;
     let rounds: Vec<f64> = (0..ROUNDS).map(|n| value * (1.0 + width * place(n))).collect();
@@ -66,7 +66,7 @@ fn played(cells: &Cells) -> Played {
     Played { cells: cells.iter().map(|row| row.iter().map(&mut each).collect()).collect() }
 }
 
-/// The right curve of a figure.
+/// Returns the right curve of a figure.
 fn right(figure: &Figure, curve: &Curve) -> Cells {
     let printed = |row: &Row| -> Vec<(f64, f64)> {
         let slope = curve.proportional.zip(row.at).map(|(slope, at)| slope * at);
@@ -87,7 +87,7 @@ fn right(figure: &Figure, curve: &Curve) -> Cells {
     cells
 }
 
-/// Places of the cells of a row in one column, or in all.
+/// Indices of the cells of a row in one column, or in all columns.
 fn places(figure: &Figure, row: &str, column: &str) -> Vec<(usize, usize)> {
     let row = figure.row(row).unwrap_or_else(|| panic!("{}: no row {row}", figure.id));
     let is_meant = |name: &String| column.is_empty() || name == column;
@@ -96,7 +96,7 @@ fn places(figure: &Figure, row: &str, column: &str) -> Vec<(usize, usize)> {
     found.into_iter().map(|at| (row, at)).collect()
 }
 
-/// What becomes of each claim.
+/// Returns the verdict on each claim.
 fn verdicts(figure: &Figure, cells: &Cells) -> BTreeMap<String, (Verdict, String)> {
     let played = played(cells);
     let judged = judge_all(figure, &played);
@@ -108,7 +108,7 @@ fn failing(figure: &Figure, cells: &Cells) -> Vec<String> {
     found.map(|(claim, _)| claim).collect()
 }
 
-/// Every figure that claims something has its curves.
+/// Also checks that every figure with claims has curves.
 #[test]
 fn every_claim_of_every_figure_comes_out_for_the_right_curve_as_the_figure_says() {
     let curves = curves();
@@ -133,7 +133,7 @@ fn every_claim_of_every_figure_comes_out_for_the_right_curve_as_the_figure_says(
     }
 }
 
-/// The column of the heaviest load: that in overload, or else the last.
+/// Index of the column with the heaviest load: the one in overload, or else the last.
 fn heaviest(figure: &Figure) -> usize {
     figure.column("in overload").unwrap_or(figure.columns.len().saturating_sub(1))
 }
@@ -144,7 +144,7 @@ fn a_curve_droops_where_the_load_is_heaviest() {
         let figure = figure(id);
         figure.columns[heaviest(&figure)].name.clone()
     };
-    // Kicks and exits stand behind it, or who is active.
+    // Columns with kicks and exits, or with active threads, come after it.
     assert_eq!(["000/fig1", "000/fig9", "000/fig3"].map(name), ["in overload"; 3]);
     assert_eq!(name("000/fig10"), "1.65 (1485)");
 }
@@ -197,7 +197,8 @@ fn each_claim_is_refused_when_one_cell_is_off() {
     }
 }
 
-/// The first cell of a shape as it must not be: it misses what is claimed, or keeps it where a contradiction is stated.
+/// Changes the first cell of a shape so that the shape must fail: the cell misses the claim, or meets it where a contradiction is
+/// stated.
 fn off(shape: &Shape, (value, width): (f64, f64), (second, _): (f64, f64)) -> (f64, f64) {
     let is_to_hold = shape.contradicts.is_some();
     match (shape.at_least, shape.at_most, shape.not_below, shape.spread_at_most) {

@@ -10,7 +10,7 @@ fn stolen_trials_are_dropped_and_counted() {
     all.extend(trials([5000; 7], true));
     let late = Late::of(&all).unwrap();
     assert_eq!(late, Late { trials: 100, stolen: 7, median_ms: 50.0, p99_ms: 99.0 });
-    // The same ones, had nobody stolen them.
+    // The same trials without steal time.
     all.iter_mut().for_each(|trial| trial.was_stolen = false);
     let late = Late::of(&all).unwrap();
     assert_eq!((late.trials, late.stolen, late.p99_ms), (107, 0, 5000.0));

@@ -1,4 +1,4 @@
-//! What the router counts while it runs: the lines of `ringroad run --json`, added up.
+//! Counters of running routers, summed from the lines of `ringroad run --json`.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-/// What its vCPUs forwarded, how often they rang for it, and how often they left the guest for the VMM.
+/// Totals over all vCPUs: frames forwarded, doorbells rung, and exits to the VMM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(super) forwarded: u64,
@@ -14,7 +14,7 @@ pub(crate) struct Counts {
     pub(super) exits: u64,
 }
 
-/// Counts that a thread adds to.
+/// Totals that a reading thread updates.
 #[derive(Default)]
 pub(super) struct Counted {
     counts: Mutex<Counts>,
@@ -22,7 +22,7 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// Reads lines in a thread of their own, for as long as there are any.
+    /// Starts a thread that reads lines until end of file.
     pub(super) fn by(lines: impl Read + Send + 'static) -> Arc<Self> {
         let counted = Arc::<Self>::default();
         let adds = counted.clone();
@@ -35,16 +35,16 @@ impl Counted {
         counted
     }
 
-    /// All counts up to the last line.
+    /// Returns the totals up to the last line.
     pub(super) fn so_far(&self) -> Counts {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Kicks and exits for each frame that was forwarded since, as far as lines tell; the first that does is waited for, as there
-    /// is one each second.
+    /// Returns doorbells and exits per frame forwarded since `before`. It waits for the first line that reports forwarded frames;
+    /// there is a line each second.
     ///
     /// # Errors
-    /// None does.
+    /// No line does within `patience`.
     pub(super) fn each_since(&self, before: &Counts, patience: Duration) -> Result<[f64; 2]> {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let end = Instant::now() + patience;
@@ -69,7 +69,7 @@ impl Counts {
         }
     }
 
-    /// What a counter adds to: `ROUTER.vcpuN.forwarded`, `ROUTER.vcpuN.NIC.kicks`, `ROUTER.vcpuN.exit.REASON`.
+    /// Returns the total that a counter adds to: `ROUTER.vcpuN.forwarded`, `ROUTER.vcpuN.NIC.kicks`, `ROUTER.vcpuN.exit.REASON`.
     fn of(&mut self, name: &str) -> Option<&mut u64> {
         let parts: Vec<&str> = name.split('.').collect();
         let [_, vcpu, rest @ ..] = parts.as_slice() else { return None };
@@ -82,7 +82,7 @@ impl Counts {
         }
     }
 
-    /// What was counted since, for each frame that was forwarded: kicks, and exits.
+    /// Doorbells and exits since `before`, per frame forwarded.
     fn each_since(&self, before: &Self) -> Option<[f64; 2]> {
         let frames = self.forwarded.checked_sub(before.forwarded).filter(|frames| *frames > 0)?;
         let each = |now: u64, then: u64| now.saturating_sub(then) as f64 / frames as f64;

@@ -1,4 +1,4 @@
-//! Folders that go with their owners.
+//! Temporary folders.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use anyhow::{Context, Result};
 
-/// A folder, which goes with this.
+/// Temporary folder, removed when dropped.
 pub(super) struct Folder {
-    /// A few letters that no other one has, which it is named after.
+    /// Unique short string that is part of its name.
     pub(super) id: String,
     pub(super) path: PathBuf,
 }
 
 impl Folder {
-    /// An empty one.
+    /// Creates an empty folder.
     pub(super) fn new() -> Result<Self> {
-        // Several may be there at once.
+        // Several may exist at once.
         static FOLDERS: AtomicU32 = AtomicU32::new(0);
         let id = format!("l{:x}-{}", std::process::id(), FOLDERS.fetch_add(1, Relaxed));
         let path = std::env::temp_dir().join(format!("ringroad-lab-{id}"));

@@ -1,4 +1,4 @@
-//! What the routers' NICs are attached to: interfaces of a namespace, bridges, Open vSwitch.
+//! Backends of the routers' NICs: interfaces of a namespace, bridges, Open vSwitch.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,27 +14,27 @@ use crate::experiment::named_kind;
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
 named_kind! {
-    /// How the routers' NICs are attached.
+    /// Backend of the routers' NICs.
     pub(crate) enum Link {
         /// macvtaps on veth pairs.
         Macvtap = "macvtap",
         /// TAPs in bridges of the kernel, with veth pairs.
         Bridge = "bridge",
-        /// TAPs in bridges of Open vSwitch, datapath in user space, with veth pairs.
+        /// TAPs in bridges of Open vSwitch with its user-space datapath, with veth pairs.
         Ovs = "ovs",
-        /// TAPs, without anything behind them.
+        /// Bare TAPs.
         Tap = "tap",
-        /// veth pairs by AF_XDP.
+        /// veth pairs through AF_XDP.
         Xdp = "xdp",
     }
 }
 
-/// The two sides of the n-th router: where frames come in, and where they leave.
+/// Names of the n-th router's two sides: the ingress side, and the egress side.
 pub(super) fn sides(router: usize) -> [String; 2] {
     ["near", "far"].map(|side| if router == 0 { side.to_owned() } else { format!("{side}-{router}-") })
 }
 
-/// Makes what the NICs of so many routers are attached to; and the processes of Open vSwitch, if it takes part.
+/// Creates the backends for this many routers; returns the processes of Open vSwitch, if it takes part.
 pub(super) fn prepare(netns: &Netns, link: Link, routers: usize, folder: &Path) -> Result<Vec<Process>> {
     if link == Link::Tap {
         return Ok(Vec::new());
@@ -58,7 +58,7 @@ pub(crate) fn ip(netns: &Netns, words: &str) -> Result<()> {
     finished(netns.command("ip").args(words.split(' ')))
 }
 
-/// Has the kernel take in what comes to an interface on this CPU (RPS).
+/// Makes the kernel process frames received on an interface on this CPU (receive packet steering, RPS).
 pub(crate) fn steer(netns: &Netns, interface: &str, cpu: usize) -> Result<()> {
     ensure!(cpu < 32, "CPU {cpu} is beyond the 32 that a mask names here");
     let file = format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus");
@@ -66,7 +66,7 @@ pub(crate) fn steer(netns: &Netns, interface: &str, cpu: usize) -> Result<()> {
     finished(netns.command("unshare").args(["--mount", "sh", "-c", &write]))
 }
 
-/// Runs a command to its end, which has to be a good one.
+/// Runs a command to completion; fails unless it succeeds.
 pub(super) fn finished(command: &mut Command) -> Result<()> {
     let done = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {command:?}"))?;
     ensure!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr).trim());
@@ -103,7 +103,7 @@ fn open_vswitch(netns: &Netns, sides: &[String], folder: &Path) -> Result<Vec<Pr
     Ok(processes)
 }
 
-/// Where Open vSwitch keeps its files.
+/// Sets the directories of Open vSwitch.
 pub(super) fn environment<'c>(command: &'c mut Command, folder: &Path) -> &'c mut Command {
     ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"]
         .iter()

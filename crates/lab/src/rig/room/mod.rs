@@ -1,5 +1,6 @@
-//! Routers of the command itself, with its supervisor and its confinement, each between two interfaces of a namespace. Load
-//! enters by packet sockets in front of them and is received by the routers' own threads; the kernel behind them counts.
+//! Room: routers run by the command itself, with its supervisor and its confinement, each between two interfaces of a
+//! namespace. Load enters through packet sockets in front of the interfaces and is received by the routers' own threads;
+//! the kernel behind them counts frames.
 
 mod counted;
 mod folder;
@@ -26,37 +27,37 @@ use crate::device::{self, NEAR_MAC};
 use crate::experiment::Options;
 use crate::generator::{Settings, first_frames};
 
-/// Routers, and Open vSwitch, are up long before this; and down.
+/// Timeout for routers and Open vSwitch to start or stop; normally they do long before.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(5);
-/// Flows of the load where a router has several queues to spread them over.
+/// Flows of the load, for routers with several queues to spread them over.
 const FLOWS: usize = 64;
 
-/// What the routers' file is made of.
+/// Content of the routers' configuration file.
 pub(crate) struct File<'a> {
-    /// Device, engine, frame, vCPUs and queues of each.
+    /// Device, engine, frame size, vCPUs and queues of each router.
     pub(crate) options: &'a Options,
     pub(crate) link: Link,
     pub(crate) queue_len: Option<&'static str>,
-    /// For each router the lines of its table that say where its threads run and what they may have.
+    /// For each router, the lines of its table that place its threads and give them resources.
     pub(crate) routers: &'a [String],
-    /// What the command remembers from other rooms; none: nothing.
+    /// State that the command keeps from other rooms; none: it starts without any.
     pub(crate) memory: Option<&'a Memory>,
 }
 
 impl<'a> File<'a> {
-    /// Routers with queues of the default length, of which nothing is remembered.
+    /// Creates a file for routers with queues of the default length, without remembered state.
     pub(crate) fn new(options: &'a Options, link: Link, routers: &'a [String]) -> Self {
         Self { options, link, queue_len: None, routers, memory: None }
     }
 }
 
-/// One router's way through the room.
+/// Path of one router's frames through the room.
 struct Lane {
     wire: Wire,
-    /// One frame for a station behind the router; where it has several queues, one of each flow.
+    /// A frame for a station behind the router; for a router with several queues, one frame of each flow.
     frames: Vec<Vec<u8>>,
-    /// Where what was forwarded arrives.
+    /// Interface at which forwarded frames arrive.
     behind: String,
 }
 
@@ -71,17 +72,17 @@ pub(crate) struct Room {
     _folder: Folder,
 }
 
-/// What the command remembers from one room to the next: its state, never that of the host's own routers.
+/// State directory of the command, kept from one room to the next, and separate from that of the host's own routers.
 pub(crate) struct Memory(Folder);
 
 impl Memory {
-    /// Nothing is remembered yet.
+    /// Creates an empty state directory.
     pub(crate) fn new() -> Result<Self> {
         Folder::new().map(Self)
     }
 }
 
-/// A process that ends with this.
+/// Child process, killed when dropped.
 pub(crate) struct Process(pub(crate) Child);
 
 impl Drop for Process {
@@ -91,7 +92,7 @@ impl Drop for Process {
     }
 }
 
-/// The command, which lies beside this program.
+/// Path of the `ringroad` command, which must be in the same folder as this program.
 pub(crate) fn program() -> Result<PathBuf> {
     own_files::beside("ringroad")?
         .context("this runs a router by the command `ringroad`, which does not lie beside this program")
@@ -106,10 +107,10 @@ impl Room {
         Self::furnish(&program, file, (netns, links), Folder::new()?)
     }
 
-    /// Opens a room, has something measured there, and closes it.
+    /// Opens a room, calls `measure` with it, and closes it.
     ///
     /// # Errors
-    /// The routers do not run, by what is said of the first one, or whatever goes wrong there.
+    /// The routers do not run (the error names the first router's lines), or `measure` fails.
     pub(crate) fn visit<T>(file: &File<'_>, measure: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         let first = file.routers.first().map_or("", |lines| lines.trim());
         let room = Self::open(file).with_context(|| format!("with {}", first.replace('\n', ", ")))?;
@@ -141,20 +142,20 @@ impl Room {
         Ok(Self { lanes, run, counted, _switch: switch, netns, _links: links, _folder: folder })
     }
 
-    /// Sends a burst to a router; returns how many frames were taken. Where there are several flows, `turn` picks one.
+    /// Sends a burst to a router; returns how many frames were accepted. If there are several flows, `turn` selects one.
     pub(crate) fn send(&self, router: usize, frames: usize, turn: u64) -> usize {
         let Some(lane) = self.lanes.get(router) else { return 0 };
         let flow = (turn % lane.frames.len().max(1) as u64) as usize;
         lane.frames.get(flow).map_or(0, |frame| lane.wire.repeat(frame, frames))
     }
 
-    /// Frames that have come through each router.
+    /// Frames forwarded by each router.
     pub(crate) fn forwarded(&self) -> Result<Vec<u64>> {
         let forwarded = |lane: &Lane| anyhow::Ok(self.netns.counters(&lane.behind)?.rx_frames);
         self.lanes.iter().map(forwarded).collect()
     }
 
-    /// Has the kernel take frames in for each router on this CPU, as if the NIC's interrupts were served there.
+    /// Makes the kernel process received frames of each router on this CPU, as if the NIC's interrupts were served there.
     pub(crate) fn arrive_at(&self, cpu: usize) -> Result<()> {
         for router in 0..self.lanes.len() {
             let [near, _] = links::sides(router);
@@ -163,22 +164,22 @@ impl Room {
         Ok(())
     }
 
-    /// The process that was started: the supervisor.
+    /// Process ID of the command: the supervisor.
     pub(crate) fn supervisor(&self) -> u32 {
         self.run.0.id()
     }
 
-    /// What the routers have counted so far.
+    /// Totals of the routers' counters so far.
     pub(crate) fn counts(&self) -> Counts {
         self.counted.so_far()
     }
 
-    /// Kicks and exits for each frame that they forwarded since.
+    /// Doorbells and exits per frame forwarded since `before`.
     pub(crate) fn each_since(&self, before: &Counts) -> Result<[f64; 2]> {
         self.counted.each_since(before, PATIENCE)
     }
 
-    /// Ends the routers.
+    /// Stops the routers.
     pub(crate) fn close(mut self) -> Result<()> {
         let id = Pid::from_raw(self.run.0.id().cast_signed()).context("a process number")?;
         kill_process(id, Signal::TERM).context("the router had ended")?;
@@ -191,19 +192,20 @@ impl Room {
     }
 }
 
-/// Frames for a station behind a router, whose NIC has this address.
+/// Frames for a station behind a router whose NIC has this address.
 fn frames(options: &Options, near: [u8; 6]) -> Result<Vec<Vec<u8>>> {
     let flows = if options.queues > 1 { FLOWS } else { 1 };
     let traffic = Settings { rate: None, destination_mac: frame::Mac(near), ..device::traffic(options) };
     first_frames(&traffic, flows)
 }
 
-/// Runs what follows it where /sys is that of its network namespace, with the control groups of the host, if there are any.
+/// Shell script that runs a command with the /sys of its network namespace, and with the host's control groups, if there
+/// are any.
 const IN_ITS_OWN_SYS: &str = "if mount -o rbind /sys/fs/cgroup \"$LAB_GROUPS\" 2>/dev/null; \
      then mount -t sysfs none /sys && mount -o rbind \"$LAB_GROUPS\" /sys/fs/cgroup; \
      else mount -t sysfs none /sys; fi && exec \"$0\" \"$@\"";
 
-/// All CPUs, as a list.
+/// Comma-separated list of all CPUs.
 fn everywhere() -> Result<String> {
     Ok(cores::online()?.iter().map(usize::to_string).collect::<Vec<_>>().join(","))
 }
@@ -218,7 +220,7 @@ fn start(
     let groups = folder.join("groups");
     fs::create_dir_all(&groups).with_context(|| format!("cannot make {}", groups.display()))?;
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    // With a /sys of its namespace, and on any CPU: this thread has one of its own.
+    // Start it with the /sys of its namespace, and free on all CPUs: this thread itself is pinned to one.
     let mut command = netns.command("unshare");
     command.args(["--mount", "taskset", "-c", &everywhere()?, "sh", "-c", IN_ITS_OWN_SYS]);
     links::environment(&mut command, folder)
@@ -237,7 +239,7 @@ fn start(
     for line in lines.by_ref() {
         let line = line.context("cannot hear the router")?;
         if line.contains("is up after") {
-            // What else it says is read, so that it can go on.
+            // Keep reading its messages, so that the pipe does not fill up and block it.
             thread::spawn(move || lines.for_each(drop));
             return Ok((run, counted));
         }

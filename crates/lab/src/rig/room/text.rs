@@ -1,4 +1,4 @@
-//! The file that the routers run from.
+//! Configuration file of the routers.
 
 use std::fmt::Write as _;
 
@@ -6,26 +6,26 @@ use super::links::sides;
 use super::{File, Link};
 use crate::device::{self, FAR_MAC, NEAR_MAC, STATION_MAC};
 
-/// One table for each router; they differ in their names, in what they are attached to, and in the lines of the file.
+/// Formats one table for each router; they differ in names, attachments, and the lines of `file.routers`.
 pub(super) fn text(file: &File<'_>, id: &str) -> String {
     let routers = file.routers.iter().enumerate();
     routers.map(|(at, lines)| router(file, (&name(id, at), at), lines)).collect()
 }
 
-/// The address of the n-th router's NIC in place of this one of the first router.
+/// MAC address of the n-th router's NIC that corresponds to this one of the first router.
 pub(super) fn mac(first: [u8; 6], router: usize) -> [u8; 6] {
     let mut mac = first;
     mac[2] = (router % 256) as u8;
     mac
 }
 
-/// The n-th router's name: short, as threads show no more than 15 octets of theirs.
+/// Name of the n-th router: short, because thread names show no more than 15 octets.
 fn name(id: &str, router: usize) -> String {
     let letter = char::from_u32(u32::from(b'a') + router as u32 % 26).unwrap_or('a');
     format!("{id}{letter}")
 }
 
-/// The interface that a side's NIC of a TAP is, and that frames go into and come out of.
+/// Name of a side's TAP, which frames are sent into and received from.
 pub(super) fn tap(side: &str) -> String {
     format!("lab-{side}")
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Ten samples about 100, so far apart.
+/// Ten samples about 100, `step` apart.
 fn samples(step: f64) -> Vec<f64> {
     (0..10).map(|n| 100.0 + step * (f64::from(n * 7 % 10) - 4.5)).collect()
 }

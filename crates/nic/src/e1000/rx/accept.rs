@@ -1,4 +1,4 @@
-//! Which frames are received, and what is stored and told of them (82540EM manual, "Packet Address Filtering",
+//! Selection of received frames and the contents of their descriptors (82540EM manual, "Packet Address Filtering",
 //! "Receive Data Storage", "Receive Packet Checksum Offloading", "802.1q VLAN Support").
 
 use port::Frame;
@@ -9,35 +9,37 @@ use super::super::{Destination, Filters, Pass, RxSettings};
 use super::checksum;
 use super::lease::{Drop, TAG, TAG_AT};
 
-/// Octets of the shortest frame on a wire, without FCS: shorter ones are filled up with zeros on their way.
+/// Length of the shortest frame on a wire, without FCS: shorter frames are padded with zeros.
 pub(super) const SHORTEST: usize = 60;
-/// Octets of an Ethernet header: less is no frame at all.
+/// Length of an Ethernet header: anything shorter is not a frame.
 const HEADER: usize = 14;
-/// Octets of an FCS. Where a driver wants it, it finds zeros: frames have none here, and nobody looks at it.
+/// Length of an FCS. A driver that wants it gets zeros: frames have none here, and drivers do not check it.
 const FCS: u32 = 4;
 
-/// Frames that go the short way: whole, as they are, into one buffer, nothing told of them but their length.
+/// Criteria for the fast path: frames stored whole and unchanged in one buffer, for which the descriptor reports only
+/// the length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quick {
-    /// The shortest such frame, and how much longer others are at most; where there are none, no frame is so long.
+    /// Shortest length for the fast path, and the range of lengths above it; if the fast path is disabled, no frame
+    /// matches.
     shortest: usize,
     span: usize,
-    /// All destinations pass, and nobody asks what they are.
+    /// All destinations pass, and the kind of destination is not needed.
     any: bool,
-    /// All single stations pass.
+    /// All unicast destinations pass.
     all_stations: bool,
-    /// Otherwise the only one that passes, its first octet the lowest.
+    /// Otherwise the only unicast destination that passes, its first octet the least significant.
     own: u64,
-    /// Frames of this type have a tag that is looked at.
+    /// EtherType of frames with a tag that must be checked.
     tagged: Option<u16>,
 }
 
-/// The octets of a destination in a word, and its bit that tells of a group.
+/// Mask of a destination in a word, and its group bit.
 const DESTINATION: u64 = 0xffff_ffff_ffff;
 const GROUP: u64 = 1;
 
 impl Quick {
-    /// With the status block the statistics do not tell destinations apart.
+    /// Derives the criteria from the settings. With the status block, the statistics do not distinguish destinations.
     pub(super) fn new(settings: &RxSettings, by_block: bool) -> Self {
         let filters = &settings.filters;
         let longest = settings.longest.min(settings.buffer_len as usize);
@@ -55,13 +57,13 @@ impl Quick {
         }
     }
 
-    /// Whether all frames of the right length go the short way.
+    /// Returns true if all frames of a suitable length take the fast path.
     #[inline(always)]
     pub(super) const fn takes_any(&self) -> bool {
         self.any && self.tagged.is_none()
     }
 
-    /// Whether a frame goes the short way; `ANY` is what [`Self::takes_any`] says.
+    /// Returns true if a frame takes the fast path; `ANY` is the result of [`Self::takes_any`].
     #[inline(always)]
     pub(super) fn takes<const ANY: bool>(&self, frame: &Frame<'_>) -> bool {
         if frame.len().wrapping_sub(self.shortest) > self.span {
@@ -82,7 +84,7 @@ impl Quick {
     }
 }
 
-/// The one address of the own station, as [`Quick::own`] has it.
+/// Returns the station's own address in the format of [`Quick::own`].
 fn own(filters: &Filters) -> u64 {
     let [a, b, c, d, e, f] = match filters.addresses[0] {
         Some(address) if address[0] & 1 == 0 => address,
@@ -91,24 +93,24 @@ fn own(filters: &Filters) -> u64 {
     u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
 }
 
-/// What happens to a frame.
+/// Decision about a frame.
 pub(super) enum Verdict {
     Drop(Drop),
     Take(Stored),
 }
 
-/// What is stored of a frame.
+/// Form in which a frame is stored.
 pub(super) struct Stored {
-    /// Octets.
+    /// Length in octets.
     pub(super) len: u32,
-    /// Whether its tag is left out.
+    /// True if its VLAN tag is removed.
     pub(super) untagged: bool,
-    /// What its last descriptor says, without the length.
+    /// Contents of its last descriptor, without the length.
     pub(super) received: Received,
     pub(super) destination: Destination,
 }
 
-/// Looks at a frame closely.
+/// Checks a frame against all filters and settings.
 pub(super) fn verdict(settings: &RxSettings, frame: &Frame<'_>) -> Verdict {
     let octets = frame.octets();
     let Some(head) = octets.read::<HEADER>(0) else { return Verdict::Drop(Drop::TooShort) };
@@ -134,7 +136,7 @@ pub(super) fn verdict(settings: &RxSettings, frame: &Frame<'_>) -> Verdict {
     Verdict::Take(Stored { len, untagged, received, destination: kind(destination) })
 }
 
-/// The tag of a frame of this type, if it has one.
+/// Returns the VLAN tag of a frame of this EtherType, if it has one.
 fn tag(settings: &RxSettings, octets: Bytes<'_>, kind: u16) -> Option<u16> {
     if kind != settings.vlan_type {
         return None;

@@ -1,9 +1,10 @@
-//! Checksums that the device checks (82540EM manual, "Receive Packet Checksum Offloading").
+//! Verification of checksums of received frames (82540EM manual, "Receive Packet Checksum Offloading").
 //!
-//! Where the driver asks for it: the header of an IPv4 packet; TCP and UDP in IPv4 that is not a fragment, and in IPv6
-//! without extension headers. What is not checked is told as IXSM, what is checked by IPCS and TCPCS, what is wrong by
-//! IPE and TCPE. A checksum that was verified or filled in on the way is not summed again. A frame is looked at where it lies, so what its sender changes meanwhile may be told wrongly; only the
-//! sender's own frame is.
+//! If the driver enables it, the device checks the header of an IPv4 packet, and TCP and UDP in IPv4 that is not a
+//! fragment and in IPv6 without extension headers. It reports unchecked checksums by IXSM, checked ones by IPCS and
+//! TCPCS, wrong ones by IPE and TCPE. A checksum that was verified or filled in on the way is not computed again. The
+//! device reads the frame in place, so the report may be wrong if the sender changes the frame meanwhile; only the
+//! sender's own frame is affected.
 
 use frame::checksum;
 use port::Frame;
@@ -16,12 +17,12 @@ const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// Where the checksum lies in a UDP header.
+/// Offset of the checksum in a UDP header.
 const UDP_SUM: usize = 6;
-/// Octets of the headers that are always there.
+/// Lengths in octets of the fixed headers.
 const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
-/// In an IPv4 header: more fragments follow, or this one is not the first.
+/// Bits of an IPv4 header that mark a fragment: more fragments follow, or this one is not the first.
 const FRAGMENT: u16 = 0x3fff;
 /// Octets that are summed at once; even.
 const PIECE: usize = 256;
@@ -35,7 +36,7 @@ struct Transport {
     pseudo: u16,
 }
 
-/// Checks what the driver asked for; the packet begins at `at`, behind all that says what it is.
+/// Performs the enabled checks; the packet begins at `at`, after its EtherType.
 pub(super) fn check(settings: &RxSettings, frame: Frame<'_>, at: usize, received: &mut Received) {
     let (frame, verified) = (frame.octets(), frame.offload().data_valid());
     let wanted = settings.checksum;
@@ -59,7 +60,7 @@ pub(super) fn check(settings: &RxSettings, frame: Frame<'_>, at: usize, received
     }
 }
 
-/// Checks an IPv4 header where that is wanted; returns what it carries.
+/// Checks an IPv4 header if enabled; returns its transport packet.
 fn ipv4(frame: Bytes<'_>, at: usize, wanted: bool, received: &mut Received) -> Option<Transport> {
     let header = frame.read::<IPV4_LEN>(at)?;
     let header_len = usize::from(header[0] & 0xf) * 4;
@@ -101,7 +102,7 @@ fn check_transport(frame: Bytes<'_>, transport: &Transport, verified: bool, rece
         return;
     }
     if transport.protocol == UDP && frame.read::<2>(transport.at + UDP_SUM) == Some([0, 0]) {
-        // No checksum (RFC 768).
+        // The UDP checksum is 0: none was sent (RFC 768).
         return;
     }
     received.status |= rx::TCPCS;
@@ -111,12 +112,12 @@ fn check_transport(frame: Bytes<'_>, transport: &Transport, verified: bool, rece
     }
 }
 
-/// The sum of what a pseudo header has beside the addresses.
+/// Returns the sum of the pseudo header's fields other than the addresses.
 fn pseudo(protocol: u8, len: usize) -> u16 {
     checksum::sum(u16::from(protocol), &(len.min(0xffff) as u16).to_be_bytes())
 }
 
-/// The ones' complement sum of the octets of a frame from `start` to (not including) `end`.
+/// Returns the ones' complement sum of a frame's octets from `start` to (not including) `end`.
 fn sum(frame: Bytes<'_>, start: usize, end: usize, before: u16) -> u16 {
     let end = end.min(frame.len());
     let mut left = frame.take(end as u32).skip(start.min(end) as u32);

@@ -1,4 +1,4 @@
-//! Where the frames of one burst go.
+//! Reservations of receive buffers for the frames of one burst.
 
 use arrayvec::ArrayVec;
 use ledger::NicDirection;
@@ -7,63 +7,63 @@ use ring::{BURST, Bytes};
 
 use super::super::{Statistics, Tally};
 
-/// Descriptors of one lease, so that a byte can count them: a burst of frames that fill almost four buffers each. What
-/// needs more is left for the next lease.
+/// Maximum number of descriptors of one lease, chosen so that a byte can count them: enough for a burst of frames that
+/// fill almost four buffers each. Further frames are left for the next lease.
 pub(super) const BUFFERS: usize = 4 * BURST - 1;
-/// Octets of a VLAN tag, and where it lies in a frame.
+/// Length of a VLAN tag in octets, and its offset in a frame.
 pub(super) const TAG: u32 = 4;
 pub(super) const TAG_AT: u32 = 12;
 
 /// Buffers of one ring, reserved for certain frames by one thread. Reused for each burst.
 #[derive(Debug, Default)]
 pub struct Lease {
-    /// Frames that are stored as they are in one buffer each: as a rule all.
+    /// Frames stored unchanged in one buffer each: usually all.
     pub(super) plain: ArrayVec<Plain, BURST>,
-    /// The others, and their buffers.
+    /// All other frames, and their buffers.
     pub(super) shaped: ArrayVec<Shaped, BURST>,
     pub(super) buffers: ArrayVec<Bytes<'static>, BUFFERS>,
-    /// Position of the first descriptor, and how many there are.
+    /// Position of the first descriptor, and the number of descriptors.
     pub(super) first: u16,
     pub(super) descriptors: u16,
-    /// The ring that it was reserved from.
+    /// Identifier of the ring that the lease was reserved from.
     pub(super) ring: u64,
-    /// Octets of all frames that have a place.
+    /// Total length in octets of all frames that have a place.
     pub(super) octets: u64,
     pub(super) drops: Drops,
-    /// Frames for which there was no buffer.
+    /// Number of frames for which there was no buffer.
     pub(super) missed: u64,
-    /// There are frames for which it has too few places.
+    /// True if the lease had too few places for all frames.
     pub(super) full: bool,
-    /// What the statistics registers are to say, where the driver does not work by the status block.
+    /// Counts for the statistics registers, if the driver does not use the status block.
     pub(super) tally: Tally,
 }
 
-/// A frame that is stored as it is in one buffer, and of which nothing is told but its length.
+/// A frame stored unchanged in one buffer, with only its length reported.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plain {
     pub(super) buffer: Bytes<'static>,
-    /// Octets of the frame.
+    /// Length of the frame in octets.
     pub(super) len: u32,
-    /// Its number in the slice.
+    /// Index of the frame in the slice.
     pub(super) frame: u8,
-    /// Its descriptor, from the first of the lease.
+    /// Index of its descriptor, counted from the first of the lease.
     pub(super) descriptor: u8,
 }
 
 /// Any other frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shaped {
-    /// What its last descriptor says, without the length.
+    /// Write-back word of its last descriptor, without the length.
     pub(super) word: u64,
-    /// Octets that are stored.
+    /// Octets to store.
     pub(super) len: u32,
-    /// Whether its tag is left out.
+    /// True if its VLAN tag is removed.
     pub(super) untagged: bool,
-    /// Its number in the slice.
+    /// Index of the frame in the slice.
     pub(super) frame: u8,
-    /// Its first descriptor, from the first of the lease.
+    /// Index of its first descriptor, counted from the first of the lease.
     pub(super) descriptor: u8,
-    /// Its first buffer in the list, and how many it fills.
+    /// Index of its first buffer in the list, and the number of buffers that it fills.
     pub(super) buffer: u8,
     pub(super) count: u8,
 }
@@ -78,7 +78,7 @@ impl Lease {
         (self.drops, self.full) = (Drops::default(), false);
     }
 
-    /// What the statistics registers are to say; forgets it.
+    /// Returns the counts for the statistics registers, and clears them.
     #[inline(always)]
     pub(super) fn take_tally(&mut self, by_block: bool) -> Tally {
         if !by_block {
@@ -89,18 +89,18 @@ impl Lease {
         tally
     }
 
-    /// Whether there are frames for which it has too few places.
+    /// Returns true if the lease had too few places for all frames.
     pub const fn is_full(&self) -> bool {
         self.full
     }
 
-    /// Frames that have a place.
+    /// Returns the number of frames that have a place.
     #[inline(always)]
     pub(super) const fn frames(&self) -> u64 {
         (self.plain.len() + self.shaped.len()) as u64
     }
 
-    /// Copies the frames for which the lease was reserved: the same slice again.
+    /// Copies the frames for which the lease was reserved; `frames` must be the same slice.
     #[inline]
     pub fn copy(&self, frames: &[Frame<'_>]) {
         for plain in &self.plain {
@@ -115,7 +115,7 @@ impl Lease {
         }
     }
 
-    /// Spreads a frame over its buffers, with zeros behind it up to the length that is stored.
+    /// Scatters a frame over its buffers, padded with zeros to the length that is stored.
     #[cold]
     fn scatter(&self, shaped: &Shaped, frame: Bytes<'_>) {
         let mut pieces = match shaped.untagged {
@@ -132,7 +132,7 @@ impl Lease {
         }
     }
 
-    /// The buffers of a frame, each as long as what is stored in it.
+    /// Returns the buffers of a frame, each as long as the octets stored in it.
     pub(super) fn buffers_of(&self, shaped: &Shaped) -> &[Bytes<'static>] {
         let first = usize::from(shaped.buffer);
         self.buffers.get(first..first + usize::from(shaped.count)).unwrap_or(&[])
@@ -148,7 +148,7 @@ fn clear(room: Bytes<'_>) {
     }
 }
 
-/// Why a frame is not received.
+/// Reason why a frame is not received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Drop {
     Filtered,
@@ -156,7 +156,7 @@ pub(super) enum Drop {
     TooLong,
 }
 
-/// Frames of a burst that are not received.
+/// Counts of the frames of a burst that are not received.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Drops {
     filtered: u64,

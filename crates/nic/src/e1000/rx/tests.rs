@@ -137,7 +137,7 @@ fn room_for_an_fcs_counts_unless_it_is_stripped() {
     expected[0].resize(64, 0);
     expected[1].resize(64, 0);
     assert_eq!(back, expected[..2]);
-    // The FCS lies in the next buffer, which it may.
+    // The FCS may lie in the next buffer.
     assert_eq!(fill(&mut queue, &ledger, &sent[2..]).taken, 1);
     let lengths: Vec<_> = guest.back().into_iter().map(|(_, received)| received.length).collect();
     assert_eq!(lengths, [2048, 3]);
@@ -198,7 +198,7 @@ fn a_long_frame_waits_until_there_are_buffers_for_all_of_it() {
     guest.post(2);
     assert_eq!(fill(&mut queue, &ledger, &long).taken, 2);
     assert_eq!(guest.back().len(), 5);
-    // It can never fit into this ring: it is not kept for later.
+    // The frame can never fit into this ring: it is not kept for later.
     let mut guest = Guest::new(8, false);
     let mut queue = guest.queue(RxSettings { buffer_len: 256, longest: 4096, ..plain() });
     guest.post(7);

@@ -8,7 +8,7 @@ const OTHER: [u8; 6] = [0x02, 0x11, 0x22, 0x33, 0x44, 0x56];
 const GROUP: [u8; 6] = [0x01, 0x00, 0x5e, 0x00, 0x00, 0x01];
 const ALL: [u8; 6] = [0xff; 6];
 
-/// The filters that a device has after these writes.
+/// Returns the filters of a device after these writes.
 fn filters(writes: &[(u64, u32)]) -> Arc<Filters> {
     let mut slot = Slot::new();
     slot.write(r::RDLEN, 128);

@@ -1,11 +1,11 @@
-//! What drivers do from the first access to the first frame, in their order.
+//! Access sequences of real drivers from the first access to the first frame.
 
 use super::*;
 use crate::e1000::cause;
 
 const LINUX_CAUSES: u32 = cause::RXT0 | cause::TXDW | cause::RXDMT0 | cause::RXSEQ | cause::LSC;
 
-/// Linux and FreeBSD: quiet the device, reset it by ports, read the EEPROM by its pins, negotiate, rings, interrupts.
+/// Linux and FreeBSD: disable interrupts, reset by ports, read the EEPROM by its pins, negotiate, rings, interrupts.
 #[test]
 fn a_driver_that_does_everything_comes_up_and_goes_down() {
     let mut slot = Slot::new();
@@ -82,7 +82,8 @@ fn set_transmit(slot: &mut Slot) {
     slot.write(r::TCTL, 0x0104_00fa);
 }
 
-/// A boot ROM: no interrupts, the address from the receive addresses, rings of few descriptors, reset when done.
+/// A boot ROM: no interrupts, the address from the receive address registers, rings of few descriptors, reset at the
+/// end.
 #[test]
 fn a_boot_rom_polls() {
     let mut slot = Slot::new();
@@ -119,7 +120,7 @@ fn a_boot_rom_polls() {
     assert_eq!(slot.orders(), ["receive stopped", "transmit stopped"]);
 }
 
-/// Linux asks for a look at the receive ring now and then by ICS, and wants the link's state by the PHY.
+/// Linux triggers a check of the receive ring periodically by ICS, and reads the link's state from the PHY.
 #[test]
 fn a_watchdog_finds_what_it_looks_for() {
     let mut slot = Slot::running();
@@ -131,7 +132,7 @@ fn a_watchdog_finds_what_it_looks_for() {
     assert!(slot.asserted());
     slot.read(r::ICR);
     for _ in 0..2 {
-        // The link bit latches in real parts: drivers read twice.
+        // The link bit latches in real parts: drivers read it twice.
         slot.write(r::MDIC, 2 << 26 | 1 << 21 | 1 << 16);
         assert_ne!(slot.read(r::MDIC) & 1 << 2, 0);
     }
@@ -140,7 +141,7 @@ fn a_watchdog_finds_what_it_looks_for() {
     }
 }
 
-/// What a driver's own test of a part writes and wants to read back, and the interrupts that it provokes.
+/// Register writes, reads and interrupts of a driver's own self-test.
 #[test]
 fn a_self_test_passes() {
     let mut slot = Slot::new();

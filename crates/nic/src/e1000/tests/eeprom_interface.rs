@@ -1,9 +1,9 @@
-//! "EEPROM Interface", "EEPROM Address Map", "Software Access": EECD pin by pin, EERD, what the words say.
+//! "EEPROM Interface", "EEPROM Address Map", "Software Access": EECD pin by pin, EERD, contents of the words.
 
 use super::*;
 use crate::e1000::eeprom::{CHECKSUM, CS, DI, DO, DONE, GRANT, PRESENT, REQUEST, SK, START, WORDS};
 
-/// A driver's half of the Microwire protocol.
+/// The driver's side of the Microwire protocol.
 struct Microwire<'a> {
     slot: &'a mut Slot,
     pins: u32,
@@ -21,7 +21,7 @@ impl<'a> Microwire<'a> {
         self.slot.write(r::EECD, pins);
     }
 
-    /// Lets the part forget where it was, with the clock running as drivers do.
+    /// Resets the part's state, with the clock running as drivers do.
     fn select(&mut self) {
         self.set(self.pins & !(CS | SK | DI));
         self.set(self.pins | SK);

@@ -1,9 +1,9 @@
-//! "Interrupt Moderation": ITR, RDTR, RADV, TIDV, TADV on a clock of the test's own.
+//! "Interrupt Moderation": ITR, RDTR, RADV, TIDV, TADV on a simulated clock.
 
 use super::*;
 use crate::e1000::cause;
 
-/// Nanoseconds of a unit of the delay timers.
+/// Unit of the delay timers in nanoseconds.
 const UNIT: u64 = 1024;
 
 impl Slot {
@@ -205,7 +205,7 @@ fn a_reset_keeps_the_host_s_moderation() {
     assert_eq!(slot.arrive(1), down(25_000));
 }
 
-/// A guest that asks and waits for the answer: an interrupt a transaction, none of them late.
+/// A guest that sends requests and waits for replies: one interrupt a transaction, none of them delayed.
 #[test]
 fn adaptive_moderation_delays_no_answer_and_saves_the_interrupt_for_the_question() {
     let mut slot = Slot::with(&moderated(Moderation::Adaptive));
@@ -225,7 +225,8 @@ fn adaptive_moderation_delays_no_answer_and_saves_the_interrupt_for_the_question
     assert_eq!(slot.interrupts.counts().raised, 1_000);
 }
 
-/// A guest that asks and waits with ITR, as seed paper 001 has it: each answer waits for the interrupt that told of the question.
+/// A guest that sends requests and waits, with ITR as in seed paper 001: each reply waits because of the interrupt for
+/// the request.
 #[test]
 fn itr_delays_answers_by_up_to_its_interval() {
     let mut slot = enabled();
@@ -277,7 +278,7 @@ fn no_delay_timer_runs_while_nobody_looks_at_the_time() {
     slot.read(r::ICR);
     slot.interrupts.raise(cause::TXDW_DELAYED, 0, 3_000);
     assert_eq!(slot.at(3_000), UP);
-    // As at power-on, but it is still nobody who looks.
+    // As at power-on, except that still no thread keeps the time.
     slot.write(r::CTRL, 1 << 26);
     slot.write(r::IMS, cause::ALL);
     slot.read(r::ICR);

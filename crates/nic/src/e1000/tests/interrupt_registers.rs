@@ -89,7 +89,7 @@ fn what_happens_to_interrupts_is_counted() {
     assert_eq!(slot.interrupts.counts(), counts(2, 2, 3), "delayed");
 }
 
-/// What an unmodified driver does: ICR, IMC, STATUS, poll, IMS, STATUS.
+/// Sequence of an unmodified driver: ICR, IMC, STATUS, poll, IMS, STATUS.
 #[test]
 fn polling_between_imc_and_ims_loses_nothing() {
     let mut slot = Slot::new();

@@ -16,7 +16,7 @@ fn ioaddr_names_a_register_and_iodata_is_it() {
 
 #[test]
 fn a_reset_by_ports_is_a_reset() {
-    // As drivers do, since the reset of some of the family loses a write to memory.
+    // As drivers do, because the reset of some chips of the family loses a memory write.
     let mut slot = Slot::running();
     slot.write_port(IOADDR, r::CTRL as u32);
     slot.write_port(IODATA, ctrl::RST);

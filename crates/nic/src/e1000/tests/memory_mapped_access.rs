@@ -1,4 +1,4 @@
-//! "Memory-Mapped Access": sizes, places, registers that do not exist.
+//! "Memory-Mapped Access": sizes, offsets, registers that do not exist.
 
 use super::*;
 use crate::e1000::Faults;

@@ -1,4 +1,4 @@
-//! A driver that plays with the registers by the manual, one module for each of its sections.
+//! A driver that uses the registers as in the manual, with one module for each of its sections.
 
 mod address_filtering;
 mod device_control;
@@ -23,29 +23,29 @@ use super::{Config, E1000, Effect, Interrupts, Line};
 use crate::moderation::Moderation;
 
 const MAC: [u8; 6] = [0x02, 0x11, 0x22, 0x33, 0x44, 0x55];
-/// Where the BARs are placed.
+/// Addresses of the BARs.
 const MEMORY: u32 = 0xe010_0000;
 const PORTS: u32 = 0xc000;
 const COMMAND: u16 = 0x04;
-/// I/O, memory, bus master.
+/// Command bits: I/O, memory, bus master.
 const ALL_ENABLED: u16 = 0x7;
 
 /// A device on its bus, with its pin and a clock.
 struct Slot {
     nic: E1000,
     interrupts: Interrupts,
-    /// Nanoseconds.
+    /// Time in nanoseconds.
     now: u64,
 }
 
 impl Slot {
-    /// A device that nobody has touched.
+    /// Creates a device that was not accessed yet.
     fn empty(config: &Config) -> Self {
         let nic = E1000::new(config).expect("a good configuration");
         Self { nic, interrupts: Interrupts::new(config.moderation), now: 1_000_000 }
     }
 
-    /// A device with its BARs placed and enabled.
+    /// Creates a device with its BARs placed and enabled.
     fn new() -> Self {
         Self::with(&Config::new(MAC))
     }
@@ -59,7 +59,7 @@ impl Slot {
         slot
     }
 
-    /// A device whose link is up, and with rings of 256 descriptors that run.
+    /// Creates a device with its link up and running rings of 256 descriptors.
     fn running() -> Self {
         let mut slot = Self::new();
         slot.start();
@@ -129,14 +129,14 @@ impl Slot {
         self.line().asserted
     }
 
-    /// Orders but those about the interrupt.
+    /// Takes the effects except those about the interrupt.
     fn effects(&mut self) -> Vec<Effect> {
         let mut effects = self.nic.take_effects();
         effects.retain(|effect| !matches!(effect, Effect::LineChanged));
         effects
     }
 
-    /// Their names.
+    /// Takes the effects and returns their names.
     fn orders(&mut self) -> Vec<&'static str> {
         self.effects().iter().map(name).collect()
     }

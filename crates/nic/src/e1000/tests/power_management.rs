@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Where control and status of the capability lie.
+/// Returns the offset of control and status in the capability.
 fn control(slot: &mut Slot) -> u16 {
     let [at] = slot.config::<1>(0x34);
     u16::from(at) + 4

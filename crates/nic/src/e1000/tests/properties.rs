@@ -1,11 +1,11 @@
-//! Drivers that do anything at all.
+//! Drivers with arbitrary behaviour.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::e1000::{Faults, cause};
 
-/// What the world knows of the device from effects alone.
+/// State of the device as derived from effects alone.
 #[derive(Default)]
 struct World {
     transmits: bool,
@@ -50,7 +50,7 @@ impl World {
     }
 }
 
-/// Where something is, more often than chance would have it.
+/// Offsets, with those of existing registers more often than by chance.
 fn offset() -> impl Strategy<Value = u64> {
     let known = [
         r::CTRL,
@@ -86,7 +86,7 @@ fn offset() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Values that start, stop and reset things, and others.
+/// Values that start, stop and reset functions, and others.
 fn value() -> impl Strategy<Value = u64> {
     prop_oneof![
         prop::sample::select(vec![0, 2, 0x80, 0x100, 0x1000, 0xff, 0x0400_0000, 0x8000_0010, 0xffff_ffff]),
@@ -161,7 +161,7 @@ proptest! {
                     _ => break,
                 }
             }
-            // RDTR is set anew by each frame: the bound is that of RADV, if there is one.
+            // Each frame restarts RDTR: the bound is that of RADV, if it is set.
             let bounded = delays[0] == 0 || delays[1] != 0;
             let bound = 40 * 1024 + u64::from(itr) * 250 + crate::moderation::BULK;
             if let Some(since) = untold.filter(|_| bounded) {
@@ -179,7 +179,7 @@ proptest! {
 
     #[test]
     fn reads_of_any_size_agree(offset in 0_u64..0x6000, len in 0_usize..16) {
-        // Registers that change by being read, left out.
+        // Excludes registers that reads change.
         let touched = offset & !3..offset + len as u64;
         let special = [r::ICR, r::MDIC];
         prop_assume!(!special.iter().any(|register| touched.contains(register)));

@@ -8,7 +8,7 @@ fn with_block() -> Slot {
     slot
 }
 
-/// The blocks by which rings have started.
+/// Returns the blocks with which rings were started.
 fn blocks(slot: &mut Slot) -> Vec<Option<u64>> {
     let blocks = slot.effects().into_iter().filter_map(|effect| match effect {
         Effect::TransmitStarted(setup) => Some(setup.block),

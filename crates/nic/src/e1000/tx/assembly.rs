@@ -1,8 +1,8 @@
-//! Packets that do not leave as they lie: in several buffers, with checksums or a tag to be inserted, to be padded or
-//! to be cut into segments.
+//! Assembly of packets that cannot be sent from guest memory: those in several buffers, with checksums or a tag to
+//! insert, to be padded, or to be segmented.
 //!
-//! Descriptors are fed one after the other, and one that gives more frames than a burst takes is fed again: however
-//! long a packet is and however small its segments, a burst is a burst.
+//! Descriptors are fed one after the other, and one that yields more frames than the burst has room for is fed again.
+//! So the size of a burst is bounded, however long a packet is and however small its segments are.
 
 use std::ops::Range;
 
@@ -19,45 +19,45 @@ use super::room::{Room, TAG};
 use super::segmentation::{Nonsense, Segmentation};
 use super::{SHORTEST, is_whole, longest};
 
-/// A descriptor that was taken, and what is left of its buffer.
+/// A descriptor taken from the ring, and the unconsumed part of its buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
     pub(super) position: u16,
     pub(super) descriptor: Descriptor,
-    /// Octets that were not used yet.
+    /// Unconsumed octets.
     pub(super) octets: Bytes<'static>,
 }
 
-/// What was made of a descriptor.
+/// Result of feeding a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fed {
-    /// It is used up.
+    /// The descriptor is consumed.
     Wholly,
-    /// The burst is full: feed it again.
+    /// The burst is full: feed the descriptor again.
     Partly,
 }
 
-/// A frame that is to be shown.
+/// Location of a frame to be shown.
 #[derive(Clone, Debug)]
 pub(super) enum Shown {
     /// In guest memory.
     There(Bytes<'static>),
-    /// In the room, with what it leaves to be done.
+    /// In the room, with its pending offload metadata.
     Here(Range<usize>, Offload),
-    /// The large one, from this octet on.
+    /// The large packet, from this octet on, with its pending offload metadata.
     Large(usize, Offload),
 }
 
-/// What one burst gives.
+/// Output of one burst.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     pub(super) frames: ArrayVec<Shown, BURST>,
-    /// Most frames.
+    /// Maximum number of frames.
     budget: usize,
     pub(super) drops: Drops,
-    /// Packets that were segmented wholly.
+    /// Packets that were completely segmented.
     pub(super) segmented: u64,
-    /// Packets that were not, though they were to be.
+    /// Packets whose segmentation failed.
     pub(super) unsegmented: u64,
 }
 
@@ -71,12 +71,12 @@ impl Output {
     }
 }
 
-/// Packets that were not sent.
+/// Counts of packets that were not sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Drops {
     pub(super) short: u64,
     pub(super) long: u64,
-    /// Their segmentation makes no sense.
+    /// Packets with inconsistent segmentation parameters.
     pub(super) offload: u64,
 }
 
@@ -86,18 +86,18 @@ impl Drops {
     }
 }
 
-/// The packet whose descriptors come.
+/// State of the packet whose descriptors are being fed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Packet {
-    /// None has begun.
+    /// No packet has begun.
     None,
-    /// One frame.
+    /// A packet that is one frame.
     Whole,
-    /// Many.
+    /// A packet that is segmented.
     Cut,
-    /// A frame that is dropped: nothing is done but to wait for its end.
+    /// A frame that is dropped: descriptors are skipped up to its end.
     TooLong,
-    /// A packet that was to be cut, and is dropped.
+    /// A packet to be segmented that is dropped.
     Uncut(Nonsense),
 }
 
@@ -108,28 +108,28 @@ struct Whole {
     wanted: Wanted,
 }
 
-/// A packet that is cut. The octets of its present frame are in the room.
+/// A packet that is segmented. The octets of its current frame are in the room.
 #[derive(Debug)]
 struct Cut {
     segmentation: Segmentation,
     tag: Option<[u8; TAG]>,
-    /// There was more than PAYLEN says.
+    /// True if the packet has more octets than PAYLEN says.
     surplus: bool,
     way: Way,
 }
 
-/// How a packet that is to be cut leaves.
+/// Way in which a packet to be segmented leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// It is not known before its header is there.
+    /// Not known before the header is complete.
     Unknown,
-    /// Cut here.
+    /// Segmented here.
     Segments,
-    /// As one frame, with this left to be done.
+    /// As one frame, with this pending offload metadata.
     Large(Offload),
 }
 
-/// Puts packets together.
+/// Assembles packets.
 #[derive(Debug)]
 pub(super) struct Assembly {
     contexts: Contexts,
@@ -138,7 +138,7 @@ pub(super) struct Assembly {
     cut: Cut,
     room: Room,
     large: Large,
-    /// What may be left to whoever has the frames next.
+    /// Offloads that the next port accepts.
     leaves: Offloads,
 }
 
@@ -155,29 +155,29 @@ impl Assembly {
         }
     }
 
-    /// From now on this may be left to whoever has the frames next.
+    /// Sets the offloads that the next port accepts from now on.
     pub(super) fn settle(&mut self, leaves: Offloads) {
         self.leaves = leaves;
     }
 
-    /// Whether no packet has begun.
+    /// Returns true if no packet has begun.
     #[inline(always)]
     pub(super) const fn is_idle(&self) -> bool {
         matches!(self.packet, Packet::None)
     }
 
-    /// Begins a burst: frames of the last one are gone.
+    /// Begins a burst: frees the frames of the last one.
     pub(super) fn begin_burst(&mut self) {
         self.room.begin_burst();
         self.large.begin_burst();
     }
 
-    /// Where frames of [`Shown::Here`] lie, and the large one.
+    /// Returns the memory of frames in [`Shown::Here`], and of the large packet.
     pub(super) fn octets(&mut self) -> (&mut [u8], &mut [u8]) {
         (self.room.octets(), self.large.octets())
     }
 
-    /// Takes what is left of a descriptor.
+    /// Consumes the rest of a descriptor, as far as the burst has room.
     pub(super) fn feed(&mut self, taken: &mut Taken, settings: &TxSettings, out: &mut Output) -> Fed {
         match Kind::of(taken.descriptor) {
             Kind::Context => self.contexts.set(taken.descriptor),
@@ -210,7 +210,7 @@ impl Assembly {
         fed
     }
 
-    /// The first descriptor of a packet says what it is.
+    /// Begins a packet; its first descriptor determines its kind.
     fn begin(&mut self, descriptor: Descriptor, settings: &TxSettings) {
         let mut wanted = Wanted::default();
         if Kind::of(descriptor) == Kind::Data {
@@ -234,7 +234,7 @@ impl Assembly {
         };
     }
 
-    /// A packet's last octet has come: what was dropped is counted.
+    /// Ends a packet after its last octet; counts it if it was dropped.
     fn end(&mut self, out: &mut Output) {
         match self.packet {
             Packet::None | Packet::Whole => {}
@@ -253,7 +253,7 @@ impl Assembly {
         self.large.discard();
     }
 
-    /// Adds a buffer to a frame, and completes it with the last one.
+    /// Adds a buffer to a frame, and completes the frame with the last one.
     fn gather(&mut self, taken: &Taken, ends: bool, settings: &TxSettings, out: &mut Output) -> Fed {
         let copied = taken.octets.copy_to_slice(self.room.free());
         self.room.add(copied);
@@ -272,7 +272,7 @@ impl Assembly {
         Fed::Wholly
     }
 
-    /// Adds a buffer to a packet that is cut. A frame leaves when it is known whether it is the last.
+    /// Adds a buffer to a packet that is segmented. A frame is completed once it is known whether it is the last.
     fn cut(&mut self, taken: &mut Taken, ends: bool, settings: &TxSettings, out: &mut Output) -> Fed {
         self.cut_header(taken);
         let Some(header) = self.cut.segmentation.header().map(<[u8]>::len) else { return Fed::Wholly };
@@ -307,10 +307,10 @@ impl Assembly {
         Fed::Wholly
     }
 
-    /// Adds a buffer to a packet that is cut later.
+    /// Adds a buffer to a packet that is segmented later (GSO).
     fn gather_large(&mut self, taken: &mut Taken, ends: bool, left: Offload, out: &mut Output) -> Fed {
         let Some(header) = self.cut.segmentation.header() else { return Fed::Wholly };
-        // There is one place for such a frame.
+        // There is memory for only one such packet.
         if !self.large.begin(header) {
             return Fed::Partly;
         }
@@ -339,7 +339,7 @@ impl Assembly {
         taken.octets = taken.octets.skip(copied as u32);
     }
 
-    /// Puts the header where the next frame begins; false if there is no place for one.
+    /// Puts the header at the start of the next frame; returns false if there is no room for a frame.
     fn begin_segment(&mut self) -> bool {
         let (true, Some(header)) = (self.room.has_place(), self.cut.segmentation.header()) else {
             return false;
@@ -370,8 +370,8 @@ impl Assembly {
 }
 
 impl Whole {
-    /// The checksums that the packet's first data descriptor asks for, and the one of the legacy descriptor at its end.
-    /// Returns what is left to be done by who takes it.
+    /// Inserts the checksums that the packet's first data descriptor requests, and the one of the legacy descriptor at
+    /// its end. Returns the offload metadata left to the receiving port.
     fn insert_sums(&self, last: Descriptor, takes: Offloads, frame: &mut [u8]) -> Offload {
         let mut left = Offload::NONE;
         if self.wanted.transport {
@@ -390,7 +390,7 @@ impl Whole {
         left
     }
 
-    /// The checksum of the transport as something to be done later, where that means the same.
+    /// Returns the transport checksum as pending offload metadata, if the port accepts that and it is equivalent.
     fn leave(&self, takes: Offloads, len: usize) -> Option<Offload> {
         let Sum { start, at, end } = transport_sum(&self.context);
         let left = Offload::checksum(start.into(), at.checked_sub(start)?.into())?;
@@ -398,12 +398,12 @@ impl Whole {
     }
 }
 
-/// What is left to be done of a frame behind a tag.
+/// Adapts offload metadata to a frame into which a tag is inserted.
 fn moved(left: Offload, tag: Option<[u8; TAG]>) -> Offload {
     left.moved(tag.map_or(0, |tag| tag.len() as i16)).unwrap_or_default()
 }
 
-/// The tag that a descriptor asks for, if tags are inserted at all: EtherType, then the tag itself.
+/// Returns the tag that a descriptor requests, if tags are inserted at all: EtherType, then the tag itself.
 fn tag(descriptor: Descriptor, settings: &TxSettings) -> Option<[u8; TAG]> {
     if !settings.vlan || descriptor.command() & tx::VLE == 0 {
         return None;
@@ -413,13 +413,13 @@ fn tag(descriptor: Descriptor, settings: &TxSettings) -> Option<[u8; TAG]> {
     Some([a, b, c, d])
 }
 
-/// Which of the formats a descriptor has.
+/// Format of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Legacy,
     Context,
     Data,
-    /// A DTYP that means nothing: no data, but its status can be asked for.
+    /// A reserved DTYP: no data, but a status report can be requested.
     Reserved,
 }
 

@@ -2,32 +2,32 @@
 
 use frame::checksum;
 
-/// What is summed, and where the result goes: offsets from the frame's first octet. (The tag that the device inserts is
-/// not there yet: offsets do not count it.)
+/// Range and place of a checksum, as offsets from the frame's first octet. (The tag that the device inserts is added
+/// later, so offsets do not include it.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sum {
-    /// First octet under the checksum (IPCSS, TUCSS, CSS).
+    /// First octet covered (IPCSS, TUCSS, CSS).
     pub(super) start: u8,
-    /// Where it is stored (IPCSO, TUCSO, CSO).
+    /// Offset at which the checksum is stored (IPCSO, TUCSO, CSO).
     pub(super) at: u8,
-    /// Last octet under it; 0: the frame's last (IPCSE, TUCSE).
+    /// Last octet covered; 0: the frame's last (IPCSE, TUCSE).
     pub(super) end: u16,
 }
 
-/// What a checksum of zero is stored as.
+/// Representation of a checksum of zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Zero {
-    /// Itself.
+    /// Stored as zero.
     Stays,
-    /// All ones, the other zero of this arithmetic: in UDP a zero says that there is no checksum (RFC 768). For TCP
-    /// the two are equal, so nobody has to know which of the two it is.
+    /// Stored as all ones, the other zero of ones' complement arithmetic: in UDP a zero means that there is no checksum
+    /// (RFC 768). In TCP both are equivalent, so the protocol need not be known.
     AllOnes,
 }
 
 impl Sum {
-    /// Stores the checksum of the octets from `start` to `end`. What lies at its place takes part in the sum if it lies
-    /// there: a driver leaves zero, or the sum of a pseudo header. A place or a start outside of the frame inserts
-    /// nothing, as the manual has it for CSS and CSO.
+    /// Stores the checksum of the octets from `start` to `end`. If its own place lies in that range, the value there
+    /// takes part in the sum: a driver leaves zero, or the sum of a pseudo header. Does nothing if the place or the
+    /// start lies outside the frame, as the manual specifies for CSS and CSO.
     pub(super) fn insert(self, frame: &mut [u8], zero: Zero) {
         let start = usize::from(self.start);
         let end = if self.end == 0 { frame.len() } else { frame.len().min(usize::from(self.end) + 1) };
@@ -41,8 +41,8 @@ impl Sum {
         }
     }
 
-    /// Adds the length of the transport's header and data to the sum of the pseudo header that the driver left at the
-    /// checksum's place: it cannot know the length of each segment.
+    /// Adds the length of the transport header and data to the sum of the pseudo header that the driver left at the
+    /// checksum's place: the driver cannot know the length of each segment.
     pub(super) fn add_length(self, frame: &mut [u8]) {
         let len = frame.len().saturating_sub(usize::from(self.start)).min(0xffff) as u16;
         if let Some(place) = self.place(frame) {

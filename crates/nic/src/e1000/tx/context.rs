@@ -1,14 +1,14 @@
-//! What context descriptors leave behind: the places of two checksums, and how a large packet is cut (82540EM manual,
+//! State set by context descriptors: the places of two checksums, and the parameters of segmentation (82540EM manual,
 //! "TCP/IP Context Descriptor Layout").
 
 use ring::e1000::{Context, Descriptor, tx};
 
 use super::checksum::Sum;
 
-/// What the headers of segments are, and so what is changed in them.
+/// Protocols of the headers of segments, which determine the fields that change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocols {
-    /// Neither bit of TUCMD is set: each segment has the same header, as it is.
+    /// Neither bit of TUCMD is set: each segment has the same, unchanged header.
     Any,
     /// TCP in IPv4.
     Tcp4,
@@ -29,7 +29,7 @@ impl Protocols {
     }
 }
 
-/// Which checksums the first data descriptor of a packet asks for (POPTS).
+/// Checksums that the first data descriptor of a packet requests (POPTS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) ip: bool,
@@ -42,23 +42,23 @@ impl Wanted {
     }
 }
 
-/// The checksum of the IP header.
+/// Returns the range of the IP header checksum.
 pub(super) const fn ip_sum(context: &Context) -> Sum {
     Sum { start: context.ip_start, at: context.ip_offset, end: context.ip_end }
 }
 
-/// The checksum of the TCP or UDP header and what follows it.
+/// Returns the range of the TCP or UDP checksum.
 pub(super) const fn transport_sum(context: &Context) -> Sum {
     Sum { start: context.tcp_start, at: context.tcp_offset, end: context.tcp_end }
 }
 
-/// The device's two contexts: which one a context descriptor sets, its TSE bit says. A packet works by what they are
-/// when it begins.
+/// The device's two contexts: the TSE bit of a context descriptor selects the one that it sets. A packet uses the
+/// contents at its beginning.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Contexts {
     /// For packets that are one frame.
     pub(super) normal: Context,
-    /// For packets that are cut into segments.
+    /// For packets that are segmented.
     pub(super) segmentation: Context,
 }
 

@@ -1,33 +1,34 @@
-//! Where a packet is put together that is cut by who has it next.
+//! Buffer for one large packet that the receiving port segments (GSO).
 
 use frame::offload::LARGEST;
 use ring::Bytes;
 
 use super::room::TAG;
 
-/// Octets of the two addresses, behind which a tag lies.
+/// Length of the two addresses in octets; a tag follows them.
 const ADDRESSES: usize = 12;
 
-/// Room for one such packet: a tag's spare octets, then the packet.
+/// Buffer for one such packet: spare octets for a tag, then the packet.
 #[derive(Debug, Default)]
 pub(super) struct Large {
-    /// Empty until it is needed.
+    /// Empty until first used.
     octets: Vec<u8>,
-    /// Octets of the packet.
+    /// Length of the packet in octets.
     len: usize,
-    /// It is there whole, and shown with this burst.
+    /// True if the packet is complete, and shown with this burst.
     shown: bool,
 }
 
 impl Large {
-    /// What was shown is gone.
+    /// Frees the packet that was shown.
     pub(super) fn begin_burst(&mut self) {
         if std::mem::take(&mut self.shown) {
             self.len = 0;
         }
     }
 
-    /// Begins a packet with this header, if it has not begun; false if there is no room before the next burst.
+    /// Begins a packet with this header unless it has begun; returns false if the buffer is not free before
+    /// the next burst.
     pub(super) fn begin(&mut self, header: &[u8]) -> bool {
         if self.shown {
             return false;
@@ -42,19 +43,19 @@ impl Large {
         true
     }
 
-    /// Adds octets; returns how many there was room for.
+    /// Adds octets; returns how many fitted.
     pub(super) fn add(&mut self, octets: Bytes<'_>) -> usize {
         let copied = octets.copy_to_slice(self.octets.get_mut(TAG + self.len..).unwrap_or_default());
         self.len += copied;
         copied
     }
 
-    /// The packet as it is by now.
+    /// Returns the packet so far.
     pub(super) fn frame(&mut self) -> &mut [u8] {
         self.octets.get_mut(TAG..TAG + self.len).unwrap_or_default()
     }
 
-    /// It is there whole, with this tag between addresses and type; says where it begins.
+    /// Completes the packet, with this tag between addresses and type; returns the offset of its first octet.
     pub(super) fn finish(&mut self, tag: Option<[u8; TAG]>) -> usize {
         self.shown = true;
         let Some(tag) = tag else { return TAG };
@@ -65,14 +66,14 @@ impl Large {
         0
     }
 
-    /// Forgets a packet that has begun.
+    /// Discards an incomplete packet.
     pub(super) fn discard(&mut self) {
         if !self.shown {
             self.len = 0;
         }
     }
 
-    /// All octets, up to the end of the packet.
+    /// Returns all octets up to the end of the packet.
     pub(super) fn octets(&mut self) -> &mut [u8] {
         self.octets.get_mut(..TAG + self.len).unwrap_or_default()
     }

@@ -1,35 +1,36 @@
-//! Where frames are put together that do not leave as they lie.
+//! Buffer in which frames are assembled that cannot be sent from guest memory.
 //!
 //! ```text
-//!           a frame that is done           the frame that is being put together
+//!           a frame that is complete      the frame being assembled
 //!  | spare | octets ........... | spare | octets .... | free ..........................|
 //!                               ^ start
 //! ```
 //!
-//! The spare octets before each frame are for its VLAN tag: the addresses move into them, and the tag takes their place.
+//! The spare octets before each frame are for its VLAN tag: the addresses move into them, and the tag takes their
+//! place.
 
 use std::ops::Range;
 
 use ring::BURST;
 
-/// Octets for the frames of one burst: as many as there are in one, of the usual size. One of the largest always fits.
+/// Size in octets for the frames of one burst of the usual frame size. At least one frame of the largest size fits.
 const BURST_ROOM: usize = BURST * 1536;
-/// Octets of a VLAN tag, with its EtherType.
+/// Length of a VLAN tag with its EtherType, in octets.
 pub(super) const TAG: usize = 4;
-/// Octets of the two addresses, behind which the tag lies.
+/// Length of the two addresses in octets; the tag follows them.
 const ADDRESSES: usize = 12;
-/// Octets of the shortest frame on the wire, without FCS.
+/// Length of the shortest frame on the wire in octets, without FCS.
 pub(super) const PADDED: usize = 60;
 
-/// Room for the frames of one burst, and for one that goes on with the next burst.
+/// Buffer for the frames of one burst, and for one that continues in the next burst.
 #[derive(Debug)]
 pub(super) struct Room {
-    /// Empty until it is needed.
+    /// Empty until first used.
     octets: Vec<u8>,
-    /// Octets of the largest frame.
+    /// Length of the largest frame in octets.
     longest: usize,
     start: usize,
-    /// Octets of the frame that is being put together.
+    /// Length of the frame being assembled, in octets.
     len: usize,
 }
 
@@ -38,7 +39,7 @@ impl Room {
         Self { octets: Vec::new(), longest, start: 0, len: 0 }
     }
 
-    /// Forgets the frames that are done. What is being put together moves to the front.
+    /// Frees the complete frames. Moves the frame being assembled to the front.
     pub(super) fn begin_burst(&mut self) {
         if self.octets.is_empty() {
             self.octets.resize(BURST_ROOM.max(self.largest()), 0);
@@ -50,40 +51,40 @@ impl Room {
         self.start = 0;
     }
 
-    /// Octets that a frame takes at most.
+    /// Returns the maximum number of octets that a frame takes.
     fn largest(&self) -> usize {
         TAG + self.longest.max(PADDED)
     }
 
-    /// Whether a frame of any size can be begun.
+    /// Returns true if there is room for a frame of any size.
     pub(super) fn has_place(&self) -> bool {
         self.octets.len() - self.start >= self.largest()
     }
 
-    /// Octets of the frame that is being put together.
+    /// Returns the length of the frame being assembled.
     pub(super) const fn len(&self) -> usize {
         self.len
     }
 
-    /// Where its next octets go; empty once it is as long as a frame may be.
+    /// Returns the space for its next octets; empty once the frame has reached the maximum length.
     pub(super) fn free(&mut self) -> &mut [u8] {
         let first = self.start + TAG;
         self.octets.get_mut(first + self.len..first + self.longest).unwrap_or_default()
     }
 
-    /// `n` octets were put where the next ones go.
+    /// Adds `n` octets that were written into the free space.
     pub(super) fn add(&mut self, n: usize) {
         self.len = (self.len + n).min(self.longest);
     }
 
-    /// The frame as it is by now.
+    /// Returns the frame so far.
     pub(super) fn frame(&mut self) -> &mut [u8] {
         let first = self.start + TAG;
         self.octets.get_mut(first..first + self.len).unwrap_or_default()
     }
 
-    /// The frame is done: with this tag (EtherType, then tag) between addresses and type, and, if it is to be padded,
-    /// with zeros behind it. Says where it lies.
+    /// Completes the frame, with this tag (EtherType, then tag) between addresses and type, and with zeros behind it if
+    /// it is to be padded. Returns its place.
     pub(super) fn finish(&mut self, tag: Option<[u8; TAG]>, pad: bool) -> Range<usize> {
         let end = self.start + TAG + self.len;
         let first = match tag {
@@ -104,12 +105,12 @@ impl Room {
         first..until
     }
 
-    /// Forgets the frame that is being put together.
+    /// Discards the frame being assembled.
     pub(super) const fn discard(&mut self) {
         self.len = 0;
     }
 
-    /// All octets: frames that are done lie where [`Self::finish`] said.
+    /// Returns all octets: complete frames lie where [`Self::finish`] said.
     pub(super) fn octets(&mut self) -> &mut [u8] {
         &mut self.octets
     }

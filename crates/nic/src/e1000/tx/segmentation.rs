@@ -1,13 +1,13 @@
-//! Cutting one large packet into frames (82540EM manual, "TCP Segmentation").
+//! Segmentation of one large packet into frames (82540EM manual, "TCP Segmentation").
 //!
 //! ```text
-//! what the driver gives    | header |              payload               |   HDRLEN + PAYLEN octets
+//! what the driver provides | header |              payload               |   HDRLEN + PAYLEN octets
 //! frames                   | header |   MSS    |
 //!                          | header |   MSS    |
 //!                          | header | the rest |
 //! ```
 //!
-//! Every frame begins with the header that the packet begins with; what differs is put into it: lengths, the IPv4
+//! Every frame begins with a copy of the packet's header, in which these fields are adapted: lengths, the IPv4
 //! identification, the TCP sequence number and flags, checksums.
 
 use frame::offload::Segments;
@@ -17,18 +17,18 @@ use ring::e1000::Context;
 use super::checksum::Zero;
 use super::context::{Protocols, Wanted, ip_sum, transport_sum};
 
-/// Octets of the headers without options.
+/// Lengths of the headers without options, in octets.
 const ETHERNET: usize = 14;
 const IPV4: usize = 20;
 const IPV6: usize = 40;
 const TCP: usize = 20;
 const UDP: usize = 8;
-/// Where the EtherType lies; a smaller value than this one is the length of an IEEE 802.3 frame.
+/// Offset of the EtherType; a smaller value than [`SMALLEST_TYPE`] is the length of an IEEE 802.3 frame.
 const TYPE: usize = 12;
 const SMALLEST_TYPE: u16 = 0x600;
-/// TCP flags that only the last segment has.
+/// TCP flags set in the last segment only.
 const FIN_PSH: u8 = 0x09;
-/// The TCP flag that only the first segment has (RFC 3168, section 6.1.2).
+/// TCP flag set in the first segment only (RFC 3168, section 6.1.2).
 const CWR: u8 = 0x80;
 
 const NO_CONTEXT: Context = Context {
@@ -45,31 +45,31 @@ const NO_CONTEXT: Context = Context {
     mss: 0,
 };
 
-/// Why a packet cannot be cut.
+/// Reason why a packet cannot be segmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Nonsense {
-    /// Header lengths that contradict each other, or segments without data.
+    /// The header lengths contradict each other, or segments would have no data.
     Lengths,
-    /// A segment would be longer than a frame may be.
+    /// A segment would exceed the maximum frame length.
     TooLong,
 }
 
-/// A packet that is being cut.
+/// A packet that is being segmented.
 #[derive(Clone, Debug)]
 pub(super) struct Segmentation {
     context: Context,
     wanted: Wanted,
     header: [u8; 255],
-    /// Octets of the header that have come.
+    /// Octets of the header received so far.
     header_len: usize,
-    /// Octets of payload that have come.
+    /// Octets of payload received so far.
     taken: u32,
-    /// Frames made.
+    /// Number of frames completed.
     frames: u32,
 }
 
 impl Segmentation {
-    /// Of no packet.
+    /// State without a packet.
     pub(super) const NONE: Self = Self {
         context: NO_CONTEXT,
         wanted: Wanted { ip: false, transport: false },
@@ -79,7 +79,7 @@ impl Segmentation {
         frames: 0,
     };
 
-    /// A packet for which these checksums are asked. Frames have `longest` octets at most.
+    /// Begins a packet for which these checksums are requested. Frames have at most `longest` octets.
     pub(super) fn new(context: Context, wanted: Wanted, longest: usize) -> Result<Self, Nonsense> {
         let segment = u32::from(context.mss).min(context.payload) as usize;
         if segment == 0 || usize::from(context.header) < least_header(&context) {
@@ -91,44 +91,44 @@ impl Segmentation {
         Ok(Self { context, wanted, ..Self::NONE })
     }
 
-    /// Where the next octets of the header go; empty once it is there.
+    /// Returns the space for the next octets of the header; empty once the header is complete.
     pub(super) fn missing_header(&mut self) -> &mut [u8] {
         self.header.get_mut(self.header_len..usize::from(self.context.header)).unwrap_or_default()
     }
 
-    /// `n` octets of the header have come.
+    /// Adds `n` octets to the header.
     pub(super) fn add_header(&mut self, n: usize) {
         self.header_len += n;
     }
 
-    /// The header, once it is there.
+    /// Returns the header, once it is complete.
     pub(super) fn header(&self) -> Option<&[u8]> {
         let all = self.header.get(..usize::from(self.context.header))?;
         (self.header_len == all.len()).then_some(all)
     }
 
-    /// Octets of payload that a frame may have that has `present` of them already.
+    /// Returns how many octets of payload may be added to a frame that already has `present` of them.
     pub(super) fn room(&self, present: usize) -> usize {
         usize::from(self.context.mss).saturating_sub(present).min(self.left())
     }
 
-    /// `n` octets of payload have come.
+    /// Adds `n` octets of payload.
     pub(super) fn add_payload(&mut self, n: usize) {
         self.taken += n as u32;
     }
 
-    /// Octets of payload that PAYLEN promises and that have not come.
+    /// Returns how many octets of payload PAYLEN announces that have not been received.
     pub(super) const fn left(&self) -> usize {
         (self.context.payload - self.taken) as usize
     }
 
-    /// Frames made.
+    /// Returns the number of frames completed.
     pub(super) const fn frames(&self) -> u32 {
         self.frames
     }
 
-    /// What is left to whoever has the frame next, if it takes this and the packet is one that can be left: then it is not
-    /// cut here. To be asked once the header is there.
+    /// Returns the offload metadata with which the packet can be left to the receiving port unsegmented, if the port
+    /// accepts it and the packet is suitable. Call once the header is complete.
     pub(super) fn leave(&self, takes: Offloads) -> Option<Offload> {
         let (context, header) = (&self.context, self.header()?);
         let gso = match Protocols::of(context) {
@@ -141,17 +141,18 @@ impl Segmentation {
             context.tcp_offset.checked_sub(context.tcp_start)?.into(),
         )?
         .with_gso(gso, context.mss, context.header.into());
-        // CWR is said to be in the first segment only; then it is.
+        // GSO metadata with ECN means that CWR is set in the first segment only; that holds here.
         let [flags] = get(header, usize::from(context.tcp_start) + 13);
         let left = if flags & CWR != 0 { left.with_ecn() } else { left };
         let summed = self.wanted.transport && (self.wanted.ip || gso == Gso::Tcp6) && context.tcp_end == 0;
         let len = header.len() + context.payload as usize;
-        // What the next one will look at it must find: and the place of the IP header is as the driver says.
+        // The receiving port parses the headers itself, so it must find the same ones, at the place that the driver
+        // gave.
         let sound = Segments::new(left, len, header).is_ok_and(|segments| segments.headers() == header.len());
         (summed && sound && takes.has(left.needed())).then_some(left)
     }
 
-    /// Makes one frame of the header with all payload behind it, which is cut later.
+    /// Completes one frame of the header and the entire payload, which is segmented later.
     pub(super) fn complete_large(&mut self, frame: &mut [u8]) {
         self.frames += 1;
         let (ip, transport) = (ip_sum(&self.context), transport_sum(&self.context));
@@ -165,7 +166,7 @@ impl Segmentation {
         }
     }
 
-    /// Makes a frame of the header with the next payload behind it, as it was put together.
+    /// Completes a frame of the header and the next part of the payload.
     pub(super) fn complete(&mut self, frame: &mut [u8], last: bool) {
         let (number, protocols) = (self.frames, Protocols::of(&self.context));
         self.frames += 1;
@@ -196,7 +197,7 @@ impl Segmentation {
     }
 }
 
-/// Octets that the header must have for all that is changed in it.
+/// Returns the minimum length of a header that contains all fields to be adapted.
 fn least_header(context: &Context) -> usize {
     let (ip, transport) = (usize::from(context.ip_start), usize::from(context.tcp_start));
     let (ip_len, transport_len) = match Protocols::of(context) {
@@ -208,7 +209,7 @@ fn least_header(context: &Context) -> usize {
     ETHERNET.max(ip + ip_len).max(transport + transport_len)
 }
 
-/// Stores octets; the header is known to reach so far.
+/// Stores octets; the header is known to be long enough.
 fn put<const N: usize>(frame: &mut [u8], at: usize, octets: [u8; N]) {
     if let Some(place) = frame.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
         *place = octets;
@@ -219,27 +220,27 @@ fn get<const N: usize>(frame: &[u8], at: usize) -> [u8; N] {
     frame.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
 }
 
-/// Octets from `start` to the end, less `header`, as a 16-bit field.
+/// Returns the number of octets from `start` to the end, less `header`, as a 16-bit field.
 fn length_from(frame: &[u8], start: usize, header: usize) -> [u8; 2] {
     (frame.len().saturating_sub(start + header) as u16).to_be_bytes()
 }
 
-/// An IEEE 802.3 frame (SNAP) has its length where others have their type.
+/// Sets the length of an IEEE 802.3 frame (SNAP), which other frames do not have.
 fn set_802_3_length(frame: &mut [u8]) {
     if u16::from_be_bytes(get(frame, TYPE)) < SMALLEST_TYPE {
         put(frame, TYPE, length_from(frame, ETHERNET, 0));
     }
 }
 
-/// Total length and identification.
+/// Sets total length and identification.
 fn set_ipv4(frame: &mut [u8], ip: usize, number: u32) {
     put(frame, ip + 2, length_from(frame, ip, 0));
     let identification = u16::from_be_bytes(get(frame, ip + 4)).wrapping_add(number as u16);
     put(frame, ip + 4, identification.to_be_bytes());
 }
 
-/// Payload length. The manual of the 8254x family names MSS + HDRLEN - IPCSS here; those of later controllers take off
-/// the 40 octets of the IPv6 header, which are no payload (RFC 8200, section 3).
+/// Sets the payload length. The manual of the 8254x family specifies MSS + HDRLEN - IPCSS; those of later controllers
+/// subtract the 40 octets of the IPv6 header, which are not payload (RFC 8200, section 3).
 fn set_ipv6(frame: &mut [u8], ip: usize) {
     put(frame, ip + 4, length_from(frame, ip, IPV6));
 }
@@ -248,7 +249,7 @@ fn set_udp(frame: &mut [u8], udp: usize) {
     put(frame, udp + 4, length_from(frame, udp, 0));
 }
 
-/// Sequence number, `before` octets behind the packet's, and flags.
+/// Sets the sequence number, `before` octets after the packet's, and the flags.
 fn set_tcp(frame: &mut [u8], tcp: usize, before: u32, last: bool) {
     let sequence = u32::from_be_bytes(get(frame, tcp + 4)).wrapping_add(before);
     put(frame, tcp + 4, sequence.to_be_bytes());

@@ -20,7 +20,7 @@ fn function() -> ConfigSpace {
     space
 }
 
-/// A function with both BARs placed and decoding enabled.
+/// Returns a function with both BARs placed and decoding enabled.
 fn placed() -> ConfigSpace {
     let mut space = function();
     space.write(BAR0, &0xe010_0000_u32.to_le_bytes());
@@ -88,7 +88,7 @@ fn only_the_bits_of_the_masks_can_be_written() {
             0x0c | 0x3c | 0x12 | 0x13 | 0x1a | 0x1b => 0xff, // cache line size, interrupt line, BARs
             0x11 => 0xc0,
             0x19 => 0xf0,
-            0x43 => 0xc0, // what the first capability allows
+            0x43 => 0xc0, // writable bits of the first capability
             _ => 0,
         };
         assert_eq!(old ^ new, may_change, "offset {offset:#x}");
@@ -106,7 +106,7 @@ fn accesses_of_any_size_and_place_are_answered() {
     space.write(0xfe, &[0xff; 8]);
     space.write(0x10, &[]);
     assert_eq!(space.octets, function().octets);
-    // Both BARs' registers by one write of 8 octets, and a BAR's upper half alone.
+    // Writes both BARs' registers by one write of 8 octets, and a BAR's upper half alone.
     space.write(BAR0, &[0, 0, 0x10, 0xe0, 0xff, 0xff, 0xff, 0xff]);
     assert_eq!((space.double_word(BAR0), space.double_word(BAR0 + 4)), (0xe010_0000, 0));
     space.write(BAR0 + 2, &[0x20, 0xe0]);

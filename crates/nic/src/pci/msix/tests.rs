@@ -3,7 +3,7 @@ use super::*;
 const MASK_ALL_AND_ENABLE: u16 = CONTROL_ENABLE | CONTROL_MASK_ALL;
 const FIRST: Message = Message { address: 0xfee0_1000, data: 0x31 };
 
-/// Four vectors, enabled; vector 1 sends [`FIRST`], the others are masked.
+/// Returns four vectors, enabled; vector 1 sends [`FIRST`], the others are masked.
 fn one_unmasked() -> Msix {
     let mut msix = Msix::new(4);
     assert!(msix.set_control(CONTROL_ENABLE, true));

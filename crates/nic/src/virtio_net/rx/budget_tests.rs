@@ -1,11 +1,11 @@
-//! What a burst of frames costs at most, whatever chains the driver posts.
+//! Upper bounds of the cost of a burst, whatever chains the driver posts.
 
 use ring::split::{DriverQueue, MAX_DESCRIPTORS, Segment};
 
 use super::super::test_guest::{Guest, frame};
 use super::*;
 
-/// Chains of the greatest length of which only the last descriptor has a buffer, of so many octets.
+/// Posts chains of the maximum length in which only the last descriptor has a buffer, of `octets` octets.
 fn post_long(guest: &mut Guest, chains: u16, octets: u32) {
     let empty = Segment { address: guest.room(2048), len: 0, writable: true };
     let mut segments = vec![empty; usize::from(MAX_DESCRIPTORS) - 2];
@@ -15,7 +15,7 @@ fn post_long(guest: &mut Guest, chains: u16, octets: u32) {
     guest.driver.publish();
 }
 
-/// Fills as a thread that shares the queue with others does; the frames that were dealt with.
+/// Fills as a thread that shares the queue with others does; returns how many frames were handled.
 fn fill_by_leases(queue: &mut RxQueue, frames: &[Frame<'_>], ledger: &NicDirection) -> usize {
     let (mut lease, mut taken) = (Lease::default(), 0);
     loop {
@@ -81,7 +81,7 @@ fn a_frame_for_more_chains_than_a_burst_may_read_is_dropped_and_stops_nobody() {
 
 #[test]
 fn a_burst_of_frames_finds_its_room_in_chains_of_pages() {
-    // What Linux posts without mergeable buffers for large frames: header, head, pages.
+    // Chains that Linux posts for large frames without mergeable buffers: header, head, pages.
     let lengths = [&[12, 100][..], &[64; 17]].concat();
     for (mergeable, leases) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut guest = Guest::new(2048);

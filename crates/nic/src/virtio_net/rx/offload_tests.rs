@@ -1,4 +1,4 @@
-//! Large frames, and what headers tell the driver.
+//! Large frames, and the headers shown to the driver.
 
 use port::Gso;
 
@@ -22,7 +22,8 @@ fn fill(queue: &mut RxQueue, ledger: &NicDirection, frames: &[(Vec<u8>, Offload)
     queue.fill(&shown, ledger)
 }
 
-/// What the driver finds in buffers of 2000 octets: headers, with their numbers of buffers, and frames.
+/// Returns the contents of buffers of 2000 octets as the driver sees them: headers with their numbers of
+/// buffers, and frames.
 fn received(guest: &mut Guest, posted: &[Vec<ring::split::Segment>]) -> Vec<([u8; 10], u16, Vec<u8>)> {
     let back = guest.back();
     let mut back = back.iter();
@@ -47,7 +48,7 @@ fn large_frames_fill_many_buffers_with_a_header_that_counts_them() {
     let left = [large(), Offload::NONE, large(), checksum(), large()];
     let lengths = [65_000, 60, 64_000, 100, 50_000];
     let frames: Vec<_> = (0..5).map(|i| (frame(i, lengths[i]), left[i])).collect();
-    // More than one lease holds: it takes several.
+    // More frames than one lease holds: it takes several leases.
     assert_eq!(fill(&mut queue, &ledger, &frames).taken, 5);
     let found = received(&mut guest, &posted);
     assert_eq!(found.len(), 5);
@@ -83,7 +84,7 @@ fn frames_for_which_there_are_too_few_buffers_are_left_to_their_owner() {
     let frames: Vec<_> = (0..3).map(|i| (frame(i, 65_000), large())).collect();
     assert_eq!(fill(&mut queue, &ledger, &frames).taken, 1);
     assert_eq!(received(&mut guest, &posted).len(), 1);
-    // What is left is enough for others.
+    // The remaining buffers suffice for other frames.
     assert_eq!(fill(&mut queue, &ledger, &[(frame(9, 60), Offload::NONE)]).taken, 1);
 }
 

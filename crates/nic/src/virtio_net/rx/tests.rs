@@ -14,7 +14,8 @@ fn fill(queue: &mut RxQueue, ledger: &NicDirection, contents: &[Vec<u8>]) -> Fil
     with_frames(contents, |frames| queue.fill(frames, ledger))
 }
 
-/// A frame as the driver finds it.
+/// Returns a frame as the driver sees it.
+/// Returns a frame as the driver sees it, with its header.
 fn received(frame: &[u8], buffers: u8) -> Vec<u8> {
     [&[0; 10][..], &[buffers, 0], frame].concat()
 }
@@ -85,7 +86,7 @@ fn a_frame_too_long_for_its_buffer_is_dropped_and_the_buffer_kept() {
 
 #[test]
 fn mergeable_buffers_hold_a_frame_together() {
-    // Every frame length against every buffer length, several frames a burst.
+    // Combines every frame length with every buffer length, with several frames a burst.
     for buffer in [13, 40, 64, 100, 1536] {
         let mut guest = Guest::new(128);
         let mut queue = RxQueue::new(guest.device(), true);
@@ -163,7 +164,7 @@ fn leases_are_committed_in_any_order() {
     assert!(queue.commit(&mut first, &ledger));
     assert_eq!(guest.back(), [(0, 72), (1, 73)]);
     assert_eq!(guest.content(&posted[1])[..73], received(&slow[1], 1));
-    // Committed is committed.
+    // A second commit has no effect.
     assert!(!queue.commit(&mut first, &ledger));
     assert_eq!((guest.back(), ledger.frames.get()), (vec![], 4));
 }

@@ -1,4 +1,5 @@
-//! A driver as the specification describes it: it knows nothing but what it reads, and counts its accesses.
+//! A driver written from the specification: it uses only the information that it reads from the device, and
+//! counts its accesses.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use super::*;
 use crate::pci::msix;
 use register::*;
 
-/// Where a structure lies behind BAR 0.
+/// Location of a structure behind BAR 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) offset: u64,
@@ -17,9 +18,9 @@ pub(super) struct Place {
 
 pub(super) struct Driver {
     pub(super) nic: VirtioNet,
-    /// Orders that were not looked at.
+    /// Effects not examined yet.
     pub(super) effects: Vec<Effect>,
-    /// Register accesses so far.
+    /// Number of register accesses so far.
     pub(super) accesses: usize,
     /// Structures by `cfg_type`.
     pub(super) places: BTreeMap<u8, Place>,
@@ -122,7 +123,7 @@ impl Driver {
         self.write(self.common(DEVICE_STATUS), &[status]);
     }
 
-    /// The orders since the last call.
+    /// Returns the effects since the last call.
     pub(super) fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
@@ -137,12 +138,12 @@ impl Driver {
 
     pub(super) fn pick(&mut self, features: u64) {
         for select in [0, 1_u64] {
-            // Select and value by one access.
+            // Writes select and value by one access.
             self.set64(DRIVER_FEATURE_SELECT, select | (features >> (32 * select)) << 32);
         }
     }
 
-    /// Steps 1 to 6 of section 3.1.1; whether the device agreed.
+    /// Performs steps 1 to 6 of section 3.1.1; returns true if the device accepted the features.
     pub(super) fn negotiate(&mut self, features: u64) -> bool {
         self.set_status(0);
         while self.status() != 0 {}
@@ -160,7 +161,8 @@ impl Driver {
         self.write(entry + 8, &u64::from(message.data).to_le_bytes());
     }
 
-    /// Sets a queue up (section 4.1.5.1.3) with vector `queue + 1`; its doorbell's offset behind the BAR.
+    /// Sets a queue up (section 4.1.5.1.3) with vector `queue + 1`; returns the offset of its doorbell behind
+    /// the BAR.
     pub(super) fn set_queue_up(&mut self, queue: u16, layout: &Layout) -> u64 {
         self.set16(QUEUE_SELECT, queue);
         let [max, _, _, notify_off] = self.read_words(QUEUE_SIZE);
@@ -168,7 +170,7 @@ impl Driver {
         self.set64(QUEUE_DESC, layout.descriptors);
         self.set64(QUEUE_DRIVER, layout.available);
         self.set64(QUEUE_DEVICE, layout.used);
-        // Size, vector and enable by one access.
+        // Writes size, vector and enable by one access.
         self.set64(QUEUE_SIZE, u64::from(layout.size) | u64::from(queue + 1) << 16 | 1 << 32);
         let notify = self.places[&registers::cfg_type::NOTIFY];
         let doorbell = u64::from(notify_off) * self.notify_multiplier;
@@ -181,7 +183,7 @@ impl Driver {
         [0, 16, 32, 48].map(|shift| (value >> shift) as u16)
     }
 
-    /// Steps 7 and 8: `queues` queues of 256 entries, the driver ready.
+    /// Performs steps 7 and 8: sets up `queues` queues of 256 entries, and DRIVER_OK.
     pub(super) fn start(&mut self, queues: u16) {
         self.set16(CONFIG_MSIX_VECTOR, 0);
         for queue in 0..queues {
@@ -190,7 +192,7 @@ impl Driver {
         self.set_status(0x0f);
     }
 
-    /// A driver whose device runs with the features it offers and all its queues.
+    /// Creates a driver whose device runs with all the features and queues that it offers.
     pub(super) fn running(nic: VirtioNet) -> Self {
         let mut driver = Self::probe(nic);
         let features = driver.offered();
@@ -205,12 +207,12 @@ impl Driver {
     }
 }
 
-/// Where the tests put a queue.
+/// Returns the location of a queue in the tests.
 pub(super) fn layout(queue: u16) -> Layout {
     Layout::contiguous(256, 0x80_0000 + 0x1_0000 * u64::from(queue))
 }
 
-/// What the tests make a vector send.
+/// Returns the message of a vector in the tests.
 pub(super) fn message(vector: u16) -> Message {
     Message { address: 0xfee0_0000, data: 0x30 + u32::from(vector) }
 }

@@ -79,7 +79,7 @@ fn an_interrupt_while_masked_comes_when_unmasked() {
     driver.write(registers::MSIX_PENDING, &[0; 8]);
     driver.write(control, &[0; 4]);
     assert_eq!(driver.take_effects(), [Effect::VectorChanged(2), interrupt.clone()]);
-    // And by the function's mask.
+    // The same with the function mask.
     driver.set_config(driver.msix_at + msix::CONTROL, &[0, 0xc0]);
     driver.nic.signal_queue(1);
     driver.take_effects();

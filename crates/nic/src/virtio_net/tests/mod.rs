@@ -1,4 +1,4 @@
-//! The device as a driver sees it, chapter by chapter of virtio 1.2.
+//! The device from a driver's view, chapter by chapter of virtio 1.2.
 
 mod driver;
 mod interrupts;
@@ -14,12 +14,12 @@ use driver::Driver;
 const MAC: [u8; 6] = [0x02, 0, 0, 0, 0, 7];
 const BAR_AT: u64 = 0xe010_0000;
 
-/// One pair of queues, everything offered.
+/// Creates a device with one pair of queues and all features.
 fn nic() -> VirtioNet {
     VirtioNet::new(&NicConfig { in_order: true, ..NicConfig::new(MAC) }).unwrap()
 }
 
-/// So many pairs of queues.
+/// Creates a device with this many pairs of queues.
 fn nic_with_pairs(queue_pairs: u16) -> VirtioNet {
     VirtioNet::new(&NicConfig { queue_pairs, ..NicConfig::new(MAC) }).unwrap()
 }

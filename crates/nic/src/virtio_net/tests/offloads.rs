@@ -1,10 +1,10 @@
-//! What is left to the other side: negotiated, switched off and on (virtio 1.2, sections 5.1.3 and 5.1.6.5.6).
+//! Negotiation of offloads, and switching them off and on (virtio 1.2, sections 5.1.3 and 5.1.6.5.6).
 
 use super::features::*;
 use super::*;
 use port::Offloads;
 
-/// A device with all offloads, and their bits beside what every driver needs.
+/// Creates a device that offers all offloads.
 fn offering() -> VirtioNet {
     VirtioNet::new(&NicConfig { offloads: true, ..NicConfig::new(super::MAC) }).unwrap()
 }
@@ -48,7 +48,7 @@ fn what_was_agreed_on_is_what_may_be_left() {
     assert_eq!(start(GUEST_CSUM | GUEST_TSO4).offloads_of_device(), tso);
     assert_eq!(start(OFFLOADS).offloads_of_device(), Offloads::ALL);
     assert_eq!(start(OFFLOADS).offloads_of_driver(), Offloads::ALL);
-    // Large UDP is left only to a driver that takes it over IPv4 and IPv6.
+    // Large UDP is left only to a driver that accepts it over both IPv4 and IPv6.
     assert_eq!(start(GUEST_CSUM | GUEST_USO4).offloads_of_device(), Offloads::CSUM);
 }
 

@@ -1,10 +1,10 @@
-//! What holds whatever a driver does.
+//! Properties that hold whatever a driver does.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// One access of a driver that means no good, or an event from outside.
+/// One access of a malicious driver, or an external event.
 #[derive(Clone, Debug)]
 enum Step {
     ConfigRead(u16, usize),
@@ -17,7 +17,7 @@ enum Step {
     Fail,
 }
 
-/// Offsets around the places where there is something.
+/// Offsets around existing structures.
 fn offset() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => 0_u64..64,
@@ -65,7 +65,7 @@ fn take(nic: &mut VirtioNet, step: &Step) {
     }
 }
 
-/// What the world knows from the effects alone.
+/// State of the device as derived from effects alone.
 #[derive(Default)]
 struct World {
     running: bool,
@@ -139,7 +139,7 @@ proptest! {
         let (mut common, mut fresh_common) = ([0; 64], [0; 64]);
         nic.bar_read(0, 0, &mut common);
         fresh.bar_read(0, 0, &mut fresh_common);
-        // The generation goes on, so that a driver never takes a new configuration for an old one.
+        // The generation is not reset, so that a driver never mistakes a new configuration for an old one.
         common[register::CONFIG_GENERATION] = 0;
         prop_assert_eq!(common, fresh_common);
         prop_assert_eq!((nic.isr, nic.running(), nic.active_pairs()), (0, false, 1));

@@ -1,4 +1,4 @@
-//! Queues: set up, started, kicked; the control queue's commands (section 5.1.6.5).
+//! Queues: setup, start, kicks; commands of the control queue (section 5.1.6.5).
 
 use ring::split;
 
@@ -48,7 +48,7 @@ fn queues_that_are_not_enabled_are_not_started() {
     assert_eq!((start.ring(), start.mergeable()), (split::Features::default(), false));
 }
 
-/// Section 5.1.2: the control queue follows the pairs that both sides know of.
+/// Section 5.1.2: the position of the control queue depends on the number of pairs that both sides know.
 #[test]
 fn the_control_queue_moves_with_the_number_of_pairs() {
     use QueueRole::*;
@@ -90,7 +90,7 @@ fn no_queue_is_enabled_while_the_device_runs() {
     assert_eq!((driver.get16(QUEUE_ENABLE), driver.take_effects()), (0, vec![]));
 }
 
-/// Whether addresses make sense is found out where the memory is known; the device only hands them on.
+/// Addresses are validated by the code that maps the memory; the device only passes them on.
 #[test]
 fn nonsense_addresses_reach_the_one_who_starts_the_queues() {
     let mut driver = Driver::probe(nic());
@@ -125,7 +125,7 @@ fn each_queue_has_a_doorbell_of_its_own() {
     assert_eq!(driver.take_effects(), [], "not running");
 }
 
-/// Without MQ a device of two pairs serves queues 0 and 1 only, whatever its driver enables.
+/// Without MQ a device of two pairs serves only queues 0 and 1, whatever its driver enables.
 #[test]
 fn queues_that_are_not_served_have_no_bell() {
     let mut driver = Driver::probe(nic_with_pairs(2));

@@ -34,8 +34,8 @@ fn what_every_driver_needs_comes_first_in_the_list() {
     assert_eq!(kinds, [virtio(1), virtio(2), virtio(4), msix, virtio(3), virtio(5)]);
 }
 
-/// Bring-up costs accesses, and each of them an exit of the guest, which is dear on some hosts: that is most of what a router
-/// takes to come up.
+/// Each access during startup is a VM exit, which is expensive on some hosts: most of a router's startup time is spent
+/// there.
 #[test]
 fn a_driver_comes_up_in_few_accesses() {
     let driver = Driver::running(nic());
@@ -222,7 +222,7 @@ fn the_window_in_configuration_space_shows_the_bar() {
     assert_eq!(look(NUM_QUEUES as u32, 2, None), 2);
     assert_eq!(look(QUEUE_DESC as u32, 4, Some(0x1234_5000)), 0x1234_5000);
     assert_eq!(look(DEVICE_STATUS as u32, 1, Some(0xffff_ff03)) & 0xff, 3);
-    // Lengths and places that are not allowed: nothing is read or written, the data stay.
+    // Invalid lengths and offsets: no register is read or written, and the data stay unchanged.
     let before = look(QUEUE_DESC as u32, 4, None);
     for (offset, len) in [(0x20, 0), (0x20, 3), (0x20, 8), (0x21, 2), (0x22, 4), (0x20, u32::MAX)] {
         assert_eq!(look(offset, len, Some(0x55aa_55aa)), 0x55aa_55aa, "{len} at {offset:#x}");
@@ -233,7 +233,7 @@ fn the_window_in_configuration_space_shows_the_bar() {
     assert_eq!(driver.config(at + 16) as u32, 0, "a BAR that does not exist");
 }
 
-/// A window left open on a register that clears when it is read must not clear it by other accesses.
+/// A window left pointing to a register that clears on read must not clear it by other accesses.
 #[test]
 fn only_an_access_to_the_windows_data_goes_through_it() {
     let mut driver = Driver::running(nic());

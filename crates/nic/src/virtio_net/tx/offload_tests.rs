@@ -1,4 +1,4 @@
-//! What headers leave to be done.
+//! Offloads requested by headers.
 
 use port::Gso;
 
@@ -7,12 +7,12 @@ use super::*;
 
 const ALL: Offloads = Offloads::ALL;
 
-/// A queue of a driver that may ask for this.
+/// Creates a queue of a driver that may request these offloads.
 fn queue(guest: &Guest, offloads: Offloads) -> TxQueue {
     TxQueue::new(guest.device(), 1514).with_offloads(offloads)
 }
 
-/// Drains once; the frames that were shown, with what they leave to be done.
+/// Drains once; returns the frames shown, with their offload metadata.
 fn drain(queue: &mut TxQueue, ledger: &NicDirection) -> Vec<(Vec<u8>, Offload)> {
     let mut shown = Vec::new();
     queue.drain(64, ledger, &mut |frames| {

@@ -3,7 +3,7 @@ use ring::split::DriverQueue;
 use super::super::test_guest::{Guest, frame};
 use super::*;
 
-/// Drains once; the frames that were shown.
+/// Drains once; returns the frames shown.
 fn drain(queue: &mut TxQueue, ledger: &NicDirection, budget: usize) -> (Vec<Vec<u8>>, Drained) {
     let mut shown = Vec::new();
     let drained = queue.drain(budget, ledger, &mut |frames| {

@@ -5,12 +5,12 @@ use port::Hand;
 
 use super::*;
 
-/// Something that is due at a time, and how often it was sent.
+/// An interrupt that is due at a time, and the number of times it was sent.
 #[derive(Default)]
 struct Fake {
     due: Option<u64>,
     sent: u64,
-    /// Whether somebody keeps the time.
+    /// True if a thread keeps the time.
     kept: bool,
 }
 
@@ -40,7 +40,7 @@ fn timed() -> Timed<Fake> {
     timed
 }
 
-/// One whose clock is moved.
+/// Creates one with a simulated clock.
 fn moved() -> (Timed<Fake>, Hand) {
     let (clock, hand) = Clock::by_hand();
     let timed = Timed::by(clock, Fake::default()).expect("a timer");
@@ -48,7 +48,7 @@ fn moved() -> (Timed<Fake>, Hand) {
     (timed, hand)
 }
 
-/// Whether the timer is to ring some time.
+/// Returns true if the timer is set.
 fn is_set(timed: &Timed<Fake>) -> bool {
     timed.lock().set
 }
@@ -91,7 +91,7 @@ fn who_sleeps_is_rung_for_what_comes_while_he_sleeps() {
     let other = timed.clone();
     thread::spawn(move || other.with(|fake, now| fake.due = Some(now + SHORT))).join().expect("no panic");
     assert!(rings(&timed, 60_000));
-    // What was sent in between need not ring.
+    // An interrupt sent in between need not ring the timer.
     timed.with(|fake, now| fake.due = Some(now + SHORT));
     timed.with(|fake, _| fake.due = None);
     assert!(!is_set(&timed));
@@ -132,7 +132,7 @@ fn at_first_nobody_keeps_the_time() {
     assert_eq!(timed.counts().raised, 1);
 }
 
-/// A thread that sends an interrupt may wait for the kernel, or for a CPU.
+/// The sending thread may have to wait for the kernel, or for a CPU.
 #[test]
 fn counts_are_told_while_an_interrupt_is_being_sent() {
     let (timed, _) = moved();

@@ -1,4 +1,4 @@
-//! Words of the status block: what they tell to which side, and when.
+//! Words of the status block: which side reads each, and when.
 
 use super::*;
 
@@ -87,7 +87,7 @@ fn each_line_has_one_writer() {
     let device = [TX_HEAD, RX_HEAD, NO_TX_KICK, NO_RX_KICK];
     let lines = |words: [u64; 4]| words.map(|offset| offset / 64);
     assert!(lines(driver).iter().all(|line| !lines(device).contains(line)));
-    // What is polled lies alone.
+    // Each polled word is alone in its cache line.
     for word in [TX_TAIL, RX_TAIL, TX_HEAD, RX_HEAD] {
         let same = driver.into_iter().chain(device).filter(|other| other / 64 == word / 64);
         assert_eq!(same.count(), 1);

@@ -1,13 +1,13 @@
-//! A driver that changes a word between two reads of the device: what was checked is what is used.
+//! A driver that changes a word between two reads of the device: the value used is the value checked.
 
 use super::*;
 use crate::meddle::{Store, plan, reads};
 
 const ENTRIES: u16 = 8;
-/// Descriptors that wait.
+/// Number of waiting descriptors.
 const WAITING: u16 = 4;
 
-/// A ring with descriptors that wait, by their block.
+/// Creates a ring with descriptors that wait according to their block.
 fn prepared() -> Memory {
     let mut memory = Memory::new(ENTRIES);
     for position in 0..WAITING {
@@ -18,8 +18,8 @@ fn prepared() -> Memory {
     memory
 }
 
-/// What a device does with a ring: looks, takes all that waits, gives it back and tells of it. How many it has taken, and
-/// what it has read of them.
+/// One burst of a device: polls, takes all waiting descriptors, returns them and publishes. Returns how many it has
+/// taken, and the descriptors that it has read.
 fn burst(device: &mut DeviceRing<&Ends>) -> (usize, Vec<Descriptor>) {
     let waiting = device.ready(usize::from(ENTRIES)).unwrap_or(0);
     let (first, read) = (device.next(), device.descriptors(waiting).collect::<Vec<_>>());
@@ -32,13 +32,13 @@ fn burst(device: &mut DeviceRing<&Ends>) -> (usize, Vec<Descriptor>) {
     (waiting, read)
 }
 
-/// Words that the driver may change: tail, wish, and the ring.
+/// Addresses of the words that the driver may change: tail, interrupt suppression, and the ring.
 fn words() -> impl Iterator<Item = u64> {
     let ring = (0..u64::from(ENTRIES) * 8).map(|word| START + 2 * word);
     [at::TX_TAIL, at::NO_TX_INTERRUPT].map(|offset| BLOCK + offset).into_iter().chain(ring)
 }
 
-/// What a device reads of this ring before it writes to it: the tail, and two words of each descriptor.
+/// Number of words that a device reads of this ring before it writes to it: the tail, and two words of each descriptor.
 const READS: u32 = 1 + 2 * WAITING as u32;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Other ends that break every rule there is: the ring stops, or what comes out is garbage of their own; never a panic,
-//! a loop without end, or an access outside of the ring.
+//! Other ends that break every rule: the ring stops, or it yields garbage of their own making; never a panic, an
+//! endless loop, or an access outside of the ring.
 
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn a_tail_beyond_the_ring_stops_it() {
             ends.set_tail(tail);
             memory.set_word(at::TX_TAIL, tail);
             assert_eq!(device.ready(1), Err(Broken::Index));
-            // It stays so, whatever comes.
+            // It stays broken, whatever comes.
             ends.set_tail(3);
             memory.set_word(at::TX_TAIL, 3);
             assert_eq!((device.ready(1), device.broken()), (Err(Broken::Index), Some(Broken::Index)));
@@ -36,7 +36,7 @@ fn a_tail_that_runs_over_what_the_device_has_stops_the_ring() {
     device.take(10);
     ends.set_tail(4);
     assert_eq!(device.ready(1), Err(Broken::Index));
-    // What it has can still be finished.
+    // Descriptors already taken can still be completed.
     device.write_back(0, 9, 1);
     device.release(10);
     assert!(device.publish());
@@ -112,7 +112,7 @@ fn a_driver_does_not_believe_a_head_that_was_never_given() {
     }
 }
 
-/// What a hostile driver does to the ring, and the device meanwhile.
+/// Action of a hostile driver on the ring, or of the device.
 #[derive(Clone, Debug)]
 enum Op {
     Tail(u16),

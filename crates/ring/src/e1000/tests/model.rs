@@ -1,4 +1,4 @@
-//! Both ends against naive models: lists of what was pushed, taken and given back.
+//! Both ends against naive models: lists of pushed, taken and returned descriptors.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// How the driver learns of progress.
+/// Way in which the driver learns of progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
     Block,
@@ -19,9 +19,9 @@ fn style() -> impl Strategy<Value = Style> {
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// A frame of so many descriptors; whether each asks for a report.
+    /// A frame of this many descriptors; whether each requests a report.
     Push(Vec<bool>),
-    /// So many frames of one descriptor each.
+    /// This many frames of one descriptor each.
     PushMany(usize),
     Publish,
     Take(usize),
@@ -46,7 +46,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A descriptor as the model has it.
+/// A descriptor in the model.
 #[derive(Clone, Copy, Debug)]
 struct Pushed {
     descriptor: Descriptor,
@@ -54,17 +54,17 @@ struct Pushed {
     reports: bool,
 }
 
-/// What lies between the two ends, in the order of the ring: given back, released, taken, visible, pushed.
+/// Descriptors between the two ends, in the order of the ring: returned, released, taken, visible, pushed.
 struct World<'a> {
     memory: Memory,
     style: Style,
     ends: &'a Ends,
     device: DeviceRing<&'a Ends>,
-    /// Not yet released by the device, or not yet come back.
+    /// Descriptors that the device has not released, or that the driver has not taken back.
     all: VecDeque<Pushed>,
-    /// What the device has released and not published.
+    /// Descriptors that the device has released and not published.
     news: usize,
-    /// Of those, from the front: the device's head, released, taken, and the driver's tail.
+    /// Counts of those, from the front: up to the device's head, released, taken, and up to the driver's tail.
     returned: usize,
     released: usize,
     taken: usize,
@@ -88,7 +88,7 @@ impl World<'_> {
         self.all.push_back(Pushed { descriptor, token, reports });
     }
 
-    /// What the driver published: `kicks` says whether it wants to kick.
+    /// Records a publication of the driver; `kicks` tells whether it wants to kick.
     fn published(&mut self, kicks: bool, (tail, no_kick): (u64, u64)) {
         let news = self.visible != self.all.len();
         let wanted = self.style == Style::WriteBack || self.memory.word(no_kick) == 0;
@@ -112,7 +112,7 @@ impl World<'_> {
         self.taken += shown.len();
     }
 
-    /// The device is done with so many; `word` says what it writes back for one.
+    /// The device releases at most `max` descriptors; `word` returns the write-back of each.
     fn release(&mut self, max: usize, word: impl Fn(&Pushed) -> Option<u64>) {
         let max = max.min(self.entries - 1 - self.news);
         let n = max.min(self.taken - self.released);
@@ -139,7 +139,7 @@ impl World<'_> {
         }
     }
 
-    /// So many of the first came back.
+    /// The first `n` descriptors came back.
     fn came_back(&mut self, n: usize) -> Vec<Pushed> {
         self.first = (self.first + n) % self.entries;
         self.returned = self.returned.saturating_sub(n);
@@ -157,8 +157,8 @@ impl World<'_> {
         }
     }
 
-    /// What a driver without block may take back: up to the last of the released ones that reports, or the first such
-    /// one that makes `max`.
+    /// Returns how many descriptors a driver without block may take back: up to the last released one that reports, or
+    /// the first such one that makes `max`.
     fn reported(&self, max: usize) -> usize {
         let reports = self.all.range(..self.released).zip(1..).filter(|(pushed, _)| pushed.reports);
         let counts: Vec<usize> = reports.map(|(_, count)| count).collect();
@@ -223,7 +223,7 @@ fn transmit(world: &mut World<'_>, driver: &mut TxDriver<'_, u32>, op: Op) {
     assert_eq!(driver.free(), world.free());
 }
 
-/// What the device says of the frame in a buffer.
+/// Returns the device's write-back for the frame in a buffer.
 fn received(pushed: &Pushed) -> Received {
     let address = pushed.descriptor.address;
     Received {
@@ -263,7 +263,7 @@ fn receive(world: &mut World<'_>, driver: &mut RxDriver<'_, u32>, op: Op) {
             let back = if world.style == Style::Block { world.returned } else { world.released };
             let mut popped = Vec::new();
             let count = driver.pop(max, |token, received| popped.push((token, received))).unwrap();
-            // With a block, as many as it knows of are enough.
+            // With a block, the buffers that it already knows of are enough.
             assert!(
                 count <= back.min(max)
                     && (count == back.min(max) || (world.style == Style::Block && count > 0))

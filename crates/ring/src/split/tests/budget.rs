@@ -1,4 +1,4 @@
-//! What a call costs at most, whatever the driver wrote, and that no honest driver ever meets that end.
+//! Upper bounds of the cost of a call, whatever the driver wrote, and that no honest driver reaches them.
 
 use proptest::prelude::*;
 
@@ -9,18 +9,18 @@ use crate::BURST;
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 const INDIRECT: u16 = 4;
-/// What one call may read: chains that are not just one buffer, and one look at the head of each.
+/// Maximum number of reads in one call: chains other than single buffers, and one read of the head of each chain.
 const MOST_READS: usize = STEPS + BURST + 1;
 
 const BY_THE_BOOK: Features = Features { event_idx: false, indirect: true, in_order: false };
 const IN_ORDER: Features = Features { in_order: true, ..BY_THE_BOOK };
 
-/// Takes of a device, as a driver of each kind of queue meets it.
+/// Kinds of takes of a device, with the flag of matching buffers.
 type Take = fn(&mut DeviceQueue, usize, &mut Burst) -> Result<usize, Broken>;
 const TAKES: [(Take, u16); 3] =
     [(DeviceQueue::take_readable, 0), (DeviceQueue::take_writable, WRITE), (DeviceQueue::take_mixed, 0)];
 
-/// Takes until nothing waits or the ring is broken: what each call read and how many chains it took.
+/// Takes until no chain waits or the ring is broken; returns for each call its reads and how many chains it took.
 fn take_all(memory: &mut Memory, features: Features, take: Take) -> (Vec<(usize, usize)>, Option<Broken>) {
     let mut device = memory.device(features);
     let (mut burst, mut calls) = (Burst::new(), Vec::new());
@@ -41,7 +41,7 @@ fn take_all(memory: &mut Memory, features: Features, take: Take) -> (Vec<(usize,
     }
 }
 
-/// A table of so many descriptors that show nothing, at `at`.
+/// Writes a table of `entries` empty descriptors at `at`.
 fn empty_table(memory: &mut Memory, at: u64, entries: u16, flags: u16) {
     for i in 0..entries {
         let last = i + 1 == entries;
@@ -75,7 +75,7 @@ fn the_longest_chain_is_taken_and_one_descriptor_more_is_not() {
         memory.offer(&[0]);
         let (calls, broken) = take_all(&mut memory, BY_THE_BOOK, DeviceQueue::take_readable);
         assert_eq!((calls[0].1, broken), if good { (1, None) } else { (0, Some(Broken::Loop)) });
-        // The descriptor of a table is one of its chain.
+        // The descriptor that refers to a table counts as part of the chain.
         let mut memory = Memory::large(16);
         table.iter().enumerate().skip(1).for_each(|(i, &(_, len, flags, next))| {
             memory.describe_at(at, i as u16 - 1, (at, len, flags, next - 1));
@@ -89,7 +89,7 @@ fn the_longest_chain_is_taken_and_one_descriptor_more_is_not() {
 
 #[test]
 fn one_head_repeated_costs_a_call_no_more_than_its_budget() {
-    // A chain of the greatest length, and of others: empty, hidden, shown, with a table.
+    // Chains of the maximum length, and of others: empty, hidden, shown, with a table.
     for (length, len) in [(256, 0), (256, 1), (100, 0), (65, 1), (64, 1), (2, 0), (1, 0), (1, 1)] {
         for (take, flags) in TAKES {
             let mut memory = Memory::large(MAX_SIZE);
@@ -118,7 +118,7 @@ fn large_tables_are_read_no_further_than_a_chain_may_be_long() {
             let (calls, broken) = take_all(&mut memory, features, take);
             assert_eq!(broken, Some(Broken::Loop));
             assert_eq!(calls, [(usize::from(MAX_DESCRIPTORS) + 1, 0)]);
-            // The same tables, said to be as long as they may be.
+            // The same tables, with the maximum length in their descriptors.
             let most = MAX_DESCRIPTORS - 1;
             empty_table(&mut memory, at, most, flags);
             (0..MAX_SIZE).for_each(|i| memory.describe(i, (at, 16 * 4096, INDIRECT, 0)));
@@ -135,7 +135,7 @@ fn what_is_over_the_budget_comes_next_and_in_order() {
     let mut memory = Memory::large(MAX_SIZE);
     let at = memory.buffers();
     let mut heads = Vec::new();
-    // Chains of 200 empty descriptors between those of one buffer.
+    // Chains of 200 empty descriptors between chains of one buffer.
     for chain in 0..100 {
         let head = chain * 256;
         (head..head + 200).for_each(|i| memory.describe(i, (at, 0, NEXT, i + 1)));
@@ -157,14 +157,15 @@ fn what_is_over_the_budget_comes_next_and_in_order() {
     assert_eq!(seen, heads);
 }
 
-/// Chains of an honest driver: how many buffers each has, and whether it is by a table.
+/// Chains of an honest driver: number of buffers, and whether it uses an indirect table.
 fn honest() -> impl Strategy<Value = Vec<(usize, bool)>> {
     let buffers = prop_oneof![4 => Just(1), 2 => 1..=4usize, 2 => 18..=20usize, 1 => 1..=MAX_SEGMENTS];
     prop::collection::vec((buffers, any::<bool>()), 1..150)
 }
 
 proptest! {
-    /// Each burst ends where it ended before there was a budget: at [`BURST`] chains, or where it may not hold another one.
+    /// Each burst ends where it would without a budget: at [`BURST`] chains, or when it may have no room for another
+    /// one.
     #[test]
     fn no_honest_driver_meets_the_budget(chains in honest()) {
         let mut memory = Memory::large(16384);

@@ -1,4 +1,4 @@
-//! A driver that changes a word between two reads of the device: what was checked is what is used.
+//! A driver that changes a word between two reads of the device: the value used is the value checked.
 
 use std::vec;
 
@@ -12,7 +12,7 @@ const TABLE: u64 = BUFFERS + 0x1000;
 const NEXT: u16 = 1;
 const INDIRECT: u16 = 4;
 
-/// A chain of a buffer in the queue's table and of two in a table of its own, and one of a single buffer.
+/// Creates a chain of a buffer in the queue's table and of two in an indirect table, and a chain of a single buffer.
 fn prepared() -> Memory {
     let mut memory = Memory::new(SIZE);
     memory.describe(0, (BUFFERS, 12, NEXT, 1));
@@ -24,7 +24,7 @@ fn prepared() -> Memory {
     memory
 }
 
-/// The words that the driver may change: both tables, and what is available.
+/// Returns the addresses of the words that the driver may change: both tables, and the available ring.
 fn words(layout: &Layout) -> Vec<u64> {
     let tables = [layout.descriptors, layout.descriptors + 16, layout.descriptors + 32, TABLE, TABLE + 16];
     let descriptors = tables.into_iter().flat_map(|at| (0..8).map(move |word| at + 2 * word));
@@ -59,7 +59,7 @@ fn whatever_word_changes_before_whatever_read_no_buffer_lies_outside() {
     assert!(broken > 1000, "only {broken} changes have broken a ring: they do not take place");
 }
 
-/// Each word, each time, and values that matter.
+/// All combinations of word and time, with interesting values.
 fn changes() -> impl Iterator<Item = (usize, u32, u16)> {
     let layout = Layout::contiguous(SIZE, START);
     let words = words(&layout).len();
@@ -89,7 +89,8 @@ fn a_longer_chain_and_the_next_one_are_as_many_reads_as_they_have_words() {
     let mut burst = Burst::new();
     plan(vec![]);
     assert_eq!(device.take_readable(BURST, &mut burst), Ok(2));
-    // The first descriptor of a chain that is no single buffer is read again, for its own sake, where chains are followed.
+    // The first descriptor of a chain other than a single buffer is read again by the slow path, which uses only its
+    // own copy.
     assert_eq!(reads(), 1 + 2 + 2 + 8 + 2);
     assert!(reads() < READS);
 }

@@ -1,5 +1,5 @@
-//! Every ring of four entries over a small alphabet: no buffer outside of memory, no call over its budget, each chain returned
-//! once.
+//! Every ring of four entries over a small alphabet: no buffer outside of memory, no call over its budget, each chain
+//! returned once.
 
 use super::super::burst::STEPS;
 use super::*;
@@ -16,12 +16,12 @@ const IN_ORDER: Features = Features { in_order: true, ..BY_THE_BOOK };
 
 /// A descriptor: address, length, flags, next.
 type Entry = (u64, u32, u16, u16);
-/// Takes of a device.
+/// Kind of take of a device.
 type Take = fn(&mut DeviceQueue, usize, &mut Burst) -> Result<usize, Broken>;
-/// What the driver makes available: heads, and by how much its index moves.
+/// Heads that the driver makes available, and the distance that its index moves.
 type Offer<'a> = (&'a [u16], u16);
 
-/// One letter for each rule: what a walk tells apart.
+/// One letter for each rule: the cases that a walk distinguishes.
 const LETTERS: [Entry; 12] = [
     (BUFFERS, 8, 0, 0),
     (BUFFERS, 8, NEXT, 0),
@@ -37,7 +37,7 @@ const LETTERS: [Entry; 12] = [
     (TABLE, 24, INDIRECT, 0),
 ];
 
-/// What else there is.
+/// Further cases.
 const MORE_LETTERS: [Entry; 8] = [
     (BUFFERS, 0, 0, 0),
     (BUFFERS, 0, NEXT, 0),
@@ -59,13 +59,13 @@ const OFFERS: [Offer<'static>; 7] = [
     (&[0, 1, 2, 3], 5),
 ];
 
-/// A world of rings, of which each is tried with each offer.
+/// State in which each ring is tried with each offer.
 struct World {
     memory: Memory,
     region: Region,
     burst: Burst,
     rings: usize,
-    /// Chains that were taken.
+    /// Number of chains taken.
     taken: usize,
 }
 
@@ -78,7 +78,7 @@ impl World {
         Self { memory, region, burst: Burst::new(), rings: 0, taken: 0 }
     }
 
-    /// Every table of these letters, with each offer.
+    /// Tries every table of these letters, with each offer.
     fn every(&mut self, letters: &[Entry], offers: &[Offer<'_>], takes: &[Take]) {
         let letters = || letters.iter().copied().enumerate();
         let mut before = [usize::MAX; 4];
@@ -116,7 +116,7 @@ impl World {
         }
     }
 
-    /// A device takes and returns all that it can.
+    /// A device takes and returns all available chains.
     fn run(&mut self, features: Features, (heads, index): Offer<'_>, take: Take) {
         let mut device = self.memory.device(features);
         let mut returned = 0;
@@ -140,7 +140,7 @@ impl World {
         self.taken += usize::from(returned);
     }
 
-    /// Checks the used ring behind the first `from` chains; returns how many there are.
+    /// Checks the used ring after the first `from` chains; returns how many there are.
     fn returned(&mut self, features: Features, heads: &[u16], from: u16) -> u16 {
         let now = self.memory.used_index();
         let taken: Vec<u16> = self.burst.chains().iter().map(Chain::head).collect();

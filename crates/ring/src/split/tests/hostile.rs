@@ -1,4 +1,4 @@
-//! Rings that break every rule there is: the queue stops, or the chain is empty; never a panic, never an access
+//! Rings that break every rule: the queue stops, or the chain is empty; never a panic, never an access
 //! outside the guest's memory.
 
 use core::mem::MaybeUninit;
@@ -18,7 +18,7 @@ const TABLE: u64 = BUFFERS + 0x1000;
 /// Writes descriptors.
 type Prepare = fn(&mut Memory);
 
-/// What a device makes of descriptors that were set up by `prepare`, with head 0 made available.
+/// Returns a device's result for descriptors set up by `prepare`, with head 0 made available.
 fn outcome(prepare: impl Fn(&mut Memory), features: Features) -> Result<usize, Broken> {
     let mut memory = Memory::new(SIZE);
     prepare(&mut memory);
@@ -27,7 +27,7 @@ fn outcome(prepare: impl Fn(&mut Memory), features: Features) -> Result<usize, B
     let mut burst = Burst::new();
     let result = device.take_readable(BURST, &mut burst);
     if let Err(reason) = result {
-        // It stays so, whatever comes.
+        // It stays broken, whatever comes.
         memory.offer(&[1, 2, 3]);
         assert_eq!(device.take_readable(BURST, &mut burst), Err(reason));
         assert_eq!((device.broken(), device.arm(), device.publish()), (Some(reason), false, false));
@@ -159,7 +159,7 @@ fn a_head_outside_the_table_is_broken() {
         memory.offer(&[0, head, 0]);
         let mut device = memory.device(BY_THE_BOOK);
         let mut burst = Burst::new();
-        // What came before it is still served.
+        // Earlier chains are still served.
         assert_eq!(device.take_readable(BURST, &mut burst), Ok(1));
         assert_eq!(device.take_readable(BURST, &mut Burst::new()), Err(Broken::Entry));
         device.complete_all(&burst);
@@ -242,7 +242,7 @@ fn a_driver_trusts_no_id() {
         let mut slots = vec![Slot::EMPTY; SIZE.into()];
         let mut driver = Driver::new(region, &layout, BY_THE_BOOK, &mut slots).unwrap();
         let segment = Segment { address: BUFFERS, len: 1, writable: true };
-        // Takes descriptors 0 and 1 as a chain with head 0, or 15: whichever, `id` names no head.
+        // Uses descriptors 0 and 1 as a chain with head 0, or 15: in either case `id` is not a head.
         assert!(driver.push_chain(7u8, &[segment; 2]));
         driver.publish();
         let head = memory.word(layout.available + 4);
@@ -274,7 +274,7 @@ fn a_driver_takes_nothing_back_twice() {
 }
 
 proptest! {
-    /// Anything at all in the rings: every buffer that is shown lies in the memory, and calls return.
+    /// Arbitrary contents of the rings: every buffer shown lies in the memory, and calls return.
     #[test]
     fn random_memory_harms_nobody(
         words in prop::collection::vec(any::<u16>(), 0x400),
@@ -318,7 +318,7 @@ proptest! {
         }
     }
 
-    /// The drivers' ends read only what the device writes: any used ring.
+    /// The drivers' ends read only memory that the device writes: arbitrary used rings.
     #[test]
     fn drivers_survive_any_used_ring(
         entries in prop::collection::vec((0..20u32, any::<u32>()), 16),

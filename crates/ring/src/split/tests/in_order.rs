@@ -1,4 +1,4 @@
-//! IN_ORDER queues: the tuned driver against the device, and the device against chains that a general driver makes.
+//! IN_ORDER queues: the optimized driver against the device, and the device against chains of a general driver.
 
 use core::mem::MaybeUninit;
 use std::collections::VecDeque;
@@ -30,17 +30,18 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What the model expects of one buffer.
+/// Returns the expected buffer for a token.
 fn buffer(token: u32) -> (u64, u32) {
     (BUFFERS + u64::from(token) * 37 % 0x1_0000, 1 + token % 100)
 }
 
-/// How much the device says it wrote.
+/// Returns the number of octets that the device claims to have written.
 fn written(token: u32) -> u32 {
     token.wrapping_mul(0x9e37_79b9)
 }
 
-/// Runs the operations; buffers go to and fro in the order of their tokens. Each stage is the token that it reached.
+/// Runs the operations; buffers pass in the order of their tokens. Each stage is represented by the token that it has
+/// reached.
 fn run(memory: &mut Memory, first: u16, writable: bool, ops: Vec<Op>) {
     let (size, region, layout) = (memory.size, memory.region(), memory.layout());
     memory.start_at(first);
@@ -127,11 +128,11 @@ proptest! {
         writable: bool,
         ops in prop::collection::vec(op(), 0..400),
     ) {
-        // Descriptor i belongs to index i, so a queue that was in use goes on at its index.
+        // Descriptor i belongs to index i, so a queue that was in use continues at its index.
         run(&mut Memory::new(1 << shift), first, writable, ops);
     }
 
-    /// A general driver: chains of several descriptors, each after the one before it in the table.
+    /// A general driver: chains of several descriptors, each of which follows the previous one in the table.
     #[test]
     fn chains_follow_one_another_in_the_table(
         lengths in prop::collection::vec((1..6u16, any::<bool>()), 1..200),
@@ -211,7 +212,7 @@ fn a_resumed_queue_finds_its_place_by_the_first_available_entry() {
         let (region, layout) = (memory.region(), memory.layout());
         let mut device = DeviceQueue::resume(region, &layout, FEATURES, 100).unwrap();
         let mut burst = Burst::new();
-        // Nothing there yet: what the entry holds now is of an earlier lap.
+        // No chain is available yet: the entry holds a value of an earlier lap.
         assert_eq!(device.take_readable(64, &mut burst), Ok(0));
         memory.describe(5, (BUFFERS, 64, 0, 0));
         memory.describe(6, (BUFFERS, 64, 0, 0));
@@ -224,7 +225,7 @@ fn a_resumed_queue_finds_its_place_by_the_first_available_entry() {
 
 #[test]
 fn a_queue_that_is_taken_over_goes_on_where_its_used_index_stands() {
-    // 0 as well: 65536 chains of several descriptors begin anywhere.
+    // Index 0 as well: 65536 chains of several descriptors may begin anywhere.
     for index in [0, 1, 100, 65_535] {
         let mut memory = Memory::new(16);
         memory.start_at(index);
@@ -234,7 +235,7 @@ fn a_queue_that_is_taken_over_goes_on_where_its_used_index_stands() {
         }
         memory.offer(&[5, 6, 7]);
         let mut burst = Burst::new();
-        // Takes three, returns one, and dies.
+        // A device that takes three chains, returns one, and dies.
         let mut device = DeviceQueue::take_over(region, &layout, FEATURES).unwrap();
         assert_eq!(device.take_readable(64, &mut burst), Ok(3));
         device.give_back(&mut burst, 1);
@@ -277,7 +278,7 @@ fn a_driver_stops_on_what_it_cannot_trust() {
     }
 }
 
-/// A table of so many pieces, written where buffers lie; each piece is 8 octets long.
+/// Writes a table of `pieces` pieces at `at`; each piece is 8 octets long.
 fn table(memory: &mut Memory, at: u64, pieces: u16) {
     for piece in 0..pieces {
         let segment = Segment { address: BUFFERS + 0x8000 + 64 * u64::from(piece), len: 8, writable: false };

@@ -1,4 +1,4 @@
-//! Both ends by the book against a naive model: two queues of what was pushed and what was returned.
+//! Both ends for any order of completion against a naive model: two queues of pushed and of returned chains.
 
 use std::collections::VecDeque;
 
@@ -36,10 +36,10 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A token, its buffers, and how many descriptors of the table they take.
+/// A token, its buffers, and the number of descriptors of the table that they take.
 type Pushed = (u32, Vec<Segment>, usize);
 
-/// Both ends, and what must come out of them.
+/// Both ends, and their expected results.
 struct World<'a> {
     memory: Memory,
     event_idx: bool,
@@ -47,11 +47,11 @@ struct World<'a> {
     device: DeviceQueue,
     tokens: u32,
     free: usize,
-    /// Not yet taken.
+    /// Chains that the device has not taken.
     pushed: VecDeque<Pushed>,
     visible: usize,
     taken: Vec<(Chain, u32, usize)>,
-    /// The last burst, if nothing of it was completed yet, with what it held.
+    /// The last burst with its chains, if none of them was completed yet.
     fresh: Option<(Burst, Vec<Pushed>)>,
     completed: VecDeque<(u32, u32, usize)>,
     returned: usize,

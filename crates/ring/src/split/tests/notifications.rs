@@ -1,8 +1,8 @@
-//! Declined wishes stay declined however long the other end polls.
+//! Declined notifications stay declined however long the other end polls.
 
 use super::*;
 
-/// Pushes and returns one buffer `count` times; how many kicks and interrupts were wanted.
+/// Pushes and returns one buffer `count` times; returns how many kicks and interrupts were requested.
 fn traffic(driver: &mut impl DriverQueue<u8>, device: &mut DeviceQueue, count: usize) -> (usize, usize) {
     let (mut kicks, mut interrupts, mut burst) = (0, 0, Burst::new());
     for _ in 0..count {
@@ -72,8 +72,8 @@ fn an_armed_end_is_notified_of_the_next_entry_and_told_of_what_is_there() {
     }
 }
 
-/// Lends `lent` buffers, asks to be told late, and has them returned one by one; which ones were told of, and whether
-/// `arm_delayed` said that there was something already when `early` of them had come back before.
+/// Lends `lent` buffers, arms with `arm_delayed`, and has them returned one by one; returns which ones caused an
+/// interrupt, and whether `arm_delayed` reported returned buffers when `early` of them had come back before.
 fn told_of(
     driver: &mut impl DriverQueue<u8>,
     device: &mut DeviceQueue,

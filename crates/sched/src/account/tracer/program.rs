@@ -1,6 +1,6 @@
-//! The programs, word by word, in the instructions of `linux/bpf.h`.
+//! eBPF programs of the tracer, assembled from the instructions of `linux/bpf.h`.
 //!
-//! r6 is the account of this core, r7 a time, r8 what is at hand. An account is words of 64 bits:
+//! r6 points to this core's account, r7 holds a time, r8 is scratch. An account consists of 64-bit words:
 //!
 //! ```text
 //!   core:   | softirq began | irq began | irq within this softirq | irq | softirq |        thread: | irq | softirq |
@@ -13,18 +13,18 @@ pub(super) const CORE_WORDS: usize = 5;
 const SOFTIRQ_BEGAN: usize = 0;
 const IRQ_BEGAN: usize = 1;
 const IRQ_WITHIN: usize = 2;
-/// Time in interrupt handlers.
+/// Word with the time in hard interrupt handlers.
 pub(super) const IRQ: usize = 3;
-/// Time in softirqs.
+/// Word with the time in softirqs.
 pub(super) const SOFTIRQ: usize = 4;
 
-/// Where the account of threads is, and that of cores.
+/// Maps with the accounts of cores and threads.
 pub(super) struct Maps<'a> {
     pub(super) core: BorrowedFd<'a>,
     pub(super) threads: BorrowedFd<'a>,
 }
 
-/// What has come when a program runs.
+/// Event at which a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     SoftirqBegins,
@@ -39,11 +39,11 @@ const R2: u8 = 2;
 const R6: u8 = 6;
 const R7: u8 = 7;
 const R8: u8 = 8;
-/// The stack's end.
+/// Frame pointer: end of the stack.
 const R10: u8 = 10;
 
 const LOAD_WIDE: u8 = 0x18;
-/// A register = a word of memory, and the other way round.
+/// Load of a word of memory into a register, and store of a register into memory.
 const LOAD: u8 = 0x79;
 const STORE: u8 = 0x7b;
 const STORE_HALF: u8 = 0x63;
@@ -63,13 +63,13 @@ const LOOK_UP: i32 = 1;
 const TIME: i32 = 5;
 const WHO: i32 = 14;
 
-/// Where on the stack a key lies.
+/// Offset of a map key on the stack.
 const KEY: i16 = -8;
 
 #[derive(Default)]
 struct Assembler {
     code: Vec<u64>,
-    /// Jumps to the end.
+    /// Jumps to the program's end, to be patched.
     leave: Vec<usize>,
 }
 
@@ -91,7 +91,7 @@ impl Assembler {
         self.put(IF_ZERO, (register, 0), 0, 0);
     }
 
-    /// `register` = word `word` of the account that `base` points to.
+    /// `register` = word `word` of the account at `base`.
     fn get(&mut self, register: u8, base: u8, word: usize) {
         self.put(LOAD, (register, base), 8 * word as i16, 0);
     }
@@ -104,14 +104,14 @@ impl Assembler {
         self.put(STORE_CONSTANT, (base, 0), 8 * word as i16, 0);
     }
 
-    /// Word `word` += r7. Uses r8.
+    /// Word `word` += r7. Clobbers r8.
     fn add(&mut self, base: u8, word: usize) {
         self.get(R8, base, word);
         self.with(ADD, R8, R7);
         self.set(base, word, R8);
     }
 
-    /// r0 = what the map holds under the key on the stack.
+    /// r0 = pointer to the map's value for the key on the stack; leaves the program if there is none.
     fn look_up(&mut self, map: BorrowedFd<'_>) {
         self.put(LOAD_WIDE, (R1, PSEUDO_MAP), 0, map.as_raw_fd());
         self.put(0, (0, 0), 0, 0);
@@ -121,14 +121,15 @@ impl Assembler {
         self.leave_if_zero(R0);
     }
 
-    /// r6 = the account of this core.
+    /// r6 = this core's account.
     fn core(&mut self, maps: &Maps<'_>) {
         self.put(STORE_HALF_CONSTANT, (R10, 0), KEY, 0);
         self.look_up(maps.core);
         self.with(MOVE, R6, R0);
     }
 
-    /// r7 = the time since what word `word` says, which says nothing from now on.
+    /// r7 = time since the moment stored in word `word`, which is cleared; leaves the program if it was
+    /// clear.
     fn since(&mut self, word: usize) {
         self.get(R8, R6, word);
         self.leave_if_zero(R8);
@@ -138,7 +139,7 @@ impl Assembler {
         self.clear(R6, word);
     }
 
-    /// The thread whose time this was is charged with r7. Who has number 0 is idle.
+    /// Charges r7 to the interrupted thread. Thread number 0 is the idle task, which is not charged.
     fn charge(&mut self, maps: &Maps<'_>, word: usize) {
         self.call(WHO);
         self.leave_if_zero(R0);
@@ -158,7 +159,7 @@ impl Assembler {
     }
 }
 
-/// The program for one end of a handler.
+/// Assembles the program for an event.
 pub(super) fn assemble(end: End, maps: &Maps<'_>) -> Vec<u64> {
     let mut code = Assembler::default();
     code.core(maps);
@@ -182,7 +183,7 @@ pub(super) fn assemble(end: End, maps: &Maps<'_>) -> Vec<u64> {
         End::InterruptEnds => {
             code.since(IRQ_BEGAN);
             code.add(R6, IRQ);
-            // Within no softirq this is forgotten when one begins.
+            // Outside of a softirq this word is meaningless; the next softirq clears it.
             code.add(R6, IRQ_WITHIN);
             code.charge(maps, 0);
         }

@@ -7,7 +7,8 @@ use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_getcpu, sched_seta
 use super::super::{Account, Column, Sample, Split, Thread};
 use super::*;
 
-/// Sends datagrams to nobody by the loopback device, in whose softirq they are received and thrown away: 3 ms in 10.
+/// Sends datagrams to an unread socket on the loopback device, whose softirq receives and drops them: 3 ms of
+/// every 10.
 fn flood(long: Duration) {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let nobody = UdpSocket::bind("127.0.0.1:0").expect("another");
@@ -28,7 +29,7 @@ mod alone {
     mod all {
         use super::*;
 
-        /// What is traced is what the ticks of the kernel find, in the long run, and the thread whose time it ran on is known.
+        /// In the long run the tracer agrees with the kernel's ticks, and the interrupted thread is known.
         #[test]
         fn softirqs_are_found_where_they_ran() {
             let mut tracer = match Tracer::start() {
@@ -65,7 +66,8 @@ mod alone {
             println!("{core:?}, on the thread's time {own:?}, thread {:?}", split.threads["t/flood"]);
             let ticks = |sample: &Sample| sample.cores[&(cpu as u32)].softirq as f64 * 1e7;
             let sampled = ticks(&after) - ticks(&before);
-            // A thousand ticks tell a third of a core to 0.015 of it; six times that is chance once in a billion.
+            // A thousand ticks determine a third of a core to 0.015 of it; six times that happens by chance
+            // once in a billion.
             let off = (core.softirq - sampled).abs() / split.interval;
             assert!(off <= 0.09, "{} traced, {sampled} by ticks", core.softirq);
             let busy = split.threads["t/flood"].run + own.softirq_ns as f64;
@@ -74,7 +76,7 @@ mod alone {
                 "a flood is received in softirqs: {own:?} of {busy}"
             );
             assert!(own.softirq_ns as f64 <= core.softirq, "{own:?} of {core:?}");
-            // Nobody else is watched, and who is not any more is forgotten.
+            // No other thread is watched, and a thread that is no longer watched is forgotten.
             assert_eq!(tracer.read().threads.len(), 1);
             tracer.watch(&[]).expect("nobody");
             assert!(tracer.read().threads.is_empty());

@@ -7,7 +7,7 @@ use super::*;
 use crate::lock::Shared;
 use crate::outline::Island;
 
-/// The folder of all runs.
+/// Folder of all runs.
 fn own() -> tempfile::TempDir {
     let mode = Permissions::from_mode(0o700);
     tempfile::Builder::new().permissions(mode).tempdir().expect("a folder of its own")
@@ -35,14 +35,14 @@ fn what_another_run_has_is_not_waited_for() {
     assert!(other.try_lock().expect("ours alone"));
 }
 
-/// What nobody needs any more stays, and is told of as something that passes, until the other run is done.
+/// An object that is no longer needed stays, with a passing error, until the other run releases the lock.
 #[test]
 fn what_is_not_needed_goes_when_the_other_run_is_done() {
     let folder = own();
     let mut other = Shared::new(folder.path());
     assert!(other.try_lock().expect("ours alone"));
     let mut applier = Applier::new("t", folder.path(), |_| {});
-    // A folder as the root cpuset of version 1 has it, without anything exclusive.
+    // A folder like the root cpuset of v1, without anything exclusive.
     let path = folder.path().join("ringroad-t.cpus0");
     let (base, home) = (folder.path().to_owned(), folder.path().to_owned());
     let shared = folder.path().to_owned();
@@ -56,7 +56,7 @@ fn what_is_not_needed_goes_when_the_other_run_is_done() {
     assert!(other.try_lock().expect("ours alone"), "it was let go of");
 }
 
-/// As of threads that the kernel is not done with.
+/// As with threads that the kernel has not torn down yet.
 #[test]
 fn what_is_in_use_goes_when_nobody_is_in_it() {
     let folder = own();
@@ -75,7 +75,7 @@ fn what_is_in_use_goes_when_nobody_is_in_it() {
     assert!(!path.exists());
 }
 
-/// A place that is wanted again before that.
+/// An object that is needed again before it could be removed.
 #[test]
 fn what_is_in_use_and_wanted_again_stays() {
     let folder = own();

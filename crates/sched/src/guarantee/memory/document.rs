@@ -1,4 +1,4 @@
-//! The memory as a JSON document.
+//! JSON document of the memory.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,21 +7,21 @@ use super::{
     Day, FRAMES, LEAST_CYCLES, LONGEST, MOST, MOST_CYCLES, Machine, Memory, PASSES, Seen, Sort, Way,
 };
 
-/// The format that is written, and read.
+/// Format version, the only one written and read.
 const VERSION: u32 = 2;
-/// Letters of a reason that are told.
+/// Most characters of a reason that are reported.
 const TOLD: usize = 160;
 
-/// Why a document is not used.
+/// Reason why a document is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    /// It is no such document: where, and what is wrong.
+    /// Malformed: where, and what is wrong.
     #[error("it is broken: {0}")]
     Broken(String),
-    /// It has another format.
+    /// Unknown version.
     #[error("its version is {0}, and only {VERSION} is known")]
     Version(u32),
-    /// It is true for another machine.
+    /// It holds for another machine.
     #[error("it is true for another machine: {}, kernel {}, ringroad {}", .0.cpu, .0.kernel, .0.ringroad)]
     Elsewhere(Machine),
 }
@@ -32,17 +32,17 @@ impl Unusable {
     }
 }
 
-/// A text that can be told in a line.
+/// Text that fits into a line of a report.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(TOLD).collect()
 }
 
-/// To hundredths, which read back as the same number.
+/// Rounds to hundredths, which read back as the same number.
 fn rounded(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }
 
-/// What every version has.
+/// Part that all versions have.
 #[derive(Deserialize)]
 struct Head {
     version: u32,
@@ -56,7 +56,7 @@ struct Document {
     costs: Vec<Row>,
 }
 
-/// A point. Numbers are those of a packet.
+/// Point. All values are per packet.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
@@ -66,10 +66,10 @@ struct Row {
     far: bool,
     device: String,
     cpus: u32,
-    /// Frames of at most so many octets, in passes of at least so many packets.
+    /// Most octets per frame, and least packets per pass.
     frames_to: u32,
     passes_from: u32,
-    /// Of a thread that did not keep up.
+    /// True if the thread was saturated.
     behind: bool,
     cycles: f64,
     octets: f64,
@@ -79,7 +79,7 @@ struct Row {
 }
 
 impl Row {
-    /// Whether it can have been written by us.
+    /// Returns true if this program can have written it.
     fn is_sound(&self) -> bool {
         let device = !self.device.chars().any(char::is_control) && self.device.len() <= LONGEST;
         let sort = FRAMES.contains(&self.frames_to) && PASSES.contains(&self.passes_from);
@@ -91,13 +91,13 @@ impl Row {
 }
 
 impl Memory {
-    /// Octets of the longest document that is worth reading.
+    /// Octets of the longest document that is read.
     pub const LONGEST: u64 = 512 * 1024;
 
-    /// Reads what [`Memory::json`] has written.
+    /// Parses the output of [`Memory::json`].
     ///
     /// # Errors
-    /// Why it is not to be used on this machine.
+    /// Why it must not be used on this machine.
     pub fn read(text: &str, machine: &Machine) -> Result<Self, Unusable> {
         let head: Head = serde_json::from_str(text).map_err(Unusable::broken)?;
         if head.version != VERSION {
@@ -132,7 +132,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// The document.
+    /// Serializes the memory.
     pub fn json(&self) -> String {
         let rows = self.costs.iter().map(|((way, sort), seen)| Row {
             class: way.kind.class,
@@ -151,7 +151,7 @@ impl Memory {
             day: seen.day,
         });
         let document = Document { version: VERSION, machine: self.machine.clone(), costs: rows.collect() };
-        // Nothing in it can fail to be written.
+        // Serialization of these types cannot fail.
         serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
     }
 }

@@ -22,9 +22,9 @@ fn what_does_not_fit_is_refused_with_the_arithmetic() {
          275 kpps would fit"
     );
     assert_eq!(refusal.router, "edge");
-    // What is said to fit does.
+    // The rate that is said to fit does fit.
     assert!(admit(&[core], &held, &promise("edge", 275e3, 5200.0)).is_ok());
-    // A router's own promise is not in its way.
+    // A router's own promise is not counted against it.
     assert!(admit(&[core], &held, &promise("west", 420e3, 5200.0)).is_ok());
 }
 
@@ -37,7 +37,7 @@ fn an_estimate_is_called_one() {
         line.starts_with("1 Mpps x 9000 cycles (an estimate: fewer than 10000 packets were seen) = 9.00 GHz"),
         "{line}"
     );
-    // And how to come to something better.
+    // With advice on how to get a better basis.
     let way_out = "260 kpps would fit; to be judged by what packets cost here: start with that, send all that it \
                    takes for some seconds, then `ringroad set edge guarantee=1Mpps`, and it is remembered";
     assert!(line.ends_with(way_out), "{line}");
@@ -58,7 +58,7 @@ fn reservations_and_weights() {
     let period = std::time::Duration::from_millis(200);
     assert_eq!(set(0.35, 0.65).runtime(period), std::time::Duration::from_millis(70));
     assert_eq!(set(1e-12, 1.0).runtime(period), std::time::Duration::from_micros(1));
-    // 0.64 and 0.36 of a core: 1820 beside somebody's 1024.
+    // 0.64 and 0.36 of a core: 1820 beside a weight of 1024.
     assert_eq!(set(0.64, 0.36).weight(1024), 1820);
     assert_eq!(set(0.64, 0.36).weight(0), 640);
     assert_eq!(set(1e-9, 1.0).weight(100), 1);

@@ -1,33 +1,33 @@
-//! The controller on a core that is simulated: weights, noise, a delay of a tick, and neighbours that come and go.
+//! The controller on a simulated core: weights, noise, a delay of one tick, and neighbours that come and go.
 
 use std::time::Duration;
 
 use super::*;
 
-/// Of the controller.
+/// Tick of the controller, in seconds.
 const TICK: f64 = 0.1;
-/// Within which everything is to have settled.
+/// Ticks within which everything has to settle.
 const SETTLED: usize = 10;
 
-/// A router as it is, whatever the model says.
+/// True state of a router, whatever the model assumes.
 struct Plant {
     name: String,
     /// Cycles that a packet takes.
     cycles: f64,
     offered: f64,
-    /// As the controller has set it; none: it has no promise, and this weight.
+    /// Share set by the controller; `None`: no promise, and this weight.
     share: Option<f64>,
     weight: f64,
     delivered: f64,
     dropped: f64,
 }
 
-/// A core and who shares it by weight.
+/// A core and the routers that share it by weight.
 struct World {
     plants: Vec<Plant>,
     controller: Controller,
     ticks: u32,
-    /// Part by which a tick's work is more or less, at random.
+    /// Relative random variation of a tick's work.
     noise: f64,
     seed: u64,
     rest: f64,
@@ -40,7 +40,7 @@ impl World {
         Self { plants, controller, ticks: 0, noise, seed: 7, rest: 1.0, said }
     }
 
-    /// A router that is promised a rate; a packet costs `cycles`, and the model believes `thought`.
+    /// Adds a router with a promised rate; a packet costs `cycles`, and the model assumes `thought`.
     fn promised(&mut self, name: &str, pps: f64, (cycles, thought): (f64, f64)) {
         self.controller.promise(promise(name, pps, thought)).expect("it fits");
         self.add(name, cycles, pps);
@@ -64,13 +64,13 @@ impl World {
         self.plants.iter_mut().find(|plant| plant.name == name).expect("it is there")
     }
 
-    /// From -1 to 1.
+    /// Random number from -1 to 1.
     fn random(&mut self) -> f64 {
         self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.seed >> 33) as f64 / f64::from(1_u32 << 30) - 1.0
     }
 
-    /// What each router gets of the core: by weight, and nobody more than he can use.
+    /// Core time of each router: by weight, and never more than it can use.
     fn split(&self) -> Vec<f64> {
         let others: f64 =
             self.plants.iter().filter(|plant| plant.share.is_none()).map(|plant| plant.weight).sum();
@@ -97,7 +97,7 @@ impl World {
         got
     }
 
-    /// A tick: what was set before it works, and what it shows is told at its end.
+    /// Simulates a tick with the shares set before; measurements are reported at its end.
     fn tick(&mut self) -> Vec<f64> {
         let got = self.split();
         let contended = got.iter().sum::<f64>() > 0.98;
@@ -122,7 +122,7 @@ impl World {
             })
             .collect();
         let now = Duration::from_secs_f64(f64::from(self.ticks) * TICK);
-        // What is said now is carried out a tick later.
+        // New shares take effect one tick later.
         for set in std::mem::replace(&mut self.said, self.controller.tick(now, &measured)) {
             let plant = self.plants.iter_mut().find(|plant| plant.name == set.router).expect("it is there");
             (plant.share, self.rest) = (Some(set.share), set.rest);
@@ -130,19 +130,19 @@ impl World {
         rates
     }
 
-    /// What a router gets in each of some ticks, once all has settled.
+    /// A router's rate in each of some ticks, once all has settled.
     fn ticks_of(&mut self, name: &str) -> Vec<f64> {
         let n = self.plants.iter().position(|plant| plant.name == name).expect("it is there");
         (0..SETTLED).for_each(|_| drop(self.tick()));
         (0..50).map(|_| self.tick()[n]).collect()
     }
 
-    /// What a router gets in a tick on average, once all has settled.
+    /// A router's average rate, once all has settled.
     fn settled(&mut self, name: &str) -> f64 {
         self.ticks_of(name).iter().sum::<f64>() / 50.0
     }
 
-    /// On average, and where there is no noise in each tick.
+    /// Checks the average rate, and without noise that of each tick.
     #[track_caller]
     fn keeps(&mut self, name: &str, pps: f64) {
         let ticks = self.ticks_of(name);
@@ -175,7 +175,7 @@ fn a_model_that_is_wrong_is_made_up_for_within_a_second() {
         world.of("edge").offered = 600e3;
         world.add("flood", 5500.0, 2e6);
         world.keeps("edge", 300e3);
-        // Caches are shared with somebody, or a core is farther away: packets cost more from now on.
+        // Caches are shared, or a core is farther away: packets cost more from now on.
         world.of("edge").cycles = 6200.0;
         world.keeps("edge", 300e3);
     }
@@ -187,7 +187,7 @@ fn three_and_eight_routers_are_promised_at_once() {
         let (pps, each) = (130e3, 0.8 / routers as f64 * 2.6e9 / 130e3);
         let mut world = World::new(0.05);
         for n in 0..routers {
-            // Some of them cost less than thought, some more.
+            // Some of them cost less than assumed, some more.
             let off = [1.0, 1.05, 0.9][n % 3];
             world.promised(&format!("r{n}"), pps, (each * off, each));
             world.of(&format!("r{n}")).offered = pps * [1.0, 3.0][n % 2];
@@ -210,12 +210,12 @@ fn what_a_router_does_not_use_is_lent_and_comes_back() {
     assert_eq!(world.controller.standings().next().map(|standing| &standing.kept), Some(&Kept::Unasked));
     world.of("edge").offered = 300e3;
     world.keeps("edge", 300e3);
-    // And the other way round: alone it gets what it asks for.
+    // The other way round: alone, it gets what it asks for.
     world.of("flood").offered = 0.0;
     world.of("edge").offered = 450e3;
     assert!(world.settled("edge") > 445e3);
     assert_eq!(world.controller.standings().next().map(|standing| &standing.kept), Some(&Kept::Yes));
-    // That was no reason to give it less when the neighbour is back.
+    // That must not give it less when the neighbour is back.
     world.of("flood").offered = 2e6;
     world.of("edge").offered = 300e3;
     world.keeps("edge", 300e3);
@@ -224,7 +224,7 @@ fn what_a_router_does_not_use_is_lent_and_comes_back() {
 #[test]
 fn more_than_was_promised_is_not_taken_from_who_wants_it() {
     let mut world = World::new(0.0);
-    // A packet costs half of what was thought.
+    // A packet costs half of what was assumed.
     world.promised("edge", 200e3, (2600.0, 5200.0));
     world.of("edge").offered = 2e6;
     world.add("flood", 5200.0, 2e6);
@@ -239,7 +239,7 @@ fn a_promise_that_cannot_be_kept_any_more_hurts_no_other() {
     world.promised("dear", 150e3, (5200.0, 5200.0));
     world.add("flood", 5200.0, 2e6);
     world.keeps("dear", 150e3);
-    // Twice the cycles: 0.6 of the core, of which 0.5 is there.
+    // Twice the cycles: 0.6 of the core is needed, 0.5 is there.
     world.of("dear").cycles = 10_400.0;
     let rate = world.settled("dear");
     assert!(rate > 110e3 && rate < 140e3, "{rate:.0}");
@@ -276,7 +276,7 @@ fn what_a_router_does_not_need_is_taken_back_until_something_is_lost() {
         world.tick();
         before = if tick == SETTLED { world.of("edge").dropped } else { before };
         let share = world.of("edge").share.expect("a share");
-        // As who is woken for each few packets: it uses whatever it is given.
+        // Like a thread that is woken for few packets at a time: it uses whatever it is given.
         world.of("edge").cycles = 5200.0_f64.max(2.6e9 * share / 200e3);
     }
     let share = world.of("edge").share.expect("a share");
@@ -297,7 +297,8 @@ fn counters_that_begin_anew_move_nothing() {
     assert_eq!(controller.standings().next().map(|standing| &standing.kept), Some(&Kept::Unknown));
     assert!(controller.tick(at(2), &measured(10_010, 0)).is_empty());
     assert_eq!(controller.standings().next().map(|standing| &standing.kept), Some(&Kept::Yes));
-    // The same moment twice divides by nothing, and a router that is away stays as it was.
+    // Two measurements at the same moment must not divide by zero, and a router without a measurement stays
+    // as it was.
     assert!(controller.tick(at(2), &measured(10_010, 0)).is_empty());
     assert!(controller.tick(at(3), &[]).is_empty());
 }

@@ -2,7 +2,7 @@ use super::*;
 
 const VHOST: Kind = Kind { class: Class::Vhost, path: Path::Switch, exits: false, far: false };
 
-/// A window of packets of this size and passes of this length, by a line of its own.
+/// Window of packets of this size and passes of this length, whose cost follows the given parameters.
 fn window(frames: u64, octets: u64, batch: u64, [a, b, c]: [f64; 3]) -> Observation {
     let cycles = frames as f64 * (a + b * octets as f64 + c / batch as f64);
     Observation { cycles: cycles as u64, frames, octets: frames * octets, batches: frames / batch }
@@ -14,7 +14,7 @@ fn before_anything_was_seen_there_is_an_estimate() {
     let cost = model.per_frame(60.0, 16.0);
     assert_eq!(cost.basis, Basis::Default);
     assert!(cost.cycles > 300.0);
-    // What is dearer is thought to be dearer.
+    // Estimates are ordered by expected cost.
     let of = |kind| Model::new(kind).per_frame(60.0, 16.0).cycles;
     assert!(of(Kind { path: Path::Tap, ..VHOST }) > of(Kind { path: Path::Xdp, ..VHOST }));
     assert!(of(Kind { far: true, ..VHOST }) > of(VHOST));
@@ -59,7 +59,7 @@ fn where_nothing_was_seen_what_is_usual_fills_in() {
     for _ in 0..50 {
         model.learn(&window(20_000, 60, 16, [150.0, 0.5, 20_000.0]));
     }
-    // Small packets cost 150 less than thought; so will large ones, or somewhat less.
+    // Small packets cost 150 less than assumed; so will large ones, or a little less.
     let after = model.per_frame(1514.0, 16.0).cycles;
     assert!(after < before && after > 0.5 * before, "{before} became {after}");
 }

@@ -16,7 +16,7 @@ fn way(device: &str) -> Way {
     Way { kind: KIND, device: device.to_owned(), cpus: 1 }
 }
 
-/// So many packets of 60 octets in passes of this length, at this cost.
+/// Window of so many packets of 60 octets in passes of this length, at this cost.
 fn window(frames: u64, batch: u64, cycles: u64) -> Observation {
     Observation { cycles: frames * cycles, frames, octets: frames * 60, batches: frames / batch }
 }
@@ -25,12 +25,12 @@ fn note(memory: &mut Memory, window: &Observation, times: usize) {
     (0..times).for_each(|_| memory.note(&way("tap"), window, Rest::Never, day(TODAY)));
 }
 
-/// A window of a thread that does not keep up.
+/// Records windows of a saturated thread.
 fn lag(memory: &mut Memory, window: &Observation, times: usize) {
     (0..times).for_each(|_| memory.note(&way("tap"), window, Rest::Behind, day(TODAY)));
 }
 
-/// A memory in which a packet of a way costs so many cycles.
+/// Memory in which a packet of a way costs so many cycles.
 fn knowing(cycles: u64) -> Memory {
     let mut memory = Memory::new(machine());
     note(&mut memory, &window(4000, 50, cycles), 10);
@@ -86,7 +86,7 @@ fn the_longest_passes_count_and_only_they_can_show_that_packets_are_dear() {
     close(cost(&memory), 5000.0);
     note(&mut memory, &window(4000, 64, 3000), 1);
     close(cost(&memory), 3000.0);
-    // A machine that is slow shows so when it is full.
+    // A slow machine shows its cost when it is full.
     close(cost(&knowing(30_000)), 30_000.0);
 }
 
@@ -108,20 +108,20 @@ fn too_little_is_no_evidence() {
         note(&mut memory, &new, 100);
         assert_eq!(memory, Memory::new(machine()), "{new:?}");
     }
-    // A thread that polls in vain between short passes.
+    // A thread that polls an empty queue between short passes.
     memory.note(&way("tap"), &window(20_000, 40, 5000), Rest::Polling, day(TODAY));
     assert_eq!(memory, Memory::new(machine()));
     note(&mut memory, &window(4999, 16, 5000), 2);
     assert!(cost(&memory).is_none(), "9998 packets");
     note(&mut memory, &window(200, 16, 5000), 1);
     close(cost(&memory), 5000.0);
-    // Neither of frames of another size, nor of another router, class or number of CPUs.
+    // Neither for frames of another size, nor for another router, class or number of CPUs.
     assert!(memory.cost(&way("tap"), 1514.0).is_none());
     assert!(memory.cost(&way("ovs"), 60.0).is_none());
     let vcpu = Kind { class: Class::Vcpu, ..KIND };
     assert!(memory.cost(&Way { kind: vcpu, ..way("tap") }, 60.0).is_none());
     assert!(memory.cost(&Way { cpus: 2, ..way("tap") }, 60.0).is_none());
-    // One that polls in vain has no time to in long passes.
+    // A polling thread has no time for that in long passes.
     let mut polling = Memory::new(machine());
     polling.note(&way("tap"), &window(20_000, 50, 5000), Rest::Polling, day(TODAY));
     assert!(cost(&polling).is_some());
@@ -139,7 +139,7 @@ fn long_passes_of_a_cpu_that_rests_are_not_the_longest() {
     let mut memory = noted(Rest::Asleep, 4000);
     memory.note(&way("tap"), &window(20_000, 64, 5000), Rest::Never, day(TODAY));
     close(cost(&memory), 5000.0);
-    // Who did not keep up shows best what packets take.
+    // A saturated thread shows best what packets cost.
     memory.note(&way("tap"), &window(20_000, 64, 4500), Rest::Behind, day(TODAY));
     memory.note(&way("tap"), &window(20_000, 64, 5500), Rest::Never, day(TODAY));
     close(cost(&memory), 4500.0);
@@ -156,7 +156,7 @@ fn the_dear_end_is_remembered_and_what_is_over_is_forgotten() {
     }
     let mixed = cost(&memory).expect("it is known");
     assert!((5500.0..5950.0).contains(&mixed), "the mean is 5200, and {mixed} is remembered");
-    // Dear for a second.
+    // Expensive for a second.
     lag(&mut memory, &window(4000, 50, 9000), 10);
     let dear = cost(&memory).expect("it is known");
     assert!(dear > 7000.0, "{dear}");
@@ -231,7 +231,7 @@ fn a_hostile_document_is_told_in_a_line() {
         with("\"version\"", "\"\\n\\n\\u001b[2J\": 1, \"version\""),
         with("5467.0", "0"),
         with("5467.0", "-5467.0"),
-        // We would write it as zero, which nobody reads.
+        // It would be written as zero, which is refused when read.
         with("5467.0", "0.001"),
         with("5467.0", "1e9"),
         with("5467.0", "1e999"),
@@ -274,19 +274,19 @@ fn only_so_much_is_kept() {
 #[test]
 fn what_two_runs_have_seen_is_put_together() {
     let (before, mut ours, mut theirs) = (knowing(5000), knowing(5000), knowing(5000));
-    // Only one of the two has seen something new.
+    // Only one of the two has observed something new.
     note(&mut ours, &window(4000, 50, 4000), 500);
     close(cost(&ours.merged(&before, &before)), 4000.0);
     note(&mut theirs, &window(4000, 50, 4500), 500);
     close(cost(&before.merged(&before, &theirs)), 4500.0);
-    // Both have: the dearer counts, whoever writes last.
+    // Both have: the more expensive one counts, whichever writes last.
     close(cost(&ours.merged(&before, &theirs)), 4500.0);
     close(cost(&theirs.merged(&before, &ours)), 4500.0);
-    // What only one knows stays.
+    // Points that only one has are kept.
     theirs.note(&way("ovs"), &window(20_000, 50, 7000), Rest::Never, day(TODAY));
     let both = ours.merged(&before, &theirs);
     assert!(both.model(&way("ovs"), 60.0).is_some());
-    // Of another machine there is nothing to be learned.
+    // Costs of another machine are ignored.
     let elsewhere = Memory::new(Machine { kernel: "6.12".to_owned(), ..machine() });
     assert_eq!(ours.merged(&before, &elsewhere), ours);
 }

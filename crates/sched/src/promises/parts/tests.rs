@@ -6,7 +6,7 @@ use crate::guarantee::{Basis, Machine};
 
 const HERTZ: f64 = 1e9;
 
-/// The vhost thread of a router between TAPs, of which nothing is remembered.
+/// Vhost thread of a router between TAPs, without remembered costs.
 fn part() -> Part {
     let kind = Kind { class: Class::Vhost, path: Path::Tap, exits: false, far: false };
     let way = Way { kind, device: "kvm shared virtio-net/tap".to_owned(), cpus: 1 };
@@ -25,7 +25,7 @@ fn part() -> Part {
     }
 }
 
-/// What was counted so far.
+/// Counters so far.
 #[derive(Default)]
 struct Sight {
     part: Option<Part>,
@@ -35,7 +35,8 @@ struct Sight {
 }
 
 impl Sight {
-    /// A tenth of a second with so many packets at this cost, in passes of this length; 0: no pass was timed.
+    /// Adds a tenth of a second with so many packets at this cost, in passes of this length; 0: no pass was
+    /// timed.
     fn sees(&mut self, frames: u64, cycles: u64, pass: u64) -> &Part {
         let name = "edge/vhost";
         *self.cpu_ns.entry(name.to_owned()).or_default() += frames * cycles;
@@ -67,12 +68,12 @@ fn a_dozen_packets_are_no_price() {
     assert_eq!(estimate.basis, Basis::Default);
     let mut sight = Sight::default();
     sight.sees(0, 0, 0);
-    // A sleepy router: it wakes up for each packet, and mostly no pass is timed.
+    // A sleepy router: it wakes up for each packet, and usually no pass is timed.
     for n in 0..100 {
         let seen = sight.sees(12, 40_000, n % 2);
         assert_eq!((seen.price(), seen.cost()), (estimate, estimate));
     }
-    // Nor is it when there are more of them, while their CPU sleeps: that shows what waking up costs.
+    // Nor with more packets while their CPU sleeps: that shows the cost of waking up.
     for _ in 0..100 {
         let seen = sight.sees(4000, 40_000, 2);
         assert_eq!(seen.price(), estimate);

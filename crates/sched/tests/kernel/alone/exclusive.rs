@@ -1,4 +1,4 @@
-//! Reservations, and CPUs that threads have for themselves.
+//! Reservations and exclusive CPUs.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn a_pinned_reservation_has_an_exclusive_cpuset() {
         assert_eq!(balance(&known.host).as_deref(), Some("0"));
     }
     at_most_its_share(&vcpu, 0.2, Duration::from_millis(2));
-    // More time, in place.
+    // A longer runtime, in place.
     let longer = on(cpus[1]).replace("\"2ms\"", "\"3ms\"");
     applier.make(&outlined(&longer, &known)).expect("the same cpuset");
     place(&mut applier, &[&vcpu, &vhost]);
@@ -86,7 +86,7 @@ fn who_is_outside_of_exclusive_cpus_keeps_its_own() {
         place(&mut applier, &[&vcpu, &vhost]);
         assert_eq!((vcpu.cpus(), vhost.cpus()), (vec![cpus[1] as usize], vec![cpus[0] as usize]), "{lines}");
     }
-    // One of them without any: it has all that there are, as before.
+    // One thread without a pin or policy: it may use all CPUs, as before.
     let all: Vec<usize> = cpus.iter().map(|cpu| *cpu as usize).collect();
     for lines in [format!("{RESERVED}\npin = {{ vcpu = \"{}\" }}", cpus[1]), String::new()] {
         let free = lines + "\naffinity = { vhost = \"free\" }";
@@ -125,7 +125,7 @@ fn what_the_kernel_does_not_admit_is_explained() {
     if lacks(&known, &["nice", "two CPUs", "cpuset"]) || known.host.real_time.runtime_us.is_none() {
         return;
     }
-    // As if nothing were limited here.
+    // As if this host had no limit.
     known.host.real_time = RealTime { runtime_us: None, period_us: 1_000_000 };
     known.host.fair_server.clear();
     let cpu = *known.topology.allowed.last().expect("a CPU");

@@ -1,4 +1,4 @@
-//! Control groups: who holds them up, who shares them, and who removes them.
+//! Control groups: locks of other users, sharing among runs, and removal.
 
 use std::fs;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ fn nobody_who_may_look_at_groups_can_hold_up_who_makes_them() {
         let (tell, told) = channel();
         let work = std::thread::spawn(move || {
             let made = applier.make(&outline).map_err(|error| error.to_string());
-            // Nobody listens any more if this took too long.
+            // The receiver is gone if this took too long.
             let _ = tell.send((made, applier.undo_all().len()));
         });
         let outcome = told.recv_timeout(HANGS);
@@ -105,7 +105,7 @@ fn groups_hold_threads_to_their_weight_and_quota() {
         Version::V2 => read(&folder.join("cpu.max")).starts_with("max"),
     };
     assert!(unlimited);
-    // Out of the groups, and they are gone.
+    // Threads leave the groups, which are removed.
     applier.make(&outlined("affinity = { vcpu = \"free\" }", &known)).expect("nothing to make");
     place(&mut applier, &[&vcpu, &vhost]);
     assert!(left_over(&known.host).is_empty(), "{:?}", left_over(&known.host));
@@ -132,7 +132,7 @@ fn who_was_told_before_can_clean_up() {
     applier.make(&outlined(&lines, &known)).expect("a cpuset and a group");
     place(&mut applier, &[&vcpu, &vhost]);
     assert_eq!(left_over(&known.host).len(), 2);
-    // Killed: nobody undoes anything.
+    // Killed: the process itself undoes nothing.
     std::mem::forget(applier);
     let told: Vec<String> = told.try_iter().collect();
     for _ in 0..2 {

@@ -9,7 +9,7 @@ use sched::{Interrupt, Irq, Known, Outline};
 
 use crate::host::{alone, applier, place, plan, read};
 
-/// An interrupt of this host that may be moved, with where it is.
+/// An interrupt of this host that may be moved, with its present affinity.
 fn movable() -> Option<(u32, String)> {
     let entries = fs::read_dir("/proc/irq").ok()?.flatten();
     let mut numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

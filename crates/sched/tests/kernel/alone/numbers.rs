@@ -1,4 +1,4 @@
-//! Threads that have ended, and others that have their numbers.
+//! Threads that have ended, and others that reuse their numbers.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use sched::{ApplyError, Known, attributes};
 use crate::host::{HANGS, RESERVED, alone, applier, exclusive_can_be, lacks, outlined, place, plan};
 use crate::worker::vcpu;
 
-/// A process that is ended with this.
+/// Process that is killed when this is dropped.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -19,10 +19,10 @@ impl Drop for Ended {
     }
 }
 
-/// The number that the kernel gave away last, in this namespace of processes.
+/// Number that the kernel assigned last, in this PID namespace.
 const LAST: &str = "/proc/sys/kernel/ns_last_pid";
 
-/// Whether a number cannot be chosen here, which is told.
+/// Returns true, and prints why, if numbers cannot be chosen here.
 fn lacks_numbers() -> bool {
     let lacks = fs::OpenOptions::new().write(true).open(LAST).is_err();
     if lacks {
@@ -31,7 +31,7 @@ fn lacks_numbers() -> bool {
     lacks
 }
 
-/// Starts something until it has a number that was had before.
+/// Starts something repeatedly until it gets a number that was used before.
 fn again<T>(number: i32, start: impl Fn() -> (i32, T)) -> T {
     let end = Instant::now() + HANGS;
     loop {
@@ -84,7 +84,7 @@ fn who_has_the_number_of_one_that_ended_is_not_touched() {
     while held() != (2, 3) {
         assert!(Instant::now() < end, "chrt does nothing");
     }
-    // Wherever the one that ended would have been made an ordinary thread.
+    // Where the ended thread would have been made an ordinary one.
     applier.make(&outlined(&on(cpus[0]), &known)).expect("another cpuset");
     assert_eq!(held(), (2, 3), "SCHED_RR");
     let errors = applier.place(std::slice::from_ref(&thread));
@@ -110,7 +110,7 @@ fn another_thread_with_a_number_that_was_placed_is_placed() {
     place(&mut applier, &[&first]);
     let task = first.thread.task;
     drop(first);
-    // It is told apart by when it was started, which is counted in ticks.
+    // They are told apart by start time, which is counted in ticks.
     let second = loop {
         let second = again(task.tid, || {
             let worker = vcpu(false);

@@ -1,4 +1,4 @@
-//! CPUs and priorities of threads.
+//! CPU affinities and priorities of threads.
 
 use sched::{Known, attributes};
 

@@ -1,4 +1,4 @@
-//! What is to be removed, as a cleaner hears of it: line by line, for as long as the run lasts.
+//! List of what is to be removed, as a cleaner receives it: line by line, as long as the run lasts.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, Read};
@@ -9,24 +9,24 @@ use uplink::Undo;
 
 use super::{FORGET, LOCK, RUBBISH, SCHEDULE, UNDO};
 
-/// Octets of the longest line; paths have 4096 at most, and there are some in one.
+/// Octets of the longest line; paths have at most 4096, and a line holds several.
 const LONGEST_LINE: u64 = 64 << 10;
-/// Octets of all lines that are kept. What is made beyond that is not noted.
+/// Most octets kept of all lines. What is announced beyond that is ignored.
 const MOST: usize = 16 << 20;
 
-/// What goes with a lock.
+/// Object that goes with a lock.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::run_lock) enum Rubbish {
     /// A file.
     File(PathBuf),
-    /// Something of the host.
+    /// A host object.
     Made(Undo),
-    /// Where its threads were, and how they were scheduled.
+    /// Placement and scheduling of its threads.
     Scheduled(sched::Undo),
 }
 
 impl Rubbish {
-    /// Removes it.
+    /// Removes the object.
     pub(in crate::run_lock) fn remove(&self) {
         match self {
             Self::File(path) => drop(std::fs::remove_file(path)),
@@ -35,7 +35,7 @@ impl Rubbish {
         }
     }
 
-    /// What a line says after its lock.
+    /// Parses what a line says after its lock.
     fn read(what: u8, text: &[u8]) -> Option<Self> {
         match what {
             RUBBISH => Some(Self::File(to_path(text))),
@@ -46,15 +46,15 @@ impl Rubbish {
     }
 }
 
-/// A lock, and what goes with it in the order in which it was made.
+/// Lock, and what goes with it in the order in which it was made.
 #[derive(Debug)]
 struct Held {
     lock: Vec<u8>,
-    /// Each as it was told: what it is, and the text of it.
+    /// Each as received: kind and text.
     rubbish: Vec<(u8, Vec<u8>)>,
 }
 
-/// What is to be removed and was not taken back. It grows with what there is, and not with what was ever told.
+/// Announced and not revoked. Its size depends on what exists, not on how much was ever announced.
 #[derive(Debug, Default)]
 pub(super) struct List {
     held: Vec<Held>,
@@ -62,10 +62,10 @@ pub(super) struct List {
 }
 
 impl List {
-    /// Hears everything until nobody tells anything any more.
+    /// Reads until the writer closes the pipe.
     ///
     /// # Errors
-    /// The other end cannot be read.
+    /// The pipe cannot be read.
     pub(super) fn hear(mut told: impl BufRead) -> io::Result<Self> {
         let (mut list, mut line) = (Self::default(), Vec::new());
         loop {
@@ -76,13 +76,13 @@ impl List {
             if let Some(line) = line.strip_suffix(&[0]) {
                 list.note(line);
             } else {
-                // Too long to be one, or cut off in the middle: then the file does not exist yet.
+                // Too long to be valid, or cut off in the middle: then the file does not exist yet.
                 skip_line(&mut told)?;
             }
         }
     }
 
-    /// One line without its end.
+    /// Handles a line, given without its terminator.
     fn note(&mut self, line: &[u8]) {
         let Some((what, text)) = line.split_first() else { return };
         match *what {
@@ -100,7 +100,7 @@ impl List {
         }
     }
 
-    /// Something that goes with a lock, once: told of again it stands behind what was made meanwhile.
+    /// Adds an object of a lock, once: if announced again it moves behind what was made meanwhile.
     fn add_rubbish(&mut self, what: u8, line: &[u8]) {
         let mut parts = line.splitn(2, |octet| *octet == b'\n');
         let (Some(lock), Some(text)) = (parts.next(), parts.next()) else { return };
@@ -136,7 +136,7 @@ impl List {
     }
 }
 
-/// Reads the rest of a line and keeps nothing of it.
+/// Skips the rest of a line.
 fn skip_line(told: &mut impl BufRead) -> io::Result<()> {
     told.skip_until(0).map(drop)
 }

@@ -6,7 +6,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::*;
 
-/// What is to be removed, as a cleaner has it.
+/// List of a cleaner.
 type Locks = Vec<(PathBuf, Vec<Rubbish>)>;
 
 fn list(told: &[u8]) -> Locks {
@@ -40,7 +40,7 @@ fn anything_else_is_nothing() {
 
 #[test]
 fn who_is_told_the_same_again_and_again_hears_on_and_removes_it_once() {
-    // Some 20 MiB of what comes and goes, and of what is told again, and then something new.
+    // Some 20 MiB of entries that are added and removed or repeated, and then a new one.
     let rounds = (0..210_000).flat_map(|round| {
         let number = round % 3;
         let lines = format!(
@@ -63,7 +63,7 @@ fn a_line_that_is_none_is_passed_over_and_what_is_kept_has_an_end() {
     assert_eq!(list(&long(60_000)).len(), 2);
     assert_eq!(list(&long(70_000)), [("/b".into(), vec![])]);
     assert_eq!(list(&long(200_000)), [("/b".into(), vec![])]);
-    // As long as somebody tells of ever more, it is read, and what was told first is kept.
+    // However much is announced, it is read, and the first entries are kept.
     let names = (0..600).map(|number| format!("l/{number}{}\0", "x".repeat(50_000)));
     let told = names.collect::<String>().into_bytes();
     let mut rest = told.as_slice();
@@ -71,7 +71,7 @@ fn a_line_that_is_none_is_passed_over_and_what_is_kept_has_an_end() {
     assert!((300..336).contains(&kept) && rest.fill_buf().expect("octets").is_empty(), "{kept}");
 }
 
-/// Somebody who writes what is told into a file, until nobody tells anything any more.
+/// Process that writes what it is sent into a file, until its pipe is closed.
 fn scribe(path: &Path) -> Box<dyn Fn() -> Command> {
     let path = path.to_owned();
     Box::new(move || {
@@ -103,7 +103,7 @@ fn who_comes_later_is_told_what_is_still_to_be_removed() {
     assert_eq!(told(&ledger), [(run.into(), of_run), ("/a/edge2".into(), vec![])]);
 }
 
-/// Kills the process, and waits until that can be seen.
+/// Kills the process, and waits until its end is visible.
 fn kill(cleaner: &mut Cleaner) -> u32 {
     let own = cleaner.child.as_mut().expect("a process");
     own.child.kill().expect("killed");
@@ -136,7 +136,7 @@ fn one_that_ends_is_reaped_told_of_and_replaced_by_one_that_knows_all() {
     assert_eq!(cleaner.attend(due), None, "one line is enough");
     assert!(cleaner.watched().is_some() && cleaner.due().is_none());
     ledger.add_lock(Path::new("/a/west"));
-    // The end of its pipe is the end of the new one, which has written everything by then.
+    // Closing its pipe ends the new one, which has written everything by then.
     ledger.notes().pipe = None;
     cleaner.child.as_mut().expect("a process").child.wait().expect("it ends");
     assert_eq!(fs::read(&path).expect("what it was told"), b"l/a/edge\0l/a/core\0l/a/west\0");

@@ -1,9 +1,9 @@
 use super::*;
 
-/// Of the shortest rings: a quarter of a huge page for each direction.
+/// The layout of the shortest rings: a quarter of a huge page for each direction.
 const LAYOUT: Layout = Layout { chunk: 2048, receive: 256, transmit: 256 };
 
-/// Octets of address space that belong to memory of frames.
+/// Returns the octets of address space mapped to frame memory.
 fn mapped() -> u64 {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux has it");
     let number = |text: &str| u64::from_str_radix(text, 16).expect("an address");

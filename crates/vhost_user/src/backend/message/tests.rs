@@ -64,7 +64,7 @@ fn descriptors_beyond_measure_are_refused_and_closed() {
     send(&peer, &octets(5, 1, &[]), &[&far; 40]);
     assert!(line.hear().is_err());
     drop((far, line, peer));
-    // The pipe has no writer any more: all of them are closed.
+    // The pipe has no writer any more: all descriptors are closed.
     assert_eq!(rustix::io::read(&pipe, &mut [0; 1]), Ok(0));
 }
 

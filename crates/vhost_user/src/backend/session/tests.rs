@@ -10,10 +10,10 @@ use super::*;
 use crate::memory::MemoryError;
 
 const ENTRIES: u16 = 64;
-/// Where the peer has its memory in its own address space.
+/// Address of the peer's memory in its own address space.
 const USER: u64 = 0x7f00_0000_0000;
 const SIZE: u64 = 0x20_0000;
-/// Buffers of ring `n` begin here.
+/// Start of the buffers of ring `n`.
 const BUFFERS: u64 = 0x10_0000;
 
 fn offer() -> Offer {
@@ -24,7 +24,7 @@ fn message(request: FrontendReq, body: &[u8], descriptors: Vec<OwnedFd>) -> Mess
     Message { request, need_reply: true, body: body.to_vec(), descriptors }
 }
 
-/// A peer with two pairs of rings in one file.
+/// A peer with two queue pairs in one file.
 struct Peer {
     session: Session,
     file: File,
@@ -34,7 +34,7 @@ struct Peer {
 
 impl Peer {
     fn new() -> Self {
-        // SAFETY: the name is a C string, and the descriptor is nobody else's.
+        // SAFETY: the name is a C string, and the descriptor has no other owner.
         let file = unsafe { File::from_raw_fd(libc::memfd_create(c"peer".as_ptr(), libc::MFD_CLOEXEC)) };
         file.set_len(SIZE).expect("a size");
         let place = VhostUserMemoryRegion::new(0, SIZE, USER, 0);
@@ -65,7 +65,7 @@ impl Peer {
         Layout::contiguous(ENTRIES, u64::from(ring) * 0x1_0000)
     }
 
-    /// Its back end was killed, and another one is there: nobody was asked how far the rings are.
+    /// Its back end was killed and replaced: the old one was not asked for the rings' indices.
     fn find_another(&mut self) {
         self.session = Session::new(NicQueues::foreign(2).expect("descriptors"), offer());
         self.calls.clear();
@@ -135,7 +135,7 @@ fn slots() -> Vec<Slot<u64>> {
     vec![Slot::EMPTY; ENTRIES.into()]
 }
 
-/// Features of the plainest modern driver.
+/// Features of a minimal virtio 1 driver.
 const PLAIN: u64 = features::VERSION_1 | PROTOCOL_FEATURES;
 
 #[test]
@@ -171,7 +171,7 @@ fn frames_go_both_ways_once_all_is_agreed_on_and_stop_where_the_driver_takes_ove
     assert_eq!(peer.session.queues.sink().deliver(&[frame]), 0, "nobody is there");
 }
 
-/// Sends frames of these numbers.
+/// Sends frames with these numbers.
 fn send(tx: &mut Driver<'_, u64>, numbers: std::ops::Range<u8>, peer: &Peer) {
     for number in numbers {
         let at = BUFFERS + u64::from(number) * 2048;
@@ -181,7 +181,7 @@ fn send(tx: &mut Driver<'_, u64>, numbers: std::ops::Range<u8>, peer: &Peer) {
     tx.publish();
 }
 
-/// The numbers of all frames that are there.
+/// Returns the numbers of all frames sent.
 fn sent(peer: &Peer) -> Vec<u8> {
     let mut numbers = Vec::new();
     let mut source = peer.session.queues.source();
@@ -192,7 +192,8 @@ fn sent(peer: &Peer) -> Vec<u8> {
     numbers
 }
 
-/// As DPDK's `virtio_user` with `server=1` does it, which says 0 of any ring that it hands to its next back end.
+/// Like DPDK's `virtio_user` with `server=1`, which sends index 0 for any ring that it hands to its next back
+/// end.
 #[test]
 fn a_ring_that_is_far_on_goes_on_where_it_was_whatever_the_peer_says() {
     let mut peer = Peer::new();
@@ -207,7 +208,7 @@ fn a_ring_that_is_far_on_goes_on_where_it_was_whatever_the_peer_says() {
         (0..2).for_each(|ring| peer.enable(ring));
     };
     begin(&mut peer, 0);
-    // More than once round, and not to where anything begins.
+    // More than once around the ring, and not to its start.
     for _ in 0..3 {
         (0..30).for_each(|n| assert!(rx.push(n, BUFFERS + 0x8_0000 + n * 2048, 2048, true)));
         rx.publish();
@@ -219,7 +220,7 @@ fn a_ring_that_is_far_on_goes_on_where_it_was_whatever_the_peer_says() {
     }
     for base in [0, 7, 95] {
         peer.find_another();
-        // What is sent meanwhile waits.
+        // Frames sent meanwhile wait.
         send(&mut tx, 40..44, &peer);
         begin(&mut peer, base);
         assert_eq!(sent(&peer), [40, 41, 42, 43], "no frame of before, base {base}");
@@ -237,7 +238,7 @@ fn a_ring_that_is_far_on_goes_on_where_it_was_whatever_the_peer_says() {
     assert_eq!((peer.base(0), peer.base(1)), (93, 102), "who asks is told");
 }
 
-/// What the last back end had returned without an interrupt.
+/// The last back end has returned buffers without an interrupt.
 #[test]
 fn a_driver_is_told_once_when_its_ring_is_served() {
     let mut peer = Peer::new();
@@ -279,7 +280,7 @@ fn rings_that_need_not_be_enabled_run_at_once_and_disabled_ones_rest() {
     peer.share();
     peer.lay_out(0);
     assert_eq!(peer.session.running(), 1);
-    // QEMU enables rings before it agrees on anything.
+    // QEMU enables rings before it negotiates anything.
     let mut peer = Peer::new();
     peer.enable(0);
     peer.agree(PLAIN);
@@ -364,7 +365,7 @@ fn a_broken_ring_and_memory_that_is_cut_off_are_noticed() {
     peer.lay_out(1);
     peer.enable(1);
     peer.session.look().expect("it is sound");
-    // An index beyond the ring.
+    // An available index beyond the ring.
     let available = peer.region().bytes(Peer::layout(1).available + 2, 2).expect("it is there");
     assert!(available.write(0, 1000u16.to_le_bytes()));
     assert_eq!(peer.session.queues.source().drain(64, &mut |_| {}), 0);
@@ -394,7 +395,7 @@ fn a_table_that_is_refused_leaves_the_one_before() {
     assert_eq!(peer.session.running(), 1);
 }
 
-/// Two of these tables are more than the address space.
+/// Two of these tables exceed the address space.
 #[test]
 fn what_was_shared_before_goes_before_the_next_table_comes() {
     const HUGE: u64 = 70 << 40;
@@ -446,7 +447,7 @@ fn what_is_no_eventfd_rings_nothing() {
     }
 }
 
-/// A peer that clears O_NONBLOCK and fills the counter of what it is rung by, when it has been taken for an honest one.
+/// A peer that clears O_NONBLOCK and fills the counter of its call eventfd, after it was accepted.
 #[test]
 fn a_peer_that_makes_us_wait_is_found_out() {
     let mut peer = Peer::new();

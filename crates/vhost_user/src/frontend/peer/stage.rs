@@ -1,4 +1,4 @@
-//! The course of things with a peer.
+//! State machine of the connection with a peer.
 
 use std::net::Shutdown;
 use std::os::fd::AsFd;
@@ -18,16 +18,16 @@ use crate::frontend::event::{EventFdExt, take};
 use crate::frontend::session::{Refused, Session};
 use crate::frontend::talk::{Job, Outcome};
 
-/// How long a peer may take for all that is said at once.
+/// Time limit of the peer for the messages of one job.
 pub(super) const ANSWER: Duration = Duration::from_secs(1);
-/// Before the first attempt after one that failed; each further one doubles it.
+/// Pause before the first attempt after a failed one; doubled for each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest.
+/// Longest pause.
 const LAST_PAUSE: Duration = Duration::from_secs(2);
-/// Between two looks while there is nothing to wait for.
+/// Interval between checks when there is nothing to wait for.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// What was handed over.
+/// The queues handed over.
 #[derive(Clone)]
 struct Given {
     set_up: Arc<SetUp>,
@@ -35,13 +35,13 @@ struct Given {
     pairs: usize,
 }
 
-/// What is being said.
+/// The current exchange of messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Topic {
     Greeting,
-    /// The rings are handed over: not all of them are before it is over.
+    /// The rings are being handed over: not all of them are before it is done.
     Start,
-    /// The pairs that are used.
+    /// The number of queue pairs in use.
     Pairs,
     Stop,
 }
@@ -59,7 +59,7 @@ impl Topic {
 
 enum Stage {
     Away,
-    /// Something is being said, by when it has to have been, and what is in the peer's hands.
+    /// Messages are being exchanged; with deadline, and what the peer has been handed.
     Talking {
         until: Option<Instant>,
         given: Option<Given>,
@@ -69,7 +69,7 @@ enum Stage {
     Serving(Session, Given),
 }
 
-/// The course.
+/// The state machine.
 pub(super) struct Course {
     clock: Clock,
     shared: Arc<Shared>,
@@ -77,12 +77,12 @@ pub(super) struct Course {
     jobs: Sender<Job>,
     outcomes: Receiver<Outcome>,
     calls: Arc<Vec<EventFd>>,
-    /// Rung when something has been said.
+    /// Signalled when a job is done.
     done: Arc<EventFd>,
     stage: Stage,
-    /// The connection, to be watched and to be cut.
+    /// The connection, kept to watch it and to shut it down.
     stream: Option<UnixStream>,
-    /// When to try again.
+    /// Time of the next attempt.
     next: Instant,
     pause: Duration,
     over: bool,
@@ -106,7 +106,7 @@ impl Course {
             let talked = self.talks();
             self.step((self.clock)());
             self.publish();
-            // What has been wished for while something was being said rings no more.
+            // Wishes that changed during the exchange do not signal again.
             let goes_on = talked && !self.talks();
             if !self.over && !goes_on {
                 self.wait((self.clock)());
@@ -130,7 +130,7 @@ impl Course {
         };
     }
 
-    /// None is there: perhaps one has come.
+    /// No peer is connected: checks whether one is there.
     fn look_for_one(&mut self, now: Instant, quits: bool) -> Stage {
         self.stream = None;
         if quits {
@@ -161,12 +161,12 @@ impl Course {
         }
     }
 
-    /// Whether those who come have to wait, because the last one was no good.
+    /// Returns true if new peers have to wait, because the last one was unusable.
     fn rests(&self, now: Instant) -> bool {
         self.door.listens() && now < self.next
     }
 
-    /// Nobody to go on with: for which reason.
+    /// Returns to the beginning, for this reason.
     fn retreat(&mut self, why: String, now: Instant) -> Stage {
         self.stream = None;
         self.shared.said().why = Some(why);
@@ -187,18 +187,18 @@ impl Course {
         }
     }
 
-    /// Something is being said: whether it has been.
+    /// Checks whether the current exchange is done.
     fn listen(&mut self, now: Instant, until: Option<Instant>, given: Option<Given>, topic: Topic) -> Stage {
         match self.outcomes.try_recv() {
             Ok(Outcome::Said(session)) => self.go_on(session, given),
             Ok(Outcome::Stopped) => {
-                // It was healthy: the next one is welcome at once.
+                // The peer was healthy: the next one need not wait.
                 (self.next, self.pause, self.stream) = (now, FIRST_PAUSE, None);
                 Stage::Away
             }
             Ok(Outcome::Refused(why)) => {
                 if given.as_ref().is_some_and(|given| self.shared.lock().turn != given.turn) {
-                    // We did not let it finish.
+                    // The exchange was aborted by us.
                     (self.next, self.stream) = (now, None);
                     return Stage::Away;
                 }
@@ -221,7 +221,7 @@ impl Course {
         }
     }
 
-    /// Ends the wait of a thread for the peer.
+    /// Ends the wait of the messaging thread for the peer.
     fn cut(&self) {
         if let Some(stream) = &self.stream {
             let _ = stream.shutdown(Shutdown::Both);
@@ -239,7 +239,7 @@ impl Course {
         }
     }
 
-    /// One is there, and nothing is handed over yet.
+    /// A peer is connected, and has been handed nothing yet.
     fn idle(&mut self, session: Session, now: Instant, quits: bool) -> Stage {
         if quits || self.has_gone() {
             self.put_off(now);
@@ -253,7 +253,7 @@ impl Course {
         self.say(Job::Start(session, set_up, given.pairs), Some(given), now)
     }
 
-    /// It serves the rings.
+    /// The peer serves the rings.
     fn serve(&mut self, session: Session, mut given: Given, now: Instant, quits: bool) -> Stage {
         self.pause = FIRST_PAUSE;
         if self.has_gone() {
@@ -282,7 +282,7 @@ impl Course {
         Stage::Serving(session, given)
     }
 
-    /// Whether the peer has closed the connection, or says something that it was not asked.
+    /// Returns true if the peer has closed the connection, or sends something unsolicited.
     fn has_gone(&self) -> bool {
         let Some(stream) = &self.stream else { return true };
         let mut fds = [PollFd::new(stream, PollFlags::IN)];
@@ -290,7 +290,7 @@ impl Course {
         poll(&mut fds, Some(&now)).is_ok() && !fds.iter().all(|fd| fd.revents().is_empty())
     }
 
-    /// Interrupts of a peer that cannot send them itself.
+    /// Forwards interrupts of a peer that cannot send them itself.
     fn pass_on(&self, given: &Given) {
         for queue in given.set_up.queues.iter().filter(|queue| queue.call().is_none()) {
             let Some(call) = self.calls.get(usize::from(queue.index)) else { continue };
@@ -301,7 +301,7 @@ impl Course {
         }
     }
 
-    /// Tells everybody how it is.
+    /// Publishes the status.
     fn publish(&self) {
         let status = match &self.stage {
             Stage::Serving(..) | Stage::Talking { topic: Topic::Pairs | Topic::Stop, .. } => Status::Serving,
@@ -322,7 +322,7 @@ impl Course {
         }
     }
 
-    /// Until there is something to do.
+    /// Waits until there is something to do.
     fn wait(&self, now: Instant) {
         let (mut fds, mut until) = (vec![self.shared.news.as_fd_borrowed()], now + LOOK);
         match &self.stage {
@@ -347,7 +347,7 @@ impl Course {
         let mut fds: Vec<_> = fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let left = until.saturating_duration_since(now).max(Duration::from_millis(1));
         if poll(&mut fds, Timespec::try_from(left).ok().as_ref()).is_err() {
-            // A signal, or no memory for the moment.
+            // Interrupted by a signal, or temporarily out of memory.
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -1,4 +1,5 @@
-//! Peers that are no good, at both kinds of door. None of them makes anybody wait, and the next one is as welcome as the first.
+//! Misbehaving peers, at both kinds of door. None of them blocks anybody, and the next peer is served like
+//! the first.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -9,13 +10,13 @@ use nic::virtio_net::features;
 use super::stage::ANSWER;
 use super::*;
 
-/// Nothing takes so long, even where the host is busy.
+/// Time limit of every wait, even on a busy host.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const GET_FEATURES: u32 = 1;
 const SET_OWNER: u32 = 3;
 
-/// What a peer is asked next: the request, and its octets.
+/// Receives a message and returns its request number.
 fn hear(stream: &mut UnixStream) -> Option<u32> {
     let mut header = [0; 12];
     stream.read_exact(&mut header).ok()?;
@@ -25,19 +26,19 @@ fn hear(stream: &mut UnixStream) -> Option<u32> {
     Some(word(0))
 }
 
-/// Hears the first question.
+/// Expects the first two requests.
 fn is_asked(stream: &mut UnixStream) {
     assert_eq!(hear(stream), Some(SET_OWNER));
     assert_eq!(hear(stream), Some(GET_FEATURES));
 }
 
-/// Answers by a number.
+/// Answers a request with a number.
 fn answer(stream: &mut UnixStream, request: u32, number: u64) {
     let header = [request, 1 | 1 << 2, 8].map(u32::to_le_bytes).concat();
     let _ = stream.write_all(&[&header[..], &number.to_le_bytes()].concat());
 }
 
-/// A peer with these features that knows nothing of protocol features, until it is left.
+/// A peer with these features and without protocol features, which serves until it is disconnected.
 fn serve(mut stream: UnixStream, features: u64) {
     while let Some(request) = hear(&mut stream) {
         if request == GET_FEATURES {
@@ -54,7 +55,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A clock that stands until it is moved: a peer that behaves is never late.
+/// A clock that stands still until it is advanced: a peer that behaves is never late.
 #[derive(Clone, Default)]
 struct Moved(Arc<Mutex<Duration>>);
 
@@ -72,7 +73,7 @@ struct Meeting {
     _folder: tempfile::TempDir,
 }
 
-/// We dial, and the other side listens.
+/// Sets up a peer to which we connect; the test listens.
 fn meeting() -> Meeting {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("peer.sock");
@@ -85,13 +86,14 @@ fn meeting() -> Meeting {
 }
 
 impl Meeting {
-    /// So much time passes.
+    /// Advances the clock.
     fn passes(&self, time: Duration) {
         *self.moved.0.lock().unwrap() += time;
         self.peer.shared.ring();
     }
 
-    /// The next connection. The pause before it passes in steps that are short beside what a peer may take to answer.
+    /// Accepts the next connection. The pause before it passes in steps that are short compared with the time
+    /// limit for answers.
     fn accept(&self) -> UnixStream {
         let mut stream = None;
         until("a connection", || {
@@ -106,7 +108,7 @@ impl Meeting {
         stream
     }
 
-    /// Lets the next connection be served badly, and says what is told of it.
+    /// Serves the next connection badly, and returns the reason that is reported.
     fn refused(&self, badly: impl FnOnce(UnixStream)) -> String {
         let before = self.peer.counters().refused.get();
         badly(self.accept());
@@ -115,7 +117,7 @@ impl Meeting {
         self.peer.status().1.expect("a reason")
     }
 
-    /// A good one comes, and stays a while.
+    /// A good peer connects, and stays a while.
     fn is_well(&self) {
         let stream = self.accept();
         let leaves = stream.try_clone().expect("a copy");
@@ -150,7 +152,7 @@ fn a_peer_that_answers_in_crumbs_is_left() {
     let mut kept = None;
     let why = meeting.refused(|mut stream| {
         is_asked(&mut stream);
-        // A header by the octet, and in the end too late.
+        // A header octet by octet, too slowly in the end.
         for _ in 0..5 {
             stream.write_all(&[1]).expect("it listens");
             meeting.passes(ANSWER / 5);
@@ -166,11 +168,11 @@ fn answers_that_are_none_are_told_and_the_next_peer_is_welcome() {
     let meeting = meeting();
     let nonsense: [&[u8]; 4] = [
         &[0xff; 20],
-        // The answer to another question.
+        // The answer to another request.
         &[[2_u32, 5, 8].map(u32::to_le_bytes).concat(), vec![0; 8]].concat(),
         // Longer than any message.
         &[[1_u32, 5, u32::MAX].map(u32::to_le_bytes).concat(), vec![0; 8]].concat(),
-        // Cut off.
+        // Truncated.
         &[1, 0, 0],
     ];
     for octets in nonsense {
@@ -196,7 +198,7 @@ fn a_door_that_nobody_comes_to_says_what_every_peer_can_do() {
     let peer = peer.expect("a peer");
     assert_eq!(peer.status(), (Status::Away, None));
     assert_eq!(peer.offer(), Offer::LEAST);
-    // Nobody has what is taken back.
+    // No peer has what is taken back here.
     peer.receiver().end();
     let stream = UnixStream::connect(&path).expect("one comes");
     let server = thread::spawn(|| serve(stream, features::VERSION_1));

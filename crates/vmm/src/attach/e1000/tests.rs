@@ -5,12 +5,12 @@ use nic::e1000::register::{CTRL, STATUS};
 use super::super::tests::driver::{config_of, machine};
 use super::*;
 
-/// Longest wait for anything.
+/// Time limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Whether the link is up, in STATUS.
+/// Bit of STATUS that shows the link as up.
 const LINK_UP: u32 = 2;
 
-/// What a driver sets in CTRL, so that the link comes up.
+/// Bit of CTRL that a driver sets to bring the link up.
 const SET_LINK_UP: u32 = 1 << 6;
 
 fn is_up(device: &mut E1000Device) -> bool {
@@ -19,13 +19,13 @@ fn is_up(device: &mut E1000Device) -> bool {
     u32::from_le_bytes(status) & LINK_UP != 0
 }
 
-/// A thread that raises its interrupt may wait for the kernel, or for a CPU.
+/// A thread that raises the device's interrupt may block on the kernel, or wait for a CPU.
 #[test]
 fn a_cable_is_pulled_out_without_waiting_for_who_interrupts() {
     let (machine, _) = machine(&[], false);
     let mut device = E1000Device::new(&machine, 0, &config_of(TransmitMode::Async), false).expect("a NIC");
     device.config_write(CONFIG_BAR0, &(bar_of(nic_slot(0)) as u32).to_le_bytes());
-    // Memory space, in the command register.
+    // Memory space enable, in the command register.
     device.config_write(4, &[2, 0]);
     assert!(device.memory_write(bar_of(nic_slot(0)) + CTRL, &SET_LINK_UP.to_le_bytes()));
     assert!(is_up(&mut device));
@@ -40,7 +40,7 @@ fn a_cable_is_pulled_out_without_waiting_for_who_interrupts() {
     came_in.recv_timeout(PATIENCE).expect("it interrupts");
     let control = std::thread::spawn(move || {
         device.set_link(false);
-        // Who waits may have given up.
+        // The receiver may have timed out.
         let _ = tell.send(());
         device
     });

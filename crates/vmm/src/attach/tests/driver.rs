@@ -1,4 +1,4 @@
-//! A driver of an e1000 within this program: it reaches the device by its bus alone, as a guest would.
+//! Driver of an e1000 inside this program: it accesses the device only by the bus, as a guest would.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::bus::Bus;
 use crate::machine::{Machine, MachineConfig, Memory};
 
 pub(crate) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
-/// Entries of either ring.
+/// Entries of each ring.
 pub(crate) const ENTRIES: u16 = 128;
 const RINGS: u64 = map::POOL;
 const BLOCK: u64 = map::POOL + 0x8000;
@@ -22,7 +22,7 @@ const RX_BUFFERS: u64 = map::POOL + 0x1_0000;
 const TX_BUFFERS: u64 = map::POOL + 0x10_0000;
 const BUFFER: u64 = 2048;
 
-/// A machine that nothing runs, with an e1000 in each of the first slots.
+/// Creates a machine without running vCPUs, with an e1000 in each of the first slots.
 pub(crate) fn machine(modes: &[TransmitMode], several_senders: bool) -> (Arc<Machine>, Vec<Arc<NicQueues>>) {
     let info = BootInfo::new(Role::Router, 2);
     let config = MachineConfig { name: "driver".into(), ram: 12 << 20, fib: None, info };
@@ -39,7 +39,7 @@ fn model(mode: TransmitMode) -> Model {
     Model::E1000(config_of(mode))
 }
 
-/// An e1000 whose frames leave in this way.
+/// Returns an e1000 with this transmit mode.
 pub(crate) fn config_of(mode: TransmitMode) -> E1000Nic {
     E1000Nic { config: nic::e1000::Config::new(MAC), mode, interrupt_vcpu: 0 }
 }
@@ -118,7 +118,7 @@ impl Driver {
         Self { registers, machine: machine.clone(), rx, tx, sent: 0 }
     }
 
-    /// Posts every buffer that is free.
+    /// Posts all free buffers.
     pub(crate) fn post(&mut self) {
         for buffer in 0..u64::from(ENTRIES) - 1 {
             let at = RX_BUFFERS + buffer * BUFFER;
@@ -135,7 +135,7 @@ impl Driver {
         }
     }
 
-    /// Frames that have come; their buffers are posted again.
+    /// Returns received frames; their buffers are posted again.
     pub(crate) fn received(&mut self) -> Vec<Vec<u8>> {
         let mut came = Vec::new();
         let region = self.machine.ram().region();
@@ -154,7 +154,8 @@ impl Driver {
         came.into_iter().map(|(_, octets)| octets).collect()
     }
 
-    /// Sends as many of the frames as there is room for, each with a report; one write of TDT for all.
+    /// Sends as many of the frames as there is room for, each with a report request, and one write of TDT for
+    /// all.
     pub(crate) fn send(&mut self, frames: &[Vec<u8>]) -> usize {
         self.tx.reclaim(usize::MAX, |_| ()).expect("a ring that is whole");
         let mut pushed = 0;

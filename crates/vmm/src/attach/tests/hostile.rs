@@ -1,4 +1,4 @@
-//! Drivers that do not behave, while threads move frames.
+//! Misbehaving drivers, while threads move frames.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use super::{Bench, frames};
 
 /// Octets of RAM.
 const RAM: u32 = 12 << 20;
-/// Nothing may take so long.
+/// Time limit of every wait.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
@@ -58,7 +58,7 @@ fn a_reset_while_frames_move_hangs_nobody_and_loses_none_uncounted() {
                 assert_eq!(ledger.frames.get() + lost.iter().sum::<u64>(), offered, "{mode:?}");
             });
             let start = Instant::now();
-            // Often, and until a thread has got in between once at least.
+            // Often, and until a thread has run in between at least once.
             for turn in 0.. {
                 if turn >= 150 && queues.tx_ledger().frames.get() > 0 || start.elapsed() > LIMIT {
                     break;
@@ -85,7 +85,7 @@ fn two_vcpus_may_write_registers_at_random_while_frames_move() {
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             for (queues, other) in [(&queues[0], &queues[1]), (&queues[1], &queues[0])] {
-                // Each one's frames go to the other.
+                // The frames of each go to the other.
                 let sink: Arc<dyn Sink> = other.sink();
                 queues.transmit_in_access(sink.clone());
                 let over = &over;
@@ -111,7 +111,7 @@ fn two_vcpus_may_write_registers_at_random_while_frames_move() {
     }
 }
 
-/// Writes and reads registers, most of them those that matter, with values that are close to sense.
+/// Reads and writes registers, mostly those that matter, with nearly valid values.
 fn scribble(seed: u64, registers: &[Registers; 2]) {
     const OFTEN: [u64; 16] = [
         r::CTRL,

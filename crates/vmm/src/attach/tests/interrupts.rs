@@ -1,4 +1,4 @@
-//! When an e1000 interrupts, in a machine whose pins are mailboxes.
+//! Interrupts of an e1000, in a machine whose pins are mailboxes.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -82,7 +82,7 @@ fn an_interrupt_that_comes_too_soon_waits_for_who_polls() {
     deliver(&bench, 1);
     let sent = mailbox(&bench);
     if start.elapsed() >= DISTANCE {
-        // This thread waited for its CPU: once more.
+        // This thread had to wait for its CPU: try again.
         return an_interrupt_that_comes_too_soon_waits_for_who_polls();
     }
     assert_eq!(sent, 1, "the second one too soon");
@@ -123,7 +123,7 @@ fn an_interrupt_that_comes_too_soon_rings_who_sleeps() {
 /// 40,000 units of 250 ns.
 const DISTANCE: Duration = Duration::from_millis(10);
 
-/// A NIC whose driver wants so many units of 250 ns between two interrupts.
+/// A NIC whose driver requests this many units of 250 ns between two interrupts.
 fn moderated(units: u32) -> Bench {
     let bench = Bench::new(TransmitMode::Base, false);
     let registers = &bench.driver.registers;

@@ -1,4 +1,4 @@
-//! An e1000 as its driver and the I/O threads see it: registers on one side, ports on the other.
+//! An e1000 as seen by its driver and the I/O threads: registers on one side, ports on the other.
 
 pub(crate) mod driver;
 mod hostile;
@@ -16,7 +16,8 @@ use crate::machine::{Machine, MachineConfig};
 use crate::vm::{Vm, open_kvm};
 use driver::{Driver, Registers, machine};
 
-/// Modes that work with interrupts and register writes, and one with a block; none whose frames leave within an access.
+/// Modes that work with interrupts and register writes, and one with a status block; none whose frames leave
+/// within an access.
 const BY_THREAD: [TransmitMode; 3] = [TransmitMode::Async, TransmitMode::Csb, TransmitMode::Coalesced];
 
 struct Bench {
@@ -49,7 +50,7 @@ impl SinkBench for Bench {
         &*self.sink
     }
 
-    /// A frame that is shorter than Ethernet's are comes padded.
+    /// A frame shorter than the Ethernet minimum is padded.
     fn pattern(&self) -> Pattern {
         Pattern { shortest: 60, ..Pattern::default() }
     }
@@ -77,7 +78,7 @@ impl SourceBench for Bench {
     }
 }
 
-/// Keeps what it is given.
+/// A sink that keeps its frames.
 #[derive(Default)]
 struct Kept(Mutex<Vec<Vec<u8>>>);
 
@@ -140,7 +141,7 @@ fn frames_leave_within_the_access_that_tells_of_them() {
         let mut bench = Bench::new(mode, false);
         let kept = Arc::<Kept>::default();
         assert!(bench.queues.transmits_in_access());
-        // What was sent before anybody takes it waits.
+        // Frames sent before there is a sink wait.
         assert_eq!(bench.driver.send(&frames(3)), 3);
         bench.queues.transmit_in_access(kept.clone());
         assert_eq!(kept.0.lock().expect("no panic").len(), 3);
@@ -149,7 +150,7 @@ fn frames_leave_within_the_access_that_tells_of_them() {
         assert_eq!(bench.source.drain(64, &mut |_| panic!("nothing is left for a thread")), 0);
         assert!(!bench.source.arm(), "and nothing keeps it awake");
         bench.source.disarm();
-        // All came back within the access.
+        // All buffers were returned within the access.
         assert_eq!(bench.driver.send(&frames(127)), 127);
     }
 }
@@ -193,7 +194,7 @@ fn who_waits_for_room_is_rung_when_buffers_are_posted() {
         assert!(rings(&*bench.sink), "{mode:?}: buffers were posted");
         bench.sink.disarm();
         assert!(!rings(&*bench.sink) && bench.sink.room() > 0, "{mode:?}");
-        // Who is awake is not rung.
+        // An awake thread is not signalled.
         assert_eq!(bench.sink.deliver(&frame), 1);
         bench.driver.received();
         assert!(!rings(&*bench.sink), "{mode:?}");
@@ -217,7 +218,7 @@ fn who_sleeps_is_not_missed_whenever_frames_come() {
         std::thread::scope(|scope| {
             let sender = scope.spawn(move || {
                 for number in 0..FRAMES {
-                    // One after the other, each at another moment of the other thread's way to sleep.
+                    // One after the other, each at another moment of the other thread's transition to sleep.
                     while driver.send(&frames(1)) == 0 {}
                     (0..number % 97 * 8).for_each(|_| std::hint::spin_loop());
                 }
@@ -235,7 +236,7 @@ fn who_sleeps_is_not_missed_whenever_frames_come() {
     }
 }
 
-/// Waits for the bell; false if it does not ring.
+/// Waits for the bell; returns false on timeout.
 fn sleep(source: &dyn Source) -> bool {
     use std::os::fd::AsRawFd as _;
     let port::Bell::Readable(bell) = source.bell() else { panic!("a descriptor") };
@@ -267,7 +268,7 @@ fn registers_are_reached_by_ports_too() {
     let bench = Bench::new(TransmitMode::Base, false);
     let (bus, exits) = (bench.machine.bus(), ledger::VcpuExits::default());
     let port = 0xc000 + 64;
-    // Where the driver has not enabled I/O, nothing answers.
+    // Unless the driver has enabled I/O, the ports are not claimed.
     let mut data = [0; 4];
     bus.port_read(port, &mut data, &exits);
     assert_eq!(data, [0xff; 4]);
@@ -278,7 +279,7 @@ fn registers_are_reached_by_ports_too() {
     bus.port_read(port + 4, &mut data, &exits);
     assert_eq!(u32::from_le_bytes(data), 77);
     assert_eq!(exits.port_io.get(), 4);
-    // Half of the register beyond the window.
+    // Half of the register is beyond the window.
     bus.port_read(port + 62, &mut data, &exits);
     assert_eq!(data, [0xff; 4]);
 }
@@ -326,7 +327,8 @@ fn doorbells_of_a_machine_that_ends_are_not_taken_back_one_by_one() {
     let machine = vm.machine();
     let queues = driver::attach_to(machine, TransmitMode::Csb);
     let _driver = Driver::start(machine, TransmitMode::Csb);
-    let (address, bell) = (super::bar_of(super::nic_slot(0)) + r::TDT, queues.tx.kick(0).expect("a doorbell"));
+    let (address, bell) =
+        (super::bar_of(super::nic_slot(0)) + r::TDT, queues.tx.kick(0).expect("a doorbell"));
     let is_free = || machine.doorbells().connect(address, bell);
     assert!(!is_free(), "the driver's doorbell is connected");
     machine.bus().clear();

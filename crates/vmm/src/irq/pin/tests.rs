@@ -1,4 +1,4 @@
-//! Pins of a real virtual machine: the I/O APIC, the handlers in ring 0, and a program in ring 3 that counts causes.
+//! Pins of a real virtual machine: I/O APIC, handlers in ring 0, and a program in ring 3 that counts causes.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,12 +16,12 @@ use crate::bus::BusDevice;
 use crate::machine::MachineConfig;
 use crate::vm::{Vm, open_kvm};
 
-/// Where the program of vCPU n counts: the causes' low halves summed up, and how often there were any.
+/// Counters of vCPU n's program: the sum of the low halves of the causes, for either NIC.
 const COUNTS: u64 = map::POOL;
-/// Where ICR lies.
+/// Offset of ICR.
 const ICR: u64 = 0xc0;
 
-/// Takes causes of NIC 0 and 1 and adds them to the words of this vCPU; for ever.
+/// Takes the causes of NIC 0 and 1 and adds them to the words of this vCPU, in an endless loop.
 ///
 /// ```text
 ///     shl edi, 4; add edi, COUNTS
@@ -43,7 +43,7 @@ fn program() -> Vec<u8> {
     code
 }
 
-/// A device whose only register is ICR: reading it takes the causes and lets the line fall.
+/// A device whose only register is ICR: a read takes the causes and lowers the line.
 struct Fake {
     bar: u64,
     state: Arc<Fall>,
@@ -82,7 +82,7 @@ impl BusDevice for Fake {
     }
 }
 
-/// A machine with two vCPUs that run the program, and the pins of two NICs, one to each.
+/// Runs `act` with a machine with two vCPUs that run the program, and the pins of two NICs, one to each vCPU.
 fn try_out(act: impl FnOnce(&Vm, &[Arc<Fall>; 2])) {
     let kvm = match open_kvm() {
         Ok(kvm) => kvm,
@@ -110,7 +110,7 @@ fn try_out(act: impl FnOnce(&Vm, &[Arc<Fall>; 2])) {
     vm.machine().bus().clear();
 }
 
-/// Signals the threads, whose program never leaves the guest by itself, until they have ended.
+/// Signals the threads until they have ended; their program never leaves the guest by itself.
 fn take_out<T>(threads: Vec<thread::JoinHandle<T>>) {
     register_signal_handler(SIGRTMIN(), nothing).expect("a handler");
     for thread in threads {
@@ -141,7 +141,7 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
 fn a_pin_that_rises_before_its_vcpu_is_there_interrupts_it_then() {
     for _ in 0..3 {
         try_out(|vm, [first, second]| {
-            // At once: the threads of the vCPUs have only just started.
+            // Immediately: the threads of the vCPUs have only just started.
             first.raise(1);
             second.raise(1);
             for nic in [0, 1] {
@@ -159,15 +159,18 @@ fn a_rising_pin_reaches_its_vcpu_each_time_and_falls_when_icr_is_read() {
         for turn in 1..=100 {
             first.raise(1);
             second.raise(1);
-            // Whoever runs the handler ORs causes into the NIC's own word; both programs look there.
+            // The handler ORs causes into the NIC's own word, on whichever vCPU it runs; both programs check
+            // both words.
             wait_for("the interrupt of NIC 0", || count(vm, 0, 0) + count(vm, 1, 0) == turn);
             wait_for("the interrupt of NIC 1", || count(vm, 0, 1) + count(vm, 1, 1) == turn);
         }
         for (device, vcpu) in [(first, 1), (second, 0)] {
             let reads = device.reads.load(Ordering::SeqCst);
-            // A line that falls before it is acknowledged is delivered twice on some hosts, and never more often.
+            // A line that falls before it is acknowledged is delivered twice on some hosts, but never more
+            // often.
             assert!((100..=200).contains(&reads), "{reads} reads of ICR for 100 interrupts");
-            // Before each rise, and in each run of the handler that finds causes, after it has handed them over.
+            // Incremented before each rise, and by each run of the handler that finds causes, after it has
+            // stored them.
             wait_for("the handler to end", || mailbox(vcpu) - before[vcpu] >= 200);
             assert_eq!(mailbox(vcpu) - before[vcpu], 200);
         }

@@ -14,7 +14,7 @@ fn file(octets: &[u8]) -> File {
     file
 }
 
-/// A bzImage with a header as today's kernels have it, and `code` behind it.
+/// A bzImage with a header like those of current kernels, followed by `code`.
 fn image(change: impl FnOnce(&mut setup_header), code: &[u8]) -> File {
     let mut header = setup_header {
         setup_sects: 1,
@@ -117,13 +117,14 @@ fn what_is_no_kernel_is_refused_in_one_line() {
     }
 }
 
-/// An ELF kernel that is entered here, of one segment that lies at 1 MiB and takes so much memory.
+/// An ELF kernel with this entry and one segment at 1 MiB, which takes this much memory.
 fn elf(entry: u64, memory: u64) -> File {
     let code = b"code";
     let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
     let mut octets = b"\x7fELF\x02\x01\x01".to_vec();
     octets.resize(16, 0);
-    // An executable for x86-64; entry, where the table is, no sections; 64 octets of header, a segment of 56.
+    // An executable for x86-64; entry, offset of the program header table, no sections; 64 octets of header,
+    // one segment header of 56.
     octets.extend([2, 0, 62, 0, 1, 0, 0, 0]);
     octets.extend(words(&[entry, 64, 0]));
     octets.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 0, 0, 0, 0, 0, 0]);

@@ -2,7 +2,7 @@ use super::*;
 use crate::linux::host_bridge::HostBridge;
 use crate::memory::GuestRam;
 
-/// Ports of a machine with nothing but a host bridge.
+/// Ports of a machine with only a host bridge.
 fn ports() -> Ports {
     let ram = GuestRam::with_words_apart("ports", 2 << 20).expect("memory");
     let bus = Bus::new(ram.region());
@@ -21,7 +21,7 @@ fn write(ports: &Ports, port: u16, data: &[u8]) -> Option<End> {
     ports.write(port, data, &VcpuExits::default())
 }
 
-/// A register of a function, by address and data port.
+/// Reads a function's register, by address and data port.
 fn config(ports: &Ports, address: u32, octets: usize) -> u32 {
     write(ports, PCI_ADDRESS, &address.to_le_bytes());
     read(ports, PCI_DATA + (address & 3) as u16, octets)
@@ -40,7 +40,7 @@ fn configuration_space_is_found_as_a_kernel_looks_for_it() {
 #[test]
 fn what_is_not_there_reads_as_ones() {
     let ports = ports();
-    // Another slot, function 1, bus 1, and the mechanism switched off.
+    // Another slot, function 1, bus 1, and the mechanism disabled.
     for address in [PCI_ENABLE | 1 << 11, PCI_ENABLE | 1 << 8, PCI_ENABLE | 1 << 16, 0] {
         assert_eq!(config(&ports, address, 4), u32::MAX, "{address:#x}");
     }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// As a driver sets it up: 8 bits, FIFOs, and an interrupt line that is led out.
+/// A port as a driver initialises it: 8 bits, FIFOs, interrupt output enabled.
 fn ready() -> Serial {
     let mut serial = Serial::new();
     serial.write(register::LINE_CONTROL, 3);

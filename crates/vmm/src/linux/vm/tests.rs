@@ -7,9 +7,9 @@ use crate::linux::CONSOLE_ROOM;
 use crate::vcpu::Stopped;
 use crate::vm::open_kvm;
 
-/// Nothing takes so long, even where the host is busy.
+/// Time limit of every wait, even on a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Octets that its file has room for.
+/// Octets left in its file.
 const ROOM: u64 = 1000;
 
 fn talker(console: File) -> Config {

@@ -6,10 +6,10 @@ use super::*;
 use crate::bus::BusDevice;
 use crate::memory::GuestRam;
 
-/// Where the fake device has its registers.
+/// Address of the fake device's registers.
 const BAR: u64 = map::BARS;
 
-/// A device that remembers what was written to it, and reads as 0x88 77 66 55 44 33 22 11.
+/// A device that records what was written to it, and reads as 0x88 77 66 55 44 33 22 11.
 struct Fake(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl BusDevice for Fake {
@@ -46,7 +46,7 @@ impl Bench {
         Self { bus, written, exits: VcpuExits::default(), access: RegisterAccess::default() }
     }
 
-    /// Asks as a process would; what is left in the value.
+    /// Requests an access as a process would; returns the resulting value.
     fn ask(&self, address: u64, value: u64, shape: u32) -> u64 {
         self.access.address.store(address, Ordering::Relaxed);
         self.access.value.store(value, Ordering::Relaxed);

@@ -16,7 +16,7 @@ use crate::ground::{Running, by_kvm_with, by_process_with, orders, wait_for};
 
 pub(super) const MAC: [u8; 6] = [0x52, 0x54, 0, 0, 0, 1];
 
-/// What is to run.
+/// Configuration of a test.
 #[derive(Clone, Copy)]
 pub(super) struct Wish {
     pub(super) role: Role,
@@ -44,7 +44,7 @@ impl Default for Wish {
     }
 }
 
-/// Register accesses of one kind each.
+/// Counts of register accesses by kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Accesses {
     pub(super) icr_read: u64,
@@ -87,18 +87,18 @@ impl Accesses {
         self.zip(others, |all, others| all - others)
     }
 
-    /// Without the registers that have no name here.
+    /// Returns the counts without the registers that have no field here.
     pub(super) fn less_others(&self) -> Self {
         Self { other: 0, ..*self }
     }
 
-    /// Whether none is less than in `others`.
+    /// Returns true if no count is less than in `others`.
     fn reaches(&self, others: &Self) -> bool {
         self.zip(others, |here, there| u64::from(here < there)) == Self::NONE
     }
 
-    /// That they are those, or up to `more` more. ICR may be read twice as often where a host that emulates guest ring 0
-    /// delivers a level-triggered interrupt again whose line falls before it was acknowledged.
+    /// Asserts the counts, or up to `more` more. ICR may be read twice as often on a host that emulates guest
+    /// ring 0: it delivers a level-triggered interrupt again if the line falls before it was acknowledged.
     pub(super) fn assert(&self, wanted: &Self, more: &Self, name: &str) {
         let mut most = wanted.zip(more, |wanted, more| wanted + more);
         most.icr_read *= if name.contains("kvm") { 2 } else { 1 };
@@ -106,17 +106,17 @@ impl Accesses {
     }
 }
 
-/// Where frames go that the guest sends, and come from.
+/// Frames to and from the guest.
 #[derive(Default)]
 struct Wire {
     to_guest: Mutex<VecDeque<Vec<u8>>>,
     from_guest: Mutex<Vec<Vec<u8>>>,
 }
 
-/// Frames of a source that are kept.
+/// Maximum number of frames kept of a source.
 const KEPT: usize = 4096;
 
-/// The guest's end of the way out.
+/// Sink of the frames that the guest sends.
 struct Outside(Arc<Wire>);
 
 impl Sink for Outside {
@@ -132,7 +132,7 @@ impl Sink for Outside {
     }
 }
 
-/// It runs, and is served.
+/// A firmware that runs, and is served.
 pub(super) struct Bench {
     pub(super) name: String,
     machine: Arc<Machine>,
@@ -144,7 +144,7 @@ pub(super) struct Bench {
     next: u32,
 }
 
-/// One on each ground that can serve the mode.
+/// Returns one for each engine that can serve the mode.
 pub(super) fn benches(wish: &Wish) -> Vec<Bench> {
     let kvm = |info, furnish: &mut dyn FnMut(&Arc<Machine>)| by_kvm_with(info, furnish);
     let process = |info, furnish: &mut dyn FnMut(&Arc<Machine>)| by_process_with(info, &[], furnish);
@@ -155,7 +155,7 @@ pub(super) fn benches(wish: &Wish) -> Vec<Bench> {
     benches.into_iter().flatten().collect()
 }
 
-/// The firmware's orders.
+/// Returns the firmware's boot information.
 pub(super) fn info(wish: &Wish) -> BootInfo {
     let mut info = orders(wish.vcpus);
     (info.role, info.spin, info.nic_count) = (wish.role as u32, wish.spin, 1);
@@ -209,7 +209,7 @@ impl Bench {
         Some(bench)
     }
 
-    /// Sends frames to the guest and waits until they have come back, in order, and all is silent.
+    /// Sends frames to the guest and waits until they have come back, in order, and everything is idle.
     pub(super) fn there_and_back(&mut self, frames: u32) {
         self.exchange(frames);
         self.settle();
@@ -235,7 +235,7 @@ impl Bench {
         assert_eq!(back.iter().map(|octets| number(octets)).collect::<Vec<_>>(), numbers, "{}", self.name);
     }
 
-    /// Waits until nothing happens any more: who sleeps when there is nothing to do sleeps.
+    /// Waits until everything is idle: the guest sleeps when it has nothing to do.
     pub(super) fn settle(&self) {
         let look = || (self.accesses(), self.machine.shared().vcpus[0].router.sleeps.get());
         let mut last = look();
@@ -246,14 +246,14 @@ impl Bench {
         });
     }
 
-    /// Waits until a source has sent so many frames, then stops it; the first of them.
+    /// Waits until a source has sent this many frames, then stops it; returns the first of them.
     pub(super) fn sent(&mut self, frames: usize) -> Vec<Vec<u8>> {
         wait_for(&self.name, || self.wire.from_guest.lock().unwrap().len() >= frames.min(KEPT));
         self.stop_running();
         std::mem::take(&mut *self.wire.from_guest.lock().unwrap())
     }
 
-    /// What both sides know, for who looks for a fault.
+    /// Describes the state of both sides, for error messages.
     fn state(&self) -> String {
         let shared = self.machine.shared();
         let nics = shared.vcpus.each_ref().map(|vcpu| &vcpu.nics[0]);
@@ -268,18 +268,18 @@ impl Bench {
         )
     }
 
-    /// Writes of TDT and RDT as the guest counts them, on all its vCPUs.
+    /// Returns the writes of TDT and RDT as counted by the guest, on all its vCPUs.
     pub(super) fn kicks(&self) -> u64 {
         self.machine.shared().vcpus.iter().map(|vcpu| vcpu.nics[0].kicks.get()).sum()
     }
 
-    /// How often each of the first two vCPUs unmasked interrupts.
+    /// Returns how often each of the first two vCPUs unmasked interrupts.
     pub(super) fn arms(&self) -> [u64; 2] {
         let vcpus = &self.machine.shared().vcpus;
         [vcpus[0].nics[0].arms.get(), vcpus[1].nics[0].arms.get()]
     }
 
-    /// Frames that the guest sent, as it counts them.
+    /// Returns the frames sent as counted by the guest.
     pub(super) fn frames_sent(&self) -> u64 {
         self.machine.shared().vcpus[0].nics[0].tx_frames.get()
     }
@@ -297,14 +297,14 @@ impl Bench {
         }
     }
 
-    /// That the device was told of each of so many frames by a write of its own; the guest may have been stopped after it had
-    /// counted the last one and before that write was carried out.
+    /// Asserts that each of these frames was announced to the device by a write of its own; the guest may
+    /// have been stopped after it had counted the last one and before that write was carried out.
     pub(super) fn assert_told(&self, frames: u64, cost: &Accesses) {
         let told = cost.less(&super::SET_UP).tdt_write;
         assert!((frames - 1..=frames).contains(&told), "{}: {cost:?} for {frames}", self.name);
     }
 
-    /// Waits until there were so many since, and makes sure that they stay so many.
+    /// Waits until there were this many accesses, and checks that there are no more afterwards.
     pub(super) fn assert_accesses(&self, before: &Accesses, wanted: &Accesses) {
         wait_for(&self.name, || self.accesses_since(before).reaches(wanted));
         self.settle();
@@ -339,7 +339,7 @@ impl Drop for Bench {
     }
 }
 
-/// The I/O thread: it always polls.
+/// The I/O thread, which always polls.
 fn serve(queues: &Arc<NicQueues>, wire: &Arc<Wire>, stop: &AtomicBool) {
     let (mut source, sink, outside) = (queues.source(), queues.sink(), Outside(wire.clone()));
     source.disarm();
@@ -364,7 +364,7 @@ fn serve(queues: &Arc<NicQueues>, wire: &Arc<Wire>, stop: &AtomicBool) {
     }
 }
 
-/// A frame of 60 octets with a number in it.
+/// Returns a frame of 60 octets with a number in it.
 fn frame(number: u32) -> Vec<u8> {
     let mut octets = vec![0; 60];
     octets[..6].copy_from_slice(&MAC);

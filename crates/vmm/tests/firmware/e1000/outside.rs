@@ -1,4 +1,5 @@
-//! Our e1000 driver on a device that is not ours: what stock QEMU sends is, octet by octet, what we send.
+//! Our e1000 driver on another device: what stock QEMU sends is identical, octet by octet, to what our device
+//! sends.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -12,11 +13,11 @@ use super::bench::{MAC, Wish, benches, info};
 
 /// Octets of Ethernet, IPv4 and TCP headers.
 const HEADERS: usize = 54;
-/// Frames that are compared.
+/// Number of frames compared.
 const FRAMES: usize = 400;
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// What the device of stock QEMU sends.
+/// Returns the frames that stock QEMU's device sends.
 fn sent_by_qemu(wish: &Wish) -> Vec<Vec<u8>> {
     let config = MachineConfig { name: "outside".to_owned(), ram: 32 << 20, fib: None, info: info(wish) };
     let pc = Pc::new(config, 1_000_000).expect("a machine");
@@ -32,7 +33,7 @@ fn sent_by_qemu(wish: &Wish) -> Vec<Vec<u8>> {
     qemu.end().expect("QEMU ends").frames
 }
 
-/// QEMU takes its time.
+/// QEMU is slow.
 mod all {
     use super::*;
 
@@ -44,7 +45,8 @@ mod all {
             let traffic = TrafficInfo { frame_len: octets, segment_len, ..base.traffic };
             let wish = Wish { traffic, ..base };
             let mut theirs = sent_by_qemu(&wish);
-            // Behind a packet whose payload fills its last segment QEMU sends an empty one, which the manual does not know.
+            // After a packet whose payload fills its last segment QEMU sends an empty one, which the manual
+            // does not describe.
             theirs.retain(|frame| segment_len == 0 || frame.len() > HEADERS);
             assert!(theirs.len() >= FRAMES);
             for mut bench in benches(&wish) {

@@ -1,4 +1,4 @@
-//! Frames that the device cuts into segments.
+//! Frames that the device segments (TSO).
 
 use bootinfo::{Role, TrafficInfo, TransmitMode};
 
@@ -7,7 +7,7 @@ use super::bench::{Wish, benches};
 /// Octets of Ethernet, IPv4 and TCP headers.
 const HEADERS: usize = 54;
 
-/// The ones' complement sum of big-endian words.
+/// Returns the ones' complement sum of big-endian words.
 fn sum(start: u32, octets: &[u8]) -> u16 {
     let words =
         octets.chunks(2).map(|word| u32::from(word[0]) << 8 | word.get(1).map_or(0, |low| u32::from(*low)));
@@ -18,7 +18,7 @@ fn sum(start: u32, octets: &[u8]) -> u16 {
     total as u16
 }
 
-/// A segment whose lengths and checksums are right; its sequence number and octets of payload.
+/// Checks lengths and checksums of a segment; returns its sequence number and its octets of payload.
 fn segment(frame: &[u8]) -> (u32, usize) {
     let total = usize::from(u16::from_be_bytes([frame[16], frame[17]]));
     assert_eq!(total + 14, frame.len());

@@ -1,4 +1,4 @@
-//! What a driver cannot do it says, and serves nothing.
+//! Devices that a driver cannot use: it reports this, and serves nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
@@ -16,7 +16,7 @@ fn e1000(mode: TransmitMode) -> Model {
     Model::E1000(E1000Nic { config: Config::new(MAC), mode, interrupt_vcpu: 0 })
 }
 
-/// With this device the firmware gives up for this reason, wherever it runs.
+/// Checks that with this device the firmware gives up for this reason, on each engine.
 fn gives_up(orders: &BootInfo, model: &Model, why: Trouble) {
     let furnish = |machine: &Arc<Machine>| drop(attach(machine, 1, model, false).expect("a NIC"));
     let running = [by_kvm_with(orders.clone(), furnish), by_process_with(orders.clone(), &[], furnish)];

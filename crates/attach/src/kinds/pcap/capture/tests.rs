@@ -1,4 +1,4 @@
-//! The `pcap:` port under the suite that every port passes, with a real file that is read back.
+//! The `pcap:` port in the conformance suite that every port passes, with a real file that is read back.
 
 use std::cell::Cell;
 
@@ -11,7 +11,7 @@ struct Bench {
     port: Arc<dyn Sink>,
     capture: Capture,
     file: tempfile::NamedTempFile,
-    /// Frames of the file that were looked at.
+    /// Number of frames of the file that were checked.
     read: usize,
 }
 

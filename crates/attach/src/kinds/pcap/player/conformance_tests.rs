@@ -1,4 +1,4 @@
-//! A replay under the suite that every port passes, of real files.
+//! Replays of real files in the conformance suite that every port passes.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -9,12 +9,12 @@ use port::conformance::{Pattern, SourceBench, check_ending_source, check_recorde
 
 use super::*;
 
-/// Nothing takes so long, even where the host is busy. Each wait ends with what it waits for.
+/// Time limit of every wait, even on a busy host. Each wait ends as soon as its condition holds.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// From one frame of a file to the next, where a clock is moved by hand.
+/// Time between two frames of a file, with a manually advanced clock.
 const STEP: Duration = Duration::from_secs(1);
 
-/// A file of these frames, so much time from one to the next.
+/// Creates a file of these frames, this far apart.
 fn recording(frames: &[Vec<u8>], apart: Duration) -> tempfile::NamedTempFile {
     let mut octets = 0xa1b2_3c4d_u32.to_le_bytes().to_vec();
     octets.extend([2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 0, 0, 1, 0, 0, 0]);
@@ -30,7 +30,7 @@ fn recording(frames: &[Vec<u8>], apart: Duration) -> tempfile::NamedTempFile {
     file
 }
 
-/// A file that is played by a clock which is moved to let frames come.
+/// A replay with a manually advanced clock, which lets frames arrive.
 struct Paced {
     source: Box<dyn Source>,
     rest: VecDeque<Vec<u8>>,
@@ -40,7 +40,8 @@ struct Paced {
 
 impl Paced {
     fn new(frames: &[Vec<u8>]) -> Self {
-        // The first frame of a file is due at once; it is nobody's of the suite, and gone before that begins.
+        // The first frame of a file is due at once; it is not part of the suite, and is drained before that
+        // begins.
         let all: Vec<_> = [vec![0; 60]].into_iter().chain(frames.iter().cloned()).collect();
         let (file, (clock, hand)) = (recording(&all, STEP), Clock::by_hand());
         let opened = open(file.path()).expect("a good file");
@@ -78,7 +79,7 @@ fn a_replay_by_its_times_is_a_source() {
     check_recorded_source(&Pattern::default(), Paced::new);
 }
 
-/// A file that is played by the time of day, or as fast as it goes.
+/// A replay in real time, or at full speed.
 struct Played {
     source: Box<dyn Source>,
     _player: Player,

@@ -3,7 +3,7 @@ use std::time::Instant;
 
 use super::*;
 
-/// A file of frames of these lengths, a tenth of a second from one to the next.
+/// Creates a file of frames with these lengths, a tenth of a second apart.
 fn file(lengths: &[usize]) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     let mut octets = 0xa1b2_c3d4u32.to_le_bytes().to_vec();
@@ -24,7 +24,7 @@ fn player(file: &tempfile::NamedTempFile, recorded: bool) -> Player {
     Player::start(Clock::default(), ("edge.wan", opened), recorded, Confinement::Off).expect("it starts")
 }
 
-/// The lengths of what comes, and what is told at the end.
+/// Returns the lengths of the replayed frames, and the message at the end.
 fn listen(player: &Player) -> (Vec<usize>, String) {
     let (mut source, _) = player.lend().expect("it is at home");
     let (mut came, since) = (Vec::new(), Instant::now());
@@ -69,7 +69,7 @@ fn the_recorded_pace_is_kept() {
             assert!(since.elapsed() < Duration::from_secs(60), "{frames} frames are due");
             std::thread::sleep(Duration::from_millis(1));
         }
-        // Frames are 0.1 s apart, and this much has passed.
+        // Frames are 0.1 s apart; slightly less has passed.
         hand.advance(Duration::from_millis(99));
         assert_eq!(counters.frames.get(), frames);
         hand.advance(Duration::from_millis(1));

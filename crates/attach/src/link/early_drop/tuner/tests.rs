@@ -2,7 +2,7 @@ use super::*;
 
 const RING: usize = 1024;
 
-/// One visit of a router with nothing before it.
+/// A visit while the router has no work.
 const fn hungry(shown: usize) -> Look {
     Look { room: RING, budget: 64, shown }
 }
@@ -46,7 +46,7 @@ fn a_router_that_has_half_a_ring_before_it_needs_no_queue() {
     let mut tuner = Tuner::new(200, RING as u32);
     let busy = Look { room: 100, budget: 64, shown: 10 };
     assert_eq!(judged(&mut tuner, &[busy; 10]), Some(175));
-    // What was lost before such a router was not lost for want of a queue.
+    // Frames lost before such a router were not lost because of a short queue.
     let full = [Look { room: 100, budget: 64, shown: 64 }; 4];
     assert_eq!(judged(&mut tuner, &[&full[..], &[busy]].concat()), Some(154));
 }

@@ -1,5 +1,5 @@
-//! What takes 30 % of a core, and knows by a measure of its own how much it took: work on frames in a guest, a thread with an eye
-//! on its own CPU time, and frames that the kernel forwards in softirqs.
+//! Burns that take 30 % of a core and measure by independent means how much they took: work on frames in a guest, a thread that
+//! watches its own CPU time, and frames that the kernel forwards in softirqs.
 
 mod softirqs;
 
@@ -24,70 +24,70 @@ use crate::metric::{check, cpu_time};
 use crate::rig::{Fed, Worker};
 pub(super) use softirqs::{Softirqs, Taken};
 
-/// Something that burns while it is told to.
+/// Load that burns CPU time for a given duration.
 pub(super) trait Burn {
-    /// Threads that the account is to watch.
+    /// Threads that the account is to read.
     fn threads(&self) -> Vec<Thread>;
 
-    /// Burns for so long; returns the part of the core that it took, by its own measure.
+    /// Burns for `length`; returns the share of the core that it took, by its own measurement.
     fn go(&mut self, length: Duration) -> Result<f64>;
 
-    /// What the last burn took, looked at once more when it is over, and how far that may be off.
+    /// Refines the result of the last burn after it has ended; returns the share and its uncertainty.
     fn judged(&mut self, took: f64) -> Result<(f64, f64)> {
         Ok((took, 0.0))
     }
 }
 
-/// A thread of this process.
+/// Describes a thread of this process.
 fn own(name: &str, tid: i32, column: Column) -> Result<Thread> {
     let pid = i32::try_from(std::process::id()).context("a process number")?;
     Ok(Thread { name: name.to_owned(), pid, tid, column })
 }
 
-/// Work of the application on a frame: long beside what an interrupt takes.
+/// Time the application works on a frame: long compared with the cost of an interrupt.
 const WORK: Duration = Duration::from_millis(20);
-/// Time in which frames come to find what one takes, and after which all of them are done.
+/// Duration of the calibration that measures the cost of a frame, and the wait after which all its frames are done.
 const TRIAL: Duration = Duration::from_millis(600);
 const REST: Duration = Duration::from_millis(100);
-/// In which the frequency of the time-stamp counter is measured.
+/// Duration over which the frequency of the time-stamp counter is measured.
 const TIMED: Duration = Duration::from_millis(50);
 
-/// An application in a guest, which works on each frame for a fixed time. What that took is counted by the guest, pass by pass, with
-/// its own clock: one in eight is timed, and those that were interrupted count as if they had not been.
+/// Application in a guest that works on each frame for a fixed time. The guest counts the time per pass with its own clock: it times
+/// one pass in eight, and a pass that was interrupted counts as if it had not been.
 pub(super) struct Application {
     guest: Fed,
     options: Options,
     thread: Thread,
-    /// Cycles of the guest's clock in a second.
+    /// Frequency of the guest's clock, in cycles a second.
     frequency: f64,
 }
 
-/// What a guest has counted.
+/// Snapshot of the guest's counters.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
-    /// Frames that the application is done with.
+    /// Frames that the application has finished.
     frames: f64,
-    /// Passes that moved or worked on something.
+    /// Passes of the loop that moved or worked on something.
     passes: f64,
-    /// Of those that were timed, cycles and how many they are.
+    /// Total cycles of the timed passes, and their number.
     cycles: f64,
     timed: f64,
 }
 
 impl Counted {
-    /// Cycles of all passes since then.
+    /// Estimates the cycles of all passes since `before`.
     fn cycles_since(&self, before: &Self) -> f64 {
         (self.passes - before.passes) * (self.cycles - before.cycles) / (self.timed - before.timed).max(1.0)
     }
 }
 
 impl Application {
-    /// The measuring thread on the first CPU, the vCPU on the second.
+    /// Starts the guest: measuring thread on CPU `host`, vCPU on CPU `vcpu`.
     pub(super) fn start(options: &Options, host: usize, vcpu: usize) -> Result<Self> {
         let rate = Some(PART / WORK.as_secs_f64());
         let options = Options { rate, vcpus: 1, queues: 1, ..options.clone() };
         let mut plan = device::end_plan(&options, &Seats { host, vcpus: vec![vcpu] })?;
-        // It is to sleep when there is no frame.
+        // The guest is to sleep at once when there is no frame.
         plan.spin = Spin::For(Duration::ZERO);
         let work_ns = u32::try_from(WORK.as_nanos()).context("the work on a frame is too long")?;
         ensure!(
@@ -103,7 +103,7 @@ impl Application {
         Ok(application)
     }
 
-    /// A frame takes more than the work on it: between two slices of that the guest looks for frames.
+    /// Measures the cost of one frame, which exceeds the work on it: the guest polls for frames between slices of the work.
     fn calibrate(&mut self) -> Result<()> {
         let before = self.counted();
         self.feed(TRIAL)?;
@@ -147,7 +147,7 @@ impl Burn for Application {
     }
 }
 
-/// A thread on one CPU that calls `turn` again and again until it is dropped, and its number.
+/// Starts a thread on one CPU that calls `turn` until it is dropped; returns it with its thread ID.
 fn seated(name: &str, cpu: usize, mut turn: impl FnMut() + Send + 'static) -> Result<(Worker<()>, i32)> {
     let take_seat = move || {
         cores::pin(cpu)?;
@@ -161,21 +161,21 @@ fn seated(name: &str, cpu: usize, mut turn: impl FnMut() + Send + 'static) -> Re
     })
 }
 
-/// Name of the thread that stands for a vhost thread.
+/// Name of the thread that stands in for a vhost thread.
 const NAME: &str = "burn/vhost";
-/// Between two burns of the thread.
+/// Sleep between two burns of the thread.
 const NAP: Duration = Duration::from_millis(3);
 
-/// A thread that keeps its CPU time at a part of all.
+/// Thread that keeps its CPU time at [`PART`] of the elapsed time.
 pub(super) struct Burner {
     tid: i32,
     _worker: Worker<()>,
-    /// Nanoseconds of CPU time so far.
+    /// CPU time so far, in nanoseconds.
     ran: Arc<AtomicU64>,
 }
 
 impl Burner {
-    /// On this CPU.
+    /// Starts the thread on this CPU.
     pub(super) fn start(cpu: usize) -> Result<Self> {
         let ran = Arc::<AtomicU64>::default();
         let (tells, start) = (ran.clone(), Instant::now());
@@ -193,7 +193,7 @@ impl Burner {
         Ok(Self { tid, _worker: worker, ran })
     }
 
-    /// CPU time so far, by the thread's own clock.
+    /// Returns the CPU time so far, by the thread's own clock.
     pub(super) fn ran(&self) -> Duration {
         Duration::from_nanos(self.ran.load(Relaxed))
     }

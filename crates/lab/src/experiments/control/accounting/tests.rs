@@ -6,7 +6,7 @@ fn figure(sample: &Sample, name: &str) -> f64 {
     sample.more.get(name).unwrap()
 }
 
-/// Ten seconds in which a vCPU had 3, a vhost thread 2 and softirqs 1.5, of which ticks have seen 1.
+/// Readings ten seconds apart: a vCPU ran for 3 s, a vhost thread for 2 s and softirqs for 1.5 s, of which ticks saw 1 s.
 fn ten_seconds() -> (Taken, Taken) {
     let core = CoreTicks { user: 320, system: 200, softirq: 100, idle: 380, ..CoreTicks::default() };
     let vcpu =
@@ -57,7 +57,8 @@ fn what_a_thread_burns_by_its_own_clock_is_what_the_account_says() {
     let (took, doubt) = burn.judged(took).unwrap();
     assert!(took > 0.0 && doubt == 0.0);
     let said = Split::between(&before, &after).threads.values().next().unwrap().run * 1e-9;
-    // The thread may run between a look at the account and one at its clock, for long where they are far apart on a busy host.
+    // The thread may run between the reading of the account and that of its clock, for long if a busy host delays the second
+    // reading.
     let [least, most] = [over - begun, last - first].map(|ran| ran.as_secs_f64());
     assert!((least - 0.1..=most + 0.1).contains(&said), "{said} s, and by its own clock {least} to {most}");
 }

@@ -1,5 +1,5 @@
-//! What it costs to have interrupts told apart by the tracer: of each interrupt, and of what a router forwards. In one run it is
-//! there and not there in turn.
+//! Cost of accounting interrupts by the tracer: time per interrupt, and lost forwarding rate of a router. Within one run,
+//! measurements with and without the tracer alternate.
 
 use std::fs;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::rig::room::{File, Link, Room};
 use crate::scenario::load::{Manner, step};
 use crate::stats;
 
-/// Turns of a sample, each with and without.
+/// Turns of a sample, each measured with and without the tracer.
 const TURNS: usize = 8;
-/// How long each half of a turn is, and before it.
+/// Length of each half of a turn, and of its lead-in.
 const HALF: Duration = Duration::from_millis(300);
 const LEAD: Duration = Duration::from_millis(50);
 
-/// Thousands of frames forwarded, and interrupts and softirqs, a second.
+/// Forwarding rate (thousands of frames a second), and interrupts and softirqs a second.
 type Half = (f64, f64);
 
-/// Halves of all turns, without the tracer and with it. Which comes first changes from turn to turn.
+/// Measures the halves of all turns: without the tracer and with it, in an order that changes from turn to turn.
 fn in_turn<T>(mut half: impl FnMut() -> Result<T>) -> Result<Vec<[T; 2]>> {
     let mut traced = |is_traced: bool| {
         let tracer = is_traced.then(Tracer::start).transpose().context("no tracer here")?;
@@ -39,7 +39,7 @@ fn in_turn<T>(mut half: impl FnMut() -> Result<T>) -> Result<Vec<[T; 2]>> {
     (0..TURNS).map(turn).collect()
 }
 
-/// Nanoseconds that it adds to an interrupt with its softirq.
+/// Nanoseconds that the tracer adds to an interrupt with its softirq.
 ///
 /// # Errors
 /// There is no tracer, or no way to interrupt the CPU.
@@ -59,7 +59,7 @@ pub(super) fn of_an_interrupt(cpu: usize) -> Result<Sample> {
     })
 }
 
-/// Percent that a router on one core forwards less, at all that the socket gives.
+/// Percentage by which the tracer reduces the rate of a router on one core, at the highest load that the socket can offer.
 ///
 /// # Errors
 /// There is no tracer, or the router does not run.
@@ -84,12 +84,12 @@ pub(super) fn of_forwarding(options: &Options, cpu: usize) -> Result<Sample> {
     Ok(Sample { value, more: more.into(), ..Sample::default() })
 }
 
-/// Of all turns.
+/// Median over all turns.
 fn median(turns: impl Iterator<Item = f64>) -> f64 {
     stats::median(&turns.collect::<Vec<_>>()).unwrap_or(f64::NAN)
 }
 
-/// Interrupts and softirqs of a CPU since the host was started.
+/// Number of interrupts and softirqs of a CPU since boot.
 fn events(cpu: usize) -> Result<u64> {
     let tables = ["/proc/interrupts", "/proc/softirqs"].map(|name| fs::read_to_string(name).context(name));
     let mut all = 0;
@@ -99,12 +99,12 @@ fn events(cpu: usize) -> Result<u64> {
     Ok(all)
 }
 
-/// The sum of a CPU's column.
+/// Sums the column of a CPU.
 fn of_cpu(table: &str, cpu: usize) -> Option<u64> {
     let mut lines = table.lines();
     let name = format!("CPU{cpu}");
     let column = lines.next()?.split_ascii_whitespace().position(|word| word == name)?;
-    // Behind the name of a line; some have one number for all CPUs.
+    // The counts follow the name of a line; some lines have a single number for all CPUs.
     let counts = lines.filter_map(|line| line.split_ascii_whitespace().nth(column + 1)?.parse::<u64>().ok());
     Some(counts.sum())
 }

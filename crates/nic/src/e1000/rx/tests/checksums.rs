@@ -1,4 +1,4 @@
-//! What descriptors tell of checksums (82540EM manual, "Receive Packet Checksum Offloading").
+//! Checksum reports in descriptors (82540EM manual, "Receive Packet Checksum Offloading").
 
 use ::frame::checksum;
 
@@ -6,11 +6,11 @@ use super::*;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// Where the IPv4 and the transport header begin.
+/// Offsets of the IPv4 and the transport header.
 const IP: usize = 14;
 const TRANSPORT: usize = 34;
 
-/// An IPv4 packet with right checksums and an odd number of octets in it.
+/// Returns an IPv4 packet with correct checksums and an odd number of octets.
 fn ipv4(protocol: u8) -> Vec<u8> {
     let (header, at) = if protocol == TCP { (20, 16) } else { (8, 6) };
     let mut packet = frame(1, TRANSPORT + header + 101);
@@ -36,7 +36,7 @@ fn ipv6(protocol: u8) -> Vec<u8> {
     packet
 }
 
-/// Writes the transport's checksum.
+/// Writes the transport checksum.
 fn close(packet: &mut [u8], start: usize, at: usize, protocol: u8, addresses: std::ops::Range<usize>) {
     packet[start + at..start + at + 2].fill(0);
     let len = ((packet.len() - start) as u16).to_be_bytes();
@@ -45,7 +45,7 @@ fn close(packet: &mut [u8], start: usize, at: usize, protocol: u8, addresses: st
     packet[start + at..start + at + 2].copy_from_slice(&(!sum).to_be_bytes());
 }
 
-/// What the device says of a frame when it is asked for these checksums.
+/// Returns the device's status and errors for a frame with these checksums enabled.
 fn told(ip: bool, transport: bool, frame: &[u8]) -> (u8, u8) {
     let mut guest = Guest::new(16, false);
     let checksum = RxChecksum { start: 14, ip, transport };

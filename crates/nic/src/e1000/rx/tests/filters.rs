@@ -1,4 +1,4 @@
-//! Which frames arrive (82540EM manual, "Packet Address Filtering", "802.1q VLAN Support").
+//! Receive filters (82540EM manual, "Packet Address Filtering", "802.1q VLAN Support").
 
 use super::super::super::statistics::Registers;
 use super::*;
@@ -13,7 +13,7 @@ fn to(destination: [u8; 6]) -> Vec<u8> {
     frame
 }
 
-/// A frame with a tag.
+/// Returns a frame with a VLAN tag.
 fn tagged(tag: u16, len: usize) -> Vec<u8> {
     let frame = frame(3, len);
     [&frame[..12], &[0x81, 0x00], &tag.to_be_bytes(), &frame[12..]].concat()
@@ -25,7 +25,7 @@ fn with(change: impl FnOnce(&mut Filters)) -> RxSettings {
     RxSettings { filters: Arc::new(filters), ..plain() }
 }
 
-/// What becomes of a burst: which frames arrive, and the status of each.
+/// Delivers a burst; returns the frames that arrive, and the status of each.
 fn arrive(settings: &RxSettings, block: bool, frames: &[Vec<u8>]) -> Vec<(Vec<u8>, u8)> {
     let mut guest = Guest::new(64, block);
     let mut queue = guest.queue(settings.clone());
@@ -113,7 +113,7 @@ fn a_tag_stays_where_it_is_unless_it_is_asked_for() {
     let frames = [tagged(0x2064, 100)];
     let back = arrive(&plain(), false, &frames);
     assert_eq!((&back[0].0, back[0].1 & rx::VP), (&frames[0], 0));
-    // Another type is no tag.
+    // A frame of another type has no tag.
     let back = arrive(&RxSettings { vlan: true, vlan_type: 0x88a8, ..plain() }, true, &frames);
     assert_eq!((&back[0].0, back[0].1 & rx::VP), (&frames[0], 0));
 }

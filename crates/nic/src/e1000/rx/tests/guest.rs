@@ -1,4 +1,4 @@
-//! A driver in this program: one receive ring with its buffers.
+//! A simulated driver: one receive ring with its buffers.
 
 use std::mem::MaybeUninit;
 
@@ -6,16 +6,16 @@ use ring::e1000::{Layout, RxDriver};
 
 use super::*;
 
-/// The own station's address.
+/// Address of the station itself.
 pub(super) const OWN: [u8; 6] = [2, 0, 0, 0, 0, 7];
 /// Guest-physical address of the memory: the status block, then the ring, then buffers.
 const START: u64 = 0x10_0000;
 const RING: u64 = START + 0x1000;
 const BUFFERS: u64 = RING + 0x2000;
-/// Octets of a buffer, and of the memory.
+/// Sizes of a buffer, and of the memory, in octets.
 const BUFFER: u64 = 2048;
 const LEN: u64 = 0x3000 + 512 * BUFFER + 0x1000;
-/// Where the receive ring's tail lies in the block.
+/// Offset of the receive ring's tail in the block.
 const BLOCK_TAIL: u64 = 64;
 
 pub(super) struct Guest {
@@ -27,14 +27,14 @@ pub(super) struct Guest {
     posted: u64,
 }
 
-/// A frame for the own station whose octets tell which it is.
+/// Returns a frame to the station whose octets identify it.
 pub(super) fn frame(number: u8, len: usize) -> Vec<u8> {
     let head = [&OWN[..], &[2, 0, 0, 0, 0, 1], &[0x88, 0xb5]].concat();
     let body = (0..).map(|at: usize| number.wrapping_mul(31).wrapping_add(at as u8));
     head.into_iter().chain(body).take(len).collect()
 }
 
-/// Settings with which frames for the own station arrive as they are.
+/// Returns settings with which frames to the station arrive unchanged.
 pub(super) fn plain() -> RxSettings {
     let filters = Filters {
         unicast: false,
@@ -60,10 +60,10 @@ pub(super) fn plain() -> RxSettings {
 }
 
 impl Guest {
-    /// Where its memory ends.
+    /// End of its memory.
     pub(super) const END: u64 = START + LEN;
 
-    /// A ring in memory of its own, which is given away for good.
+    /// Creates a ring in memory of its own, which is leaked.
     pub(super) fn new(entries: u16, block: bool) -> Self {
         let octets = Box::leak(vec![0_u8; LEN as usize + 64].into_boxed_slice());
         let skew = octets.as_ptr().align_offset(64);
@@ -75,12 +75,12 @@ impl Guest {
         Self { region, layout, ends: Arc::new(Ends::new()), block, driver, posted: 0 }
     }
 
-    /// The device's end.
+    /// Creates the device's end.
     pub(super) fn queue(&self, settings: RxSettings) -> RxQueue {
         self.queue_with(settings, &Arc::default())
     }
 
-    /// The device's end, which counts there.
+    /// Creates the device's end, with these counters.
     pub(super) fn queue_with(&self, settings: RxSettings, statistics: &Arc<Statistics>) -> RxQueue {
         let (layout, ends, statistics) = (self.layout, self.ends.clone(), statistics.clone());
         let setup = RxSetup { layout, ends, block: self.block.then_some(START), statistics, settings };
@@ -91,7 +91,7 @@ impl Guest {
         &mut self.driver
     }
 
-    /// Posts so many buffers; whether the device wants a kick.
+    /// Posts `n` buffers; returns true if the device wants a kick.
     pub(super) fn post(&mut self, n: u64) -> bool {
         let buffers = (self.posted..self.posted + n).map(|number| BUFFERS + number % 512 * BUFFER);
         assert_eq!(self.driver.push_buffers(buffers.map(|at| (at, at))), n as usize);
@@ -103,7 +103,7 @@ impl Guest {
         kick
     }
 
-    /// What came: the octets of each buffer, and what the device says of it.
+    /// Returns the octets of each returned buffer, and the device's write-back.
     pub(super) fn back(&mut self) -> Vec<(Vec<u8>, Received)> {
         let mut back = Vec::new();
         while self.driver.pop(usize::MAX, |at, received| back.push((at, received))).unwrap() > 0 {}
@@ -116,18 +116,18 @@ impl Guest {
         octets
     }
 
-    /// Writes another address into a descriptor that is posted.
+    /// Changes the address in a posted descriptor.
     pub(super) fn rewrite(&self, position: u64, address: u64) {
         self.region.bytes(RING + 16 * position, 8).unwrap().write(0, address.to_le_bytes());
     }
 
-    /// Says that the tail is there.
+    /// Sets the tail, in the block and the register.
     pub(super) fn set_tail(&self, position: u16) {
         self.region.bytes(START + BLOCK_TAIL, 2).unwrap().write(0, position.to_le_bytes());
         self.ends.set_tail(position);
     }
 
-    /// What RDH reads.
+    /// Returns the value of RDH.
     pub(super) fn head(&self) -> u16 {
         self.ends.head()
     }

@@ -9,13 +9,13 @@ use super::*;
 
 const START: u64 = 0x10_0000;
 const RING: u64 = START + 0x1000;
-/// Octets of the guest's memory, and of what lies around it.
+/// Sizes in octets of the guest's memory, and of the guard memory around it.
 const LEN: usize = 0x8000;
 const AROUND: usize = 0x4000;
 const ENTRIES: u16 = 64;
 const CANARY: u8 = 0x99;
 
-/// Places where a buffer may be said to lie: inside, at the end, over the end, and where there is no memory.
+/// Buffer addresses: inside, at the end, over the end, and where there is no memory.
 const PLACES: [u64; 6] = [
     START + 0x2000,
     START + LEN as u64 - 2048,
@@ -25,7 +25,7 @@ const PLACES: [u64; 6] = [
     0,
 ];
 
-/// Rewrites the ring at random until told to stop.
+/// Rewrites the ring at random until stopped.
 fn meddle(region: Region, ends: &Ends, stop: &AtomicBool) {
     let mut random = 1_u64;
     let mut next = || {
@@ -58,7 +58,7 @@ fn what_a_driver_rewrites_meanwhile_reaches_nothing_else() {
         std::thread::scope(|scope| {
             scope.spawn(|| meddle(region, &ends, &stop));
             let frames: Vec<_> = (0..40).map(|i| frame(i, 60 + usize::from(i) * 60)).collect();
-            // On a busy machine the other thread comes late.
+            // On a busy machine the other thread may start late.
             let (start, mut round) = (Instant::now(), 0);
             let seen = |broken| ledger.frames.get() > 0 && broken > 0;
             while round < 3000 || (!seen(broken) && start.elapsed() < Duration::from_secs(20)) {

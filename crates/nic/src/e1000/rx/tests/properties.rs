@@ -1,10 +1,10 @@
-//! Any frames, by any settings, into any number of buffers: what arrives is what a naive device would have stored.
+//! Any frames, with any settings, into any number of buffers: the results equal those of a naive device.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What kind of frame is sent, and its length.
+/// Kind and length of a frame.
 #[derive(Clone, Copy, Debug)]
 enum Sent {
     Own(usize),
@@ -56,7 +56,7 @@ impl Wishes {
         RxSettings { buffer_len, fcs, vlan, longest: 2500, filters: Arc::new(filters), ..plain() }
     }
 
-    /// What is stored of a frame, if anything is.
+    /// Returns the octets stored of a frame, if any.
     fn stored(self, octets: &[u8]) -> Option<(Vec<u8>, Option<u16>)> {
         if octets.len() < 14 || octets.len() > 2500 || (!self.promiscuous && octets[..6] != OWN) {
             return None;

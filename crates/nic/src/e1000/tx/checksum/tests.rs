@@ -55,7 +55,7 @@ fn the_length_is_added_to_the_pseudo_header() {
     let mut frame = [0; 64];
     frame[50..52].copy_from_slice(&0xfff0_u16.to_be_bytes());
     Sum { start: 34, at: 50, end: 0 }.add_length(&mut frame);
-    // 0xfff0 + 30 with the carry round the end.
+    // 0xfff0 + 30 with end-around carry.
     assert_eq!(frame[50..52], [0, 0x0f]);
 }
 

@@ -2,7 +2,7 @@ use super::*;
 
 const LONGEST: usize = 1518;
 
-/// A TCP header in an IPv4 one, both without options.
+/// Returns a context for TCP over IPv4, both without options.
 fn tcp4() -> Context {
     Context {
         ip_start: 14,
@@ -49,7 +49,7 @@ fn a_segment_longer_than_a_frame_is_nonsense_of_its_own() {
     let fits = Context { mss: (LONGEST - 54) as u16, ..tcp4() };
     assert_eq!(nonsense(fits), None);
     assert_eq!(nonsense(Context { mss: fits.mss + 1, ..fits }), Some(Nonsense::TooLong));
-    // A limit that the payload does not reach does no harm.
+    // A larger MSS than the payload is harmless.
     assert_eq!(nonsense(Context { mss: 0xffff, payload: 1464, ..fits }), None);
     assert_eq!(nonsense(Context { mss: 0xffff, payload: 1465, ..fits }), Some(Nonsense::TooLong));
 }

@@ -1,4 +1,4 @@
-//! What the driver hears of: write-back, interrupts, the block.
+//! Reports to the driver: write-back, interrupts, the block.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn only_descriptors_that_ask_for_it_are_written_back_and_nothing_else_of_them_ch
     }
     guest.push(Context { command: tx::RS, header: 9, mss: 77, ..Context::default() });
     guest.push(Context { command: 0, ..Context::default() });
-    // A DTYP that means nothing, with and without RS.
+    // An undefined DTYP, with and without RS.
     guest.push(Descriptor { address: 5, rest: 0x2f << 20 | u64::from(tx::DEXT | tx::RS | tx::EOP) << 24 });
     guest.push(Descriptor { address: 5, rest: 0x2f << 20 | u64::from(tx::DEXT | tx::EOP) << 24 });
     let before: Vec<_> = (0..9).map(|i| guest.word(i)).collect();

@@ -1,4 +1,4 @@
-//! What no driver does.
+//! Inputs that no regular driver produces.
 
 use super::*;
 
@@ -55,7 +55,7 @@ fn a_buffer_outside_memory_ends_the_ring_after_what_came_before_it() {
             let mut frames = Vec::new();
             for drain in 0..4 {
                 frames.extend(guest.drain(64).0);
-                // The first drain shows what lies before the descriptor; the second one comes to it.
+                // The first drain shows the frames before the descriptor; the second one reaches it.
                 assert_eq!(guest.ledger.drop_bad_ring.get(), u64::from(drain > 0));
             }
             assert_eq!(frames, [frame(1, 60)]);

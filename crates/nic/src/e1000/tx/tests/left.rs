@@ -1,11 +1,11 @@
-//! What is left to whoever has the frames next comes to the same in the end.
+//! Offloads left to the receiving port have the same final result.
 
 use frame::checksum;
 
 use super::segments::large;
 use super::*;
 
-/// All frames of a guest whose sink takes this, as they are shown.
+/// Returns all frames of a guest as they are shown to a sink that accepts these offloads.
 fn shown(guest: &mut Guest, takes: Offloads) -> Vec<(Vec<u8>, Offload)> {
     guest.publish();
     guest.queue.settle(takes);
@@ -22,7 +22,7 @@ fn shown(guest: &mut Guest, takes: Offloads) -> Vec<(Vec<u8>, Offload)> {
     all
 }
 
-/// The frames as they are on a wire in the end.
+/// Returns the frames as a plain wire carries them in the end.
 fn plain(frames: Vec<(Vec<u8>, Offload)>) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for (mut octets, left) in frames {
@@ -51,7 +51,7 @@ fn a_large_packet_leaves_as_one_frame_and_comes_to_the_same_segments() {
         assert_eq!(frames[0].0.len(), packet.header.len() + payload);
         assert!(plain(frames) == expected, "v4: {v4}, {payload} octets in {piece}");
         assert_eq!((guest.ledger.left_segments.get(), guest.ledger.left_checksum.get()), (1, 1));
-        // GPTC counts what is on the wire.
+        // GPTC counts the frames on the wire.
         let mut registers = guest.registers;
         assert_eq!(registers.read(0x4080), Some(expected.len() as u32));
     }
@@ -113,7 +113,7 @@ fn a_checksum_alone_is_left() {
         let expected =
             if takes == Offloads::CSUM { Offload::checksum(34, 16).unwrap() } else { Offload::NONE };
         assert_eq!(frames[0].1, expected);
-        // What the driver has left at its place is a part of the sum.
+        // The value that the driver left in the checksum field is part of the sum.
         let sum = checksum::sum(0x1234, &plain(frames)[0][34..]);
         assert_eq!(sum, 0xffff);
     }
@@ -121,7 +121,8 @@ fn a_checksum_alone_is_left() {
 
 #[test]
 fn what_could_not_be_left_is_done_here() {
-    // To a sink that takes no TCP over IPv4; with CWR, of which it has not heard; a sum that ends early.
+    // A sink that does not support TCP over IPv4; CWR, for which the sink lacks ECN; a sum that ends before
+    // the end of the packet.
     for takes in [Offloads::CSUM | Offloads::TSO6, Offloads::CSUM | Offloads::TSO4] {
         let packet = large(true, 5_000, 1428);
         let mut guest = Guest::new(64);

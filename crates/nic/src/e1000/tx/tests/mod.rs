@@ -1,4 +1,5 @@
-//! Each bit of each descriptor, alone and together, against frames that are put together here by the textbook.
+//! Each bit of each descriptor, alone and in combination, compared with frames that the tests construct by
+//! the specification.
 
 mod causes;
 mod hostile;
@@ -17,12 +18,12 @@ use ring::e1000::{Context, Data, Layout, Legacy};
 use super::super::statistics::Registers;
 use super::*;
 
-/// Guest-physical address of the memory, and its octets.
+/// Guest-physical address of the memory, and its size in octets.
 const START: u64 = 0x1_0000;
 const LEN: usize = 0x8_0000;
-/// Where buffers are given out from.
+/// Address of the first buffer.
 const BUFFERS: u64 = START + 0x4_0000;
-/// Where the status block lies.
+/// Address of the status block.
 const BLOCK: u64 = START + 0x3_0000;
 
 /// MTU 1500, tags with the usual EtherType, padding.
@@ -36,7 +37,7 @@ struct Guest {
     ends: Arc<Ends>,
     /// Position of the next descriptor to write.
     next: u16,
-    /// Next free buffer address.
+    /// Address of the next free buffer.
     free: u64,
     queue: TxQueue,
     registers: Registers,
@@ -52,7 +53,7 @@ impl Guest {
         Self::build(entries, settings, false, LEN)
     }
 
-    /// With the status block.
+    /// Creates a guest with the status block.
     fn with_block(entries: u16) -> Self {
         Self::build(entries, SETTINGS, true, LEN)
     }
@@ -73,7 +74,7 @@ impl Guest {
         Self { region, layout, ends, next: 0, free: BUFFERS, queue, registers, ledger }
     }
 
-    /// Puts octets into a buffer; its address.
+    /// Stores octets in a buffer; returns its address.
     fn store(&mut self, octets: &[u8]) -> u64 {
         let at = self.free;
         self.free += (octets.len() as u64).next_multiple_of(64).max(64);
@@ -95,7 +96,7 @@ impl Guest {
         self.region.bytes(self.layout.base + 16 * u64::from(position), 16).unwrap()
     }
 
-    /// Second word of a descriptor.
+    /// Returns the second word of a descriptor.
     fn word(&self, position: u16) -> u64 {
         u64::from_le_bytes(self.place(position).read(8).unwrap())
     }
@@ -104,7 +105,7 @@ impl Guest {
         self.word(position) >> 32 & u64::from(tx::DD) != 0
     }
 
-    /// Writes TDT, or its word in the block.
+    /// Writes TDT, or the tail in the block.
     fn publish(&mut self) {
         if self.queue.ring.has_block() {
             self.region.bytes(BLOCK, 2).unwrap().write(0, self.next.to_le_bytes());
@@ -113,19 +114,19 @@ impl Guest {
         }
     }
 
-    /// A legacy descriptor with these octets.
+    /// Pushes a legacy descriptor with these octets.
     fn legacy(&mut self, octets: &[u8], command: u8) {
         let address = self.store(octets);
         self.push(Legacy { address, length: octets.len() as u16, command, ..Legacy::default() });
     }
 
-    /// A data descriptor with these octets.
+    /// Pushes a data descriptor with these octets.
     fn data(&mut self, octets: &[u8], command: u8, options: u8) {
         let address = self.store(octets);
         self.push(Data { address, length: octets.len() as u32, command, options, ..Data::default() });
     }
 
-    /// Drains once: the frames, and what it came to.
+    /// Drains once; returns the frames, and the result.
     fn drain(&mut self, budget: usize) -> (Vec<Vec<u8>>, Drained) {
         let mut shown = Vec::new();
         let mut calls = 0;
@@ -143,7 +144,7 @@ impl Guest {
         (shown, drained)
     }
 
-    /// Publishes, and drains until nothing is left: all frames, and the causes of all.
+    /// Publishes, and drains until no frame is left; returns all frames, and all causes.
     fn send(&mut self) -> (Vec<Vec<u8>>, u32) {
         self.publish();
         let (mut frames, mut causes) = (Vec::new(), 0);
@@ -155,25 +156,25 @@ impl Guest {
         (frames, causes)
     }
 
-    /// As [`Self::send`], the frames alone.
+    /// As [`Self::send`], but returns only the frames.
     fn frames(&mut self) -> Vec<Vec<u8>> {
         self.send().0
     }
 }
 
-/// Memory for as long as the test runs, aligned as a status block has to be.
+/// Allocates memory for the duration of the test, aligned for a status block.
 fn memory(len: usize) -> &'static mut [u8] {
     let octets = Box::leak(vec![0; len + 64].into_boxed_slice());
     let skip = octets.as_ptr().align_offset(64);
     &mut octets[skip..skip + len]
 }
 
-/// Octets that tell frames apart.
+/// Returns octets that depend on the seed.
 fn octets(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (seed * 31 + i * 7 + i / 251) as u8).collect()
 }
 
-/// Octets that tell frames apart, with a type that is not a length.
+/// Returns a frame that depends on the seed, with a type that is not a length.
 fn frame(seed: usize, len: usize) -> Vec<u8> {
     let mut frame = octets(seed, len);
     if let Some(kind) = frame.get_mut(12..14) {

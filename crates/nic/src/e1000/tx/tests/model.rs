@@ -1,9 +1,9 @@
-//! What the manual says becomes of a list of descriptors, written down without regard to bursts, memory or speed: a
-//! packet is all that its descriptors point to.
+//! Reference model: the results of a list of descriptors according to the manual, without regard to bursts, memory or
+//! speed. A packet is the concatenation of its descriptors' buffers.
 
 use super::*;
 
-/// What one descriptor is, with its octets in hand.
+/// One descriptor, with the contents of its buffer.
 #[derive(Clone, Debug)]
 pub(super) enum Given {
     Legacy { octets: Vec<u8>, command: u8, cso: u8, css: u8, special: u16 },
@@ -11,13 +11,13 @@ pub(super) enum Given {
     Context(Context),
 }
 
-/// What is to come of all of them.
+/// Expected results of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) frames: Vec<Vec<u8>>,
-    /// Dropped: too short, too long, nonsense.
+    /// Drops: too short, too long, inconsistent.
     pub(super) drops: (u64, u64, u64),
-    /// Packets that were segmented, and that were not though they were to be.
+    /// Packets that were segmented, and those whose segmentation failed.
     pub(super) segmented: (u64, u64),
 }
 
@@ -39,7 +39,7 @@ fn set16(octets: &mut [u8], at: usize, value: usize) {
     octets[at..at + 2].copy_from_slice(&(value as u16).to_be_bytes());
 }
 
-/// Stores a checksum if its place and the first octet under it lie in the frame.
+/// Stores a checksum if its field and the first octet covered lie in the frame.
 fn store_sum(frame: &mut [u8], start: u8, at: u8, end: u16, zero_as_ones: bool) {
     let (start, at) = (usize::from(start), usize::from(at));
     let until = if end == 0 { frame.len() } else { frame.len().min(usize::from(end) + 1) };
@@ -50,7 +50,7 @@ fn store_sum(frame: &mut [u8], start: u8, at: u8, end: u16, zero_as_ones: bool) 
     set16(frame, at, if sum == 0 && zero_as_ones { 0xffff } else { sum.into() });
 }
 
-/// The frame with its tag and its padding.
+/// Returns the frame with its tag and its padding.
 fn dressed(frame: Vec<u8>, tag: Option<u16>, settings: &TxSettings) -> Vec<u8> {
     let mut frame = frame;
     if let Some(tag) = tag {
@@ -84,7 +84,7 @@ impl Given {
     }
 }
 
-/// The descriptor in memory of what is given.
+/// Writes the descriptor to memory.
 pub(super) fn push(guest: &mut Guest, given: &Given) {
     let address = if given.octets().is_empty() { START } else { guest.store(given.octets()) };
     let len = given.octets().len();
@@ -99,11 +99,11 @@ pub(super) fn push(guest: &mut Guest, given: &Given) {
     }
 }
 
-/// What comes of a list.
+/// Computes the results of a list.
 pub(super) fn outcome(list: &[Given], settings: &TxSettings) -> Outcome {
     let (mut normal, mut segmentation) = (Context::default(), Context::default());
     let (mut outcome, mut packet) = (Outcome::default(), Vec::<&Given>::new());
-    // The contexts that the packet began with.
+    // Contexts at the beginning of the packet.
     let mut contexts = (normal, segmentation);
     for given in list {
         if let Given::Context(context) = given {
@@ -193,7 +193,7 @@ fn cut(
     }
 }
 
-/// Which segment it is.
+/// Position of a segment.
 struct Place {
     number: usize,
     /// Octets of payload before it.

@@ -1,10 +1,10 @@
-//! Checksums and tags of frames that are not cut.
+//! Checksums and tags of frames that are not segmented.
 
 use super::model::textbook;
 use super::*;
 
-/// A UDP datagram in IPv4 with a pseudo header's sum where the checksum goes, as a driver leaves it; and as it is to be
-/// on the wire.
+/// Returns a UDP datagram in IPv4 with a pseudo header's sum in its checksum field, as a driver leaves it; and its
+/// expected form on the wire.
 fn datagram(payload: usize) -> (Vec<u8>, Vec<u8>) {
     let mut given = frame(3, 42 + payload);
     given[12..14].copy_from_slice(&[8, 0]);
@@ -25,7 +25,7 @@ fn datagram(payload: usize) -> (Vec<u8>, Vec<u8>) {
     (given, wire)
 }
 
-/// Offsets of such a datagram.
+/// Context with the offsets of such a datagram.
 const UDP: Context = Context {
     ip_start: 14,
     ip_offset: 24,
@@ -96,7 +96,7 @@ fn a_context_stays_until_the_next_one_and_comes_too_late_within_a_packet() {
         guest.push(Context::default());
         guest.data(&given[20..], tx::EOP, 0);
         guest.push(UDP);
-        // A context for segmentation is another one.
+        // The context for segmentation is separate.
         guest.push(Context { command: tx::TSE, ..Context::default() });
     }
     assert_eq!(guest.frames(), [wire.clone(), wire]);
@@ -106,7 +106,7 @@ fn a_context_stays_until_the_next_one_and_comes_too_late_within_a_packet() {
 fn a_checksum_of_zero_is_sent_as_all_ones() {
     let mut guest = Guest::new(64);
     let (mut given, _) = datagram(100);
-    // What makes the sum all ones: the complement of all the rest, in the payload.
+    // Chooses the payload so that the sum is all ones: the complement of the rest.
     given[42..44].fill(0);
     let rest = textbook(&given[34..]);
     given[42..44].copy_from_slice(&rest.to_be_bytes());

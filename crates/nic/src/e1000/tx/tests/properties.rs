@@ -1,4 +1,4 @@
-//! Any descriptors whatever: what comes out is what the model says, in bursts of any size.
+//! Arbitrary descriptors: the output equals the model's, in bursts of any size.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn any_command() -> impl Strategy<Value = u8> {
     (eop, 0..128_u8).prop_map(|(eop, rest)| eop | (rest << 1 & !tx::DEXT))
 }
 
-/// Offsets that make sense more often than not.
+/// Offsets that are plausible more often than not.
 fn any_context() -> impl Strategy<Value = Given> {
     let ip = (
         prop_oneof![4 => Just(14), 1 => any::<u8>()],
@@ -82,7 +82,7 @@ proptest! {
         budgets in vec(1..65_usize, 1..8),
         block in any::<bool>(),
     ) {
-        // The last packet ends.
+        // Ends the last packet.
         let end = Given::Legacy { octets: Vec::new(), command: tx::EOP, cso: 0, css: 0, special: 0 };
         let list = [list, vec![end]].concat();
         let mut guest = Guest::build(64, settings, block, LEN);

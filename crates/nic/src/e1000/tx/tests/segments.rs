@@ -1,4 +1,4 @@
-//! Packets that are cut, judged as a receiver would: by parsing the frames.
+//! Segmented packets, judged as a receiver would: by parsing the frames.
 
 use super::model::textbook;
 use super::*;
@@ -22,7 +22,7 @@ pub(super) fn large(v4: bool, payload: usize, mss: u16) -> Large {
         [&[0x60, 0, 0, 0, 0, 0, 6, 64][..], &[0x20; 16], &[0x30; 16]].concat()
     };
     let addresses = if v4 { ip[12..].to_vec() } else { ip[8..].to_vec() };
-    // The sum of the pseudo header, without the length that differs.
+    // The sum of the pseudo header, without the length, which differs.
     let seed = !textbook(&[&addresses[..], &[0, 6]].concat());
     let mut tcp =
         [&[0x12, 0x34, 0, 80][..], &SEQUENCE.to_be_bytes(), &[0, 0, 0, 9, 0x80, 0x99, 1, 2]].concat();
@@ -57,7 +57,7 @@ impl Large {
         guest.frames()
     }
 
-    /// Publishes it with the payload in pieces of this length, and does not look yet.
+    /// Publishes it with the payload in pieces of this length, without draining.
     pub(super) fn push(&self, guest: &mut Guest, piece: usize) {
         guest.push(self.context);
         let whole = [&self.header[..], &self.payload].concat();
@@ -68,7 +68,7 @@ impl Large {
         }
     }
 
-    /// What a receiver finds.
+    /// Checks the frames as a receiver.
     fn judge(&self, frames: &[Vec<u8>]) {
         let (v4, mss) = (self.context.command & tx::IP != 0, usize::from(self.context.mss));
         let (tcp, header) = (usize::from(self.context.tcp_start), self.header.len());
@@ -82,7 +82,7 @@ impl Large {
             assert!(data.len() == mss || last, "segment {i}");
             let sequence = u32::from_be_bytes(frame[tcp + 4..tcp + 8].try_into().unwrap());
             assert_eq!(sequence, SEQUENCE.wrapping_add(payload.len() as u32));
-            // CWR, ACK, PSH and FIN were given.
+            // The packet had CWR, ACK, PSH and FIN.
             let flags = 0x10 | if last { 0x09 } else { 0 } | if i == 0 { 0x80 } else { 0 };
             assert_eq!(frame[tcp + 13], flags, "segment {i}");
             let tcp_len = (frame.len() - tcp) as u16;
@@ -103,7 +103,7 @@ fn be16(octets: &[u8], at: usize) -> usize {
     usize::from(u16::from_be_bytes([octets[at], octets[at + 1]]))
 }
 
-/// TSCTC and TSCTFC.
+/// Checks TSCTC and TSCTFC.
 fn segmented(guest: &mut Guest, wholly: u32, not: u32) {
     assert_eq!([0x40f8, 0x40fc].map(|register| guest.registers.read(register)), [Some(wholly), Some(not)]);
 }

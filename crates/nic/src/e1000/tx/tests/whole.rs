@@ -1,4 +1,4 @@
-//! Frames that leave as they lie, and those that are gathered.
+//! Frames that are sent from guest memory, and frames that are gathered.
 
 use super::*;
 
@@ -83,7 +83,7 @@ fn short_frames_are_padded_where_the_driver_asks_for_it() {
 
 #[test]
 fn lengths_out_of_bounds_are_counted_drops() {
-    // In one buffer and in two. A tag that is there already is part of the longest frame.
+    // In one buffer and in two. An existing tag is part of the longest frame.
     for first in [0, 700] {
         let mut guest = Guest::new(64);
         for len in [0, 13, 1514, 1518, 1519, 9000, 0xffff] {

@@ -1,9 +1,10 @@
-//! Frames that a bridge floods to its ports, all of it in softirqs of one CPU.
+//! Burn in softirqs: frames that a bridge floods to its ports, all on one CPU.
 //!
-//! How much those took is not asked of who is to be judged. A thread on that CPU sees what is taken from it ([`Gaps`]), and frames
-//! are sent whenever that is less than it should be. Entry to and return from interrupts are in no column of softirqs, and
-//! may take tens of microseconds where the host is a virtual machine: what an interrupt takes that brings one frame which nobody
-//! wants, and what is taken where none comes, is measured before and after.
+//! The time that the softirqs take is measured independently of the account under test. A thread on that CPU detects the time
+//! taken from it ([`Gaps`]), and frames are sent whenever that is less than the intended share. Entry to and return from
+//! interrupts are in no softirq column, and may take tens of microseconds where the host is itself a virtual machine. Two costs
+//! are therefore measured before and after, and subtracted: that of an interrupt that brings one unwanted frame, and the time lost
+//! without any frames.
 
 mod gaps;
 
@@ -22,11 +23,12 @@ use super::Burn;
 use crate::experiments::control::accounting::PART;
 use crate::rig::room::{ip, steer};
 
-/// Ports to which each frame goes: much work for one interrupt.
+/// Ports that each frame is flooded to: much work per interrupt.
 const PORTS: usize = 64;
-/// Frames sent at once. With their copies they are no more than the kernel takes in one go (`netdev_budget`, 300).
+/// Frames sent at once. Together with their copies they stay within what the kernel processes in one NAPI cycle (`netdev_budget`,
+/// 300).
 const BURST: usize = 4;
-/// To everybody, of a type that nobody knows.
+/// Broadcast frame of an EtherType that no one handles.
 const FRAME: [u8; 60] = {
     let mut frame = [0; 60];
     let head = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 8, 8, 0x88, 0xb5];
@@ -34,44 +36,44 @@ const FRAME: [u8; 60] = {
     frame
 };
 
-/// How far a burn may be from [`PART`] to be one of it.
+/// Largest deviation from [`PART`] of a valid burn.
 const TOLERANCE: f64 = 0.03;
-/// Time in which what is not of the frames is measured, with interrupts and without, and between two of those interrupts.
+/// Duration of each measurement of the background costs (with interrupts and without), and the interval between those interrupts.
 const PLAIN: Duration = Duration::from_millis(800);
 const BARE: Duration = Duration::from_micros(400);
-/// Part of the time in which others may have the CPU: what comes then is not seen.
+/// Largest share of the time in which other threads may run on the CPU: softirqs are not seen meanwhile.
 const MOST_AWAY: f64 = 0.04;
-/// About as long as a burst is worked on. The next one waits for that, or so long: the kernel's queue holds three of them
-/// (`netdev_max_backlog`, 1000), and what it refuses is no work.
+/// Approximate processing time of a burst. The next burst waits until time was taken from the thread, or this long: the kernel's
+/// backlog queue holds three bursts with their copies (`netdev_max_backlog`, 1000), and frames that it refuses cause no work.
 const WORK: Duration = Duration::from_micros(400);
-/// The bridge forwards long before this.
+/// Timeout for the bridge to forward; normally it does long before.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// See the head of this file.
+/// Burn in softirqs; see the module documentation.
 pub(in super::super) struct Softirqs {
     cpu: usize,
-    /// To the bridge, and to an interface where nobody wants anything; the kernel takes both in on the CPU.
+    /// Sockets to the bridge, and to an interface where no one wants frames; the kernel receives both on the burning CPU.
     burning: Wire,
     bare: Wire,
     gaps: Gaps,
     costs: Costs,
-    /// What the last burn took from the thread.
+    /// Time that the last burn took from the thread.
     taken: Taken,
     netns: Netns,
 }
 
-/// What is taken from the thread without a frame that is worked on.
+/// Background costs: time taken from the thread other than by work on frames.
 #[derive(Clone, Copy, Debug, Default)]
 struct Costs {
-    /// In a second: ticks and whatever else comes by itself.
+    /// Background over time: timer ticks and other events that occur by themselves.
     rest: Taken,
-    /// By an interrupt with one frame that nobody wants, in seconds.
+    /// Cost of an interrupt with one unwanted frame, in seconds.
     interrupt: f64,
 }
 
 impl Costs {
-    /// Part of the CPU that work on frames took, of all that was taken.
+    /// Share of the CPU that work on frames took, out of all the time taken.
     fn burnt(&self, taken: &Taken) -> f64 {
         let interrupts = (taken.gaps - self.rest.gaps / self.rest.elapsed * taken.elapsed).max(0.0);
         taken.part() - self.rest.part() - self.interrupt * interrupts / taken.elapsed
@@ -79,7 +81,7 @@ impl Costs {
 }
 
 impl Softirqs {
-    /// On this CPU; the calling thread, on another one, sends.
+    /// Starts the burn on this CPU; the calling thread, on another CPU, sends the frames.
     pub(in super::super) fn start(cpu: usize) -> Result<Self> {
         let netns = Netns::new()?;
         drop(netns.settle(false)?);
@@ -94,7 +96,7 @@ impl Softirqs {
         Ok(softirqs)
     }
 
-    /// Ports of a bridge come up a while after they were told to.
+    /// Waits until the bridge forwards: its ports come up a while after they were set up.
     fn wait_until_it_forwards(&self) -> Result<()> {
         let (last, end) = (format!("out{PORTS}-1"), Instant::now() + PATIENCE);
         while self.netns.counters(&last)?.rx_frames == 0 {
@@ -118,7 +120,8 @@ impl Softirqs {
         Ok(Costs { rest, interrupt: (with.part() - rest.part()).max(0.0) / interrupts })
     }
 
-    /// What interrupts with a frame that nobody wants take in this time, and how many frames were sent.
+    /// Measures the time that interrupts with one unwanted frame each take during `length`; returns it and the number of frames
+    /// sent.
     pub(in super::super) fn interrupted(&self, length: Duration) -> (Taken, u32) {
         let mut sent = 0;
         let step = |taken: &Taken| {
@@ -131,7 +134,7 @@ impl Softirqs {
         (taken, sent)
     }
 
-    /// What is taken from the thread in this time; the step is taken again and again.
+    /// Measures the time taken from the thread during `length`, while calling `step` repeatedly.
     fn taken_while(&self, length: Duration, mut step: impl FnMut(&Taken)) -> Taken {
         let (start, before) = (Instant::now(), self.gaps.look());
         loop {
@@ -144,7 +147,7 @@ impl Softirqs {
         }
     }
 
-    /// Sends a burst if less was burnt than should be, and waits until something was taken from the thread.
+    /// Sends a burst if less than [`PART`] was burnt so far, and waits until time was taken from the thread.
     fn feed(&self, taken: &Taken) {
         if taken.elapsed == 0.0 || self.costs.burnt(taken) >= PART {
             return;
@@ -155,7 +158,7 @@ impl Softirqs {
     }
 }
 
-/// A bridge with a way in and [`PORTS`] ways out, and a pair of interfaces beside it.
+/// Creates a bridge with one ingress port and [`PORTS`] egress ports, and a separate veth pair beside it.
 fn furnish(netns: &Netns) -> Result<()> {
     ip(netns, "link add burn up type bridge")?;
     let outs = (1..=PORTS).map(|port| format!("out{port}-"));

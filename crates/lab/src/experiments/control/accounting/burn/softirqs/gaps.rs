@@ -1,5 +1,6 @@
-//! What is taken from a thread that does nothing but look at the clock: where there is more between two looks than a look takes,
-//! somebody else had the CPU. Other threads are left out by the scheduler's word, but for the one that carries softirqs on.
+//! Detects the time taken from a thread that does nothing but read the clock: a gap between two readings that is much longer
+//! than a reading means that something else had the CPU. Time of other threads is excluded by means of the scheduler's
+//! statistics, except that of `ksoftirqd`, which continues softirqs.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -12,15 +13,15 @@ use anyhow::{Context, Result};
 use super::super::seated;
 use crate::rig::Worker;
 
-/// Much longer than from one look to the next, and shorter than an interrupt that does nothing.
+/// Shortest gap that counts: much longer than the time between two readings, and shorter than an empty interrupt.
 const GAP: Duration = Duration::from_nanos(600);
 
-/// The thread, and where it tells.
+/// Clock-reading thread and its counters.
 pub(super) struct Gaps {
     told: Arc<Told>,
-    /// How long it waited for its CPU.
+    /// Its `schedstat`: how long it waited for its CPU.
     own: File,
-    /// What the kernel's thread for softirqs ran, where it can be seen.
+    /// `schedstat` of the kernel's softirq thread (`ksoftirqd`), where visible.
     softirqs: Option<File>,
     _worker: Worker<()>,
 }
@@ -31,21 +32,21 @@ struct Told {
     gaps: AtomicU64,
 }
 
-/// What was taken from the thread.
+/// Time taken from the thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in super::super::super) struct Taken {
-    /// Seconds of which this is told.
+    /// Length of the observation, in seconds.
     pub(in super::super::super) elapsed: f64,
-    /// Seconds of them.
+    /// Time taken, in seconds.
     pub(in super::super::super) lost: f64,
-    /// In so many pieces.
+    /// Number of gaps.
     pub(in super::super::super) gaps: f64,
-    /// Seconds in which another thread had the CPU.
+    /// Time in which other threads had the CPU, in seconds.
     pub(in super::super::super) away: f64,
 }
 
 impl Taken {
-    /// Part of the CPU.
+    /// Share of the CPU.
     pub(in super::super::super) fn part(&self) -> f64 {
         self.lost / self.elapsed
     }
@@ -61,7 +62,7 @@ impl Taken {
 }
 
 impl Gaps {
-    /// On this CPU.
+    /// Starts the thread on this CPU.
     pub(super) fn start(cpu: usize) -> Result<Self> {
         let told = Arc::<Told>::default();
         let (tells, mut last) = (told.clone(), Instant::now());
@@ -81,14 +82,14 @@ impl Gaps {
         Ok(Self { told, own, softirqs, _worker: worker })
     }
 
-    /// Pieces that were taken so far.
+    /// Number of gaps so far.
     pub(super) fn seen(&self) -> u64 {
         self.told.gaps.load(Relaxed)
     }
 
-    /// Since it was started; the time since then is not told.
+    /// Totals since the start; `elapsed` is left 0.
     pub(super) fn look(&self) -> Taken {
-        // On a CPU, waiting for one, time slices.
+        // Fields of `schedstat`: time on the CPU, time waiting for one, number of time slices.
         let waited = number(&self.own, 1);
         let carried_on = self.softirqs.as_ref().map_or(0.0, |file| number(file, 0));
         let away = (waited - carried_on) * 1e-9;
@@ -97,7 +98,7 @@ impl Gaps {
     }
 }
 
-/// The n-th number of a file; 0 where there is none.
+/// Reads the n-th number of a file; 0 if there is none.
 fn number(file: &File, n: usize) -> f64 {
     let mut buffer = [0; 128];
     let len = file.read_at(&mut buffer, 0).unwrap_or(0);
@@ -105,7 +106,7 @@ fn number(file: &File, n: usize) -> f64 {
     text.split_ascii_whitespace().nth(n).and_then(|word| word.parse().ok()).unwrap_or(0.0)
 }
 
-/// `schedstat` of `ksoftirqd/CPU`.
+/// Path of the `schedstat` of `ksoftirqd/CPU`.
 fn thread_of_softirqs(cpu: usize) -> Option<std::path::PathBuf> {
     let name = format!("ksoftirqd/{cpu}\n");
     let processes = fs::read_dir("/proc").ok()?.flatten().map(|entry| entry.path());

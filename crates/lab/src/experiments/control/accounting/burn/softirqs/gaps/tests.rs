@@ -16,11 +16,11 @@ fn what_other_threads_take_is_not_taken() {
     let raw = (gaps.told.lost_ns.load(Relaxed) - raw) as f64 * 1e-9;
     drop(other);
     assert!(taken.gaps >= 1.0 && raw > 0.1 * taken.elapsed, "the other one ran: {taken:?}, {raw}");
-    // A wait that has not ended yet is in neither.
+    // A wait that has not ended yet is counted in neither.
     assert!(taken.lost.abs() < 0.2 * taken.elapsed, "{taken:?} of {raw}");
 }
 
-/// They see threads of the kernel, which belong to the host's own process namespace.
+/// Tests that see kernel threads, which are visible only in the host's initial PID namespace.
 mod alone {
     use super::*;
 
