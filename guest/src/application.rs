@@ -1,6 +1,6 @@
 //! Application role: an application behind a bounded queue, with its clock and the duty around it.
 
-use bootinfo::Trouble;
+use bootinfo::BootFailure;
 use router::roles::{Application, Clock, Load};
 
 use crate::boot::Vcpu;
@@ -11,12 +11,12 @@ use crate::roles;
 use crate::serve::Duty;
 
 /// The application, and the number of interrupts already reported to the host.
-pub(crate) struct Worker {
+pub(crate) struct ApplicationDuty {
     application: &'static mut Application<'static, FrameBuffer>,
     told: u64,
 }
 
-impl Duty for Worker {
+impl Duty for ApplicationDuty {
     fn pass(&mut self, firmware: &mut Firmware) -> usize {
         let frames = self.application.pass(firmware);
         let served = (0..router::Platform::nics(firmware)).map(|nic| firmware.interrupts(nic)).sum();
@@ -38,7 +38,7 @@ impl Clock for Firmware {
 
 /// Creates the application that the host configured. Its queue holds at most one ring's worth of frames, so that the
 /// ring keeps its buffers.
-pub(crate) fn worker(vcpu: &mut Vcpu) -> Result<Worker, Trouble> {
+pub(crate) fn worker(vcpu: &mut Vcpu) -> Result<ApplicationDuty, BootFailure> {
     let orders = &vcpu.info.traffic;
     let load = Load {
         work_ns: u64::from(orders.work_ns),
@@ -49,6 +49,6 @@ pub(crate) fn worker(vcpu: &mut Vcpu) -> Result<Worker, Trouble> {
         vcpu.firmware.poll_while_busy();
     }
     let application = Application::new(load, &vcpu.firmware.shared().application, &vcpu.firmware);
-    let application = vcpu.arena.keep(application).ok_or(Trouble::Memory)?;
-    Ok(Worker { application, told: 0 })
+    let application = vcpu.arena.keep(application).ok_or(BootFailure::Memory)?;
+    Ok(ApplicationDuty { application, told: 0 })
 }

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use arrayvec::ArrayVec;
-use bootinfo::{BootInfo, MAGIC, MAX_NICS, MAX_VCPUS, Shared, Trouble, map};
+use bootinfo::{BootFailure, BootInfo, MAGIC, MAX_NICS, MAX_VCPUS, Shared, map};
 
 use crate::arena::Arena;
 use crate::buffer::{Pool, STRIDE};
@@ -41,15 +41,15 @@ pub(crate) fn shared() -> &'static Shared {
 }
 
 /// Returns the host's boot information, if it has the format that this firmware knows.
-fn info() -> Result<&'static BootInfo, Trouble> {
+fn info() -> Result<&'static BootInfo, BootFailure> {
     // SAFETY: the VMM wrote a `BootInfo` here before the first vCPU ran and never changes it.
     let info = unsafe { &*(map::BOOT_INFO as *const BootInfo) };
     let fits = (1..=MAX_VCPUS as u32).contains(&info.vcpus) && info.nic_count as usize <= MAX_NICS;
-    if info.magic == MAGIC && fits { Ok(info) } else { Err(Trouble::BootInfo) }
+    if info.magic == MAGIC && fits { Ok(info) } else { Err(BootFailure::BootInfo) }
 }
 
 /// Returns this vCPU's state; vCPU 0 first builds the states of all vCPUs.
-pub(crate) fn vcpu(index: usize) -> Result<&'static mut Vcpu, Trouble> {
+pub(crate) fn vcpu(index: usize) -> Result<&'static mut Vcpu, BootFailure> {
     if index == 0 {
         build(info()?)?;
     }
@@ -61,19 +61,19 @@ pub(crate) fn vcpu(index: usize) -> Result<&'static mut Vcpu, Trouble> {
         }
         if shared().vcpus[0].state.0.load(Ordering::Acquire) > 1 {
             // vCPU 0 gave up: no state will be stored.
-            return Err(Trouble::Nic);
+            return Err(BootFailure::Nic);
         }
         core::hint::spin_loop();
     }
 }
 
-fn build(info: &'static BootInfo) -> Result<(), Trouble> {
+fn build(info: &'static BootInfo) -> Result<(), BootFailure> {
     let vcpus = info.vcpus as usize;
     let mut devices = ArrayVec::<Device, MAX_NICS>::new();
     for (index, nic) in info.nics[..info.nic_count as usize].iter().enumerate() {
-        devices.push(Device::open(nic, index, info).ok_or(Trouble::Nic)?);
+        devices.push(Device::open(nic, index, info).ok_or(BootFailure::Nic)?);
     }
-    nic::settle(info, &mut devices).ok_or(Trouble::Nic)?;
+    nic::negotiate(info, &mut devices).ok_or(BootFailure::Nic)?;
     let mut states = ArrayVec::<&'static mut Vcpu, MAX_VCPUS>::new();
     let mut arena = Arena::part(info.ram, 0, vcpus);
     for index in 0..vcpus {
@@ -81,7 +81,7 @@ fn build(info: &'static BootInfo) -> Result<(), Trouble> {
         states.push(vcpu_state(info, index, &mut devices, own)?);
     }
     for device in &devices {
-        device.run(&mut arena).ok_or(Trouble::Nic)?;
+        device.run(&mut arena).ok_or(BootFailure::Nic)?;
     }
     for state in states {
         STATES[state.index].store(state, Ordering::Release);
@@ -94,18 +94,18 @@ fn vcpu_state(
     index: usize,
     devices: &mut [Device],
     mut arena: Arena,
-) -> Result<&'static mut Vcpu, Trouble> {
-    let place = arena.place::<Vcpu>().ok_or(Trouble::Memory)?;
+) -> Result<&'static mut Vcpu, BootFailure> {
+    let place = arena.place::<Vcpu>().ok_or(BootFailure::Memory)?;
     let mut nics = ArrayVec::<Nic, MAX_NICS>::new();
     let mut macs = ArrayVec::new();
     for device in devices {
-        nics.push(device.nic(index, &mut arena).ok_or(Trouble::Memory)?);
+        nics.push(device.nic(index, &mut arena).ok_or(BootFailure::Memory)?);
         macs.push(device.mac());
     }
     let moves = index < nic::movers(info);
     let entries = nics.iter().map(Nic::entries).sum::<usize>().max(MIN_ENTRIES);
     let buffers = if moves { entries * BUFFERS_AN_ENTRY } else { 0 };
-    let pool = pool(&mut arena, buffers).ok_or(Trouble::Memory)?;
+    let pool = pool(&mut arena, buffers).ok_or(BootFailure::Memory)?;
     let words = shared();
     let firmware = Firmware::new(nics, pool, &words.vcpus[index], info.tsc_khz);
     let mailbox = Mailbox::new(&words.mailbox[index].0);

@@ -1,7 +1,7 @@
 //! Frame buffers: 2112 octets apart, the virtio-net header directly before the frame, both in the first cache line.
 //!
 //! A frame that is longer than a buffer occupies several, its pieces. Only the first piece is ever accessed; the locations of
-//! the others are in a list in one more buffer (`pieces`), whose address is stored behind the first piece:
+//! the others are in a list in one more buffer (`segments`), whose address is stored behind the first piece:
 //!
 //! ```text
 //!   at                                            at + CAPACITY
@@ -19,7 +19,7 @@ use bootinfo::map;
 use frame::offload::{Offload, VIRTIO};
 use router::{Buffer, HEAD};
 
-use crate::pieces::{self, MOST};
+use crate::segments::{self, MOST};
 
 /// Distance between buffers, in octets. With 2048 the first lines of all buffers would fall into two sets of the L1 cache; 64
 /// more cost a little memory and yield a far higher rate.
@@ -37,7 +37,7 @@ const _: () = assert!(MOST <= FURTHER as usize && STRIDE.is_multiple_of(FURTHER 
 
 /// Bits in the first two octets of a header (flags and gso_type) that mean pending work. The flag for a verified checksum
 /// (VIRTIO_NET_HDR_F_DATA_VALID) is not among them: it is for receivers only (virtio 1.2, section 5.1.6.2).
-const WORK: u64 = 0xff01;
+const PENDING_OFFLOAD_MASK: u64 = 0xff01;
 
 /// Frame owned by this vCPU, in one buffer or several.
 pub(crate) struct FrameBuffer {
@@ -83,12 +83,12 @@ impl FrameBuffer {
         let Some(list) = list.map(Self::into_token) else {
             return Some(Self::received(first, octets as u32, true));
         };
-        pieces::write(list, &at, HEADER as usize + octets);
+        segments::write(list, &at, HEADER as usize + octets);
         Some(Self::with_pieces(first, octets as u32, list, at.len() as u16 - 1))
     }
 
     /// Writes offload metadata into the header before the frame.
-    pub(crate) fn leave(&mut self, offload: Offload) {
+    pub(crate) fn set_offload(&mut self, offload: Offload) {
         // SAFETY: exclusive RAM (see `new`) that begins with a header.
         unsafe { ptr::write(self.at as *mut [u8; VIRTIO], offload.to_virtio()) };
         self.marks |= DESCRIBED;
@@ -125,7 +125,7 @@ impl FrameBuffer {
         // SAFETY: the buffer is RAM that only this vCPU uses, at least CAPACITY long, and 64-octet aligned.
         unsafe {
             let said = if self.marks & DESCRIBED != 0 { low.read() } else { 0 };
-            if said & WORK == 0 {
+            if said & PENDING_OFFLOAD_MASK == 0 {
                 low.write(0);
                 high.cast::<u32>().write(0);
             } else {
@@ -176,7 +176,7 @@ impl Buffer for FrameBuffer {
             return false;
         }
         match self.pieces() {
-            Some((list, count)) => pieces::read(list, count, HEADER as usize + at, target),
+            Some((list, count)) => segments::read(list, count, HEADER as usize + at, target),
             None => {
                 target.copy_from_slice(&self.octets()[at..at + target.len()]);
                 true
@@ -280,7 +280,7 @@ impl Pool {
     fn give_pieces(&mut self, token: u64) {
         let (at, further) = (token & !FURTHER, (token & FURTHER) as usize);
         let list = list_of(at);
-        for piece in pieces::addresses(list, further + 1) {
+        for piece in segments::addresses(list, further + 1) {
             self.give(piece);
         }
         self.give(list);

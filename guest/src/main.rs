@@ -15,22 +15,22 @@ mod buffer;
 mod e1000;
 mod halt;
 mod hostile;
-mod large;
 mod memory_functions;
 mod nic;
 mod pci;
-mod pieces;
 mod platform;
 mod process;
 mod roles;
+mod segments;
 mod serve;
 mod station;
+mod tso_source;
 mod virtio_net;
 
 use core::panic::PanicInfo;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use bootinfo::{MAX_VCPUS, Trouble};
+use bootinfo::{BootFailure, MAX_VCPUS};
 
 core::arch::global_asm!(
     // KVM has left the stack as after a call, so this is a plain jump. The Linux kernel has aligned it to 16 octets
@@ -56,7 +56,7 @@ pub(crate) extern "C" fn firmware(vcpu: u64) -> ! {
 }
 
 /// Reports the reason to the host and stops this vCPU.
-fn give_up(vcpu: usize, trouble: Trouble) -> ! {
+fn give_up(vcpu: usize, trouble: BootFailure) -> ! {
     boot::shared().vcpus[vcpu].state.0.store(trouble as u32, Release);
     stopped(vcpu)
 }
@@ -77,6 +77,6 @@ fn stopped(vcpu: usize) -> ! {
 #[panic_handler]
 fn panic(_: &PanicInfo) -> ! {
     // The exception that the VMM reports tells which vCPU panicked; this word makes the reason visible to all.
-    boot::shared().vcpus[0].state.0.store(Trouble::Panic as u32, Release);
+    boot::shared().vcpus[0].state.0.store(BootFailure::Panic as u32, Release);
     halt::die()
 }

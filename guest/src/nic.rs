@@ -26,7 +26,7 @@ pub(crate) fn movers(info: &BootInfo) -> usize {
 /// Configures all devices. A frame received by one NIC may leave by any, so received frames may only carry offload
 /// metadata that all NICs of the router support; and a firmware that does not forward exchanges only frames without
 /// pending offloads, unless configured otherwise.
-pub(crate) fn settle(info: &BootInfo, devices: &mut [Device]) -> Option<()> {
+pub(crate) fn negotiate(info: &BootInfo, devices: &mut [Device]) -> Option<()> {
     let wanted = info.nics.iter().take(devices.len()).all(|nic| nic.offload != 0);
     let large = info.role == Role::Router as u32 || info.traffic.segment_len != 0;
     let offloads = if wanted && large {
@@ -34,7 +34,7 @@ pub(crate) fn settle(info: &BootInfo, devices: &mut [Device]) -> Option<()> {
     } else {
         Offloads::NONE
     };
-    devices.iter_mut().try_for_each(|device| device.settle(offloads))
+    devices.iter_mut().try_for_each(|device| device.negotiate(offloads))
 }
 
 impl Device {
@@ -55,9 +55,9 @@ impl Device {
     }
 
     /// Configures it; received frames may carry this offload metadata.
-    fn settle(&mut self, offloads: Offloads) -> Option<()> {
+    fn negotiate(&mut self, offloads: Offloads) -> Option<()> {
         match self {
-            Self::VirtioNet(device) => device.settle(offloads),
+            Self::VirtioNet(device) => device.negotiate(offloads),
             // It receives only frames without pending offloads.
             Self::E1000(_) => Some(()),
         }
@@ -96,11 +96,11 @@ pub(crate) enum Nic {
     /// A queue pair of a virtio-net device.
     VirtioNet(virtio_net::QueuePair),
     /// An e1000 with a status block.
-    Block(e1000::Block),
+    Block(e1000::StatusBlockDriver),
     /// An e1000 driven in the manner of Linux's driver.
-    Stock(e1000::Stock),
+    Stock(e1000::InterruptDriver),
     /// The interrupts of an e1000 whose frames another vCPU moves, or no part of it.
-    Aside(e1000::Aside),
+    Aside(e1000::InterruptOnly),
 }
 
 impl Nic {
@@ -191,10 +191,10 @@ impl Nic {
     }
 
     /// Declares that no frames are to be received from this NIC.
-    pub(crate) fn do_not_listen(&mut self) {
+    pub(crate) fn disable_receive(&mut self) {
         match self {
-            Self::Block(nic) => nic.do_not_listen(),
-            Self::Stock(nic) => nic.do_not_listen(),
+            Self::Block(nic) => nic.disable_receive(),
+            Self::Stock(nic) => nic.disable_receive(),
             // It posts its buffers in any case.
             Self::VirtioNet(_) | Self::Aside(_) => {}
         }

@@ -101,8 +101,8 @@ impl Firmware {
     }
 
     /// Declares that no frames are to be received. To be called before [`Firmware::fill`].
-    pub(crate) fn do_not_listen(&mut self) {
-        self.nics.iter_mut().for_each(Nic::do_not_listen);
+    pub(crate) fn disable_receive(&mut self) {
+        self.nics.iter_mut().for_each(Nic::disable_receive);
     }
 
     /// Keeps interrupts masked, once one has come, until there is nothing left to do.
@@ -214,7 +214,7 @@ impl Platform for Firmware {
         self.pool.give_frame(buffer.into_token());
     }
 
-    fn plugged(&self, nic: usize) -> u32 {
+    fn plug_count(&self, nic: usize) -> u32 {
         boot::shared().plugged.get(nic).map_or(0, |word| word.0.load(Acquire))
     }
 

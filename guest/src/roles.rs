@@ -4,12 +4,14 @@ use core::sync::atomic::Ordering::{Release, SeqCst};
 use core::sync::atomic::fence;
 
 use arrayvec::ArrayVec;
-use bootinfo::{MAX_ADDRESSES, MAX_NICS, NicInfo, Trouble, map};
+use bootinfo::{BootFailure, MAX_ADDRESSES, MAX_NICS, NicInfo, map};
 use fib::layout::{self, GROUP};
 use fib::{Memory, Table};
 use frame::Mac;
 use router::roles::{Echo, Sink, Source, SourceSink, Tally, Traffic};
-use router::{Address, Adjacencies, Config, Interface, Neighbour, Neighbours, Parts, Router, Routes};
+use router::{
+    Address, Adjacencies, Config, Interface, Neighbour, Neighbours, Router, RouterResources, Routes,
+};
 
 use crate::boot::Vcpu;
 use crate::buffer::FrameBuffer;
@@ -68,7 +70,7 @@ impl<R: Routes> Duty for Forwarding<R> {
         firmware.shared().fib_epoch.0.store(fib::OFFLINE, Release);
     }
 
-    fn woken(&mut self, firmware: &mut Firmware) {
+    fn after_sleep(&mut self, firmware: &mut Firmware) {
         self.come_online(firmware);
         self.router.tick(firmware);
         self.tell_epoch(firmware);
@@ -76,18 +78,18 @@ impl<R: Routes> Duty for Forwarding<R> {
 }
 
 /// Creates the router of one vCPU.
-pub(crate) fn router(vcpu: &mut Vcpu) -> Result<Forwarding<Table<'static>>, Trouble> {
+pub(crate) fn router(vcpu: &mut Vcpu) -> Result<Forwarding<Table<'static>>, BootFailure> {
     let table = table(vcpu)?;
     forwarding(vcpu, table)
 }
 
 /// Returns the route table that the host has mapped.
-pub(crate) fn table(vcpu: &Vcpu) -> Result<Table<'static>, Trouble> {
-    Ok(Table::new(route_table(vcpu.info.fib).ok_or(Trouble::BootInfo)?))
+pub(crate) fn table(vcpu: &Vcpu) -> Result<Table<'static>, BootFailure> {
+    Ok(Table::new(route_table(vcpu.info.fib).ok_or(BootFailure::BootInfo)?))
 }
 
 /// Creates a router over any routes. Every vCPU sees ARP requests only on its own queues, and answers those.
-pub(crate) fn forwarding<R: Routes>(vcpu: &mut Vcpu, routes: R) -> Result<Forwarding<R>, Trouble> {
+pub(crate) fn forwarding<R: Routes>(vcpu: &mut Vcpu, routes: R) -> Result<Forwarding<R>, BootFailure> {
     let nics = &vcpu.info.nics[..vcpu.macs.len()];
     let addresses: ArrayVec<ArrayVec<Address, MAX_ADDRESSES>, MAX_NICS> =
         nics.iter().map(addresses).collect();
@@ -105,10 +107,10 @@ pub(crate) fn forwarding<R: Routes>(vcpu: &mut Vcpu, routes: R) -> Result<Forwar
     if first {
         add_static_neighbours(vcpu);
     }
-    let adjacencies = vcpu.arena.keep(Adjacencies::new()).ok_or(Trouble::Memory)?;
+    let adjacencies = vcpu.arena.keep(Adjacencies::new()).ok_or(BootFailure::Memory)?;
     let counters = &vcpu.firmware.shared().router;
     let config = Config { interfaces: &interfaces, keeper: first, answers_arp: true };
-    let parts = Parts { routes, neighbours: &NEIGHBOURS, adjacencies, counters };
+    let parts = RouterResources { routes, neighbours: &NEIGHBOURS, adjacencies, counters };
     Ok(Forwarding { router: Router::new(&config, parts), routes, epoch: fib::OFFLINE })
 }
 
@@ -194,7 +196,7 @@ pub(crate) fn sink() -> Sink<FrameBuffer> {
 }
 
 /// Creates a duty that sends numbered frames out of NIC 0.
-pub(crate) fn source(vcpu: &Vcpu) -> Result<Source<FrameBuffer>, Trouble> {
+pub(crate) fn source(vcpu: &Vcpu) -> Result<Source<FrameBuffer>, BootFailure> {
     Ok(Source::new(&traffic(vcpu)?))
 }
 
@@ -221,12 +223,12 @@ impl Duty for Loop {
 }
 
 /// Creates a source, with a sink for the frames that come back.
-pub(crate) fn source_sink(vcpu: &Vcpu) -> Result<Loop, Trouble> {
+pub(crate) fn source_sink(vcpu: &Vcpu) -> Result<Loop, BootFailure> {
     Ok(Loop { ends: SourceSink::new(&traffic(vcpu)?), told: Tally::default() })
 }
 
 /// Returns the traffic that the host configured; each vCPU has flows of its own.
-pub(crate) fn traffic(vcpu: &Vcpu) -> Result<Traffic, Trouble> {
+pub(crate) fn traffic(vcpu: &Vcpu) -> Result<Traffic, BootFailure> {
     let orders = &vcpu.info.traffic;
     let [a, b, c, d, e, f, _, _] = orders.to_mac;
     let flows = orders.flows.max(1);
@@ -237,6 +239,6 @@ pub(crate) fn traffic(vcpu: &Vcpu) -> Result<Traffic, Trouble> {
         to_ip: orders.to_ip,
         from_ip: orders.from_ip,
         to_mac: Mac([a, b, c, d, e, f]),
-        from_mac: Mac(*vcpu.macs.first().ok_or(Trouble::Nic)?),
+        from_mac: Mac(*vcpu.macs.first().ok_or(BootFailure::Nic)?),
     })
 }

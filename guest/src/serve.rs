@@ -2,18 +2,18 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use bootinfo::{Role, Trouble, VcpuShared};
+use bootinfo::{BootFailure, Role, VcpuShared};
 use ring::meter::{Meter, Timed};
-use ring::wake::{Party, Poller, Turn};
+use ring::wake::{Poller, RingServer, Turn};
 
 use crate::application;
 use crate::boot::{self, Vcpu};
 use crate::halt::Mailbox;
 use crate::hostile;
-use crate::large;
 use crate::platform::Firmware;
 use crate::roles;
 use crate::station;
+use crate::tso_source;
 
 /// Turns of the loop between two checks of the host's words. A vCPU that is kept busy and gets little CPU time must still answer
 /// the host: this many turns with full bursts on two NICs take far less time than the interval of the host's challenges, and the
@@ -33,11 +33,11 @@ pub(crate) trait Duty {
         None
     }
 
-    /// Called when the vCPU is about to sleep; the next call is [`Duty::woken`].
+    /// Called when the vCPU is about to sleep; the next call is [`Duty::after_sleep`].
     fn asleep(&mut self, _firmware: &mut Firmware) {}
 
     /// Called when the vCPU has slept: time has passed.
-    fn woken(&mut self, _firmware: &mut Firmware) {}
+    fn after_sleep(&mut self, _firmware: &mut Firmware) {}
 }
 
 /// Duty in service, with its NICs and the mailbox on which it sleeps.
@@ -52,14 +52,14 @@ struct Serving<'a, D> {
 }
 
 /// Serves in the role that the host configured, until told to stop.
-pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
+pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), BootFailure> {
     if !vcpu.moves {
         serve_for(Aside, vcpu, 0);
         return Ok(());
     }
-    match Role::from_number(vcpu.info.role).ok_or(Trouble::BootInfo)? {
+    match Role::from_number(vcpu.info.role).ok_or(BootFailure::BootInfo)? {
         Role::Router => serve(roles::router(vcpu)?, vcpu),
-        Role::Source if vcpu.info.traffic.segment_len != 0 => serve(large::source(vcpu)?, vcpu),
+        Role::Source if vcpu.info.traffic.segment_len != 0 => serve(tso_source::source(vcpu)?, vcpu),
         Role::Source => serve(roles::source(vcpu)?, vcpu),
         Role::Sink => serve(roles::sink(), vcpu),
         Role::Echo => serve(roles::echo(), vcpu),
@@ -88,7 +88,7 @@ impl Duty for Aside {
 fn serve_for<D: Duty>(duty: D, vcpu: &mut Vcpu, spin: u32) {
     let shared = vcpu.firmware.shared();
     if !D::LISTENS {
-        vcpu.firmware.do_not_listen();
+        vcpu.firmware.disable_receive();
     }
     vcpu.firmware.fill();
     shared.state.0.store(1, Release);
@@ -129,11 +129,11 @@ impl<D: Duty> Serving<'_, D> {
         self.duty.asleep(self.firmware);
         self.mailbox.sleep(self.seen);
         self.shared.alarm.0.store(0, Relaxed);
-        self.duty.woken(self.firmware);
+        self.duty.after_sleep(self.firmware);
     }
 }
 
-impl<D: Duty> Party for Serving<'_, D> {
+impl<D: Duty> RingServer for Serving<'_, D> {
     #[inline(always)]
     fn poll(&mut self) -> bool {
         let begun = self.meter.begin();
@@ -145,7 +145,7 @@ impl<D: Duty> Party for Serving<'_, D> {
         match self.meter.end(begun, frames as u64) {
             None => {}
             Some(Timed::Whole(cycles)) => self.shared.work.add_pass(cycles, frames as u64),
-            Some(Timed::Torn) => self.shared.work.torn.add(1),
+            Some(Timed::Preempted) => self.shared.work.torn.add(1),
         }
         true
     }

@@ -1,10 +1,10 @@
 //! End station: its memory, and the duty around it.
 
 use arrayvec::ArrayVec;
-use bootinfo::{MAX_ADDRESSES, Station as Kind, Trouble};
+use bootinfo::{BootFailure, MAX_ADDRESSES, Station as Kind};
 use frame::Mac;
 use router::Address;
-use station::{LEAST_OCTETS, MOST_OCTETS, Orders, Places, Station};
+use station::{LEAST_OCTETS, MOST_OCTETS, SocketMemory, Station, StationConfig};
 
 use crate::arena::Arena;
 use crate::boot::Vcpu;
@@ -15,14 +15,14 @@ use crate::roles;
 use crate::serve::Duty;
 
 /// Station, or its placeholder on the other vCPUs.
-pub(crate) enum Host {
+pub(crate) enum StationDuty {
     /// The station, on vCPU 0.
     Station(&'static mut Station<'static, FrameBuffer>),
     /// A vCPU without one.
     Nobody,
 }
 
-impl Duty for Host {
+impl Duty for StationDuty {
     fn pass(&mut self, firmware: &mut Firmware) -> usize {
         match self {
             Self::Station(station) => {
@@ -42,15 +42,15 @@ impl Duty for Host {
 }
 
 /// Creates the station that the host configured. It has one network stack, so only vCPU 0 runs it.
-pub(crate) fn host(vcpu: &mut Vcpu) -> Result<Host, Trouble> {
+pub(crate) fn host(vcpu: &mut Vcpu) -> Result<StationDuty, BootFailure> {
     if vcpu.index != 0 {
-        return Ok(Host::Nobody);
+        return Ok(StationDuty::Nobody);
     }
     let traffic = &vcpu.info.traffic;
     let addresses = addresses(vcpu);
-    let orders = Orders {
-        duty: Kind::from_number(traffic.station).ok_or(Trouble::BootInfo)?,
-        mac: Mac(*vcpu.macs.first().ok_or(Trouble::Nic)?),
+    let orders = StationConfig {
+        duty: Kind::from_number(traffic.station).ok_or(BootFailure::BootInfo)?,
+        mac: Mac(*vcpu.macs.first().ok_or(BootFailure::Nic)?),
         mtu: vcpu.info.nics[0].mtu as usize,
         addresses: &addresses,
         to_ip: traffic.to_ip,
@@ -58,11 +58,14 @@ pub(crate) fn host(vcpu: &mut Vcpu) -> Result<Host, Trouble> {
         seed: halt::ticks(),
     };
     let arena = &mut vcpu.arena;
-    let places = arena.keep(Places::default()).ok_or(Trouble::Memory)?;
-    let octets = octets(arena).ok_or(Trouble::Memory)?;
+    let places = arena.keep(SocketMemory::default()).ok_or(BootFailure::Memory)?;
+    let octets = octets(arena).ok_or(BootFailure::Memory)?;
     let tally = &vcpu.firmware.shared().station;
     let station = Station::new(&orders, (places, octets), tally, &mut vcpu.firmware);
-    vcpu.arena.keep(station.ok_or(Trouble::BootInfo)?).map(Host::Station).ok_or(Trouble::Memory)
+    vcpu.arena
+        .keep(station.ok_or(BootFailure::BootInfo)?)
+        .map(StationDuty::Station)
+        .ok_or(BootFailure::Memory)
 }
 
 /// Returns the addresses of NIC 0, or that of the traffic parameters if the NIC has none.

@@ -9,7 +9,7 @@ struct Entry {
     epoch: u32,
     number: u32,
     /// Purpose that it had.
-    home: u32,
+    former_use: u32,
 }
 
 /// Numbers in the order in which they went out of use. Each is contained at most once, so this never holds more entries
@@ -29,7 +29,7 @@ impl Retired {
     }
 
     /// Records that `number` is out of use from the epoch after `epoch` on.
-    pub(crate) fn retire(&mut self, number: u32, home: u32, epoch: u32) {
+    pub(crate) fn retire(&mut self, number: u32, former_use: u32, epoch: u32) {
         self.revive(number);
         self.last += 1;
         let place = number as usize;
@@ -37,7 +37,7 @@ impl Retired {
             self.tickets.resize(place + 1, 0);
         }
         self.tickets[place] = self.last;
-        self.entries.insert(self.last, Entry { epoch, number, home });
+        self.entries.insert(self.last, Entry { epoch, number, former_use });
     }
 
     /// Removes `number`, which is in use again for its former purpose.
@@ -53,9 +53,9 @@ impl Retired {
         while let Some(first) = self.entries.first_entry()
             && (oldest.wrapping_sub(first.get().epoch) as i32) > 0
         {
-            let Entry { number, home, .. } = first.remove();
+            let Entry { number, former_use, .. } = first.remove();
             self.tickets[number as usize] = 0;
-            reuse(number, home);
+            reuse(number, former_use);
         }
     }
 }

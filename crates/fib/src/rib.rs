@@ -116,15 +116,15 @@ impl<'a> Rib<'a> {
     /// Adds a route, or changes the next hop of an existing one.
     pub fn add(&mut self, prefix: u32, len: u8, next_hop: NextHop) -> Result<(), Error> {
         check(prefix, len)?;
-        let number = self.next_hops.take(pack(next_hop), &self.memory)?;
+        let number = self.next_hops.acquire(pack(next_hop), &self.memory)?;
         let old = self.routes.get(&(prefix, len)).copied();
         if let Err(error) = self.write(prefix, len, entry(number, len), old.is_none()) {
-            self.next_hops.give(number, self.epoch);
+            self.next_hops.release(number, self.epoch);
             return Err(error);
         }
         self.routes.insert((prefix, len), number);
         if let Some(old) = old {
-            self.next_hops.give(old, self.epoch);
+            self.next_hops.release(old, self.epoch);
         }
         Ok(())
     }
@@ -135,7 +135,7 @@ impl<'a> Rib<'a> {
         let number = self.routes.remove(&(prefix, len)).ok_or(Error::Absent)?;
         let cover = self.cover(prefix, len);
         self.unwrite(prefix, len, cover);
-        self.next_hops.give(number, self.epoch);
+        self.next_hops.release(number, self.epoch);
         Ok(())
     }
 
@@ -270,7 +270,7 @@ impl<'a> Rib<'a> {
 
 impl NextHops {
     /// Returns a number for this next hop, and adds one user to it.
-    fn take(&mut self, value: u64, memory: &Memory<'_>) -> Result<u32, Error> {
+    fn acquire(&mut self, value: u64, memory: &Memory<'_>) -> Result<u32, Error> {
         if let Some(number) = self.numbers.get(&value) {
             // A retired next hop that may still be read still has the same meaning.
             self.retired.revive(*number);
@@ -295,7 +295,7 @@ impl NextHops {
     }
 
     /// Removes one user; an unused number is reused for another next hop when no reader can have it any more.
-    fn give(&mut self, number: u32, epoch: u32) {
+    fn release(&mut self, number: u32, epoch: u32) {
         let users = &mut self.users[number as usize];
         *users -= 1;
         if *users == 0 {

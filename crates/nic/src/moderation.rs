@@ -119,7 +119,7 @@ impl Moderator {
 
     /// Sets whether the caller checks again when a waiting event is due; initially true. While it is false no event is
     /// delayed, because it would wait forever.
-    pub fn keep_time(&mut self, kept: bool) {
+    pub fn set_timer_served(&mut self, kept: bool) {
         self.kept = kept;
     }
 

@@ -61,10 +61,10 @@ impl TxQueue {
 
     /// Sets the offloads that the next port accepts from now on. Has no effect for virtio-net: its driver negotiated
     /// offloads when it started, and work that the port does not accept is done on the way.
-    pub fn settle(&mut self, takes: Offloads) {
+    pub fn set_sink_offloads(&mut self, takes: Offloads) {
         match self {
             Self::VirtioNet(_) => {}
-            Self::E1000(queue) => queue.settle(takes),
+            Self::E1000(queue) => queue.set_sink_offloads(takes),
         }
     }
 

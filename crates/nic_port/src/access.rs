@@ -15,9 +15,9 @@ use std::time::Duration;
 use nic::queue::TxQueue;
 use port::{Sink, deliver};
 use ring::BURST;
-use ring::left_over::LeftOver;
+use ring::delegated_work::DelegatedWork;
 
-use super::{NicQueues, Ringer, Served};
+use super::{NicQueues, QueueSlot, Ringer};
 
 /// Time budget for sending within one access, once [`LEAST_BURSTS`] were sent. The thread that polls the NIC's source
 /// sends the rest: a ring may hold seconds of work, and a thread that stops the vCPU waits for the access.
@@ -34,7 +34,7 @@ pub(super) struct InAccess {
     /// Minimum number of bursts that an access sends, however long they take.
     least: usize,
     /// For each pair: whether an access has delegated frames to the polling thread.
-    left: Vec<LeftOver<AtomicU32>>,
+    left: Vec<DelegatedWork<AtomicU32>>,
 }
 
 impl InAccess {
@@ -43,7 +43,7 @@ impl InAccess {
     }
 
     pub(super) fn with_least(pairs: usize, least: usize) -> Self {
-        Self { least, sink: Mutex::default(), left: (0..pairs).map(|_| LeftOver::default()).collect() }
+        Self { least, sink: Mutex::default(), left: (0..pairs).map(|_| DelegatedWork::default()).collect() }
     }
 
     fn sink(&self) -> MutexGuard<'_, Option<Arc<dyn Sink>>> {
@@ -54,7 +54,7 @@ impl InAccess {
     /// checks this: then that frame is sent by the polling thread too, which either still sees it or has ended the
     /// delegation.
     fn has_left(&self, pair: usize) -> bool {
-        self.left.get(pair).is_some_and(LeftOver::is_left)
+        self.left.get(pair).is_some_and(DelegatedWork::is_delegated)
     }
 }
 
@@ -86,7 +86,7 @@ impl NicQueues {
     /// the thread that sends them if it sleeps.
     pub fn transmit(&self) {
         let Some(served) = self.tx.queues.first() else { return };
-        let Some(access) = &self.in_access else { return served.news() };
+        let Some(access) = &self.in_access else { return served.tail_moved() };
         self.send_within(0, served, access);
     }
 
@@ -104,14 +104,14 @@ impl NicQueues {
     }
 
     /// Sends the frames that the driver has published, within [`ACCESS_BUDGET`].
-    fn send_within(&self, pair: usize, served: &Served<TxQueue>, access: &InAccess) {
+    fn send_within(&self, pair: usize, served: &QueueSlot<TxQueue>, access: &InAccess) {
         if access.has_left(pair) {
             return served.ring(Ringer::Device);
         }
         let place = access.sink();
         let Some(sink) = &*place else { return };
         served.with(|running| running.queue.disarm());
-        served.settle(sink.offloads());
+        served.set_sink_offloads(sink.offloads());
         let end = self.pairs.clock.now() + ACCESS_BUDGET.as_nanos() as u64;
         let mut bursts = 0;
         while self.send_burst(pair, &**sink) > 0 || served.has_more() {
@@ -120,7 +120,7 @@ impl NicQueues {
                 return;
             }
             if bursts >= access.least && self.pairs.clock.now() >= end {
-                access.left.get(pair).into_iter().for_each(LeftOver::leave);
+                access.left.get(pair).into_iter().for_each(DelegatedWork::delegate);
                 return served.ring(Ringer::Device);
             }
         }
@@ -136,12 +136,12 @@ impl NicQueues {
     /// frames left the ring.
     pub(super) fn send_rest(&self, pair: usize) -> usize {
         let Some((served, access)) = self.tx.queues.get(pair).zip(self.in_access.as_ref()) else { return 0 };
-        let Some(left) = access.left.get(pair).filter(|left| left.is_any()) else { return 0 };
+        let Some(left) = access.left.get(pair).filter(|left| left.has_work()) else { return 0 };
         let place = access.sink();
         let sent = place.as_ref().map_or(0, |sink| self.send_burst(pair, &**sink));
         if sent == 0 {
             // Frames published from here on are sent by their access; frames published earlier are seen now.
-            left.settle(|| served.has_more());
+            left.finish(|| served.has_more());
         }
         sent
     }
@@ -150,12 +150,12 @@ impl NicQueues {
     /// for room.
     pub fn posted(&self) {
         if let Some(served) = self.rx.queues.first() {
-            served.news();
+            served.tail_moved();
         }
     }
 }
 
-impl Served<TxQueue> {
+impl QueueSlot<TxQueue> {
     /// Returns true if a frame waits. If the doorbell is an access to a virtqueue, this arms it for the next frame.
     fn has_more(&self) -> bool {
         let look = |running: &mut super::Running<TxQueue>| match &mut running.queue {

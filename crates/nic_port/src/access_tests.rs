@@ -2,8 +2,8 @@
 
 use nic::e1000::{TxSettings, TxSetup};
 use port::conformance::Pattern;
-use port::{Frame, Hand};
-use ring::e1000::{Context, Data, Descriptor, Ends, Layout, tx};
+use port::{ClockHandle, Frame};
+use ring::e1000::{Context, Data, Descriptor, HeadTail, Layout, tx};
 use ring::{BURST, Region};
 
 use super::access::{ACCESS_BUDGET, LEAST_BURSTS};
@@ -13,7 +13,7 @@ use super::*;
 
 /// A sink that uses up the whole time budget of an access for each burst.
 struct Slow {
-    hand: Hand,
+    hand: ClockHandle,
     came: Mutex<Vec<Vec<u8>>>,
 }
 
@@ -43,7 +43,8 @@ impl Bench {
     fn new(habit: Habit) -> Self {
         let (clock, hand) = Clock::by_hand();
         let stop = Arc::<AtomicBool>::default();
-        let design = Design { pairs: 1, in_access: true, stop: stop.clone(), ..Design::default() };
+        let design =
+            NicQueuesConfig { pairs: 1, in_access: true, stop: stop.clone(), ..NicQueuesConfig::default() };
         let mut queues = NicQueues::by(clock, design, SETTLE).expect("event descriptors");
         // The ring of this driver holds two bursts.
         Arc::get_mut(&mut queues).expect("nobody has them yet").in_access = Some(InAccess::with_least(1, 1));
@@ -164,7 +165,7 @@ fn large_packet() -> (TxQueue, Vec<u8>) {
         let (address, length) = (BUFFER + (number * PIECE) as u64, piece.len() as u32);
         Descriptor::from(Data { address, length, command: tx::TSE | end, ..Data::default() })
     });
-    let ends = Arc::new(Ends::new());
+    let ends = Arc::new(HeadTail::new());
     for (descriptor, place) in std::iter::once(context.into()).chain(pieces).zip(0..) {
         let at = region.bytes(RING + 16 * u64::from(place), 16).expect("it lies there");
         assert!(at.write(0, descriptor.address.to_le_bytes()) && at.write(8, descriptor.rest.to_le_bytes()));
@@ -189,7 +190,8 @@ fn large_packet() -> (TxQueue, Vec<u8>) {
 fn tell_of_a_megabyte(last: u64) -> (Arc<NicQueues>, Arc<Stopping>, Vec<u8>) {
     let (clock, hand) = Clock::by_hand();
     let stop = Arc::<AtomicBool>::default();
-    let design = Design { pairs: 1, in_access: true, stop: stop.clone(), ..Design::default() };
+    let design =
+        NicQueuesConfig { pairs: 1, in_access: true, stop: stop.clone(), ..NicQueuesConfig::default() };
     let queues = NicQueues::by(clock, design, SETTLE).expect("event descriptors");
     let slow = Slow { hand, came: Mutex::default() };
     let sink = Arc::new(Stopping { slow, stop, bursts: AtomicU64::new(0), last });

@@ -7,17 +7,17 @@ use ledger::NicDirection;
 use nic::queue::TxQueue;
 use ring::BURST;
 
-use super::{NicQueues, Pairs, Served};
+use super::{NicQueues, Pairs, QueueSlot};
 
-/// Bit of [`NicQueues::aside`]: frames are lost.
-pub(super) const NOWHERE: u8 = 2;
+/// Bit of [`NicQueues::diversion`]: frames are lost.
+pub(super) const UNPLUGGED: u8 = 2;
 /// Value of [`Pairs::closed_until`]: closed until the cable is plugged in.
 pub(super) const UNTIL_PLUGGED: u64 = u64::MAX;
 
 impl NicQueues {
     /// Unplugs or plugs the cable; the device model informs the driver. A NIC starts with its cable plugged in.
     pub fn plug(&self, on: bool) {
-        self.set_aside(NOWHERE, !on);
+        self.set_aside(UNPLUGGED, !on);
         self.pairs.unplugged.store(!on, Ordering::SeqCst);
         if !on {
             self.pairs.closed_until.store(UNTIL_PLUGGED, Ordering::SeqCst);
@@ -48,7 +48,7 @@ impl Pairs {
     }
 }
 
-impl Served<TxQueue> {
+impl QueueSlot<TxQueue> {
     /// Takes frames from the ring and loses them; returns how many. They leave the ring, but do not count as moved.
     #[cold]
     pub(super) fn lose(&self, budget: usize) -> usize {

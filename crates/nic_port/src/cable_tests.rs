@@ -19,7 +19,7 @@ struct Bench {
 
 impl Bench {
     fn new(several_senders: bool) -> Self {
-        let design = Design { pairs: PAIRS, several_senders, ..Design::default() };
+        let design = NicQueuesConfig { pairs: PAIRS, several_senders, ..NicQueuesConfig::default() };
         let queues = NicQueues::with_settle(design, Duration::ZERO).expect("event descriptors");
         queues.use_pairs(PAIRS);
         Self { queues, guests: Vec::new() }

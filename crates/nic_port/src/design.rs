@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicBool;
 
 use ledger::E1000Registers;
 
-use super::Collecting;
-use crate::irq::Timekeeping;
+use super::StoreCoalescing;
+use crate::irq::InterruptTimer;
 
 /// Options for the queues of a NIC.
 #[derive(Default)]
-pub struct Design {
+pub struct NicQueuesConfig {
     /// Number of queue pairs.
     pub pairs: usize,
     /// True if the driver is in another program, and brings its doorbells.
@@ -20,11 +20,11 @@ pub struct Design {
     /// True if frames are sent within the register access that rings the doorbell.
     pub in_access: bool,
     /// Timers of moderated interrupts, one for each pair; empty if all interrupts are sent at once.
-    pub timers: Vec<Arc<dyn Timekeeping>>,
+    pub timers: Vec<Arc<dyn InterruptTimer>>,
     /// Counters of register accesses, for an e1000.
     pub registers: Option<Arc<E1000Registers>>,
     /// Coalescing of register stores by the kernel.
-    pub collector: Option<Arc<dyn Collecting>>,
+    pub collector: Option<Arc<dyn StoreCoalescing>>,
     /// True if the queues are handed on to another backend.
     pub handed: bool,
     /// Set when the machine must stop.

@@ -3,7 +3,7 @@
 //!
 //! The effect of an interrupt on a guest is implemented by its machine, behind [`Line`] and [`Pin`].
 
-pub mod held;
+pub mod deferred;
 mod intx;
 mod messages;
 mod timed;
@@ -12,7 +12,7 @@ use vmm_sys_util::eventfd::EventFd;
 
 pub use intx::Intx;
 pub use messages::{Messages, Queue};
-pub use timed::{Counts, Timed, Timekeeping, Waiting};
+pub use timed::{Counts, DelayableInterrupts, DelayedInterrupts, InterruptTimer};
 
 /// An interrupt line that any thread may signal: one vector's message.
 pub trait Line: Send + Sync {

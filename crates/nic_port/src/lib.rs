@@ -19,20 +19,20 @@
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 mod access;
-mod breakage;
 mod cable;
-mod collecting;
 mod design;
-mod foreign;
-mod handed;
+mod exported;
+mod guarded_doorbell;
 pub mod irq;
 mod life;
 mod loopback;
 mod notifier;
 mod pairs;
-mod ringing;
+mod published_error;
+mod remote_driver;
 mod sink;
 mod source;
+mod store_coalescing;
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -45,24 +45,24 @@ use nic::queue::{Lease, RxQueue, TxQueue};
 use port::steer::Hash;
 use port::{Bell, Clock, Offloads, Sink, Source};
 use ring::split::Broken;
-use ring::wake::doze::Doze;
+use ring::wake::sleep_flag::SleepFlag;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 use access::InAccess;
-use breakage::{Breakable, Breakage};
-pub use collecting::Collecting;
-pub use design::Design;
-pub use foreign::Bells;
-use foreign::{Ringers, Watch};
-pub use handed::{HandedQueue, Kicks, Memory, Receiver, SetUp};
-pub use irq::held;
-use irq::{Line, Timekeeping};
+pub use design::NicQueuesConfig;
+pub use exported::{ExportedQueue, Kicks, Memory, Receiver, SetUp};
+use guarded_doorbell::BlockedTime;
+pub use irq::deferred;
+use irq::{InterruptTimer, Line};
 pub use notifier::{Notifier, Running};
 use pairs::Pairs;
-use ringing::Waits;
+use published_error::{Breakable, PublishedError};
+pub use remote_driver::RingEventfds;
+use remote_driver::{Watch, WriterStates};
 use sink::{CommonSink, NicSink, PartSink};
 use source::{NicSource, PairSource};
+pub use store_coalescing::StoreCoalescing;
 
 /// Number of pairs that a driver uses until it requests more (virtio 1.2, section 5.1.6.5.5).
 const ONE: usize = 1;
@@ -85,7 +85,7 @@ pub enum Ringer {
 
 /// The queue of one pair, with all the state that its servers write.
 #[repr(align(128))]
-struct Served<Q> {
+struct QueueSlot<Q> {
     place: Mutex<Option<Running<Q>>>,
     ledger: NicDirection,
     leases: Mutex<Vec<Lease>>,
@@ -96,15 +96,15 @@ struct Served<Q> {
     /// Set if the doorbell is a descriptor of the driver's; then `kick` is rung by ourselves only.
     watch: Option<Watch>,
     /// Says whether a doorbell that is a register access must ring: true while the thread sleeps, or is about to.
-    asleep: Doze,
+    asleep: SleepFlag,
     /// Reason why the queue is not served, if the driver is to blame: it broke the ring, or set up one that cannot be
     /// served.
-    breakage: Breakage,
+    published_error: PublishedError,
     /// Threads that ring for the other side, if that is another program.
-    ringers: Ringers,
+    writers: WriterStates,
 }
 
-impl<Q> Served<Q> {
+impl<Q> QueueSlot<Q> {
     fn new(foreign: bool) -> Result<Self> {
         let kick = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).context("cannot make an event descriptor")?;
         Ok(Self {
@@ -114,9 +114,9 @@ impl<Q> Served<Q> {
             leases: Mutex::default(),
             kick,
             own_rings: AtomicU64::new(0),
-            asleep: Doze::default(),
-            breakage: Breakage::default(),
-            ringers: Ringers::default(),
+            asleep: SleepFlag::default(),
+            published_error: PublishedError::default(),
+            writers: WriterStates::default(),
         })
     }
 
@@ -143,8 +143,8 @@ impl<Q> Served<Q> {
     }
 
     /// Call after the driver moved the end of its ring by a register access: rings if the thread sleeps.
-    fn news(&self) {
-        if self.asleep.wants_news() {
+    fn tail_moved(&self) {
+        if self.asleep.must_ring() {
             self.ring(Ringer::Driver);
         }
     }
@@ -160,13 +160,13 @@ impl<Q> Served<Q> {
     }
 
     /// The thread is awake: clears the doorbell, and counts the driver's rings.
-    fn silence(&self) {
+    fn clear_doorbell(&self) {
         self.asleep.wake();
         if let Ok(rings) = self.kick.read() {
             self.ledger.kicks.add(rings - self.take_own_rings(rings));
         }
         if let Some(watch) = &self.watch {
-            self.ledger.kicks.add(watch.hush());
+            self.ledger.kicks.add(watch.take_events());
         }
     }
 
@@ -179,7 +179,7 @@ impl<Q> Served<Q> {
     }
 }
 
-impl<Q: Breakable> Served<Q> {
+impl<Q: Breakable> QueueSlot<Q> {
     /// Calls `act` with the queue, if it runs; publishes a breakage.
     #[inline(always)]
     fn with<R>(&self, act: impl FnOnce(&mut Running<Q>) -> R) -> Option<R> {
@@ -187,13 +187,13 @@ impl<Q: Breakable> Served<Q> {
         let running = place.as_mut()?;
         let done = act(running);
         if let Some(broken) = running.queue.breakage() {
-            self.breakage.publish(broken);
+            self.published_error.publish(broken);
         }
         Some(done)
     }
 }
 
-impl Served<RxQueue> {
+impl QueueSlot<RxQueue> {
     fn lease(&self) -> Lease {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
@@ -205,18 +205,18 @@ impl Served<RxQueue> {
 
 /// One direction of a NIC: the queues of all pairs.
 pub struct Direction<Q> {
-    queues: Vec<Served<Q>>,
+    queues: Vec<QueueSlot<Q>>,
     /// Readable while a doorbell of any pair rings; used if there are several bells.
     any: Option<Epoll>,
 }
 
 impl<Q> Direction<Q> {
     /// Creates the queues, and a descriptor for their doorbells and these timers.
-    fn new(pairs: usize, foreign: bool, timers: &[Arc<dyn Timekeeping>]) -> Result<Self> {
-        let queues = (0..pairs).map(|_| Served::new(foreign)).collect::<Result<Vec<_>>>()?;
-        let bells = queues.iter().map(Served::rings);
-        let bells: Vec<_> = bells.chain(timers.iter().map(|timer| timer.bell())).collect();
-        let any = if bells.len() > 1 { Some(watch(&bells)?) } else { None };
+    fn new(pairs: usize, foreign: bool, timers: &[Arc<dyn InterruptTimer>]) -> Result<Self> {
+        let queues = (0..pairs).map(|_| QueueSlot::new(foreign)).collect::<Result<Vec<_>>>()?;
+        let eventfds = queues.iter().map(QueueSlot::rings);
+        let eventfds: Vec<_> = eventfds.chain(timers.iter().map(|timer| timer.bell())).collect();
+        let any = if eventfds.len() > 1 { Some(watch(&eventfds)?) } else { None };
         Ok(Self { queues, any })
     }
 
@@ -271,9 +271,9 @@ impl<Q> Direction<Q> {
 }
 
 /// Combines all bells into one descriptor.
-fn watch(bells: &[BorrowedFd<'_>]) -> Result<Epoll> {
+fn watch(eventfds: &[BorrowedFd<'_>]) -> Result<Epoll> {
     let any = Epoll::new().context("cannot make an epoll descriptor")?;
-    for bell in bells {
+    for bell in eventfds {
         let event = EpollEvent::new(EventSet::IN, 0);
         any.ctl(ControlOperation::Add, bell.as_raw_fd(), event)
             .context("cannot watch a doorbell (epoll_ctl)")?;
@@ -294,17 +294,17 @@ pub struct NicQueues {
     /// True if another backend serves the queues.
     handed: bool,
     stop: Arc<AtomicBool>,
-    timers: Vec<Arc<dyn Timekeeping>>,
+    timers: Vec<Arc<dyn InterruptTimer>>,
     /// If each pair has a timer: for each pair, a descriptor for its own doorbell and timer.
     alone: Vec<Epoll>,
     /// If there are timers: a descriptor for the timers of all pairs, without doorbells.
     any_timer: Option<Epoll>,
     registers: Option<Arc<E1000Registers>>,
-    collector: Option<Arc<dyn Collecting>>,
-    /// Where frames go instead of out: bits [`loopback::BACK`], [`cable::NOWHERE`]; 0: out.
-    aside: AtomicU8,
+    collector: Option<Arc<dyn StoreCoalescing>>,
+    /// Where frames go instead of out: bits [`loopback::LOOPBACK`], [`cable::UNPLUGGED`]; 0: out.
+    diversion: AtomicU8,
     /// Times for which threads were found blocked while ringing for another program.
-    waits: Waits,
+    waits: BlockedTime,
     /// Memory of the rings. Kept because a frame that is being copied while the guest ends still needs its target
     /// mapped.
     memory: OnceLock<Arc<dyn Memory>>,
@@ -315,23 +315,32 @@ impl NicQueues {
     ///
     /// # Errors
     /// No file descriptors are left.
-    pub fn new(design: Design) -> Result<Arc<Self>> {
+    pub fn new(design: NicQueuesConfig) -> Result<Arc<Self>> {
         Self::with_settle(design, SETTLE)
     }
 
-    fn with_settle(design: Design, settle: Duration) -> Result<Arc<Self>> {
+    fn with_settle(design: NicQueuesConfig, settle: Duration) -> Result<Arc<Self>> {
         Self::by(Clock::default(), design, settle)
     }
 
-    fn by(clock: Clock, design: Design, settle: Duration) -> Result<Arc<Self>> {
-        let Design { pairs, foreign, several_senders, in_access, timers, registers, collector, handed, stop } =
-            design;
+    fn by(clock: Clock, design: NicQueuesConfig, settle: Duration) -> Result<Arc<Self>> {
+        let NicQueuesConfig {
+            pairs,
+            foreign,
+            several_senders,
+            in_access,
+            timers,
+            registers,
+            collector,
+            handed,
+            stop,
+        } = design;
         let (rx, tx) = (Direction::new(pairs, foreign, &[])?, Direction::new(pairs, foreign, &timers)?);
         let alone = tx.queues.iter().zip(&timers);
         let alone = alone.map(|(served, timer)| watch(&[borrow(&served.kick), timer.bell()]));
-        let bells: Vec<_> = timers.iter().map(|timer| timer.bell()).collect();
+        let eventfds: Vec<_> = timers.iter().map(|timer| timer.bell()).collect();
         Ok(Arc::new(Self {
-            any_timer: if bells.is_empty() { None } else { Some(watch(&bells)?) },
+            any_timer: if eventfds.is_empty() { None } else { Some(watch(&eventfds)?) },
             alone: alone.collect::<Result<_>>()?,
             rx,
             tx,
@@ -343,8 +352,8 @@ impl NicQueues {
             timers,
             registers,
             collector,
-            aside: AtomicU8::new(0),
-            waits: Waits::default(),
+            diversion: AtomicU8::new(0),
+            waits: BlockedTime::default(),
             memory: OnceLock::new(),
         }))
     }
@@ -431,12 +440,12 @@ impl NicQueues {
 
     /// Returns the reason why a receive queue stopped, if one did: its driver broke the ring.
     pub fn rx_broken(&self) -> Option<Broken> {
-        self.rx.queues.iter().find_map(|served| served.breakage.read())
+        self.rx.queues.iter().find_map(|served| served.published_error.read())
     }
 
     /// Returns the reason why a transmit queue stopped, if one did: its driver broke the ring.
     pub fn tx_broken(&self) -> Option<Broken> {
-        self.tx.queues.iter().find_map(|served| served.breakage.read())
+        self.tx.queues.iter().find_map(|served| served.published_error.read())
     }
 
     /// Returns a sink for frames to the router; each frame goes to the pair of its flow. One thread at a time may wait
@@ -478,12 +487,12 @@ mod access_tests;
 #[cfg(test)]
 mod cable_tests;
 #[cfg(test)]
-mod foreign_conformance_tests;
-#[cfg(test)]
-mod foreign_tests;
-#[cfg(test)]
 mod offload_tests;
 #[cfg(test)]
 mod order_tests;
+#[cfg(test)]
+mod remote_driver_conformance_tests;
+#[cfg(test)]
+mod remote_driver_tests;
 #[cfg(test)]
 mod tests;

@@ -4,17 +4,17 @@ use nic::e1000::{RxSettings, TxSettings};
 use nic::queue::{RxQueue, TxQueue};
 use ring::split::Broken;
 
-use super::breakage::Breakable;
-use super::{NicQueues, Notifier, Running, Served};
+use super::published_error::Breakable;
+use super::{NicQueues, Notifier, QueueSlot, Running};
 
-impl<Q: Breakable> Served<Q> {
+impl<Q: Breakable> QueueSlot<Q> {
     /// Removes the queue, if there is one, and installs another one, if given. Waits for a thread that is in the middle
     /// of a burst. Returns the removed queue.
     pub(super) fn replace(&self, running: Option<Running<Q>>) -> Option<Running<Q>> {
         let mut place = self.lock();
         // A refused ring has no queue, and its breakage stays until the driver sets up another ring.
         if running.is_some() || place.is_some() {
-            self.breakage.mend();
+            self.published_error.clear();
         }
         std::mem::replace(&mut *place, running)
     }
@@ -22,7 +22,7 @@ impl<Q: Breakable> Served<Q> {
     /// Refuses a ring that cannot be mapped: counts that once, and serves nothing.
     fn refuse(&self) {
         self.replace(None);
-        self.breakage.publish(Broken::Address);
+        self.published_error.publish(Broken::Address);
         self.ledger.drop_bad_ring.add_shared(1);
     }
 }
@@ -71,12 +71,12 @@ impl NicQueues {
 
     /// Refuses a transmit ring that does not lie in guest memory.
     pub fn refuse_transmit(&self) {
-        self.tx.queues.iter().take(1).for_each(Served::refuse);
+        self.tx.queues.iter().take(1).for_each(QueueSlot::refuse);
     }
 
     /// Refuses a receive ring that does not lie in guest memory.
     pub fn refuse_receive(&self) {
-        self.rx.queues.iter().take(1).for_each(Served::refuse);
+        self.rx.queues.iter().take(1).for_each(QueueSlot::refuse);
     }
 
     /// Changes the settings for transmission from now on.

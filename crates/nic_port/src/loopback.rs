@@ -4,25 +4,25 @@
 use std::sync::atomic::Ordering;
 
 use nic::queue::{RxQueue, TxQueue};
-use port::{Frame, plainly};
+use port::{Frame, show_completed};
 
-use super::{NicQueues, Served};
+use super::{NicQueues, QueueSlot};
 
-/// Bit of [`NicQueues::aside`]: frames come back to the NIC.
-pub(super) const BACK: u8 = 1;
+/// Bit of [`NicQueues::diversion`]: frames come back to the NIC.
+pub(super) const LOOPBACK: u8 = 1;
 
 impl NicQueues {
     /// Switches loopback on or off.
     pub(super) fn set_loopback(&self, back: bool) {
-        self.set_aside(BACK, back);
+        self.set_aside(LOOPBACK, back);
     }
 
     /// Sets or clears one reason for frames not to go out.
     pub(super) fn set_aside(&self, way: u8, on: bool) {
         if on {
-            self.aside.fetch_or(way, Ordering::Relaxed);
+            self.diversion.fetch_or(way, Ordering::Relaxed);
         } else {
-            self.aside.fetch_and(!way, Ordering::Relaxed);
+            self.diversion.fetch_and(!way, Ordering::Relaxed);
         }
     }
 
@@ -31,26 +31,26 @@ impl NicQueues {
     #[inline(always)]
     pub(super) fn send(&self, pair: usize, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let Some(served) = self.tx.queues.get(pair) else { return 0 };
-        match self.aside.load(Ordering::Relaxed) {
+        match self.diversion.load(Ordering::Relaxed) {
             0 => served.drain(budget, take),
             // Loopback works without a cable.
-            way if way & BACK != 0 => self.return_to(served, budget),
+            way if way & LOOPBACK != 0 => self.return_to(served, budget),
             _ => served.lose(budget),
         }
     }
 
     /// The transmit queue is locked before the receive queue, as for transmission within an access.
     #[cold]
-    fn return_to(&self, served: &Served<TxQueue>, budget: usize) -> usize {
+    fn return_to(&self, served: &QueueSlot<TxQueue>, budget: usize) -> usize {
         served.drain(budget, &mut |frames| {
             let Some(receive) = self.rx.queues.first() else { return };
-            plainly(frames, &mut |frames| give_back(receive, frames));
+            show_completed(frames, &mut |frames| give_back(receive, frames));
         })
     }
 }
 
 /// Delivers a burst of frames without pending offloads to the receive queue of the same NIC.
-fn give_back(receive: &Served<RxQueue>, frames: &[Frame<'_>]) {
+fn give_back(receive: &QueueSlot<RxQueue>, frames: &[Frame<'_>]) {
     let taken = receive.with(|running| {
         let RxQueue::E1000(queue) = &mut running.queue else { return 0 };
         let filled = queue.loop_back(frames, &receive.ledger);

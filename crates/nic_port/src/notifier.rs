@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::foreign::Call;
-use crate::irq::{Intx, Line, Messages, Queue, Timed, held};
+use super::remote_driver::Call;
+use crate::irq::{DelayedInterrupts, Intx, Line, Messages, Queue, deferred};
 
 /// A running queue, and its way to interrupt.
 pub struct Running<Q> {
@@ -18,11 +18,11 @@ pub enum Notifier {
     /// By a message of its own, if the driver set one.
     Message(Option<Arc<dyn Line>>),
     /// By a message that moderation may delay.
-    Moderated(Arc<Timed<Messages>>, Queue),
+    Moderated(Arc<DelayedInterrupts<Messages>>, Queue),
     /// By a call descriptor of the driver's, if it gave one.
     Call(Option<Call>),
     /// By causes that the driver reads from a register, and the device's pin.
-    Pin(Arc<Timed<Intx>>),
+    Pin(Arc<DelayedInterrupts<Intx>>),
 }
 
 impl Notifier {
@@ -36,11 +36,11 @@ impl Notifier {
 
     fn interrupt(&self, causes: u32, frames: usize) {
         match self {
-            Self::Message(Some(line)) => held::signal(line),
+            Self::Message(Some(line)) => deferred::signal(line),
             Self::Message(None) | Self::Call(None) => {}
             Self::Call(Some(call)) => call.ring(),
             Self::Moderated(pair, queue) => pair.with(|messages, now| messages.request(*queue, frames, now)),
-            Self::Pin(intx) => held::signal_pin(intx, causes, frames as u32),
+            Self::Pin(intx) => deferred::signal_pin(intx, causes, frames as u32),
         }
     }
 

@@ -21,7 +21,7 @@ fn large(payload: usize) -> (Vec<u8>, Offload) {
 
 /// Delivers one large frame to a NIC whose driver accepts these offloads.
 fn received(takes: Offloads, several_senders: bool) -> (Arc<NicQueues>, Guest) {
-    let design = Design { pairs: 1, several_senders, ..Design::default() };
+    let design = NicQueuesConfig { pairs: 1, several_senders, ..NicQueuesConfig::default() };
     let queues = NicQueues::new(design).expect("event descriptors");
     let mut guest = Guest::new(Habit::ByTheBook, true);
     let RxQueue::VirtioNet(queue) = guest.receive_queue() else { unreachable!("virtio-net") };

@@ -43,8 +43,11 @@ struct World {
 
 impl World {
     fn new() -> (Self, Vec<[Guest; 2]>) {
-        let queues = NicQueues::with_settle(Design { pairs: PAIRS, ..Design::default() }, LONG_SETTLE)
-            .expect("event descriptors");
+        let queues = NicQueues::with_settle(
+            NicQueuesConfig { pairs: PAIRS, ..NicQueuesConfig::default() },
+            LONG_SETTLE,
+        )
+        .expect("event descriptors");
         let guests = (0..PAIRS).map(|pair| {
             let (mut receiver, sender) = (Guest::new(Habit::InOrder, true), Guest::new(Habit::InOrder, true));
             let queue = receiver.receive_queue();

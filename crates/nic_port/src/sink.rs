@@ -7,7 +7,7 @@ use nic::queue::{Lease, RxQueue};
 use port::{Bell, Completed, Frame, Offloads, Sink, steer};
 use ring::BURST;
 
-use super::{NicQueues, ONE, Served};
+use super::{NicQueues, ONE, QueueSlot};
 
 /// Delivery of a burst to one pair.
 impl NicQueues {
@@ -46,7 +46,7 @@ impl NicQueues {
 
 /// Fills buffers while holding the lock; `None` if the queue does not run.
 #[inline]
-fn fill(served: &Served<RxQueue>, frames: &[Frame<'_>]) -> Option<usize> {
+fn fill(served: &QueueSlot<RxQueue>, frames: &[Frame<'_>]) -> Option<usize> {
     served.with(|running| {
         let filled = running.queue.fill(frames, &served.ledger);
         running.notifier.notify(filled.causes, filled.taken);
@@ -55,7 +55,7 @@ fn fill(served: &Served<RxQueue>, frames: &[Frame<'_>]) -> Option<usize> {
 }
 
 /// Reserves and commits while holding the lock, and copies without it; `None` if the queue does not run.
-fn fill_unlocked(served: &Served<RxQueue>, frames: &[Frame<'_>]) -> Option<usize> {
+fn fill_unlocked(served: &QueueSlot<RxQueue>, frames: &[Frame<'_>]) -> Option<usize> {
     let mut lease = served.lease();
     let first = fill_lease(served, &mut lease, frames);
     let taken = first.map(|(mut taken, mut full)| {
@@ -74,7 +74,7 @@ fn fill_unlocked(served: &Served<RxQueue>, frames: &[Frame<'_>]) -> Option<usize
 
 /// Fills one lease. Returns how many frames were handled, and whether the lease was too small for more of them.
 #[inline(always)]
-fn fill_lease(served: &Served<RxQueue>, lease: &mut Lease, frames: &[Frame<'_>]) -> Option<(usize, bool)> {
+fn fill_lease(served: &QueueSlot<RxQueue>, lease: &mut Lease, frames: &[Frame<'_>]) -> Option<(usize, bool)> {
     let taken = served.with(|running| running.queue.plan(frames, lease, &served.ledger))?;
     lease.copy(frames);
     let full = lease.is_full();
@@ -102,7 +102,7 @@ fn count(ledger: &NicDirection, done: &Completed) {
     ledger.drop_bad_offload.add_shared(done.drop_bad_offload);
 }
 
-impl Served<RxQueue> {
+impl QueueSlot<RxQueue> {
     fn room(&self) -> usize {
         self.with(|running| running.queue.room()).unwrap_or(0)
     }
@@ -122,7 +122,7 @@ impl Served<RxQueue> {
     }
 
     fn disarm_rx(&self) {
-        self.silence();
+        self.clear_doorbell();
         self.with(|running| running.queue.disarm());
     }
 }
@@ -171,12 +171,12 @@ impl Sink for NicSink {
     fn room(&self) -> usize {
         let Some(pairs) = self.0.pairs.open() else { return self.0.closed_room() };
         // With several queues, the next frame may go to any of them: the fullest one decides.
-        self.0.rx.queues.iter().take(pairs).map(Served::room).min().unwrap_or(0)
+        self.0.rx.queues.iter().take(pairs).map(QueueSlot::room).min().unwrap_or(0)
     }
 
     fn large_room(&self) -> usize {
         let Some(pairs) = self.0.pairs.open() else { return self.0.closed_room() };
-        self.0.rx.queues.iter().take(pairs).map(Served::large_room).min().unwrap_or(0)
+        self.0.rx.queues.iter().take(pairs).map(QueueSlot::large_room).min().unwrap_or(0)
     }
 
     fn arm(&self) -> bool {
@@ -188,7 +188,7 @@ impl Sink for NicSink {
     }
 
     fn disarm(&self) {
-        self.0.rx.queues.iter().for_each(Served::disarm_rx);
+        self.0.rx.queues.iter().for_each(QueueSlot::disarm_rx);
     }
 
     fn bell(&self) -> Bell<'_> {
@@ -225,12 +225,12 @@ impl PartSink {
     }
 
     /// Returns its pair's queue; `None` while the NIC is closed.
-    fn served(&self) -> Option<&Served<RxQueue>> {
+    fn served(&self) -> Option<&QueueSlot<RxQueue>> {
         self.queues.rx.queues.get(self.pair(self.queues.pairs.open()?))
     }
 
     /// Returns the queue of the pair of the same number, whose doorbell belongs to this part.
-    fn own(&self) -> Option<&Served<RxQueue>> {
+    fn own(&self) -> Option<&QueueSlot<RxQueue>> {
         self.queues.rx.queues.get(self.part)
     }
 }
@@ -244,11 +244,11 @@ impl Sink for PartSink {
     }
 
     fn room(&self) -> usize {
-        self.served().map_or_else(|| self.queues.closed_room(), Served::room)
+        self.served().map_or_else(|| self.queues.closed_room(), QueueSlot::room)
     }
 
     fn large_room(&self) -> usize {
-        self.served().map_or_else(|| self.queues.closed_room(), Served::large_room)
+        self.served().map_or_else(|| self.queues.closed_room(), QueueSlot::large_room)
     }
 
     fn arm(&self) -> bool {
@@ -259,7 +259,7 @@ impl Sink for PartSink {
         }
         // The other pair's doorbell belongs to another thread. But a driver that starts, or changes the number of
         // pairs, causes all doorbells to ring.
-        self.served().is_some_and(Served::is_running)
+        self.served().is_some_and(QueueSlot::is_running)
     }
 
     fn disarm(&self) {
@@ -269,7 +269,7 @@ impl Sink for PartSink {
     }
 
     fn bell(&self) -> Bell<'_> {
-        self.own().map_or(Bell::None, Served::bell)
+        self.own().map_or(Bell::None, QueueSlot::bell)
     }
 
     fn offloads(&self) -> Offloads {

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use nic::queue::TxQueue;
 use port::{Bell, Frame, Offloads, Source};
 
-use super::{Collecting, NicQueues, Served, borrow};
-use crate::irq::Timekeeping;
+use super::{NicQueues, QueueSlot, StoreCoalescing, borrow};
+use crate::irq::InterruptTimer;
 
-impl Served<TxQueue> {
+impl QueueSlot<TxQueue> {
     #[inline]
     pub(super) fn drain(&self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let drained = self.with(|running| {
@@ -32,18 +32,18 @@ impl Served<TxQueue> {
     }
 
     /// Sets the offloads that the next port accepts.
-    pub(super) fn settle(&self, takes: Offloads) {
-        self.with(|running| running.queue.settle(takes));
+    pub(super) fn set_sink_offloads(&self, takes: Offloads) {
+        self.with(|running| running.queue.set_sink_offloads(takes));
     }
 
     fn disarm_tx(&self) {
-        self.silence();
+        self.clear_doorbell();
         self.with(|running| running.queue.disarm());
     }
 
     /// The thread is awake, but must not take the frames: the driver's doorbell stays armed.
     fn leave_armed(&self) {
-        self.silence();
+        self.clear_doorbell();
     }
 }
 
@@ -53,7 +53,7 @@ impl NicQueues {
     /// Called in each pass of the thread that serves these pairs. If frames are sent within accesses, returns how many
     /// were sent here that an access had delegated.
     #[inline(always)]
-    fn look_around(&self, pairs: Range<usize>) -> Option<usize> {
+    fn run_side_work(&self, pairs: Range<usize>) -> Option<usize> {
         self.timers(pairs.clone()).iter().for_each(|timer| timer.serve());
         if let Some(collector) = self.collector(&pairs) {
             collector.look();
@@ -68,7 +68,7 @@ impl NicQueues {
 
     /// Returns the timers of interrupts of these pairs.
     #[inline(always)]
-    fn timers(&self, pairs: Range<usize>) -> &[Arc<dyn Timekeeping>] {
+    fn timers(&self, pairs: Range<usize>) -> &[Arc<dyn InterruptTimer>] {
         let end = pairs.end.min(self.timers.len());
         self.timers.get(pairs.start..end).unwrap_or(&[])
     }
@@ -76,7 +76,7 @@ impl NicQueues {
     /// Returns the coalescing of stores, which belongs to pair 0: a thread that serves other pairs has nothing to do
     /// with it.
     #[inline(always)]
-    fn collector(&self, pairs: &Range<usize>) -> Option<&dyn Collecting> {
+    fn collector(&self, pairs: &Range<usize>) -> Option<&dyn StoreCoalescing> {
         self.collector.as_deref().filter(|_| pairs.contains(&0))
     }
 
@@ -134,7 +134,7 @@ impl NicSource {
 impl Source for NicSource {
     #[inline]
     fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
-        if let Some(sent) = self.queues.look_around(ALL) {
+        if let Some(sent) = self.queues.run_side_work(ALL) {
             return sent;
         }
         let pairs = self.queues.pairs.served.load(Ordering::Acquire);
@@ -162,7 +162,8 @@ impl Source for NicSource {
 
     fn disarm(&mut self) {
         self.queues.disarm_around(ALL);
-        let awake = if self.queues.transmits_in_access() { Served::leave_armed } else { Served::disarm_tx };
+        let awake =
+            if self.queues.transmits_in_access() { QueueSlot::leave_armed } else { QueueSlot::disarm_tx };
         self.queues.tx.queues.iter().for_each(awake);
     }
 
@@ -171,15 +172,15 @@ impl Source for NicSource {
     }
 
     fn tend(&mut self) {
-        self.queues.look_around(ALL);
+        self.queues.run_side_work(ALL);
     }
 
     fn timer(&self) -> Bell<'_> {
         self.queues.any_timer.as_ref().map_or(Bell::None, |any| Bell::Readable(borrow(any)))
     }
 
-    fn settle(&mut self, takes: Offloads) {
-        self.queues.tx.queues.iter().for_each(|served| served.settle(takes));
+    fn set_sink_offloads(&mut self, takes: Offloads) {
+        self.queues.tx.queues.iter().for_each(|served| served.set_sink_offloads(takes));
     }
 }
 
@@ -202,7 +203,7 @@ impl PairSource {
     }
 
     #[inline(always)]
-    fn served(&self) -> Option<&Served<TxQueue>> {
+    fn served(&self) -> Option<&QueueSlot<TxQueue>> {
         self.queues.tx.queues.get(self.pair)
     }
 
@@ -215,7 +216,7 @@ impl PairSource {
 impl Source for PairSource {
     #[inline]
     fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
-        if let Some(sent) = self.queues.look_around(self.range()) {
+        if let Some(sent) = self.queues.run_side_work(self.range()) {
             return sent;
         }
         self.queues.drain_of(self.pair, budget, take)
@@ -225,24 +226,25 @@ impl Source for PairSource {
         if self.queues.arm_around(self.range()) {
             return true;
         }
-        !self.queues.transmits_in_access() && self.served().is_some_and(Served::arm_tx)
+        !self.queues.transmits_in_access() && self.served().is_some_and(QueueSlot::arm_tx)
     }
 
     fn disarm(&mut self) {
         self.queues.disarm_around(self.range());
-        let awake = if self.queues.transmits_in_access() { Served::leave_armed } else { Served::disarm_tx };
+        let awake =
+            if self.queues.transmits_in_access() { QueueSlot::leave_armed } else { QueueSlot::disarm_tx };
         self.served().into_iter().for_each(awake);
     }
 
     fn bell(&self) -> Bell<'_> {
         match self.queues.alone.get(self.pair) {
             Some(any) => Bell::Readable(borrow(any)),
-            None => self.served().map_or(Bell::None, Served::bell),
+            None => self.served().map_or(Bell::None, QueueSlot::bell),
         }
     }
 
     fn tend(&mut self) {
-        self.queues.look_around(self.range());
+        self.queues.run_side_work(self.range());
     }
 
     fn timer(&self) -> Bell<'_> {
@@ -250,9 +252,9 @@ impl Source for PairSource {
         timer.map_or(Bell::None, |timer| Bell::Readable(timer.bell()))
     }
 
-    fn settle(&mut self, takes: Offloads) {
+    fn set_sink_offloads(&mut self, takes: Offloads) {
         if let Some(served) = self.served() {
-            served.settle(takes);
+            served.set_sink_offloads(takes);
         }
     }
 }

@@ -8,12 +8,12 @@ use std::time::Instant;
 use port::conformance::{HEADER, Pattern, SinkBench, SourceBench, check_sink, check_source};
 
 use nic::moderation::Moderation;
-use port::{Frame, Hand};
+use port::{ClockHandle, Frame};
 use ring::BURST;
 
 use super::*;
 use crate::irq::counted::{self, Counted};
-use crate::irq::{Messages, Queue, Timed};
+use crate::irq::{DelayedInterrupts, Messages, Queue};
 use guest::{Guest, Habit};
 
 const LONGEST: usize = 1518;
@@ -41,13 +41,13 @@ struct Bench {
     sink: Arc<dyn Sink>,
     source: Box<dyn Source>,
     /// Advances the clock of the queues.
-    hand: Hand,
+    hand: ClockHandle,
 }
 
 impl Bench {
     fn new(pairs: usize, several_senders: bool) -> Self {
         let (clock, hand) = Clock::by_hand();
-        let design = Design { pairs, several_senders, ..Design::default() };
+        let design = NicQueuesConfig { pairs, several_senders, ..NicQueuesConfig::default() };
         let queues = NicQueues::by(clock, design, SETTLE).expect("event descriptors");
         queues.use_pairs(pairs);
         let (sink, source) = (queues.sink(), queues.source());
@@ -289,10 +289,12 @@ fn a_reset_takes_the_queues_out() {
 fn moderated() -> (Bench, Arc<Counted>) {
     let (line, count) = counted::line();
     let (clock, hand) = Clock::by_hand();
-    let pair = Arc::new(Timed::by(clock, Messages::new(Moderation::Every(40_000))).expect("a timer"));
+    let pair =
+        Arc::new(DelayedInterrupts::by(clock, Messages::new(Moderation::Every(40_000))).expect("a timer"));
     pair.with(|messages, _| messages.set_line(Queue::Receive, Some(line)));
-    let timers = vec![pair.clone() as Arc<dyn Timekeeping>];
-    let queues = NicQueues::new(Design { pairs: 1, timers, ..Design::default() }).expect("event descriptors");
+    let timers = vec![pair.clone() as Arc<dyn InterruptTimer>];
+    let queues = NicQueues::new(NicQueuesConfig { pairs: 1, timers, ..NicQueuesConfig::default() })
+        .expect("event descriptors");
     let mut guest = Guest::new(Habit::ByTheBook, true);
     let notifier = Notifier::Moderated(pair, Queue::Receive);
     *queues.rx.lock(0).expect("a pair") = Some(Running { queue: guest.receive_queue(), notifier });

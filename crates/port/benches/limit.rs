@@ -53,7 +53,7 @@ fn ways() -> Vec<Way> {
         match meter.end(begun, moved) {
             None => {}
             Some(Timed::Whole(cycles)) => work.add_pass(cycles, moved),
-            Some(Timed::Torn) => work.torn.add(1),
+            Some(Timed::Preempted) => work.torn.add(1),
         }
     };
     vec![

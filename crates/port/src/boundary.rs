@@ -116,7 +116,7 @@ pub trait Source: Send {
 
     /// Tells the source which offloads the sink accepts from now on. A source that can choose stops requesting others;
     /// those that it requests all the same are completed in software on the way ([`deliver`]).
-    fn settle(&mut self, takes: Offloads) {
+    fn set_sink_offloads(&mut self, takes: Offloads) {
         let _ = takes;
     }
 }

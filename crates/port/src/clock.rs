@@ -14,7 +14,7 @@ pub struct Clock {
 
 /// Handle that advances a [`Clock`] controlled by a test.
 #[derive(Clone, Debug)]
-pub struct Hand(Arc<AtomicU64>);
+pub struct ClockHandle(Arc<AtomicU64>);
 
 impl Default for Clock {
     fn default() -> Self {
@@ -24,9 +24,9 @@ impl Default for Clock {
 
 impl Clock {
     /// Creates a clock that stands still, and the handle that advances it.
-    pub fn by_hand() -> (Self, Hand) {
+    pub fn by_hand() -> (Self, ClockHandle) {
         let hand = Arc::<AtomicU64>::default();
-        (Self { hand: Some(hand.clone()), ..Self::default() }, Hand(hand))
+        (Self { hand: Some(hand.clone()), ..Self::default() }, ClockHandle(hand))
     }
 
     /// Returns the time in nanoseconds.
@@ -39,7 +39,7 @@ impl Clock {
     }
 }
 
-impl Hand {
+impl ClockHandle {
     /// Advances the clock.
     pub fn advance(&self, time: Duration) {
         self.0.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), SeqCst);

@@ -58,9 +58,9 @@ counters! {
 }
 
 /// Pseudo-random number generator (splitmix64).
-struct Dice(u64);
+struct Prng(u64);
 
-impl Dice {
+impl Prng {
     fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -81,14 +81,14 @@ impl Dice {
 
 /// Frames that are passed on, each with the index of the shown frame that it stems from.
 #[derive(Default)]
-struct Bent<'a> {
+struct FaultyBurst<'a> {
     frames: Frames<'a>,
     origin: ArrayVec<u8, BURST>,
 }
 
 struct Schedule {
     faults: Faults,
-    dice: Dice,
+    dice: Prng,
     /// Memory for corrupt copies: the sender's own memory is not touched.
     copies: Slots,
     counters: Arc<FaultCounters>,
@@ -97,7 +97,7 @@ struct Schedule {
 impl Schedule {
     fn new(faults: Faults) -> Self {
         let copies = Slots::new(BURST, LONGEST);
-        Self { faults, dice: Dice(faults.seed), copies, counters: Arc::default() }
+        Self { faults, dice: Prng(faults.seed), copies, counters: Arc::default() }
     }
 
     fn stalls(&mut self) -> bool {
@@ -107,9 +107,9 @@ impl Schedule {
     }
 
     /// Applies faults to a burst; at most `most` frames come out.
-    fn bend<'a>(&'a mut self, frames: &[Frame<'a>], most: usize) -> Bent<'a> {
+    fn bend<'a>(&'a mut self, frames: &[Frame<'a>], most: usize) -> FaultyBurst<'a> {
         let Self { faults, dice, copies, counters } = self;
-        let mut bent = Bent::default();
+        let mut bent = FaultyBurst::default();
         counters.shown.add(frames.len() as u64);
         for (i, frame) in frames.iter().enumerate() {
             if dice.happens(faults.drop) {
@@ -136,7 +136,7 @@ impl Schedule {
     }
 }
 
-impl<'a> Bent<'a> {
+impl<'a> FaultyBurst<'a> {
     fn push(&mut self, frame: Frame<'a>, origin: usize) {
         self.frames.push(frame);
         self.origin.push(origin as u8);
@@ -148,7 +148,7 @@ fn harm<'a>(
     frame: Frame<'a>,
     copies: &'a Slots,
     slot: usize,
-    (faults, dice, counters): (&Faults, &mut Dice, &FaultCounters),
+    (faults, dice, counters): (&Faults, &mut Prng, &FaultCounters),
 ) -> Frame<'a> {
     let mut octets = frame.octets();
     if dice.happens(faults.truncate) && !octets.is_empty() {

@@ -34,12 +34,12 @@ pub mod tap_point;
 pub mod wrapper;
 
 pub use boundary::{Bell, Frame, Frames, Sink, Source, octets, pump};
-pub use clock::{Clock, Hand};
+pub use clock::{Clock, ClockHandle};
 pub use frame::offload::{Gso, Offload, Offloads};
 pub use ingress::{IngressCounters, IngressFan, IngressSink, IngressSource, ingress, ingress_fan};
 pub use limit::{Limit, LimitCounters, Limited};
 pub use null::Null;
-pub use offload::{Backlog, Completed, deliver, plainly, pump_on};
+pub use offload::{Backlog, Completed, deliver, pump_on, show_completed};
 pub use pair::{PairPort, PairSink, pair};
 pub use tap_point::{Observer, TapPoint};
 pub use wrapper::{SinkWrapper, SourceWrapper};

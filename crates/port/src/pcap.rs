@@ -16,7 +16,7 @@ use file::File;
 use ledger::counters;
 
 use crate::boundary::Frame;
-use crate::offload::plainly;
+use crate::offload::show_completed;
 use crate::tap_point::Observer;
 
 /// Magic number for times in nanoseconds.
@@ -117,10 +117,10 @@ impl<W: Write + Send> Pcap<W> {
     pub fn write_out(&self) {
         let mut file = lock(&self.file);
         // Continues an incomplete record first, so that the file is valid whenever it can be written.
-        let mut outcome = file.go_on();
+        let mut outcome = file.resume();
         if outcome.is_ok() {
             file.take(&mut lock(&self.waiting));
-            outcome = file.go_on();
+            outcome = file.resume();
         }
         self.failed.store(outcome.is_err(), Ordering::Relaxed);
         let (captured, lost) = file.tally();
@@ -163,7 +163,7 @@ impl<W: Write + Send> Pcap<W> {
 impl<W: Write + Send> Observer for Arc<Pcap<W>> {
     /// Captures frames after software completion of their offloads: with checksums filled in, and segmented.
     fn observe(&mut self, frames: &[Frame<'_>]) {
-        plainly(frames, &mut |frames| self.capture(frames));
+        show_completed(frames, &mut |frames| self.capture(frames));
     }
 }
 

@@ -40,9 +40,9 @@ pub const MULTIPLIERS: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f,
 
 /// The two ends of a flow, each an address and a port; the protocol is in the upper bits of the first.
 #[derive(Clone, Copy, Default)]
-struct Ends(u64, u64);
+struct FlowEndpoints(u64, u64);
 
-impl Ends {
+impl FlowEndpoints {
     /// Reads the ends of a frame's flow; `None` if it is not IPv4.
     #[inline(always)]
     fn of(octets: Bytes<'_>) -> Option<Self> {
@@ -118,7 +118,7 @@ fn network_header(octets: Bytes<'_>) -> Option<usize> {
 /// Returns the queue of one frame.
 #[inline(always)]
 fn queue(octets: Bytes<'_>, queues: u64, hash: Hash) -> u8 {
-    let Some(ends) = Ends::of(octets) else { return 0 };
+    let Some(ends) = FlowEndpoints::of(octets) else { return 0 };
     let ends = if hash == Hash::Symmetric { ends.sorted() } else { ends };
     // The hash as a fraction of 2^32, times the number of queues.
     ((u64::from(ends.hash()) * queues) >> 32) as u8

@@ -31,7 +31,7 @@ pub struct TapPoint {
 
 /// Two observers at the same time: one that traces packets, and one that records frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seat {
+enum ObserverSlot {
     Follower,
     Recorder,
 }
@@ -44,42 +44,42 @@ impl TapPoint {
 
     /// Shows delivered frames to `observer` from now on; returns the previous one.
     pub fn enable(&self, observer: Box<dyn Observer>) -> Option<Box<dyn Observer>> {
-        self.set(Seat::Follower, Some(observer))
+        self.set(ObserverSlot::Follower, Some(observer))
     }
 
     /// Removes and returns the observer of [`TapPoint::enable`].
     pub fn disable(&self) -> Option<Box<dyn Observer>> {
-        self.set(Seat::Follower, None)
+        self.set(ObserverSlot::Follower, None)
     }
 
     /// Returns true if there is an observer of [`TapPoint::enable`].
     pub fn is_enabled(&self) -> bool {
-        self.looks(Seat::Follower)
+        self.looks(ObserverSlot::Follower)
     }
 
     /// Shows delivered frames to a second observer; returns false, and does nothing, if there is one already.
     pub fn record(&self, observer: Box<dyn Observer>) -> bool {
-        let free = !self.looks(Seat::Recorder);
+        let free = !self.looks(ObserverSlot::Recorder);
         if free {
-            self.set(Seat::Recorder, Some(observer));
+            self.set(ObserverSlot::Recorder, Some(observer));
         }
         free
     }
 
     /// Removes and returns the observer of [`TapPoint::record`].
     pub fn stop_recording(&self) -> Option<Box<dyn Observer>> {
-        self.set(Seat::Recorder, None)
+        self.set(ObserverSlot::Recorder, None)
     }
 
     fn seats(&self) -> MutexGuard<'_, [Option<Box<dyn Observer>>; 2]> {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn looks(&self, seat: Seat) -> bool {
+    fn looks(&self, seat: ObserverSlot) -> bool {
         self.seats()[seat as usize].is_some()
     }
 
-    fn set(&self, seat: Seat, new: Option<Box<dyn Observer>>) -> Option<Box<dyn Observer>> {
+    fn set(&self, seat: ObserverSlot, new: Option<Box<dyn Observer>>) -> Option<Box<dyn Observer>> {
         let mut seats = self.seats();
         let old = std::mem::replace(&mut seats[seat as usize], new);
         self.enabled.store(seats.iter().any(Option::is_some), Ordering::Relaxed);

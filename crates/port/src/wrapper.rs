@@ -109,7 +109,7 @@ impl<W: SourceWrapper> Source for W {
     }
 
     #[inline]
-    fn settle(&mut self, takes: Offloads) {
-        self.inner_mut().settle(takes);
+    fn set_sink_offloads(&mut self, takes: Offloads) {
+        self.inner_mut().set_sink_offloads(takes);
     }
 }

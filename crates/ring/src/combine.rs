@@ -159,14 +159,14 @@ const MOST_AHEAD: u64 = 2 * TOLERANCE;
 ///   ahead          1     1     1 2 2 3 3 4 4 5 5 6 6 7 ...   fast above the tolerance
 /// ```
 #[derive(Clone, Debug)]
-pub struct Onset {
+pub struct RateDetector {
     /// Ticks between two frames at that rate.
     period: u64,
     /// Theoretical arrival time: when the next frame would arrive if all earlier ones had arrived at that rate.
     due: u64,
 }
 
-impl Onset {
+impl RateDetector {
     /// Creates a detector for a rate of one frame in `period` ticks of a clock.
     pub const fn new(period: u64) -> Self {
         Self { period, due: 0 }

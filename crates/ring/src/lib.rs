@@ -2,11 +2,11 @@
 #![no_std]
 
 pub mod combine;
+#[cfg(any(test, fuzzing))]
+pub mod concurrent_stores;
+pub mod delegated_work;
 pub mod e1000;
 pub mod hand_over;
-pub mod left_over;
-#[cfg(any(test, fuzzing))]
-pub mod meddle;
 pub mod memory;
 pub mod meter;
 pub mod prefetch;

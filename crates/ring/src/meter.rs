@@ -29,7 +29,7 @@ pub enum Timed {
     /// The pass took this many cycles.
     Whole(u64),
     /// The thread was preempted during the pass.
-    Torn,
+    Preempted,
 }
 
 /// One thread's meter.
@@ -65,7 +65,7 @@ impl Meter {
         if took > ALWAYS && each > TORN * self.usual {
             // The estimate grows by a quarter each time: after seven such passes in a row the new cost is usual.
             self.usual += self.usual.div_ceil(4);
-            return Timed::Torn;
+            return Timed::Preempted;
         }
         // Moves the estimate a sixteenth of the way to the cost per frame of this pass.
         self.usual = (self.usual - self.usual / 16 + each / 16).max(1);

@@ -11,25 +11,25 @@ pub const MOST_REGIONS: usize = 32;
 /// Up to [`MOST_REGIONS`] ranges of one guest's memory.
 ///
 /// A search through all ranges would be paid for each descriptor, and nearly all buffers of a queue lie in one or two
-/// ranges. So those two are cached in [`Near`]: a lookup tries the first one, which is all that a guest with one range
+/// ranges. So those two are cached in [`RegionCache`]: a lookup tries the first one, which is all that a guest with one range
 /// ever costs, then the second. A caller that finds an address in another range makes that range the second
-/// ([`Self::visit`]).
+/// ([`Self::cache`]).
 #[derive(Clone, Debug)]
 pub struct Regions {
-    near: Near,
+    near: RegionCache,
     all: ArrayVec<Region, MOST_REGIONS>,
 }
 
 /// The two ranges that a lookup tries first.
 #[derive(Clone, Copy, Debug)]
-pub struct Near {
+pub struct RegionCache {
     first: Region,
     second: Region,
 }
 
 impl From<Region> for Regions {
     fn from(region: Region) -> Self {
-        Self { near: Near { first: region, second: region }, all: ArrayVec::from_iter([region]) }
+        Self { near: RegionCache { first: region, second: region }, all: ArrayVec::from_iter([region]) }
     }
 }
 
@@ -42,12 +42,12 @@ impl Regions {
         }
         // The largest first, because guests have their buffers there.
         let first = *all.iter().max_by_key(|range| range.len())?;
-        Some(Self { near: Near { first, second: first }, all })
+        Some(Self { near: RegionCache { first, second: first }, all })
     }
 
     /// Returns the ranges that a lookup tries first.
     #[inline(always)]
-    pub const fn near(&self) -> Near {
+    pub const fn near(&self) -> RegionCache {
         self.near
     }
 
@@ -64,7 +64,7 @@ impl Regions {
 
     /// Records that buffers lie around `address`: lookups try its range second from now on.
     #[cold]
-    pub fn visit(&mut self, address: u64) {
+    pub fn cache(&mut self, address: u64) {
         if self.near.bytes(address, 1).is_none()
             && let Some(range) = self.find(address, 1)
         {
@@ -73,7 +73,7 @@ impl Regions {
     }
 }
 
-impl Near {
+impl RegionCache {
     /// Returns the piece `[address, address + len)`; `None` unless one of the two ranges contains all of it.
     #[inline(always)]
     pub fn bytes(&self, address: u64, len: u32) -> Option<Bytes<'static>> {

@@ -18,10 +18,10 @@
 //! off the core, it goes to sleep after a few empty polls, for the next second. (It does not call `sched_yield`: Linux
 //! makes a thread that yields often wait for as many slices of the other threads.)
 
-mod company;
-pub mod doze;
+mod preemption;
+pub mod sleep_flag;
 
-use company::Company;
+use preemption::PreemptionDetector;
 
 /// Empty polls between two reads of the clock.
 const POLLS_A_LOOK: u32 = 8;
@@ -30,7 +30,7 @@ const POLLS_A_LOOK: u32 = 8;
 const SHORT_SPIN: u32 = 64;
 
 /// The rings that one thread serves: a single ring, or all of its rings and queues.
-pub trait Party {
+pub trait RingServer {
     /// Moves frames if there are any; returns false if there were none.
     fn poll(&mut self) -> bool;
 
@@ -49,7 +49,7 @@ pub trait Party {
 
     /// Called if there is no work, other threads want this core, and this thread is configured never to sleep: yields
     /// the core to them, if there is a way.
-    fn give_way(&mut self) {
+    fn yield_core(&mut self) {
         core::hint::spin_loop();
     }
 }
@@ -73,7 +73,7 @@ pub struct Poller {
     spin: u32,
     empty: u32,
     armed: bool,
-    company: Company,
+    preemption: PreemptionDetector,
     shared: bool,
 }
 
@@ -81,7 +81,7 @@ impl Poller {
     /// Creates the state of a thread that arms and sleeps after `spin` empty polls in a row; `u32::MAX`: never.
     pub fn new(spin: u32) -> Self {
         // Notifications of a new ring are enabled.
-        Self { spin, empty: 0, armed: true, company: Company::default(), shared: false }
+        Self { spin, empty: 0, armed: true, preemption: PreemptionDetector::default(), shared: false }
     }
 
     /// Changes the budget of empty polls, from the next turn on.
@@ -93,45 +93,45 @@ impl Poller {
     /// Runs one turn. `sleep` blocks until any of the party's rings notifies (or for another reason of the caller's);
     /// it must return at once if a notification arrived after the party was armed.
     #[inline]
-    pub fn turn<P: Party>(&mut self, party: &mut P, sleep: impl FnOnce(&mut P)) -> Turn {
+    pub fn turn<P: RingServer>(&mut self, server: &mut P, sleep: impl FnOnce(&mut P)) -> Turn {
         if self.armed {
             self.armed = false;
-            party.disarm();
+            server.disarm();
         }
-        if party.poll() {
+        if server.poll() {
             self.empty = 0;
-            self.company.look_away();
+            self.preemption.reset();
             return Turn::Moved;
         }
         let spin = if self.shared { self.spin.min(SHORT_SPIN) } else { self.spin };
         if self.spin == u32::MAX || self.empty < spin {
-            self.wait(party);
+            self.wait(server);
             return Turn::Empty;
         }
-        self.rest(party, sleep)
+        self.arm_and_sleep(server, sleep)
     }
 
     /// Handles an empty poll that is not the last of the budget.
     #[inline]
-    fn wait(&mut self, party: &mut impl Party) {
+    fn wait(&mut self, server: &mut impl RingServer) {
         self.empty = self.empty.wrapping_add(1);
         if self.empty.is_multiple_of(POLLS_A_LOOK)
-            && let Some(now) = party.now()
+            && let Some(now) = server.now()
         {
-            self.shared = self.company.look(now);
+            self.shared = self.preemption.record_poll(now);
         }
-        if self.shared && self.spin == u32::MAX { party.give_way() } else { core::hint::spin_loop() }
+        if self.shared && self.spin == u32::MAX { server.yield_core() } else { core::hint::spin_loop() }
     }
 
     #[cold]
-    fn rest<P: Party>(&mut self, party: &mut P, sleep: impl FnOnce(&mut P)) -> Turn {
+    fn arm_and_sleep<P: RingServer>(&mut self, server: &mut P, sleep: impl FnOnce(&mut P)) -> Turn {
         self.empty = 0;
         self.armed = true;
-        self.company.look_away();
-        if party.arm() {
+        self.preemption.reset();
+        if server.arm() {
             return Turn::Stayed;
         }
-        sleep(party);
+        sleep(server);
         Turn::Slept
     }
 }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use loom::sync::atomic::{AtomicU16, Ordering, fence};
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
-use ring::split::notify::{self, Wish, Word};
-use ring::wake::{Party, Poller};
+use ring::split::notify::{self, Suppression, Word};
+use ring::wake::{Poller, RingServer};
 
 /// Number of positions of the ring: it holds one frame, so that each end has to wait for the other, and its positions
 /// wrap.
@@ -91,20 +91,20 @@ const RIGHT: Habits = Habits { publishes: true, arms: true, looks: true };
 
 impl Habits {
     /// Publishes a position; returns true if the other end wants a notification.
-    fn publish(self, word: &AtomicU16, wish: &AtomicU16, old: u16, new: u16) -> bool {
+    fn publish(self, word: &AtomicU16, suppression: &AtomicU16, old: u16, new: u16) -> bool {
         if self.publishes {
-            notify::publish(&View::<true>(word), &Wish::Flag(&View::<true>(wish)), old, new)
+            notify::publish(&View::<true>(word), &Suppression::Flag(&View::<true>(suppression)), old, new)
         } else {
-            notify::publish(&View::<false>(word), &Wish::Flag(&View::<false>(wish)), old, new)
+            notify::publish(&View::<false>(word), &Suppression::Flag(&View::<false>(suppression)), old, new)
         }
     }
 
     /// Arms; returns true if there is work already.
-    fn arm(self, word: &AtomicU16, wish: &AtomicU16, seen: u16) -> bool {
+    fn arm(self, word: &AtomicU16, suppression: &AtomicU16, seen: u16) -> bool {
         let news = if self.arms {
-            notify::arm(&View::<true>(word), &Wish::Flag(&View::<true>(wish)), seen)
+            notify::arm(&View::<true>(word), &Suppression::Flag(&View::<true>(suppression)), seen)
         } else {
-            notify::arm(&View::<false>(word), &Wish::Flag(&View::<false>(wish)), seen)
+            notify::arm(&View::<false>(word), &Suppression::Flag(&View::<false>(suppression)), seen)
         };
         news && self.looks
     }
@@ -142,7 +142,7 @@ impl Driver {
     }
 }
 
-impl Party for Driver {
+impl RingServer for Driver {
     fn poll(&mut self) -> bool {
         let head = View::<true>(&self.block.head).read();
         let moved = head != self.first;
@@ -156,7 +156,7 @@ impl Party for Driver {
     }
 
     fn disarm(&mut self) {
-        Wish::Flag(&View::<true>(&self.block.no_interrupt)).decline(self.first);
+        Suppression::Flag(&View::<true>(&self.block.no_interrupt)).disable(self.first);
     }
 }
 
@@ -168,7 +168,7 @@ struct Device {
     next: u16,
 }
 
-impl Party for Device {
+impl RingServer for Device {
     fn poll(&mut self) -> bool {
         if View::<true>(&self.block.tail).read() == self.next {
             return false;
@@ -187,7 +187,7 @@ impl Party for Device {
     }
 
     fn disarm(&mut self) {
-        Wish::Flag(&View::<true>(&self.block.no_kick)).decline(self.next);
+        Suppression::Flag(&View::<true>(&self.block.no_kick)).disable(self.next);
     }
 }
 

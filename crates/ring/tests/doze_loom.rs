@@ -1,6 +1,6 @@
 //! A doorbell that rings only for sleepers loses no wake-up: a vCPU that moves the end of a ring by register accesses
 //! and the thread that serves it, in every order, on a memory that reorders as much as the language allows. The code
-//! under test is that of `wake::doze`; and the model deadlocks, as it must, without the second look or without the
+//! under test is that of `wake::sleep_flag`; and the model deadlocks, as it must, without the second look or without the
 //! fence of either side.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ringroad-ring --release --test doze_loom`
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU16, Ordering, fence};
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
-use ring::wake::doze::{Doze, Flag};
+use ring::wake::sleep_flag::{Flag, SleepFlag};
 
 /// Number of accesses that move the end of the ring.
 const ACCESSES: u16 = 2;
@@ -72,7 +72,7 @@ impl<const FENCE: bool> Flag for View<'_, FENCE> {
 fn write_registers<const FENCE: bool>(shared: &Shared) {
     for tail in 1..=ACCESSES {
         shared.tail.store(tail, Ordering::Release);
-        if Doze::new(View::<FENCE>(&shared.asleep)).wants_news() {
+        if SleepFlag::new(View::<FENCE>(&shared.asleep)).must_ring() {
             shared.ring();
         }
     }
@@ -80,7 +80,7 @@ fn write_registers<const FENCE: bool>(shared: &Shared) {
 
 /// Serves the ring until all accesses have been seen.
 fn serve<const FENCE: bool>(shared: &Shared, looks: bool) {
-    let doze = Doze::new(View::<FENCE>(&shared.asleep));
+    let doze = SleepFlag::new(View::<FENCE>(&shared.asleep));
     let mut head = 0;
     while head != ACCESSES {
         let tail = shared.tail.load(Ordering::Acquire);

@@ -10,7 +10,7 @@ use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
 use loom::thread;
 use ring::combine::Word;
-use ring::left_over::LeftOver;
+use ring::delegated_work::DelegatedWork;
 
 /// A shared word, with or without its fence.
 struct Shared<const FENCE: bool>(AtomicU32);
@@ -41,7 +41,7 @@ struct Nic<const FENCE: bool> {
     published: AtomicU32,
     /// Frames that were sent; the lock is that of the sink.
     sent: Mutex<u32>,
-    left: LeftOver<Shared<FENCE>>,
+    left: DelegatedWork<Shared<FENCE>>,
     rung: AtomicU32,
 }
 
@@ -56,7 +56,7 @@ impl<const FENCE: bool> Nic<FENCE> {
     /// As a register access that publishes one more frame (`NicQueues::send_within`).
     fn access(&self, published: u32) {
         self.published.store(published, Ordering::Release);
-        if self.left.is_left() {
+        if self.left.is_delegated() {
             return self.rung.store(1, Ordering::Release);
         }
         self.send(&mut self.sent.lock().expect("no panic"));
@@ -64,12 +64,12 @@ impl<const FENCE: bool> Nic<FENCE> {
 
     /// As the polling thread in a pass (`NicQueues::send_rest`).
     fn poll(&self) {
-        if !self.left.is_any() {
+        if !self.left.has_work() {
             return;
         }
         let mut sent = self.sent.lock().expect("no panic");
         if !self.send(&mut sent) {
-            self.left.settle(|| *sent < self.published.load(Ordering::Acquire));
+            self.left.finish(|| *sent < self.published.load(Ordering::Acquire));
         }
     }
 }
@@ -79,10 +79,10 @@ fn frames<const FENCE: bool>() {
         let nic = Arc::new(Nic::<FENCE> {
             published: AtomicU32::new(0),
             sent: Mutex::new(0),
-            left: LeftOver::new(Shared(AtomicU32::new(0))),
+            left: DelegatedWork::new(Shared(AtomicU32::new(0))),
             rung: AtomicU32::new(0),
         });
-        nic.left.leave();
+        nic.left.delegate();
         let poller = thread::spawn({
             let nic = nic.clone();
             move || {

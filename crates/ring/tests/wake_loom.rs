@@ -10,13 +10,13 @@ use std::sync::Arc;
 use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicU16, Ordering, fence};
 use loom::thread::{self, JoinHandle};
-use ring::split::notify::{self, Wish, Word};
-use ring::wake::{Party, Poller, Turn};
+use ring::split::notify::{self, Suppression, Word};
+use ring::wake::{Poller, RingServer, Turn};
 
 /// State shared by one ring's two ends, and the eventfd of the sleeper.
 struct Shared {
     index: AtomicU16,
-    wish: AtomicU16,
+    suppression: AtomicU16,
     bell: Arc<Bell>,
 }
 
@@ -76,10 +76,10 @@ enum By {
 }
 
 impl By {
-    fn wish<'a, W>(self, word: &'a W) -> Wish<'a, W> {
+    fn suppression<'a, W>(self, word: &'a W) -> Suppression<'a, W> {
         match self {
-            Self::Flag => Wish::Flag(word),
-            Self::Event => Wish::Event(word),
+            Self::Flag => Suppression::Flag(word),
+            Self::Event => Suppression::Event(word),
         }
     }
 }
@@ -87,8 +87,8 @@ impl By {
 fn publisher<const FENCE: bool>(shared: &Shared, by: By, first: u16, count: u16) {
     for i in 0..count {
         let (old, new) = (first.wrapping_add(i), first.wrapping_add(i + 1));
-        let (index, wish) = (View::<FENCE>(&shared.index), View::<FENCE>(&shared.wish));
-        if notify::publish(&index, &by.wish(&wish), old, new) {
+        let (index, suppression) = (View::<FENCE>(&shared.index), View::<FENCE>(&shared.suppression));
+        if notify::publish(&index, &by.suppression(&suppression), old, new) {
             *shared.bell.lock().unwrap() = true;
         }
     }
@@ -103,7 +103,7 @@ struct Consumer<const FENCE: bool, const LOOK: bool> {
     last: Option<u16>,
 }
 
-impl<const FENCE: bool, const LOOK: bool> Party for Consumer<FENCE, LOOK> {
+impl<const FENCE: bool, const LOOK: bool> RingServer for Consumer<FENCE, LOOK> {
     fn poll(&mut self) -> bool {
         let index = View::<FENCE>(&self.shared.index).read();
         let moved = index != self.seen;
@@ -112,27 +112,28 @@ impl<const FENCE: bool, const LOOK: bool> Party for Consumer<FENCE, LOOK> {
     }
 
     fn arm(&mut self) -> bool {
-        let (index, wish) = (View::<FENCE>(&self.shared.index), View::<FENCE>(&self.shared.wish));
+        let (index, suppression) =
+            (View::<FENCE>(&self.shared.index), View::<FENCE>(&self.shared.suppression));
         let news = match self.last {
-            None => notify::arm(&index, &self.by.wish(&wish), self.seen),
+            None => notify::arm(&index, &self.by.suppression(&suppression), self.seen),
             Some(last) => {
                 let count = last.wrapping_sub(self.seen);
-                notify::arm_after(&index, &self.by.wish(&wish), self.seen, count)
+                notify::arm_after(&index, &self.by.suppression(&suppression), self.seen, count)
             }
         };
         news && LOOK
     }
 
     fn disarm(&mut self) {
-        let wish = View::<FENCE>(&self.shared.wish);
-        self.by.wish(&wish).decline(self.seen);
+        let suppression = View::<FENCE>(&self.shared.suppression);
+        self.by.suppression(&suppression).disable(self.seen);
     }
 }
 
 /// Two rings served by one thread.
 struct Both(Consumer<true, true>, Consumer<true, true>);
 
-impl Party for Both {
+impl RingServer for Both {
     fn poll(&mut self) -> bool {
         self.0.poll() | self.1.poll()
     }
@@ -148,7 +149,7 @@ impl Party for Both {
 }
 
 fn ring(first: u16, bell: &Arc<Bell>) -> Arc<Shared> {
-    Arc::new(Shared { index: AtomicU16::new(first), wish: AtomicU16::new(0), bell: bell.clone() })
+    Arc::new(Shared { index: AtomicU16::new(first), suppression: AtomicU16::new(0), bell: bell.clone() })
 }
 
 /// One publisher of `COUNT` entries and one sleeper, with the parts of the protocol that the parameters select.

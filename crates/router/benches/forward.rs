@@ -11,8 +11,8 @@ use frame::{Mac, ethernet, ipv4};
 use ledger::RouterCounters;
 use ring::BURST;
 use router::{
-    Address, Adjacencies, Buffer, Burst, Config, HEAD, Interface, Neighbour, Neighbours, NextHop, Parts,
-    Platform, Router,
+    Address, Adjacencies, Buffer, Burst, Config, HEAD, Interface, Neighbour, Neighbours, NextHop, Platform,
+    Router, RouterResources,
 };
 
 /// Length of a frame in octets, without FCS.
@@ -166,7 +166,7 @@ fn main() {
     let interfaces = [0, 1].map(|nic: usize| Interface { mac: OWN, mtu: 1500, addresses: &addresses[nic] });
     let config = Config { interfaces: &interfaces, keeper: false, answers_arp: false };
     let mut adjacencies = Adjacencies::new();
-    let parts = Parts {
+    let parts = RouterResources {
         routes: routes(),
         neighbours: &neighbours,
         adjacencies: &mut adjacencies,

@@ -9,7 +9,7 @@ use crate::routes::Routes;
 use crate::slow::Origin;
 
 /// An address to be resolved.
-pub(crate) struct Question {
+pub(crate) struct ArpRequest {
     /// Number of the NIC behind which the neighbour should be.
     pub(crate) nic: u8,
     /// The neighbour's address.
@@ -20,7 +20,7 @@ pub(crate) struct Question {
 
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
     /// Handles an ARP frame from NIC `nic`.
-    pub(crate) fn hear<P: Platform<Buffer = B>>(&mut self, platform: &mut P, mut buffer: B, nic: u8) {
+    pub(crate) fn handle_arp<P: Platform<Buffer = B>>(&mut self, platform: &mut P, mut buffer: B, nic: u8) {
         let octets = buffer.octets();
         let Ok(packet) = arp::Packet::parse(&octets[ethernet::HEADER.min(octets.len())..]) else {
             self.discard(platform, buffer, Origin::Received(nic), &self.counters.drop_protocol);
@@ -80,7 +80,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     }
 
     /// Sends a request for a neighbour, with the own address that is nearest to it.
-    pub(crate) fn ask<P: Platform<Buffer = B>>(&mut self, platform: &mut P, question: &Question) {
+    pub(crate) fn ask<P: Platform<Buffer = B>>(&mut self, platform: &mut P, question: &ArpRequest) {
         let nic = usize::from(question.nic);
         let Some(own) = self.nics.get(nic) else { return };
         let request = arp::Packet {

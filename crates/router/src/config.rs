@@ -6,7 +6,7 @@ use ledger::RouterCounters;
 
 use crate::adjacency::Adjacencies;
 use crate::neighbours::Neighbours;
-use crate::rate::Limit;
+use crate::rate::ErrorBucket;
 
 /// Maximum number of NICs of one router, a power of two.
 pub const MAX_NICS: usize = 8;
@@ -81,7 +81,7 @@ pub struct Config<'c> {
 }
 
 /// Resources of a router.
-pub struct Parts<'a, R> {
+pub struct RouterResources<'a, R> {
     /// Route table. The router's own addresses must be in it: as local, or within a connected prefix.
     pub routes: R,
     /// Neighbour table, shared by all routers of one virtual machine or process.
@@ -97,7 +97,7 @@ pub(crate) struct Nic {
     pub(crate) mac: Mac,
     pub(crate) mtu: u16,
     pub(crate) addresses: ArrayVec<Address, MAX_ADDRESSES>,
-    pub(crate) errors: Limit,
+    pub(crate) errors: ErrorBucket,
 }
 
 impl Nic {
@@ -106,7 +106,7 @@ impl Nic {
             mac: interface.mac,
             mtu: interface.mtu.max(SMALLEST_MTU),
             addresses: interface.addresses.iter().copied().take(MAX_ADDRESSES).collect(),
-            errors: Limit::new(),
+            errors: ErrorBucket::new(),
         }
     }
 

@@ -26,7 +26,7 @@ mod slow;
 mod sources;
 
 pub use adjacency::Adjacencies;
-pub use config::{Address, Config, Interface, MAX_ADDRESSES, MAX_NICS, Parts, SMALLEST_MTU};
+pub use config::{Address, Config, Interface, MAX_ADDRESSES, MAX_NICS, RouterResources, SMALLEST_MTU};
 pub use neighbours::{Neighbour, Neighbours};
 pub use platform::{Buffer, Burst, HEAD, Platform};
 pub use router::Router;

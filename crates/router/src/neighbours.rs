@@ -220,7 +220,7 @@ impl Neighbours {
     /// Marks at time `now` (milliseconds) all learned neighbours behind NIC `nic` as doubtful: different stations may
     /// have their addresses now. They are used as before until [`Neighbours::age`] has probed them. Returns false if
     /// the lock was not available.
-    pub fn doubt(&self, nic: u8, now: u64) -> bool {
+    pub fn mark_doubtful(&self, nic: u8, now: u64) -> bool {
         let doubted = self.locked(|| {
             for slot in self.buckets.iter().flatten() {
                 let entry = slot.peek();

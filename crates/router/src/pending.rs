@@ -22,7 +22,7 @@ pub(crate) struct Held<B> {
 }
 
 /// A neighbour that is being resolved.
-pub(crate) struct Wait<B> {
+pub(crate) struct Resolution<B> {
     pub(crate) nic: u8,
     pub(crate) ip: u32,
     requests: u32,
@@ -54,7 +54,7 @@ pub(crate) enum Holding<B> {
 
 /// All neighbours that one router is resolving.
 pub(crate) struct Pending<B> {
-    waits: ArrayVec<Wait<B>, MAX_PENDING>,
+    waits: ArrayVec<Resolution<B>, MAX_PENDING>,
 }
 
 impl<B> Pending<B> {
@@ -88,7 +88,7 @@ impl<B> Pending<B> {
         }
         let mut held = ArrayVec::new();
         held.push(packet);
-        self.waits.push(Wait { nic, ip, requests: 1, due: now.saturating_add(RETRANSMIT), held });
+        self.waits.push(Resolution { nic, ip, requests: 1, due: now.saturating_add(RETRANSMIT), held });
         Holding::Ask
     }
 
@@ -99,7 +99,7 @@ impl<B> Pending<B> {
     }
 
     /// Removes and returns one neighbour that has become known.
-    pub(crate) fn take_known(&mut self, known: impl Fn(u8, u32) -> bool) -> Option<Wait<B>> {
+    pub(crate) fn take_known(&mut self, known: impl Fn(u8, u32) -> bool) -> Option<Resolution<B>> {
         let at = self.waits.iter().position(|wait| known(wait.nic, wait.ip))?;
         Some(self.waits.swap_remove(at))
     }

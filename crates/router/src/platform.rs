@@ -72,7 +72,7 @@ pub trait Platform {
 
     /// Returns how often the cable of NIC `nic` has been plugged in again: a different station may be at its other end
     /// by now.
-    fn plugged(&self, _nic: usize) -> u32 {
+    fn plug_count(&self, _nic: usize) -> u32 {
         0
     }
 

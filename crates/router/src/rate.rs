@@ -6,12 +6,12 @@ const COST: u64 = 10;
 const BURST: u64 = 50;
 
 /// Limit of the errors caused by one NIC. Credit is counted in milliseconds.
-pub(crate) struct Limit {
+pub(crate) struct ErrorBucket {
     credit: u64,
     updated: u64,
 }
 
-impl Limit {
+impl ErrorBucket {
     /// Creates a full bucket.
     pub(crate) const fn new() -> Self {
         Self { credit: BURST * COST, updated: 0 }

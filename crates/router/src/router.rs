@@ -5,22 +5,22 @@ use frame::{Mac, arp};
 use ledger::{Counter, RouterCounters};
 
 use crate::adjacency::Adjacencies;
-use crate::arp::Question;
-use crate::config::{Config, MAX_NICS, Nic, Parts};
+use crate::arp::ArpRequest;
+use crate::config::{Config, MAX_NICS, Nic, RouterResources};
 use crate::neighbours::Neighbours;
 use crate::pending::{Due, Pending};
 use crate::platform::{Buffer, Burst, Platform};
 use crate::routes::Routes;
 use crate::slow::Origin;
-use crate::sources::Sources;
+use crate::sources::OwnSourceFilter;
 
 /// Passes between two reads of the clock.
 const CLOCK_EVERY: u32 = 64;
 
-/// A router. It runs on one vCPU or thread; state shared with others is in [`Parts`]. About 20 KiB.
+/// A router. It runs on one vCPU or thread; state shared with others is in [`RouterResources`]. About 20 KiB.
 pub struct Router<'a, B, R> {
     pub(crate) nics: ArrayVec<Nic, MAX_NICS>,
-    pub(crate) sources: Sources,
+    pub(crate) sources: OwnSourceFilter,
     pub(crate) routes: R,
     pub(crate) neighbours: &'a Neighbours,
     pub(crate) adjacencies: &'a mut Adjacencies,
@@ -41,18 +41,18 @@ pub struct Router<'a, B, R> {
     passes: u32,
     ageing_due: Option<u64>,
     /// For each cable, how often it had been plugged in at the last check.
-    plugged: [u32; MAX_NICS],
+    plug_counts: [u32; MAX_NICS],
     pub(crate) identification: u16,
 }
 
 impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
     /// Creates a router that knows its NICs, routes and static neighbours.
-    pub fn new(config: &Config<'_>, parts: Parts<'a, R>) -> Self {
+    pub fn new(config: &Config<'_>, parts: RouterResources<'a, R>) -> Self {
         // Entries left by an earlier router in the same memory must not seem valid.
         parts.adjacencies.clear();
         let nics: ArrayVec<Nic, MAX_NICS> = config.interfaces.iter().take(MAX_NICS).map(Nic::new).collect();
         Self {
-            sources: Sources::new(&nics),
+            sources: OwnSourceFilter::new(&nics),
             nics,
             seen_neighbours: parts.neighbours.generation(),
             seen_arrivals: parts.neighbours.arrivals(),
@@ -70,7 +70,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             now: 0,
             passes: 0,
             ageing_due: None,
-            plugged: [0; MAX_NICS],
+            plug_counts: [0; MAX_NICS],
             identification: 0,
         }
     }
@@ -109,7 +109,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         }
         while let Some(due) = self.pending.next_due(self.now) {
             match due {
-                Due::Ask { nic, ip } => self.ask(platform, &Question { nic, ip, to: Mac::BROADCAST }),
+                Due::Ask { nic, ip } => self.ask(platform, &ArpRequest { nic, ip, to: Mac::BROADCAST }),
                 Due::GiveUp(held) => {
                     held.into_iter().for_each(|packet| self.unreachable(platform, packet));
                 }
@@ -193,16 +193,16 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
     fn age_neighbours<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
         let neighbours = self.neighbours;
         self.ageing_due = neighbours.age(self.now, &mut |neighbour| {
-            self.ask(platform, &Question { nic: neighbour.nic, ip: neighbour.ip, to: neighbour.mac });
+            self.ask(platform, &ArpRequest { nic: neighbour.nic, ip: neighbour.ip, to: neighbour.mac });
         });
     }
 
     /// Marks the neighbours behind cables that were plugged in again as doubtful, so that they are probed.
     fn follow_cables<P: Platform<Buffer = B>>(&mut self, platform: &P) {
         for nic in 0..self.nics.len() {
-            let plugged = platform.plugged(nic);
-            if plugged != self.plugged[nic] && self.neighbours.doubt(nic as u8, self.now) {
-                self.plugged[nic] = plugged;
+            let plug_count = platform.plug_count(nic);
+            if plug_count != self.plug_counts[nic] && self.neighbours.mark_doubtful(nic as u8, self.now) {
+                self.plug_counts[nic] = plug_count;
                 self.ageing_due = Some(self.now);
             }
         }

@@ -3,7 +3,7 @@
 use frame::{Mac, checksum, ethernet, ipv4};
 
 use crate::adjacency::Adjacency;
-use crate::arp::Question;
+use crate::arp::ArpRequest;
 use crate::burst::rewrite;
 use crate::icmp::{Reason, Refused};
 use crate::offload;
@@ -54,7 +54,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             return self.discard(platform, buffer, origin, &counters.drop_ethernet);
         }
         match header.ethertype {
-            ethernet::ARP => self.hear(platform, buffer, nic),
+            ethernet::ARP => self.handle_arp(platform, buffer, nic),
             ethernet::IPV4 => self.accept_ipv4(platform, buffer, nic),
             _ => self.discard(platform, buffer, origin, &counters.drop_protocol),
         }
@@ -210,7 +210,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     fn hold<P: Platform<Buffer = B>>(&mut self, platform: &mut P, (nic, ip): (u8, u32), packet: Held<B>) {
         match self.pending.hold((nic, ip), packet, self.now) {
             Holding::Waits => {}
-            Holding::Ask => self.ask(platform, &Question { nic, ip, to: Mac::BROADCAST }),
+            Holding::Ask => self.ask(platform, &ArpRequest { nic, ip, to: Mac::BROADCAST }),
             Holding::Replaced(lost) | Holding::Full(lost) => {
                 self.discard(platform, lost.buffer, lost.origin, &self.counters.drop_no_neighbour);
             }

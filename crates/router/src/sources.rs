@@ -9,11 +9,11 @@ const WORDS: usize = 1 << (BITS - 6);
 
 /// A filter of 512 octets in front of the list of addresses: decides whether a source must be compared with
 /// the list.
-pub(crate) struct Sources {
+pub(crate) struct OwnSourceFilter {
     marks: [u64; WORDS],
 }
 
-impl Sources {
+impl OwnSourceFilter {
     /// Creates the filter for a router with these NICs.
     pub(crate) fn new(nics: &[Nic]) -> Self {
         let mut sources = Self { marks: [0; WORDS] };

@@ -10,7 +10,7 @@ use smoltcp::wire::{IpAddress, IpEndpoint, Ipv4Address};
 
 use crate::memory::Buffers;
 use crate::server::{discard, ended_well};
-use crate::stack::{Net, Orders};
+use crate::stack::{Stack, StationConfig};
 use crate::{DISCARD, ECHO};
 
 /// Delay before a failed call is retried.
@@ -26,7 +26,7 @@ const DATAGRAM_HEADERS: usize = frame::ipv4::HEADER + frame::udp::HEADER;
 const PATTERN: usize = 251;
 
 /// A TCP connection that is reopened whenever it has ended.
-pub(crate) struct Call {
+pub(crate) struct Connection {
     handle: SocketHandle,
     to: IpEndpoint,
     port: u16,
@@ -35,8 +35,13 @@ pub(crate) struct Call {
     retry: Option<Instant>,
 }
 
-impl Call {
-    fn new<'a>(orders: &Orders<'_>, port: u16, socket: tcp::Socket<'a>, sockets: &mut SocketSet<'a>) -> Self {
+impl Connection {
+    fn new<'a>(
+        orders: &StationConfig<'_>,
+        port: u16,
+        socket: tcp::Socket<'a>,
+        sockets: &mut SocketSet<'a>,
+    ) -> Self {
         Self {
             handle: sockets.add(socket),
             to: endpoint(orders, port),
@@ -47,7 +52,7 @@ impl Call {
     }
 
     /// Returns when it needs attention, if it is closed: at once if the end was not noticed yet.
-    pub(crate) fn due(&self, net: &Net<'_>) -> Option<Instant> {
+    pub(crate) fn due(&self, net: &Stack<'_>) -> Option<Instant> {
         let open = net.sockets.get::<tcp::Socket<'_>>(self.handle).is_open();
         self.retry.or((!open).then_some(Instant::ZERO))
     }
@@ -56,7 +61,7 @@ impl Call {
     /// just been established.
     fn socket<'n, 'a>(
         &mut self,
-        net: &'n mut Net<'a>,
+        net: &'n mut Stack<'a>,
         now: Instant,
         tally: &StationTally,
     ) -> Option<(&'n mut tcp::Socket<'a>, bool)> {
@@ -95,7 +100,7 @@ impl Call {
 
 /// Sends an endless stream to the discard port.
 pub(crate) struct Stream {
-    call: Call,
+    call: Connection,
     write_len: usize,
     /// Number of octets sent on this connection, modulo [`PATTERN`].
     phase: usize,
@@ -103,23 +108,23 @@ pub(crate) struct Stream {
 
 impl Stream {
     pub(crate) fn new<'a>(
-        orders: &Orders<'_>,
+        orders: &StationConfig<'_>,
         sockets: &mut SocketSet<'a>,
         buffers: &mut Buffers<'a>,
     ) -> Option<Self> {
         let window = buffers.window;
         let mut socket = buffers.tcp(0, window)?;
         socket.set_timeout(Some(TIMEOUT));
-        let call = Call::new(orders, DISCARD, socket, sockets);
+        let call = Connection::new(orders, DISCARD, socket, sockets);
         Some(Self { call, write_len: orders.write_len.clamp(1, window), phase: 0 })
     }
 
-    pub(crate) fn call(&self) -> &Call {
+    pub(crate) fn call(&self) -> &Connection {
         &self.call
     }
 
     /// Writes as long as there is room for a whole write.
-    pub(crate) fn work(&mut self, net: &mut Net<'_>, now: Instant, tally: &StationTally) {
+    pub(crate) fn work(&mut self, net: &mut Stack<'_>, now: Instant, tally: &StationTally) {
         let Some((socket, fresh)) = self.call.socket(net, now, tally) else { return };
         if fresh {
             self.phase = 0;
@@ -179,7 +184,7 @@ static CYCLES: [u8; 8 * PATTERN] = {
 
 /// Sends one octet at a time to the echo port and waits for its return (request/response).
 pub(crate) struct Requests {
-    call: Call,
+    call: Connection,
     /// The last octet sent; none: no request is outstanding.
     asked: Option<u8>,
     next: u8,
@@ -187,22 +192,22 @@ pub(crate) struct Requests {
 
 impl Requests {
     pub(crate) fn new<'a>(
-        orders: &Orders<'_>,
+        orders: &StationConfig<'_>,
         sockets: &mut SocketSet<'a>,
         buffers: &mut Buffers<'a>,
     ) -> Option<Self> {
         let mut socket = buffers.tcp(0, 0)?;
         socket.set_timeout(Some(TIMEOUT));
         socket.set_nagle_enabled(false);
-        Some(Self { call: Call::new(orders, ECHO, socket, sockets), asked: None, next: 0 })
+        Some(Self { call: Connection::new(orders, ECHO, socket, sockets), asked: None, next: 0 })
     }
 
-    pub(crate) fn call(&self) -> &Call {
+    pub(crate) fn call(&self) -> &Connection {
         &self.call
     }
 
     /// Receives the reply and sends the next request.
-    pub(crate) fn work(&mut self, net: &mut Net<'_>, now: Instant, tally: &StationTally) {
+    pub(crate) fn work(&mut self, net: &mut Stack<'_>, now: Instant, tally: &StationTally) {
         let Some((socket, fresh)) = self.call.socket(net, now, tally) else { return };
         if fresh {
             self.asked = None;
@@ -236,7 +241,7 @@ pub(crate) struct Datagrams {
 
 impl Datagrams {
     pub(crate) fn new<'a>(
-        orders: &Orders<'_>,
+        orders: &StationConfig<'_>,
         sockets: &mut SocketSet<'a>,
         buffers: &mut Buffers<'a>,
     ) -> Option<Self> {
@@ -252,7 +257,7 @@ impl Datagrams {
     }
 
     /// Fills the socket's send buffer.
-    pub(crate) fn work(&mut self, net: &mut Net<'_>, tally: &StationTally) {
+    pub(crate) fn work(&mut self, net: &mut Stack<'_>, tally: &StationTally) {
         let socket = net.sockets.get_mut::<udp::Socket<'_>>(self.handle);
         while socket.can_send()
             && let Ok(payload) = socket.send(self.len, self.to)
@@ -267,6 +272,6 @@ impl Datagrams {
     }
 }
 
-fn endpoint(orders: &Orders<'_>, port: u16) -> IpEndpoint {
+fn endpoint(orders: &StationConfig<'_>, port: u16) -> IpEndpoint {
     IpEndpoint::new(IpAddress::Ipv4(Ipv4Address::from_bits(orders.to_ip)), port)
 }

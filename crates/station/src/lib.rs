@@ -15,12 +15,12 @@ mod server;
 mod stack;
 mod wire;
 
-pub use memory::{LEAST_OCTETS, MOST_OCTETS, Places};
-pub use stack::{Orders, Station};
+pub use memory::{LEAST_OCTETS, MOST_OCTETS, SocketMemory};
+pub use stack::{Station, StationConfig};
 
 /// Port of the echo service (RFC 862).
 pub const ECHO: u16 = 7;
 /// Port of the discard service (RFC 863).
 pub const DISCARD: u16 = 9;
 /// Maximum number of TCP connections of a server on each of its ports.
-pub const VISITORS: usize = 4;
+pub const MAX_CONNECTIONS: usize = 4;

@@ -3,7 +3,7 @@
 use smoltcp::iface::SocketStorage;
 use smoltcp::socket::{tcp, udp};
 
-use crate::VISITORS;
+use crate::MAX_CONNECTIONS;
 
 /// Largest window of a TCP socket in octets: the window that sustains 25 Gbit/s over 80 µs.
 const WINDOW: usize = 256 << 10;
@@ -13,9 +13,9 @@ const LEAST_WINDOW: usize = 16 << 10;
 const SMALL: usize = 4 << 10;
 /// Number of window-sized buffers of a server, which needs most: echo of TCP (in halves) and discard, echo of UDP and
 /// discard.
-const WINDOWS: usize = 2 * VISITORS + 2;
+const WINDOWS: usize = 2 * MAX_CONNECTIONS + 2;
 /// Number of sockets of a server.
-const SOCKETS: usize = 2 * VISITORS + 2;
+const SOCKETS: usize = 2 * MAX_CONNECTIONS + 2;
 /// Maximum number of datagrams that wait in one direction of a UDP socket.
 const DATAGRAMS: usize = 256;
 /// Number of directions of UDP sockets in which datagrams wait: echo both ways, discard.
@@ -27,16 +27,16 @@ pub const MOST_OCTETS: usize = octets(WINDOW);
 pub const LEAST_OCTETS: usize = octets(LEAST_WINDOW);
 
 const fn octets(window: usize) -> usize {
-    WINDOWS * window + VISITORS * SMALL
+    WINDOWS * window + MAX_CONNECTIONS * SMALL
 }
 
 /// Storage for a station's sockets; must live as long as the station.
-pub struct Places<'a> {
+pub struct SocketMemory<'a> {
     pub(crate) sockets: [SocketStorage<'a>; SOCKETS],
     datagrams: [udp::PacketMetadata; QUEUES * DATAGRAMS],
 }
 
-impl Default for Places<'_> {
+impl Default for SocketMemory<'_> {
     fn default() -> Self {
         Self {
             sockets: [SocketStorage::EMPTY; SOCKETS],
@@ -45,7 +45,7 @@ impl Default for Places<'_> {
     }
 }
 
-impl<'a> Places<'a> {
+impl<'a> SocketMemory<'a> {
     /// Returns the storage for sockets, and the allocator of their buffers. `None` if `octets` are fewer than
     /// [`LEAST_OCTETS`].
     pub(crate) fn split(

@@ -10,8 +10,8 @@ use smoltcp::socket::udp;
 use smoltcp::time::{Duration, Instant};
 
 use crate::memory::Buffers;
-use crate::stack::Net;
-use crate::{DISCARD, ECHO, VISITORS};
+use crate::stack::Stack;
+use crate::{DISCARD, ECHO, MAX_CONNECTIONS};
 
 /// Silence after which a keep-alive is sent to a client.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -22,13 +22,13 @@ const PIECE: usize = 2048;
 
 /// Serves all clients.
 pub(crate) struct Server {
-    visitors: ArrayVec<Visitor, { 2 * VISITORS }>,
+    visitors: ArrayVec<ServerSocket, { 2 * MAX_CONNECTIONS }>,
     udp_echo: SocketHandle,
     udp_discard: SocketHandle,
 }
 
 /// One TCP socket: it listens, serves a connection, and listens again.
-struct Visitor {
+struct ServerSocket {
     handle: SocketHandle,
     port: u16,
     connected: bool,
@@ -38,13 +38,13 @@ impl Server {
     pub(crate) fn new<'a>(sockets: &mut SocketSet<'a>, buffers: &mut Buffers<'a>) -> Option<Self> {
         let window = buffers.window;
         let mut visitors = ArrayVec::new();
-        for _ in 0..VISITORS {
+        for _ in 0..MAX_CONNECTIONS {
             for (port, receive, send) in [(ECHO, window / 2, window / 2), (DISCARD, window, 0)] {
                 let mut socket = buffers.tcp(receive, send)?;
                 socket.set_keep_alive(Some(KEEP_ALIVE));
                 socket.set_timeout(Some(TIMEOUT));
                 socket.set_nagle_enabled(false);
-                visitors.push(Visitor { handle: sockets.add(socket), port, connected: false });
+                visitors.push(ServerSocket { handle: sockets.add(socket), port, connected: false });
             }
         }
         let mut bound = |receive, send, port: u16| {
@@ -58,13 +58,13 @@ impl Server {
     }
 
     /// Returns when it must be called: at once, if the stack has dropped a client whose socket is free now.
-    pub(crate) fn due(&self, net: &Net<'_>) -> Option<Instant> {
-        let closed = |visitor: &Visitor| !net.sockets.get::<tcp::Socket<'_>>(visitor.handle).is_open();
+    pub(crate) fn due(&self, net: &Stack<'_>) -> Option<Instant> {
+        let closed = |visitor: &ServerSocket| !net.sockets.get::<tcp::Socket<'_>>(visitor.handle).is_open();
         self.visitors.iter().any(closed).then_some(Instant::ZERO)
     }
 
     /// Reads received data and replies.
-    pub(crate) fn work(&mut self, net: &mut Net<'_>, tally: &StationTally) {
+    pub(crate) fn work(&mut self, net: &mut Stack<'_>, tally: &StationTally) {
         for visitor in &mut self.visitors {
             visitor.work(net.sockets.get_mut(visitor.handle), tally);
         }
@@ -76,7 +76,7 @@ impl Server {
     }
 }
 
-impl Visitor {
+impl ServerSocket {
     fn work(&mut self, socket: &mut tcp::Socket<'_>, tally: &StationTally) {
         if !socket.is_open() {
             if mem::take(&mut self.connected) && !ended_well(socket) {

@@ -9,16 +9,16 @@ use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr, Ipv4Address};
 
 use crate::client::{Datagrams, Requests, Stream};
-use crate::memory::{Buffers, Places};
+use crate::memory::{Buffers, SocketMemory};
 use crate::server::Server;
-use crate::wire::{LARGEST_MTU, Lanes, NIC, Wire};
+use crate::wire::{FrameBuffers, LARGEST_MTU, NIC, Wire};
 
 /// Maximum number of rounds in which the stack may send in one pass; in each, a socket sends at most one frame.
 const ROUNDS: usize = 256;
 
 /// Configuration of a station.
 #[derive(Clone, Copy, Debug)]
-pub struct Orders<'o> {
+pub struct StationConfig<'o> {
     /// Duty of the station.
     pub duty: Duty,
     /// Ethernet address; not a group address.
@@ -36,7 +36,7 @@ pub struct Orders<'o> {
 }
 
 /// The stack and its sockets.
-pub(crate) struct Net<'a> {
+pub(crate) struct Stack<'a> {
     pub(crate) interface: Interface,
     pub(crate) sockets: SocketSet<'a>,
 }
@@ -51,9 +51,9 @@ enum Work {
 
 /// An end station. See the documentation of this crate.
 pub struct Station<'a, B> {
-    net: Net<'a>,
+    net: Stack<'a>,
     work: Work,
-    lanes: Lanes<B>,
+    lanes: FrameBuffers<B>,
     tally: &'a StationTally,
     /// Time of the last pass.
     now: Instant,
@@ -66,16 +66,16 @@ impl<'a, B: Buffer> Station<'a, B> {
     /// [`LEAST_OCTETS`](crate::LEAST_OCTETS); more than [`MOST_OCTETS`](crate::MOST_OCTETS) is not used. `None` if they
     /// are too few, or if the station has no valid address.
     pub fn new<P: Platform<Buffer = B>>(
-        orders: &Orders<'_>,
-        (places, octets): (&'a mut Places<'a>, &'a mut [u8]),
+        orders: &StationConfig<'_>,
+        (places, octets): (&'a mut SocketMemory<'a>, &'a mut [u8]),
         tally: &'a StationTally,
         platform: &mut P,
     ) -> Option<Self> {
         let now = instant(platform);
-        let mut lanes = Lanes::new(orders.mtu.clamp(LEAST_MTU, LARGEST_MTU));
+        let mut lanes = FrameBuffers::new(orders.mtu.clamp(LEAST_MTU, LARGEST_MTU));
         let interface = interface(orders, &mut lanes.on(platform), now)?;
         let (sockets, mut buffers) = places.split(octets)?;
-        let mut net = Net { interface, sockets: SocketSet::new(sockets) };
+        let mut net = Stack { interface, sockets: SocketSet::new(sockets) };
         let work = work(orders, &mut net.sockets, &mut buffers)?;
         Some(Self { net, work, lanes, tally, now, due: Some(now) })
     }
@@ -124,7 +124,7 @@ impl<'a, B: Buffer> Station<'a, B> {
     }
 }
 
-impl Net<'_> {
+impl Stack<'_> {
     /// Hands received frames to the stack; returns how many.
     fn read<P: Platform>(&mut self, now: Instant, wire: &mut Wire<'_, P>) -> usize {
         let unread = wire.unread();
@@ -148,7 +148,11 @@ impl Net<'_> {
 /// that MTU).
 pub(crate) const LEAST_MTU: usize = 128;
 
-fn interface<P: Platform>(orders: &Orders<'_>, wire: &mut Wire<'_, P>, now: Instant) -> Option<Interface> {
+fn interface<P: Platform>(
+    orders: &StationConfig<'_>,
+    wire: &mut Wire<'_, P>,
+    now: Instant,
+) -> Option<Interface> {
     let mac = EthernetAddress(orders.mac.0);
     if !mac.is_unicast() {
         return None;
@@ -167,7 +171,11 @@ fn interface<P: Platform>(orders: &Orders<'_>, wire: &mut Wire<'_, P>, now: Inst
     (!interface.ip_addrs().is_empty()).then_some(interface)
 }
 
-fn work<'a>(orders: &Orders<'_>, sockets: &mut SocketSet<'a>, buffers: &mut Buffers<'a>) -> Option<Work> {
+fn work<'a>(
+    orders: &StationConfig<'_>,
+    sockets: &mut SocketSet<'a>,
+    buffers: &mut Buffers<'a>,
+) -> Option<Work> {
     Some(match orders.duty {
         Duty::Server => Work::Server(Server::new(sockets, buffers)?),
         Duty::TcpStream => Work::Stream(Stream::new(orders, sockets, buffers)?),

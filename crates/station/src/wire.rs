@@ -10,7 +10,7 @@ use smoltcp::time::Instant;
 pub(crate) const NIC: usize = 0;
 
 /// Frames between the NIC and the stack.
-pub(crate) struct Lanes<B> {
+pub(crate) struct FrameBuffers<B> {
     /// Received frames, the oldest one last.
     incoming: Burst<B>,
     /// Frames that the stack has read; their buffers are freed at the end of the pass.
@@ -23,7 +23,7 @@ pub(crate) struct Lanes<B> {
     mtu: usize,
 }
 
-impl<B: Buffer> Lanes<B> {
+impl<B: Buffer> FrameBuffers<B> {
     pub(crate) const fn new(mtu: usize) -> Self {
         Self {
             incoming: ArrayVec::new_const(),
@@ -54,7 +54,7 @@ impl<B: Buffer> Lanes<B> {
 /// The device during one pass.
 pub(crate) struct Wire<'p, P: Platform> {
     platform: &'p mut P,
-    lanes: &'p mut Lanes<P::Buffer>,
+    lanes: &'p mut FrameBuffers<P::Buffer>,
     /// Number of frames that the NIC can still take.
     room: usize,
     sent: usize,
@@ -106,7 +106,7 @@ impl<P: Platform> Device for Wire<'_, P> {
             return None;
         }
         let Self { platform, lanes, room, sent, .. } = self;
-        let Lanes { incoming, spent, outgoing, spare, .. } = &mut **lanes;
+        let FrameBuffers { incoming, spent, outgoing, spare, .. } = &mut **lanes;
         let incoming = Incoming { frame: incoming.pop()?, spent };
         Some((incoming, Outgoing { platform, outgoing, spare, room, sent }))
     }
@@ -116,7 +116,7 @@ impl<P: Platform> Device for Wire<'_, P> {
             return None;
         }
         let Self { platform, lanes, room, sent, .. } = self;
-        let Lanes { outgoing, spare, .. } = &mut **lanes;
+        let FrameBuffers { outgoing, spare, .. } = &mut **lanes;
         Some(Outgoing { platform, outgoing, spare, room, sent })
     }
 

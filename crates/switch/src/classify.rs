@@ -33,7 +33,7 @@ pub(crate) struct Tally {
 }
 
 /// State of the switch that this step needs.
-pub(crate) struct Place<'a> {
+pub(crate) struct SwitchView<'a> {
     pub(crate) table: &'a MacTable,
     /// Port at which the frames enter.
     pub(crate) port: u16,
@@ -53,7 +53,7 @@ impl Sorted {
     #[inline]
     pub(crate) fn classify(
         &mut self,
-        place: &Place<'_>,
+        place: &SwitchView<'_>,
         addresses: &Addresses,
         count: usize,
         seen: Collected,
@@ -112,7 +112,7 @@ const fn bits(start: usize, end: usize) -> u64 {
 /// One pass over one burst.
 struct Pass<'a, 'b> {
     sorted: &'a mut Sorted,
-    place: &'a Place<'b>,
+    place: &'a SwitchView<'b>,
     last_source: Key,
 }
 

@@ -7,7 +7,7 @@ use ledger::{Counter, PortCounters};
 use port::offload::deliver_known;
 use port::{Frame, Frames, Sink, octets};
 
-use crate::classify::{Place, Sorted, Tally};
+use crate::classify::{Sorted, SwitchView, Tally};
 use crate::collect::{Addresses, collect};
 use crate::switch::Shared;
 
@@ -18,25 +18,25 @@ pub(crate) const LANES: usize = 16;
 /// A group of counters on cache lines of its own.
 #[derive(Default)]
 #[repr(align(128))]
-struct Apart(PortCounters);
+struct PaddedCounters(PortCounters);
 
 /// A port in its role as a receiver of frames.
-pub(crate) struct Exit {
+pub(crate) struct PortOutput {
     id: u16,
     name: String,
     sink: Arc<dyn Sink>,
     /// Counters written by the threads that enter at the port, each under its lane's lock.
-    entering: [Apart; LANES],
+    entering: [PaddedCounters; LANES],
     /// Counters written by threads for which no lane was free.
-    without_lane: Apart,
+    without_lane: PaddedCounters,
     /// Counters written by the threads that deliver to the port, by their lane.
-    leaving: [Apart; LANES],
+    leaving: [PaddedCounters; LANES],
 }
 
-impl Exit {
+impl PortOutput {
     pub(crate) fn new(id: u16, name: &str, sink: Arc<dyn Sink>) -> Self {
         let (entering, leaving) = Default::default();
-        Self { id, name: name.to_owned(), sink, entering, without_lane: Apart::default(), leaving }
+        Self { id, name: name.to_owned(), sink, entering, without_lane: PaddedCounters::default(), leaving }
     }
 
     pub(crate) const fn id(&self) -> u16 {
@@ -50,7 +50,7 @@ impl Exit {
     /// Returns the sum of all groups.
     pub(crate) fn counters(&self) -> PortCounters {
         let sum = PortCounters::default();
-        for Apart(part) in self.entering.iter().chain(&self.leaving).chain([&self.without_lane]) {
+        for PaddedCounters(part) in self.entering.iter().chain(&self.leaving).chain([&self.without_lane]) {
             sum.add_all(part);
         }
         sum
@@ -74,7 +74,7 @@ impl Exit {
 
     #[inline]
     fn count(&self, lane: usize, (offered, taken): (usize, usize), octets: u64) {
-        let Apart(counters) = &self.leaving[lane % LANES];
+        let PaddedCounters(counters) = &self.leaving[lane % LANES];
         counters.out_frames.add_shared(taken as u64);
         counters.out_bytes.add_shared(octets);
         if taken < offered {
@@ -95,14 +95,14 @@ fn gather<'a>(frames: &[Frame<'a>], mut mask: u64, picked: &mut Frames<'a>) {
 /// Snapshot of all ports of a switch.
 pub(crate) struct Ports {
     generation: u64,
-    exits: Vec<Arc<Exit>>,
+    exits: Vec<Arc<PortOutput>>,
     /// For each port number, the port's index in the list.
     index: Vec<u16>,
     exists: Vec<bool>,
 }
 
 impl Ports {
-    pub(crate) fn new(generation: u64, exits: Vec<Arc<Exit>>) -> Self {
+    pub(crate) fn new(generation: u64, exits: Vec<Arc<PortOutput>>) -> Self {
         let numbers = exits.iter().map(|exit| usize::from(exit.id) + 1).max().unwrap_or(0);
         let (mut index, mut exists) = (vec![0; numbers], vec![false; numbers]);
         for (i, exit) in exits.iter().enumerate() {
@@ -117,7 +117,7 @@ impl Ports {
     }
 
     #[inline(always)]
-    fn exit(&self, id: u16) -> &Exit {
+    fn exit(&self, id: u16) -> &PortOutput {
         &self.exits[usize::from(self.index[usize::from(id)])]
     }
 }
@@ -140,13 +140,13 @@ impl Burst<'_> {
 }
 
 /// Workspace for one burst, kept from burst to burst.
-struct Desk {
+struct Workspace {
     ports: Arc<Ports>,
     addresses: Addresses,
     sorted: Sorted,
 }
 
-impl Desk {
+impl Workspace {
     fn new(ports: Arc<Ports>) -> Self {
         let sorted = Sorted::new(ports.exists.len());
         Self { ports, addresses: Addresses::new(), sorted }
@@ -154,13 +154,13 @@ impl Desk {
 
     /// Performs all steps for one burst, which is not empty.
     #[inline]
-    fn switch(&mut self, shared: &Shared, from: &Exit, books: &Books<'_>, frames: &[Frame<'_>]) {
+    fn switch(&mut self, shared: &Shared, from: &PortOutput, books: &LaneCounters<'_>, frames: &[Frame<'_>]) {
         if !self.ports.has(from.id) {
             return books.count_removed(frames);
         }
         let seen = collect(frames, &mut self.addresses);
         let now = shared.table.now();
-        let place = Place { table: &shared.table, port: from.id, exists: &self.ports.exists, now };
+        let place = SwitchView { table: &shared.table, port: from.id, exists: &self.ports.exists, now };
         self.sorted.classify(&place, &self.addresses, frames.len(), seen);
         let burst = Burst { frames, octets: seen.octets, needed: seen.left.needed() };
         let copies = self.deliver(&burst, from, books.lane);
@@ -170,7 +170,7 @@ impl Desk {
 
     /// Delivers once to each receiver; returns how many copies were made of flooded frames.
     #[inline]
-    fn deliver(&self, burst: &Burst<'_>, from: &Exit, lane: usize) -> u64 {
+    fn deliver(&self, burst: &Burst<'_>, from: &PortOutput, lane: usize) -> u64 {
         let tally = &self.sorted.tally;
         let flood = tally.unknown | tally.broadcast;
         if flood == 0 {
@@ -187,14 +187,14 @@ impl Desk {
 }
 
 /// Counters for the threads of one lane, or for those without a lane.
-struct Books<'a> {
+struct LaneCounters<'a> {
     counters: &'a PortCounters,
     lane: usize,
     /// True if no other thread writes them at the same time.
     alone: bool,
 }
 
-impl Books<'_> {
+impl LaneCounters<'_> {
     #[inline(always)]
     fn add(&self, counter: &Counter, n: u64) {
         if self.alone { counter.add(n) } else { counter.add_shared(n) }
@@ -233,22 +233,22 @@ impl Books<'_> {
 }
 
 /// A port in its role as an entry for frames.
-pub(crate) struct Entry {
+pub(crate) struct PortInput {
     lanes: [Lane; LANES],
 }
 
 /// A workspace for one thread at a time, on cache lines of its own.
 #[repr(align(128))]
-struct Lane(Mutex<Option<Desk>>);
+struct Lane(Mutex<Option<Workspace>>);
 
-impl Entry {
+impl PortInput {
     pub(crate) fn new() -> Self {
         Self { lanes: std::array::from_fn(|_| Lane(Mutex::new(None))) }
     }
 
     /// Switches a burst of at least one frame in the workspace of this lane, or of the next one that is free.
     #[inline]
-    pub(crate) fn enter(&self, shared: &Shared, from: &Exit, lane: usize, frames: &[Frame<'_>]) {
+    pub(crate) fn enter(&self, shared: &Shared, from: &PortOutput, lane: usize, frames: &[Frame<'_>]) {
         for i in 0..LANES {
             let lane = (lane + i) % LANES;
             let mut desk = match self.lanes[lane].0.try_lock() {
@@ -261,11 +261,11 @@ impl Entry {
                 }
                 Err(TryLockError::WouldBlock) => continue,
             };
-            let books = Books { counters: &from.entering[lane].0, lane, alone: true };
+            let books = LaneCounters { counters: &from.entering[lane].0, lane, alone: true };
             return current(&mut desk, shared).switch(shared, from, &books, frames);
         }
-        let books = Books { counters: &from.without_lane.0, lane, alone: false };
-        Desk::new(shared.ports()).switch(shared, from, &books, frames);
+        let books = LaneCounters { counters: &from.without_lane.0, lane, alone: false };
+        Workspace::new(shared.ports()).switch(shared, from, &books, frames);
     }
 
     /// Waits for bursts under way, then drops the snapshot of ports.
@@ -278,9 +278,9 @@ impl Entry {
 
 /// Returns the workspace, with the current snapshot of ports.
 #[inline(always)]
-fn current<'a>(desk: &'a mut Option<Desk>, shared: &Shared) -> &'a mut Desk {
+fn current<'a>(desk: &'a mut Option<Workspace>, shared: &Shared) -> &'a mut Workspace {
     if desk.as_ref().is_none_or(|desk| desk.ports.generation != shared.generation()) {
         *desk = None;
     }
-    desk.get_or_insert_with(|| Desk::new(shared.ports()))
+    desk.get_or_insert_with(|| Workspace::new(shared.ports()))
 }

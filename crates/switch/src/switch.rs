@@ -28,7 +28,7 @@ use ledger::PortCounters;
 use port::{Frame, Sink};
 use ring::BURST;
 
-use crate::entry::{Entry, Exit, LANES, Ports};
+use crate::entry::{LANES, PortInput, PortOutput, Ports};
 use crate::table::MacTable;
 
 /// Maximum number of ports of one switch.
@@ -93,7 +93,7 @@ impl Shared {
     }
 
     /// Replaces the list of ports. Only one thread may call this at a time.
-    fn set_ports(&self, exits: Vec<Arc<Exit>>) {
+    fn set_ports(&self, exits: Vec<Arc<PortOutput>>) {
         let generation = self.generation() + 1;
         let new = Arc::new(Ports::new(generation, exits));
         let mut ports = self.ports.write().unwrap_or_else(PoisonError::into_inner);
@@ -106,8 +106,8 @@ impl Shared {
 }
 
 struct Member {
-    entry: Arc<Entry>,
-    exit: Arc<Exit>,
+    entry: Arc<PortInput>,
+    exit: Arc<PortOutput>,
 }
 
 #[derive(Default)]
@@ -123,7 +123,7 @@ pub struct Switch {
     members: Mutex<Members>,
     /// Ports whose counters are read; no thread that moves frames takes this lock, and no thread holds it while it
     /// waits for one.
-    told: Mutex<Vec<Arc<Exit>>>,
+    listed: Mutex<Vec<Arc<PortOutput>>>,
 }
 
 impl Switch {
@@ -134,8 +134,8 @@ impl Switch {
             ports: RwLock::new(Arc::new(Ports::new(0, Vec::new()))),
             generation: AtomicU64::new(0),
         };
-        let (members, told) = Default::default();
-        Self { name: name.to_owned(), shared: Arc::new(shared), members, told }
+        let (members, listed) = Default::default();
+        Self { name: name.to_owned(), shared: Arc::new(shared), members, listed }
     }
 
     /// Returns its name.
@@ -153,8 +153,8 @@ impl Switch {
             return Err(Error::NameTaken { switch: self.name.clone(), port: name.to_owned() });
         }
         let id = members.free_id().ok_or_else(|| Error::Full { switch: self.name.clone() })?;
-        let exit = Arc::new(Exit::new(id, name, sink));
-        let entry = Arc::new(Entry::new());
+        let exit = Arc::new(PortOutput::new(id, name, sink));
+        let entry = Arc::new(PortInput::new());
         members.list.push(Member { entry: entry.clone(), exit: exit.clone() });
         self.set_ports(&members);
         Ok(SwitchPort { shared: self.shared.clone(), entry, exit, lane: 0 })
@@ -182,7 +182,7 @@ impl Switch {
 
     fn set_ports(&self, members: &Members) {
         self.shared.set_ports(members.exits());
-        let before = std::mem::replace(&mut *self.told(), members.exits());
+        let before = std::mem::replace(&mut *self.listed(), members.exits());
         drop(before);
     }
 
@@ -198,14 +198,14 @@ impl Switch {
 
     /// Calls `visit` with the name and the counters of each port.
     pub fn counters(&self, visit: &mut dyn FnMut(&str, &PortCounters)) {
-        for exit in self.told().iter() {
+        for exit in self.listed().iter() {
             visit(exit.name(), &exit.counters());
         }
     }
 
     /// Calls `visit` with each known station, the name of its port, and the seconds since its last frame.
     pub fn stations(&self, visit: &mut dyn FnMut(Mac, &str, u32)) {
-        let ports = self.told();
+        let ports = self.listed();
         self.shared.table.each(&mut |mac, port, age| {
             if let Some(exit) = ports.iter().find(|exit| exit.id() == port) {
                 visit(mac, exit.name(), age);
@@ -213,8 +213,8 @@ impl Switch {
         });
     }
 
-    fn told(&self) -> MutexGuard<'_, Vec<Arc<Exit>>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn listed(&self) -> MutexGuard<'_, Vec<Arc<PortOutput>>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn members(&self) -> MutexGuard<'_, Members> {
@@ -232,7 +232,7 @@ impl Members {
         Some(id)
     }
 
-    fn exits(&self) -> Vec<Arc<Exit>> {
+    fn exits(&self) -> Vec<Arc<PortOutput>> {
         self.list.iter().map(|member| member.exit.clone()).collect()
     }
 }
@@ -241,8 +241,8 @@ impl Members {
 #[derive(Clone)]
 pub struct SwitchPort {
     shared: Arc<Shared>,
-    entry: Arc<Entry>,
-    exit: Arc<Exit>,
+    entry: Arc<PortInput>,
+    exit: Arc<PortOutput>,
     lane: usize,
 }
 

@@ -6,7 +6,7 @@ use ring::BURST;
 use ring::e1000::{Descriptor, RxDriver, TxDriver, tx};
 use router::{Buffer, Burst};
 
-use super::interrupt::Line;
+use super::interrupt::InterruptPin;
 use super::offload::Order;
 use super::received::Assembly;
 use super::registers as r;
@@ -20,29 +20,39 @@ const LOTS: usize = 4;
 const FRAME: u8 = tx::EOP | tx::IFCS;
 
 /// One device whose frames this vCPU moves.
-pub(crate) struct Block {
+pub(crate) struct StatusBlockDriver {
     rx: RxDriver<'static, u64>,
     rdt: Tail,
     tx: TxDriver<'static, u64>,
     tdt: Tail,
     assembly: Assembly,
     registers: Registers,
-    deaf: bool,
+    receive_disabled: bool,
     /// True if a sender waits for room in the transmit ring.
-    cramped: bool,
+    waits_for_room: bool,
     /// Its interrupt pin; none if another vCPU serves the interrupts.
-    line: Option<Line>,
+    line: Option<InterruptPin>,
 }
 
-impl Block {
+impl StatusBlockDriver {
     pub(super) fn new(
         rx: RxDriver<'static, u64>,
         tx: TxDriver<'static, u64>,
         registers: Registers,
         [rdt, tdt]: [Tail; 2],
-        line: Option<Line>,
+        line: Option<InterruptPin>,
     ) -> Self {
-        Self { rx, rdt, tx, tdt, assembly: Assembly::default(), registers, deaf: false, cramped: false, line }
+        Self {
+            rx,
+            rdt,
+            tx,
+            tdt,
+            assembly: Assembly::default(),
+            registers,
+            receive_disabled: false,
+            waits_for_room: false,
+            line,
+        }
     }
 
     /// Returns true if another vCPU serves its interrupts.
@@ -90,7 +100,7 @@ impl Block {
     /// Posts the first buffers, and unmasks the interrupt causes: from then on the status block controls whether
     /// interrupts are raised.
     pub(crate) fn fill(&mut self, pool: &mut Pool, counters: &RouterNic) {
-        if !self.deaf {
+        if !self.receive_disabled {
             self.post(pool, counters);
         }
         self.registers.write(r::IMS, r::WANTED);
@@ -151,13 +161,13 @@ impl Block {
         if self.tx.free() < lot {
             self.reclaim(pool);
         }
-        self.cramped = self.tx.free() < lot;
-        if self.cramped { 0 } else { self.tx.free() }
+        self.waits_for_room = self.tx.free() < lot;
+        if self.waits_for_room { 0 } else { self.tx.free() }
     }
 
     /// Records that a sender waits for sent frames: once armed, an interrupt is requested when some have been sent.
     pub(crate) fn await_sent(&mut self) {
-        self.cramped = true;
+        self.waits_for_room = true;
     }
 
     /// Reclaims the buffers of sent frames.
@@ -168,14 +178,14 @@ impl Block {
     }
 
     /// Declares that no frames are to be received: no buffers are posted.
-    pub(crate) fn do_not_listen(&mut self) {
-        self.deaf = true;
+    pub(crate) fn disable_receive(&mut self) {
+        self.receive_disabled = true;
     }
 
     /// Requests an interrupt for the next received frame; returns true if one is already there.
     pub(crate) fn arm(&mut self, counters: &RouterNic) -> bool {
         counters.arms.add(1);
-        let sent = core::mem::take(&mut self.cramped) && self.tx.arm();
+        let sent = core::mem::take(&mut self.waits_for_room) && self.tx.arm();
         let came = self.rx.arm() || sent;
         // An interrupt that was in flight when we disarmed would block the next one: the pin is already raised.
         self.acknowledge() || came

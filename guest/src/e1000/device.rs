@@ -5,18 +5,18 @@ use core::mem::MaybeUninit;
 use bootinfo::{BootInfo, NicInfo, TransmitMode};
 use frame::offload::Offloads;
 use ring::Region;
-use ring::combine::{Combiner, Onset};
+use ring::combine::{Combiner, RateDetector};
 use ring::e1000::{Csb, DESCRIPTOR, Layout, RxDriver, TxDriver, TxSlot, tx};
 
-use super::block::Block;
-use super::interrupt::{Aside, Line};
+use super::block::StatusBlockDriver;
+use super::interrupt::{InterruptOnly, InterruptPin};
 use super::registers as r;
-use super::stock::{Combining, Stock};
+use super::stock::{Combining, InterruptDriver};
 use super::tail::Tail;
 use crate::arena::Arena;
 use crate::nic::Nic;
 use crate::pci;
-use crate::pieces;
+use crate::segments;
 
 const VENDOR: u16 = 0x8086;
 const DEVICE: u16 = 0x100e;
@@ -77,7 +77,7 @@ impl Device {
     /// Offloads that frames sent by it may leave to the device. Not for IPv6, which its driver does not support, nor for ECN,
     /// as the device does not know which segment carries CWR.
     pub(crate) fn sendable(&self) -> Offloads {
-        let most = 2 + pieces::MOST;
+        let most = 2 + segments::MOST;
         let long = usize::from(self.entries) >= 2 * most;
         if long { Offloads::CSUM | Offloads::TSO4 } else { Offloads::CSUM }
     }
@@ -105,13 +105,13 @@ impl Device {
     /// interrupts, and others get nothing.
     pub(crate) fn nic(&mut self, vcpu: usize, arena: &mut Arena) -> Option<Nic> {
         let taken = self.info.interrupt_vcpu as usize;
-        let mut line = Line::new(self.registers, self.index, vcpu);
+        let mut line = InterruptPin::new(self.registers, self.index, vcpu);
         if vcpu == taken && self.mode != TransmitMode::Csb {
             line.mask_each();
         }
         if vcpu != 0 {
             let line = (vcpu == taken).then_some(line);
-            return Some(Nic::Aside(Aside::new(line, self.mode, self.combiner)));
+            return Some(Nic::Aside(InterruptOnly::new(line, self.mode, self.combiner)));
         }
         let line = (vcpu == taken).then_some(line);
         if self.mode == TransmitMode::Csb {
@@ -120,7 +120,7 @@ impl Device {
         self.stock(line, arena).map(Nic::Stock)
     }
 
-    fn block(&self, line: Option<Line>, arena: &mut Arena) -> Option<Block> {
+    fn block(&self, line: Option<InterruptPin>, arena: &mut Arena) -> Option<StatusBlockDriver> {
         let at = arena.take(u64::from(Csb::OCTETS), u64::from(Csb::ALIGN))?;
         // SAFETY: RAM of the arena, permanently mapped one to one, that only ring code accesses.
         let region = unsafe { Region::new(at as *mut u8, at, u64::from(Csb::OCTETS)) };
@@ -130,15 +130,15 @@ impl Device {
         let (rx, tx) = (self.rx(Some(csb), arena)?, self.tx(Some(csb), arena)?);
         let bell = |register, queue| Tail::with_bell(self.registers, register, self.info.slot, queue);
         let tails = [bell(r::RX_RING, 0), bell(r::TX_RING, 1)];
-        Some(Block::new(rx, tx, self.registers, tails, line))
+        Some(StatusBlockDriver::new(rx, tx, self.registers, tails, line))
     }
 
-    fn stock(&mut self, line: Option<Line>, arena: &mut Arena) -> Option<Stock> {
+    fn stock(&mut self, line: Option<InterruptPin>, arena: &mut Arena) -> Option<InterruptDriver> {
         let combining = if self.mode == TransmitMode::SendCombining {
             let shared: &'static Combiner = arena.keep(Combiner::default())?;
             self.combiner = Some(shared);
             let above = u64::from(self.info.combine_above);
-            let onset = (1000 * self.ticks_a_ms).checked_div(above).map(Onset::new);
+            let onset = (1000 * self.ticks_a_ms).checked_div(above).map(RateDetector::new);
             Some(Combining::new(shared, self.info.combine, onset))
         } else {
             None
@@ -146,7 +146,7 @@ impl Device {
         let (rx, tx) = (self.rx(None, arena)?, self.tx(None, arena)?);
         // A descriptor with report status (RS) set raises an interrupt, at once or after a delay (IDE).
         let report = if self.delay_sent { tx::RS | tx::IDE } else { tx::RS };
-        Some(Stock::new(self.registers, (rx, tx), line, combining, report))
+        Some(InterruptDriver::new(self.registers, (rx, tx), line, combining, report))
     }
 
     fn rx(&self, csb: Option<Csb>, arena: &mut Arena) -> Option<RxDriver<'static, u64>> {

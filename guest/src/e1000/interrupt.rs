@@ -24,7 +24,7 @@ use crate::pci::Registers;
 use crate::{boot, halt, process};
 
 /// Interrupt pin of one device, seen by the vCPU that it interrupts.
-pub(crate) struct Line {
+pub(crate) struct InterruptPin {
     registers: Registers,
     /// Word in which ring 0 stores causes.
     causes: &'static AtomicU32,
@@ -37,7 +37,7 @@ pub(crate) struct Line {
     seen: u32,
 }
 
-impl Line {
+impl InterruptPin {
     /// Creates the pin of NIC `index`, at vCPU `vcpu`.
     pub(super) fn new(registers: Registers, index: usize, vcpu: usize) -> Self {
         let words = boot::shared();
@@ -93,16 +93,20 @@ impl Line {
 
 /// Serves the interrupts of a device whose frames the first vCPU moves, which relieves that vCPU of the register
 /// accesses.
-pub(crate) struct Aside {
+pub(crate) struct InterruptOnly {
     /// None if this vCPU does not serve the device.
-    line: Option<Line>,
+    line: Option<InterruptPin>,
     /// True if the device works with a status block: then interrupts need not be masked.
     block: bool,
     combining: Option<(&'static Combiner, Tail)>,
 }
 
-impl Aside {
-    pub(super) fn new(line: Option<Line>, mode: TransmitMode, combiner: Option<&'static Combiner>) -> Self {
+impl InterruptOnly {
+    pub(super) fn new(
+        line: Option<InterruptPin>,
+        mode: TransmitMode,
+        combiner: Option<&'static Combiner>,
+    ) -> Self {
         let tdt = line.as_ref().map(|line| Tail::new(line.registers, r::TX_RING));
         Self { line, block: mode == TransmitMode::Csb, combining: combiner.zip(tdt) }
     }
@@ -126,6 +130,6 @@ impl Aside {
 
     /// Returns true if an interrupt is pending.
     pub(crate) fn arm(&self) -> bool {
-        self.line.as_ref().is_some_and(Line::rang)
+        self.line.as_ref().is_some_and(InterruptPin::rang)
     }
 }

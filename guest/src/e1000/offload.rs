@@ -8,7 +8,7 @@ use ring::e1000::{Context, Data, Descriptor, TxDriver, tx};
 use router::Buffer;
 
 use crate::buffer::{CAPACITY, FrameBuffer, HEADER};
-use crate::pieces;
+use crate::segments;
 
 /// Offset of the IPv4 header.
 const IP: usize = frame::ethernet::HEADER;
@@ -29,7 +29,7 @@ impl Order {
     pub(super) fn new(mut frame: FrameBuffer) -> Self {
         let octets = HEADER as usize + frame.len();
         let pieces = match frame.pieces() {
-            Some((list, count)) if octets > CAPACITY as usize => pieces::cut(list, count, octets),
+            Some((list, count)) if octets > CAPACITY as usize => segments::cut(list, count, octets),
             _ => 1,
         };
         let offload = frame.offload();
@@ -74,7 +74,7 @@ impl Order {
         };
         describe(0, at + u64::from(HEADER), first);
         if let Some((list, _)) = list.filter(|_| pieces > 1) {
-            for (index, address) in pieces::addresses(list, pieces).enumerate().skip(1) {
+            for (index, address) in segments::addresses(list, pieces).enumerate().skip(1) {
                 describe(index, address, CAPACITY);
             }
         }

@@ -2,16 +2,16 @@
 //! are polled, and the interrupt is unmasked when less than a budget was found (or, if so configured, when there is nothing
 //! left to do). With send combining, TDT is instead written when the interrupt for the previous frames comes.
 //!
-//! A received frame is handled after its poll has returned it, so the poll ends with the next call of [`Stock::attend`]. A
+//! A received frame is handled after its poll has returned it, so the poll ends with the next call of [`InterruptDriver::attend`]. A
 //! frame that is sent on the sender's own initiative, not in response to a received one, is followed at once by the
 //! handling of the interrupt that it may have caused.
 
 use ledger::RouterNic;
-use ring::combine::{Combiner, Onset};
+use ring::combine::{Combiner, RateDetector};
 use ring::e1000::{Descriptor, RxDriver, TxDriver, tx};
 use router::{Buffer, Burst};
 
-use super::interrupt::Line;
+use super::interrupt::InterruptPin;
 use super::offload::Order;
 use super::received::Assembly;
 use super::registers as r;
@@ -35,14 +35,14 @@ pub(super) struct Combining {
     /// Most frames that may wait; 0: only the ring limits them.
     limit: u32,
     /// Rate detector, if frames wait only above a rate.
-    onset: Option<Onset>,
+    onset: Option<RateDetector>,
     /// Number of frames that wait since `written`.
     waiting: u32,
     written: u32,
 }
 
 impl Combining {
-    pub(super) fn new(shared: &'static Combiner, limit: u32, onset: Option<Onset>) -> Self {
+    pub(super) fn new(shared: &'static Combiner, limit: u32, onset: Option<RateDetector>) -> Self {
         Self { shared, limit, onset, waiting: 0, written: 0 }
     }
 
@@ -92,13 +92,13 @@ enum Poll {
 
 /// State of a device's interrupts, for a device whose interrupts are served by the vCPU that moves its frames.
 struct Served {
-    line: Line,
+    line: InterruptPin,
     poll: Poll,
     interrupts: u64,
 }
 
 /// One device whose frames this vCPU moves.
-pub(crate) struct Stock {
+pub(crate) struct InterruptDriver {
     rx: RxDriver<'static, u64>,
     rdt: Tail,
     tx: TxDriver<'static, u64>,
@@ -110,18 +110,18 @@ pub(crate) struct Stock {
     combining: Option<Combining>,
     /// Bits in the CMD of a frame's last descriptor that request a report of its completion.
     report: u8,
-    deaf: bool,
+    receive_disabled: bool,
     /// True if a poll continues until the whole vCPU, not only this device, has nothing left to do.
     patient: bool,
     /// True if a sender waits for room.
-    cramped: bool,
+    waits_for_room: bool,
 }
 
-impl Stock {
+impl InterruptDriver {
     pub(super) fn new(
         registers: Registers,
         (rx, tx): (RxDriver<'static, u64>, TxDriver<'static, u64>),
-        line: Option<Line>,
+        line: Option<InterruptPin>,
         combining: Option<Combining>,
         report: u8,
     ) -> Self {
@@ -137,9 +137,9 @@ impl Stock {
             served,
             combining,
             report,
-            deaf: false,
+            receive_disabled: false,
             patient: false,
-            cramped: false,
+            waits_for_room: false,
         }
     }
 
@@ -160,7 +160,7 @@ impl Stock {
 
     /// Posts the first buffers and unmasks the interrupt.
     pub(crate) fn fill(&mut self, pool: &mut Pool, counters: &RouterNic) {
-        if !self.deaf && self.post(usize::MAX, pool) && self.rx.publish() {
+        if !self.receive_disabled && self.post(usize::MAX, pool) && self.rx.publish() {
             self.rdt.write(self.rx.tail(), counters);
         }
         match &mut self.served {
@@ -278,13 +278,13 @@ impl Stock {
         if self.tx.free() < lot {
             self.reclaim(pool);
         }
-        self.cramped = self.tx.free() < lot;
-        if self.cramped { 0 } else { self.tx.free() }
+        self.waits_for_room = self.tx.free() < lot;
+        if self.waits_for_room { 0 } else { self.tx.free() }
     }
 
     /// Records that a sender waits for sent frames: if not every frame raises an interrupt, one is requested once armed.
     pub(crate) fn await_sent(&mut self) {
-        self.cramped = true;
+        self.waits_for_room = true;
     }
 
     /// Reclaims the buffers of sent frames.
@@ -296,10 +296,10 @@ impl Stock {
 }
 
 /// Interrupt handling.
-impl Stock {
+impl InterruptDriver {
     /// Declares that no frames are to be received: no buffers are posted.
-    pub(crate) fn do_not_listen(&mut self) {
-        self.deaf = true;
+    pub(crate) fn disable_receive(&mut self) {
+        self.receive_disabled = true;
     }
 
     /// Lets a poll end only when the vCPU is about to sleep, not as soon as it has taken less than its budget: if frames
@@ -327,7 +327,7 @@ impl Stock {
 
     /// Ends the poll; returns true if an interrupt or a frame is pending, in which case the vCPU must not sleep.
     pub(crate) fn arm(&mut self, pool: &mut Pool, counters: &RouterNic) -> bool {
-        let Some(served) = &self.served else { return self.rx.arm() || self.cramped && self.tx.arm() };
+        let Some(served) = &self.served else { return self.rx.arm() || self.waits_for_room && self.tx.arm() };
         if served.poll != Poll::Over {
             self.reclaim(pool);
             if self.has_frames() {
@@ -377,11 +377,11 @@ impl Stock {
 
     /// Returns true if the poll has taken all received frames.
     fn is_polled(&self) -> bool {
-        self.deaf || self.served.as_ref().is_some_and(|served| served.poll == Poll::Done)
+        self.receive_disabled || self.served.as_ref().is_some_and(|served| served.poll == Poll::Done)
     }
 
     /// Returns true if received frames are waiting to be taken.
     fn has_frames(&mut self) -> bool {
-        !self.deaf && self.rx.arm()
+        !self.receive_disabled && self.rx.arm()
     }
 }

@@ -48,7 +48,7 @@ const START: u32 = 1;
 const PHY_WRITE: u32 = 1 << 26 | 1 << 21;
 
 /// An e1000 that its driver has set up.
-pub(super) struct Card {
+pub(super) struct RawE1000 {
     registers: Registers,
     /// Values of RCTL and TCTL left by the driver.
     switched_on: [u32; 2],
@@ -71,12 +71,12 @@ pub(super) struct Ring {
 }
 
 /// Finds the e1000s among the NICs.
-pub(super) fn find(info: &BootInfo) -> ArrayVec<Card, MAX_NICS> {
+pub(super) fn find(info: &BootInfo) -> ArrayVec<RawE1000, MAX_NICS> {
     let nics = info.nics.iter().take(info.nic_count as usize);
-    nics.filter_map(|nic| Card::find(nic.slot, info.ram)).collect()
+    nics.filter_map(|nic| RawE1000::find(nic.slot, info.ram)).collect()
 }
 
-impl Card {
+impl RawE1000 {
     fn find(slot: u32, ram: u64) -> Option<Self> {
         let card = Device::find(slot, VENDOR, DEVICE)?.bar(0);
         let word = |low, high| u64::from(card.read::<u32>(low)) | u64::from(card.read::<u32>(high)) << 32;

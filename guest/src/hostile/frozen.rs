@@ -45,9 +45,9 @@ impl<R: Routes> Routes for Frozen<R> {
 }
 
 /// Router that keeps announcing its epoch even while it sleeps.
-pub(super) struct Stubborn<R>(pub(super) Forwarding<Frozen<R>>);
+pub(super) struct EpochHoldingRouter<R>(pub(super) Forwarding<Frozen<R>>);
 
-impl<R: Routes> Duty for Stubborn<R> {
+impl<R: Routes> Duty for EpochHoldingRouter<R> {
     fn pass(&mut self, firmware: &mut Firmware) -> usize {
         self.0.pass(firmware)
     }
@@ -56,7 +56,7 @@ impl<R: Routes> Duty for Stubborn<R> {
         self.0.deadline()
     }
 
-    fn woken(&mut self, firmware: &mut Firmware) {
-        self.0.woken(firmware);
+    fn after_sleep(&mut self, firmware: &mut Firmware) {
+        self.0.after_sleep(firmware);
     }
 }

@@ -12,7 +12,7 @@ mod registers;
 mod rings;
 
 use arrayvec::ArrayVec;
-use bootinfo::{BootInfo, MAX_NICS, Misdeed, NicModel, Trouble};
+use bootinfo::{BootFailure, BootInfo, MAX_NICS, Misdeed, NicModel};
 use fib::Table;
 use router::Platform;
 
@@ -21,7 +21,7 @@ use crate::halt::{self, Mailbox};
 use crate::platform::Firmware;
 use crate::roles::{self, Forwarding};
 use crate::serve::{self, Duty};
-use card::Card;
+use card::RawE1000;
 use device::Device;
 use frozen::Frozen;
 use random::Random;
@@ -36,11 +36,11 @@ const KICKS: u32 = 2;
 const PASSES: u32 = 64;
 
 /// Serves, then misbehaves, until the host tells it to stop or intervenes.
-pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), Trouble> {
-    let misdeed = Misdeed::from_number(vcpu.info.misdeed).ok_or(Trouble::BootInfo)?;
+pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), BootFailure> {
+    let misdeed = Misdeed::from_number(vcpu.info.misdeed).ok_or(BootFailure::BootInfo)?;
     if misdeed == Misdeed::OldEpoch {
         let routes = Frozen::new(roles::table(vcpu)?);
-        let stubborn = frozen::Stubborn(roles::forwarding(vcpu, routes)?);
+        let stubborn = frozen::EpochHoldingRouter(roles::forwarding(vcpu, routes)?);
         serve::serve(stubborn, vcpu);
         return Ok(());
     }
@@ -69,11 +69,11 @@ fn takes_over(misdeed: Misdeed) -> bool {
 }
 
 /// Creates replacement drivers for the virtio-net devices.
-fn devices(misdeed: Misdeed, vcpu: &mut Vcpu) -> Result<ArrayVec<Device, MAX_NICS>, Trouble> {
+fn devices(misdeed: Misdeed, vcpu: &mut Vcpu) -> Result<ArrayVec<Device, MAX_NICS>, BootFailure> {
     let (info, mut devices) = (vcpu.info, ArrayVec::new_const());
     let is_ours = |model| model == NicModel::VirtioNet as u32 && takes_over(misdeed);
     for nic in info.nics.iter().take(info.nic_count as usize).filter(|nic| is_ours(nic.model)) {
-        devices.push(Device::new(nic.slot, info.ram, &mut vcpu.arena).ok_or(Trouble::Memory)?);
+        devices.push(Device::new(nic.slot, info.ram, &mut vcpu.arena).ok_or(BootFailure::Memory)?);
     }
     Ok(devices)
 }
@@ -91,7 +91,7 @@ struct Hostile {
     /// Replacement drivers of the virtio-net devices, if the misdeed needs them.
     devices: ArrayVec<Device, MAX_NICS>,
     /// The e1000s among the NICs, once it misbehaves.
-    cards: ArrayVec<Card, MAX_NICS>,
+    cards: ArrayVec<RawE1000, MAX_NICS>,
     /// Number of times it has misbehaved.
     round: u32,
 }
@@ -119,8 +119,8 @@ impl Duty for Hostile {
         self.good.asleep(firmware);
     }
 
-    fn woken(&mut self, firmware: &mut Firmware) {
-        self.good.woken(firmware);
+    fn after_sleep(&mut self, firmware: &mut Firmware) {
+        self.good.after_sleep(firmware);
     }
 }
 
@@ -149,13 +149,13 @@ impl Hostile {
                     // A device that cannot be set up now is reset in the next round.
                     let _ = device.renew();
                 }
-                self.cards.iter_mut().for_each(Card::renew);
+                self.cards.iter_mut().for_each(RawE1000::renew);
             }
             Misdeed::Commands => {
                 for device in &mut self.devices {
                     let _ = device.command();
                 }
-                self.cards.iter().for_each(Card::command);
+                self.cards.iter().for_each(RawE1000::command);
             }
             Misdeed::Sleep => self.sleep_for_ever(),
             Misdeed::Spin => spin_for_ever(),

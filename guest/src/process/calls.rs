@@ -24,11 +24,11 @@ const MAX_ERROR: i64 = 4095;
 
 /// Error number of a failed system call.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Refused(pub(super) u32);
+pub(super) struct Errno(pub(super) u32);
 
 /// # Safety
 /// As the system call with this number and these arguments.
-unsafe fn call(number: u64, arguments: [u64; 6]) -> Result<u64, Refused> {
+unsafe fn call(number: u64, arguments: [u64; 6]) -> Result<u64, Errno> {
     let [a, b, c, d, e, f] = arguments;
     let result: i64;
     // SAFETY: the kernel preserves all registers but the three that are named as changed; the caller vouches for the
@@ -37,11 +37,11 @@ unsafe fn call(number: u64, arguments: [u64; 6]) -> Result<u64, Refused> {
         asm!("syscall", inout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
              in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
     }
-    if (-MAX_ERROR..0).contains(&result) { Err(Refused(-result as u32)) } else { Ok(result as u64) }
+    if (-MAX_ERROR..0).contains(&result) { Err(Errno(-result as u32)) } else { Ok(result as u64) }
 }
 
 /// Writes to a descriptor.
-pub(super) fn write(descriptor: i32, octets: &[u8]) -> Result<(), Refused> {
+pub(super) fn write(descriptor: i32, octets: &[u8]) -> Result<(), Errno> {
     let (start, len) = (octets.as_ptr() as u64, octets.len() as u64);
     // SAFETY: the octets are readable.
     unsafe { call(WRITE, [descriptor as u64, start, len, 0, 0, 0]) }.map(|_| ())
@@ -73,7 +73,7 @@ const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 const EEXIST: u32 = 17;
 
 /// Maps memory at an address where nothing is mapped yet.
-pub(super) fn map(mapping: Mapping) -> Result<(), Refused> {
+pub(super) fn map(mapping: Mapping) -> Result<(), Errno> {
     let Mapping { at, len, writable, of } = mapping;
     let rights = PROT_READ | if writable { PROT_WRITE } else { 0 };
     let (kind, descriptor, offset) = match of {
@@ -84,7 +84,7 @@ pub(super) fn map(mapping: Mapping) -> Result<(), Refused> {
     // SAFETY: existing mappings are not replaced, so no memory in use changes.
     let got = unsafe { call(MMAP, [at, len, rights, flags, descriptor, offset]) }?;
     // Kernels before 4.17 treat the address as a hint.
-    if got == at { Ok(()) } else { Err(Refused(EEXIST)) }
+    if got == at { Ok(()) } else { Err(Errno(EEXIST)) }
 }
 
 /// `struct msghdr`.
@@ -92,7 +92,7 @@ pub(super) fn map(mapping: Mapping) -> Result<(), Refused> {
 pub(super) struct Message {
     pub(super) name: u64,
     pub(super) name_len: u64,
-    pub(super) parts: *mut Part,
+    pub(super) parts: *mut IoVec,
     pub(super) part_count: u64,
     pub(super) control: *mut u8,
     pub(super) control_len: u64,
@@ -101,7 +101,7 @@ pub(super) struct Message {
 
 /// `struct iovec`.
 #[repr(C)]
-pub(super) struct Part {
+pub(super) struct IoVec {
     pub(super) start: *mut u8,
     pub(super) len: u64,
 }
@@ -110,7 +110,7 @@ pub(super) struct Part {
 ///
 /// # Safety
 /// Everything that `message` points to is writable for the stated length.
-pub(super) unsafe fn receive(descriptor: i32, message: &mut Message) -> Result<u64, Refused> {
+pub(super) unsafe fn receive(descriptor: i32, message: &mut Message) -> Result<u64, Errno> {
     let place = core::ptr::from_mut(message) as u64;
     // SAFETY: the caller vouches for what the message points to.
     unsafe { call(RECVMSG, [descriptor as u64, place, 0, 0, 0, 0]) }
@@ -139,9 +139,9 @@ const CPUS: usize = 8192;
 const EINVAL: u32 = 22;
 
 /// Pins the calling thread to one CPU.
-pub(super) fn place(cpu: u32) -> Result<(), Refused> {
+pub(super) fn place(cpu: u32) -> Result<(), Errno> {
     let mut set = [0u64; CPUS / 64];
-    *set.get_mut(cpu as usize / 64).ok_or(Refused(EINVAL))? = 1 << (cpu % 64);
+    *set.get_mut(cpu as usize / 64).ok_or(Errno(EINVAL))? = 1 << (cpu % 64);
     // SAFETY: the set is readable for the stated length.
     unsafe { call(SCHED_SETAFFINITY, [0, size_of_val(&set) as u64, set.as_ptr() as u64, 0, 0, 0]) }
         .map(|_| ())
@@ -155,7 +155,7 @@ struct Program {
 }
 
 /// Installs a seccomp filter for the calling thread and every thread that it starts.
-pub(super) fn confine(filter: &[super::filter::Instruction]) -> Result<(), Refused> {
+pub(super) fn confine(filter: &[super::filter::Instruction]) -> Result<(), Errno> {
     let program = Program { len: filter.len() as u16, instructions: filter.as_ptr() };
     let place = core::ptr::from_ref(&program) as u64;
     // SAFETY: the program is readable; the kernel checks and copies it.
@@ -188,7 +188,7 @@ pub(super) unsafe fn start_thread(
     top: u64,
     body: extern "C" fn(u64) -> !,
     argument: u64,
-) -> Result<(), Refused> {
+) -> Result<(), Errno> {
     let result: i64;
     // SAFETY: in the parent nothing changes but the registers that are named. The thread starts behind the same
     // instruction with the same registers but rax = 0 and its own stack, and never leaves `body`.
@@ -214,7 +214,7 @@ pub(super) unsafe fn start_thread(
             lateout("r11") _,
         );
     }
-    if result < 0 { Err(Refused(-result as u32)) } else { Ok(()) }
+    if result < 0 { Err(Errno(-result as u32)) } else { Ok(()) }
 }
 
 /// Continues in `body` on the stack that ends below `top`.

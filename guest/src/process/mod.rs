@@ -8,7 +8,7 @@
 
 mod calls;
 mod filter;
-mod orders;
+mod messages;
 mod start;
 
 use core::arch::asm;
@@ -19,7 +19,7 @@ use bootinfo::process::Step;
 use bootinfo::{MAX_NICS, MAX_VCPUS, RegisterAccess, map};
 
 use crate::boot;
-use calls::Refused;
+use calls::Errno;
 
 pub(crate) use calls::exit_thread;
 pub(crate) use start::begin;
@@ -41,7 +41,7 @@ static DOORBELLS: [[AtomicI32; QUEUES]; SLOTS] = [const { [const { AtomicI32::ne
 
 /// Step that the process could not perform, and the reason.
 #[derive(Clone, Copy)]
-struct Failed(Step, Refused);
+struct Failed(Step, Errno);
 
 /// Returns true if this firmware is a process.
 #[inline]
@@ -115,6 +115,6 @@ fn vcpu() -> usize {
 
 fn set_doorbell(slot: u32, queue: u32, descriptor: i32) -> Result<(), Failed> {
     let place = DOORBELLS.get(slot as usize).and_then(|queues| queues.get(queue as usize));
-    place.ok_or(orders::NONSENSE)?.store(descriptor + 1, Release);
+    place.ok_or(messages::NONSENSE)?.store(descriptor + 1, Release);
     Ok(())
 }

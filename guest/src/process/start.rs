@@ -6,9 +6,9 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use bootinfo::process::{ANYWHERE, NAME_LEN, Report, SOCKET, Start, Step};
 use bootinfo::{MAGIC, MAX_VCPUS, map};
 
-use super::calls::{self, Mapping, Refused};
+use super::calls::{self, Errno, Mapping};
 use super::filter::FILTER;
-use super::{BUS_BELL, Failed, PROCESS, orders, set_doorbell};
+use super::{BUS_BELL, Failed, PROCESS, messages, set_doorbell};
 use crate::firmware;
 
 /// Unmapped lowest page of each stack: a thread that overflows its stack crashes instead of writing into the next
@@ -27,7 +27,7 @@ static NAME: [AtomicU32; NAME_LEN / 4] = [const { AtomicU32::new(0) }; NAME_LEN 
 pub(crate) extern "C" fn begin() -> ! {
     let report = match settle() {
         Ok(()) => Report { step: Step::Ready as u32, error: 0 },
-        Err(Failed(step, Refused(error))) => Report { step: step as u32, error },
+        Err(Failed(step, Errno(error))) => Report { step: step as u32, error },
     };
     let [a, b, c, d] = report.step.to_ne_bytes();
     let [e, f, g, h] = report.error.to_ne_bytes();
@@ -42,11 +42,11 @@ pub(crate) extern "C" fn begin() -> ! {
 
 /// Maps all memory, starts the other vCPUs, and gives up all other system calls.
 fn settle() -> Result<(), Failed> {
-    let (start, descriptors) = orders::start()?;
+    let (start, descriptors) = messages::start()?;
     let vcpus = start.vcpus as usize;
     let sane = (1..=MAX_VCPUS).contains(&vcpus) && (map::POOL..=map::MAX_RAM).contains(&start.ram);
     if start.magic != MAGIC || !sane {
-        return Err(orders::NONSENSE);
+        return Err(messages::NONSENSE);
     }
     let ram = descriptors.get(0)?;
     share(map::BOOT_INFO, start.ram - map::BOOT_INFO, true, (ram, map::BOOT_INFO))?;
@@ -59,7 +59,7 @@ fn settle() -> Result<(), Failed> {
     BUS_BELL.store(descriptors.get(next)?, Relaxed);
     let mut missing = start.bells as usize;
     while missing > 0 {
-        missing = missing.saturating_sub(orders::bells(&mut |bell, descriptor| {
+        missing = missing.saturating_sub(messages::bells(&mut |bell, descriptor| {
             set_doorbell(bell.slot, bell.queue, descriptor)
         })?);
     }
@@ -107,7 +107,7 @@ fn start_vcpus(start: &Start, vcpus: usize) -> Result<(), Failed> {
         0 => Ok(()),
         packed => {
             let step = Step::from_number(packed >> 16).unwrap_or(Step::Thread);
-            Err(Failed(step, Refused(packed & 0xffff)))
+            Err(Failed(step, Errno(packed & 0xffff)))
         }
     }
 }
@@ -115,7 +115,7 @@ fn start_vcpus(start: &Start, vcpus: usize) -> Result<(), Failed> {
 /// Entry point of vCPUs other than 0.
 extern "C" fn thread(vcpu: u64) -> ! {
     let arranged = arrange_but_filter(vcpu as usize);
-    if let Err(Failed(step, Refused(error))) = arranged {
+    if let Err(Failed(step, Errno(error))) = arranged {
         TROUBLE.store((step as u32) << 16 | error & 0xffff, Relaxed);
     }
     // vCPU 0 is notified before the filter is installed. It continues with its own filter and with building the

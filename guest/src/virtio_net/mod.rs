@@ -13,7 +13,7 @@ use router::{Buffer, Burst};
 
 use crate::arena::Arena;
 use crate::buffer::{FrameBuffer, Pool};
-use crate::pieces::{self, Gather};
+use crate::segments::{self, FrameAssembler};
 use queue::Queue;
 pub(crate) use transport::{QueueRegisters, Transport};
 
@@ -23,7 +23,7 @@ const LOTS: usize = 4;
 
 /// Entries of the smallest ring that may receive frames of many pieces: room for two of the longest, although not all
 /// entries are posted.
-const SMALLEST_FOR_PIECES: usize = 4 * pieces::MOST;
+const SMALLEST_FOR_PIECES: usize = 4 * segments::MOST;
 
 /// Entries of a control queue: room for the single command of two descriptors that is ever in flight.
 const CONTROL_ENTRIES: u16 = 16;
@@ -64,7 +64,7 @@ impl Device {
     }
 
     /// Configures it; received frames may carry this offload metadata.
-    pub(crate) fn settle(&mut self, offloads: Offloads) -> Option<()> {
+    pub(crate) fn negotiate(&mut self, offloads: Offloads) -> Option<()> {
         self.transport.negotiate(self.tuned, self.vcpus > 1, offloads)
     }
 
@@ -82,7 +82,7 @@ impl Device {
         let (receive, receive_layout, receive_bell) = self.queue(number, wish, arena)?;
         let (transmit, transmit_layout, transmit_bell) = self.queue(number + 1, wish, arena)?;
         let layouts = [receive_layout, transmit_layout];
-        let gather = Gather::new(self.transport.describes());
+        let gather = FrameAssembler::new(self.transport.has_rx_headers());
         Some(QueuePair {
             receive,
             receive_bell,
@@ -92,7 +92,7 @@ impl Device {
             layouts,
             sendable: self.transport.agreed(),
             delay_sent: self.delay_sent,
-            cramped: false,
+            waits_for_room: false,
         })
     }
 
@@ -132,7 +132,7 @@ impl Device {
 pub(crate) struct QueuePair {
     receive: Queue,
     receive_bell: QueueRegisters,
-    gather: Gather,
+    gather: FrameAssembler,
     transmit: Queue,
     transmit_bell: QueueRegisters,
     /// Locations of the receive and the transmit queue.
@@ -142,7 +142,7 @@ pub(crate) struct QueuePair {
     /// True if a sender that waits for room is interrupted only when much room is free.
     delay_sent: bool,
     /// True if a sender waits for room.
-    cramped: bool,
+    waits_for_room: bool,
 }
 
 impl QueuePair {
@@ -202,8 +202,8 @@ impl QueuePair {
         if self.transmit.free() < lot {
             self.transmit.reclaim(pool);
         }
-        self.cramped = self.transmit.free() < lot;
-        if self.cramped { 0 } else { self.transmit.free() }
+        self.waits_for_room = self.transmit.free() < lot;
+        if self.waits_for_room { 0 } else { self.transmit.free() }
     }
 
     /// Offloads that sent frames may leave to the device.
@@ -213,7 +213,7 @@ impl QueuePair {
 
     /// Records that a sender waits for sent frames: once armed, an interrupt is requested when some have been sent.
     pub(crate) fn await_sent(&mut self) {
-        self.cramped = true;
+        self.waits_for_room = true;
     }
 
     /// Reclaims the buffers of sent frames.
@@ -231,7 +231,7 @@ impl QueuePair {
     /// Requests an interrupt for a received frame, or for room that a sender waits for; returns true if there is one
     /// already.
     pub(crate) fn arm(&mut self) -> bool {
-        let sent = core::mem::take(&mut self.cramped) && self.arm_transmit();
+        let sent = core::mem::take(&mut self.waits_for_room) && self.arm_transmit();
         self.receive.arm() || sent
     }
 

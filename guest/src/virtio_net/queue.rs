@@ -9,12 +9,12 @@ use router::{Buffer, Burst};
 
 use crate::arena::Arena;
 use crate::buffer::{CAPACITY, FrameBuffer, HEADER, Pool};
-use crate::pieces::{self, Gather};
+use crate::segments::{self, FrameAssembler};
 
 /// Queue whose tokens are those of frames; the token of a frame in one piece is the address of its buffer.
 pub(crate) enum Queue {
     InOrder(InOrderDriver<'static, u64>),
-    ByTheBook(Driver<'static, u64>),
+    Regular(Driver<'static, u64>),
 }
 
 /// Runs the same code on either kind, compiled separately for each.
@@ -22,7 +22,7 @@ macro_rules! either {
     ($self:expr, $queue:ident => $body:expr) => {
         match $self {
             Queue::InOrder($queue) => $body,
-            Queue::ByTheBook($queue) => $body,
+            Queue::Regular($queue) => $body,
         }
     };
 }
@@ -39,7 +39,7 @@ impl Queue {
             return InOrderDriver::new(region, layout, features, tokens).ok().map(Self::InOrder);
         }
         let slots = arena.slice::<Slot<u64>>(entries, Slot::EMPTY)?;
-        Driver::new(region, layout, features, slots).ok().map(Self::ByTheBook)
+        Driver::new(region, layout, features, slots).ok().map(Self::Regular)
     }
 
     /// Number of entries.
@@ -57,7 +57,7 @@ impl Queue {
     #[inline(always)]
     pub(crate) fn receive(
         &mut self,
-        gather: &mut Gather,
+        gather: &mut FrameAssembler,
         burst: &mut Burst<FrameBuffer>,
         pool: &mut Pool,
         counters: &RouterNic,
@@ -87,7 +87,7 @@ impl Queue {
     /// Makes a command and its answer buffer available (control queue); returns true if the caller must kick.
     pub(crate) fn command(&mut self, request: (u64, u32), answer: (u64, u32)) -> bool {
         match self {
-            Self::ByTheBook(queue) => {
+            Self::Regular(queue) => {
                 let segments = [
                     ring::split::Segment { address: request.0, len: request.1, writable: false },
                     ring::split::Segment { address: answer.0, len: answer.1, writable: true },
@@ -118,7 +118,7 @@ impl Queue {
 #[inline(always)]
 fn receive(
     queue: &mut impl DriverQueue<u64>,
-    gather: &mut Gather,
+    gather: &mut FrameAssembler,
     burst: &mut Burst<FrameBuffer>,
     pool: &mut Pool,
     counters: &RouterNic,
@@ -163,6 +163,6 @@ fn send(queue: &mut impl DriverQueue<u64>, burst: &mut Burst<FrameBuffer>) -> bo
 #[inline(never)]
 fn send_pieces(queue: &mut impl DriverQueue<u64>, frame: FrameBuffer) {
     let Some((list, count)) = frame.pieces() else { return };
-    let entries = pieces::cut(list, count, HEADER as usize + frame.len());
+    let entries = segments::cut(list, count, HEADER as usize + frame.len());
     queue.push_table(frame.into_token(), list, entries as u16);
 }

@@ -156,7 +156,7 @@ impl Transport {
     }
 
     /// Returns true if the device writes offload metadata before each frame, and may use several buffers.
-    pub(crate) fn describes(&self) -> bool {
+    pub(crate) fn has_rx_headers(&self) -> bool {
         self.features & (F_GUEST_CSUM | F_MRG_RXBUF) != 0
     }
 

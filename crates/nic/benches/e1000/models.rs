@@ -7,7 +7,7 @@ use ledger::NicDirection;
 use nic::e1000::{Filters, RxChecksum, RxSettings, RxSetup, TxSettings, TxSetup};
 use nic::{e1000, virtio_net};
 use port::Frame;
-use ring::e1000::{Csb, DESCRIPTOR, Descriptor, Ends, Layout, RxDriver, TxDriver, TxSlot, tx};
+use ring::e1000::{Csb, DESCRIPTOR, Descriptor, HeadTail, Layout, RxDriver, TxDriver, TxSlot, tx};
 use ring::split::{DeviceQueue, DriverQueue, Features, InOrderDriver};
 use ring::{BURST, Bytes, Region};
 
@@ -190,13 +190,14 @@ const TRANSMIT: TxSettings =
     TxSettings { pad_short: false, vlan: false, vlan_type: 0x8100, longest: 1514, low: 0, loopback: false };
 
 fn receive_queue(region: Region, layout: Layout, block: u64, promiscuous: bool) -> e1000::rx::RxQueue {
-    let (ends, statistics, settings) = (Arc::new(Ends::new()), Arc::default(), receive_settings(promiscuous));
+    let (ends, statistics, settings) =
+        (Arc::new(HeadTail::new()), Arc::default(), receive_settings(promiscuous));
     let setup = RxSetup { layout, ends, block: Some(block), statistics, settings };
     e1000::rx::RxQueue::new(region, &setup).unwrap()
 }
 
 fn transmit_queue(region: Region, layout: Layout, block: u64) -> e1000::tx::TxQueue {
-    let (ends, statistics) = (Arc::new(Ends::new()), Arc::default());
+    let (ends, statistics) = (Arc::new(HeadTail::new()), Arc::default());
     let setup = TxSetup { layout, ends, block: Some(block), statistics, settings: TRANSMIT };
     e1000::tx::TxQueue::new(region, &setup).unwrap()
 }

@@ -3,7 +3,7 @@
 use super::interrupts::Timer;
 use super::phy;
 use super::register::{self as r, ctrl};
-use super::rings::{RingRegister, Written};
+use super::rings::{RingRegister, WriteEffect};
 use super::{E1000, Effect, Interrupts, MEMORY_LEN, PORTS_LEN, cause};
 
 /// Offset of the I/O port that selects a register.
@@ -187,11 +187,11 @@ impl E1000 {
     fn write_ring(&mut self, way: Way, register: RingRegister, value: u32) {
         let kick = self.block_used.is_some();
         match (self.ring(way).write(register, value, kick), way) {
-            (Written::Held, _) => self.settle(),
-            (Written::Moved, _) => self.restart(way),
-            (Written::Tail, Way::Transmit) => self.effects.push(Effect::TransmitTail),
-            (Written::Tail, Way::Receive) => self.effects.push(Effect::ReceiveTail),
-            (Written::Outside, _) => self.faults.outside += 1,
+            (WriteEffect::Held, _) => self.settle(),
+            (WriteEffect::Moved, _) => self.restart(way),
+            (WriteEffect::Tail, Way::Transmit) => self.effects.push(Effect::TransmitTail),
+            (WriteEffect::Tail, Way::Receive) => self.effects.push(Effect::ReceiveTail),
+            (WriteEffect::Outside, _) => self.faults.outside += 1,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ring::e1000::{Ends, Layout};
+use ring::e1000::{HeadTail, Layout};
 
 use super::filters::Filters;
 use super::statistics::Statistics;
@@ -17,7 +17,7 @@ pub enum Effect {
     TransmitStarted(TxSetup),
     /// Stop all access to the transmit ring.
     TransmitStopped,
-    /// The driver wrote TDT of a running transmit ring; [`Ends`] is already updated.
+    /// The driver wrote TDT of a running transmit ring; [`HeadTail`] is already updated.
     TransmitTail,
     /// The settings of the running transmit ring have changed.
     TransmitChanged(TxSettings),
@@ -25,7 +25,7 @@ pub enum Effect {
     ReceiveStarted(RxSetup),
     /// Stop all access to the receive ring.
     ReceiveStopped,
-    /// The driver wrote RDT of a running receive ring; [`Ends`] is already updated.
+    /// The driver wrote RDT of a running receive ring; [`HeadTail`] is already updated.
     ReceiveTail,
     /// The settings of the running receive ring have changed.
     ReceiveChanged(RxSettings),
@@ -40,7 +40,7 @@ pub struct TxSetup {
     /// Location of the ring.
     pub layout: Layout,
     /// Head and tail: the values of TDH and TDT.
-    pub ends: Arc<Ends>,
+    pub ends: Arc<HeadTail>,
     /// Guest-physical address of the status block, if the driver gave one.
     pub block: Option<u64>,
     /// Counters that the data path updates.
@@ -55,7 +55,7 @@ pub struct RxSetup {
     /// Location of the ring.
     pub layout: Layout,
     /// Head and tail: the values of RDH and RDT.
-    pub ends: Arc<Ends>,
+    pub ends: Arc<HeadTail>,
     /// Guest-physical address of the status block, if the driver gave one.
     pub block: Option<u64>,
     /// Counters that the data path updates.

@@ -170,9 +170,9 @@ impl Interrupts {
     /// Sets whether the caller queries [`line`](Self::line) at the time [`Line::next`]; initially true. While it is
     /// false no cause waits for a delay timer or for ITR, because it would wait forever. Query the line after this
     /// call.
-    pub fn keep_time(&mut self, kept: bool, now: u64) {
+    pub fn set_timer_served(&mut self, kept: bool, now: u64) {
         self.kept = kept;
-        self.host.keep_time(kept);
+        self.host.set_timer_served(kept);
         if !kept {
             self.flush(Timer::Receive, now);
             self.flush(Timer::Transmit, now);
@@ -320,7 +320,7 @@ impl Interrupts {
     pub(super) fn reset(&mut self) {
         let (counts, connected, kept) = (self.counts, self.connected, self.kept);
         *self = Self { counts, connected, kept, ..Self::new(self.host.moderation()) };
-        self.host.keep_time(kept);
+        self.host.set_timer_served(kept);
     }
 
     /// Sets whether the function may use its pin.

@@ -49,12 +49,12 @@ pub use config::{Config, ConfigError, MAX_MTU, MIN_MTU};
 pub use effect::{Effect, RxChecksum, RxSettings, RxSetup, TxSettings, TxSetup};
 pub use filters::{Filters, Pass};
 pub use interrupts::{Counts, Interrupts, Line};
-pub use statistics::{Destination, Direction, Statistics, Tally};
+pub use statistics::{BurstCounts, Destination, Direction, Statistics};
 
 use bus::Bus;
 use eeprom::Eeprom;
 use phy::Phy;
-use plain::Plain;
+use plain::StatelessRegisters;
 use rings::Ring;
 use statistics::Registers;
 
@@ -90,7 +90,7 @@ pub struct E1000 {
     bus: Bus,
     mtu: u16,
     offers_block: bool,
-    plain: Plain,
+    plain: StatelessRegisters,
     eeprom: Eeprom,
     phy: Phy,
     statistics: Registers,
@@ -114,7 +114,7 @@ impl E1000 {
     /// Creates a device at power-on: cable plugged in, BARs not placed.
     pub fn new(config: &Config) -> Result<Self, ConfigError> {
         config.validate()?;
-        let plain = Plain::new();
+        let plain = StatelessRegisters::new();
         let filters = Arc::new(settings::filters(&plain));
         let mut device = Self {
             bus: Bus::new(config),
@@ -210,14 +210,14 @@ impl E1000 {
 
     /// Reports that the transmit ring cannot be served: it stands still until the driver disables it or resets.
     pub fn fail_transmit(&mut self) {
-        if self.transmit.give_up() {
+        if self.transmit.mark_failed() {
             self.effects.push(Effect::TransmitStopped);
         }
     }
 
     /// Reports that the receive ring cannot be served: it stands still until the driver disables it or resets.
     pub fn fail_receive(&mut self) {
-        if self.receive.give_up() {
+        if self.receive.mark_failed() {
             self.effects.push(Effect::ReceiveStopped);
         }
     }
@@ -227,7 +227,7 @@ impl E1000 {
         self.stop();
         (self.transmit, self.receive) = (Ring::new(), Ring::new());
         (self.block, self.block_used) = ([0; 2], None);
-        self.plain = Plain::new();
+        self.plain = StatelessRegisters::new();
         self.eeprom.reset();
         self.phy.reset_mdic();
         self.statistics.reset();

@@ -72,11 +72,11 @@ const ROWS: [Row; 42] = [
 
 /// Current values of the registers.
 #[derive(Clone, Debug)]
-pub(super) struct Plain {
+pub(super) struct StatelessRegisters {
     values: Vec<u32>,
 }
 
-impl Plain {
+impl StatelessRegisters {
     pub(super) fn new() -> Self {
         let values = ROWS.iter().flat_map(|row| (0..row.count).map(|_| row.at_reset));
         Self { values: values.collect() }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use ring::e1000::{Ends, Layout};
+use ring::e1000::{HeadTail, Layout};
 
 /// Bits of TDLEN and RDLEN: a multiple of 128 octets below 1 MiB.
 const LENGTH: u32 = 0x000f_ff80;
@@ -30,7 +30,7 @@ pub(super) enum RingRegister {
 
 /// Meaning of a write to a ring's register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum WriteEffect {
     /// The ring is stopped and holds the value: it may now be able to start.
     Held,
     /// The ring was running and has moved: it must be restarted.
@@ -46,13 +46,13 @@ pub(super) struct Ring {
     low: u32,
     high: u32,
     length: u32,
-    ends: Arc<Ends>,
+    ends: Arc<HeadTail>,
     state: State,
 }
 
 impl Ring {
     pub(super) fn new() -> Self {
-        Self { low: 0, high: 0, length: 0, ends: Arc::new(Ends::new()), state: State::Stopped }
+        Self { low: 0, high: 0, length: 0, ends: Arc::new(HeadTail::new()), state: State::Stopped }
     }
 
     pub(super) fn running(&self) -> bool {
@@ -71,10 +71,10 @@ impl Ring {
 
     /// Writes a register. With `kick` the tail is in the status block, and a write to the tail register only signals
     /// that it moved.
-    pub(super) fn write(&mut self, register: RingRegister, value: u32, kick: bool) -> Written {
+    pub(super) fn write(&mut self, register: RingRegister, value: u32, kick: bool) -> WriteEffect {
         let position = value as u16;
         match register {
-            RingRegister::Tail if self.running() && kick => return Written::Tail,
+            RingRegister::Tail if self.running() && kick => return WriteEffect::Tail,
             RingRegister::Tail if self.running() => return self.move_tail(position),
             RingRegister::Tail => self.ends.set_tail(position),
             RingRegister::AddressLow => self.low = value & !0xf,
@@ -83,20 +83,20 @@ impl Ring {
             RingRegister::Head if self.running() => self.renew(position),
             RingRegister::Head => self.ends.set_head(position),
         }
-        if self.running() { Written::Moved } else { Written::Held }
+        if self.running() { WriteEffect::Moved } else { WriteEffect::Held }
     }
 
-    fn move_tail(&mut self, position: u16) -> Written {
+    fn move_tail(&mut self, position: u16) -> WriteEffect {
         if u32::from(position) >= self.length / ring::e1000::DESCRIPTOR {
-            return Written::Outside;
+            return WriteEffect::Outside;
         }
         self.ends.set_tail(position);
-        Written::Tail
+        WriteEffect::Tail
     }
 
     /// Starts the ring if its registers are consistent and the data path has not failed on it. Each start allocates new
     /// ends, so that a thread that still works on the previous ring cannot move them.
-    pub(super) fn start(&mut self) -> Option<(Layout, Arc<Ends>)> {
+    pub(super) fn start(&mut self) -> Option<(Layout, Arc<HeadTail>)> {
         let layout = Layout::new(u64::from(self.high) << 32 | u64::from(self.low), self.length).ok()?;
         let inside = self.ends.head() < layout.entries && self.ends.tail() < layout.entries;
         if !inside || self.state != State::Stopped {
@@ -108,7 +108,7 @@ impl Ring {
     }
 
     fn renew(&mut self, head: u16) {
-        let ends = Ends::new();
+        let ends = HeadTail::new();
         ends.set_head(head);
         ends.set_tail(self.ends.tail());
         self.ends = Arc::new(ends);
@@ -122,7 +122,7 @@ impl Ring {
     }
 
     /// Marks the ring as failed, because the data path cannot serve it; returns true if it was running.
-    pub(super) fn give_up(&mut self) -> bool {
+    pub(super) fn mark_failed(&mut self) -> bool {
         let ran = self.running();
         self.state = State::Broken;
         ran

@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrayvec::ArrayVec;
 use ledger::NicDirection;
 use port::{Frame, Offloads};
-use ring::e1000::{Broken, Csb, DeviceRing, Ends, LayoutError, rx};
+use ring::e1000::{Broken, Csb, DeviceRing, HeadTail, LayoutError, rx};
 use ring::{BURST, Region};
 
 use super::{Destination, RxSettings, RxSetup, Statistics, cause};
 use crate::queue::Filled;
-use accept::{Quick, Verdict, verdict};
+use accept::{FastPathFilter, Verdict, verdict};
 pub use lease::Lease;
-use lease::{BUFFERS, Drop, Plain, Shaped};
+use lease::{BUFFERS, Drop, GeneralFrame, UnchangedFrame};
 
 /// Maximum number of concurrent leases of one ring. A request for another one finds no room.
 const LEASES: usize = 16;
@@ -45,9 +45,9 @@ pub struct RxQueue {
 /// The device's end of the ring with its settings: the part that threads share.
 #[derive(Debug)]
 struct Posted {
-    ring: DeviceRing<Arc<Ends>>,
+    ring: DeviceRing<Arc<HeadTail>>,
     settings: RxSettings,
-    quick: Quick,
+    quick: FastPathFilter,
     statistics: Arc<Statistics>,
     /// Leases not yet released, in the order of their descriptors.
     outstanding: ArrayVec<Outstanding, LEASES>,
@@ -56,7 +56,7 @@ struct Posted {
     /// True while the frames delivered come from the device's own transmit ring.
     own_frames: bool,
     /// Identifier of the ring, unique in the process.
-    name: u64,
+    id: u64,
 }
 
 /// Descriptors reserved by one lease.
@@ -70,13 +70,13 @@ struct Outstanding {
 impl RxQueue {
     /// Creates the data path of a ring in this memory.
     pub fn new(region: Region, setup: &RxSetup) -> Result<Self, LayoutError> {
-        static NAMES: AtomicU64 = AtomicU64::new(1);
+        static IDS: AtomicU64 = AtomicU64::new(1);
         let block = setup.block.map(|address| Csb::map(&region, address)).transpose()?;
         let ring = DeviceRing::receive(region, &setup.layout, setup.ends.clone(), block)?;
         let (settings, statistics) = (setup.settings.clone(), setup.statistics.clone());
         let posted = Posted {
-            quick: Quick::new(&settings, ring.has_block()),
-            name: NAMES.fetch_add(1, Ordering::Relaxed),
+            quick: FastPathFilter::new(&settings, ring.has_block()),
+            id: IDS.fetch_add(1, Ordering::Relaxed),
             outstanding: ArrayVec::new(),
             low: false,
             own_frames: false,
@@ -89,7 +89,7 @@ impl RxQueue {
 
     /// Changes the settings from the next burst on.
     pub fn change(&mut self, settings: RxSettings) {
-        self.posted.quick = Quick::new(&settings, self.posted.ring.has_block());
+        self.posted.quick = FastPathFilter::new(&settings, self.posted.ring.has_block());
         self.posted.settings = settings;
     }
 
@@ -152,7 +152,7 @@ impl RxQueue {
 
     /// Returns true if a lease was reserved from this ring, and not from one that a reset has since replaced.
     pub fn owns(&self, lease: &Lease) -> bool {
-        lease.ring == self.posted.name
+        lease.ring == self.posted.id
     }
 
     /// Commits the frames of a lease to the driver; returns interrupt causes ([`cause`]), 0 if the driver wants no
@@ -194,7 +194,7 @@ impl Posted {
     #[inline(always)]
     fn plan(&mut self, frames: &[Frame<'_>], lease: &mut Lease, ledger: &NicDirection) -> usize {
         let frames = &frames[..frames.len().min(BURST)];
-        lease.clear(self.name, self.ring.next());
+        lease.clear(self.id, self.ring.next());
         if self.outstanding.is_full() {
             return 0;
         }
@@ -268,7 +268,7 @@ impl Posted {
                 tally.frame(frame.len(), Destination::Unicast);
             }
             octets += frame.len() as u64;
-            Some(Plain {
+            Some(UnchangedFrame {
                 buffer,
                 len: frame.len() as u32,
                 frame: from as u8 + i,
@@ -308,7 +308,7 @@ impl Posted {
         if !self.ring.has_block() {
             lease.tally.frame(frame.len(), stored.destination);
         }
-        lease.shaped.push(Shaped {
+        lease.shaped.push(GeneralFrame {
             word: stored.received.rest(),
             len: stored.len,
             untagged: stored.untagged,
@@ -357,7 +357,7 @@ impl Posted {
 
     #[inline(always)]
     fn commit(&mut self, lease: &mut Lease, ledger: &NicDirection) -> u32 {
-        if lease.ring != self.name {
+        if lease.ring != self.id {
             lease.take_tally(false);
             lease.clear(0, 0);
             return 0;
@@ -378,7 +378,7 @@ impl Posted {
 
     /// Writes the descriptors of one frame back; the last one carries its status.
     #[cold]
-    fn write_shaped_back(&mut self, lease: &Lease, shaped: &Shaped) {
+    fn write_shaped_back(&mut self, lease: &Lease, shaped: &GeneralFrame) {
         let (mut left, mut n) = (shaped.len, usize::from(shaped.descriptor));
         for buffer in lease.buffers_of(shaped) {
             left -= buffer.len() as u32;

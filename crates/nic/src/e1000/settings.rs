@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::filters::Filters;
-use super::plain::Plain;
+use super::plain::StatelessRegisters;
 use super::register as r;
 use super::{RxChecksum, RxSettings, TxSettings};
 
@@ -33,7 +33,7 @@ const LONGEST: usize = 1518;
 const LONGEST_LONG: usize = 16384 - 4;
 const ETHERNET_HEADER: usize = 14;
 
-pub(super) fn transmit(registers: &Plain, mtu: u16, phy_loopback: bool) -> TxSettings {
+pub(super) fn transmit(registers: &StatelessRegisters, mtu: u16, phy_loopback: bool) -> TxSettings {
     TxSettings {
         pad_short: registers.get(r::TCTL) & r::tctl::PSP != 0,
         vlan: registers.get(r::CTRL) & r::ctrl::VME != 0,
@@ -44,7 +44,11 @@ pub(super) fn transmit(registers: &Plain, mtu: u16, phy_loopback: bool) -> TxSet
     }
 }
 
-pub(super) fn receive(registers: &Plain, phy_loopback: bool, filters: Arc<Filters>) -> RxSettings {
+pub(super) fn receive(
+    registers: &StatelessRegisters,
+    phy_loopback: bool,
+    filters: Arc<Filters>,
+) -> RxSettings {
     let control = registers.get(r::RCTL);
     let has = |bit| control & bit != 0;
     RxSettings {
@@ -61,7 +65,7 @@ pub(super) fn receive(registers: &Plain, phy_loopback: bool, filters: Arc<Filter
     }
 }
 
-fn loopback(registers: &Plain, phy: bool) -> bool {
+fn loopback(registers: &StatelessRegisters, phy: bool) -> bool {
     phy || registers.get(r::RCTL) & LOOPBACK != 0
 }
 
@@ -81,7 +85,7 @@ fn checksum(control: u32) -> RxChecksum {
     }
 }
 
-pub(super) fn filters(registers: &Plain) -> Filters {
+pub(super) fn filters(registers: &StatelessRegisters) -> Filters {
     let control = registers.get(r::RCTL);
     let has = |bit| control & bit != 0;
     let (low, high) = (registers.table::<16>(r::RAL), registers.table::<16>(r::RAH));

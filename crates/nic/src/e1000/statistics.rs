@@ -45,7 +45,7 @@ impl Destination {
 
 /// Counts of the frames of one burst, added to the statistics at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct BurstCounts {
     frames: u64,
     octets: u64,
     multicast: u64,
@@ -53,7 +53,7 @@ pub struct Tally {
     sizes: [u64; SIZES],
 }
 
-impl Tally {
+impl BurstCounts {
     /// Counts a frame of `len` octets without FCS.
     #[inline]
     pub fn frame(&mut self, len: usize, destination: Destination) {
@@ -118,7 +118,7 @@ pub struct Direction {
 impl Direction {
     /// Adds the counts of a burst.
     #[inline]
-    pub fn add(&self, tally: &Tally) {
+    pub fn add(&self, tally: &BurstCounts) {
         let sizes = self.sizes.iter().zip(tally.sizes);
         let all = [
             (&self.frames, tally.frames),

@@ -2,21 +2,21 @@
 //!
 //! ```text
 //!   descriptors --> one buffer, nothing to insert ---------------------------------> shown in guest memory
-//!              \--> assembly: gather, segment, checksums, tag, padding --> room --> shown in the room
+//!              \--> assembly: gather, segment, checksums, tag, padding --> assembly buffer --> shown there
 //! ```
 //!
 //! The port that receives a frame may accept it with its checksum still missing, and a TCP packet as one large frame.
-//! Work that the port accepts ([`TxQueue::settle`]) is not done here.
+//! Work that the port accepts ([`TxQueue::set_sink_offloads`]) is not done here.
 //!
 //! Guest memory is never written, except DD in descriptors that request a status report: a checksum is inserted into a
 //! copy. Each descriptor is read once. A driver cannot make a call run long: a burst ends after [`BURST`] frames or
 //! [`MOST_DESCRIPTORS`] descriptors, even in the middle of a packet.
 
 mod assembly;
+mod assembly_buffer;
 mod checksum;
 mod context;
-mod large;
-mod room;
+mod gso_buffer;
 mod segmentation;
 
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use ledger::NicDirection;
 use port::{Frame, Frames, Offload, Offloads};
-use ring::e1000::{Broken, Csb, Descriptor, DeviceRing, Ends, LayoutError, tx};
+use ring::e1000::{Broken, Csb, Descriptor, DeviceRing, HeadTail, LayoutError, tx};
 use ring::{BURST, Bytes, Region};
 
-use super::{Destination, Statistics, Tally, TxSettings, TxSetup, cause};
+use super::{BurstCounts, Destination, Statistics, TxSettings, TxSetup, cause};
 use crate::queue::Drained;
-use assembly::{Assembly, Fed, Kind, Output, Shown, Taken};
-use room::{PADDED, TAG};
+use assembly::{Assembly, Consumed, FrameLocation, Kind, Output, PartialDescriptor};
+use assembly_buffer::{PADDED, TAG};
 
 /// Length of the shortest frame in octets: an Ethernet header.
 pub const SHORTEST: usize = 14;
@@ -40,19 +40,19 @@ pub const MOST_DESCRIPTORS: usize = 4 * BURST;
 /// The device's data path of one transmit ring.
 #[derive(Debug)]
 pub struct TxQueue {
-    ring: DeviceRing<Arc<Ends>>,
+    ring: DeviceRing<Arc<HeadTail>>,
     settings: TxSettings,
     statistics: Arc<Statistics>,
     assembly: Assembly,
     /// A descriptor that is only partly consumed.
-    pending: Option<Taken>,
+    pending: Option<PartialDescriptor>,
     /// True if the broken ring was counted.
     reported: bool,
 }
 
 /// Descriptors that a burst has consumed.
 #[derive(Debug)]
-struct Done {
+struct ConsumedDescriptors {
     /// Position of the first descriptor.
     first: u16,
     descriptors: usize,
@@ -62,7 +62,7 @@ struct Done {
     at_once: bool,
 }
 
-impl Done {
+impl ConsumedDescriptors {
     #[inline(always)]
     const fn from(first: u16) -> Self {
         Self { first, descriptors: 0, reports: ArrayVec::new_const(), at_once: false }
@@ -94,8 +94,8 @@ impl TxQueue {
     }
 
     /// Sets the offloads that the next port accepts from now on: checksums, and TCP packets that are not segmented.
-    pub fn settle(&mut self, takes: Offloads) {
-        self.assembly.settle(takes);
+    pub fn set_sink_offloads(&mut self, takes: Offloads) {
+        self.assembly.set_sink_offloads(takes);
     }
 
     /// Shows up to `budget` (at most [`BURST`]) frames to `take`, in order and in one call, then returns their
@@ -133,7 +133,8 @@ impl TxQueue {
         take: &mut dyn FnMut(&[Frame<'_>]),
     ) -> Drained {
         let (region, settings) = (*self.ring.region(), self.settings);
-        let (mut frames, mut bytes, mut done) = (Frames::new_const(), 0, Done::from(self.ring.next()));
+        let (mut frames, mut bytes, mut done) =
+            (Frames::new_const(), 0, ConsumedDescriptors::from(self.ring.next()));
         for descriptor in self.ring.descriptors(waiting.min(budget)) {
             let len = length(descriptor);
             if !is_whole(descriptor, len, &settings) {
@@ -165,13 +166,13 @@ impl TxQueue {
         take: &mut dyn FnMut(&[Frame<'_>]),
     ) -> Drained {
         let first = self.pending.as_ref().map_or(self.ring.next(), |taken| taken.position);
-        let (mut out, mut done) = (Output::new(budget), Done::from(first));
+        let (mut out, mut done) = (Output::new(budget), ConsumedDescriptors::from(first));
         self.assembly.begin_burst();
         while done.descriptors < MOST_DESCRIPTORS {
             let Some(mut taken) = self.pending.take().or_else(|| self.next()) else { break };
             match self.assembly.feed(&mut taken, &self.settings, &mut out) {
-                Fed::Wholly => done.add(taken.descriptor),
-                Fed::Partly => {
+                Consumed::Wholly => done.add(taken.descriptor),
+                Consumed::Partly => {
                     self.pending = Some(taken);
                     break;
                 }
@@ -192,7 +193,7 @@ impl TxQueue {
     }
 
     /// Takes the next waiting descriptor with its buffer. A buffer outside guest memory breaks the ring.
-    fn next(&mut self) -> Option<Taken> {
+    fn next(&mut self) -> Option<PartialDescriptor> {
         self.ring.ready(1).ok()?;
         let (position, descriptor) = (self.ring.next(), self.ring.descriptors(1).next()?);
         let octets = buffer(self.ring.region(), descriptor);
@@ -200,12 +201,12 @@ impl TxQueue {
         if octets.is_none() {
             self.ring.fail(Broken::Address);
         }
-        Some(Taken { position, descriptor, octets: octets? })
+        Some(PartialDescriptor { position, descriptor, octets: octets? })
     }
 
     /// Returns the consumed descriptors of a burst to the driver; returns the interrupt causes.
     #[inline(always)]
-    fn finish(&mut self, done: &Done, ledger: &NicDirection) -> u32 {
+    fn finish(&mut self, done: &ConsumedDescriptors, ledger: &NicDirection) -> u32 {
         for &(n, word) in &done.reports {
             self.ring.write_back(done.first, usize::from(n), word);
         }
@@ -220,7 +221,7 @@ impl TxQueue {
 
     /// Returns the causes for a driver without block: a status was written back, the ring is empty, or it is nearly
     /// empty.
-    fn causes(&mut self, done: &Done) -> u32 {
+    fn causes(&mut self, done: &ConsumedDescriptors) -> u32 {
         if done.descriptors == 0 {
             return 0;
         }
@@ -281,7 +282,7 @@ impl Counts<'_> {
         if frames.is_empty() {
             return;
         }
-        let mut tally = Tally::default();
+        let mut tally = BurstCounts::default();
         if self.in_full {
             frames.iter().for_each(|frame| {
                 let destination = Destination::of(frame.octets().read(0).unwrap_or_default());
@@ -320,12 +321,12 @@ fn frames<'a>(out: &Output, (mut room, mut large): (&'a mut [u8], &'a mut [u8]))
     for shown in &out.frames {
         let mut left = Offload::NONE;
         let octets = match shown {
-            Shown::There(octets) => *octets,
-            Shown::Large(start, offload) => {
+            FrameLocation::GuestMemory(octets) => *octets,
+            FrameLocation::Large(start, offload) => {
                 left = *offload;
                 Bytes::from_slice(std::mem::take(&mut large).get_mut(*start..).unwrap_or_default())
             }
-            Shown::Here(range, offload) => {
+            FrameLocation::AssemblyBuffer(range, offload) => {
                 left = *offload;
                 let (_, rest) = room.split_at_mut(range.start - at);
                 let (frame, rest) = rest.split_at_mut(range.len());

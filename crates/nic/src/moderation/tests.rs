@@ -260,10 +260,10 @@ fn nothing_waits_while_nobody_looks_at_the_time() {
         // Bulk traffic.
         assert!(moderator.request(Work::Received(64), 0));
         assert!(!moderator.request(Work::Received(64), 1_000), "{moderation:?}: too soon");
-        moderator.keep_time(false);
+        moderator.set_timer_served(false);
         assert!(moderator.take_due(1_000), "{moderation:?}: what waited");
         assert!(moderator.request(Work::Received(64), 1_001) && moderator.request(Work::Sent, 1_002));
-        moderator.keep_time(true);
+        moderator.set_timer_served(true);
         assert!(!moderator.request(Work::Received(64), 1_003), "{moderation:?}: the last was just now");
         assert!(moderator.next().is_some());
     }

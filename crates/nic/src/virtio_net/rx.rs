@@ -75,7 +75,7 @@ pub struct Lease {
     burst: Burst,
     /// Lengths of the leading frames that each fit into the only buffer of the chain of the same number: usually all
     /// frames.
-    straight: ArrayVec<u32, BURST>,
+    single_buffer: ArrayVec<u32, BURST>,
     /// Places of the other frames.
     places: ArrayVec<Place, BURST>,
     too_long: u64,
@@ -94,7 +94,7 @@ pub struct Lease {
 impl Lease {
     #[inline(always)]
     fn clear(&mut self, queue: u64) {
-        self.straight.clear();
+        self.single_buffer.clear();
         self.places.clear();
         self.too_long = 0;
         self.large = 0;
@@ -113,12 +113,12 @@ impl Lease {
     #[inline(always)]
     fn assign(&mut self, frames: &[Frame<'_>], most: usize) -> (usize, usize) {
         let pairs = frames.iter().zip(self.burst.chains());
-        self.straight.extend(pairs.map_while(|(frame, chain)| {
+        self.single_buffer.extend(pairs.map_while(|(frame, chain)| {
             (frame.len() + HEADER <= chain.only().len()).then_some(frame.len() as u32)
         }));
-        let straight = self.straight.len();
-        if straight == frames.len().min(self.burst.len()) {
-            (straight, straight)
+        let single_buffer = self.single_buffer.len();
+        if single_buffer == frames.len().min(self.burst.len()) {
+            (single_buffer, single_buffer)
         } else {
             self.assign_rest(frames, most)
         }
@@ -127,7 +127,7 @@ impl Lease {
     /// Assigns places to the frames after the straight ones.
     #[cold]
     fn assign_rest(&mut self, frames: &[Frame<'_>], most: usize) -> (usize, usize) {
-        let mut first = self.straight.len();
+        let mut first = self.single_buffer.len();
         for (i, frame) in frames.iter().enumerate().skip(first) {
             match fit(&self.burst, first, frame.len() + HEADER, most) {
                 Fit::In(count) => {
@@ -146,7 +146,7 @@ impl Lease {
     /// Copies the frames for which the lease was reserved; `frames` must be the same slice.
     #[inline]
     pub fn copy(&self, frames: &[Frame<'_>]) {
-        for (frame, (&len, chain)) in frames.iter().zip(self.straight.iter().zip(self.burst.chains())) {
+        for (frame, (&len, chain)) in frames.iter().zip(self.single_buffer.iter().zip(self.burst.chains())) {
             let buffer = chain.only();
             if frame.offload().is_none() {
                 buffer.write(0, ONE_BUFFER);
@@ -182,16 +182,16 @@ struct Posted {
     /// Number of chains that a frame of the largest size fills, estimated from the last large frame.
     chains_of_large: usize,
     /// Identifier of the queue, unique in the process.
-    name: u64,
+    id: u64,
 }
 
 impl RxQueue {
     /// Creates the data path of a queue; `mergeable` as negotiated.
     pub fn new(queue: DeviceQueue, mergeable: bool) -> Self {
-        static NAMES: AtomicU64 = AtomicU64::new(1);
-        let name = NAMES.fetch_add(1, Ordering::Relaxed);
+        static IDS: AtomicU64 = AtomicU64::new(1);
+        let id = IDS.fetch_add(1, Ordering::Relaxed);
         let (takes, chains_of_large) = (Offloads::NONE, if mergeable { LARGE } else { 1 });
-        Self { posted: Posted { queue, mergeable, takes, chains_of_large, name }, own: Lease::default() }
+        Self { posted: Posted { queue, mergeable, takes, chains_of_large, id }, own: Lease::default() }
     }
 
     /// Sets the offloads that the driver accepts.
@@ -251,7 +251,7 @@ impl RxQueue {
 
     /// Returns true if a lease was reserved from this queue, and not from one that a reset has since replaced.
     pub fn owns(&self, lease: &Lease) -> bool {
-        lease.queue == self.posted.name
+        lease.queue == self.posted.id
     }
 
     /// Returns the buffers of a lease to the driver; returns true if it wants an interrupt. A lease of another queue
@@ -323,7 +323,7 @@ impl Posted {
     /// Plans with up to `wanted` chains.
     #[inline(always)]
     fn try_plan(&mut self, frames: &[Frame<'_>], wanted: usize, lease: &mut Lease) -> Result<usize, Broken> {
-        lease.clear(self.name);
+        lease.clear(self.id);
         lease.takes = self.takes;
         self.queue.prefetch_used(frames.len());
         self.queue.take_writable(wanted, &mut lease.burst)?;
@@ -335,13 +335,13 @@ impl Posted {
 
     #[inline(always)]
     fn commit(&mut self, lease: &mut Lease, ledger: &NicDirection) -> bool {
-        if lease.queue != self.name {
+        if lease.queue != self.id {
             lease.clear(0);
             return false;
         }
         let mut bytes = 0;
-        let straight = lease.straight.iter().zip(lease.burst.chains());
-        self.queue.complete_each(straight.map(|(&len, chain)| {
+        let single_buffer = lease.single_buffer.iter().zip(lease.burst.chains());
+        self.queue.complete_each(single_buffer.map(|(&len, chain)| {
             bytes += u64::from(len);
             (chain, len + HEADER as u32)
         }));
@@ -352,7 +352,7 @@ impl Posted {
         if lease.large > 0 {
             self.count_large(lease, ledger);
         }
-        let (frames, too_long) = ((lease.straight.len() + lease.places.len()) as u64, lease.too_long);
+        let (frames, too_long) = ((lease.single_buffer.len() + lease.places.len()) as u64, lease.too_long);
         lease.clear(0);
         if too_long > 0 {
             ledger.drop_too_long.add(too_long);

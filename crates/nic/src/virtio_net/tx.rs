@@ -76,7 +76,7 @@ struct Dropped {
 
 /// Counts of frames of one burst that carry pending offload metadata.
 #[derive(Default)]
-struct Left {
+struct PendingOffloads {
     checksums: u64,
     segments: u64,
 }
@@ -156,7 +156,8 @@ impl TxQueue {
             self.gathered = vec![0; GATHER + largest];
         }
         let (mut frames, mut bytes, mut dropped) = (Frames::new_const(), 0, Dropped::default());
-        let (mut room, mut keep, mut left) = (&mut self.gathered[..], self.burst.len(), Left::default());
+        let (mut room, mut keep, mut left) =
+            (&mut self.gathered[..], self.burst.len(), PendingOffloads::default());
         for (i, chain) in self.burst.chains().iter().enumerate() {
             let offload = offload(self.burst.readable(chain), self.offloads);
             let octets = match content(&self.burst, chain, offload, self.longest) {
@@ -243,7 +244,7 @@ impl Dropped {
     }
 }
 
-impl Left {
+impl PendingOffloads {
     fn add(&mut self, offload: Offload) {
         self.checksums += u64::from(offload.needs_csum());
         self.segments += u64::from(offload.gso().is_some());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nic::e1000::{Filters, RxChecksum, RxSettings, RxSetup, TxSettings, TxSetup};
 use nic::queue::{RxQueue, TxQueue};
 use ring::Region;
-use ring::e1000::{Csb, Descriptor, Ends, Layout, Received, RxDriver, TxDriver, TxSlot, rx, tx};
+use ring::e1000::{Csb, Descriptor, HeadTail, Layout, Received, RxDriver, TxDriver, TxSlot, rx, tx};
 
 /// Guest-physical address of the memory: the status block, the ring, buffers.
 const START: u64 = 0x10_0000;
@@ -41,7 +41,7 @@ pub(crate) struct Guest {
     layout: Layout,
     style: Style,
     buffer: u32,
-    ends: Arc<Ends>,
+    ends: Arc<HeadTail>,
     rx: RxDriver<'static, u64>,
     tx: TxDriver<'static, u64>,
     free: Vec<u64>,
@@ -62,7 +62,7 @@ impl Guest {
         let rx = RxDriver::new(region, &layout, csb, tokens).unwrap();
         let tx = TxDriver::new(region, &layout, csb, slots).unwrap();
         let free = (0..u64::from(ENTRIES)).rev().map(|n| FIRST_BUFFER + n * STRIDE).collect();
-        Self { region, layout, style, buffer, ends: Arc::new(Ends::new()), rx, tx, free, sent: 0 }
+        Self { region, layout, style, buffer, ends: Arc::new(HeadTail::new()), rx, tx, free, sent: 0 }
     }
 
     fn block(&self) -> Option<u64> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nic::e1000::Interrupts;
 
-use super::{Counts, Pin, Waiting};
+use super::{Counts, DelayableInterrupts, Pin};
 
 /// Interrupt state, shared by the registers and the threads that move frames.
 pub struct Intx {
@@ -21,7 +21,7 @@ impl Intx {
     }
 }
 
-impl Waiting for Intx {
+impl DelayableInterrupts for Intx {
     fn settle(&mut self, now: u64) -> Option<u64> {
         let line = self.interrupts.line(now);
         if line.asserted != self.up {
@@ -31,8 +31,8 @@ impl Waiting for Intx {
         line.next
     }
 
-    fn keep_time(&mut self, kept: bool, now: u64) {
-        self.interrupts.keep_time(kept, now);
+    fn set_timer_served(&mut self, kept: bool, now: u64) {
+        self.interrupts.set_timer_served(kept, now);
     }
 
     fn counts(&self) -> Counts {

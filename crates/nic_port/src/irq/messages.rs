@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nic::moderation::{Moderation, Moderator, Work};
 
-use super::{Counts, Line, Waiting, held};
+use super::{Counts, DelayableInterrupts, Line, deferred};
 
 /// Queue of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Message {
     fn send(&mut self) {
         if let Some(line) = &self.line {
             self.counts.raised += 1;
-            held::signal(line);
+            deferred::signal(line);
         }
     }
 
@@ -86,15 +86,15 @@ impl Message {
     }
 }
 
-impl Waiting for Messages {
+impl DelayableInterrupts for Messages {
     fn settle(&mut self, now: u64) -> Option<u64> {
         let next = [self.receive.settle(now), self.transmit.settle(now)];
         next.into_iter().flatten().min()
     }
 
-    fn keep_time(&mut self, kept: bool, _: u64) {
-        self.receive.moderator.keep_time(kept);
-        self.transmit.moderator.keep_time(kept);
+    fn set_timer_served(&mut self, kept: bool, _: u64) {
+        self.receive.moderator.set_timer_served(kept);
+        self.transmit.moderator.set_timer_served(kept);
     }
 
     fn counts(&self) -> Counts {

@@ -15,12 +15,12 @@ use port::Clock;
 use vmm_sys_util::timerfd::TimerFd;
 
 /// Interrupts, and the events that they wait for.
-pub trait Waiting: Send {
+pub trait DelayableInterrupts: Send {
     /// Sends the interrupts that are due at `now` (nanoseconds); returns when to call again at the latest.
     fn settle(&mut self, now: u64) -> Option<u64>;
 
     /// Sets whether a thread checks when a waiting interrupt is due. While none does, no interrupt may be delayed.
-    fn keep_time(&mut self, kept: bool, now: u64);
+    fn set_timer_served(&mut self, kept: bool, now: u64);
 
     /// Returns the counters of interrupts.
     fn counts(&self) -> Counts;
@@ -38,7 +38,7 @@ pub struct Counts {
 }
 
 /// Operations of the thread that keeps the time.
-pub trait Timekeeping: Send + Sync {
+pub trait InterruptTimer: Send + Sync {
     /// A thread starts to keep the time.
     fn begin(&self);
     /// It stops. If there is no other one, waiting interrupts are sent, and no interrupt is delayed any more.
@@ -59,7 +59,7 @@ pub trait Timekeeping: Send + Sync {
 const NEVER: u64 = u64::MAX;
 
 /// Interrupts with a clock and a timer.
-pub struct Timed<W> {
+pub struct DelayedInterrupts<W> {
     state: Mutex<State<W>>,
     /// Time when an interrupt is due; written under the lock, read by the polling thread.
     next: AtomicU64,
@@ -104,7 +104,7 @@ struct State<W> {
     set: bool,
 }
 
-impl<W: Waiting> Timed<W> {
+impl<W: DelayableInterrupts> DelayedInterrupts<W> {
     /// Creates the state: no interrupt is due, and no thread keeps the time.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl<W: Waiting> Timed<W> {
     /// Creates interrupts that use this clock. The timer uses the host's clock.
     pub(crate) fn by(clock: Clock, mut interrupts: W) -> Result<Self> {
         let timer = TimerFd::new().context("cannot make a timer (timerfd_create)")?;
-        interrupts.keep_time(false, clock.now());
+        interrupts.set_timer_served(false, clock.now());
         Ok(Self {
             state: Mutex::new(State { interrupts, keepers: 0, asleep: false, set: false }),
             next: AtomicU64::new(NEVER),
@@ -181,13 +181,13 @@ impl<W: Waiting> Timed<W> {
     }
 }
 
-impl<W: Waiting> Timekeeping for Timed<W> {
+impl<W: DelayableInterrupts> InterruptTimer for DelayedInterrupts<W> {
     fn begin(&self) {
         let mut state = self.lock();
         state.keepers += 1;
         if state.keepers == 1 {
             let now = self.now();
-            state.interrupts.keep_time(true, now);
+            state.interrupts.set_timer_served(true, now);
         }
     }
 
@@ -197,7 +197,7 @@ impl<W: Waiting> Timekeeping for Timed<W> {
         if state.keepers == 0 {
             let now = self.now();
             state.asleep = false;
-            state.interrupts.keep_time(false, now);
+            state.interrupts.set_timer_served(false, now);
             self.settle(&mut state, now);
             self.set_timer(&mut state, now);
         }

@@ -48,7 +48,7 @@ pub type Lease = ArrayVec<u32, BURST>;
 /// Aligned wrapper: separates the cache lines that senders write from those that the consumer writes.
 #[derive(Default)]
 #[cfg_attr(not(loom), repr(align(128)))]
-struct Apart<T>(T);
+struct CachePadded<T>(T);
 
 struct Ready {
     ring: Box<[Filled]>,
@@ -58,10 +58,10 @@ struct Ready {
 
 /// The free slots, the ready FIFO and the armed flag.
 pub struct Leases {
-    free: Apart<Mutex<Vec<u32>>>,
-    ready: Apart<Mutex<Ready>>,
-    waiting: Apart<AtomicUsize>,
-    armed: Apart<AtomicBool>,
+    free: CachePadded<Mutex<Vec<u32>>>,
+    ready: CachePadded<Mutex<Ready>>,
+    waiting: CachePadded<AtomicUsize>,
+    armed: CachePadded<AtomicBool>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -74,10 +74,10 @@ impl Leases {
     pub fn new(count: u32) -> Self {
         let ring = vec![Filled { slot: 0, len: 0, offload: Offload::NONE }; count as usize].into();
         Self {
-            free: Apart(Mutex::new((0..count).rev().collect())),
-            ready: Apart(Mutex::new(Ready { ring, first: 0, count: 0 })),
-            waiting: Apart(AtomicUsize::new(0)),
-            armed: Apart(AtomicBool::new(false)),
+            free: CachePadded(Mutex::new((0..count).rev().collect())),
+            ready: CachePadded(Mutex::new(Ready { ring, first: 0, count: 0 })),
+            waiting: CachePadded(AtomicUsize::new(0)),
+            armed: CachePadded(AtomicBool::new(false)),
         }
     }
 

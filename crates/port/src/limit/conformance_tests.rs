@@ -9,7 +9,7 @@ use frame::offload::Offloads;
 
 use super::{Limit, LimitCounters, Limited};
 use crate::boundary::{Frame, Sink};
-use crate::clock::{Clock, Hand};
+use crate::clock::{Clock, ClockHandle};
 use crate::conformance::{SinkBench, check_sink, drained};
 use crate::{IngressSink, IngressSource, ingress};
 
@@ -39,7 +39,7 @@ struct Bench {
     queue: Arc<IngressSink>,
     behind: IngressSource,
     counters: Arc<LimitCounters>,
-    hand: Hand,
+    hand: ClockHandle,
     /// Time that passes with each call of the sink.
     step: Duration,
 }

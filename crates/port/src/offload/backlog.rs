@@ -82,9 +82,9 @@ impl Backlog {
     /// Tells the source which offloads the sink accepts: at once if they change, because a guest's driver may wake us
     /// for a few passes only.
     #[inline]
-    fn settle(&mut self, source: &mut dyn Source, takes: Offloads) {
+    fn set_sink_offloads(&mut self, source: &mut dyn Source, takes: Offloads) {
         if self.passes & (SETTLE - 1) == 0 || takes != self.told {
-            source.settle(takes);
+            source.set_sink_offloads(takes);
             self.told = takes;
         }
         self.passes = self.passes.wrapping_add(1);
@@ -165,7 +165,7 @@ impl Target for Keeping<'_> {
 /// moved.
 #[inline]
 pub fn pump_on(source: &mut dyn Source, sink: &dyn Sink, backlog: &mut Backlog) -> usize {
-    backlog.settle(source, sink.offloads());
+    backlog.set_sink_offloads(source, sink.offloads());
     if !backlog.is_empty() {
         source.tend();
         return backlog.flush(sink);
@@ -189,7 +189,7 @@ pub fn pump_on(source: &mut dyn Source, sink: &dyn Sink, backlog: &mut Backlog) 
         }
     });
     if !lacking.is_none() {
-        source.settle(sink.offloads());
+        source.set_sink_offloads(sink.offloads());
     }
     moved
 }

@@ -23,7 +23,7 @@ use frame::offload::{LARGEST, Offloads};
 use ring::BURST;
 
 pub use backlog::{Backlog, pump_on};
-use work::Work;
+use work::FrameCompletion;
 
 use crate::boundary::{Frame, Frames, Sink};
 
@@ -83,7 +83,7 @@ fn deliver_completed(sink: &dyn Sink, takes: Offloads, frames: &[Frame<'_>]) -> 
 }
 
 /// Shows frames to `look` as a plain wire would carry them: in bursts of frames without pending offloads.
-pub fn plainly(frames: &[Frame<'_>], look: &mut dyn FnMut(&[Frame<'_>])) {
+pub fn show_completed(frames: &[Frame<'_>], look: &mut dyn FnMut(&[Frame<'_>])) {
     if needed(frames).is_none() {
         return look(frames);
     }
@@ -133,7 +133,7 @@ fn complete(takes: Offloads, frames: &[Frame<'_>], target: &mut dyn Target) -> u
     if scratch.len() < ROOM {
         scratch.resize(ROOM, 0);
     }
-    let mut pass = Pass { takes, frames, next: 0, work: None, done: Completed::default() };
+    let mut pass = BurstCompletion { takes, frames, next: 0, work: None, done: Completed::default() };
     // Bit set of the frames of the burst that were lost.
     let mut lost = 0_u64;
     while pass.next < frames.len() {
@@ -153,17 +153,17 @@ fn complete(takes: Offloads, frames: &[Frame<'_>], target: &mut dyn Target) -> u
 }
 
 /// A burst that is being completed, and the progress.
-struct Pass<'a> {
+struct BurstCompletion<'a> {
     takes: Offloads,
     frames: &'a [Frame<'a>],
     /// Index of the current frame.
     next: usize,
     /// Work on the current frame.
-    work: Option<Work>,
+    work: Option<FrameCompletion>,
     done: Completed,
 }
 
-impl Pass<'_> {
+impl BurstCompletion<'_> {
     /// Adds completed frames to a batch while it and the memory have room. `origins` holds, for each, the index of its
     /// frame in the burst.
     fn fill<'r>(
@@ -183,7 +183,7 @@ impl Pass<'_> {
                 continue;
             }
             if self.work.is_none() {
-                self.work = Work::of(frame, self.takes);
+                self.work = FrameCompletion::of(frame, self.takes);
                 self.count(frame);
             }
             let Some(work) = &mut self.work else {

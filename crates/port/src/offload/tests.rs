@@ -177,7 +177,7 @@ impl Source for Waiting {
         self.tended += 1;
     }
 
-    fn settle(&mut self, takes: Offloads) {
+    fn set_sink_offloads(&mut self, takes: Offloads) {
         self.settled.push(takes);
     }
 }
@@ -186,7 +186,7 @@ impl Source for Waiting {
 fn segments_wait_for_room_and_the_frames_behind_them_too() {
     let frames = vec![tcp(4000, 1), small(2), tcp(65_000, 3), small(4)];
     let mut plain = Vec::new();
-    plainly(&shown(&mut frames.clone()), &mut |frames| plain.extend(frames.iter().map(octets)));
+    show_completed(&shown(&mut frames.clone()), &mut |frames| plain.extend(frames.iter().map(octets)));
     assert_eq!(plain.len(), 4 + 1 + 65 + 1);
     let mut source = Waiting { frames, settled: Vec::new(), tended: 0 };
     let (sink, mut backlog) = (Kept::new(Offloads::NONE, 3), Backlog::default());
@@ -229,7 +229,7 @@ fn a_sink_that_delivers_to_another_one_completes_for_it() {
     assert_eq!(deliver(&sink, &shown(&mut frames)), 1);
     assert_eq!(sink.0.lengths(), [1054, 1054, 554]);
     let mut plain = Vec::new();
-    plainly(&shown(&mut frames), &mut |frames| plain.extend(frames.iter().map(octets)));
+    show_completed(&shown(&mut frames), &mut |frames| plain.extend(frames.iter().map(octets)));
     assert_eq!(
         sink.0.frames.lock().unwrap().iter().map(|(octets, _)| octets.clone()).collect::<Vec<_>>(),
         plain

@@ -6,7 +6,7 @@ use ring::Bytes;
 use crate::boundary::Frame;
 
 /// Conversion of a frame into one or several frames in our own memory.
-pub(super) struct Work {
+pub(super) struct FrameCompletion {
     kind: Kind,
     /// True if the checksum of each is filled in too.
     checksums: bool,
@@ -21,7 +21,7 @@ enum Kind {
     Cut(Box<Segments>),
 }
 
-impl Work {
+impl FrameCompletion {
     /// Returns the work on a frame for a sink that accepts these offloads; `None` if the frame's metadata does not fit
     /// it.
     pub(super) fn of(frame: &Frame<'_>, takes: Offloads) -> Option<Self> {

@@ -40,7 +40,7 @@ impl<W: Write> File<W> {
     ///
     /// # Errors
     /// The file cannot be written at present.
-    pub(super) fn go_on(&mut self) -> io::Result<()> {
+    pub(super) fn resume(&mut self) -> io::Result<()> {
         let outcome = self.write();
         match outcome {
             Ok(()) => self.finish(),

@@ -98,7 +98,7 @@ fn an_interrupt_for_another_reason_writes_nothing() {
 
 /// A rate of one frame in 1000 ticks, and a clock that the test advances.
 struct Clocked {
-    onset: Onset,
+    onset: RateDetector,
     now: u64,
 }
 
@@ -115,7 +115,7 @@ impl Clocked {
 
 fn clocked() -> Clocked {
     // Starts later than time 0.
-    Clocked { onset: Onset::new(1000), now: 1 << 40 }
+    Clocked { onset: RateDetector::new(1000), now: 1 << 40 }
 }
 
 #[test]
@@ -164,8 +164,8 @@ fn a_sender_that_was_fast_is_slow_again_after_a_pause_however_fast_it_was() {
 
 #[test]
 fn a_clock_that_stands_still_or_ends_harms_nobody() {
-    let mut onset = Onset::new(u64::MAX / 4);
+    let mut onset = RateDetector::new(u64::MAX / 4);
     assert!(!onset.note(u64::MAX) && !onset.note(0));
-    let mut onset = Onset::new(0);
+    let mut onset = RateDetector::new(0);
     assert!((0..100).all(|_| !onset.note(7)));
 }

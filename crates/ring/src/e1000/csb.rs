@@ -27,7 +27,7 @@ use core::sync::atomic::AtomicU16;
 use super::LayoutError;
 use super::shared::area;
 use crate::Region;
-use crate::split::notify::Wish;
+use crate::split::notify::Suppression;
 
 /// Offsets of the words of one direction, in octets.
 struct Offsets {
@@ -64,16 +64,16 @@ impl Csb {
     }
 
     /// Returns the words of the transmit ring.
-    pub(super) const fn transmit(&self) -> Words {
+    pub(super) const fn transmit(&self) -> RingWords {
         self.words(TRANSMIT)
     }
 
     /// Returns the words of the receive ring.
-    pub(super) const fn receive(&self) -> Words {
+    pub(super) const fn receive(&self) -> RingWords {
         self.words(RECEIVE)
     }
 
-    const fn words(&self, offsets: Offsets) -> Words {
+    const fn words(&self, offsets: Offsets) -> RingWords {
         // SAFETY: `map` checked that `OCTETS` are mapped at a multiple of 64; all offsets are even and less than that.
         let [tail, interrupt, head, kick] = unsafe {
             [
@@ -83,13 +83,13 @@ impl Csb {
                 self.base.add(offsets.kick).cast(),
             ]
         };
-        Words { tail, interrupt, head, kick }
+        RingWords { tail, interrupt, head, kick }
     }
 }
 
 /// The words of one ring.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Words {
+pub(super) struct RingWords {
     tail: NonNull<AtomicU16>,
     interrupt: NonNull<AtomicU16>,
     head: NonNull<AtomicU16>,
@@ -97,16 +97,16 @@ pub(super) struct Words {
 }
 
 // SAFETY: as for `Csb`.
-unsafe impl Send for Words {}
+unsafe impl Send for RingWords {}
 // SAFETY: as for `Csb`.
-unsafe impl Sync for Words {}
+unsafe impl Sync for RingWords {}
 
-impl Words {
+impl RingWords {
     /// Returns the driver's position, the tail.
     #[inline(always)]
     pub(super) fn tail(&self) -> &AtomicU16 {
         #[cfg(any(test, fuzzing))]
-        crate::meddle::before_read();
+        crate::concurrent_stores::before_read();
         // SAFETY: mapped and aligned (`Csb::words`), and only ever used as an atomic.
         unsafe { self.tail.as_ref() }
     }
@@ -120,17 +120,17 @@ impl Words {
 
     /// Returns the driver's interrupt suppression word.
     #[inline(always)]
-    pub(super) fn interrupt_wish(&self) -> Wish<'_, AtomicU16> {
+    pub(super) fn interrupt_suppression(&self) -> Suppression<'_, AtomicU16> {
         #[cfg(any(test, fuzzing))]
-        crate::meddle::before_read();
+        crate::concurrent_stores::before_read();
         // SAFETY: as in `tail`.
-        Wish::Flag(unsafe { self.interrupt.as_ref() })
+        Suppression::Flag(unsafe { self.interrupt.as_ref() })
     }
 
     /// Returns the device's kick suppression word.
     #[inline(always)]
-    pub(super) const fn kick_wish(&self) -> Wish<'_, AtomicU16> {
+    pub(super) const fn kick_suppression(&self) -> Suppression<'_, AtomicU16> {
         // SAFETY: as in `tail`.
-        Wish::Flag(unsafe { self.kick.as_ref() })
+        Suppression::Flag(unsafe { self.kick.as_ref() })
     }
 }

@@ -3,13 +3,13 @@
 use core::ops::Deref;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use super::csb::Words;
+use super::csb::RingWords;
 use super::shared::Shared;
-use super::{Broken, Csb, Descriptor, Ends, Layout, LayoutError};
+use super::{Broken, Csb, Descriptor, HeadTail, Layout, LayoutError};
 use crate::Region;
 use crate::split::notify;
 
-/// A ring as its device sees it; `E` is the pointer by which the [`Ends`] are shared, such as an `Arc`.
+/// A ring as its device sees it; `E` is the pointer by which the [`HeadTail`] are shared, such as an `Arc`.
 ///
 /// 1. [`ready`](Self::ready) counts the waiting descriptors, [`descriptors`](Self::descriptors) reads them.
 /// 2. [`take`](Self::take) moves on over those that are used; several takes may be outstanding.
@@ -17,11 +17,11 @@ use crate::split::notify;
 /// 4. [`release`](Self::release) and [`publish`](Self::publish) move the head over the oldest descriptors taken,
 ///    once a burst.
 #[derive(Debug)]
-pub struct DeviceRing<E: Deref<Target = Ends>> {
+pub struct DeviceRing<E: Deref<Target = HeadTail>> {
     shared: Shared,
     region: Region,
     ends: E,
-    block: Option<Words>,
+    block: Option<RingWords>,
     /// Position of the next descriptor to take.
     next: u16,
     /// Descriptors from `next` on that the driver is known to have published.
@@ -33,7 +33,7 @@ pub struct DeviceRing<E: Deref<Target = Ends>> {
     broken: Option<Broken>,
 }
 
-impl<E: Deref<Target = Ends>> DeviceRing<E> {
+impl<E: Deref<Target = HeadTail>> DeviceRing<E> {
     /// Creates the device's end of a transmit ring; it starts at the head of `ends`, with the driver's block if it has
     /// one.
     pub fn transmit(region: Region, layout: &Layout, ends: E, csb: Option<Csb>) -> Result<Self, LayoutError> {
@@ -45,7 +45,7 @@ impl<E: Deref<Target = Ends>> DeviceRing<E> {
         Self::new(region, layout, ends, csb.map(|csb| csb.receive()))
     }
 
-    fn new(region: Region, layout: &Layout, ends: E, block: Option<Words>) -> Result<Self, LayoutError> {
+    fn new(region: Region, layout: &Layout, ends: E, block: Option<RingWords>) -> Result<Self, LayoutError> {
         let shared = Shared::map(&region, layout)?;
         let head = ends.head();
         if head >= shared.entries() {
@@ -205,7 +205,7 @@ impl<E: Deref<Target = Ends>> DeviceRing<E> {
         self.ends.set_head(new);
         match &self.block {
             None => true,
-            Some(block) => notify::publish(block.head(), &block.interrupt_wish(), old, new),
+            Some(block) => notify::publish(block.head(), &block.interrupt_suppression(), old, new),
         }
     }
 
@@ -214,7 +214,7 @@ impl<E: Deref<Target = Ends>> DeviceRing<E> {
     pub fn arm(&mut self) -> bool {
         let waiting = match &self.block {
             None => self.ends.tail() != self.next,
-            Some(block) => notify::arm(block.tail(), &block.kick_wish(), self.next),
+            Some(block) => notify::arm(block.tail(), &block.kick_suppression(), self.next),
         };
         waiting && self.broken.is_none()
     }
@@ -223,7 +223,7 @@ impl<E: Deref<Target = Ends>> DeviceRing<E> {
     /// same.
     pub fn disarm(&mut self) {
         if let Some(block) = &self.block {
-            block.kick_wish().decline(self.next);
+            block.kick_suppression().disable(self.next);
         }
     }
 }

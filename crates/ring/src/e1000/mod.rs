@@ -21,7 +21,7 @@
 pub mod csb;
 mod descriptor;
 mod device;
-mod ends;
+mod head_tail;
 mod receive;
 mod shared;
 mod transmit;
@@ -32,7 +32,7 @@ pub use crate::split::Broken;
 pub use csb::Csb;
 pub use descriptor::{Context, Data, Descriptor, Legacy, Received, rx, tx};
 pub use device::DeviceRing;
-pub use ends::Ends;
+pub use head_tail::HeadTail;
 pub use receive::RxDriver;
 pub use transmit::{TxDriver, TxSlot};
 

@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::Acquire;
 
-use super::csb::Words;
+use super::csb::RingWords;
 use super::shared::Shared;
 use super::{Broken, Csb, Descriptor, Layout, LayoutError, Received, rx};
 use crate::Region;
@@ -16,7 +16,7 @@ use crate::split::notify;
 #[derive(Debug)]
 pub struct RxDriver<'a, T: Copy> {
     shared: Shared,
-    block: Option<Words>,
+    block: Option<RingWords>,
     /// Exactly `shared.entries()` places; those of the `used` buffers from `first` on are initialized.
     tokens: &'a mut [MaybeUninit<T>],
     /// Position of the first outstanding buffer, one that the device has not returned.
@@ -112,7 +112,7 @@ impl<'a, T: Copy> RxDriver<'a, T> {
         self.pending = 0;
         match &self.block {
             None => true,
-            Some(block) => notify::publish(block.tail(), &block.kick_wish(), old, new),
+            Some(block) => notify::publish(block.tail(), &block.kick_suppression(), old, new),
         }
     }
 
@@ -201,7 +201,7 @@ impl<'a, T: Copy> RxDriver<'a, T> {
                 let posted = self.used > self.pending;
                 posted && Received::from_rest(self.shared.rest(self.first)).status & rx::DD != 0
             }
-            Some(block) => notify::arm(block.head(), &block.interrupt_wish(), self.first),
+            Some(block) => notify::arm(block.head(), &block.interrupt_suppression(), self.first),
         };
         returned && self.broken.is_none()
     }
@@ -209,7 +209,7 @@ impl<'a, T: Copy> RxDriver<'a, T> {
     /// Declines interrupts, for a driver that polls. With a block, interrupts of a new ring are enabled.
     pub fn disarm(&mut self) {
         if let Some(block) = &self.block {
-            block.interrupt_wish().decline(self.first);
+            block.interrupt_suppression().disable(self.first);
         }
     }
 

@@ -47,7 +47,7 @@ impl Shared {
     #[inline(always)]
     pub(super) fn rest(&self, position: u16) -> u64 {
         #[cfg(any(test, fuzzing))]
-        crate::meddle::before_read();
+        crate::concurrent_stores::before_read();
         self.words(position)[1].load(Acquire)
     }
 
@@ -104,7 +104,7 @@ impl Shared {
             let words = unsafe { self.words_at(at) };
             let [address, rest] = words.map(|word| {
                 #[cfg(any(test, fuzzing))]
-                crate::meddle::before_read();
+                crate::concurrent_stores::before_read();
                 word.load(Relaxed)
             });
             Descriptor { address, rest }

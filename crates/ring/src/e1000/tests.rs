@@ -108,7 +108,7 @@ fn bad_layouts_are_refused() {
         (Layout { base: last - 240, ..good }, LayoutError::Outside(last - 240)),
         (Layout { base: u64::MAX - 15, ..good }, LayoutError::Outside(u64::MAX - 15)),
     ];
-    let ends = Ends::new();
+    let ends = HeadTail::new();
     for (layout, error) in cases {
         assert_eq!(DeviceRing::transmit(region, &layout, &ends, None).err(), Some(error), "{layout:?}");
         assert_eq!(RxDriver::<u8>::new(region, &layout, None, &mut []).err(), Some(error), "{layout:?}");
@@ -126,7 +126,7 @@ fn bad_layouts_are_refused() {
 #[test]
 fn a_head_outside_of_the_ring_is_refused() {
     let mut memory = Memory::new(16);
-    let ends = Ends::new();
+    let ends = HeadTail::new();
     for (head, error) in
         [(15, None), (16, Some(LayoutError::Head(16))), (0xffff, Some(LayoutError::Head(0xffff)))]
     {
@@ -148,7 +148,7 @@ fn a_driver_needs_a_place_for_each_entry() {
 #[test]
 fn a_ring_starts_where_its_head_is_and_tells_the_driver() {
     let mut memory = Memory::new(16);
-    let ends = Ends::new();
+    let ends = HeadTail::new();
     ends.set_head(13);
     memory.set_word(at::RX_TAIL, 2);
     let csb = memory.csb();
@@ -168,7 +168,7 @@ fn a_ring_starts_where_its_head_is_and_tells_the_driver() {
 #[test]
 fn several_takes_are_released_in_order() {
     let mut memory = Memory::new(16);
-    let ends = Ends::new();
+    let ends = HeadTail::new();
     ends.set_tail(12);
     let mut device = DeviceRing::receive(memory.region(), &memory.layout(), &ends, None).unwrap();
     assert_eq!(device.ready(1), Ok(12));

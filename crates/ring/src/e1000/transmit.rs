@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::Acquire;
 
-use super::csb::Words;
+use super::csb::RingWords;
 use super::shared::Shared;
 use super::{Broken, Csb, Descriptor, Layout, LayoutError, tx};
 use crate::Region;
@@ -35,7 +35,7 @@ impl<T: Copy> TxSlot<T> {
 #[derive(Debug)]
 pub struct TxDriver<'a, T: Copy> {
     shared: Shared,
-    block: Option<Words>,
+    block: Option<RingWords>,
     /// Exactly `shared.entries()` slots; those of the `used` descriptors from `first` on are in use.
     slots: &'a mut [TxSlot<T>],
     /// Position of the first outstanding descriptor, one that the device has not returned.
@@ -136,7 +136,7 @@ impl<'a, T: Copy> TxDriver<'a, T> {
         self.pending = 0;
         match &self.block {
             None => true,
-            Some(block) => notify::publish(block.tail(), &block.kick_wish(), old, new),
+            Some(block) => notify::publish(block.tail(), &block.kick_suppression(), old, new),
         }
     }
 
@@ -220,7 +220,7 @@ impl<'a, T: Copy> TxDriver<'a, T> {
     pub fn arm(&mut self) -> bool {
         let returned = match &self.block {
             None => self.reported(1) > 0,
-            Some(block) => notify::arm(block.head(), &block.interrupt_wish(), self.first),
+            Some(block) => notify::arm(block.head(), &block.interrupt_suppression(), self.first),
         };
         returned && self.broken.is_none()
     }
@@ -228,7 +228,7 @@ impl<'a, T: Copy> TxDriver<'a, T> {
     /// Declines interrupts. With a block, interrupts of a new ring are enabled.
     pub fn disarm(&mut self) {
         if let Some(block) = &self.block {
-            block.interrupt_wish().decline(self.first);
+            block.interrupt_suppression().disable(self.first);
         }
     }
 

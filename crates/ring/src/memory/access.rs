@@ -49,7 +49,7 @@ pub(super) unsafe fn read<const N: usize>(source: *const u8) -> [u8; N] {
         touch(source, N);
         pieces::<N>(|at, len| {
             #[cfg(any(test, fuzzing))]
-            crate::meddle::before_read();
+            crate::concurrent_stores::before_read();
             let (from, place) = (source.add(at), &mut octets[at..at + len]);
             match len {
                 8 => place.copy_from_slice(&load!(from, "mov {value}, [{source}]", u64).to_ne_bytes()),
@@ -96,7 +96,7 @@ pub(super) unsafe fn copy(source: *const u8, target: *mut u8, n: usize) {
         touch(source, n);
         touch(target, n);
         #[cfg(any(test, fuzzing))]
-        crate::meddle::before_read();
+        crate::concurrent_stores::before_read();
         if (32..=64).contains(&n) {
             copy_64(source, target, n);
         } else if (65..=128).contains(&n) {

@@ -39,7 +39,7 @@ fn a_first_pass_that_was_torn_is_forgotten() {
     let mut meter = Meter::default();
     meter.judge(50_000_000, 64);
     whole(&mut meter, 200, 64, 100, 0);
-    assert_eq!(meter.judge(64 * 1000, 64), Timed::Torn);
+    assert_eq!(meter.judge(64 * 1000, 64), Timed::Preempted);
 }
 
 #[test]

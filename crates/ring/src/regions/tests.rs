@@ -20,7 +20,7 @@ fn addresses_are_found_in_every_range_and_only_there() {
         let (start, end) = (range.start(), range.start() + range.len());
         for visited in [false, true] {
             if visited {
-                regions.visit(start);
+                regions.cache(start);
             }
             let whole = regions.bytes(start, range.len() as u32).expect("it is there");
             assert_eq!(whole.as_ptr(), range.translate(start, 1).expect("it is there"));
@@ -31,7 +31,7 @@ fn addresses_are_found_in_every_range_and_only_there() {
         assert!(regions.near().bytes(start, 1).is_some(), "what was visited is near");
     }
     assert!(regions.bytes(u64::MAX, 2).is_none());
-    regions.visit(u64::MAX);
+    regions.cache(u64::MAX);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn check_table(table: [Region; 3], addresses: &[u64]) -> usize {
     let mut pieces = 0;
     for &address in addresses {
         let mut visited = regions.clone();
-        visited.visit(address);
+        visited.cache(address);
         for len in [0, 1, 16, 17, u32::MAX] {
             let owners = || table.iter().filter(|range| has(range, address, len));
             let first = owners().next();

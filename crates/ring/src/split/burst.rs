@@ -14,14 +14,14 @@ pub const MAX_SEGMENTS: usize = 64;
 /// not shown anyway; up to this limit such a chain is returned, and only its own frame is lost.
 pub const MAX_DESCRIPTORS: u16 = 256;
 /// Capacity for the buffers of a burst's multi-buffer chains. A burst ends when it may have no room for another chain.
-pub(super) const SPILL: usize = 4 * MAX_SEGMENTS;
+pub(super) const SEGMENT_CAPACITY: usize = 4 * MAX_SEGMENTS;
 /// Maximum number of descriptors that a burst reads for chains other than single buffers. The burst ends before a chain
 /// that could exceed it; that chain is the first of the next burst.
 ///
 /// A driver that posts no empty descriptors never reaches this limit: by the time that a burst has no room for another
 /// chain it has read a descriptor for each buffer and a table for each chain, which leaves room for the longest chain
 /// there is.
-pub(super) const STEPS: usize = SPILL + 2 * BURST + MAX_DESCRIPTORS as usize;
+pub(super) const MAX_SLOW_DESCRIPTORS: usize = SEGMENT_CAPACITY + 2 * BURST + MAX_DESCRIPTORS as usize;
 
 /// Value of `Chain::start` for a chain with more than [`MAX_SEGMENTS`] buffers.
 pub(super) const TOO_MANY: u16 = u16::MAX;
@@ -72,7 +72,7 @@ impl Chain {
 #[derive(Debug, Default)]
 pub struct Burst {
     pub(super) chains: ArrayVec<Chain, BURST>,
-    pub(super) segments: ArrayVec<Bytes<'static>, SPILL>,
+    pub(super) segments: ArrayVec<Bytes<'static>, SEGMENT_CAPACITY>,
     /// Descriptors read for the burst, without those of single-buffer chains.
     pub(super) steps: u16,
     /// True if the burst ended although more chains were requested and available.
@@ -109,7 +109,7 @@ impl Burst {
     }
 
     /// Returns how many descriptors were read for chains other than a single buffer in one of the two [near
-    /// ranges](crate::regions::Near).
+    /// ranges](crate::regions::RegionCache).
     pub const fn steps(&self) -> usize {
         self.steps as usize
     }
@@ -122,7 +122,7 @@ impl Burst {
 
     /// Returns true if the burst has room for a chain of any shape. An empty burst always has.
     pub(super) fn takes_any(&self) -> bool {
-        let steps = self.steps() + usize::from(MAX_DESCRIPTORS) <= STEPS;
+        let steps = self.steps() + usize::from(MAX_DESCRIPTORS) <= MAX_SLOW_DESCRIPTORS;
         steps && self.segments.remaining_capacity() >= MAX_SEGMENTS
     }
 

@@ -10,7 +10,7 @@ use super::notify;
 use super::shared::{Descriptor, INDIRECT, NEXT, Shared, WRITE};
 use super::walk::{Direction, Walk};
 use super::{Broken, Features, Layout, LayoutError};
-use crate::regions::Near;
+use crate::regions::RegionCache;
 use crate::{BURST, Regions};
 
 /// Placeholder for a descriptor number. In a ring that has been in use a chain can begin anywhere; the first available
@@ -260,7 +260,7 @@ impl DeviceQueue {
         let walk = Walk { shared, memory, features, direction, segments, steps };
         match walk.chain(head) {
             Ok(walked) => {
-                self.memory.visit(walked.last);
+                self.memory.cache(walked.last);
                 burst.chains.push(walked.chain);
                 self.head = head.wrapping_add(walked.entries) & shared.mask();
                 self.next = self.next.wrapping_add(1);
@@ -334,7 +334,7 @@ impl DeviceQueue {
         }
         self.published = new;
         self.renew();
-        notify::publish(self.shared.used_index(), &self.shared.interrupt_wish(), old, new)
+        notify::publish(self.shared.used_index(), &self.shared.interrupt_suppression(), old, new)
     }
 
     /// An event index that declines kicks expires when the available index wraps around; renews it while we poll.
@@ -349,7 +349,7 @@ impl DeviceQueue {
     /// the caller must not sleep. A broken queue yields no more chains, so it returns false.
     pub fn arm(&mut self) -> bool {
         self.armed = true;
-        let waiting = notify::arm(self.shared.available_index(), &self.shared.kick_wish(), self.next);
+        let waiting = notify::arm(self.shared.available_index(), &self.shared.kick_suppression(), self.next);
         waiting && self.broken.is_none()
     }
 
@@ -357,14 +357,14 @@ impl DeviceQueue {
     pub fn disarm(&mut self) {
         self.armed = false;
         self.declined = self.next;
-        self.shared.kick_wish().decline(self.next);
+        self.shared.kick_suppression().disable(self.next);
     }
 }
 
 /// Fast path: a chain of one buffer in a near range, without a table. `None` for any other chain, including one with an
 /// invalid address.
 #[inline(always)]
-fn simple<const FLAGS: u16>(near: &Near, head: u16, descriptor: Descriptor) -> Option<Chain> {
+fn simple<const FLAGS: u16>(near: &RegionCache, head: u16, descriptor: Descriptor) -> Option<Chain> {
     if descriptor.flags & (NEXT | WRITE | INDIRECT) != FLAGS || descriptor.len == 0 {
         return None;
     }

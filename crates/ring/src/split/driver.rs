@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU16, Ordering::Acquire, Ordering::Relaxed};
 
-use super::notify::{self, Wish};
+use super::notify::{self, Suppression};
 use super::shared::{Descriptor, INDIRECT, NEXT, Shared, WRITE};
 use super::{Broken, Features, Layout, LayoutError};
 use crate::Region;
@@ -160,10 +160,10 @@ impl Indices {
         }
         self.published = new;
         let fading = !self.armed && self.last.wrapping_sub(self.declined) >= RENEW;
-        if fading && matches!(shared.interrupt_wish(), Wish::Event(_)) {
+        if fading && matches!(shared.interrupt_suppression(), Suppression::Event(_)) {
             self.disarm(shared);
         }
-        notify::publish(shared.available_index(), &shared.kick_wish(), old, new)
+        notify::publish(shared.available_index(), &shared.kick_suppression(), old, new)
     }
 
     pub(super) fn arm(&mut self, shared: &Shared) -> bool {
@@ -180,14 +180,15 @@ impl Indices {
 
     fn arm_after(&mut self, shared: &Shared, count: u16) -> bool {
         self.armed = true;
-        let waiting = notify::arm_after(shared.used_index(), &shared.interrupt_wish(), self.last, count);
+        let waiting =
+            notify::arm_after(shared.used_index(), &shared.interrupt_suppression(), self.last, count);
         waiting && self.broken.is_none()
     }
 
     pub(super) fn disarm(&mut self, shared: &Shared) {
         self.armed = false;
         self.declined = self.last;
-        shared.interrupt_wish().decline(self.last);
+        shared.interrupt_suppression().disable(self.last);
     }
 }
 

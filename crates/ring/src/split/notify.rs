@@ -38,7 +38,7 @@ impl Word for AtomicU16 {
 
 /// Suppression word: one end says in it when it wants a notification.
 #[derive(Debug)]
-pub enum Wish<'a, W> {
+pub enum Suppression<'a, W> {
     /// 1: no notifications (VIRTQ_AVAIL_F_NO_INTERRUPT, VIRTQ_USED_F_NO_NOTIFY).
     Flag(&'a W),
     /// With VIRTIO_F_EVENT_IDX: a notification is wanted when the index passes this entry.
@@ -51,7 +51,7 @@ pub const fn passed(event: u16, new: u16, old: u16) -> bool {
     new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
 }
 
-impl<W: Word> Wish<'_, W> {
+impl<W: Word> Suppression<'_, W> {
     /// Returns true if the other end wants a notification for an index that went from `old` to `new`. Not ordered after
     /// the write of the index: it may miss a request that is written concurrently.
     #[inline(always)]
@@ -81,7 +81,7 @@ impl<W: Word> Wish<'_, W> {
     /// Declines notifications. With an event index this expires: it has to be renewed before the index has moved by
     /// 65535 from `seen`.
     #[inline(always)]
-    pub fn decline(&self, seen: u16) {
+    pub fn disable(&self, seen: u16) {
         match self {
             Self::Flag(word) => word.write(1),
             Self::Event(word) => word.write(seen.wrapping_sub(1)),
@@ -91,24 +91,24 @@ impl<W: Word> Wish<'_, W> {
 
 /// Publishes an `index` that went from `old` to `new`; returns true if the other end must be notified.
 #[inline(always)]
-pub fn publish<W: Word>(index: &W, wish: &Wish<'_, W>, old: u16, new: u16) -> bool {
+pub fn publish<W: Word>(index: &W, suppression: &Suppression<'_, W>, old: u16, new: u16) -> bool {
     index.write(new);
     W::full_fence();
-    wish.wants(old, new)
+    suppression.wants(old, new)
 }
 
 /// Requests a notification for anything after `seen`; returns true if the index has moved already, in which case the
 /// caller must not sleep.
 #[inline(always)]
-pub fn arm<W: Word>(index: &W, wish: &Wish<'_, W>, seen: u16) -> bool {
-    arm_after(index, wish, seen, 1)
+pub fn arm<W: Word>(index: &W, suppression: &Suppression<'_, W>, seen: u16) -> bool {
+    arm_after(index, suppression, seen, 1)
 }
 
 /// Requests a notification for the last of `count` entries (at least one) after `seen`, and not for the others. The
 /// caller must know that this many will come: if fewer do, no notification is sent.
 #[inline(always)]
-pub fn arm_after<W: Word>(index: &W, wish: &Wish<'_, W>, seen: u16, count: u16) -> bool {
-    let told = wish.ask(seen, count);
+pub fn arm_after<W: Word>(index: &W, suppression: &Suppression<'_, W>, seen: u16, count: u16) -> bool {
+    let told = suppression.ask(seen, count);
     W::full_fence();
     index.read().wrapping_sub(seen) >= told
 }

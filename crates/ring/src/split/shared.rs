@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use super::notify::Wish;
+use super::notify::Suppression;
 use super::{Features, Layout, LayoutError, MAX_SIZE};
 use crate::{Regions, prefetch};
 
@@ -91,7 +91,7 @@ impl Shared {
         let [address, rest] = self.descriptor_words(entry);
         let [address, rest] = [address, rest].map(|word| {
             #[cfg(any(test, fuzzing))]
-            crate::meddle::before_read();
+            crate::concurrent_stores::before_read();
             word.load(Relaxed)
         });
         Descriptor::from_words(address, rest)
@@ -126,18 +126,18 @@ impl Shared {
 
     /// Returns the driver's interrupt suppression word.
     #[inline(always)]
-    pub(super) fn interrupt_wish(&self) -> Wish<'_, AtomicU16> {
+    pub(super) fn interrupt_suppression(&self) -> Suppression<'_, AtomicU16> {
         if self.event_idx {
-            Wish::Event(self.available_word(2 + usize::from(self.size())))
+            Suppression::Event(self.available_word(2 + usize::from(self.size())))
         } else {
-            Wish::Flag(self.available_word(0))
+            Suppression::Flag(self.available_word(0))
         }
     }
 
     #[inline(always)]
     fn available_word(&self, word: usize) -> &AtomicU16 {
         #[cfg(any(test, fuzzing))]
-        crate::meddle::before_read();
+        crate::concurrent_stores::before_read();
         // SAFETY: `map` checked that 2 + size words (3 + size with events) are mapped and aligned; callers pass 0, 1,
         // 2 + (masked entry), or 2 + size where `event_idx` is set.
         unsafe { AtomicU16::from_ptr(self.available.as_ptr().add(word)) }
@@ -173,11 +173,11 @@ impl Shared {
 
     /// Returns the device's kick suppression word.
     #[inline(always)]
-    pub(super) fn kick_wish(&self) -> Wish<'_, AtomicU16> {
+    pub(super) fn kick_suppression(&self) -> Suppression<'_, AtomicU16> {
         if self.event_idx {
-            Wish::Event(self.used_word(2 + 4 * usize::from(self.size())))
+            Suppression::Event(self.used_word(2 + 4 * usize::from(self.size())))
         } else {
-            Wish::Flag(self.used_word(0))
+            Suppression::Flag(self.used_word(0))
         }
     }
 

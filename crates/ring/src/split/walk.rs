@@ -7,7 +7,7 @@
 
 use arrayvec::ArrayVec;
 
-use super::burst::{Chain, MAX_DESCRIPTORS, MAX_SEGMENTS, SPILL, TOO_MANY};
+use super::burst::{Chain, MAX_DESCRIPTORS, MAX_SEGMENTS, SEGMENT_CAPACITY, TOO_MANY};
 use super::shared::{Descriptor, INDIRECT, NEXT, Shared, WRITE};
 use super::{Broken, Features};
 use crate::{Bytes, Regions};
@@ -32,7 +32,7 @@ pub(super) struct Walk<'a> {
     pub(super) memory: &'a Regions,
     pub(super) features: Features,
     pub(super) direction: Direction,
-    pub(super) segments: &'a mut ArrayVec<Bytes<'static>, SPILL>,
+    pub(super) segments: &'a mut ArrayVec<Bytes<'static>, SEGMENT_CAPACITY>,
     /// Descriptors read for the burst.
     pub(super) steps: &'a mut u16,
 }

@@ -18,7 +18,7 @@ struct Recorder {
     gave_way: usize,
 }
 
-impl Party for Recorder {
+impl RingServer for Recorder {
     fn poll(&mut self) -> bool {
         self.calls.push("poll");
         self.time = self.time.map(|time| time + self.pace);
@@ -38,30 +38,30 @@ impl Party for Recorder {
         self.time
     }
 
-    fn give_way(&mut self) {
+    fn yield_core(&mut self) {
         self.gave_way += 1;
     }
 }
 
 /// Runs `count` turns; returns them and the calls made.
-fn turns(poller: &mut Poller, party: &mut Recorder, count: usize) -> (Vec<Turn>, Vec<&'static str>) {
-    let turns = (0..count).map(|_| poller.turn(party, |party| party.calls.push("sleep"))).collect();
-    (turns, std::mem::take(&mut party.calls))
+fn turns(poller: &mut Poller, server: &mut Recorder, count: usize) -> (Vec<Turn>, Vec<&'static str>) {
+    let turns = (0..count).map(|_| poller.turn(server, |server| server.calls.push("sleep"))).collect();
+    (turns, std::mem::take(&mut server.calls))
 }
 
 #[test]
 fn a_thread_polls_first_and_wants_no_notification_meanwhile() {
-    let (mut poller, mut party) =
+    let (mut poller, mut server) =
         (Poller::new(10), Recorder { polls: std::vec![true, true], ..Recorder::default() });
-    let (did, asked) = turns(&mut poller, &mut party, 3);
+    let (did, asked) = turns(&mut poller, &mut server, 3);
     assert_eq!(did, [Turn::Moved, Turn::Moved, Turn::Empty]);
     assert_eq!(asked, ["disarm", "poll", "poll", "poll"]);
 }
 
 #[test]
 fn it_arms_and_sleeps_after_its_budget_of_empty_polls() {
-    let (mut poller, mut party) = (Poller::new(2), Recorder::default());
-    let (did, asked) = turns(&mut poller, &mut party, 4);
+    let (mut poller, mut server) = (Poller::new(2), Recorder::default());
+    let (did, asked) = turns(&mut poller, &mut server, 4);
     assert_eq!(did, [Turn::Empty, Turn::Empty, Turn::Slept, Turn::Empty]);
     assert_eq!(asked, ["disarm", "poll", "poll", "poll", "arm", "sleep", "disarm", "poll"]);
 }
@@ -69,90 +69,90 @@ fn it_arms_and_sleeps_after_its_budget_of_empty_polls() {
 #[test]
 fn work_renews_the_budget() {
     let polls = std::vec![false, true, false, false];
-    let (mut poller, mut party) = (Poller::new(2), Recorder { polls, ..Recorder::default() });
-    let (did, _) = turns(&mut poller, &mut party, 6);
+    let (mut poller, mut server) = (Poller::new(2), Recorder { polls, ..Recorder::default() });
+    let (did, _) = turns(&mut poller, &mut server, 6);
     assert_eq!(did, [Turn::Empty, Turn::Empty, Turn::Moved, Turn::Empty, Turn::Empty, Turn::Slept]);
 }
 
 #[test]
 fn it_does_not_sleep_on_news() {
-    let (mut poller, mut party) = (Poller::new(0), Recorder { news: true, ..Recorder::default() });
-    let (did, asked) = turns(&mut poller, &mut party, 2);
+    let (mut poller, mut server) = (Poller::new(0), Recorder { news: true, ..Recorder::default() });
+    let (did, asked) = turns(&mut poller, &mut server, 2);
     assert_eq!(did, [Turn::Stayed, Turn::Stayed]);
     assert_eq!(asked, ["disarm", "poll", "arm", "disarm", "poll", "arm"]);
 }
 
 #[test]
 fn a_thread_without_end_never_arms() {
-    let (mut poller, mut party) = (Poller::new(u32::MAX), Recorder::default());
-    let (did, asked) = turns(&mut poller, &mut party, 1000);
+    let (mut poller, mut server) = (Poller::new(u32::MAX), Recorder::default());
+    let (did, asked) = turns(&mut poller, &mut server, 1000);
     assert!(did.iter().all(|&turn| turn == Turn::Empty));
     assert!(!asked.contains(&"arm"));
 }
 
 #[test]
 fn a_budget_can_be_changed_in_the_middle() {
-    let (mut poller, mut party) = (Poller::new(u32::MAX), Recorder::default());
-    turns(&mut poller, &mut party, 100);
+    let (mut poller, mut server) = (Poller::new(u32::MAX), Recorder::default());
+    turns(&mut poller, &mut server, 100);
     poller.set_spin(0);
-    assert_eq!(turns(&mut poller, &mut party, 1).0, [Turn::Slept]);
+    assert_eq!(turns(&mut poller, &mut server, 1).0, [Turn::Slept]);
     poller.set_spin(1);
-    assert_eq!(turns(&mut poller, &mut party, 2).0, [Turn::Empty, Turn::Slept]);
+    assert_eq!(turns(&mut poller, &mut server, 2).0, [Turn::Empty, Turn::Slept]);
 }
 
 /// Returns the number of empty turns until it sleeps.
-fn patience(poller: &mut Poller, party: &mut Recorder) -> usize {
-    let turn = |poller: &mut Poller, party: &mut Recorder| poller.turn(party, |_| {});
-    (0..).take_while(|_| turn(poller, party) == Turn::Empty).count()
+fn patience(poller: &mut Poller, server: &mut Recorder) -> usize {
+    let turn = |poller: &mut Poller, server: &mut Recorder| poller.turn(server, |_| {});
+    (0..).take_while(|_| turn(poller, server) == Turn::Empty).count()
 }
 
 #[test]
 fn who_has_the_core_for_himself_spends_his_whole_budget() {
-    let party = Recorder { time: Some(5), pace: 1, ..Recorder::default() };
-    let (mut poller, mut party) = (Poller::new(1000), party);
-    assert_eq!((patience(&mut poller, &mut party), party.gave_way), (1000, 0));
+    let server = Recorder { time: Some(5), pace: 1, ..Recorder::default() };
+    let (mut poller, mut server) = (Poller::new(1000), server);
+    assert_eq!((patience(&mut poller, &mut server), server.gave_way), (1000, 0));
 }
 
 #[test]
 fn who_was_taken_off_the_core_sleeps_soon_for_a_second() {
-    let party = Recorder { time: Some(5), pace: 1, ..Recorder::default() };
-    let (mut poller, mut party) = (Poller::new(1000), party);
+    let server = Recorder { time: Some(5), pace: 1, ..Recorder::default() };
+    let (mut poller, mut server) = (Poller::new(1000), server);
     for _ in 0..100 {
-        poller.turn(&mut party, |_| {});
+        poller.turn(&mut server, |_| {});
     }
-    party.time = Some(4000);
-    assert!(patience(&mut poller, &mut party) < 100);
-    assert_eq!(patience(&mut poller, &mut party), SHORT_SPIN as usize);
+    server.time = Some(4000);
+    assert!(patience(&mut poller, &mut server) < 100);
+    assert_eq!(patience(&mut poller, &mut server), SHORT_SPIN as usize);
     // It was not preempted since.
-    party.time = Some(2_000_000);
-    patience(&mut poller, &mut party);
-    assert_eq!((patience(&mut poller, &mut party), party.gave_way), (1000, 0));
+    server.time = Some(2_000_000);
+    patience(&mut poller, &mut server);
+    assert_eq!((patience(&mut poller, &mut server), server.gave_way), (1000, 0));
 }
 
 #[test]
 fn who_never_sleeps_gives_way_all_the_same() {
-    let party = Recorder { time: Some(5), pace: 1, ..Recorder::default() };
-    let (mut poller, mut party) = (Poller::new(u32::MAX), party);
+    let server = Recorder { time: Some(5), pace: 1, ..Recorder::default() };
+    let (mut poller, mut server) = (Poller::new(u32::MAX), server);
     for time in [5, 4000] {
-        party.time = Some(time);
+        server.time = Some(time);
         for _ in 0..200 {
-            assert_eq!(poller.turn(&mut party, |_| panic!("it slept")), Turn::Empty);
+            assert_eq!(poller.turn(&mut server, |_| panic!("it slept")), Turn::Empty);
         }
     }
-    assert!(party.gave_way > 100);
+    assert!(server.gave_way > 100);
 }
 
 #[test]
 fn time_with_work_or_asleep_is_no_sign_of_others() {
-    let party = Recorder { time: Some(5), pace: 1, ..Recorder::default() };
-    let (mut poller, mut party) = (Poller::new(100), party);
+    let server = Recorder { time: Some(5), pace: 1, ..Recorder::default() };
+    let (mut poller, mut server) = (Poller::new(100), server);
     for _ in 0..50 {
-        poller.turn(&mut party, |_| {});
+        poller.turn(&mut server, |_| {});
     }
-    party.polls = std::vec![true];
-    party.time = Some(10_000);
-    assert_eq!(poller.turn(&mut party, |_| {}), Turn::Moved);
-    assert_eq!(patience(&mut poller, &mut party), 100);
-    party.time = Some(20_000);
-    assert_eq!((patience(&mut poller, &mut party), party.gave_way), (100, 0));
+    server.polls = std::vec![true];
+    server.time = Some(10_000);
+    assert_eq!(poller.turn(&mut server, |_| {}), Turn::Moved);
+    assert_eq!(patience(&mut poller, &mut server), 100);
+    server.time = Some(20_000);
+    assert_eq!((patience(&mut poller, &mut server), server.gave_way), (100, 0));
 }

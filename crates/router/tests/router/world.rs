@@ -12,8 +12,8 @@ use frame::offload::Offload;
 use frame::{Mac, arp, ethernet, icmp, ipv4, udp};
 use ledger::{Group, RouterCounters};
 use router::{
-    Address, Adjacencies, Buffer, Burst, Config, HEAD, Interface, Neighbour, Neighbours, NextHop, Parts,
-    Platform, Router, Routes,
+    Address, Adjacencies, Buffer, Burst, Config, HEAD, Interface, Neighbour, Neighbours, NextHop, Platform,
+    Router, RouterResources, Routes,
 };
 
 /// Capacity of a buffer in octets.
@@ -155,7 +155,7 @@ impl Platform for World {
         self.out -= 1;
     }
 
-    fn plugged(&self, nic: usize) -> u32 {
+    fn plug_count(&self, nic: usize) -> u32 {
         self.plugged[nic]
     }
 
@@ -281,7 +281,7 @@ impl Lab {
             assert!(neighbours.add_static(peer));
         }
         let counters: &RouterCounters = Box::leak(Box::default());
-        let parts = Parts { routes: ROUTES, neighbours, adjacencies: leak_adjacencies(), counters };
+        let parts = RouterResources { routes: ROUTES, neighbours, adjacencies: leak_adjacencies(), counters };
         let config = Config { interfaces: &interfaces, keeper: first, answers_arp: first };
         let mut lab =
             Self { world: World::new(3), router: Router::new(&config, parts), counters, neighbours };

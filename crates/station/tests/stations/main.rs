@@ -21,7 +21,7 @@ fn a_stream_arrives_as_fast_as_the_window_lets_it() {
     assert!(came > 10_000_000 && came <= sent, "{came} of {sent}");
     assert!(sent - came <= (256 << 10), "what the socket's buffer holds");
     assert_eq!((pair.client.tally.connections.get(), pair.server.tally.connections.get()), (1, 1));
-    assert!(pair.client.ground.out <= SPARE && pair.server.ground.out <= SPARE);
+    assert!(pair.client.platform.out <= SPARE && pair.server.platform.out <= SPARE);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn goes_on(wires: &[Mishaps]) {
             assert!(came > before && came <= pair.client.tally.octets_sent.get());
             before = came;
         }
-        assert!(pair.client.ground.out <= SPARE && pair.server.ground.out <= SPARE);
+        assert!(pair.client.platform.out <= SPARE && pair.server.platform.out <= SPARE);
     }
 }
 
@@ -88,7 +88,7 @@ fn datagrams_arrive_in_order() {
     pair.client.settle();
     let numbers: Vec<u32> = pair
         .client
-        .ground
+        .platform
         .tx
         .iter()
         .map(|frame| u32::from_be_bytes(frame[46..50].try_into().unwrap()))
@@ -99,12 +99,12 @@ fn datagrams_arrive_in_order() {
 #[test]
 fn a_datagram_is_no_longer_than_the_link_takes() {
     let mut client = Node::with(1, Duty::UdpStream, |orders| (orders.write_len, orders.mtu) = (9000, 1000));
-    client.ground.now += 1;
+    client.platform.now += 1;
     let mut pair = Pair::new(client);
     pair.run(5);
     pair.client.settle();
-    assert!(!pair.client.ground.tx.is_empty());
-    assert!(pair.client.ground.tx.iter().all(|frame| frame.len() == 1014));
+    assert!(!pair.client.platform.tx.is_empty());
+    assert!(pair.client.platform.tx.iter().all(|frame| frame.len() == 1014));
 }
 
 #[test]
@@ -114,16 +114,16 @@ fn a_sender_waits_for_room() {
         pair.run(5);
         let client = &mut pair.client;
         client.settle();
-        client.ground.room = client.ground.tx.len();
-        let before = client.ground.tx.len();
+        client.platform.room = client.platform.tx.len();
+        let before = client.platform.tx.len();
         for _ in 0..10 {
             assert_eq!(client.pass(), 0, "it may sleep until there is room");
         }
-        assert_eq!(client.ground.tx.len(), before);
+        assert_eq!(client.platform.tx.len(), before);
         if duty == Duty::UdpStream {
             assert_eq!(client.station.next_deadline(), Some(0), "but not long");
         }
-        client.ground.room += 100;
+        client.platform.room += 100;
         pair.run(5);
     }
 }
@@ -152,20 +152,20 @@ fn a_station_that_has_nothing_to_do_wants_nothing() {
     // A client sends an ARP request about once a second.
     let mut client = Node::new(1, Duty::TcpRequests);
     client.settle();
-    assert_eq!(client.ground.tx.len(), 1);
+    assert_eq!(client.platform.tx.len(), 1);
     let wait = client.station.next_deadline().expect("it asks again");
     assert!((500..=3000).contains(&wait), "{wait}");
-    client.ground.now += wait;
+    client.platform.now += wait;
     client.settle();
-    assert_eq!(client.ground.tx.len(), 2);
+    assert_eq!(client.platform.tx.len(), 2);
 }
 
 #[test]
 fn what_comes_by_another_nic_is_not_for_a_station() {
     let mut server = Node::new(2, Duty::Server);
-    server.ground.rx[1].push_back(vec![0xff; 60]);
+    server.platform.rx[1].push_back(vec![0xff; 60]);
     server.settle();
-    assert_eq!((server.ground.rx[1].len(), server.ground.out), (0, 0));
+    assert_eq!((server.platform.rx[1].len(), server.platform.out), (0, 0));
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_station_needs_memory_an_address_and_a_mac_of_its_own() {
         }
         let mac = Mac([3, 0, 0, 0, 0, 1]);
         assert!(make(&world::orders(1, duty, &[]), MOST_OCTETS).is_none());
-        assert!(make(&station::Orders { mac, ..orders }, MOST_OCTETS).is_none());
+        assert!(make(&station::StationConfig { mac, ..orders }, MOST_OCTETS).is_none());
     }
     let group = [Address { ip: u32::from_be_bytes([224, 0, 0, 1]), prefix: 24 }];
     assert!(make(&orders(1, Duty::Server, &group), MOST_OCTETS).is_none());
@@ -193,9 +193,9 @@ fn a_client_whose_orders_make_no_sense_stays_silent() {
         for duty in [Duty::TcpStream, Duty::TcpRequests, Duty::UdpStream] {
             let mut client = Node::with(1, duty, |orders| orders.to_ip = to_ip);
             for _ in 0..50 {
-                client.ground.now += 100;
+                client.platform.now += 100;
                 client.settle();
-                client.ground.tx.clear();
+                client.platform.tx.clear();
             }
             assert_eq!(client.tally.connections.get(), 0);
         }
@@ -229,13 +229,13 @@ proptest! {
         duty in 0u32..4,
     ) {
         let mut node = Node::new(2, Duty::from_number(duty).unwrap());
-        node.ground.rx[0].extend(frames);
+        node.platform.rx[0].extend(frames);
         for _ in 0..10 {
-            node.ground.now += 50;
+            node.platform.now += 50;
             node.settle();
-            node.ground.tx.clear();
+            node.platform.tx.clear();
         }
-        prop_assert!(node.ground.rx[0].is_empty());
-        prop_assert!(node.ground.out <= SPARE);
+        prop_assert!(node.platform.rx[0].is_empty());
+        prop_assert!(node.platform.out <= SPARE);
     }
 }

@@ -6,7 +6,7 @@ use bootinfo::Station as Duty;
 use frame::Mac;
 use ledger::StationTally;
 use router::{Address, Buffer, Burst, HEAD, Platform};
-use station::{MOST_OCTETS, Orders, Places, Station};
+use station::{MOST_OCTETS, SocketMemory, Station, StationConfig};
 
 /// Capacity of a buffer in octets.
 const CAPACITY: usize = 2036;
@@ -34,7 +34,7 @@ impl Buffer for Octets {
 }
 
 /// Platform of one station.
-pub(crate) struct Ground {
+pub(crate) struct MockPlatform {
     pub(crate) rx: [VecDeque<Vec<u8>>; 2],
     pub(crate) tx: Vec<Vec<u8>>,
     pub(crate) now: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Ground {
     pub(crate) out: usize,
 }
 
-impl Platform for Ground {
+impl Platform for MockPlatform {
     type Buffer = Octets;
 
     fn nics(&self) -> usize {
@@ -91,7 +91,7 @@ impl Platform for Ground {
 
 /// Station number `n` has the address 10.0.0.`n`.
 pub(crate) struct Node {
-    pub(crate) ground: Ground,
+    pub(crate) platform: MockPlatform,
     pub(crate) station: Station<'static, Octets>,
     pub(crate) tally: &'static StationTally,
 }
@@ -100,8 +100,8 @@ pub(crate) const fn ip(n: u8) -> u32 {
     u32::from_be_bytes([10, 0, 0, n])
 }
 
-pub(crate) fn orders(n: u8, duty: Duty, addresses: &[Address]) -> Orders<'_> {
-    Orders {
+pub(crate) fn orders(n: u8, duty: Duty, addresses: &[Address]) -> StationConfig<'_> {
+    StationConfig {
         duty,
         mac: Mac([2, 0, 0, 0, 0, n]),
         mtu: 1500,
@@ -112,17 +112,17 @@ pub(crate) fn orders(n: u8, duty: Duty, addresses: &[Address]) -> Orders<'_> {
     }
 }
 
-pub(crate) fn ground() -> Ground {
-    Ground { rx: Default::default(), tx: Vec::new(), now: 1000, room: 256, out: 0 }
+pub(crate) fn platform() -> MockPlatform {
+    MockPlatform { rx: Default::default(), tx: Vec::new(), now: 1000, room: 256, out: 0 }
 }
 
 /// Creates a station of this configuration with this much memory, if it is valid.
-pub(crate) fn make(orders: &Orders<'_>, octets: usize) -> Option<Node> {
-    let (places, octets) = (Box::leak(Box::<Places<'_>>::default()), vec![0; octets].leak());
+pub(crate) fn make(orders: &StationConfig<'_>, octets: usize) -> Option<Node> {
+    let (places, octets) = (Box::leak(Box::<SocketMemory<'_>>::default()), vec![0; octets].leak());
     let tally: &StationTally = Box::leak(Box::default());
-    let mut ground = ground();
-    let station = Station::new(orders, (places, octets), tally, &mut ground)?;
-    Some(Node { ground, station, tally })
+    let mut platform = platform();
+    let station = Station::new(orders, (places, octets), tally, &mut platform)?;
+    Some(Node { platform, station, tally })
 }
 
 impl Node {
@@ -130,7 +130,7 @@ impl Node {
         Self::with(n, duty, |_| {})
     }
 
-    pub(crate) fn with(n: u8, duty: Duty, change: impl FnOnce(&mut Orders<'_>)) -> Self {
+    pub(crate) fn with(n: u8, duty: Duty, change: impl FnOnce(&mut StationConfig<'_>)) -> Self {
         let addresses = [Address { ip: ip(n), prefix: 24 }];
         let mut orders = orders(n, duty, &addresses);
         change(&mut orders);
@@ -138,13 +138,13 @@ impl Node {
     }
 
     pub(crate) fn pass(&mut self) -> usize {
-        self.station.pass(&mut self.ground)
+        self.station.pass(&mut self.platform)
     }
 
     /// Makes passes until no work is left at this time.
     pub(crate) fn settle(&mut self) {
         for _ in 0..64 {
-            if self.pass() == 0 || self.ground.tx.len() == self.ground.room {
+            if self.pass() == 0 || self.platform.tx.len() == self.platform.room {
                 break;
             }
         }
@@ -185,17 +185,17 @@ impl Pair {
     /// Advances the time in milliseconds, in steps of `step`.
     pub(crate) fn run_by(&mut self, step: u64, ms: u64) {
         for _ in 0..ms / step {
-            self.client.ground.now += step;
-            self.server.ground.now += step;
+            self.client.platform.now += step;
+            self.server.platform.now += step;
             for _ in 0..4 {
                 self.client.settle();
-                let frames = std::mem::take(&mut self.client.ground.tx);
+                let frames = std::mem::take(&mut self.client.platform.tx);
                 let frames = self.travel(frames);
-                self.server.ground.rx[0].extend(frames);
+                self.server.platform.rx[0].extend(frames);
                 self.server.settle();
-                let frames = std::mem::take(&mut self.server.ground.tx);
+                let frames = std::mem::take(&mut self.server.platform.tx);
                 let frames = self.travel(frames);
-                self.client.ground.rx[0].extend(frames);
+                self.client.platform.rx[0].extend(frames);
             }
         }
     }

@@ -19,7 +19,7 @@ const FCS: u32 = 4;
 /// Criteria for the fast path: frames stored whole and unchanged in one buffer, for which the descriptor reports only
 /// the length.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Quick {
+pub(super) struct FastPathFilter {
     /// Shortest length for the fast path, and the range of lengths above it; if the fast path is disabled, no frame
     /// matches.
     shortest: usize,
@@ -38,7 +38,7 @@ pub(super) struct Quick {
 const DESTINATION: u64 = 0xffff_ffff_ffff;
 const GROUP: u64 = 1;
 
-impl Quick {
+impl FastPathFilter {
     /// Derives the criteria from the settings. With the status block, the statistics do not distinguish destinations.
     pub(super) fn new(settings: &RxSettings, by_block: bool) -> Self {
         let filters = &settings.filters;
@@ -84,7 +84,7 @@ impl Quick {
     }
 }
 
-/// Returns the station's own address in the format of [`Quick::own`].
+/// Returns the station's own address in the format of [`FastPathFilter::own`].
 fn own(filters: &Filters) -> u64 {
     let [a, b, c, d, e, f] = match filters.addresses[0] {
         Some(address) if address[0] & 1 == 0 => address,

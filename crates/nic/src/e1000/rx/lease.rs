@@ -5,7 +5,7 @@ use ledger::NicDirection;
 use port::Frame;
 use ring::{BURST, Bytes};
 
-use super::super::{Statistics, Tally};
+use super::super::{BurstCounts, Statistics};
 
 /// Maximum number of descriptors of one lease, chosen so that a byte can count them: enough for a burst of frames that
 /// fill almost four buffers each. Further frames are left for the next lease.
@@ -18,9 +18,9 @@ pub(super) const TAG_AT: u32 = 12;
 #[derive(Debug, Default)]
 pub struct Lease {
     /// Frames stored unchanged in one buffer each: usually all.
-    pub(super) plain: ArrayVec<Plain, BURST>,
+    pub(super) plain: ArrayVec<UnchangedFrame, BURST>,
     /// All other frames, and their buffers.
-    pub(super) shaped: ArrayVec<Shaped, BURST>,
+    pub(super) shaped: ArrayVec<GeneralFrame, BURST>,
     pub(super) buffers: ArrayVec<Bytes<'static>, BUFFERS>,
     /// Position of the first descriptor, and the number of descriptors.
     pub(super) first: u16,
@@ -35,12 +35,12 @@ pub struct Lease {
     /// True if the lease had too few places for all frames.
     pub(super) full: bool,
     /// Counts for the statistics registers, if the driver does not use the status block.
-    pub(super) tally: Tally,
+    pub(super) tally: BurstCounts,
 }
 
 /// A frame stored unchanged in one buffer, with only its length reported.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plain {
+pub(super) struct UnchangedFrame {
     pub(super) buffer: Bytes<'static>,
     /// Length of the frame in octets.
     pub(super) len: u32,
@@ -52,7 +52,7 @@ pub(super) struct Plain {
 
 /// Any other frame.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shaped {
+pub(super) struct GeneralFrame {
     /// Write-back word of its last descriptor, without the length.
     pub(super) word: u64,
     /// Octets to store.
@@ -80,11 +80,11 @@ impl Lease {
 
     /// Returns the counts for the statistics registers, and clears them.
     #[inline(always)]
-    pub(super) fn take_tally(&mut self, by_block: bool) -> Tally {
+    pub(super) fn take_tally(&mut self, by_block: bool) -> BurstCounts {
         if !by_block {
             return std::mem::take(&mut self.tally);
         }
-        let mut tally = Tally::default();
+        let mut tally = BurstCounts::default();
         tally.frames(self.frames(), self.octets);
         tally
     }
@@ -117,7 +117,7 @@ impl Lease {
 
     /// Scatters a frame over its buffers, padded with zeros to the length that is stored.
     #[cold]
-    fn scatter(&self, shaped: &Shaped, frame: Bytes<'_>) {
+    fn scatter(&self, shaped: &GeneralFrame, frame: Bytes<'_>) {
         let mut pieces = match shaped.untagged {
             true => [frame.take(TAG_AT), frame.skip(TAG_AT + TAG)],
             false => [frame, frame.skip(u32::MAX)],
@@ -133,7 +133,7 @@ impl Lease {
     }
 
     /// Returns the buffers of a frame, each as long as the octets stored in it.
-    pub(super) fn buffers_of(&self, shaped: &Shaped) -> &[Bytes<'static>] {
+    pub(super) fn buffers_of(&self, shaped: &GeneralFrame) -> &[Bytes<'static>] {
         let first = usize::from(shaped.buffer);
         self.buffers.get(first..first + usize::from(shaped.count)).unwrap_or(&[])
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::e1000::cause;
-use ring::e1000::Ends;
+use ring::e1000::HeadTail;
 use std::sync::Arc;
 
 #[test]
@@ -91,7 +91,7 @@ fn who_still_works_on_a_ring_that_was_disabled_moves_nobody_s_ends_once_it_runs_
     assert_eq!((after.head(), after.tail(), slot.read(r::TDH)), (4, 9, 4));
 }
 
-fn ends(slot: &mut Slot) -> Arc<Ends> {
+fn ends(slot: &mut Slot) -> Arc<HeadTail> {
     let started = slot.effects().into_iter().rev().find_map(|effect| match effect {
         Effect::TransmitStarted(setup) => Some(setup.ends),
         _ => None,

@@ -256,12 +256,12 @@ fn nothing_waits_while_nobody_looks_at_the_time() {
     slot.arrive(1_000);
     slot.read(r::ICR);
     assert_eq!(slot.arrive(2_000), down(26_000));
-    slot.interrupts.keep_time(false, 3_000);
+    slot.interrupts.set_timer_served(false, 3_000);
     assert_eq!(slot.at(3_000), UP, "what waited for ITR");
     slot.read(r::ICR);
     assert_eq!(slot.arrive(4_000), UP, "ITR holds nothing back");
     slot.read(r::ICR);
-    slot.interrupts.keep_time(true, 5_000);
+    slot.interrupts.set_timer_served(true, 5_000);
     assert_eq!(slot.arrive(6_000), down(29_000), "and does again");
     assert_eq!((slot.interrupts.counts().raised, slot.interrupts.counts().moderated), (3, 2));
 }
@@ -271,7 +271,7 @@ fn no_delay_timer_runs_while_nobody_looks_at_the_time() {
     let mut slot = enabled();
     slot.write(r::RDTR, 10);
     assert_eq!(slot.arrive(0), down(10 * UNIT));
-    slot.interrupts.keep_time(false, 1_000);
+    slot.interrupts.set_timer_served(false, 1_000);
     assert_eq!(slot.at(1_000), UP, "what waited for the timer");
     slot.read(r::ICR);
     assert_eq!(slot.arrive(2_000), UP, "none is started");

@@ -1,7 +1,7 @@
 //! "Statistics Registers".
 
 use super::*;
-use crate::e1000::{Destination, Statistics, Tally};
+use crate::e1000::{BurstCounts, Destination, Statistics};
 use std::sync::Arc;
 
 const MPC: u64 = 0x4010;
@@ -35,14 +35,14 @@ fn counting() -> (Slot, Arc<Statistics>) {
     (slot, started.expect("reception has started"))
 }
 
-fn tally(frames: &[(usize, Destination)]) -> Tally {
-    let mut tally = Tally::default();
+fn tally(frames: &[(usize, Destination)]) -> BurstCounts {
+    let mut tally = BurstCounts::default();
     frames.iter().for_each(|(len, destination)| tally.frame(*len, *destination));
     tally
 }
 
-fn many(frames: u64, octets: u64) -> Tally {
-    let mut tally = Tally::default();
+fn many(frames: u64, octets: u64) -> BurstCounts {
+    let mut tally = BurstCounts::default();
     tally.frames(frames, octets);
     tally
 }

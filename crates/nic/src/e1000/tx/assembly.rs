@@ -12,16 +12,16 @@ use ring::e1000::{Context, Data, Descriptor, Legacy, tx};
 use ring::{BURST, Bytes};
 
 use super::super::TxSettings;
+use super::assembly_buffer::{AssemblyBuffer, TAG};
 use super::checksum::{Sum, Zero};
-use super::context::{Contexts, Wanted, ip_sum, transport_sum};
-use super::large::Large;
-use super::room::{Room, TAG};
-use super::segmentation::{Nonsense, Segmentation};
+use super::context::{Contexts, RequestedChecksums, ip_sum, transport_sum};
+use super::gso_buffer::GsoBuffer;
+use super::segmentation::{Segmentation, SegmentationError};
 use super::{SHORTEST, is_whole, longest};
 
 /// A descriptor taken from the ring, and the unconsumed part of its buffer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taken {
+pub(super) struct PartialDescriptor {
     pub(super) position: u16,
     pub(super) descriptor: Descriptor,
     /// Unconsumed octets.
@@ -30,7 +30,7 @@ pub(super) struct Taken {
 
 /// Result of feeding a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fed {
+pub(super) enum Consumed {
     /// The descriptor is consumed.
     Wholly,
     /// The burst is full: feed the descriptor again.
@@ -39,11 +39,11 @@ pub(super) enum Fed {
 
 /// Location of a frame to be shown.
 #[derive(Clone, Debug)]
-pub(super) enum Shown {
+pub(super) enum FrameLocation {
     /// In guest memory.
-    There(Bytes<'static>),
+    GuestMemory(Bytes<'static>),
     /// In the room, with its pending offload metadata.
-    Here(Range<usize>, Offload),
+    AssemblyBuffer(Range<usize>, Offload),
     /// The large packet, from this octet on, with its pending offload metadata.
     Large(usize, Offload),
 }
@@ -51,7 +51,7 @@ pub(super) enum Shown {
 /// Output of one burst.
 #[derive(Debug, Default)]
 pub(super) struct Output {
-    pub(super) frames: ArrayVec<Shown, BURST>,
+    pub(super) frames: ArrayVec<FrameLocation, BURST>,
     /// Maximum number of frames.
     budget: usize,
     pub(super) drops: Drops,
@@ -98,14 +98,14 @@ enum Packet {
     /// A frame that is dropped: descriptors are skipped up to its end.
     TooLong,
     /// A packet to be segmented that is dropped.
-    Uncut(Nonsense),
+    FailedSegmentation(SegmentationError),
 }
 
 /// A packet that is one frame. Its octets are in the room.
 #[derive(Debug, Default)]
 struct Whole {
     context: Context,
-    wanted: Wanted,
+    wanted: RequestedChecksums,
 }
 
 /// A packet that is segmented. The octets of its current frame are in the room.
@@ -115,12 +115,12 @@ struct Cut {
     tag: Option<[u8; TAG]>,
     /// True if the packet has more octets than PAYLEN says.
     surplus: bool,
-    way: Way,
+    way: SegmentationMode,
 }
 
 /// Way in which a packet to be segmented leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum SegmentationMode {
     /// Not known before the header is complete.
     Unknown,
     /// Segmented here.
@@ -136,8 +136,8 @@ pub(super) struct Assembly {
     packet: Packet,
     whole: Whole,
     cut: Cut,
-    room: Room,
-    large: Large,
+    room: AssemblyBuffer,
+    large: GsoBuffer,
     /// Offloads that the next port accepts.
     leaves: Offloads,
 }
@@ -148,15 +148,20 @@ impl Assembly {
             contexts: Contexts::default(),
             packet: Packet::None,
             whole: Whole::default(),
-            cut: Cut { segmentation: Segmentation::NONE, tag: None, surplus: false, way: Way::Unknown },
-            room: Room::new(longest(settings)),
-            large: Large::default(),
+            cut: Cut {
+                segmentation: Segmentation::NONE,
+                tag: None,
+                surplus: false,
+                way: SegmentationMode::Unknown,
+            },
+            room: AssemblyBuffer::new(longest(settings)),
+            large: GsoBuffer::default(),
             leaves: Offloads::NONE,
         }
     }
 
     /// Sets the offloads that the next port accepts from now on.
-    pub(super) fn settle(&mut self, leaves: Offloads) {
+    pub(super) fn set_sink_offloads(&mut self, leaves: Offloads) {
         self.leaves = leaves;
     }
 
@@ -172,29 +177,39 @@ impl Assembly {
         self.large.begin_burst();
     }
 
-    /// Returns the memory of frames in [`Shown::Here`], and of the large packet.
+    /// Returns the memory of frames in [`FrameLocation::AssemblyBuffer`], and of the large packet.
     pub(super) fn octets(&mut self) -> (&mut [u8], &mut [u8]) {
         (self.room.octets(), self.large.octets())
     }
 
     /// Consumes the rest of a descriptor, as far as the burst has room.
-    pub(super) fn feed(&mut self, taken: &mut Taken, settings: &TxSettings, out: &mut Output) -> Fed {
+    pub(super) fn feed(
+        &mut self,
+        taken: &mut PartialDescriptor,
+        settings: &TxSettings,
+        out: &mut Output,
+    ) -> Consumed {
         match Kind::of(taken.descriptor) {
             Kind::Context => self.contexts.set(taken.descriptor),
             Kind::Reserved => {}
             Kind::Data | Kind::Legacy => return self.feed_data(taken, settings, out),
         }
-        Fed::Wholly
+        Consumed::Wholly
     }
 
-    fn feed_data(&mut self, taken: &mut Taken, settings: &TxSettings, out: &mut Output) -> Fed {
+    fn feed_data(
+        &mut self,
+        taken: &mut PartialDescriptor,
+        settings: &TxSettings,
+        out: &mut Output,
+    ) -> Consumed {
         if out.is_full() || !self.room.has_place() {
-            return Fed::Partly;
+            return Consumed::Partly;
         }
         if self.is_idle() {
             if is_whole(taken.descriptor, taken.octets.len(), settings) {
-                out.frames.push(Shown::There(taken.octets));
-                return Fed::Wholly;
+                out.frames.push(FrameLocation::GuestMemory(taken.octets));
+                return Consumed::Wholly;
             }
             self.begin(taken.descriptor, settings);
         }
@@ -202,9 +217,9 @@ impl Assembly {
         let fed = match self.packet {
             Packet::Whole => self.gather(taken, ends, settings, out),
             Packet::Cut => self.cut(taken, ends, settings, out),
-            Packet::None | Packet::TooLong | Packet::Uncut(_) => Fed::Wholly,
+            Packet::None | Packet::TooLong | Packet::FailedSegmentation(_) => Consumed::Wholly,
         };
-        if ends && fed == Fed::Wholly {
+        if ends && fed == Consumed::Wholly {
             self.end(out);
         }
         fed
@@ -212,9 +227,9 @@ impl Assembly {
 
     /// Begins a packet; its first descriptor determines its kind.
     fn begin(&mut self, descriptor: Descriptor, settings: &TxSettings) {
-        let mut wanted = Wanted::default();
+        let mut wanted = RequestedChecksums::default();
         if Kind::of(descriptor) == Kind::Data {
-            wanted = Wanted::by(Data::from(descriptor).options);
+            wanted = RequestedChecksums::by(Data::from(descriptor).options);
             if descriptor.command() & tx::TSE != 0 {
                 return self.begin_cut(wanted, tag(descriptor, settings), settings);
             }
@@ -223,14 +238,14 @@ impl Assembly {
         self.whole = Whole { context: self.contexts.normal, wanted };
     }
 
-    fn begin_cut(&mut self, wanted: Wanted, tag: Option<[u8; TAG]>, settings: &TxSettings) {
+    fn begin_cut(&mut self, wanted: RequestedChecksums, tag: Option<[u8; TAG]>, settings: &TxSettings) {
         let longest = longest(settings) - tag.map_or(0, |tag| tag.len());
         self.packet = match Segmentation::new(self.contexts.segmentation, wanted, longest) {
             Ok(segmentation) => {
-                self.cut = Cut { segmentation, tag, surplus: false, way: Way::Unknown };
+                self.cut = Cut { segmentation, tag, surplus: false, way: SegmentationMode::Unknown };
                 Packet::Cut
             }
-            Err(nonsense) => Packet::Uncut(nonsense),
+            Err(nonsense) => Packet::FailedSegmentation(nonsense),
         };
     }
 
@@ -239,11 +254,11 @@ impl Assembly {
         match self.packet {
             Packet::None | Packet::Whole => {}
             Packet::TooLong => out.drops.long += 1,
-            Packet::Uncut(nonsense) => {
+            Packet::FailedSegmentation(nonsense) => {
                 out.unsegmented += 1;
                 *(match nonsense {
-                    Nonsense::Lengths => &mut out.drops.offload,
-                    Nonsense::TooLong => &mut out.drops.long,
+                    SegmentationError::Lengths => &mut out.drops.offload,
+                    SegmentationError::TooLong => &mut out.drops.long,
                 }) += 1;
             }
             Packet::Cut => self.end_cut(out),
@@ -254,7 +269,13 @@ impl Assembly {
     }
 
     /// Adds a buffer to a frame, and completes the frame with the last one.
-    fn gather(&mut self, taken: &Taken, ends: bool, settings: &TxSettings, out: &mut Output) -> Fed {
+    fn gather(
+        &mut self,
+        taken: &PartialDescriptor,
+        ends: bool,
+        settings: &TxSettings,
+        out: &mut Output,
+    ) -> Consumed {
         let copied = taken.octets.copy_to_slice(self.room.free());
         self.room.add(copied);
         let tag = if ends { tag(taken.descriptor, settings) } else { None };
@@ -267,19 +288,29 @@ impl Assembly {
         } else if ends {
             let left = self.whole.insert_sums(taken.descriptor, self.leaves, self.room.frame());
             let left = moved(left, tag);
-            out.frames.push(Shown::Here(self.room.finish(tag, settings.pad_short), left));
+            out.frames.push(FrameLocation::AssemblyBuffer(self.room.finish(tag, settings.pad_short), left));
         }
-        Fed::Wholly
+        Consumed::Wholly
     }
 
     /// Adds a buffer to a packet that is segmented. A frame is completed once it is known whether it is the last.
-    fn cut(&mut self, taken: &mut Taken, ends: bool, settings: &TxSettings, out: &mut Output) -> Fed {
+    fn cut(
+        &mut self,
+        taken: &mut PartialDescriptor,
+        ends: bool,
+        settings: &TxSettings,
+        out: &mut Output,
+    ) -> Consumed {
         self.cut_header(taken);
-        let Some(header) = self.cut.segmentation.header().map(<[u8]>::len) else { return Fed::Wholly };
-        if self.cut.way == Way::Unknown {
-            self.cut.way = self.cut.segmentation.leave(self.leaves).map_or(Way::Segments, Way::Large);
+        let Some(header) = self.cut.segmentation.header().map(<[u8]>::len) else { return Consumed::Wholly };
+        if self.cut.way == SegmentationMode::Unknown {
+            self.cut.way = self
+                .cut
+                .segmentation
+                .as_offload(self.leaves)
+                .map_or(SegmentationMode::Segments, SegmentationMode::Large);
         }
-        if let Way::Large(left) = self.cut.way {
+        if let SegmentationMode::Large(left) = self.cut.way {
             return self.gather_large(taken, ends, left, out);
         }
         while !taken.octets.is_empty() {
@@ -288,31 +319,37 @@ impl Assembly {
                 taken.octets = Bytes::EMPTY;
             } else if self.room.len() == 0 {
                 if !self.begin_segment() {
-                    return Fed::Partly;
+                    return Consumed::Partly;
                 }
             } else if self.cut.segmentation.room(self.room.len() - header) > 0 {
                 self.cut_payload(taken, header);
             } else if out.is_full() {
-                return Fed::Partly;
+                return Consumed::Partly;
             } else {
                 self.finish_segment(false, settings, out);
             }
         }
         if ends && self.room.len() > 0 {
             if out.is_full() {
-                return Fed::Partly;
+                return Consumed::Partly;
             }
             self.finish_segment(true, settings, out);
         }
-        Fed::Wholly
+        Consumed::Wholly
     }
 
     /// Adds a buffer to a packet that is segmented later (GSO).
-    fn gather_large(&mut self, taken: &mut Taken, ends: bool, left: Offload, out: &mut Output) -> Fed {
-        let Some(header) = self.cut.segmentation.header() else { return Fed::Wholly };
+    fn gather_large(
+        &mut self,
+        taken: &mut PartialDescriptor,
+        ends: bool,
+        left: Offload,
+        out: &mut Output,
+    ) -> Consumed {
+        let Some(header) = self.cut.segmentation.header() else { return Consumed::Wholly };
         // There is memory for only one such packet.
         if !self.large.begin(header) {
-            return Fed::Partly;
+            return Consumed::Partly;
         }
         let copied = self.large.add(taken.octets.take(self.cut.segmentation.left() as u32));
         self.cut.segmentation.add_payload(copied);
@@ -320,18 +357,18 @@ impl Assembly {
         taken.octets = Bytes::EMPTY;
         if ends && self.large.frame().len() > self.cut.segmentation.header().map_or(0, <[u8]>::len) {
             self.cut.segmentation.complete_large(self.large.frame());
-            out.frames.push(Shown::Large(self.large.finish(self.cut.tag), moved(left, self.cut.tag)));
+            out.frames.push(FrameLocation::Large(self.large.finish(self.cut.tag), moved(left, self.cut.tag)));
         }
-        Fed::Wholly
+        Consumed::Wholly
     }
 
-    fn cut_header(&mut self, taken: &mut Taken) {
+    fn cut_header(&mut self, taken: &mut PartialDescriptor) {
         let copied = taken.octets.copy_to_slice(self.cut.segmentation.missing_header());
         self.cut.segmentation.add_header(copied);
         taken.octets = taken.octets.skip(copied as u32);
     }
 
-    fn cut_payload(&mut self, taken: &mut Taken, header: usize) {
+    fn cut_payload(&mut self, taken: &mut PartialDescriptor, header: usize) {
         let room = self.cut.segmentation.room(self.room.len() - header);
         let copied = taken.octets.take(room as u32).copy_to_slice(self.room.free());
         self.room.add(copied);
@@ -354,7 +391,7 @@ impl Assembly {
     fn finish_segment(&mut self, last: bool, settings: &TxSettings, out: &mut Output) {
         self.cut.segmentation.complete(self.room.frame(), last);
         let range = self.room.finish(self.cut.tag, settings.pad_short);
-        out.frames.push(Shown::Here(range, Offload::NONE));
+        out.frames.push(FrameLocation::AssemblyBuffer(range, Offload::NONE));
     }
 
     fn end_cut(&self, out: &mut Output) {

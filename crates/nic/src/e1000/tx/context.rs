@@ -31,12 +31,12 @@ impl Protocols {
 
 /// Checksums that the first data descriptor of a packet requests (POPTS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct RequestedChecksums {
     pub(super) ip: bool,
     pub(super) transport: bool,
 }
 
-impl Wanted {
+impl RequestedChecksums {
     pub(super) const fn by(options: u8) -> Self {
         Self { ip: options & tx::IXSM != 0, transport: options & tx::TXSM != 0 }
     }

@@ -15,7 +15,7 @@ use port::{Gso, Offload, Offloads};
 use ring::e1000::Context;
 
 use super::checksum::Zero;
-use super::context::{Protocols, Wanted, ip_sum, transport_sum};
+use super::context::{Protocols, RequestedChecksums, ip_sum, transport_sum};
 
 /// Lengths of the headers without options, in octets.
 const ETHERNET: usize = 14;
@@ -47,7 +47,7 @@ const NO_CONTEXT: Context = Context {
 
 /// Reason why a packet cannot be segmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Nonsense {
+pub(super) enum SegmentationError {
     /// The header lengths contradict each other, or segments would have no data.
     Lengths,
     /// A segment would exceed the maximum frame length.
@@ -58,7 +58,7 @@ pub(super) enum Nonsense {
 #[derive(Clone, Debug)]
 pub(super) struct Segmentation {
     context: Context,
-    wanted: Wanted,
+    wanted: RequestedChecksums,
     header: [u8; 255],
     /// Octets of the header received so far.
     header_len: usize,
@@ -72,7 +72,7 @@ impl Segmentation {
     /// State without a packet.
     pub(super) const NONE: Self = Self {
         context: NO_CONTEXT,
-        wanted: Wanted { ip: false, transport: false },
+        wanted: RequestedChecksums { ip: false, transport: false },
         header: [0; 255],
         header_len: 0,
         taken: 0,
@@ -80,13 +80,17 @@ impl Segmentation {
     };
 
     /// Begins a packet for which these checksums are requested. Frames have at most `longest` octets.
-    pub(super) fn new(context: Context, wanted: Wanted, longest: usize) -> Result<Self, Nonsense> {
+    pub(super) fn new(
+        context: Context,
+        wanted: RequestedChecksums,
+        longest: usize,
+    ) -> Result<Self, SegmentationError> {
         let segment = u32::from(context.mss).min(context.payload) as usize;
         if segment == 0 || usize::from(context.header) < least_header(&context) {
-            return Err(Nonsense::Lengths);
+            return Err(SegmentationError::Lengths);
         }
         if usize::from(context.header) + segment > longest {
-            return Err(Nonsense::TooLong);
+            return Err(SegmentationError::TooLong);
         }
         Ok(Self { context, wanted, ..Self::NONE })
     }
@@ -129,7 +133,7 @@ impl Segmentation {
 
     /// Returns the offload metadata with which the packet can be left to the receiving port unsegmented, if the port
     /// accepts it and the packet is suitable. Call once the header is complete.
-    pub(super) fn leave(&self, takes: Offloads) -> Option<Offload> {
+    pub(super) fn as_offload(&self, takes: Offloads) -> Option<Offload> {
         let (context, header) = (&self.context, self.header()?);
         let gso = match Protocols::of(context) {
             Protocols::Tcp4 => Gso::Tcp4,

@@ -1,5 +1,5 @@
 use super::super::counted::line;
-use super::super::{Timed, Timekeeping};
+use super::super::{DelayedInterrupts, InterruptTimer};
 use super::*;
 
 #[test]
@@ -25,7 +25,7 @@ fn messages_keep_their_distance_and_each_queue_has_its_own() {
 #[test]
 fn after_a_reset_nothing_is_sent() {
     let (line, count) = line();
-    let messages = Timed::new(Messages::new(Moderation::Every(1000))).expect("a timer");
+    let messages = DelayedInterrupts::new(Messages::new(Moderation::Every(1000))).expect("a timer");
     messages.begin();
     messages.with(|messages, now| {
         messages.set_line(Queue::Receive, Some(line));

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use port::Hand;
+use port::ClockHandle;
 
 use super::*;
 
@@ -14,7 +14,7 @@ struct Fake {
     kept: bool,
 }
 
-impl Waiting for Fake {
+impl DelayableInterrupts for Fake {
     fn settle(&mut self, now: u64) -> Option<u64> {
         if self.due.is_some_and(|due| now >= due || !self.kept) {
             self.due = None;
@@ -23,7 +23,7 @@ impl Waiting for Fake {
         self.due
     }
 
-    fn keep_time(&mut self, kept: bool, _: u64) {
+    fn set_timer_served(&mut self, kept: bool, _: u64) {
         self.kept = kept;
     }
 
@@ -34,26 +34,26 @@ impl Waiting for Fake {
 
 const SHORT: u64 = 2_000_000;
 
-fn timed() -> Timed<Fake> {
-    let timed = Timed::new(Fake::default()).expect("a timer");
+fn timed() -> DelayedInterrupts<Fake> {
+    let timed = DelayedInterrupts::new(Fake::default()).expect("a timer");
     timed.begin();
     timed
 }
 
 /// Creates one with a simulated clock.
-fn moved() -> (Timed<Fake>, Hand) {
+fn moved() -> (DelayedInterrupts<Fake>, ClockHandle) {
     let (clock, hand) = Clock::by_hand();
-    let timed = Timed::by(clock, Fake::default()).expect("a timer");
+    let timed = DelayedInterrupts::by(clock, Fake::default()).expect("a timer");
     timed.begin();
     (timed, hand)
 }
 
 /// Returns true if the timer is set.
-fn is_set(timed: &Timed<Fake>) -> bool {
+fn is_set(timed: &DelayedInterrupts<Fake>) -> bool {
     timed.lock().set
 }
 
-fn rings(timed: &Timed<Fake>, ms: i32) -> bool {
+fn rings(timed: &DelayedInterrupts<Fake>, ms: i32) -> bool {
     let mut bell = libc::pollfd { fd: timed.bell().as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry with an open descriptor.
     unsafe { libc::poll(&raw mut bell, 1, ms) == 1 }
@@ -127,7 +127,7 @@ fn what_waits_is_sent_when_the_last_one_who_keeps_the_time_goes() {
 
 #[test]
 fn at_first_nobody_keeps_the_time() {
-    let timed = Timed::new(Fake { kept: true, ..Fake::default() }).expect("a timer");
+    let timed = DelayedInterrupts::new(Fake { kept: true, ..Fake::default() }).expect("a timer");
     timed.with(|fake, now| fake.due = Some(now + SHORT));
     assert_eq!(timed.counts().raised, 1);
 }

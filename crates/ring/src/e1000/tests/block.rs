@@ -6,7 +6,7 @@ const ENTRIES: u16 = 16;
 
 struct Ring {
     memory: Memory,
-    ends: Ends,
+    ends: HeadTail,
     slots: Vec<TxSlot<u8>>,
     tokens: Vec<MaybeUninit<u8>>,
 }
@@ -16,7 +16,7 @@ impl Ring {
         let memory = Memory::new(ENTRIES);
         let (slots, tokens) =
             (vec![TxSlot::EMPTY; ENTRIES.into()], vec![MaybeUninit::uninit(); ENTRIES.into()]);
-        Self { memory, ends: Ends::new(), slots, tokens }
+        Self { memory, ends: HeadTail::new(), slots, tokens }
     }
 }
 

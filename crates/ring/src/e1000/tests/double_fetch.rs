@@ -1,7 +1,7 @@
 //! A driver that changes a word between two reads of the device: the value used is the value checked.
 
 use super::*;
-use crate::meddle::{Store, plan, reads};
+use crate::concurrent_stores::{Store, plan, reads};
 
 const ENTRIES: u16 = 8;
 /// Number of waiting descriptors.
@@ -20,7 +20,7 @@ fn prepared() -> Memory {
 
 /// One burst of a device: polls, takes all waiting descriptors, returns them and publishes. Returns how many it has
 /// taken, and the descriptors that it has read.
-fn burst(device: &mut DeviceRing<&Ends>) -> (usize, Vec<Descriptor>) {
+fn burst(device: &mut DeviceRing<&HeadTail>) -> (usize, Vec<Descriptor>) {
     let waiting = device.ready(usize::from(ENTRIES)).unwrap_or(0);
     let (first, read) = (device.next(), device.descriptors(waiting).collect::<Vec<_>>());
     device.take(waiting);
@@ -43,7 +43,7 @@ const READS: u32 = 1 + 2 * WAITING as u32;
 
 #[test]
 fn a_burst_is_as_many_reads_as_it_has_words() {
-    let (mut memory, ends) = (prepared(), Ends::new());
+    let (mut memory, ends) = (prepared(), HeadTail::new());
     let csb = memory.csb();
     let mut device = DeviceRing::transmit(memory.region(), &memory.layout(), &ends, Some(csb)).unwrap();
     plan(vec![]);
@@ -56,7 +56,7 @@ fn whatever_word_changes_before_whatever_read_head_and_status_are_of_what_was_re
     let mut broken = 0;
     for (word, after) in words().flat_map(|word| (0..READS).map(move |after| (word, after))) {
         for value in [0, 1, 7, 8, 0xffff] {
-            let (mut memory, ends) = (prepared(), Ends::new());
+            let (mut memory, ends) = (prepared(), HeadTail::new());
             let (region, csb) = (memory.region(), memory.csb());
             let mut device = DeviceRing::transmit(region, &memory.layout(), &ends, Some(csb)).unwrap();
             let place = region.bytes(word, 2).unwrap();

@@ -11,7 +11,7 @@ const ENTRIES: u16 = 16;
 fn a_tail_beyond_the_ring_stops_it() {
     for by_block in [false, true] {
         for tail in [ENTRIES, ENTRIES + 1, 0x8000, 0xffff] {
-            let (mut memory, ends) = (Memory::new(ENTRIES), Ends::new());
+            let (mut memory, ends) = (Memory::new(ENTRIES), HeadTail::new());
             let csb = by_block.then(|| memory.csb());
             let mut device = DeviceRing::transmit(memory.region(), &memory.layout(), &ends, csb).unwrap();
             ends.set_tail(tail);
@@ -29,7 +29,7 @@ fn a_tail_beyond_the_ring_stops_it() {
 
 #[test]
 fn a_tail_that_runs_over_what_the_device_has_stops_the_ring() {
-    let (mut memory, ends) = (Memory::new(ENTRIES), Ends::new());
+    let (mut memory, ends) = (Memory::new(ENTRIES), HeadTail::new());
     let mut device = DeviceRing::receive(memory.region(), &memory.layout(), &ends, None).unwrap();
     ends.set_tail(10);
     assert_eq!(device.ready(1), Ok(10));
@@ -45,7 +45,7 @@ fn a_tail_that_runs_over_what_the_device_has_stops_the_ring() {
 
 #[test]
 fn a_tail_that_goes_back_is_a_whole_round_at_most() {
-    let (mut memory, ends) = (Memory::new(ENTRIES), Ends::new());
+    let (mut memory, ends) = (Memory::new(ENTRIES), HeadTail::new());
     let mut device = DeviceRing::transmit(memory.region(), &memory.layout(), &ends, None).unwrap();
     ends.set_tail(10);
     assert_eq!(device.ready(1), Ok(10));
@@ -59,7 +59,7 @@ fn a_tail_that_goes_back_is_a_whole_round_at_most() {
 
 #[test]
 fn a_head_that_is_written_while_the_ring_runs_is_overwritten() {
-    let (mut memory, ends) = (Memory::new(ENTRIES), Ends::new());
+    let (mut memory, ends) = (Memory::new(ENTRIES), HeadTail::new());
     let mut device = DeviceRing::transmit(memory.region(), &memory.layout(), &ends, None).unwrap();
     ends.set_tail(10);
     for head in [0xffff, 7, ENTRIES] {
@@ -74,7 +74,7 @@ fn a_head_that_is_written_while_the_ring_runs_is_overwritten() {
 
 #[test]
 fn a_write_back_at_no_position_of_the_ring_changes_no_other_memory() {
-    let (mut memory, ends) = (Memory::new(ENTRIES), Ends::new());
+    let (mut memory, ends) = (Memory::new(ENTRIES), HeadTail::new());
     let mut device = DeviceRing::receive(memory.region(), &memory.layout(), &ends, None).unwrap();
     for (position, n) in [(ENTRIES, 0), (0xffff, 0), (0, 0xffff), (0xffff, usize::MAX), (3, usize::MAX)] {
         device.write_back(position, n, u64::MAX);
@@ -147,7 +147,7 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     #[test]
     fn nothing_that_a_driver_does_leaves_the_ring(by_block: bool, ops in prop::collection::vec(op(), 0..200)) {
-        let (mut memory, ends) = (Memory::new(ENTRIES), Ends::new());
+        let (mut memory, ends) = (Memory::new(ENTRIES), HeadTail::new());
         let csb = by_block.then(|| memory.csb());
         let mut device = DeviceRing::transmit(memory.region(), &memory.layout(), &ends, csb).unwrap();
         for op in ops {

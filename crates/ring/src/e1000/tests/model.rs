@@ -58,8 +58,8 @@ struct Pushed {
 struct World<'a> {
     memory: Memory,
     style: Style,
-    ends: &'a Ends,
-    device: DeviceRing<&'a Ends>,
+    ends: &'a HeadTail,
+    device: DeviceRing<&'a HeadTail>,
     /// Descriptors that the device has not released, or that the driver has not taken back.
     all: VecDeque<Pushed>,
     /// Descriptors that the device has released and not published.
@@ -286,7 +286,7 @@ fn run(style: Style, entries: u16, transmits: bool, ops: Vec<Op>) {
     let mut memory = Memory::new(entries);
     let (region, layout) = (memory.region(), memory.layout());
     let csb = (style == Style::Block).then(|| memory.csb());
-    let ends = Ends::new();
+    let ends = HeadTail::new();
     let device = if transmits { DeviceRing::transmit } else { DeviceRing::receive };
     let device = device(region, &layout, &ends, csb).unwrap();
     let mut world = World {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::burst::{SPILL, STEPS};
+use super::super::burst::{MAX_SLOW_DESCRIPTORS, SEGMENT_CAPACITY};
 use super::*;
 use crate::BURST;
 
@@ -10,7 +10,7 @@ const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 const INDIRECT: u16 = 4;
 /// Maximum number of reads in one call: chains other than single buffers, and one read of the head of each chain.
-const MOST_READS: usize = STEPS + BURST + 1;
+const MOST_READS: usize = MAX_SLOW_DESCRIPTORS + BURST + 1;
 
 const BY_THE_BOOK: Features = Features { event_idx: false, indirect: true, in_order: false };
 const IN_ORDER: Features = Features { in_order: true, ..BY_THE_BOOK };
@@ -189,7 +189,7 @@ proptest! {
             let (mut held, mut expected) = (0, 0);
             for &(buffers, table) in &chains[next..] {
                 let any = buffers > 1 || table;
-                if expected == BURST || any && SPILL - held < MAX_SEGMENTS {
+                if expected == BURST || any && SEGMENT_CAPACITY - held < MAX_SEGMENTS {
                     break;
                 }
                 held += if buffers > 1 { buffers } else { 0 };

@@ -4,7 +4,7 @@ use std::vec;
 
 use super::*;
 use crate::BURST;
-use crate::meddle::{Store, plan, reads};
+use crate::concurrent_stores::{Store, plan, reads};
 
 const SIZE: u16 = 4;
 const FEATURES: Features = Features { event_idx: true, indirect: true, in_order: false };

@@ -1,7 +1,7 @@
 //! Every ring of four entries over a small alphabet: no buffer outside of memory, no call over its budget, each chain
 //! returned once.
 
-use super::super::burst::STEPS;
+use super::super::burst::MAX_SLOW_DESCRIPTORS;
 use super::*;
 use crate::BURST;
 
@@ -123,7 +123,7 @@ impl World {
         self.rings += 1;
         loop {
             let (read, taken) = reads(|| take(&mut device, BURST, &mut self.burst));
-            assert!(read <= STEPS + BURST + 1, "{read} descriptors in one call");
+            assert!(read <= MAX_SLOW_DESCRIPTORS + BURST + 1, "{read} descriptors in one call");
             if taken.unwrap_or(0) == 0 {
                 break;
             }

@@ -21,7 +21,7 @@ const BLOCK_TAIL: u64 = 64;
 pub(super) struct Guest {
     region: Region,
     layout: Layout,
-    ends: Arc<Ends>,
+    ends: Arc<HeadTail>,
     block: bool,
     driver: RxDriver<'static, u64>,
     posted: u64,
@@ -72,7 +72,7 @@ impl Guest {
         let csb = block.then(|| Csb::map(&region, START).unwrap());
         let tokens = Box::leak(vec![MaybeUninit::uninit(); entries.into()].into_boxed_slice());
         let driver = RxDriver::new(region, &layout, csb, tokens).unwrap();
-        Self { region, layout, ends: Arc::new(Ends::new()), block, driver, posted: 0 }
+        Self { region, layout, ends: Arc::new(HeadTail::new()), block, driver, posted: 0 }
     }
 
     /// Creates the device's end.

@@ -26,7 +26,7 @@ const PLACES: [u64; 6] = [
 ];
 
 /// Rewrites the ring at random until stopped.
-fn meddle(region: Region, ends: &Ends, stop: &AtomicBool) {
+fn mutate(region: Region, ends: &HeadTail, stop: &AtomicBool) {
     let mut random = 1_u64;
     let mut next = || {
         random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -53,10 +53,11 @@ fn what_a_driver_rewrites_meanwhile_reaches_nothing_else() {
         let (memory, behind) = rest.split_at_mut(LEN);
         memory.fill(0);
         let region = Region::from_static(memory, START);
-        let (ends, stop, ledger) = (Arc::new(Ends::new()), AtomicBool::new(false), NicDirection::default());
+        let (ends, stop, ledger) =
+            (Arc::new(HeadTail::new()), AtomicBool::new(false), NicDirection::default());
         let (mut given, mut broken) = (0, 0);
         std::thread::scope(|scope| {
-            scope.spawn(|| meddle(region, &ends, &stop));
+            scope.spawn(|| mutate(region, &ends, &stop));
             let frames: Vec<_> = (0..40).map(|i| frame(i, 60 + usize::from(i) * 60)).collect();
             // On a busy machine the other thread may start late.
             let (start, mut round) = (Instant::now(), 0);

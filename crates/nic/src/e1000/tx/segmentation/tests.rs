@@ -18,9 +18,9 @@ fn tcp4() -> Context {
     }
 }
 
-const BOTH: Wanted = Wanted { ip: true, transport: true };
+const BOTH: RequestedChecksums = RequestedChecksums { ip: true, transport: true };
 
-fn nonsense(context: Context) -> Option<Nonsense> {
+fn nonsense(context: Context) -> Option<SegmentationError> {
     Segmentation::new(context, BOTH, LONGEST).err()
 }
 
@@ -32,15 +32,15 @@ fn header_lengths_that_contradict_each_other_are_nonsense() {
     for good in [tcp4(), tcp6, udp4, any] {
         assert_eq!(nonsense(good), None);
         let short = Context { header: good.header - 1, ..good };
-        assert_eq!(nonsense(short), Some(Nonsense::Lengths), "{short:?}");
+        assert_eq!(nonsense(short), Some(SegmentationError::Lengths), "{short:?}");
         for none in
             [Context { mss: 0, ..good }, Context { payload: 0, ..good }, Context { header: 0, ..good }]
         {
-            assert_eq!(nonsense(none), Some(Nonsense::Lengths));
+            assert_eq!(nonsense(none), Some(SegmentationError::Lengths));
         }
     }
     for (ip_start, tcp_start) in [(35, 34), (14, 35), (255, 34), (14, 255)] {
-        assert_eq!(nonsense(Context { ip_start, tcp_start, ..tcp4() }), Some(Nonsense::Lengths));
+        assert_eq!(nonsense(Context { ip_start, tcp_start, ..tcp4() }), Some(SegmentationError::Lengths));
     }
 }
 
@@ -48,10 +48,10 @@ fn header_lengths_that_contradict_each_other_are_nonsense() {
 fn a_segment_longer_than_a_frame_is_nonsense_of_its_own() {
     let fits = Context { mss: (LONGEST - 54) as u16, ..tcp4() };
     assert_eq!(nonsense(fits), None);
-    assert_eq!(nonsense(Context { mss: fits.mss + 1, ..fits }), Some(Nonsense::TooLong));
+    assert_eq!(nonsense(Context { mss: fits.mss + 1, ..fits }), Some(SegmentationError::TooLong));
     // A larger MSS than the payload is harmless.
     assert_eq!(nonsense(Context { mss: 0xffff, payload: 1464, ..fits }), None);
-    assert_eq!(nonsense(Context { mss: 0xffff, payload: 1465, ..fits }), Some(Nonsense::TooLong));
+    assert_eq!(nonsense(Context { mss: 0xffff, payload: 1465, ..fits }), Some(SegmentationError::TooLong));
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn a_ring_or_block_outside_memory_is_not_taken_over() {
     let guest = Guest::new(64);
     let setup = |base, entries, block| TxSetup {
         layout: Layout { base, entries },
-        ends: Arc::new(Ends::new()),
+        ends: Arc::new(HeadTail::new()),
         block,
         statistics: Arc::default(),
         settings: SETTINGS,

@@ -8,7 +8,7 @@ use super::*;
 /// Returns all frames of a guest as they are shown to a sink that accepts these offloads.
 fn shown(guest: &mut Guest, takes: Offloads) -> Vec<(Vec<u8>, Offload)> {
     guest.publish();
-    guest.queue.settle(takes);
+    guest.queue.set_sink_offloads(takes);
     let mut all = Vec::new();
     for _ in 0..200 {
         guest.queue.drain(BURST, &guest.ledger, &mut |frames| {
@@ -26,7 +26,7 @@ fn shown(guest: &mut Guest, takes: Offloads) -> Vec<(Vec<u8>, Offload)> {
 fn plain(frames: Vec<(Vec<u8>, Offload)>) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for (mut octets, left) in frames {
-        port::plainly(&[Frame::with_offload(Bytes::from_slice(&mut octets), left)], &mut |frames| {
+        port::show_completed(&[Frame::with_offload(Bytes::from_slice(&mut octets), left)], &mut |frames| {
             all.extend(frames.iter().map(|frame| {
                 let mut octets = vec![0; frame.len()];
                 frame.octets().copy_to_slice(&mut octets);

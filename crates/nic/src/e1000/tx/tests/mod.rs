@@ -34,7 +34,7 @@ const SETTINGS: TxSettings =
 struct Guest {
     region: Region,
     layout: Layout,
-    ends: Arc<Ends>,
+    ends: Arc<HeadTail>,
     /// Position of the next descriptor to write.
     next: u16,
     /// Address of the next free buffer.
@@ -61,7 +61,7 @@ impl Guest {
     fn build(entries: u16, settings: TxSettings, block: bool, len: usize) -> Self {
         let region = Region::from_static(memory(len), START);
         let layout = Layout::new(START, u32::from(entries) * 16).unwrap();
-        let (ends, registers) = (Arc::new(Ends::new()), Registers::new());
+        let (ends, registers) = (Arc::new(HeadTail::new()), Registers::new());
         let setup = TxSetup {
             layout,
             ends: ends.clone(),

@@ -20,9 +20,9 @@ const SOME: u32 = 1;
 
 /// Shared word that says whether work is delegated to the helper.
 #[derive(Debug, Default)]
-pub struct LeftOver<W>(W);
+pub struct DelegatedWork<W>(W);
 
-impl<W: Word> LeftOver<W> {
+impl<W: Word> DelegatedWork<W> {
     /// Creates the state from a word that holds 0: no work is delegated.
     pub const fn new(word: W) -> Self {
         Self(word)
@@ -30,29 +30,29 @@ impl<W: Word> LeftOver<W> {
 
     /// For the owner, after publishing work: returns true if that work belongs to the helper, because earlier work is
     /// delegated.
-    pub fn is_left(&self) -> bool {
+    pub fn is_delegated(&self) -> bool {
         W::full_fence();
         self.0.read() != NONE
     }
 
     /// For the owner: delegates the published work to the helper.
-    pub fn leave(&self) {
+    pub fn delegate(&self) {
         self.0.write(SOME);
         W::full_fence();
     }
 
     /// For the helper, when it looks for work: returns true if any is delegated. The owner rings for work that this
     /// misses.
-    pub fn is_any(&self) -> bool {
+    pub fn has_work(&self) -> bool {
         self.0.read() != NONE
     }
 
     /// For the helper, when it finds no more work: ends the delegation, unless `more` finds work published meanwhile.
-    pub fn settle(&self, more: impl FnOnce() -> bool) {
+    pub fn finish(&self, more: impl FnOnce() -> bool) {
         self.0.write(NONE);
         W::full_fence();
         if more() {
-            self.leave();
+            self.delegate();
         }
     }
 }

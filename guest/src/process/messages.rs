@@ -5,7 +5,7 @@ use core::mem::MaybeUninit;
 use bootinfo::process::{BELLS_A_MESSAGE, Bell, SOCKET, Start, Step};
 
 use super::Failed;
-use super::calls::{self, Message, Part, Refused};
+use super::calls::{self, Errno, IoVec, Message};
 
 /// Most descriptors in one message: RAM, route table and bus bell, or a batch of doorbells.
 const DESCRIPTORS: usize = BELLS_A_MESSAGE;
@@ -41,7 +41,7 @@ impl Descriptors {
 }
 
 /// Error for an invalid message.
-pub(super) const NONSENSE: Failed = Failed(Step::Orders, Refused(EPROTO));
+pub(super) const NONSENSE: Failed = Failed(Step::Orders, Errno(EPROTO));
 
 /// Receives the first message: the start parameters, and the descriptors of RAM, route table and bus bell.
 pub(super) fn start() -> Result<(Start, Descriptors), Failed> {
@@ -70,7 +70,7 @@ pub(super) fn bells(take: &mut dyn FnMut(Bell, i32) -> Result<(), Failed>) -> Re
 
 /// Receives a message of at most `len` octets into `place`; returns its length and its descriptors.
 fn receive(place: *mut u8, len: usize) -> Result<(usize, Descriptors), Failed> {
-    let mut part = Part { start: place, len: len as u64 };
+    let mut part = IoVec { start: place, len: len as u64 };
     let mut control = Control { len: 0, level: 0, kind: 0, descriptors: [-1; DESCRIPTORS] };
     let mut message = Message {
         name: 0,

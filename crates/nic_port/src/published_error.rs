@@ -27,9 +27,9 @@ impl Breakable for TxQueue {
 
 /// Published reason: 0, or a [`Broken`] plus 1.
 #[derive(Default)]
-pub(super) struct Breakage(AtomicU8);
+pub(super) struct PublishedError(AtomicU8);
 
-impl Breakage {
+impl PublishedError {
     /// Publishes the reason; called by the thread that holds the queue.
     #[cold]
     pub(super) fn publish(&self, broken: Broken) {
@@ -37,7 +37,7 @@ impl Breakage {
     }
 
     /// Clears the reason, because another queue has taken its place.
-    pub(super) fn mend(&self) {
+    pub(super) fn clear(&self) {
         self.0.store(0, Ordering::Release);
     }
 
@@ -54,13 +54,13 @@ mod tests {
 
     #[test]
     fn each_reason_is_told_until_another_queue_comes() {
-        let breakage = Breakage::default();
-        assert_eq!(breakage.read(), None);
+        let published_error = PublishedError::default();
+        assert_eq!(published_error.read(), None);
         for broken in Broken::ALL {
-            breakage.publish(broken);
-            assert_eq!(breakage.read(), Some(broken));
+            published_error.publish(broken);
+            assert_eq!(published_error.read(), Some(broken));
         }
-        breakage.mend();
-        assert_eq!(breakage.read(), None);
+        published_error.clear();
+        assert_eq!(published_error.read(), None);
     }
 }

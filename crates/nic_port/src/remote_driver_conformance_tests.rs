@@ -38,17 +38,17 @@ fn was_rung(bell: &OwnedFd) -> bool {
 
 impl Bench {
     /// Creates queues in one direction, each served by a call of `serve`.
-    fn new(habit: Habit, pairs: usize, serve: impl Fn(&NicQueues, usize, &Guest, Bells)) -> Self {
+    fn new(habit: Habit, pairs: usize, serve: impl Fn(&NicQueues, usize, &Guest, RingEventfds)) -> Self {
         let queues = NicQueues::foreign(pairs).expect("event descriptors");
         queues.use_pairs(pairs);
         let (mut guests, mut doorbells, mut calls) = (Vec::new(), Vec::new(), Vec::new());
         for pair in 0..pairs {
             let (guest, doorbell, call) = (Guest::new(habit, true), event(), event());
-            let bells = Bells {
+            let eventfds = RingEventfds {
                 doorbell: doorbell.try_clone().expect("a descriptor"),
                 call: Some(call.try_clone().expect("a descriptor")),
             };
-            serve(&queues, pair, &guest, bells);
+            serve(&queues, pair, &guest, eventfds);
             assert!(was_rung(&call), "a driver whose queue is served is told so");
             guests.push(guest);
             doorbells.push(doorbell);
@@ -62,8 +62,8 @@ impl Bench {
     }
 
     fn receiving(habit: Habit, pairs: usize) -> Self {
-        let mut bench = Self::new(habit, pairs, |queues, pair, guest, bells| {
-            queues.serve_receive(pair, guest.receive_queue(), bells).expect("served");
+        let mut bench = Self::new(habit, pairs, |queues, pair, guest, eventfds| {
+            queues.serve_receive(pair, guest.receive_queue(), eventfds).expect("served");
         });
         for (guest, doorbell) in bench.guests.iter_mut().zip(&bench.doorbells) {
             if guest.post() {
@@ -74,8 +74,8 @@ impl Bench {
     }
 
     fn transmitting(habit: Habit, pairs: usize) -> Self {
-        Self::new(habit, pairs, |queues, pair, guest, bells| {
-            queues.serve_transmit(pair, guest.transmit_queue(), bells).expect("served");
+        Self::new(habit, pairs, |queues, pair, guest, eventfds| {
+            queues.serve_transmit(pair, guest.transmit_queue(), eventfds).expect("served");
         })
     }
 }

@@ -44,9 +44,9 @@ impl Flag for AtomicBool {
 
 /// Says whether the thread that serves a ring sleeps.
 #[derive(Debug, Default)]
-pub struct Doze<F: Flag = AtomicBool>(F);
+pub struct SleepFlag<F: Flag = AtomicBool>(F);
 
-impl<F: Flag> Doze<F> {
+impl<F: Flag> SleepFlag<F> {
     /// Creates the state from a word; the serving thread is awake.
     pub const fn new(flag: F) -> Self {
         Self(flag)
@@ -61,7 +61,7 @@ impl<F: Flag> Doze<F> {
 
     /// Call after moving the ring's end: returns true if the serving thread must be rung.
     #[inline(always)]
-    pub fn wants_news(&self) -> bool {
+    pub fn must_ring(&self) -> bool {
         F::full_fence();
         self.0.is_set()
     }

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Intx, Line, Timed};
+use super::{DelayedInterrupts, Intx, Line};
 
 /// Maximum time to hold an interrupt back; about as long as it takes to fill a ring of 1024 from a TAP.
 pub const LONGEST: Duration = Duration::from_millis(1);
@@ -22,7 +22,7 @@ struct Held {
     holds: bool,
     lines: Vec<Arc<dyn Line>>,
     /// Devices with a pin, the causes of their interrupts, and how many frames they report.
-    pins: Vec<(Arc<Timed<Intx>>, u32, u32)>,
+    pins: Vec<(Arc<DelayedInterrupts<Intx>>, u32, u32)>,
     /// Time of the first of them.
     since: Option<Instant>,
 }
@@ -67,13 +67,13 @@ pub(crate) fn signal(line: &Arc<dyn Line>) {
 }
 
 /// Interrupts by the device's pin for these causes, reporting `frames` frames: at once or later, as [`signal`].
-pub(crate) fn signal_pin(intx: &Arc<Timed<Intx>>, causes: u32, frames: u32) {
+pub(crate) fn signal_pin(intx: &Arc<DelayedInterrupts<Intx>>, causes: u32, frames: u32) {
     if !HELD.with_borrow_mut(|held| held.keep_pin(intx, causes, frames)) {
         raise(intx, causes, frames);
     }
 }
 
-fn raise(intx: &Timed<Intx>, causes: u32, frames: u32) {
+fn raise(intx: &DelayedInterrupts<Intx>, causes: u32, frames: u32) {
     intx.with(|intx, now| intx.interrupts.raise(causes, frames, now));
 }
 
@@ -89,7 +89,7 @@ impl Held {
         self.holds
     }
 
-    fn keep_pin(&mut self, intx: &Arc<Timed<Intx>>, causes: u32, frames: u32) -> bool {
+    fn keep_pin(&mut self, intx: &Arc<DelayedInterrupts<Intx>>, causes: u32, frames: u32) -> bool {
         if self.holds {
             self.since.get_or_insert_with(Instant::now);
             match self.pins.iter_mut().find(|(other, ..)| Arc::ptr_eq(other, intx)) {
@@ -107,7 +107,7 @@ mod tests {
     use nic::moderation::Moderation;
 
     use super::super::counted::line;
-    use super::super::{Pin, Waiting};
+    use super::super::{DelayableInterrupts, Pin};
     use super::*;
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_pin_is_raised_once_for_all_its_causes() {
         let intx = Intx::new(Interrupts::new(Moderation::Off), Arc::new(Loose));
-        let intx = Arc::new(Timed::new(intx).expect("a timer"));
+        let intx = Arc::new(DelayedInterrupts::new(intx).expect("a timer"));
         // No cause is enabled, so each is counted as suppressed.
         let raised = || intx.with(|intx, _| intx.counts().suppressed);
         hold(true);

@@ -11,12 +11,12 @@ struct Line(AtomicU16);
 /// Head and tail of one ring: the values that reads of the registers RDH and RDT, or TDH and TDT, return. Private to
 /// the host; shared by the register model, which writes the tail, and the data path, which writes the head.
 #[derive(Debug, Default)]
-pub struct Ends {
+pub struct HeadTail {
     head: Line,
     tail: Line,
 }
 
-impl Ends {
+impl HeadTail {
     /// Creates a pair of positions that are both 0.
     pub const fn new() -> Self {
         Self { head: Line(AtomicU16::new(0)), tail: Line(AtomicU16::new(0)) }

@@ -9,8 +9,8 @@
 //! KVM waits for, or, without KVM, one that a thread of ours has to pass on.
 //!
 //! From then on the doorbell's event descriptor is shared with the peer, which may make a write block
-//! ([`super::ringing`]). A firmware process writes to it itself, and KVM never blocks. All other threads that ring are
-//! supervised: the thread that has handed the rings over ([`HandedQueue::ring`]), and vCPUs whose kick was a register
+//! ([`super::guarded_doorbell`]). A firmware process writes to it itself, and KVM never blocks. All other threads that ring are
+//! supervised: the thread that has handed the rings over ([`ExportedQueue::ring`]), and vCPUs whose kick was a register
 //! access, which ring after they have released the device ([`Kicks`]). A peer that is gone may have kept the descriptor
 //! and fill it again: that is blamed on the next peer, until the router is restarted.
 
@@ -23,8 +23,8 @@ use ring::Region;
 use ring::split::Layout;
 use vmm_sys_util::eventfd::EventFd;
 
-use super::foreign::Ringers;
-use super::ringing::Entered;
+use super::guarded_doorbell::DoorbellPermit;
+use super::remote_driver::WriterStates;
 use super::{NicQueues, borrow};
 use crate::irq::Line;
 
@@ -41,7 +41,7 @@ pub trait Memory: Send + Sync {
     ///
     /// # Errors
     /// Protection against that cannot be set up.
-    fn hand_out(&self) -> io::Result<&File>;
+    fn share_file(&self) -> io::Result<&File>;
 }
 
 /// Recipient of the rings of a NIC, which passes them on to a peer.
@@ -63,12 +63,12 @@ pub struct SetUp {
     /// Features that the driver accepted.
     pub features: u64,
     /// The queues, without the control queue.
-    pub queues: Vec<HandedQueue>,
+    pub queues: Vec<ExportedQueue>,
     ram: Arc<dyn Memory>,
 }
 
 /// One queue that is handed on.
-pub struct HandedQueue {
+pub struct ExportedQueue {
     /// Number of the queue, which is equal in virtio and vhost-user: 2 n receives and 2 n + 1 sends for pair n.
     pub index: u16,
     /// Location of the queue.
@@ -79,7 +79,7 @@ pub struct HandedQueue {
 
 impl SetUp {
     /// Collects the queues that a driver with these features has set up in this memory.
-    pub fn new(features: u64, queues: Vec<HandedQueue>, ram: Arc<dyn Memory>) -> Self {
+    pub fn new(features: u64, queues: Vec<ExportedQueue>, ram: Arc<dyn Memory>) -> Self {
         Self { features, queues, ram }
     }
 
@@ -90,7 +90,7 @@ impl SetUp {
     /// # Errors
     /// Protection against that cannot be set up.
     pub fn memory(&self) -> io::Result<(&File, u64)> {
-        Ok((self.ram.hand_out()?, self.ram.octets() as u64))
+        Ok((self.ram.share_file()?, self.ram.octets() as u64))
     }
 
     /// Returns the address of the guest's memory in this process, and its size in octets. It stays mapped as long as
@@ -101,29 +101,29 @@ impl SetUp {
     }
 
     /// Prepares for a new peer, which is not blamed for blocked writes of an earlier one.
-    pub fn welcome(&self) {
+    pub fn begin_peer(&self) {
         self.queues.iter().for_each(|queue| queue.queues.forget_waits());
     }
 
     /// Returns true if the peer has blocked one of our threads. Its descriptors are not rung any more.
-    pub fn is_deaf(&self) -> bool {
-        self.queues.iter().any(|queue| queue.queues.is_deaf())
+    pub fn has_blocked_us(&self) -> bool {
+        self.queues.iter().any(|queue| queue.queues.has_blocked_us())
     }
 
-    /// Returns the queues of the NIC, for [`NicQueues::look_after_bells`].
+    /// Returns the queues of the NIC, for [`NicQueues::interrupt_blocked_writers`].
     pub fn nic(&self) -> Option<&Arc<NicQueues>> {
         self.queues.first().map(|queue| &queue.queues)
     }
 
     /// Returns how far a queue has been served: the index of its used ring, as the memory has it now.
-    pub fn served(&self, queue: &HandedQueue) -> u16 {
+    pub fn served(&self, queue: &ExportedQueue) -> u16 {
         // The used ring starts with `flags`, then `idx` (virtio 1.2, section 2.7.8).
         let index = self.ram.region().bytes(queue.layout.used, 4).and_then(|head| head.read::<2>(2));
         index.map_or(0, u16::from_le_bytes)
     }
 }
 
-impl HandedQueue {
+impl ExportedQueue {
     /// Creates one of these queues, which interrupts by this line, if any. Opens no descriptor, because a vCPU thread
     /// may not.
     pub fn new(setup: &QueueSetup, queues: &Arc<NicQueues>, line: Option<Arc<dyn Line>>) -> Self {
@@ -137,15 +137,15 @@ impl HandedQueue {
 
     /// Rings its doorbell; only for the thread that communicates with the peer.
     pub fn ring(&self) {
-        if let Some((kick, ringers)) = self.queues.bells_of(self.index)
-            && let Some(speaker) = ringers.speaker.try_enter()
+        if let Some((kick, writers)) = self.queues.bells_of(self.index)
+            && let Some(peer_thread) = writers.peer_thread.try_enter()
         {
-            speaker.ring(borrow(kick));
+            peer_thread.ring(borrow(kick));
         }
     }
 
     /// Returns the descriptor that a peer writes to for an interrupt; none if interrupts must be passed on by
-    /// [`HandedQueue::interrupt`].
+    /// [`ExportedQueue::interrupt`].
     pub fn call(&self) -> Option<&EventFd> {
         self.line.as_ref()?.event()
     }
@@ -160,12 +160,12 @@ impl HandedQueue {
 
 impl NicQueues {
     /// Returns the doorbell of a queue, by its number, and the states of the threads that ring it.
-    fn bells_of(&self, index: u16) -> Option<(&EventFd, &Ringers)> {
+    fn bells_of(&self, index: u16) -> Option<(&EventFd, &WriterStates)> {
         let pair = usize::from(index / 2);
         if index.is_multiple_of(2) {
-            self.rx.queues.get(pair).map(|served| (&served.kick, &served.ringers))
+            self.rx.queues.get(pair).map(|served| (&served.kick, &served.writers))
         } else {
-            self.tx.queues.get(pair).map(|served| (&served.kick, &served.ringers))
+            self.tx.queues.get(pair).map(|served| (&served.kick, &served.writers))
         }
     }
 }
@@ -178,7 +178,7 @@ pub struct Kicks {
     which: u128,
 }
 
-/// Value of an order in [`Ringers::kicks`]; any number but 0 would do.
+/// Value of an order in [`WriterStates::kicks`]; any number but 0 would do.
 const RING: u32 = 1;
 
 impl Kicks {
@@ -196,10 +196,10 @@ impl Kicks {
     /// wait.
     pub fn ring(self) {
         let wanted = (0..u128::BITS as u16).filter(|index| self.which >> index & 1 != 0);
-        for (kick, ringers) in wanted.filter_map(|index| self.queues.bells_of(index)) {
-            let server = ringers.server();
-            let ring = |vcpu: &mut Entered<'_>, _| vcpu.ring(borrow(kick));
-            ringers.kicks.post(RING, || server.try_enter(), ring);
+        for (kick, writers) in wanted.filter_map(|index| self.queues.bells_of(index)) {
+            let server = writers.server();
+            let ring = |vcpu: &mut DoorbellPermit<'_>, _| vcpu.ring(borrow(kick));
+            writers.kicks.post(RING, || server.try_enter(), ring);
         }
     }
 }

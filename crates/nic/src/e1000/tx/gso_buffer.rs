@@ -3,14 +3,14 @@
 use frame::offload::LARGEST;
 use ring::Bytes;
 
-use super::room::TAG;
+use super::assembly_buffer::TAG;
 
 /// Length of the two addresses in octets; a tag follows them.
 const ADDRESSES: usize = 12;
 
 /// Buffer for one such packet: spare octets for a tag, then the packet.
 #[derive(Debug, Default)]
-pub(super) struct Large {
+pub(super) struct GsoBuffer {
     /// Empty until first used.
     octets: Vec<u8>,
     /// Length of the packet in octets.
@@ -19,7 +19,7 @@ pub(super) struct Large {
     shown: bool,
 }
 
-impl Large {
+impl GsoBuffer {
     /// Frees the packet that was shown.
     pub(super) fn begin_burst(&mut self) {
         if std::mem::take(&mut self.shown) {

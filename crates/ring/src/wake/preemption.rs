@@ -10,16 +10,16 @@ const MEMORY: u64 = 1_000_000;
 
 /// Knowledge of a thread about competitors on its core.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Company {
+pub(super) struct PreemptionDetector {
     /// Time of the last read of the clock, if all polls since then were empty.
     last: Option<u64>,
     /// Time of the last gap.
     gap: Option<u64>,
 }
 
-impl Company {
+impl PreemptionDetector {
     /// Records a read of the clock between two empty polls. Returns true if other threads want the core.
-    pub(super) fn look(&mut self, now: u64) -> bool {
+    pub(super) fn record_poll(&mut self, now: u64) -> bool {
         let last = self.last.replace(now);
         if last.is_some_and(|last| now.saturating_sub(last) > GAP) {
             self.gap = Some(now);
@@ -29,7 +29,7 @@ impl Company {
 
     /// The thread does something that may take long: it moves frames or sleeps. The next interval is not judged.
     #[inline(always)]
-    pub(super) fn look_away(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.last = None;
     }
 }

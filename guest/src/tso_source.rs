@@ -2,16 +2,16 @@
 //! itself, virtio-net passes them on unsegmented.
 
 use arrayvec::ArrayVec;
-use bootinfo::{NicModel, Trouble};
+use bootinfo::{BootFailure, NicModel};
 use frame::offload::{Gso, Offload};
 use frame::{Mac, checksum, ethernet, ipv4, tcp};
 use router::{Buffer, Burst, Platform};
 
 use crate::boot::Vcpu;
 use crate::buffer::{CAPACITY, FrameBuffer, HEADER};
-use crate::pieces::MOST;
 use crate::platform::Firmware;
 use crate::roles;
+use crate::segments::MOST;
 use crate::serve::Duty;
 
 /// Index of the NIC that it sends by.
@@ -30,7 +30,7 @@ const CHECKSUM: usize = 16;
 const LONGEST: usize = ethernet::HEADER + 65_535;
 
 /// Source of large packets.
-pub(crate) struct Large {
+pub(crate) struct TsoSource {
     headers: [u8; HEADERS],
     octets: usize,
     offload: Offload,
@@ -42,22 +42,22 @@ pub(crate) struct Large {
 }
 
 /// Creates the source that the host configured. Fails if the NIC cannot send such frames, or if its ring cannot hold one.
-pub(crate) fn source(vcpu: &Vcpu) -> Result<Large, Trouble> {
+pub(crate) fn source(vcpu: &Vcpu) -> Result<TsoSource, BootFailure> {
     let (orders, traffic) = (&vcpu.info.traffic, roles::traffic(vcpu)?);
     let octets = (orders.frame_len as usize).clamp(HEADERS + 1, LONGEST);
-    let offload = offload(orders.segment_len as usize).ok_or(Trouble::BootInfo)?;
+    let offload = offload(orders.segment_len as usize).ok_or(BootFailure::BootInfo)?;
     // An e1000 needs a context descriptor, a descriptor for each buffer, and the one that stays free; virtio-net needs one
     // entry (an indirect table).
     let e1000 = vcpu.info.nics[NIC].model == NicModel::E1000 as u32;
     let entries = if e1000 { 1 + pieces(octets) } else { 1 };
     if entries >= vcpu.info.ring_size as usize {
-        return Err(Trouble::BootInfo);
+        return Err(BootFailure::BootInfo);
     }
     if !vcpu.firmware.sendable(NIC).has(offload.needed()) {
-        return Err(Trouble::Nic);
+        return Err(BootFailure::Nic);
     }
     let headers = headers(&traffic, octets);
-    Ok(Large { headers, octets, offload, entries, burst: ArrayVec::new_const(), sequence: 0 })
+    Ok(TsoSource { headers, octets, offload, entries, burst: ArrayVec::new_const(), sequence: 0 })
 }
 
 /// Offload metadata of the frames, for segments of this many octets.
@@ -72,7 +72,7 @@ fn pieces(octets: usize) -> usize {
     (HEADER as usize + octets).div_ceil(CAPACITY as usize)
 }
 
-impl Duty for Large {
+impl Duty for TsoSource {
     const LISTENS: bool = false;
 
     fn pass(&mut self, firmware: &mut Firmware) -> usize {
@@ -84,7 +84,7 @@ impl Duty for Large {
     }
 }
 
-impl Large {
+impl TsoSource {
     /// Sends a frame; returns false if there is no room, or not enough buffers.
     fn send(&mut self, firmware: &mut Firmware) -> bool {
         if firmware.room(NIC) < self.entries {
@@ -102,7 +102,7 @@ impl Large {
         let first = pieces.first_mut()?;
         first.head()[..HEADERS].copy_from_slice(&self.headers);
         first.head()[TCP + 4..TCP + 8].copy_from_slice(&self.sequence.to_be_bytes());
-        first.leave(self.offload);
+        first.set_offload(self.offload);
         self.sequence = self.sequence.wrapping_add((self.octets - HEADERS) as u32);
         FrameBuffer::joined(pieces, list, self.octets)
     }

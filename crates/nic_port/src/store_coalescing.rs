@@ -1,7 +1,7 @@
 //! Register stores that are coalesced instead of causing a VM exit each.
 
 /// Coalesced stores to a transmit ring's tail, as seen by the thread that sends the ring's frames.
-pub trait Collecting: Send + Sync {
+pub trait StoreCoalescing: Send + Sync {
     /// Called in each pass of that thread: applies the coalesced stores.
     fn look(&self);
 

@@ -3,9 +3,9 @@
 //! Whether a write to an event descriptor blocks is a property of the open file description, which its owner shares: a
 //! peer can clear `O_NONBLOCK` and fill the counter, and then a write of ours blocks for as long as the peer likes.
 //! Linux has no write to a descriptor that is guaranteed not to block. So a thread that rings records that it does, and
-//! other threads check from time to time ([`Waits`]). If they have found threads in such calls for too long, they
+//! other threads check from time to time ([`BlockedTime`]). If they have found threads in such calls for too long, they
 //! interrupt these by a signal. A call that was blocked fails then, and the descriptor is not rung any more
-//! ([`Ringing::is_deaf`]): its owner must be disconnected. A call that was not blocked, in which the thread had merely
+//! ([`GuardedDoorbell::has_blocked_us`]): its owner must be disconnected. A call that was not blocked, in which the thread had merely
 //! lost its CPU, is not affected.
 //!
 //! The duration of a call is not measured in the call: two reads of the clock would be a considerable part of its cost.
@@ -25,27 +25,27 @@ const NOBODY: i32 = 0;
 
 /// State of the calls to one descriptor. One thread at a time rings; any other thread checks.
 #[derive(Default)]
-pub(super) struct Ringing {
+pub(super) struct GuardedDoorbell {
     /// Id of the thread that is in a call.
     thread: AtomicI32,
     deaf: AtomicBool,
 }
 
-impl Ringing {
+impl GuardedDoorbell {
     /// Rings, unless the descriptor's owner has blocked us before.
     pub(super) fn ring(&self, bell: &File) {
         self.thread.store(interrupt::this_thread(), Ordering::Release);
-        Entered(self).ring(bell.as_fd());
+        DoorbellPermit(self).ring(bell.as_fd());
     }
 
     /// For threads that share this state: claims it; `None` if another thread is in a call.
-    pub(super) fn try_enter(&self) -> Option<Entered<'_>> {
+    pub(super) fn try_enter(&self) -> Option<DoorbellPermit<'_>> {
         let (own, order) = (interrupt::this_thread(), Ordering::Acquire);
-        self.thread.compare_exchange(NOBODY, own, order, Ordering::Relaxed).ok().map(|_| Entered(self))
+        self.thread.compare_exchange(NOBODY, own, order, Ordering::Relaxed).ok().map(|_| DoorbellPermit(self))
     }
 
     /// Returns true if its owner has blocked us until a signal came.
-    pub(super) fn is_deaf(&self) -> bool {
+    pub(super) fn has_blocked_us(&self) -> bool {
         self.deaf.load(Ordering::Acquire)
     }
 
@@ -69,20 +69,20 @@ impl Ringing {
 }
 
 /// Permission to ring for the current thread, until it is dropped.
-pub(super) struct Entered<'r>(&'r Ringing);
+pub(super) struct DoorbellPermit<'r>(&'r GuardedDoorbell);
 
-impl Entered<'_> {
-    /// Rings, as [`Ringing::ring`].
+impl DoorbellPermit<'_> {
+    /// Rings, as [`GuardedDoorbell::ring`].
     pub(super) fn ring(&self, bell: BorrowedFd<'_>) {
         // A full counter that does not block is readable already. A write that blocks ends only by a signal, and must
         // not be retried.
-        if !self.0.is_deaf() && rustix::io::write(bell, &1u64.to_ne_bytes()) == Err(Errno::INTR) {
+        if !self.0.has_blocked_us() && rustix::io::write(bell, &1u64.to_ne_bytes()) == Err(Errno::INTR) {
             self.0.deaf.store(true, Ordering::Release);
         }
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for DoorbellPermit<'_> {
     fn drop(&mut self) {
         self.0.thread.store(NOBODY, Ordering::Release);
     }
@@ -95,18 +95,18 @@ const LONGEST: Duration = Duration::from_millis(100);
 
 /// Total time for which threads that ring for one peer were found in calls.
 #[derive(Default)]
-pub(super) struct Waits(Mutex<Found>);
+pub(super) struct BlockedTime(Mutex<BlockedSamples>);
 
-impl Waits {
+impl BlockedTime {
     /// Checks all threads that ring for one peer, at this time of any clock.
-    pub(super) fn look<'r>(&self, now: Duration, all: impl Iterator<Item = &'r Ringing> + Clone) {
-        let busy = all.clone().any(Ringing::is_busy);
+    pub(super) fn look<'r>(&self, now: Duration, all: impl Iterator<Item = &'r GuardedDoorbell> + Clone) {
+        let busy = all.clone().any(GuardedDoorbell::is_busy);
         // Fails if another thread checks at the same time.
         let Ok(mut found) = self.0.try_lock() else { return };
         let over = found.look(now, busy);
         drop(found);
         if over {
-            all.for_each(Ringing::interrupt);
+            all.for_each(GuardedDoorbell::interrupt);
         }
     }
 
@@ -120,7 +120,7 @@ impl Waits {
 
 /// Times found by checks.
 #[derive(Default)]
-struct Found {
+struct BlockedSamples {
     /// Time of the last check.
     last: Duration,
     /// Second of the last check; the times found in that second and in the one before.
@@ -128,7 +128,7 @@ struct Found {
     seconds: [Duration; 2],
 }
 
-impl Found {
+impl BlockedSamples {
     /// Records the result of a check; returns true if too much was found lately, including by this check.
     fn look(&mut self, now: Duration, busy: bool) -> bool {
         let passed = now.saturating_sub(self.last).min(LONGEST);
@@ -166,12 +166,12 @@ mod tests {
         // In the state to which a peer may set it: full, and without O_NONBLOCK.
         let full = eventfd(0, EventfdFlags::CLOEXEC).expect("an event descriptor");
         rustix::io::write(&full, &(u64::MAX - 1).to_ne_bytes()).expect("it has room");
-        let (ringing, bell) = (Arc::<Ringing>::default(), File::from(full));
+        let (ringing, bell) = (Arc::<GuardedDoorbell>::default(), File::from(full));
         let server = thread::spawn({
             let (ringing, bell) = (ringing.clone(), bell.try_clone().expect("a copy"));
             move || ringing.ring(&bell)
         });
-        let waits = Waits::default();
+        let waits = BlockedTime::default();
         // Repeated until the signal finds the thread within the call: a signal that comes earlier is lost.
         for look in 1.. {
             if server.is_finished() {
@@ -181,7 +181,7 @@ mod tests {
             thread::yield_now();
         }
         server.join().expect("it has ended");
-        assert!(ringing.is_deaf());
+        assert!(ringing.has_blocked_us());
         // This would block forever if it wrote.
         ringing.ring(&bell);
         ringing.forget();
@@ -194,15 +194,15 @@ mod tests {
     fn one_that_is_full_and_does_not_wait_rings_already() {
         let full = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("an event descriptor");
         rustix::io::write(&full, &(u64::MAX - 1).to_ne_bytes()).expect("it has room");
-        let (ringing, bell) = (Ringing::default(), File::from(full));
+        let (ringing, bell) = (GuardedDoorbell::default(), File::from(full));
         ringing.ring(&bell);
-        assert!(!ringing.is_deaf());
+        assert!(!ringing.has_blocked_us());
     }
 
     /// Returns after how many of these checks, each given by its time in milliseconds and whether a thread was in a
     /// call, it was too much.
     fn found_out(looks: impl IntoIterator<Item = (u64, bool)>) -> Option<usize> {
-        let mut found = Found::default();
+        let mut found = BlockedSamples::default();
         looks
             .into_iter()
             .position(|(at, busy)| found.look(Duration::from_millis(at), busy))

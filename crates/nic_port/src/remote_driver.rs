@@ -22,9 +22,9 @@ use nic::queue::{RxQueue, TxQueue};
 use ring::hand_over::HandOver;
 use vmm_sys_util::epoll::{ControlOperation, Epoll, EpollEvent, EventSet};
 
-use super::breakage::Breakable;
-use super::ringing::Ringing;
-use super::{Design, NicQueues, Notifier, Ringer, Running, Served};
+use super::guarded_doorbell::GuardedDoorbell;
+use super::published_error::Breakable;
+use super::{NicQueues, NicQueuesConfig, Notifier, QueueSlot, Ringer, Running};
 
 /// Watches the current doorbell.
 pub(super) struct Watch {
@@ -67,7 +67,7 @@ impl Watch {
     }
 
     /// Collects pending events; returns how often the driver's doorbell rang.
-    pub(super) fn hush(&self) -> u64 {
+    pub(super) fn take_events(&self) -> u64 {
         let mut events = [EpollEvent::default(); 2];
         let count = self.any.wait(0, &mut events).unwrap_or(0);
         events.iter().take(count).filter(|event| event.data() == DOORBELL).count() as u64
@@ -80,7 +80,7 @@ fn raw(fd: &OwnedFd) -> std::os::fd::RawFd {
 
 /// Descriptors of a ring that belongs to another program.
 #[derive(Debug)]
-pub struct Bells {
+pub struct RingEventfds {
     /// Doorbell, which the driver rings for us.
     pub doorbell: OwnedFd,
     /// Call descriptor, which we ring for the driver; none if the driver polls.
@@ -90,7 +90,7 @@ pub struct Bells {
 /// Interrupts a driver in another program, on behalf of the thread that serves its queue.
 pub struct Call {
     pub(super) bell: Arc<File>,
-    pub(super) ringing: Arc<Ringing>,
+    pub(super) ringing: Arc<GuardedDoorbell>,
 }
 
 impl Call {
@@ -100,25 +100,25 @@ impl Call {
 }
 
 /// Threads that ring for the other side of one queue: the driver in another program, or the peer that was handed the
-/// queue ([`super::handed`]).
+/// queue ([`super::exported`]).
 #[derive(Default)]
-pub(super) struct Ringers {
+pub(super) struct WriterStates {
     /// The thread that moves frames, or a vCPU whose kick was a register access.
-    server: Arc<Ringing>,
+    server: Arc<GuardedDoorbell>,
     /// The thread that communicates with the other side's program.
-    pub(super) speaker: Ringing,
+    pub(super) peer_thread: GuardedDoorbell,
     /// Kicks requested by vCPUs.
     pub(super) kicks: HandOver<AtomicU32>,
 }
 
-impl Ringers {
+impl WriterStates {
     /// Returns the state shared by the thread that moves frames and vCPUs.
-    pub(super) fn server(&self) -> Arc<Ringing> {
+    pub(super) fn server(&self) -> Arc<GuardedDoorbell> {
         self.server.clone()
     }
 
-    fn both(&self) -> [&Ringing; 2] {
-        [&self.server, &self.speaker]
+    fn both(&self) -> [&GuardedDoorbell; 2] {
+        [&self.server, &self.peer_thread]
     }
 }
 
@@ -128,17 +128,17 @@ impl NicQueues {
     /// # Errors
     /// No file descriptors are left.
     pub fn foreign(pairs: usize) -> Result<Arc<Self>> {
-        Self::new(Design { pairs, foreign: true, ..Design::default() })
+        Self::new(NicQueuesConfig { pairs, foreign: true, ..NicQueuesConfig::default() })
     }
 
     /// Starts serving this receive queue.
     ///
     /// # Errors
     /// There is no such pair, or the doorbell cannot be polled.
-    pub fn serve_receive(&self, pair: usize, queue: RxQueue, bells: Bells) -> Result<()> {
+    pub fn serve_receive(&self, pair: usize, queue: RxQueue, eventfds: RingEventfds) -> Result<()> {
         let served = self.rx.queues.get(pair).context("no such pair of queues")?;
         let takes = queue.offloads();
-        served.serve(queue, bells, RxQueue::disarm)?;
+        served.serve(queue, eventfds, RxQueue::disarm)?;
         self.pairs.takes.store(takes.bits(), Ordering::Release);
         Ok(())
     }
@@ -147,9 +147,9 @@ impl NicQueues {
     ///
     /// # Errors
     /// There is no such pair, or the doorbell cannot be polled.
-    pub fn serve_transmit(&self, pair: usize, queue: TxQueue, bells: Bells) -> Result<()> {
+    pub fn serve_transmit(&self, pair: usize, queue: TxQueue, eventfds: RingEventfds) -> Result<()> {
         let served = self.tx.queues.get(pair).context("no such pair of queues")?;
-        served.serve(queue, bells, TxQueue::disarm)
+        served.serve(queue, eventfds, TxQueue::disarm)
     }
 
     /// Stops serving this receive queue, and returns it; no thread accesses its ring afterwards.
@@ -192,7 +192,7 @@ impl NicQueues {
 
     /// Forgets blocked writes, because the descriptors that are rung have another owner from now on.
     pub(super) fn forget_waits(&self) {
-        self.ringing().for_each(Ringing::forget);
+        self.ringing().for_each(GuardedDoorbell::forget);
         self.waits.forget();
     }
 }
@@ -200,33 +200,33 @@ impl NicQueues {
 /// Supervision of queues whose driver, or whose server, is in another program: without a lock, and without waiting.
 impl NicQueues {
     /// Checks whether threads of ours are blocked in writes that ring for the other side, and interrupts them if checks
-    /// have found them blocked for too long lately (module `ringing`). The thread that looks after the port calls this
+    /// have found them blocked for too long lately (module `guarded_doorbell`). The thread that looks after the port calls this
     /// about ten times a second; others may call it at any time.
-    pub fn look_after_bells(&self) {
+    pub fn interrupt_blocked_writers(&self) {
         let now = Duration::from_nanos(self.pairs.clock.now());
         self.waits.look(now, self.ringing());
     }
 
     /// Returns true if the other side's program has blocked one of our threads. Its descriptor is not rung any more.
-    pub fn is_deaf(&self) -> bool {
-        self.ringing().any(Ringing::is_deaf)
+    pub fn has_blocked_us(&self) -> bool {
+        self.ringing().any(GuardedDoorbell::has_blocked_us)
     }
 
     /// Returns the states of all threads that ring for the other side.
-    pub(super) fn ringing(&self) -> impl Iterator<Item = &Ringing> + Clone {
-        let receive = self.rx.queues.iter().map(|served| &served.ringers);
-        receive.chain(self.tx.queues.iter().map(|served| &served.ringers)).flat_map(Ringers::both)
+    pub(super) fn ringing(&self) -> impl Iterator<Item = &GuardedDoorbell> + Clone {
+        let receive = self.rx.queues.iter().map(|served| &served.writers);
+        receive.chain(self.tx.queues.iter().map(|served| &served.writers)).flat_map(WriterStates::both)
     }
 }
 
-impl<Q: Breakable> Served<Q> {
+impl<Q: Breakable> QueueSlot<Q> {
     /// Starts serving a queue, and interrupts the driver at once: the previous server may have died between returning
     /// buffers and interrupting for them, and a driver that waits for that interrupt sends no other request.
-    fn serve(&self, mut queue: Q, bells: Bells, disarm: impl FnOnce(&mut Q)) -> Result<()> {
+    fn serve(&self, mut queue: Q, eventfds: RingEventfds, disarm: impl FnOnce(&mut Q)) -> Result<()> {
         let watch = self.watch.as_ref().context("these queues have their driver here")?;
-        watch.replace(Some(bells.doorbell))?;
+        watch.replace(Some(eventfds.doorbell))?;
         disarm(&mut queue);
-        let bell = bells.call.map(|call| Arc::new(File::from(call)));
+        let bell = eventfds.call.map(|call| Arc::new(File::from(call)));
         self.replace(Some(Running { queue, notifier: self.calling(bell.clone()) }));
         // A sleeping server has not seen what the ring already holds.
         self.ring(Ringer::Device);
@@ -250,12 +250,12 @@ impl<Q: Breakable> Served<Q> {
     }
 
     fn calling(&self, bell: Option<Arc<File>>) -> Notifier {
-        Notifier::Call(bell.map(|bell| Call { bell, ringing: self.ringers.server() }))
+        Notifier::Call(bell.map(|bell| Call { bell, ringing: self.writers.server() }))
     }
 
     fn tell(&self, bell: Option<Arc<File>>) {
         if let Some(bell) = bell {
-            self.ringers.speaker.ring(&bell);
+            self.writers.peer_thread.ring(&bell);
         }
     }
 }

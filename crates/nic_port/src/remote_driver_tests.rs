@@ -6,13 +6,13 @@ use std::sync::mpsc;
 use std::thread;
 
 use port::conformance::Pattern;
-use port::{Frame, Hand};
+use port::{ClockHandle, Frame};
 use ring::Region;
 use ring::split::{DeviceQueue, Features, Layout};
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::foreign::Call;
-use super::ringing::Ringing;
+use super::guarded_doorbell::GuardedDoorbell;
+use super::remote_driver::Call;
 use super::tests::Driver;
 use super::tests::guest::{Guest, Habit};
 use super::*;
@@ -29,9 +29,9 @@ fn full() -> OwnedFd {
 }
 
 /// Creates queues, and the handle of their clock.
-fn queues() -> (Arc<NicQueues>, Hand) {
+fn queues() -> (Arc<NicQueues>, ClockHandle) {
     let (clock, hand) = Clock::by_hand();
-    let design = Design { pairs: 1, foreign: true, ..Design::default() };
+    let design = NicQueuesConfig { pairs: 1, foreign: true, ..NicQueuesConfig::default() };
     (NicQueues::by(clock, design, SETTLE).expect("descriptors"), hand)
 }
 
@@ -44,40 +44,40 @@ fn a_driver_that_does_not_take_its_bell_holds_up_its_own_thread_and_not_for_long
     let mut guest = Guest::new(Habit::ByTheBook, true);
     let (queue, call) = (guest.receive_queue(), full());
     guest.post();
-    let bells = Bells { doorbell: bell(EventfdFlags::NONBLOCK), call: Some(call) };
+    let eventfds = RingEventfds { doorbell: bell(EventfdFlags::NONBLOCK), call: Some(call) };
     let (server, sink) = (queues.clone(), queues.sink());
     // Rings twice: when it starts to serve, and for the frame.
     let server = thread::spawn(move || {
-        server.serve_receive(0, queue, bells).expect("served");
+        server.serve_receive(0, queue, eventfds).expect("served");
         let mut octets = Pattern::default().octets(1, 0, 60);
         sink.deliver(&[Frame::new(ring::Bytes::from_slice(&mut octets))])
     });
     while !server.is_finished() {
         // As the control thread does, which must not wait for the queue that the server holds.
         hand.advance(LOOK);
-        queues.look_after_bells();
+        queues.interrupt_blocked_writers();
         assert_eq!((queues.rx_broken(), queues.tx_broken()), (None, None));
         thread::yield_now();
     }
     assert_eq!(server.join().expect("no panic"), 1);
-    assert!(queues.is_deaf());
+    assert!(queues.has_blocked_us());
     assert_eq!(guest.received().len(), 1, "the frame has come all the same");
     queues.leave_receive(0);
-    assert!(queues.is_deaf(), "it is the same one, wherever its rings lie");
+    assert!(queues.has_blocked_us(), "it is the same one, wherever its rings lie");
     // The next driver reads its call descriptor.
     queues.forget_driver();
-    assert!(!queues.is_deaf(), "the next one is another's");
+    assert!(!queues.has_blocked_us(), "the next one is another's");
     let call = bell(EventfdFlags::NONBLOCK);
     let told = File::from(call.try_clone().expect("a copy"));
-    let bells = Bells { doorbell: bell(EventfdFlags::NONBLOCK), call: Some(call) };
-    queues.serve_receive(0, Guest::new(Habit::ByTheBook, true).receive_queue(), bells).expect("served");
+    let eventfds = RingEventfds { doorbell: bell(EventfdFlags::NONBLOCK), call: Some(call) };
+    queues.serve_receive(0, Guest::new(Habit::ByTheBook, true).receive_queue(), eventfds).expect("served");
     assert!(rustix::io::read(&told, &mut [0; 8]).is_ok(), "it is rung");
 }
 
 /// Starts a thread that rings for both directions alternately, each time it is told to.
 fn server(queues: &Arc<NicQueues>, bell: &OwnedFd) -> (mpsc::Sender<()>, thread::JoinHandle<()>) {
     let bell = Arc::new(File::from(bell.try_clone().expect("a copy")));
-    let ringing = [&queues.rx.queues[0].ringers, &queues.tx.queues[0].ringers].map(Ringers::server);
+    let ringing = [&queues.rx.queues[0].writers, &queues.tx.queues[0].writers].map(WriterStates::server);
     let calls = ringing.map(|ringing| Call { bell: bell.clone(), ringing });
     let (tell, told) = mpsc::channel();
     let rings = move || told.iter().zip(calls.iter().cycle()).for_each(|((), call)| call.ring());
@@ -90,23 +90,23 @@ fn a_driver_that_makes_each_ring_wait_a_little_is_found_out_by_the_sum() {
     let bell = full();
     let (go, server) = server(&queues, &bell);
     let mut rings = 0;
-    while !queues.is_deaf() {
+    while !queues.has_blocked_us() {
         assert!(rings < 1000, "a thread waits nearly all the time, and nobody knows");
         rings += 1;
         go.send(()).expect("it rings");
-        while !queues.ringing().any(Ringing::is_busy) && !queues.is_deaf() {
+        while !queues.ringing().any(GuardedDoorbell::is_busy) && !queues.has_blocked_us() {
             thread::yield_now();
         }
         hand.advance(LOOK / 2);
         if rings % 2 == 0 {
-            queues.look_after_bells();
+            queues.interrupt_blocked_writers();
         }
         // In time for the next check: unblocks one ring, and lets no other one succeed.
         rustix::io::read(&bell, &mut [0; 8]).expect("it is full");
-        while queues.ringing().any(Ringing::is_busy) {
+        while queues.ringing().any(GuardedDoorbell::is_busy) {
             thread::yield_now();
         }
-        if queues.is_deaf() {
+        if queues.has_blocked_us() {
             break;
         }
         rustix::io::read(&bell, &mut [0; 8]).expect("it was rung");
@@ -131,8 +131,8 @@ fn broken_queue() -> RxQueue {
 #[test]
 fn why_a_queue_stopped_is_told_to_those_who_do_not_wait_for_it_until_another_comes() {
     let queues = NicQueues::foreign(1).expect("descriptors");
-    let bells = Bells { doorbell: bell(EventfdFlags::NONBLOCK), call: None };
-    queues.serve_receive(0, broken_queue(), bells).expect("served");
+    let eventfds = RingEventfds { doorbell: bell(EventfdFlags::NONBLOCK), call: None };
+    queues.serve_receive(0, broken_queue(), eventfds).expect("served");
     let mut octets = Pattern::default().octets(1, 0, 60);
     queues.sink().deliver(&[Frame::new(ring::Bytes::from_slice(&mut octets))]);
     let held = queues.rx.lock(0).expect("a pair");

@@ -1,6 +1,6 @@
 use super::*;
 
-fn fill(room: &mut Room, octets: &[u8]) -> usize {
+fn fill(room: &mut AssemblyBuffer, octets: &[u8]) -> usize {
     let free = room.free();
     let n = free.len().min(octets.len());
     free[..n].copy_from_slice(&octets[..n]);
@@ -10,7 +10,7 @@ fn fill(room: &mut Room, octets: &[u8]) -> usize {
 
 #[test]
 fn frames_lie_behind_each_other_with_their_tags() {
-    let mut room = Room::new(1518);
+    let mut room = AssemblyBuffer::new(1518);
     room.begin_burst();
     let octets: Vec<u8> = (0..100).collect();
     fill(&mut room, &octets[..40]);
@@ -30,7 +30,7 @@ fn frames_lie_behind_each_other_with_their_tags() {
 
 #[test]
 fn short_frames_are_padded_with_zeros_whatever_lay_there() {
-    let mut room = Room::new(1518);
+    let mut room = AssemblyBuffer::new(1518);
     room.begin_burst();
     fill(&mut room, &[0xee; 200]);
     room.discard();
@@ -53,7 +53,7 @@ fn short_frames_are_padded_with_zeros_whatever_lay_there() {
 
 #[test]
 fn what_has_begun_goes_on_with_the_next_burst() {
-    let mut room = Room::new(1518);
+    let mut room = AssemblyBuffer::new(1518);
     room.begin_burst();
     fill(&mut room, &[1; 1000]);
     room.finish(None, true);
@@ -68,7 +68,7 @@ fn what_has_begun_goes_on_with_the_next_burst() {
 #[test]
 fn no_frame_is_longer_than_the_longest_and_one_of_that_size_always_fits() {
     for longest in [60, 1518, 16 * 1024, 100_000] {
-        let mut room = Room::new(longest);
+        let mut room = AssemblyBuffer::new(longest);
         room.begin_burst();
         let mut frames = 0;
         while room.has_place() {

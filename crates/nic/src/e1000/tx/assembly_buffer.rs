@@ -24,7 +24,7 @@ pub(super) const PADDED: usize = 60;
 
 /// Buffer for the frames of one burst, and for one that continues in the next burst.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct AssemblyBuffer {
     /// Empty until first used.
     octets: Vec<u8>,
     /// Length of the largest frame in octets.
@@ -34,7 +34,7 @@ pub(super) struct Room {
     len: usize,
 }
 
-impl Room {
+impl AssemblyBuffer {
     pub(super) const fn new(longest: usize) -> Self {
         Self { octets: Vec::new(), longest, start: 0, len: 0 }
     }

@@ -79,7 +79,7 @@ pub(crate) fn cut(list: u64, count: usize, octets: usize) -> usize {
 
 /// Assembly of frames from the buffers of a receive queue.
 #[derive(Default)]
-pub(crate) struct Gather {
+pub(crate) struct FrameAssembler {
     /// True if the device writes offload metadata and the number of buffers before each frame.
     described: bool,
     /// [`CAPACITY`] within a frame of several buffers, otherwise 0.
@@ -93,7 +93,7 @@ pub(crate) struct Gather {
     octets: u32,
 }
 
-impl Gather {
+impl FrameAssembler {
     /// `described`: true if the device may write offload metadata and use several buffers for a frame.
     pub(crate) fn new(described: bool) -> Self {
         Self { described, ..Self::default() }
