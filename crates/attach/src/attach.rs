@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::{ALL, LATER, null};
-use crate::{Fields, Key, Kind, Traits};
+use crate::{AttachmentProperties, Fields, Key, Kind};
 
 /// Attachment of a NIC in a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ impl Attach {
     }
 
     /// Returns the properties that the rest of a plan depends on.
-    pub fn traits(&self) -> Traits {
+    pub fn traits(&self) -> AttachmentProperties {
         (self.spec().traits)(self)
     }
 

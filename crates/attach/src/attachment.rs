@@ -8,8 +8,8 @@ use ledger::Group;
 use nic_port::{NicQueues, Receiver};
 use port::{Sink, Source};
 
-use crate::home::Home;
-use crate::{Handed, Wanted};
+use crate::shared_source::SharedSource;
+use crate::{HandedOver, NicRequirements};
 
 /// Attachment that a NIC is plugged into. It outlives its router.
 pub trait Attachment: Send + Sync {
@@ -17,7 +17,7 @@ pub trait Attachment: Send + Sync {
     ///
     /// # Errors
     /// They are still in use, or the NIC's requirements cannot be met.
-    fn ports(&self, site: &Site<'_>) -> Result<Ports>;
+    fn ports(&self, service: &ServiceContext<'_>) -> Result<Ports>;
 
     /// Returns whether there is a host or peer at the other end of its cable, if that can change.
     fn link(&self) -> Option<bool> {
@@ -34,7 +34,7 @@ pub trait Attachment: Send + Sync {
     ///
     /// # Errors
     /// It is of another kind or size, or this kind is never replaced.
-    fn replace(&self, by: Handed) -> Result<()>;
+    fn replace(&self, by: HandedOver) -> Result<()>;
 
     /// Returns its state, as a name and one line; `None` for most kinds.
     fn state(&self) -> Option<(&'static str, String)> {
@@ -49,9 +49,9 @@ pub trait Attachment: Send + Sync {
 }
 
 /// A NIC that is about to be served.
-pub struct Site<'a> {
+pub struct ServiceContext<'a> {
     /// Its requirements.
-    pub wanted: &'a Wanted,
+    pub wanted: &'a NicRequirements,
     /// Number of threads that serve it, each for one or both directions.
     pub threads: usize,
     /// Its queues.
@@ -76,7 +76,7 @@ pub struct Ports {
     pub sources: Vec<Box<dyn Source>>,
     /// True if frames are spread over the sources by flow.
     pub is_spread: bool,
-    /// True if frames have passed [`Site::entry`] already.
+    /// True if frames have passed [`ServiceContext::entry`] already.
     pub have_entered: bool,
     /// Frames from the router: one sink for each thread, as far as they go; empty if others serve the NIC.
     pub sinks: Vec<Arc<dyn Sink>>,
@@ -156,19 +156,19 @@ impl News {
 /// An attachment with nothing but ports.
 struct Plain<F>(F);
 
-impl<F: Fn(&Site<'_>) -> Result<Ports> + Send + Sync> Attachment for Plain<F> {
-    fn ports(&self, site: &Site<'_>) -> Result<Ports> {
-        (self.0)(site)
+impl<F: Fn(&ServiceContext<'_>) -> Result<Ports> + Send + Sync> Attachment for Plain<F> {
+    fn ports(&self, service: &ServiceContext<'_>) -> Result<Ports> {
+        (self.0)(service)
     }
 
-    fn replace(&self, _: Handed) -> Result<()> {
+    fn replace(&self, _: HandedOver) -> Result<()> {
         bail!("it has no link")
     }
 }
 
 /// Creates an attachment with nothing but ports.
 pub(crate) fn plain(
-    ports: impl Fn(&Site<'_>) -> Result<Ports> + Send + Sync + 'static,
+    ports: impl Fn(&ServiceContext<'_>) -> Result<Ports> + Send + Sync + 'static,
 ) -> Arc<dyn Attachment> {
     Arc::new(Plain(ports))
 }
@@ -176,7 +176,7 @@ pub(crate) fn plain(
 /// Returns a port inside this program: `source` provides frames towards the router, `sink` takes those from
 /// it.
 pub fn port(source: Box<dyn Source>, sink: Arc<dyn Sink>) -> Arc<dyn Attachment> {
-    let home = Home::new(source);
+    let home = SharedSource::new(source);
     plain(move |_| {
         let source = home.lend().context("its port is still in use")?;
         Ok(Ports { sources: vec![source], sinks: vec![sink.clone()], ..Ports::default() })

@@ -2,7 +2,7 @@
 
 /// A value that is one of several words.
 #[derive(Debug)]
-pub struct Words<T: 'static> {
+pub struct Keywords<T: 'static> {
     /// Name of the value and its plural, e.g. `("engine", "engines")`.
     pub noun: (&'static str, &'static str),
     /// Words of this version.
@@ -11,7 +11,7 @@ pub struct Words<T: 'static> {
     pub later: &'static [&'static str],
 }
 
-impl<T: Copy> Words<T> {
+impl<T: Copy> Keywords<T> {
     /// Returns the words of this version.
     pub fn names(&self) -> Vec<&'static str> {
         self.now.iter().map(|(name, _)| *name).collect()

@@ -8,7 +8,7 @@ use serde::Serialize;
 use switch::Switch;
 use uplink::Undo;
 
-use crate::{Attach, Attachment, Handed, Opened, Wanted, Words};
+use crate::{Attach, Attachment, HandedOver, HostResource, Keywords, NicRequirements};
 
 /// A kind of attachment.
 #[derive(Clone, Copy)]
@@ -22,9 +22,9 @@ pub(crate) struct Kind {
     /// Checks the name after the colon; arguments: the whole text, and the name.
     pub(crate) read: fn(&str, &str) -> Result<(), String>,
     /// Returns the properties that the rest of a plan depends on.
-    pub(crate) traits: fn(&Attach) -> Traits,
+    pub(crate) traits: fn(&Attach) -> AttachmentProperties,
     /// Returns the undo action for the case that the process that opens it is killed, if one is needed.
-    pub(crate) undo: fn(&Wanted) -> Option<Undo>,
+    pub(crate) undo: fn(&NicRequirements) -> Option<Undo>,
     /// Its counters: the name of each group in metrics, and its fields with their meaning.
     pub(crate) counts: &'static [(&'static str, Fields)],
     /// Its location.
@@ -35,7 +35,7 @@ pub(crate) struct Kind {
 pub type Fields = &'static [(&'static str, &'static str)];
 
 /// Creates an attachment inside the process that runs the router, which has these switches.
-type Make = fn(&Wanted, &[Arc<Switch>]) -> Result<Arc<dyn Attachment>>;
+type Make = fn(&NicRequirements, &[Arc<Switch>]) -> Result<Arc<dyn Attachment>>;
 
 /// Location of an attachment.
 #[derive(Clone, Copy)]
@@ -45,11 +45,11 @@ pub(crate) enum Place {
     /// On the host.
     Outside {
         /// Checks it before anything is built.
-        look: fn(&Wanted) -> Result<Finding, Vec<Lack>>,
+        look: fn(&NicRequirements) -> Result<Finding, Vec<MissingRequirement>>,
         /// Opens it, in a process that may do so.
-        open: fn(&Wanted) -> Result<Box<dyn Opened>>,
+        open: fn(&NicRequirements) -> Result<Box<dyn HostResource>>,
         /// Serves a NIC with what was opened and handed over.
-        serve: fn(Handed, &Wanted, Confinement) -> Result<Arc<dyn Attachment>>,
+        serve: fn(HandedOver, &NicRequirements, Confinement) -> Result<Arc<dyn Attachment>>,
     },
 }
 
@@ -61,7 +61,7 @@ impl Kind {
             behind,
             keys: &[],
             read: |_, _| Ok(()),
-            traits: |_| Traits::default(),
+            traits: |_| AttachmentProperties::default(),
             undo: |_| None,
             counts: &[],
             place,
@@ -107,16 +107,16 @@ impl Key {
 #[derive(Debug)]
 pub enum Takes {
     /// One of these words.
-    Word(Words<()>),
+    Word(Keywords<()>),
     /// Any text, such as this quoted example.
     Text(&'static str),
-    /// A field of [`Wanted`]: read by the reader of the NIC.
+    /// A field of [`NicRequirements`]: read by the reader of the NIC.
     Elsewhere,
 }
 
 /// Properties of an attachment that the rest of a plan depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traits {
+pub struct AttachmentProperties {
     /// Several NICs may share the same target.
     pub is_common: bool,
     /// The kernel has a queue before it whose length can be changed, and vhost-net can serve it: a TAP or
@@ -139,10 +139,10 @@ pub struct Traits {
 }
 
 /// A missing prerequisite: the key that names it, and the problem with its remedy.
-pub type Lack = (&'static str, String);
+pub type MissingRequirement = (&'static str, String);
 
 /// Reports that the target named by `attach` is not available.
-pub(crate) fn lack(what: String) -> Vec<Lack> {
+pub(crate) fn lack(what: String) -> Vec<MissingRequirement> {
     vec![("attach", what)]
 }
 

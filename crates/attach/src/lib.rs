@@ -4,36 +4,38 @@
 //! | type | meaning | used by |
 //! |---|---|---|
 //! | [`Attach`] | attachment in a file: kind, name, keys | everybody, as a part of the plan |
-//! | [`Opened`] | host resource opened for a NIC with these [requirements](Wanted) | the process that may open it: the supervisor |
+//! | [`HostResource`] | host resource opened for a NIC with these [requirements](NicRequirements) | the process that may open it: the supervisor |
 //! | [`Attachment`] | server of the NIC | the data plane, across restarts of routers |
 #![forbid(unsafe_code)]
 
 mod attach;
 mod attachment;
 pub mod files;
-mod home;
 mod interfaces;
+mod keywords;
 mod kind;
 mod kinds;
 mod link;
 mod opened;
-mod patient;
+mod requirements;
+pub mod safe_open;
+mod shared_source;
+mod slow_file;
 mod socket;
-mod wanted;
-mod words;
-pub mod written;
 
 pub(crate) use attachment::plain;
 pub(crate) use kind::{Kind, Place, lack};
-pub(crate) use opened::Kept;
+pub(crate) use opened::FixedDescriptors;
 
 pub use attach::{Attach, counts, keys, words};
-pub use attachment::{About, Attachment, Entry, News, Outside, Ports, Site, Visit, later, port};
-pub use kind::{Fields, Finding, Key, Lack, State, Takes, Traits};
+pub use attachment::{About, Attachment, Entry, News, Outside, Ports, ServiceContext, Visit, later, port};
+pub use keywords::Keywords;
+pub use kind::{AttachmentProperties, Fields, Finding, Key, MissingRequirement, State, Takes};
 pub use kinds::vhost_user_backend::meet;
 pub use link::{link, tap};
-pub use opened::{Handed, Health, Opened, Restored, Turn, View, Watched, Work};
-pub use patient::{Capture, Patient, write_out};
+pub use opened::{
+    DataPlaneChange, HandedOver, Health, HostInterfaces, HostResource, Restored, Watched, Work,
+};
+pub use requirements::NicRequirements;
+pub use slow_file::{Capture, SlowFileWriter, write_out};
 pub use socket::of_door;
-pub use wanted::Wanted;
-pub use words::Words;

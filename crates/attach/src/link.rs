@@ -18,20 +18,20 @@ use uplink::{
 };
 
 use crate::{
-    Attach, Attachment, Handed, Health, Opened, Outside, Ports, Restored, Site, Turn, View, Wanted, Watched,
-    Work, kind,
+    Attach, Attachment, DataPlaneChange, HandedOver, Health, HostInterfaces, HostResource, NicRequirements,
+    Outside, Ports, Restored, ServiceContext, Watched, Work, kind,
 };
 use early_drop::EarlyDrop;
 
 /// Returns the properties common to all of them.
-pub(crate) fn traits() -> kind::Traits {
-    kind::Traits {
+pub(crate) fn traits() -> kind::AttachmentProperties {
+    kind::AttachmentProperties {
         is_common: true,
         is_link: true,
         changes_interfaces: true,
         is_made: true,
         is_by_calls: true,
-        ..kind::Traits::default()
+        ..kind::AttachmentProperties::default()
     }
 }
 
@@ -40,12 +40,12 @@ pub(crate) const COUNTS: &[(&str, kind::Fields)] =
     &[("tap_read", ReadCounters::FIELDS), ("tap_write", WriteCounters::FIELDS)];
 
 /// Returns the properties of a TAP in a bridge.
-pub(crate) fn in_a_bridge(_: &Attach) -> kind::Traits {
-    kind::Traits { needs_tun: true, ..traits() }
+pub(crate) fn in_a_bridge(_: &Attach) -> kind::AttachmentProperties {
+    kind::AttachmentProperties { needs_tun: true, ..traits() }
 }
 
 /// Returns the configuration of a NIC's TAP. Offloads are negotiated by the process that serves it.
-pub(crate) fn config(wanted: &Wanted) -> TapConfig<'static> {
+pub(crate) fn config(wanted: &NicRequirements) -> TapConfig<'static> {
     TapConfig {
         queues: wanted.queues as u16,
         mtu: wanted.mtu,
@@ -82,13 +82,17 @@ impl Side {
 }
 
 /// Wraps a link that was just created.
-pub(crate) fn made(tap: Result<Tap, uplink::Error>, wanted: &Wanted, side: Side) -> Result<Box<dyn Opened>> {
+pub(crate) fn made(
+    tap: Result<Tap, uplink::Error>,
+    wanted: &NicRequirements,
+    side: Side,
+) -> Result<Box<dyn HostResource>> {
     let tap = if wanted.is_tuned { tap?.with_wishes()? } else { tap? };
     Ok(Box::new(Link { tap, side }))
 }
 
 /// Adopts a link that was opened elsewhere, and its channel for queue length requests.
-fn parts(mut handed: Handed) -> Result<(Tap, Option<OwnedFd>)> {
+fn parts(mut handed: HandedOver) -> Result<(Tap, Option<OwnedFd>)> {
     let (interface, traits, has_wishes): (String, Traits, bool) = handed.parts()?;
     let wishes = if has_wishes { Some(handed.last()?) } else { None };
     Ok((Tap::from_descriptors(&interface, handed.descriptors, traits)?, wishes))
@@ -98,22 +102,22 @@ fn parts(mut handed: Handed) -> Result<(Tap, Option<OwnedFd>)> {
 ///
 /// # Errors
 /// It is of another kind.
-pub fn tap(handed: Handed) -> Result<Tap> {
+pub fn tap(handed: HandedOver) -> Result<Tap> {
     parts(handed).map(|(tap, _)| tap)
 }
 
 /// See [`kind::Place::Outside`].
-pub(crate) fn serve(handed: Handed, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attachment>> {
+pub(crate) fn serve(handed: HandedOver, _: &NicRequirements, _: Confinement) -> Result<Arc<dyn Attachment>> {
     let (tap, wishes) = parts(handed)?;
     Ok(Arc::new(Port { tap, wishes }))
 }
 
 /// Wraps a link for the process that opened it.
-pub fn link(tap: Tap) -> Box<dyn Opened> {
+pub fn link(tap: Tap) -> Box<dyn HostResource> {
     Box::new(Link { tap, side: Side::Host })
 }
 
-impl Opened for Link {
+impl HostResource for Link {
     fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>) {
         let (tap, wishes) = (&self.tap, self.tap.wishes());
         // The channel for queue length requests follows the queues.
@@ -122,7 +126,7 @@ impl Opened for Link {
     }
 
     /// Without a change of requirements the link is not touched: it may be in another namespace by now.
-    fn resize(&self, before: &Wanted, now: &Wanted) -> Option<Work> {
+    fn resize(&self, before: &NicRequirements, now: &NicRequirements) -> Option<Work> {
         let has_mac = self.side == (Side::Below { has_mac: true });
         let mac = Some(now.mac).filter(|mac| has_mac && *mac != before.mac);
         let is_sized = (before.mtu, before.queue_len) != (now.mtu, now.queue_len) || mac.is_some();
@@ -143,14 +147,14 @@ impl Opened for Link {
         }))
     }
 
-    fn succeed(&mut self, old: &mut dyn Opened) {
+    fn inherit(&mut self, old: &mut dyn HostResource) {
         let old: &mut dyn Any = old;
         if let Some(old) = old.downcast_mut::<Self>() {
-            self.tap.succeed(&mut old.tap);
+            self.tap.inherit(&mut old.tap);
         }
     }
 
-    fn turn(&mut self, _: Turn) -> Result<()> {
+    fn turn(&mut self, _: DataPlaneChange) -> Result<()> {
         Ok(())
     }
 
@@ -174,7 +178,7 @@ impl Opened for Link {
         let (frames, tap) = (self.tap.wish()?, self.tap.try_clone().ok()?);
         Some(Box::new(move || {
             // A link that refuses this was moved or deleted, which is reported elsewhere.
-            let _ = tap.fulfil(frames);
+            let _ = tap.set_queue_len(frames);
             Ok(())
         }))
     }
@@ -182,13 +186,13 @@ impl Opened for Link {
 
 /// In whatever namespace it is.
 impl Watched for Link {
-    fn look(&self, host: &View) -> Health {
+    fn look(&self, host: &HostInterfaces) -> Health {
         let is_there = self.tap.is_there();
         let moved = host.table.as_ref().filter(|table| table.of(self.tap.name()).is_none());
         let counted = moved.and_then(|table| self.tap.kernel_counters(table));
         Health {
             is_there,
-            is_in_place: !is_there || self.tap.membership().is_none_or(Membership::looks_well),
+            is_in_place: !is_there || self.tap.membership().is_none_or(Membership::seems_attached),
             cable: host.links.as_ref().and_then(|links| self.tap.cable(links)),
             lost: counted.map(|counted| self.side.lost(counted)),
         }
@@ -210,8 +214,8 @@ impl Attachment for Port {
     /// Each thread gets a queue of the link, as far as they go. The kernel spreads the frames by our hash if
     /// it supports that; otherwise by flow as well, but by its own hash, which puts both directions of a flow
     /// together only at this link and not with those at other NICs.
-    fn ports(&self, site: &Site<'_>) -> Result<Ports> {
-        let (mut tap, wanted) = (self.tap.try_clone()?, site.wanted);
+    fn ports(&self, service: &ServiceContext<'_>) -> Result<Ports> {
+        let (mut tap, wanted) = (self.tap.try_clone()?, service.wanted);
         if !wanted.offload {
             tap.limit(Offloads::NONE);
         }
@@ -222,7 +226,7 @@ impl Attachment for Port {
             read.push(source.counters());
             written.push(sink.counters());
             // The length applies to all queues: the first one is tuned, as flows are spread evenly.
-            sources.push(if sources.is_empty() { self.tuned(source, site)? } else { Box::new(source) });
+            sources.push(if sources.is_empty() { self.tuned(source, service)? } else { Box::new(source) });
             sinks.push(sink);
         }
         ensure!(!sinks.is_empty(), "a TAP without a queue");
@@ -236,7 +240,7 @@ impl Attachment for Port {
         Ok(Ports { sources, is_spread, sinks, outside, ..Ports::default() })
     }
 
-    fn replace(&self, by: Handed) -> Result<()> {
+    fn replace(&self, by: HandedOver) -> Result<()> {
         Ok(self.tap.replace(&tap(by)?)?)
     }
 }
@@ -244,14 +248,14 @@ impl Attachment for Port {
 impl Port {
     /// Returns the source itself, or one with a tuned queue length, if the file says so and a process can
     /// change it.
-    fn tuned(&self, source: TapSource, site: &Site<'_>) -> Result<Box<dyn Source>> {
-        let wishes = self.wishes.as_ref().filter(|_| site.wanted.is_tuned);
+    fn tuned(&self, source: TapSource, service: &ServiceContext<'_>) -> Result<Box<dyn Source>> {
+        let wishes = self.wishes.as_ref().filter(|_| service.wanted.is_tuned);
         let Some(wishes) = wishes else { return Ok(Box::new(source)) };
         let limit = QueueLimit(wishes.try_clone()?);
-        let (ring, first) = (site.wanted.ring, site.wanted.queue_len);
+        let (ring, first) = (service.wanted.ring, service.wanted.queue_len);
         Ok(Box::new(EarlyDrop::new(
             Clock::default(),
-            (source, site.queues.common_sink()),
+            (source, service.queues.common_sink()),
             limit,
             ring,
             first,

@@ -1,11 +1,11 @@
 //! Host resources opened for a NIC: kept by the supervisor, handed to the data plane, monitored and repaired.
 //!
 //! ```text
-//!  process that may open                                     process that serves
-//!  Wanted::open --> Opened --------- hand_over: Handed ----> Wanted::serve --> Attachment
-//!                   | watch --> Watched: look, restore (a thread)                 ^
-//!                   | open anew, succeed ----- hand_over: Handed -----------> replace
-//!                   | resize, bell + attend: Work (a thread); turn
+//!  process that may open                                           process that serves
+//!  NicRequirements::open --> HostResource - hand_over: HandedOver -> NicRequirements::serve --> Attachment
+//!                            | watch --> Watched: look, restore (a thread)                      ^
+//!                            | open anew, inherit - hand_over: HandedOver ----------------> replace
+//!                            | resize, bell + attend: Work (a thread); turn
 //! ```
 
 use std::any::Any;
@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uplink::{Cable, Door, LinkTable, Links};
 
-use crate::Wanted;
+use crate::NicRequirements;
 
 /// Deferred work on an opened resource, to be done on a thread of its own because the kernel may block it.
 pub type Work = Box<dyn FnOnce() -> Result<()> + Send>;
@@ -29,22 +29,22 @@ pub type Work = Box<dyn FnOnce() -> Result<()> + Send>;
 ///
 /// Methods never block their caller: work that may block is returned as [`Work`]; `turn` and dropping the
 /// resource are to be done on a thread of its own.
-pub trait Opened: Any + fmt::Debug + Send {
+pub trait HostResource: Any + fmt::Debug + Send {
     /// Returns its description, for the process that serves it, and its descriptors.
     fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>);
 
     /// Returns the work that adapts it to changed requirements; `None` if nothing has to be changed.
-    fn resize(&self, before: &Wanted, now: &Wanted) -> Option<Work>;
+    fn resize(&self, before: &NicRequirements, now: &NicRequirements) -> Option<Work>;
 
     /// Takes over from a deleted predecessor what belongs to the name and not to the resource.
-    fn succeed(&mut self, _old: &mut dyn Opened) {}
+    fn inherit(&mut self, _old: &mut dyn HostResource) {}
 
     /// Prepares for the end of a data plane that has served it, or for the start of one. To be called on a
     /// thread of its own.
     ///
     /// # Errors
     /// It cannot be served at the moment.
-    fn turn(&mut self, turn: Turn) -> Result<()>;
+    fn turn(&mut self, turn: DataPlaneChange) -> Result<()>;
 
     /// Returns a handle to be checked regularly; `None` if it cannot disappear, or no descriptors are left.
     fn watch(&self) -> Option<Box<dyn Watched>>;
@@ -73,14 +73,14 @@ pub trait Opened: Any + fmt::Debug + Send {
 
 /// An opened resource on its way to the process that serves it.
 #[derive(Debug)]
-pub struct Handed {
+pub struct HandedOver {
     /// Its description.
     pub what: Value,
     /// Its descriptors, in order.
     pub descriptors: Vec<OwnedFd>,
 }
 
-impl Handed {
+impl HandedOver {
     /// Duplicates the descriptors of an opened resource.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl Handed {
 
 /// Change of the data plane that serves a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum DataPlaneChange {
     /// The data plane has died.
     Ended,
     /// A new one begins; with the number of starts.
@@ -117,7 +117,7 @@ pub enum Turn {
 /// of its own, as the kernel or another program may block it.
 pub trait Watched: fmt::Debug + Send {
     /// Returns its condition.
-    fn look(&self, host: &View) -> Health;
+    fn look(&self, host: &HostInterfaces) -> Health;
 
     /// Puts it back into its place, if it was removed.
     ///
@@ -128,14 +128,14 @@ pub trait Watched: fmt::Debug + Send {
 
 /// The interfaces of the namespace in which everything was opened, for any number of looks.
 #[derive(Debug)]
-pub struct View {
+pub struct HostInterfaces {
     /// The kernel's counters, if available.
     pub table: Option<LinkTable>,
     /// Netlink socket; `None`: it could not be opened.
     pub links: Option<Links>,
 }
 
-impl View {
+impl HostInterfaces {
     /// Returns the view of the calling thread's namespace.
     pub fn here() -> Self {
         Self { table: LinkTable::here().ok(), links: Links::here().ok() }
@@ -166,7 +166,7 @@ pub struct Restored {
 
 /// Descriptors of resources that do not disappear: files, sockets.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct FixedDescriptors {
     /// Their description.
     pub(crate) what: Value,
     pub(crate) descriptors: Vec<OwnedFd>,
@@ -179,18 +179,20 @@ pub(crate) struct Kept {
 /// Replaces the first descriptor, for a data plane that begins; with the number of starts.
 pub(crate) type Renew = fn(&Path, &mut [OwnedFd], u32) -> Result<()>;
 
-impl Opened for Kept {
+impl HostResource for FixedDescriptors {
     fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>) {
         (self.what.clone(), self.descriptors.iter().map(AsFd::as_fd).collect())
     }
 
-    fn resize(&self, _: &Wanted, _: &Wanted) -> Option<Work> {
+    fn resize(&self, _: &NicRequirements, _: &NicRequirements) -> Option<Work> {
         None
     }
 
-    fn turn(&mut self, turn: Turn) -> Result<()> {
+    fn turn(&mut self, turn: DataPlaneChange) -> Result<()> {
         match (turn, &self.renewed) {
-            (Turn::Begins(times), Some((path, renew))) => renew(path, &mut self.descriptors, times),
+            (DataPlaneChange::Begins(times), Some((path, renew))) => {
+                renew(path, &mut self.descriptors, times)
+            }
             _ => Ok(()),
         }
     }
@@ -204,7 +206,7 @@ impl Opened for Kept {
     }
 
     fn attend(&self) -> Option<Work> {
-        self.door.iter().for_each(Door::answer);
+        self.door.iter().for_each(Door::serve_request);
         None
     }
 }

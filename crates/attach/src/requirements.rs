@@ -9,14 +9,14 @@ use sandbox::Confinement;
 use switch::Switch;
 use uplink::{Mac, Undo};
 
-use crate::{Attach, Attachment, Finding, Handed, Lack, Opened, Place};
+use crate::{Attach, Attachment, Finding, HandedOver, HostResource, MissingRequirement, Place};
 
 /// Maximum octets of an interface name.
 const LONGEST: usize = 15;
 
 /// Requirements of a NIC for its attachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct NicRequirements {
     /// Name of the router.
     pub router: String,
     /// Name of the NIC.
@@ -51,7 +51,7 @@ pub struct Wanted {
     pub memory_max: u64,
 }
 
-impl Wanted {
+impl NicRequirements {
     /// Returns the name of the NIC: `edge.wan`.
     pub fn label(&self) -> String {
         format!("{}.{}", self.router, self.nic)
@@ -83,7 +83,7 @@ impl Wanted {
     ///
     /// # Errors
     /// The missing prerequisites, by key.
-    pub fn look(&self) -> Result<Option<Finding>, Vec<Lack>> {
+    pub fn look(&self) -> Result<Option<Finding>, Vec<MissingRequirement>> {
         match self.attach.spec().place {
             Place::Inside(_) => Ok(None),
             Place::Outside { look, .. } => look(self).map(Some),
@@ -95,7 +95,7 @@ impl Wanted {
     ///
     /// # Errors
     /// One line that says what the host refuses.
-    pub fn open(&self) -> Result<Option<Box<dyn Opened>>> {
+    pub fn open(&self) -> Result<Option<Box<dyn HostResource>>> {
         match self.attach.spec().place {
             Place::Inside(_) => Ok(None),
             Place::Outside { open, .. } => open(self).map(Some),
@@ -110,7 +110,7 @@ impl Wanted {
     /// descriptor is available.
     pub fn serve(
         &self,
-        handed: Option<Handed>,
+        handed: Option<HandedOver>,
         switches: &[Arc<Switch>],
         confinement: Confinement,
     ) -> Result<Arc<dyn Attachment>> {

@@ -6,9 +6,9 @@ use port::{Frame, Source, SourceWrapper};
 
 /// Place of a source while no thread polls it.
 #[derive(Clone)]
-pub(crate) struct Home(Arc<Mutex<Option<Box<dyn Source>>>>);
+pub(crate) struct SharedSource(Arc<Mutex<Option<Box<dyn Source>>>>);
 
-impl Home {
+impl SharedSource {
     pub(crate) fn new(source: Box<dyn Source>) -> Self {
         Self(Arc::new(Mutex::new(Some(source))))
     }
@@ -23,7 +23,7 @@ impl Home {
 /// A lent source, returned when dropped.
 struct Lent {
     source: Box<dyn Source>,
-    home: Home,
+    home: SharedSource,
 }
 
 impl SourceWrapper for Lent {

@@ -24,14 +24,14 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Writer that never blocks in a pipe for long after it was told to stop.
-pub struct Patient {
+pub struct SlowFileWriter {
     file: File,
     once: usize,
     stop: Arc<AtomicBool>,
     stopped: Option<Instant>,
 }
 
-impl Patient {
+impl SlowFileWriter {
     /// Creates a writer to this file. After `stop` is set it waits for a full pipe for one more second.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Patient {
     }
 }
 
-impl Write for Patient {
+impl Write for SlowFileWriter {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         self.wait()?;
         let some = octets.get(..self.once).unwrap_or(octets);
@@ -77,7 +77,7 @@ impl Write for Patient {
 }
 
 /// A capture into such a file.
-pub type Capture = Arc<Pcap<Patient>>;
+pub type Capture = Arc<Pcap<SlowFileWriter>>;
 
 /// Starts the thread of this name that writes the frames of a capture to its file, with this pause between
 /// writes, until `stop` is set; then writes once more.

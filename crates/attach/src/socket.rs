@@ -9,15 +9,18 @@ use uplink::{Door, Error, Undo};
 
 use crate::attach::path;
 use crate::files::{self, is_served, is_socket};
-use crate::{Finding, Handed, Kept, Key, Lack, Opened, State, Takes, Wanted, Words, lack};
+use crate::{
+    Finding, FixedDescriptors, HandedOver, HostResource, Key, Keywords, MissingRequirement, NicRequirements,
+    State, Takes, lack,
+};
 
 /// The key that selects the side that creates the socket.
 const KEY: &str = "socket";
 const LISTEN: &str = "listen";
 
 /// Sides of a socket: the one that creates it, or the one that connects to it.
-const SIDES: Words<()> =
-    Words { noun: ("side of a socket", "sides"), now: &[(LISTEN, ()), ("connect", ())], later: &[] };
+const SIDES: Keywords<()> =
+    Keywords { noun: ("side of a socket", "sides"), now: &[(LISTEN, ()), ("connect", ())], later: &[] };
 
 /// Returns that key, with this default.
 pub(crate) const fn key(otherwise: &'static str) -> Key {
@@ -43,13 +46,13 @@ pub(crate) fn read(text: &str, name: &str, example: &str) -> Result<(), String> 
     path(text, name, example)
 }
 
-fn listens(wanted: &Wanted) -> bool {
+fn listens(wanted: &NicRequirements) -> bool {
     wanted.attach.key(KEY) == Some(LISTEN)
 }
 
 /// Checks a path at which we listen, or to which we connect. Does not connect: a listening program would take
 /// that for its peer.
-pub(crate) fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
+pub(crate) fn look(wanted: &NicRequirements) -> Result<Finding, Vec<MissingRequirement>> {
     let path = Path::new(wanted.attach.name());
     files::socket(path).map_err(lack)?;
     let (state, what) = match (listens(wanted), is_socket(path).is_some()) {
@@ -66,17 +69,17 @@ pub(crate) fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
 }
 
 /// Returns the undo of the socket, if we create it.
-pub(crate) fn undo(wanted: &Wanted) -> Option<Undo> {
+pub(crate) fn undo(wanted: &NicRequirements) -> Option<Undo> {
     if listens(wanted) { Undo::of_socket(Path::new(wanted.attach.name())) } else { None }
 }
 
 /// Opens the socket of a NIC.
-pub(crate) fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
+pub(crate) fn open(wanted: &NicRequirements) -> Result<Box<dyn HostResource>> {
     let path = Path::new(wanted.attach.name());
     let door = if listens(wanted) { Door::listen(path) } else { Door::connect(path) };
     let door = door.map_err(Error::from)?;
-    let Handed { what, descriptors } = Handed::of(of_door(&door))?;
-    Ok(Box::new(Kept { what, descriptors, door: Some(door), renewed: None }))
+    let HandedOver { what, descriptors } = HandedOver::of(of_door(&door))?;
+    Ok(Box::new(FixedDescriptors { what, descriptors, door: Some(door), renewed: None }))
 }
 
 /// Returns a socket in the form in which it is handed over.
@@ -85,7 +88,7 @@ pub fn of_door(door: &Door) -> (Value, Vec<BorrowedFd<'_>>) {
 }
 
 /// Adopts a socket that was opened elsewhere.
-pub(crate) fn door(mut handed: Handed) -> Result<Door> {
+pub(crate) fn door(mut handed: HandedOver) -> Result<Door> {
     let (path, listens): (String, bool) = handed.parts()?;
     Ok(Door::adopt(Path::new(&path), listens, handed.last()?))
 }

@@ -41,7 +41,7 @@ pub const ENTERED_BY_KVM: u64 = u64::from_le_bytes(*b"ringkvm1");
 /// Execution environment of a firmware.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Ground {
+pub enum Environment {
     /// A virtual machine: registers are memory, sleeping is `hlt`.
     #[default]
     Kvm = 0,
@@ -245,8 +245,8 @@ pub struct BootInfo {
     pub role: u32,
     /// A [`Misdeed`] as a number, for [`Role::Hostile`].
     pub misdeed: u32,
-    /// Execution environment: a [`Ground`] as a number.
-    pub ground: u32,
+    /// Execution environment: an [`Environment`] as a number.
+    pub environment: u32,
     /// Number of vCPUs that will run.
     pub vcpus: u32,
     /// Number of NICs on the PCI bus.
@@ -278,7 +278,7 @@ impl BootInfo {
             magic: MAGIC,
             role: role as u32,
             misdeed: 0,
-            ground: Ground::Kvm as u32,
+            environment: Environment::Kvm as u32,
             vcpus,
             nic_count: 0,
             neighbour_count: 0,
@@ -344,7 +344,7 @@ pub struct VcpuShared {
     pub application: ApplicationTally,
     /// Epoch of the route table that this vCPU used last (`fib`).
     pub fib_epoch: Line,
-    /// 1 when the vCPU serves its NICs; 2 and more: it gave up, a [`Trouble`] as a number.
+    /// 1 when the vCPU serves its NICs; 2 and more: it gave up, a [`BootFailure`] as a number.
     pub state: Line,
     /// Milliseconds until the vCPU wants an interrupt even if nothing else happens; 0: none. Set by the
     /// firmware before it halts, decremented by the host.
@@ -389,7 +389,7 @@ impl Claim {
 /// Reason why a firmware gave up, in [`VcpuShared::state`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Trouble {
+pub enum BootFailure {
     /// The firmware panicked.
     Panic = 2,
     /// The boot information is invalid for this firmware.

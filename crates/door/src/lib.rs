@@ -23,15 +23,15 @@ use rustix::net::{
 };
 
 mod error;
-mod passage;
-mod who;
+mod peer_credentials;
+mod socket_broker;
 
 pub use error::Error;
-pub use passage::Passage;
-pub use who::{process_at, user_at};
+pub use peer_credentials::{process_at, user_at};
+pub use socket_broker::SocketBroker;
 
 /// Request byte, and the answer when a connection is attached. Any other answer is an errno.
-const YES: u8 = 0;
+const CONNECTED: u8 = 0;
 
 /// A rendezvous point at which peers connect.
 #[derive(Debug)]
@@ -118,19 +118,19 @@ impl Door {
 
 /// For the process that serves peers.
 impl Door {
-    /// Requests a connection, to be fetched by [`Door::enter`]. Does nothing if this side listens.
+    /// Requests a connection, to be fetched by [`Door::accept`]. Does nothing if this side listens.
     ///
     /// # Errors
     /// The connecting process is gone.
-    pub fn ask(&self) -> io::Result<()> {
+    pub fn request(&self) -> io::Result<()> {
         if let Kind::Dial { ask, .. } = &self.kind {
             // An earlier request is pending and will be answered.
-            match send(ask, &[YES], SendFlags::NOSIGNAL) {
+            match send(ask, &[CONNECTED], SendFlags::NOSIGNAL) {
                 Err(rustix::io::Errno::AGAIN) => {}
                 sent => drop(sent?),
             }
             // If no other process connects for us, connect here.
-            self.answer();
+            self.serve_request();
         }
         Ok(())
     }
@@ -139,7 +139,7 @@ impl Door {
     ///
     /// # Errors
     /// The connection attempt failed, or the door is broken.
-    pub fn enter(&self) -> io::Result<Option<UnixStream>> {
+    pub fn accept(&self) -> io::Result<Option<UnixStream>> {
         let entered = match &self.kind {
             Kind::Listen(listener) => accept_with(listener, SocketFlags::CLOEXEC).map(Some),
             Kind::Dial { ask, .. } => hear_answer(ask),
@@ -153,7 +153,7 @@ impl Door {
         }
     }
 
-    /// Returns a descriptor that is readable when [`Door::enter`] has a result.
+    /// Returns a descriptor that is readable when [`Door::accept`] has a result.
     pub fn bell(&self) -> BorrowedFd<'_> {
         self.descriptor()
     }
@@ -172,7 +172,7 @@ impl Door {
 
     /// Connects if there is a request, and hands the result over. Never blocks: a local socket connects at
     /// once or not at all.
-    pub fn answer(&self) {
+    pub fn serve_request(&self) {
         if self.was_asked() {
             self.hand_over(dial(&self.path));
         }
@@ -189,7 +189,7 @@ impl Door {
     fn hand_over(&self, dialled: Result<OwnedFd, rustix::io::Errno>) {
         let Kind::Dial { hear: Some(hear), .. } = &self.kind else { return };
         let word = match &dialled {
-            Ok(_) => YES,
+            Ok(_) => CONNECTED,
             Err(error) => u8::try_from(error.raw_os_error()).unwrap_or(u8::MAX).max(1),
         };
         // A requester that missed the answer requests again.
@@ -259,8 +259,8 @@ fn hear_answer(ask: &UnixStream) -> Result<Option<OwnedFd>, rustix::io::Errno> {
         return Err(rustix::io::Errno::PIPE);
     }
     match (word, heard.descriptors.pop()) {
-        ([YES], Some(peer)) => Ok(Some(peer)),
-        ([YES], None) => Err(rustix::io::Errno::BADF),
+        ([CONNECTED], Some(peer)) => Ok(Some(peer)),
+        ([CONNECTED], None) => Err(rustix::io::Errno::BADF),
         ([errno], _) => Err(rustix::io::Errno::from_raw_os_error(errno.into())),
     }
 }

@@ -2,7 +2,7 @@
 //! them.
 //!
 //! ```text
-//!  process that hands its rings over -- front --> holder of the passage <-- back -- process that serves them
+//!  process that hands its rings over -- front --> holder of the broker  <-- back -- process that serves them
 //!                                 requests                |                waits
 //!                                    <---- both ends of a new connection ---->
 //! ```
@@ -15,15 +15,15 @@ use super::{Door, Error};
 
 /// Two doors, connected to each other on requests at the front.
 #[derive(Debug)]
-pub struct Passage {
+pub struct SocketBroker {
     /// The door at which connections are requested.
     front: Door,
     /// The door at which their other ends are delivered.
     back: Door,
 }
 
-impl Passage {
-    /// Creates a passage with this name, which is not the path of any file.
+impl SocketBroker {
+    /// Creates a broker with this name, which is not the path of any file.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -65,7 +65,7 @@ impl Passage {
     }
 
     /// Connects a requester with the waiting process. Never blocks.
-    pub fn answer(&self) {
+    pub fn serve_request(&self) {
         // The waiting process may request as well; it is served when the other one requests.
         self.back.was_asked();
         if !self.front.was_asked() {

@@ -21,10 +21,10 @@ fn peers_come_one_after_the_other_to_a_socket_of_ours() {
     let door = Door::listen(&path).expect("a door");
     let copy = door.descriptor().try_clone_to_owned().expect("a copy");
     let inside = Door::adopt(&path, door.listens(), copy);
-    assert!(inside.enter().expect("nobody").is_none());
+    assert!(inside.accept().expect("nobody").is_none());
     for _ in 0..3 {
         let peer = UnixStream::connect(&path).expect("connected");
-        meet(&peer, &inside.enter().expect("somebody").expect("somebody"));
+        meet(&peer, &inside.accept().expect("somebody").expect("somebody"));
     }
     drop(inside);
     assert!(path.exists(), "it belongs to who made it");
@@ -39,27 +39,27 @@ fn who_may_open_nothing_is_connected_as_often_as_it_asks() {
     let door = Door::connect(&path).expect("a door");
     let copy = door.descriptor().try_clone_to_owned().expect("a copy");
     let inside = Door::adopt(&path, door.listens(), copy);
-    inside.ask().expect("asked");
-    door.answer();
-    let refused = inside.enter().expect_err("nobody is there");
+    inside.request().expect("asked");
+    door.serve_request();
+    let refused = inside.accept().expect_err("nobody is there");
     assert_eq!(refused.kind(), io::ErrorKind::NotFound, "{refused}");
     let listener = UnixListener::bind(&path).expect("a peer");
     for _ in 0..3 {
-        inside.ask().expect("asked");
-        assert!(inside.enter().expect("not yet").is_none());
-        door.answer();
-        let here = inside.enter().expect("an answer").expect("a peer");
+        inside.request().expect("asked");
+        assert!(inside.accept().expect("not yet").is_none());
+        door.serve_request();
+        let here = inside.accept().expect("an answer").expect("a peer");
         meet(&here, &listener.accept().expect("a caller").0);
     }
     drop(listener);
-    inside.ask().expect("asked");
-    door.answer();
-    assert_eq!(inside.enter().expect_err("it left").kind(), io::ErrorKind::ConnectionRefused);
+    inside.request().expect("asked");
+    door.serve_request();
+    assert_eq!(inside.accept().expect_err("it left").kind(), io::ErrorKind::ConnectionRefused);
     // A process that may connect itself needs no other one for that.
     let listener = UnixListener::bind(folder.path().join("b.sock")).expect("a peer");
     let alone = Door::connect(&folder.path().join("b.sock")).expect("a door");
-    alone.ask().expect("asked");
-    meet(&alone.enter().expect("an answer").expect("a peer"), &listener.accept().expect("a caller").0);
+    alone.request().expect("asked");
+    meet(&alone.accept().expect("an answer").expect("a peer"), &listener.accept().expect("a caller").0);
 }
 
 #[test]
@@ -82,32 +82,35 @@ fn a_path_that_is_taken_is_left_alone_and_a_deserted_one_is_not() {
 
 #[test]
 fn two_that_may_open_nothing_meet_in_a_passage() {
-    let mut passage = Passage::new("edge.wan").expect("a passage");
+    let mut broker = SocketBroker::new("edge.wan").expect("a passage");
     let inside = |door: &Door| {
         let copy = door.descriptor().try_clone_to_owned().expect("a copy");
         Door::adopt(door.path(), door.listens(), copy)
     };
-    let (front, back) = (inside(passage.front()), inside(passage.back()));
-    back.ask().expect("asked");
-    passage.answer();
-    assert!(back.enter().expect("not yet").is_none() && front.enter().expect("not yet").is_none());
+    let (front, back) = (inside(broker.front()), inside(broker.back()));
+    back.request().expect("asked");
+    broker.serve_request();
+    assert!(back.accept().expect("not yet").is_none() && front.accept().expect("not yet").is_none());
     for _ in 0..3 {
-        front.ask().expect("asked");
-        assert!(passage.asked().count() == 2);
-        passage.answer();
-        let (here, there) = (front.enter().expect("an answer"), back.enter().expect("an answer"));
+        front.request().expect("asked");
+        assert!(broker.asked().count() == 2);
+        broker.serve_request();
+        let (here, there) = (front.accept().expect("an answer"), back.accept().expect("an answer"));
         meet(&here.expect("one end"), &there.expect("the other"));
     }
     // The successor of a dead process does not receive requests made before.
-    front.ask().expect("asked");
-    passage.answer();
-    passage.renew_front().expect("another front");
-    passage.renew_back().expect("another back");
-    let (next, last) = (inside(passage.front()), inside(passage.back()));
-    assert!(next.enter().expect("not yet").is_none() && last.enter().expect("not yet").is_none());
-    next.ask().expect("asked");
-    passage.answer();
-    meet(&next.enter().expect("an answer").expect("one"), &last.enter().expect("an answer").expect("other"));
+    front.request().expect("asked");
+    broker.serve_request();
+    broker.renew_front().expect("another front");
+    broker.renew_back().expect("another back");
+    let (next, last) = (inside(broker.front()), inside(broker.back()));
+    assert!(next.accept().expect("not yet").is_none() && last.accept().expect("not yet").is_none());
+    next.request().expect("asked");
+    broker.serve_request();
+    meet(
+        &next.accept().expect("an answer").expect("one"),
+        &last.accept().expect("an answer").expect("other"),
+    );
 }
 
 #[test]
@@ -130,7 +133,7 @@ fn nobody_else_comes_to_a_socket_of_ours_whatever_is_masked_until_its_owner_lets
         assert_eq!(mode(&path), 0o600, "with {mask:03o} masked");
         fs::set_permissions(&path, Permissions::from_mode(0o660)).expect("as its owner wants");
         let peer = UnixStream::connect(&path).expect("connected");
-        meet(&peer, &masked.enter().expect("somebody").expect("somebody"));
+        meet(&peer, &masked.accept().expect("somebody").expect("somebody"));
         assert_eq!(mode(&path), 0o660, "nobody changes it back");
     }
 }
@@ -149,7 +152,7 @@ fn who_is_at_the_other_end_is_known_by_number() {
         return;
     };
     let peer = loop {
-        if let Some(peer) = door.enter().expect("it is ours") {
+        if let Some(peer) = door.accept().expect("it is ours") {
             break peer;
         }
         std::thread::sleep(std::time::Duration::from_millis(1));

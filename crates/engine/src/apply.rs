@@ -22,7 +22,7 @@ use anyhow::Result;
 use config::{Plan, Router};
 
 use crate::instance::{Instance, settled};
-use crate::supplies::Supplies;
+use crate::supplies::HostServices;
 use difference::{RouteChange, Setting, Step, describe_restart, describe_route, router};
 use transaction::Transaction;
 
@@ -50,22 +50,22 @@ impl Change {
 impl Instance {
     /// Returns the changes that [`Instance::apply`] would make, without touching anything.
     pub fn changes_to(&mut self, plan: &Plan) -> Vec<Change> {
-        let plan = settled(plan, Some(&self.plan), &mut self.yard.grounds);
-        let steps = difference::difference(&self.plan.without_apart(), &plan.without_apart());
+        let plan = settled(plan, Some(&self.plan), &mut self.context.backends);
+        let steps = difference::difference(&self.plan.without_isolated(), &plan.without_isolated());
         let changes = steps.iter().flat_map(|step| describe(step, &self.plan, &plan));
         changes.chain(self.plugged_anew(&plan)).collect()
     }
 
     /// Returns the isolated routers whose NICs are plugged in anew.
     fn plugged_anew(&self, plan: &Plan) -> Vec<Change> {
-        let relays = self.relays.iter().filter(|relay| {
-            let stays = plan.apart().any(|router| router.name == relay.plan.name);
-            stays && !plan.apart().any(|router| relay.fits(router))
+        let isolated_paths = self.isolated_paths.iter().filter(|paths| {
+            let stays = plan.isolated().any(|router| router.name == paths.plan.name);
+            stays && !plan.isolated().any(|router| paths.fits(router))
         });
         let why = || Some("frames on their way are lost".to_owned());
         let change =
             |name: &str| Change { what: format!("router {name}: its NICs are plugged in anew"), why: why() };
-        relays.map(|relay| change(&relay.plan.name)).collect()
+        isolated_paths.map(|paths| change(&paths.plan.name)).collect()
     }
 
     /// Makes the instance follow the plan. Routers that are new or replaced serve when this returns, except
@@ -75,12 +75,12 @@ impl Instance {
     /// # Errors
     /// One line: the request that was refused. Then everything is as it was; a router that had already been
     /// taken down was restarted.
-    pub fn apply(&mut self, plan: &Plan, supplies: impl Into<Supplies>) -> Result<Vec<Change>> {
+    pub fn apply(&mut self, plan: &Plan, supplies: impl Into<HostServices>) -> Result<Vec<Change>> {
         let mut supplies = supplies.into();
-        self.yard.grounds.add(supplies.kvm.take(), supplies.spawner.take());
-        self.yard.grounds.add_images(std::mem::take(&mut supplies.images));
-        let plan = settled(plan, Some(&self.plan), &mut self.yard.grounds);
-        let steps = difference::difference(&self.plan.without_apart(), &plan.without_apart());
+        self.context.backends.add(supplies.kvm.take(), supplies.spawner.take());
+        self.context.backends.add_images(std::mem::take(&mut supplies.images));
+        let plan = settled(plan, Some(&self.plan), &mut self.context.backends);
+        let steps = difference::difference(&self.plan.without_isolated(), &plan.without_isolated());
         let changes = steps.iter().flat_map(|step| describe(step, &self.plan, &plan));
         let changes = changes.chain(self.plugged_anew(&plan)).collect();
         let transaction = Transaction::prepare(self, &plan, &steps, supplies)?;

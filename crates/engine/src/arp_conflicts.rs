@@ -12,14 +12,14 @@ const PAUSE: Duration = Duration::from_secs(60);
 
 /// Address conflicts as published by one vCPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sign {
+pub(crate) struct ConflictSample {
     /// ARP packets received that claimed one of the router's addresses.
     heard: u64,
     /// The last one: number of the NIC, address, and MAC address of the station.
     last: (u8, u32, [u8; 6]),
 }
 
-impl Sign {
+impl ConflictSample {
     pub(crate) fn read(shared: &VcpuShared) -> Self {
         // Read the count first, so that the claim that it counts is visible.
         Self { heard: shared.router.arp_conflicts.get(), last: shared.claim.get() }
@@ -28,7 +28,7 @@ impl Sign {
 
 /// Conflicts of one router, as reported so far.
 #[derive(Debug, Default)]
-pub(crate) struct Claims {
+pub(crate) struct ArpConflicts {
     /// Claiming packets received, by vCPU.
     heard: Vec<u64>,
     /// Packets not yet reported.
@@ -37,22 +37,22 @@ pub(crate) struct Claims {
     told: Option<Instant>,
 }
 
-impl Claims {
+impl ArpConflicts {
     /// Evaluates the state of each vCPU; returns a line if one is to be reported.
     pub(crate) fn look(
         &mut self,
         now: Instant,
         plan: &Router,
-        signs: impl Iterator<Item = Sign>,
+        samples: impl Iterator<Item = ConflictSample>,
     ) -> Option<String> {
-        for (vcpu, sign) in signs.enumerate() {
+        for (vcpu, sample) in samples.enumerate() {
             if self.heard.len() <= vcpu {
                 self.heard.push(0);
             }
-            let more = sign.heard.wrapping_sub(self.heard[vcpu]);
+            let more = sample.heard.wrapping_sub(self.heard[vcpu]);
             if more > 0 {
-                self.heard[vcpu] = sign.heard;
-                (self.untold, self.last) = (self.untold.saturating_add(more), Some(sign.last));
+                self.heard[vcpu] = sample.heard;
+                (self.untold, self.last) = (self.untold.saturating_add(more), Some(sample.last));
             }
         }
         if self.told.is_some_and(|told| now < told + PAUSE) {

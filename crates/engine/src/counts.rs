@@ -17,7 +17,7 @@ use threads::CpuMeter;
 use crate::task;
 
 /// A component that has counters.
-pub(crate) trait Counted: Send + Sync {
+pub(crate) trait HasCounters: Send + Sync {
     /// Calls `visit` with each group of counters and the prefix of its names: `edge.wan.rx`.
     fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group));
     /// Calls `visit` with the name of each thread and its CPU time in nanoseconds.
@@ -26,43 +26,46 @@ pub(crate) trait Counted: Send + Sync {
 
 /// The counters of an instance that are registered now. Clones share the registry.
 #[derive(Clone, Default)]
-pub struct Counts(Arc<Mutex<Parts>>);
+pub struct CounterRegistry(Arc<Mutex<Parts>>);
 
 #[derive(Default)]
 struct Parts {
     next: u64,
-    counted: BTreeMap<u64, Part>,
+    counted: BTreeMap<u64, Registered>,
     switches: Vec<Arc<Switch>>,
 }
 
 /// A registered component, as readers hold it.
-type Part = Arc<Box<dyn Counted>>;
+type Registered = Arc<Box<dyn HasCounters>>;
 
 /// Snapshot of the registry, for a reader.
-struct Seen {
-    counted: Vec<Part>,
+struct RegistrySnapshot {
+    counted: Vec<Registered>,
     switches: Vec<Arc<Switch>>,
 }
 
-impl Drop for Seen {
+impl Drop for RegistrySnapshot {
     /// Components that were withdrawn while they were read may take long to be freed, for instance the memory
     /// of a machine. The reader does not do that: the reserve thread does.
     fn drop(&mut self) {
         let last: Vec<_> = self.counted.drain(..).filter_map(Arc::into_inner).collect();
         if !last.is_empty() {
-            task::leave(Box::new(move || drop(last)));
+            task::run_on_reserve(Box::new(move || drop(last)));
         }
     }
 }
 
-impl Counts {
+impl CounterRegistry {
     fn parts(&self) -> MutexGuard<'_, Parts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> RegistrySnapshot {
         let parts = self.parts();
-        Seen { counted: parts.counted.values().cloned().collect(), switches: parts.switches.clone() }
+        RegistrySnapshot {
+            counted: parts.counted.values().cloned().collect(),
+            switches: parts.switches.clone(),
+        }
     }
 
     /// Calls `visit` with each group of counters and the prefix of its names: `edge.wan.rx`, `edge.vcpu0`,
@@ -97,12 +100,12 @@ impl Counts {
     }
 
     /// Registers a component until the returned guard is dropped.
-    pub(crate) fn add(&self, counted: impl Counted + 'static) -> Counting {
+    pub(crate) fn add(&self, counted: impl HasCounters + 'static) -> CounterRegistration {
         let mut parts = self.parts();
         parts.next += 1;
         let number = parts.next;
         parts.counted.insert(number, Arc::new(Box::new(counted)));
-        Counting { counts: self.clone(), number }
+        CounterRegistration { counts: self.clone(), number }
     }
 
     /// Sets the current switches.
@@ -119,12 +122,12 @@ pub fn now_ns() -> u64 {
 }
 
 /// Registration of a component. Once this is dropped, no new reader sees the component.
-pub(crate) struct Counting {
-    counts: Counts,
+pub(crate) struct CounterRegistration {
+    counts: CounterRegistry,
     number: u64,
 }
 
-impl Drop for Counting {
+impl Drop for CounterRegistration {
     fn drop(&mut self) {
         let gone = self.counts.parts().counted.remove(&self.number);
         // After the lock is released: freeing the component may take long.
@@ -133,7 +136,7 @@ impl Drop for Counting {
 }
 
 /// A thread without counters other than its CPU time.
-impl Counted for Arc<CpuMeter> {
+impl HasCounters for Arc<CpuMeter> {
     fn each_group(&self, _: &mut dyn FnMut(&str, &dyn Group)) {}
 
     fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
@@ -159,7 +162,7 @@ mod tests {
         gone: Sender<ThreadId>,
     }
 
-    impl Counted for Held {
+    impl HasCounters for Held {
         fn each_group(&self, _: &mut dyn FnMut(&str, &dyn Group)) {
             self.is_in.lock().expect("no panic").send(()).expect("it is waited for");
             let _ = self.go_on.lock().expect("no panic").recv_timeout(PATIENCE);
@@ -178,7 +181,7 @@ mod tests {
     fn who_reads_keeps_nobody_waiting_and_has_nothing_to_take_down() {
         task::keep_reserve().expect("a thread");
         let ((is_in, came_in), (go, go_on), (gone, went)) = (channel(), channel(), channel());
-        let counts = Counts::default();
+        let counts = CounterRegistry::default();
         let held = counts.add(Held { is_in: Mutex::new(is_in), go_on: Mutex::new(go_on), gone });
         let read = counts.clone();
         let reader = thread::spawn(move || read.each_group(&mut |_, _| ()));
@@ -201,7 +204,7 @@ mod tests {
 
     struct Scripted(&'static str, u64);
 
-    impl Counted for Scripted {
+    impl HasCounters for Scripted {
         fn each_group(&self, _: &mut dyn FnMut(&str, &dyn Group)) {}
 
         fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
@@ -209,7 +212,7 @@ mod tests {
         }
     }
 
-    fn threads(counts: &Counts) -> Vec<(String, u64)> {
+    fn threads(counts: &CounterRegistry) -> Vec<(String, u64)> {
         let mut all = Vec::new();
         counts.each_thread(&mut |name, ns| all.push((name.to_owned(), ns)));
         all
@@ -217,7 +220,7 @@ mod tests {
 
     #[test]
     fn what_ends_is_not_read_any_more() {
-        let counts = Counts::default();
+        let counts = CounterRegistry::default();
         let reader = counts.clone();
         let edge = counts.add(Scripted("edge/vhost", 7));
         let core = counts.add(Scripted("core/vhost", 8));

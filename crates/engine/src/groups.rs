@@ -11,23 +11,23 @@ use vhost_user::backend::Backend;
 use vmm::linux::ConsoleCounters;
 use vmm::{Machine, Process};
 
-use crate::counts::Counted;
+use crate::counts::HasCounters;
 use crate::guest::Guest;
 use crate::instance::Instance;
 use crate::io_thread::{IoThread, IoThreadCounters};
 use crate::kernel_vhost::KernelNic;
-use crate::wiring::Gate;
+use crate::wiring::RateLimit;
 
 impl Instance {
     /// Calls `visit` with each group of counters and the prefix of its names: `edge.wan.rx`, `edge.vcpu0`,
     /// `switch.lan.edge.wan`.
     pub fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
-        self.yard.counts.each_group(visit);
+        self.context.counts.each_group(visit);
     }
 
     /// Calls `visit` with the name of each thread and its CPU time in nanoseconds.
     pub fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
-        self.yard.counts.each_thread(visit);
+        self.context.counts.each_thread(visit);
     }
 }
 
@@ -37,11 +37,11 @@ pub(crate) struct RouterCounts {
     pub(crate) outside: Vec<Outside>,
     /// The NICs that the kernel's vhost-net serves.
     pub(crate) kernel: Vec<Arc<KernelNic>>,
-    pub(crate) gate: Gate,
+    pub(crate) gate: RateLimit,
     pub(crate) threads: Vec<IoCounts>,
 }
 
-impl Counted for RouterCounts {
+impl HasCounters for RouterCounts {
     fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         let plan = &self.guest.plan;
         self.guest.each_group(&mut |prefix, group| visit(&format!("{}.{prefix}", plan.name), group));
@@ -62,15 +62,15 @@ impl Counted for RouterCounts {
 }
 
 /// Counters that this process has of an isolated router (one in a process of its own).
-pub(crate) struct RelayCounts {
+pub(crate) struct IsolatedPathCounts {
     pub(crate) plan: Router,
     pub(crate) ports: Vec<Arc<Backend>>,
     pub(crate) outside: Vec<Outside>,
-    pub(crate) gate: Gate,
+    pub(crate) gate: RateLimit,
     pub(crate) threads: Vec<IoCounts>,
 }
 
-impl Counted for RelayCounts {
+impl HasCounters for IsolatedPathCounts {
     /// Same names as for a router of this process: `rx` is towards the router.
     fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         for (nic, port) in self.plan.nics.iter().zip(&self.ports) {
@@ -193,7 +193,7 @@ fn thread_groups(threads: &[IoCounts], visit: &mut dyn FnMut(&str, &dyn Group)) 
 }
 
 /// Counters of the rate limit, for NICs that have or had one: `edge.wan.limit`.
-fn gate_groups(plan: &config::Router, gate: &Gate, visit: &mut dyn FnMut(&str, &dyn Group)) {
+fn gate_groups(plan: &config::Router, gate: &RateLimit, visit: &mut dyn FnMut(&str, &dyn Group)) {
     for (nic, gate) in plan.nics.iter().zip(gate.nics()) {
         if let Some(counters) = gate.counters() {
             visit(&format!("{}.{}.limit", plan.name, nic.name), counters);

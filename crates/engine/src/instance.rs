@@ -4,9 +4,9 @@
 //! threads, ports and machine are torn down, while all other routers keep forwarding without losing a frame.
 //! The attachments of its NICs outside the run (TAPs, captures) stay open as long as the file names them.
 
+pub(crate) mod attachments;
+mod backend_pool;
 mod bring_up;
-pub(crate) mod finding;
-mod ground;
 pub(crate) mod running;
 pub(crate) mod slot;
 mod status;
@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use api::Sharing;
-use attach::Handed;
+use api::CpuSharing;
+use attach::HandedOver;
 use config::Plan;
 use switch::Switch;
 
@@ -26,17 +26,17 @@ pub use running::RunningRouter;
 pub use status::{About, Event, RouterStatus, State};
 
 use crate::clock::{Clock, Timed};
-use crate::counts::{Counting, Counts};
+use crate::counts::{CounterRegistration, CounterRegistry};
 use crate::io_thread::IoThread;
-use crate::relay::Relay;
-use crate::supplies::Supplies;
+use crate::isolated_paths::IsolatedRouterPaths;
+use crate::supplies::HostServices;
 use crate::task::keep_reserve;
 use crate::tracing::TapBoard;
 use crate::watch::Rules;
 use crate::wiring::Outlet;
-use finding::{Found, Search};
-use ground::Grounds;
-use slot::{Parts, Plugged, Slot, Yard};
+use attachments::{AttachmentRequest, ResolvedAttachments};
+use backend_pool::BackendPool;
+use slot::{Parts, Plugged, RunContext, Slot};
 
 /// A running file. Dropping it stops everything and removes what it made.
 pub struct Instance {
@@ -46,13 +46,13 @@ pub struct Instance {
     pub(crate) slots: Vec<Slot>,
     /// This process's share of each isolated router (a router in a process of its own): the I/O paths of its
     /// NICs.
-    pub(crate) relays: Vec<Relay>,
+    pub(crate) isolated_paths: Vec<IsolatedRouterPaths>,
     /// The switches, in the order of the file.
     pub(crate) switches: Vec<Arc<Switch>>,
-    pub(crate) yard: Yard,
+    pub(crate) context: RunContext,
     clock: Clock,
     /// Registers the counters of the clock's thread.
-    _counting: Counting,
+    _counting: CounterRegistration,
     /// When startup had completed.
     pub since: Instant,
 }
@@ -63,35 +63,36 @@ impl Instance {
     ///
     /// # Errors
     /// One line that names the router or NIC, and the request that was refused.
-    pub fn start(plan: &Plan, supplies: impl Into<Supplies>) -> Result<Self> {
+    pub fn start(plan: &Plan, supplies: impl Into<HostServices>) -> Result<Self> {
         let mut supplies = supplies.into();
         keep_reserve().context("the thread that is kept for take-downs")?;
-        let mut yard = Yard {
-            grounds: Grounds::new(supplies.kvm.take(), supplies.spawner.take()),
+        let mut context = RunContext {
+            backends: BackendPool::new(supplies.kvm.take(), supplies.spawner.take()),
             confinement: supplies.confinement,
             board: TapBoard::default(),
             counts: std::mem::take(&mut supplies.counts),
             rules: Rules::default(),
             sharing: BTreeMap::new(),
             now: Instant::now(),
-            news: Vec::new(),
+            events: Vec::new(),
             plugged: Vec::new(),
         };
-        yard.grounds.add_images(std::mem::take(&mut supplies.images));
-        let plan = settled(plan, None, &mut yard.grounds);
+        context.backends.add_images(std::mem::take(&mut supplies.images));
+        let plan = settled(plan, None, &mut context.backends);
         let switches: Vec<_> = plan.switches.iter().map(make_switch).collect();
-        yard.counts.keep(&switches);
-        let clock = Clock::start(Timed::default(), yard.confinement)?;
-        let counting = yard.counts.add(clock.thread().meter());
-        let (since, slots, relays) = (yard.now, Vec::new(), Vec::new());
-        let mut instance = Self { plan, slots, relays, switches, yard, clock, _counting: counting, since };
+        context.counts.keep(&switches);
+        let clock = Clock::start(Timed::default(), context.confinement)?;
+        let registration = context.counts.add(clock.thread().meter());
+        let (since, slots, isolated_paths) = (context.now, Vec::new(), Vec::new());
+        let mut instance =
+            Self { plan, slots, isolated_paths, switches, context, clock, _counting: registration, since };
         let (plan, switches) = (instance.plan.clone(), instance.switches.clone());
         let routers = plan.routers.iter().map(|router| router.name.clone()).collect();
-        let search = Search { plan, routers, switches, held: Vec::new(), supplies };
-        let Found { plugged, relays } = instance.find_all(search)?;
+        let search = AttachmentRequest { plan, routers, switches, held: Vec::new(), supplies };
+        let ResolvedAttachments { plugged, isolated_paths } = instance.find_all(search)?;
         instance.launch_all(plugged)?;
         instance.wait_until_up(|_| true)?;
-        instance.open_relays(relays)?;
+        instance.open_isolated_paths(isolated_paths)?;
         instance.keep_time();
         Ok(instance)
     }
@@ -101,11 +102,11 @@ impl Instance {
         self.wait_for_peers(plugged.iter().flat_map(|plugged| &plugged.outlets));
         for plugged in plugged {
             if plugged.plan.is_stopped() {
-                self.slots.push(Slot::at_rest(plugged, self.yard.now));
+                self.slots.push(Slot::stopped(plugged, self.context.now));
                 continue;
             }
             let guest = self.build(&plugged)?;
-            let (slot, guest) = Slot::new(Parts { plugged, guest }, self.yard.now);
+            let (slot, guest) = Slot::new(Parts { plugged, guest }, self.context.now);
             // If this fails, the slot is taken down with the others.
             self.launch_in(slot, guest)?;
         }
@@ -134,12 +135,12 @@ impl Instance {
 
     /// Returns the board on which observers of the frames that pass the NICs are registered (trace, capture).
     pub fn board(&self) -> &TapBoard {
-        &self.yard.board
+        &self.context.board
     }
 
     /// Returns the counters of this instance; they can be read while it is being changed.
-    pub fn counts(&self) -> &Counts {
-        &self.yard.counts
+    pub fn counts(&self) -> &CounterRegistry {
+        &self.context.counts
     }
 
     /// Returns the status of each router, in the order of the file.
@@ -150,21 +151,21 @@ impl Instance {
     /// Returns the threads that serve the NICs of isolated routers: for each router, the name and kernel
     /// thread ID of each thread.
     pub fn relay_threads(&self) -> impl Iterator<Item = (&str, Vec<(String, i32)>)> {
-        self.relays.iter().map(|relay| {
-            let threads = relay.threads().iter().map(IoThread::thread);
-            (relay.plan.name.as_str(), threads.map(|t| (t.name().to_owned(), t.tid())).collect())
+        self.isolated_paths.iter().map(|paths| {
+            let threads = paths.threads().iter().map(IoThread::thread);
+            (paths.plan.name.as_str(), threads.map(|t| (t.name().to_owned(), t.tid())).collect())
         })
     }
 
     /// Declares which threads, by name (`edge/vcpu0`), share their CPUs; these adapt their idle behaviour,
     /// all others do not. Also applies to threads that are started later.
-    pub fn share(&mut self, sharing: BTreeMap<String, Sharing>) {
+    pub fn share(&mut self, sharing: BTreeMap<String, CpuSharing>) {
         for slot in &mut self.slots {
             let spin = slot.plan.spin;
             slot.run.iter_mut().for_each(|run| run.router.share(&sharing, spin));
         }
-        self.relays.iter_mut().for_each(|relay| relay.share(&sharing));
-        self.yard.sharing = sharing;
+        self.isolated_paths.iter_mut().for_each(|paths| paths.share(&sharing));
+        self.context.sharing = sharing;
     }
 
     /// Returns the first router that has failed, with the reason.
@@ -187,7 +188,7 @@ impl Instance {
     /// There is no router of this name.
     pub fn stop_router(&mut self, name: &str) -> Result<()> {
         let slot = find(&mut self.slots, name)?;
-        slot.stop(&mut self.yard);
+        slot.stop(&mut self.context);
         self.keep_time();
         self.wait_until_down(|slot| slot.plan.name == name);
         Ok(())
@@ -218,23 +219,23 @@ impl Instance {
     ///
     /// # Errors
     /// There is no such NIC, or it has no such link.
-    pub fn replace(&mut self, label: &str, by: Handed) -> Result<()> {
+    pub fn replace(&mut self, label: &str, by: HandedOver) -> Result<()> {
         let slots = self.slots.iter().flat_map(Slot::outlets);
-        let mut outlets = slots.chain(self.relays.iter().flat_map(Relay::outlets));
+        let mut outlets = slots.chain(self.isolated_paths.iter().flat_map(IsolatedRouterPaths::outlets));
         let outlet =
             outlets.find(|outlet| outlet.is_of(label)).with_context(|| format!("there is no NIC {label}"))?;
         let outlet = outlet.clone();
         let name = format!("{label}-link");
-        self.beside((name, &format!("NIC {label}: its new link")), move || outlet.replace(by))??;
+        self.run_in_background((name, &format!("NIC {label}: its new link")), move || outlet.replace(by))??;
         // A thread that sleeps on the old link's descriptor would never be woken by the new one.
         let serves = |outlets: &[Arc<Outlet>]| outlets.iter().any(|outlet| outlet.is_of(label));
         if let Some(slot) = self.slots.iter().find(|slot| serves(slot.outlets())) {
             slot.run.iter().for_each(|run| run.router.spin(slot.plan.spin));
-            self.plugged(label);
+            self.cable_changed(label);
         }
-        if let Some(relay) = self.relays.iter().find(|relay| serves(relay.outlets())) {
-            relay.idle();
-            self.yard.plugged.push(label.to_owned());
+        if let Some(paths) = self.isolated_paths.iter().find(|paths| serves(paths.outlets())) {
+            paths.idle();
+            self.context.plugged.push(label.to_owned());
         }
         Ok(())
     }
@@ -249,23 +250,23 @@ impl Instance {
     /// Takes the NICs (`edge.wan`) of isolated routers that may have another host at the other end of their
     /// cable since the last call; the caller passes them on to the processes of these routers.
     pub fn take_plugged(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.yard.plugged)
+        std::mem::take(&mut self.context.plugged)
     }
 
     /// Tells a router that another host may now be at the other end of the cable of its NIC (`edge.wan`): it
     /// forgets its neighbours there. Does nothing if the router does not run here.
-    pub fn plugged(&self, label: &str) {
+    pub fn cable_changed(&self, label: &str) {
         for slot in &self.slots {
             let named = |nic: &config::Nic| label.split_once('.') == Some((&slot.plan.name, &nic.name));
             if let (Some(nic), Some(run)) = (slot.plan.nics.iter().position(named), &slot.run) {
-                run.router.router.plugged(nic);
+                run.router.router.cable_changed(nic);
             }
         }
     }
 
     /// Updates the clock with the current machines and switches, and the counters with the current switches.
     pub(crate) fn keep_time(&self) {
-        self.yard.counts.keep(&self.switches);
+        self.context.counts.keep(&self.switches);
         self.clock.keep(Timed {
             machines: self.routers().map(|running| Arc::downgrade(running.router.machine())).collect(),
             switches: self.switches.clone(),
@@ -274,12 +275,12 @@ impl Instance {
 }
 
 impl Drop for Instance {
-    /// Takes down all routers and relays at the same time.
+    /// Takes down all routers and paths of isolated ones at the same time.
     fn drop(&mut self) {
-        let now = self.yard.now;
-        let relays = self.relays.drain(..).flat_map(|relay| relay.into_take_downs(now));
+        let now = self.context.now;
+        let isolated_paths = self.isolated_paths.drain(..).flat_map(|paths| paths.into_take_downs(now));
         let slots = self.slots.drain(..).flat_map(|slot| slot.into_take_downs(now));
-        waiting::finish(slots.chain(relays).collect(), now);
+        waiting::finish(slots.chain(isolated_paths).collect(), now);
     }
 }
 
@@ -305,11 +306,11 @@ pub(crate) fn ageing(plan: &config::Switch) -> u32 {
 
 /// Returns the plan with an engine for every router: the one that the file names, else the one that the
 /// router already runs on, else the best that this host has.
-pub(crate) fn settled(plan: &Plan, running: Option<&Plan>, grounds: &mut Grounds) -> Plan {
+pub(crate) fn settled(plan: &Plan, running: Option<&Plan>, backends: &mut BackendPool) -> Plan {
     let mut plan = plan.clone();
     for router in plan.routers.iter_mut().filter(|router| router.engine.is_none()) {
         let before = running.and_then(|plan| plan.routers.iter().find(|old| old.name == router.name));
-        router.engine = before.and_then(|old| old.engine).or_else(|| Some(grounds.choose()));
+        router.engine = before.and_then(|old| old.engine).or_else(|| Some(backends.choose()));
     }
     plan
 }

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use config::Spin;
 use ledger::{WorkCounters, counters};
-use nic_port::held;
+use nic_port::deferred;
 use port::{Backlog, Bell, Sink, Source, pump_on};
 use ring::meter::{Meter, Timed};
-use ring::wake::{Party, Poller, Turn};
+use ring::wake::{Poller, RingServer, Turn};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
 use sandbox::{Class, Confinement};
@@ -49,9 +49,9 @@ pub enum Idle {
     Poll,
     /// Sleeps after this time without work.
     Sleep(Duration),
-    /// Sleeps as soon as it has no work, and holds back interrupts until then ([`nic_port::held`]): it shares
+    /// Sleeps as soon as it has no work, and holds back interrupts until then ([`nic_port::deferred`]): it shares
     /// a CPU with the vCPU that it wakes.
-    Beside,
+    SharesVcpuCpu,
 }
 
 impl From<Spin> for Idle {
@@ -106,12 +106,12 @@ impl Orders {
 
     /// Resets the eventfd that has woken the thread. The command itself is not in the eventfd: it may be
     /// signalled for a command that the thread has seen already, and would then stay signalled.
-    fn heard(&self) {
+    fn clear_eventfd(&self) {
         let _ = rustix::io::read(&self.bell, &mut [0u8; 8]);
     }
 
     /// Acknowledges [`LOOK`]; returns false if the thread is to terminate.
-    fn seen(&self) -> bool {
+    fn acknowledge_look(&self) -> bool {
         // A STOP may have replaced the LOOK meanwhile, and stays.
         self.order.compare_exchange(LOOK, SERVE, Ordering::AcqRel, Ordering::Acquire) != Err(STOP)
     }
@@ -208,7 +208,7 @@ impl Loop {
     fn run(&mut self) {
         loop {
             let idle = self.orders.idle();
-            held::hold(idle == Idle::Beside);
+            deferred::hold(idle == Idle::SharesVcpuCpu);
             let mut poller = Poller::new(self.spin(idle));
             while self.orders.order.load(Ordering::Relaxed) == SERVE {
                 match poller.turn(self, Self::sleep) {
@@ -217,8 +217,8 @@ impl Loop {
                     Turn::Moved | Turn::Empty => {}
                 }
             }
-            if !self.orders.seen() {
-                held::hold(false);
+            if !self.orders.acknowledge_look() {
+                deferred::hold(false);
                 return;
             }
         }
@@ -228,7 +228,7 @@ impl Loop {
     fn spin(&mut self, idle: Idle) -> u32 {
         let budget = match idle {
             Idle::Poll => return u32::MAX,
-            Idle::Beside => return 0,
+            Idle::SharesVcpuCpu => return 0,
             Idle::Sleep(budget) => budget,
         };
         let start = Instant::now();
@@ -261,7 +261,7 @@ impl Loop {
         // An interrupted poll is a spurious wake-up, which every caller allows for.
         let _ = poll(&mut fds, None);
         if fds.first().is_some_and(|own| !own.revents().is_empty()) {
-            self.orders.heard();
+            self.orders.clear_eventfd();
         }
         for fd in events {
             // If it was not signalled the read fails with EAGAIN, and nothing is lost.
@@ -270,7 +270,7 @@ impl Loop {
     }
 }
 
-impl Party for Loop {
+impl RingServer for Loop {
     #[inline]
     fn poll(&mut self) -> bool {
         let begun = self.meter.begin();
@@ -279,15 +279,15 @@ impl Party for Loop {
         self.counters.passes.add(1);
         if moved == 0 {
             self.counters.passes_empty.add(1);
-            held::release();
+            deferred::release();
             return false;
         }
         self.counters.frames.add(moved as u64);
-        held::release_late();
+        deferred::release_late();
         match self.meter.end(begun, moved as u64) {
             None => {}
             Some(Timed::Whole(cycles)) => self.work.add_pass(cycles, moved as u64),
-            Some(Timed::Torn) => self.work.torn.add(1),
+            Some(Timed::Preempted) => self.work.torn.add(1),
         }
         true
     }
@@ -310,7 +310,7 @@ impl Party for Loop {
         Some(self.since.elapsed().as_nanos() as u64 >> 10)
     }
 
-    fn give_way(&mut self) {
+    fn yield_core(&mut self) {
         std::thread::yield_now();
     }
 }

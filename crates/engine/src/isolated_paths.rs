@@ -1,4 +1,4 @@
-//! Relay of an isolated router (one whose machine is in a process of its own): serves the rings of its NICs
+//! Paths of an isolated router (one whose machine is in a process of its own): serve the rings of its NICs
 //! in this process.
 //!
 //! ```text
@@ -14,24 +14,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use api::Sharing;
-use attach::{Handed, Outside, Wanted};
+use api::CpuSharing;
+use attach::{HandedOver, NicRequirements, Outside};
 use config::{Nic, Router};
 use switch::Switch;
 
-use crate::counts::{Counting, Counts};
-use crate::groups::{IoCounts, RelayCounts};
+use crate::counts::{CounterRegistration, CounterRegistry};
+use crate::groups::{IoCounts, IsolatedPathCounts};
 use crate::instance::About;
 use crate::instance::running::idle;
-use crate::instance::slot::{LAUNCH_LIMIT, Yard, outlet_finder};
+use crate::instance::slot::{LAUNCH_LIMIT, RunContext, outlet_finder};
 use crate::io_thread::IoThread;
 use crate::look_after::told;
-use crate::supplies::Supplies;
+use crate::supplies::HostServices;
 use crate::take_down::TakeDown;
 use crate::task::{Progress, Task};
 use crate::tracing::TapBoard;
-use crate::watch::{NicSigns, Sample, Watch};
-use crate::wiring::{Gate, Outlet, connect, io_threads};
+use crate::watch::{NicSample, Sample, Watch};
+use crate::wiring::{Outlet, RateLimit, connect, io_threads};
 use sandbox::Confinement;
 use telemetry::Kind;
 use vhost_user::backend::{Backend, News};
@@ -40,9 +40,9 @@ use vhost_user::backend::{Backend, News};
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The I/O paths of one isolated router. Dropping it closes them.
-pub(crate) struct Relay {
+pub(crate) struct IsolatedRouterPaths {
     /// Registration of its counters; dropped before everything else.
-    counting: Option<Counting>,
+    registration: Option<CounterRegistration>,
     pub(crate) plan: Router,
     outlets: Vec<Arc<Outlet>>,
     /// Link state of each NIC when last checked: true if there was a host or peer at the other end of its
@@ -54,14 +54,14 @@ pub(crate) struct Relay {
     opening: Option<Task<Result<Open>>>,
     /// The take-down of closed paths. New ones are not opened before it is over.
     leaving: TakeDown,
-    pub(crate) gate: Gate,
+    pub(crate) gate: RateLimit,
     /// Judges the router's use of its rings and doorbells, which its own process does not see.
     watch: Watch,
     /// When the paths are to be reopened.
     due: Option<Instant>,
     /// Its threads that share their CPUs and sleep as soon as they have no work, by name.
-    sharing: BTreeMap<String, Sharing>,
-    counts: Counts,
+    sharing: BTreeMap<String, CpuSharing>,
+    counts: CounterRegistry,
 }
 
 /// Paths that are being served.
@@ -70,21 +70,21 @@ struct Open {
     outside: Vec<Outside>,
 }
 
-/// Components of a relay before it serves.
-pub(crate) struct RelayParts {
+/// Components of the paths of an isolated router before they serve.
+pub(crate) struct PathParts {
     plan: Router,
     outlets: Vec<Arc<Outlet>>,
-    doors: Vec<Handed>,
+    doors: Vec<HandedOver>,
 }
 
-impl RelayParts {
+impl PathParts {
     /// Resolves the outlets of the NICs, and the sockets by which the router's process connects to them; does
     /// not serve them yet.
     pub(crate) fn find(
         router: &Router,
         switches: &[Arc<Switch>],
         held: &[Arc<Outlet>],
-        supplies: &mut Supplies,
+        supplies: &mut HostServices,
     ) -> Result<Self> {
         let find = outlet_finder(router, switches, held, supplies);
         let outlets = router.nics.iter().map(find).collect::<Result<Vec<_>>>()?;
@@ -105,14 +105,15 @@ impl RelayParts {
     ///
     /// # Errors
     /// One line: the request that was refused.
-    pub(crate) fn open(self, board: TapBoard, confinement: Confinement) -> Result<RelayWays> {
+    pub(crate) fn open(self, board: TapBoard, confinement: Confinement) -> Result<OpenPaths> {
         let Self { plan, outlets, doors } = self;
-        let meet = |(nic, door)| attach::meet(&met(&plan, nic), door, confinement).map(Arc::new);
+        let meet =
+            |(nic, door)| attach::meet(&peer_requirements(&plan, nic), door, confinement).map(Arc::new);
         let ports = plan.nics.iter().zip(doors).map(meet).collect::<Result<Vec<_>>>()?;
         plug(&plan, &ports);
-        let opener = Opener { gate: Gate::new(&plan), plan, ports, outlets, board, confinement };
+        let opener = Opener { gate: RateLimit::new(&plan), plan, ports, outlets, board, confinement };
         let open = opener.open()?;
-        Ok(RelayWays { opener, open })
+        Ok(OpenPaths { opener, open })
     }
 }
 
@@ -121,13 +122,13 @@ struct Opener {
     plan: Router,
     ports: Vec<Arc<Backend>>,
     outlets: Vec<Arc<Outlet>>,
-    gate: Gate,
+    gate: RateLimit,
     board: TapBoard,
     confinement: Confinement,
 }
 
 /// The open paths of a router.
-pub(crate) struct RelayWays {
+pub(crate) struct OpenPaths {
     opener: Opener,
     open: Open,
 }
@@ -149,11 +150,11 @@ impl Opener {
     }
 }
 
-impl Relay {
-    /// Creates the relay of a router whose paths are open.
-    pub(crate) fn of(ways: RelayWays, yard: &Yard) -> Self {
-        let RelayWays { opener: Opener { plan, ports, outlets, gate, .. }, open } = ways;
-        let mut relay = Self {
+impl IsolatedRouterPaths {
+    /// Wraps the open paths of a router.
+    pub(crate) fn of(ways: OpenPaths, context: &RunContext) -> Self {
+        let OpenPaths { opener: Opener { plan, ports, outlets, gate, .. }, open } = ways;
+        let mut paths = Self {
             gate,
             plan,
             links: outlets.iter().map(|outlet| outlet.link()).collect(),
@@ -162,14 +163,14 @@ impl Relay {
             open: None,
             opening: None,
             leaving: TakeDown::default(),
-            watch: Watch::new(yard.rules),
+            watch: Watch::new(context.rules),
             due: None,
-            sharing: yard.sharing.clone(),
-            counts: yard.counts.clone(),
-            counting: None,
+            sharing: context.sharing.clone(),
+            counts: context.counts.clone(),
+            registration: None,
         };
-        relay.is_open(open);
-        relay
+        paths.is_open(open);
+        paths
     }
 
     /// Adopts open paths.
@@ -181,14 +182,14 @@ impl Relay {
 
     /// Begins to reopen the paths in the background. If no thread can be started for that, it is tried again
     /// later.
-    fn begin_to_open(&mut self, now: Instant, yard: &Yard) {
+    fn begin_to_open(&mut self, now: Instant, context: &RunContext) {
         let opener = Opener {
             plan: self.plan.clone(),
             ports: self.ports.clone(),
             outlets: self.outlets.clone(),
             gate: self.gate.clone(),
-            board: yard.board.clone(),
-            confinement: yard.confinement,
+            board: context.board.clone(),
+            confinement: context.confinement,
         };
         let name = format!("{}/open", self.plan.name);
         self.opening = Task::begin(name, LAUNCH_LIMIT, move || opener.open(), now).ok();
@@ -201,7 +202,7 @@ impl Relay {
             None => {}
             Some(Progress::Going(opening)) => self.opening = Some(opening),
             Some(Progress::Done(Ok(open))) => self.is_open(open),
-            Some(Progress::Done(Err(_)) | Progress::Lost(_)) => self.due = Some(now + PAUSE),
+            Some(Progress::Done(Err(_)) | Progress::Abandoned(_)) => self.due = Some(now + PAUSE),
         }
     }
 
@@ -222,7 +223,7 @@ impl Relay {
 
     /// Registers its current counters.
     fn count(&mut self) {
-        let parts = RelayCounts {
+        let parts = IsolatedPathCounts {
             plan: self.plan.clone(),
             ports: self.ports.clone(),
             outside: self.outside().to_vec(),
@@ -230,13 +231,13 @@ impl Relay {
             threads: IoCounts::of(self.threads()),
         };
         // Withdraw the previous registration first, so that no counter is read twice.
-        self.counting = None;
-        self.counting = Some(self.counts.add(parts));
+        self.registration = None;
+        self.registration = Some(self.counts.add(parts));
     }
 
     /// Withdraws its counters.
     pub(crate) fn stop_counting(&mut self) {
-        self.counting = None;
+        self.registration = None;
     }
 
     /// Closes the paths in the background; the counters of the router's NICs can still be read.
@@ -274,15 +275,15 @@ impl Relay {
         ways(&self.plan) == ways(router) && nics(&self.plan) == nics(router)
     }
 
-    /// Closes the paths, because a replacement is about to be opened. If it is not, [`Relay::come_back`]
+    /// Closes the paths, because a replacement is about to be opened. If it is not, [`IsolatedRouterPaths::resume`]
     /// reopens them.
-    pub(crate) fn give_way(&mut self, now: Instant) {
+    pub(crate) fn suspend(&mut self, now: Instant) {
         self.close(now);
         self.due = None;
     }
 
     /// Reopens the paths at the next look, if they are closed.
-    pub(crate) fn come_back(&mut self, now: Instant) {
+    pub(crate) fn resume(&mut self, now: Instant) {
         if self.open.is_none() && self.opening.is_none() {
             self.due = Some(now);
         }
@@ -297,7 +298,7 @@ impl Relay {
     }
 
     /// Sets which threads share their CPUs.
-    pub(crate) fn share(&mut self, sharing: &BTreeMap<String, Sharing>) {
+    pub(crate) fn share(&mut self, sharing: &BTreeMap<String, CpuSharing>) {
         if *sharing != self.sharing {
             self.sharing.clone_from(sharing);
             self.idle();
@@ -311,10 +312,11 @@ impl Relay {
 
     /// Looks after it, about ten times a second; `time` is since the instance began. A charge is reported,
     /// and the supervisor, which started the router's process, stops it.
-    pub(crate) fn look_after(&mut self, now: Instant, time: Duration, yard: &mut Yard) {
+    pub(crate) fn look_after(&mut self, now: Instant, time: Duration, context: &mut RunContext) {
         let charge = self.watch.look(time, &self.sample()).charge;
-        let rules = yard.rules;
-        let mut tell = |about, kind, message: String| yard.tell_about(about, &self.plan.name, kind, message);
+        let rules = context.rules;
+        let mut tell =
+            |about, kind, message: String| context.record_event_about(about, &self.plan.name, kind, message);
         for ((nic, port), outlet) in self.plan.nics.iter().zip(&self.ports).zip(&self.outlets) {
             // Connections and disconnections of its process are reported by the supervisor, which starts the
             // process.
@@ -336,16 +338,16 @@ impl Relay {
             self.due = Some(now + PAUSE);
         }
         if let Some(line) = self.leaving.look(now) {
-            yard.tell(&self.plan.name, Kind::Notice, line);
+            context.record_event(&self.plan.name, Kind::Notice, line);
         }
         if self.leaving.is_over() && self.due.is_some_and(|due| now >= due) {
-            self.begin_to_open(now, yard);
+            self.begin_to_open(now, context);
         }
         self.look_at_opening(now);
         for ((nic, outlet), was) in self.plan.nics.iter().zip(&self.outlets).zip(&mut self.links) {
             let link = outlet.link();
             if std::mem::replace(was, link) != link {
-                yard.plugged.push(format!("{}.{}", self.plan.name, nic.name));
+                context.plugged.push(format!("{}.{}", self.plan.name, nic.name));
             }
         }
     }
@@ -358,16 +360,16 @@ fn plug(plan: &Router, ports: &[Arc<Backend>]) {
 
 /// Returns the attachment that an isolated router's process is offered at one of its NICs. Like a machine of
 /// another program it shares the router's memory, and nothing else.
-fn met(router: &Router, nic: &Nic) -> Wanted {
-    Wanted { memory_max: router.memory, ..router.wanted(nic) }
+fn peer_requirements(router: &Router, nic: &Nic) -> NicRequirements {
+    NicRequirements { memory_max: router.memory, ..router.wanted(nic) }
 }
 
-impl Relay {
+impl IsolatedRouterPaths {
     /// Takes a sample of its rings for the watch.
     fn sample(&self) -> Sample {
         let nics = self.plan.nics.iter().zip(&self.ports).flat_map(|(nic, port)| {
             let queues = port.queues();
-            let signs = |way: &str, ledger| NicSigns::read(format!("{}.{way}", nic.name), ledger);
+            let signs = |way: &str, ledger| NicSample::read(format!("{}.{way}", nic.name), ledger);
             [
                 signs("rx", &queues.rx_ledger()).with_broken(queues.rx_broken()),
                 signs("tx", &queues.tx_ledger()).with_broken(queues.tx_broken()),

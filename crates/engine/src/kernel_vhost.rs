@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use attach::{Attachment, Handed, Ports, Site};
+use attach::{Attachment, HandedOver, Ports, ServiceContext};
 use config::{Nic, Router, VhostThreads};
 use nic_port::Receiver;
 use rustix::thread::gettid;
@@ -15,7 +15,7 @@ use uplink::Tap;
 use vmm::vhost_net::Device;
 use vmm::{KernelVhost, VhostNet};
 
-use crate::supplies::Supplies;
+use crate::supplies::HostServices;
 
 /// Finds kernel threads on behalf of a process that is not permitted to look at them.
 pub trait KernelThreads: Send + Sync {
@@ -79,7 +79,7 @@ impl KernelNic {
     pub(crate) fn new(
         (router, nic): (&Router, &Nic),
         tap: Tap,
-        supplies: &mut Supplies,
+        supplies: &mut HostServices,
     ) -> Result<Arc<Self>> {
         let label = format!("{}.{}", router.name, nic.name);
         let supplied = supplies.vhost_nets.remove(&label).unwrap_or_default();
@@ -113,11 +113,11 @@ impl KernelNic {
 }
 
 impl Attachment for KernelNic {
-    fn ports(&self, _: &Site<'_>) -> Result<Ports> {
+    fn ports(&self, _: &ServiceContext<'_>) -> Result<Ports> {
         Ok(Ports::default())
     }
 
-    fn replace(&self, by: Handed) -> Result<()> {
+    fn replace(&self, by: HandedOver) -> Result<()> {
         let by = attach::tap(by)?;
         self.tap.replace(&by)?;
         self.receiver.replace(by.descriptors())

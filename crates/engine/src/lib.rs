@@ -3,17 +3,17 @@
 #![forbid(unsafe_code)]
 
 pub mod apply;
-mod claims;
+mod arp_conflicts;
 pub mod clock;
 mod counts;
 mod groups;
 pub mod guest;
 pub mod instance;
 pub mod io_thread;
+mod isolated_paths;
 mod kernel_vhost;
 mod look_after;
 pub mod recording;
-mod relay;
 pub mod routes;
 pub mod supplies;
 mod take_down;
@@ -23,9 +23,9 @@ pub mod watch;
 mod wiring;
 
 pub use apply::Change;
-pub use attach::written::create_patiently;
-pub use counts::{Counts, now_ns};
-pub use guest::{Duty, Ground, Guest, Images};
+pub use attach::safe_open::create_patiently;
+pub use counts::{CounterRegistry, now_ns};
+pub use guest::{ExecutionBackend, Guest, GuestTask, Images};
 pub use instance::{About, Event, Instance, RouterStatus, RunningRouter, State};
 pub use io_thread::{Idle, IoThread, IoThreadCounters, Pump};
 pub use kernel_vhost::{KernelNic, KernelThreads, vhost_nets};
@@ -33,7 +33,7 @@ pub use look_after::BackOff;
 pub use port::LimitCounters;
 pub use recording::{Recording, RecordingOrder};
 pub use sandbox::{Class, Confinement};
-pub use supplies::{Plugs, Supplies};
+pub use supplies::{HostServices, Plugs};
 pub use threads::{Thread, pin_current};
 pub use tracing::{Order as TraceOrder, Trace};
 pub use vmm::linux::ConsoleCounters;

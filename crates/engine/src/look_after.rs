@@ -11,10 +11,10 @@ use telemetry::Kind;
 
 pub use back_off::BackOff;
 
-use crate::claims::Sign;
-use crate::instance::slot::{Run, Slot, Yard};
+use crate::arp_conflicts::ConflictSample;
+use crate::instance::slot::{Run, RunContext, Slot};
 use crate::instance::{About, Event, Instance, RunningRouter};
-use crate::watch::{self, NicSigns, Sample, VcpuSigns};
+use crate::watch::{self, NicSample, Sample, VcpuSample};
 
 impl Instance {
     /// Checks every router at the time `now` and takes the necessary actions; to be called about ten times a
@@ -26,28 +26,28 @@ impl Instance {
     /// up or is taken down, all others are looked after as well.
     pub fn look_after(&mut self, now: Instant) -> Vec<Event> {
         self.look(now);
-        std::mem::take(&mut self.yard.news)
+        std::mem::take(&mut self.context.events)
     }
 
     /// Looks after all routers as [`Instance::look_after`] does; events are kept until they are fetched.
     pub(crate) fn look(&mut self, now: Instant) {
-        self.yard.now = now;
-        let told = self.yard.news.len();
+        self.context.now = now;
+        let told = self.context.events.len();
         let running = self.routers().count();
         for slot in &mut self.slots {
-            slot.look_at_take_down(&mut self.yard);
-            slot.look_at_launch(&mut self.yard);
-            look_at(slot, now.duration_since(self.since), &mut self.yard);
+            slot.look_at_take_down(&mut self.context);
+            slot.look_at_launch(&mut self.context);
+            look_at(slot, now.duration_since(self.since), &mut self.context);
             if slot.is_due(now) {
-                slot.retry(&mut self.yard);
+                slot.retry(&mut self.context);
             }
             reclaim_routes(slot);
-            look_at_claims(slot, now, &mut self.yard);
-            look_at_uplinks(slot, &mut self.yard);
+            look_at_claims(slot, now, &mut self.context);
+            look_at_uplinks(slot, &mut self.context);
         }
         let time = now.duration_since(self.since);
-        self.relays.iter_mut().for_each(|relay| relay.look_after(now, time, &mut self.yard));
-        if self.yard.news.len() != told || self.routers().count() != running {
+        self.isolated_paths.iter_mut().for_each(|paths| paths.look_after(now, time, &mut self.context));
+        if self.context.events.len() != told || self.routers().count() != running {
             self.keep_time();
         }
     }
@@ -56,21 +56,21 @@ impl Instance {
 impl Instance {
     /// Begins the runs of routers whose launches are done.
     pub(crate) fn look_at_launches(&mut self) {
-        let yard = &mut self.yard;
-        if self.slots.iter_mut().map(|slot| slot.look_at_launch(yard)).filter(|runs| *runs).count() > 0 {
+        let context = &mut self.context;
+        if self.slots.iter_mut().map(|slot| slot.look_at_launch(context)).filter(|runs| *runs).count() > 0 {
             self.keep_time();
         }
     }
 }
 
-fn look_at(slot: &mut Slot, time: Duration, yard: &mut Yard) {
+fn look_at(slot: &mut Slot, time: Duration, context: &mut RunContext) {
     // The caller that waits for it judges it.
     if slot.is_awaited() {
         return;
     }
     let Some(run) = &mut slot.run else { return };
     if run.router.router.is_off() {
-        return slot.has_turned_off(yard);
+        return slot.has_turned_off(context);
     }
     let look = run.watch.look(time, &sample(&run.router));
     if let Some(number) = look.challenge {
@@ -78,21 +78,21 @@ fn look_at(slot: &mut Slot, time: Duration, yard: &mut Yard) {
     }
     if !run.up && run.router.router.is_ready() {
         run.up = true;
-        slot.is_up_again(yard);
+        slot.is_up_again(context);
     }
     if let Some(charge) = look.charge {
         let kind = if charge.kind == watch::Kind::Fault { Kind::Failed } else { Kind::Charged };
-        slot.fail(kind, charge.line, yard);
+        slot.fail(kind, charge.line, context);
     }
 }
 
 /// Reports other stations that claim an address of the router.
-fn look_at_claims(slot: &mut Slot, now: Instant, yard: &mut Yard) {
-    let Some(Run { router: running, claims, .. }) = &mut slot.run else { return };
+fn look_at_claims(slot: &mut Slot, now: Instant, context: &mut RunContext) {
+    let Some(Run { router: running, conflicts, .. }) = &mut slot.run else { return };
     let machine = running.router.machine();
-    let signs = machine.shared().vcpus.iter().take(machine.vcpus()).map(Sign::read);
-    if let Some(line) = claims.look(now, &slot.plan, signs) {
-        yard.tell(&slot.plan.name, Kind::Notice, line);
+    let signs = machine.shared().vcpus.iter().take(machine.vcpus()).map(ConflictSample::read);
+    if let Some(line) = conflicts.look(now, &slot.plan, signs) {
+        context.record_event(&slot.plan.name, Kind::Notice, line);
     }
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn told(News { about, line }: News) -> (About, Kind, String) {
 }
 
 /// Reports the events of its NICs' attachments. The router keeps running without them.
-fn look_at_uplinks(slot: &Slot, yard: &mut Yard) {
+fn look_at_uplinks(slot: &Slot, context: &mut RunContext) {
     for (number, (nic, outlet)) in slot.plan.nics.iter().zip(slot.outlets()).enumerate() {
         if let Some(run) = &slot.run
             && let Some(up) = run.router.link(number, outlet)
@@ -114,7 +114,7 @@ fn look_at_uplinks(slot: &Slot, yard: &mut Yard) {
             run.router.set_link(number, up);
         }
         if let Some((about, kind, line)) = outlet.news().map(told) {
-            yard.tell_about(about, &slot.plan.name, kind, format!("NIC {}: {line}", nic.name));
+            context.record_event_about(about, &slot.plan.name, kind, format!("NIC {}: {line}", nic.name));
         }
     }
 }
@@ -127,9 +127,9 @@ fn sample(running: &RunningRouter) -> Sample {
     let ours = guest.engine() != Engine::Linux;
     let words = machine.shared().vcpus.iter().zip(machine.exits()).enumerate().filter(|_| ours);
     let vcpus =
-        words.map(|(n, (shared, exits))| VcpuSigns::read(shared, exits, guest.vcpu_time(n))).collect();
+        words.map(|(n, (shared, exits))| VcpuSample::read(shared, exits, guest.vcpu_time(n))).collect();
     let nics = guest.plan().nics.iter().zip(guest.nics()).flat_map(|(nic, queues)| {
-        let read = |way: &str, ledger| NicSigns::read(format!("{}.{way}", nic.name), ledger).of(nic.model);
+        let read = |way: &str, ledger| NicSample::read(format!("{}.{way}", nic.name), ledger).of(nic.model);
         [
             read("rx", &queues.rx_ledger()).with_broken(queues.rx_broken()),
             read("tx", &queues.tx_ledger()).with_broken(queues.tx_broken()),

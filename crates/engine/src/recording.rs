@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use api::CaptureEnd;
-use attach::{Capture, Patient, write_out};
+use attach::{Capture, SlowFileWriter, write_out};
 use port::TapPoint;
 use port::pcap::{Limits, Pcap};
 use sandbox::Confinement;
@@ -71,7 +71,7 @@ impl Recording {
         let limits =
             Limits { snaplen: order.snap, most: order.count.unwrap_or(u64::MAX), ..Limits::default() };
         let stop = Arc::<AtomicBool>::default();
-        let capture = Pcap::new(Patient::new(file, stop.clone())?, limits);
+        let capture = Pcap::new(SlowFileWriter::new(file, stop.clone())?, limits);
         let points = board.ends_of(router, nic);
         if points.is_empty() {
             bail!("nothing passes {router}.{nic} here: it does not run, or its rings are served elsewhere");

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use attach::{Attachment, Handed};
+use attach::{Attachment, HandedOver};
 use sandbox::Confinement;
 use vmm::{Kvm, Spawn};
 
-use crate::counts::Counts;
+use crate::counts::CounterRegistry;
 use crate::guest::Images;
 use crate::kernel_vhost::KernelThreads;
 
@@ -20,14 +20,14 @@ pub type Plugs = HashMap<String, Arc<dyn Attachment>>;
 /// never opens; any other missing resource it opens when needed. A confined process cannot do that: it then
 /// reports what was refused.
 #[derive(Default)]
-pub struct Supplies {
+pub struct HostServices {
     /// They take precedence over the file, and stay with their NIC.
     pub plugs: Plugs,
     /// The opened attachments of NICs, by `router.nic`. The instance keeps them as long as their NICs exist,
     /// also while the router is stopped.
-    pub opened: HashMap<String, Handed>,
+    pub opened: HashMap<String, HandedOver>,
     /// Sockets by which the processes of isolated routers connect to their NICs, by `router.nic`.
-    pub doors: HashMap<String, Handed>,
+    pub doors: HashMap<String, HandedOver>,
     /// Files of Linux guests (kernel, initramfs, console), by router.
     pub images: HashMap<String, Images>,
     /// KVM handle, for routers that are virtual machines.
@@ -39,12 +39,12 @@ pub struct Supplies {
     /// Finds and places kernel threads.
     pub threads: Option<Arc<dyn KernelThreads>>,
     /// Registry for the counters of a new instance.
-    pub counts: Counts,
+    pub counts: CounterRegistry,
     /// Confinement (seccomp) of the instance's threads.
     pub confinement: Confinement,
 }
 
-impl From<Plugs> for Supplies {
+impl From<Plugs> for HostServices {
     fn from(plugs: Plugs) -> Self {
         Self { plugs, ..Self::default() }
     }

@@ -16,7 +16,7 @@ pub(crate) struct TakeDown(Option<Task<()>>);
 impl TakeDown {
     /// Drops `what` in a thread called `NAME/end`.
     pub(crate) fn begin(name: &str, what: impl Send + 'static, now: Instant) -> Self {
-        Self(Some(Task::begin_anyhow(format!("{name}/end"), LIMIT, move || drop(what), now)))
+        Self(Some(Task::begin_or_fall_back(format!("{name}/end"), LIMIT, move || drop(what), now)))
     }
 
     /// Returns true if everything is down, or was left behind.
@@ -30,7 +30,7 @@ impl TakeDown {
         match self.0.take()?.look(now) {
             Progress::Going(task) => self.0 = Some(task),
             Progress::Done(()) => {}
-            Progress::Lost(why) => return Some(format!("its take-down {why}")),
+            Progress::Abandoned(why) => return Some(format!("its take-down {why}")),
         }
         None
     }

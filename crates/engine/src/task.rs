@@ -63,9 +63,9 @@ impl<T> Outcome<T> {
 }
 
 /// Completion guard: records the end of a task, also if it panics, and unparks the thread that began it.
-struct Ending<T>(Arc<Outcome<T>>, std::thread::Thread);
+struct CompletionGuard<T>(Arc<Outcome<T>>, std::thread::Thread);
 
-impl<T> Drop for Ending<T> {
+impl<T> Drop for CompletionGuard<T> {
     fn drop(&mut self) {
         self.0.lock().is_over = true;
         self.0.over.notify_all();
@@ -81,7 +81,7 @@ pub(crate) enum Progress<T> {
     Done(T),
     /// It has panicked or exceeded its time limit; in the latter case it is left behind, and its own thread
     /// drops the result. The text describes this, to be appended to the task's name.
-    Lost(String),
+    Abandoned(String),
 }
 
 impl<T: Send + 'static> Task<T> {
@@ -102,7 +102,7 @@ impl<T: Send + 'static> Task<T> {
 
     /// Runs `work` as [`Task::begin`] does; if no thread can be started, the reserve thread runs it after its
     /// earlier jobs. If there is no reserve thread either, the calling thread runs it.
-    pub(crate) fn begin_anyhow(
+    pub(crate) fn begin_or_fall_back(
         name: String,
         limit: Duration,
         work: impl FnOnce() -> T + Send + 'static,
@@ -144,13 +144,16 @@ impl<T: Send + 'static> Task<T> {
         if self.is_over() {
             self.join();
             let outcome = self.outcome.lock().outcome.take();
-            return outcome.map_or_else(|| Progress::Lost("has panicked".to_owned()), Progress::Done);
+            return outcome.map_or_else(|| Progress::Abandoned("has panicked".to_owned()), Progress::Done);
         }
         if self.seen < self.limit {
             return Progress::Going(self);
         }
         self.thread = None;
-        Progress::Lost(format!("takes more than {:?}, and is left behind with what it holds", self.limit))
+        Progress::Abandoned(format!(
+            "takes more than {:?}, and is left behind with what it holds",
+            self.limit
+        ))
     }
 }
 
@@ -170,7 +173,7 @@ impl<T> Task<T> {
 
 /// Hands a job whose result is not needed to the reserve thread; if there is none, the calling thread runs
 /// it.
-pub(crate) fn leave(job: Job) {
+pub(crate) fn run_on_reserve(job: Job) {
     if let Some(job) = reserve::take(job) {
         job();
     }
@@ -179,7 +182,7 @@ pub(crate) fn leave(job: Job) {
 /// Wraps work into a job that stores its result.
 fn job<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> (Job, Arc<Outcome<T>>) {
     let outcome = Outcome::new();
-    let ending = Ending(outcome.clone(), std::thread::current());
+    let ending = CompletionGuard(outcome.clone(), std::thread::current());
     let job = move || {
         let done = work();
         ending.0.lock().outcome = Some(done);

@@ -6,9 +6,9 @@
 //! observations here, a few times a second.
 
 mod board;
+mod drop_counters;
 mod fate;
 mod follow;
-mod moved;
 mod sighting;
 
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use port::Clock;
 use crate::Instance;
 pub(crate) use board::NicTaps;
 pub use board::{Place, Spot, TapBoard};
-use follow::{Follow, Followed, LOOKS, Lookout};
-use moved::Drops;
+use drop_counters::Drops;
+use follow::{LOOKS, TraceObserver, TraceState, TracedPacket};
 
 /// Maximum number of packets of one trace.
 const MOST: u32 = 10_000;
@@ -65,7 +65,7 @@ pub struct Round {
 pub struct Trace {
     order: Order,
     board: TapBoard,
-    follow: Arc<Follow>,
+    follow: Arc<TraceState>,
     told: u32,
     /// No further packets are followed before this time.
     rest: Duration,
@@ -89,7 +89,7 @@ impl Trace {
             order.timeout.as_millis()
         );
         ensure!(board.take(), "a trace is under way in this run already: wait until it ends, or end it");
-        let follow = Arc::new(Follow::new(order.filter.clone(), clock));
+        let follow = Arc::new(TraceState::new(order.filter.clone(), clock));
         let trace = Self { follow, board: board.clone(), order, told: 0, rest: Duration::ZERO };
         if trace.arrivals().is_none() {
             let Order { router, nic, .. } = &trace.order;
@@ -113,7 +113,7 @@ impl Trace {
 
     fn round(&mut self, read: impl Fn() -> Arc<Drops>) -> Round {
         let mut drops = read();
-        self.place_lookouts();
+        self.place_observers();
         let now = self.follow.age();
         let over = now >= self.order.timeout;
         let given_up = self.follow.has_given_up();
@@ -137,8 +137,8 @@ impl Trace {
         Round { packets, end }
     }
 
-    /// Enables the lookout at every tap point, including those added since the last round.
-    fn place_lookouts(&self) {
+    /// Enables the observer at every tap point, including those added since the last round.
+    fn place_observers(&self) {
         let arrivals = self.arrivals();
         for (place, point) in self.board.points() {
             if point.is_enabled() {
@@ -146,7 +146,7 @@ impl Trace {
             }
             let here = place.router == self.order.router && place.nic == self.order.nic;
             let lookout =
-                Lookout::new(place.clone(), here && Some(place.spot) == arrivals, self.follow.clone());
+                TraceObserver::new(place.clone(), here && Some(place.spot) == arrivals, self.follow.clone());
             point.enable(Box::new(lookout));
         }
     }
@@ -169,7 +169,7 @@ impl Drop for Trace {
 }
 
 /// Returns true if the fate of a packet that arrived `age` ago is known, or will never be.
-fn is_done(followed: &Followed, age: Duration, now: &Drops) -> bool {
+fn is_done(followed: &TracedPacket, age: Duration, now: &Drops) -> bool {
     let Some(last) = fate::last(followed) else { return true };
     if followed.is_over() || age >= MISSED {
         return true;

@@ -117,7 +117,7 @@ pub struct Rules {
     /// threads that never sleep doorbells are not counted, and they cost only the guest.
     pub kicks: u64,
     /// Register and configuration accesses per second of one vCPU, beyond one per doorbell and
-    /// [`NicSigns::accesses_a_frame`]. A firmware that forwards makes next to none; one that is being paced
+    /// [`NicSample::accesses_a_frame`]. A firmware that forwards makes next to none; one that is being paced
     /// (`vmm`) still makes 100.
     pub registers: u64,
     /// Number of consecutive seconds above a rate before it is charged.
@@ -141,7 +141,7 @@ impl Default for Rules {
 
 /// Observed state of one vCPU.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct VcpuSigns {
+pub struct VcpuSample {
     /// [`VcpuShared::state`].
     pub state: u32,
     /// [`VcpuShared::answer`].
@@ -155,7 +155,7 @@ pub struct VcpuSigns {
     pub accesses: u64,
 }
 
-impl VcpuSigns {
+impl VcpuSample {
     /// Reads the state of one vCPU.
     pub fn read(shared: &VcpuShared, exits: &VcpuExits, cpu: Duration) -> Self {
         let accesses = [
@@ -190,7 +190,7 @@ pub const fn accesses_a_frame(model: NicModel) -> u64 {
 
 /// Observed state of one direction of one NIC.
 #[derive(Clone, Debug, Default)]
-pub struct NicSigns {
+pub struct NicSample {
     /// NIC and direction, such as `wan.rx`.
     pub name: String,
     /// Frames so far.
@@ -203,7 +203,7 @@ pub struct NicSigns {
     pub broken: Option<String>,
 }
 
-impl NicSigns {
+impl NicSample {
     /// Reads the counters of one direction.
     pub fn read(name: String, ledger: &NicDirection) -> Self {
         let (frames, kicks) = (ledger.frames.get(), ledger.kicks.get());
@@ -227,9 +227,9 @@ pub struct Sample {
     /// Reason of failure, if its vCPUs have ended or given up (`Guest::fault`).
     pub fault: Option<String>,
     /// Its vCPUs.
-    pub vcpus: Vec<VcpuSigns>,
+    pub vcpus: Vec<VcpuSample>,
     /// Both directions of its NICs.
-    pub nics: Vec<NicSigns>,
+    pub nics: Vec<NicSample>,
     /// Epoch of its route table; to be read after the vCPUs' words.
     pub epoch: u32,
 }
@@ -318,6 +318,6 @@ fn broken_ring(sample: &Sample) -> Option<Charge> {
 }
 
 /// Returns the time limit of a vCPU: one whose thread got no CPU since `then` has more.
-fn patience(rules: &Rules, vcpu: &VcpuSigns, then: Duration) -> Duration {
+fn answer_limit(rules: &Rules, vcpu: &VcpuSample, then: Duration) -> Duration {
     if vcpu.cpu > then { rules.grace } else { rules.starved_grace }
 }

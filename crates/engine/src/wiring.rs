@@ -7,7 +7,7 @@ mod outlet;
 use std::sync::Arc;
 
 use anyhow::Result;
-use attach::{Entry, Outside, Ports, Site};
+use attach::{Entry, Outside, Ports, ServiceContext};
 use config::{Nic, Router, VhostThreads};
 use nic_port::NicQueues;
 use port::{Sink, Source};
@@ -16,19 +16,19 @@ use sandbox::Confinement;
 use crate::io_thread::{Idle, IoThread, Pump};
 use crate::tracing::{NicTaps, Spot, TapBoard};
 
-pub(crate) use gate::{Gate, NicGate};
+pub(crate) use gate::{NicGate, RateLimit};
 pub(crate) use main_loop::MainLock;
 pub(crate) use outlet::Outlet;
 
 /// Both directions of one NIC. If each queue pair has a thread, pump number `k` of either direction belongs
 /// to thread `k`.
-pub(crate) struct Ways {
+pub(crate) struct NicPumps {
     name: String,
     rx: Vec<Pump>,
     tx: Vec<Pump>,
 }
 
-impl Ways {
+impl NicPumps {
     fn both(self) -> impl Iterator<Item = Pump> {
         self.rx.into_iter().chain(self.tx)
     }
@@ -51,16 +51,16 @@ pub(crate) fn connect(
     (queues, lock): (&Arc<NicQueues>, Option<&MainLock>),
     outlet: &Outlet,
     (board, gate): (&TapBoard, &NicGate),
-) -> Result<(Ways, Outside)> {
+) -> Result<(NicPumps, Outside)> {
     let plugging = Plugging { plan, queues, taps: board.nic(&plan.name, nic), gate, lock };
     let wanted = plan.wanted(nic);
     queues.spread_by(wanted.hash);
     let entry = |entry, sink| plugging.entry(entry, sink);
-    let site = Site { wanted: &wanted, threads: plugging.threads(), queues, entry: &entry };
+    let site = ServiceContext { wanted: &wanted, threads: plugging.threads(), queues, entry: &entry };
     let Ports { sources, is_spread, have_entered, sinks, outside } = outlet.ports(&site)?;
     let rx = plugging.rx(sources, is_spread, have_entered);
     let tx = plugging.tx(&sinks, outside.is_switch());
-    Ok((Ways { name: nic.name.clone(), rx, tx }, outside))
+    Ok((NicPumps { name: nic.name.clone(), rx, tx }, outside))
 }
 
 impl Plugging<'_> {
@@ -117,11 +117,15 @@ impl Plugging<'_> {
 }
 
 /// Distributes the pumps of all NICs over threads, as the file says.
-pub(crate) fn io_threads(plan: &Router, ways: Vec<Ways>, confinement: Confinement) -> Result<Vec<IoThread>> {
+pub(crate) fn io_threads(
+    plan: &Router,
+    ways: Vec<NicPumps>,
+    confinement: Confinement,
+) -> Result<Vec<IoThread>> {
     let mut groups: Vec<(String, Vec<Pump>)> = Vec::new();
     match plan.vhost {
         VhostThreads::Shared => {
-            let pumps = ways.into_iter().flat_map(Ways::both).collect();
+            let pumps = ways.into_iter().flat_map(NicPumps::both).collect();
             groups.push(("vhost".to_owned(), pumps));
         }
         VhostThreads::PerNic => {
@@ -134,7 +138,7 @@ pub(crate) fn io_threads(plan: &Router, ways: Vec<Ways>, confinement: Confinemen
             }
         }
         VhostThreads::Vmm => {
-            let pumps = ways.into_iter().flat_map(Ways::both).collect();
+            let pumps = ways.into_iter().flat_map(NicPumps::both).collect();
             groups.push(("main".to_owned(), pumps));
         }
         VhostThreads::Kernel => {}

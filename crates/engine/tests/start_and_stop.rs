@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use config::{Engine, Plan};
-use engine::{Instance, Plugs, Supplies};
+use engine::{HostServices, Instance, Plugs};
 use opened::opened;
 use vmm::{Forker, Spawn};
 
@@ -105,7 +105,7 @@ fn plan(text: &str, engine: Engine) -> Plan {
 
 fn start(plan: &Plan) -> anyhow::Result<Instance> {
     let opened = opened(plan);
-    Instance::start(plan, Supplies { opened, ..Supplies::default() })
+    Instance::start(plan, HostServices { opened, ..HostServices::default() })
 }
 
 /// Returns why this host cannot run an engine, if it cannot.

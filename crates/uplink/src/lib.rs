@@ -4,7 +4,6 @@
 //! Everything created here (TAPs, namespaces, their addresses and routes) belongs to file descriptors of this
 //! process. The kernel removes it with the last of them, so nothing is left behind even after SIGKILL.
 
-mod appear;
 pub mod bridge;
 mod cable;
 pub mod error;
@@ -13,6 +12,7 @@ pub mod macvtap;
 pub mod membership;
 pub mod netns;
 pub mod ovs;
+mod rename_into_place;
 mod request;
 mod steering;
 pub mod tap;
@@ -23,7 +23,7 @@ pub mod xdp;
 
 pub use ::netlink::Mac;
 pub use cable::Cable;
-pub use door::{Door, Passage};
+pub use door::{Door, SocketBroker};
 pub use error::Error;
 pub use links::{LinkCounters, LinkTable, Links};
 pub use membership::Membership;
@@ -32,5 +32,5 @@ pub use tap::{
     Ownership, QueueLimit, ReadCounters, Spread, Tap, TapConfig, TapSink, TapSource, Traits, WriteCounters,
 };
 pub use undo::Undo;
-pub use wire::Wire;
+pub use wire::PacketSender;
 pub use xdp::{Xdp, XdpConfig, XdpParts};

@@ -14,12 +14,12 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use netlink::{Kind, Netlink, Settings};
 
-use crate::appear::{appear, name_before};
 use crate::netns::within;
+use crate::rename_into_place::{name_before, rename_into_place};
 use crate::request::{InterfaceRequest, Name, ioctl};
 use crate::tap::making::{offloads, sizes};
 use crate::tap::{Spread, TapConfig, Traits};
-use crate::undo::{Armed, Undo};
+use crate::undo::{Undo, UndoGuard};
 use crate::{Error, Links, Tap};
 
 pub use netlink::MacvtapMode as Mode;
@@ -59,7 +59,7 @@ fn open_here(
     }
     let before = name_before(name);
     // Armed in advance: if a later step fails, the interface is deleted without needing a new descriptor.
-    let mut undo = Armed::of_link(open_kernel()?, &before);
+    let mut undo = UndoGuard::of_link(open_kernel()?, &before);
     let kind = Kind::Macvtap { lower: below, mode };
     kernel.make_link(kind, &settings(&before, mode, config)).map_err(|e| {
         undo.disarm();
@@ -76,7 +76,7 @@ fn open_here(
         .collect::<Result<Vec<_>, Error>>()?;
     let traits = Traits::new(offloads(name, &queues, config.offload)?, Spread::Kernel);
     let state = Settings::default().up(true).all_multicast(true);
-    appear(kernel, index, name, state)?;
+    rename_into_place(kernel, index, name, state)?;
     Ok(Tap::of_queues(name, queues, traits, links)?.undone_by(undo))
 }
 

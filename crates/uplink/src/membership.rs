@@ -13,7 +13,7 @@ pub struct Membership {
     bridge: String,
     kind: Kind,
     /// The kernel's view when the TAP was last added.
-    good: Arc<Mutex<Sight>>,
+    good: Arc<Mutex<BridgeView>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ enum Kind {
 
 /// The kernel's view of a TAP and its bridge, obtained by two requests and the read of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Sight {
+struct BridgeView {
     /// Index of the interface with the name of the bridge. Open vSwitch creates one, with either datapath.
     bridge: Option<u32>,
     /// Index of the TAP's master in the kernel; `None` with a datapath in user space.
@@ -46,7 +46,7 @@ impl Membership {
     }
 
     fn now(tap: &str, bridge: &str, kind: Kind) -> Self {
-        let good = Arc::new(Mutex::new(Sight::of(tap, bridge)));
+        let good = Arc::new(Mutex::new(BridgeView::of(tap, bridge)));
         Self { tap: tap.to_owned(), bridge: bridge.to_owned(), kind, good }
     }
 
@@ -60,8 +60,8 @@ impl Membership {
 
     /// Returns true unless there are signs that it was removed, in the calling thread's namespace. Cheap. A
     /// TAP that was moved to another bridge on purpose is left there.
-    pub fn looks_well(&self) -> bool {
-        let now = Sight::of(&self.tap, &self.bridge);
+    pub fn seems_attached(&self) -> bool {
+        let now = BridgeView::of(&self.tap, &self.bridge);
         match self.kind {
             Kind::Kernel => now.master.is_some(),
             Kind::OpenVswitch => now == *self.good.lock().unwrap_or_else(PoisonError::into_inner),
@@ -77,13 +77,13 @@ impl Membership {
             Kind::Kernel => self.join_kernel()?,
             Kind::OpenVswitch => self.join_open_vswitch()?,
         };
-        let now = Sight::of(&self.tap, &self.bridge);
+        let now = BridgeView::of(&self.tap, &self.bridge);
         *self.good.lock().unwrap_or_else(PoisonError::into_inner) = now;
         Ok(was_out)
     }
 
     fn join_kernel(&self) -> Result<bool, Error> {
-        if self.looks_well() {
+        if self.seems_attached() {
             return Ok(false);
         }
         let links = Links::here()?;
@@ -96,7 +96,7 @@ impl Membership {
     /// Checks the datapath as well: the database may outlive the switch, and describe an old state.
     fn join_open_vswitch(&self) -> Result<bool, Error> {
         let was_out = ovs::rejoin(&self.tap, &self.bridge)?;
-        let now = Sight::of(&self.tap, &self.bridge);
+        let now = BridgeView::of(&self.tap, &self.bridge);
         if now.bridge.is_none() || !now.is_served() {
             return Err(self.refused("it is in the database, but nobody serves it; does ovs-vswitchd run?"));
         }
@@ -109,7 +109,7 @@ impl Membership {
     }
 }
 
-impl Sight {
+impl BridgeView {
     /// Queries the kernel; what cannot be queried counts as missing.
     fn of(tap: &str, bridge: &str) -> Self {
         let Ok(links) = Links::here() else { return Self::default() };

@@ -18,7 +18,12 @@ pub(crate) fn name_before(name: &str) -> String {
 ///
 /// # Errors
 /// Another interface has the name.
-pub(crate) fn appear(kernel: &Netlink, index: u32, name: &str, settings: Settings) -> Result<(), Error> {
+pub(crate) fn rename_into_place(
+    kernel: &Netlink,
+    index: u32,
+    name: &str,
+    settings: Settings,
+) -> Result<(), Error> {
     kernel.set_link(index, &settings.name(name)).map_err(|e| match e.raw_os_error() {
         Some(libc::EEXIST) => Error::InUse { name: name.to_owned() },
         _ => Error::system(format!("naming the interface `{name}`"), e),

@@ -29,9 +29,9 @@ use port::steer::Hash;
 pub use counters::{ReadCounters, WriteCounters};
 use header::Offer;
 use health::Health;
-use place::Home;
+use place::OriginNetns;
+use queue_limit::QueueLengthRequests;
 pub use queue_limit::QueueLimit;
-use queue_limit::Wishes;
 pub use sink::TapSink;
 pub use source::TapSource;
 pub use traits::{Spread, Traits};
@@ -39,7 +39,7 @@ pub use traits::{Spread, Traits};
 use crate::membership::Membership;
 use crate::netns::within;
 use crate::request::Name;
-use crate::undo::Armed;
+use crate::undo::UndoGuard;
 use crate::{Error, LinkCounters, LinkTable, Links, Mac, Netns, steering};
 
 /// Maximum octets of a frame that a source shows without segmentation offload.
@@ -113,13 +113,13 @@ pub struct Tap {
     queues: Vec<OwnedFd>,
     traits: Traits,
     /// Removes host state that does not disappear with the descriptors.
-    undo: Option<Armed>,
+    undo: Option<UndoGuard>,
     /// The bridge that it belongs to; only known to the process that opened the device.
     member: Option<Membership>,
     /// `None` if the descriptors came from another process, which maintains the device.
-    home: Option<Arc<Home>>,
+    home: Option<Arc<OriginNetns>>,
     /// Channel for requests to change the kernel's queue length, if enabled.
-    wishes: Option<Wishes>,
+    requests: Option<QueueLengthRequests>,
     health: Arc<Health>,
 }
 
@@ -129,7 +129,7 @@ struct Device {
     health: Arc<Health>,
     offer: Offer,
     /// Removes host state that does not disappear with the descriptors.
-    _undo: Option<Armed>,
+    _undo: Option<UndoGuard>,
 }
 
 /// One queue of a device.
@@ -155,7 +155,7 @@ impl Tap {
         traits: Traits,
         links: Links,
     ) -> Result<Self, Error> {
-        let home = Some(Arc::new(Home::new(links)?));
+        let home = Some(Arc::new(OriginNetns::new(links)?));
         Ok(Self { home, ..Self::of(name, queues, traits, Health::new()?) })
     }
 
@@ -171,7 +171,7 @@ impl Tap {
 
     fn of(name: &str, queues: Vec<OwnedFd>, traits: Traits, health: Arc<Health>) -> Self {
         let name = name.to_owned();
-        Self { name, queues, traits, undo: None, member: None, home: None, wishes: None, health }
+        Self { name, queues, traits, undo: None, member: None, home: None, requests: None, health }
     }
 
     /// Returns the properties of the device that do not follow from its descriptors.
@@ -189,7 +189,7 @@ impl Tap {
     }
 
     /// Attaches an undo action, which is carried out when the device is dropped.
-    pub(crate) fn undone_by(self, undo: Armed) -> Self {
+    pub(crate) fn undone_by(self, undo: UndoGuard) -> Self {
         Self { undo: Some(undo), ..self }
     }
 
@@ -273,30 +273,30 @@ impl Tap {
     /// # Errors
     /// No descriptors are left.
     pub fn with_wishes(self) -> Result<Self, Error> {
-        Ok(Self { wishes: Some(Wishes::new()?), ..self })
+        Ok(Self { requests: Some(QueueLengthRequests::new()?), ..self })
     }
 
     /// Returns the descriptor to be sent along with the queues if requests are enabled; the other process
     /// writes them to it ([`QueueLimit`]).
-    pub fn wishes(&self) -> Option<BorrowedFd<'_>> {
-        self.wishes.as_ref().map(Wishes::writer)
+    pub fn requests(&self) -> Option<BorrowedFd<'_>> {
+        self.requests.as_ref().map(QueueLengthRequests::writer)
     }
 
     /// Returns a descriptor that is readable when there is a new request.
     pub fn wished(&self) -> Option<BorrowedFd<'_>> {
-        self.wishes.as_ref().map(Wishes::bell)
+        self.requests.as_ref().map(QueueLengthRequests::bell)
     }
 
     /// Returns the last requested queue length, if there was a request since the last call. Never blocks.
     pub fn wish(&self) -> Option<u32> {
-        self.wishes.as_ref().and_then(Wishes::last)
+        self.requests.as_ref().and_then(QueueLengthRequests::last)
     }
 
     /// Carries out a request; does nothing if another process opened the device.
     ///
     /// # Errors
     /// The device does not accept it.
-    pub fn fulfil(&self, frames: u32) -> Result<(), Error> {
+    pub fn set_queue_len(&self, frames: u32) -> Result<(), Error> {
         let wish = Settings::default().queue_len(frames);
         self.at_home(|links, name| links.set(name, &wish, "setting the queue length of"))
     }
@@ -324,11 +324,11 @@ impl Tap {
 
     /// Takes over from a deleted device what belongs to the name and not to the device: the undo action and
     /// the channel for requests.
-    pub fn succeed(&mut self, old: &mut Self) {
+    pub fn inherit(&mut self, old: &mut Self) {
         if let Some(mut undo) = old.undo.take() {
             undo.disarm();
         }
-        self.wishes = old.wishes.take();
+        self.requests = old.requests.take();
     }
 
     /// Returns source and sink of a device with one queue; further queues are closed. The device lives until

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use netlink::Netlink;
 use serde::{Deserialize, Serialize};
 
-use crate::appear::name_before;
+use crate::rename_into_place::name_before;
 use crate::{Error, Links, macvtap, ovs};
 
 /// Time that a killed process may take to close its sockets: some milliseconds, and more on a busy host.
@@ -69,15 +69,15 @@ impl Undo {
         }
     }
 
-    /// Returns a guard that carries this out when dropped. Not for an interface: use [`Armed::of_link`].
-    pub(crate) const fn armed(self) -> Armed {
-        Armed { what: What::Undo(self) }
+    /// Returns a guard that carries this out when dropped. Not for an interface: use [`UndoGuard::of_link`].
+    pub(crate) const fn armed(self) -> UndoGuard {
+        UndoGuard { what: What::Undo(self) }
     }
 }
 
 /// Guard that removes something when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Armed {
+pub(crate) struct UndoGuard {
     what: What,
 }
 
@@ -99,7 +99,7 @@ enum Which {
     Index(u32),
 }
 
-impl Armed {
+impl UndoGuard {
     /// Arms the removal of an interface that is about to be created under this name.
     pub(crate) fn of_link(kernel: Netlink, name: &str) -> Self {
         Self { what: What::Link(kernel, Which::Named(name.to_owned())) }
@@ -118,7 +118,7 @@ impl Armed {
     }
 }
 
-impl Drop for Armed {
+impl Drop for UndoGuard {
     fn drop(&mut self) {
         match &self.what {
             What::Nothing => {}

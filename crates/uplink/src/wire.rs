@@ -17,11 +17,11 @@ const BUFFER: libc::c_int = 256 << 20;
 
 /// A socket that sends out of one interface.
 #[derive(Debug)]
-pub struct Wire {
+pub struct PacketSender {
     socket: OwnedFd,
 }
 
-impl Wire {
+impl PacketSender {
     /// Opens a socket at an interface of a namespace.
     ///
     /// # Errors

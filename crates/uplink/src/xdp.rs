@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 pub use counters::{XdpKernelCounters, XdpReadCounters, XdpWriteCounters};
 pub use device::XdpHealth;
 pub use program::Hook;
-pub use revival::XdpRevival;
+pub use revival::XdpReplacer;
 pub use sink::XdpSink;
 pub use source::XdpSource;
 
@@ -40,7 +40,7 @@ use crate::{Error, Netns};
 use device::{Device, Queue};
 use interface::Interface;
 use program::Attached;
-use revival::Desk;
+use revival::QueueHandover;
 use sink::Sender;
 use socket::{Bound, Mapped, Wish};
 use source::Receiver;
@@ -79,7 +79,7 @@ pub struct Xdp {
     parts: XdpParts,
     sockets: Vec<Bound>,
     /// Keeps frames coming; only in the process that opened the interface.
-    hold: Option<Hold>,
+    hold: Option<ProgramHold>,
 }
 
 /// Description of an open interface, without its descriptors.
@@ -106,7 +106,7 @@ pub struct XdpParts {
 }
 
 #[derive(Debug)]
-struct Hold {
+struct ProgramHold {
     program: Attached,
     index: u32,
     wish: Wish,
@@ -155,7 +155,7 @@ impl Xdp {
             gone: false,
         };
         let (index, netns) = (interface.index, config.netns.cloned());
-        let hold = Hold { program, index, wish, netns, _hearing: hearing };
+        let hold = ProgramHold { program, index, wish, netns, _hearing: hearing };
         Ok(Self { parts, sockets, hold: Some(hold) })
     }
 
@@ -277,7 +277,7 @@ impl Xdp {
         let name = &self.parts.interface;
         let device = if self.parts.gone { Device::deleted(name) } else { Device::named(name) };
         let (queues, receivers) = self.map_queues(&device)?;
-        let desks = (0..self.parts.queues.min(threads)).map(|_| Desk::new());
+        let desks = (0..self.parts.queues.min(threads)).map(|_| QueueHandover::new());
         let desks = desks.collect::<io::Result<Vec<_>>>()?;
         let hands = revival::deal(receivers, &desks)?.into_iter().zip(&desks);
         let sources =
@@ -285,7 +285,7 @@ impl Xdp {
         let sinks = 0..self.parts.transmit.min(threads);
         let sinks: Vec<_> = sinks.map(|n| Arc::new(XdpSink::new(queues.get(n).cloned()))).collect();
         let health = Arc::new(XdpHealth::new(device, queues));
-        let revival = XdpRevival { desks, sinks: sinks.clone(), health: health.clone() };
+        let revival = XdpReplacer { desks, sinks: sinks.clone(), health: health.clone() };
         Ok(XdpPorts { sources, sinks, health, revival })
     }
 
@@ -305,7 +305,7 @@ impl Xdp {
             sender: Mutex::new(sender),
             busy: AtomicBool::new(false),
         });
-        let mut receiver = Receiver { queue: queue.clone(), receive, fill, owed: 0 };
+        let mut receiver = Receiver { queue: queue.clone(), receive, fill, unpublished: 0 };
         receiver.fill_up();
         Ok((queue, receiver))
     }
@@ -320,7 +320,7 @@ pub struct XdpPorts {
     /// Supervision, to be called about once a second.
     pub health: Arc<XdpHealth>,
     /// Replaces the interface by another one.
-    pub revival: XdpRevival,
+    pub revival: XdpReplacer,
 }
 
 fn layout(config: &XdpConfig<'_>, interface_mtu: u32) -> Result<Layout, Error> {

@@ -119,7 +119,7 @@ pub struct Bus {
     used: std::sync::atomic::AtomicUsize,
     ram: Region,
     /// Rests for this time, to pay for an access that is costly to the host.
-    rest: Box<dyn Fn(Duration) + Send + Sync>,
+    pay_by_sleeping: Box<dyn Fn(Duration) + Send + Sync>,
 }
 
 impl Bus {
@@ -129,8 +129,13 @@ impl Bus {
     }
 
     /// Creates an empty bus with another way to rest than sleeping.
-    fn resting(ram: Region, rest: Box<dyn Fn(Duration) + Send + Sync>) -> Arc<Self> {
-        Arc::new(Self { slots: std::array::from_fn(|_| Slot::empty()), used: Default::default(), ram, rest })
+    fn resting(ram: Region, pay_by_sleeping: Box<dyn Fn(Duration) + Send + Sync>) -> Arc<Self> {
+        Arc::new(Self {
+            slots: std::array::from_fn(|_| Slot::empty()),
+            used: Default::default(),
+            ram,
+            pay_by_sleeping,
+        })
     }
 
     /// Inserts a device into a slot.
@@ -225,7 +230,7 @@ impl Bus {
     fn pay(&self, debt: Option<Duration>, exits: &VcpuExits) {
         if let Some(debt) = debt {
             exits.paced.add(1);
-            (self.rest)(debt);
+            (self.pay_by_sleeping)(debt);
         }
     }
 

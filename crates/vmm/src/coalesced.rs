@@ -21,9 +21,9 @@ use std::time::Duration;
 use kvm_bindings::{KVM_COALESCED_MMIO_PAGE_OFFSET, kvm_coalesced_mmio, kvm_coalesced_mmio_ring};
 use kvm_ioctls::{IoEventAddress, VcpuFd, VmFd};
 use ledger::E1000Registers;
-use nic_port::Collecting;
+use nic_port::StoreCoalescing;
 use port::Clock;
-use ring::e1000::Ends;
+use ring::e1000::HeadTail;
 
 /// Time for which a thread polls without work before it unregisters its zone.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
@@ -36,7 +36,7 @@ const REGISTER: u32 = 4;
 
 /// Ring page of one VM, and the meaning of its entries.
 #[derive(Default)]
-pub(crate) struct Coalesced {
+pub(crate) struct CoalescedMmio {
     /// KVM's handle; `None` without KVM.
     vm: Option<Arc<VmFd>>,
     page: OnceLock<Option<Page>>,
@@ -54,12 +54,12 @@ struct Zone {
 /// Tail of a transmit ring.
 #[derive(Clone)]
 pub(crate) struct Tail {
-    pub(crate) ends: Arc<Ends>,
+    pub(crate) ends: Arc<HeadTail>,
     /// Number of ring entries; a tail beyond them is ignored.
     pub(crate) entries: u16,
 }
 
-impl Coalesced {
+impl CoalescedMmio {
     pub(crate) fn new(vm: Option<Arc<VmFd>>) -> Self {
         Self { vm, ..Self::default() }
     }
@@ -79,12 +79,12 @@ impl Coalesced {
         if let Some(page) = self.page()
             && !page.is_empty()
         {
-            self.empty(page);
+            self.drain_page(page);
         }
     }
 
     #[cold]
-    fn empty(&self, page: &Page) {
+    fn drain_page(&self, page: &Page) {
         let zones = self.zones();
         // At most as many as the ring holds: later ones may wait for the next call.
         for _ in 0..ENTRIES {
@@ -132,7 +132,7 @@ fn carry_out(zones: &[Zone], entry: &kvm_coalesced_mmio) {
 struct Page(NonNull<kvm_coalesced_mmio_ring>);
 
 // SAFETY: the page is mapped for as long as this exists; its words are only used as atomics, and an entry is
-// read after the kernel has published it and before it is given back, under the lock of `Coalesced`.
+// read after the kernel has published it and before it is given back, under the lock of `CoalescedMmio`.
 unsafe impl Send for Page {}
 // SAFETY: as above.
 unsafe impl Sync for Page {}
@@ -192,7 +192,7 @@ impl Drop for Page {
 
 /// Collects the stores to TDT of one NIC, between its registers and the thread that sends its frames.
 pub(crate) struct Collector {
-    coalesced: Arc<Coalesced>,
+    coalesced: Arc<CoalescedMmio>,
     registers: Arc<E1000Registers>,
     /// Locked by the thread that starts or stops the collection; the ring's lock is acquired after it.
     state: Mutex<State>,
@@ -209,12 +209,12 @@ struct State {
 }
 
 impl Collector {
-    pub(crate) fn new(coalesced: Arc<Coalesced>, registers: Arc<E1000Registers>) -> Self {
+    pub(crate) fn new(coalesced: Arc<CoalescedMmio>, registers: Arc<E1000Registers>) -> Self {
         Self::by(Clock::default(), coalesced, registers)
     }
 
     /// Creates a collector with this clock.
-    fn by(clock: Clock, coalesced: Arc<Coalesced>, registers: Arc<E1000Registers>) -> Self {
+    fn by(clock: Clock, coalesced: Arc<CoalescedMmio>, registers: Arc<E1000Registers>) -> Self {
         let state = Mutex::new(State { address: None, worked: clock.now() });
         Self { coalesced, registers, state, active: AtomicBool::new(false), clock }
     }
@@ -253,7 +253,7 @@ impl Collector {
     }
 }
 
-impl Collecting for Collector {
+impl StoreCoalescing for Collector {
     #[inline]
     fn look(&self) {
         if self.is_active() {

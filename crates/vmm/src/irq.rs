@@ -49,7 +49,7 @@ pub struct IrqLine {
     pending: AtomicBool,
     /// Access of an external process to it, if permitted. We never write to that eventfd: its owner could
     /// block us.
-    lent: Lent,
+    lent: ExternalSignal,
     /// Mailbox word of the vCPU that the message goes to; null if it goes to no vCPU.
     mailbox: AtomicPtr<AtomicU32>,
     /// Keeps the memory of the mailbox alive.
@@ -58,7 +58,7 @@ pub struct IrqLine {
 
 /// Access of an external process to a line.
 #[derive(Default)]
-enum Lent {
+enum ExternalSignal {
     #[default]
     No,
     /// By an eventfd of its own, which KVM watches while the line is not masked.
@@ -79,7 +79,7 @@ impl IrqLine {
     /// Creates a masked line without a message.
     fn new(wire: Wire, ram: Arc<GuestRam>) -> Self {
         let (masked, pending) = (AtomicBool::new(true), AtomicBool::new(false));
-        Self { wire, masked, pending, lent: Lent::No, mailbox: AtomicPtr::default(), _ram: ram }
+        Self { wire, masked, pending, lent: ExternalSignal::No, mailbox: AtomicPtr::default(), _ram: ram }
     }
 
     /// Keeps interrupts pending from now on.
@@ -125,7 +125,7 @@ impl Line for IrqLine {
     }
 
     fn event(&self) -> Option<&EventFd> {
-        if let Lent::Event(event) = &self.lent { Some(event) } else { None }
+        if let ExternalSignal::Event(event) = &self.lent { Some(event) } else { None }
     }
 }
 
@@ -174,10 +174,10 @@ impl IrqRouter {
     /// Creates a line that an external process may signal as well, by [`Line::event`]: a signal while it is
     /// masked stays in the eventfd, which KVM does not watch then. It sends [`map::PEER_VECTOR`] instead of
     /// the firmware's own vector.
-    pub(crate) fn lent_line(&self) -> Result<Arc<IrqLine>> {
+    pub(crate) fn externally_signalled_line(&self) -> Result<Arc<IrqLine>> {
         let (wire, lent) = match &self.vm {
-            Some(vm) => (self.event(vm)?, Lent::Event(new_event()?)),
-            None => (Wire::Mailbox, Lent::Asked),
+            Some(vm) => (self.event(vm)?, ExternalSignal::Event(new_event()?)),
+            None => (Wire::Mailbox, ExternalSignal::Asked),
         };
         Ok(Arc::new(IrqLine { lent, ..IrqLine::new(wire, self.ram.clone()) }))
     }
@@ -196,7 +196,8 @@ impl IrqRouter {
 
     /// Has KVM watch, or not watch, the eventfd of a lent line.
     fn listen(&self, line: &IrqLine, listens: bool) -> Result<()> {
-        let (Some(vm), Wire::Event { gsi, .. }, Lent::Event(event)) = (&self.vm, &line.wire, &line.lent)
+        let (Some(vm), Wire::Event { gsi, .. }, ExternalSignal::Event(event)) =
+            (&self.vm, &line.wire, &line.lent)
         else {
             return Ok(());
         };
@@ -220,7 +221,7 @@ impl IrqRouter {
             return Ok(());
         };
         // A Linux kernel has vectors of its own.
-        let ours = !matches!(line.lent, Lent::No) && self.ram.is_of_firmware();
+        let ours = !matches!(line.lent, ExternalSignal::No) && self.ram.is_of_firmware();
         if ours && message.data == u32::from(map::MESSAGE_VECTOR) {
             message.data = u32::from(map::PEER_VECTOR);
         }

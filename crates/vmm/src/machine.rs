@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, ensure};
-use bootinfo::{BootInfo, Ground, MAX_VCPUS, Shared, map};
+use bootinfo::{BootInfo, Environment, MAX_VCPUS, Shared, map};
 use kvm_ioctls::VmFd;
 use ledger::VcpuExits;
 use nic_port::irq::Line;
 use vm_memory::{Bytes, GuestAddress};
 
 use crate::bus::Bus;
-use crate::coalesced::Coalesced;
+use crate::coalesced::CoalescedMmio;
 use crate::doorbells::Doorbells;
 use crate::irq::{IrqLine, IrqRouter, Message};
 use crate::memory::{GuestRam, SharedMemory};
@@ -26,7 +26,7 @@ pub struct MachineConfig {
     pub ram: usize,
     /// The route table, mapped read-only; several machines may share one.
     pub fib: Option<Arc<SharedMemory>>,
-    /// Boot information for the firmware; `magic`, `ground`, `ram`, `fib` and `tsc_khz` are filled in later.
+    /// Boot information for the firmware; `magic`, `environment`, `ram`, `fib` and `tsc_khz` are filled in later.
     pub info: BootInfo,
 }
 
@@ -37,7 +37,7 @@ pub struct Machine {
     irqs: Arc<IrqRouter>,
     bus: Arc<Bus>,
     doorbells: Arc<Doorbells>,
-    coalesced: Arc<Coalesced>,
+    coalesced: Arc<CoalescedMmio>,
     vcpus: usize,
     stop: Arc<AtomicBool>,
     exits: Vec<Arc<VcpuExits>>,
@@ -56,7 +56,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// Creates the RAM and writes the firmware's boot information into it.
-    pub(crate) fn new(mut config: MachineConfig, ground: Ground) -> Result<Self> {
+    pub(crate) fn new(mut config: MachineConfig, environment: Environment) -> Result<Self> {
         let vcpus = config.info.vcpus as usize;
         ensure!((1..=MAX_VCPUS).contains(&vcpus), "a router has 1 to {MAX_VCPUS} vCPUs, not {vcpus}");
         ensure!(
@@ -70,7 +70,7 @@ impl Memory {
         );
         let ram = Arc::new(GuestRam::new(&config.name, config.ram)?);
         config.info.magic = bootinfo::MAGIC;
-        config.info.ground = ground as u32;
+        config.info.environment = environment as u32;
         config.info.ram = ram.len() as u64;
         config.info.fib = config.fib.as_ref().map_or(0, |fib| fib.len() as u64);
         write_orders(&ram, &config.info)?;
@@ -88,7 +88,7 @@ impl Machine {
         let wakers = (0..wakers).map(|vcpu| waker(&irqs, vcpu)).collect::<Result<_>>()?;
         Ok(Arc::new(Self {
             bus: Bus::new(ram.region()),
-            coalesced: Arc::new(Coalesced::new(vm.clone())),
+            coalesced: Arc::new(CoalescedMmio::new(vm.clone())),
             doorbells: Arc::new(Doorbells::new(vm)),
             exits: (0..vcpus).map(|_| Arc::default()).collect(),
             stop: Arc::default(),
@@ -126,7 +126,7 @@ impl Machine {
     }
 
     /// Returns the register stores that the kernel collects for it.
-    pub(crate) fn coalesced(&self) -> &Arc<Coalesced> {
+    pub(crate) fn coalesced(&self) -> &Arc<CoalescedMmio> {
         &self.coalesced
     }
 
@@ -165,7 +165,7 @@ impl Machine {
 
     /// Tells the firmware that the cable of a NIC was plugged in anew: it forgets its neighbours there and
     /// announces its own addresses.
-    pub fn plugged(&self, nic: usize) {
+    pub fn cable_changed(&self, nic: usize) {
         if let Some(word) = self.shared().plugged.get(nic) {
             word.0.fetch_add(1, Ordering::Release);
             self.wakers.iter().for_each(|line| line.signal());

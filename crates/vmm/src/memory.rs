@@ -129,7 +129,7 @@ enum Words {
     /// In its RAM, at [`map::SHARED`].
     Inside,
     /// Outside any guest's memory.
-    Apart(Box<Shared>),
+    OutsideGuest(Box<Shared>),
 }
 
 // SAFETY: the pointer is only an address of what `memory` owns.
@@ -149,8 +149,8 @@ impl GuestRam {
 
     /// Creates RAM for a guest that shares no words with the host: the words lie outside, so that the guest
     /// never sees what the host writes there.
-    pub(crate) fn with_words_apart(name: &str, len: usize) -> Result<Self> {
-        Self::with_words(name, len, Words::Apart(Box::default()))
+    pub(crate) fn with_words_outside(name: &str, len: usize) -> Result<Self> {
+        Self::with_words(name, len, Words::OutsideGuest(Box::default()))
     }
 
     fn with_words(name: &str, len: usize, words: Words) -> Result<Self> {
@@ -182,7 +182,7 @@ impl GuestRam {
             // `self`. `Shared` is nothing but atomics, for which every bit pattern is valid and which the guest may change at
             // any time.
             Words::Inside => unsafe { &*self.base.add(map::SHARED as usize).cast::<Shared>() },
-            Words::Apart(words) => words,
+            Words::OutsideGuest(words) => words,
         }
     }
 
@@ -199,7 +199,7 @@ impl GuestRam {
 
     /// Returns true if a process that was handed its file has taken pages away that were accessed afterwards.
     /// The whole RAM reads as zeros since then.
-    pub fn is_taken(&self) -> bool {
+    pub fn was_punched(&self) -> bool {
         self.guard.get().is_some_and(Guard::is_hit)
     }
 
@@ -228,7 +228,7 @@ impl Memory for GuestRam {
         self.len
     }
 
-    fn hand_out(&self) -> io::Result<&File> {
+    fn share_file(&self) -> io::Result<&File> {
         if self.guard.get().is_none() {
             let base = NonNull::new(self.base).ok_or(io::ErrorKind::NotFound)?;
             // SAFETY: the mapping is dropped with `memory`, after the guard. It is only reached by `Region` and `vm_memory`,

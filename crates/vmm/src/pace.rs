@@ -13,7 +13,7 @@ const FREE: u32 = 512;
 const EVERY: Duration = Duration::from_millis(10);
 
 /// Token bucket of one device.
-pub(crate) struct Pace {
+pub(crate) struct AccessRateLimit {
     free: u32,
     /// When the last token was added.
     since: Instant,
@@ -21,7 +21,7 @@ pub(crate) struct Pace {
     debt: Duration,
 }
 
-impl Pace {
+impl AccessRateLimit {
     pub(crate) fn new(now: Instant) -> Self {
         Self { free: FREE, since: now, debt: Duration::ZERO }
     }

@@ -12,7 +12,7 @@ use ledger::VcpuExits;
 
 use crate::boot;
 use crate::bus::Bus;
-use crate::coalesced::Coalesced;
+use crate::coalesced::CoalescedMmio;
 use crate::stubs::FAULT_PORT;
 
 pub(crate) const CR0_PAGED_PROTECTED: u64 = 0x8005_0033;
@@ -38,7 +38,7 @@ pub enum Stopped {
 pub struct Vcpu {
     pub(crate) fd: VcpuFd,
     pub(crate) bus: Arc<Bus>,
-    pub(crate) coalesced: Arc<Coalesced>,
+    pub(crate) coalesced: Arc<CoalescedMmio>,
     pub(crate) exits: Arc<VcpuExits>,
     pub(crate) stop: Arc<AtomicBool>,
 }

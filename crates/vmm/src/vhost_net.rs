@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use anyhow::{Context, Result, bail, ensure};
 use nic::virtio_net::features;
-use nic_port::{HandedQueue, Receiver, SetUp};
+use nic_port::{ExportedQueue, Receiver, SetUp};
 
 /// Path of the device.
 const DEVICE: &str = "/dev/vhost-net";
@@ -56,7 +56,7 @@ pub trait Device: Send + Sync {
     ///
     /// # Errors
     /// The request that was refused.
-    fn begin(&self, set_up: &Arc<SetUp>, pair: [&HandedQueue; 2], queue: &OwnedFd) -> Result<()>;
+    fn begin(&self, set_up: &Arc<SetUp>, pair: [&ExportedQueue; 2], queue: &OwnedFd) -> Result<()>;
 
     /// Takes the rings back: when this returns they are not accessed any more.
     fn end(&self);
@@ -92,7 +92,7 @@ impl VhostNet {
         *self.serving.lock().unwrap_or_else(PoisonError::into_inner) = set_up;
     }
 
-    fn set_ring(&self, set_up: &SetUp, ring: &HandedQueue, memory: u64) -> Result<()> {
+    fn set_ring(&self, set_up: &SetUp, ring: &ExportedQueue, memory: u64) -> Result<()> {
         let (number, device) = (ring.index % PAIR, &self.device);
         request::set_size(device, number, u32::from(ring.layout.size)).context("VHOST_SET_VRING_NUM")?;
         request::set_base(device, number, set_up.served(ring)).context("VHOST_SET_VRING_BASE")?;
@@ -105,7 +105,7 @@ impl VhostNet {
 }
 
 impl Device for VhostNet {
-    fn begin(&self, set_up: &Arc<SetUp>, pair: [&HandedQueue; 2], queue: &OwnedFd) -> Result<()> {
+    fn begin(&self, set_up: &Arc<SetUp>, pair: [&ExportedQueue; 2], queue: &OwnedFd) -> Result<()> {
         // Offloads are negotiated between driver and TAP.
         let picked = set_up.features & NEEDED;
         request::set_features(&self.device, picked).context("VHOST_SET_FEATURES")?;

@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use bootinfo::{Ground, Misdeed, Role, map};
+use bootinfo::{Environment, Misdeed, Role, map};
 use kvm_bindings::{CpuId, KVM_MEM_READONLY, kvm_userspace_memory_region};
 use kvm_ioctls::{Kvm, VmFd};
 use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
@@ -31,7 +31,7 @@ impl Vm {
     pub fn new(kvm: &Kvm, config: MachineConfig) -> Result<Self> {
         let fd = Arc::new(kvm.create_vm().context("KVM cannot make a virtual machine")?);
         let misdeed = (config.info.role, config.info.misdeed);
-        let memory = Memory::new(config, Ground::Kvm)?;
+        let memory = Memory::new(config, Environment::Kvm)?;
         map_ram(&fd, &memory.ram)?;
         if let Some(fib) = &memory.fib {
             map_read_only(&fd, fib)?;

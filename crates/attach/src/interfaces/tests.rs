@@ -5,7 +5,7 @@ use std::process::{Child, Command};
 use support::Need;
 
 use super::*;
-use crate::wanted::tests::wanted;
+use crate::requirements::tests::wanted;
 
 const NAME: &str = "goes-away";
 const TIMES: usize = 100;

@@ -6,7 +6,7 @@ use uplink::bridge;
 use crate::attach::interface;
 use crate::interfaces::{self, Is, if_up};
 use crate::link::{self, Side, made, serve};
-use crate::{Finding, Kind, Lack, Opened, Place, Wanted, lack};
+use crate::{Finding, HostResource, Kind, MissingRequirement, NicRequirements, Place, lack};
 
 pub(crate) const KIND: Kind = Kind {
     read: interface,
@@ -14,7 +14,7 @@ pub(crate) const KIND: Kind = Kind {
     ..Kind::plain("bridge", Some("INTERFACE"), Place::Outside { look, open, serve })
 };
 
-fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
+fn look(wanted: &NicRequirements) -> Result<Finding, Vec<MissingRequirement>> {
     let name = wanted.attach.name();
     match interfaces::kind(name) {
         Some(Is::Bridge) => Ok(if_up(name, "makes a TAP in the bridge")),
@@ -23,7 +23,7 @@ fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
     }
 }
 
-fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
+fn open(wanted: &NicRequirements) -> Result<Box<dyn HostResource>> {
     let tap = bridge::open(&wanted.link_name(), wanted.attach.name(), &link::config(wanted));
     made(tap, wanted, Side::Host)
 }

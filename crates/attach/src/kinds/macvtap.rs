@@ -10,14 +10,17 @@ use uplink::{TapConfig, Undo};
 use crate::attach::interface;
 use crate::interfaces::{self, if_up, is_known};
 use crate::link::{self, Side, made, serve};
-use crate::{Finding, Key, Kind, Lack, Opened, Place, State, Takes, Traits, Wanted, Words, lack};
+use crate::{
+    AttachmentProperties, Finding, HostResource, Key, Keywords, Kind, MissingRequirement, NicRequirements,
+    Place, State, Takes, lack,
+};
 
 /// Macvtap mode: how the macvtaps of one interface reach each other.
 const MODE: &str = "macvtap_mode";
 /// Mode of a single macvtap, which takes over the interface.
 const PASSTHRU: &str = "passthru";
 
-const MODES: Words<()> = Words {
+const MODES: Keywords<()> = Keywords {
     noun: ("macvtap mode", "modes"),
     now: &[("bridge", ()), ("private", ()), ("vepa", ()), (PASSTHRU, ())],
     later: &[],
@@ -31,7 +34,7 @@ pub(crate) const KIND: Kind = Kind {
         "how macvtaps of one interface reach each other",
     )],
     read: interface,
-    traits: |attach| Traits {
+    traits: |attach| AttachmentProperties {
         is_common: attach.key(MODE) != Some(PASSTHRU),
         is_on_interface: true,
         ..link::traits()
@@ -40,7 +43,7 @@ pub(crate) const KIND: Kind = Kind {
     ..Kind::plain("macvtap", Some("INTERFACE"), Place::Outside { look, open, serve })
 };
 
-fn mode(wanted: &Wanted) -> Mode {
+fn mode(wanted: &NicRequirements) -> Mode {
     match wanted.attach.key(MODE) {
         Some("private") => Mode::Private,
         Some("vepa") => Mode::Vepa,
@@ -49,7 +52,7 @@ fn mode(wanted: &Wanted) -> Mode {
     }
 }
 
-fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
+fn look(wanted: &NicRequirements) -> Result<Finding, Vec<MissingRequirement>> {
     let name = wanted.attach.name();
     is_known(name).and_then(|()| interfaces::macvtap(name, wanted.mtu)).map_err(lack)?;
     if !has_macvtap() {
@@ -75,7 +78,7 @@ fn has_macvtap() -> bool {
     })
 }
 
-fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
+fn open(wanted: &NicRequirements) -> Result<Box<dyn HostResource>> {
     let mode = mode(wanted);
     let config = TapConfig { mac: Some(wanted.mac), ..link::config(wanted) };
     // In mode passthru it has the address of the interface.

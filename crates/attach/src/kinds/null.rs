@@ -6,16 +6,16 @@ use anyhow::Result;
 use port::{Null, Sink};
 use switch::Switch;
 
-use crate::{Attachment, Kind, Place, Ports, Traits, Wanted, plain};
+use crate::{Attachment, AttachmentProperties, Kind, NicRequirements, Place, Ports, plain};
 
 pub(crate) const KIND: Kind = Kind {
-    traits: |_| Traits { is_common: true, ..Traits::default() },
+    traits: |_| AttachmentProperties { is_common: true, ..AttachmentProperties::default() },
     ..Kind::plain("null", None, Place::Inside(inside))
 };
 
-fn inside(_: &Wanted, _: &[Arc<Switch>]) -> Result<Arc<dyn Attachment>> {
-    Ok(plain(|site| {
+fn inside(_: &NicRequirements, _: &[Arc<Switch>]) -> Result<Arc<dyn Attachment>> {
+    Ok(plain(|service| {
         let sink = |_| Arc::new(Null::new()) as Arc<dyn Sink>;
-        Ok(Ports { sinks: (0..site.threads).map(sink).collect(), ..Ports::default() })
+        Ok(Ports { sinks: (0..service.threads).map(sink).collect(), ..Ports::default() })
     }))
 }

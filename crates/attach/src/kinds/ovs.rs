@@ -5,7 +5,7 @@ use uplink::{Undo, ovs};
 
 use crate::attach::interface;
 use crate::link::{self, Side, made, serve};
-use crate::{Finding, Kind, Lack, Opened, Place, State, Wanted, lack};
+use crate::{Finding, HostResource, Kind, MissingRequirement, NicRequirements, Place, State, lack};
 
 pub(crate) const KIND: Kind = Kind {
     read: interface,
@@ -14,7 +14,7 @@ pub(crate) const KIND: Kind = Kind {
     ..Kind::plain("ovs", Some("BRIDGE"), Place::Outside { look, open, serve })
 };
 
-fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
+fn look(wanted: &NicRequirements) -> Result<Finding, Vec<MissingRequirement>> {
     let name = wanted.attach.name();
     let served = ovs::is_served(&wanted.link_name(), name).map_err(|error| lack(error.to_string()))?;
     Ok(if served {
@@ -25,7 +25,7 @@ fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
     })
 }
 
-fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
+fn open(wanted: &NicRequirements) -> Result<Box<dyn HostResource>> {
     let tap = ovs::open(&wanted.link_name(), wanted.attach.name(), &link::config(wanted));
     made(tap, wanted, Side::Host)
 }

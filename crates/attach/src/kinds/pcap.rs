@@ -17,10 +17,11 @@ use sandbox::Confinement;
 use serde_json::json;
 
 use crate::attach::path;
-use crate::patient::Capture;
+use crate::slow_file::Capture;
 use crate::{
-    About, Attachment, Finding, Handed, Kept, Key, Kind, Lack, News, Opened, Outside, Place, Ports, Site,
-    State, Takes, Wanted, Words, files, lack, written,
+    About, Attachment, Finding, FixedDescriptors, HandedOver, HostResource, Key, Keywords, Kind,
+    MissingRequirement, News, NicRequirements, Outside, Place, Ports, ServiceContext, State, Takes, files,
+    lack, safe_open,
 };
 use capture::Writer;
 use player::{Player, ReplayCounters};
@@ -32,7 +33,8 @@ const PACE: &str = "replay_pace";
 /// At the pace of the capture; otherwise as fast as the router accepts them.
 const RECORDED: &str = "recorded";
 
-const PACES: Words<()> = Words { noun: ("pace", "paces"), now: &[("fast", ()), (RECORDED, ())], later: &[] };
+const PACES: Keywords<()> =
+    Keywords { noun: ("pace", "paces"), now: &[("fast", ()), (RECORDED, ())], later: &[] };
 
 pub(crate) const KIND: Kind = Kind {
     keys: &[
@@ -55,7 +57,7 @@ pub(crate) const KIND: Kind = Kind {
     ..Kind::plain("pcap", Some("FILE"), Place::Outside { look, open, serve })
 };
 
-fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
+fn look(wanted: &NicRequirements) -> Result<Finding, Vec<MissingRequirement>> {
     let replay = wanted.attach.key(REPLAY).map(|from| player::open(Path::new(from)));
     let replay = replay.and_then(|played| Some((REPLAY, format!("{:#}", played.err()?))));
     let written = files::written(Path::new(wanted.attach.name()));
@@ -67,18 +69,23 @@ fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
     }
 }
 
-fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
+fn open(wanted: &NicRequirements) -> Result<Box<dyn HostResource>> {
     let path = PathBuf::from(wanted.attach.name());
     let replay = wanted.attach.key(REPLAY).map(|from| player::open(Path::new(from))).transpose()?;
     let recorded = wanted.attach.key(PACE) == Some(RECORDED);
     // The file to capture into, then the file to be replayed, if any, with its pace.
     let what = json!([replay.is_some(), recorded]);
     let descriptors = [create(&path)?].into_iter().chain(replay.map(OwnedFd::from)).collect();
-    Ok(Box::new(Kept { what, descriptors, renewed: Some((path, renew)), ..Kept::default() }))
+    Ok(Box::new(FixedDescriptors {
+        what,
+        descriptors,
+        renewed: Some((path, renew)),
+        ..FixedDescriptors::default()
+    }))
 }
 
 fn create(path: &Path) -> Result<OwnedFd> {
-    Ok(written::create(path).with_context(|| format!("cannot write {}", path.display()))?.into())
+    Ok(safe_open::create(path).with_context(|| format!("cannot write {}", path.display()))?.into())
 }
 
 /// Gives a new data plane a new file to capture into, because the old one may end in the middle of a frame.
@@ -91,7 +98,11 @@ fn renew(path: &Path, descriptors: &mut [OwnedFd], times: u32) -> Result<()> {
     Ok(())
 }
 
-fn serve(mut handed: Handed, wanted: &Wanted, confinement: Confinement) -> Result<Arc<dyn Attachment>> {
+fn serve(
+    mut handed: HandedOver,
+    wanted: &NicRequirements,
+    confinement: Confinement,
+) -> Result<Arc<dyn Attachment>> {
     let (replays, recorded) = handed.parts::<(bool, bool)>()?;
     let label = wanted.label();
     let replay = if replays { Some(handed.last()?) } else { None };
@@ -120,7 +131,7 @@ struct Captured {
 }
 
 impl Attachment for Captured {
-    fn ports(&self, _: &Site<'_>) -> Result<Ports> {
+    fn ports(&self, _: &ServiceContext<'_>) -> Result<Ports> {
         let played = self.player.as_ref().map(|player| player.lend().context("its port is still in use"));
         let (source, replay) = played.transpose()?.unzip();
         let capture = self.capture.clone();
@@ -146,7 +157,7 @@ impl Attachment for Captured {
         })
     }
 
-    fn replace(&self, _: Handed) -> Result<()> {
+    fn replace(&self, _: HandedOver) -> Result<()> {
         bail!("it has no link")
     }
 }

@@ -6,35 +6,38 @@ use anyhow::{Context, Result};
 use port::{IngressCounters, Sink, Source, ingress_fan};
 use switch::Switch;
 
-use crate::{Attachment, Entry, Kind, Outside, Place, Ports, Site, Traits, Wanted, plain};
+use crate::{
+    Attachment, AttachmentProperties, Entry, Kind, NicRequirements, Outside, Place, Ports, ServiceContext,
+    plain,
+};
 
 pub(crate) const KIND: Kind = Kind {
-    traits: |_| Traits { is_common: true, ..Traits::default() },
+    traits: |_| AttachmentProperties { is_common: true, ..AttachmentProperties::default() },
     counts: &[("ingress", IngressCounters::FIELDS)],
     ..Kind::plain("switch", Some("NAME"), Place::Inside(inside))
 };
 
-fn inside(wanted: &Wanted, switches: &[Arc<Switch>]) -> Result<Arc<dyn Attachment>> {
+fn inside(wanted: &NicRequirements, switches: &[Arc<Switch>]) -> Result<Arc<dyn Attachment>> {
     let switch = switches.iter().find(|switch| switch.name() == wanted.attach.name());
     let switch = switch.context("a switch that is not there")?.clone();
-    Ok(plain(move |site| ports(&switch, site)))
+    Ok(plain(move |service| ports(&switch, service)))
 }
 
 /// Creates a switch port for each start of a router, with an ingress queue per thread, unless the senders
 /// fill the NIC's rings themselves (`deliver = "direct"`).
-fn ports(switch: &Arc<Switch>, site: &Site<'_>) -> Result<Ports> {
-    let wanted = site.wanted;
+fn ports(switch: &Arc<Switch>, service: &ServiceContext<'_>) -> Result<Ports> {
+    let wanted = service.wanted;
     let (entry, sources, queue) = if wanted.is_direct {
-        ((site.entry)(Entry::Ring, site.queues.common_sink()), Vec::new(), None)
+        ((service.entry)(Entry::Ring, service.queues.common_sink()), Vec::new(), None)
     } else {
         let (fan, waiting) = ingress_fan(wanted.queue_len, wanted.queues, wanted.hash)
             .context("cannot make an ingress queue")?;
         let waiting = waiting.into_iter().map(|queue| Box::new(queue) as Box<dyn Source>).collect();
-        ((site.entry)(Entry::Queue, fan.clone()), waiting, Some(fan))
+        ((service.entry)(Entry::Queue, fan.clone()), waiting, Some(fan))
     };
     let port = switch.add_port(&wanted.label(), entry)?;
     let lane = |thread| Arc::new(port.lane(thread)) as Arc<dyn Sink>;
-    let sinks = (0..site.threads).map(lane).collect();
+    let sinks = (0..service.threads).map(lane).collect();
     let (switch, id) = (switch.clone(), port.id());
     let outside = Outside::counting(move |visit| {
         if let Some(queue) = &queue {

@@ -6,16 +6,19 @@ use uplink::{Ownership, Tap, TapConfig};
 use crate::attach::interface;
 use crate::interfaces::{self, Is};
 use crate::link::{self, Side, made, serve};
-use crate::{Finding, Kind, Lack, Opened, Place, State, Traits, Wanted, lack};
+use crate::{
+    AttachmentProperties, Finding, HostResource, Kind, MissingRequirement, NicRequirements, Place, State,
+    lack,
+};
 
 pub(crate) const KIND: Kind = Kind {
     read: interface,
-    traits: |attach| Traits { is_common: false, ..link::in_a_bridge(attach) },
+    traits: |attach| AttachmentProperties { is_common: false, ..link::in_a_bridge(attach) },
     counts: link::COUNTS,
     ..Kind::plain("tap", Some("INTERFACE"), Place::Outside { look, open, serve })
 };
 
-fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
+fn look(wanted: &NicRequirements) -> Result<Finding, Vec<MissingRequirement>> {
     let name = wanted.attach.name();
     match interfaces::kind(name) {
         None => Ok((State::Ok, "makes the TAP".to_owned())),
@@ -27,7 +30,7 @@ fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
     }
 }
 
-fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
+fn open(wanted: &NicRequirements) -> Result<Box<dyn HostResource>> {
     let config = TapConfig { ownership: Ownership::NewOrExisting, ..link::config(wanted) };
     made(Tap::open(wanted.attach.name(), &config), wanted, Side::Host)
 }

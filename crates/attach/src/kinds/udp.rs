@@ -17,8 +17,8 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use sandbox::Confinement;
 
 use crate::{
-    Attachment, Finding, Handed, Kept, Kind, Lack, Opened, Outside, Place, Ports, State, Traits, Wanted,
-    lack, plain,
+    Attachment, AttachmentProperties, Finding, FixedDescriptors, HandedOver, HostResource, Kind,
+    MissingRequirement, NicRequirements, Outside, Place, Ports, State, lack, plain,
 };
 
 /// Octets of the longest frame that a NIC accepts, and of an Ethernet header, which is the minimum.
@@ -33,7 +33,7 @@ const MOST_LEFT: u32 = 1 << 16;
 
 pub(crate) const KIND: Kind = Kind {
     read: |_, name| ends(name).map(drop),
-    traits: |_| Traits { is_by_calls: true, ..Traits::default() },
+    traits: |_| AttachmentProperties { is_by_calls: true, ..AttachmentProperties::default() },
     counts: &[("udp_read", UdpReadCounters::FIELDS), ("udp_write", UdpWriteCounters::FIELDS)],
     ..Kind::plain("udp", Some("LOCAL-REMOTE"), Place::Outside { look, open, serve })
 };
@@ -49,7 +49,7 @@ fn ends(name: &str) -> Result<(SocketAddr, SocketAddr), String> {
     })
 }
 
-fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
+fn look(wanted: &NicRequirements) -> Result<Finding, Vec<MissingRequirement>> {
     let (local, remote) = ends(wanted.attach.name()).map_err(lack)?;
     if let Err(error) = UdpSocket::bind((local.ip(), 0)) {
         return Err(lack(format!("cannot have the address {}: {error}", local.ip())));
@@ -59,7 +59,7 @@ fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
 }
 
 /// Opens the socket. The kernel queues as many frames as the NIC wants, unless all have the maximum size.
-fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
+fn open(wanted: &NicRequirements) -> Result<Box<dyn HostResource>> {
     let (local, remote) = ends(wanted.attach.name()).map_err(anyhow::Error::msg)?;
     let socket = UdpSocket::bind(local).with_context(|| format!("cannot have {local}"))?;
     socket.connect(remote).with_context(|| format!("cannot reach {remote} from {local}"))?;
@@ -76,10 +76,10 @@ fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
     // Datagrams that arrived before the socket was connected may be from any sender.
     let is_left = |_: &u32| recv(&socket, &mut [0_u8][..], RecvFlags::DONTWAIT).is_ok();
     (0..MOST_LEFT).take_while(is_left).for_each(drop);
-    Ok(Box::new(Kept { descriptors: vec![socket.into()], ..Kept::default() }))
+    Ok(Box::new(FixedDescriptors { descriptors: vec![socket.into()], ..FixedDescriptors::default() }))
 }
 
-fn serve(mut handed: Handed, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attachment>> {
+fn serve(mut handed: HandedOver, _: &NicRequirements, _: Confinement) -> Result<Arc<dyn Attachment>> {
     let socket = Arc::new(handed.last()?);
     Ok(plain(move |_| {
         let (slots, read) = (vec![0; BURST * (LONGEST + 1)], Arc::<UdpReadCounters>::default());

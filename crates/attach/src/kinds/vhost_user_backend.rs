@@ -10,7 +10,10 @@ use sandbox::Confinement;
 use vhost_user::backend::{self, Backend, Offer};
 
 use crate::socket::{self, look, open};
-use crate::{About, Attachment, Handed, Key, Kind, News, Outside, Place, Ports, Site, Takes, Traits, Wanted};
+use crate::{
+    About, Attachment, AttachmentProperties, HandedOver, Key, Kind, News, NicRequirements, Outside, Place,
+    Ports, ServiceContext, Takes,
+};
 
 /// Octets of an Ethernet header and a VLAN tag, by which a frame may exceed the MTU.
 const FRAME_OVERHEAD: u32 = 18;
@@ -26,12 +29,16 @@ pub(crate) const KIND: Kind = Kind {
         ),
     ],
     read: |text, name| socket::read(text, name, "/run/vm.sock"),
-    traits: |_| Traits { shares_memory: true, ..Traits::default() },
+    traits: |_| AttachmentProperties { shares_memory: true, ..AttachmentProperties::default() },
     undo: socket::undo,
     ..Kind::plain("vhost-user-backend", Some("SOCKET"), Place::Outside { look, open, serve })
 };
 
-fn serve(handed: Handed, wanted: &Wanted, confinement: Confinement) -> Result<Arc<dyn Attachment>> {
+fn serve(
+    handed: HandedOver,
+    wanted: &NicRequirements,
+    confinement: Confinement,
+) -> Result<Arc<dyn Attachment>> {
     Ok(Arc::new(meet(wanted, handed, confinement)?))
 }
 
@@ -40,26 +47,26 @@ fn serve(handed: Handed, wanted: &Wanted, confinement: Confinement) -> Result<Ar
 ///
 /// # Errors
 /// No descriptors are left, or no thread can be started.
-pub fn meet(wanted: &Wanted, door: Handed, confinement: Confinement) -> Result<Backend> {
+pub fn meet(wanted: &NicRequirements, door: HandedOver, confinement: Confinement) -> Result<Backend> {
     let name = format!("{}/{}-peer", wanted.router, wanted.nic);
     let longest = (wanted.mtu + FRAME_OVERHEAD) as usize;
-    let &Wanted { pairs, offload, memory_max, .. } = wanted;
+    let &NicRequirements { pairs, offload, memory_max, .. } = wanted;
     Backend::start(&name, socket::door(door)?, Offer { pairs, longest, offload, memory_max }, confinement)
 }
 
 impl Attachment for Backend {
     /// Frames sent by the machine are received, and frames from the router go to the machine. If each queue
     /// pair has a thread, that thread serves the same pair of the machine.
-    fn ports(&self, site: &Site<'_>) -> Result<Ports> {
-        let (queues, threads) = (self.queues().clone(), site.threads);
-        queues.spread_by(site.wanted.hash);
+    fn ports(&self, service: &ServiceContext<'_>) -> Result<Ports> {
+        let (queues, threads) = (self.queues().clone(), service.threads);
+        queues.spread_by(service.wanted.hash);
         let sources: Vec<Box<dyn Source>> = if threads == 1 {
             vec![queues.source()]
         } else {
             (0..threads.min(queues.pairs())).map(|pair| queues.source_of(pair)).collect()
         };
         // A machine sends a flow by one queue, but may choose any queue for the flow's answers.
-        let is_spread = site.wanted.hash == Hash::Flow;
+        let is_spread = service.wanted.hash == Hash::Flow;
         let sink = |pair| if threads == 1 { queues.sink() } else { queues.sink_of(pair, threads) };
         let sinks: Vec<Arc<dyn Sink>> = (0..threads).map(sink).collect();
         let outside = Outside::counting(move |visit| {
@@ -79,7 +86,7 @@ impl Attachment for Backend {
         Some(News { about: About::Peer(process), line: news.to_string() })
     }
 
-    fn replace(&self, _: Handed) -> Result<()> {
+    fn replace(&self, _: HandedOver) -> Result<()> {
         bail!("it has no link")
     }
 

@@ -8,18 +8,25 @@ use sandbox::Confinement;
 use vhost_user::frontend::{Peer, PeerCounters, Status};
 
 use crate::socket::{self, look, open};
-use crate::{About, Attachment, Handed, Kind, News, Outside, Place, Ports, Site, Traits, Wanted};
+use crate::{
+    About, Attachment, AttachmentProperties, HandedOver, Kind, News, NicRequirements, Outside, Place, Ports,
+    ServiceContext,
+};
 
 pub(crate) const KIND: Kind = Kind {
     keys: &[socket::key("connect")],
     read: |text, name| socket::read(text, name, "/run/ovs.sock"),
-    traits: |_| Traits { is_handed: true, ..Traits::default() },
+    traits: |_| AttachmentProperties { is_handed: true, ..AttachmentProperties::default() },
     undo: socket::undo,
     counts: &[("vhost_user_peer", PeerCounters::FIELDS)],
     ..Kind::plain("vhost-user-frontend", Some("SOCKET"), Place::Outside { look, open, serve })
 };
 
-fn serve(handed: Handed, wanted: &Wanted, confinement: Confinement) -> Result<Arc<dyn Attachment>> {
+fn serve(
+    handed: HandedOver,
+    wanted: &NicRequirements,
+    confinement: Confinement,
+) -> Result<Arc<dyn Attachment>> {
     let peer = Peer::new(&wanted.label(), Arc::new(socket::door(handed)?), confinement)?;
     Ok(Arc::new(Consumer { peer: Arc::new(peer), told: Mutex::default() }))
 }
@@ -47,7 +54,7 @@ impl Consumer {
 }
 
 impl Attachment for Consumer {
-    fn ports(&self, _: &Site<'_>) -> Result<Ports> {
+    fn ports(&self, _: &ServiceContext<'_>) -> Result<Ports> {
         let peer = self.peer.clone();
         let outside = Outside::counting(move |visit| visit("peer", peer.counters()));
         Ok(Ports { outside, ..Ports::default() })
@@ -59,7 +66,7 @@ impl Attachment for Consumer {
 
     /// Also releases our threads that are blocked in doorbells of the peer.
     fn news(&self) -> Option<News> {
-        self.peer.look_after_bells();
+        self.peer.interrupt_blocked_writers();
         let now = self.peer.status();
         let is_serving = now.0 == Status::Serving;
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +80,7 @@ impl Attachment for Consumer {
         (!silent).then(|| News { about: About::Peer(process), line: self.line() })
     }
 
-    fn replace(&self, _: Handed) -> Result<()> {
+    fn replace(&self, _: HandedOver) -> Result<()> {
         bail!("it has no link")
     }
 

@@ -18,16 +18,21 @@ use uplink::xdp::{XdpKernelCounters, XdpPorts, XdpReadCounters, XdpWriteCounters
 use uplink::{Xdp, XdpConfig, XdpParts};
 
 use crate::attach::interface;
-use crate::home::Home;
 use crate::interfaces::{self, is_known};
+use crate::shared_source::SharedSource;
 use crate::{
-    Attachment, Finding, Handed, Health, Kind, Lack, News, Opened, Outside, Place, Ports, Restored, Site,
-    State, Traits, Turn, View, Wanted, Watched, Work, lack,
+    Attachment, AttachmentProperties, DataPlaneChange, Finding, HandedOver, Health, HostInterfaces,
+    HostResource, Kind, MissingRequirement, News, NicRequirements, Outside, Place, Ports, Restored,
+    ServiceContext, State, Watched, Work, lack,
 };
 
 pub(crate) const KIND: Kind = Kind {
     read: interface,
-    traits: |_| Traits { changes_interfaces: true, is_on_interface: true, ..Traits::default() },
+    traits: |_| AttachmentProperties {
+        changes_interfaces: true,
+        is_on_interface: true,
+        ..AttachmentProperties::default()
+    },
     counts: &[
         ("xdp_kernel", XdpKernelCounters::FIELDS),
         ("xdp_read", XdpReadCounters::FIELDS),
@@ -36,7 +41,7 @@ pub(crate) const KIND: Kind = Kind {
     ..Kind::plain("xdp", Some("INTERFACE"), Place::Outside { look, open, serve })
 };
 
-fn look(wanted: &Wanted) -> Result<Finding, Vec<Lack>> {
+fn look(wanted: &NicRequirements) -> Result<Finding, Vec<MissingRequirement>> {
     let name = wanted.attach.name();
     is_known(name).and_then(|()| interfaces::xdp(name, wanted.queues)).map_err(lack)?;
     if let Some(lacks) = lacks_xdp() {
@@ -71,7 +76,7 @@ fn lacks_xdp() -> Option<String> {
 
 /// Opens the interface. For threads that never sleep the driver works when they poll, instead of by its
 /// interrupts.
-fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
+fn open(wanted: &NicRequirements) -> Result<Box<dyn HostResource>> {
     let busy_poll = wanted.is_polled.then_some(BURST as u16);
     let (mtu, queue_len) = (wanted.mtu, wanted.queue_len);
     let config = XdpConfig { mtu, queue_len, busy_poll, ..XdpConfig::default() };
@@ -79,32 +84,32 @@ fn open(wanted: &Wanted) -> Result<Box<dyn Opened>> {
 }
 
 /// Adopts an interface that was opened elsewhere.
-fn interface_of(handed: Handed) -> Result<Xdp> {
+fn interface_of(handed: HandedOver) -> Result<Xdp> {
     let parts: XdpParts = handed.parts()?;
     Ok(Xdp::from_parts(parts, handed.descriptors)?)
 }
 
-fn serve(handed: Handed, _: &Wanted, _: Confinement) -> Result<Arc<dyn Attachment>> {
+fn serve(handed: HandedOver, _: &NicRequirements, _: Confinement) -> Result<Arc<dyn Attachment>> {
     Ok(Arc::new(Interface(Mutex::new(Open { xdp: interface_of(handed)?, lent: None }))))
 }
 
-impl Opened for Xdp {
+impl HostResource for Xdp {
     fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>) {
         (json!(self.parts()), self.descriptors().collect())
     }
 
-    fn resize(&self, before: &Wanted, now: &Wanted) -> Option<Work> {
+    fn resize(&self, before: &NicRequirements, now: &NicRequirements) -> Option<Work> {
         let fits = Self::resize(self, now.mtu).map_err(anyhow::Error::from);
         (before.mtu != now.mtu).then(|| -> Work { Box::new(move || fits) })
     }
 
     /// The sockets of a dead data plane cannot be served again; they are closed and opened anew.
-    fn turn(&mut self, turn: Turn) -> Result<()> {
+    fn turn(&mut self, turn: DataPlaneChange) -> Result<()> {
         self.release();
         match turn {
-            Turn::Ended => Ok(()),
+            DataPlaneChange::Ended => Ok(()),
             // The kernel may not have released the old sockets yet.
-            Turn::Begins(_) => Ok(self.renew()?),
+            DataPlaneChange::Begins(_) => Ok(self.renew()?),
         }
     }
 
@@ -114,7 +119,7 @@ impl Opened for Xdp {
 }
 
 impl Watched for Xdp {
-    fn look(&self, host: &View) -> Health {
+    fn look(&self, host: &HostInterfaces) -> Health {
         let cable = host.links.as_ref().and_then(|links| self.cable(links));
         Health { is_there: self.is_there(), is_in_place: true, cable, lost: None }
     }
@@ -136,7 +141,7 @@ struct Open {
 
 struct Lent {
     threads: usize,
-    sources: Vec<Home>,
+    sources: Vec<SharedSource>,
     read: Vec<Arc<XdpReadCounters>>,
     /// The ports without their sources.
     ports: XdpPorts,
@@ -151,19 +156,19 @@ impl Interface {
 impl Attachment for Interface {
     /// Each thread gets its share of the interface's queues, as far as they go. The NIC spreads frames over
     /// its queues by its own hash.
-    fn ports(&self, site: &Site<'_>) -> Result<Ports> {
+    fn ports(&self, service: &ServiceContext<'_>) -> Result<Ports> {
         let mut open = self.lock();
         let Open { xdp, lent } = &mut *open;
         let lent = match lent {
             Some(lent) => lent,
-            none => none.insert(Lent::new(xdp, site.threads)?),
+            none => none.insert(Lent::new(xdp, service.threads)?),
         };
         ensure!(
-            lent.threads == site.threads,
+            lent.threads == service.threads,
             "the interface `{}` is served by {} threads while the run lasts, not {}: start the run anew",
             xdp.name(),
             lent.threads,
-            site.threads
+            service.threads
         );
         let sources = lent.sources.iter().map(|home| home.lend().context("its port is still in use"));
         let sources = sources.collect::<Result<_>>()?;
@@ -178,7 +183,7 @@ impl Attachment for Interface {
             visit("xdp.kernel", &*kernel);
         });
         let sinks = lent.ports.sinks.iter().map(|sink| sink.clone() as Arc<dyn Sink>).collect();
-        let is_spread = site.wanted.hash == Hash::Flow;
+        let is_spread = service.wanted.hash == Hash::Flow;
         Ok(Ports { sources, is_spread, sinks, outside, ..Ports::default() })
     }
 
@@ -191,7 +196,7 @@ impl Attachment for Interface {
         health.take_trouble().map(News::of_link)
     }
 
-    fn replace(&self, by: Handed) -> Result<()> {
+    fn replace(&self, by: HandedOver) -> Result<()> {
         let by = interface_of(by)?;
         let mut open = self.lock();
         if let Some(lent) = &open.lent {
@@ -211,7 +216,7 @@ impl Lent {
     fn new(xdp: &Xdp, threads: usize) -> Result<Self> {
         let mut ports = xdp.ports(threads)?;
         let read = ports.sources.iter().map(|source| source.counters()).collect();
-        let sources = ports.sources.drain(..).map(|source| Home::new(Box::new(source))).collect();
+        let sources = ports.sources.drain(..).map(|source| SharedSource::new(Box::new(source))).collect();
         Ok(Self { threads, sources, read, ports })
     }
 }

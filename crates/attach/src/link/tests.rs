@@ -5,7 +5,7 @@ use std::path::Path;
 use uplink::{Links, Netns};
 
 use super::*;
-use crate::wanted::tests::{ports, wanted};
+use crate::requirements::tests::{ports, wanted};
 
 /// Returns a namespace with an interface for macvtaps, if the host permits it; otherwise prints why not.
 fn namespace() -> Option<Netns> {
@@ -22,12 +22,12 @@ fn ip(netns: &Netns, words: &str) -> bool {
 }
 
 /// Opens the link of a NIC in a namespace.
-fn link(netns: &Netns, wanted: &Wanted) -> Result<Box<dyn Opened>> {
+fn link(netns: &Netns, wanted: &NicRequirements) -> Result<Box<dyn HostResource>> {
     Ok(netns.run(|| wanted.open()).expect("a thread there")?.expect("it is outside"))
 }
 
 /// Adapts a link to changed requirements, as a thread would.
-fn resize(held: &dyn Opened, before: &Wanted, now: &Wanted) -> Result<()> {
+fn resize(held: &dyn HostResource, before: &NicRequirements, now: &NicRequirements) -> Result<()> {
     held.resize(before, now).expect("something is to be done")()
 }
 
@@ -44,7 +44,7 @@ fn a_held_macvtap_takes_another_address_and_size() {
     let shown =
         |links: &Links| (links.mac("edge.wan").expect("there"), links.mtu("edge.wan").expect("there"));
     assert_eq!(shown(&links), (before.mac, 1500));
-    let now = Wanted { mac: [2, 0, 0, 0, 0, 9], mtu: 1400, ..before.clone() };
+    let now = NicRequirements { mac: [2, 0, 0, 0, 0, 9], mtu: 1400, ..before.clone() };
     resize(&*held, &before, &now).expect("it takes them");
     assert_eq!(shown(&links), (now.mac, 1400));
     // Settings without a change of requirements are not touched, even if another program has changed them.
@@ -56,16 +56,16 @@ fn a_held_macvtap_takes_another_address_and_size() {
 #[test]
 fn a_held_tap_leaves_to_the_kernel_what_its_nic_wants_now_and_spreads_by_its_hash() {
     let Some(netns) = namespace() else { return };
-    let before = Wanted { queues: 2, pairs: 2, ..wanted("tap:t0") };
+    let before = NicRequirements { queues: 2, pairs: 2, ..wanted("tap:t0") };
     let held = link(&netns, &before).expect("a TAP");
-    let now = Wanted { hash: Hash::Symmetric, offload: false, mtu: 1400, ..before.clone() };
+    let now = NicRequirements { hash: Hash::Symmetric, offload: false, mtu: 1400, ..before.clone() };
     resize(&*held, &before, &now).expect("it takes another size and hash, or has no hash of ours");
     let links = netns.run(|| Links::here().expect("links")).expect("a thread there");
     assert_eq!(links.mtu("t0").expect("there"), 1400);
     // As in the data plane, which keeps what it was handed first.
-    let handed = Handed::of(held.hand_over()).expect("descriptors");
+    let handed = HandedOver::of(held.hand_over()).expect("descriptors");
     let served = before.serve(Some(handed), &[], Confinement::Off).expect("a port");
-    let takes = |wanted: &Wanted| {
+    let takes = |wanted: &NicRequirements| {
         let ports = ports(&*served, wanted);
         assert_eq!((ports.sources.len(), ports.sinks.len()), (2, 2));
         ports.sinks[0].offloads()
@@ -78,5 +78,5 @@ fn a_held_tap_leaves_to_the_kernel_what_its_nic_wants_now_and_spreads_by_its_has
 #[test]
 fn a_link_without_a_queue_is_none() {
     let what = json!(["t0", Traits::default(), false]);
-    assert!(tap(Handed { what, descriptors: Vec::new() }).is_err());
+    assert!(tap(HandedOver { what, descriptors: Vec::new() }).is_err());
 }

@@ -3,17 +3,17 @@ use std::path::Path;
 use nic_port::NicQueues;
 
 use super::*;
-use crate::{Ports, Site, Takes};
+use crate::{Ports, ServiceContext, Takes};
 
 /// Returns the requirements of the NIC `edge.wan` with defaults for everything else.
-pub(crate) fn wanted(attach: &str) -> Wanted {
+pub(crate) fn wanted(attach: &str) -> NicRequirements {
     let mut attach = Attach::read(attach).expect("good");
     for key in attach.keys() {
         if let (Takes::Word(_), None) = (&key.takes, key.with) {
             attach.set(key.name, key.shown.1);
         }
     }
-    Wanted {
+    NicRequirements {
         router: "edge".to_owned(),
         nic: "wan".to_owned(),
         attach,
@@ -34,22 +34,22 @@ pub(crate) fn wanted(attach: &str) -> Wanted {
 }
 
 /// Returns the ports of a NIC, opened and served by this process.
-pub(crate) fn served(wanted: &Wanted) -> Ports {
+pub(crate) fn served(wanted: &NicRequirements) -> Ports {
     let opened = wanted.open().expect("opened").expect("it is outside");
-    let handed = Handed::of(opened.hand_over()).expect("descriptors");
+    let handed = HandedOver::of(opened.hand_over()).expect("descriptors");
     ports(&*wanted.serve(Some(handed), &[], Confinement::Off).expect("served"), wanted)
 }
 
 /// Returns the ports of an attachment for a NIC with these requirements.
-pub(crate) fn ports(served: &dyn Attachment, wanted: &Wanted) -> Ports {
+pub(crate) fn ports(served: &dyn Attachment, wanted: &NicRequirements) -> Ports {
     let queues = NicQueues::foreign(wanted.pairs).expect("descriptors");
-    let site = Site { wanted, threads: wanted.queues, queues: &queues, entry: &|_, sink| sink };
-    served.ports(&site).expect("ports")
+    let service = ServiceContext { wanted, threads: wanted.queues, queues: &queues, entry: &|_, sink| sink };
+    served.ports(&service).expect("ports")
 }
 
 fn named(router: &str, nic: &str) -> String {
     let (router, nic) = (router.to_owned(), nic.to_owned());
-    Wanted { router, nic, ..wanted("bridge:br0") }.link_name()
+    NicRequirements { router, nic, ..wanted("bridge:br0") }.link_name()
 }
 
 #[test]
@@ -75,20 +75,25 @@ fn what_stays_without_its_descriptors_is_to_be_taken_away() {
 
 #[test]
 fn what_is_held_goes_on_for_whoever_it_fits() {
-    let other = |held: &Wanted| Wanted { router: "core".to_owned(), ..held.clone() };
+    let other = |held: &NicRequirements| NicRequirements { router: "core".to_owned(), ..held.clone() };
     let (tap, bridged) = (wanted("tap:t0"), wanted("bridge:br0"));
     assert!(other(&tap).is_served_by(&tap), "whoever names a TAP has it");
     assert!(!other(&bridged).is_served_by(&bridged), "another one has a TAP of its own in that bridge");
-    let smaller = Wanted { mtu: 1400, offload: false, hash: Hash::Symmetric, ..bridged.clone() };
+    let smaller = NicRequirements { mtu: 1400, offload: false, hash: Hash::Symmetric, ..bridged.clone() };
     assert!(smaller.is_served_by(&bridged));
-    assert!(!Wanted { by_kernel: true, ..tap.clone() }.is_served_by(&tap));
+    assert!(!NicRequirements { by_kernel: true, ..tap.clone() }.is_served_by(&tap));
     let machine = wanted("vhost-user-backend:v.sock");
-    assert!(!Wanted { memory_max: 4 << 30, ..machine.clone() }.is_served_by(&machine), "it was offered less");
-    let more = Wanted { queues: 2, ..tap.clone() };
+    assert!(
+        !NicRequirements { memory_max: 4 << 30, ..machine.clone() }.is_served_by(&machine),
+        "it was offered less"
+    );
+    let more = NicRequirements { queues: 2, ..tap.clone() };
     let error = more.check_queues(&tap).expect_err("a TAP has those that it was made with");
     assert_eq!(
         format!("{error:#}"),
         "the TAP `t0` has 1 queues while the run lasts, not 2: choose another name, or start the run anew"
     );
-    Wanted { queues: 2, ..wanted("null") }.check_queues(&wanted("null")).expect("nothing has queues");
+    NicRequirements { queues: 2, ..wanted("null") }
+        .check_queues(&wanted("null"))
+        .expect("nothing has queues");
 }

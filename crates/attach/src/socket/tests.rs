@@ -1,7 +1,7 @@
 use std::os::unix::net::UnixListener;
 
 use super::*;
-use crate::wanted::tests::wanted;
+use crate::requirements::tests::wanted;
 
 #[test]
 fn whoever_listens_is_seen_and_not_called() {

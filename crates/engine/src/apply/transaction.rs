@@ -9,12 +9,12 @@ use switch::Switch;
 
 use super::difference::{RouteChange, Step};
 use crate::guest::Guest;
-use crate::instance::finding::Search;
+use crate::instance::attachments::AttachmentRequest;
 use crate::instance::slot::{Parts, Slot};
 use crate::instance::{Instance, State, ageing, find, make_switch};
-use crate::relay::{Relay, RelayParts};
+use crate::isolated_paths::{IsolatedRouterPaths, PathParts};
 use crate::routes;
-use crate::supplies::Supplies;
+use crate::supplies::HostServices;
 
 /// Holds everything that a change needs and that could be refused.
 pub(super) struct Transaction {
@@ -23,7 +23,7 @@ pub(super) struct Transaction {
     /// Components of the routers that are new or replaced.
     parts: HashMap<String, Parts>,
     /// Paths of isolated routers, as far as they are new or replaced.
-    relays: Vec<RelayParts>,
+    isolated_paths: Vec<PathParts>,
     done: Vec<Undo>,
 }
 
@@ -49,7 +49,7 @@ impl Transaction {
         instance: &mut Instance,
         plan: &Plan,
         steps: &[Step],
-        supplies: Supplies,
+        supplies: HostServices,
     ) -> Result<Self> {
         let known = |name: &str| instance.switches.iter().find(|switch| switch.name() == name).cloned();
         let switches: Vec<_> = plan
@@ -58,21 +58,30 @@ impl Transaction {
             .map(|switch| known(&switch.name).unwrap_or_else(|| make_switch(switch)))
             .collect();
         let slots = instance.slots.iter().flat_map(Slot::outlets);
-        let held: Vec<_> = slots.chain(instance.relays.iter().flat_map(Relay::outlets)).cloned().collect();
-        let fits = |router: &config::Router| instance.relays.iter().any(|relay| relay.fits(router));
+        let held: Vec<_> = slots
+            .chain(instance.isolated_paths.iter().flat_map(IsolatedRouterPaths::outlets))
+            .cloned()
+            .collect();
+        let fits = |router: &config::Router| instance.isolated_paths.iter().any(|paths| paths.fits(router));
         let is_built = |router: &config::Router| steps.iter().any(|step| step.builds(&router.name));
         let is_new =
-            |router: &config::Router| if router.is_apart() { !fits(router) } else { is_built(router) };
+            |router: &config::Router| if router.is_isolated() { !fits(router) } else { is_built(router) };
         let new = plan.routers.iter().filter(|router| is_new(router));
         let routers: BTreeSet<String> = new.map(|router| router.name.clone()).collect();
         if routers.is_empty() {
-            return Ok(Self { switches, parts: HashMap::new(), relays: Vec::new(), done: Vec::new() });
+            return Ok(Self {
+                switches,
+                parts: HashMap::new(),
+                isolated_paths: Vec::new(),
+                done: Vec::new(),
+            });
         }
-        let search = Search { plan: plan.clone(), routers, switches: switches.clone(), held, supplies };
+        let search =
+            AttachmentRequest { plan: plan.clone(), routers, switches: switches.clone(), held, supplies };
         let found = instance.find_all(search).context("nothing was changed")?;
         instance.wait_for_peers(found.plugged.iter().flat_map(|plugged| &plugged.outlets));
         let mut transaction =
-            Self { switches, parts: HashMap::new(), relays: found.relays, done: Vec::new() };
+            Self { switches, parts: HashMap::new(), isolated_paths: found.isolated_paths, done: Vec::new() };
         let mut left = VecDeque::from(found.plugged);
         while let Some(plugged) = left.pop_front() {
             match instance.build(&plugged) {
@@ -90,9 +99,9 @@ impl Transaction {
 
     /// Carries the steps out; rolls back if one fails.
     pub(super) fn carry_out(mut self, instance: &mut Instance, plan: Plan, steps: &[Step]) -> Result<()> {
-        let fits = |relay: &&mut Relay| plan.apart().any(|router| relay.fits(router));
-        let now = instance.yard.now;
-        instance.relays.iter_mut().filter(|relay| !fits(relay)).for_each(|relay| relay.give_way(now));
+        let fits = |paths: &&mut IsolatedRouterPaths| plan.isolated().any(|router| paths.fits(router));
+        let now = instance.context.now;
+        instance.isolated_paths.iter_mut().filter(|paths| !fits(paths)).for_each(|paths| paths.suspend(now));
         instance.wait_until_closed();
         if steps.iter().any(Step::moves_a_router) {
             instance.wait_for_launches();
@@ -101,8 +110,8 @@ impl Transaction {
         if let Err(error) = result {
             let left = self.undo(instance);
             instance.discard(self);
-            let now = instance.yard.now;
-            instance.relays.iter_mut().for_each(|relay| relay.come_back(now));
+            let now = instance.context.now;
+            instance.isolated_paths.iter_mut().for_each(|paths| paths.resume(now));
             let error = error.context("nothing was changed");
             return Err(if left.is_empty() { error } else { error.context(left.join("; ")) });
         }
@@ -119,9 +128,9 @@ impl Transaction {
             // Together with their outlets, unless these are used elsewhere.
             instance.discard(std::mem::take(&mut self.done));
         }
-        let relayed = relay(instance, &plan, std::mem::take(&mut self.relays));
+        let replaced = replace_isolated_paths(instance, &plan, std::mem::take(&mut self.isolated_paths));
         instance.plan = plan;
-        relayed
+        replaced
     }
 
     fn all(&mut self, instance: &mut Instance, plan: &Plan, steps: &[Step]) -> Result<()> {
@@ -149,7 +158,7 @@ impl Transaction {
             }
             Step::AddRouter(name) => {
                 let parts = self.parts.remove(name).context("a router that was not built")?;
-                let (slot, guest) = Slot::new(parts, instance.yard.now);
+                let (slot, guest) = Slot::new(parts, instance.context.now);
                 self.done.push(Undo::Remove(name.clone()));
                 put_in(instance, slot, guest, wanted(name)?.is_stopped())?;
             }
@@ -166,7 +175,7 @@ impl Transaction {
             Step::Adjust(name, _) => {
                 let slot = find(&mut instance.slots, name)?;
                 self.done.push(Undo::Adjust(Box::new(slot.plan.clone())));
-                slot.adjust(wanted(name)?, instance.yard.now);
+                slot.adjust(wanted(name)?, instance.context.now);
             }
             Step::Power(name) if wanted(name)?.is_stopped() => {
                 let ran = matches!(find(&mut instance.slots, name)?.state(), State::Running | State::Waiting);
@@ -188,7 +197,7 @@ impl Transaction {
         // Its guest may have powered itself off.
         let is_off = before.state() == State::Stopped && !before.plan.is_stopped();
         let (old, ran) = instance.take_out(&to.name)?;
-        let (slot, guest) = old.succeeded_by(parts, instance.yard.now);
+        let (slot, guest) = old.succeeded_by(parts, instance.context.now);
         self.done.push(Undo::Revive(Box::new(old), ran));
         self.done.push(Undo::Remove(to.name.clone()));
         put_in(instance, slot, guest, is_off || to.is_stopped())
@@ -221,19 +230,19 @@ fn put_in(instance: &mut Instance, slot: Slot, guest: Guest, is_stopped: bool) -
 
 /// Opens and closes the I/O paths of isolated routers, whose processes reconnect to them by themselves.
 /// Everything that could be refused in advance has been acquired already.
-fn relay(instance: &mut Instance, plan: &Plan, parts: Vec<RelayParts>) -> Result<()> {
-    let is_gone = |relay: &mut Relay| !plan.apart().any(|router| relay.fits(router));
-    let mut gone: Vec<Relay> = instance.relays.extract_if(.., is_gone).collect();
+fn replace_isolated_paths(instance: &mut Instance, plan: &Plan, parts: Vec<PathParts>) -> Result<()> {
+    let is_gone = |paths: &mut IsolatedRouterPaths| !plan.isolated().any(|router| paths.fits(router));
+    let mut gone: Vec<IsolatedRouterPaths> = instance.isolated_paths.extract_if(.., is_gone).collect();
     if !gone.is_empty() {
-        gone.iter_mut().for_each(Relay::stop_counting);
+        gone.iter_mut().for_each(IsolatedRouterPaths::stop_counting);
         instance.discard(gone);
     }
-    for router in plan.apart() {
-        if let Some(relay) = instance.relays.iter_mut().find(|relay| relay.plan.name == router.name) {
-            relay.adjust(router);
+    for router in plan.isolated() {
+        if let Some(paths) = instance.isolated_paths.iter_mut().find(|paths| paths.plan.name == router.name) {
+            paths.adjust(router);
         }
     }
-    instance.open_relays(parts)
+    instance.open_isolated_paths(parts)
 }
 
 impl Undo {
@@ -260,7 +269,7 @@ impl Undo {
                 }
             }
             Self::Adjust(before) => {
-                find(&mut instance.slots, &before.name)?.adjust(&before, instance.yard.now);
+                find(&mut instance.slots, &before.name)?.adjust(&before, instance.context.now);
             }
             Self::Stop(name) => instance.stop_router(&name)?,
             Self::Start(name) => instance.start_router(&name)?,

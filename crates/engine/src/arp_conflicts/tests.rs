@@ -7,19 +7,19 @@ fn router() -> Router {
     config::parse(text, "file.toml").expect("a good file").routers.remove(0)
 }
 
-fn sign(heard: u64, last_octet: u8) -> Sign {
-    Sign { heard, last: (1, u32::from(Ipv4Addr::new(192, 0, 2, 1)), [2, 0, 0, 0, 0, last_octet]) }
+fn sample(heard: u64, last_octet: u8) -> ConflictSample {
+    ConflictSample { heard, last: (1, u32::from(Ipv4Addr::new(192, 0, 2, 1)), [2, 0, 0, 0, 0, last_octet]) }
 }
 
 #[test]
 fn a_claim_is_told_at_once_and_then_at_most_once_a_minute() {
-    let (plan, start, mut claims) = (router(), Instant::now(), Claims::default());
+    let (plan, start, mut conflicts) = (router(), Instant::now(), ArpConflicts::default());
     let mut told = Vec::new();
     // Two vCPUs; one receives a claim per second from the third second on, for two minutes.
     for second in 0..300 {
         let heard = if second < 3 { 0 } else { (second - 2).min(120) };
         let now = start + Duration::from_secs(second);
-        let line = claims.look(now, &plan, [sign(0, 7), sign(heard, 9)].into_iter());
+        let line = conflicts.look(now, &plan, [sample(0, 7), sample(heard, 9)].into_iter());
         told.extend(line.map(|line| (second, line)));
     }
     let (seconds, lines): (Vec<u64>, Vec<String>) = told.into_iter().unzip();
@@ -34,9 +34,9 @@ fn a_claim_is_told_at_once_and_then_at_most_once_a_minute() {
 
 #[test]
 fn what_a_guest_makes_up_is_a_line_all_the_same() {
-    let (plan, mut claims) = (router(), Claims::default());
-    let sign = Sign { heard: u64::MAX, last: (200, 0, [255; 6]) };
-    let line = claims.look(Instant::now(), &plan, [sign].into_iter()).expect("a line");
+    let (plan, mut conflicts) = (router(), ArpConflicts::default());
+    let sample = ConflictSample { heard: u64::MAX, last: (200, 0, [255; 6]) };
+    let line = conflicts.look(Instant::now(), &plan, [sample].into_iter()).expect("a line");
     assert!(
         line.starts_with("NIC ?: another station (ff:ff:ff:ff:ff:ff) says that it has 0.0.0.0"),
         "{line}"

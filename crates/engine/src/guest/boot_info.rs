@@ -16,14 +16,14 @@ const PASSES_A_MICROSECOND: u128 = 66;
 
 /// Task of a guest; by default, to be a router.
 #[derive(Clone, Copy, Debug)]
-pub struct Duty {
+pub struct GuestTask {
     /// Its role.
     pub role: Role,
     /// The traffic that it generates, if it is a source.
     pub traffic: TrafficInfo,
 }
 
-impl Default for Duty {
+impl Default for GuestTask {
     fn default() -> Self {
         Self { role: Role::Router, traffic: TrafficInfo::default() }
     }
@@ -83,7 +83,7 @@ fn interrupt_vcpu(plan: &Router) -> u32 {
 }
 
 /// Returns the firmware's boot information.
-pub(super) fn orders(plan: &Router, duty: Duty) -> BootInfo {
+pub(super) fn boot_info(plan: &Router, duty: GuestTask) -> BootInfo {
     let mut nics = [NicInfo::default(); MAX_NICS];
     for (slot, (info, nic)) in (FIRST_SLOT..).zip(nics.iter_mut().zip(&plan.nics)) {
         *info = NicInfo { interrupt_vcpu: interrupt_vcpu(plan), ..nic_info(slot, nic) };

@@ -10,7 +10,7 @@ use super::images::Images;
 
 /// Host resources that a guest runs on.
 #[derive(Clone)]
-pub enum Ground {
+pub enum ExecutionBackend {
     /// KVM, for virtual machines with the firmware.
     Kvm(Arc<Kvm>),
     /// Spawner of processes, for the engine `process`.
@@ -19,7 +19,7 @@ pub enum Ground {
     Linux(Arc<Kvm>, Arc<Images>),
 }
 
-impl Ground {
+impl ExecutionBackend {
     /// Opens the host resources that this engine needs.
     ///
     /// # Errors
@@ -41,13 +41,19 @@ impl Ground {
     }
 
     /// Creates a router's machine: one for the firmware, or a PC for a Linux kernel.
-    pub(super) fn build(&self, plan: &Router, firmware: impl FnOnce() -> MachineConfig) -> Result<Stage> {
+    pub(super) fn build(
+        &self,
+        plan: &Router,
+        firmware: impl FnOnce() -> MachineConfig,
+    ) -> Result<GuestMachine> {
         Ok(match self {
-            Self::Kvm(kvm) => Stage::Vm(Arc::new(Vm::new(kvm, firmware())?)),
-            Self::Process(spawner) => Stage::Process(Arc::new(Process::new(firmware())?), spawner.clone()),
+            Self::Kvm(kvm) => GuestMachine::Vm(Arc::new(Vm::new(kvm, firmware())?)),
+            Self::Process(spawner) => {
+                GuestMachine::Process(Arc::new(Process::new(firmware())?), spawner.clone())
+            }
             Self::Linux(kvm, images) => {
                 let config = linux::Config { name: name(plan), ..images.config(plan)? };
-                Stage::Linux(Arc::new(linux::Vm::new(kvm, config)?))
+                GuestMachine::Linux(Arc::new(linux::Vm::new(kvm, config)?))
             }
         })
     }
@@ -60,13 +66,13 @@ pub(super) fn name(plan: &Router) -> String {
 
 /// A machine together with the engine that runs it.
 #[derive(Clone)]
-pub(super) enum Stage {
+pub(super) enum GuestMachine {
     Vm(Arc<Vm>),
     Process(Arc<Process>, Arc<dyn Spawn>),
     Linux(Arc<linux::Vm>),
 }
 
-impl Stage {
+impl GuestMachine {
     pub(super) fn machine(&self) -> &Arc<Machine> {
         match self {
             Self::Vm(vm) => vm.machine(),

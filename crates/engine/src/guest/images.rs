@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use attach::written;
+use attach::safe_open;
 use config::{Linux, Router};
 use vmm::linux;
 
@@ -84,7 +84,7 @@ fn read(what: &str, path: &Path) -> Result<File> {
 /// Opens without blocking: a terminal or pipe that nobody reads delays neither us nor the guest.
 fn write(path: &Path) -> Result<File> {
     room::make(path).with_context(|| format!("console: cannot make room in {}", path.display()))?;
-    written::append(path).with_context(|| format!("console: cannot write {}", path.display()))
+    safe_open::append(path).with_context(|| format!("console: cannot write {}", path.display()))
 }
 
 #[cfg(test)]

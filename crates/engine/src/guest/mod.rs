@@ -1,8 +1,8 @@
 //! A router with its firmware: its machine, its NICs, and the threads that run or serve it.
 
-mod ground;
+mod boot_info;
+mod execution_backend;
 mod images;
-mod orders;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use bootinfo::{Trouble, process};
+use bootinfo::{BootFailure, process};
 use config::{Deliver, Engine, Router, VhostThreads};
 use nic_port::NicQueues;
 use sandbox::{Class, Confinement};
@@ -20,16 +20,16 @@ use vmm::{Machine, MachineConfig, Process, RouteTable, Spawn, Stopped};
 use crate::routes;
 use crate::watch::Rules;
 use crate::wiring::{MainLock, Outlet};
-use ground::Stage;
+use execution_backend::GuestMachine;
 
-pub use ground::Ground;
+pub use boot_info::GuestTask;
+pub use execution_backend::ExecutionBackend;
 pub use images::Images;
-pub use orders::Duty;
 
 /// A router with a firmware, in a virtual machine or in a process.
 pub struct Guest {
     plan: Router,
-    stage: Stage,
+    guest_machine: GuestMachine,
     nics: Vec<Arc<NicQueues>>,
     table: Arc<RouteTable>,
     /// The vCPU threads; for a process, the thread that serves it.
@@ -45,55 +45,61 @@ pub struct Guest {
 
 impl Guest {
     /// Creates the machine without running it.
-    pub fn new(plan: &Router, duty: Duty, ground: &Ground) -> Result<Self> {
+    pub fn new(plan: &Router, duty: GuestTask, backend: &ExecutionBackend) -> Result<Self> {
         let table = Arc::new(routes::table(plan)?);
-        Self::with_table(plan, duty, table, ground)
+        Self::with_table(plan, duty, table, backend)
     }
 
     /// Creates the machine of a router whose NICs are plugged into these outlets; the rings of some may be
     /// handed to a vhost-user peer.
     pub(crate) fn with_outlets(
         plan: &Router,
-        duty: Duty,
+        duty: GuestTask,
         outlets: &[Arc<Outlet>],
-        ground: &Ground,
+        backend: &ExecutionBackend,
     ) -> Result<Self> {
-        Self::build(plan, duty, outlets, Arc::new(routes::table(plan)?), ground)
+        Self::build(plan, duty, outlets, Arc::new(routes::table(plan)?), backend)
     }
 
     /// Creates the machine with an existing route table; several routers may share one.
-    pub fn with_table(plan: &Router, duty: Duty, table: Arc<RouteTable>, ground: &Ground) -> Result<Self> {
-        Self::build(plan, duty, &[], table, ground)
+    pub fn with_table(
+        plan: &Router,
+        duty: GuestTask,
+        table: Arc<RouteTable>,
+        backend: &ExecutionBackend,
+    ) -> Result<Self> {
+        Self::build(plan, duty, &[], table, backend)
     }
 
     fn build(
         plan: &Router,
-        duty: Duty,
+        duty: GuestTask,
         outlets: &[Arc<Outlet>],
         table: Arc<RouteTable>,
-        ground: &Ground,
+        backend: &ExecutionBackend,
     ) -> Result<Self> {
         let ram = usize::try_from(plan.memory).context("more memory than this machine can address")?;
         let firmware = || MachineConfig {
-            name: ground::name(plan),
+            name: execution_backend::name(plan),
             ram,
             fib: Some(table.memory().clone()),
-            info: orders::orders(plan, duty),
+            info: boot_info::boot_info(plan, duty),
         };
-        let stage = ground.build(plan, firmware).with_context(|| format!("router {}", plan.name))?;
-        if stage.process().is_some() && matches!(plan.vhost, VhostThreads::Kernel | VhostThreads::Vmm) {
+        let guest_machine = backend.build(plan, firmware).with_context(|| format!("router {}", plan.name))?;
+        if guest_machine.process().is_some() && matches!(plan.vhost, VhostThreads::Kernel | VhostThreads::Vmm)
+        {
             bail!(
                 "router {}: vhost = \"{}\" needs KVM, and it runs as a process: write vhost = \"shared\"",
                 plan.name,
                 plan.vhost.name()
             );
         }
-        let nics = attach_nics(plan, outlets, stage.machine())?;
+        let nics = attach_nics(plan, outlets, guest_machine.machine())?;
         let cables = plan.nics.iter().map(|_| AtomicBool::new(true)).collect();
         let (plan, threads, ends) = (plan.clone(), Vec::new(), Arc::default());
         Ok(Self {
             plan,
-            stage,
+            guest_machine,
             nics,
             table,
             threads,
@@ -118,20 +124,20 @@ impl Guest {
 
     /// Starts the vCPUs.
     pub fn launch(&mut self) -> Result<()> {
-        match self.stage.clone() {
-            Stage::Vm(vm) => {
+        match self.guest_machine.clone() {
+            GuestMachine::Vm(vm) => {
                 for index in 0..vm.machine().vcpus() {
                     let vm = vm.clone();
                     self.run_vcpu(index, move || vm.vcpu(index), |vcpu| vcpu.run())?;
                 }
             }
-            Stage::Linux(vm) => {
+            GuestMachine::Linux(vm) => {
                 for index in 0..vm.machine().vcpus() {
                     let vm = vm.clone();
                     self.run_vcpu(index, move || vm.cpu(index), |cpu| cpu.run())?;
                 }
             }
-            Stage::Process(process, spawner) => self.run_process(process, spawner)?,
+            GuestMachine::Process(process, spawner) => self.run_process(process, spawner)?,
         }
         Ok(())
     }
@@ -238,7 +244,7 @@ impl Guest {
 
     /// Returns the reason why the router has failed, if it has.
     pub fn fault(&self) -> Option<String> {
-        if self.machine().ram().is_taken() {
+        if self.machine().ram().was_punched() {
             return Some("the peer that was handed its memory took pages away".to_owned());
         }
         let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
@@ -247,10 +253,10 @@ impl Guest {
             Stopped::Asked | Stopped::Off => None,
         });
         let told = || self.states().find_map(trouble).map(str::to_owned);
-        match self.stage {
-            Stage::Vm(_) | Stage::Linux(_) => ended.or_else(told),
+        match self.guest_machine {
+            GuestMachine::Vm(_) | GuestMachine::Linux(_) => ended.or_else(told),
             // The firmware's own report says more than the exit status of its process.
-            Stage::Process(..) => told().or(ended),
+            GuestMachine::Process(..) => told().or(ended),
         }
     }
 
@@ -266,21 +272,21 @@ impl Guest {
 
     /// Returns the engine that it runs on.
     pub fn engine(&self) -> Engine {
-        match self.stage {
-            Stage::Vm(_) => Engine::Kvm,
-            Stage::Linux(_) => Engine::Linux,
-            Stage::Process(..) => Engine::Process,
+        match self.guest_machine {
+            GuestMachine::Vm(_) => Engine::Kvm,
+            GuestMachine::Linux(_) => Engine::Linux,
+            GuestMachine::Process(..) => Engine::Process,
         }
     }
 
     /// Returns its machine.
     pub fn machine(&self) -> &Arc<Machine> {
-        self.stage.machine()
+        self.guest_machine.machine()
     }
 
     /// Returns the ID of its process, if it has one of its own and has been launched.
     pub fn pid(&self) -> Option<i32> {
-        self.stage.process()?.pid()
+        self.guest_machine.process()?.pid()
     }
 
     /// Returns the queues of its NICs, in the order of the file.
@@ -290,15 +296,15 @@ impl Guest {
 
     /// Sets the link state that the driver of a NIC sees.
     pub(crate) fn set_link(&self, nic: usize, up: bool) {
-        self.machine().bus().set_link(orders::FIRST_SLOT + nic, up);
+        self.machine().bus().set_link(boot_info::FIRST_SLOT + nic, up);
         if self.cables.get(nic).is_some_and(|was_up| was_up.swap(up, Ordering::Relaxed) != up) {
-            self.plugged(nic);
+            self.cable_changed(nic);
         }
     }
 
     /// Notifies the router that another host may now be at the other end of a NIC's cable.
-    pub(crate) fn plugged(&self, nic: usize) {
-        self.machine().plugged(nic);
+    pub(crate) fn cable_changed(&self, nic: usize) {
+        self.machine().cable_changed(nic);
     }
 
     /// Returns the lock that a thread must hold to move frames, with `vhost = "vmm"`.
@@ -318,18 +324,18 @@ impl Guest {
 
     /// Returns its process, if it has one of its own.
     pub(crate) fn process(&self) -> Option<&Arc<vmm::Process>> {
-        self.stage.process()
+        self.guest_machine.process()
     }
 
     /// Returns the console counters, for a Linux guest.
     pub(crate) fn console(&self) -> Option<&Arc<vmm::linux::ConsoleCounters>> {
-        self.stage.console()
+        self.guest_machine.console()
     }
 
     /// Returns the CPU time of a vCPU; for a process, that of all its vCPUs together, because the kernel does
     /// not report it by thread.
     pub fn vcpu_time(&self, vcpu: usize) -> Duration {
-        match self.stage.process() {
+        match self.guest_machine.process() {
             Some(process) => process.cpu_time(),
             None => self.threads.get(vcpu).map_or(Duration::ZERO, Thread::cpu_time),
         }
@@ -338,9 +344,9 @@ impl Guest {
     /// Stops the vCPUs and waits for their threads to end. A thread that does not end keeps its machine
     /// alive.
     pub fn stop(&mut self) {
-        self.stage.stop();
+        self.guest_machine.stop();
         let mut threads = std::mem::take(&mut self.threads);
-        let in_process = self.stage.process().is_some();
+        let in_process = self.guest_machine.process().is_some();
         let left_behind =
             if in_process { Thread::join_all(&mut threads) } else { Thread::interrupt_all(&mut threads) };
         if left_behind == 0 {
@@ -360,24 +366,27 @@ impl Drop for Guest {
 fn attach_nics(plan: &Router, outlets: &[Arc<Outlet>], machine: &Machine) -> Result<Vec<Arc<NicQueues>>> {
     let attach = |(slot, nic): (usize, &config::Nic)| {
         let direct = nic.deliver == Deliver::Direct && nic.attach.switch().is_some();
-        let outlet = outlets.get(slot - orders::FIRST_SLOT);
+        let outlet = outlets.get(slot - boot_info::FIRST_SLOT);
         let attached = match outlet.and_then(|outlet| outlet.consumer()) {
             Some((features, receiver)) => {
-                vmm::attach_handed(machine, slot, &orders::handed(plan, nic, features), receiver)
+                vmm::attach_handed(machine, slot, &boot_info::handed(plan, nic, features), receiver)
             }
-            None => vmm::attach(machine, slot, &orders::model(plan, nic, direct), direct),
+            None => vmm::attach(machine, slot, &boot_info::model(plan, nic, direct), direct),
         };
         attached.with_context(|| format!("router {}, NIC {}", plan.name, nic.name))
     };
-    (orders::FIRST_SLOT..).zip(&plan.nics).map(attach).collect()
+    (boot_info::FIRST_SLOT..).zip(&plan.nics).map(attach).collect()
 }
 
 fn trouble(state: u32) -> Option<&'static str> {
-    const ALL: [(Trouble, &str); 4] = [
-        (Trouble::Panic, "the firmware panicked"),
-        (Trouble::BootInfo, "the firmware does not understand its orders"),
-        (Trouble::Nic, "the firmware cannot use a NIC"),
-        (Trouble::Memory, "the memory is too small for the NICs' rings and buffers: give the router more"),
+    const ALL: [(BootFailure, &str); 4] = [
+        (BootFailure::Panic, "the firmware panicked"),
+        (BootFailure::BootInfo, "the firmware does not understand its orders"),
+        (BootFailure::Nic, "the firmware cannot use a NIC"),
+        (
+            BootFailure::Memory,
+            "the memory is too small for the NICs' rings and buffers: give the router more",
+        ),
     ];
     ALL.iter().find(|(trouble, _)| *trouble as u32 == state).map(|(_, line)| *line)
 }

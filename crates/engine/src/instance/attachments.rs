@@ -10,12 +10,12 @@ use switch::Switch;
 
 use super::Instance;
 use super::slot::{Plugged, outlet_finder};
-use crate::relay::{Relay, RelayParts};
-use crate::supplies::Supplies;
+use crate::isolated_paths::{IsolatedRouterPaths, PathParts};
+use crate::supplies::HostServices;
 use crate::wiring::Outlet;
 
 /// A request to resolve attachments.
-pub(crate) struct Search {
+pub(crate) struct AttachmentRequest {
     pub(crate) plan: Plan,
     /// The routers whose NICs are to be resolved.
     pub(crate) routers: BTreeSet<String>,
@@ -23,24 +23,24 @@ pub(crate) struct Search {
     pub(crate) switches: Vec<Arc<Switch>>,
     /// Outlets that exist already; one that fits is reused.
     pub(crate) held: Vec<Arc<Outlet>>,
-    pub(crate) supplies: Supplies,
+    pub(crate) supplies: HostServices,
 }
 
 /// The resolved attachments, in the order of the file.
-pub(crate) struct Found {
+pub(crate) struct ResolvedAttachments {
     /// Of the routers of this process.
     pub(crate) plugged: Vec<Plugged>,
     /// Of isolated routers (those in processes of their own).
-    pub(crate) relays: Vec<RelayParts>,
+    pub(crate) isolated_paths: Vec<PathParts>,
 }
 
-impl Search {
-    fn carry_out(mut self) -> Result<Found> {
+impl AttachmentRequest {
+    fn carry_out(mut self) -> Result<ResolvedAttachments> {
         let Self { plan, routers, switches, held, supplies } = &mut self;
-        let mut found = Found { plugged: Vec::new(), relays: Vec::new() };
+        let mut found = ResolvedAttachments { plugged: Vec::new(), isolated_paths: Vec::new() };
         for router in plan.routers.iter().filter(|router| routers.contains(&router.name)) {
-            if router.is_apart() {
-                found.relays.push(RelayParts::find(router, switches, held, supplies)?);
+            if router.is_isolated() {
+                found.isolated_paths.push(PathParts::find(router, switches, held, supplies)?);
             } else {
                 let find = outlet_finder(router, switches, held, supplies);
                 found.plugged.push(Plugged::find(router, find)?);
@@ -55,21 +55,21 @@ impl Instance {
     ///
     /// # Errors
     /// One line: the request that was refused, or that it takes too long.
-    pub(crate) fn find_all(&mut self, search: Search) -> Result<Found> {
+    pub(crate) fn find_all(&mut self, search: AttachmentRequest) -> Result<ResolvedAttachments> {
         let name = ("ringroad/find".to_owned(), "the search for what NICs are plugged into");
-        self.beside(name, move || search.carry_out())?
+        self.run_in_background(name, move || search.carry_out())?
     }
 
     /// Opens the I/O paths of isolated routers, one router after the other, and waits for each.
     ///
     /// # Errors
     /// One line: the request that was refused, or that it takes too long.
-    pub(crate) fn open_relays(&mut self, parts: Vec<RelayParts>) -> Result<()> {
+    pub(crate) fn open_isolated_paths(&mut self, parts: Vec<PathParts>) -> Result<()> {
         for parts in parts {
-            let (board, confinement) = (self.yard.board.clone(), self.yard.confinement);
+            let (board, confinement) = (self.context.board.clone(), self.context.confinement);
             let name = (format!("{}/open", parts.name()), "the opening of its ways");
-            let ways = self.beside(name, move || parts.open(board, confinement))??;
-            self.relays.push(Relay::of(ways, &self.yard));
+            let ways = self.run_in_background(name, move || parts.open(board, confinement))??;
+            self.isolated_paths.push(IsolatedRouterPaths::of(ways, &self.context));
         }
         Ok(())
     }

@@ -8,17 +8,17 @@ use anyhow::{Context, Result};
 use config::{Engine, Router};
 use vmm::{Kvm, Spawn};
 
-use crate::guest::{Ground, Images};
+use crate::guest::{ExecutionBackend, Images};
 
 /// The KVM handle and the process spawner, as far as they were needed yet.
-pub(crate) struct Grounds {
+pub(crate) struct BackendPool {
     kvm: Option<Arc<Kvm>>,
     spawner: Option<Arc<dyn Spawn>>,
     /// Kernel and initial file system of Linux guests, by router.
     images: HashMap<String, Arc<Images>>,
 }
 
-impl Grounds {
+impl BackendPool {
     pub(crate) fn new(kvm: Option<Arc<Kvm>>, spawner: Option<Arc<dyn Spawn>>) -> Self {
         Self { kvm, spawner, images: HashMap::new() }
     }
@@ -43,10 +43,10 @@ impl Grounds {
     ///
     /// # Errors
     /// One line: why KVM, the process spawner or the Linux kernel is not available.
-    pub(crate) fn of(&mut self, router: &Router) -> Result<Ground> {
+    pub(crate) fn of(&mut self, router: &Router) -> Result<ExecutionBackend> {
         let engine = router.engine.unwrap_or_else(|| self.choose());
         let Some(linux) = &router.linux else { return self.get(engine) };
-        let Ground::Kvm(kvm) = self.get(Engine::Kvm)? else { return self.get(engine) };
+        let ExecutionBackend::Kvm(kvm) = self.get(Engine::Kvm)? else { return self.get(engine) };
         let images = match self.images.get(&router.name) {
             Some(images) if images.are_of(linux) => images.clone(),
             _ => {
@@ -56,23 +56,23 @@ impl Grounds {
                 images
             }
         };
-        Ok(Ground::Linux(kvm, images))
+        Ok(ExecutionBackend::Linux(kvm, images))
     }
 
     /// Returns the resources that this engine needs of the host.
     ///
     /// # Errors
     /// One line: why KVM or the process spawner is not available.
-    pub(crate) fn get(&mut self, engine: Engine) -> Result<Ground> {
-        let ground = match (engine, &self.kvm, &self.spawner) {
-            (Engine::Kvm | Engine::Linux, Some(kvm), _) => Ground::Kvm(kvm.clone()),
-            (Engine::Process, _, Some(spawner)) => Ground::Process(spawner.clone()),
-            (Engine::Kvm | Engine::Process | Engine::Linux, ..) => Ground::open(engine)?,
+    pub(crate) fn get(&mut self, engine: Engine) -> Result<ExecutionBackend> {
+        let backend = match (engine, &self.kvm, &self.spawner) {
+            (Engine::Kvm | Engine::Linux, Some(kvm), _) => ExecutionBackend::Kvm(kvm.clone()),
+            (Engine::Process, _, Some(spawner)) => ExecutionBackend::Process(spawner.clone()),
+            (Engine::Kvm | Engine::Process | Engine::Linux, ..) => ExecutionBackend::open(engine)?,
         };
-        match &ground {
-            Ground::Kvm(kvm) | Ground::Linux(kvm, _) => self.kvm = Some(kvm.clone()),
-            Ground::Process(spawner) => self.spawner = Some(spawner.clone()),
+        match &backend {
+            ExecutionBackend::Kvm(kvm) | ExecutionBackend::Linux(kvm, _) => self.kvm = Some(kvm.clone()),
+            ExecutionBackend::Process(spawner) => self.spawner = Some(spawner.clone()),
         }
-        Ok(ground)
+        Ok(backend)
     }
 }

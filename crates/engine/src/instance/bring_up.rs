@@ -28,7 +28,7 @@ impl Instance {
                 if slot.is_up_after(since, now)? {
                     break;
                 }
-                self.pass(wait);
+                self.poll_once(wait);
             }
         }
         Ok(())
@@ -37,13 +37,13 @@ impl Instance {
     /// Launches a guest in a new slot, and waits until it is launched, so that it attaches to its ports
     /// before the routers that follow. The slot is added even if the launch fails.
     pub(crate) fn launch_in(&mut self, mut slot: Slot, guest: Guest) -> Result<()> {
-        let (name, launched) = (slot.plan.name.clone(), slot.launch(guest, &self.yard));
+        let (name, launched) = (slot.plan.name.clone(), slot.launch(guest, &self.context));
         slot.set_awaited(true);
         self.slots.push(slot);
         launched?;
         self.waits(|instance, wait| {
             while !find(&mut instance.slots, &name)?.is_launched()? {
-                instance.pass(wait);
+                instance.poll_once(wait);
             }
             Ok(())
         })
@@ -53,7 +53,7 @@ impl Instance {
     pub(super) fn bring_up(&mut self, name: &str) -> Result<()> {
         let before = find(&mut self.slots, name)?.forget_failures();
         let started = self.launch(name);
-        find(&mut self.slots, name)?.was_started(started, &before, &mut self.yard)
+        find(&mut self.slots, name)?.was_started(started, &before, &mut self.context)
     }
 
     /// Restarts a suspended router, and waits until it is up; an error is handled as if the router had failed
@@ -62,7 +62,7 @@ impl Instance {
         let revived = self.launch(name);
         if let Err(error) = &revived {
             let slot = find(&mut self.slots, name)?;
-            slot.fail(Kind::Failed, format!("{error:#}"), &mut self.yard);
+            slot.fail(Kind::Failed, format!("{error:#}"), &mut self.context);
         }
         revived
     }
@@ -74,7 +74,7 @@ impl Instance {
         self.wait_for_peers(outlets.iter());
         let slot = find(&mut self.slots, name)?;
         if !slot.is_active() {
-            slot.launch_anew(&mut self.yard)?;
+            slot.launch_anew(&mut self.context)?;
         }
         self.wait_until_up(|slot| slot.plan.name == name)
     }
@@ -85,7 +85,7 @@ impl Instance {
     /// # Errors
     /// There is no router of this name.
     pub(crate) fn take_out(&mut self, name: &str) -> Result<(Slot, bool)> {
-        let now = self.yard.now;
+        let now = self.context.now;
         let ran = find(&mut self.slots, name)?.suspend(now);
         self.wait_until_down(|slot| slot.plan.name == name);
         let mut out: Vec<Slot> = self.slots.extract_if(.., |slot| slot.plan.name == name).collect();

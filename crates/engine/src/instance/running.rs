@@ -6,18 +6,18 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use api::Sharing;
+use api::CpuSharing;
 use attach::Outside;
 use config::{Rate, Spin};
 use sandbox::Confinement;
 
-use crate::counts::{Counting, Counts};
+use crate::counts::{CounterRegistration, CounterRegistry};
 use crate::groups::{GuestCounts, IoCounts, RouterCounts};
 use crate::guest::Guest;
 use crate::io_thread::{Idle, IoThread};
 use crate::kernel_vhost::KernelNic;
 use crate::tracing::TapBoard;
-use crate::wiring::{Gate, Outlet, connect, io_threads};
+use crate::wiring::{Outlet, RateLimit, connect, io_threads};
 
 /// A running router with its attachments. Dropping it takes the router down, and nothing else.
 pub struct RunningRouter {
@@ -28,15 +28,15 @@ pub struct RunningRouter {
     outside: Vec<Outside>,
     /// The NICs that the kernel's vhost-net serves.
     kernel: Vec<Arc<KernelNic>>,
-    pub(crate) gate: Gate,
+    pub(crate) gate: RateLimit,
     /// Numbers of the NICs whose cable is pulled out.
     pulled: BTreeSet<usize>,
     /// Numbers of the NICs whose cable was ever pulled out or plugged in.
     changed: BTreeSet<usize>,
     /// The threads that share their CPUs, by name.
-    sharing: BTreeMap<String, Sharing>,
+    sharing: BTreeMap<String, CpuSharing>,
     /// Registration of its counters with the readers; ends when dropped.
-    counting: Option<Counting>,
+    registration: Option<CounterRegistration>,
 }
 
 impl RunningRouter {
@@ -50,10 +50,10 @@ impl RunningRouter {
         let (threads, outside) = (Vec::new(), Vec::new());
         let kernel = outlets.iter().filter_map(|outlet| outlet.kernel.clone()).collect();
         let (pulled, changed) = (BTreeSet::new(), BTreeSet::new());
-        let (gate, sharing) = (Gate::new(guest.plan()), BTreeMap::new());
-        let counting = None;
+        let (gate, sharing) = (RateLimit::new(guest.plan()), BTreeMap::new());
+        let registration = None;
         let mut running =
-            Self { threads, router: guest, outside, kernel, gate, pulled, changed, sharing, counting };
+            Self { threads, router: guest, outside, kernel, gate, pulled, changed, sharing, registration };
         let plan = running.router.plan().clone();
         let mut ways = Vec::new();
         let gates = running.gate.nics();
@@ -76,8 +76,8 @@ impl RunningRouter {
     }
 
     /// Registers its counters, so that others can read them from now on.
-    pub(crate) fn count(&mut self, counts: &Counts) {
-        self.counting = Some(counts.add(RouterCounts {
+    pub(crate) fn count(&mut self, counts: &CounterRegistry) {
+        self.registration = Some(counts.add(RouterCounts {
             guest: GuestCounts::of(&self.router),
             outside: self.outside.clone(),
             kernel: self.kernel.clone(),
@@ -88,7 +88,7 @@ impl RunningRouter {
 
     /// Withdraws its counters from the readers.
     pub(crate) fn stop_counting(&mut self) {
-        self.counting = None;
+        self.registration = None;
     }
 
     /// Returns its I/O threads.
@@ -159,9 +159,9 @@ impl RunningRouter {
 
     /// Sets which of its threads share their CPUs: these sleep as soon as they have no work, because other
     /// threads need the CPU; the rest poll for as long as `spin` says.
-    pub(crate) fn share(&mut self, sharing: &BTreeMap<String, Sharing>, spin: Spin) {
+    pub(crate) fn share(&mut self, sharing: &BTreeMap<String, CpuSharing>, spin: Spin) {
         let own = format!("{}/", self.router.plan().name);
-        let own: BTreeMap<String, Sharing> = sharing
+        let own: BTreeMap<String, CpuSharing> = sharing
             .iter()
             .filter(|(name, _)| name.starts_with(&own))
             .map(|(name, sharing)| (name.clone(), *sharing))
@@ -180,11 +180,11 @@ impl RunningRouter {
 }
 
 /// Returns the idle policy of an I/O thread.
-pub(crate) fn idle(io: &IoThread, spin: Spin, sharing: &BTreeMap<String, Sharing>) -> Idle {
+pub(crate) fn idle(io: &IoThread, spin: Spin, sharing: &BTreeMap<String, CpuSharing>) -> Idle {
     match sharing.get(io.thread().name()) {
         None => Idle::from(spin),
-        Some(Sharing::Others) => Idle::Sleep(Duration::ZERO),
-        Some(Sharing::Guest) => Idle::Beside,
+        Some(CpuSharing::Contended) => Idle::Sleep(Duration::ZERO),
+        Some(CpuSharing::WithOwnVcpu) => Idle::SharesVcpuCpu,
     }
 }
 
@@ -193,7 +193,7 @@ impl Drop for RunningRouter {
     /// more: a switch waits for bursts that are under way to this router. Then stops the I/O threads, which
     /// reach into the guest's memory, and the guest last.
     fn drop(&mut self) {
-        self.counting = None;
+        self.registration = None;
         self.outside.iter().for_each(Outside::leave);
         IoThread::stop_all(std::mem::take(&mut self.threads));
         self.router.stop();

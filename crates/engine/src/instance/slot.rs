@@ -7,21 +7,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use api::Sharing;
+use api::CpuSharing;
 use bootinfo::Role;
 use config::{Engine, Restart, Router};
 use sandbox::Confinement;
 use switch::Switch;
 use telemetry::Kind;
 
-use super::ground::Grounds;
+use super::backend_pool::BackendPool;
 use super::running::RunningRouter;
 use super::status::{About, Event, RouterStatus, State};
-use crate::claims::Claims;
-use crate::counts::Counts;
-use crate::guest::{Duty, Guest};
+use crate::arp_conflicts::ArpConflicts;
+use crate::counts::CounterRegistry;
+use crate::guest::{Guest, GuestTask};
 use crate::look_after::BackOff;
-use crate::supplies::Supplies;
+use crate::supplies::HostServices;
 use crate::take_down::TakeDown;
 use crate::task::Task;
 use crate::tracing::TapBoard;
@@ -37,21 +37,21 @@ pub(crate) const PEER_PATIENCE: Duration = Duration::from_millis(500);
 pub(crate) const LAUNCH_LIMIT: Duration = Duration::from_secs(30);
 
 /// State shared by all slots of an instance.
-pub(crate) struct Yard {
-    pub(crate) grounds: Grounds,
+pub(crate) struct RunContext {
+    pub(crate) backends: BackendPool,
     pub(crate) confinement: Confinement,
     /// Registry of observers of frames (trace, capture).
     pub(crate) board: TapBoard,
     /// Registry of counters.
-    pub(crate) counts: Counts,
+    pub(crate) counts: CounterRegistry,
     pub(crate) rules: Rules,
     /// Threads that share their CPUs and sleep as soon as they have no work, by name.
-    pub(crate) sharing: BTreeMap<String, Sharing>,
+    pub(crate) sharing: BTreeMap<String, CpuSharing>,
     /// The time of the last look ([`crate::Instance::look_after`]): the only clock of the code in this
     /// module.
     pub(crate) now: Instant,
     /// Events that were not yet reported.
-    pub(crate) news: Vec<Event>,
+    pub(crate) events: Vec<Event>,
     /// NICs of isolated routers whose cable has changed, not yet reported.
     pub(crate) plugged: Vec<String>,
 }
@@ -72,9 +72,9 @@ impl Plugged {
     /// Returns the closure that builds the router's machine, as [`builder`] does.
     pub(crate) fn builder(
         &self,
-        grounds: &mut Grounds,
+        backends: &mut BackendPool,
     ) -> Result<impl FnOnce() -> Result<Guest> + Send + use<>> {
-        builder(&self.plan, &self.outlets, grounds)
+        builder(&self.plan, &self.outlets, backends)
     }
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn outlet_finder<'f>(
     router: &'f Router,
     switches: &'f [Arc<Switch>],
     held: &'f [Arc<Outlet>],
-    supplies: &'f mut Supplies,
+    supplies: &'f mut HostServices,
 ) -> impl FnMut(&config::Nic) -> Result<Arc<Outlet>> + 'f {
     move |nic| {
         Outlet::find((router, nic), switches, supplies, held)
@@ -103,15 +103,15 @@ pub(crate) fn outlet_finder<'f>(
 fn builder(
     plan: &Router,
     outlets: &[Arc<Outlet>],
-    grounds: &mut Grounds,
+    backends: &mut BackendPool,
 ) -> Result<impl FnOnce() -> Result<Guest> + Send + use<>> {
     let role = match plan.role {
         config::Role::Router => Role::Router,
         config::Role::Echo => Role::Echo,
         config::Role::Hostile(_) => Role::Hostile,
     };
-    let (plan, outlets, ground) = (plan.clone(), outlets.to_vec(), grounds.of(plan)?);
-    Ok(move || Guest::with_outlets(&plan, Duty { role, ..Duty::default() }, &outlets, &ground))
+    let (plan, outlets, backend) = (plan.clone(), outlets.to_vec(), backends.of(plan)?);
+    Ok(move || Guest::with_outlets(&plan, GuestTask { role, ..GuestTask::default() }, &outlets, &backend))
 }
 
 /// A run of a router, and the watch over it.
@@ -119,14 +119,14 @@ pub(crate) struct Run {
     pub(crate) router: RunningRouter,
     pub(crate) watch: Watch,
     /// Other stations that claim the router's own addresses.
-    pub(crate) claims: Claims,
+    pub(crate) conflicts: ArpConflicts,
     /// True once the router has come up.
     pub(crate) up: bool,
     pub(crate) started: Instant,
 }
 
 /// State of a slot before an explicit start.
-pub(crate) struct Rest {
+pub(crate) struct StateBeforeStart {
     state: State,
     due: Option<Instant>,
 }
@@ -143,7 +143,7 @@ pub(crate) struct Slot {
     /// Why the launch failed, for the caller that waits for it.
     refusal: Option<anyhow::Error>,
     /// Its state while it does not run.
-    rest: State,
+    idle_state: State,
     /// When it entered its current state.
     since: Instant,
     /// Number of starts, including those in the slot that this one has replaced.
@@ -163,11 +163,11 @@ pub(crate) struct Slot {
 impl Slot {
     /// Creates a slot for a router that does not run yet; also returns its guest.
     pub(crate) fn new(parts: Parts, now: Instant) -> (Self, Guest) {
-        (Self::at_rest(parts.plugged, now), parts.guest)
+        (Self::stopped(parts.plugged, now), parts.guest)
     }
 
     /// Creates a slot for a stopped router.
-    pub(crate) fn at_rest(plugged: Plugged, now: Instant) -> Self {
+    pub(crate) fn stopped(plugged: Plugged, now: Instant) -> Self {
         let Plugged { plan, outlets } = plugged;
         Self {
             plan,
@@ -176,7 +176,7 @@ impl Slot {
             launch: None,
             awaited: false,
             refusal: None,
-            rest: State::Stopped,
+            idle_state: State::Stopped,
             since: now,
             starts: 0,
             reason: None,
@@ -206,48 +206,53 @@ impl Slot {
 
     /// Clears its failures before an explicit start. Returns the state that [`Slot::was_started`] restores if
     /// the start fails.
-    pub(crate) fn forget_failures(&mut self) -> Rest {
+    pub(crate) fn forget_failures(&mut self) -> StateBeforeStart {
         self.back_off.forget();
         // A restart in progress counts as due.
         let due = self.due.take().or_else(|| self.launch.as_ref().map(|_| self.since));
-        Rest { state: self.rest, due }
+        StateBeforeStart { state: self.idle_state, due }
     }
 
     /// Ends an explicit start: reports it, or restores the previous state if it failed.
-    pub(crate) fn was_started(&mut self, started: Result<()>, before: &Rest, yard: &mut Yard) -> Result<()> {
+    pub(crate) fn was_started(
+        &mut self,
+        started: Result<()>,
+        before: &StateBeforeStart,
+        context: &mut RunContext,
+    ) -> Result<()> {
         if let Err(error) = started {
             // A pending automatic restart stays pending.
-            self.take_down(before.state, yard.now);
+            self.take_down(before.state, context.now);
             self.due = before.due;
             return Err(error);
         }
-        yard.tell(&self.plan.name, Kind::Started, "on demand");
+        context.record_event(&self.plan.name, Kind::Started, "on demand");
         Ok(())
     }
 
     /// Stops a router on request.
-    pub(crate) fn stop(&mut self, yard: &mut Yard) {
-        if !self.is_active() && self.rest == State::Stopped {
+    pub(crate) fn stop(&mut self, context: &mut RunContext) {
+        if !self.is_active() && self.idle_state == State::Stopped {
             return;
         }
-        self.take_down(State::Stopped, yard.now);
-        yard.tell(&self.plan.name, Kind::Stopped, "on demand");
+        self.take_down(State::Stopped, context.now);
+        context.record_event(&self.plan.name, Kind::Stopped, "on demand");
     }
 
     /// Handles a guest that has powered itself off: the router stays stopped until it is started explicitly.
-    pub(crate) fn has_turned_off(&mut self, yard: &mut Yard) {
-        self.take_down(State::Stopped, yard.now);
-        yard.tell(&self.plan.name, Kind::Stopped, "its guest has turned itself off");
+    pub(crate) fn has_turned_off(&mut self, context: &mut RunContext) {
+        self.take_down(State::Stopped, context.now);
+        context.record_event(&self.plan.name, Kind::Stopped, "its guest has turned itself off");
     }
 
     /// Begins to take down the run, and nothing else; the take-down continues in the background
     /// ([`Slot::is_leaving`]).
-    pub(crate) fn take_down(&mut self, rest: State, now: Instant) {
+    pub(crate) fn take_down(&mut self, idle_state: State, now: Instant) {
         self.end_run(now);
-        self.rest = rest;
+        self.idle_state = idle_state;
         self.since = now;
         self.peers_awaited = None;
-        if rest != State::Waiting {
+        if idle_state != State::Waiting {
             self.due = None;
         }
     }
@@ -273,9 +278,9 @@ impl Slot {
     }
 
     /// Checks the take-down of the previous run, and reports one that takes too long.
-    pub(crate) fn look_at_take_down(&mut self, yard: &mut Yard) {
-        if let Some(line) = self.leaving.look(yard.now) {
-            yard.tell(&self.plan.name, Kind::Notice, line);
+    pub(crate) fn look_at_take_down(&mut self, context: &mut RunContext) {
+        if let Some(line) = self.leaving.look(context.now) {
+            context.record_event(&self.plan.name, Kind::Notice, line);
         }
     }
 
@@ -284,7 +289,7 @@ impl Slot {
         self.suspended = true;
         let ran = self.end_run(now);
         if ran {
-            self.rest = State::Stopped;
+            self.idle_state = State::Stopped;
         }
         ran
     }
@@ -304,17 +309,23 @@ impl Slot {
     }
 
     /// Handles a router that has failed or was charged: takes it down and applies its restart policy.
-    pub(crate) fn fail(&mut self, kind: Kind, line: String, yard: &mut Yard) {
-        let ran =
-            self.run.as_ref().map_or(Duration::ZERO, |run| yard.now.saturating_duration_since(run.started));
-        self.take_down(State::Failed, yard.now);
-        yard.tell(&self.plan.name, kind, &line);
+    pub(crate) fn fail(&mut self, kind: Kind, line: String, context: &mut RunContext) {
+        let ran = self
+            .run
+            .as_ref()
+            .map_or(Duration::ZERO, |run| context.now.saturating_duration_since(run.started));
+        self.take_down(State::Failed, context.now);
+        context.record_event(&self.plan.name, kind, &line);
         self.reason = Some(line);
         if self.plan.restart == Restart::Always {
             let pause = self.back_off.failed(ran);
-            self.rest = State::Waiting;
+            self.idle_state = State::Waiting;
             self.due = Some(self.since + pause);
-            yard.tell(&self.plan.name, Kind::Restarting, format!("in {:.1} s", pause.as_secs_f64()));
+            context.record_event(
+                &self.plan.name,
+                Kind::Restarting,
+                format!("in {:.1} s", pause.as_secs_f64()),
+            );
         }
     }
 
@@ -343,12 +354,12 @@ impl Slot {
         if self.is_active() {
             return;
         }
-        match (restart, self.rest) {
+        match (restart, self.idle_state) {
             (Restart::Always, State::Failed) => {
-                (self.rest, self.since, self.due) = (State::Waiting, now, Some(now));
+                (self.idle_state, self.since, self.due) = (State::Waiting, now, Some(now));
             }
             (Restart::Never, State::Waiting) => {
-                (self.rest, self.since, self.due) = (State::Failed, now, None);
+                (self.idle_state, self.since, self.due) = (State::Failed, now, None);
             }
             _ => {}
         }
@@ -356,14 +367,14 @@ impl Slot {
 
     /// Restarts a failed router whose pause is over, once its peers have answered or their time is up. Does
     /// not wait for the router to come up; that is checked later.
-    pub(crate) fn retry(&mut self, yard: &mut Yard) {
-        let is_early = yard.now < *self.peers_awaited.get_or_insert(yard.now) + PEER_PATIENCE;
+    pub(crate) fn retry(&mut self, context: &mut RunContext) {
+        let is_early = context.now < *self.peers_awaited.get_or_insert(context.now) + PEER_PATIENCE;
         if is_early && self.outlets.iter().any(|outlet| outlet.awaits_peer()) {
             return;
         }
         self.due = None;
-        if let Err(error) = self.launch_anew(yard) {
-            self.fail(Kind::Failed, format!("cannot be started again: {error:#}"), yard);
+        if let Err(error) = self.launch_anew(context) {
+            self.fail(Kind::Failed, format!("cannot be started again: {error:#}"), context);
         }
     }
 
@@ -374,15 +385,15 @@ impl Slot {
     }
 
     /// Reports that it has come up again.
-    pub(crate) fn is_up_again(&mut self, yard: &mut Yard) {
-        self.since = yard.now;
-        yard.tell(&self.plan.name, Kind::Restarted, format!("{} times so far", self.restarts()));
+    pub(crate) fn is_up_again(&mut self, context: &mut RunContext) {
+        self.since = context.now;
+        context.record_event(&self.plan.name, Kind::Restarted, format!("{} times so far", self.restarts()));
     }
 
     pub(crate) fn state(&self) -> State {
         match &self.run {
             Some(run) if run.up => State::Running,
-            _ => self.rest,
+            _ => self.idle_state,
         }
     }
 
@@ -408,14 +419,20 @@ impl Slot {
     }
 }
 
-impl Yard {
+impl RunContext {
     /// Records an event of a router.
-    pub(crate) fn tell(&mut self, router: &str, kind: Kind, message: impl Into<String>) {
-        self.tell_about(About::Router, router, kind, message);
+    pub(crate) fn record_event(&mut self, router: &str, kind: Kind, message: impl Into<String>) {
+        self.record_event_about(About::Router, router, kind, message);
     }
 
     /// Records an event of the part of a router that `about` names.
-    pub(crate) fn tell_about(&mut self, about: About, router: &str, kind: Kind, message: impl Into<String>) {
-        self.news.push(Event { router: router.to_owned(), kind, about, message: message.into() });
+    pub(crate) fn record_event_about(
+        &mut self,
+        about: About,
+        router: &str,
+        kind: Kind,
+        message: impl Into<String>,
+    ) {
+        self.events.push(Event { router: router.to_owned(), kind, about, message: message.into() });
     }
 }

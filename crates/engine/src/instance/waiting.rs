@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use super::Instance;
 use super::slot::{LAUNCH_LIMIT, PEER_PATIENCE, Plugged, Slot};
 use crate::guest::Guest;
-use crate::relay::Relay;
+use crate::isolated_paths::IsolatedRouterPaths;
 use crate::take_down::TakeDown;
 use crate::task::{Progress, Task};
 use crate::wiring::Outlet;
@@ -42,18 +42,18 @@ impl Wait {
 impl Instance {
     /// Runs a body that waits; the instance's time is advanced by the time it takes.
     pub(super) fn waits<T>(&mut self, body: impl FnOnce(&mut Self, &mut Wait) -> T) -> T {
-        let mut wait = Wait::begin(self.yard.now);
+        let mut wait = Wait::begin(self.context.now);
         let outcome = body(self, &mut wait);
-        self.yard.now = wait.now();
+        self.context.now = wait.now();
         outcome
     }
 
     /// Sleeps for one polling interval, then checks launches and, when due, all routers.
-    pub(super) fn pass(&mut self, wait: &mut Wait) {
+    pub(super) fn poll_once(&mut self, wait: &mut Wait) {
         // A finished task unparks this thread.
         std::thread::park_timeout(POLL);
         let now = wait.now();
-        self.yard.now = now;
+        self.context.now = now;
         self.look_at_launches();
         if now - wait.looked >= LOOK {
             wait.looked = now;
@@ -65,7 +65,7 @@ impl Instance {
     fn wait_while(&mut self, mut holds: impl FnMut(&Self, Instant) -> bool) {
         self.waits(|instance, wait| {
             while holds(instance, wait.now()) {
-                instance.pass(wait);
+                instance.poll_once(wait);
             }
         });
     }
@@ -77,19 +77,19 @@ impl Instance {
 
     /// Waits until the I/O paths of those isolated routers that are to be closed are closed.
     pub(crate) fn wait_until_closed(&mut self) {
-        self.wait_while(|instance, _| instance.relays.iter().any(Relay::is_leaving));
+        self.wait_while(|instance, _| instance.isolated_paths.iter().any(IsolatedRouterPaths::is_leaving));
     }
 
     /// Waits until the peers at these outlets have answered, or their time is up.
     pub(crate) fn wait_for_peers<'o>(&mut self, outlets: impl Iterator<Item = &'o Arc<Outlet>> + Clone) {
-        let end = self.yard.now + PEER_PATIENCE;
+        let end = self.context.now + PEER_PATIENCE;
         self.wait_while(|_, now| now < end && outlets.clone().any(|outlet| outlet.awaits_peer()));
     }
 
     /// Drops something no longer needed, which may have to wait for threads and programs, and waits until
     /// that is done.
     pub(crate) fn discard(&mut self, what: impl Send + 'static) {
-        let mut take_down = TakeDown::begin("ringroad", what, self.yard.now);
+        let mut take_down = TakeDown::begin("ringroad", what, self.context.now);
         // A take-down that gets stuck is not reported: it belongs to no current router.
         self.wait_while(|_, now| take_down.look(now).is_none() && !take_down.is_over());
     }
@@ -105,9 +105,9 @@ impl Instance {
     /// One line: what is refused, or that it takes too long.
     pub(crate) fn build(&mut self, plugged: &Plugged) -> Result<Guest> {
         let name = &plugged.plan.name;
-        let build = plugged.builder(&mut self.yard.grounds)?;
+        let build = plugged.builder(&mut self.context.backends)?;
         let what = format!("router {name}: the building of its machine");
-        self.beside((format!("{name}/build"), &what), build)?
+        self.run_in_background((format!("{name}/build"), &what), build)?
     }
 
     /// Runs work that may block on a thread of its own, and waits until that is done. `name` is the name of
@@ -115,21 +115,21 @@ impl Instance {
     ///
     /// # Errors
     /// One line: the thread cannot be started, or the work takes too long.
-    pub(crate) fn beside<T: Send + 'static>(
+    pub(crate) fn run_in_background<T: Send + 'static>(
         &mut self,
         (name, what): (String, &str),
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
-        let begun = Task::begin(name, LAUNCH_LIMIT, work, self.yard.now);
+        let begun = Task::begin(name, LAUNCH_LIMIT, work, self.context.now);
         let mut task = begun.with_context(|| format!("{what}: no thread can be had for that"))?;
         self.waits(|instance, wait| {
             loop {
                 task = match task.look(wait.now()) {
                     Progress::Going(task) => task,
                     Progress::Done(done) => return Ok(done),
-                    Progress::Lost(why) => bail!("{what} {why}"),
+                    Progress::Abandoned(why) => bail!("{what} {why}"),
                 };
-                instance.pass(wait);
+                instance.poll_once(wait);
             }
         })
     }

@@ -101,7 +101,7 @@ fn a_thread_that_polls_never_sleeps() {
 #[test]
 fn it_stops_whatever_it_does() {
     for idle in
-        [Idle::Poll, Idle::Beside, Idle::Sleep(Duration::ZERO), Idle::Sleep(Duration::from_micros(50))]
+        [Idle::Poll, Idle::SharesVcpuCpu, Idle::Sleep(Duration::ZERO), Idle::Sleep(Duration::from_micros(50))]
     {
         for round in 0..20 {
             let mut bench = bench(idle);

@@ -7,5 +7,8 @@ fn a_router_s_process_shares_its_memory_and_another_machine_what_the_file_says()
     let plan = config::parse(text, "r.toml").expect("a good file");
     let (router, nic) = plan.nics().next().expect("a NIC");
     assert_eq!(router.wanted(nic).memory_max, 2 << 30);
-    assert_eq!(met(router, nic), Wanted { memory_max: 64 << 20, ..router.wanted(nic) });
+    assert_eq!(
+        peer_requirements(router, nic),
+        NicRequirements { memory_max: 64 << 20, ..router.wanted(nic) }
+    );
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use nic::virtio_net::{QueueRole, QueueSetup};
-use nic_port::{HandedQueue, Memory, NicQueues, SetUp};
+use nic_port::{ExportedQueue, Memory, NicQueues, SetUp};
 use ring::Region;
 use uplink::{Netns, TapConfig};
 
@@ -25,7 +25,7 @@ impl Scripted {
 }
 
 impl Device for Scripted {
-    fn begin(&self, _: &Arc<SetUp>, pair: [&HandedQueue; 2], queue: &OwnedFd) -> Result<()> {
+    fn begin(&self, _: &Arc<SetUp>, pair: [&ExportedQueue; 2], queue: &OwnedFd) -> Result<()> {
         assert_eq!(pair.map(|ring| ring.index), [0, 1]);
         let copy = vec![queue.try_clone()?];
         self.note(Some(Tap::from_descriptors("t0", copy, Default::default())?.is_there()));
@@ -49,7 +49,7 @@ impl Memory for Unread {
         0
     }
 
-    fn hand_out(&self) -> io::Result<&File> {
+    fn share_file(&self) -> io::Result<&File> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
@@ -59,7 +59,7 @@ fn set_up() -> SetUp {
     let queues = NicQueues::foreign(1).expect("descriptors");
     let ring = |index, role| {
         let (layout, features) = Default::default();
-        HandedQueue::new(&QueueSetup { index, role, layout, features, vector: None }, &queues, None)
+        ExportedQueue::new(&QueueSetup { index, role, layout, features, vector: None }, &queues, None)
     };
     let rings = vec![ring(0, QueueRole::Receive(0)), ring(1, QueueRole::Transmit(0))];
     SetUp::new(0, rings, Arc::new(Unread))
@@ -79,8 +79,8 @@ fn tap(netns: &Netns, queues: u16) -> Tap {
     Tap::open("t0", &TapConfig { queues, netns: Some(netns), ..TapConfig::default() }).expect("a TAP")
 }
 
-fn handed(tap: Tap) -> Handed {
-    Handed::of(attach::link(tap).hand_over()).expect("descriptors")
+fn handed(tap: Tap) -> HandedOver {
+    HandedOver::of(attach::link(tap).hand_over()).expect("descriptors")
 }
 
 /// A NIC with one queue pair that the kernel serves at an interface.

@@ -15,7 +15,7 @@ fn going(task: Task<u32>, now: Instant) -> Task<u32> {
     match task.look(now) {
         Progress::Going(task) => task,
         Progress::Done(outcome) => panic!("done: {outcome}"),
-        Progress::Lost(why) => panic!("lost: {why}"),
+        Progress::Abandoned(why) => panic!("lost: {why}"),
     }
 }
 
@@ -68,7 +68,7 @@ fn what_takes_too_long_is_left_behind() {
         now += LONGEST_STEP;
         task = going(task, now);
     }
-    let Progress::Lost(why) = task.look(now + LONGEST_STEP) else { panic!("it has no time left") };
+    let Progress::Abandoned(why) = task.look(now + LONGEST_STEP) else { panic!("it has no time left") };
     assert_eq!(why, "takes more than 2s, and is left behind with what it holds");
     let_go.send(7).expect("it goes on");
 }
@@ -79,7 +79,7 @@ fn one_that_panics_is_lost() {
     let (let_go, task) = held(now);
     drop(let_go);
     wait_for(&task);
-    assert!(matches!(task.look(now), Progress::Lost(why) if why == "has panicked"));
+    assert!(matches!(task.look(now), Progress::Abandoned(why) if why == "has panicked"));
 }
 
 #[test]

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use api::{Fate, Hop, Packet};
 
 use super::board::Spot;
-use super::follow::{Followed, Sight};
-use super::moved::Drops;
+use super::drop_counters::Drops;
+use super::follow::{Sight, TracedPacket};
 use super::sighting::Identity;
 
 /// Returns the last place that the packet passed. This is not the one recorded last: a switch delivers to the
 /// next router before the tap point from which the frame came records it as passed.
-pub(super) fn last(followed: &Followed) -> Option<&Sight> {
+pub(super) fn last(followed: &TracedPacket) -> Option<&Sight> {
     followed.sights.iter().max_by_key(|sight| progress(sight))
 }
 
@@ -31,7 +31,7 @@ fn progress(sight: &Sight) -> (u8, u8) {
 }
 
 /// Returns the drop counters at the packet's last place that have moved since before it came.
-pub(super) fn drops(followed: &Followed, now: &Drops) -> BTreeMap<String, u64> {
+pub(super) fn drops(followed: &TracedPacket, now: &Drops) -> BTreeMap<String, u64> {
     let Some(last) = last(followed) else { return BTreeMap::new() };
     let beginnings = match last.place.spot {
         Spot::Tx { to_switch: true } if !last.lost => vec!["switch.".to_owned()],
@@ -42,7 +42,7 @@ pub(super) fn drops(followed: &Followed, now: &Drops) -> BTreeMap<String, u64> {
 }
 
 /// Returns the complete report of a packet.
-pub(super) fn tell(mut followed: Followed, now: &Drops) -> Packet {
+pub(super) fn tell(mut followed: TracedPacket, now: &Drops) -> Packet {
     let fate = fate(&followed, now);
     followed.sights.sort_by_key(progress);
     let hops = followed.sights.iter().enumerate().map(|(number, sight)| hop(number, sight)).collect();
@@ -66,7 +66,7 @@ fn hop(number: usize, sight: &Sight) -> Hop {
     Hop { place: sight.place.name(), after_ns: sight.after.as_nanos() as u64, seen }
 }
 
-fn fate(followed: &Followed, now: &Drops) -> Fate {
+fn fate(followed: &TracedPacket, now: &Drops) -> Fate {
     let counters = drops(followed, now);
     if let Some(answer) = &followed.answer {
         return Fate::Answered {

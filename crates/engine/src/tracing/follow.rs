@@ -16,7 +16,7 @@ use frame::{ethernet, ipv4};
 use port::{Clock, Frame, Observer};
 
 use super::board::{Place, Spot};
-use super::moved::Drops;
+use super::drop_counters::Drops;
 use super::sighting::{Head, Identity, SHORT, fingerprint};
 
 /// Maximum number of packets followed at the same time.
@@ -25,7 +25,7 @@ pub(super) const SLOTS: usize = 8;
 /// queues between two places hold, so a packet not found by then is not there.
 pub(super) const LOOKS: u64 = 1 << 18;
 /// Examined frames forgiven in each round, so that a slow but steady stream does not use the budget up.
-const FORGIVEN: u64 = 8192;
+const LOOKS_REFUND: u64 = 8192;
 /// Frames examined at the traced NIC between two rounds.
 const ARRIVALS: u32 = 4096;
 /// Maximum number of places recorded for a packet.
@@ -41,7 +41,7 @@ pub(super) struct Sight {
 }
 
 /// A followed packet.
-pub(super) struct Followed {
+pub(super) struct TracedPacket {
     pub(super) number: u32,
     /// Time since the trace began.
     pub(super) at: Duration,
@@ -55,7 +55,7 @@ pub(super) struct Followed {
     mark: u64,
 }
 
-impl Followed {
+impl TracedPacket {
     /// Returns true if no further sightings are expected.
     pub(super) fn is_over(&self) -> bool {
         let left = |sight: &Sight| sight.place.spot == Spot::Tx { to_switch: false };
@@ -65,13 +65,13 @@ impl Followed {
 
 #[derive(Default)]
 struct Slots {
-    list: Vec<Followed>,
+    list: Vec<TracedPacket>,
     taken_up: u32,
     before: Arc<Drops>,
 }
 
 /// State shared by the tap points of a trace.
-pub(super) struct Follow {
+pub(super) struct TraceState {
     /// Clock that starts with the trace.
     clock: Clock,
     filter: Filter,
@@ -100,7 +100,7 @@ pub(super) struct Seen {
     pub(super) filtered: u64,
 }
 
-impl Follow {
+impl TraceState {
     pub(super) fn new(filter: Filter, clock: Clock) -> Self {
         Self {
             clock,
@@ -147,7 +147,7 @@ impl Follow {
     }
 
     /// Removes and returns the packets for which `is_done` returns true.
-    pub(super) fn harvest(&self, mut is_done: impl FnMut(&Followed) -> bool) -> Vec<Followed> {
+    pub(super) fn harvest(&self, mut is_done: impl FnMut(&TracedPacket) -> bool) -> Vec<TracedPacket> {
         let mut slots = self.lock();
         let (done, going): (Vec<_>, Vec<_>) = slots.list.drain(..).partition(|followed| is_done(followed));
         slots.list = going;
@@ -160,7 +160,7 @@ impl Follow {
         let mut slots = self.lock();
         slots.before = before;
         let room = SLOTS.saturating_sub(slots.list.len()) as u32;
-        let looks = if slots.list.is_empty() { 0 } else { self.looks().saturating_sub(FORGIVEN) };
+        let looks = if slots.list.is_empty() { 0 } else { self.looks().saturating_sub(LOOKS_REFUND) };
         self.looks.store(looks, Relaxed);
         self.vacant.store(most.min(room), Relaxed);
         self.arrivals.store(ARRIVALS, Relaxed);
@@ -213,7 +213,7 @@ impl Follow {
         self.vacant.store(vacant, Relaxed);
         slots.taken_up += 1;
         let number = slots.taken_up;
-        let followed = Followed {
+        let followed = TracedPacket {
             number,
             at: self.age(),
             identity: head.identity(),
@@ -288,7 +288,7 @@ impl Follow {
     }
 }
 
-impl Followed {
+impl TracedPacket {
     /// Returns true if this frame is the packet at a place where it was not seen before.
     fn goes_on(&self, place: &Place, head: &Head, identity: &Identity) -> bool {
         let Identity::Ip(ip) = &self.identity else { return false };
@@ -318,23 +318,23 @@ fn sender_of(identity: &Identity) -> u32 {
 }
 
 /// Observer of one place for a trace.
-pub(super) struct Lookout {
+pub(super) struct TraceObserver {
     place: Arc<Place>,
     /// True if packets are selected here.
     arrivals: bool,
-    follow: Arc<Follow>,
+    follow: Arc<TraceState>,
     /// Packets of the burst that is being delivered, with their indices in it.
     burst: Vec<(u32, usize)>,
     frames: usize,
 }
 
-impl Lookout {
-    pub(super) fn new(place: Arc<Place>, arrivals: bool, follow: Arc<Follow>) -> Self {
+impl TraceObserver {
+    pub(super) fn new(place: Arc<Place>, arrivals: bool, follow: Arc<TraceState>) -> Self {
         Self { place, arrivals, follow, burst: Vec::with_capacity(SLOTS), frames: 0 }
     }
 }
 
-impl Observer for Lookout {
+impl Observer for TraceObserver {
     fn observe(&mut self, _: &[Frame<'_>]) {}
 
     /// Called before delivery: a followed packet must be known before it can be seen elsewhere, and its time

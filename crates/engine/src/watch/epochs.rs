@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fib::OFFLINE;
 
-use super::{Charge, Kind, Rules, Sample, VcpuSigns, patience};
+use super::{Charge, Kind, Rules, Sample, VcpuSample, answer_limit};
 
 /// Lag of a vCPU.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ impl Epochs {
             *lag = follow(*lag, vcpu, sample.epoch, seen);
             let lag = lag.as_ref()?;
             let waited = seen.saturating_sub(lag.since);
-            (waited >= patience(rules, vcpu, lag.cpu))
+            (waited >= answer_limit(rules, vcpu, lag.cpu))
                 .then(|| describe(index, vcpu.epoch, lag.target, waited))
         });
         Charge::new(Kind::OldEpoch, line?)
@@ -43,7 +43,7 @@ impl Epochs {
 
 /// Updates a vCPU's lag. Epochs are compared modulo 2^32; an epoch ahead of the table is a lie that harms
 /// only its reader, and counts as reached.
-fn follow(lag: Option<Lag>, vcpu: &VcpuSigns, epoch: u32, seen: Duration) -> Option<Lag> {
+fn follow(lag: Option<Lag>, vcpu: &VcpuSample, epoch: u32, seen: Duration) -> Option<Lag> {
     if vcpu.epoch == OFFLINE || reached(vcpu.epoch, epoch) {
         return None;
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Charge, Kind, Rules, Sample, VcpuSigns, patience};
+use super::{Charge, Kind, Rules, Sample, VcpuSample, answer_limit};
 
 /// The current challenge.
 #[derive(Debug, Default)]
@@ -25,9 +25,9 @@ impl Heartbeat {
     /// Charges a vCPU whose answer to the current challenge is overdue.
     pub(super) fn judge(&self, rules: &Rules, seen: Duration, sample: &Sample) -> Option<Charge> {
         let waited = seen.saturating_sub(self.asked);
-        let silent = |(index, vcpu): (usize, &VcpuSigns)| {
+        let silent = |(index, vcpu): (usize, &VcpuSample)| {
             let then = self.cpu.get(index).copied().unwrap_or_default();
-            let late = vcpu.answer != self.challenge && waited >= patience(rules, vcpu, then);
+            let late = vcpu.answer != self.challenge && waited >= answer_limit(rules, vcpu, then);
             late.then(|| describe(index, waited, vcpu.cpu.saturating_sub(then)))
         };
         Charge::new(Kind::Silent, sample.vcpus.iter().enumerate().find_map(silent)?)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Charge, Kind, NicSigns, Rules, Sample, VcpuSigns};
+use super::{Charge, Kind, NicSample, Rules, Sample, VcpuSample};
 
 /// Length of the window over which a rate is judged.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -69,19 +69,19 @@ impl Rates {
     }
 
     /// Returns the doorbells of this window: without ioeventfds each is a register access.
-    fn doorbells(&self, nics: &[NicSigns]) -> u64 {
+    fn doorbells(&self, nics: &[NicSample]) -> u64 {
         nics.iter().zip(&self.kicks).map(|(nic, rate)| nic.kicks.wrapping_sub(rate.last)).sum()
     }
 
     /// Returns the register accesses that the frames of this window may have needed.
-    fn for_frames(&self, nics: &[NicSigns]) -> u64 {
+    fn for_frames(&self, nics: &[NicSample]) -> u64 {
         let each = nics.iter().zip(&self.frames);
         let needed =
             each.map(|(nic, last)| nic.frames.wrapping_sub(*last).saturating_mul(nic.accesses_a_frame));
         needed.fold(0, u64::saturating_add)
     }
 
-    fn judge_kicks(&mut self, rules: &Rules, span: Duration, nics: &[NicSigns]) -> Option<Charge> {
+    fn judge_kicks(&mut self, rules: &Rules, span: Duration, nics: &[NicSample]) -> Option<Charge> {
         self.kicks.resize(nics.len(), Rate::default());
         self.frames.resize(nics.len(), 0);
         let mut found = None;
@@ -104,7 +104,7 @@ impl Rates {
         rules: &Rules,
         span: Duration,
         reasons: u64,
-        vcpus: &[VcpuSigns],
+        vcpus: &[VcpuSample],
     ) -> Option<Charge> {
         self.accesses.resize(vcpus.len(), Rate::default());
         let mut found = None;

@@ -15,8 +15,8 @@ struct Played {
 
 impl Played {
     fn new(vcpus: usize) -> Self {
-        let vcpu = VcpuSigns { state: 1, epoch: 1, ..VcpuSigns::default() };
-        let nic = |name: &str| NicSigns { name: name.to_owned(), ..NicSigns::default() };
+        let vcpu = VcpuSample { state: 1, epoch: 1, ..VcpuSample::default() };
+        let nic = |name: &str| NicSample { name: name.to_owned(), ..NicSample::default() };
         let nics = vec![nic("wan.rx"), nic("wan.tx")];
         let sample = Sample { fault: None, vcpus: vec![vcpu; vcpus], nics, epoch: 1 };
         Self { watch: Watch::new(Rules::default()), now: Duration::ZERO, sample, challenge: 0, asked: 0 }
@@ -300,8 +300,8 @@ fn frames_are_no_excuse_for_more_accesses_than_they_need_nor_with_another_nic() 
 fn samples_of_any_shape_are_looked_at() {
     let mut played = Played::new(1);
     for n in 0..40 {
-        played.sample.vcpus.resize(n % 5, VcpuSigns { state: 1, ..VcpuSigns::default() });
-        played.sample.nics.resize(n % 3, NicSigns::default());
+        played.sample.vcpus.resize(n % 5, VcpuSample { state: 1, ..VcpuSample::default() });
+        played.sample.nics.resize(n % 3, NicSample::default());
         for vcpu in &mut played.sample.vcpus {
             vcpu.epoch = vcpu.epoch.wrapping_sub(1 << 31);
         }

@@ -10,7 +10,7 @@ use port::{Limit, LimitCounters, Limited, Sink};
 
 /// Rate limit of one router.
 #[derive(Clone)]
-pub(crate) struct Gate {
+pub(crate) struct RateLimit {
     limit: Arc<Limit>,
     nics: Vec<NicGate>,
 }
@@ -22,7 +22,7 @@ pub(crate) struct NicGate {
     counters: Arc<LimitCounters>,
 }
 
-impl Gate {
+impl RateLimit {
     /// Creates the limit that the file says.
     pub(crate) fn new(plan: &Router) -> Self {
         let limit = Arc::<Limit>::default();

@@ -8,10 +8,10 @@ use port::{Frame, Sink, SinkWrapper, Source, SourceWrapper};
 
 /// Lock that a thread must hold to move frames.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct MainLock(Arc<Turn>);
+pub(crate) struct MainLock(Arc<MainLockState>);
 
 #[derive(Debug, Default)]
-struct Turn {
+struct MainLockState {
     moves: Mutex<()>,
     /// Number of waiting vCPUs. The main loop, which takes the lock again and again, lets them go first.
     waiting: AtomicUsize,
@@ -23,7 +23,7 @@ impl MainLock {
     }
 
     /// Acquires the lock for a vCPU.
-    fn hold_soon(&self) -> MutexGuard<'_, ()> {
+    fn lock_for_vcpu(&self) -> MutexGuard<'_, ()> {
         self.0.waiting.fetch_add(1, Ordering::SeqCst);
         let held = self.hold();
         self.0.waiting.fetch_sub(1, Ordering::SeqCst);
@@ -31,7 +31,7 @@ impl MainLock {
     }
 
     /// Acquires the lock for the main loop; returns `None` while a vCPU waits.
-    fn hold_later(&self) -> Option<MutexGuard<'_, ()>> {
+    fn try_lock_for_main_loop(&self) -> Option<MutexGuard<'_, ()>> {
         if self.0.waiting.load(Ordering::SeqCst) > 0 {
             std::thread::yield_now();
             return None;
@@ -67,7 +67,7 @@ impl SourceWrapper for LockedSource {
     }
 
     fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
-        let Some(_held) = self.lock.hold_later() else { return 0 };
+        let Some(_held) = self.lock.try_lock_for_main_loop() else { return 0 };
         self.source.drain(budget, take)
     }
 }
@@ -83,7 +83,7 @@ impl SinkWrapper for LockedSink {
     }
 
     fn deliver_on(&self, frames: &[Frame<'_>]) -> usize {
-        let _held = self.lock.hold_soon();
+        let _held = self.lock.lock_for_vcpu();
         self.sink.deliver(frames)
     }
 }
@@ -108,10 +108,13 @@ mod tests {
                 std::thread::yield_now();
             }
             assert!(!vcpu.is_finished());
-            assert!(lock.hold_later().is_none(), "the main loop takes the lock before a vCPU that waits");
+            assert!(
+                lock.try_lock_for_main_loop().is_none(),
+                "the main loop takes the lock before a vCPU that waits"
+            );
             drop(held);
             assert_eq!(vcpu.join().unwrap(), 1);
         });
-        assert!(lock.hold_later().is_some());
+        assert!(lock.try_lock_for_main_loop().is_some());
     }
 }

@@ -5,18 +5,18 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use anyhow::Result;
-use attach::{Attachment, Wanted};
+use attach::{Attachment, NicRequirements};
 use config::{Nic, Router};
 use switch::Switch;
 
 use crate::kernel_vhost::KernelNic;
-use crate::supplies::Supplies;
+use crate::supplies::HostServices;
 
 /// The attachment that a NIC is plugged into.
 #[derive(Clone)]
 pub(crate) struct Outlet {
     /// The requirements of the NIC.
-    wanted: Wanted,
+    wanted: NicRequirements,
     at: Arc<dyn Attachment>,
     /// True if it was supplied for this NIC, overriding the file.
     is_plug: bool,
@@ -38,7 +38,7 @@ impl Outlet {
     pub(crate) fn find(
         (router, nic): (&Router, &Nic),
         switches: &[Arc<Switch>],
-        supplies: &mut Supplies,
+        supplies: &mut HostServices,
         held: &[Arc<Self>],
     ) -> Result<Arc<Self>> {
         let wanted = router.wanted(nic);
@@ -62,7 +62,7 @@ impl Outlet {
 
     /// Returns true if it can continue to serve a NIC with these requirements. A plug belongs to its NIC,
     /// whatever the file says.
-    fn serves(&self, wanted: &Wanted) -> bool {
+    fn serves(&self, wanted: &NicRequirements) -> bool {
         if self.is_plug { self.is_of(&wanted.label()) } else { wanted.is_served_by(&self.wanted) }
     }
 

@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use config::Plan;
-use engine::{Change, Instance, Plugs, State, Supplies};
+use engine::{Change, HostServices, Instance, Plugs, State};
 
 use crate::traffic::{Stream, alone, counters, kvm, plan, router, start, wait_for};
 
 /// Applies a file, and returns the changes.
 fn apply(instance: &mut Instance, text: &str) -> Vec<Change> {
-    instance.apply(&plan(text), Supplies::default()).expect("it is applied")
+    instance.apply(&plan(text), HostServices::default()).expect("it is applied")
 }
 
 fn whats(changes: &[Change]) -> Vec<&str> {
@@ -214,7 +214,7 @@ fn what_is_refused_changes_nothing() {
     // Found before anything is touched: a new router, a changed one, and a file that was not opened.
     let bad = router("three", 3, "").replacen("attach = 'null'", "attach = 'pcap:x.pcap'", 1);
     let text = router("one", 1, "") + &two.replace("name = 'two'\n", "name = 'two'\nmemory = '64M'\n") + &bad;
-    let error = bench.instance.apply(&plan(&text), Supplies::default()).expect_err("refused");
+    let error = bench.instance.apply(&plan(&text), HostServices::default()).expect_err("refused");
     assert_eq!(
         format!("{error:#}"),
         "nothing was changed: router three, NIC in: pcap:x.pcap is outside, and was not opened"
@@ -247,7 +247,7 @@ fn what_fails_on_the_way_is_undone() {
         + &router("three", 3, "");
     let mut wanted = plan(&text);
     wanted.routers[1].memory = 12 << 20;
-    let error = instance.apply(&wanted, Supplies::default()).expect_err("refused");
+    let error = instance.apply(&wanted, HostServices::default()).expect_err("refused");
     assert_eq!(
         format!("{error:#}"),
         "nothing was changed: router two: the memory is too small for the NICs' rings and buffers: give the router \

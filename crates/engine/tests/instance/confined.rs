@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{Class, Confinement, Instance, Plugs, Supplies};
+use engine::{Class, Confinement, HostServices, Instance, Plugs};
 
 use crate::traffic::{Stream, alone, capture, kvm, plan, router};
 
@@ -21,8 +21,13 @@ fn a_confined_owner_starts_changes_and_stops_routers() {
         let two = router("two", 2, more).replacen("attach = 'null'", "attach = 'pcap:two.pcap'", 1);
         router("one", 1, "") + &two
     };
-    let supplies =
-        Supplies { plugs, opened, kvm: Some(open), confinement: Confinement::On, ..Supplies::default() };
+    let supplies = HostServices {
+        plugs,
+        opened,
+        kvm: Some(open),
+        confinement: Confinement::On,
+        ..HostServices::default()
+    };
     let owner = std::thread::spawn(move || {
         Confinement::On.enter(Class::Control).expect("a filter");
         assert!(std::fs::File::open("/dev/null").is_err(), "nothing can be opened any more");
@@ -32,7 +37,7 @@ fn a_confined_owner_starts_changes_and_stops_routers() {
         let route = "[[router.route]]\nto = '10.8.0.0/16'\nvia = '10.2.1.2'\n";
         let three = router("three", 3, "");
         for file in [text("memory = '64M'"), text("") + route, text("") + &three, text("spin = '0us'")] {
-            instance.apply(&plan(&file), Supplies::default()).expect("it is applied");
+            instance.apply(&plan(&file), HostServices::default()).expect("it is applied");
             instance.look_after(Instant::now());
             assert!(instance.status().iter().all(|status| status.state == engine::State::Running));
             stream.flows(20);

@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
 use config::Engine;
-use engine::{Instance, Plugs, Supplies};
+use engine::{HostServices, Instance, Plugs};
 use rustix::process::Pid;
 use vmm::{Child, Forker, Spawn, Spawned};
 
@@ -52,7 +52,7 @@ impl Known {
         let mut plan = plan(text);
         plan.routers.iter_mut().for_each(|router| router.engine = Some(Engine::Process));
         let opened = opened(&plan);
-        let supplies = Supplies { plugs, opened, spawner: Some(self.clone()), ..Supplies::default() };
+        let supplies = HostServices { plugs, opened, spawner: Some(self.clone()), ..HostServices::default() };
         Instance::start(&plan, supplies).expect("it starts")
     }
 

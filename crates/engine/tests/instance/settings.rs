@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::Sharing;
+use api::CpuSharing;
 use engine::{Instance, Plugs, State};
 
 use crate::traffic::{Stream, alone, counters, kvm, plan, router, set, start, wait_for};
@@ -82,7 +82,7 @@ fn who_shares_a_cpu_sleeps_as_soon_as_there_is_nothing_to_do() {
         |instance: &Instance| ["one.vcpu0.sleeps", "one/vhost.sleeps"].map(|name| counters(instance)[name]);
     stream.flows(50);
     assert_eq!(slept(&instance), [0, 0], "they never sleep");
-    instance.share(["one/vcpu0", "one/vhost"].map(|name| (name.to_owned(), Sharing::Guest)).into());
+    instance.share(["one/vcpu0", "one/vhost"].map(|name| (name.to_owned(), CpuSharing::WithOwnVcpu)).into());
     wait_for("sleep", || slept(&instance).iter().all(|times| *times > 0));
     stream.flows(50);
     // Also after a restart: a firmware begins to count at zero.
@@ -117,9 +117,9 @@ fn a_router_is_told_of_each_change_of_a_cable_and_of_no_other() {
         assert_eq!(plugged(&instance), [0, expected], "{link}");
     }
     // As the supervisor reports for an interface.
-    instance.plugged("one.in");
-    ["one.none", "two.in", "one", ""].iter().for_each(|nobody| instance.plugged(nobody));
+    instance.cable_changed("one.in");
+    ["one.none", "two.in", "one", ""].iter().for_each(|nobody| instance.cable_changed(nobody));
     assert_eq!(plugged(&instance), [1, 2]);
     instance.stop_router("one").expect("it stops");
-    instance.plugged("one.in");
+    instance.cable_changed("one.in");
 }

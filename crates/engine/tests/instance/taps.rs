@@ -4,8 +4,8 @@
 use std::fs;
 use std::time::Instant;
 
-use attach::Handed;
-use engine::{Instance, Plugs, State, Supplies};
+use attach::HandedOver;
+use engine::{HostServices, Instance, Plugs, State};
 use telemetry::Kind;
 use uplink::{Netns, Tap, TapConfig};
 
@@ -37,8 +37,9 @@ fn a_tap_outlives_its_router_and_can_move_to_another_one() {
     };
     let mut plugs = Plugs::new();
     let stream = Stream::through("one", 1, [10, 1, 1, 2], &mut plugs);
-    let tap = Handed::of(attach::link(tap).hand_over()).expect("descriptors");
-    let supplies = Supplies { plugs, opened: [("two.in".to_owned(), tap)].into(), ..Supplies::default() };
+    let tap = HandedOver::of(attach::link(tap).hand_over()).expect("descriptors");
+    let supplies =
+        HostServices { plugs, opened: [("two.in".to_owned(), tap)].into(), ..HostServices::default() };
     let mut instance = Instance::start(&file("two"), supplies).expect("it starts");
     stream.flows(20);
     let first = number(&netns, "rr-test").expect("it is there");
@@ -46,7 +47,7 @@ fn a_tap_outlives_its_router_and_can_move_to_another_one() {
     assert_eq!(number(&netns, "rr-test").as_ref(), Some(&first));
     instance.stop_router("two").expect("it stops");
     assert_eq!(number(&netns, "rr-test").as_ref(), Some(&first), "as long as the file names it");
-    instance.apply(&file("other"), Supplies::default()).expect("it is applied");
+    instance.apply(&file("other"), HostServices::default()).expect("it is applied");
     assert_eq!(number(&netns, "rr-test").as_ref(), Some(&first), "and whichever router has it");
     // The kernel's own frames reach the router that has it now.
     let read =
@@ -58,7 +59,7 @@ fn a_tap_outlives_its_router_and_can_move_to_another_one() {
     });
     stream.flows(20);
     let alone = plan(&router("one", 1, ""));
-    instance.apply(&alone, Supplies::default()).expect("it is applied");
+    instance.apply(&alone, HostServices::default()).expect("it is applied");
     assert_eq!(number(&netns, "rr-test"), None, "nobody names it any more");
     stream.ends_whole();
 }
@@ -77,10 +78,10 @@ fn a_tap_takes_no_other_number_of_queues() {
         plan(&router("one", 1, router_more).replacen("attach = 'null'", "attach = 'tap:rr-own'", 1))
     };
     let opened = netns.run(|| opened(&file(""))).expect("a thread in the namespace");
-    let supplies = Supplies { opened, ..Supplies::default() };
+    let supplies = HostServices { opened, ..HostServices::default() };
     let mut instance = Instance::start(&file(""), supplies).expect("it starts");
     let more = file("vcpus = 2\nvhost = 'per-queue'");
-    let error = instance.apply(&more, Supplies::default()).expect_err("refused");
+    let error = instance.apply(&more, HostServices::default()).expect_err("refused");
     assert_eq!(
         format!("{error:#}"),
         "nothing was changed: router one, NIC in: the TAP `rr-own` has 1 queues while the run lasts, not 2: \
@@ -111,7 +112,7 @@ fn a_capture_goes_on_where_it_was() {
     let (near, entry) = port::pair::pair(1024).expect("a wire");
     plugs.insert("one.in".to_owned(), attach::port(Box::new(entry.source), entry.sink));
     let file = plan(&text(""));
-    let supplies = Supplies { plugs, opened: opened(&file), ..Supplies::default() };
+    let supplies = HostServices { plugs, opened: opened(&file), ..HostServices::default() };
     let mut instance = Instance::start(&file, supplies).expect("it starts");
     let len = || fs::metadata(&path).map_or(0, |file| file.len());
     let mut captured = 0;
@@ -126,7 +127,7 @@ fn a_capture_goes_on_where_it_was() {
                 // A supervisor hands everything out again; the held descriptor is kept.
                 let again = fs::OpenOptions::new().append(true).open(&path).expect("it is there");
                 let opened = [("one.out".to_owned(), capture(again))].into();
-                let supplies = Supplies { opened, ..Supplies::default() };
+                let supplies = HostServices { opened, ..HostServices::default() };
                 instance.apply(&plan(&text("memory = '64M'")), supplies).expect("it is applied");
             }
         }
@@ -149,8 +150,11 @@ fn a_capture_that_cannot_be_written_is_told_once_and_its_router_goes_on() {
     let mut plugs = Plugs::new();
     let stream = Stream::through("one", 1, [10, 1, 1, 2], &mut plugs);
     let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a full disk");
-    let supplies =
-        Supplies { plugs, opened: [("two.out".to_owned(), capture(full))].into(), ..Supplies::default() };
+    let supplies = HostServices {
+        plugs,
+        opened: [("two.out".to_owned(), capture(full))].into(),
+        ..HostServices::default()
+    };
     let mut instance = Instance::start(&plan(&text), supplies).expect("it starts");
     let mut told = Vec::new();
     wait_for("somebody to say so", || {

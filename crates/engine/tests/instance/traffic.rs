@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use attach::Handed;
-use engine::{Change, Instance, Plugs, Supplies};
+use attach::HandedOver;
+use engine::{Change, HostServices, Instance, Plugs};
 use frame::{checksum, ipv4};
 use port::pair::{PairPort, pair};
 use port::{Frame, Sink, Source};
@@ -57,8 +57,8 @@ pub(crate) fn router(name: &str, n: u8, more: &str) -> String {
 }
 
 /// A capture file, as the process that opened it hands it over.
-pub(crate) fn capture(file: File) -> Handed {
-    Handed { what: serde_json::json!([false, false]), descriptors: vec![file.into()] }
+pub(crate) fn capture(file: File) -> HandedOver {
+    HandedOver { what: serde_json::json!([false, false]), descriptors: vec![file.into()] }
 }
 
 /// Changes one setting of a router, as the owner of the plan does.
@@ -82,7 +82,7 @@ pub(crate) fn plan(text: &str) -> config::Plan {
 
 /// Starts a file whose NICs are plugged into these.
 pub(crate) fn start(text: &str, plugs: Plugs) -> Instance {
-    Instance::start(&plan(text), Supplies { plugs, ..Supplies::default() }).expect("it starts")
+    Instance::start(&plan(text), HostServices { plugs, ..HostServices::default() }).expect("it starts")
 }
 
 /// Waits until a condition holds.

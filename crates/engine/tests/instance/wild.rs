@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use config::Plan;
-use engine::{Instance, Plugs, State, Supplies};
+use engine::{HostServices, Instance, Plugs, State};
 
 use crate::traffic::{Stream, alone, kvm, plan, router, set, start};
 
@@ -93,7 +93,7 @@ fn any_changes_in_a_row() {
             .filter_map(|status| (status.state == State::Stopped).then_some(status.name))
             .collect();
         let foretold = instance.changes_to(&wanted);
-        let changes = instance.apply(&wanted, Supplies::default()).expect("it is applied");
+        let changes = instance.apply(&wanted, HostServices::default()).expect("it is applied");
         assert_eq!(changes, foretold, "round {round}");
         assert_eq!(instance.changes_to(&wanted), [], "round {round}: {text}");
         let status = instance.status();

@@ -51,7 +51,7 @@ impl Offer {
     /// Tells the device which offloads it may leave: those that the other end `takes`, unless offloads are
     /// disabled. If the kernel refuses, it keeps the previous setting, and what it leaves is done in software
     /// on the way.
-    pub(super) fn settle(&self, queue: BorrowedFd<'_>, takes: Offloads) {
+    pub(super) fn set_sink_offloads(&self, queue: BorrowedFd<'_>, takes: Offloads) {
         let wanted = (takes & self.takes).consistent();
         if self.told.swap(wanted.bits(), Relaxed) != wanted.bits() {
             let _ = tell(queue, wanted);

@@ -10,7 +10,7 @@ use port::Offloads;
 
 use super::traits::{Spread, Traits};
 use super::{Ownership, Tap, TapConfig, header};
-use crate::appear::{appear, name_before};
+use crate::rename_into_place::{name_before, rename_into_place};
 use crate::request::{InterfaceRequest, Name};
 use crate::{Error, Links, bridge, steering};
 
@@ -34,7 +34,7 @@ pub(super) fn open(name: &str, config: &TapConfig<'_>) -> Result<Tap, Error> {
         bridge::put_in(&links, (name, index), bridge)?;
     }
     let state = if config.up { Settings::default().up(true) } else { Settings::default() };
-    appear(links.kernel(), index, name, state)?;
+    rename_into_place(links.kernel(), index, name, state)?;
     Tap::of_queues(name, queues, traits, links)
 }
 

@@ -12,13 +12,13 @@ use crate::{Error, LinkCounters, Links, Mac, Netns};
 
 /// The interfaces of the namespace in which a device was opened, and the identity of that namespace.
 #[derive(Debug)]
-pub(super) struct Home {
+pub(super) struct OriginNetns {
     pub(super) links: Links,
     /// Inode of the namespace.
     inode: u64,
 }
 
-impl Home {
+impl OriginNetns {
     /// Refers to the calling thread's namespace.
     pub(super) fn new(links: Links) -> Result<Self, Error> {
         let inode = inode(&Netns::here()?).unwrap_or(0);

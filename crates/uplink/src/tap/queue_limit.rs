@@ -17,7 +17,7 @@ const WISH: usize = size_of::<u32>();
 /// Maximum number of requests read at once; the last one counts.
 const WISHES: usize = 64;
 
-/// Requests a queue length of one device, by the descriptor of [`Tap::wishes`](crate::Tap::wishes).
+/// Requests a queue length of one device, by the descriptor of [`Tap::requests`](crate::Tap::requests).
 #[derive(Debug)]
 pub struct QueueLimit(pub OwnedFd);
 
@@ -31,12 +31,12 @@ impl QueueLimit {
 
 /// Channel for requests.
 #[derive(Debug)]
-pub(super) struct Wishes {
+pub(super) struct QueueLengthRequests {
     read: OwnedFd,
     write: OwnedFd,
 }
 
-impl Wishes {
+impl QueueLengthRequests {
     pub(super) fn new() -> Result<Self, Error> {
         pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
             .map(|(read, write)| Self { read, write })
@@ -68,16 +68,16 @@ mod tests {
 
     #[test]
     fn the_last_wish_counts_and_none_is_out_of_range() {
-        let wishes = Wishes::new().expect("pipe");
-        assert_eq!(wishes.last(), None);
-        let limit = QueueLimit(wishes.writer().try_clone_to_owned().expect("copy"));
+        let requests = QueueLengthRequests::new().expect("pipe");
+        assert_eq!(requests.last(), None);
+        let limit = QueueLimit(requests.writer().try_clone_to_owned().expect("copy"));
         limit.set(100);
         limit.set(200);
-        assert_eq!((wishes.last(), wishes.last()), (Some(200), None));
+        assert_eq!((requests.last(), requests.last()), (Some(200), None));
         limit.set(0);
-        assert_eq!(wishes.last(), Some(8));
+        assert_eq!(requests.last(), Some(8));
         // Without a reader no write blocks.
         (0..100_000).for_each(|frames| limit.set(frames));
-        assert!(wishes.last().is_some());
+        assert!(requests.last().is_some());
     }
 }

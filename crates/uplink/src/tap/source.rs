@@ -131,7 +131,7 @@ impl Source for TapSource {
     }
 
     /// Has the kernel leave those offloads to us that the other end accepts; it does the rest itself.
-    fn settle(&mut self, takes: Offloads) {
-        self.queue.device.offer.settle(self.queue.fd.as_fd(), takes);
+    fn set_sink_offloads(&mut self, takes: Offloads) {
+        self.queue.device.offer.set_sink_offloads(self.queue.fd.as_fd(), takes);
     }
 }

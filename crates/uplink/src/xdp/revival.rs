@@ -12,25 +12,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::device::{Device, XdpHealth};
-use super::source::{Hand, Receiver};
+use super::source::{ReceiveQueues, Receiver};
 use super::{Xdp, XdpSink};
 use crate::Error;
 
 /// Hand-over slot for the next queues of a source.
-pub(super) struct Desk {
+pub(super) struct QueueHandover {
     laid: AtomicBool,
-    next: Mutex<Option<Hand>>,
+    next: Mutex<Option<ReceiveQueues>>,
     /// Signalled when the slot is filled.
     bell: OwnedFd,
 }
 
-impl Desk {
+impl QueueHandover {
     pub(super) fn new() -> io::Result<Arc<Self>> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Arc::new(Self { laid: AtomicBool::new(false), next: Mutex::new(None), bell }))
     }
 
-    fn lay(&self, hand: Hand) {
+    fn lay(&self, hand: ReceiveQueues) {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let before = next.replace(hand);
         self.laid.store(true, Ordering::Release);
@@ -48,7 +48,7 @@ impl Desk {
 
     /// Takes the queues from the slot, if there are any.
     #[inline]
-    pub(super) fn take(&self) -> Option<Hand> {
+    pub(super) fn take(&self) -> Option<ReceiveQueues> {
         if !self.is_laid() {
             return None;
         }
@@ -64,13 +64,13 @@ impl Desk {
 }
 
 /// The parts to be replaced when an interface was deleted and created again.
-pub struct XdpRevival {
-    pub(super) desks: Vec<Arc<Desk>>,
+pub struct XdpReplacer {
+    pub(super) desks: Vec<Arc<QueueHandover>>,
     pub(super) sinks: Vec<Arc<XdpSink>>,
     pub(super) health: Arc<XdpHealth>,
 }
 
-impl XdpRevival {
+impl XdpReplacer {
     /// Replaces the old queues by those of a newly opened interface, whose number may differ: each is served
     /// by one of the threads that served the old ones.
     ///
@@ -86,15 +86,15 @@ impl XdpRevival {
             sink.serve(queue.clone());
         }
         self.health.watch(device, queues);
-        for (desk, hand) in self.desks.iter().zip(hands) {
-            desk.lay(hand);
+        for (handover, hand) in self.desks.iter().zip(hands) {
+            handover.lay(hand);
         }
         Ok(())
     }
 }
 
 /// Distributes queues over the sources of these slots.
-pub(super) fn deal(receivers: Vec<Receiver>, desks: &[Arc<Desk>]) -> io::Result<Vec<Hand>> {
+pub(super) fn deal(receivers: Vec<Receiver>, desks: &[Arc<QueueHandover>]) -> io::Result<Vec<ReceiveQueues>> {
     let mut hands: Vec<Vec<Receiver>> = Vec::new();
     hands.resize_with(desks.len(), Vec::new);
     for (number, receiver) in receivers.into_iter().enumerate() {
@@ -102,5 +102,9 @@ pub(super) fn deal(receivers: Vec<Receiver>, desks: &[Arc<Desk>]) -> io::Result<
             hand.push(receiver);
         }
     }
-    hands.into_iter().zip(desks).map(|(receivers, desk)| Hand::new(receivers, desk)).collect()
+    hands
+        .into_iter()
+        .zip(desks)
+        .map(|(receivers, handover)| ReceiveQueues::new(receivers, handover))
+        .collect()
 }

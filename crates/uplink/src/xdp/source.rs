@@ -11,7 +11,7 @@ use rustix::event::epoll;
 use super::XdpReadCounters;
 use super::abi::{self, Descriptor};
 use super::device::Queue;
-use super::revival::Desk;
+use super::revival::QueueHandover;
 use super::rings::{Consumer, Producer};
 
 /// Receive half of one queue.
@@ -20,34 +20,34 @@ pub(super) struct Receiver {
     pub(super) receive: Consumer<Descriptor>,
     pub(super) fill: Producer<u64>,
     /// Chunks in the fill ring that were not published to the kernel yet: fewer than a burst.
-    pub(super) owed: usize,
+    pub(super) unpublished: usize,
 }
 
 /// Source of the frames received by some queues of an interface.
 pub struct XdpSource {
-    hand: Hand,
+    hand: ReceiveQueues,
     /// The queue to be drained first.
     turn: usize,
     /// True if the driver works when it is polled from here (SO_PREFER_BUSY_POLL).
     busy_poll: bool,
     counters: Arc<XdpReadCounters>,
     /// Hand-over slot for other queues, when the interface was deleted and created again.
-    desk: Arc<Desk>,
+    handover: Arc<QueueHandover>,
 }
 
 /// The queues that one source serves; empty while the interface does not exist.
-pub(super) struct Hand {
+pub(super) struct ReceiveQueues {
     receivers: Vec<Receiver>,
     /// Readable (epoll) while a frame waits in one of them, or other queues are handed over: the socket of a
     /// deleted interface is never readable again.
     any: OwnedFd,
 }
 
-impl Hand {
-    pub(super) fn new(receivers: Vec<Receiver>, desk: &Desk) -> io::Result<Self> {
+impl ReceiveQueues {
+    pub(super) fn new(receivers: Vec<Receiver>, handover: &QueueHandover) -> io::Result<Self> {
         let any = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let sockets = receivers.iter().map(|receiver| receiver.queue.socket.as_fd());
-        for rings in sockets.chain([desk.bell()]) {
+        for rings in sockets.chain([handover.bell()]) {
             epoll::add(&any, rings, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
         }
         Ok(Self { receivers, any })
@@ -62,8 +62,8 @@ impl fmt::Debug for XdpSource {
 
 impl XdpSource {
     /// Creates a source that serves these queues.
-    pub(super) fn new(hand: Hand, desk: Arc<Desk>, busy_poll: bool) -> Self {
-        Self { hand, turn: 0, busy_poll, counters: Arc::default(), desk }
+    pub(super) fn new(hand: ReceiveQueues, handover: Arc<QueueHandover>, busy_poll: bool) -> Self {
+        Self { hand, turn: 0, busy_poll, counters: Arc::default(), handover }
     }
 
     /// Returns its counters, which any thread may read.
@@ -77,7 +77,7 @@ impl XdpSource {
 
     /// Takes other queues over, if there are any.
     fn take_up(&mut self) {
-        if let Some(hand) = self.desk.take() {
+        if let Some(hand) = self.handover.take() {
             (self.hand, self.turn) = (hand, 0);
         }
     }
@@ -101,7 +101,7 @@ impl Receiver {
     ) -> usize {
         let waiting = self.receive.waiting(budget.min(BURST) as u32);
         if waiting == 0 {
-            if self.owed > 0 {
+            if self.unpublished > 0 {
                 self.refill(counters);
             }
             return 0;
@@ -137,14 +137,14 @@ impl Receiver {
             self.fill.push(chunk);
         }
         self.receive.release(count);
-        self.owed += count as usize;
-        if self.owed >= BURST {
+        self.unpublished += count as usize;
+        if self.unpublished >= BURST {
             self.refill(counters);
         }
     }
 
     fn refill(&mut self, counters: &XdpReadCounters) {
-        self.owed = 0;
+        self.unpublished = 0;
         self.fill.publish();
         if self.fill.wants_wakeup() {
             counters.wakeups.add(1);
@@ -177,7 +177,7 @@ impl Source for XdpSource {
     /// The descriptor is readable as long as frames wait, so it need not be armed; one check avoids a sleep.
     /// Frames that wait to be sent keep the thread awake, because nothing signals when they can be.
     fn arm(&mut self) -> bool {
-        self.desk.is_laid()
+        self.handover.is_laid()
             || self.waits_somewhere()
             || self.hand.receivers.iter().any(|receiver| receiver.queue.is_busy())
     }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::support::{devices, wait_for};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
-use uplink::{Error, Links, Netns, Tap, TapConfig, Wire};
+use uplink::{Error, Links, Netns, PacketSender, Tap, TapConfig};
 
 fn own() -> std::path::PathBuf {
     std::fs::read_link("/proc/thread-self/ns/net").unwrap()
@@ -141,7 +141,7 @@ fn a_packet_socket_wants_an_interface_that_is_there() {
         return;
     }
     let netns = Netns::new().unwrap();
-    assert!(Wire::open(&netns, "lo").is_ok());
-    let refused = Wire::open(&netns, "none").unwrap_err().to_string();
+    assert!(PacketSender::open(&netns, "lo").is_ok());
+    let refused = PacketSender::open(&netns, "none").unwrap_err().to_string();
     assert!(refused.contains("`none`"), "{refused}");
 }

@@ -107,7 +107,7 @@ pub fn answer(request: FrontendReq, body: &[u8]) -> Vec<u8> {
 
 /// A connection, and the part of the next message received so far.
 #[derive(Debug)]
-pub struct Line {
+pub struct MessageStream {
     socket: UnixStream,
     octets: Vec<u8>,
     descriptors: Vec<OwnedFd>,
@@ -115,7 +115,7 @@ pub struct Line {
 
 /// Result of one read of a connection.
 #[derive(Debug)]
-pub enum Heard {
+pub enum ReadResult {
     /// A whole message.
     Message(Message),
     /// No message, or only a part of one.
@@ -124,7 +124,7 @@ pub enum Heard {
     End,
 }
 
-impl Line {
+impl MessageStream {
     /// Takes over a connection.
     pub fn new(socket: UnixStream) -> Self {
         Self { socket, octets: Vec::new(), descriptors: Vec::new() }
@@ -142,19 +142,19 @@ impl Line {
 
     /// Reads what is available of the next message, and nothing beyond it: descriptors belong to the message
     /// they accompany.
-    pub fn hear(&mut self) -> Result<Heard, Fault> {
+    pub fn read_message(&mut self) -> Result<ReadResult, Fault> {
         loop {
             let missing = self.missing()?;
             if missing == 0 {
-                return self.complete().map(Heard::Message);
+                return self.complete().map(ReadResult::Message);
             }
             match self.read(missing) {
                 Ok(0) if self.is_within() => return Err(Fault::Torn),
-                Ok(0) => return Ok(Heard::End),
+                Ok(0) => return Ok(ReadResult::End),
                 Ok(_) => {}
-                Err(Errno::AGAIN) => return Ok(Heard::Nothing),
+                Err(Errno::AGAIN) => return Ok(ReadResult::Nothing),
                 Err(Errno::INTR) => {}
-                Err(Errno::CONNRESET) => return Ok(Heard::End),
+                Err(Errno::CONNRESET) => return Ok(ReadResult::End),
                 Err(errno) => return Err(Fault::Socket(errno.into())),
             }
             if self.descriptors.len() > MOST_DESCRIPTORS {
@@ -193,7 +193,7 @@ impl Line {
     }
 
     /// Sends an answer without blocking; a peer that does not read its answers is a fault.
-    pub fn say(&self, octets: &[u8]) -> Result<(), Fault> {
+    pub fn send_reply(&self, octets: &[u8]) -> Result<(), Fault> {
         // Not by sendmsg(2), which could also send descriptors: the seccomp class of the thread does not
         // permit it.
         match send(&self.socket, octets, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use nic_port::Bells;
+use nic_port::RingEventfds;
 use ring::split::{DeviceQueue, Features, Layout, LayoutError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::fstat;
@@ -66,7 +66,7 @@ impl PeerRing {
     }
 
     /// Sets the eventfd that interrupts the driver. That of an honest peer is never full, and so never blocks
-    /// a writer; for others see [`nic_port::NicQueues::look_after_bells`]. Its flags can be changed by the
+    /// a writer; for others see [`nic_port::NicQueues::interrupt_blocked_writers`]. Its flags can be changed by the
     /// peer, so they are left as they are.
     pub(super) fn set_call(&mut self, call: Option<OwnedFd>) -> Result<(), Fault> {
         if let Some(call) = &call {
@@ -92,10 +92,10 @@ impl PeerRing {
     }
 
     /// Returns duplicates of its eventfds.
-    pub(super) fn bells(&self) -> Result<Bells, Fault> {
+    pub(super) fn bells(&self) -> Result<RingEventfds, Fault> {
         let missing = || self.bell(io::ErrorKind::NotFound.into());
         let doorbell = self.doorbell.as_ref().ok_or_else(missing)?;
-        Ok(Bells { doorbell: again(doorbell).map_err(|why| self.bell(why))?, call: self.call()? })
+        Ok(RingEventfds { doorbell: again(doorbell).map_err(|why| self.bell(why))?, call: self.call()? })
     }
 
     /// Locates its areas in the memory.

@@ -118,7 +118,7 @@ impl Session {
         if self.memory.as_ref().is_some_and(PeerMemory::is_broken) {
             return Err(Fault::CutOff);
         }
-        if self.queues.is_deaf() {
+        if self.queues.has_blocked_us() {
             return Err(Fault::Waited);
         }
         let broken: Option<Broken> = self.queues.rx_broken().or_else(|| self.queues.tx_broken());
@@ -129,7 +129,7 @@ impl Session {
     ///
     /// # Errors
     /// The message is invalid. The answer is to be sent if there is one, and the connection to be closed.
-    pub fn heed(&mut self, mut message: Message) -> Result<Option<Vec<u8>>, Refused> {
+    pub fn handle(&mut self, mut message: Message) -> Result<Option<Vec<u8>>, Refused> {
         let request = message.request;
         let done = expect_descriptors(&message).and_then(|()| self.carry_out(&mut message));
         // A request that changes the negotiated features is acknowledged according to the new ones.

@@ -16,7 +16,7 @@ use sandbox::{Class, Confinement};
 use signals::interrupt::END_LIMIT;
 use threads::Thread;
 
-use super::message::{Heard, Line};
+use super::message::{MessageStream, ReadResult};
 use super::session::Refused;
 use super::{Fault, Offer, Session};
 
@@ -85,7 +85,7 @@ impl Backend {
             up: AtomicBool::new(false),
             news: Mutex::default(),
         });
-        let mut host = Host {
+        let mut host = PeerServer {
             door,
             offer,
             queues: queues.clone(),
@@ -115,7 +115,7 @@ impl Backend {
     /// Returns the next unreported event. To be called about ten times a second: this also releases our
     /// threads that are blocked in event descriptors of the peer. Never blocks itself.
     pub fn look_after(&self) -> Option<News> {
-        self.queues.look_after_bells();
+        self.queues.interrupt_blocked_writers();
         self.shared.news.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 }
@@ -127,7 +127,7 @@ impl Drop for Backend {
         let _ = rustix::io::write(&self.shared.stop, &1u64.to_ne_bytes());
         // It may be blocked in an event descriptor of the peer, and a thread that has locked the queue in
         // another one.
-        Thread::urge_all([&mut self.thread], END_LIMIT, |_, _| self.queues.look_after_bells());
+        Thread::urge_all([&mut self.thread], END_LIMIT, |_, _| self.queues.interrupt_blocked_writers());
     }
 }
 
@@ -154,7 +154,7 @@ fn until_next_look(at: Duration) -> Duration {
 }
 
 /// Serves one peer after the other.
-struct Host {
+struct PeerServer {
     door: Door,
     offer: Offer,
     queues: Arc<NicQueues>,
@@ -175,7 +175,7 @@ enum End {
     Fault(Fault),
 }
 
-impl Host {
+impl PeerServer {
     fn serve(&mut self) {
         while !self.is_stopped() {
             let Some(socket) = self.meet() else { continue };
@@ -196,11 +196,11 @@ impl Host {
 
     /// Waits for a peer; returns `None` after a while, or when the port is to stop.
     fn meet(&mut self) -> Option<UnixStream> {
-        let asked = self.door.ask();
+        let asked = self.door.request();
         let met = match asked {
             Ok(()) => {
                 self.wait(Some(self.door.bell()), KNOCK);
-                self.door.enter()
+                self.door.accept()
             }
             Err(error) => Err(error),
         };
@@ -229,7 +229,7 @@ impl Host {
     /// Handles the peer's requests until it closes the connection, causes a fault, or the port is to stop.
     fn talk(&mut self, socket: UnixStream, session: &mut Session, since: Instant) -> End {
         let process = process_at(&socket);
-        let mut line = Line::new(socket);
+        let mut line = MessageStream::new(socket);
         let mut progress = Progress(Instant::now());
         let mut up = false;
         let mut look = progress.0;
@@ -240,10 +240,10 @@ impl Host {
             }
             let now = Instant::now();
             if now >= look {
-                self.queues.look_after_bells();
+                self.queues.interrupt_blocked_writers();
                 look = now + until_next_look(now - since);
             }
-            match line.hear().and_then(|what| heed(session, &line, what)) {
+            match line.read_message().and_then(|what| handle(session, &line, what)) {
                 Ok(Outcome::Heard) => progress = Progress(Instant::now()),
                 Ok(Outcome::Nothing) if progress.is_stuck(Instant::now(), line.is_within()) => {
                     return End::Fault(Fault::Stuck);
@@ -305,18 +305,18 @@ enum Outcome {
     End,
 }
 
-fn heed(session: &mut Session, line: &Line, heard: Heard) -> Result<Outcome, Fault> {
+fn handle(session: &mut Session, line: &MessageStream, heard: ReadResult) -> Result<Outcome, Fault> {
     let message = match heard {
-        Heard::Message(message) => message,
-        Heard::Nothing => return Ok(Outcome::Nothing),
-        Heard::End => return Ok(Outcome::End),
+        ReadResult::Message(message) => message,
+        ReadResult::Nothing => return Ok(Outcome::Nothing),
+        ReadResult::End => return Ok(Outcome::End),
     };
-    match session.heed(message) {
-        Ok(answer) => answer.map_or(Ok(()), |answer| line.say(&answer)).map(|()| Outcome::Heard),
+    match session.handle(message) {
+        Ok(answer) => answer.map_or(Ok(()), |answer| line.send_reply(&answer)).map(|()| Outcome::Heard),
         Err(Refused { answer, fault }) => {
             if let Some(answer) = answer {
                 // The connection is closed anyway.
-                let _ = line.say(&answer);
+                let _ = line.send_reply(&answer);
             }
             Err(fault)
         }

@@ -12,9 +12,9 @@
 //! notices its end, reconnects, and hands the rings over from the position up to which they were served.
 
 mod event;
+mod messaging;
 mod peer;
 mod session;
-mod talk;
 
 pub use peer::{Peer, PeerCounters, Status};
 pub use session::{Offer, Refused, Session};

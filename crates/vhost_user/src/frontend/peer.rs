@@ -9,7 +9,7 @@
 //! ```
 //!
 //! One thread drives these stages and forwards interrupts that the peer cannot send itself; another one
-//! exchanges messages (`talk`). All waits for a peer are bounded, provided that [`Peer::look_after_bells`] is
+//! exchanges messages (`messaging`). All waits for a peer are bounded, provided that [`Peer::interrupt_blocked_writers`] is
 //! called regularly.
 
 mod stage;
@@ -26,9 +26,9 @@ use sandbox::{Class, Confinement};
 use threads::Thread;
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
+use super::messaging::talk;
 use super::session::Offer;
-use super::talk::talk;
-use stage::Course;
+use stage::ConnectionStateMachine;
 
 /// Time limit for a driver that waits for the return of its queues. A peer has less than that.
 const END_LIMIT: Duration = Duration::from_secs(2);
@@ -89,9 +89,9 @@ struct Shared {
     path: PathBuf,
     /// A [`Status`].
     status: AtomicU8,
-    said: Mutex<Said>,
+    said: Mutex<PeerInfo>,
     /// Also locked by the driver's threads; readers of the status do not need it.
-    wishes: Mutex<Wishes>,
+    wishes: Mutex<DriverRequest>,
     /// NICs whose queues were handed over, as long as they exist: threads may still be blocked in doorbells
     /// of one that was taken back.
     nics: Mutex<Vec<Weak<NicQueues>>>,
@@ -104,7 +104,7 @@ struct Shared {
 
 /// Wishes of the driver, and their progress.
 #[derive(Default)]
-struct Wishes {
+struct DriverRequest {
     set_up: Option<Arc<SetUp>>,
     /// Number of queue pairs that the driver uses.
     pairs: usize,
@@ -118,7 +118,7 @@ struct Wishes {
 
 /// Information on the last peer.
 #[derive(Default)]
-struct Said {
+struct PeerInfo {
     offer: Option<Offer>,
     /// Why it could not be used, or is not connected.
     why: Option<String>,
@@ -131,24 +131,24 @@ impl Shared {
         Status::of(self.status.load(Ordering::Acquire))
     }
 
-    fn said(&self) -> MutexGuard<'_, Said> {
+    fn said(&self) -> MutexGuard<'_, PeerInfo> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Wishes> {
+    fn lock(&self) -> MutexGuard<'_, DriverRequest> {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Releases threads that are blocked in doorbells, and has the peer disconnected that caused this. Never
     /// blocks.
-    fn look_after_bells(&self) {
+    fn interrupt_blocked_writers(&self) {
         // Another thread is starting a NIC or doing this at the moment.
         let Ok(mut nics) = self.nics.try_lock() else { return };
         nics.retain(|nic| nic.strong_count() > 0);
         let mut deaf = false;
         for nic in nics.iter().filter_map(Weak::upgrade) {
-            nic.look_after_bells();
-            deaf |= nic.is_deaf();
+            nic.interrupt_blocked_writers();
+            deaf |= nic.has_blocked_us();
         }
         drop(nics);
         if deaf && self.status() == Status::Serving {
@@ -214,7 +214,7 @@ impl Peer {
         let (outcome_in, outcome_out) = mpsc::channel();
         let done = Arc::new(event()?);
         let (known, events) = ((clock, shared.clone()), (calls.clone(), done.clone()));
-        let course = Course::new(known, door, job_in, outcome_out, events);
+        let course = ConnectionStateMachine::new(known, door, job_in, outcome_out, events);
         let mut peer = Self { shared, threads: Vec::new() };
         let name = |what| format!("{}-{what}", nic.replace('.', "/"));
         let talk = move || talk(&job_out, &outcome_in, &calls, &done);
@@ -257,13 +257,13 @@ impl Peer {
 
     /// Releases our threads that are blocked in doorbells of the peer. To be called about ten times a second;
     /// never blocks.
-    pub fn look_after_bells(&self) {
-        self.shared.look_after_bells();
+    pub fn interrupt_blocked_writers(&self) {
+        self.shared.interrupt_blocked_writers();
     }
 
     /// Returns the interface for a device model.
     pub fn receiver(&self) -> Arc<dyn Receiver> {
-        Arc::new(Hand(self.shared.clone()))
+        Arc::new(PeerReceiver(self.shared.clone()))
     }
 }
 
@@ -273,14 +273,14 @@ impl Drop for Peer {
         self.shared.ring();
         // One thread ends the other once the peer has returned the queues; the peer may block it in a
         // doorbell.
-        Thread::urge_all(&mut self.threads, END_LIMIT, |_, _| self.shared.look_after_bells());
+        Thread::urge_all(&mut self.threads, END_LIMIT, |_, _| self.shared.interrupt_blocked_writers());
     }
 }
 
 /// The interface for a device model.
-struct Hand(Arc<Shared>);
+struct PeerReceiver(Arc<Shared>);
 
-impl Receiver for Hand {
+impl Receiver for PeerReceiver {
     fn begin(&self, set_up: SetUp) {
         self.0.know(&set_up);
         let mut wishes = self.0.lock();
@@ -318,7 +318,11 @@ impl Receiver for Hand {
     }
 }
 
-fn wait<'w>(changed: &Condvar, wishes: MutexGuard<'w, Wishes>, most: Duration) -> MutexGuard<'w, Wishes> {
+fn wait<'w>(
+    changed: &Condvar,
+    wishes: MutexGuard<'w, DriverRequest>,
+    most: Duration,
+) -> MutexGuard<'w, DriverRequest> {
     changed.wait_timeout(wishes, most).unwrap_or_else(PoisonError::into_inner).0
 }
 

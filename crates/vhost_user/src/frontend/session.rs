@@ -8,14 +8,14 @@
 //!
 //! All of these wait for the peer's answers without a limit: another thread watches the time and shuts the
 //! socket down. Doorbells shared with the peer may block as well: another thread checks for that
-//! ([`nic_port::NicQueues::look_after_bells`]).
+//! ([`nic_port::NicQueues::interrupt_blocked_writers`]).
 
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
 use nic::virtio_net::features;
-use nic_port::{HandedQueue, SetUp};
+use nic_port::{ExportedQueue, SetUp};
 use thiserror::Error;
 use vhost::vhost_user::message::{VhostUserHeaderFlag, VhostUserProtocolFeatures, VhostUserVirtioFeatures};
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
@@ -140,9 +140,9 @@ impl Session {
     /// The peer cannot serve it, or refuses.
     pub fn start(&mut self, set_up: &SetUp, pairs: usize, calls: &[EventFd]) -> Result<(), Refused> {
         self.check(set_up)?;
-        set_up.welcome();
+        set_up.begin_peer();
         // An earlier peer may have left it full.
-        for kick in set_up.queues.iter().filter_map(HandedQueue::kick) {
+        for kick in set_up.queues.iter().filter_map(ExportedQueue::kick) {
             event::take(kick);
         }
         let picked = set_up.features & self.offer.features | features::VERSION_1;
@@ -159,7 +159,7 @@ impl Session {
             queue.ring();
             queue.interrupt();
         }
-        if set_up.is_deaf() { Err(Refused::Waited) } else { Ok(()) }
+        if set_up.has_blocked_us() { Err(Refused::Waited) } else { Ok(()) }
     }
 
     fn check(&self, set_up: &SetUp) -> Result<(), Refused> {
@@ -190,7 +190,7 @@ impl Session {
         Ok(())
     }
 
-    fn tell_ring(&self, set_up: &SetUp, queue: &HandedQueue, calls: &[EventFd]) -> Result<(), Refused> {
+    fn tell_ring(&self, set_up: &SetUp, queue: &ExportedQueue, calls: &[EventFd]) -> Result<(), Refused> {
         let (number, layout) = (usize::from(queue.index), queue.layout);
         let call = queue.call().or_else(|| calls.get(number)).ok_or(Refused::Nothing)?;
         let kick = queue.kick().ok_or(Refused::Nothing)?;

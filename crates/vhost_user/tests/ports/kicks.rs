@@ -116,7 +116,7 @@ impl Scene {
     /// Does what the control thread does, until the peer is disconnected.
     fn until_left(&self) {
         until("it is sent away", || {
-            self.peer.look_after_bells();
+            self.peer.interrupt_blocked_writers();
             self.peer.status() == (Status::Away, Some(TOLD.to_owned()))
         });
     }
@@ -129,7 +129,7 @@ impl Scene {
         let door = Door::listen(&self.path).expect("a socket");
         let _backend = Backend::start("ports-peer", door, offer, Confinement::On).expect("a thread");
         until("a peer that serves", || {
-            self.peer.look_after_bells();
+            self.peer.interrupt_blocked_writers();
             self.peer.status().0 == Status::Serving
         });
     }

@@ -18,8 +18,8 @@ use ledger::E1000Registers;
 use nic::e1000::register::{ICR, IMC, IMS, RDT, STATUS, TDT};
 use nic::e1000::{self, Config, E1000, Effect, Faults, Interrupts, PORTS_LEN, RxSetup, TxSetup};
 use nic::queue::{RxQueue, TxQueue};
-use nic_port::irq::{Intx, Timed};
-use nic_port::{Collecting, Design, NicQueues, Notifier};
+use nic_port::irq::{DelayedInterrupts, Intx};
+use nic_port::{NicQueues, NicQueuesConfig, Notifier, StoreCoalescing};
 
 use super::{CONFIG_BAR0, bar_of, find, nic_slot};
 use crate::bus::BusDevice;
@@ -27,7 +27,7 @@ use crate::coalesced::{Collector, Tail};
 use crate::doorbells::Doorbells;
 use crate::machine::Machine;
 use crate::memory::GuestRam;
-use crate::pace::Pace;
+use crate::pace::AccessRateLimit;
 
 /// The only queue pair.
 const ONLY: usize = 0;
@@ -85,7 +85,7 @@ const TRANSMIT: usize = 1;
 /// An e1000 on the bus of a guest.
 struct E1000Device {
     model: E1000,
-    intx: Arc<Timed<Intx>>,
+    intx: Arc<DelayedInterrupts<Intx>>,
     queues: Arc<NicQueues>,
     registers: Arc<E1000Registers>,
     doorbells: Arc<Doorbells>,
@@ -100,7 +100,7 @@ struct E1000Device {
     blocks: [bool; 2],
     /// Addresses at which doorbells are ioeventfds.
     connected: [Option<u64>; 2],
-    pace: Pace,
+    pace: AccessRateLimit,
     /// The last link state that was set, if any.
     plugged: Option<bool>,
     /// Number of invalid accesses counted so far.
@@ -198,18 +198,18 @@ impl E1000Device {
         let config = Config { block: nic.mode == TransmitMode::Csb, ..nic.config.clone() };
         let model = E1000::new(&config).context("a NIC cannot be built")?;
         let pin = machine.irqs().pin(number, nic.interrupt_vcpu)?;
-        let intx = Arc::new(Timed::new(Intx::new(Interrupts::new(config.moderation), pin))?);
+        let intx = Arc::new(DelayedInterrupts::new(Intx::new(Interrupts::new(config.moderation), pin))?);
         let registers = Arc::<E1000Registers>::default();
         let collector = (nic.mode == TransmitMode::Coalesced)
             .then(|| Arc::new(Collector::new(machine.coalesced().clone(), registers.clone())));
-        let queues = NicQueues::new(Design {
+        let queues = NicQueues::new(NicQueuesConfig {
             pairs: 1,
             foreign: false,
             several_senders,
             in_access: matches!(nic.mode, TransmitMode::Base | TransmitMode::SendCombining),
             timers: vec![intx.clone()],
             registers: Some(registers.clone()),
-            collector: collector.clone().map(|collector| collector as Arc<dyn Collecting>),
+            collector: collector.clone().map(|collector| collector as Arc<dyn StoreCoalescing>),
             handed: false,
             stop: machine.stop_sign().clone(),
         })?;
@@ -226,7 +226,7 @@ impl E1000Device {
             collected: None,
             blocks: [false; 2],
             connected: [None; 2],
-            pace: Pace::new(Instant::now()),
+            pace: AccessRateLimit::new(Instant::now()),
             plugged: None,
             faults: 0,
         })

@@ -10,8 +10,10 @@ use nic::moderation::Moderation;
 use nic::pci::PciFunction;
 use nic::queue::{RxQueue, TxQueue};
 use nic::virtio_net::{self, ControlQueue, Effect, NicConfig, QueueRole, QueueSetup, Start, VirtioNet};
-use nic_port::irq::{Line, Messages, Queue, Timed, Timekeeping};
-use nic_port::{Design, HandedQueue, Kicks, NicQueues, Notifier, Receiver, Ringer, Running, SetUp};
+use nic_port::irq::{DelayedInterrupts, InterruptTimer, Line, Messages, Queue};
+use nic_port::{
+    ExportedQueue, Kicks, NicQueues, NicQueuesConfig, Notifier, Receiver, Ringer, Running, SetUp,
+};
 use ring::split::DeviceQueue;
 use vmm_sys_util::eventfd::EventFd;
 
@@ -21,7 +23,7 @@ use crate::doorbells::Doorbells;
 use crate::irq::{IrqLine, IrqRouter, Message};
 use crate::machine::Machine;
 use crate::memory::GuestRam;
-use crate::pace::Pace;
+use crate::pace::AccessRateLimit;
 
 /// Attaches a virtio-net device to a slot of the guest's bus; returns its queues, which start when the driver
 /// starts the device.
@@ -32,7 +34,7 @@ pub(super) fn attach(
     several_senders: bool,
     in_access: bool,
 ) -> Result<Arc<NicQueues>> {
-    let served = if in_access { By::Access } else { By::Threads };
+    let served = if in_access { ServedBy::Access } else { ServedBy::Threads };
     build(machine, slot, (config, moderation), several_senders, served)
 }
 
@@ -43,11 +45,11 @@ pub(super) fn attach_handed(
     config: &NicConfig,
     receiver: Arc<dyn Receiver>,
 ) -> Result<Arc<NicQueues>> {
-    build(machine, slot, (config, Moderation::Off), false, By::Receiver(receiver))
+    build(machine, slot, (config, Moderation::Off), false, ServedBy::Receiver(receiver))
 }
 
 /// Server of the queues.
-enum By {
+enum ServedBy {
     /// Polling threads, which doorbells wake.
     Threads,
     /// Transmit queues: the thread of the vCPU that rings the doorbell; receive queues: a thread that the
@@ -62,17 +64,25 @@ fn build(
     slot: usize,
     (config, moderation): (&NicConfig, Moderation),
     several_senders: bool,
-    by: By,
+    by: ServedBy,
 ) -> Result<Arc<NicQueues>> {
-    let in_access = matches!(by, By::Access);
-    let receiver = if let By::Receiver(receiver) = by { Some(receiver) } else { None };
+    let in_access = matches!(by, ServedBy::Access);
+    let receiver = if let ServedBy::Receiver(receiver) = by { Some(receiver) } else { None };
     let pairs = usize::from(config.queue_pairs);
     let longest = usize::from(config.mtu) + FRAME_OVERHEAD;
     let moderated = moderated(pairs, moderation)?;
-    let timers = moderated.iter().map(|pair| pair.clone() as Arc<dyn Timekeeping>).collect();
+    let timers = moderated.iter().map(|pair| pair.clone() as Arc<dyn InterruptTimer>).collect();
     let stop = machine.stop_sign().clone();
     let handed = receiver.is_some();
-    let design = Design { pairs, several_senders, in_access, timers, handed, stop, ..Design::default() };
+    let design = NicQueuesConfig {
+        pairs,
+        several_senders,
+        in_access,
+        timers,
+        handed,
+        stop,
+        ..NicQueuesConfig::default()
+    };
     let queues = NicQueues::new(design)?;
     queues.keep(machine.ram().clone());
     let mut model = VirtioNet::new(config).context("a NIC cannot be built")?;
@@ -80,7 +90,7 @@ fn build(
     model.config_write(CONFIG_BAR0, &(bar_of(slot) as u32).to_le_bytes());
     let vectors = model.vectors();
     let irqs = machine.irqs();
-    let line = |_| if receiver.is_some() { irqs.lent_line() } else { irqs.line() };
+    let line = |_| if receiver.is_some() { irqs.externally_signalled_line() } else { irqs.line() };
     let lines = (0..vectors).map(line).collect::<Result<_>>()?;
     let device = NicDevice {
         model,
@@ -96,7 +106,7 @@ fn build(
         longest,
         receiver,
         kicks: None,
-        pace: Pace::new(Instant::now()),
+        pace: AccessRateLimit::new(Instant::now()),
         told: false,
         stop: machine.stop_sign().clone(),
     };
@@ -111,7 +121,7 @@ struct NicDevice {
     queues: Arc<NicQueues>,
     control: Option<Control>,
     /// The messages of each pair, if they are moderated.
-    moderated: Vec<Arc<Timed<Messages>>>,
+    moderated: Vec<Arc<DelayedInterrupts<Messages>>>,
     lines: Vec<Arc<IrqLine>>,
     irqs: Arc<IrqRouter>,
     doorbells: Arc<Doorbells>,
@@ -125,7 +135,7 @@ struct NicDevice {
     receiver: Option<Arc<dyn Receiver>>,
     /// Kicks to be passed to the receiver.
     kicks: Option<Kicks>,
-    pace: Pace,
+    pace: AccessRateLimit,
     /// True once a fault of the host was reported.
     told: bool,
     /// Set when the machine is to stop.
@@ -256,7 +266,7 @@ impl NicDevice {
                 queue.disarm();
             }
             if self.receiver.is_some() && setup.role != QueueRole::Control {
-                handed.push(HandedQueue::new(setup, &self.queues, self.line(setup.vector)));
+                handed.push(ExportedQueue::new(setup, &self.queues, self.line(setup.vector)));
                 continue;
             }
             let notifier = self.notifier(setup);
@@ -466,11 +476,11 @@ fn tx(queue: DeviceQueue, longest: usize, start: &Start) -> TxQueue {
 }
 
 /// Returns the moderation timers that delay each pair's messages; empty without moderation.
-fn moderated(pairs: usize, moderation: Moderation) -> Result<Vec<Arc<Timed<Messages>>>> {
+fn moderated(pairs: usize, moderation: Moderation) -> Result<Vec<Arc<DelayedInterrupts<Messages>>>> {
     if matches!(moderation, Moderation::Off | Moderation::Every(0)) {
         return Ok(Vec::new());
     }
-    (0..pairs).map(|_| Ok(Arc::new(Timed::new(Messages::new(moderation))?))).collect()
+    (0..pairs).map(|_| Ok(Arc::new(DelayedInterrupts::new(Messages::new(moderation))?))).collect()
 }
 
 /// Returns true if an effect changes the kernel's tables of ioeventfds or interrupt routes.

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Instant;
 
 use bootinfo::{BootInfo, Role, TransmitMode};
-use port::Hand;
+use port::ClockHandle;
 use vm_memory::{Bytes as _, GuestAddress};
 use vmm_sys_util::signal::{Killable, SIGRTMIN, register_signal_handler};
 
@@ -57,7 +57,7 @@ fn program(bar: u64) -> Vec<u8> {
 /// Accesses recorded by the device.
 #[derive(Default)]
 struct Seen {
-    ends: Arc<Ends>,
+    ends: Arc<HeadTail>,
     exits: AtomicU32,
     reads: AtomicU32,
     /// Reads that arrived before the preceding stores had taken effect.
@@ -89,7 +89,7 @@ struct World {
     registers: Arc<E1000Registers>,
     collector: Collector,
     /// Advances the collector's clock.
-    hand: Hand,
+    hand: ClockHandle,
     address: u64,
 }
 

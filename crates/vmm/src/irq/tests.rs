@@ -45,7 +45,7 @@ fn a_line_that_was_lent_is_pulled_by_an_event_that_nobody_else_has() {
     let lent = new_event().expect("an event descriptor");
     // As its owner may leave it, so that a further write would block.
     lent.write(u64::MAX - 1).expect("it has room");
-    let line = IrqLine { lent: Lent::Event(lent.try_clone().expect("a copy")), ..line() };
+    let line = IrqLine { lent: ExternalSignal::Event(lent.try_clone().expect("a copy")), ..line() };
     line.signal();
     line.unmask();
     line.signal();

@@ -13,7 +13,7 @@ use super::End;
 use super::load::{GDT, GDT_ENTRIES, PML4, STACK_TOP, ZERO_PAGE};
 use super::ports::Ports;
 use crate::bus::Bus;
-use crate::coalesced::Coalesced;
+use crate::coalesced::CoalescedMmio;
 use crate::vcpu::{CR0_PAGED_PROTECTED, Stopped, segment};
 
 const CODE: u16 = 0x10;
@@ -34,7 +34,7 @@ pub struct Cpu {
     pub(super) fd: VcpuFd,
     pub(super) bus: Arc<Bus>,
     pub(super) ports: Arc<Ports>,
-    pub(super) coalesced: Arc<Coalesced>,
+    pub(super) coalesced: Arc<CoalescedMmio>,
     pub(super) exits: Arc<VcpuExits>,
     pub(super) stop: Arc<AtomicBool>,
 }

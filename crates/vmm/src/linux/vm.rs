@@ -65,7 +65,7 @@ impl Vm {
             config.ram >> 20
         );
         let fd = Arc::new(kvm.create_vm().context("KVM cannot make a virtual machine")?);
-        let ram = Arc::new(GuestRam::with_words_apart(&config.name, config.ram)?);
+        let ram = Arc::new(GuestRam::with_words_outside(&config.name, config.ram)?);
         let images =
             Images { kernel: &mut config.kernel, initrd: config.initrd.as_mut(), append: &config.append };
         let entry = load::load(&ram, images, vcpus as u8)?;

@@ -39,9 +39,9 @@ fn a_hole_in_small_pages_reads_as_zeros_and_is_nothing_to_anybody() {
     assert!(!memory.is_huge());
     let ram = GuestRam::of(memory, Words::Inside).expect("memory");
     write(&ram);
-    punch(ram.hand_out().expect("a file"), LEN);
+    punch(ram.share_file().expect("a file"), LEN);
     assert_eq!(read(&ram, 0), [0; 8]);
-    assert!(!ram.is_taken());
+    assert!(!ram.was_punched());
     write(&ram);
     assert_eq!(read(&ram, 0), [7; 8]);
 }
@@ -73,20 +73,20 @@ mod alone {
         assert!(ram.is_huge() && HugePages::free() == 0);
         write(&ram);
         // As for two NICs of one router.
-        let (_, file) = (ram.hand_out().expect("a file"), ram.hand_out().expect("a file"));
+        let (_, file) = (ram.share_file().expect("a file"), ram.share_file().expect("a file"));
         punch(file, LEN / 2);
         let taken = SharedMemory::map("thief", LEN / 2, true).expect("the pages are free");
         assert_eq!(HugePages::free(), 0);
         assert_eq!(read(&ram, LEN as u64 - 8), [7; 8], "that page is still there");
-        assert!(!ram.is_taken());
+        assert!(!ram.was_punched());
         assert_eq!(read(&ram, 0), [0; 8]);
-        assert!(ram.is_taken());
+        assert!(ram.was_punched());
         assert_eq!(read(&ram, LEN as u64 - 8), [0; 8], "nothing of it is shared any more");
         write(&ram);
         drop((ram, taken));
         // The old range is not guarded any more.
         let ram = GuestRam::new("next", LEN).expect("memory");
-        ram.hand_out().expect("a file");
-        assert!(!ram.is_taken());
+        ram.share_file().expect("a file");
+        assert!(!ram.was_punched());
     }
 }

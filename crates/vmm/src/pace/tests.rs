@@ -3,7 +3,7 @@ use super::*;
 #[test]
 fn a_driver_that_comes_up_owes_nothing() {
     let now = Instant::now();
-    let mut pace = Pace::new(now);
+    let mut pace = AccessRateLimit::new(now);
     (0..FREE).for_each(|_| pace.spend(now));
     assert_eq!(pace.take_debt(), None);
     pace.spend(now);
@@ -14,7 +14,7 @@ fn a_driver_that_comes_up_owes_nothing() {
 #[test]
 fn who_goes_on_gets_a_hundred_a_second() {
     let start = Instant::now();
-    let (mut pace, mut now, mut done) = (Pace::new(start), start, 0);
+    let (mut pace, mut now, mut done) = (AccessRateLimit::new(start), start, 0);
     while now - start < Duration::from_secs(10) {
         pace.spend(now);
         now += Duration::from_micros(20) + pace.take_debt().unwrap_or_default();
@@ -26,7 +26,7 @@ fn who_goes_on_gets_a_hundred_a_second() {
 #[test]
 fn what_was_spent_is_free_again_after_a_while_and_no_more() {
     let start = Instant::now();
-    let mut pace = Pace::new(start);
+    let mut pace = AccessRateLimit::new(start);
     (0..FREE).for_each(|_| pace.spend(start));
     let later = start + Duration::from_secs(3600);
     (0..FREE).for_each(|_| pace.spend(later));

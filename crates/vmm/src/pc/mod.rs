@@ -16,14 +16,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use bootinfo::{Ground, Shared, map};
+use bootinfo::{Environment, Shared, map};
 
 use crate::attach::bar_of;
 use crate::boot;
 use crate::machine::{self, MachineConfig, Memory};
 use crate::memory::GuestRam;
 use crate::vm::FIRMWARE;
-use rom::Order;
+use rom::BootWrite;
 
 /// Physical address of the configuration space.
 const ECAM: u64 = 0xb000_0000;
@@ -64,7 +64,7 @@ impl Pc {
         let info = config.info.clone();
         ensure!(config.fib.is_none(), "a firmware on another VMM has no route table");
         ensure!(info.nic_count <= 1, "a firmware on another VMM has one NIC at most, not {}", info.nic_count);
-        let Memory { ram, .. } = Memory::new(config, Ground::Kvm)?;
+        let Memory { ram, .. } = Memory::new(config, Environment::Kvm)?;
         let entry = boot::load(&ram, FIRMWARE, 0)?;
         boot::move_ecam(&ram, ECAM)?;
         machine::write_tsc_khz(&ram, tsc_khz)?;
@@ -74,7 +74,7 @@ impl Pc {
             orders.extend(lead_pins(nic.interrupt_vcpu));
         }
         if info.vcpus > 1 {
-            orders.push(Order::Memory(APIC_COMMAND, START_OTHERS));
+            orders.push(BootWrite::Memory(APIC_COMMAND, START_OTHERS));
         }
         Ok(Self { ram, rom: rom::image(entry, &orders)? })
     }
@@ -100,26 +100,26 @@ impl Pc {
     }
 }
 
-fn chipset() -> Vec<Order> {
-    let mut orders: Vec<_> = MASKS.map(|port| Order::Port(port, 0xff)).into();
-    orders.push(Order::Config(PCIEXBAR + 4, 0));
-    orders.push(Order::Config(PCIEXBAR, ECAM as u32 | PCIEXBAR_ON));
-    orders.push(Order::Memory(APIC_SPURIOUS, APIC_ON));
+fn chipset() -> Vec<BootWrite> {
+    let mut orders: Vec<_> = MASKS.map(|port| BootWrite::Port(port, 0xff)).into();
+    orders.push(BootWrite::Config(PCIEXBAR + 4, 0));
+    orders.push(BootWrite::Config(PCIEXBAR, ECAM as u32 | PCIEXBAR_ON));
+    orders.push(BootWrite::Memory(APIC_SPURIOUS, APIC_ON));
     orders
 }
 
 /// Sets BAR 0 of a slot to the address that ring 0 expects.
-fn place(slot: u32) -> [Order; 1] {
-    [Order::Config(BAR0 | slot << 11, bar_of(slot as usize) as u32)]
+fn place(slot: u32) -> [BootWrite; 1] {
+    [BootWrite::Config(BAR0 | slot << 11, bar_of(slot as usize) as u32)]
 }
 
 /// Routes every pin to the handler of NIC 0, whatever its slot.
-fn lead_pins(vcpu: u32) -> impl Iterator<Item = Order> {
+fn lead_pins(vcpu: u32) -> impl Iterator<Item = BootWrite> {
     INPUTS.flat_map(move |input| {
         let register = IOAPIC_TABLE + 2 * input;
         let entry = [(register + 1, vcpu << 24), (register, u32::from(map::FIRST_PIN_VECTOR) | LEVEL)];
         entry.into_iter().flat_map(|(register, value)| {
-            [Order::Memory(IOAPIC, register), Order::Memory(IOAPIC_DATA, value)]
+            [BootWrite::Memory(IOAPIC, register), BootWrite::Memory(IOAPIC_DATA, value)]
         })
     })
 }

@@ -31,7 +31,7 @@ const EFER: u64 = EFER_LONG_NX & !(1 << 10);
 
 /// A write that the first CPU performs before it enters the firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum BootWrite {
     /// PCI configuration space: address for port 0xcf8, and value.
     Config(u32, u32),
     /// Physical memory: address and value.
@@ -40,7 +40,7 @@ pub(super) enum Order {
     Port(u16, u8),
 }
 
-impl Order {
+impl BootWrite {
     fn words(self) -> [u32; 3] {
         match self {
             Self::Config(address, value) => [1, address, value],
@@ -51,7 +51,7 @@ impl Order {
 }
 
 /// Returns the ROM that performs these writes and starts the firmware at `entry`.
-pub(super) fn image(entry: u64, orders: &[Order]) -> Result<Vec<u8>> {
+pub(super) fn image(entry: u64, orders: &[BootWrite]) -> Result<Vec<u8>> {
     let code = code();
     let words = orders.iter().flat_map(|order| order.words()).chain([0]);
     let orders: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();

@@ -31,7 +31,7 @@ pub(super) enum User {
 }
 
 /// Data that the child needs, prepared while allocation was still allowed.
-pub(super) struct Room {
+pub(super) struct ChildSetup {
     socket: c_int,
     /// The parent's end, of which the child has a copy.
     parents: c_int,
@@ -57,7 +57,7 @@ impl Failed {
     }
 }
 
-impl Room {
+impl ChildSetup {
     /// Prepares a process that communicates by the first socket of a pair, whose second is its parent's, and
     /// becomes `image`. `parent` is a pidfd of the parent.
     pub(super) fn new(sockets: [c_int; 2], parent: c_int, image: c_int, name: &str) -> Result<Self> {
@@ -67,7 +67,7 @@ impl Room {
     }
 
     /// In the child: drops all privileges and becomes the firmware.
-    pub(super) fn furnish(&self) -> ! {
+    pub(super) fn become_firmware_or_exit(&self) -> ! {
         let Err(Failed(step, error)) = self.steps();
         // Before the descriptors are arranged, the socket still has its old number.
         let socket =
@@ -88,7 +88,7 @@ impl Room {
         self.check_parent()?;
         self.arrange_descriptors()?;
         steps::forbid(&FORBIDDEN).map_err(Failed::at(Step::Limits))?;
-        steps::leave_files().map_err(Failed::at(Step::Root))?;
+        steps::pivot_to_empty_root().map_err(Failed::at(Step::Root))?;
         give_up_privileges().map_err(Failed::at(Step::Privileges))?;
         Err(self.become_firmware())
     }
@@ -171,7 +171,7 @@ fn tie() -> Done {
 /// Drops all capabilities, also for any program that is executed later.
 fn give_up_privileges() -> io::Result<()> {
     steps::empty_bounding_set()?;
-    steps::gain_nothing()?;
+    steps::enter_no_new_privs()?;
     steps::drop_capabilities()
 }
 

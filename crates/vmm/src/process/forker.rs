@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
-use super::child::{NOBODY, Room, User};
+use super::child::{ChildSetup, NOBODY, User};
 use super::{Spawn, Spawned};
 use crate::vm::FIRMWARE;
 
@@ -45,14 +45,14 @@ impl Forker {
     pub fn spawn_within(&self, name: &str, enter: impl FnOnce(u32)) -> Result<Spawned> {
         let (socket, theirs) = socket_pair().context("cannot make a socket pair")?;
         let sockets = [theirs.as_raw_fd(), socket.as_raw_fd()];
-        let room = Room::new(sockets, self.own.as_raw_fd(), self.image.as_raw_fd(), name)?;
+        let room = ChildSetup::new(sockets, self.own.as_raw_fd(), self.image.as_raw_fd(), name)?;
         let mut pidfd = -1;
         let mut orders = clone_args(&mut pidfd);
         // SAFETY: without CLONE_VM the child gets a copy of this process with one thread, and uses nothing but
         // `room`, which was made before, and system calls: no lock, no allocation.
         let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut orders, size_of::<CloneArgs>()) };
         match pid {
-            0 => room.furnish(),
+            0 => room.become_firmware_or_exit(),
             1.. => {
                 // SAFETY: the kernel has just made this descriptor for us.
                 let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
@@ -61,7 +61,7 @@ impl Forker {
                 let mapped = sandbox::map_user(pid, NOBODY, NOBODY);
                 let user = if mapped.is_ok() { User::Nobody } else { User::AsBefore };
                 // A guest's process must not be spared by the OOM killer, even if its parent is.
-                let _ = sandbox::be_ordinary(pid);
+                let _ = sandbox::reset_oom_score(pid);
                 enter(pid as u32);
                 // If it has ended already, the handover will report the reason.
                 let _ = send(&socket, &[user as u8], SendFlags::NOSIGNAL);

@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use bootinfo::Ground;
+use bootinfo::Environment;
 use threads::cpu_clock;
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
@@ -88,7 +88,7 @@ impl Process {
     /// Creates the machine, ready for its devices; no process runs yet. Opens nothing.
     pub fn new(config: MachineConfig) -> Result<Self> {
         static KHZ: OnceLock<u64> = OnceLock::new();
-        let memory = Memory::new(config, Ground::Process)?;
+        let memory = Memory::new(config, Environment::Process)?;
         machine::write_tsc_khz(&memory.ram, *KHZ.get_or_init(|| tsc_khz(TSC_MEASUREMENT)))?;
         let machine = Machine::new(memory, None)?;
         let bell = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).context("cannot make an event descriptor")?;

@@ -40,7 +40,7 @@ impl Process {
                     let end = pidfd::wait(&child.pidfd);
                     // The stop may have been requested during the wait, and the process may have been quick.
                     let asked = self.machine.stop_sign().load(Ordering::Acquire);
-                    return if asked { Stopped::Asked } else { Stopped::Fault(last_words(end)) };
+                    return if asked { Stopped::Asked } else { Stopped::Fault(describe_end(end)) };
                 }
                 Err(error) => return Stopped::Fault(format!("{error:#}")),
             }
@@ -108,7 +108,7 @@ fn carry_out((address, value, shape): (u64, u64, u32), bus: &Bus, exits: &VcpuEx
 }
 
 /// Describes the end of a process that was not stopped.
-fn last_words(end: End) -> String {
+fn describe_end(end: End) -> String {
     match end {
         End::Exit(code) => format!("the process left by itself with code {code}"),
         End::Signal(libc::SIGSYS) => {

@@ -9,7 +9,7 @@ use bootinfo::BootInfo;
 use nic_port::irq::Line;
 use vmm::Stopped;
 
-use crate::ground::{each, orders, wait_for};
+use crate::machines::{each, orders, wait_for};
 
 #[test]
 fn firmware_boots_sleeps_wakes_and_stops() {

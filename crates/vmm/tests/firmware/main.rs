@@ -2,5 +2,5 @@
 
 mod boot;
 mod e1000;
-mod ground;
+mod machines;
 mod process;

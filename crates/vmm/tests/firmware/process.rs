@@ -13,7 +13,7 @@ use bootinfo::map;
 use support::{Injected, inject_syscall};
 use vmm::{Forker, MachineConfig, Process, Spawn, Stopped};
 
-use crate::ground::{by_process, by_process_on, orders, start, wait_for};
+use crate::machines::{by_process, by_process_on, orders, start, wait_for};
 
 fn status(pid: i32, key: &str) -> String {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");

@@ -15,7 +15,7 @@ use port::{Null, Sink};
 use sandbox::Confinement;
 use threads::Thread;
 
-use crate::patient::{Capture, Patient, write_out};
+use crate::slow_file::{Capture, SlowFileWriter, write_out};
 
 /// Interval between writes to the file. Ten a second cost an idle host next to nothing.
 const WRITE: Duration = Duration::from_millis(100);
@@ -35,7 +35,7 @@ pub(crate) fn into(
 
 /// Creates a capture within these limits, and the port that fills it.
 fn within(file: File, stop: &Arc<AtomicBool>, limits: Limits) -> Result<(Arc<dyn Sink>, Capture)> {
-    let file = Patient::new(file, stop.clone()).context("a capture into what cannot be looked at")?;
+    let file = SlowFileWriter::new(file, stop.clone()).context("a capture into what cannot be looked at")?;
     let capture = Pcap::new(file, limits);
     let port = TapPoint::new(Arc::new(Null::new()));
     port.enable(Box::new(capture.clone()));

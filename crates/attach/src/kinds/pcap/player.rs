@@ -19,7 +19,7 @@ use ring::Bytes;
 use sandbox::{Class, Confinement};
 use threads::Thread;
 
-use crate::home::Home;
+use crate::shared_source::SharedSource;
 
 /// Maximum number of frames that wait for the NIC.
 const QUEUE: u32 = 1024;
@@ -61,7 +61,7 @@ pub(crate) fn open(path: &Path) -> Result<File> {
 
 /// A file being replayed. Dropping it ends the replay.
 pub(crate) struct Player {
-    source: Home,
+    source: SharedSource,
     shared: Arc<Shared>,
     _thread: Thread,
 }
@@ -91,7 +91,7 @@ impl Player {
             let said = play.run(reader);
             *play.shared.end.lock().unwrap_or_else(PoisonError::into_inner) = said;
         })?;
-        Ok(Self { source: Home::new(Box::new(source)), shared, _thread: thread })
+        Ok(Self { source: SharedSource::new(Box::new(source)), shared, _thread: thread })
     }
 
     /// Lends the source of its frames, for one start of a router.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use port::conformance::{SinkBench, SourceBench, check_sink, check_source};
 
 use super::*;
-use crate::wanted::tests::{served, wanted};
+use crate::requirements::tests::{served, wanted};
 
 /// Time limit of every wait, even on a busy host. Each wait ends as soon as its condition holds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ impl Bench {
         sockopt::set_socket_recv_buffer_size_force(&far, ROOM).expect("room");
         let near = UdpSocket::bind("127.0.0.1:0").and_then(|near| near.local_addr()).expect("an address");
         let attach = format!("udp:{near}-{}", far.local_addr().expect("an address"));
-        let mut ports = served(&Wanted { queue_len: 8192, ..wanted(&attach) });
+        let mut ports = served(&NicRequirements { queue_len: 8192, ..wanted(&attach) });
         far.connect(near).expect("the other end");
         Self { far, source: ports.sources.remove(0), sink: ports.sinks.remove(0), outside: ports.outside }
     }

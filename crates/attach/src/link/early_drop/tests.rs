@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use port::conformance::{Pattern, SourceBench, check_source};
-use port::{Frames, Hand};
+use port::{ClockHandle, Frames};
 use ring::{BURST, Bytes};
 use uplink::{Netns, Tap, TapConfig, TapSink, TapSource};
 
@@ -66,7 +66,7 @@ type Refused = Rc<Cell<u64>>;
 struct Bench {
     source: EarlyDrop<TapSource>,
     other: Arc<TapSink>,
-    hand: Hand,
+    hand: ClockHandle,
     /// Time that passes at each visit to the source.
     step: Duration,
     refused: Refused,
@@ -79,7 +79,7 @@ impl Bench {
     /// Carries out the last request.
     fn fulfil(&self) {
         if let Some(frames) = self.tap.wish() {
-            self.tap.fulfil(frames).expect("the kernel takes it");
+            self.tap.set_queue_len(frames).expect("the kernel takes it");
         }
     }
 

@@ -49,42 +49,53 @@ pub(super) struct Tuner {
     /// Frames since the queue was last empty.
     run: usize,
     /// True if the router had little work when that run began.
-    hungry: bool,
+    had_little_work: bool,
     /// Since the last judgement: visits, those at which the router had enough work, those that emptied the
     /// queue, and runs in which frames were lost before a router with little work.
     visits: u32,
-    sated: u32,
+    visits_with_work: u32,
     emptied: u32,
-    starved: u32,
+    losses_while_idle: u32,
     /// Remaining periods without a cut, and the number of such periods the next time that the queue is too
     /// short.
-    calm: u32,
-    next_calm: u32,
+    periods_without_cut: u32,
+    next_periods_without_cut: u32,
 }
 
 impl Tuner {
     pub(super) fn new(limit: u32, ring: u32) -> Self {
         let (ring, limit) = (ring.max(1) as usize, limit.clamp(LEAST, MOST));
-        let [visits, sated, emptied, starved, calm] = [0; 5];
-        let next_calm = *CALM.start();
-        Self { limit, ring, run: 0, hungry: true, visits, sated, emptied, starved, calm, next_calm }
+        let [visits, visits_with_work, emptied, losses_while_idle, periods_without_cut] = [0; 5];
+        let next_periods_without_cut = *CALM.start();
+        Self {
+            limit,
+            ring,
+            run: 0,
+            had_little_work: true,
+            visits,
+            visits_with_work,
+            emptied,
+            losses_while_idle,
+            periods_without_cut,
+            next_periods_without_cut,
+        }
     }
 
     #[inline]
     pub(super) fn look(&mut self, look: Look) {
         if self.run == 0 {
-            self.hungry = look.room >= self.ring - self.ring / 4;
+            self.had_little_work = look.room >= self.ring - self.ring / 4;
         }
         if look.shown == 0 && self.run == 0 {
             return;
         }
         self.visits += 1;
         self.run += look.shown;
-        self.sated += u32::from(look.room < self.ring / 2);
+        self.visits_with_work += u32::from(look.room < self.ring / 2);
         if look.shown < look.budget {
             self.emptied += 1;
             let full = self.run >= (self.limit - self.limit / 8) as usize;
-            self.starved += u32::from(full && self.hungry);
+            self.losses_while_idle += u32::from(full && self.had_little_work);
             self.run = 0;
         }
     }
@@ -92,20 +103,20 @@ impl Tuner {
     /// Judges the period; returns the new length if it changes.
     pub(super) fn judge(&mut self) -> Option<u32> {
         let before = self.limit;
-        let overloaded = self.visits > 0 && (self.emptied == 0 || self.sated > self.visits / 2);
-        if self.starved > 0 {
+        let overloaded = self.visits > 0 && (self.emptied == 0 || self.visits_with_work > self.visits / 2);
+        if self.losses_while_idle > 0 {
             self.limit = (self.limit * 2).min(MOST);
-            self.calm = self.next_calm;
-            self.next_calm = (self.next_calm * 2).min(*CALM.end());
-        } else if self.calm > 0 {
-            self.calm -= 1;
+            self.periods_without_cut = self.next_periods_without_cut;
+            self.next_periods_without_cut = (self.next_periods_without_cut * 2).min(*CALM.end());
+        } else if self.periods_without_cut > 0 {
+            self.periods_without_cut -= 1;
         } else if overloaded {
             self.limit = (self.limit - self.limit / 8).max(LEAST);
             if self.limit == LEAST {
-                self.next_calm = *CALM.start();
+                self.next_periods_without_cut = *CALM.start();
             }
         }
-        (self.visits, self.sated, self.emptied, self.starved) = (0, 0, 0, 0);
+        (self.visits, self.visits_with_work, self.emptied, self.losses_while_idle) = (0, 0, 0, 0);
         (self.limit != before).then_some(self.limit)
     }
 }

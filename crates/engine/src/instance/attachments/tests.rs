@@ -3,7 +3,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use attach::Handed;
+use attach::HandedOver;
 use config::Engine;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use vmm::{Child, Forker, Spawn, Spawned};
@@ -60,9 +60,9 @@ const SLOW: &str = "[[router]]\nname = 'slow'\n\
     [[router.nic]]\nname = 'out'\nattach = 'pcap:slow.pcap'\nreplay = 'gate'\naddress = '10.2.0.1/24'\n";
 
 /// Attachment of its NIC with an eventfd in place of the file: reading it blocks until the test writes.
-fn gated(gate: &OwnedFd) -> Handed {
+fn gated(gate: &OwnedFd) -> HandedOver {
     let capture = tempfile::tempfile().expect("a file").into();
-    Handed {
+    HandedOver {
         what: serde_json::json!([true, false]),
         descriptors: vec![capture, gate.try_clone().expect("a descriptor")],
     }
@@ -93,7 +93,7 @@ fn others_are_looked_after_while_what_a_nic_is_plugged_into_is_found() {
         Err(error) => return println!("SKIPPED: {error:#}"),
     };
     let mortal = Arc::new(Mortal { forker, started: Mutex::default() });
-    let supplies = Supplies { spawner: Some(mortal.clone()), ..Supplies::default() };
+    let supplies = HostServices { spawner: Some(mortal.clone()), ..HostServices::default() };
     let mut instance = Instance::start(&plan(UP), supplies).expect("it starts");
     let file = UP.to_owned() + SLOW;
     let gate = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
@@ -110,7 +110,7 @@ fn others_are_looked_after_while_what_a_nic_is_plugged_into_is_found() {
             others_lived
         });
         let opened = [("slow.out".to_owned(), gated(&gate))].into();
-        let supplies = Supplies { opened, ..Supplies::default() };
+        let supplies = HostServices { opened, ..HostServices::default() };
         let applied = instance.apply(&plan(&file), supplies);
         is_over.store(true, Ordering::Release);
         assert_eq!(applied.expect("it is applied").len(), 1);

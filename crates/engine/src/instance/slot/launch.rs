@@ -6,8 +6,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow, bail};
 use telemetry::Kind;
 
-use super::{LAUNCH_LIMIT, Run, Slot, Yard, builder};
-use crate::claims::Claims;
+use super::{LAUNCH_LIMIT, Run, RunContext, Slot, builder};
+use crate::arp_conflicts::ArpConflicts;
 use crate::guest::Guest;
 use crate::instance::RunningRouter;
 use crate::instance::State;
@@ -16,28 +16,30 @@ use crate::watch::{Rules, Watch};
 
 impl Slot {
     /// Begins to launch a guest in this slot ([`Slot::look_at_launch`]).
-    pub(crate) fn launch(&mut self, guest: Guest, yard: &Yard) -> Result<()> {
-        self.begin_launch(|| Ok(guest), yard)
+    pub(crate) fn launch(&mut self, guest: Guest, context: &RunContext) -> Result<()> {
+        self.begin_launch(|| Ok(guest), context)
     }
 
     /// Begins to build its guest and to launch it.
-    pub(crate) fn launch_anew(&mut self, yard: &mut Yard) -> Result<()> {
-        let build = builder(&self.plan, &self.outlets, &mut yard.grounds)?;
-        self.begin_launch(build, yard)
+    pub(crate) fn launch_anew(&mut self, context: &mut RunContext) -> Result<()> {
+        let build = builder(&self.plan, &self.outlets, &mut context.backends)?;
+        self.begin_launch(build, context)
     }
 
     fn begin_launch(
         &mut self,
         guest: impl FnOnce() -> Result<Guest> + Send + 'static,
-        yard: &Yard,
+        context: &RunContext,
     ) -> Result<()> {
-        let (outlets, board, confinement) = (self.outlets.clone(), yard.board.clone(), yard.confinement);
+        let (outlets, board, confinement) =
+            (self.outlets.clone(), context.board.clone(), context.confinement);
         let work = move || RunningRouter::launch(guest()?, &outlets, &board, confinement);
         let name = format!("{}/launch", self.plan.name);
-        let task = Task::begin(name, LAUNCH_LIMIT, work, yard.now).context("no thread can be had for it")?;
+        let task =
+            Task::begin(name, LAUNCH_LIMIT, work, context.now).context("no thread can be had for it")?;
         self.launch = Some(task);
-        self.rest = State::Waiting;
-        (self.since, self.due, self.peers_awaited) = (yard.now, None, None);
+        self.idle_state = State::Waiting;
+        (self.since, self.due, self.peers_awaited) = (context.now, None, None);
         Ok(())
     }
 
@@ -48,35 +50,35 @@ impl Slot {
 
     /// Begins the run once the launch is done; returns true if it began during this call. A failure is left
     /// for the caller that waits for the router, or handled as if the router had failed while it ran.
-    pub(crate) fn look_at_launch(&mut self, yard: &mut Yard) -> bool {
+    pub(crate) fn look_at_launch(&mut self, context: &mut RunContext) -> bool {
         let Some(launch) = self.launch.take() else { return false };
-        let launched = match launch.look(yard.now) {
+        let launched = match launch.look(context.now) {
             Progress::Going(launch) => {
                 self.launch = Some(launch);
                 return false;
             }
             Progress::Done(launched) => launched,
-            Progress::Lost(why) => Err(anyhow!("router {}: its launch {why}", self.plan.name)),
+            Progress::Abandoned(why) => Err(anyhow!("router {}: its launch {why}", self.plan.name)),
         };
         let is_launched = launched.is_ok();
         match launched {
-            Ok(router) => self.set_running(router, yard),
+            Ok(router) => self.set_running(router, context),
             Err(error) if self.awaited => self.refusal = Some(error),
-            Err(error) => self.fail(Kind::Failed, format!("cannot be started again: {error:#}"), yard),
+            Err(error) => self.fail(Kind::Failed, format!("cannot be started again: {error:#}"), context),
         }
         is_launched
     }
 
     /// Begins to watch a launched router, and applies the current settings, which may have changed since the
     /// launch began.
-    fn set_running(&mut self, mut router: RunningRouter, yard: &Yard) {
-        router.count(&yard.counts);
-        router.share(&yard.sharing, self.plan.spin);
-        let (watch, claims) = (Watch::new(yard.rules), Claims::default());
-        self.run = Some(Run { router, watch, claims, up: false, started: yard.now });
+    fn set_running(&mut self, mut router: RunningRouter, context: &RunContext) {
+        router.count(&context.counts);
+        router.share(&context.sharing, self.plan.spin);
+        let (watch, conflicts) = (Watch::new(context.rules), ArpConflicts::default());
+        self.run = Some(Run { router, watch, conflicts, up: false, started: context.now });
         self.adjust_run();
         self.starts += 1;
-        self.since = yard.now;
+        self.since = context.now;
     }
 
     /// Returns true if it runs or is being launched.

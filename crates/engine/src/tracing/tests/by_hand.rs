@@ -2,14 +2,14 @@
 
 use std::ops::{Deref, DerefMut};
 
-use port::Hand;
+use port::ClockHandle;
 
 use super::*;
 
 /// A trace with a manually advanced clock.
 pub(super) struct Moved {
     trace: Trace,
-    hand: Hand,
+    hand: ClockHandle,
 }
 
 impl Moved {

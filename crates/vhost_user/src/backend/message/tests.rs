@@ -7,9 +7,9 @@ fn octets(request: u32, flags: u32, body: &[u8]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).chain(body.iter().copied()).collect()
 }
 
-fn pair() -> (UnixStream, Line) {
+fn pair() -> (UnixStream, MessageStream) {
     let (peer, ours) = UnixStream::pair().expect("a pair");
-    (peer, Line::new(ours))
+    (peer, MessageStream::new(ours))
 }
 
 fn send(peer: &UnixStream, octets: &[u8], descriptors: &[&OwnedFd]) {
@@ -19,7 +19,7 @@ fn send(peer: &UnixStream, octets: &[u8], descriptors: &[&OwnedFd]) {
 fn fault(octets: &[u8]) -> String {
     let (mut peer, mut line) = pair();
     peer.write_all(octets).expect("it listens");
-    line.hear().expect_err("it is wrong").to_string()
+    line.read_message().expect_err("it is wrong").to_string()
 }
 
 #[test]
@@ -28,19 +28,19 @@ fn messages_are_told_apart_whatever_the_pieces_they_come_in() {
     let (pipe, _) = rustix::pipe::pipe().expect("a pipe");
     let (first, second) = (octets(1, 1, &[]), octets(12, 9, &7u64.to_le_bytes()));
     for octet in &first {
-        assert!(matches!(line.hear(), Ok(Heard::Nothing)));
+        assert!(matches!(line.read_message(), Ok(ReadResult::Nothing)));
         peer.write_all(&[*octet]).expect("it listens");
     }
     send(&peer, &second, &[&pipe]);
-    let Ok(Heard::Message(message)) = line.hear() else { panic!("it is complete") };
+    let Ok(ReadResult::Message(message)) = line.read_message() else { panic!("it is complete") };
     assert_eq!((message.request, message.need_reply), (FrontendReq::GET_FEATURES, false));
     assert!(message.body.is_empty() && message.descriptors.is_empty(), "they belong to the next one");
-    let Ok(Heard::Message(mut message)) = line.hear() else { panic!("it is complete") };
+    let Ok(ReadResult::Message(mut message)) = line.read_message() else { panic!("it is complete") };
     assert_eq!((message.request, message.need_reply), (FrontendReq::SET_VRING_KICK, true));
     assert_eq!(message.body_as::<vhost::vhost_user::message::VhostUserU64>().expect("8 octets").value, 7);
     assert!(message.one_descriptor().is_some());
     drop(peer);
-    assert!(matches!(line.hear(), Ok(Heard::End)));
+    assert!(matches!(line.read_message(), Ok(ReadResult::End)));
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn what_is_no_message_is_told_in_one_line() {
     let (peer, mut line) = pair();
     (&peer).write_all(&octets(1, 1, &[])[..5]).expect("it listens");
     drop(peer);
-    assert!(line.hear().expect_err("it is torn").to_string().contains("in the middle"));
+    assert!(line.read_message().expect_err("it is torn").to_string().contains("in the middle"));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn descriptors_beyond_measure_are_refused_and_closed() {
     let (peer, mut line) = pair();
     let (pipe, far) = rustix::pipe::pipe().expect("a pipe");
     send(&peer, &octets(5, 1, &[]), &[&far; 40]);
-    assert!(line.hear().is_err());
+    assert!(line.read_message().is_err());
     drop((far, line, peer));
     // The pipe has no writer any more: all descriptors are closed.
     assert_eq!(rustix::io::read(&pipe, &mut [0; 1]), Ok(0));
@@ -72,6 +72,6 @@ fn descriptors_beyond_measure_are_refused_and_closed() {
 fn who_reads_no_answers_is_not_waited_for() {
     let (_peer, line) = pair();
     let long = vec![0; 4096];
-    let refusal = (0..1000).find_map(|_| line.say(&long).err()).expect("its socket is full");
+    let refusal = (0..1000).find_map(|_| line.send_reply(&long).err()).expect("its socket is full");
     assert!(refusal.to_string().contains("does not read"));
 }

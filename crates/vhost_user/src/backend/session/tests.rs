@@ -45,11 +45,11 @@ impl Peer {
     }
 
     fn ask(&mut self, request: FrontendReq, body: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
-        self.session.heed(message(request, body, Vec::new())).map_err(|refused| refused.fault)
+        self.session.handle(message(request, body, Vec::new())).map_err(|refused| refused.fault)
     }
 
     fn send(&mut self, request: FrontendReq, body: &[u8], fd: OwnedFd) -> Result<Option<Vec<u8>>, Fault> {
-        self.session.heed(message(request, body, vec![fd])).map_err(|refused| refused.fault)
+        self.session.handle(message(request, body, vec![fd])).map_err(|refused| refused.fault)
     }
 
     fn share(&mut self) {
@@ -316,7 +316,7 @@ fn messages_that_are_wrong_are_told_in_one_line() {
     let mut wrong = |request, body: &[u8], descriptors: usize| {
         let descriptors = (0..descriptors).map(|_| again(&fd)).collect();
         let Refused { fault, .. } =
-            peer.session.heed(message(request, body, descriptors)).expect_err("it is wrong");
+            peer.session.handle(message(request, body, descriptors)).expect_err("it is wrong");
         fault.to_string()
     };
     use FrontendReq as Request;
@@ -389,7 +389,7 @@ fn a_table_that_is_refused_leaves_the_one_before() {
     peer.enable(0);
     let overlapping = table(&[[0, 0x2000, USER, 0], [0x1000, 0x2000, USER + 0x2000, 0x2000]]);
     let descriptors = vec![again(&peer.file), again(&peer.file)];
-    let refused = peer.session.heed(message(FrontendReq::SET_MEM_TABLE, &overlapping, descriptors));
+    let refused = peer.session.handle(message(FrontendReq::SET_MEM_TABLE, &overlapping, descriptors));
     let Refused { fault, .. } = refused.expect_err("they overlap");
     assert!(matches!(fault, Fault::Memory(MemoryError::Overlap(0, 0x1000))));
     assert_eq!(peer.session.running(), 1);
@@ -409,7 +409,7 @@ fn what_was_shared_before_goes_before_the_next_table_comes() {
     }
     let twice = table(&[[0, HUGE, USER, 0], [HUGE, HUGE, USER + HUGE, 0]]);
     let descriptors = vec![again(&peer.file), again(&peer.file)];
-    let refused = peer.session.heed(message(FrontendReq::SET_MEM_TABLE, &twice, descriptors));
+    let refused = peer.session.handle(message(FrontendReq::SET_MEM_TABLE, &twice, descriptors));
     let line = refused.expect_err("it is too much").fault.to_string();
     assert_eq!(line, "a memory table of 143360 GiB, and at most 71680 GiB may be shared (memory_max)");
 }
@@ -422,11 +422,11 @@ fn who_waits_for_it_is_told_how_it_went() {
     let code = |answer: Vec<u8>| u64::from_le_bytes(*answer.last_chunk::<8>().expect("a code"));
     let done = peer.ask(FrontendReq::SET_PROTOCOL_FEATURES, &reply_ack.to_le_bytes()).expect("it is done");
     assert!(done.is_some_and(|done| code(done) == 0));
-    let refused = peer.session.heed(message(FrontendReq::SET_VRING_NUM, &state(9, 1), Vec::new()));
+    let refused = peer.session.handle(message(FrontendReq::SET_VRING_NUM, &state(9, 1), Vec::new()));
     assert!(refused.expect_err("no such ring").answer.is_some_and(|told| code(told) != 0));
     let mut quiet = message(FrontendReq::SET_OWNER, &[], Vec::new());
     quiet.need_reply = false;
-    assert!(peer.session.heed(quiet).expect("it is done").is_none());
+    assert!(peer.session.handle(quiet).expect("it is done").is_none());
 }
 
 #[test]
@@ -470,7 +470,7 @@ fn a_peer_that_makes_us_wait_is_found_out() {
         sink.deliver(&[Frame::new(ring::Bytes::from_slice(&mut octets))])
     });
     while !server.is_finished() {
-        queues.look_after_bells();
+        queues.interrupt_blocked_writers();
         std::thread::yield_now();
     }
     assert_eq!(server.join().expect("no panic"), 1);

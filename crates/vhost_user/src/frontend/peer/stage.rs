@@ -15,8 +15,8 @@ use vmm_sys_util::eventfd::EventFd;
 
 use super::{Clock, Shared, Status};
 use crate::frontend::event::{EventFdExt, take};
+use crate::frontend::messaging::{Job, Outcome};
 use crate::frontend::session::{Refused, Session};
-use crate::frontend::talk::{Job, Outcome};
 
 /// Time limit of the peer for the messages of one job.
 pub(super) const ANSWER: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_secs(10);
 
 /// The queues handed over.
 #[derive(Clone)]
-struct Given {
+struct HandedOver {
     set_up: Arc<SetUp>,
     turn: u64,
     pairs: usize,
@@ -62,15 +62,15 @@ enum Stage {
     /// Messages are being exchanged; with deadline, and what the peer has been handed.
     Talking {
         until: Option<Instant>,
-        given: Option<Given>,
+        given: Option<HandedOver>,
         topic: Topic,
     },
     Idle(Session),
-    Serving(Session, Given),
+    Serving(Session, HandedOver),
 }
 
 /// The state machine.
-pub(super) struct Course {
+pub(super) struct ConnectionStateMachine {
     clock: Clock,
     shared: Arc<Shared>,
     door: Arc<Door>,
@@ -88,7 +88,7 @@ pub(super) struct Course {
     over: bool,
 }
 
-impl Course {
+impl ConnectionStateMachine {
     pub(super) fn new(
         (clock, shared): (Clock, Arc<Shared>),
         door: Arc<Door>,
@@ -140,24 +140,24 @@ impl Course {
         if self.rests(now) {
             return Stage::Away;
         }
-        match self.door.enter() {
+        match self.door.accept() {
             Ok(Some(stream)) => match stream.try_clone() {
                 Ok(copy) => {
                     self.shared.said().process = process_at(&copy);
                     self.stream = Some(copy);
                     self.say(Job::Greet(stream), None, now)
                 }
-                Err(error) => self.retreat(error.to_string(), now),
+                Err(error) => self.disconnect(error.to_string(), now),
             },
             Ok(None) if now >= self.next && !self.door.listens() => {
                 self.put_off(now);
-                match self.door.ask() {
+                match self.door.request() {
                     Ok(()) => Stage::Away,
-                    Err(error) => self.retreat(error.to_string(), now),
+                    Err(error) => self.disconnect(error.to_string(), now),
                 }
             }
             Ok(None) => Stage::Away,
-            Err(error) => self.retreat(error.to_string(), now),
+            Err(error) => self.disconnect(error.to_string(), now),
         }
     }
 
@@ -167,7 +167,7 @@ impl Course {
     }
 
     /// Returns to the beginning, for this reason.
-    fn retreat(&mut self, why: String, now: Instant) -> Stage {
+    fn disconnect(&mut self, why: String, now: Instant) -> Stage {
         self.stream = None;
         self.shared.said().why = Some(why);
         self.next = self.next.max(now + FIRST_PAUSE);
@@ -179,16 +179,22 @@ impl Course {
         self.pause = (self.pause * 2).min(LAST_PAUSE);
     }
 
-    fn say(&mut self, job: Job, given: Option<Given>, now: Instant) -> Stage {
+    fn say(&mut self, job: Job, given: Option<HandedOver>, now: Instant) -> Stage {
         let topic = Topic::of(&job);
         match self.jobs.send(job) {
             Ok(()) => Stage::Talking { until: Some(now + ANSWER), given, topic },
-            Err(_) => self.retreat("its thread has ended".to_owned(), now + LOOK),
+            Err(_) => self.disconnect("its thread has ended".to_owned(), now + LOOK),
         }
     }
 
     /// Checks whether the current exchange is done.
-    fn listen(&mut self, now: Instant, until: Option<Instant>, given: Option<Given>, topic: Topic) -> Stage {
+    fn listen(
+        &mut self,
+        now: Instant,
+        until: Option<Instant>,
+        given: Option<HandedOver>,
+        topic: Topic,
+    ) -> Stage {
         match self.outcomes.try_recv() {
             Ok(Outcome::Said(session)) => self.go_on(session, given),
             Ok(Outcome::Stopped) => {
@@ -205,7 +211,7 @@ impl Course {
                 self.shared.counters.refused.add(1);
                 self.put_off(now);
                 let late = if until.is_none() { " (it did not answer in time)" } else { "" };
-                self.retreat(format!("{why}{late}"), now)
+                self.disconnect(format!("{why}{late}"), now)
             }
             Err(TryRecvError::Empty) => {
                 let unwanted = given.as_ref().is_some_and(|given| self.shared.lock().turn != given.turn);
@@ -217,7 +223,7 @@ impl Course {
                 }
                 Stage::Talking { until, given, topic }
             }
-            Err(TryRecvError::Disconnected) => self.retreat("its thread has ended".to_owned(), now + LOOK),
+            Err(TryRecvError::Disconnected) => self.disconnect("its thread has ended".to_owned(), now + LOOK),
         }
     }
 
@@ -228,7 +234,7 @@ impl Course {
         }
     }
 
-    fn go_on(&mut self, session: Session, given: Option<Given>) -> Stage {
+    fn go_on(&mut self, session: Session, given: Option<HandedOver>) -> Stage {
         let mut said = self.shared.said();
         said.why = None;
         said.offer = Some(session.offer());
@@ -243,28 +249,28 @@ impl Course {
     fn idle(&mut self, session: Session, now: Instant, quits: bool) -> Stage {
         if quits || self.has_gone() {
             self.put_off(now);
-            return self.retreat("it went away".to_owned(), now);
+            return self.disconnect("it went away".to_owned(), now);
         }
         let wishes = self.shared.lock();
         let Some(set_up) = wishes.set_up.clone() else { return Stage::Idle(session) };
-        let given = Given { set_up: set_up.clone(), turn: wishes.turn, pairs: wishes.pairs };
+        let given = HandedOver { set_up: set_up.clone(), turn: wishes.turn, pairs: wishes.pairs };
         drop(wishes);
         self.shared.counters.handed.add(1);
         self.say(Job::Start(session, set_up, given.pairs), Some(given), now)
     }
 
     /// The peer serves the rings.
-    fn serve(&mut self, session: Session, mut given: Given, now: Instant, quits: bool) -> Stage {
+    fn serve(&mut self, session: Session, mut given: HandedOver, now: Instant, quits: bool) -> Stage {
         self.pause = FIRST_PAUSE;
         if self.has_gone() {
             self.shared.counters.lost.add(1);
             self.next = now;
-            return self.retreat("it went away".to_owned(), now);
+            return self.disconnect("it went away".to_owned(), now);
         }
-        if given.set_up.is_deaf() {
+        if given.set_up.has_blocked_us() {
             self.shared.counters.lost.add(1);
             self.put_off(now);
-            return self.retreat(Refused::Waited.to_string(), now);
+            return self.disconnect(Refused::Waited.to_string(), now);
         }
         self.pass_on(&given);
         let (turn, pairs) = {
@@ -291,7 +297,7 @@ impl Course {
     }
 
     /// Forwards interrupts of a peer that cannot send them itself.
-    fn pass_on(&self, given: &Given) {
+    fn pass_on(&self, given: &HandedOver) {
         for queue in given.set_up.queues.iter().filter(|queue| queue.call().is_none()) {
             let Some(call) = self.calls.get(usize::from(queue.index)) else { continue };
             if take(call) {

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use bootinfo::{BootInfo, Ground, Role, TransmitMode, map};
+use bootinfo::{BootInfo, Environment, Role, TransmitMode, map};
 use ledger::VcpuExits;
 use nic::e1000::register as r;
 use nic_port::NicQueues;
@@ -26,7 +26,7 @@ const BUFFER: u64 = 2048;
 pub(crate) fn machine(modes: &[TransmitMode], several_senders: bool) -> (Arc<Machine>, Vec<Arc<NicQueues>>) {
     let info = BootInfo::new(Role::Router, 2);
     let config = MachineConfig { name: "driver".into(), ram: 12 << 20, fib: None, info };
-    let memory = Memory::new(config, Ground::Process).expect("memory");
+    let memory = Memory::new(config, Environment::Process).expect("memory");
     let machine = Machine::new(memory, None).expect("a machine");
     let attach = |(number, mode): (usize, &TransmitMode)| {
         attach(&machine, nic_slot(number), &model(*mode), several_senders).expect("a NIC")

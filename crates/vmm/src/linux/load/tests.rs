@@ -5,7 +5,7 @@ use super::*;
 const RAM_LEN: usize = 64 << 20;
 
 fn ram() -> GuestRam {
-    GuestRam::with_words_apart("load", RAM_LEN).expect("memory")
+    GuestRam::with_words_outside("load", RAM_LEN).expect("memory")
 }
 
 fn file(octets: &[u8]) -> File {

@@ -4,7 +4,7 @@ use crate::memory::GuestRam;
 
 /// Ports of a machine with only a host bridge.
 fn ports() -> Ports {
-    let ram = GuestRam::with_words_apart("ports", 2 << 20).expect("memory");
+    let ram = GuestRam::with_words_outside("ports", 2 << 20).expect("memory");
     let bus = Bus::new(ram.region());
     bus.insert(0, Box::new(HostBridge::new()));
     Ports::new(None, bus, None)

@@ -114,8 +114,8 @@ fn who_does_not_ask_is_not_answered() {
 #[test]
 fn the_last_words_are_one_line_each() {
     for end in [End::Unknown, End::Exit(1), End::Signal(libc::SIGSYS), End::Signal(libc::SIGHUP)] {
-        let line = last_words(end);
+        let line = describe_end(end);
         assert!(!line.is_empty() && !line.contains('\n'), "{line}");
     }
-    assert_eq!(last_words(End::Signal(libc::SIGHUP)), "the process was ended by signal 1");
+    assert_eq!(describe_end(End::Signal(libc::SIGHUP)), "the process was ended by signal 1");
 }

@@ -12,7 +12,7 @@ use port::{Frame, Sink};
 use ring::{BURST, Bytes};
 use vmm::{E1000Nic, Machine, Model, attach};
 
-use crate::ground::{Running, by_kvm_with, by_process_with, orders, wait_for};
+use crate::machines::{Running, by_kvm_with, by_process_with, orders, wait_for};
 
 pub(super) const MAC: [u8; 6] = [0x52, 0x54, 0, 0, 0, 1];
 

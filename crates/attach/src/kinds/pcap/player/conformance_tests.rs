@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::time::Instant;
 
-use port::Hand;
+use port::ClockHandle;
 use port::conformance::{Pattern, SourceBench, check_ending_source, check_recorded_source};
 
 use super::*;
@@ -34,7 +34,7 @@ fn recording(frames: &[Vec<u8>], apart: Duration) -> tempfile::NamedTempFile {
 struct Paced {
     source: Box<dyn Source>,
     rest: VecDeque<Vec<u8>>,
-    hand: Hand,
+    hand: ClockHandle,
     _player: Player,
 }
 
