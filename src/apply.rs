@@ -48,7 +48,11 @@ pub(crate) fn apply(options: &Options) -> Result<()> {
     match target.client.ask(&request)? {
         Answer::Applied { changes, dry_run } => {
             let run = &target.status.run;
-            client::say(&if options.json { lines(&changes)? } else { self::text(run, &changes, dry_run) })
+            client::print_from_run(&if options.json {
+                lines(&changes)?
+            } else {
+                self::text(run, &changes, dry_run)
+            })
         }
         _ => Err(unexpected().into()),
     }

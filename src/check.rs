@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use config::{Deliver, Engine, Errors, Itr, Nic, NicModel, Plan, Router, Spin, TransmitMode};
-use host::{Finding, State, named, needs};
+use host::{Finding, State, needs, references};
 use sched::Outline;
 use sched::ceiling::{Ceiling, Resource, place};
 use sched::promises::Promises;
@@ -17,7 +17,7 @@ use supervisor::{Planned, mib, needed};
 use crate::doctor;
 
 /// A plan checked against this host.
-struct Looked {
+struct CheckedPlan {
     plan: Plan,
     /// Placement of its threads, or why that is impossible.
     threads: Result<Planned, Errors>,
@@ -37,30 +37,31 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<()> {
     if let Ok(looked) = &looked {
         command_line::print(&if json { json::lines(looked) } else { text(looked) })?;
     }
-    let outcome = looked.and_then(Looked::outcome);
+    let outcome = looked.and_then(CheckedPlan::outcome);
     if let (Err(errors), true) = (&outcome, json) {
         command_line::print(&json::errors(errors))?;
     }
     Ok(outcome?)
 }
 
-fn look(mut plan: Plan) -> Looked {
+fn look(mut plan: Plan) -> CheckedPlan {
     let facts = host::facts(&plan);
-    let faults = plan.check_host(&facts).and(named::faults(&plan, None)).and(needs::untold(&plan));
+    let faults =
+        plan.check_host(&facts).and(references::faults(&plan, None)).and(needs::telemetry_faults(&plan));
     let by_process = plan.choose_engines(&facts);
     let threads = supervisor::planned(&plan, Instant::now());
     let mut findings = needs::findings(&plan, &facts);
     findings.push(ceilings(&plan));
-    Looked { plan, threads, by_process, findings, faults }
+    CheckedPlan { plan, threads, by_process, findings, faults }
 }
 
-impl Looked {
+impl CheckedPlan {
     fn outcome(self) -> Result<(), Errors> {
         if self.faults.is_empty() { self.threads.map(drop) } else { Err(self.faults) }
     }
 }
 
-fn text(looked: &Looked) -> String {
+fn text(looked: &CheckedPlan) -> String {
     let plan = describe(&looked.plan, looked.threads.as_ref().ok());
     let by_process = looked.by_process.as_ref().map_or_else(String::new, |line| format!("{line}\n"));
     format!("{plan}this host\n{by_process}{}", doctor::table(&looked.findings))
@@ -96,7 +97,7 @@ fn describe(plan: &Plan, threads: Option<&Planned>) -> String {
             .iter()
             .flat_map(Promises::promised)
             .for_each(|promised| line(&mut text, promised.to_string()));
-        promises.iter().filter_map(Promises::doubt).for_each(|doubt| line(&mut text, doubt));
+        promises.iter().filter_map(Promises::pending_trouble).for_each(|doubt| line(&mut text, doubt));
     }
     line(&mut text, format!("memory {} MiB for {} routers", plan.memory() >> 20, plan.routers.len()));
     text
@@ -115,7 +116,7 @@ fn describe_router(text: &mut String, router: &Router) {
         Spin::For(time) => format!("sleeps after {time:?} without work"),
     };
     let (vcpus, mib) = (router.vcpus, router.memory >> 20);
-    let apart = if router.is_apart() { " in a process of its own" } else { "" };
+    let apart = if router.is_isolated() { " in a process of its own" } else { "" };
     let limit = router.limit.map_or_else(String::new, |limit| format!(", lets in at most {limit}"));
     line(text, format!("router {}: {engine}{apart}, {vcpus} vCPU, {mib} MiB, {spin}{limit}", router.name));
     for nic in &router.nics {

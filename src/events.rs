@@ -15,7 +15,7 @@ pub(crate) fn events(name: &str, json: bool) -> Result<()> {
     let mut target = client::find(name, Kind::Either)?;
     let is_router = target.status.routers.iter().any(|router| router.name == name);
     let report = Report { router: is_router.then_some(name), json };
-    client::say(&report.of(&mut target.client)?)
+    client::print_from_run(&report.of(&mut target.client)?)
 }
 
 /// Selection and format of the events.

@@ -23,7 +23,7 @@ const PACKAGE: &str = "ringroad-lab-program";
 
 /// All arguments after the verb.
 #[derive(Args)]
-pub(crate) struct Words {
+pub(crate) struct LabArgs {
     /// Arguments of `ringroad-lab`; see --help
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORD")]
     words: Vec<OsString>,
@@ -34,7 +34,7 @@ pub(crate) struct Words {
 ///
 /// # Errors
 /// It does not exist, does not build, may have been written by another user, or cannot be executed.
-pub(crate) fn lab(verb: Option<&str>, words: &Words) -> Result<()> {
+pub(crate) fn lab(verb: Option<&str>, words: &LabArgs) -> Result<()> {
     let program = program()?;
     // exec only returns on failure.
     let error = Command::new(&program).args(verb).args(&words.words).exec();

@@ -34,7 +34,7 @@ enum Verb {
     /// Demo: two namespaces with the kernel's own stacks, a router VM between them, and a flood of packets;
     /// ends on its own
     #[command(disable_help_flag = true)]
-    Demo(lab::Words),
+    Demo(lab::LabArgs),
     /// Bring a file up and show what it does, until Ctrl-C
     Run(run::Options),
     /// List all runs of this user, with their routers
@@ -100,7 +100,7 @@ enum Verb {
     },
     /// Measure: run experiments by name, and print their results
     #[command(disable_help_flag = true)]
-    Lab(lab::Words),
+    Lab(lab::LabArgs),
     /// Examine this host: KVM, uplinks, CPUs, schedulers, clocks, limits; changes nothing
     Doctor {
         /// Print one JSON object per line

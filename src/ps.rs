@@ -14,7 +14,7 @@ use serde_json::json;
 /// The folder of runs cannot be read.
 pub(crate) fn ps(json: bool) -> Result<()> {
     let found = client::runs()?;
-    client::say(&if json { lines(&found) } else { table(&found) })
+    client::print_from_run(&if json { lines(&found) } else { table(&found) })
 }
 
 fn lines(found: &[Found]) -> String {
@@ -51,7 +51,7 @@ fn row(run: &str, pid: &str, router: &RouterStatus) -> [String; 7] {
         router.name.clone(),
         router.engine.clone(),
         router.state.name().to_owned(),
-        for_long(router.since_ms),
+        format_duration(router.since_ms),
         router.restarts.to_string(),
     ]
 }
@@ -80,7 +80,7 @@ fn aligned(rows: &[[String; 7]], notes: &[String]) -> String {
 }
 
 /// Formats a time in its two largest units.
-pub(crate) fn for_long(ms: u64) -> String {
+pub(crate) fn format_duration(ms: u64) -> String {
     let seconds = Duration::from_millis(ms).as_secs();
     match seconds {
         0..60 => format!("{seconds} s"),

@@ -37,7 +37,7 @@ pub(crate) fn set(router: &str, setting: &str) -> Result<()> {
     };
     let mut target = client::find(router, Kind::Router)?;
     let (router, value) = (router.to_owned(), value.to_owned());
-    client::order(&mut target, &Request::Set { router, key, value })
+    client::request_and_print(&mut target, &Request::Set { router, key, value })
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use api::{Answer, NicShown, Request, RouterShown, Value};
+use api::{Answer, NicDetails, Request, RouterDetails, Value};
 use command_line::client::{self, Kind, unexpected};
 
-use crate::ps::for_long;
+use crate::ps::format_duration;
 
 /// Prints all details of a router.
 ///
@@ -16,18 +16,18 @@ use crate::ps::for_long;
 pub(crate) fn show(router: &str, json: bool) -> Result<()> {
     let mut target = client::find(router, Kind::Router)?;
     match target.client.ask(&Request::Show { router: router.to_owned() })? {
-        Answer::Show(shown) => client::say(&if json { line(&shown)? } else { text(&shown) }),
+        Answer::Show(shown) => client::print_from_run(&if json { line(&shown)? } else { text(&shown) }),
         _ => Err(unexpected().into()),
     }
 }
 
 /// All details as one JSON object.
-fn line(shown: &RouterShown) -> Result<String> {
+fn line(shown: &RouterDetails) -> Result<String> {
     Ok(serde_json::to_string(shown)? + "\n")
 }
 
 /// One fact per line, each preceded by its kind.
-fn text(shown: &RouterShown) -> String {
+fn text(shown: &RouterDetails) -> String {
     let status = &shown.status;
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -36,7 +36,7 @@ fn text(shown: &RouterShown) -> String {
     };
     line("router", format!("{} of run {}", status.name, shown.run));
     let state = status.state.name();
-    let (long, times) = (for_long(status.since_ms), status.restarts);
+    let (long, times) = (format_duration(status.since_ms), status.restarts);
     line("state", format!("{state} for {long}, restarted {times} times"));
     if let Some(reason) = &status.reason {
         line("reason", reason.clone());
@@ -59,7 +59,7 @@ fn text(shown: &RouterShown) -> String {
     text
 }
 
-fn nic(nic: &NicShown) -> String {
+fn nic(nic: &NicDetails) -> String {
     let addresses = if nic.addresses.is_empty() { "no address".to_owned() } else { nic.addresses.join(", ") };
     format!("{} {} {} {addresses}; {}", nic.name, nic.attach, nic.mac, settings(&nic.settings))
 }

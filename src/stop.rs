@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(10);
 pub(crate) fn stop(name: &str) -> Result<()> {
     let mut target = client::find(name, Kind::Either)?;
     let is_run = !target.status.routers.iter().any(|router| router.name == name);
-    client::order(&mut target, &Request::Stop { name: name.to_owned() })?;
+    client::request_and_print(&mut target, &Request::Stop { name: name.to_owned() })?;
     if !is_run {
         return Ok(());
     }
@@ -38,7 +38,7 @@ pub(crate) fn stop(name: &str) -> Result<()> {
 /// There is no such router in any run, or it cannot be started.
 pub(crate) fn start(router: &str) -> Result<()> {
     let mut target = client::find(router, Kind::Router)?;
-    client::order(&mut target, &Request::Start { router: router.to_owned() })
+    client::request_and_print(&mut target, &Request::Start { router: router.to_owned() })
 }
 
 /// Stops a router and starts it again.
@@ -47,5 +47,5 @@ pub(crate) fn start(router: &str) -> Result<()> {
 /// Those of [`start`].
 pub(crate) fn restart(router: &str) -> Result<()> {
     let mut target = client::find(router, Kind::Router)?;
-    client::order(&mut target, &Request::Restart { router: router.to_owned() })
+    client::request_and_print(&mut target, &Request::Restart { router: router.to_owned() })
 }

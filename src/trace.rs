@@ -79,10 +79,10 @@ pub(crate) fn trace(options: &Options) -> Result<()> {
     target.client.send(&request)?;
     loop {
         match target.client.next_answer()? {
-            Answer::Packet(packet) if options.json => client::say(&line(&packet))?,
-            Answer::Packet(packet) => client::say(&text(&packet))?,
-            Answer::Traced(end) if options.json => return client::say(&last_line(&end)),
-            Answer::Traced(end) => return client::say(&summary(&end)),
+            Answer::Packet(packet) if options.json => client::print_from_run(&line(&packet))?,
+            Answer::Packet(packet) => client::print_from_run(&text(&packet))?,
+            Answer::Traced(end) if options.json => return client::print_from_run(&last_line(&end)),
+            Answer::Traced(end) => return client::print_from_run(&summary(&end)),
             _ => return Err(unexpected().into()),
         }
     }

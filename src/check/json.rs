@@ -2,15 +2,15 @@
 
 use config::{CpuSet, Errors, Plan, Policy, Router};
 use sched::promises::{Promised, Promises};
-use sched::{Company, Outline, Placement, Slot};
+use sched::{CpuNeighbours, Outline, Placement, Slot};
 use serde_json::{Value, json};
 use supervisor::Planned;
-use supervisor::shown;
+use supervisor::plan_report;
 
-use super::{Looked, ports};
+use super::{CheckedPlan, ports};
 
 /// The plan, the placement of its threads, and the findings about this host.
-pub(super) fn lines(looked: &Looked) -> String {
+pub(super) fn lines(looked: &CheckedPlan) -> String {
     let (plan, planned) = (&looked.plan, looked.threads.as_ref().ok());
     let mut objects = vec![json!({
         "kind": "plan",
@@ -76,10 +76,10 @@ fn router(router: &Router) -> Value {
     json!({
         "kind": "router",
         "name": router.name,
-        "settings": shown::settings(router),
-        "nics": router.nics.iter().map(shown::nic).collect::<Vec<_>>(),
-        "routes": shown::routes(router),
-        "neighbours": shown::neighbours(router),
+        "settings": plan_report::settings(router),
+        "nics": router.nics.iter().map(plan_report::nic).collect::<Vec<_>>(),
+        "routes": plan_report::routes(router),
+        "neighbours": plan_report::neighbours(router),
     })
 }
 
@@ -110,7 +110,7 @@ fn thread(slot: &Slot) -> Value {
             Placement::Auto => "automatic",
         },
         "policy": held.policy.name(),
-        "alone": slot.company == Company::Nobody,
+        "alone": slot.neighbours == CpuNeighbours::Nobody,
     });
     match held.policy {
         Policy::Fifo { priority } | Policy::Rr { priority } => object["priority"] = priority.into(),
@@ -157,7 +157,7 @@ fn made(planned: &Planned) -> Vec<Value> {
     objects.extend(outline.notes.iter().map(|line| note(line)));
     let promised = promises.iter().flat_map(Promises::promised);
     objects.extend(promised.map(guarantee));
-    objects.extend(promises.iter().filter_map(Promises::doubt).map(|line| note(&line)));
+    objects.extend(promises.iter().filter_map(Promises::pending_trouble).map(|line| note(&line)));
     objects
 }
 

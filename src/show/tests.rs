@@ -3,7 +3,7 @@ use support::schema::check_lines;
 
 use super::*;
 
-fn shown() -> RouterShown {
+fn shown() -> RouterDetails {
     let settings = |settings: &[(&str, Value)]| -> BTreeMap<String, Value> {
         settings.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect()
     };
@@ -17,20 +17,20 @@ fn shown() -> RouterShown {
         pid: Some(77),
         threads: vec![Thread { name: "edge/vhost".to_owned(), tid: 42 }],
     };
-    let wan = NicShown {
+    let wan = NicDetails {
         name: "wan".to_owned(),
         attach: "tap:wan0".to_owned(),
         mac: "02:00:00:00:00:01".to_owned(),
         addresses: vec!["192.0.2.1/24".to_owned(), "192.0.2.9/32".to_owned()],
         settings: settings(&[("mtu", 1500.into()), ("queues", 1.into())]),
     };
-    let lan = NicShown { name: "lan".to_owned(), addresses: Vec::new(), ..wan.clone() };
+    let lan = NicDetails { name: "lan".to_owned(), addresses: Vec::new(), ..wan.clone() };
     let route = |to: &str, via: Option<&str>| RouteShown {
         to: to.to_owned(),
         via: via.map(str::to_owned),
         nic: "wan".to_owned(),
     };
-    RouterShown {
+    RouterDetails {
         run: "lab".to_owned(),
         status,
         settings: settings(&[("restart", "always".into()), ("vcpus", 1.into())]),
@@ -67,6 +67,6 @@ fn one_object_with_numbers_as_numbers() {
     assert_eq!(text.lines().count(), 1);
     check_lines("show", &text);
     assert!(text.contains(r#""settings":{"mtu":1500,"queues":1}"#), "{text}");
-    let again: RouterShown = serde_json::from_str(&text).expect("a router");
+    let again: RouterDetails = serde_json::from_str(&text).expect("a router");
     assert_eq!(again, shown());
 }

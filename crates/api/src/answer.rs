@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::status::{RouterShown, RunStatus};
+use crate::status::{RouterDetails, RunStatus};
 use crate::trace::{Packet, TraceEnd};
 
 /// Answer of a run to a request.
@@ -16,7 +16,7 @@ pub enum Answer {
     /// To [`crate::Request::Counters`].
     Counters(Counters),
     /// To [`crate::Request::Show`].
-    Show(Box<RouterShown>),
+    Show(Box<RouterDetails>),
     /// The request was carried out.
     Done {
         /// One line for the user.

@@ -38,7 +38,7 @@ impl Default for Limits {
 
 /// Result of parsing the octets received so far.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum Input {
     /// No complete line, or the previous request is not answered yet.
     Nothing,
     /// A request, to be answered by [`Conversation::answer`].
@@ -49,7 +49,7 @@ pub enum Heard {
 
 /// Reason for disconnecting a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum DisconnectReason {
     /// It has all its answers and has closed its side.
     Done,
     /// It reads too slowly for what it asks, or not at all.
@@ -128,7 +128,7 @@ impl Conversation {
     }
 
     /// Notes that the connection is broken.
-    pub fn break_off(&mut self) {
+    pub fn connection_broken(&mut self) {
         (self.broken, self.input_ended) = (true, true);
         (self.output, self.sent) = (Vec::new(), 0);
     }
@@ -146,16 +146,16 @@ impl Conversation {
     }
 
     /// Returns the next request, once the previous one is answered.
-    pub fn hear(&mut self, now: Instant) -> Heard {
+    pub fn hear(&mut self, now: Instant) -> Input {
         if self.stage != Stage::Listening {
-            return Heard::Nothing;
+            return Input::Nothing;
         }
         self.skip_empty_lines();
         let Some(line) = self.take_line() else { return self.hear_half(now) };
         match parse_request(&line).and_then(|request| fitting(request, line.len())) {
             Ok(request) => {
                 (self.stage, self.heard) = (Stage::Answering, now);
-                Heard::Request(request)
+                Input::Request(request)
             }
             Err(error) => self.refuse(error, now),
         }
@@ -184,7 +184,7 @@ impl Conversation {
     }
 
     /// Checks an incomplete line.
-    fn hear_half(&mut self, now: Instant) -> Heard {
+    fn hear_half(&mut self, now: Instant) -> Input {
         let most = if may_be_apply(&self.input) { LONGEST_APPLY } else { LONGEST_REQUEST };
         if self.input.len() > most {
             return self.refuse(too_long(most), now);
@@ -193,13 +193,13 @@ impl Conversation {
             return self
                 .refuse(Error::new("the last line has no end: each request ends with a newline"), now);
         }
-        Heard::Nothing
+        Input::Nothing
     }
 
-    fn refuse(&mut self, error: Error, now: Instant) -> Heard {
+    fn refuse(&mut self, error: Error, now: Instant) -> Input {
         self.send(&Err(error), now);
         self.leave();
-        Heard::Garbage
+        Input::Garbage
     }
 
     /// Disconnects the client once pending output is sent.
@@ -259,25 +259,25 @@ impl Conversation {
     }
 
     /// Returns the reason if the client is to be disconnected now.
-    pub fn end(&self, now: Instant) -> Option<End> {
+    pub fn end(&self, now: Instant) -> Option<DisconnectReason> {
         let since = |moment: Instant| now.saturating_duration_since(moment);
         if self.broken {
-            return Some(End::Broken);
+            return Some(DisconnectReason::Broken);
         }
         if self.overrun {
-            return Some(End::SlowReader);
+            return Some(DisconnectReason::SlowReader);
         }
         if !self.unsent().is_empty() {
-            return (since(self.taken) >= self.limits.stall).then_some(End::SlowReader);
+            return (since(self.taken) >= self.limits.stall).then_some(DisconnectReason::SlowReader);
         }
         match self.stage {
-            Stage::Leaving => Some(End::Done),
+            Stage::Leaving => Some(DisconnectReason::Done),
             Stage::Answering => None,
-            Stage::Listening if self.input_ended && self.input.is_empty() => Some(End::Done),
+            Stage::Listening if self.input_ended && self.input.is_empty() => Some(DisconnectReason::Done),
             Stage::Listening if self.input.is_empty() => {
-                (since(self.heard) >= self.limits.idle).then_some(End::Idle)
+                (since(self.heard) >= self.limits.idle).then_some(DisconnectReason::Idle)
             }
-            Stage::Listening => (since(self.heard) >= self.limits.line).then_some(End::HalfLine),
+            Stage::Listening => (since(self.heard) >= self.limits.line).then_some(DisconnectReason::HalfLine),
         }
     }
 

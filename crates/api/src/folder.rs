@@ -52,14 +52,14 @@ pub fn sockets(runs: &Path) -> io::Result<Vec<(String, PathBuf)>> {
 /// A listening socket that appears atomically: once its path exists it has the right mode and accepts
 /// connections.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ListeningSocket {
     pub(crate) listener: UnixListener,
     path: PathBuf,
     /// Device and inode of the socket's file, to recognize it.
     identity: (u64, u64),
 }
 
-impl Place {
+impl ListeningSocket {
     /// Makes the folder, if it does not exist, and the socket in it.
     pub(crate) fn take(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(SOCKET);
@@ -78,7 +78,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ListeningSocket {
     fn drop(&mut self) {
         let same =
             fs::symlink_metadata(&self.path).is_ok_and(|there| (there.dev(), there.ino()) == self.identity);

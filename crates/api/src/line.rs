@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Answer, Error, Outcome, Request, VERSION};
 
 #[derive(Serialize)]
-struct AskOut<'a> {
+struct RequestEnvelope<'a> {
     version: u32,
     request: &'a Request,
 }
@@ -19,7 +19,7 @@ struct AskIn {
 }
 
 #[derive(Serialize)]
-struct SayOut<'a> {
+struct AnswerEnvelope<'a> {
     version: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<&'a Answer>,
@@ -44,13 +44,13 @@ struct Versioned {
 
 /// Encodes a request as a line, including its newline.
 pub fn encode_request(request: &Request) -> Result<Vec<u8>, Error> {
-    line(&AskOut { version: VERSION, request })
+    line(&RequestEnvelope { version: VERSION, request })
 }
 
 /// Encodes an outcome as a line, including its newline.
 pub fn encode_answer(outcome: &Outcome) -> Result<Vec<u8>, Error> {
     let (answer, error) = (outcome.as_ref().ok(), outcome.as_ref().err());
-    line(&SayOut { version: VERSION, answer, error })
+    line(&AnswerEnvelope { version: VERSION, answer, error })
 }
 
 /// Parses a request.

@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::process::geteuid;
 
-use crate::conversation::{Conversation, End, Heard, Limits};
-use crate::folder::Place;
+use crate::conversation::{Conversation, DisconnectReason, Input, Limits};
+use crate::folder::ListeningSocket;
 use crate::line::encode_answer;
 use crate::{Answer, Error, Outcome, Request};
 
@@ -45,7 +45,7 @@ counters! {
 }
 
 /// Octets received from one client before the others get their turn.
-const MOUTHFUL: usize = 64 << 10;
+const READ_QUANTUM: usize = 64 << 10;
 /// Pause before accepting clients again after accept(2) has failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -72,7 +72,7 @@ struct Client {
 /// A control socket and its clients.
 #[derive(Debug)]
 pub struct Server {
-    place: Place,
+    place: ListeningSocket,
     limits: Limits,
     owner: u32,
     clients: BTreeMap<u64, Client>,
@@ -89,7 +89,7 @@ impl Server {
     /// # Errors
     /// The folder cannot be used, or another run listens there.
     pub fn listen(folder: &Path, limits: Limits) -> Result<Self, Error> {
-        let (place, counters) = (Place::take(folder)?, ServerCounters::default());
+        let (place, counters) = (ListeningSocket::take(folder)?, ServerCounters::default());
         let (owner, clients) = (geteuid().as_raw(), BTreeMap::new());
         Ok(Self { place, limits, owner, clients, next: 0, gone: Vec::new(), pause: None, counters })
     }
@@ -119,7 +119,7 @@ impl Server {
 
     /// Does what is possible without blocking. Returns the requests received.
     pub fn ready(&mut self, now: Instant) -> Vec<(Ticket, Request)> {
-        self.let_in(now);
+        self.accept_clients(now);
         let mut requests = Vec::new();
         for id in self.hung_up() {
             self.remove(id);
@@ -127,13 +127,13 @@ impl Server {
         for (id, client) in &mut self.clients {
             client.receive(now);
             match client.talk.hear(now) {
-                Heard::Request(request) => {
+                Input::Request(request) => {
                     client.request += 1;
                     self.counters.requests.add(1);
                     requests.push((Ticket { client: *id, request: client.request }, request));
                 }
-                Heard::Garbage => self.counters.drop_garbage.add(1),
-                Heard::Nothing => {}
+                Input::Garbage => self.counters.drop_garbage.add(1),
+                Input::Nothing => {}
             }
         }
         self.flush(now);
@@ -178,10 +178,10 @@ impl Server {
         }
         for (id, end) in leave {
             match end {
-                End::Done | End::Broken => {}
-                End::SlowReader => self.counters.drop_slow_reader.add(1),
-                End::HalfLine => self.counters.drop_half_line.add(1),
-                End::Idle => self.counters.drop_idle.add(1),
+                DisconnectReason::Done | DisconnectReason::Broken => {}
+                DisconnectReason::SlowReader => self.counters.drop_slow_reader.add(1),
+                DisconnectReason::HalfLine => self.counters.drop_half_line.add(1),
+                DisconnectReason::Idle => self.counters.drop_idle.add(1),
             }
             self.remove(id);
         }
@@ -215,7 +215,7 @@ impl Server {
 
 /// Accepting clients.
 impl Server {
-    fn let_in(&mut self, now: Instant) {
+    fn accept_clients(&mut self, now: Instant) {
         if self.pause.is_some_and(|until| now < until) {
             return;
         }
@@ -245,13 +245,13 @@ impl Server {
         if !door::user_at(&stream).is_ok_and(|user| user == self.owner || user == 0) {
             self.counters.refused_user.add(1);
             let what = format!("this run belongs to user {}: ask as its owner or as root", self.owner);
-            return turn_away(&stream, what);
+            return refuse_client(&stream, what);
         }
         if self.clients.len() >= self.limits.clients {
             self.counters.refused_full.add(1);
             let what =
                 format!("{} clients are here already: try again when one has left", self.clients.len());
-            return turn_away(&stream, what);
+            return refuse_client(&stream, what);
         }
         self.counters.accepted.add(1);
         let talk = Conversation::new(self.limits, now);
@@ -261,7 +261,7 @@ impl Server {
 }
 
 /// Sends a client the reason why it is refused, if that is possible without blocking.
-fn turn_away(mut stream: &UnixStream, what: String) {
+fn refuse_client(mut stream: &UnixStream, what: String) {
     if let Ok(line) = encode_answer(&Err(Error::new(what))) {
         // The connection is closed in any case.
         let _ = stream.write(&line);
@@ -277,7 +277,7 @@ impl Client {
 
     fn receive(&mut self, now: Instant) {
         let mut octets = [0; 4096];
-        let mut left = MOUTHFUL;
+        let mut left = READ_QUANTUM;
         while left > 0 && self.talk.listens() {
             match self.read(&mut octets) {
                 Ok(0) => return self.talk.end_input(),
@@ -287,7 +287,7 @@ impl Client {
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
-                Err(_) => return self.talk.break_off(),
+                Err(_) => return self.talk.connection_broken(),
             }
         }
     }
@@ -305,7 +305,7 @@ impl Client {
                 Ok(len) => self.talk.sent(len, now),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(_) => return self.talk.break_off(),
+                Err(_) => return self.talk.connection_broken(),
             }
         }
     }

@@ -88,21 +88,21 @@ pub struct Thread {
     pub tid: i32,
 }
 
-/// Kind of company that a thread has on its CPUs.
+/// Kind of threads that share the CPUs of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Sharing {
+pub enum CpuSharing {
     /// Other threads need the CPUs: the thread sleeps as soon as it is idle.
-    Others,
+    Contended,
     /// A vCPU of its router, which it wakes, is among them: the thread also does not interrupt that vCPU
     /// before it is idle itself.
-    Guest,
+    WithOwnVcpu,
 }
 
 /// Details of a router.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RouterShown {
+pub struct RouterDetails {
     /// Name of the run.
     pub run: String,
     /// Status.
@@ -110,7 +110,7 @@ pub struct RouterShown {
     /// Settings: `vcpus`, `memory`, `vhost`, `restart`, `pin.vcpu`, …
     pub settings: BTreeMap<String, Value>,
     /// NICs, in the order of the file.
-    pub nics: Vec<NicShown>,
+    pub nics: Vec<NicDetails>,
     /// Static routes, in the order of the file.
     pub routes: Vec<RouteShown>,
     /// Static neighbours.
@@ -120,7 +120,7 @@ pub struct RouterShown {
 /// A NIC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NicShown {
+pub struct NicDetails {
     /// Name.
     pub name: String,
     /// Attachment: `tap:wan0`, `switch:lan`.

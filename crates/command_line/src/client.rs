@@ -196,9 +196,9 @@ pub fn unexpected() -> Error {
 ///
 /// # Errors
 /// The run's error.
-pub fn order(target: &mut Target, request: &Request) -> Result<()> {
+pub fn request_and_print(target: &mut Target, request: &Request) -> Result<()> {
     match target.client.ask(request)? {
-        Answer::Done { message } => say(&format!("{message}\n")),
+        Answer::Done { message } => print_from_run(&format!("{message}\n")),
         _ => Err(unexpected().into()),
     }
 }
@@ -207,7 +207,7 @@ pub fn order(target: &mut Target, request: &Request) -> Result<()> {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub fn say(text: &str) -> Result<()> {
+pub fn print_from_run(text: &str) -> Result<()> {
     crate::print(&plain(text))
 }
 

@@ -71,7 +71,7 @@ fn mask(len: u8) -> u32 {
 
 /// Reason why a text is not an IPv4 address with a prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum ParseError {
     /// It is an IPv6 address.
     Version6,
     /// It is something else.
@@ -79,23 +79,23 @@ pub(crate) enum Fault {
 }
 
 /// Parses `a.b.c.d/len`.
-pub(crate) fn parse_cidr(text: &str) -> Result<Address, Fault> {
+pub(crate) fn parse_cidr(text: &str) -> Result<Address, ParseError> {
     if text.contains(':') {
-        return Err(Fault::Version6);
+        return Err(ParseError::Version6);
     }
-    let (ip, len) = text.split_once('/').ok_or(Fault::Malformed)?;
-    let ip = ip.parse().map_err(|_| Fault::Malformed)?;
+    let (ip, len) = text.split_once('/').ok_or(ParseError::Malformed)?;
+    let ip = ip.parse().map_err(|_| ParseError::Malformed)?;
     let digits = (1..=2).contains(&len.len()) && len.bytes().all(|digit| digit.is_ascii_digit());
     match len.parse() {
         Ok(len) if digits && len <= 32 => Ok(Address { ip, len }),
-        _ => Err(Fault::Malformed),
+        _ => Err(ParseError::Malformed),
     }
 }
 
 /// Parses `a.b.c.d`.
-pub(crate) fn parse_ip(text: &str) -> Result<Ipv4Addr, Fault> {
+pub(crate) fn parse_ip(text: &str) -> Result<Ipv4Addr, ParseError> {
     if text.contains(':') {
-        return Err(Fault::Version6);
+        return Err(ParseError::Version6);
     }
-    text.parse().map_err(|_| Fault::Malformed)
+    text.parse().map_err(|_| ParseError::Malformed)
 }

@@ -2,13 +2,13 @@
 
 use std::ops::RangeInclusive;
 
-use attach::{Attach, Key, Takes, Wanted};
+use attach::{Attach, Key, NicRequirements, Takes};
 use port::steer::Hash;
 
 use crate::keys;
 use crate::plan::{Deliver, FlowHash, Nic, Plan, QueueLen, Router, Spin, VhostThreads};
 use crate::read::valued;
-use crate::section::{At, Section};
+use crate::section::{Section, WithLine};
 use crate::values;
 
 /// Limits, in octets, of the memory that another program's virtual machine may be allowed to share, and the
@@ -19,7 +19,7 @@ const DEFAULT_MEMORY_MAX: u64 = 64 << 30;
 
 /// Parses the attachment of a NIC.
 pub(crate) fn read(section: &Section<'_>, plan: &Plan) -> Option<Attach> {
-    let At { value, line } = section.required_text("attach", "\"tap:tap0\"")?;
+    let WithLine { value, line } = section.required_text("attach", "\"tap:tap0\"")?;
     let attach = Attach::read(value).and_then(|attach| has_switch(&attach, plan).map(|()| attach));
     let mut attach = attach.map_err(|what| section.fault(line, "attach", what)).ok()?;
     foreign_keys(section, &attach);
@@ -53,7 +53,7 @@ fn value_of<'s>(section: &Section<'s>, key: &Key) -> Option<&'s str> {
         Takes::Word(words) => {
             let example = words.names().first().map_or(String::new(), |name| format!("{name:?}"));
             let at = section.text(key.name, &example);
-            let found = at.filter(|At { value, line }| {
+            let found = at.filter(|WithLine { value, line }| {
                 let wrong = words.find(value).err();
                 wrong.map(|what| section.fault(*line, key.name, what)).is_none()
             });
@@ -64,8 +64,8 @@ fn value_of<'s>(section: &Section<'s>, key: &Key) -> Option<&'s str> {
 
 impl Router {
     /// Requirements that one of its NICs has for its attachment.
-    pub fn wanted(&self, nic: &Nic) -> Wanted {
-        Wanted {
+    pub fn wanted(&self, nic: &Nic) -> NicRequirements {
+        NicRequirements {
             router: self.name.clone(),
             nic: nic.name.clone(),
             attach: nic.attach.clone(),

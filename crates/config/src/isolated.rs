@@ -2,10 +2,10 @@
 //! process.
 
 use crate::plan::{Attach, Deliver, Engine, Nic, NicModel, Plan, Router, VhostThreads};
-use crate::section::{Section, Words};
+use crate::section::{Keywords, Section};
 
-const ISOLATES: Words<bool> =
-    Words { noun: ("way to isolate a router", "ways"), now: &[("process", true)], later: &[] };
+const ISOLATES: Keywords<bool> =
+    Keywords { noun: ("way to isolate a router", "ways"), now: &[("process", true)], later: &[] };
 
 /// Returns true if a router is to have a process of its own.
 pub(crate) fn read(section: &Section<'_>) -> bool {
@@ -70,7 +70,7 @@ fn trouble(nic: &Nic) -> Option<(&'static str, &'static str)> {
 impl Router {
     /// Returns true if its virtual machine runs in a process of its own. Without KVM a router is a process
     /// anyway.
-    pub fn is_apart(&self) -> bool {
+    pub fn is_isolated(&self) -> bool {
         self.isolate && self.engine == Some(Engine::Kvm)
     }
 }
@@ -78,8 +78,9 @@ impl Router {
 impl Plan {
     /// Plan for the process of an isolated router: that router alone, with its NICs handed over. `None` if
     /// there is no such router.
-    pub fn of_apart(&self, name: &str) -> Option<Self> {
-        let mut router = self.routers.iter().find(|router| router.name == name && router.is_apart())?.clone();
+    pub fn of_isolated(&self, name: &str) -> Option<Self> {
+        let mut router =
+            self.routers.iter().find(|router| router.name == name && router.is_isolated())?.clone();
         router.isolate = false;
         for nic in &mut router.nics {
             nic.attach = Attach::handed(&format!("{name}.{}", nic.name));
@@ -112,15 +113,15 @@ impl Plan {
     }
 
     /// Routers in processes of their own.
-    pub fn apart(&self) -> impl Iterator<Item = &Router> {
-        self.routers.iter().filter(|router| router.is_apart())
+    pub fn isolated(&self) -> impl Iterator<Item = &Router> {
+        self.routers.iter().filter(|router| router.is_isolated())
     }
 
     /// Plan without these: the routers whose machines the main data plane runs.
     #[must_use]
-    pub fn without_apart(&self) -> Self {
+    pub fn without_isolated(&self) -> Self {
         let mut plan = self.clone();
-        plan.routers.retain(|router| !router.is_apart());
+        plan.routers.retain(|router| !router.is_isolated());
         plan
     }
 }

@@ -189,7 +189,7 @@ pub const ROUTER: &[Entry<Router>] = &[
         ("process", "none"),
         "give its virtual machine a process of its own",
         Change::Replaces,
-        |router| router.is_apart().then(|| Value::Text("process".to_owned())),
+        |router| router.is_isolated().then(|| Value::Text("process".to_owned())),
     ),
     Entry::new(
         "kernel",

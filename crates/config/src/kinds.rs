@@ -6,7 +6,7 @@ use crate::{read, sched};
 
 /// Kinds of attachments: `tap`, `switch`, …
 pub fn attachments() -> Vec<&'static str> {
-    attach::words().collect()
+    attach::keywords().collect()
 }
 
 /// Engines: `kvm`, `process`, …

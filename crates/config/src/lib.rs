@@ -3,12 +3,12 @@
 
 mod address;
 mod affinity;
-mod apart;
 mod attachment;
 mod cpus;
 mod error;
 mod fault;
 mod host;
+mod isolated;
 pub mod keys;
 pub mod kinds;
 mod linux;
@@ -17,7 +17,6 @@ mod mac;
 mod memory;
 mod model;
 mod nic;
-mod places;
 mod plan;
 mod rate;
 mod read;
@@ -25,13 +24,14 @@ mod route;
 mod sched;
 mod section;
 mod setting;
+mod source_lines;
 #[cfg(test)]
 mod tests;
 mod values;
 mod verify;
 
 pub use address::{Address, Prefix};
-pub use attach::Traits;
+pub use attach::AttachmentProperties;
 pub use attachment::read_memory_max;
 pub use cpus::{CpuSet, NotCpuSet};
 pub use error::{Error, Errors, MOST_ERRORS};
@@ -40,11 +40,11 @@ pub use host::HostFacts;
 pub use load::{MOST_OCTETS, load, parse, text};
 pub use mac::{Mac, NotMac};
 pub use model::{nic_model, transmit_mode};
-pub use places::Places;
 pub use plan::{
     Affinity, Allowed, Attach, Deliver, Engine, FlowHash, Guarantee, Itr, LinkState, Linux, Listen, Misdeed,
     Neighbour, Nic, NicModel, Pin, Plan, Policy, Power, QueueLen, Rate, Reservation, Restart, Role, Route,
     Router, Sched, Shares, Spin, Switch, Telemetry, TransmitMode, VhostThreads,
 };
 pub use setting::{Key, Setting};
+pub use source_lines::SourceLines;
 pub use values::BadValue;

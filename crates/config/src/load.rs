@@ -7,9 +7,9 @@ use std::path::Path;
 use toml::de::DeTable;
 
 use crate::error::Errors;
-use crate::places::Places;
 use crate::plan::Plan;
 use crate::section::{Report, Section};
+use crate::source_lines::SourceLines;
 use crate::{read, verify};
 
 /// Most octets of a file.
@@ -76,7 +76,7 @@ pub fn parse(text: &str, file: &str) -> Result<Plan, Errors> {
     }
     let stem =
         Path::new(file).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-    let places = Places { file: file.to_owned(), ..Places::default() };
+    let places = SourceLines { file: file.to_owned(), ..SourceLines::default() };
     let plan = read::document(&Section::document(document.get_ref(), &report), &stem, places);
     verify::verify(&plan).into_iter().for_each(|fault| report.note(&plan, fault));
     let errors = report.into_errors();

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use crate::plan::{Deliver, Engine, Itr, Nic, NicModel, Router, TransmitMode, VhostThreads};
-use crate::section::{NumberOr, Section, Words};
+use crate::section::{Keywords, NumberOr, Section};
 use crate::values::BadValue;
 
 /// Most vCPUs of a router with an e1000: one for the frames, and one for the interrupts.
@@ -12,7 +12,7 @@ const MOST_VCPUS: u32 = 2;
 /// Frame rate that no driver of an e1000 reaches, in frames/s.
 const MOST_ABOVE: u32 = 10_000_000;
 
-const MODELS: Words<NicModel> = Words {
+const MODELS: Keywords<NicModel> = Keywords {
     noun: ("NIC model", "models"),
     now: &[(NicModel::VirtioNet.name(), NicModel::VirtioNet), (NicModel::E1000.name(), NicModel::E1000)],
     later: &[],
@@ -28,7 +28,8 @@ const MODE_WORDS: [(&str, TransmitMode); TransmitMode::ALL.len()] = {
     words
 };
 
-const MODES: Words<TransmitMode> = Words { noun: ("way to transmit", "ways"), now: &MODE_WORDS, later: &[] };
+const MODES: Keywords<TransmitMode> =
+    Keywords { noun: ("way to transmit", "ways"), now: &MODE_WORDS, later: &[] };
 
 /// Values of these keys for one NIC.
 #[derive(Clone, Copy)]

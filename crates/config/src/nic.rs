@@ -1,6 +1,6 @@
 //! `[[router.nic]]`.
 
-use crate::address::{Address, Fault, parse_cidr};
+use crate::address::{Address, ParseError, parse_cidr};
 use crate::attachment;
 use crate::keys;
 use crate::mac::Mac;
@@ -9,7 +9,7 @@ use crate::plan::{
     Attach, Deliver, FlowHash, LinkState, Nic, NicModel, Plan, QueueLen, Router, VhostThreads,
 };
 use crate::read::{remember, required_name, valued};
-use crate::section::{At, NumberOr, Section, Words};
+use crate::section::{Keywords, NumberOr, Section, WithLine};
 
 /// Most NICs of a router, as the firmware's tables have room for.
 const MOST_NICS: usize = 8;
@@ -23,19 +23,19 @@ const LEAST_MTU: u32 = 68;
 /// Default ring size, measured to be fastest with the router's own driver.
 const DEFAULT_RING: u32 = 1024;
 
-const DELIVERS: Words<Deliver> = Words {
+const DELIVERS: Keywords<Deliver> = Keywords {
     noun: ("way to deliver", "ways"),
     now: &[("queued", Deliver::Queued), ("direct", Deliver::Direct)],
     later: &[],
 };
 
-pub(crate) const LINKS: Words<LinkState> = Words {
+pub(crate) const LINKS: Keywords<LinkState> = Keywords {
     noun: ("state of a link", "states"),
     now: &[(LinkState::Up.name(), LinkState::Up), (LinkState::Down.name(), LinkState::Down)],
     later: &[],
 };
 
-const HASHES: Words<FlowHash> = Words {
+const HASHES: Keywords<FlowHash> = Keywords {
     noun: ("way to spread flows", "ways"),
     now: &[("flow", FlowHash::Flow), ("symmetric", FlowHash::Symmetric)],
     later: &[],
@@ -159,7 +159,7 @@ fn addresses(section: &Section<'_>) -> Vec<Address> {
         section.fault(extra.line, "address", what);
     }
     let mut addresses = Vec::new();
-    for At { value, line } in texts.into_iter().take(MOST_ADDRESSES) {
+    for WithLine { value, line } in texts.into_iter().take(MOST_ADDRESSES) {
         match own_address(value) {
             Ok(address) if addresses.contains(&address) => {
                 section.fault(line, "address", format!("{value:?} is there twice; remove one"));
@@ -175,8 +175,8 @@ fn addresses(section: &Section<'_>) -> Vec<Address> {
 fn own_address(text: &str) -> Result<Address, String> {
     let example = "write e.g. \"192.0.2.1/24\"";
     let address = parse_cidr(text).map_err(|fault| match fault {
-        Fault::Version6 => format!("{text:?}: IPv6 is not in this version; {example}"),
-        Fault::Malformed => format!("{text:?} is not an IPv4 prefix; {example}"),
+        ParseError::Version6 => format!("{text:?}: IPv6 is not in this version; {example}"),
+        ParseError::Malformed => format!("{text:?} is not an IPv4 prefix; {example}"),
     })?;
     let ip = address.ip;
     if ip.octets()[0] == 0 || ip.octets()[0] >= 224 || ip.is_loopback() {

@@ -20,7 +20,7 @@ pub use crate::sched::{Policy, Reservation, Sched, Shares};
 use crate::address::Prefix;
 use crate::cpus::CpuSet;
 use crate::mac::Mac;
-use crate::places::Places;
+use crate::source_lines::SourceLines;
 
 /// Content of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ pub struct Plan {
     pub telemetry: Telemetry,
     /// Lines of values in the file, for errors found later.
     #[serde(skip)]
-    pub places: Places,
+    pub places: SourceLines,
 }
 
 impl Plan {
@@ -94,7 +94,7 @@ pub struct Router {
     pub limit: Option<Rate>,
     /// Polling budget of its threads before they sleep.
     pub spin: Spin,
-    /// True if it is to have a process of its own; see [`Router::is_apart`].
+    /// True if it is to have a process of its own; see [`Router::is_isolated`].
     pub isolate: bool,
     /// NICs, in the order of the file; at least one.
     pub nics: Vec<Nic>,

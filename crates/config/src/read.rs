@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use crate::places::Places;
 use crate::plan::{
     Engine, Misdeed, Plan, Power, Restart, Role, Router, Spin, Switch, Telemetry, VhostThreads,
 };
-use crate::section::{At, Section, Words};
+use crate::section::{Keywords, Section, WithLine};
+use crate::source_lines::SourceLines;
 use crate::values;
-use crate::{affinity, apart, keys, linux, nic, rate, route, sched};
+use crate::{affinity, isolated, keys, linux, nic, rate, route, sched};
 
-pub(crate) const ENGINES: Words<Option<Engine>> = Words {
+pub(crate) const ENGINES: Keywords<Option<Engine>> = Keywords {
     noun: ("engine", "engines"),
     now: &[("kvm", Some(Engine::Kvm)), ("process", Some(Engine::Process)), ("linux", Some(Engine::Linux))],
     later: &["kernel"],
@@ -25,7 +25,7 @@ enum RoleWord {
     Hostile,
 }
 
-const ROLES: Words<RoleWord> = Words {
+const ROLES: Keywords<RoleWord> = Keywords {
     noun: ("role", "roles"),
     now: &[("router", RoleWord::Router), ("echo", RoleWord::Echo), ("hostile", RoleWord::Hostile)],
     later: &[],
@@ -41,21 +41,22 @@ const MISDEED_WORDS: [(&str, Misdeed); Misdeed::ALL.len()] = {
     words
 };
 
-const MISDEEDS: Words<Misdeed> = Words { noun: ("misdeed", "misdeeds"), now: &MISDEED_WORDS, later: &[] };
+const MISDEEDS: Keywords<Misdeed> =
+    Keywords { noun: ("misdeed", "misdeeds"), now: &MISDEED_WORDS, later: &[] };
 
-pub(crate) const RESTARTS: Words<Restart> = Words {
+pub(crate) const RESTARTS: Keywords<Restart> = Keywords {
     noun: ("restart policy", "policies"),
     now: &[(Restart::Always.name(), Restart::Always), (Restart::Never.name(), Restart::Never)],
     later: &[],
 };
 
-pub(crate) const POWERS: Words<Power> = Words {
+pub(crate) const POWERS: Keywords<Power> = Keywords {
     noun: ("state", "states"),
     now: &[(Power::Running.name(), Power::Running), (Power::Stopped.name(), Power::Stopped)],
     later: &[],
 };
 
-const VHOSTS: Words<VhostThreads> = Words {
+const VHOSTS: Keywords<VhostThreads> = Keywords {
     noun: ("way to cut vhost threads", "ways"),
     now: &[
         (VhostThreads::Shared.name(), VhostThreads::Shared),
@@ -72,7 +73,7 @@ const VHOSTS: Words<VhostThreads> = Words {
 const DEFAULT_AGEING: u32 = 300;
 
 /// Converts the whole document; `stem` is the file's name without `.toml`.
-pub(crate) fn document(document: &Section<'_>, stem: &str, places: Places) -> Plan {
+pub(crate) fn document(document: &Section<'_>, stem: &str, places: SourceLines) -> Plan {
     document.expect_keys(&["name", "telemetry", "switch", "router"], &[]);
     let (name, named) = (run_name(document, stem), document.has("name"));
     let mut plan = Plan { name, named, places, ..Plan::default() };
@@ -104,7 +105,7 @@ fn run_name(document: &Section<'_>, stem: &str) -> String {
     given.value.to_owned()
 }
 
-fn telemetry(document: &Section<'_>, places: &mut Places) -> Telemetry {
+fn telemetry(document: &Section<'_>, places: &mut SourceLines) -> Telemetry {
     let Some(section) = document.table("telemetry", "[telemetry]") else { return Telemetry::default() };
     section.expect_keys(&["prometheus"], &[]);
     places.lines.insert((None, None, "prometheus"), section.line_of("prometheus"));
@@ -157,14 +158,14 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
         guarantee,
         limit,
         spin: valued(section, "spin", "\"50us\"", values::spin).unwrap_or(Spin::default()),
-        isolate: apart::read(section),
+        isolate: isolated::read(section),
         nics: Vec::new(),
         routes: Vec::new(),
         neighbours: Vec::new(),
     };
     router.nics = nic::read_all(section, index, &router, plan);
     linux::verify(section, &router);
-    apart::verify(section, &router);
+    isolated::verify(section, &router);
     router.routes = route::routes(section, &router.nics);
     router.neighbours = route::neighbours(section, &router.nics);
     router
@@ -187,7 +188,7 @@ fn role(section: &Section<'_>) -> Role {
 
 /// Parses a required name; an empty one stands for an invalid one, which was reported.
 pub(crate) fn required_name(section: &Section<'_>, example: &str) -> String {
-    let Some(At { value, line }) = section.required_text("name", example) else { return String::new() };
+    let Some(WithLine { value, line }) = section.required_text("name", example) else { return String::new() };
     match values::name(value) {
         Ok(()) => value.to_owned(),
         Err(what) => {
@@ -204,7 +205,7 @@ pub(crate) fn valued<T>(
     example: &str,
     read: impl FnOnce(&str) -> Result<T, String>,
 ) -> Option<T> {
-    let At { value, line } = section.text(key, example)?;
+    let WithLine { value, line } = section.text(key, example)?;
     read(value).map_err(|what| section.fault(line, key, what)).ok()
 }
 

@@ -2,11 +2,11 @@
 
 use std::net::Ipv4Addr;
 
-use crate::address::{Fault, Prefix, parse_cidr, parse_ip};
+use crate::address::{ParseError, Prefix, parse_cidr, parse_ip};
 use crate::nic::station_mac;
 use crate::plan::{Neighbour, Nic, Route};
 use crate::read::valued;
-use crate::section::{At, Section};
+use crate::section::{Section, WithLine};
 
 /// Most static neighbours of a router, as the firmware's tables have room for.
 const MOST_NEIGHBOURS: usize = 256;
@@ -69,8 +69,10 @@ fn route(section: &Section<'_>, nics: &[Nic]) -> Option<Route> {
 
 fn destination(text: &str) -> Result<Prefix, String> {
     let address = parse_cidr(text).map_err(|fault| match fault {
-        Fault::Version6 => format!("{text:?}: IPv6 is not in this version; write e.g. \"198.51.100.0/24\""),
-        Fault::Malformed => format!("{text:?} is not an IPv4 prefix; write e.g. \"198.51.100.0/24\""),
+        ParseError::Version6 => {
+            format!("{text:?}: IPv6 is not in this version; write e.g. \"198.51.100.0/24\"")
+        }
+        ParseError::Malformed => format!("{text:?} is not an IPv4 prefix; write e.g. \"198.51.100.0/24\""),
     })?;
     let network = address.network();
     if network.network != address.ip {
@@ -97,7 +99,7 @@ const fn block([a, b, c, d]: [u8; 4], len: u8) -> Prefix {
     Prefix { network: Ipv4Addr::new(a, b, c, d), len }
 }
 
-fn nic_named(section: &Section<'_>, name: At<&str>, nics: &[Nic]) -> Option<usize> {
+fn nic_named(section: &Section<'_>, name: WithLine<&str>, nics: &[Nic]) -> Option<usize> {
     let index = nics.iter().position(|nic| nic.name == name.value);
     if index.is_none() {
         let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
@@ -109,7 +111,7 @@ fn nic_named(section: &Section<'_>, name: At<&str>, nics: &[Nic]) -> Option<usiz
 
 fn gateway(
     section: &Section<'_>,
-    via: At<&str>,
+    via: WithLine<&str>,
     out: Option<usize>,
     nics: &[Nic],
 ) -> Option<(Ipv4Addr, usize)> {
@@ -126,8 +128,8 @@ fn gateway(
 /// through.
 fn on_link(text: &str, nics: &[Nic], example: &str) -> Result<(Ipv4Addr, usize), String> {
     let ip = parse_ip(text).map_err(|fault| match fault {
-        Fault::Version6 => format!("{text:?}: IPv6 is not in this version; write e.g. {example}"),
-        Fault::Malformed => format!("{text:?} is not an IPv4 address; write e.g. {example}"),
+        ParseError::Version6 => format!("{text:?}: IPv6 is not in this version; write e.g. {example}"),
+        ParseError::Malformed => format!("{text:?} is not an IPv4 address; write e.g. {example}"),
     })?;
     if is_own(ip, nics) {
         return Err(format!("{ip} is the router's own address; write its neighbour's"));
@@ -178,10 +180,10 @@ pub(crate) fn neighbours(router: &Section<'_>, nics: &[Nic]) -> Vec<Neighbour> {
 fn neighbour(section: &Section<'_>, nics: &[Nic]) -> Option<Neighbour> {
     section.expect_keys(&["address", "mac"], &[]);
     let address = section.required_text("address", "\"192.0.2.254\"");
-    let mac = section.required_text("mac", "\"02:00:00:00:00:01\"").and_then(|At { value, line }| {
+    let mac = section.required_text("mac", "\"02:00:00:00:00:01\"").and_then(|WithLine { value, line }| {
         station_mac(value).map_err(|what| section.fault(line, "mac", what)).ok()
     });
-    let found = address.and_then(|At { value, line }| {
+    let found = address.and_then(|WithLine { value, line }| {
         on_link(value, nics, "\"192.0.2.254\"").map_err(|what| section.fault(line, "address", what)).ok()
     });
     let (address, nic) = found?;

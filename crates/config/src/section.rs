@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 
-pub(crate) use attach::Words;
+pub(crate) use attach::Keywords;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -47,7 +47,7 @@ impl Report {
 
 /// A value with its line in the file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct At<T> {
+pub(crate) struct WithLine<T> {
     pub(crate) value: T,
     pub(crate) line: u32,
 }
@@ -132,17 +132,17 @@ impl<'a> Section<'a> {
     }
 
     /// Reads a string.
-    pub(crate) fn text(&self, key: &str, example: &str) -> Option<At<&'a str>> {
+    pub(crate) fn text(&self, key: &str, example: &str) -> Option<WithLine<&'a str>> {
         let value = self.value(key)?;
         let Some(text) = value.get_ref().as_str() else {
             self.wrong_type(key, value, &format!("a string such as {example}"));
             return None;
         };
-        Some(At { value: text, line: self.report.line(value.span()) })
+        Some(WithLine { value: text, line: self.report.line(value.span()) })
     }
 
     /// Reads a required string.
-    pub(crate) fn required_text(&self, key: &str, example: &str) -> Option<At<&'a str>> {
+    pub(crate) fn required_text(&self, key: &str, example: &str) -> Option<WithLine<&'a str>> {
         if self.value(key).is_none() {
             self.missing(key, example);
         }
@@ -150,7 +150,7 @@ impl<'a> Section<'a> {
     }
 
     /// Reads a string or an array of strings.
-    pub(crate) fn texts(&self, key: &str, example: &str) -> Vec<At<&'a str>> {
+    pub(crate) fn texts(&self, key: &str, example: &str) -> Vec<WithLine<&'a str>> {
         let Some(value) = self.value(key) else { return Vec::new() };
         let Some(array) = value.get_ref().as_array() else {
             return self.text(key, example).into_iter().collect();
@@ -158,7 +158,7 @@ impl<'a> Section<'a> {
         let mut texts = Vec::new();
         for item in array {
             match item.get_ref().as_str() {
-                Some(text) => texts.push(At { value: text, line: self.report.line(item.span()) }),
+                Some(text) => texts.push(WithLine { value: text, line: self.report.line(item.span()) }),
                 None => self.wrong_type(key, item, &format!("a string such as {example}")),
             }
         }
@@ -239,7 +239,7 @@ impl<'a> Section<'a> {
     }
 
     /// Reads one of several words.
-    pub(crate) fn word<T: Copy + Default>(&self, key: &str, words: &Words<T>) -> T {
+    pub(crate) fn word<T: Copy + Default>(&self, key: &str, words: &Keywords<T>) -> T {
         let example = words.now.first().map_or(String::new(), |(name, _)| format!("{name:?}"));
         let Some(text) = self.text(key, &example) else { return T::default() };
         words.find(text.value).unwrap_or_else(|what| {
@@ -287,11 +287,11 @@ impl<'a> Section<'a> {
     }
 
     /// Reads the tables inside this one, with their names, in the order of the file.
-    pub(crate) fn named_tables(&self) -> Vec<(At<&'a str>, Option<Section<'a>>)> {
+    pub(crate) fn named_tables(&self) -> Vec<(WithLine<&'a str>, Option<Section<'a>>)> {
         let mut tables: Vec<_> = self.table.iter().collect();
         tables.sort_by_key(|(name, _)| name.span().start);
         let tables = tables.into_iter().map(|(name, _)| {
-            let at = At { value: name.get_ref().as_ref(), line: self.report.line(name.span()) };
+            let at = WithLine { value: name.get_ref().as_ref(), line: self.report.line(name.span()) };
             (at, self.table(at.value, &format!("[{}]", self.key(at.value))))
         });
         tables.collect()

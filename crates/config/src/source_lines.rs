@@ -7,12 +7,12 @@ type Part = (Option<usize>, Option<usize>, &'static str);
 
 /// Lines of the values that may cause later errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct SourceLines {
     pub(crate) file: String,
     pub(crate) lines: BTreeMap<Part, u32>,
 }
 
-impl Places {
+impl SourceLines {
     /// Name of the file, as in errors.
     pub fn file(&self) -> &str {
         &self.file

@@ -5,17 +5,21 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use api::{Answer, NicShown, Outcome, Request, RouterShown};
+use api::{Answer, NicDetails, Outcome, Request, RouterDetails};
 use config::{Nic, Router};
-use engine::{Change, Counts};
-use link::Orders;
+use engine::{Change, CounterRegistry};
+use link::PlanWithSupplies;
 
-use super::known::{Known, of_router};
+use super::known::{PublishedStatus, of_router};
 use super::{DataPlane, orders};
 
 /// Reply that is possible while the routers are being changed: the counters, and the status of the routers
 /// when they were last looked at. The supervisor checks whether a router exists.
-pub(super) fn at_once(request: &Request, counts: &Counts, known: &Known) -> Option<Outcome> {
+pub(super) fn at_once(
+    request: &Request,
+    counts: &CounterRegistry,
+    known: &PublishedStatus,
+) -> Option<Outcome> {
     let router = match request {
         Request::Counters { router } => router,
         Request::Ps {} => return known.status(Instant::now()).map(|status| Ok(Answer::Ps(status))),
@@ -60,11 +64,21 @@ impl DataPlane {
     }
 
     /// Applies another plan to the instance.
-    pub(super) fn apply(&mut self, orders: Orders, descriptors: Vec<OwnedFd>, dry_run: bool) -> Outcome {
+    pub(super) fn apply(
+        &mut self,
+        orders: PlanWithSupplies,
+        descriptors: Vec<OwnedFd>,
+        dry_run: bool,
+    ) -> Outcome {
         self.try_apply(orders, descriptors, dry_run).map_err(|error| api::Error::new(format!("{error:#}")))
     }
 
-    fn try_apply(&mut self, orders: Orders, descriptors: Vec<OwnedFd>, dry_run: bool) -> Result<Answer> {
+    fn try_apply(
+        &mut self,
+        orders: PlanWithSupplies,
+        descriptors: Vec<OwnedFd>,
+        dry_run: bool,
+    ) -> Result<Answer> {
         let order = orders::understand(orders, descriptors, &self.wire)?;
         let changes = if dry_run {
             self.instance.changes_to(&order.plan)
@@ -90,10 +104,10 @@ impl DataPlane {
     }
 
     /// Status of a router, and of the far ends of its NICs; the supervisor adds the settings of the plan.
-    fn show(&self, name: &str, now: Instant) -> Result<RouterShown> {
+    fn show(&self, name: &str, now: Instant) -> Result<RouterDetails> {
         let router = self.planned(name)?;
         let known = self.instance.status().into_iter().find(|status| status.name == name);
-        Ok(RouterShown {
+        Ok(RouterDetails {
             run: self.run.clone(),
             status: of_router(&known.context("the router is not there any more")?, now),
             settings: BTreeMap::new(),
@@ -103,9 +117,9 @@ impl DataPlane {
         })
     }
 
-    fn show_nic(&self, router: &str, (number, nic): (usize, &Nic)) -> NicShown {
+    fn show_nic(&self, router: &str, (number, nic): (usize, &Nic)) -> NicDetails {
         let state = self.instance.state_of(router, number);
-        NicShown {
+        NicDetails {
             name: nic.name.clone(),
             attach: String::new(),
             mac: String::new(),

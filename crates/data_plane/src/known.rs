@@ -10,7 +10,7 @@ use engine::Instance;
 /// Status published by the main thread: after each look, and after each order before the reply to that.
 /// `None`: not yet.
 #[derive(Clone, Default)]
-pub(super) struct Known(Arc<Mutex<Option<Seen>>>);
+pub(super) struct PublishedStatus(Arc<Mutex<Option<Seen>>>);
 
 /// Status of the routers at one moment.
 struct Seen {
@@ -21,7 +21,7 @@ struct Seen {
     relays: Vec<(String, Vec<(String, i32)>)>,
 }
 
-impl Known {
+impl PublishedStatus {
     /// Publishes the present status. Returns the threads of all routers.
     pub(super) fn publish(&self, run: &str, instance: &Instance) -> Vec<api::Thread> {
         let relays = instance.relay_threads().map(|(name, threads)| (name.to_owned(), threads));
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn nothing_is_known_before_it_was_seen_and_then_until_it_is_seen_anew() {
-        let (known, now) = (Known::default(), Instant::now());
+        let (known, now) = (PublishedStatus::default(), Instant::now());
         assert!(known.status(now).is_none());
         let seen = |state| engine::RouterStatus {
             name: "edge".to_owned(),

@@ -23,14 +23,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use attach::Handed;
-use engine::{About, Counts, Instance, Supplies, now_ns};
+use attach::HandedOver;
+use engine::{About, CounterRegistry, HostServices, Instance, now_ns};
 use link::{Link, ToPlane, ToSupervisor};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
-use sandbox::{Class, Missing};
+use sandbox::{Class, MissingIsolation};
 
-use known::Known;
-use wire::Wire;
+use known::PublishedStatus;
+use wire::LinkEndpoint;
 
 /// Time between two looks at the routers.
 const LOOK: Duration = Duration::from_millis(100);
@@ -51,8 +51,11 @@ pub fn run(supervisor: u32, user: Option<u32>) -> Result<()> {
     // forbids it.
     signals::interrupt::signal();
     sandbox::confine(Class::Control)?;
-    let (wire, counts, known) =
-        (Arc::new(Wire::new(Link::new(socket))?), Counts::default(), Known::default());
+    let (wire, counts, known) = (
+        Arc::new(LinkEndpoint::new(Link::new(socket))?),
+        CounterRegistry::default(),
+        PublishedStatus::default(),
+    );
     attend(&wire, &counts, &known)?;
     tell_of(&missing, &wire)?;
     let Some(mut plane) = DataPlane::start(&wire, counts, known)? else { return Ok(()) };
@@ -64,12 +67,12 @@ pub fn run(supervisor: u32, user: Option<u32>) -> Result<()> {
 ///
 /// # Errors
 /// A privilege cannot be dropped.
-pub fn probe(user: Option<u32>) -> Result<Vec<Missing>> {
+pub fn probe(user: Option<u32>) -> Result<Vec<MissingIsolation>> {
     sandbox::give_up_privileges(user)
 }
 
 /// Reports to the supervisor which isolation features are missing.
-fn tell_of(missing: &[Missing], wire: &Wire) -> Result<()> {
+fn tell_of(missing: &[MissingIsolation], wire: &LinkEndpoint) -> Result<()> {
     missing.iter().try_for_each(|what| {
         let kind = telemetry::Kind::Notice.name().to_owned();
         let message = format!("the data plane has {what}; the filters of its threads hold");
@@ -78,7 +81,7 @@ fn tell_of(missing: &[Missing], wire: &Wire) -> Result<()> {
 }
 
 /// Starts the thread that serves the link to the supervisor, with the same confinement as this one.
-fn attend(wire: &Arc<Wire>, counts: &Counts, known: &Known) -> Result<()> {
+fn attend(wire: &Arc<LinkEndpoint>, counts: &CounterRegistry, known: &PublishedStatus) -> Result<()> {
     let (wire, counts, known) = (wire.clone(), counts.clone(), known.clone());
     let thread = std::thread::Builder::new().name("ringroad/link".to_owned());
     let started = thread.spawn(move || wire.attend(|request| answers::at_once(request, &counts, &known)));
@@ -95,12 +98,12 @@ fn die_with(supervisor: u32) -> Result<()> {
 
 /// A data plane in operation.
 struct DataPlane {
-    wire: Arc<Wire>,
+    wire: Arc<LinkEndpoint>,
     /// Name of the run.
     run: String,
     instance: Instance,
     /// Status of the routers, for the link thread.
-    known: Known,
+    known: PublishedStatus,
     /// At most one, which the engine enforces.
     tracing: Vec<tracing::Tracing>,
     captures: Vec<capturing::Capturing>,
@@ -112,7 +115,11 @@ struct DataPlane {
 
 impl DataPlane {
     /// Waits for the orders and brings up what they describe; `None` if that fails, which has been reported.
-    fn start(wire: &Arc<Wire>, counts: Counts, known: Known) -> Result<Option<Self>> {
+    fn start(
+        wire: &Arc<LinkEndpoint>,
+        counts: CounterRegistry,
+        known: PublishedStatus,
+    ) -> Result<Option<Self>> {
         let (orders, descriptors) = loop {
             match wire.next(None)? {
                 Some((ToPlane::Start(orders), descriptors)) => break (orders, descriptors),
@@ -122,13 +129,13 @@ impl DataPlane {
             }
         };
         if let Some(name) =
-            orders.apart.as_deref().and_then(|name| CString::new(format!("{name}/plane")).ok())
+            orders.isolated.as_deref().and_then(|name| CString::new(format!("{name}/plane")).ok())
         {
             let _ = rustix::thread::set_name(&name);
         }
         let run = orders.run.clone();
         let started = orders::understand(orders, descriptors, wire).and_then(|order| {
-            let instance = Instance::start(&order.plan, Supplies { counts, ..order.supplies })?;
+            let instance = Instance::start(&order.plan, HostServices { counts, ..order.supplies })?;
             Ok((instance, order.locks))
         });
         match started {
@@ -161,7 +168,7 @@ impl DataPlane {
         loop {
             match self.wire.next(Some(look))? {
                 Some((ToPlane::Stop, _)) => return Ok(()),
-                Some((message, descriptors)) => self.heed(message, descriptors, Instant::now())?,
+                Some((message, descriptors)) => self.handle_order(message, descriptors, Instant::now())?,
                 None if self.wire.is_ended() => return Ok(()),
                 None => {}
             }
@@ -173,7 +180,7 @@ impl DataPlane {
         }
     }
 
-    fn heed(&mut self, message: ToPlane, descriptors: Vec<OwnedFd>, now: Instant) -> Result<()> {
+    fn handle_order(&mut self, message: ToPlane, descriptors: Vec<OwnedFd>, now: Instant) -> Result<()> {
         match message {
             ToPlane::Ask { id, request: request @ api::Request::Trace { .. } } => {
                 self.begin_trace(id, request)
@@ -200,9 +207,9 @@ impl DataPlane {
                 self.instance.share(threads);
                 Ok(())
             }
-            ToPlane::Replace { nic, what } => self.replace(&nic, Handed { what, descriptors }),
+            ToPlane::Replace { nic, what } => self.replace(&nic, HandedOver { what, descriptors }),
             ToPlane::Plugged { nic } => {
-                self.instance.plugged(&nic);
+                self.instance.cable_changed(&nic);
                 Ok(())
             }
             ToPlane::Ping => self.wire.say(&ToSupervisor::Pong),
@@ -216,7 +223,7 @@ impl DataPlane {
     }
 
     /// Replaces a NIC's attachment, whose link was made again.
-    fn replace(&mut self, nic: &str, by: Handed) -> Result<()> {
+    fn replace(&mut self, nic: &str, by: HandedOver) -> Result<()> {
         let Err(error) = self.instance.replace(nic, by) else { return Ok(()) };
         let kind = telemetry::Kind::Notice.name().to_owned();
         let message = format!("{nic}: {error:#}");

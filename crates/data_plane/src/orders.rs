@@ -4,17 +4,17 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use attach::Handed;
+use attach::HandedOver;
 use config::Plan;
-use engine::{Images, Supplies};
-use link::{Need, Orders, Supply};
+use engine::{HostServices, Images};
+use link::{PlanWithSupplies, Supply, SupplyKind};
 
-use super::wire::Wire;
+use super::wire::LinkEndpoint;
 
 /// Decoded orders.
 pub(super) struct Order {
     pub(super) plan: Plan,
-    pub(super) supplies: Supplies,
+    pub(super) supplies: HostServices,
     pub(super) locks: Vec<OwnedFd>,
 }
 
@@ -22,27 +22,31 @@ pub(super) struct Order {
 ///
 /// # Errors
 /// Descriptors are missing, or have the wrong type.
-pub(super) fn understand(orders: Orders, descriptors: Vec<OwnedFd>, wire: &Arc<Wire>) -> Result<Order> {
+pub(super) fn understand(
+    orders: PlanWithSupplies,
+    descriptors: Vec<OwnedFd>,
+    wire: &Arc<LinkEndpoint>,
+) -> Result<Order> {
     let plan = orders.plan;
     let mut supplies =
-        Supplies { spawner: Some(wire.clone()), threads: Some(wire.clone()), ..Supplies::default() };
+        HostServices { spawner: Some(wire.clone()), threads: Some(wire.clone()), ..HostServices::default() };
     let (mut locks, mut left) = (Vec::new(), descriptors.into_iter());
     for Supply { need, of, what, descriptors: count } in orders.supplies {
         let missing = || format!("the supervisor sent no descriptor for {need:?} {of}");
-        let mut handed = Handed { what, descriptors: left.by_ref().take(count).collect() };
+        let mut handed = HandedOver { what, descriptors: left.by_ref().take(count).collect() };
         ensure!(handed.descriptors.len() == count, missing());
         match need {
-            Need::Kvm => supplies.kvm = Some(Arc::new(vmm::vm::adopt_kvm(handed.last()?)?)),
-            Need::Images => {
+            SupplyKind::Kvm => supplies.kvm = Some(Arc::new(vmm::vm::adopt_kvm(handed.last()?)?)),
+            SupplyKind::Images => {
                 let plan = plan.routers.iter().find(|plan| plan.name == of);
                 let linux = plan.and_then(|plan| plan.linux.as_ref()).with_context(missing)?;
                 let images = Images::adopt(linux, &mut handed.descriptors.into_iter());
                 supplies.images.insert(of.clone(), images.with_context(missing)?);
             }
-            Need::Locks => locks.extend(handed.descriptors),
-            Need::VhostNets => drop(supplies.vhost_nets.insert(of, handed.descriptors)),
-            Need::Uplink => drop(supplies.opened.insert(of, handed)),
-            Need::Door => drop(supplies.doors.insert(of, handed)),
+            SupplyKind::Locks => locks.extend(handed.descriptors),
+            SupplyKind::VhostNets => drop(supplies.vhost_nets.insert(of, handed.descriptors)),
+            SupplyKind::Uplink => drop(supplies.opened.insert(of, handed)),
+            SupplyKind::Door => drop(supplies.doors.insert(of, handed)),
         }
     }
     Ok(Order { plan, supplies, locks })

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The link, and received messages that were not handled yet.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct LinkEndpoint {
     inside: Mutex<Inside>,
     /// Signalled when a message has arrived, or when the link has ended.
     came: Condvar,
@@ -48,8 +48,8 @@ struct Inside {
     fault: Option<String>,
 }
 
-impl Wire {
-    /// Wraps this link; a thread has to run [`Wire::attend`].
+impl LinkEndpoint {
+    /// Wraps this link; a thread has to run [`LinkEndpoint::attend`].
     ///
     /// # Errors
     /// The process is out of descriptors.
@@ -125,7 +125,7 @@ impl Wire {
     }
 
     /// Queues a message for the link thread to send: for threads whose class may not send.
-    fn leave(&self, message: &ToSupervisor) -> Result<()> {
+    fn queue_message(&self, message: &ToSupervisor) -> Result<()> {
         self.inside().link.put(message, Vec::new())?;
         self.ring();
         Ok(())
@@ -233,7 +233,7 @@ impl Inside {
     }
 }
 
-impl KernelThreads for Wire {
+impl KernelThreads for LinkEndpoint {
     fn of_vhost(&self, owner: i32) -> Option<i32> {
         let is_answer = |message: &ToPlane| matches!(message, ToPlane::FoundThread { .. });
         match self.ask(&ToSupervisor::FindThread { owner }, is_answer) {
@@ -243,7 +243,7 @@ impl KernelThreads for Wire {
     }
 }
 
-impl Spawn for Wire {
+impl Spawn for LinkEndpoint {
     fn spawn(&self, name: &str) -> Result<Spawned> {
         let (pid, descriptors) = self.spawned(name)?;
         let mut descriptors = descriptors.into_iter();
@@ -257,7 +257,7 @@ impl Spawn for Wire {
     fn kill(&self, process: &Child) {
         let (router, pid) = (process.name().to_owned(), process.pid().unsigned_abs());
         // If sending fails the supervisor is gone, and all its children with it.
-        let _ = self.leave(&ToSupervisor::Kill { router, pid });
+        let _ = self.queue_message(&ToSupervisor::Kill { router, pid });
     }
 }
 

@@ -1,6 +1,6 @@
 //! Inspection of this host, and of what a plan names on it; nothing is changed.
 //!
-//! This module reads the facts that a plan depends on from /proc and /sys. [`named`] checks what a plan
+//! This module reads the facts that a plan depends on from /proc and /sys. [`references`] checks what a plan
 //! names: interfaces, files, sockets, devices; [`needs`] checks its other requirements. [`findings`] describe
 //! the host without a plan. [`users`] are the users of the host. [`cores`] are its CPUs, and pinning to them;
 //! [`c2c`] measures the distance between two of them. [`own_files`] decides whether a program next to this
@@ -13,9 +13,9 @@ mod cpu;
 mod devices;
 mod finding;
 mod kernel;
-pub mod named;
 pub mod needs;
 pub mod own_files;
+pub mod references;
 pub mod users;
 
 use std::collections::BTreeSet;

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 
 use config::{Errors, Fault, HostFacts, Listen, Plan, Spin};
 
-use crate::{Finding, State, devices, named};
+use crate::{Finding, State, devices, references};
 
 /// A finding for each requirement of a plan.
 pub fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {
@@ -22,7 +22,7 @@ pub fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {
 
 /// Finding: can the telemetry address be used?
 fn telemetry(listen: &Listen) -> Finding {
-    let (state, meaning) = match named::listen(listen) {
+    let (state, meaning) = match references::listen(listen) {
         Ok(()) => (State::Ok, "tells all counters to Prometheus, and to nobody on another host".to_owned()),
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             (State::Note, "somebody listens there: if it is not this run, choose another place".to_owned())
@@ -33,8 +33,8 @@ fn telemetry(listen: &Listen) -> Finding {
 }
 
 /// Errors of the telemetry address that hold whatever else is running.
-pub fn untold(plan: &Plan) -> Errors {
-    let refused = plan.telemetry.prometheus.as_ref().and_then(|listen| named::listen(listen).err());
+pub fn telemetry_faults(plan: &Plan) -> Errors {
+    let refused = plan.telemetry.prometheus.as_ref().and_then(|listen| references::listen(listen).err());
     let refused = refused.filter(|error| error.kind() != ErrorKind::AddrInUse);
     let fault = |error| Fault::of_telemetry("prometheus", format!("cannot listen there: {error}"));
     plan.errors(refused.map(fault))

@@ -22,7 +22,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use message::{Need, Orders, Supply, ToPlane, ToSupervisor};
+pub use message::{PlanWithSupplies, Supply, SupplyKind, ToPlane, ToSupervisor};
 
 /// Maximum octets of a frame. The longest frame in use contains all counters of some thousand routers.
 const LONGEST: usize = 16 << 20;
@@ -46,7 +46,7 @@ pub struct Link {
     waiting: usize,
     input: Vec<u8>,
     /// Received descriptors whose frame is not complete yet.
-    came: VecDeque<OwnedFd>,
+    received: VecDeque<OwnedFd>,
     /// True if some descriptors could not be received, because too many files are open in this process.
     lost: bool,
     ended: bool,
@@ -81,7 +81,7 @@ impl Link {
             pieces: VecDeque::new(),
             waiting: 0,
             input: Vec::new(),
-            came: VecDeque::new(),
+            received: VecDeque::new(),
             lost: false,
             ended: false,
         }
@@ -152,13 +152,13 @@ impl Link {
             if count > 0 && std::mem::take(&mut self.lost) {
                 // The owner of the lost descriptors is unknown. The message is returned without descriptors,
                 // and can be refused.
-                self.came.clear();
+                self.received.clear();
             } else {
-                ensure!(count <= self.came.len(), "a message without its descriptors");
+                ensure!(count <= self.received.len(), "a message without its descriptors");
             }
             let message = serde_json::from_slice(json).context("a message that is not understood")?;
             at += HEADER + json.len();
-            messages.push((message, self.came.drain(..count.min(self.came.len())).collect()));
+            messages.push((message, self.received.drain(..count.min(self.received.len())).collect()));
         }
         self.input.drain(..at);
         Ok(messages)
@@ -184,9 +184,9 @@ impl Link {
             }
             Err(error) => return Err(error).context("cannot read from the other side"),
         };
-        self.came.extend(read.descriptors);
+        self.received.extend(read.descriptors);
         self.lost |= read.truncated;
-        ensure!(self.came.len() <= 2 * MOST_DESCRIPTORS, "descriptors that belong to nothing");
+        ensure!(self.received.len() <= 2 * MOST_DESCRIPTORS, "descriptors that belong to nothing");
         self.ended = read.octets == 0;
         self.input.extend_from_slice(octets.get(..read.octets).unwrap_or_default());
         Ok(!self.ended)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::Sharing;
+use api::CpuSharing;
 use config::Plan;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,14 +13,14 @@ use serde_json::Value;
 pub enum ToPlane {
     /// Bring this plan up; the first message, sent once. Answered by [`ToSupervisor::Started`] or
     /// [`ToSupervisor::Failed`].
-    Start(Orders),
+    Start(PlanWithSupplies),
     /// Change to this plan; only the supplies of routers that are built for it are attached. Answered by
     /// [`ToSupervisor::Answer`].
     Apply {
         /// ID of the answer.
         id: u64,
         /// The new plan.
-        orders: Orders,
+        orders: PlanWithSupplies,
         /// Only report what would change.
         dry_run: bool,
     },
@@ -58,7 +58,7 @@ pub enum ToPlane {
     /// Sets the threads that share their CPUs; all others do not.
     Share {
         /// The threads, by name, each with the kind of sharing.
-        threads: BTreeMap<String, Sharing>,
+        threads: BTreeMap<String, CpuSharing>,
     },
     /// The attachment of this NIC was deleted and was opened again: its descriptors are attached.
     Replace {
@@ -145,18 +145,18 @@ pub enum ToSupervisor {
 
 /// A plan to be run, with the descriptors that were opened for it by the supervisor.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Orders {
+pub struct PlanWithSupplies {
     /// Name of the run.
     pub run: String,
-    /// The plan, with an engine for each router; for the process of one router [`Plan::of_apart`], else [`Plan::of_data_plane`].
+    /// The plan, with an engine for each router; for the process of one router [`Plan::of_isolated`], else [`Plan::of_data_plane`].
     pub plan: Plan,
     /// The isolated router whose process this is for; `None`: it is for the main data plane.
-    pub apart: Option<String>,
+    pub isolated: Option<String>,
     /// The meaning of the descriptors, in their order.
     pub supplies: Vec<Supply>,
 }
 
-impl Orders {
+impl PlanWithSupplies {
     /// Returns the number of routers, by which the supervisor computes its time limit.
     pub fn routers(&self) -> u32 {
         u32::try_from(self.plan.routers.len()).unwrap_or(u32::MAX)
@@ -167,7 +167,7 @@ impl Orders {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Supply {
     /// Their purpose.
-    pub need: Need,
+    pub need: SupplyKind,
     /// The NIC (`edge.wan`) or router that they are for; empty if they are for all.
     pub of: String,
     /// Their description, from the process that opened them.
@@ -179,7 +179,7 @@ pub struct Supply {
 /// Purpose of descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Need {
+pub enum SupplyKind {
     /// `/dev/kvm`.
     Kvm,
     /// Attachment of a NIC.

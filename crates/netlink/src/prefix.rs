@@ -23,7 +23,7 @@ impl Prefix {
     }
 
     /// Prefix of length 0 of this address family: 0.0.0.0/0 or ::/0. `None` for another family.
-    pub(crate) fn everything(family: AddressFamily) -> Option<Self> {
+    pub(crate) fn any(family: AddressFamily) -> Option<Self> {
         match family {
             AddressFamily::Inet => Some(Self { ip: Ipv4Addr::UNSPECIFIED.into(), len: 0 }),
             AddressFamily::Inet6 => Some(Self { ip: Ipv6Addr::UNSPECIFIED.into(), len: 0 }),

@@ -146,7 +146,7 @@ impl Route {
         if header.flags.bits() & CLONED != 0 {
             return None;
         }
-        let everything = Prefix::everything(header.address_family)?;
+        let everything = Prefix::any(header.address_family)?;
         let to = Prefix::new(everything.ip, header.destination_prefix_length)?;
         let mut read = Reading {
             id: RouteId { table: header.table.into(), to, tos: header.tos, metric: 0 },

@@ -16,7 +16,7 @@ pub struct Rule {
     /// Destination network; length 0: any.
     pub to: Prefix,
     /// Name of the incoming interface; empty: any.
-    pub came_by: String,
+    pub incoming_interface: String,
     /// Firewall mark, and its mask; (0, 0): any.
     pub mark: (u32, u32),
     /// True if the match is inverted.
@@ -53,13 +53,13 @@ impl Rule {
     /// Returns `None` if it is no rule of IPv4 or IPv6.
     fn of(message: RuleMessage) -> Option<Self> {
         let header = &message.header;
-        let any = Prefix::everything(header.family)?;
+        let any = Prefix::any(header.family)?;
         let to_table = header.action == RuleAction::ToTable;
         let mut rule = Self {
             priority: 0,
             from: Prefix::new(any.ip, header.src_len)?,
             to: Prefix::new(any.ip, header.dst_len)?,
-            came_by: String::new(),
+            incoming_interface: String::new(),
             mark: (0, 0),
             inverted: header.flags.contains(RuleFlags::Invert),
             table: to_table.then_some(header.table.into()),
@@ -76,7 +76,7 @@ impl Rule {
             RuleAttribute::Priority(priority) => self.priority = priority,
             RuleAttribute::Source(ip) => self.from.ip = ip,
             RuleAttribute::Destination(ip) => self.to.ip = ip,
-            RuleAttribute::Iifname(name) => self.came_by = name,
+            RuleAttribute::Iifname(name) => self.incoming_interface = name,
             RuleAttribute::FwMark(mark) => self.mark.0 = mark,
             RuleAttribute::FwMask(mask) => self.mark.1 = mask,
             RuleAttribute::Table(table) if to_table => self.table = Some(table),

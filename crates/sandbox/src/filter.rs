@@ -69,8 +69,8 @@ fn program(calls: &[Allowed], others: SeccompAction, these: SeccompAction) -> Re
 /// In one line, that the kernel has no seccomp filters, or that the thread may not enter one any more.
 pub fn confine(class: Class) -> Result<()> {
     let filters = Filters::get(class)?;
-    look_things_up();
-    violation::listen()?;
+    cache_lookups();
+    violation::install_handler()?;
     let is_confined = violation::is_confined();
     violation::remember(class);
     for filter in filters.in_order(is_confined) {
@@ -86,7 +86,7 @@ pub fn confine(class: Class) -> Result<()> {
 
 /// Looks up values that are cached but could not be determined later: the location of the kernel's clock, and
 /// the page size. Kernels before Linux 6.4 report it in a file.
-pub(crate) fn look_things_up() {
+pub(crate) fn cache_lookups() {
     rustix::param::page_size();
     let _ = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
 }

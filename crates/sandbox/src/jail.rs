@@ -13,16 +13,16 @@ use std::{fmt, fs, io};
 use rustix::process::{DumpableBehavior, getegid, geteuid, set_dumpable_behavior};
 use rustix::thread::{UnshareFlags, set_keep_capabilities, unshare_unsafe};
 
-use crate::steps::{self, leave_files, raise_permitted};
+use crate::steps::{self, pivot_to_empty_root, raise_permitted};
 
 /// Namespaces other than the user namespace, which makes it possible to create these without privileges.
 const OTHERS: UnshareFlags = UnshareFlags::NEWNS.union(UnshareFlags::NEWNET).union(UnshareFlags::NEWIPC);
 
 /// Feature that this host lacks, and why, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing(String);
+pub struct MissingIsolation(String);
 
-impl fmt::Display for Missing {
+impl fmt::Display for MissingIsolation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0)
     }
@@ -30,19 +30,19 @@ impl fmt::Display for Missing {
 
 /// Features found missing so far.
 #[derive(Default)]
-struct Attempts(Vec<Missing>);
+struct Attempts(Vec<MissingIsolation>);
 
 impl Attempts {
     /// Records a failed attempt. Returns true if it succeeded.
     fn note(&mut self, what: &str, outcome: io::Result<()>) -> bool {
-        self.0.extend(outcome.as_ref().err().map(|error| Missing(format!("{what} ({error})"))));
+        self.0.extend(outcome.as_ref().err().map(|error| MissingIsolation(format!("{what} ({error})"))));
         outcome.is_ok()
     }
 }
 
 /// Isolates this process as far as the host allows, as `user`, if given (which needs root). Returns the
 /// missing features. Its capabilities then refer to its own user namespace, and are to be dropped next.
-pub(crate) fn enter(user: Option<u32>) -> Vec<Missing> {
+pub(crate) fn enter(user: Option<u32>) -> Vec<MissingIsolation> {
     let mut attempts = Attempts::default();
     if let Some(user) = user {
         attempts.note(&format!("no user of its own, number {user}"), become_user(user));
@@ -57,7 +57,7 @@ pub(crate) fn enter(user: Option<u32>) -> Vec<Missing> {
         }
     };
     if has_root {
-        attempts.note("no empty root", leave_files());
+        attempts.note("no empty root", pivot_to_empty_root());
     }
     attempts.0
 }

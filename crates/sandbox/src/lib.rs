@@ -27,8 +27,8 @@ use anyhow::Result;
 
 pub use class::Class;
 pub use filter::confine;
-pub use jail::{Missing, map_user};
-pub use privileges::{be_ordinary, give_up_privileges};
+pub use jail::{MissingIsolation, map_user};
+pub use privileges::{give_up_privileges, reset_oom_score};
 
 /// Switch for confining threads; `Off` is for measuring the overhead, `ringroad run` always confines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use rustix::thread::{
     CapabilitiesSecureBits, capabilities, clear_ambient_capability_set, set_capabilities_secure_bits,
 };
 
-use crate::filter::look_things_up;
-use crate::jail::{self, Missing};
-use crate::steps::{NO_CAPABILITIES, drop_capabilities, empty_bounding_set, forbid, gain_nothing};
+use crate::filter::cache_lookups;
+use crate::jail::{self, MissingIsolation};
+use crate::steps::{NO_CAPABILITIES, drop_capabilities, empty_bounding_set, enter_no_new_privs, forbid};
 
 /// Securebits, each with its lock: user 0 has no special powers, keeps no capabilities at exec, gains none by
 /// changing its user, and raises none into the ambient set (`linux/securebits.h`).
@@ -28,14 +28,14 @@ const SECURE: CapabilitiesSecureBits =
 ///
 /// # Errors
 /// In one line, that the process has more threads, or which privilege could not be dropped.
-pub fn give_up_privileges(user: Option<u32>) -> Result<Vec<Missing>> {
+pub fn give_up_privileges(user: Option<u32>) -> Result<Vec<MissingIsolation>> {
     let threads = fs::read_dir("/proc/self/task").context("cannot count this process's threads")?.count();
     ensure!(threads == 1, "privileges are given up by a process with one thread; this one has {threads}");
-    be_ordinary("self").context("cannot be killed as others are when memory runs out (oom_score_adj)")?;
+    reset_oom_score("self").context("cannot be killed as others are when memory runs out (oom_score_adj)")?;
     limit().context("cannot limit what this process may use")?;
-    look_things_up();
+    cache_lookups();
     let missing = jail::enter(user);
-    gain_nothing().context("cannot give up gaining privileges (no_new_privs)")?;
+    enter_no_new_privs().context("cannot give up gaining privileges (no_new_privs)")?;
     clear_ambient_capability_set().context("cannot clear the ambient capabilities")?;
     // Without CAP_SETPCAP this fails, but then no_new_privs already makes the set useless.
     let _ = empty_bounding_set();
@@ -54,7 +54,7 @@ pub fn give_up_privileges(user: Option<u32>) -> Result<Vec<Missing>> {
 ///
 /// # Errors
 /// The score cannot be read or written.
-pub fn be_ordinary(process: impl fmt::Display) -> io::Result<()> {
+pub fn reset_oom_score(process: impl fmt::Display) -> io::Result<()> {
     let score = format!("/proc/{process}/oom_score_adj");
     if fs::read_to_string(&score)?.starts_with('-') { fs::write(score, "0") } else { Ok(()) }
 }

@@ -41,7 +41,7 @@ pub fn become_user(user: u32) -> io::Result<()> {
 ///
 /// # Errors
 /// The host does not allow it.
-pub fn leave_files() -> io::Result<()> {
+pub fn pivot_to_empty_root() -> io::Result<()> {
     let still = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount_change(c"/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
     mount(c"tmpfs", FOLDER, c"tmpfs", still, EMPTY)?;
@@ -68,7 +68,7 @@ pub fn forbid(resources: &[Resource]) -> io::Result<()> {
 ///
 /// # Errors
 /// The kernel is too old.
-pub fn gain_nothing() -> io::Result<()> {
+pub fn enter_no_new_privs() -> io::Result<()> {
     Ok(set_no_new_privs(true)?)
 }
 

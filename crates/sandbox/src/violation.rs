@@ -63,7 +63,7 @@ fn until_zero(name: &[u8]) -> &[u8] {
 }
 
 /// Installs the SIGSYS handler, once for the process.
-pub(crate) fn listen() -> Result<()> {
+pub(crate) fn install_handler() -> Result<()> {
     static LISTENS: OnceLock<bool> = OnceLock::new();
     let listens = LISTENS.get_or_init(|| {
         // SAFETY: an all-zero `sigaction` is valid; the handler is async-signal-safe; the structure lives

@@ -6,9 +6,9 @@ use config::{CpuSet, Plan, Policy, Reservation, Router, Spin};
 
 use crate::cgroup::Version;
 use crate::host::Host;
-use crate::known::Known;
-use crate::outline::{Island, Outline, Placement, Refusal, Slot, is_within};
+use crate::outline::{ExclusiveCpus, Outline, Placement, Refusal, Slot, is_within};
 use crate::plan::policy_key;
+use crate::sched_facts::SchedFacts;
 use crate::thread::Class;
 
 /// Error that rounding may add to a sum of shares.
@@ -71,11 +71,11 @@ fn refuse(plan: &Plan, slot: &Slot, what: String, refusals: &mut Vec<Refusal>) {
 /// CPU sets that reservations are confined to; each must be exclusive.
 pub(crate) fn islands(
     plan: &Plan,
-    known: &Known,
+    known: &SchedFacts,
     outline: &Outline,
     refusals: &mut Vec<Refusal>,
-) -> Vec<Island> {
-    let mut islands: Vec<Island> = Vec::new();
+) -> Vec<ExclusiveCpus> {
+    let mut islands: Vec<ExclusiveCpus> = Vec::new();
     let reserving = outline.slots.iter().filter_map(|slot| Some((slot, reservation(slot)?)));
     for (slot, held) in reserving {
         let Some(cpus) = slot.schedule.cpus.as_ref().filter(|cpus| !known.topology.is_all(cpus)) else {
@@ -88,7 +88,7 @@ pub(crate) fn islands(
         match can_be(cpus, &islands, known) {
             Ok(()) => {
                 let (most, _) = most(&known.host, cpus.cpus().iter().copied());
-                islands.push(Island { cpus: cpus.clone(), reserved: held.share(), most });
+                islands.push(ExclusiveCpus { cpus: cpus.clone(), reserved: held.share(), most });
             }
             Err(what) => refuse(plan, slot, format!("{}: {what}", slot.name), refusals),
         }
@@ -102,14 +102,14 @@ pub(crate) fn islands(
 }
 
 /// Checks whether these CPUs can be made exclusive beside the other islands.
-fn can_be(cpus: &CpuSet, islands: &[Island], known: &Known) -> Result<(), String> {
+fn can_be(cpus: &CpuSet, islands: &[ExclusiveCpus], known: &SchedFacts) -> Result<(), String> {
     let hierarchy = known.host.cpuset.as_ref().map_err(|reason| {
         format!(
             "a reservation on CPU {cpus} alone needs an exclusive cpuset, and there is none to be had: {reason}; remove pin \
              and affinity, and the kernel places it"
         )
     })?;
-    let overlaps = |island: &&Island| island.cpus.cpus().iter().any(|cpu| cpus.cpus().contains(cpu));
+    let overlaps = |island: &&ExclusiveCpus| island.cpus.cpus().iter().any(|cpu| cpus.cpus().contains(cpu));
     if let Some(other) = islands.iter().find(overlaps) {
         return Err(format!(
             "reservations on CPU {cpus} and on CPU {} are neither on the same CPUs nor on different ones; make it one of the \
@@ -128,7 +128,12 @@ fn can_be(cpus: &CpuSet, islands: &[Island], known: &Known) -> Result<(), String
 
 /// Marks the threads on exclusive CPUs. cgroup v1: only those with a reservation, since other threads may run
 /// there from outside the cpuset. v2: all, since a partition takes its CPUs away from all other threads.
-pub(crate) fn enter_islands(plan: &Plan, known: &Known, outline: &mut Outline, refusals: &mut Vec<Refusal>) {
+pub(crate) fn enter_islands(
+    plan: &Plan,
+    known: &SchedFacts,
+    outline: &mut Outline,
+    refusals: &mut Vec<Refusal>,
+) {
     let version = known.host.cpuset.as_ref().map_or(Version::V1, |hierarchy| hierarchy.version);
     let islands: Vec<CpuSet> = outline.islands.iter().map(|island| island.cpus.clone()).collect();
     for slot in &mut outline.slots {
@@ -171,7 +176,7 @@ pub(crate) fn enter_islands(plan: &Plan, known: &Known, outline: &mut Outline, r
 }
 
 /// Admits reservations that the kernel places itself, on all CPUs that are not exclusive.
-pub(crate) fn global(plan: &Plan, known: &Known, outline: &Outline, refusals: &mut Vec<Refusal>) {
+pub(crate) fn global(plan: &Plan, known: &SchedFacts, outline: &Outline, refusals: &mut Vec<Refusal>) {
     let is_global = |slot: &&Slot| {
         let cpus = slot.schedule.cpus.as_ref();
         reservation(slot).is_some() && cpus.is_none_or(|cpus| known.topology.is_all(cpus))
@@ -198,7 +203,7 @@ pub(crate) fn global(plan: &Plan, known: &Known, outline: &Outline, refusals: &m
 }
 
 /// Refuses reservations whose sum is too large, in the name of the last one's router.
-fn too_much(plan: &Plan, known: &Known, slots: &[&Slot], cpus: &[u32], refusals: &mut Vec<Refusal>) {
+fn too_much(plan: &Plan, known: &SchedFacts, slots: &[&Slot], cpus: &[u32], refusals: &mut Vec<Refusal>) {
     let held: Vec<(&Slot, Reservation)> =
         slots.iter().filter_map(|slot| Some((*slot, reservation(slot)?))).collect();
     let Some((last, _)) = held.last() else { return };
@@ -218,7 +223,7 @@ fn too_much(plan: &Plan, known: &Known, slots: &[&Slot], cpus: &[u32], refusals:
 }
 
 /// Notes what real-time threads leave to other threads, and refuses those that would leave nothing.
-pub(crate) fn real_time(plan: &Plan, known: &Known, outline: &mut Outline, refusals: &mut Vec<Refusal>) {
+pub(crate) fn real_time(plan: &Plan, known: &SchedFacts, outline: &mut Outline, refusals: &mut Vec<Refusal>) {
     let is_real_time = |slot: &&Slot| matches!(slot.schedule.policy, Policy::Fifo { .. } | Policy::Rr { .. });
     let Some(first) = outline.slots.iter().find(is_real_time) else { return };
     let left = match known.host.real_time.runtime_us {

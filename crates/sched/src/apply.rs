@@ -15,11 +15,11 @@ use crate::attr::{self, Attributes};
 use crate::cgroup::{self, Hierarchy, Version};
 use crate::controller;
 use crate::error::ApplyError;
+use crate::exclusive_cpus;
 use crate::host::Host;
-use crate::island;
-use crate::lock::{Shared, lock};
+use crate::lock::{SharedLock, lock};
 use crate::outline::{Group, Outline, Schedule};
-use crate::task::Task;
+use crate::task::ThreadIdentity;
 use crate::thread::{Class, Thread};
 use crate::topology::Topology;
 use crate::undo::Undo;
@@ -30,7 +30,7 @@ mod shared;
 pub struct Applier {
     run: String,
     /// Folder to lock while changing what all runs share.
-    shared: Shared,
+    shared: SharedLock,
     journal: Box<dyn FnMut(&Undo) + Send>,
     host: Host,
     /// CPUs that this process could use before it made any of them exclusive.
@@ -44,7 +44,7 @@ pub struct Applier {
 
 /// State of a thread when it was placed last.
 struct Placed {
-    task: Task,
+    task: ThreadIdentity,
     schedule: Schedule,
     /// Date from which the kernel no longer counts its reservation, if that was given back for a move.
     leaves: Option<Instant>,
@@ -64,7 +64,7 @@ impl Applier {
     pub fn new(run: &str, shared: &Path, journal: impl FnMut(&Undo) + Send + 'static) -> Self {
         Self {
             run: run.to_owned(),
-            shared: Shared::new(shared),
+            shared: SharedLock::new(shared),
             journal: Box::new(journal),
             host: Host::read(),
             usable: Topology::read().allowed,
@@ -149,7 +149,7 @@ impl Applier {
             !stays && (is_v2 || wanted.any(|cpu| held.cpus().contains(cpu)))
         };
         for held in self.outline.islands.clone().into_iter().filter(|island| is_in_the_way(&island.cpus)) {
-            let path = island::path(self.cpuset()?, &self.run, &held.cpus);
+            let path = exclusive_cpus::path(self.cpuset()?, &self.run, &held.cpus);
             let is_there = |placed: &&mut Placed| placed.schedule.island.as_ref() == Some(&held.cpus);
             for placed in self.placed.values_mut().filter(is_there) {
                 let _ = placed.task.act(|tid| attr::set(tid, Policy::Other));
@@ -169,7 +169,7 @@ impl Applier {
         let mut is_made = false;
         for wanted in &outline.islands {
             let hierarchy = self.cpuset()?.clone();
-            let path = island::path(&hierarchy, &self.run, &wanted.cpus);
+            let path = exclusive_cpus::path(&hierarchy, &self.run, &wanted.cpus);
             if self.undos.iter().any(|undo| undo.path() == path) && path.exists() {
                 continue;
             }
@@ -177,7 +177,7 @@ impl Applier {
             self.will_need(&hierarchy, controller::CPUSET);
             let shared = self.shared.folder().to_owned();
             self.record(Undo::Island { version, base, path: path.clone(), home, shared });
-            if let Err(error) = island::make(&hierarchy, &path, &wanted.cpus, self.shared.to_lock()) {
+            if let Err(error) = exclusive_cpus::make(&hierarchy, &path, &wanted.cpus, self.shared.to_lock()) {
                 // A left-over of the attempt must not pass for exclusive CPUs the next time.
                 let _ = self.take_away(|undo| undo.path() == path);
                 let what = format!("CPU {} cannot be made exclusive by {}", wanted.cpus, path.display());
@@ -251,7 +251,7 @@ impl Applier {
     }
 
     fn group_path(&self, hierarchy: &Hierarchy, name: &str) -> PathBuf {
-        hierarchy.base.join(format!("{}{}.{name}", island::OURS, self.run))
+        hierarchy.base.join(format!("{}{}.{name}", exclusive_cpus::OURS, self.run))
     }
 
     /// Places those of `threads` that are not placed yet or whose place has changed. Threads without an error
@@ -358,7 +358,7 @@ impl Applier {
         }
         let hierarchy = self.cpuset()?;
         let group = match &to.island {
-            Some(cpus) => island::path(hierarchy, &self.run, cpus),
+            Some(cpus) => exclusive_cpus::path(hierarchy, &self.run, cpus),
             None => hierarchy.home.clone(),
         };
         enter(thread, &group, hierarchy.version)

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 
 use config::{Allowed, CpuSet, Plan, Policy, Router};
 
-use crate::known::Known;
 use crate::outline::{Outline, Placement};
+use crate::sched_facts::SchedFacts;
 use crate::thread::Class;
 use crate::topology::Cpu;
 
@@ -35,7 +35,7 @@ pub fn is_automatic(plan: &Plan) -> bool {
     plan.routers.iter().any(has_such)
 }
 
-pub(crate) fn place(plan: &Plan, known: &Known, outline: &mut Outline) {
+pub(crate) fn place(plan: &Plan, known: &SchedFacts, outline: &mut Outline) {
     let exclusive: BTreeSet<u32> =
         outline.islands.iter().flat_map(|island| island.cpus.cpus()).copied().collect();
     let allowed = &known.topology.allowed;
@@ -69,7 +69,7 @@ pub(crate) fn place(plan: &Plan, known: &Known, outline: &mut Outline) {
 }
 
 /// Measured load of a CPU by other programs; 0 if it was not measured.
-fn load(known: &Known, cpu: u32) -> f64 {
+fn load(known: &SchedFacts, cpu: u32) -> f64 {
     known.load.cpus.get(&cpu).copied().unwrap_or(0.0)
 }
 
@@ -79,7 +79,7 @@ fn is_promised(plan: &Plan, router: &str) -> bool {
 
 /// Notes why no thread was placed on a CPU that is free of our threads, or which one was placed there all the
 /// same.
-fn tell_of_busy(outline: &mut Outline, known: &Known, cpu: u32) {
+fn tell_of_busy(outline: &mut Outline, known: &SchedFacts, cpu: u32) {
     let busy = format!("others keep it busy for {:.0} % of the time", load(known, cpu) * 100.0);
     let there = outline.slots.iter().find(|slot| slot.only_cpu() == Some(cpu));
     outline.notes.push(match there {
@@ -89,7 +89,7 @@ fn tell_of_busy(outline: &mut Outline, known: &Known, cpu: u32) {
 }
 
 /// Places each waiting thread on a CPU of its own.
-fn one_each(plan: &Plan, known: &Known, outline: &mut Outline, waiting: &[usize], mut free: Vec<&Cpu>) {
+fn one_each(plan: &Plan, known: &SchedFacts, outline: &mut Outline, waiting: &[usize], mut free: Vec<&Cpu>) {
     for router in &plan.routers {
         for &slot in waiting {
             if outline.slots[slot].router != router.name {
@@ -117,7 +117,7 @@ fn one_each(plan: &Plan, known: &Known, outline: &mut Outline, waiting: &[usize]
 }
 
 /// Places waiting threads by load: the heaviest first, each where the load is least.
-fn by_load(known: &Known, outline: &mut Outline, mut waiting: Vec<usize>, usable: &[&Cpu]) {
+fn by_load(known: &SchedFacts, outline: &mut Outline, mut waiting: Vec<usize>, usable: &[&Cpu]) {
     let own = |name: &str| known.load.threads.get(name).copied().unwrap_or(0.0);
     waiting.sort_by(|a, b| own(&outline.slots[*b].name).total_cmp(&own(&outline.slots[*a].name)));
     for at in waiting {
@@ -138,7 +138,7 @@ fn by_load(known: &Known, outline: &mut Outline, mut waiting: Vec<usize>, usable
 }
 
 /// Gives threads without a place all CPUs that they may use, except exclusive and isolated ones.
-fn around(outline: &mut Outline, known: &Known, usable: &[&Cpu]) {
+fn around(outline: &mut Outline, known: &SchedFacts, usable: &[&Cpu]) {
     if usable.len() == known.topology.allowed.len() {
         return;
     }

@@ -1,6 +1,6 @@
 //! Limits on the memory and the tasks of a run's processes.
 //!
-//! cgroup v1 has a hierarchy for each of the two resources: a group is made in it, and [`Bounds::enter`]
+//! cgroup v1 has a hierarchy for each of the two resources: a group is made in it, and [`CgroupLimits::enter`]
 //! moves processes there. In v2 a group with a memory limit cannot be made beside processes, and this process
 //! is there: the limits are those that someone else (a service manager) has given the group of this process,
 //! and only their counters are read.
@@ -15,9 +15,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::cgroup::{self, Hierarchy, Version};
 use crate::error::ApplyError;
-use crate::island::OURS;
+use crate::exclusive_cpus::OURS;
 use crate::undo::Undo;
-use claimed::{Deserted, claim, make_claimed, sweep};
+use claimed::{OrphanedGroup, claim, make_claimed, sweep};
 
 /// v1: limit of a group's memory, and of memory and swap together, if the kernel accounts swap.
 const MEMORY: &str = "memory.limit_in_bytes";
@@ -102,28 +102,28 @@ pub struct Reached {
 
 /// Control groups that limit a run; those made for it are removed when this is dropped.
 #[derive(Debug, Default)]
-pub struct Bounds {
-    held: Vec<Bound>,
+pub struct CgroupLimits {
+    held: Vec<CgroupLimit>,
     /// Replaced groups, and since when.
-    leaving: Vec<(Own, Instant)>,
+    leaving: Vec<(OwnedGroup, Instant)>,
     /// Groups of earlier runs of this name.
-    deserted: Vec<Deserted>,
+    deserted: Vec<OrphanedGroup>,
 }
 
 /// Control group for one resource.
 #[derive(Debug)]
-struct Bound {
+struct CgroupLimit {
     resource: Resource,
     version: Version,
     group: PathBuf,
     /// `None`: someone else made the group.
-    own: Option<Own>,
+    own: Option<OwnedGroup>,
     seen: Counted,
 }
 
 /// A group made for this run.
 #[derive(Debug)]
-struct Own {
+struct OwnedGroup {
     undo: Undo,
     /// Held as long as this process lives, so that no later run of the same name removes the group. `None`:
     /// another process holds it.
@@ -177,7 +177,7 @@ fn given(resource: Resource, group: &Path) -> Option<u64> {
     number(&group.join(resource.file(Version::V2)))
 }
 
-impl Bounds {
+impl CgroupLimits {
     /// Makes groups for a run of this name, each with its ceiling, where the host allows that; returns an
     /// error for each that should have been possible and failed. The journal receives an entry for each group
     /// before it is made.
@@ -195,7 +195,7 @@ impl Bounds {
             if found.version == Version::V1 {
                 bounds.deserted.extend(sweep(&found.base, &prefix, now));
             }
-            match Bound::make(resource, found, &name, ceiling.of(resource), &mut journal) {
+            match CgroupLimit::make(resource, found, &name, ceiling.of(resource), &mut journal) {
                 Ok(bound) => bounds.held.extend(bound),
                 Err(error) => errors.push(error),
             }
@@ -231,7 +231,7 @@ impl Bounds {
 
     /// Moves the living processes into a new group with the same memory ceiling. What stays charged to the
     /// old one is memory that others hold and that our processes touched first; it must not burden their
-    /// successors. [`Bounds::clear`] removes the old group.
+    /// successors. [`CgroupLimits::clear`] removes the old group.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -268,28 +268,29 @@ impl Bounds {
 
     /// Ceilings reached since the last call.
     pub fn reached(&mut self) -> Vec<Reached> {
-        self.held.iter_mut().filter_map(Bound::reached).collect()
+        self.held.iter_mut().filter_map(CgroupLimit::reached).collect()
     }
 
     /// Removes all groups that were made. Returns what could not be removed. Processes still in them go on
     /// without a ceiling.
     pub fn remove(&mut self) -> Vec<ApplyError> {
-        self.deserted.drain(..).for_each(Deserted::remove);
+        self.deserted.drain(..).for_each(OrphanedGroup::remove);
         let given_up = self.leaving.drain(..).map(|(old, _)| old);
         // Claims are held until the groups are removed.
-        let own: Vec<Own> = self.held.drain(..).filter_map(|bound| bound.own).chain(given_up).collect();
+        let own: Vec<OwnedGroup> =
+            self.held.drain(..).filter_map(|bound| bound.own).chain(given_up).collect();
         let left = Undo::all(own.iter().map(|own| &own.undo));
         left.into_iter().map(|(undo, error)| undo.left_behind(error)).collect()
     }
 }
 
-impl Drop for Bounds {
+impl Drop for CgroupLimits {
     fn drop(&mut self) {
         self.remove();
     }
 }
 
-impl Bound {
+impl CgroupLimit {
     /// Makes a group; in v2, adopts the own group if it has a ceiling.
     fn make(
         resource: Resource,
@@ -305,24 +306,24 @@ impl Bound {
                 given(resource, &home).map(|_| Self { resource, version, group: home, own: None, seen });
             return Ok(given);
         }
-        let own = Own::make((base.join(name), home), resource, ceiling, journal)?;
+        let own = OwnedGroup::make((base.join(name), home), resource, ceiling, journal)?;
         let group = own.undo.path();
         let seen = counted(resource, version, &group);
         Ok(Some(Self { resource, version, group, own: Some(own), seen }))
     }
 
     /// Moves the ceiling to a new group with an unused name. Returns the old one, if it was ours.
-    fn renew(&mut self, journal: &mut impl FnMut(&Undo)) -> Result<Option<Own>, ApplyError> {
+    fn renew(&mut self, journal: &mut impl FnMut(&Undo)) -> Result<Option<OwnedGroup>, ApplyError> {
         let Some(old) = &self.own else { return Ok(None) };
         let ceiling = number(&self.group.join(self.resource.file(self.version))).unwrap_or(u64::MAX);
-        let own = Own::make((old.name.clone(), old.home.clone()), self.resource, ceiling, journal)?;
+        let own = OwnedGroup::make((old.name.clone(), old.home.clone()), self.resource, ceiling, journal)?;
         self.group = own.undo.path();
         self.seen = counted(self.resource, self.version, &self.group);
         Ok(self.own.replace(own))
     }
 
     fn enter(&self, process: u32) -> Result<(), ApplyError> {
-        let Some(Own { procs, .. }) = &self.own else { return Ok(()) };
+        let Some(OwnedGroup { procs, .. }) = &self.own else { return Ok(()) };
         match (&*procs).write_all(process.to_string().as_bytes()) {
             Err(error) if error.raw_os_error() != Some(libc::ESRCH) => {
                 let what = format!("process {process} cannot be put into {}", self.group.display());
@@ -350,7 +351,7 @@ impl Bound {
     }
 }
 
-impl Own {
+impl OwnedGroup {
     /// Makes a v1 group with its ceiling, under the first unused one of its names, which begin with `name`.
     fn make(
         (name, home): (PathBuf, PathBuf),

@@ -9,7 +9,7 @@ use rustix::fs::{Access, access};
 use serde::{Deserialize, Serialize};
 
 use crate::attr;
-use crate::island::PARTITION;
+use crate::exclusive_cpus::PARTITION;
 
 /// `cpu.shares` of a group of weight 1: that of one thread of nice 0.
 const SHARES: u64 = 1024;

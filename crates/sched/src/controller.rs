@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::cgroup::write;
-use crate::island::{OURS, PARTITION};
+use crate::exclusive_cpus::{OURS, PARTITION};
 use crate::lock::lock;
 
 /// Controller of weights and quotas.

@@ -18,7 +18,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, fchmod, open, openat, renameat, statat, 
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use crate::guarantee::{Cost, Day, Machine, Memory, Model, Observation, Rest, Way};
+use crate::guarantee::{Cost, CostKey, CostMemory, Day, Idleness, Machine, Model, Observation};
 
 /// Name of the file.
 const NAME: &str = "costs.json";
@@ -32,9 +32,9 @@ const TURNS: u32 = 5;
 pub struct Costs {
     /// State directory; `None`: costs are not stored.
     folder: Option<PathBuf>,
-    memory: Memory,
+    memory: CostMemory,
     /// State when the file was last read or written.
-    kept: Memory,
+    kept: CostMemory,
     due: Instant,
     /// Line to report.
     trouble: Option<String>,
@@ -46,20 +46,22 @@ impl Costs {
     /// Reads the file in this directory, if there is one, and keeps what holds for this machine.
     pub fn load(folder: PathBuf, machine: Machine, now: Instant) -> Self {
         match read_in(&folder, &machine) {
-            Ok(known) => Self::new(Some(folder), known.unwrap_or_else(|| Memory::new(machine)), None, now),
+            Ok(known) => {
+                Self::new(Some(folder), known.unwrap_or_else(|| CostMemory::new(machine)), None, now)
+            }
             Err(error) => {
                 let trouble = format!("what packets cost is learned anew: {error:#}");
-                Self::new(Some(folder), Memory::new(machine), Some(trouble), now)
+                Self::new(Some(folder), CostMemory::new(machine), Some(trouble), now)
             }
         }
     }
 
     /// Creates costs that are not stored; `trouble` says why, if that is to be reported.
     pub fn nowhere(trouble: Option<String>, machine: Machine, now: Instant) -> Self {
-        Self::new(None, Memory::new(machine), trouble, now)
+        Self::new(None, CostMemory::new(machine), trouble, now)
     }
 
-    fn new(folder: Option<PathBuf>, memory: Memory, trouble: Option<String>, now: Instant) -> Self {
+    fn new(folder: Option<PathBuf>, memory: CostMemory, trouble: Option<String>, now: Instant) -> Self {
         let (kept, due) = (memory.clone(), now + PAUSE);
         Self { folder, memory, kept, due, trouble, failed: false }
     }
@@ -70,22 +72,22 @@ impl Costs {
     }
 
     /// Trouble with the file that was not reported yet.
-    pub fn doubt(&self) -> Option<&str> {
+    pub fn pending_trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
     /// Cost of a packet of so many octets on a way, if it is known.
-    pub fn cost(&self, way: &Way, octets: f64) -> Option<Cost> {
+    pub fn cost(&self, way: &CostKey, octets: f64) -> Option<Cost> {
         self.memory.cost(way, octets)
     }
 
     /// Model that starts from what is known of a way, if the cost of packets of so many octets is known.
-    pub fn model(&self, way: &Way, octets: f64) -> Option<Model> {
+    pub fn model(&self, way: &CostKey, octets: f64) -> Option<Model> {
         self.memory.model(way, octets)
     }
 
     /// Records an observation of a thread.
-    pub fn note(&mut self, way: &Way, window: &Observation, rest: Rest, day: Day) {
+    pub fn note(&mut self, way: &CostKey, window: &Observation, rest: Idleness, day: Day) {
         self.memory.note(way, window, rest, day);
     }
 
@@ -113,7 +115,7 @@ impl Costs {
     }
 }
 
-fn read_in(folder: &Path, machine: &Machine) -> Result<Option<Memory>> {
+fn read_in(folder: &Path, machine: &Machine) -> Result<Option<CostMemory>> {
     let place = || folder.join(NAME).display().to_string();
     match opened(folder).with_context(place)? {
         Some(folder) => read(&folder, machine).with_context(place),
@@ -131,7 +133,7 @@ fn opened(folder: &Path) -> Result<Option<OwnedFd>> {
 
 /// Reads the file in a directory, if there is one. Only a regular file that no other user can have written is
 /// accepted.
-fn read(folder: &OwnedFd, machine: &Machine) -> Result<Option<Memory>> {
+fn read(folder: &OwnedFd, machine: &Machine) -> Result<Option<CostMemory>> {
     // O_NONBLOCK: opening a FIFO or device must not block.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match openat(folder, NAME, flags, Mode::empty()) {
@@ -144,15 +146,15 @@ fn read(folder: &OwnedFd, machine: &Machine) -> Result<Option<Memory>> {
     ensure!(facts.is_file(), "it is no plain file");
     ensure!(is_ours && facts.mode() & 0o022 == 0, "others can write it");
     let mut octets = Vec::new();
-    file.take(Memory::LONGEST + 1).read_to_end(&mut octets).context("cannot read it")?;
-    ensure!(octets.len() as u64 <= Memory::LONGEST, "it has more than {} octets", Memory::LONGEST);
+    file.take(CostMemory::LONGEST + 1).read_to_end(&mut octets).context("cannot read it")?;
+    ensure!(octets.len() as u64 <= CostMemory::LONGEST, "it has more than {} octets", CostMemory::LONGEST);
     let text = String::from_utf8(octets).map_err(|_| anyhow!("it is broken: no text"))?;
-    Ok(Some(Memory::read(&text, machine)?))
+    Ok(Some(CostMemory::read(&text, machine)?))
 }
 
 /// Replaces the file by one that includes what other runs have written. Returns the new content, or `None` if
 /// others wrote during each attempt.
-fn write_in(folder: &Path, memory: &Memory, kept: &Memory) -> Result<Option<Memory>> {
+fn write_in(folder: &Path, memory: &CostMemory, kept: &CostMemory) -> Result<Option<CostMemory>> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o755)
@@ -169,7 +171,7 @@ fn write_in(folder: &Path, memory: &Memory, kept: &Memory) -> Result<Option<Memo
         let text = all.json();
         if replace(&folder, &text, || mark(&folder) == there).with_context(place)? {
             // Numbers are rounded in the file, so the rounded ones are kept.
-            return Ok(Some(Memory::read(&text, memory.machine())?));
+            return Ok(Some(CostMemory::read(&text, memory.machine())?));
         }
     }
     Ok(None)

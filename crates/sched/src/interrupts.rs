@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use config::{CpuSet, Plan};
 
-use crate::known::Known;
 use crate::outline::Outline;
+use crate::sched_facts::SchedFacts;
 use crate::topology::Cpu;
 
 /// Interrupt of an interface.
@@ -59,7 +59,7 @@ fn handler(number: u32) -> Option<String> {
 
 /// Moves the interrupts of the plan's interfaces to CPUs on which no thread of ours is placed, near the
 /// threads that empty their queues.
-pub(crate) fn place(plan: &Plan, known: &Known, outline: &mut Outline) {
+pub(crate) fn place(plan: &Plan, known: &SchedFacts, outline: &mut Outline) {
     let taken: BTreeSet<u32> = outline.slots.iter().flat_map(|slot| slot.only_cpu()).collect();
     let exclusive = outline.islands.iter().flat_map(|island| island.cpus.cpus());
     let taken: BTreeSet<u32> = taken.into_iter().chain(exclusive.copied()).collect();
@@ -86,7 +86,7 @@ pub(crate) fn place(plan: &Plan, known: &Known, outline: &mut Outline) {
     }
 }
 
-fn nearest_free(known: &Known, taken: &BTreeSet<u32>, beside: u32) -> Option<u32> {
+fn nearest_free(known: &SchedFacts, taken: &BTreeSet<u32>, beside: u32) -> Option<u32> {
     let near = known.topology.cpu(beside)?;
     let free = |cpu: &&Cpu| {
         !taken.contains(&cpu.number) && !cpu.isolated && known.topology.allowed.contains(&cpu.number)

@@ -1,6 +1,6 @@
 //! Placement and scheduling of threads.
 //!
-//! [`outline`] is pure: its input is what a file asks for and what is [`Known`] of the host, its output a
+//! [`outline`] is pure: its input is what a file asks for and what is [`SchedFacts`] of the host, its output a
 //! place and a policy for each thread, or all reasons why that is impossible. An [`Applier`] carries an
 //! [`Outline`] out, by control groups and sched_setattr(2), and undoes it; everything that it makes is
 //! announced beforehand as [`Undo`]s, for the process that cleans up after a killed one. `docs/sched.md`
@@ -21,15 +21,15 @@ mod cgroup;
 mod controller;
 pub mod costs;
 mod error;
+mod exclusive_cpus;
 pub mod guarantee;
 mod host;
 mod interrupts;
-mod island;
-mod known;
 mod lock;
 mod outline;
 mod plan;
 pub mod promises;
+mod sched_facts;
 mod show;
 mod task;
 #[cfg(test)]
@@ -45,10 +45,12 @@ pub use cgroup::{Hierarchy, Version};
 pub use error::ApplyError;
 pub use host::{Host, RealTime};
 pub use interrupts::{Interrupt, Irq};
-pub use known::{Known, Load};
-pub use outline::{Company, Group, Island, Outline, Placement, Refusal, Schedule, Slot, refused};
+pub use outline::{
+    CpuNeighbours, ExclusiveCpus, Group, Outline, Placement, Refusal, Schedule, Slot, refused,
+};
 pub use plan::outline;
-pub use task::{Task, stat};
+pub use sched_facts::{Load, SchedFacts};
+pub use task::{ThreadIdentity, stat};
 pub use thread::{Class, Direction, Thread};
 pub use topology::{Cpu, Topology};
 pub use undo::Undo;

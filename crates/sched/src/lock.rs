@@ -34,12 +34,12 @@ pub(crate) fn lock(folder: &Path) -> io::Result<File> {
 }
 
 /// Non-blocking variant of the lock, kept for several changes.
-pub(crate) struct Shared {
+pub(crate) struct SharedLock {
     folder: PathBuf,
     lock: Option<File>,
 }
 
-impl Shared {
+impl SharedLock {
     /// Creates it unlocked.
     pub(crate) fn new(folder: &Path) -> Self {
         Self { folder: folder.to_owned(), lock: None }

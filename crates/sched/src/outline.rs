@@ -11,7 +11,7 @@ pub struct Outline {
     /// Threads, in the order of the file.
     pub slots: Vec<Slot>,
     /// CPUs taken out of the kernel's load balancing.
-    pub islands: Vec<Island>,
+    pub islands: Vec<ExclusiveCpus>,
     /// Control groups with weights and quotas.
     pub groups: Vec<Group>,
     /// Interrupts to be moved.
@@ -32,12 +32,12 @@ pub struct Slot {
     /// CPUs and policy.
     pub schedule: Schedule,
     /// Our other threads on its CPUs.
-    pub company: Company,
+    pub neighbours: CpuNeighbours,
 }
 
 /// Kind of sharing of a thread's CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Company {
+pub enum CpuNeighbours {
     /// It shares them with none of our threads.
     #[default]
     Nobody,
@@ -78,7 +78,7 @@ pub enum Placement {
 
 /// CPUs for reservations: an exclusive cpuset.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Island {
+pub struct ExclusiveCpus {
     /// The CPUs.
     pub cpus: CpuSet,
     /// Sum of its reservations, in CPUs.
@@ -135,7 +135,7 @@ impl Outline {
     /// Returns true if a thread shares its CPUs with none of our threads. A thread that does share should not
     /// poll while others wait.
     pub fn is_alone(&self, router: &str, class: &Class) -> bool {
-        self.slot(router, class).is_none_or(|slot| slot.company == Company::Nobody)
+        self.slot(router, class).is_none_or(|slot| slot.neighbours == CpuNeighbours::Nobody)
     }
 
     /// Returns true if there is nothing to do: every thread runs with the kernel's defaults.
@@ -149,7 +149,7 @@ impl Outline {
 
     /// Determines for each thread with which others it shares its CPUs: if more threads are confined to a set
     /// than it has CPUs, all of them share it.
-    pub(crate) fn tell_company(&mut self) {
+    pub(crate) fn determine_neighbours(&mut self) {
         let sets: Vec<Option<CpuSet>> =
             self.slots.iter().map(|slot| slot.schedule.cpus.clone().filter(|_| slot.is_confined())).collect();
         let is_vcpu = |slot: &Slot| matches!(slot.class, Class::Vcpu(_)).then(|| slot.router.clone());
@@ -167,7 +167,7 @@ impl Outline {
             let mut inside = sets.iter().zip(&guests).filter(|(set, _)| is_inside(set, own));
             let is_vhost = matches!(slot.class, Class::Vhost { .. });
             let wakes = is_vhost && inside.any(|(_, router)| router.as_ref() == Some(&slot.router));
-            slot.company = if wakes { Company::Guest } else { Company::Others };
+            slot.neighbours = if wakes { CpuNeighbours::Guest } else { CpuNeighbours::Others };
         }
     }
 }

@@ -5,8 +5,8 @@ use config::{Allowed, CpuSet, Plan, Policy, Router, Shares, VhostThreads};
 use crate::admission;
 use crate::automatic;
 use crate::interrupts;
-use crate::known::Known;
-use crate::outline::{Company, Group, Outline, Placement, Refusal, Schedule, Slot};
+use crate::outline::{CpuNeighbours, Group, Outline, Placement, Refusal, Schedule, Slot};
+use crate::sched_facts::SchedFacts;
 use crate::thread::{self, Class};
 
 /// First kernel that enforces a quota when a thread returns to user space, which a kernel thread never does.
@@ -16,7 +16,7 @@ const QUOTA_ON_RETURN: (u32, u32) = (6, 18);
 ///
 /// # Errors
 /// Everything that this host cannot provide, by router and key.
-pub fn outline(plan: &Plan, known: &Known) -> Result<Outline, Vec<Refusal>> {
+pub fn outline(plan: &Plan, known: &SchedFacts) -> Result<Outline, Vec<Refusal>> {
     let mut refusals = Vec::new();
     let mut outline = Outline::default();
     for (index, router) in plan.routers.iter().enumerate() {
@@ -35,7 +35,7 @@ pub fn outline(plan: &Plan, known: &Known) -> Result<Outline, Vec<Refusal>> {
     automatic::place(plan, known, &mut outline);
     groups(plan, &mut outline);
     admission::real_time(plan, known, &mut outline, &mut refusals);
-    outline.tell_company();
+    outline.determine_neighbours();
     interrupts::place(plan, known, &mut outline);
     if refusals.is_empty() { Ok(outline) } else { Err(refusals) }
 }
@@ -56,7 +56,7 @@ fn slots(router: &Router) -> Vec<Slot> {
         };
         *number += 1;
         let schedule = Schedule { cpus, placement, policy, island: None, group: None };
-        Slot { router: router.name.clone(), class, name, schedule, company: Company::default() }
+        Slot { router: router.name.clone(), class, name, schedule, neighbours: CpuNeighbours::default() }
     };
     thread::of_router(router).into_iter().map(&mut slot).collect()
 }
@@ -77,7 +77,7 @@ pub(crate) fn policy_key(router: &Router, class: &Class) -> &'static str {
     }
 }
 
-fn missing_cpus(index: usize, router: &Router, known: &Known) -> Vec<Refusal> {
+fn missing_cpus(index: usize, router: &Router, known: &SchedFacts) -> Vec<Refusal> {
     let allowed = |allowed: &Allowed| match allowed {
         Allowed::Within(set) => Some(set.clone()),
         Allowed::Auto | Allowed::Free => None,
@@ -98,7 +98,7 @@ fn missing_cpus(index: usize, router: &Router, known: &Known) -> Vec<Refusal> {
 }
 
 /// Policies of a router that exceed this process's privileges or this kernel's features.
-fn rights(index: usize, router: &Router, known: &Known) -> Vec<Refusal> {
+fn rights(index: usize, router: &Router, known: &SchedFacts) -> Vec<Refusal> {
     let lacking = policies(router).into_iter().filter_map(|(key, policy)| {
         let what = match policy {
             Policy::Other => None,
@@ -115,7 +115,7 @@ fn rights(index: usize, router: &Router, known: &Known) -> Vec<Refusal> {
     lacking.collect()
 }
 
-fn real_time_right(priority: u32, known: &Known) -> Option<String> {
+fn real_time_right(priority: u32, known: &SchedFacts) -> Option<String> {
     let host = &known.host;
     if priority > host.priority {
         return Some(format!(
@@ -131,7 +131,7 @@ fn real_time_right(priority: u32, known: &Known) -> Option<String> {
     })
 }
 
-fn shares_right(key: &str, router: &Router, shares: Shares, known: &Known) -> Option<String> {
+fn shares_right(key: &str, router: &Router, shares: Shares, known: &SchedFacts) -> Option<String> {
     if let Err(reason) = &known.host.cpu {
         return Some(format!("there is no group to be had: {reason}"));
     }

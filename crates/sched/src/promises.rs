@@ -9,11 +9,11 @@
 //! [`plan`](Promises::plan).
 
 mod admission;
-mod came;
 mod demand;
-mod hunger;
-mod parts;
-mod tally;
+mod promise_totals;
+mod shortfall;
+mod thread_groups;
+mod traffic_totals;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -25,14 +25,14 @@ use serde::Serialize;
 use crate::Outline;
 use crate::account::CoreTicks;
 use crate::costs::Costs;
-use crate::guarantee::{Adjustment, Class, Controller, Day, Kept, Measured, Need};
+use crate::guarantee::{Adjustment, Class, Controller, Day, Measured, Need, PromiseState};
 use admission::Admitted;
-use came::Came;
 use demand::{Demand, Demands};
-use hunger::Hunger;
-use parts::{Ground, Part, cost_on};
-pub use tally::FIELDS;
-use tally::Tally;
+pub use promise_totals::FIELDS;
+use promise_totals::PromiseTotals;
+use shortfall::Shortfall;
+use thread_groups::{AdmissionContext, ThreadGroup, cost_on};
+use traffic_totals::TrafficTotals;
 
 /// Time between two looks.
 const TICK: Duration = Duration::from_millis(100);
@@ -50,7 +50,7 @@ pub struct Promises {
     /// Plan as it is carried out: routers with a promise have weights in it.
     plan: Plan,
     controller: Controller,
-    parts: Vec<Part>,
+    parts: Vec<ThreadGroup>,
     /// Frequency of the time-stamp counter in Hz.
     hertz: f64,
     /// Sum of the weights of routers without a promise, by CPU.
@@ -62,9 +62,9 @@ pub struct Promises {
     /// Routers whose promise was reported as broken.
     broken: BTreeSet<String>,
     /// Losses that no counter of ours sees, because they occur before our queues, by router.
-    hunger: BTreeMap<String, Hunger>,
+    shortfall: BTreeMap<String, Shortfall>,
     /// Totals of each promise, by router.
-    tallies: BTreeMap<String, Tally>,
+    tallies: BTreeMap<String, PromiseTotals>,
     /// Observed packet costs, of this run and earlier ones.
     pub costs: Costs,
 }
@@ -140,7 +140,7 @@ impl Promises {
         }
         let (costs, hertz) = seen.map_or_else(known, |seen| (seen.costs.clone(), seen.hertz));
         let Admitted { controller, parts, others } =
-            Admitted::of(&Ground { plan, outline, seen, costs: &costs, hertz })?;
+            Admitted::of(&AdmissionContext { plan, outline, seen, costs: &costs, hertz })?;
         let mut promises = Self {
             plan: plan.clone(),
             controller,
@@ -151,7 +151,7 @@ impl Promises {
             due: now + TICK,
             demands: Demands::new(now),
             broken: BTreeSet::new(),
-            hunger: BTreeMap::new(),
+            shortfall: BTreeMap::new(),
             tallies: BTreeMap::new(),
             costs,
         };
@@ -168,12 +168,12 @@ impl Promises {
         (self.started, self.due) = (before.started, before.due);
         self.demands = before.demands.clone();
         self.broken.clone_from(&before.broken);
-        self.hunger.clone_from(&before.hunger);
+        self.shortfall.clone_from(&before.shortfall);
         self.tallies.clone_from(&before.tallies);
         self.costs = before.costs.clone();
         let held: BTreeSet<String> = self.controller.promises().map(|held| held.router.clone()).collect();
         self.broken.retain(|router| held.contains(router));
-        self.hunger.retain(|router, _| held.contains(router));
+        self.shortfall.retain(|router, _| held.contains(router));
         self.tallies.retain(|router, _| held.contains(router));
         for part in &mut self.parts {
             part.resume(&before.parts);
@@ -201,19 +201,19 @@ impl Promises {
     }
 
     /// Trouble with the file of earlier runs' packet costs.
-    pub fn doubt(&self) -> Option<String> {
-        self.costs.doubt().map(str::to_owned)
+    pub fn pending_trouble(&self) -> Option<String> {
+        self.costs.pending_trouble().map(str::to_owned)
     }
 
     /// State of the promise to a router, in words.
     pub fn standing(&self, router: &str) -> Option<String> {
         let known = self.controller.standings().find(|known| known.router == router)?;
         let kept = match &known.kept {
-            Kept::Unknown => "nothing was measured yet".to_owned(),
-            Kept::Unasked => "less is asked for".to_owned(),
-            Kept::Yes => "kept".to_owned(),
-            Kept::Settling => "shares are being moved".to_owned(),
-            Kept::No(line) => format!("not kept: {line}"),
+            PromiseState::Unknown => "nothing was measured yet".to_owned(),
+            PromiseState::BelowPromise => "less is asked for".to_owned(),
+            PromiseState::Yes => "kept".to_owned(),
+            PromiseState::Settling => "shares are being moved".to_owned(),
+            PromiseState::No(line) => format!("not kept: {line}"),
         };
         Some(format!("{kept}; {:.0} of {:.0} packets/s delivered", known.delivered, known.offered))
     }
@@ -233,11 +233,11 @@ impl Promises {
         let mut measured = Vec::new();
         let routers: BTreeSet<String> = self.parts.iter().map(|part| part.router.clone()).collect();
         for router in &routers {
-            let mut came = Came::of(reading.counters, router);
+            let mut came = TrafficTotals::of(reading.counters, router);
             if !came.sees_queue {
                 came.dropped += self.lacked(reading, router, came.delivered);
             }
-            let wanted = |part: &Part| self.demands.of(router, part.cpu) == Demand::Others;
+            let wanted = |part: &ThreadGroup| self.demands.of(router, part.cpu) == Demand::Others;
             let contended = self.parts.iter().any(|part| part.router == *router && wanted(part));
             self.learn(reading, router, &came);
             measured.push((router, came, contended));
@@ -271,18 +271,18 @@ impl Promises {
         };
         let promise = self.controller.promises().find(|promise| promise.router == router);
         let pps = promise.map_or(0.0, |promise| promise.pps);
-        let hunger = self.hunger.entry(router.to_owned()).or_default();
-        hunger.look(pps, delivered, (sum("frames"), sum("sleeps")), reading.at)
+        let shortfall = self.shortfall.entry(router.to_owned()).or_default();
+        shortfall.look(pps, delivered, (sum("frames"), sum("sleeps")), reading.at)
     }
 
-    fn learn(&mut self, reading: &Reading<'_>, router: &str, came: &Came) {
+    fn learn(&mut self, reading: &Reading<'_>, router: &str, came: &TrafficTotals) {
         let mut cpus = BTreeSet::new();
         for part in self.parts.iter_mut().filter(|part| part.router == router) {
             part.learn(reading, (came, self.demands.of(router, part.cpu)), self.hertz, &mut self.costs);
             cpus.insert(part.cpu);
         }
         for cpu in cpus {
-            if let Some(cost) = cost_on(&self.parts, (router, cpu), Part::cost) {
+            if let Some(cost) = cost_on(&self.parts, (router, cpu), ThreadGroup::cost) {
                 self.controller.learn(router, cpu, cost);
             }
         }
@@ -293,10 +293,10 @@ impl Promises {
         let mut news = Vec::new();
         for standing in self.controller.standings() {
             match &standing.kept {
-                Kept::No(line) if self.broken.insert(standing.router.clone()) => {
+                PromiseState::No(line) if self.broken.insert(standing.router.clone()) => {
                     news.push((standing.router.clone(), format!("its guarantee is not kept: {line}")));
                 }
-                Kept::Yes | Kept::Unasked if self.broken.remove(&standing.router) => {
+                PromiseState::Yes | PromiseState::BelowPromise if self.broken.remove(&standing.router) => {
                     news.push((standing.router.clone(), "its guarantee is kept again".to_owned()));
                 }
                 _ => {}

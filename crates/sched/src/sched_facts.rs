@@ -15,7 +15,7 @@ use crate::topology::Topology;
 
 /// Facts about a host.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Known {
+pub struct SchedFacts {
     /// CPUs.
     pub topology: Topology,
     /// Scheduling limits.
@@ -58,7 +58,7 @@ pub(crate) fn busy(before: &str, after: &str) -> BTreeMap<u32, f64> {
     cores(after).into_iter().filter_map(part).collect()
 }
 
-impl Known {
+impl SchedFacts {
     /// Adds what the run that has carried out `held` may use: its threads may run on the CPUs that it has
     /// made exclusive. (In v2 its supervisor, which is outside, may not use them meanwhile.)
     #[must_use]

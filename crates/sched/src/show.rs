@@ -4,7 +4,7 @@ use std::fmt;
 
 use config::{CpuSet, Policy, Shares};
 
-use crate::outline::{Company, Outline, Placement, Schedule, Slot};
+use crate::outline::{CpuNeighbours, Outline, Placement, Schedule, Slot};
 
 impl fmt::Display for Outline {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,7 +37,7 @@ impl fmt::Display for Outline {
 impl fmt::Display for Slot {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{} {}", self.name, self.schedule)?;
-        if self.company == Company::Nobody { Ok(()) } else { out.write_str(", not alone there") }
+        if self.neighbours == CpuNeighbours::Nobody { Ok(()) } else { out.write_str(", not alone there") }
     }
 }
 

@@ -10,7 +10,7 @@ const KTHREADD: i32 = 2;
 
 /// A thread. Numbers are reused; the combination of process, thread number and start time is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Task {
+pub struct ThreadIdentity {
     /// Its process, as seen by the process that places it; for a kernel thread its own number.
     pub pid: i32,
     /// Thread number.
@@ -48,7 +48,7 @@ impl<'t> Facts<'t> {
     }
 }
 
-impl Task {
+impl ThreadIdentity {
     /// Returns the thread of a process that has this number now.
     pub fn look(pid: i32, tid: i32) -> Option<Self> {
         Self::look_in(stat, pid, tid)

@@ -3,7 +3,7 @@
 use config::{Router, VhostThreads};
 use serde::{Deserialize, Serialize};
 
-use crate::task::Task;
+use crate::task::ThreadIdentity;
 
 /// Class of a router's thread.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ pub struct Thread {
     /// Its own name, e.g. `edge/vcpu0`.
     pub name: String,
     /// Its identity in the kernel.
-    pub task: Task,
+    pub task: ThreadIdentity,
 }
 
 /// Threads of a router that are placed, with their names, in the order in which each class is assigned CPUs.

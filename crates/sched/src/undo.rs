@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::cgroup::{self, Version};
 use crate::controller;
 use crate::error::ApplyError;
-use crate::island;
+use crate::exclusive_cpus;
 
 /// Time limit for threads of a killed process to disappear, where the caller waits for that.
 const LEAVING: Duration = Duration::from_secs(2);
@@ -92,7 +92,7 @@ impl Undo {
     pub(crate) fn carried_out(&self, is_locked: bool) -> io::Result<()> {
         match self {
             Self::Island { version, base, path, home, shared } => {
-                island::remove(*version, base, path, home, (!is_locked).then_some(shared.as_path()))
+                exclusive_cpus::remove(*version, base, path, home, (!is_locked).then_some(shared.as_path()))
             }
             Self::Group { version, path, home } => cgroup::remove(path, home, *version),
             Self::Controller { base, controller, shared } => {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sched::Undo;
-use sched::ceiling::{Bounds, Ceiling, Reached, Resource, place};
+use sched::ceiling::{Ceiling, CgroupLimits, Reached, Resource, place};
 
 const MIB: u64 = 1 << 20;
 
@@ -22,7 +22,7 @@ fn lacks() -> bool {
 }
 
 /// Ceilings, and the groups announced before they were made.
-fn bounds(memory: u64, tasks: u64) -> (Bounds, Vec<PathBuf>) {
+fn bounds(memory: u64, tasks: u64) -> (CgroupLimits, Vec<PathBuf>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let hears = told.clone();
     let journal = move |undo: &Undo| {
@@ -30,7 +30,7 @@ fn bounds(memory: u64, tasks: u64) -> (Bounds, Vec<PathBuf>) {
         assert!(!path.exists(), "it is told of before it is made");
         hears.lock().expect("no panic").push(path.clone());
     };
-    let (bounds, errors) = Bounds::make("test", &Ceiling { memory, tasks }, Instant::now(), journal);
+    let (bounds, errors) = CgroupLimits::make("test", &Ceiling { memory, tasks }, Instant::now(), journal);
     assert!(errors.is_empty(), "{errors:?}");
     let groups = told.lock().expect("no panic").clone();
     (bounds, groups)

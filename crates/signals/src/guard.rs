@@ -100,7 +100,7 @@ extern "C" fn handle(_signal: i32, info: *mut libc::siginfo_t, _context: *mut c_
     // SAFETY: the kernel passes a valid siginfo_t, and for SIGBUS it holds an address.
     let address = unsafe { (*info).si_addr() } as usize;
     if !replace(address) {
-        give_back();
+        restore_previous_handler();
     }
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
@@ -125,7 +125,7 @@ fn replace(address: usize) -> bool {
 }
 
 /// Restores the previous handler, which then gets the repeated fault.
-fn give_back() {
+fn restore_previous_handler() {
     if let Some(Ok(before)) = BEFORE.get() {
         // SAFETY: it is the action that sigaction(2) returned when ours was installed.
         unsafe { libc::sigaction(libc::SIGBUS, before, std::ptr::null_mut()) };

@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use api::{Answer, Outcome, Request};
-use sched::account::{Account, Column, Sample, Split, Thread};
+use sched::account::{Account, Sample, Split, Thread, TimeCategory};
 
 use super::Supervisor;
-use super::desk::Asker;
-use super::placing::Told;
+use super::request_router::Requester;
+use super::thread_placement::ReportedThread;
 
 /// Time for which the tracer stays attached after a client last asked for cores.
-const LET_GO: Duration = Duration::from_secs(10);
+const TRACER_GRACE: Duration = Duration::from_secs(10);
 
 /// Counters of a core: names and help texts.
 pub(super) const OF_CPU: &[(&str, &str)] = &[
@@ -73,10 +73,10 @@ impl Accounting {
 
     /// Notes that a client asks for the cores: turns the tracer on, or extends its time.
     fn trace(&mut self, now: Instant) {
-        self.traced_until = Some(now + LET_GO);
+        self.traced_until = Some(now + TRACER_GRACE);
     }
 
-    /// Stops the tracer when no client has asked for [`LET_GO`].
+    /// Stops the tracer when no client has asked for [`TRACER_GRACE`].
     pub(super) fn attend(&mut self, now: Instant) {
         if self.traced_until.take_if(|until| now >= *until).is_some()
             && let Some(account) = &mut self.account
@@ -116,19 +116,21 @@ impl Accounting {
 }
 
 /// Category that a thread's time is counted under, by the thread's name.
-fn column(name: &str) -> Column {
+fn column(name: &str) -> TimeCategory {
     let what = name.split_once('/').map_or(name, |(_, what)| what);
     let numbered = |begin| what.strip_prefix(begin).is_some_and(|n: &str| n.parse::<u32>().is_ok());
     match what {
-        _ if numbered("vcpu") => Column::Guest,
-        "bus" | "clock" | "capture" => Column::Other,
-        _ if what.ends_with("-peer") || what.ends_with("-talk") || what.ends_with("-replay") => Column::Other,
-        _ => Column::Vhost,
+        _ if numbered("vcpu") => TimeCategory::Guest,
+        "bus" | "clock" | "capture" => TimeCategory::Other,
+        _ if what.ends_with("-peer") || what.ends_with("-talk") || what.ends_with("-replay") => {
+            TimeCategory::Other
+        }
+        _ => TimeCategory::Vhost,
     }
 }
 
 /// Describes a thread of the data plane to the account.
-fn watched((name, task): Told<'_>) -> Thread {
+fn watched((name, task): ReportedThread<'_>) -> Thread {
     Thread { name: name.to_owned(), pid: task.pid, tid: task.tid, column: column(name) }
 }
 
@@ -138,30 +140,30 @@ pub(super) const OF_TAP: &[(&str, &str)] =
 
 impl Supervisor {
     /// Passes an answer on to its asker; counters are completed by CPU times of threads and cores.
-    pub(super) fn deliver(&mut self, asker: Asker, mut outcome: Outcome, now: Instant) {
+    pub(super) fn deliver(&mut self, requester: Requester, mut outcome: Outcome, now: Instant) {
         if let Ok(Answer::Counters(counters)) = &mut outcome {
             // The controller that keeps promises asks ten times a second and needs none of this.
-            if asker == Asker::Promises {
-                return self.hand_over(asker, outcome, now);
+            if requester == Requester::Promises {
+                return self.hand_over(requester, outcome, now);
             }
-            let router = match &asker {
-                Asker::Client(_, Request::Counters { router }) => router.as_deref(),
+            let router = match &requester {
+                Requester::Client(_, Request::Counters { router }) => router.as_deref(),
                 _ => None,
             };
-            let lost = self.resources.lost_before(&self.running.plan, &self.watching.lost).into_iter();
+            let lost = self.resources.lost_before(&self.running.plan, &self.link_monitor.lost).into_iter();
             let is_asked = |nic: &str| router.is_none_or(|router| nic.split('.').next() == Some(router));
             let lost = lost.filter(|(nic, _)| is_asked(nic));
             counters.counters.extend(lost.map(|(nic, lost)| (format!("{nic}.tap.kernel.drop_full"), lost)));
-            if matches!(asker, Asker::Client(..)) && router.is_none() {
+            if matches!(requester, Requester::Client(..)) && router.is_none() {
                 self.accounting.trace(now);
             }
             let threads: Vec<Thread> = self.threads_told().into_iter().map(watched).collect();
             self.accounting.read(&threads);
             counters.counters.extend(self.accounting.known(router));
-            let promises = self.placing.promises.iter();
+            let promises = self.placement.promises.iter();
             counters.counters.extend(promises.flat_map(|promises| promises.counters(router)));
         }
-        self.hand_over(asker, outcome, now);
+        self.hand_over(requester, outcome, now);
     }
 }
 
@@ -172,18 +174,18 @@ mod tests {
     #[test]
     fn threads_count_as_what_their_names_say() {
         for (name, wanted) in [
-            ("edge/vcpu0", Column::Guest),
-            ("edge/vcpu15", Column::Guest),
-            ("edge/vhost", Column::Vhost),
-            ("edge/wan", Column::Vhost),
-            ("edge/wan-rx", Column::Vhost),
-            ("edge/q0", Column::Vhost),
-            ("edge/wan-kernel0", Column::Vhost),
+            ("edge/vcpu0", TimeCategory::Guest),
+            ("edge/vcpu15", TimeCategory::Guest),
+            ("edge/vhost", TimeCategory::Vhost),
+            ("edge/wan", TimeCategory::Vhost),
+            ("edge/wan-rx", TimeCategory::Vhost),
+            ("edge/q0", TimeCategory::Vhost),
+            ("edge/wan-kernel0", TimeCategory::Vhost),
             // A NIC named `vcpu`, not a vCPU thread.
-            ("edge/vcpu", Column::Vhost),
-            ("edge/bus", Column::Other),
-            ("edge/wan-peer", Column::Other),
-            ("ringroad/clock", Column::Other),
+            ("edge/vcpu", TimeCategory::Vhost),
+            ("edge/bus", TimeCategory::Other),
+            ("edge/wan-peer", TimeCategory::Other),
+            ("ringroad/clock", TimeCategory::Other),
         ] {
             assert_eq!(column(name), wanted, "{name}");
         }
@@ -194,7 +196,7 @@ mod tests {
         let mut accounting = Accounting::default();
         let own = std::process::id().cast_signed();
         let tid = rustix::thread::gettid().as_raw_nonzero().get();
-        let thread = Thread { name: "edge/vhost".to_owned(), pid: own, tid, column: Column::Vhost };
+        let thread = Thread { name: "edge/vhost".to_owned(), pid: own, tid, column: TimeCategory::Vhost };
         accounting.read(std::slice::from_ref(&thread));
         assert_eq!(accounting.known(None).count(), 0, "one reading is no interval");
         for _ in 0..2 {
@@ -224,7 +226,7 @@ mod tests {
         read(&mut accounting);
         assert_eq!((traced(&accounting).0, accounting.due()), (0, None), "nobody has asked");
         accounting.trace(start);
-        assert_eq!(accounting.due(), Some(start + LET_GO));
+        assert_eq!(accounting.due(), Some(start + TRACER_GRACE));
         read(&mut accounting);
         if !accounting.account.as_ref().is_some_and(Account::is_traced) {
             return println!("SKIPPED: no tracer here");
@@ -233,9 +235,9 @@ mod tests {
         read(&mut accounting);
         let so_far = traced(&accounting).0;
         assert!(so_far > 0);
-        accounting.attend(start + LET_GO / 2);
+        accounting.attend(start + TRACER_GRACE / 2);
         assert!(accounting.account.as_ref().is_some_and(Account::is_traced));
-        accounting.attend(start + LET_GO);
+        accounting.attend(start + TRACER_GRACE);
         read(&mut accounting);
         assert_eq!((traced(&accounting).0, accounting.due()), (so_far, None), "it is let go");
     }

@@ -10,15 +10,15 @@ use rustix::event::{EventfdFlags, eventfd};
 
 /// Job in progress, if any: its result, and the event descriptor that signals its end.
 #[derive(Debug)]
-pub(super) struct Errand<T>(Option<(Receiver<T>, OwnedFd)>);
+pub(super) struct BackgroundJob<T>(Option<(Receiver<T>, OwnedFd)>);
 
-impl<T> Default for Errand<T> {
+impl<T> Default for BackgroundJob<T> {
     fn default() -> Self {
         Self(None)
     }
 }
 
-impl<T: Send + 'static> Errand<T> {
+impl<T: Send + 'static> BackgroundJob<T> {
     /// Starts `work` in a thread of this name. Returns false if no thread can be started now.
     pub(super) fn start(&mut self, name: &str, work: impl FnOnce() -> T + Send + 'static) -> bool {
         let bell = eventfd(0, EventfdFlags::CLOEXEC);

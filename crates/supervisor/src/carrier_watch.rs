@@ -12,12 +12,12 @@ use super::Supervisor;
 
 /// State of the cables at the last look.
 #[derive(Debug, Default)]
-pub(super) struct Cables {
+pub(super) struct CarrierWatch {
     /// By NIC (`edge.wan`). `None`: its interface does not exist.
     seen: BTreeMap<String, Option<Cable>>,
 }
 
-impl Cables {
+impl CarrierWatch {
     /// Returns the NICs whose cables differ from the last look. A NIC seen for the first time is not among
     /// them, and one whose interface vanished only once the interface is back.
     fn changed(&mut self, seen: BTreeMap<String, Option<Cable>>) -> Vec<String> {
@@ -33,18 +33,22 @@ impl Cables {
 
 impl Supervisor {
     /// Tells routers of cables that have changed.
-    pub(super) fn heed_cables(&mut self, seen: Option<BTreeMap<String, Option<Cable>>>, now: Instant) {
+    pub(super) fn handle_carrier_changes(
+        &mut self,
+        seen: Option<BTreeMap<String, Option<Cable>>>,
+        now: Instant,
+    ) {
         // Without a netlink socket nothing is known; the next look tries again.
         let Some(seen) = seen else { return };
         for nic in self.cables.changed(seen) {
-            self.plugged(nic, now);
+            self.cable_changed(nic, now);
         }
     }
 
     /// Tells a router that another host may be at the other end of the cable of its NIC (`edge.wan`).
-    pub(super) fn plugged(&mut self, nic: String, now: Instant) {
-        let apart = self.running.plan.apart().map(|router| router.name.clone());
-        let whom = apart.into_iter().find(|name| nic.split_once('.').is_some_and(|(of, _)| of == name));
+    pub(super) fn cable_changed(&mut self, nic: String, now: Instant) {
+        let isolated = self.running.plan.isolated().map(|router| router.name.clone());
+        let whom = isolated.into_iter().find(|name| nic.split_once('.').is_some_and(|(of, _)| of == name));
         self.say_to(whom.as_deref(), &ToPlane::Plugged { nic }, Vec::new(), now);
     }
 }
@@ -63,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_cable_has_changed_when_its_carrier_or_the_host_at_its_end_has() {
-        let mut cables = Cables::default();
+        let mut cables = CarrierWatch::default();
         for (look, changed) in [
             (seen(true, 1), false),
             (seen(true, 1), false),

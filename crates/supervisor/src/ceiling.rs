@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use config::{Engine, Nic, Plan, Router};
-use sched::ceiling::{Bounds, Ceiling, Reached, Resource, place};
+use sched::ceiling::{Ceiling, CgroupLimits, Reached, Resource, place};
 use telemetry::Kind;
 
 use super::Supervisor;
@@ -33,7 +33,7 @@ const FRAME: u64 = 2048;
 const ROUTE: u64 = 2048;
 /// One part in so many of the host's memory stays for others where a ceiling is so high only because of
 /// memory that peers may share.
-const SPARED: u64 = 8;
+const HOST_RESERVE_DIVISOR: u64 = 8;
 
 /// Threads allowed to a data plane for each of its routers. Most of them, in the largest router, are vCPUs
 /// and one kernel thread for each pair of queues of each NIC (16 x 8).
@@ -53,7 +53,7 @@ const NOT_OURS: &str = "with control groups of version 2 write MemoryMax= into t
 
 /// State of the reports about one ceiling.
 #[derive(Debug, Default)]
-struct Told {
+struct ReportState {
     /// Total of processes killed or threads refused.
     times: u64,
     /// Those not reported yet.
@@ -64,12 +64,12 @@ struct Told {
 /// Ceilings of a run, and how often they were reached.
 #[derive(Debug, Default)]
 pub(super) struct Ceilings {
-    bounds: Bounds,
+    bounds: CgroupLimits,
     /// Memory ceiling that the owner asked for.
     memory: Option<u64>,
     host: Option<u64>,
-    memory_told: Told,
-    tasks_told: Told,
+    memory_told: ReportState,
+    tasks_told: ReportState,
     /// True if the memory ceiling was reached since the last data plane was buried.
     is_full: bool,
     /// Ceiling to be set as soon as the run holds less.
@@ -83,13 +83,13 @@ pub(super) struct Ceilings {
 pub fn needed(plan: &Plan, memory: Option<u64>, host: Option<u64>) -> Ceiling {
     let own = memory_of_run(plan);
     let shared = plan.nics().map(|(_, nic)| shared(nic)).fold(0, u64::saturating_add);
-    let spare = host.map_or(u64::MAX, |host| (host - host / SPARED).saturating_sub(own));
+    let spare = host.map_or(u64::MAX, |host| (host - host / HOST_RESERVE_DIVISOR).saturating_sub(own));
     Ceiling { memory: memory.unwrap_or_else(|| own.saturating_add(shared.min(spare))), tasks: tasks(plan) }
 }
 
 /// Memory of the run itself, whatever its guests, networks and peers do.
 fn memory_of_run(plan: &Plan) -> u64 {
-    let planes = 1 + plan.apart().count() as u64;
+    let planes = 1 + plan.isolated().count() as u64;
     let routers = plan.routers.iter().map(memory_of_router);
     routers.fold(PLANE.saturating_mul(planes), u64::saturating_add)
 }
@@ -115,8 +115,8 @@ fn tasks(plan: &Plan) -> u64 {
     let of = |router: &Router| {
         let process = if router.engine == Some(Engine::Process) { THREADS_OF_PROCESS } else { 0 };
         // The threads that serve the NICs of an isolated router are in the data plane.
-        let apart = if router.is_apart() { THREADS + THREADS_OF_PLANE } else { 0 };
-        THREADS + process + apart
+        let isolated = if router.is_isolated() { THREADS + THREADS_OF_PLANE } else { 0 };
+        THREADS + process + isolated
     };
     plan.routers.iter().map(of).fold(THREADS_OF_PLANE, u64::saturating_add)
 }
@@ -142,7 +142,7 @@ impl Ceilings {
     pub(super) fn begin(run: &str, plan: &Plan, memory: Option<u64>, lock: &RunLock) -> Result<Self> {
         let host = host::memory_total();
         let (bounds, errors) =
-            Bounds::make(run, &needed(plan, memory, host), Instant::now(), lock.journal()?);
+            CgroupLimits::make(run, &needed(plan, memory, host), Instant::now(), lock.journal()?);
         let troubles: Vec<String> = errors.iter().map(ToString::to_string).collect();
         if let Some(full) = errors.into_iter().find(|error| error.is_out_of_descriptors()) {
             return Err(full.into());
@@ -263,19 +263,19 @@ impl Supervisor {
         if !std::mem::take(&mut self.ceilings.is_full) {
             return;
         }
-        let planes = self.apart.values().filter_map(|apart| apart.life.plane.as_ref());
+        let planes = self.isolated.values().filter_map(|isolated| isolated.lifecycle.plane.as_ref());
         let alive: Vec<u32> = planes.map(super::Plane::pid).collect();
         let renewed =
             self.lock.journal().and_then(|journal| Ok(self.ceilings.bounds.renew(&alive, now, journal)?));
         if let Err(error) = renewed {
-            self.events.tell(Kind::Notice, format!("{error:#}"));
+            self.events.record(Kind::Notice, format!("{error:#}"));
         }
     }
 
     /// Reports ceilings that were reached; they may explain a death.
     pub(super) fn tell_of_ceilings(&mut self, now: Instant) {
         for line in self.ceilings.look(now) {
-            self.events.tell(Kind::Notice, line);
+            self.events.record(Kind::Notice, line);
             self.display.leave();
         }
     }

@@ -23,17 +23,17 @@ use config::{Plan, Power, Setting};
 use telemetry::Kind;
 
 use super::Supervisor;
+use super::file_opener::{FileOpener, FileToCheck, OpenerResult};
 use super::metrics::Metrics;
-use super::opening::{Done, Opening, Reading};
-use super::placing::Planned;
 use super::resources::Resources;
+use super::thread_placement::Planned;
 
 /// Most changes that may wait.
 const MOST_WAITING: usize = 16;
 
 /// Change that a client requests.
 #[derive(Clone, Debug)]
-pub(super) enum Wanted {
+pub(super) enum RequestedChange {
     /// Make the run what this file says.
     File(File),
     /// Give a router another setting.
@@ -41,9 +41,9 @@ pub(super) enum Wanted {
 }
 
 /// Request that waits for earlier ones.
-pub(super) enum Asked {
+pub(super) enum QueuedRequest {
     /// Another plan.
-    Change(Wanted),
+    Change(RequestedChange),
     /// A router is to run, whether it was stopped, has failed or has turned itself off: start it, or restart
     /// it, as this request says.
     Running(String, Request),
@@ -72,13 +72,13 @@ pub(super) struct Edit {
 
 /// A change and the client that waits for it.
 #[derive(Debug)]
-struct Wish {
+struct PendingChange {
     ticket: Ticket,
-    wanted: Wanted,
+    wanted: RequestedChange,
 }
 
 /// Plan to switch to, with everything that it needs.
-pub(super) struct Next {
+pub(super) struct PreparedPlan {
     pub(super) plan: Plan,
     /// Resources opened for it.
     pub(super) opened: Resources,
@@ -98,13 +98,13 @@ enum Phase {
     /// The threads move to their places.
     Threads,
     /// Rollback: the processes that have followed return to the old plan.
-    Back,
+    Rollback,
 }
 
 /// Change in progress.
 struct Change {
-    wish: Wish,
-    next: Next,
+    wish: PendingChange,
+    next: PreparedPlan,
     phase: Phase,
     /// Processes that have not replied yet: the data plane (`None`), or the process of a router.
     asked: BTreeSet<Option<String>>,
@@ -118,22 +118,22 @@ struct Change {
 /// All pending changes.
 #[derive(Default)]
 pub(super) struct Changes {
-    waiting: VecDeque<(Ticket, Asked)>,
+    waiting: VecDeque<(Ticket, QueuedRequest)>,
     /// Change in preparation: a file that is being read, or, with its plan, one whose resources are being
     /// opened.
-    preparing: Option<(Wish, Option<Next>)>,
-    pub(super) opening: Opening,
+    preparing: Option<(PendingChange, Option<PreparedPlan>)>,
+    pub(super) file_opener: FileOpener,
     under_way: Option<Box<Change>>,
 }
 
 impl Change {
-    fn new(wish: Wish, next: Next) -> Self {
+    fn new(wish: PendingChange, next: PreparedPlan) -> Self {
         let (asked, followed, changes) = Default::default();
         Self { wish, next, phase: Phase::Plane, asked, followed, changes, refusal: None }
     }
 }
 
-impl Asked {
+impl QueuedRequest {
     /// Converts a request into a change.
     ///
     /// # Errors
@@ -141,17 +141,17 @@ impl Asked {
     pub(super) fn of(request: Request) -> Result<Self, Request> {
         match request {
             Request::Apply { file, text, dry_run } => {
-                Ok(Self::Change(Wanted::File(File { file, text, dry_run })))
+                Ok(Self::Change(RequestedChange::File(File { file, text, dry_run })))
             }
             Request::Set { router, key, value } if key == "state" && value == "running" => {
                 Ok(Self::Running(router.clone(), Request::Start { router }))
             }
             Request::Set { router, key, value } => {
-                Ok(Self::Change(Wanted::Setting(Edit { router, key, value, answer: None })))
+                Ok(Self::Change(RequestedChange::Setting(Edit { router, key, value, answer: None })))
             }
             Request::Stop { name } => {
                 let answer = format!("router {name} is stopped");
-                Ok(Self::Change(Wanted::Setting(Edit::state(name, Power::Stopped, answer))))
+                Ok(Self::Change(RequestedChange::Setting(Edit::state(name, Power::Stopped, answer))))
             }
             Request::Start { ref router } | Request::Restart { ref router } => {
                 Ok(Self::Running(router.clone(), request))
@@ -161,7 +161,7 @@ impl Asked {
     }
 }
 
-impl Wanted {
+impl RequestedChange {
     fn is_dry_run(&self) -> bool {
         matches!(self, Self::File(File { dry_run: true, .. }))
     }
@@ -175,7 +175,7 @@ impl Changes {
 
     /// Returns true if the next change is a file.
     fn is_file_next(&self) -> bool {
-        matches!(self.waiting.front(), Some((_, Asked::Change(Wanted::File(_)))))
+        matches!(self.waiting.front(), Some((_, QueuedRequest::Change(RequestedChange::File(_)))))
     }
 
     /// Returns true if a change is being prepared.
@@ -209,18 +209,18 @@ impl Changes {
 
     /// Descriptor to poll for reading.
     pub(super) fn watched(&self) -> Option<BorrowedFd<'_>> {
-        self.opening.errand.watched()
+        self.file_opener.job.watched()
     }
 
     /// Waits, at most this long, for resources that are being opened, so that they are closed again.
     pub(super) fn give_up(&mut self, most: Duration) {
-        self.opening.errand.give_up(most);
+        self.file_opener.job.give_up(most);
     }
 }
 
 impl Supervisor {
     /// Queues a change for a client.
-    pub(super) fn want(&mut self, ticket: Ticket, asked: Asked, now: Instant) {
+    pub(super) fn want(&mut self, ticket: Ticket, asked: QueuedRequest, now: Instant) {
         if self.changes.waiting.len() >= MOST_WAITING {
             let why = format!("{MOST_WAITING} changes wait already: try again in a second");
             return self.reply(ticket, Err(api::Error::new(why)), now);
@@ -240,15 +240,15 @@ impl Supervisor {
     fn begin_changes(&mut self, now: Instant) {
         while !self.changes.is_busy() {
             // The file may need something that is still being closed.
-            if self.changes.is_file_next() && self.tending.holds_files() {
+            if self.changes.is_file_next() && self.link_jobs.holds_files() {
                 return;
             }
             let Some((ticket, asked)) = self.changes.waiting.pop_front() else { return };
             let Some(wanted) = self.change_for(ticket, asked, now) else { continue };
-            let wish = Wish { ticket, wanted };
+            let wish = PendingChange { ticket, wanted };
             let begun = match &wish.wanted {
-                Wanted::File(file) => self.read(file),
-                Wanted::Setting(edit) => self.planned_for(edit, now).map(Some),
+                RequestedChange::File(file) => self.read(file),
+                RequestedChange::Setting(edit) => self.planned_for(edit, now).map(Some),
             };
             match begun {
                 Ok(None) => self.changes.preparing = Some((wish, None)),
@@ -260,10 +260,10 @@ impl Supervisor {
 
     /// Determines the change to make. A request to run a router that the plan already has running goes to the
     /// process that holds the router instead.
-    fn change_for(&mut self, ticket: Ticket, asked: Asked, now: Instant) -> Option<Wanted> {
+    fn change_for(&mut self, ticket: Ticket, asked: QueuedRequest, now: Instant) -> Option<RequestedChange> {
         let (router, request) = match asked {
-            Asked::Change(wanted) => return Some(wanted),
-            Asked::Running(router, request) => (router, request),
+            QueuedRequest::Change(wanted) => return Some(wanted),
+            QueuedRequest::Running(router, request) => (router, request),
         };
         if !self.running.plan.routers.iter().any(|known| known.name == router && known.is_stopped()) {
             self.request_running(ticket, request, now);
@@ -273,32 +273,32 @@ impl Supervisor {
             Request::Restart { .. } => format!("router {router} was started anew"),
             _ => format!("router {router} runs"),
         };
-        Some(Wanted::Setting(Edit::state(router, Power::Running, answer)))
+        Some(RequestedChange::Setting(Edit::state(router, Power::Running, answer)))
     }
 
     /// Starts reading a file in a thread.
-    fn read(&mut self, file: &File) -> Result<Option<Next>> {
+    fn read(&mut self, file: &File) -> Result<Option<PreparedPlan>> {
         self.need_plane("try")?;
-        let reading = Reading {
+        let reading = FileToCheck {
             file: file.file.clone(),
             text: file.text.clone(),
             running: self.running.plan.clone(),
-            exclusive: self.placing.exclusive().collect(),
+            exclusive: self.placement.exclusive().collect(),
             no_kvm: self.running.no_kvm.clone(),
         };
-        self.changes.opening.start(move || Done::Read(reading.checked()))?;
+        self.changes.file_opener.start(move || OpenerResult::Read(reading.checked()))?;
         Ok(None)
     }
 
     /// Plan after a change of a setting. It needs no resources beyond those that are open.
-    fn planned_for(&self, edit: &Edit, now: Instant) -> Result<Next> {
+    fn planned_for(&self, edit: &Edit, now: Instant) -> Result<PreparedPlan> {
         let Edit { router, key, value, .. } = edit;
         let plan = self.running.plan.with(router, key, value)?;
         self.need_plane("ask")?;
         let is_of_threads = Setting::find(key).is_some_and(|setting| setting.key.is_of_threads());
-        let planned = is_of_threads.then(|| self.placing.planned(&plan, now)).transpose();
+        let planned = is_of_threads.then(|| self.placement.planned(&plan, now)).transpose();
         let threads = planned.map_err(|errors| errors.of_setting(router, key))?;
-        Ok(Next { plan, opened: Resources::default(), threads, metrics: None })
+        Ok(PreparedPlan { plan, opened: Resources::default(), threads, metrics: None })
     }
 
     fn need_plane(&self, what: &str) -> Result<()> {
@@ -310,15 +310,17 @@ impl Supervisor {
 
     /// Continues with a file after the thread has finished a step.
     fn attend_opening(&mut self, now: Instant) {
-        let errand = &mut self.changes.opening.errand;
-        let done = errand.finished();
-        if done.is_none() && errand.is_at_work() {
+        let job = &mut self.changes.file_opener.job;
+        let done = job.finished();
+        if done.is_none() && job.is_at_work() {
             return;
         }
         let Some((wish, next)) = self.changes.preparing.take() else { return };
         let outcome = match (done, next) {
-            (Some(Done::Read(plan)), _) => plan.and_then(|plan| self.opened_for(&wish, plan, now)),
-            (Some(Done::Opened(opened)), Some(next)) => opened.map(|opened| (Next { opened, ..next }, true)),
+            (Some(OpenerResult::Read(plan)), _) => plan.and_then(|plan| self.opened_for(&wish, plan, now)),
+            (Some(OpenerResult::Opened(opened)), Some(next)) => {
+                opened.map(|opened| (PreparedPlan { opened, ..next }, true))
+            }
             _ => Err(anyhow!("the thread that opens what the file needs has ended: try again in a second")),
         };
         match outcome {
@@ -330,10 +332,10 @@ impl Supervisor {
 
     /// Starts opening what a valid file needs. The second value is true if there is nothing to wait for (a
     /// dry run).
-    fn opened_for(&mut self, wish: &Wish, plan: Plan, now: Instant) -> Result<(Next, bool)> {
-        let threads = Some(self.placing.planned(&plan, now)?);
+    fn opened_for(&mut self, wish: &PendingChange, plan: Plan, now: Instant) -> Result<(PreparedPlan, bool)> {
+        let threads = Some(self.placement.planned(&plan, now)?);
         let metrics = self.metrics.other(&plan, &mut self.lock)?;
-        let next = Next { plan, opened: Resources::default(), threads, metrics };
+        let next = PreparedPlan { plan, opened: Resources::default(), threads, metrics };
         if wish.wanted.is_dry_run() {
             return Ok((next, true));
         }
@@ -341,8 +343,8 @@ impl Supervisor {
         self.need_plane("try")?;
         self.prepare(&next.plan)?;
         let (plan, held) = (next.plan.clone(), self.resources.held(&next.plan));
-        let open = self.changes.opening.open.clone();
-        self.changes.opening.start(move || Done::Opened(open(&plan, &held)))?;
+        let open = self.changes.file_opener.open.clone();
+        self.changes.file_opener.start(move || OpenerResult::Opened(open(&plan, &held)))?;
         Ok((next, false))
     }
 
@@ -358,14 +360,14 @@ impl Supervisor {
     }
 
     /// Reports why a change is refused.
-    fn refuse(&mut self, wish: Wish, error: &anyhow::Error, now: Instant) {
+    fn refuse(&mut self, wish: PendingChange, error: &anyhow::Error, now: Instant) {
         let message = match error.downcast_ref::<config::Errors>() {
             Some(errors) => errors.lines().collect::<Vec<_>>().join("; "),
             None => format!("{error:#}"),
         };
-        if let Wanted::File(File { file, .. }) = &wish.wanted {
+        if let RequestedChange::File(File { file, .. }) = &wish.wanted {
             self.lock_only_what_runs();
-            self.events.tell(Kind::Refused, format!("{file} was not applied: {message}"));
+            self.events.record(Kind::Refused, format!("{file} was not applied: {message}"));
         }
         self.reply(wish.ticket, Err(api::Error::new(message)), now);
     }
@@ -374,19 +376,19 @@ impl Supervisor {
     fn commit(&mut self, change: Change, now: Instant) {
         let Change { wish, next, changes, .. } = change;
         match wish.wanted {
-            Wanted::File(File { file, dry_run, .. }) => {
+            RequestedChange::File(File { file, dry_run, .. }) => {
                 if !dry_run {
                     self.adopt(next, now);
                     let disturbing = changes.iter().filter(|change| !change.hitless).count();
                     let message =
                         format!("{file}: {} changes, {disturbing} of them not hitless", changes.len());
-                    self.events.tell(Kind::Applied, message);
+                    self.events.record(Kind::Applied, message);
                     self.running.file = file;
                 }
                 self.lock_only_what_runs();
                 self.reply(wish.ticket, Ok(Answer::Applied { changes, dry_run }), now);
             }
-            Wanted::Setting(edit) => {
+            RequestedChange::Setting(edit) => {
                 self.adopt(next, now);
                 let message = edit.told(&changes);
                 self.reply(wish.ticket, Ok(Answer::Done { message }), now);
@@ -395,9 +397,9 @@ impl Supervisor {
     }
 
     /// Makes this the running plan, and keeps what it needs.
-    fn adopt(&mut self, next: Next, now: Instant) {
-        let Next { plan, opened, metrics, .. } = next;
-        self.resources.adopt(opened, &plan, &mut self.tending);
+    fn adopt(&mut self, next: PreparedPlan, now: Instant) {
+        let PreparedPlan { plan, opened, metrics, .. } = next;
+        self.resources.adopt(opened, &plan, &mut self.link_jobs);
         if let Some(metrics) = metrics {
             self.metrics = metrics;
         }

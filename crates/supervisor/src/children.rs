@@ -11,7 +11,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use signal_hook::low_level::signal_name;
 use vmm::{Forker, Spawned};
 
-use super::dying::Dying;
+use super::killed_processes::KilledProcesses;
 use super::plane::Process;
 use super::rate::Rate;
 use super::reaper::{ended, reap};
@@ -30,7 +30,7 @@ pub(crate) struct Children {
     /// By router.
     alive: BTreeMap<String, Vec<Box<dyn Process>>>,
     /// Children that were killed and have not ended yet.
-    pub(super) dying: Dying,
+    pub(super) killed: KilledProcesses,
 }
 
 struct Child {
@@ -50,7 +50,12 @@ pub(crate) struct Ended {
 impl Children {
     /// Creates an empty set.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { forker: None, rate: Rate::new(now), alive: BTreeMap::new(), dying: Dying::default() }
+        Self {
+            forker: None,
+            rate: Rate::new(now),
+            alive: BTreeMap::new(),
+            killed: KilledProcesses::default(),
+        }
     }
 
     /// Starts a process for a router. Returns the descriptors to hand to the data plane, and the process
@@ -67,7 +72,7 @@ impl Children {
     ) -> Result<(Vec<OwnedFd>, u32)> {
         ensure!(!self.rate.exceeds(MOST, now), "more than {MOST} processes a second: try again later");
         let what = described(router);
-        ensure!(!self.dying.are_many(&what), "too many processes of it were killed and have not ended");
+        ensure!(!self.killed.are_many(&what), "too many processes of it were killed and have not ended");
         self.end(router, now);
         let forker = match &mut self.forker {
             Some(forker) => forker,
@@ -95,7 +100,7 @@ impl Children {
     /// Kills all processes of a router.
     fn end(&mut self, router: &str, now: Instant) {
         for child in self.alive.remove(router).unwrap_or_default() {
-            self.dying.kill(&described(router), child, now);
+            self.killed.kill(&described(router), child, now);
         }
     }
 
@@ -131,7 +136,7 @@ impl Children {
 
     /// Descriptors to poll for reading.
     pub(crate) fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.alive.values().flatten().map(|child| child.pidfd()).chain(self.dying.watched())
+        self.alive.values().flatten().map(|child| child.pidfd()).chain(self.killed.watched())
     }
 }
 

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use uplink::Passage;
+use uplink::SocketBroker;
 
-use super::apart::Apart;
 use super::plane::Plane;
+use super::router_process::RouterProcess;
 use super::{SECOND, Supervisor};
 
 impl Supervisor {
@@ -20,27 +20,29 @@ impl Supervisor {
             fds.clear();
         }
         let add = |(fd, flags)| PollFd::from_borrowed_fd(fd, flags);
-        fds.extend(self.life.plane.iter().flat_map(Plane::watched).map(add));
-        let ends = self.children.watched().chain(self.dying.watched());
+        fds.extend(self.lifecycle.plane.iter().flat_map(Plane::watched).map(add));
+        let ends = self.children.watched().chain(self.killed.watched());
         fds.extend(ends.map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.resources.bells().map(|fd| add((fd, PollFlags::IN))));
         if self.is_up() {
-            fds.extend(self.resources.passages().flat_map(Passage::asked).map(|fd| add((fd, PollFlags::IN))));
+            fds.extend(
+                self.resources.brokers().flat_map(SocketBroker::asked).map(|fd| add((fd, PollFlags::IN))),
+            );
         }
         fds.extend(
-            self.apart
+            self.isolated
                 .values()
-                .filter_map(|apart| apart.life.plane.as_ref())
+                .filter_map(|isolated| isolated.lifecycle.plane.as_ref())
                 .flat_map(Plane::watched)
                 .map(add),
         );
         fds.extend(self.threads().map(|fd| add((fd, PollFlags::IN))));
         fds.extend(self.lock.watched().map(|fd| add((fd, PollFlags::IN))));
-        fds.extend(self.desk.server.descriptors().into_iter().map(add));
+        fds.extend(self.request_router.server.descriptors().into_iter().map(add));
         fds.extend(self.metrics.watched().map(add));
         let outputs = self.events.waiting().into_iter().chain(self.display.waiting());
         fds.extend(outputs.map(|fd| add((fd, PollFlags::OUT))));
-        let timeout = Timespec::try_from(self.patience(now)).ok();
+        let timeout = Timespec::try_from(self.time_until_due(now)).ok();
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             // Memory is short for the moment: attend to everything, but not in a tight loop.
@@ -50,40 +52,40 @@ impl Supervisor {
 
     /// Event descriptors of threads that have finished work whose result the loop continues with.
     fn threads(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let mended = self.mending.watched().filter(|_| !self.resources.are_away());
-        let (links, changes) = (self.watching.watched(), self.changes.watched());
-        let all = [self.resources.watched(), self.tending.watched(), links, mended, changes];
+        let mended = self.link_repair.watched().filter(|_| !self.resources.are_being_prepared());
+        let (links, changes) = (self.link_monitor.watched(), self.changes.watched());
+        let all = [self.resources.watched(), self.link_jobs.watched(), links, mended, changes];
         all.into_iter().flatten()
     }
 
     /// Time until the next deadline.
-    pub(super) fn patience(&self, now: Instant) -> Duration {
+    pub(super) fn time_until_due(&self, now: Instant) -> Duration {
         let due = [
-            self.life.again.filter(|_| self.may_start()),
+            self.lifecycle.again.filter(|_| self.may_start()),
             self.times.tick,
             self.times.end,
             self.times.ending,
             self.metrics.deadline(),
-            self.placing.due(),
+            self.placement.due(),
             self.accounting.due(),
             self.lock.due(),
             self.ceilings.due(),
             self.gathers_due(),
-            self.dying.due(),
-            self.children.dying.due(),
+            self.killed.due(),
+            self.children.killed.due(),
         ];
         // Without a data plane none of the routers' processes is started.
-        let again = |apart: &Apart| apart.life.again.filter(|_| self.is_up());
-        let lives = self.apart.values().map(|apart| &apart.life).chain([&self.life]);
-        let planes = lives.filter_map(|life| life.plane.as_ref());
+        let again = |isolated: &RouterProcess| isolated.lifecycle.again.filter(|_| self.is_up());
+        let lives = self.isolated.values().map(|isolated| &isolated.lifecycle).chain([&self.lifecycle]);
+        let planes = lives.filter_map(|lifecycle| lifecycle.plane.as_ref());
         let planes = planes.flat_map(|plane| [plane.due(), plane.work_due(now), plane.stderr.due()]);
         let left = due
             .into_iter()
-            .chain(self.apart.values().map(again))
+            .chain(self.isolated.values().map(again))
             .chain(planes)
             .flatten()
             .min()
             .map(|due| due.saturating_duration_since(now));
-        left.map_or(SECOND, |left| left.min(SECOND)).min(self.desk.server.patience())
+        left.map_or(SECOND, |left| left.min(SECOND)).min(self.request_router.server.patience())
     }
 }

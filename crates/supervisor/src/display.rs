@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use api::Counters;
 use config::Plan;
 
-use crate::output::{Output, Trouble};
+use crate::output::{Output, OutputError};
 use crate::table::{Interval, Screen};
 
 /// The display of a run.
@@ -40,10 +40,10 @@ impl Display {
         Some(self.explain(trouble))
     }
 
-    fn explain(&self, trouble: Trouble) -> String {
+    fn explain(&self, trouble: OutputError) -> String {
         let what = match trouble {
-            Trouble::Refused(why) => format!("standard output cannot be written: {why}"),
-            Trouble::Slow => "nobody reads standard output".to_owned(),
+            OutputError::Refused(why) => format!("standard output cannot be written: {why}"),
+            OutputError::Slow => "nobody reads standard output".to_owned(),
         };
         format!("{what}; what it misses is lost, and the run goes on")
     }

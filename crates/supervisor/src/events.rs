@@ -6,7 +6,7 @@ use std::time::Instant;
 use telemetry::{Event, EventLog, Kind};
 
 use super::rate::Rate;
-use crate::output::{Output, Trouble};
+use crate::output::{Output, OutputError};
 
 /// Format of events on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,17 +41,23 @@ impl Events {
     }
 
     /// Records an event of the run.
-    pub fn tell(&mut self, kind: Kind, message: impl Into<String>) {
+    pub fn record(&mut self, kind: Kind, message: impl Into<String>) {
         self.push(Event::of_run(&self.run, kind, message));
     }
 
     /// Records an event that the data plane reports. Beyond [`MOST`] a second its events are dropped, so that
     /// it cannot flood the log.
-    pub(crate) fn pass_on(&mut self, kind: &str, router: Option<&str>, message: String, now: Instant) {
+    pub(crate) fn record_from_data_plane(
+        &mut self,
+        kind: &str,
+        router: Option<&str>,
+        message: String,
+        now: Instant,
+    ) {
         if let Some(lost) =
             self.rate.turn(now).and_then(|came| came.checked_sub(MOST)).filter(|lost| *lost > 0)
         {
-            self.tell(Kind::Notice, format!("{lost} events came too fast and were not kept"));
+            self.record(Kind::Notice, format!("{lost} events came too fast and were not kept"));
         }
         if self.rate.exceeds(MOST, now) {
             return;
@@ -74,14 +80,14 @@ impl Events {
         };
         if let Some(line) = line {
             // Standard error cannot be written, and there is no other place to report that.
-            let _: Option<Trouble> = self.stderr.write(&(line + "\n"));
+            let _: Option<OutputError> = self.stderr.write(&(line + "\n"));
         }
         self.log.push(event);
     }
 
     /// Writes a line of a data plane's standard error, unchanged, to where events are written.
     pub(super) fn repeat(&mut self, line: &str) {
-        let _: Option<Trouble> = self.stderr.write(&format!("{line}\n"));
+        let _: Option<OutputError> = self.stderr.write(&format!("{line}\n"));
     }
 
     /// Number of events so far.
@@ -138,7 +144,7 @@ mod tests {
     fn events_are_numbered_and_told_from_a_number_on() {
         let mut events = Events::new("lab", None, Output::new(None), Instant::now());
         for n in 0..5 {
-            events.tell(Kind::Started, format!("number {n}"));
+            events.record(Kind::Started, format!("number {n}"));
         }
         assert_eq!(numbers(&events.answer(None)), (vec![0, 1, 2, 3, 4], 5, 0));
         assert_eq!(numbers(&events.answer(Some(3))), (vec![3, 4], 5, 0));
@@ -151,7 +157,7 @@ mod tests {
             let (mut reader, writer) = std::io::pipe().expect("a pipe");
             let mut events = Events::new("lab", format, Output::new(Some(writer.into())), Instant::now());
             events.repeat("ringroad: thread edge/vcpu0 (class vcpu) asked the kernel for socket(0x1)");
-            events.tell(Kind::DataPlaneDied, "data plane (pid 1) was killed by SIGSYS");
+            events.record(Kind::DataPlaneDied, "data plane (pid 1) was killed by SIGSYS");
             assert_eq!(events.count(), 1, "it is no event");
             drop(events);
             let mut told = String::new();
@@ -168,11 +174,11 @@ mod tests {
         let start = Instant::now();
         let mut events = Events::new("lab", None, Output::new(None), start);
         for _ in 0..2 * MOST {
-            events.pass_on("started", Some("edge"), "x".repeat(5000), start);
+            events.record_from_data_plane("started", Some("edge"), "x".repeat(5000), start);
         }
         assert_eq!(events.count(), u64::from(MOST));
         let later = start + Duration::from_secs(2);
-        events.pass_on("no such kind", None, "a\nb".to_owned(), later);
+        events.record_from_data_plane("no such kind", None, "a\nb".to_owned(), later);
         let api::Answer::Events { events, .. } = events.answer(Some(u64::from(MOST))) else {
             panic!("not events")
         };

@@ -5,28 +5,28 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use config::Plan;
-use host::named;
+use host::references;
 
-use super::errand::Errand;
-use super::resources::{Held, Resources};
+use super::background_job::BackgroundJob;
+use super::resources::{AlreadyOpen, Resources};
 
 /// Opens what a plan needs and is not held yet.
-pub(super) type Open = Arc<dyn Fn(&Plan, &Held) -> Result<Resources> + Send + Sync>;
+pub(super) type Open = Arc<dyn Fn(&Plan, &AlreadyOpen) -> Result<Resources> + Send + Sync>;
 
 /// Thread that reads a file and then opens what it needs.
-pub(super) struct Opening {
-    pub(super) errand: Errand<Done>,
+pub(super) struct FileOpener {
+    pub(super) job: BackgroundJob<OpenerResult>,
     pub(super) open: Open,
 }
 
 /// Result of a step of the thread.
-pub(super) enum Done {
+pub(super) enum OpenerResult {
     Read(Result<Plan>),
     Opened(Result<Resources>),
 }
 
 /// File to be read, with the facts of the run that it has to fit beside.
-pub(super) struct Reading {
+pub(super) struct FileToCheck {
     pub(super) file: String,
     pub(super) text: String,
     pub(super) running: Plan,
@@ -34,26 +34,26 @@ pub(super) struct Reading {
     pub(super) no_kvm: Option<String>,
 }
 
-impl Default for Opening {
+impl Default for FileOpener {
     fn default() -> Self {
-        Self { errand: Errand::default(), open: Arc::new(Resources::open) }
+        Self { job: BackgroundJob::default(), open: Arc::new(Resources::open) }
     }
 }
 
-impl Opening {
+impl FileOpener {
     /// Starts a step in a thread.
     ///
     /// # Errors
     /// No thread can be started.
-    pub(super) fn start(&mut self, work: impl FnOnce() -> Done + Send + 'static) -> Result<()> {
-        if self.errand.start("ringroad/opening", work) {
+    pub(super) fn start(&mut self, work: impl FnOnce() -> OpenerResult + Send + 'static) -> Result<()> {
+        if self.job.start("ringroad/opening", work) {
             return Ok(());
         }
         bail!("no thread can be had to open what the file needs: try again in a second")
     }
 }
 
-impl Reading {
+impl FileToCheck {
     /// Reads the file and checks whether this host can run it, given what the run uses already.
     pub(super) fn checked(self) -> Result<Plan> {
         let mut plan = config::parse(&self.text, &self.file)?;
@@ -61,7 +61,7 @@ impl Reading {
         let mut facts = host::facts(&plan);
         facts.memory_available = facts.memory_available.map(|free| free + self.running.memory());
         facts.cpus.extend(self.exclusive);
-        let errors = plan.check_host(&facts).and(named::faults(&plan, Some(&self.running)));
+        let errors = plan.check_host(&facts).and(references::faults(&plan, Some(&self.running)));
         if !errors.is_empty() {
             return Err(errors.into());
         }

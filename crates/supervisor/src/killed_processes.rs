@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Killed processes that have not ended.
 #[derive(Default)]
-pub(crate) struct Dying(Vec<Killed>);
+pub(crate) struct KilledProcesses(Vec<Killed>);
 
 struct Killed {
     /// Its kind, as in `data plane`.
@@ -28,7 +28,7 @@ struct Killed {
     named: bool,
 }
 
-impl Dying {
+impl KilledProcesses {
     /// Kills a process and watches for its end.
     pub(crate) fn kill(&mut self, what: &str, mut process: Box<dyn Process>, now: Instant) {
         process.kill();
@@ -64,7 +64,7 @@ impl Dying {
 
     /// Waits for the end of all, at most for [`LAST`] by `clock`, which is read repeatedly. Returns a line
     /// about those that are left.
-    pub(crate) fn bury(mut self, clock: impl Fn() -> Instant) -> Option<String> {
+    pub(crate) fn wait_for_all(mut self, clock: impl Fn() -> Instant) -> Option<String> {
         let end = clock() + LONG;
         loop {
             self.0.retain_mut(|killed| killed.process.end().is_none());

@@ -13,43 +13,43 @@
 #![forbid(unsafe_code)]
 
 mod account;
-mod apart;
-mod cables;
+mod background_job;
+mod carrier_watch;
 mod ceiling;
 mod change;
 mod children;
 mod costs;
-mod desk;
+mod deadlines;
 mod display;
-mod due;
-mod dying;
-mod errand;
 mod events;
-mod finding;
-mod following;
-mod gather;
-mod lent;
+mod file_opener;
+mod killed_processes;
 mod lifecycle;
-mod mending;
+mod link_jobs;
+mod link_monitor;
+mod link_repair;
+mod merged_reply;
 mod metrics;
 mod notify;
-mod opening;
 mod output;
-mod patience;
-mod placing;
+mod pending_placement;
+pub mod plan_report;
 mod plane;
 mod rate;
 mod reaper;
+mod reply_deadlines;
+mod request_router;
 mod resources;
+mod router_process;
 mod run_lock;
 mod schedule;
-pub mod shown;
 mod signals;
 mod status;
 mod stderr;
 pub mod table;
-mod tending;
-mod watching;
+mod thread_lookups;
+mod thread_placement;
+mod vhost_threads;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -57,37 +57,37 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use config::Plan;
 use engine::BackOff;
-use host::{named, users};
+use host::{references, users};
 use link::{ToPlane, ToSupervisor};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use telemetry::Kind;
-use uplink::Passage;
+use uplink::SocketBroker;
 
 use account::Accounting;
-use apart::Aparts;
-use cables::Cables;
+use carrier_watch::CarrierWatch;
 use ceiling::Ceilings;
 pub use ceiling::{mib, needed};
 use change::Changes;
 use children::Children;
-use desk::{Asker, Desk};
 use display::Display;
-use dying::Dying;
 pub use events::{Events, Log};
-use finding::Find;
+use killed_processes::KilledProcesses;
 use lifecycle::described;
-use mending::Mending;
+use link_jobs::LinkJobs;
+use link_monitor::LinkMonitor;
+use link_repair::LinkRepair;
 use metrics::Metrics;
 pub use output::Output;
-use patience::MORE;
-use placing::Placing;
-pub use placing::{Planned, planned};
 use plane::Plane;
+use reply_deadlines::EXTENSION;
+use request_router::{RequestRouter, Requester};
 use resources::Resources;
+use router_process::RouterProcesses;
 pub use run_lock::{RunLock, clean_up_after};
-pub use signals::Stop;
-use tending::Tending;
-use watching::Watching;
+pub use signals::StopRequest;
+use thread_lookups::Find;
+use thread_placement::ThreadPlacement;
+pub use thread_placement::{Planned, planned};
 
 /// Time between two tables.
 const SECOND: Duration = Duration::from_secs(1);
@@ -128,7 +128,7 @@ struct Running {
 
 /// The data plane, or the date of its next start.
 #[derive(Default)]
-struct Life {
+struct PlaneLifecycle {
     /// `None` while it waits for a restart.
     plane: Option<Plane>,
     /// When to restart it.
@@ -139,7 +139,7 @@ struct Life {
     /// Number of restarts.
     restarts: u32,
     /// Deaths before it served for the first time.
-    stillborn: u32,
+    failed_starts: u32,
     /// True once everything has been up.
     was_up: bool,
 }
@@ -161,11 +161,11 @@ struct Times {
 type StartPlane = Box<dyn FnMut(Instant) -> Result<Plane>>;
 
 /// State of a run before its data plane is told anything.
-struct Begun {
+struct StartupState {
     options: Options,
-    stop: Stop,
+    stop: StopRequest,
     running: Running,
-    placing: Placing,
+    placement: ThreadPlacement,
     ceilings: Ceilings,
     lock: RunLock,
     resources: Resources,
@@ -180,30 +180,30 @@ struct Begun {
 /// State of a run.
 struct Supervisor {
     options: Options,
-    stop: Stop,
+    stop: StopRequest,
     running: Running,
-    life: Life,
+    lifecycle: PlaneLifecycle,
     start_plane: StartPlane,
     /// Clock for measuring how long requested work takes; all other code is given the time as an argument.
     clock: Box<dyn Fn() -> Instant>,
     find: Find,
     /// Processes of isolated routers.
-    apart: Aparts,
+    isolated: RouterProcesses,
     times: Times,
     children: Children,
     /// Data planes and processes of isolated routers that were killed and have not ended yet.
-    dying: Dying,
+    killed: KilledProcesses,
     resources: Resources,
-    tending: Tending,
-    mending: Mending,
-    watching: Watching,
-    cables: Cables,
+    link_jobs: LinkJobs,
+    link_repair: LinkRepair,
+    link_monitor: LinkMonitor,
+    cables: CarrierWatch,
     events: Events,
     display: Display,
-    desk: Desk,
+    request_router: RequestRouter,
     changes: Changes,
     metrics: Metrics,
-    placing: Placing,
+    placement: ThreadPlacement,
     accounting: Accounting,
     /// Limits of all its processes together.
     ceilings: Ceilings,
@@ -218,13 +218,13 @@ impl Running {
         let (text, file) = (config::text(file)?, file.display().to_string());
         let mut plan = config::parse(&text, &file)?;
         let facts = host::facts(&plan);
-        let errors = plan.check_host(&facts).and(named::faults(&plan, None));
+        let errors = plan.check_host(&facts).and(references::faults(&plan, None));
         if !errors.is_empty() {
             return Err(errors.into());
         }
         let by_process = plan.choose_engines(&facts);
         host::need_tun(&plan)?;
-        let threads = placing::planned(&plan, now)?;
+        let threads = thread_placement::planned(&plan, now)?;
         Ok((Self { run: plan.name.clone(), file, plan, no_kvm: facts.no_kvm }, by_process, threads))
     }
 
@@ -257,10 +257,10 @@ impl Supervisor {
     fn start(file: &Path, options: Options) -> Result<Option<Self>> {
         let (mut running, by_process, threads) = Running::read(file, Instant::now())?;
         raise_descriptor_limit();
-        let (stop, started) = (Stop::listen()?, Instant::now());
+        let (stop, started) = (StopRequest::listen()?, Instant::now());
         let mut lock = running.lock(&options, started)?;
         let metrics = Metrics::open(&running.plan, &mut lock)?;
-        let placing = Placing::begin(&running.run, threads, &mut lock, started)?;
+        let placement = ThreadPlacement::begin(&running.run, threads, &mut lock, started)?;
         let mut ceilings = Ceilings::begin(&running.run, &running.plan, options.memory_max, &lock)?;
         // The data plane initializes while the links are made.
         let user = data_plane_user(options.user.as_deref(), &mut lock)?;
@@ -274,11 +274,11 @@ impl Supervisor {
         };
         let start_plane: StartPlane = Box::new(move |now| Plane::start(user, now));
         let (stdout, stderr) = (Output::stdout(), Output::stderr());
-        let begun = Begun {
+        let begun = StartupState {
             options,
             stop,
             running,
-            placing,
+            placement,
             ceilings,
             lock,
             resources,
@@ -289,7 +289,7 @@ impl Supervisor {
             stderr,
         };
         let mut supervisor = Self::begin(begun, started)?;
-        by_process.into_iter().for_each(|line| supervisor.events.tell(Kind::Notice, line));
+        by_process.into_iter().for_each(|line| supervisor.events.record(Kind::Notice, line));
         Ok(Some(supervisor))
     }
 
@@ -297,35 +297,33 @@ impl Supervisor {
     ///
     /// # Errors
     /// The folder of the run cannot be used, or the process is out of descriptors.
-    fn begin(begun: Begun, now: Instant) -> Result<Self> {
-        let Begun {
-            options, stop, running, placing, ceilings, mut lock, resources, plane, start_plane, ..
-        } = begun;
+    fn begin(begun: StartupState, now: Instant) -> Result<Self> {
+        let StartupState { options, stop, running, ceilings, mut lock, resources, plane, .. } = begun;
         let mut events = Events::new(&running.run, options.log, begun.stderr, now);
-        resources.notices().for_each(|line| events.tell(Kind::Notice, line));
+        resources.notices().for_each(|line| events.record(Kind::Notice, line));
         let mut supervisor = Self {
-            desk: Desk::open(&mut lock)?,
+            request_router: RequestRouter::open(&mut lock)?,
             changes: Changes::default(),
             metrics: begun.metrics,
             display: Display::new(options.json, begun.stdout),
             times: Times { started: now, tick: None, end: None, ending: None, extended: false },
             children: Children::new(now),
-            dying: Dying::default(),
+            killed: KilledProcesses::default(),
             options,
             stop,
             running,
-            life: Life { plane: Some(plane), ..Life::default() },
-            start_plane,
+            lifecycle: PlaneLifecycle { plane: Some(plane), ..PlaneLifecycle::default() },
+            start_plane: begun.start_plane,
             clock: Box::new(Instant::now),
-            find: Box::new(finding::find),
-            apart: Aparts::new(),
+            find: Box::new(thread_lookups::find),
+            isolated: RouterProcesses::new(),
             resources,
-            tending: Tending::default(),
-            mending: Mending::default(),
-            watching: Watching::default(),
-            cables: Cables::default(),
+            link_jobs: LinkJobs::default(),
+            link_repair: LinkRepair::default(),
+            link_monitor: LinkMonitor::default(),
+            cables: CarrierWatch::default(),
             events,
-            placing,
+            placement: begun.placement,
             accounting: Accounting::default(),
             ceilings,
             lock,
@@ -361,8 +359,8 @@ impl Supervisor {
     /// In one line, why the routers cannot be brought up.
     fn attend(&mut self, now: Instant) -> Result<bool> {
         self.attend_plane(now)?;
-        self.attend_apart(now)?;
-        self.attend_gathers(now);
+        self.attend_router_processes(now)?;
+        self.attend_merged_replies(now);
         self.attend_children(now);
         self.attend_dying(now);
         self.attend_cleaner(now);
@@ -370,7 +368,7 @@ impl Supervisor {
         self.attend_placing(now);
         // Before the data plane is up, no thread waits at the other end.
         if self.is_up() {
-            self.resources.passages().for_each(Passage::answer);
+            self.resources.brokers().for_each(SocketBroker::serve_request);
         }
         self.tend();
         self.mend(now);
@@ -394,10 +392,10 @@ impl Supervisor {
         }
         if self.times.tick.is_some_and(|tick| now >= tick) {
             self.times.tick = self.times.ending.is_none().then(|| now + SECOND);
-            self.ask_all(api::Request::Counters { router: None }, Asker::Display, now);
+            self.ask_all(api::Request::Counters { router: None }, Requester::Display, now);
         }
         if let Some(trouble) = self.display.flush() {
-            self.events.tell(Kind::Notice, trouble);
+            self.events.record(Kind::Notice, trouble);
         }
     }
 
@@ -405,7 +403,7 @@ impl Supervisor {
     fn show(&mut self, counters: api::Counters) {
         let before = self.events.count();
         if let Some(trouble) = self.display.show(counters, &self.running.plan) {
-            self.events.tell(Kind::Notice, trouble);
+            self.events.record(Kind::Notice, trouble);
         }
         if self.events.count() != before {
             self.display.leave();
@@ -416,11 +414,11 @@ impl Supervisor {
     /// obtained.
     fn is_over(&mut self, now: Instant) -> bool {
         let Some(until) = self.times.ending else { return false };
-        if !self.is_up() || !self.desk.is_asked_by(&Asker::Display) {
+        if !self.is_up() || !self.request_router.is_asked_by(&Requester::Display) {
             return true;
         }
         if now >= until && !std::mem::replace(&mut self.times.extended, true) {
-            self.times.ending = Some(now + MORE);
+            self.times.ending = Some(now + EXTENSION);
             return false;
         }
         now >= until
@@ -429,7 +427,7 @@ impl Supervisor {
     /// Attends to the cleaner process, which removes everything if this process is killed.
     fn attend_cleaner(&mut self, now: Instant) {
         if let Some(line) = self.lock.attend(now) {
-            self.events.tell(Kind::Notice, line);
+            self.events.record(Kind::Notice, line);
             self.display.leave();
         }
     }
@@ -438,11 +436,11 @@ impl Supervisor {
     fn finish(mut self, clock: impl Fn() -> Instant) {
         let now = clock();
         notify::notify("STOPPING=1");
-        let had_ended = self.life.plane.is_none();
+        let had_ended = self.lifecycle.plane.is_none();
         self.let_go_of_threads();
         self.remember_costs();
-        self.finish_apart(now, GRACE, &clock);
-        if let Some(mut plane) = self.life.plane.take() {
+        self.finish_isolated(now, GRACE, &clock);
+        if let Some(mut plane) = self.lifecycle.plane.take() {
             plane.say(&ToPlane::Stop, Vec::new(), now);
             // A data plane that is still starting does not listen, and needs no orderly end.
             let grace = if plane.is_up { GRACE } else { Duration::ZERO };
@@ -452,23 +450,23 @@ impl Supervisor {
                     self.children.kill(&router, pid, now);
                 }
             });
-            self.dying.kill(&described(None), process, now);
+            self.killed.kill(&described(None), process, now);
             self.repeat(None, said, now);
         }
         self.children.end_all(now);
         self.bury_all(&clock);
         self.changes.give_up(THREADS_GRACE);
-        self.tending.give_up(THREADS_GRACE);
+        self.link_jobs.give_up(THREADS_GRACE);
         self.resources.give_up(THREADS_GRACE);
         self.tell_of_ceilings(now);
         self.give_back();
-        if self.life.was_up && !had_ended {
-            self.events.tell(Kind::Stopped, "the run has ended");
+        if self.lifecycle.was_up && !had_ended {
+            self.events.record(Kind::Stopped, "the run has ended");
         }
         self.events.flush();
         let _ = self.display.flush();
-        let Self { desk, metrics, resources, placing, lock, .. } = self;
-        drop((desk, metrics, resources, placing));
+        let Self { request_router, metrics, resources, placement, lock, .. } = self;
+        drop((request_router, metrics, resources, placement));
         drop(lock);
     }
 }

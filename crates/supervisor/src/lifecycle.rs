@@ -5,21 +5,21 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail, ensure};
-use attach::Turn;
+use attach::DataPlaneChange;
 use config::Plan;
-use link::{Need, Orders, Supply, ToPlane, ToSupervisor};
+use link::{PlanWithSupplies, Supply, SupplyKind, ToPlane, ToSupervisor};
 use sched::promises::Promises;
 use serde_json::Value;
 use telemetry::Kind;
 
-use super::apart::Apart;
 use super::notify::notify;
 use super::plane::Plane;
 use super::resources::Resources;
-use super::{Life, SECOND, Supervisor};
+use super::router_process::RouterProcess;
+use super::{PlaneLifecycle, SECOND, Supervisor};
 
 /// Deaths after which a run that never came up is given up.
-pub(super) const MOST_STILLBORN: u32 = 5;
+pub(super) const MOST_FAILED_STARTS: u32 = 5;
 
 /// Descriptors for a data plane, and what each of them is.
 pub(super) type Attached = (Vec<Supply>, Vec<OwnedFd>);
@@ -27,7 +27,7 @@ pub(super) type Attached = (Vec<Supply>, Vec<OwnedFd>);
 /// Time in each iteration of the event loop for the messages of all data planes.
 const TURN: Duration = Duration::from_millis(20);
 
-impl Life {
+impl PlaneLifecycle {
     /// Computes the delay before the next start, and sets its date.
     pub(super) fn pause(&mut self, now: Instant) -> Duration {
         let ran = self.up_since.take().map_or(Duration::ZERO, |up| now.saturating_duration_since(up));
@@ -40,16 +40,16 @@ impl Life {
 impl Supervisor {
     /// Until when to read the messages of one data plane: the rest waits for the next iteration of the loop.
     pub(super) fn turn(&self) -> Instant {
-        let planes = u32::try_from(self.apart.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let planes = u32::try_from(self.isolated.len()).unwrap_or(u32::MAX).saturating_add(1);
         (self.clock)() + TURN / planes
     }
 
     /// Tells a new data plane what to run.
     pub(super) fn order(&mut self, now: Instant) -> Result<()> {
         let (orders, descriptors) = self.orders_of_what_runs(None)?;
-        let Some(plane) = &mut self.life.plane else { return Ok(()) };
+        let Some(plane) = &mut self.lifecycle.plane else { return Ok(()) };
         plane.order(orders, descriptors, now);
-        self.tell_who_shares(None, now);
+        self.send_cpu_sharing(None, now);
         Ok(())
     }
 
@@ -57,10 +57,10 @@ impl Supervisor {
     ///
     /// # Errors
     /// The process is out of descriptors.
-    pub(super) fn orders_of_what_runs(&self, whom: Option<&str>) -> Result<(Orders, Vec<OwnedFd>)> {
+    pub(super) fn orders_of_what_runs(&self, whom: Option<&str>) -> Result<(PlanWithSupplies, Vec<OwnedFd>)> {
         let plan = &self.running.plan;
         match whom {
-            Some(name) => self.orders_apart(plan, name),
+            Some(name) => self.isolated_orders(plan, name),
             None => Ok(self.orders(plan.of_data_plane(), self.attached(&Resources::default(), plan)?)),
         }
     }
@@ -75,8 +75,12 @@ impl Supervisor {
     }
 
     /// Orders for the data plane.
-    pub(super) fn orders(&self, plan: Plan, (supplies, descriptors): Attached) -> (Orders, Vec<OwnedFd>) {
-        (Orders { run: self.running.run.clone(), plan, apart: None, supplies }, descriptors)
+    pub(super) fn orders(
+        &self,
+        plan: Plan,
+        (supplies, descriptors): Attached,
+    ) -> (PlanWithSupplies, Vec<OwnedFd>) {
+        (PlanWithSupplies { run: self.running.run.clone(), plan, isolated: None, supplies }, descriptors)
     }
 
     /// Reads the messages of the data plane, notices its end, and starts the next one when it is due.
@@ -84,56 +88,58 @@ impl Supervisor {
     /// # Errors
     /// The first data plane cannot be brought up.
     pub(super) fn attend_plane(&mut self, now: Instant) -> Result<()> {
-        if let Some((Turn::Begins(_), outcome)) = self.resources.turned() {
+        if let Some((DataPlaneChange::Begins(_), outcome)) = self.resources.turned() {
             self.go_on_starting(outcome, now);
         }
-        if self.life.again.is_some_and(|again| now >= again) && self.may_start() {
-            self.life.again = None;
+        if self.lifecycle.again.is_some_and(|again| now >= again) && self.may_start() {
+            self.lifecycle.again = None;
             self.start_again(now);
         }
-        let Some(plane) = &mut self.life.plane else { return Ok(()) };
+        let Some(plane) = &mut self.lifecycle.plane else { return Ok(()) };
         let trouble = plane.listen(now);
         let said = plane.stderr.hear(now);
         self.repeat(None, said, now);
         let until = self.turn();
-        while let Some(message) = self.life.plane.as_mut().and_then(Plane::next) {
-            self.heed(message, now)?;
+        while let Some(message) = self.lifecycle.plane.as_mut().and_then(Plane::next) {
+            self.handle_message(message, now)?;
             if (self.clock)() >= until {
                 break;
             }
         }
         self.attend_finding(now);
-        let Some(plane) = &mut self.life.plane else { return Ok(()) };
+        let Some(plane) = &mut self.lifecycle.plane else { return Ok(()) };
         let pid = plane.pid();
         let Some(how) = plane.verdict(trouble, now) else { return Ok(()) };
-        self.bury(pid, &how, now)
+        self.plane_died(pid, &how, now)
     }
 
     /// Handles the death of the data plane, or kills it now: everything that belongs to it is ended, and the
     /// next one is scheduled.
-    pub(super) fn bury(&mut self, pid: u32, how: &str, now: Instant) -> Result<()> {
-        if let Some(mut plane) = self.life.plane.take() {
+    pub(super) fn plane_died(&mut self, pid: u32, how: &str, now: Instant) -> Result<()> {
+        if let Some(mut plane) = self.lifecycle.plane.take() {
             self.repeat(None, plane.stderr.rest(), now);
             self.kill(None, plane, now);
         }
-        let _ = self.resources.turn(Turn::Ended);
+        let _ = self.resources.prepare_attachments(DataPlaneChange::Ended);
         self.children.end_all(now);
-        self.placing.forget(None);
+        self.placement.forget(None);
         self.forget_questions_of(None, now);
         self.change_has_lost_plane(now);
         self.renew_ceilings(now);
         if self.times.ending.is_some() {
             return Ok(());
         }
-        if !self.life.was_up {
-            self.life.stillborn += 1;
-            if self.life.stillborn >= MOST_STILLBORN {
-                bail!("the data plane (pid {pid}) {how}, for the {MOST_STILLBORN}th time, and never came up");
+        if !self.lifecycle.was_up {
+            self.lifecycle.failed_starts += 1;
+            if self.lifecycle.failed_starts >= MOST_FAILED_STARTS {
+                bail!(
+                    "the data plane (pid {pid}) {how}, for the {MOST_FAILED_STARTS}th time, and never came up"
+                );
             }
         }
-        let pause = self.life.pause(now);
+        let pause = self.lifecycle.pause(now);
         let message = format!("data plane (pid {pid}) {how}; it is started again in {pause:?}, links stay");
-        self.events.tell(Kind::DataPlaneDied, message);
+        self.events.record(Kind::DataPlaneDied, message);
         self.display.leave();
         Ok(())
     }
@@ -141,13 +147,15 @@ impl Supervisor {
     /// Returns true if a data plane may be started: the run does not end, and what it is to be handed is not
     /// away being renewed.
     pub(super) fn may_start(&self) -> bool {
-        self.times.ending.is_none() && !self.resources.are_away()
+        self.times.ending.is_none() && !self.resources.are_being_prepared()
     }
 
     /// Begins to start the next data plane.
     fn start_again(&mut self, now: Instant) {
-        self.life.restarts = self.life.restarts.saturating_add(1);
-        if let Some(outcome) = self.resources.turn(Turn::Begins(self.life.restarts)) {
+        self.lifecycle.restarts = self.lifecycle.restarts.saturating_add(1);
+        if let Some(outcome) =
+            self.resources.prepare_attachments(DataPlaneChange::Begins(self.lifecycle.restarts))
+        {
             self.go_on_starting(outcome, now);
         }
     }
@@ -161,24 +169,24 @@ impl Supervisor {
             .and_then(|()| self.resources.renew_passages(None))
             .and_then(|()| self.new_plane(None, now));
         let outcome = started.and_then(|plane| {
-            self.life.plane = Some(plane);
+            self.lifecycle.plane = Some(plane);
             self.order(now)
         });
         if let Err(error) = outcome {
-            if let Some(plane) = self.life.plane.take() {
+            if let Some(plane) = self.lifecycle.plane.take() {
                 self.kill(None, plane, now);
             }
-            let _ = self.resources.turn(Turn::Ended);
-            let pause = self.life.pause(now);
+            let _ = self.resources.prepare_attachments(DataPlaneChange::Ended);
+            let pause = self.lifecycle.pause(now);
             let what = format!("the data plane cannot be started: {error:#}; once more in {pause:?}");
-            self.events.tell(Kind::Failed, what);
+            self.events.record(Kind::Failed, what);
         }
     }
 
     /// Starts the process of a data plane, and moves it into the control groups before it is told anything.
     pub(super) fn new_plane(&mut self, whom: Option<&str>, now: Instant) -> Result<Plane> {
         ensure!(
-            !self.dying.are_many(&described(whom)),
+            !self.killed.are_many(&described(whom)),
             "too many of its kind were killed and have not ended"
         );
         let plane = (self.start_plane)(now)?;
@@ -188,14 +196,14 @@ impl Supervisor {
 
     /// Kills a data plane, or the process of a router. Its end is watched for, without waiting.
     pub(super) fn kill(&mut self, whom: Option<&str>, plane: Plane, now: Instant) {
-        self.dying.kill(&described(whom), plane.into_process(), now);
+        self.killed.kill(&described(whom), plane.into_process(), now);
     }
 
     /// Attends to processes that were killed.
     pub(super) fn attend_dying(&mut self, now: Instant) {
-        let late = self.dying.attend(now).into_iter().chain(self.children.dying.attend(now));
+        let late = self.killed.attend(now).into_iter().chain(self.children.killed.attend(now));
         for line in late.collect::<Vec<_>>() {
-            self.events.tell(Kind::Notice, line);
+            self.events.record(Kind::Notice, line);
             self.display.leave();
         }
     }
@@ -203,15 +211,15 @@ impl Supervisor {
     /// Waits, for a limited time, for the processes that were killed: what they hold of the run cannot be
     /// released before.
     pub(super) fn bury_all(&mut self, clock: &impl Fn() -> Instant) {
-        let mut dying = std::mem::take(&mut self.dying);
-        dying.append(std::mem::take(&mut self.children.dying));
-        if let Some(line) = dying.bury(clock) {
-            self.events.tell(Kind::Notice, line);
+        let mut killed = std::mem::take(&mut self.killed);
+        killed.append(std::mem::take(&mut self.children.killed));
+        if let Some(line) = killed.wait_for_all(clock) {
+            self.events.record(Kind::Notice, line);
         }
     }
 
     /// Handles a message of the data plane.
-    fn heed(&mut self, message: ToSupervisor, now: Instant) -> Result<()> {
+    fn handle_message(&mut self, message: ToSupervisor, now: Instant) -> Result<()> {
         match message {
             ToSupervisor::Started { at_ns } => self.came_up(at_ns, now),
             ToSupervisor::Failed { why } => self.did_not_come_up(&why, now)?,
@@ -223,15 +231,15 @@ impl Supervisor {
                 let router = router.filter(known);
                 self.display.leave();
                 match router {
-                    Some(name) if kind == Kind::Charged.name() && self.apart.contains_key(&name) => {
-                        self.charge_apart(&name, message, now)?;
+                    Some(name) if kind == Kind::Charged.name() && self.isolated.contains_key(&name) => {
+                        self.charge_isolated(&name, message, now)?;
                     }
-                    router => self.events.pass_on(&kind, router.as_deref(), message, now),
+                    router => self.events.record_from_data_plane(&kind, router.as_deref(), message, now),
                 }
             }
             ToSupervisor::Threads { threads } => self.note_threads(None, threads, now),
             ToSupervisor::FindThread { owner } => self.asked_to_find(owner, now),
-            ToSupervisor::Plugged { nic } => self.plugged(nic, now),
+            ToSupervisor::Plugged { nic } => self.cable_changed(nic, now),
             ToSupervisor::Spawn { router } => self.spawn(&router, now),
             ToSupervisor::Kill { router, pid } => self.children.kill(&router, pid, now),
             // Handled where the link is read.
@@ -241,15 +249,15 @@ impl Supervisor {
     }
 
     fn came_up(&mut self, at_ns: u64, now: Instant) {
-        let Some(plane) = &mut self.life.plane else { return };
+        let Some(plane) = &mut self.lifecycle.plane else { return };
         if !plane.has_come_up(now) {
             return;
         }
         let pid = plane.pid();
-        self.life.up_since = Some(now);
+        self.lifecycle.up_since = Some(now);
         self.display.reset(at_ns);
-        if self.life.was_up {
-            self.events.tell(Kind::Restarted, format!("a new data plane (pid {pid}) forwards"));
+        if self.lifecycle.was_up {
+            self.events.record(Kind::Restarted, format!("a new data plane (pid {pid}) forwards"));
         }
         self.times.tick = Some(now + SECOND);
         self.announce(now);
@@ -257,30 +265,33 @@ impl Supervisor {
 
     /// Announces, once, that everything is up.
     pub(super) fn announce(&mut self, now: Instant) {
-        let waits = |name: &str| !self.apart.get(name).is_some_and(Apart::is_up);
-        if self.life.was_up || !self.is_up() || self.running.plan.apart().any(|router| waits(&router.name)) {
+        let waits = |name: &str| !self.isolated.get(name).is_some_and(RouterProcess::is_up);
+        if self.lifecycle.was_up
+            || !self.is_up()
+            || self.running.plan.isolated().any(|router| waits(&router.name))
+        {
             return;
         }
-        self.life.was_up = true;
+        self.lifecycle.was_up = true;
         let after = self.up_time(now).as_secs_f64() * 1e3;
         let message = format!("everything of {} is up after {after:.1} ms", self.running.file);
         notify("READY=1");
         let promises =
-            self.placing.promises.iter().flat_map(Promises::promised).map(|promised| promised.to_string());
-        promises.for_each(|line| self.events.tell(Kind::Started, line));
-        self.events.tell(Kind::Started, message);
+            self.placement.promises.iter().flat_map(Promises::promised).map(|promised| promised.to_string());
+        promises.for_each(|line| self.events.record(Kind::Started, line));
+        self.events.record(Kind::Started, message);
         self.times.end = self.options.time.map(|time| now + time);
     }
 
     /// Handles a data plane that cannot follow its orders. At the first start this ends the run; later it is
     /// retried, since the host may have lost something for a while.
     fn did_not_come_up(&mut self, why: &str, now: Instant) -> Result<()> {
-        if !self.life.was_up {
+        if !self.lifecycle.was_up {
             return Err(anyhow!("{why}"));
         }
-        let Some(plane) = &self.life.plane else { return Ok(()) };
+        let Some(plane) = &self.lifecycle.plane else { return Ok(()) };
         let pid = plane.pid();
-        self.bury(pid, &format!("cannot bring the run up again: {why}"), now)
+        self.plane_died(pid, &format!("cannot bring the run up again: {why}"), now)
     }
 
     fn spawn(&mut self, router: &str, now: Instant) {
@@ -295,7 +306,7 @@ impl Supervisor {
                 (ToPlane::NotSpawned { router: router.to_owned(), why: format!("{error:#}") }, Vec::new())
             }
         };
-        if let Some(plane) = &mut self.life.plane {
+        if let Some(plane) = &mut self.lifecycle.plane {
             plane.say(&message, descriptors, now);
         }
     }
@@ -309,7 +320,7 @@ impl Supervisor {
     /// Reports children that ended by themselves.
     pub(super) fn attend_children(&mut self, now: Instant) {
         for ended in self.children.ended() {
-            self.events.pass_on(Kind::Notice.name(), Some(&ended.router), ended.message, now);
+            self.events.record_from_data_plane(Kind::Notice.name(), Some(&ended.router), ended.message, now);
             self.display.leave();
         }
     }
@@ -337,7 +348,7 @@ fn with_process(message: String, process: Option<i32>) -> String {
 
 /// Adds locks to the descriptors for a process, which holds them as long as it lives.
 pub(super) fn with_locks((mut supplies, mut descriptors): Attached, locks: Vec<OwnedFd>) -> Attached {
-    let (need, of, what) = (Need::Locks, String::new(), Value::Null);
+    let (need, of, what) = (SupplyKind::Locks, String::new(), Value::Null);
     supplies.push(Supply { need, of, what, descriptors: locks.len() });
     descriptors.extend(locks);
     (supplies, descriptors)

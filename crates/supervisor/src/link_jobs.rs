@@ -11,10 +11,10 @@ use attach::Work;
 use telemetry::Kind;
 
 use super::Supervisor;
-use super::errand::Errand;
+use super::background_job::BackgroundJob;
 
 /// Work to be done.
-enum Chore {
+enum LinkJob {
     /// Changes an attachment.
     Change(Work),
     /// Fulfils the last request of the process that serves this NIC.
@@ -25,40 +25,40 @@ enum Chore {
 
 /// Queue of chores, and those in progress.
 #[derive(Default)]
-pub(crate) struct Tending {
-    waiting: Vec<Chore>,
-    at_work: Errand<Vec<Error>>,
+pub(crate) struct LinkJobs {
+    waiting: Vec<LinkJob>,
+    at_work: BackgroundJob<Vec<Error>>,
     /// True if the chores in progress must be done before a file is read.
     holds_files: bool,
 }
 
-impl Chore {
+impl LinkJob {
     /// Requests of data planes do not hold up files, since they may arrive without end.
     const fn holds_files(&self) -> bool {
         !matches!(self, Self::Wish(..))
     }
 }
 
-impl Tending {
+impl LinkJobs {
     /// Queues a change.
     pub(crate) fn change(&mut self, work: Work) {
-        self.waiting.push(Chore::Change(work));
+        self.waiting.push(LinkJob::Change(work));
     }
 
     /// Queues a request of a NIC. It replaces an earlier request of the same NIC that is still queued.
     pub(crate) fn wish(&mut self, nic: &str, work: Work) {
-        self.waiting.retain(|chore| !matches!(chore, Chore::Wish(of, _) if of == nic));
-        self.waiting.push(Chore::Wish(nic.to_owned(), work));
+        self.waiting.retain(|chore| !matches!(chore, LinkJob::Wish(of, _) if of == nic));
+        self.waiting.push(LinkJob::Wish(nic.to_owned(), work));
     }
 
     /// Queues an object to be closed.
     pub(crate) fn close(&mut self, what: impl Send + 'static) {
-        self.waiting.push(Chore::Close(Box::new(what)));
+        self.waiting.push(LinkJob::Close(Box::new(what)));
     }
 
-    /// Returns true if a chore that a file has to wait for is queued or in progress.
+    /// Returns true if a job that a file has to wait for is queued or in progress.
     pub(crate) fn holds_files(&self) -> bool {
-        self.holds_files && self.at_work.is_at_work() || self.waiting.iter().any(Chore::holds_files)
+        self.holds_files && self.at_work.is_at_work() || self.waiting.iter().any(LinkJob::holds_files)
     }
 
     /// Descriptor to poll for reading.
@@ -70,7 +70,7 @@ impl Tending {
     pub(crate) fn attend(&mut self) -> Vec<Error> {
         let refused = self.at_work.finished().unwrap_or_default();
         if !self.waiting.is_empty() && !self.at_work.is_at_work() {
-            self.holds_files = self.waiting.iter().any(Chore::holds_files);
+            self.holds_files = self.waiting.iter().any(LinkJob::holds_files);
             let waiting = std::mem::take(&mut self.waiting);
             // If no thread can be started now, a later call tries again.
             self.waiting = self.at_work.start_with("ringroad/tending", waiting, done).unwrap_or_default();
@@ -85,10 +85,10 @@ impl Tending {
 }
 
 /// Does all chores, also after errors.
-fn done(chores: Vec<Chore>) -> Vec<Error> {
+fn done(chores: Vec<LinkJob>) -> Vec<Error> {
     let outcomes = chores.into_iter().map(|chore| match chore {
-        Chore::Change(work) | Chore::Wish(_, work) => work(),
-        Chore::Close(what) => {
+        LinkJob::Change(work) | LinkJob::Wish(_, work) => work(),
+        LinkJob::Close(what) => {
             drop(what);
             Ok(())
         }
@@ -99,9 +99,9 @@ fn done(chores: Vec<Chore>) -> Vec<Error> {
 impl Supervisor {
     /// Handles requests of the processes that serve NICs, and starts work that may block.
     pub(super) fn tend(&mut self) {
-        self.resources.attend(&mut self.tending);
-        for error in self.tending.attend() {
-            self.events.tell(Kind::Notice, format!("{error:#}"));
+        self.resources.attend(&mut self.link_jobs);
+        for error in self.link_jobs.attend() {
+            self.events.record(Kind::Notice, format!("{error:#}"));
         }
     }
 }

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use attach::{Handed, Opened, Restored, Wanted, Watched};
+use attach::{HandedOver, HostResource, NicRequirements, Restored, Watched};
 use link::ToPlane;
 use telemetry::Kind;
 
 use super::Supervisor;
-use super::errand::Errand;
+use super::background_job::BackgroundJob;
 use super::resources::wanted;
 
 /// Delay of the first attempt.
@@ -23,15 +23,15 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 /// Links to repair, with the date of the next attempt.
 #[derive(Debug, Default)]
-pub(super) struct Mending {
+pub(super) struct LinkRepair {
     /// By NIC (`edge.wan`).
-    links: BTreeMap<String, Trouble>,
-    at_work: Errand<Mended>,
+    links: BTreeMap<String, RepairSchedule>,
+    at_work: BackgroundJob<RepairResult>,
 }
 
 /// Damage to a link.
 #[derive(Debug)]
-pub(super) enum Ill {
+pub(super) enum LinkFault {
     /// Somebody has deleted it.
     Gone,
     /// It is not where it belongs; this handle can put it back.
@@ -40,7 +40,7 @@ pub(super) enum Ill {
 
 /// A damaged link.
 #[derive(Debug)]
-struct Trouble {
+struct RepairSchedule {
     next: Instant,
     /// Pause after the next attempt.
     pause: Duration,
@@ -49,17 +49,17 @@ struct Trouble {
 
 /// Result of a repair by the thread.
 #[derive(Debug)]
-enum Mended {
+enum RepairResult {
     /// Attempted to open anew what this NIC wants; `None` if that needs nothing of the host.
-    Opened(Wanted, Result<Option<Box<dyn Opened>>>),
+    Opened(NicRequirements, Result<Option<Box<dyn HostResource>>>),
     /// Attempted to put the link of this NIC back where it belongs.
     Restored(String, Result<Restored>),
 }
 
-impl Mending {
+impl LinkRepair {
     /// Returns true if an attempt to repair the link of a NIC is due now, and schedules the next one.
     fn try_now(&mut self, nic: &str, now: Instant) -> bool {
-        let first = Trouble { next: now + LOOK, pause: LOOK, told: false };
+        let first = RepairSchedule { next: now + LOOK, pause: LOOK, told: false };
         let trouble = self.links.entry(nic.to_owned()).or_insert(first);
         if now < trouble.next || self.at_work.is_at_work() {
             return false;
@@ -79,7 +79,7 @@ impl Mending {
         self.links.remove(nic).is_some_and(|trouble| trouble.told)
     }
 
-    fn start(&mut self, work: impl FnOnce() -> Mended + Send + 'static) {
+    fn start(&mut self, work: impl FnOnce() -> RepairResult + Send + 'static) {
         // If no thread can be started now, a later attempt follows.
         self.at_work.start("ringroad/mending", work);
     }
@@ -93,37 +93,37 @@ impl Mending {
 impl Supervisor {
     /// Takes the result of a finished repair.
     pub(super) fn mend(&mut self, now: Instant) {
-        if self.resources.are_away() {
+        if self.resources.are_being_prepared() {
             return;
         }
-        match self.mending.at_work.finished() {
-            Some(Mended::Opened(wanted, opened)) => self.put_in_place(wanted, opened, now),
-            Some(Mended::Restored(nic, restored)) => self.note_restored(&nic, restored),
+        match self.link_repair.at_work.finished() {
+            Some(RepairResult::Opened(wanted, opened)) => self.put_in_place(wanted, opened, now),
+            Some(RepairResult::Restored(nic, restored)) => self.note_restored(&nic, restored),
             None => {}
         }
     }
 
     /// Starts repairs of damaged links, given what the last look at the links found.
-    pub(super) fn mend_what_is_ill(&mut self, ill: BTreeMap<String, Ill>, now: Instant) {
-        self.mending.links.retain(|nic, _| ill.contains_key(nic));
+    pub(super) fn mend_what_is_ill(&mut self, ill: BTreeMap<String, LinkFault>, now: Instant) {
+        self.link_repair.links.retain(|nic, _| ill.contains_key(nic));
         for (nic, ill) in ill {
             let Some(wanted) = wanted(&self.running.plan, &nic) else { continue };
-            let is_due = self.mending.try_now(&nic, now);
-            if matches!(ill, Ill::Gone) && self.mending.is_news(&nic) {
+            let is_due = self.link_repair.try_now(&nic, now);
+            if matches!(ill, LinkFault::Gone) && self.link_repair.is_news(&nic) {
                 let what = if wanted.attach.traits().is_made {
                     "its link was deleted; it is made again as soon as that can be done"
                 } else {
                     "its interface is gone; it is taken again as soon as it is there and up"
                 };
-                self.events.tell(Kind::Notice, format!("NIC {nic}: {what}"));
+                self.events.record(Kind::Notice, format!("NIC {nic}: {what}"));
             }
             if is_due {
-                self.mending.start(move || match ill {
-                    Ill::Gone => {
+                self.link_repair.start(move || match ill {
+                    LinkFault::Gone => {
                         let opened = wanted.open();
-                        Mended::Opened(wanted, opened)
+                        RepairResult::Opened(wanted, opened)
                     }
-                    Ill::OutOfPlace(link) => Mended::Restored(nic, link.restore()),
+                    LinkFault::OutOfPlace(link) => RepairResult::Restored(nic, link.restore()),
                 });
             }
         }
@@ -131,13 +131,18 @@ impl Supervisor {
 
     /// Hands a reopened attachment to the process that serves the NIC. One that the NIC no longer wants is
     /// closed.
-    fn put_in_place(&mut self, wanted: Wanted, opened: Result<Option<Box<dyn Opened>>>, now: Instant) {
+    fn put_in_place(
+        &mut self,
+        wanted: NicRequirements,
+        opened: Result<Option<Box<dyn HostResource>>>,
+        now: Instant,
+    ) {
         let (Ok(Some(opened)), nic) = (opened, wanted.label()) else { return };
-        let replaced = self.resources.replace(&self.running.plan, (wanted, opened), &mut self.tending);
-        let Ok(Some(Handed { what, descriptors })) = replaced else { return };
-        self.mending.links.remove(&nic);
-        self.events.tell(Kind::Notice, format!("NIC {nic}: its link is there again"));
-        if let Some(plane) = &mut self.life.plane {
+        let replaced = self.resources.replace(&self.running.plan, (wanted, opened), &mut self.link_jobs);
+        let Ok(Some(HandedOver { what, descriptors })) = replaced else { return };
+        self.link_repair.links.remove(&nic);
+        self.events.record(Kind::Notice, format!("NIC {nic}: its link is there again"));
+        if let Some(plane) = &mut self.lifecycle.plane {
             plane.say(&ToPlane::Replace { nic, what }, descriptors, now);
         }
     }
@@ -146,13 +151,13 @@ impl Supervisor {
         match restored {
             Ok(Restored { was_out, place }) => {
                 self.resources.has_changed();
-                if self.mending.is_over(nic) || was_out {
-                    self.events.tell(Kind::Notice, format!("NIC {nic}: its link is in {place} again"));
+                if self.link_repair.is_over(nic) || was_out {
+                    self.events.record(Kind::Notice, format!("NIC {nic}: its link is in {place} again"));
                 }
             }
-            Err(error) if self.mending.is_news(nic) => {
+            Err(error) if self.link_repair.is_news(nic) => {
                 let line = format!("NIC {nic}: {error:#}; it is put in again as soon as that can be done");
-                self.events.tell(Kind::Notice, line);
+                self.events.record(Kind::Notice, line);
             }
             Err(_) => {}
         }
@@ -165,10 +170,10 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_a_limit() {
-        let (mut mending, start) = (Mending::default(), Instant::now());
+        let (mut link_repair, start) = (LinkRepair::default(), Instant::now());
         let mut tries = Vec::new();
         for second in 0..200 {
-            if mending.try_now("edge.wan", start + Duration::from_secs(second)) {
+            if link_repair.try_now("edge.wan", start + Duration::from_secs(second)) {
                 tries.push(second);
             }
         }

@@ -8,13 +8,13 @@ use api::{Answer, Counters, Outcome, Request, RouterStatus};
 use link::ToPlane;
 
 use super::Supervisor;
-use super::apart::Apart;
-use super::desk::Asker;
-use super::patience::{LATE, MORE};
+use super::reply_deadlines::{EXTENSION, LATE};
+use super::request_router::Requester;
+use super::router_process::RouterProcess;
 
 /// Answer that is not complete yet.
-pub(super) struct Gather {
-    pub(super) asker: Asker,
+pub(super) struct MergedReply {
+    pub(super) requester: Requester,
     /// Number of partial answers outstanding.
     left: usize,
     /// Answer of the data plane.
@@ -31,30 +31,30 @@ pub(super) struct Gather {
 impl Supervisor {
     /// Sends a request to all processes that are up; a router's process gets only requests about that router,
     /// since it must learn nothing of its neighbours.
-    pub(super) fn ask_all(&mut self, request: Request, asker: Asker, now: Instant) {
+    pub(super) fn ask_all(&mut self, request: Request, requester: Requester, now: Instant) {
         if !self.is_up() {
             return;
         }
-        if self.running.plan.apart().next().is_none() {
-            return self.ask_plane(request, asker, now);
+        if self.running.plan.isolated().next().is_none() {
+            return self.ask_plane(request, requester, now);
         }
         let only = only_of(&request);
-        let listens = |(name, apart): (&String, &Apart)| {
+        let listens = |(name, isolated): (&String, &RouterProcess)| {
             let is_meant = only.is_none_or(|only| only == name);
-            (is_meant && apart.listens_to(&request, now)).then(|| name.clone())
+            (is_meant && isolated.listens_to(&request, now)).then(|| name.clone())
         };
-        let names: Vec<_> = self.apart.iter().filter_map(listens).collect();
-        let gather = self.gather(asker, 1 + names.len(), now + LATE);
+        let names: Vec<_> = self.isolated.iter().filter_map(listens).collect();
+        let merged = self.gather(requester, 1 + names.len(), now + LATE);
         for whom in std::iter::once(None).chain(names.into_iter().map(Some)) {
-            let id = self.desk.number_of(whom.clone(), Asker::Part(gather));
+            let id = self.request_router.number_of(whom.clone(), Requester::MergedReply(merged));
             self.say_to(whom.as_deref(), &ToPlane::Ask { id, request: request.clone() }, Vec::new(), now);
         }
     }
 
     /// Registers an answer that `left` processes are to give together.
-    fn gather(&mut self, asker: Asker, left: usize, until: Instant) -> u64 {
-        self.desk.gather(Gather {
-            asker,
+    fn gather(&mut self, requester: Requester, left: usize, until: Instant) -> u64 {
+        self.request_router.gather(MergedReply {
+            requester,
             left,
             outcome: None,
             parts: BTreeMap::new(),
@@ -65,56 +65,62 @@ impl Supervisor {
 
     /// When the next incomplete answer is given.
     pub(super) fn gathers_due(&self) -> Option<Instant> {
-        let waiting = self.desk.gathers.values().filter(|gather| gather.outcome.is_some());
-        waiting.map(|gather| gather.until).min()
+        let waiting = self.request_router.merged_replies.values().filter(|merged| merged.outcome.is_some());
+        waiting.map(|merged| merged.until).min()
     }
 
     /// Gives answers without the routers' processes that did not reply in time, so that a stopped process
     /// makes no client wait.
-    pub(super) fn attend_gathers(&mut self, now: Instant) {
-        let is_over = |gather: &Gather| gather.outcome.is_some() && now >= gather.until;
+    pub(super) fn attend_merged_replies(&mut self, now: Instant) {
+        let is_over = |merged: &MergedReply| merged.outcome.is_some() && now >= merged.until;
         let mut over = Vec::new();
-        for (id, gather) in self.desk.gathers.iter_mut().filter(|(_, gather)| is_over(gather)) {
-            if std::mem::replace(&mut gather.extended, true) {
-                gather.left = 0;
+        for (id, merged) in
+            self.request_router.merged_replies.iter_mut().filter(|(_, merged)| is_over(merged))
+        {
+            if std::mem::replace(&mut merged.extended, true) {
+                merged.left = 0;
                 over.push(*id);
             } else {
-                gather.until = now + MORE;
+                merged.until = now + EXTENSION;
             }
         }
         over.into_iter().for_each(|id| self.complete(id, now));
     }
 
     /// Records the partial answer of one process; `None`: it died.
-    pub(super) fn part(&mut self, gather: u64, whom: Option<&str>, outcome: Option<Outcome>, now: Instant) {
-        let Some(known) = self.desk.gathers.get_mut(&gather) else { return };
+    pub(super) fn part(&mut self, merged: u64, whom: Option<&str>, outcome: Option<Outcome>, now: Instant) {
+        let Some(known) = self.request_router.merged_replies.get_mut(&merged) else { return };
         known.left = known.left.saturating_sub(1);
         match (whom, outcome) {
             (None, outcome) => known.outcome = outcome,
             (Some(name), Some(Ok(answer))) => drop(known.parts.insert(name.to_owned(), answer)),
             (Some(_), Some(Err(_)) | None) => {}
         }
-        self.complete(gather, now);
+        self.complete(merged, now);
     }
 
     /// Delivers the answer, if all parts are there.
-    pub(super) fn complete(&mut self, gather: u64, now: Instant) {
-        if self.desk.gathers.get(&gather).is_none_or(|known| known.left > 0) {
+    pub(super) fn complete(&mut self, merged: u64, now: Instant) {
+        if self.request_router.merged_replies.get(&merged).is_none_or(|known| known.left > 0) {
             return;
         }
-        let Some(Gather { asker, outcome, parts, .. }) = self.desk.gathers.remove(&gather) else { return };
-        let lost = || Err(api::Error::new(super::desk::DIED));
+        let Some(MergedReply { requester, outcome, parts, .. }) =
+            self.request_router.merged_replies.remove(&merged)
+        else {
+            return;
+        };
+        let lost = || Err(api::Error::new(super::request_router::DIED));
         let outcome = match outcome.unwrap_or_else(lost) {
             Ok(Answer::Ps(status)) => {
                 Ok(Answer::Ps(api::RunStatus { routers: self.all_routers(status.routers, parts), ..status }))
             }
             Ok(Answer::Counters(counters)) => {
-                let parts = self.counted(parts, asked_for(&asker));
+                let parts = self.counted(parts, asked_for(&requester));
                 Ok(Answer::Counters(all_counters(counters, parts)))
             }
             other => other,
         };
-        self.deliver(asker, outcome, now);
+        self.deliver(requester, outcome, now);
     }
 
     /// Counters of the routers' processes. For a process that is alive but silent, its last report is used,
@@ -125,15 +131,16 @@ impl Supervisor {
         router: Option<&str>,
     ) -> BTreeMap<String, Counters> {
         let mut all = BTreeMap::new();
-        for (name, apart) in self.apart.iter_mut().filter(|(name, _)| router.is_none_or(|only| only == *name))
+        for (name, isolated) in
+            self.isolated.iter_mut().filter(|(name, _)| router.is_none_or(|only| only == *name))
         {
             match parts.remove(name) {
                 Some(Answer::Counters(part)) => {
-                    apart.counted.clone_from(&part.counters);
+                    isolated.counted.clone_from(&part.counters);
                     all.insert(name.clone(), part);
                 }
-                _ if apart.is_up() => {
-                    let counters = apart.counted.clone();
+                _ if isolated.is_up() => {
+                    let counters = isolated.counted.clone();
                     all.insert(name.clone(), Counters { counters, ..Counters::default() });
                 }
                 _ => {}
@@ -147,13 +154,14 @@ impl Supervisor {
         let plan = &self.running.plan;
         let mut all: BTreeMap<String, RouterStatus> =
             routers.into_iter().map(|status| (status.name.clone(), status)).collect();
-        for router in plan.apart() {
-            let Some(apart) = self.apart.get(&router.name) else { continue };
+        for router in plan.isolated() {
+            let Some(isolated) = self.isolated.get(&router.name) else { continue };
             let own = match parts.get(&router.name) {
                 Some(Answer::Ps(status)) => status.routers.iter().find(|status| status.name == router.name),
                 _ => None,
             };
-            let mut status = own.map_or_else(|| apart.status(router), |own| apart.completed(own.clone()));
+            let mut status =
+                own.map_or_else(|| isolated.status(router), |own| isolated.completed(own.clone()));
             // The threads that serve its NICs belong to the data plane.
             status.threads.extend(all.remove(&router.name).into_iter().flat_map(|here| here.threads));
             all.insert(router.name.clone(), status);
@@ -163,9 +171,9 @@ impl Supervisor {
 }
 
 /// Router whose counters were requested; `None`: all.
-fn asked_for(asker: &Asker) -> Option<&str> {
-    match asker {
-        Asker::Client(_, request) => only_of(request),
+fn asked_for(requester: &Requester) -> Option<&str> {
+    match requester {
+        Requester::Client(_, request) => only_of(request),
         _ => None,
     }
 }

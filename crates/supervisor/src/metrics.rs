@@ -11,7 +11,7 @@ use sched::ceiling::Resource;
 use sched::promises;
 use telemetry::{Limits, Metric, Page, Place, Responder};
 
-use super::desk::Asker;
+use super::request_router::Requester;
 use super::{Supervisor, account};
 use crate::run_lock::RunLock;
 
@@ -108,11 +108,11 @@ impl Supervisor {
     /// Serves scrapes.
     pub(super) fn attend_metrics(&mut self, now: Instant) {
         let Some(responder) = &mut self.metrics.responder else { return };
-        if responder.serve(now) == 0 || self.desk.is_asked_by(&Asker::Metrics) {
+        if responder.serve(now) == 0 || self.request_router.is_asked_by(&Requester::Metrics) {
             return;
         }
         if self.is_up() {
-            self.ask_all(api::Request::Ps {}, Asker::Metrics, now);
+            self.ask_all(api::Request::Ps {}, Requester::Metrics, now);
         } else {
             self.publish_nothing();
         }
@@ -121,7 +121,7 @@ impl Supervisor {
     /// Notes the status of the routers, and asks for the counters next.
     pub(super) fn note_routers(&mut self, routers: Vec<RouterStatus>, now: Instant) {
         self.metrics.routers = routers;
-        self.ask_all(api::Request::Counters { router: None }, Asker::Metrics, now);
+        self.ask_all(api::Request::Counters { router: None }, Requester::Metrics, now);
     }
 
     /// Serves a page without counters to every waiting client, because there is no data plane.
@@ -132,12 +132,12 @@ impl Supervisor {
 
     /// Serves a page to every waiting client.
     pub(super) fn publish(&mut self, counters: &Counters) {
-        let (up, restarts, events) = (self.is_up(), self.life.restarts, self.events.count());
+        let (up, restarts, events) = (self.is_up(), self.lifecycle.restarts, self.events.count());
         let run = self.running.run.as_str();
         let Metrics { responder: Some(responder), routers, .. } = &mut self.metrics else { return };
         let mut page = explained();
         page.group("telemetry", responder.counters());
-        page.group("control", self.desk.server.counters());
+        page.group("control", self.request_router.server.counters());
         for router in routers {
             let labels = [("router", router.name.as_str())];
             page.add(ROUTER_UP, &labels, f64::from(u8::from(router.state == State::Running)));

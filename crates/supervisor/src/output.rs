@@ -17,7 +17,7 @@ const PIECE: usize = 4096;
 
 /// Why output is not written or is incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum OutputError {
     /// A write failed with this error: the disk is full, or the device failed.
     Refused(Errno),
     /// The reader is too slow.
@@ -55,10 +55,10 @@ impl Output {
 
     /// Writes a text, now or later, as a whole or not at all. Returns trouble once, until a write succeeds
     /// again.
-    pub(crate) fn write(&mut self, text: &str) -> Option<Trouble> {
+    pub(crate) fn write(&mut self, text: &str) -> Option<OutputError> {
         if self.kept.len() + text.len() > MOST_KEPT {
             self.lost += 1;
-            return self.tell(Trouble::Slow);
+            return self.tell(OutputError::Slow);
         }
         if self.kept.is_empty() && self.last != b'\n' {
             // The end of the previous text was lost on a full disk.
@@ -74,7 +74,7 @@ impl Output {
     }
 
     /// Writes as much as is possible without blocking.
-    pub(crate) fn flush(&mut self) -> Option<Trouble> {
+    pub(crate) fn flush(&mut self) -> Option<OutputError> {
         while let Some(stream) = &self.stream {
             let piece = self.kept.make_contiguous();
             let piece = piece.get(..PIECE).unwrap_or(piece);
@@ -93,7 +93,7 @@ impl Output {
                 Err(refusal) => {
                     self.lost += 1;
                     self.kept.clear();
-                    return self.tell(Trouble::Refused(refusal));
+                    return self.tell(OutputError::Refused(refusal));
                 }
             }
         }
@@ -101,7 +101,7 @@ impl Output {
         None
     }
 
-    fn tell(&mut self, trouble: Trouble) -> Option<Trouble> {
+    fn tell(&mut self, trouble: OutputError) -> Option<OutputError> {
         (!std::mem::replace(&mut self.told, true)).then_some(trouble)
     }
 }
@@ -124,8 +124,8 @@ mod tests {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let mut output = Output::new(Some(writer.into()));
         let text = "x".repeat(999) + "\n";
-        let told: Vec<Trouble> = (0..3000).filter_map(|_| output.write(&text)).collect();
-        assert_eq!(told, [Trouble::Slow], "it is told once");
+        let told: Vec<OutputError> = (0..3000).filter_map(|_| output.write(&text)).collect();
+        assert_eq!(told, [OutputError::Slow], "it is told once");
         let lost = output.lost;
         assert!(output.waiting().is_some() && lost > 1000);
         let count = std::thread::spawn(move || {
@@ -156,7 +156,7 @@ mod tests {
     fn a_full_disk_is_told_once() {
         let full = OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
         let mut output = Output::new(Some(full.into()));
-        assert_eq!(output.write("a line\n"), Some(Trouble::Refused(Errno::NOSPC)));
+        assert_eq!(output.write("a line\n"), Some(OutputError::Refused(Errno::NOSPC)));
         assert_eq!(output.write("a line\n"), None);
         assert_eq!(output.lost, 2);
         assert!(output.waiting().is_none());

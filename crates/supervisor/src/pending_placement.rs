@@ -12,7 +12,7 @@ use sched::promises::Promises;
 use telemetry::Kind;
 
 use super::Supervisor;
-use super::placing::Planned;
+use super::thread_placement::Planned;
 
 /// Time for which another run may hold what all runs share. Some milliseconds are usual.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -28,13 +28,13 @@ struct Waiting {
 
 /// Queue of at most one placement.
 #[derive(Default)]
-pub(super) struct Following {
+pub(super) struct PendingPlacement {
     waiting: Option<Waiting>,
     /// Since when the weights that promises ask for differ from those in force.
     owed: Option<Instant>,
 }
 
-impl Following {
+impl PendingPlacement {
     /// Returns true if a placement waits.
     pub(super) fn is_waiting(&self) -> bool {
         self.waiting.is_some()
@@ -54,24 +54,24 @@ impl Following {
 impl Supervisor {
     /// Schedules another placement of the threads.
     pub(super) fn follow(&mut self, planned: Planned, now: Instant) {
-        self.placing.following.waiting = Some(Waiting { planned, next: now, until: now + PATIENCE });
+        self.placement.pending.waiting = Some(Waiting { planned, next: now, until: now + PATIENCE });
         self.attend_following(now);
     }
 
     /// Carries out the placement that waits, if that is possible now.
     pub(super) fn attend_following(&mut self, now: Instant) {
-        let following = &mut self.placing.following;
-        let Some(waiting) = following.waiting.take_if(|waiting| now >= waiting.next) else { return };
+        let pending = &mut self.placement.pending;
+        let Some(waiting) = pending.waiting.take_if(|waiting| now >= waiting.next) else { return };
         let outcome = match self.try_outline(&waiting.planned.outline, now) {
             Ok(true) => {
                 self.promise(waiting.planned.promises);
                 Ok(())
             }
             Ok(false) if now < waiting.until => {
-                self.placing.following.waiting = Some(Waiting { next: now + LOOK, ..waiting });
+                self.placement.pending.waiting = Some(Waiting { next: now + LOOK, ..waiting });
                 return;
             }
-            Ok(false) => Err(self.placing.locked_out()),
+            Ok(false) => Err(self.placement.locked_out()),
             Err(error) => Err(error),
         };
         self.threads_have_followed(outcome, now);
@@ -82,8 +82,8 @@ impl Supervisor {
         if promises.is_none() {
             self.remember_costs();
         }
-        let before = std::mem::replace(&mut self.placing.promises, promises);
-        if let (Some(promises), Some(before)) = (&mut self.placing.promises, before) {
+        let before = std::mem::replace(&mut self.placement.promises, promises);
+        if let (Some(promises), Some(before)) = (&mut self.placement.promises, before) {
             // The old controller kept working while the new one was made and the processes followed.
             promises.resume(&before);
         }
@@ -93,15 +93,15 @@ impl Supervisor {
     /// Moves threads to the places of another outline. Returns false while another run holds what all runs
     /// share.
     fn try_outline(&mut self, outline: &Outline, now: Instant) -> Result<bool> {
-        let before = self.placing.sharing(None);
-        if !self.placing.try_follow(outline, now)? {
+        let before = self.placement.sharing(None);
+        if !self.placement.try_follow(outline, now)? {
             return Ok(false);
         }
         self.place(now);
-        if self.placing.sharing(None) != before {
-            let names: Vec<String> = self.apart.keys().cloned().collect();
+        if self.placement.sharing(None) != before {
+            let names: Vec<String> = self.isolated.keys().cloned().collect();
             for whom in std::iter::once(None).chain(names.iter().map(|name| Some(name.as_str()))) {
-                self.tell_who_shares(whom, now);
+                self.send_cpu_sharing(whom, now);
             }
         }
         Ok(true)
@@ -109,12 +109,12 @@ impl Supervisor {
 
     /// Adjusts the scheduling for promises by what was counted.
     pub(super) fn keep_promises(&mut self, counters: &api::Counters, now: Instant) {
-        let Some((changed, news)) = self.placing.look_at_promises(counters, now) else { return };
+        let Some((changed, news)) = self.placement.look_at_promises(counters, now) else { return };
         for (router, line) in news {
-            self.events.pass_on(Kind::Notice.name(), Some(&router), line, now);
+            self.events.record_from_data_plane(Kind::Notice.name(), Some(&router), line, now);
             self.display.leave();
         }
-        if changed || self.placing.following.owed.is_some() {
+        if changed || self.placement.pending.owed.is_some() {
             self.weigh(now);
         }
         self.tell_of_costs();
@@ -122,21 +122,21 @@ impl Supervisor {
 
     /// Sets the weights that promises ask for. If that is impossible now, their next look tries again.
     fn weigh(&mut self, now: Instant) {
-        let following = &mut self.placing.following;
-        let since = *following.owed.get_or_insert(now);
-        if following.is_waiting() {
+        let pending = &mut self.placement.pending;
+        let since = *pending.owed.get_or_insert(now);
+        if pending.is_waiting() {
             return;
         }
-        let weighed = self.placing.weighed();
+        let weighed = self.placement.weighed();
         let why = match weighed.and_then(|outline| self.try_outline(&outline, now)) {
             Ok(true) => None,
             Ok(false) if now < since + PATIENCE => return,
-            Ok(false) => Some(self.placing.locked_out()),
+            Ok(false) => Some(self.placement.locked_out()),
             Err(error) => Some(error),
         };
-        self.placing.following.owed = None;
+        self.placement.pending.owed = None;
         if let Some(why) = why {
-            self.events.tell(Kind::Notice, format!("weights stay as they were: {why:#}"));
+            self.events.record(Kind::Notice, format!("weights stay as they were: {why:#}"));
         }
     }
 }

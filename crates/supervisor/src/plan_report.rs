@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::{NeighbourShown, NicShown, RouteShown, Value};
+use api::{NeighbourShown, NicDetails, RouteShown, Value};
 use config::keys::{self, Entry};
 use config::{Nic, Router};
 
@@ -10,7 +10,7 @@ use config::{Nic, Router};
 pub type Settings = BTreeMap<String, Value>;
 
 /// Keys of a NIC that have fields of their own.
-const APART: [&str; 3] = ["attach", "mac", "address"];
+const ISOLATED: [&str; 3] = ["attach", "mac", "address"];
 
 /// Settings of a router, in the notation of the file.
 pub fn settings(router: &Router) -> Settings {
@@ -18,10 +18,10 @@ pub fn settings(router: &Router) -> Settings {
 }
 
 /// A NIC with its settings.
-pub fn nic(nic: &Nic) -> NicShown {
+pub fn nic(nic: &Nic) -> NicDetails {
     let mut settings = values(&keys::nic(), nic);
-    settings.retain(|key, _| !APART.contains(&key.as_str()));
-    NicShown {
+    settings.retain(|key, _| !ISOLATED.contains(&key.as_str()));
+    NicDetails {
         name: nic.name.clone(),
         attach: nic.attach.to_string(),
         mac: nic.mac.to_string(),

@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use api::Request;
-use link::{Link, Orders, Received, ToPlane, ToSupervisor};
+use link::{Link, PlanWithSupplies, Received, ToPlane, ToSupervisor};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use sched::Task;
+use sched::ThreadIdentity;
 use signal_hook::low_level::signal_name;
 
 use super::ceiling::THREADS;
-use super::finding::Finding;
-use super::lent::Lent;
-use super::patience::{LATE, Patience};
 use super::rate::Rate;
 use super::reaper::{ended, reap};
-use super::stderr::{Said, Stderr};
+use super::reply_deadlines::{LATE, ReplyDeadlines};
+use super::stderr::{Stderr, StderrOutput};
+use super::thread_lookups::ThreadLookups;
+use super::vhost_threads::VhostThreads;
 
 /// Request number of the orders: answered when they are carried out.
 const ORDERS: u64 = 0;
@@ -57,7 +57,7 @@ pub(crate) struct Plane {
     pub(crate) is_up: bool,
     /// Most routers that it was ever told to run.
     pub(super) routers: u32,
-    patience: Patience,
+    deadlines: ReplyDeadlines,
     /// Date of the last liveness check.
     pinged: Option<Instant>,
     /// Since when its end of the link is closed.
@@ -65,20 +65,20 @@ pub(crate) struct Plane {
     /// Rate of its messages.
     rate: Rate,
     /// Messages received and not handled yet.
-    said: VecDeque<ToSupervisor>,
-    pub(super) finding: Finding,
+    received: VecDeque<ToSupervisor>,
+    pub(super) thread_lookups: ThreadLookups,
     /// Kernel threads that work for it.
-    pub(super) lent: Lent,
+    pub(super) vhost_threads: VhostThreads,
 }
 
 /// A child of this process.
-struct Own {
+struct PlaneProcess {
     pid: u32,
     pidfd: OwnedFd,
     killed: bool,
 }
 
-impl Own {
+impl PlaneProcess {
     /// Starts a data plane with its ends of the link and of the pipe for standard error; it runs as `user`,
     /// if given.
     fn start(user: Option<u32>, link: OwnedFd, stderr: OwnedFd) -> Result<Self> {
@@ -106,7 +106,7 @@ impl Own {
     }
 }
 
-impl Process for Own {
+impl Process for PlaneProcess {
     fn pid(&self) -> u32 {
         self.pid
     }
@@ -125,7 +125,7 @@ impl Process for Own {
     }
 }
 
-impl Drop for Own {
+impl Drop for PlaneProcess {
     /// Kills the process unless that was done before, waits briefly for its end, and has it reaped.
     fn drop(&mut self) {
         if !self.killed {
@@ -145,7 +145,7 @@ impl Plane {
     pub(crate) fn start(user: Option<u32>, now: Instant) -> Result<Self> {
         let (link, theirs) = Link::pair()?;
         let (stderr, its) = Stderr::pair(now).context("cannot make a pipe")?;
-        Ok(Self::new(Box::new(Own::start(user, theirs, its)?), (link, stderr), now))
+        Ok(Self::new(Box::new(PlaneProcess::start(user, theirs, its)?), (link, stderr), now))
     }
 
     /// Wraps a process and the supervisor's ends of its link and standard error.
@@ -156,13 +156,13 @@ impl Plane {
             stderr,
             is_up: false,
             routers: 0,
-            patience: Patience::default(),
+            deadlines: ReplyDeadlines::default(),
             pinged: None,
             closed: None,
             rate: Rate::new(now),
-            said: VecDeque::new(),
-            finding: Finding::new(now),
-            lent: Lent::default(),
+            received: VecDeque::new(),
+            thread_lookups: ThreadLookups::new(now),
+            vhost_threads: VhostThreads::default(),
         }
     }
 
@@ -172,15 +172,15 @@ impl Plane {
     }
 
     /// Returns the thread with this number, if it is the data plane's own or works for it.
-    pub(super) fn thread(&self, number: i32) -> Option<Task> {
-        let own = Task::look(self.pid().cast_signed(), number);
-        own.or_else(|| self.lent.get(sched::stat, number))
+    pub(super) fn thread(&self, number: i32) -> Option<ThreadIdentity> {
+        let own = ThreadIdentity::look(self.pid().cast_signed(), number);
+        own.or_else(|| self.vhost_threads.get(sched::stat, number))
     }
 
     /// Tells it what to run.
-    pub(crate) fn order(&mut self, orders: Orders, descriptors: Vec<OwnedFd>, now: Instant) {
+    pub(crate) fn order(&mut self, orders: PlanWithSupplies, descriptors: Vec<OwnedFd>, now: Instant) {
         self.routers = orders.routers();
-        self.patience.asked_for(ORDERS, orders.routers(), now);
+        self.deadlines.asked_for(ORDERS, orders.routers(), now);
         self.send(&ToPlane::Start(orders), descriptors, now);
     }
 
@@ -189,16 +189,16 @@ impl Plane {
         match message {
             ToPlane::Apply { id, orders, .. } => {
                 self.routers = self.routers.max(orders.routers());
-                self.patience.asked_for(*id, orders.routers(), now);
+                self.deadlines.asked_for(*id, orders.routers(), now);
             }
             ToPlane::Ask { id, request: Request::Start { .. } | Request::Restart { .. } } => {
-                self.patience.asked_for(*id, 1, now);
+                self.deadlines.asked_for(*id, 1, now);
             }
             // These are answered when there is something to report, so no deadline applies.
             ToPlane::Ask { request: Request::Trace { .. } | Request::Capture { .. }, .. } => {}
-            ToPlane::Ask { id, request: Request::Counters { .. } } => self.patience.asked_to_count(*id, now),
-            ToPlane::Ask { id, .. } => self.patience.asked(*id, now),
-            ToPlane::Ping => self.patience.asked(PING, now),
+            ToPlane::Ask { id, request: Request::Counters { .. } } => self.deadlines.asked_to_count(*id, now),
+            ToPlane::Ask { id, .. } => self.deadlines.asked(*id, now),
+            ToPlane::Ping => self.deadlines.asked(PING, now),
             _ => {}
         }
         self.send(message, descriptors, now);
@@ -212,14 +212,14 @@ impl Plane {
 
     /// Notes that it has answered this request.
     pub(crate) fn has_done(&mut self, id: u64, now: Instant) {
-        self.patience.answered(id, now);
+        self.deadlines.answered(id, now);
     }
 
     /// Checks from time to time whether the thread that carries out orders still answers: counters are
     /// reported by another thread, and prove nothing.
     fn ping(&mut self, now: Instant) {
         let is_due = self.pinged.is_none_or(|pinged| now >= pinged + PAUSE);
-        if self.is_up && is_due && !self.patience.waits_for(PING) {
+        if self.is_up && is_due && !self.deadlines.waits_for(PING) {
             self.pinged = Some(now);
             self.say(&ToPlane::Ping, Vec::new(), now);
         }
@@ -235,36 +235,36 @@ impl Plane {
     ///
     /// # Errors
     /// It breaks the rules of the link, or sends too much.
-    fn hear(&mut self, now: Instant) -> Result<()> {
+    fn receive_messages(&mut self, now: Instant) -> Result<()> {
         if self.link.flush().is_err() {
             self.closed.get_or_insert(now);
         }
-        if !self.said.is_empty() {
+        if !self.received.is_empty() {
             return Ok(());
         }
         let mut messages: Vec<Received<ToSupervisor>> = self.link.receive()?;
         if messages.iter().any(|_| self.rate.exceeds(MOST_MESSAGES, now)) {
             bail!("more than {MOST_MESSAGES} messages a second");
         }
-        messages.iter().try_for_each(|(message, _)| self.judge(message))?;
+        messages.iter().try_for_each(|(message, _)| self.validate(message))?;
         for _ in messages.extract_if(.., |(message, _)| matches!(message, ToSupervisor::Pong)) {
-            self.patience.answered(PING, now);
+            self.deadlines.answered(PING, now);
         }
         self.ping(now);
         if self.link.is_ended() {
             self.closed.get_or_insert(now);
         }
-        self.said.extend(messages.into_iter().map(|(message, _)| message));
+        self.received.extend(messages.into_iter().map(|(message, _)| message));
         Ok(())
     }
 
     /// Next message to handle.
     pub(crate) fn next(&mut self) -> Option<ToSupervisor> {
-        self.said.pop_front()
+        self.received.pop_front()
     }
 
     /// Refuses a message that claims more than can exist.
-    fn judge(&self, message: &ToSupervisor) -> Result<()> {
+    fn validate(&self, message: &ToSupervisor) -> Result<()> {
         let ToSupervisor::Threads { threads } = message else { return Ok(()) };
         let most = (THREADS as usize).saturating_mul(self.routers as usize);
         ensure!(threads.len() <= most, "{} threads, where {most} are the most", threads.len());
@@ -284,36 +284,36 @@ impl Plane {
     /// Receives messages for [`Plane::next`]. Returns a description if it breaks the rules of the link.
     pub(crate) fn listen(&mut self, now: Instant) -> Option<String> {
         let broken = |error| format!("breaks the rules of the link ({error:#}) and was killed");
-        self.hear(now).err().map(broken)
+        self.receive_messages(now).err().map(broken)
     }
 
     /// Why it must be replaced, in words: it has ended, is in `trouble`, or is overdue.
     pub(crate) fn verdict(&mut self, trouble: Option<String>, now: Instant) -> Option<String> {
         // Messages sent before its end are handled first.
-        let end = self.process.end().filter(|_| self.said.is_empty());
+        let end = self.process.end().filter(|_| self.received.is_empty());
         end.or(trouble).or_else(|| self.overdue(now).map(str::to_owned))
     }
 
     /// Returns true if a request is outstanding for longer than a healthy data plane takes that is not busy.
     pub(crate) fn is_late(&self, now: Instant) -> bool {
-        self.patience.is_late(now)
+        self.deadlines.is_late(now)
     }
 
     /// Returns true if even its counters are late, which a busy data plane still reports.
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
-        self.patience.is_silent(now)
+        self.deadlines.is_silent(now)
     }
 
     /// When something that it has requested is to be done.
     pub(crate) fn work_due(&self, now: Instant) -> Option<Instant> {
-        let said = (!self.said.is_empty()).then_some(now);
-        said.or_else(|| self.finding.due(self.routers))
+        let said = (!self.received.is_empty()).then_some(now);
+        said.or_else(|| self.thread_lookups.due(self.routers))
     }
 
     /// When its next answer is overdue.
     pub(crate) fn due(&self) -> Option<Instant> {
         let end = self.closed.map(|closed| closed + LATE);
-        self.patience.deadline().into_iter().chain(end).min()
+        self.deadlines.deadline().into_iter().chain(end).min()
     }
 
     /// Returns its process, and closes the link.
@@ -329,16 +329,16 @@ impl Plane {
         most: Duration,
         clock: impl Fn() -> Instant,
         mut heed: impl FnMut(ToSupervisor),
-    ) -> (Said, Box<dyn Process>) {
-        let (end, mut said) = (clock() + most, Said::default());
+    ) -> (StderrOutput, Box<dyn Process>) {
+        let (end, mut said) = (clock() + most, StderrOutput::default());
         while self.process.end().is_none() {
             let now = clock();
             said.add(self.stderr.hear(now));
             let left = end.saturating_duration_since(now);
-            if left.is_zero() || self.hear(now).is_err() {
+            if left.is_zero() || self.receive_messages(now).is_err() {
                 break;
             }
-            std::mem::take(&mut self.said).into_iter().for_each(&mut heed);
+            std::mem::take(&mut self.received).into_iter().for_each(&mut heed);
             let mut fds: Vec<_> =
                 self.watched().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
             let timeout = Timespec::try_from(left.min(Duration::from_millis(100))).ok();
@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn what_has_ended_is_known_before_it_is_taken_away_and_that_is_waited_for_by_nobody() {
         let child = Command::new("sleep").arg("1000").spawn().expect("a process");
-        let mut own = Own::watch(child).expect("it is watched");
+        let mut own = PlaneProcess::watch(child).expect("it is watched");
         let pid = own.pid();
         assert_eq!(own.end(), None);
         own.kill();

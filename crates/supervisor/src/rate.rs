@@ -33,18 +33,18 @@ impl Rate {
 }
 
 /// For one part of the time spent on requested work, this many parts are left for all else.
-const ELSE: u32 = 4;
+const OTHER_PARTS: u32 = 4;
 
 /// Pacing of requested work: a limited number of times a second, and a limited share of the time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct WorkBudget {
     since: Instant,
     count: u32,
     /// End of the time reserved for all else.
     free: Instant,
 }
 
-impl Pace {
+impl WorkBudget {
     /// Starts without any work done.
     pub(super) fn new(now: Instant) -> Self {
         Self { since: now, count: 0, free: now }
@@ -62,7 +62,7 @@ impl Pace {
             (self.since, self.count) = (now, 0);
         }
         self.count = self.count.saturating_add(1);
-        self.free = now + took * (1 + ELSE);
+        self.free = now + took * (1 + OTHER_PARTS);
     }
 }
 
@@ -84,13 +84,13 @@ mod tests {
     #[test]
     fn work_is_done_so_many_times_a_second_and_for_a_part_of_the_time() {
         let (start, ms) = (Instant::now(), Duration::from_millis(1));
-        let mut pace = Pace::new(start);
+        let mut budget = WorkBudget::new(start);
         for _ in 0..3 {
-            assert_eq!(pace.next(3), start);
-            pace.done(start, Duration::ZERO);
+            assert_eq!(budget.next(3), start);
+            budget.done(start, Duration::ZERO);
         }
-        assert_eq!((pace.next(4), pace.next(3)), (start, start + SPAN));
-        pace.done(start + SPAN, 100 * ms);
-        assert_eq!(pace.next(3), start + SPAN + 500 * ms);
+        assert_eq!((budget.next(4), budget.next(3)), (start, start + SPAN));
+        budget.done(start + SPAN, 100 * ms);
+        assert_eq!(budget.next(3), start + SPAN + 500 * ms);
     }
 }

@@ -21,11 +21,11 @@ const ROUTER: Duration = Duration::from_secs(2);
 pub(super) const LATE: Duration = Duration::from_secs(1);
 /// Extension of a deadline that has passed: the supervisor itself may have had no CPU, which is no silence of
 /// the data plane.
-pub(super) const MORE: Duration = Duration::from_millis(100);
+pub(super) const EXTENSION: Duration = Duration::from_millis(100);
 
 /// Outstanding requests.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct ReplyDeadlines {
     /// Requests for counters, by number: since when.
     counters: BTreeMap<u64, Instant>,
     /// Requests that need no time of their own once it is their turn: since when.
@@ -34,7 +34,7 @@ pub(super) struct Patience {
     busy: BTreeMap<u64, (Instant, Instant)>,
 }
 
-impl Patience {
+impl ReplyDeadlines {
     /// Notes a request for counters.
     pub(super) fn asked_to_count(&mut self, id: u64, now: Instant) {
         self.counters.insert(id, now);
@@ -95,54 +95,54 @@ mod tests {
 
     #[test]
     fn each_question_has_its_own_time() {
-        let (mut patience, start) = (Patience::default(), Instant::now());
-        assert_eq!(patience.deadline(), None);
-        patience.asked(1, start);
-        patience.asked(2, start + 5 * SECOND);
-        assert_eq!(patience.deadline(), Some(start + 32 * SECOND));
-        assert!(!patience.is_late(start + SECOND) && patience.is_late(start + 2 * SECOND));
-        patience.answered(2, start + 6 * SECOND);
-        assert_eq!(patience.deadline(), Some(start + 32 * SECOND), "another answer is none to the first");
-        patience.answered(1, start + 6 * SECOND);
-        assert_eq!(patience.deadline(), None);
-        assert!(!patience.is_late(start + 100 * SECOND));
+        let (mut deadlines, start) = (ReplyDeadlines::default(), Instant::now());
+        assert_eq!(deadlines.deadline(), None);
+        deadlines.asked(1, start);
+        deadlines.asked(2, start + 5 * SECOND);
+        assert_eq!(deadlines.deadline(), Some(start + 32 * SECOND));
+        assert!(!deadlines.is_late(start + SECOND) && deadlines.is_late(start + 2 * SECOND));
+        deadlines.answered(2, start + 6 * SECOND);
+        assert_eq!(deadlines.deadline(), Some(start + 32 * SECOND), "another answer is none to the first");
+        deadlines.answered(1, start + 6 * SECOND);
+        assert_eq!(deadlines.deadline(), None);
+        assert!(!deadlines.is_late(start + 100 * SECOND));
     }
 
     #[test]
     fn routers_take_their_time_and_others_wait_behind_them() {
-        let (mut patience, start) = (Patience::default(), Instant::now());
-        patience.asked_for(7, 100, start);
-        patience.asked(8, start + SECOND);
-        assert_eq!(patience.deadline(), Some(start + 232 * SECOND));
-        assert!(patience.is_late(start + 2 * SECOND));
-        patience.answered(6, start + 3 * SECOND);
-        assert_eq!(patience.deadline(), Some(start + 232 * SECOND));
-        patience.answered(7, start + 100 * SECOND);
-        assert_eq!(patience.deadline(), Some(start + 132 * SECOND), "now it is the turn of the other");
-        patience.answered(8, start + 101 * SECOND);
-        assert_eq!(patience.deadline(), None);
+        let (mut deadlines, start) = (ReplyDeadlines::default(), Instant::now());
+        deadlines.asked_for(7, 100, start);
+        deadlines.asked(8, start + SECOND);
+        assert_eq!(deadlines.deadline(), Some(start + 232 * SECOND));
+        assert!(deadlines.is_late(start + 2 * SECOND));
+        deadlines.answered(6, start + 3 * SECOND);
+        assert_eq!(deadlines.deadline(), Some(start + 232 * SECOND));
+        deadlines.answered(7, start + 100 * SECOND);
+        assert_eq!(deadlines.deadline(), Some(start + 132 * SECOND), "now it is the turn of the other");
+        deadlines.answered(8, start + 101 * SECOND);
+        assert_eq!(deadlines.deadline(), None);
     }
 
     #[test]
     fn counters_wait_for_nothing() {
-        let (mut patience, start) = (Patience::default(), Instant::now());
-        patience.asked_for(7, 100, start);
-        patience.asked_to_count(8, start + SECOND);
-        assert_eq!(patience.deadline(), Some(start + 11 * SECOND));
-        assert!(!patience.is_silent(start + 2 * SECOND) && patience.is_silent(start + 3 * SECOND));
-        patience.answered(8, start + 3 * SECOND);
-        assert!(!patience.is_silent(start + 9 * SECOND));
+        let (mut deadlines, start) = (ReplyDeadlines::default(), Instant::now());
+        deadlines.asked_for(7, 100, start);
+        deadlines.asked_to_count(8, start + SECOND);
+        assert_eq!(deadlines.deadline(), Some(start + 11 * SECOND));
+        assert!(!deadlines.is_silent(start + 2 * SECOND) && deadlines.is_silent(start + 3 * SECOND));
+        deadlines.answered(8, start + 3 * SECOND);
+        assert!(!deadlines.is_silent(start + 9 * SECOND));
     }
 
     #[test]
     fn one_after_the_other() {
-        let (mut patience, start) = (Patience::default(), Instant::now());
-        patience.asked_for(1, 1, start);
-        patience.asked_for(2, 1, start);
-        assert_eq!(patience.deadline(), Some(start + 68 * SECOND));
-        patience.answered(1, start);
-        assert_eq!(patience.deadline(), Some(start + 68 * SECOND));
-        patience.answered(2, start);
-        assert_eq!(patience.deadline(), None);
+        let (mut deadlines, start) = (ReplyDeadlines::default(), Instant::now());
+        deadlines.asked_for(1, 1, start);
+        deadlines.asked_for(2, 1, start);
+        assert_eq!(deadlines.deadline(), Some(start + 68 * SECOND));
+        deadlines.answered(1, start);
+        assert_eq!(deadlines.deadline(), Some(start + 68 * SECOND));
+        deadlines.answered(2, start);
+        assert_eq!(deadlines.deadline(), None);
     }
 }

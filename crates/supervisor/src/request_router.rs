@@ -11,8 +11,8 @@ use link::ToPlane;
 use telemetry::Kind;
 
 use super::Supervisor;
-use super::change::Asked;
-use super::gather::Gather;
+use super::change::QueuedRequest;
+use super::merged_reply::MergedReply;
 use crate::run_lock::RunLock;
 
 /// Error for requests that a dead data plane leaves unanswered.
@@ -21,7 +21,7 @@ pub(super) const DIED: &str =
 
 /// Origin of a request to the data plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Asker {
+pub(super) enum Requester {
     /// The table of the run.
     Display,
     /// The controller that keeps promises.
@@ -33,22 +33,22 @@ pub(super) enum Asker {
     /// A change of the running plan.
     Change,
     /// A part of an answer that several processes give together.
-    Part(u64),
+    MergedReply(u64),
 }
 
 /// Control socket, and the outstanding requests to data planes.
-pub(super) struct Desk {
+pub(super) struct RequestRouter {
     pub(super) server: Server,
     /// By request number: the process asked (that of this router, or, for `None`, the data plane), and the
     /// asker.
-    asked: BTreeMap<u64, (Option<String>, Asker)>,
-    pub(super) gathers: BTreeMap<u64, Gather>,
+    asked: BTreeMap<u64, (Option<String>, Requester)>,
+    pub(super) merged_replies: BTreeMap<u64, MergedReply>,
     next: u64,
     /// Number of clients disconnected or refused as last reported.
     left: u64,
 }
 
-impl Desk {
+impl RequestRouter {
     /// Opens the control socket in the folder of the run.
     ///
     /// # Errors
@@ -58,55 +58,61 @@ impl Desk {
         lock.add_rubbish(&folder.join(api::folder::SOCKET));
         lock.add_rubbish(&folder.join(format!(".{}.{}", api::folder::SOCKET, std::process::id())));
         let server = Server::listen(&folder, Limits::default()).context("no control socket")?;
-        Ok(Self { server, asked: BTreeMap::new(), gathers: BTreeMap::new(), next: 0, left: 0 })
+        Ok(Self { server, asked: BTreeMap::new(), merged_replies: BTreeMap::new(), next: 0, left: 0 })
     }
 
     /// Allocates a number for a request to the data plane.
-    pub(super) fn number(&mut self, asker: Asker) -> u64 {
-        self.number_of(None, asker)
+    pub(super) fn number(&mut self, requester: Requester) -> u64 {
+        self.number_of(None, requester)
     }
 
     /// Allocates a number for a request to the process of a router, or, for `None`, to the data plane.
-    pub(super) fn number_of(&mut self, whom: Option<String>, asker: Asker) -> u64 {
+    pub(super) fn number_of(&mut self, whom: Option<String>, requester: Requester) -> u64 {
         self.next += 1;
-        self.asked.insert(self.next, (whom, asker));
+        self.asked.insert(self.next, (whom, requester));
         self.next
     }
 
     /// Allocates a number for an answer that several processes give together.
-    pub(super) fn gather(&mut self, gather: Gather) -> u64 {
+    pub(super) fn gather(&mut self, merged: MergedReply) -> u64 {
         self.next += 1;
-        self.gathers.insert(self.next, gather);
+        self.merged_replies.insert(self.next, merged);
         self.next
     }
 
     /// All askers that wait for an answer.
-    fn askers(&self) -> impl Iterator<Item = &Asker> {
-        let gathered = self.gathers.values().map(|gather| &gather.asker);
-        self.asked.values().map(|(_, asker)| asker).chain(gathered)
+    fn askers(&self) -> impl Iterator<Item = &Requester> {
+        let gathered = self.merged_replies.values().map(|merged| &merged.requester);
+        self.asked.values().map(|(_, requester)| requester).chain(gathered)
     }
 
     /// Returns true if this asker still waits for an answer.
-    pub(super) fn is_asked_by(&self, asker: &Asker) -> bool {
-        self.askers().any(|known| known == asker)
+    pub(super) fn is_asked_by(&self, requester: &Requester) -> bool {
+        self.askers().any(|known| known == requester)
     }
 }
 
 impl Supervisor {
     /// Serves clients of the control socket.
     pub(super) fn attend_clients(&mut self, now: Instant) {
-        for (ticket, request) in self.desk.server.ready(now) {
+        for (ticket, request) in self.request_router.server.ready(now) {
             self.request(ticket, request, now);
         }
-        for gone in self.desk.server.take_gone() {
-            let is_theirs = |asker: &Asker| matches!(asker, Asker::Client(ticket, _) if *ticket == gone);
-            let found = self.desk.asked.iter().find(|(_, (_, asker))| is_theirs(asker)).map(|(id, _)| *id);
+        for gone in self.request_router.server.take_gone() {
+            let is_theirs =
+                |requester: &Requester| matches!(requester, Requester::Client(ticket, _) if *ticket == gone);
+            let found = self
+                .request_router
+                .asked
+                .iter()
+                .find(|(_, (_, requester))| is_theirs(requester))
+                .map(|(id, _)| *id);
             // Only these produce answers until they are cancelled; other requests end with their answer.
             if let Some(id) = found
-                && let Some((_, Asker::Client(_, Request::Trace { .. } | Request::Capture { .. }))) =
-                    self.desk.asked.get(&id)
+                && let Some((_, Requester::Client(_, Request::Trace { .. } | Request::Capture { .. }))) =
+                    self.request_router.asked.get(&id)
             {
-                self.desk.asked.remove(&id);
+                self.request_router.asked.remove(&id);
                 self.tell_plane(&ToPlane::Forget { id }, Vec::new(), now);
             }
         }
@@ -115,7 +121,7 @@ impl Supervisor {
 
     /// Reports clients that were refused or disconnected, several in one event.
     fn tell_of_clients(&mut self) {
-        let counters = self.desk.server.counters();
+        let counters = self.request_router.server.counters();
         let left = [
             &counters.refused_user,
             &counters.refused_full,
@@ -124,12 +130,12 @@ impl Supervisor {
             &counters.drop_half_line,
         ];
         let left: u64 = left.into_iter().map(ledger::Counter::get).sum();
-        let more = left - self.desk.left;
+        let more = left - self.request_router.left;
         // If a client connects again and again, the next report comes when the number has doubled.
-        if more > 0 && (self.desk.left < 10 || left >= 2 * self.desk.left) {
-            self.desk.left = left;
+        if more > 0 && (self.request_router.left < 10 || left >= 2 * self.request_router.left) {
+            self.request_router.left = left;
             let message = format!("{left} clients of the control socket were refused or cut off so far");
-            self.events.tell(Kind::ClientDropped, message);
+            self.events.record(Kind::ClientDropped, message);
         }
     }
 
@@ -149,7 +155,7 @@ impl Supervisor {
                 // The reply is sent before the socket is closed.
                 self.times.end = Some(now);
             }
-            request => match Asked::of(request) {
+            request => match QueuedRequest::of(request) {
                 Ok(asked) => self.want(ticket, asked, now),
                 Err(request) => self.request_running(ticket, request, now),
             },
@@ -159,7 +165,7 @@ impl Supervisor {
     /// Forwards a request to the data plane, or to the process of a router.
     pub(super) fn request_running(&mut self, ticket: Ticket, request: Request, now: Instant) {
         match request {
-            request if self.is_for(&request).is_some() => self.request_apart(ticket, request, now),
+            request if self.is_for(&request).is_some() => self.request_isolated(ticket, request, now),
             Request::Counters { router: Some(ref name) } if !self.has_router(name) => {
                 let routers = self.running.plan.routers.iter().map(|router| router.name.as_str());
                 let routers = routers.collect::<Vec<_>>().join(", ");
@@ -182,16 +188,16 @@ impl Supervisor {
 
     /// Passes the client's file on to the data plane, which cannot open one.
     fn capture(&mut self, ticket: Ticket, request: Request, now: Instant) {
-        let Some(file) = self.desk.server.take_file(ticket) else {
+        let Some(file) = self.request_router.server.take_file(ticket) else {
             let why = "the descriptor of a file is to come with this request (SCM_RIGHTS)";
             return self.reply(ticket, Err(api::Error::new(why)), now);
         };
-        let id = self.desk.number(client(ticket, request.clone()));
+        let id = self.request_router.number(client(ticket, request.clone()));
         self.tell_plane(&ToPlane::Ask { id, request }, vec![file], now);
     }
 
     fn is_late(&self, now: Instant) -> bool {
-        self.life.plane.as_ref().is_some_and(|plane| plane.is_late(now))
+        self.lifecycle.plane.as_ref().is_some_and(|plane| plane.is_late(now))
     }
 
     /// Returns the isolated router that must handle a request in its own process. Its NICs' attachments
@@ -203,19 +209,19 @@ impl Supervisor {
         else {
             return None;
         };
-        self.running.plan.apart().any(|router| router.name == *name).then(|| name.clone())
+        self.running.plan.isolated().any(|router| router.name == *name).then(|| name.clone())
     }
 
-    fn request_apart(&mut self, ticket: Ticket, request: Request, now: Instant) {
+    fn request_isolated(&mut self, ticket: Ticket, request: Request, now: Instant) {
         let Some(name) = self.is_for(&request) else { return };
-        let Some(apart) = self.apart.get_mut(&name) else { return };
-        if apart.is_up() {
-            let id = self.desk.number_of(Some(name.clone()), client(ticket, request.clone()));
+        let Some(isolated) = self.isolated.get_mut(&name) else { return };
+        if isolated.is_up() {
+            let id = self.request_router.number_of(Some(name.clone()), client(ticket, request.clone()));
             return self.say_to(Some(&name), &ToPlane::Ask { id, request }, Vec::new(), now);
         }
         let wanted = matches!(request, Request::Start { .. } | Request::Restart { .. });
-        let outcome = if wanted && apart.life.plane.is_none() {
-            apart.hurry();
+        let outcome = if wanted && isolated.lifecycle.plane.is_none() {
+            isolated.make_due();
             Ok(Answer::Done { message: format!("the process of router {name} is started") })
         } else {
             let why = "has no process at the moment: ask again in a second, or start it";
@@ -225,7 +231,7 @@ impl Supervisor {
     }
 
     pub(super) fn is_up(&self) -> bool {
-        self.life.plane.as_ref().is_some_and(|plane| plane.is_up)
+        self.lifecycle.plane.as_ref().is_some_and(|plane| plane.is_up)
     }
 
     fn has_router(&self, name: &str) -> bool {
@@ -233,15 +239,15 @@ impl Supervisor {
     }
 
     pub(super) fn reply(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) {
-        self.desk.server.answer(ticket, &outcome, now);
+        self.request_router.server.answer(ticket, &outcome, now);
     }
 
     /// Sends a request to the data plane, if that is up.
-    pub(super) fn ask_plane(&mut self, request: Request, asker: Asker, now: Instant) {
+    pub(super) fn ask_plane(&mut self, request: Request, requester: Requester, now: Instant) {
         if !self.is_up() {
             return;
         }
-        let id = self.desk.number(asker);
+        let id = self.request_router.number(requester);
         self.tell_plane(&ToPlane::Ask { id, request }, Vec::new(), now);
     }
 
@@ -258,7 +264,7 @@ impl Supervisor {
         now: Instant,
     ) {
         let plane = match whom {
-            None => self.life.plane.as_mut(),
+            None => self.lifecycle.plane.as_mut(),
             Some(name) => self.plane_of(name),
         };
         if let Some(plane) = plane {
@@ -269,45 +275,45 @@ impl Supervisor {
     /// Handles an answer from a process. It is accepted only from the process that was asked.
     pub(super) fn answered(&mut self, whom: Option<&str>, id: u64, outcome: Outcome, now: Instant) {
         let plane = match whom {
-            None => self.life.plane.as_mut(),
+            None => self.lifecycle.plane.as_mut(),
             Some(name) => self.plane_of(name),
         };
         if let Some(plane) = plane {
             plane.has_done(id, now);
         }
-        let known = self.desk.asked.get(&id).filter(|(asked, _)| asked.as_deref() == whom);
-        let Some((_, asker)) = known.cloned() else { return };
+        let known = self.request_router.asked.get(&id).filter(|(asked, _)| asked.as_deref() == whom);
+        let Some((_, requester)) = known.cloned() else { return };
         // Further answers follow only a packet.
         if !matches!(outcome, Ok(Answer::Packet(_))) {
-            self.desk.asked.remove(&id);
+            self.request_router.asked.remove(&id);
         }
-        match asker {
-            Asker::Part(gather) => self.part(gather, whom, Some(outcome), now),
-            Asker::Change => self.has_followed(whom, Some(outcome), now),
-            asker => self.deliver(asker, outcome, now),
+        match requester {
+            Requester::MergedReply(merged) => self.part(merged, whom, Some(outcome), now),
+            Requester::Change => self.has_followed(whom, Some(outcome), now),
+            requester => self.deliver(requester, outcome, now),
         }
     }
 
     /// Hands an answer to its asker.
-    pub(super) fn hand_over(&mut self, asker: Asker, outcome: Outcome, now: Instant) {
-        match (asker, outcome) {
-            (Asker::Display, Ok(Answer::Counters(counters))) => self.show(counters),
-            (Asker::Promises, Ok(Answer::Counters(counters))) => self.keep_promises(&counters, now),
-            (Asker::Metrics, Ok(Answer::Ps(status))) => self.note_routers(status.routers, now),
-            (Asker::Metrics, Ok(Answer::Counters(counters))) => self.publish(&counters),
-            (Asker::Metrics, Err(_)) => self.publish_nothing(),
-            (Asker::Client(ticket, _), Ok(packet @ Answer::Packet(_))) => {
-                self.desk.server.answer_part(ticket, packet, now);
+    pub(super) fn hand_over(&mut self, requester: Requester, outcome: Outcome, now: Instant) {
+        match (requester, outcome) {
+            (Requester::Display, Ok(Answer::Counters(counters))) => self.show(counters),
+            (Requester::Promises, Ok(Answer::Counters(counters))) => self.keep_promises(&counters, now),
+            (Requester::Metrics, Ok(Answer::Ps(status))) => self.note_routers(status.routers, now),
+            (Requester::Metrics, Ok(Answer::Counters(counters))) => self.publish(&counters),
+            (Requester::Metrics, Err(_)) => self.publish_nothing(),
+            (Requester::Client(ticket, _), Ok(packet @ Answer::Packet(_))) => {
+                self.request_router.server.answer_part(ticket, packet, now);
             }
-            (Asker::Client(ticket, _), Ok(answer)) => {
+            (Requester::Client(ticket, _), Ok(answer)) => {
                 let answer = self.completed(answer, now);
                 self.reply(ticket, Ok(answer), now);
             }
-            (Asker::Client(ticket, Request::Ps {}), Err(_)) => {
+            (Requester::Client(ticket, Request::Ps {}), Err(_)) => {
                 let routers = self.routers_that_wait();
                 self.reply(ticket, Ok(Answer::Ps(self.run_status(routers, now))), now);
             }
-            (Asker::Client(ticket, _), Err(error)) => self.reply(ticket, Err(error), now),
+            (Requester::Client(ticket, _), Err(error)) => self.reply(ticket, Err(error), now),
             // No asker waits for this answer, or its type does not fit the request: answers from a data plane
             // that lies are dropped.
             _ => {}
@@ -325,26 +331,26 @@ impl Supervisor {
 
     /// Fails all requests that a dead process (a router's, or the data plane) leaves unanswered.
     pub(super) fn forget_questions_of(&mut self, whom: Option<&str>, now: Instant) {
-        let of = |(asked, _): &(Option<String>, Asker)| asked.as_deref() == whom;
+        let of = |(asked, _): &(Option<String>, Requester)| asked.as_deref() == whom;
         let ids: Vec<u64> =
-            self.desk.asked.iter().filter(|(_, known)| of(known)).map(|(id, _)| *id).collect();
+            self.request_router.asked.iter().filter(|(_, known)| of(known)).map(|(id, _)| *id).collect();
         for id in ids {
-            let Some((_, asker)) = self.desk.asked.remove(&id) else { continue };
-            match asker {
-                Asker::Part(gather) => self.part(gather, whom, None, now),
-                asker @ Asker::Client(..) => {
+            let Some((_, requester)) = self.request_router.asked.remove(&id) else { continue };
+            match requester {
+                Requester::MergedReply(merged) => self.part(merged, whom, None, now),
+                requester @ Requester::Client(..) => {
                     let of_router = "the router's process died before it answered: ask again in a second";
                     let why = if whom.is_some() { of_router } else { DIED };
-                    self.deliver(asker, Err(api::Error::new(why)), now);
+                    self.deliver(requester, Err(api::Error::new(why)), now);
                 }
-                Asker::Change => self.has_followed(whom, None, now),
-                Asker::Metrics => self.publish_nothing(),
-                Asker::Display | Asker::Promises => {}
+                Requester::Change => self.has_followed(whom, None, now),
+                Requester::Metrics => self.publish_nothing(),
+                Requester::Display | Requester::Promises => {}
             }
         }
     }
 }
 
-fn client(ticket: Ticket, request: Request) -> Asker {
-    Asker::Client(ticket, request)
+fn client(ticket: Ticket, request: Request) -> Requester {
+    Requester::Client(ticket, request)
 }

@@ -9,17 +9,17 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use attach::{Attach, Handed, Opened, Turn, Wanted, of_door};
+use attach::{Attach, DataPlaneChange, HandedOver, HostResource, NicRequirements, of_door};
 use config::{Engine, Nic, Plan, Router};
 use engine::{Images, vhost_nets};
-use link::{Need, Supply};
+use link::{Supply, SupplyKind};
 use serde_json::Value;
-use uplink::{LinkTable, Passage, Undo};
+use uplink::{LinkTable, SocketBroker, Undo};
 use vmm::vhost_net;
 
-use super::errand::Errand;
-use super::tending::Tending;
-use super::watching::Look;
+use super::background_job::BackgroundJob;
+use super::link_jobs::LinkJobs;
+use super::link_monitor::LinkCheck;
 
 /// Time limit for a killed process to close its TAPs and sockets after it has released its locks: some
 /// milliseconds, and more on a busy host.
@@ -36,10 +36,10 @@ pub(crate) struct Resources {
     /// Kernel images of Linux guests, by router.
     images: BTreeMap<String, Images>,
     /// Socket pairs between the processes of isolated routers and their NICs, by NIC (`edge.wan`).
-    passages: BTreeMap<String, Passage>,
+    brokers: BTreeMap<String, SocketBroker>,
     /// Thread that prepares the attachments for the death or the start of a data plane; they are in its hands
     /// meanwhile.
-    turning: Errand<(Turn, Uplinks, Result<()>)>,
+    turning: BackgroundJob<(DataPlaneChange, Uplinks, Result<()>)>,
     /// Generation number of the set of links.
     state: u64,
 }
@@ -50,19 +50,19 @@ type Uplinks = BTreeMap<Key, Uplink>;
 /// An open attachment, and what its NIC wants of it.
 #[derive(Debug)]
 struct Uplink {
-    wanted: Wanted,
-    opened: Box<dyn Opened>,
+    wanted: NicRequirements,
+    opened: Box<dyn HostResource>,
 }
 
 /// Resources that are open already and need not be opened for a plan.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct AlreadyOpen {
     kvm: bool,
     /// Requirements that each attachment was opened for.
-    uplinks: BTreeMap<Key, Wanted>,
+    uplinks: BTreeMap<Key, NicRequirements>,
     /// Routers whose images are those of the plan.
     images: BTreeSet<String>,
-    passages: BTreeSet<String>,
+    brokers: BTreeSet<String>,
 }
 
 /// Identity of an attachment while its router comes and goes.
@@ -77,7 +77,7 @@ fn label(router: &Router, nic: &Nic) -> String {
 }
 
 /// Finds a NIC by its label, and returns what it wants of its attachment.
-pub(crate) fn wanted(plan: &Plan, nic: &str) -> Option<Wanted> {
+pub(crate) fn wanted(plan: &Plan, nic: &str) -> Option<NicRequirements> {
     let (router, nic) = plan.nics().find(|(router, found)| label(router, found) == nic)?;
     Some(router.wanted(nic))
 }
@@ -87,7 +87,7 @@ impl Resources {
     ///
     /// # Errors
     /// One line that names router and NIC.
-    pub(crate) fn open(plan: &Plan, held: &Held) -> Result<Self> {
+    pub(crate) fn open(plan: &Plan, held: &AlreadyOpen) -> Result<Self> {
         let mut opened = Self::default();
         let kvm = plan.routers.iter().any(|router| router.engine.is_some_and(Engine::needs_kvm));
         if kvm && !held.kvm {
@@ -102,17 +102,17 @@ impl Resources {
                 .open_for((router, nic), held)
                 .with_context(|| format!("router {}, NIC {}", router.name, nic.name))?;
         }
-        for (router, nic) in plan.nics().filter(|(router, _)| router.is_apart()) {
+        for (router, nic) in plan.nics().filter(|(router, _)| router.is_isolated()) {
             let name = label(router, nic);
-            if !held.passages.contains(&name) {
-                let passage = Passage::new(&name)?;
-                opened.passages.insert(name, passage);
+            if !held.brokers.contains(&name) {
+                let broker = SocketBroker::new(&name)?;
+                opened.brokers.insert(name, broker);
             }
         }
         Ok(opened)
     }
 
-    fn open_for(&mut self, (router, nic): (&Router, &Nic), held: &Held) -> Result<()> {
+    fn open_for(&mut self, (router, nic): (&Router, &Nic), held: &AlreadyOpen) -> Result<()> {
         let key = key(router, nic);
         let wanted = router.wanted(nic);
         if let Some(held) = held.uplinks.get(&key) {
@@ -124,7 +124,7 @@ impl Resources {
         Ok(())
     }
 
-    fn open_images(&mut self, router: &Router, held: &Held) -> Result<()> {
+    fn open_images(&mut self, router: &Router, held: &AlreadyOpen) -> Result<()> {
         if let Some(linux) = &router.linux
             && !held.images.contains(&router.name)
         {
@@ -134,13 +134,13 @@ impl Resources {
     }
 
     /// Resources that are open of those that a plan needs.
-    pub(crate) fn held(&self, plan: &Plan) -> Held {
+    pub(crate) fn held(&self, plan: &Plan) -> AlreadyOpen {
         let with_images = plan.routers.iter().filter(|router| self.images_of(router).is_some());
-        Held {
+        AlreadyOpen {
             kvm: self.kvm.is_some(),
             uplinks: self.uplinks.iter().map(|(key, uplink)| (key.clone(), uplink.wanted.clone())).collect(),
             images: with_images.map(|router| router.name.clone()).collect(),
-            passages: self.passages.keys().cloned().collect(),
+            brokers: self.brokers.keys().cloned().collect(),
         }
     }
 
@@ -156,18 +156,18 @@ impl Resources {
     /// # Errors
     /// The process is out of descriptors.
     pub(crate) fn supplies(&self, opened: &Self, plan: &Plan) -> Result<(Vec<Supply>, Vec<OwnedFd>)> {
-        let mut given = Given::default();
+        let mut given = Handover::default();
         if let Some(kvm) = self.kvm.as_ref().or(opened.kvm.as_ref()) {
-            given.add(Need::Kvm, "", (Value::Null, vec![kvm.as_fd()]))?;
+            given.add(SupplyKind::Kvm, "", (Value::Null, vec![kvm.as_fd()]))?;
         }
         for router in &plan.routers {
             let Some(images) = opened.images_of(router).or_else(|| self.images_of(router)) else { continue };
-            given.add(Need::Images, &router.name, (Value::Null, images.descriptors().collect()))?;
+            given.add(SupplyKind::Images, &router.name, (Value::Null, images.descriptors().collect()))?;
         }
         for (router, nic) in plan.nics() {
             let (key, label) = (key(router, nic), label(router, nic));
             if let Some(uplink) = self.uplinks.get(&key).or_else(|| opened.uplinks.get(&key)) {
-                given.add(Need::Uplink, &label, uplink.opened.hand_over())?;
+                given.add(SupplyKind::Uplink, &label, uplink.opened.hand_over())?;
             }
             // vhost-net devices are not kept here: through one the kernel accesses the memory of its owner,
             // so it must go when the owner ends.
@@ -175,13 +175,13 @@ impl Resources {
             let devices = devices.with_context(|| format!("NIC {label}"))?;
             if !devices.is_empty() {
                 given.add(
-                    Need::VhostNets,
+                    SupplyKind::VhostNets,
                     &label,
                     (Value::Null, devices.iter().map(AsFd::as_fd).collect()),
                 )?;
             }
-            if let Some(passage) = self.passage(opened, &label).filter(|_| router.is_apart()) {
-                given.add(Need::Door, &label, of_door(passage.back()))?;
+            if let Some(broker) = self.passage(opened, &label).filter(|_| router.is_isolated()) {
+                given.add(SupplyKind::Door, &label, of_door(broker.back()))?;
             }
         }
         Ok((given.supplies, given.descriptors))
@@ -191,26 +191,26 @@ impl Resources {
     ///
     /// # Errors
     /// The process is out of descriptors.
-    pub(crate) fn supplies_apart(&self, router: &Router) -> Result<(Vec<Supply>, Vec<OwnedFd>)> {
-        let mut given = Given::default();
+    pub(crate) fn isolated_supplies(&self, router: &Router) -> Result<(Vec<Supply>, Vec<OwnedFd>)> {
+        let mut given = Handover::default();
         if let Some(kvm) = &self.kvm {
-            given.add(Need::Kvm, "", (Value::Null, vec![kvm.as_fd()]))?;
+            given.add(SupplyKind::Kvm, "", (Value::Null, vec![kvm.as_fd()]))?;
         }
         for nic in router.nics.iter().map(|nic| label(router, nic)) {
-            if let Some(passage) = self.passages.get(&nic) {
-                given.add(Need::Uplink, &nic, of_door(passage.front()))?;
+            if let Some(broker) = self.brokers.get(&nic) {
+                given.add(SupplyKind::Uplink, &nic, of_door(broker.front()))?;
             }
         }
         Ok((given.supplies, given.descriptors))
     }
 
-    fn passage<'a>(&'a self, opened: &'a Self, nic: &str) -> Option<&'a Passage> {
-        self.passages.get(nic).or_else(|| opened.passages.get(nic))
+    fn passage<'a>(&'a self, opened: &'a Self, nic: &str) -> Option<&'a SocketBroker> {
+        self.brokers.get(nic).or_else(|| opened.brokers.get(nic))
     }
 
     /// Socket pairs between the processes of isolated routers and their NICs.
-    pub(crate) fn passages(&self) -> impl Iterator<Item = &Passage> {
-        self.passages.values()
+    pub(crate) fn brokers(&self) -> impl Iterator<Item = &SocketBroker> {
+        self.brokers.values()
     }
 
     /// Renews the ends of the socket pairs that a dead process held, with the octets that lay in them: those
@@ -220,11 +220,11 @@ impl Resources {
     /// The process is out of descriptors.
     pub(crate) fn renew_passages(&mut self, router: Option<&str>) -> Result<()> {
         let Some(router) = router else {
-            return self.passages.values_mut().try_for_each(|passage| Ok(passage.renew_back()?));
+            return self.brokers.values_mut().try_for_each(|broker| Ok(broker.renew_back()?));
         };
         let own = |nic: &str| nic.split_once('.').is_some_and(|(owner, _)| owner == router);
-        let mut own = self.passages.iter_mut().filter(|(nic, _)| own(nic));
-        own.try_for_each(|(_, passage)| Ok(passage.renew_front()?))
+        let mut own = self.brokers.iter_mut().filter(|(nic, _)| own(nic));
+        own.try_for_each(|(_, broker)| Ok(broker.renew_front()?))
     }
 
     /// Host objects of a plan that no descriptor owns, for the cleaner.
@@ -232,7 +232,7 @@ impl Resources {
         plan.nics().filter_map(|(router, nic)| router.wanted(nic).undo())
     }
 
-    fn opened(&self) -> impl Iterator<Item = &dyn Opened> {
+    fn opened(&self) -> impl Iterator<Item = &dyn HostResource> {
         self.uplinks.values().map(|uplink| &*uplink.opened)
     }
 
@@ -248,9 +248,9 @@ impl Resources {
     }
 
     /// Handles such requests, and queues what may block.
-    pub(crate) fn attend(&self, tending: &mut Tending) {
+    pub(crate) fn attend(&self, link_jobs: &mut LinkJobs) {
         for Uplink { wanted, opened } in self.uplinks.values() {
-            opened.attend().into_iter().for_each(|work| tending.wish(&wanted.label(), work));
+            opened.attend().into_iter().for_each(|work| link_jobs.wish(&wanted.label(), work));
         }
     }
 
@@ -271,15 +271,15 @@ impl Resources {
 
     /// Handles for a look at the links, usable in another thread. A link for which none can be made is left
     /// out.
-    pub(crate) fn look(&self, plan: &Plan) -> Look {
+    pub(crate) fn look(&self, plan: &Plan) -> LinkCheck {
         let watched =
             |(router, nic)| Some((label(router, nic), self.uplinks.get(&key(router, nic))?.opened.watch()?));
-        Look { state: self.state, links: plan.nics().filter_map(watched).collect() }
+        LinkCheck { state: self.state, links: plan.nics().filter_map(watched).collect() }
     }
 
     /// Installs an attachment for a NIC of a plan.
     #[cfg(test)]
-    pub(crate) fn put(&mut self, (router, nic): (&Router, &Nic), opened: Box<dyn Opened>) {
+    pub(crate) fn put(&mut self, (router, nic): (&Router, &Nic), opened: Box<dyn HostResource>) {
         self.uplinks.insert(key(router, nic), Uplink { wanted: router.wanted(nic), opened });
     }
 
@@ -303,19 +303,19 @@ impl Resources {
     pub(crate) fn replace(
         &mut self,
         plan: &Plan,
-        (wanted, mut opened): (Wanted, Box<dyn Opened>),
-        tending: &mut Tending,
-    ) -> Result<Option<Handed>> {
+        (wanted, mut opened): (NicRequirements, Box<dyn HostResource>),
+        link_jobs: &mut LinkJobs,
+    ) -> Result<Option<HandedOver>> {
         let at = plan.nics().find(|(router, nic)| router.wanted(nic) == wanted);
         let Some(key) = at.map(|(router, nic)| key(router, nic)) else {
-            tending.close(opened);
+            link_jobs.close(opened);
             return Ok(None);
         };
         if let Some(mut old) = self.uplinks.remove(&key) {
-            opened.succeed(&mut *old.opened);
-            tending.close(old);
+            opened.inherit(&mut *old.opened);
+            link_jobs.close(old);
         }
-        let handed = Handed::of(opened.hand_over()).context("no descriptors are left");
+        let handed = HandedOver::of(opened.hand_over()).context("no descriptors are left");
         self.uplinks.insert(key, Uplink { wanted, opened });
         self.state += 1;
         handed.map(Some)
@@ -324,7 +324,7 @@ impl Resources {
     /// Starts a thread that prepares the attachments for the death or the start of a data plane; it stops at
     /// the first failure. Returns the outcome at once if there is nothing to do or no thread can be started;
     /// else [`Self::turned`] returns it.
-    pub(crate) fn turn(&mut self, turn: Turn) -> Option<Result<()>> {
+    pub(crate) fn prepare_attachments(&mut self, turn: DataPlaneChange) -> Option<Result<()>> {
         if self.uplinks.is_empty() {
             return Some(Ok(()));
         }
@@ -337,15 +337,15 @@ impl Resources {
         Some(Err(anyhow!("no thread can be had for what NICs are plugged into")))
     }
 
-    /// Outcome of the last [`Self::turn`], once: the attachments are here again.
-    pub(crate) fn turned(&mut self) -> Option<(Turn, Result<()>)> {
+    /// Outcome of the last [`Self::prepare_attachments`], once: the attachments are here again.
+    pub(crate) fn turned(&mut self) -> Option<(DataPlaneChange, Result<()>)> {
         let (turn, uplinks, outcome) = self.turning.finished()?;
         self.uplinks = uplinks;
         Some((turn, outcome))
     }
 
     /// Returns true while the attachments are in the hands of the thread.
-    pub(crate) fn are_away(&self) -> bool {
+    pub(crate) fn are_being_prepared(&self) -> bool {
         self.turning.is_at_work()
     }
 
@@ -360,28 +360,28 @@ impl Resources {
     }
 
     /// Closes all attachments in a thread.
-    pub(crate) fn close(self, tending: &mut Tending) {
+    pub(crate) fn close(self, link_jobs: &mut LinkJobs) {
         if !self.uplinks.is_empty() {
-            tending.close(self.uplinks);
+            link_jobs.close(self.uplinks);
         }
     }
 
     /// Keeps what was opened, closes what `plan` no longer needs, and adapts what stays to what its NIC wants
     /// now.
-    pub(crate) fn adopt(&mut self, opened: Self, plan: &Plan, tending: &mut Tending) {
+    pub(crate) fn adopt(&mut self, opened: Self, plan: &Plan, link_jobs: &mut LinkJobs) {
         self.kvm = self.kvm.take().or(opened.kvm);
         for (router, nic) in plan.nics() {
             let Some(Uplink { wanted, opened }) = self.uplinks.get_mut(&key(router, nic)) else { continue };
             let before = std::mem::replace(wanted, router.wanted(nic));
-            opened.resize(&before, wanted).into_iter().for_each(|work| tending.change(work));
+            opened.resize(&before, wanted).into_iter().for_each(|work| link_jobs.change(work));
         }
         self.images.extend(opened.images);
         self.images.retain(|name, _| {
             plan.routers.iter().any(|router| router.name == *name && router.linux.is_some())
         });
-        self.passages.extend(opened.passages);
-        self.passages.retain(|held, _| {
-            plan.nics().any(|(router, nic)| router.is_apart() && label(router, nic) == *held)
+        self.brokers.extend(opened.brokers);
+        self.brokers.retain(|held, _| {
+            plan.nics().any(|(router, nic)| router.is_isolated() && label(router, nic) == *held)
         });
         self.state += 1;
         self.uplinks.extend(opened.uplinks);
@@ -389,21 +389,21 @@ impl Resources {
         let (kept, left) =
             std::mem::take(&mut self.uplinks).into_iter().partition(|(held, _)| is_needed(held));
         self.uplinks = kept;
-        Self { uplinks: left, ..Self::default() }.close(tending);
+        Self { uplinks: left, ..Self::default() }.close(link_jobs);
     }
 }
 
 /// Descriptors to hand to another process.
 #[derive(Default)]
-struct Given {
+struct Handover {
     supplies: Vec<Supply>,
     descriptors: Vec<OwnedFd>,
 }
 
-impl Given {
+impl Handover {
     /// Adds duplicates of these descriptors.
-    fn add(&mut self, need: Need, of: &str, given: (Value, Vec<BorrowedFd<'_>>)) -> Result<()> {
-        let Handed { what, descriptors } = Handed::of(given).context("no descriptors are left")?;
+    fn add(&mut self, need: SupplyKind, of: &str, given: (Value, Vec<BorrowedFd<'_>>)) -> Result<()> {
+        let HandedOver { what, descriptors } = HandedOver::of(given).context("no descriptors are left")?;
         self.supplies.push(Supply { need, of: of.to_owned(), what, descriptors: descriptors.len() });
         self.descriptors.extend(descriptors);
         Ok(())
@@ -412,7 +412,7 @@ impl Given {
 
 /// Opens an attachment. It is retried while remains of a killed run, which has released its names already,
 /// still hold it.
-fn open_patiently(wanted: &Wanted) -> Result<Option<Box<dyn Opened>>> {
+fn open_patiently(wanted: &NicRequirements) -> Result<Option<Box<dyn HostResource>>> {
     let end = Instant::now() + LEFT_OVER;
     loop {
         match wanted.open() {

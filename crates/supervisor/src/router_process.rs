@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use api::{Request, RouterStatus, State};
 use config::{Plan, Restart, Router};
-use link::{Orders, ToPlane, ToSupervisor};
+use link::{PlanWithSupplies, ToPlane, ToSupervisor};
 use telemetry::Kind;
 
-use super::lifecycle::{MOST_STILLBORN, described, with_locks};
+use super::lifecycle::{MOST_FAILED_STARTS, described, with_locks};
 use super::plane::Plane;
-use super::{Life, Supervisor};
+use super::{PlaneLifecycle, Supervisor};
 
 /// Process of a router, or the date of its next start.
 #[derive(Default)]
-pub(super) struct Apart {
-    pub(super) life: Life,
+pub(super) struct RouterProcess {
+    pub(super) lifecycle: PlaneLifecycle,
     /// True if it died and its file forbids a restart.
     given_up: bool,
     /// Reason of its last end.
@@ -29,29 +29,31 @@ pub(super) struct Apart {
 }
 
 /// The processes, by router.
-pub(super) type Aparts = BTreeMap<String, Apart>;
+pub(super) type RouterProcesses = BTreeMap<String, RouterProcess>;
 
-impl Apart {
+impl RouterProcess {
     pub(super) fn is_up(&self) -> bool {
-        self.life.plane.as_ref().is_some_and(|plane| plane.is_up)
+        self.lifecycle.plane.as_ref().is_some_and(|plane| plane.is_up)
     }
 
     /// Returns true if the process can be asked this and is expected to answer soon.
     pub(super) fn listens_to(&self, request: &Request, now: Instant) -> bool {
         let counters = matches!(request, Request::Counters { .. });
         let is_late = |plane: &Plane| if counters { plane.is_silent(now) } else { plane.is_late(now) };
-        self.life.plane.as_ref().is_some_and(|plane| plane.is_up && !is_late(plane))
+        self.lifecycle.plane.as_ref().is_some_and(|plane| plane.is_up && !is_late(plane))
     }
 
     fn is_due(&self, now: Instant) -> bool {
-        self.life.plane.is_none() && !self.given_up && self.life.again.is_none_or(|again| now >= again)
+        self.lifecycle.plane.is_none()
+            && !self.given_up
+            && self.lifecycle.again.is_none_or(|again| now >= again)
     }
 
     /// Makes the process due for a start at once, because a client wants the router to run.
-    pub(super) fn hurry(&mut self) {
+    pub(super) fn make_due(&mut self) {
         self.given_up = false;
-        self.life.again = None;
-        self.life.back_off.forget();
+        self.lifecycle.again = None;
+        self.lifecycle.back_off.forget();
     }
 
     /// Status of its router while the process cannot report one.
@@ -62,9 +64,9 @@ impl Apart {
             engine: plan.engine.map_or("", config::Engine::name).to_owned(),
             state,
             since_ms: 0,
-            restarts: self.life.restarts,
+            restarts: self.lifecycle.restarts,
             reason: Some(self.why_silent()),
-            pid: self.life.plane.as_ref().map(Plane::pid),
+            pid: self.lifecycle.plane.as_ref().map(Plane::pid),
             threads: Vec::new(),
         }
     }
@@ -79,8 +81,8 @@ impl Apart {
 
     /// Completes the status that the process reports with what only the supervisor knows.
     pub(super) fn completed(&self, mut status: RouterStatus) -> RouterStatus {
-        status.pid = self.life.plane.as_ref().map(Plane::pid);
-        status.restarts = status.restarts.saturating_add(self.life.restarts);
+        status.pid = self.lifecycle.plane.as_ref().map(Plane::pid);
+        status.restarts = status.restarts.saturating_add(self.lifecycle.restarts);
         status.reason = status.reason.or_else(|| self.reason.clone());
         status
     }
@@ -91,15 +93,15 @@ impl Supervisor {
     ///
     /// # Errors
     /// A process of the first start cannot be brought up.
-    pub(super) fn attend_apart(&mut self, now: Instant) -> Result<()> {
-        let names: Vec<String> = self.running.plan.apart().map(|router| router.name.clone()).collect();
+    pub(super) fn attend_router_processes(&mut self, now: Instant) -> Result<()> {
+        let names: Vec<String> = self.running.plan.isolated().map(|router| router.name.clone()).collect();
         for name in &names {
-            if self.apart.entry(name.clone()).or_default().is_due(now)
+            if self.isolated.entry(name.clone()).or_default().is_due(now)
                 && !self.changes.holds_processes()
                 && self.is_up()
                 && self.times.ending.is_none()
             {
-                self.start_apart(name, now);
+                self.start_isolated(name, now);
             }
             self.attend_one(name, now)?;
         }
@@ -113,25 +115,25 @@ impl Supervisor {
         self.repeat(Some(name), said, now);
         let until = self.turn();
         while let Some(message) = self.plane_of(name).and_then(Plane::next) {
-            self.heed_apart(name, message, now)?;
+            self.handle_isolated_message(name, message, now)?;
             if (self.clock)() >= until {
                 break;
             }
         }
         let Some(plane) = self.plane_of(name) else { return Ok(()) };
         let Some(how) = plane.verdict(trouble, now) else { return Ok(()) };
-        self.bury_apart(name, &how, now)
+        self.router_process_died(name, &how, now)
     }
 
     pub(super) fn plane_of(&mut self, name: &str) -> Option<&mut Plane> {
-        self.apart.get_mut(name)?.life.plane.as_mut()
+        self.isolated.get_mut(name)?.lifecycle.plane.as_mut()
     }
 
-    fn start_apart(&mut self, name: &str, now: Instant) {
-        let Some(apart) = self.apart.get_mut(name) else { return };
-        let again = apart.life.again.take().is_some() || apart.life.was_up;
+    fn start_isolated(&mut self, name: &str, now: Instant) {
+        let Some(isolated) = self.isolated.get_mut(name) else { return };
+        let again = isolated.lifecycle.again.take().is_some() || isolated.lifecycle.was_up;
         if again {
-            apart.life.restarts = apart.life.restarts.saturating_add(1);
+            isolated.lifecycle.restarts = isolated.lifecycle.restarts.saturating_add(1);
         }
         let started =
             self.resources.renew_passages(Some(name)).and_then(|()| self.new_plane(Some(name), now));
@@ -145,14 +147,14 @@ impl Supervisor {
                 Err(error)
             }
         });
-        let Some(apart) = self.apart.get_mut(name) else { return };
+        let Some(isolated) = self.isolated.get_mut(name) else { return };
         match outcome {
             Ok(plane) => {
-                apart.life.plane = Some(plane);
-                self.tell_who_shares(Some(name), now);
+                isolated.lifecycle.plane = Some(plane);
+                self.send_cpu_sharing(Some(name), now);
             }
             Err(error) => {
-                let pause = apart.life.pause(now);
+                let pause = isolated.lifecycle.pause(now);
                 let what = format!("its process cannot be started: {error:#}; once more in {pause:?}");
                 self.tell_of(name, Kind::Failed, what, now);
             }
@@ -164,50 +166,54 @@ impl Supervisor {
     ///
     /// # Errors
     /// There is no such router, or the process is out of descriptors.
-    pub(super) fn orders_apart(&self, plan: &Plan, name: &str) -> Result<(Orders, Vec<OwnedFd>)> {
+    pub(super) fn isolated_orders(
+        &self,
+        plan: &Plan,
+        name: &str,
+    ) -> Result<(PlanWithSupplies, Vec<OwnedFd>)> {
         let router = router(plan, name);
         let router = router.with_context(|| format!("there is no router {name} in a process of its own"))?;
-        let own = plan.of_apart(name).context("its plan is that of nobody")?;
-        let attached = with_locks(self.resources.supplies_apart(router)?, self.lock.descriptor_of(name)?);
+        let own = plan.of_isolated(name).context("its plan is that of nobody")?;
+        let attached = with_locks(self.resources.isolated_supplies(router)?, self.lock.descriptor_of(name)?);
         let (orders, descriptors) = self.orders(own, attached);
-        Ok((Orders { apart: Some(name.to_owned()), ..orders }, descriptors))
+        Ok((PlanWithSupplies { isolated: Some(name.to_owned()), ..orders }, descriptors))
     }
 
     /// Kills the process of a router, because the data plane saw that router break the rules at its NICs.
-    pub(super) fn charge_apart(&mut self, name: &str, line: String, now: Instant) -> Result<()> {
+    pub(super) fn charge_isolated(&mut self, name: &str, line: String, now: Instant) -> Result<()> {
         self.tell_of(name, Kind::Charged, line, now);
-        self.bury_apart(name, "was killed for it", now)
+        self.router_process_died(name, "was killed for it", now)
     }
 
     /// Handles the death of a router's process: only that process is restarted, if its file says so.
-    pub(super) fn bury_apart(&mut self, name: &str, how: &str, now: Instant) -> Result<()> {
+    pub(super) fn router_process_died(&mut self, name: &str, how: &str, now: Instant) -> Result<()> {
         let policy = router(&self.running.plan, name).map(|router| router.restart);
         self.tell_of_ceilings(now);
-        let Some(apart) = self.apart.get_mut(name) else { return Ok(()) };
-        let Some(mut plane) = apart.life.plane.take() else { return Ok(()) };
-        apart.counted.clear();
-        self.placing.forget(Some(name));
+        let Some(isolated) = self.isolated.get_mut(name) else { return Ok(()) };
+        let Some(mut plane) = isolated.lifecycle.plane.take() else { return Ok(()) };
+        isolated.counted.clear();
+        self.placement.forget(Some(name));
         let (pid, said) = (plane.pid(), plane.stderr.rest());
         self.kill(Some(name), plane, now);
         self.repeat(Some(name), said, now);
-        let Some(apart) = self.apart.get_mut(name) else { return Ok(()) };
+        let Some(isolated) = self.isolated.get_mut(name) else { return Ok(()) };
         if self.times.ending.is_some() {
             self.forget_questions_of(Some(name), now);
             return Ok(());
         }
         let what = format!("its process (pid {pid}) {how}");
-        apart.reason = Some(what.clone());
-        if !self.life.was_up {
-            apart.life.stillborn += 1;
-            if apart.life.stillborn >= MOST_STILLBORN {
-                bail!("router {name}: {what}, for the {MOST_STILLBORN}th time, and never came up");
+        isolated.reason = Some(what.clone());
+        if !self.lifecycle.was_up {
+            isolated.lifecycle.failed_starts += 1;
+            if isolated.lifecycle.failed_starts >= MOST_FAILED_STARTS {
+                bail!("router {name}: {what}, for the {MOST_FAILED_STARTS}th time, and never came up");
             }
         }
-        let next = if policy == Some(Restart::Never) && self.life.was_up {
-            apart.given_up = true;
+        let next = if policy == Some(Restart::Never) && self.lifecycle.was_up {
+            isolated.given_up = true;
             "its file says that it is not started again".to_owned()
         } else {
-            format!("it is started again in {:?}", apart.life.pause(now))
+            format!("it is started again in {:?}", isolated.lifecycle.pause(now))
         };
         self.forget_questions_of(Some(name), now);
         self.tell_of(name, Kind::Failed, format!("{what}; {next}"), now);
@@ -215,25 +221,25 @@ impl Supervisor {
     }
 
     pub(super) fn tell_of(&mut self, name: &str, kind: Kind, what: String, now: Instant) {
-        self.events.pass_on(kind.name(), Some(name), what, now);
+        self.events.record_from_data_plane(kind.name(), Some(name), what, now);
         self.display.leave();
     }
 
     /// Handles a message from the process of a router. It speaks for that router alone; its requests are
     /// refused.
-    fn heed_apart(&mut self, name: &str, message: ToSupervisor, now: Instant) -> Result<()> {
+    fn handle_isolated_message(&mut self, name: &str, message: ToSupervisor, now: Instant) -> Result<()> {
         let refused = || "not for the process of one router".to_owned();
         match message {
-            ToSupervisor::Started { .. } => self.apart_came_up(name, now),
-            ToSupervisor::Failed { why } if !self.life.was_up => return Err(anyhow!("{why}")),
+            ToSupervisor::Started { .. } => self.isolated_came_up(name, now),
+            ToSupervisor::Failed { why } if !self.lifecycle.was_up => return Err(anyhow!("{why}")),
             ToSupervisor::Failed { why } => {
-                return self.bury_apart(name, &format!("cannot bring it up: {why}"), now);
+                return self.router_process_died(name, &format!("cannot bring it up: {why}"), now);
             }
             ToSupervisor::Answer { id, outcome } => self.answered(Some(name), id, outcome, now),
             ToSupervisor::Event { kind, router, of_peer, message, .. } => {
                 // The data plane serves its NICs; an end of theirs is reported by the data plane.
                 if router.is_none_or(|router| router == name) && !of_peer {
-                    self.events.pass_on(&kind, Some(name), message, now);
+                    self.events.record_from_data_plane(&kind, Some(name), message, now);
                     self.display.leave();
                 }
             }
@@ -251,17 +257,17 @@ impl Supervisor {
         Ok(())
     }
 
-    fn apart_came_up(&mut self, name: &str, now: Instant) {
-        let Some(apart) = self.apart.get_mut(name) else { return };
-        let Some(plane) = &mut apart.life.plane else { return };
+    fn isolated_came_up(&mut self, name: &str, now: Instant) {
+        let Some(isolated) = self.isolated.get_mut(name) else { return };
+        let Some(plane) = &mut isolated.lifecycle.plane else { return };
         if !plane.has_come_up(now) {
             return;
         }
         let pid = plane.pid();
-        apart.life.up_since = Some(now);
-        if std::mem::replace(&mut apart.life.was_up, true) {
+        isolated.lifecycle.up_since = Some(now);
+        if std::mem::replace(&mut isolated.lifecycle.was_up, true) {
             self.tell_of(name, Kind::Restarted, format!("in a new process (pid {pid})"), now);
-        } else if self.life.was_up {
+        } else if self.lifecycle.was_up {
             self.tell_of(name, Kind::Started, format!("in a process of its own (pid {pid})"), now);
         }
         self.announce(now);
@@ -270,48 +276,49 @@ impl Supervisor {
     /// Ends processes after the plan changed from `before`: those of routers that have none any more, and
     /// those that were started with a part of the plan that has changed, which are then started anew.
     pub(super) fn end_processes_of(&mut self, before: &Plan, now: Instant) {
-        for old in before.apart() {
+        for old in before.isolated() {
             let name = old.name.as_str();
             let Some(restart) = router(&self.running.plan, name).map(|router| router.restart) else {
-                self.end_apart(name, now);
+                self.end_isolated(name, now);
                 continue;
             };
-            if let Some(apart) =
-                self.apart.get_mut(name).filter(|apart| apart.given_up && restart != old.restart)
+            if let Some(isolated) =
+                self.isolated.get_mut(name).filter(|isolated| isolated.given_up && restart != old.restart)
             {
-                apart.hurry();
+                isolated.make_due();
             }
-            let is_other = before.of_apart(name) != self.running.plan.of_apart(name);
-            let early = self.apart.get_mut(name).filter(|apart| is_other && !apart.is_up());
-            if let Some(plane) = early.and_then(|apart| apart.life.plane.take()) {
+            let is_other = before.of_isolated(name) != self.running.plan.of_isolated(name);
+            let early = self.isolated.get_mut(name).filter(|isolated| is_other && !isolated.is_up());
+            if let Some(plane) = early.and_then(|isolated| isolated.lifecycle.plane.take()) {
                 self.kill(Some(name), plane, now);
             }
         }
     }
 
-    fn end_apart(&mut self, name: &str, now: Instant) {
+    fn end_isolated(&mut self, name: &str, now: Instant) {
         self.forget_questions_of(Some(name), now);
-        self.placing.forget(Some(name));
-        if let Some(mut plane) = self.apart.remove(name).and_then(|apart| apart.life.plane) {
+        self.placement.forget(Some(name));
+        if let Some(mut plane) = self.isolated.remove(name).and_then(|isolated| isolated.lifecycle.plane) {
             self.repeat(Some(name), plane.stderr.rest(), now);
             self.kill(Some(name), plane, now);
         }
     }
 
     /// Ends all processes of routers in good order.
-    pub(super) fn finish_apart(&mut self, now: Instant, grace: Duration, clock: &impl Fn() -> Instant) {
-        let aparts = std::mem::take(&mut self.apart).into_iter();
-        let mut planes: Vec<_> = aparts.filter_map(|(name, apart)| Some((name, apart.life.plane?))).collect();
+    pub(super) fn finish_isolated(&mut self, now: Instant, grace: Duration, clock: &impl Fn() -> Instant) {
+        let processes = std::mem::take(&mut self.isolated).into_iter();
+        let mut planes: Vec<_> =
+            processes.filter_map(|(name, isolated)| Some((name, isolated.lifecycle.plane?))).collect();
         planes.iter_mut().for_each(|(_, plane)| plane.say(&ToPlane::Stop, Vec::new(), now));
         for (name, plane) in planes {
             let grace = if plane.is_up { grace } else { Duration::ZERO };
             let (said, process) = plane.wait(grace, clock, drop);
             self.repeat(Some(&name), said, now);
-            self.dying.kill(&described(Some(&name)), process, now);
+            self.killed.kill(&described(Some(&name)), process, now);
         }
     }
 }
 
 fn router<'p>(plan: &'p Plan, name: &str) -> Option<&'p Router> {
-    plan.apart().find(|router| router.name == name)
+    plan.isolated().find(|router| router.name == name)
 }

@@ -27,8 +27,8 @@ use host::users;
 use uplink::Undo;
 
 pub use cleaner::clean_up_after;
-use cleaner::{Cleaner, Ledger};
-use file::{LockFile, patiently};
+use cleaner::{Cleaner, CleanupList};
+use file::{LockFile, until_timeout};
 
 /// Attempts in the race with a run that ends.
 const TRIES: usize = 10;
@@ -43,7 +43,7 @@ pub struct RunLock {
     run: Option<Run>,
     user: Option<LockFile>,
     /// List of what is to be removed if this process is killed.
-    ledger: Ledger,
+    cleanup_list: CleanupList,
     /// Last, since it must outlive the files.
     cleaner: Option<Cleaner>,
 }
@@ -69,14 +69,14 @@ impl RunLock {
     /// Those of [`RunLock::take`], or no process can be started.
     pub(crate) fn guarded<'n>(names: impl IntoIterator<Item = &'n str>, now: Instant) -> Result<Self> {
         let mut lock = Self::unguarded(&base()?);
-        lock.cleaner = Some(Cleaner::start(lock.ledger.clone(), now)?);
+        lock.cleaner = Some(Cleaner::start(lock.cleanup_list.clone(), now)?);
         lock.with(names)
     }
 
     /// Holds no names yet; locks are made in this folder.
     pub(crate) fn unguarded(base: &Path) -> Self {
-        let (routers, ledger) = Default::default();
-        Self { base: base.to_owned(), routers, run: None, user: None, ledger, cleaner: None }
+        let (routers, cleanup_list) = Default::default();
+        Self { base: base.to_owned(), routers, run: None, user: None, cleanup_list, cleaner: None }
     }
 
     /// Takes the names of these routers as well.
@@ -101,14 +101,14 @@ impl RunLock {
     }
 
     fn lock(&self, path: &Path, refusal: &str) -> Result<LockFile> {
-        self.lock_within(path, refusal, &mut patiently())
+        self.lock_within(path, refusal, &mut until_timeout())
     }
 
     fn lock_within(&self, path: &Path, refusal: &str, wait: &mut dyn FnMut() -> bool) -> Result<LockFile> {
         // Announced before the file exists, so that at no moment a file exists that the cleaner would not
         // remove.
-        self.ledger.add_lock(path);
-        LockFile::take(path, refusal, wait).inspect_err(|_| self.ledger.forget(path))
+        self.cleanup_list.add_lock(path);
+        LockFile::take(path, refusal, wait).inspect_err(|_| self.cleanup_list.forget(path))
     }
 
     /// Takes a user number for the data plane that no other process uses.
@@ -146,14 +146,14 @@ impl RunLock {
     /// Announces a file of the run that is to be removed if this process is killed.
     pub(crate) fn add_rubbish(&self, path: &Path) {
         if let Some((_, folder)) = self.run() {
-            self.ledger.add_rubbish(&folder.join("lock"), path);
+            self.cleanup_list.add_rubbish(&folder.join("lock"), path);
         }
     }
 
     /// Announces a host object that is to be removed if this process is killed.
     pub(crate) fn add_undo(&self, undo: &Undo) {
         if let Some((_, folder)) = self.run() {
-            self.ledger.add_undo(&folder.join("lock"), undo);
+            self.cleanup_list.add_undo(&folder.join("lock"), undo);
         }
     }
 
@@ -164,8 +164,8 @@ impl RunLock {
     /// The run has no name yet.
     pub(crate) fn journal(&self) -> Result<impl FnMut(&sched::Undo) + Send + use<>> {
         let (_, folder) = self.run().context("a run has a folder")?;
-        let (ledger, lock) = (self.ledger.clone(), folder.join("lock"));
-        Ok(move |undo: &sched::Undo| ledger.add_schedule(&lock, undo))
+        let (cleanup_list, lock) = (self.cleanup_list.clone(), folder.join("lock"));
+        Ok(move |undo: &sched::Undo| cleanup_list.add_schedule(&lock, undo))
     }
 
     /// Releases the names of all routers but these.
@@ -175,7 +175,7 @@ impl RunLock {
         for (_, lock) in BTreeMap::<String, LockFile>::into_iter(gone) {
             let path = lock.path().to_owned();
             drop(lock);
-            self.ledger.forget(&path);
+            self.cleanup_list.forget(&path);
         }
     }
 

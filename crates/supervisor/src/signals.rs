@@ -16,15 +16,15 @@ use signal_hook::{SigId, flag, low_level};
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// Stop request. Signals are caught from its creation until it is dropped.
-pub struct Stop {
+pub struct StopRequest {
     asked: Arc<AtomicBool>,
     /// Readable once a signal has arrived.
     bell: UnixStream,
     hooks: Vec<SigId>,
 }
 
-impl Stop {
-    /// Creates a request without signal handlers: only [`Stop::flag`] ends the run.
+impl StopRequest {
+    /// Creates a request without signal handlers: only [`StopRequest::flag`] ends the run.
     #[cfg(test)]
     pub(crate) fn deaf() -> Self {
         let (bell, _) = UnixStream::pair().expect("descriptors");
@@ -49,7 +49,7 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Returns true if a signal has arrived or [`Stop::flag`] was set.
+    /// Returns true if a signal has arrived or [`StopRequest::flag`] was set.
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Acquire)
     }
@@ -78,14 +78,14 @@ impl Stop {
     }
 }
 
-impl AsFd for Stop {
+impl AsFd for StopRequest {
     /// Descriptor to poll, readable once a signal has arrived.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 }
 
-impl Drop for Stop {
+impl Drop for StopRequest {
     fn drop(&mut self) {
         for hook in self.hooks.drain(..) {
             low_level::unregister(hook);

@@ -3,33 +3,34 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use api::{RouterShown, RouterStatus, RunStatus, State};
+use api::{RouterDetails, RouterStatus, RunStatus, State};
 
-use super::{Supervisor, shown};
+use super::{Supervisor, plan_report};
 
 impl Supervisor {
     /// Completes a router's report from the data plane or its own process: adds the settings of the plan, and
     /// the state of its promise.
-    pub(super) fn shown(&self, mut shown: RouterShown) -> RouterShown {
+    pub(super) fn shown(&self, mut shown: RouterDetails) -> RouterDetails {
         let name = shown.status.name.clone();
         let plan = &self.running.plan;
         let Some(router) = plan.routers.iter().find(|router| router.name == name) else { return shown };
-        shown.settings = shown::settings(router);
-        let standing = self.placing.promises.as_ref().and_then(|promises| promises.standing(&name));
+        shown.settings = plan_report::settings(router);
+        let standing = self.placement.promises.as_ref().and_then(|promises| promises.standing(&name));
         shown.settings.extend(standing.map(|standing| ("guarantee is".to_owned(), standing.into())));
         let seen = std::mem::take(&mut shown.nics).into_iter();
-        let mut seen: BTreeMap<String, shown::Settings> = seen.map(|nic| (nic.name, nic.settings)).collect();
-        if let Some(apart) = self.apart.get(&name) {
-            shown.status = apart.completed(shown.status);
+        let mut seen: BTreeMap<String, plan_report::Settings> =
+            seen.map(|nic| (nic.name, nic.settings)).collect();
+        if let Some(isolated) = self.isolated.get(&name) {
+            shown.status = isolated.completed(shown.status);
             // An isolated router has only our own data plane at its NICs, which is not worth showing.
             seen.clear();
         }
         for nic in &router.nics {
-            let mut nic = shown::nic(nic);
+            let mut nic = plan_report::nic(nic);
             nic.settings.extend(seen.remove(&nic.name).unwrap_or_default());
             shown.nics.push(nic);
         }
-        (shown.routes, shown.neighbours) = (shown::routes(router), shown::neighbours(router));
+        (shown.routes, shown.neighbours) = (plan_report::routes(router), plan_report::neighbours(router));
         shown
     }
 
@@ -40,8 +41,8 @@ impl Supervisor {
             file: self.running.file.clone(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            data_plane: self.life.plane.as_ref().map(super::Plane::pid),
-            restarts: self.life.restarts,
+            data_plane: self.lifecycle.plane.as_ref().map(super::Plane::pid),
+            restarts: self.lifecycle.restarts,
             up_ms: u64::try_from(self.up_time(now).as_millis()).unwrap_or(u64::MAX),
             routers,
         }
@@ -49,7 +50,7 @@ impl Supervisor {
 
     /// Reply to requests for the data plane before it is up.
     pub(super) fn why_not_up(&self) -> &'static str {
-        match self.life.plane {
+        match self.lifecycle.plane {
             Some(_) => "the data plane is coming up",
             None => "the data plane is down and will be started again soon",
         }

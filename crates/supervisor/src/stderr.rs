@@ -30,7 +30,7 @@ const PIECE: usize = 4096;
 
 /// Output of a data plane on its standard error.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct StderrOutput {
     pub(super) lines: Vec<String>,
     /// Number of lines dropped because they came too fast.
     pub(super) lost: u64,
@@ -38,7 +38,7 @@ pub(super) struct Said {
     pub(super) is_cut: bool,
 }
 
-impl Said {
+impl StderrOutput {
     /// Appends later output.
     pub(super) fn add(&mut self, mut later: Self) {
         self.lines.append(&mut later.lines);
@@ -50,11 +50,11 @@ impl Said {
 /// Supervisor's end of the pipe.
 pub(super) struct Stderr {
     lines: Lines,
-    span: Span,
+    span: PeriodBudget,
 }
 
 /// Budget used in the present period.
-struct Span {
+struct PeriodBudget {
     since: Instant,
     octets: usize,
     lines: usize,
@@ -77,14 +77,14 @@ impl Stderr {
     pub(super) fn pair(now: Instant) -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let lines = Lines { pipe: Some(ours), begun: Vec::new() };
-        Ok((Self { lines, span: Span::new(now) }, theirs))
+        Ok((Self { lines, span: PeriodBudget::new(now) }, theirs))
     }
 
     /// Returns what was written since the last call, within this second's budget.
-    pub(super) fn hear(&mut self, now: Instant) -> Said {
-        let mut said = Said::default();
+    pub(super) fn hear(&mut self, now: Instant) -> StderrOutput {
+        let mut said = StderrOutput::default();
         if now.saturating_duration_since(self.span.since) >= SPAN {
-            let before = std::mem::replace(&mut self.span, Span::new(now));
+            let before = std::mem::replace(&mut self.span, PeriodBudget::new(now));
             (said.lost, said.is_cut) = (before.lost, before.is_used_up());
         }
         let Self { lines, span } = self;
@@ -101,7 +101,7 @@ impl Stderr {
     }
 
     /// Returns what is left after the writer's death: the last lines, including an incomplete one.
-    pub(super) fn rest(&mut self) -> Said {
+    pub(super) fn rest(&mut self) -> StderrOutput {
         let (mut last, mut lost, is_cut) = (VecDeque::new(), self.span.lost, self.span.is_used_up());
         let mut keep = |line| {
             last.push_back(line);
@@ -116,7 +116,7 @@ impl Stderr {
         if !self.lines.begun.is_empty() {
             keep(self.lines.ended());
         }
-        Said { lines: last.into(), lost, is_cut }
+        StderrOutput { lines: last.into(), lost, is_cut }
     }
 
     /// Descriptor to poll for reading, while this second's budget lasts.
@@ -130,7 +130,7 @@ impl Stderr {
     }
 }
 
-impl Span {
+impl PeriodBudget {
     fn new(now: Instant) -> Self {
         Self { since: now, octets: 0, lines: 0, lost: 0 }
     }
@@ -180,8 +180,8 @@ impl Lines {
 
 impl Supervisor {
     /// Copies output of the data plane, or of the process of a router, to where events are written.
-    pub(super) fn repeat(&mut self, whom: Option<&str>, said: Said, now: Instant) {
-        if said == Said::default() {
+    pub(super) fn repeat(&mut self, whom: Option<&str>, said: StderrOutput, now: Instant) {
+        if said == StderrOutput::default() {
             return;
         }
         said.lines.iter().for_each(|line| self.events.repeat(line));
@@ -190,7 +190,7 @@ impl Supervisor {
             let what = format!("{} lines came too fast on standard error and were lost{more}", said.lost);
             match whom {
                 Some(name) => self.tell_of(name, Kind::Notice, format!("its process: {what}"), now),
-                None => self.events.tell(Kind::Notice, format!("the data plane: {what}")),
+                None => self.events.record(Kind::Notice, format!("the data plane: {what}")),
             }
         }
         self.display.leave();

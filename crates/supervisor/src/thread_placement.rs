@@ -9,19 +9,19 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use api::Sharing;
+use api::CpuSharing;
 use config::{Affinity, Allowed, Pin, Plan};
 use link::ToPlane;
 use sched::account::{CoreTicks, cores};
 use sched::promises::{Promises, Reading};
-use sched::{Applier, ApplyError, Company, Known, Load, Outline, Slot, Task, Thread};
+use sched::{Applier, ApplyError, CpuNeighbours, Load, Outline, SchedFacts, Slot, Thread, ThreadIdentity};
 use telemetry::Kind;
 
 use super::children::Children;
-use super::desk::Asker;
-use super::following::Following;
+use super::pending_placement::PendingPlacement;
 use super::plane::Plane;
-use super::rate::Pace;
+use super::rate::WorkBudget;
+use super::request_router::Requester;
 use super::{Supervisor, costs};
 use crate::run_lock::RunLock;
 
@@ -46,7 +46,7 @@ pub struct Planned {
 }
 
 /// Carries out an outline on the host, and undoes it.
-pub(super) trait Carry {
+pub(super) trait OutlineApplier {
     /// Makes the groups and sets of CPUs that threads are moved into.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ pub(super) trait Carry {
     fn undo_all(&mut self) -> Vec<ApplyError>;
 }
 
-impl Carry for Applier {
+impl OutlineApplier for Applier {
     fn make(&mut self, outline: &Outline) -> Result<(), ApplyError> {
         self.make(outline)
     }
@@ -105,13 +105,13 @@ fn host_cores() -> BTreeMap<u32, CoreTicks> {
 }
 
 /// Thread that a data plane has reported: its name and its identity.
-pub(super) type Told<'a> = (&'a str, Task);
+pub(super) type ReportedThread<'a> = (&'a str, ThreadIdentity);
 
 /// Plan of the threads, and the state of carrying it out.
-pub(super) struct Placing {
-    applier: Box<dyn Carry>,
+pub(super) struct ThreadPlacement {
+    applier: Box<dyn OutlineApplier>,
     /// Placements that wait for another run.
-    pub(super) following: Following,
+    pub(super) pending: PendingPlacement,
     /// Reads the CPU time of the host's cores so far.
     cores: fn() -> BTreeMap<u32, CoreTicks>,
     outline: Outline,
@@ -126,7 +126,7 @@ pub(super) struct Placing {
     /// Existing threads, by the process that has reported them: that of a router, or the data plane (`None`).
     told: BTreeMap<Option<String>, Vec<api::Thread>>,
     /// Rate of placements caused by such reports.
-    pace: Pace,
+    budget: WorkBudget,
     /// When to retry what could not be done.
     again: Option<Instant>,
     /// Threads that could not be placed, by name (empty for the host itself): since when, and whether that
@@ -182,11 +182,11 @@ fn planned_with(
 }
 
 fn outlined(plan: &Plan, load: &Load, held: &Outline) -> Result<Outline, config::Errors> {
-    let known = Known { load: load.clone(), ..Known::read(plan).holding(held) };
+    let known = SchedFacts { load: load.clone(), ..SchedFacts::read(plan).holding(held) };
     sched::outline(plan, &known).map_err(|refusals| sched::refused(plan, refusals))
 }
 
-impl Placing {
+impl ThreadPlacement {
     /// Makes the groups and sets of CPUs for the threads of a run.
     ///
     /// # Errors
@@ -198,14 +198,14 @@ impl Placing {
 
     /// Like [`Self::begin`], with a given applier and reader of core times.
     pub(super) fn begin_with(
-        applier: Box<dyn Carry>,
+        applier: Box<dyn OutlineApplier>,
         cores: fn() -> BTreeMap<u32, CoreTicks>,
         planned: Planned,
         now: Instant,
     ) -> Result<Self> {
-        let mut placing = Self {
+        let mut placement = Self {
             applier,
-            following: Following::default(),
+            pending: PendingPlacement::default(),
             cores,
             outline: Outline::default(),
             promises: planned.promises,
@@ -213,12 +213,12 @@ impl Placing {
             slots: BTreeMap::new(),
             used: false,
             told: BTreeMap::new(),
-            pace: Pace::new(now),
+            budget: WorkBudget::new(now),
             again: None,
             troubled: BTreeMap::new(),
         };
-        placing.follow(planned.outline, now)?;
-        Ok(placing)
+        placement.follow(planned.outline, now)?;
+        Ok(placement)
     }
 
     /// Like [`Self::follow`], without waiting for another run: returns false if that holds what all runs
@@ -316,28 +316,32 @@ impl Placing {
     /// When there is something to do.
     pub(super) fn due(&self) -> Option<Instant> {
         let promises = self.promises.as_ref().map(|promises| promises.due);
-        [self.again, self.following.due(), promises].into_iter().flatten().min()
+        [self.again, self.pending.due(), promises].into_iter().flatten().min()
     }
 
     /// Threads that share their CPUs with others of the run: those of this router, or all.
-    pub(super) fn sharing(&self, router: Option<&str>) -> BTreeMap<String, Sharing> {
-        let sharing = |slot: &Slot| match slot.company {
-            Company::Nobody => None,
-            Company::Others => Some((slot.name.clone(), Sharing::Others)),
-            Company::Guest => Some((slot.name.clone(), Sharing::Guest)),
+    pub(super) fn sharing(&self, router: Option<&str>) -> BTreeMap<String, CpuSharing> {
+        let sharing = |slot: &Slot| match slot.neighbours {
+            CpuNeighbours::Nobody => None,
+            CpuNeighbours::Others => Some((slot.name.clone(), CpuSharing::Contended)),
+            CpuNeighbours::Guest => Some((slot.name.clone(), CpuSharing::WithOwnVcpu)),
         };
         let meant = |slot: &&Slot| router.is_none_or(|only| slot.router == only);
         self.outline.slots.iter().filter(meant).filter_map(sharing).collect()
     }
 
     /// Returns the thread with its slot's data; `None` if the plan does not mention it.
-    fn thread(&self, name: &str, task: Task) -> Option<Thread> {
+    fn thread(&self, name: &str, task: ThreadIdentity) -> Option<Thread> {
         let slot = self.outline.slots.get(*self.slots.get(name)?)?;
         Some(Thread { router: slot.router.clone(), class: slot.class.clone(), name: name.to_owned(), task })
     }
 
     /// Threads that `plane` has reported, as far as they are its own or kernel threads that work for it.
-    fn threads_of<'a>(&'a self, whom: &Option<String>, plane: &'a Plane) -> impl Iterator<Item = Told<'a>> {
+    fn threads_of<'a>(
+        &'a self,
+        whom: &Option<String>,
+        plane: &'a Plane,
+    ) -> impl Iterator<Item = ReportedThread<'a>> {
         let of = |thread: &'a api::Thread| Some((thread.name.as_str(), plane.thread(thread.tid)?));
         self.told.get(whom).into_iter().flatten().filter_map(of)
     }
@@ -350,7 +354,7 @@ impl Placing {
                 let called = std::fs::read_to_string(entry.path().join("comm")).ok()?;
                 let (_, vcpu) = called.trim_end().rsplit_once('/')?;
                 let tid = entry.file_name().to_str()?.parse().ok()?;
-                self.thread(&format!("{router}/{vcpu}"), Task::look(pid, tid)?)
+                self.thread(&format!("{router}/{vcpu}"), ThreadIdentity::look(pid, tid)?)
             };
             tasks.filter_map(thread).collect::<Vec<_>>()
         };
@@ -393,99 +397,102 @@ impl Supervisor {
         if let Some(name) = whom {
             threads.retain(|thread| thread.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('/')));
         }
-        self.placing.told.insert(whom.map(str::to_owned), threads);
-        let due = self.placing.pace.next(MOST);
+        self.placement.told.insert(whom.map(str::to_owned), threads);
+        let due = self.placement.budget.next(MOST);
         if now < due {
             // The threads are placed then, by the data plane's last report.
-            self.placing.again = Some(self.placing.again.map_or(due, |again| again.min(due)));
+            self.placement.again = Some(self.placement.again.map_or(due, |again| again.min(due)));
             return;
         }
         let begun = (self.clock)();
         self.place(now);
-        self.placing.pace.done(now, (self.clock)().saturating_duration_since(begun));
+        self.placement.budget.done(now, (self.clock)().saturating_duration_since(begun));
     }
 
     /// Retries placements that are due.
     pub(super) fn attend_placing(&mut self, now: Instant) {
-        if self.placing.again.is_some_and(|again| now >= again) {
+        if self.placement.again.is_some_and(|again| now >= again) {
             self.place(now);
         }
         self.attend_following(now);
-        let Some(promises) = self.placing.promises.as_mut().filter(|promises| now >= promises.due) else {
+        let Some(promises) = self.placement.promises.as_mut().filter(|promises| now >= promises.due) else {
             return;
         };
         promises.due = now + PAUSE;
-        if self.is_up() && !self.desk.is_asked_by(&Asker::Promises) {
-            self.ask_all(api::Request::Counters { router: None }, Asker::Promises, now);
+        if self.is_up() && !self.request_router.is_asked_by(&Requester::Promises) {
+            self.ask_all(api::Request::Counters { router: None }, Requester::Promises, now);
         }
     }
 
     /// Stores the observed packet costs for the next run.
     pub(super) fn remember_costs(&mut self) {
-        self.placing.promises.iter_mut().for_each(|promises| promises.costs.keep_now());
+        self.placement.promises.iter_mut().for_each(|promises| promises.costs.keep_now());
         self.tell_of_costs();
     }
 
     /// Reports trouble with the file that stores costs.
     pub(super) fn tell_of_costs(&mut self) {
-        let Some(promises) = &mut self.placing.promises else { return };
+        let Some(promises) = &mut self.placement.promises else { return };
         if let Some(trouble) = promises.costs.trouble() {
-            self.events.tell(Kind::Notice, trouble);
+            self.events.record(Kind::Notice, trouble);
             self.display.leave();
         }
     }
 
     /// Places every thread that is not where it should be.
     pub(super) fn place(&mut self, now: Instant) {
-        self.placing.again = None;
-        if !self.placing.used {
+        self.placement.again = None;
+        if !self.placement.used {
             return;
         }
-        let mut threads = self.placing.vcpus_of(&self.children);
-        if self.placing.waits_for(&self.children, &threads) {
-            self.placing.again = Some(now + PAUSE);
+        let mut threads = self.placement.vcpus_of(&self.children);
+        if self.placement.waits_for(&self.children, &threads) {
+            self.placement.again = Some(now + PAUSE);
         }
-        let known = |(name, task): Told<'_>| self.placing.thread(name, task);
+        let known = |(name, task): ReportedThread<'_>| self.placement.thread(name, task);
         threads.extend(self.threads_told().into_iter().filter_map(known));
-        for line in self.placing.place(&threads, now) {
-            self.events.tell(Kind::Notice, line);
+        for line in self.placement.place(&threads, now) {
+            self.events.record(Kind::Notice, line);
             self.display.leave();
         }
     }
 
     /// Threads that all data planes have reported and that belong to them.
-    pub(super) fn threads_told(&self) -> Vec<Told<'_>> {
-        let apart = self.apart.iter().map(|(name, apart)| (Some(name.clone()), apart.life.plane.as_ref()));
-        let planes = std::iter::once((None, self.life.plane.as_ref())).chain(apart);
+    pub(super) fn threads_told(&self) -> Vec<ReportedThread<'_>> {
+        let isolated = self
+            .isolated
+            .iter()
+            .map(|(name, isolated)| (Some(name.clone()), isolated.lifecycle.plane.as_ref()));
+        let planes = std::iter::once((None, self.lifecycle.plane.as_ref())).chain(isolated);
         let mut threads = Vec::new();
         for (whom, plane) in planes {
-            threads.extend(plane.into_iter().flat_map(|plane| self.placing.threads_of(&whom, plane)));
+            threads.extend(plane.into_iter().flat_map(|plane| self.placement.threads_of(&whom, plane)));
         }
         threads
     }
 
     /// Tells a data plane, or the process of a router, which of its threads share their CPUs with others.
-    pub(super) fn tell_who_shares(&mut self, whom: Option<&str>, now: Instant) {
-        if self.placing.used {
+    pub(super) fn send_cpu_sharing(&mut self, whom: Option<&str>, now: Instant) {
+        if self.placement.used {
             // A router's process learns nothing of its neighbours.
-            let threads = self.placing.sharing(whom);
+            let threads = self.placement.sharing(whom);
             self.say_to(whom, &ToPlane::Share { threads }, Vec::new(), now);
         }
     }
 
     /// Stops placing threads, because they are about to end.
     pub(super) fn let_go_of_threads(&mut self) {
-        self.placing.used = false;
-        self.placing.applier.let_go();
+        self.placement.used = false;
+        self.placement.applier.let_go();
     }
 
     /// Removes what was made on the host. Call it when no thread is left in it.
     pub(super) fn give_back(&mut self) {
-        for error in self.placing.applier.undo_all() {
-            self.events.tell(Kind::Notice, error.to_string());
+        for error in self.placement.applier.undo_all() {
+            self.events.record(Kind::Notice, error.to_string());
         }
         for line in self.ceilings.remove() {
-            self.events.tell(Kind::Notice, line);
+            self.events.record(Kind::Notice, line);
         }
     }
 }

@@ -1,48 +1,52 @@
 //! Kernel threads that work for a data plane (vhost) and are placed like its own.
 
-use sched::Task;
+use sched::ThreadIdentity;
 
 /// Kernel threads found for it that have not ended.
 #[derive(Debug, Default)]
-pub(super) struct Lent(Vec<Lending>);
+pub(super) struct VhostThreads(Vec<VhostThread>);
 
 #[derive(Debug)]
-struct Lending {
-    thread: Task,
+struct VhostThread {
+    thread: ThreadIdentity,
     name: String,
     /// Thread of the data plane on whose behalf the kernel started it.
-    owner: Task,
+    owner: ThreadIdentity,
 }
 
-impl Lent {
+impl VhostThreads {
     /// Records the vhost thread with this number, if it is one that works for `owner`, and forgets those that
     /// have ended. Returns true if it is recorded. `proc` reads what [`sched::stat`] does.
     pub(super) fn add(
         &mut self,
         proc: impl Fn(i32, i32) -> Option<String>,
         thread: i32,
-        owner: Task,
+        owner: ThreadIdentity,
     ) -> bool {
         self.0.retain(|lent| lent.is_in(&proc));
         let name = format!("vhost-{}", owner.tid);
-        let Some(thread) = Task::of_kernel(&proc, thread, &name, &owner) else { return false };
+        let Some(thread) = ThreadIdentity::of_kernel(&proc, thread, &name, &owner) else { return false };
         if self.0.iter().all(|lent| lent.thread != thread) {
-            self.0.push(Lending { thread, name, owner });
+            self.0.push(VhostThread { thread, name, owner });
         }
         true
     }
 
     /// Returns the thread with this number, if it was lent and the number was not reused.
-    pub(super) fn get(&self, proc: impl Fn(i32, i32) -> Option<String>, thread: i32) -> Option<Task> {
+    pub(super) fn get(
+        &self,
+        proc: impl Fn(i32, i32) -> Option<String>,
+        thread: i32,
+    ) -> Option<ThreadIdentity> {
         let lent = self.0.iter().find(|lent| lent.thread.tid == thread && lent.is_in(&proc))?;
         Some(lent.thread)
     }
 }
 
-impl Lending {
+impl VhostThread {
     /// Returns true if the thread still exists with the same name and parent.
     fn is_in(&self, proc: impl Fn(i32, i32) -> Option<String>) -> bool {
-        Task::of_kernel(proc, self.thread.tid, &self.name, &self.owner) == Some(self.thread)
+        ThreadIdentity::of_kernel(proc, self.thread.tid, &self.name, &self.owner) == Some(self.thread)
     }
 }
 
@@ -76,8 +80,8 @@ mod tests {
         table.set(200, "vhost-107", 2, 5001);
         table.set(300, "vhost-107", 2, 5001);
         table.set(400, "sshd", 1, 5001);
-        let owner = Task::look_in(table.stat(), 100, 107).expect("it is there");
-        let mut lent = Lent::default();
+        let owner = ThreadIdentity::look_in(table.stat(), 100, 107).expect("it is there");
+        let mut lent = VhostThreads::default();
         assert!(lent.add(table.stat(), 200, owner) && lent.add(table.stat(), 300, owner));
         assert!(!lent.add(table.stat(), 400, owner) && !lent.add(table.stat(), 500, owner));
         assert!(lent.get(table.stat(), 200).is_some_and(|thread| (thread.pid, thread.tid) == (200, 200)));

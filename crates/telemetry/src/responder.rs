@@ -129,7 +129,7 @@ impl Responder {
     }
 
     /// Disconnects a client to make room: one that has its answer, else the oldest.
-    fn push_out(&mut self) {
+    fn evict_client(&mut self) {
         match self.clients.iter().position(Client::is_answered) {
             Some(answered) => drop(self.clients.remove(answered)),
             None => {
@@ -151,7 +151,7 @@ impl Responder {
                 Ok(socket) => {
                     self.counters.accepted.add(1);
                     if self.clients.len() >= self.limits.clients {
-                        self.push_out();
+                        self.evict_client();
                     }
                     self.clients.push(Client::new(socket, now + self.limits.time));
                 }

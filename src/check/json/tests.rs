@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use config::{Shares, parse};
 use host::{Finding, State};
 use sched::promises::Takes;
-use sched::{Group, Interrupt, Irq, Island};
+use sched::{ExclusiveCpus, Group, Interrupt, Irq};
 use support::schema::Table;
 
 use super::*;
@@ -30,7 +30,7 @@ mac = "02:00:00:00:00:09"
 "#;
 
 /// A plan with a thread of each policy, and all objects that can be made for threads.
-fn looked() -> Looked {
+fn looked() -> CheckedPlan {
     let plan = parse(FILE, "x.toml").expect("a good file");
     let cpus: CpuSet = "0-1".parse().expect("CPUs");
     let slot = |name: &str, policy, group: Option<&str>| Slot {
@@ -44,7 +44,7 @@ fn looked() -> Looked {
             island: None,
             group: group.map(str::to_owned),
         },
-        company: Company::Others,
+        neighbours: CpuNeighbours::Others,
     };
     let edge = &plan.routers[0].sched;
     let shares = Shares { weight: 250, quota: Some(1500) };
@@ -54,7 +54,7 @@ fn looked() -> Looked {
             slot("edge/vhost", edge.vhost.expect("a policy"), None),
             slot("edge/x", Policy::Shares(shares), Some("edge")),
         ],
-        islands: vec![Island { cpus: cpus.clone(), reserved: 0.1, most: 1.9 }],
+        islands: vec![ExclusiveCpus { cpus: cpus.clone(), reserved: 0.1, most: 1.9 }],
         groups: vec![Group { name: "edge".to_owned(), shares }],
         interrupts: vec![Interrupt {
             interface: "eth0".to_owned(),
@@ -65,7 +65,7 @@ fn looked() -> Looked {
     };
     let mut planned = Planned::default();
     planned.outline = outline;
-    Looked {
+    CheckedPlan {
         plan,
         threads: Ok(planned),
         by_process: Some("no KVM here".to_owned()),
@@ -104,7 +104,7 @@ fn each_line_is_what_its_kind_says() {
 
 #[test]
 fn threads_that_nothing_is_planned_for_are_where_the_file_has_them() {
-    let looked = Looked { threads: Ok(Planned::default()), ..looked() };
+    let looked = CheckedPlan { threads: Ok(Planned::default()), ..looked() };
     let objects = objects(&lines(&looked));
     let threads: Vec<&Value> = objects.iter().filter(|object| kind(object) == "thread").collect();
     threads.iter().for_each(|thread| Table::of("check thread").check(thread));

@@ -32,26 +32,26 @@ fn a_request_is_answered_and_then_the_next_one_is_heard() {
     let (mut talk, now) = start();
     talk.receive(PS, now);
     talk.receive(PS, now);
-    assert_eq!(talk.hear(now), Heard::Request(Request::Ps {}));
+    assert_eq!(talk.hear(now), Input::Request(Request::Ps {}));
     assert!(!talk.listens(), "it is to be answered first");
-    assert_eq!(talk.hear(now), Heard::Nothing);
+    assert_eq!(talk.hear(now), Input::Nothing);
     assert!(!talk.is_due());
     talk.answer(&done("first"), false, now);
     assert!(talk.is_due(), "the second request waits");
-    assert_eq!(talk.hear(now), Heard::Request(Request::Ps {}));
+    assert_eq!(talk.hear(now), Input::Request(Request::Ps {}));
     talk.answer(&done("second"), false, now);
     assert_eq!(said(&talk), [done("first"), done("second")]);
     let len = talk.unsent().len();
     talk.sent(len, now);
     assert_eq!((talk.unsent(), talk.kept()), (&[][..], 0));
-    assert_eq!((talk.hear(now), talk.end(now)), (Heard::Nothing, None));
+    assert_eq!((talk.hear(now), talk.end(now)), (Input::Nothing, None));
 }
 
 #[test]
 fn several_answers_to_one_request() {
     let (mut talk, now) = start();
     talk.receive(PS, now);
-    assert_eq!(talk.hear(now), Heard::Request(Request::Ps {}));
+    assert_eq!(talk.hear(now), Input::Request(Request::Ps {}));
     talk.answer(&done("part"), true, now);
     assert!(talk.is_asked());
     talk.answer(&done("last"), false, now);
@@ -64,9 +64,9 @@ fn several_answers_to_one_request() {
 fn empty_lines_and_carriage_returns_are_passed_over() {
     let (mut talk, now) = start();
     talk.receive(b"\r\n\n\n{\"version\":1,\"request\":{\"ps\":{}}}\r\n\n", now);
-    assert_eq!(talk.hear(now), Heard::Request(Request::Ps {}));
+    assert_eq!(talk.hear(now), Input::Request(Request::Ps {}));
     talk.answer(&done(""), false, now);
-    assert_eq!(talk.hear(now), Heard::Nothing);
+    assert_eq!(talk.hear(now), Input::Nothing);
     assert_eq!(said(&talk).len(), 1);
 }
 
@@ -74,15 +74,15 @@ fn empty_lines_and_carriage_returns_are_passed_over() {
 fn garbage_is_answered_once_and_left() {
     let (mut talk, now) = start();
     talk.receive(b"GET / HTTP/1.1\r\nHost: here\r\n", now);
-    assert_eq!(talk.hear(now), Heard::Garbage);
+    assert_eq!(talk.hear(now), Input::Garbage);
     assert!(!talk.listens());
     talk.receive(PS, now);
-    assert_eq!(talk.hear(now), Heard::Nothing);
+    assert_eq!(talk.hear(now), Input::Nothing);
     assert!(error_said(&talk).starts_with("not a message of version 1:"), "{}", error_said(&talk));
     assert_eq!(talk.end(now), None, "the answer is still to be sent");
     let len = talk.unsent().len();
     talk.sent(len, now);
-    assert_eq!(talk.end(now), Some(End::Done));
+    assert_eq!(talk.end(now), Some(DisconnectReason::Done));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn what_is_wrong_is_said_with_what_would_be_right() {
     ] {
         let (mut talk, now) = start();
         talk.receive(format!("{line}\n").as_bytes(), now);
-        assert_eq!(talk.hear(now), Heard::Garbage, "{line}");
+        assert_eq!(talk.hear(now), Input::Garbage, "{line}");
         assert!(error_said(&talk).contains(wanted), "{line}: {}", error_said(&talk));
         assert!(!error_said(&talk).contains('\n'));
     }
@@ -123,7 +123,7 @@ fn nesting_without_end_is_garbage() {
     for open in ["[", "{\"a\":", "{\"version\":1,\"request\":["] {
         let (mut talk, now) = start();
         talk.receive((open.repeat(5000) + "\n").as_bytes(), now);
-        assert_eq!(talk.hear(now), Heard::Garbage);
+        assert_eq!(talk.hear(now), Input::Garbage);
     }
 }
 
@@ -133,16 +133,16 @@ fn only_a_file_may_be_long() {
     let show = encode_request(&Request::Show { router: long.clone() }).expect("JSON");
     let (mut talk, now) = start();
     talk.receive(&show, now);
-    assert_eq!(talk.hear(now), Heard::Garbage);
+    assert_eq!(talk.hear(now), Input::Garbage);
     assert_eq!(error_said(&talk), "the request is too long: at most 65536 octets fit into its line");
 
     let apply = Request::Apply { file: "a.toml".to_owned(), text: long, dry_run: false };
     let (mut talk, now) = start();
     for octets in encode_request(&apply).expect("JSON").chunks(4096) {
-        assert_eq!(talk.hear(now), Heard::Nothing);
+        assert_eq!(talk.hear(now), Input::Nothing);
         talk.receive(octets, now);
     }
-    assert_eq!(talk.hear(now), Heard::Request(apply));
+    assert_eq!(talk.hear(now), Input::Request(apply));
 }
 
 #[test]
@@ -152,14 +152,14 @@ fn a_line_without_end_is_refused_before_it_fills_the_memory() {
     {
         let (mut talk, now) = start();
         talk.receive(start_of_line.as_bytes(), now);
-        let mut heard = Heard::Nothing;
+        let mut heard = Input::Nothing;
         let mut octets = start_of_line.len();
-        while heard == Heard::Nothing {
+        while heard == Input::Nothing {
             talk.receive(&[b' '; 1000], now);
             octets += 1000;
             heard = talk.hear(now);
         }
-        assert_eq!(heard, Heard::Garbage);
+        assert_eq!(heard, Input::Garbage);
         assert!(octets > most && octets <= most + 1000, "{octets}");
         assert!(talk.kept() < 200, "{}", talk.kept());
     }
@@ -170,22 +170,22 @@ fn a_client_that_asks_and_closes_its_side_gets_its_answer() {
     let (mut talk, now) = start();
     talk.receive(PS, now);
     talk.end_input();
-    assert_eq!(talk.hear(now), Heard::Request(Request::Ps {}));
+    assert_eq!(talk.hear(now), Input::Request(Request::Ps {}));
     assert_eq!(talk.end(now), None);
     talk.answer(&done("here"), false, now);
     assert_eq!((talk.end(now), talk.is_due()), (None, true));
     let len = talk.unsent().len();
     talk.sent(len, now);
-    assert_eq!(talk.end(now), Some(End::Done));
+    assert_eq!(talk.end(now), Some(DisconnectReason::Done));
 }
 
 #[test]
 fn a_last_line_without_newline_is_not_taken_for_a_request() {
     let (mut talk, now) = start();
     talk.receive(&PS[..PS.len() - 1], now);
-    assert_eq!(talk.hear(now), Heard::Nothing);
+    assert_eq!(talk.hear(now), Input::Nothing);
     talk.end_input();
-    assert_eq!(talk.hear(now), Heard::Garbage);
+    assert_eq!(talk.hear(now), Input::Garbage);
     assert_eq!(error_said(&talk), "the last line has no end: each request ends with a newline");
 }
 
@@ -196,9 +196,9 @@ fn half_a_line_has_a_time_limit_that_more_octets_do_not_lengthen() {
     for second in 0..10 {
         let now = now + Duration::from_secs(second);
         talk.receive(b"{", now);
-        assert_eq!((talk.hear(now), talk.end(now)), (Heard::Nothing, None), "after {second} s");
+        assert_eq!((talk.hear(now), talk.end(now)), (Input::Nothing, None), "after {second} s");
     }
-    assert_eq!(talk.end(now + limits.line), Some(End::HalfLine));
+    assert_eq!(talk.end(now + limits.line), Some(DisconnectReason::HalfLine));
 }
 
 #[test]
@@ -206,9 +206,9 @@ fn a_silent_client_is_left_but_not_while_it_waits_for_its_answer() {
     let (mut talk, now) = start();
     let limits = Limits::default();
     assert_eq!(talk.end(now + limits.idle - Duration::from_millis(1)), None);
-    assert_eq!(talk.end(now + limits.idle), Some(End::Idle));
+    assert_eq!(talk.end(now + limits.idle), Some(DisconnectReason::Idle));
     talk.receive(PS, now);
-    assert_eq!(talk.hear(now), Heard::Request(Request::Ps {}));
+    assert_eq!(talk.hear(now), Input::Request(Request::Ps {}));
     let late = now + 10 * limits.idle;
     assert_eq!(talk.end(late), None);
     talk.answer(&done(""), false, late);
@@ -222,10 +222,10 @@ fn who_does_not_read_is_left() {
     let (mut talk, now) = start();
     let limits = Limits::default();
     talk.receive(PS, now);
-    assert_eq!(talk.hear(now), Heard::Request(Request::Ps {}));
+    assert_eq!(talk.hear(now), Input::Request(Request::Ps {}));
     talk.answer(&done("unread"), true, now);
     assert_eq!(talk.end(now + limits.stall / 2), None);
-    assert_eq!(talk.end(now + limits.stall), Some(End::SlowReader));
+    assert_eq!(talk.end(now + limits.stall), Some(DisconnectReason::SlowReader));
     talk.sent(1, now + limits.stall / 2);
     assert_eq!(talk.end(now + limits.stall), None, "it took something meanwhile");
 }
@@ -236,13 +236,13 @@ fn answers_that_nobody_reads_have_a_bound() {
     let limits = Limits { output: 1000, ..Limits::default() };
     let mut talk = Conversation::new(limits, now);
     talk.receive(PS, now);
-    assert_eq!(talk.hear(now), Heard::Request(Request::Ps {}));
+    assert_eq!(talk.hear(now), Input::Request(Request::Ps {}));
     let part = done(&"x".repeat(100));
     while talk.end(now).is_none() {
         talk.answer(&part, true, now);
         assert!(talk.kept() <= limits.output);
     }
-    assert_eq!((talk.end(now), talk.is_due()), (Some(End::SlowReader), true));
+    assert_eq!((talk.end(now), talk.is_due()), (Some(DisconnectReason::SlowReader), true));
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn an_answer_that_is_too_long_becomes_an_error() {
     let now = Instant::now();
     let mut talk = Conversation::new(Limits { output: 1000, ..Limits::default() }, now);
     talk.receive(PS, now);
-    assert_eq!(talk.hear(now), Heard::Request(Request::Ps {}));
+    assert_eq!(talk.hear(now), Input::Request(Request::Ps {}));
     talk.answer(&done(&"x".repeat(1000)), false, now);
     assert_eq!(talk.end(now), None);
     assert!(error_said(&talk).contains("too long: ask for less"), "{}", error_said(&talk));
@@ -260,10 +260,10 @@ fn an_answer_that_is_too_long_becomes_an_error() {
 fn a_broken_connection_ends_the_talk() {
     let (mut talk, now) = start();
     talk.receive(PS, now);
-    assert_eq!(talk.hear(now), Heard::Request(Request::Ps {}));
+    assert_eq!(talk.hear(now), Input::Request(Request::Ps {}));
     talk.answer(&done(""), true, now);
-    talk.break_off();
-    assert_eq!((talk.end(now), talk.is_due(), talk.is_asked()), (Some(End::Broken), true, true));
+    talk.connection_broken();
+    assert_eq!((talk.end(now), talk.is_due(), talk.is_asked()), (Some(DisconnectReason::Broken), true, true));
 }
 
 /// Input of a client: requests, perhaps followed by something else.
@@ -316,7 +316,7 @@ proptest! {
         let mut heard = Vec::new();
         for pair in cuts.windows(2) {
             talk.receive(&octets[pair[0]..pair[1]], now);
-            while let Heard::Request(request) = talk.hear(now) {
+            while let Input::Request(request) = talk.hear(now) {
                 talk.answer(&Ok(Answer::Done { message: String::new() }), false, now);
                 heard.push(request);
             }
@@ -334,7 +334,7 @@ proptest! {
             if talk.listens() {
                 talk.receive(piece, now);
             }
-            garbage += usize::from(talk.hear(now) == Heard::Garbage);
+            garbage += usize::from(talk.hear(now) == Input::Garbage);
             prop_assert!(talk.kept() <= LONGEST_APPLY + 2000);
         }
         prop_assert!(garbage <= 1);

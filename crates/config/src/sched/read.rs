@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Policy, Reservation, Sched, Shares};
 use crate::plan::Plan;
 use crate::read::{remember, valued};
-use crate::section::{Section, Words, value};
+use crate::section::{Keywords, Section, value};
 use crate::values;
 
 const EXAMPLE: &str = "{ policy = \"deadline\", runtime = \"170ms\", period = \"200ms\" }";
@@ -22,7 +22,7 @@ pub(super) enum Word {
     Shares,
 }
 
-pub(super) const POLICIES: Words<Word> = Words {
+pub(super) const POLICIES: Keywords<Word> = Keywords {
     noun: ("policy", "policies"),
     now: &[
         ("other", Word::Other),

@@ -11,9 +11,9 @@ fn isolated(lines: &str) -> String {
 fn a_router_gets_a_process_of_its_own() {
     let plan = parse(&isolated("engine = \"kvm\"\nisolate = \"process\""), "f.toml").expect("a good file");
     let name = plan.routers[0].name.clone();
-    assert!(plan.routers[0].is_apart());
-    assert_eq!(plan.without_apart().routers.len(), plan.routers.len() - 1);
-    let own = plan.of_apart(&name).expect("there is one");
+    assert!(plan.routers[0].is_isolated());
+    assert_eq!(plan.without_isolated().routers.len(), plan.routers.len() - 1);
+    let own = plan.of_isolated(&name).expect("there is one");
     assert_eq!(own.routers.len(), 1);
     assert_eq!((own.routers[0].nics.len(), own.switches.len()), (plan.routers[0].nics.len(), 0));
     for (nic, here) in own.routers[0].nics.iter().zip(&plan.routers[0].nics) {
@@ -21,7 +21,7 @@ fn a_router_gets_a_process_of_its_own() {
         assert_eq!(nic.attach, Attach::handed(&path));
         assert_eq!((nic.mac, &nic.addresses, nic.mtu), (here.mac, &here.addresses, here.mtu));
     }
-    assert_eq!(plan.of_apart("nobody"), None);
+    assert_eq!(plan.of_isolated("nobody"), None);
 }
 
 #[test]
@@ -30,8 +30,8 @@ fn without_kvm_it_is_a_process_anyway() {
     let no_kvm = Some("/dev/kvm is not there".to_owned());
     let _ = plan.choose_engines(&HostFacts { no_kvm, ..HostFacts::default() });
     assert_eq!(plan.routers[0].engine, Some(Engine::Process));
-    assert!(!plan.routers[0].is_apart());
-    assert_eq!(plan.apart().count(), 0);
+    assert!(!plan.routers[0].is_isolated());
+    assert_eq!(plan.isolated().count(), 0);
 }
 
 #[test]
@@ -116,12 +116,12 @@ fn the_process_of_a_router_is_told_of_that_one_and_of_nothing_else() {
     let mut plan = parse(TWO, "f.toml").expect("a good file");
     let _ = plan.choose_engines(&HostFacts::default());
     let told = |plan: &Plan| serde_json::to_string(plan).expect("it can be written");
-    let part = plan.of_apart("edge").expect("there is one");
+    let part = plan.of_isolated("edge").expect("there is one");
     for word in ["rival", "192.0.2.77", "secret", "wan", "9477", "Shares"] {
         let whole = told(&plan);
         assert!(whole.contains(word) && !told(&part).contains(word), "{word}: {}", told(&part));
     }
-    assert_eq!(plan.of_apart("rival"), None, "it has no process of its own");
+    assert_eq!(plan.of_isolated("rival"), None, "it has no process of its own");
     assert_eq!(part.routers[0].nics[0].addresses, plan.routers[0].nics[0].addresses);
 }
 

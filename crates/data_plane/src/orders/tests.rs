@@ -3,19 +3,19 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use config::Engine;
-use link::{Link, Need, Orders, Supply};
+use link::{Link, PlanWithSupplies, Supply, SupplyKind};
 use serde_json::{Value, json};
 
-use super::{Wire, understand};
+use super::{LinkEndpoint, understand};
 
-fn orders(supplies: Vec<Supply>) -> Orders {
+fn orders(supplies: Vec<Supply>) -> PlanWithSupplies {
     let mut plan = config::parse(FILE, "x.toml").expect("a good file");
     let _ = plan.choose_engines(&config::HostFacts::default());
-    Orders { run: "lab".to_owned(), plan: plan.of_data_plane(), apart: None, supplies }
+    PlanWithSupplies { run: "lab".to_owned(), plan: plan.of_data_plane(), isolated: None, supplies }
 }
 
-fn wire() -> Arc<Wire> {
-    Arc::new(Wire::new(Link::new(Link::pair().expect("descriptors").1)).expect("descriptors"))
+fn wire() -> Arc<LinkEndpoint> {
+    Arc::new(LinkEndpoint::new(Link::new(Link::pair().expect("descriptors").1)).expect("descriptors"))
 }
 
 fn nulls(count: usize) -> Vec<OwnedFd> {
@@ -25,15 +25,15 @@ fn nulls(count: usize) -> Vec<OwnedFd> {
 const FILE: &str = "[[router]]\nname = \"edge\"\n[[router.nic]]\nname = \"wan\"\nattach = \"tap:t0\"\n\
                     address = \"192.0.2.1/24\"\n";
 
-fn supply(need: Need, of: &str, what: Value, descriptors: usize) -> Supply {
+fn supply(need: SupplyKind, of: &str, what: Value, descriptors: usize) -> Supply {
     Supply { need, of: of.to_owned(), what, descriptors }
 }
 
 fn supplies() -> Vec<Supply> {
     vec![
-        supply(Need::Uplink, "edge.wan", json!("t0"), 2),
-        supply(Need::Uplink, "edge.lan", json!("x.pcap"), 1),
-        supply(Need::Locks, "", Value::Null, 2),
+        supply(SupplyKind::Uplink, "edge.wan", json!("t0"), 2),
+        supply(SupplyKind::Uplink, "edge.lan", json!("x.pcap"), 1),
+        supply(SupplyKind::Locks, "", Value::Null, 2),
     ]
 }
 
@@ -53,5 +53,5 @@ fn each_descriptor_is_taken_for_what_it_is_said_to_be() {
 fn what_does_not_fit_is_refused() {
     let refused = |supplies, count| understand(orders(supplies), nulls(count), &wire()).is_err();
     assert!(refused(supplies(), 4), "a descriptor is missing");
-    assert!(refused(vec![supply(Need::Kvm, "", Value::Null, 1)], 1), "that is not KVM");
+    assert!(refused(vec![supply(SupplyKind::Kvm, "", Value::Null, 1)], 1), "that is not KVM");
 }

@@ -10,12 +10,12 @@ use link::{Link, ToPlane, ToSupervisor};
 use rustix::event::{PollFd, PollFlags, poll};
 use vmm::Spawn;
 
-use super::Wire;
+use super::LinkEndpoint;
 
 /// Data plane's end, served by a thread that can report counters; and the supervisor's end.
-fn pair() -> (Arc<Wire>, Link) {
+fn pair() -> (Arc<LinkEndpoint>, Link) {
     let (ours, theirs) = Link::pair().expect("descriptors");
-    let wire = Arc::new(Wire::new(Link::new(theirs)).expect("descriptors"));
+    let wire = Arc::new(LinkEndpoint::new(Link::new(theirs)).expect("descriptors"));
     let attending = wire.clone();
     thread::spawn(move || attending.attend(count));
     (wire, ours)
@@ -147,7 +147,7 @@ fn the_end_of_the_supervisor_is_no_message() {
 #[test]
 fn a_supervisor_that_breaks_the_rules_is_told_of() {
     let (ours, theirs) = Link::pair().expect("descriptors");
-    let wire = Wire::new(Link::new(theirs)).expect("descriptors");
+    let wire = LinkEndpoint::new(Link::new(theirs)).expect("descriptors");
     rustix::io::write(ours.as_fd(), &[0xff; 8]).expect("written");
     wire.attend(count);
     let error = wire.next(None).expect_err("no such message");

@@ -1,6 +1,6 @@
 //! Requirements of a plan's attachments, and whether this host meets them.
 
-use attach::Traits;
+use attach::AttachmentProperties;
 use config::{Nic, Plan, Router};
 
 use crate::{Finding, State, net_admin, tun_device};
@@ -8,7 +8,8 @@ use crate::{Finding, State, net_admin, tun_device};
 /// A finding for each NIC with an external attachment, preceded by common requirements.
 pub(super) fn findings(plan: &Plan) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let any = |wanted: fn(Traits) -> bool| plan.nics().any(|(_, nic)| wanted(nic.attach.traits()));
+    let any =
+        |wanted: fn(AttachmentProperties) -> bool| plan.nics().any(|(_, nic)| wanted(nic.attach.traits()));
     if any(|traits| traits.needs_tun) {
         findings.push(tun_device());
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use config::{Engine, HostFacts, Linux, Plan, Router, VhostThreads};
 use rustix::process::geteuid;
 
-use crate::{Finding, State, named};
+use crate::{Finding, State, references};
 
 /// A finding for each requirement of a router beyond virtual machines.
 pub(super) fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {
@@ -47,7 +47,7 @@ fn namespaces() -> Finding {
 /// vhost-net, which serves the NICs of a router with `vhost = "kernel"`.
 fn vhost_net() -> Finding {
     let (path, what) = ("/dev/vhost-net", "vhost = \"kernel\"");
-    match named::vhost_net() {
+    match references::vhost_net() {
         Ok(()) => Finding::new(State::Ok, path, what, "the kernel serves the NICs by threads of its own"),
         Err(lacks) => Finding::new(State::No, path, what, lacks),
     }
@@ -69,7 +69,7 @@ fn apart(router: &Router, facts: &HostFacts) -> Finding {
 
 /// Files and facts needed by a Linux guest.
 fn stock(router: &Router, linux: &Linux, facts: &HostFacts) -> Finding {
-    let unread = named::images(linux).into_iter().next().map(|(key, what)| format!("{key}: {what}"));
+    let unread = references::images(linux).into_iter().next().map(|(key, what)| format!("{key}: {what}"));
     let (state, meaning) = match unread.or_else(|| facts.no_kvm.as_ref().or(facts.no_linux.as_ref()).cloned())
     {
         Some(lacks) => (State::No, lacks),

@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 
 /// Category that a thread's time is counted under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Column {
+pub enum TimeCategory {
     /// A vCPU thread: time in its guest is `guest`, time spent for it outside is `kernel`.
     Guest,
     /// A vhost thread: all its time is `vhost`.
@@ -50,7 +50,7 @@ pub struct Thread {
     /// Kernel's thread number.
     pub tid: i32,
     /// Category of its time.
-    pub column: Column,
+    pub column: TimeCategory,
 }
 
 /// Times of all cores and threads at one moment, in nanoseconds, except for ticks.
@@ -63,7 +63,7 @@ pub struct Sample {
     /// By CPU number.
     pub cores: BTreeMap<u32, CoreTicks>,
     /// By name; a thread that has ended is missing.
-    pub threads: BTreeMap<String, (Column, ThreadTimes)>,
+    pub threads: BTreeMap<String, (TimeCategory, ThreadTimes)>,
     /// Interrupt times, if there is a tracer.
     pub traced: Option<Traced>,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::parse::{CoreTicks, ThreadTimes};
-use super::{Column, Interrupts, Sample, Traced};
+use super::{Interrupts, Sample, TimeCategory, Traced};
 
 /// Nanoseconds per tick of USER_HZ, which is 100 on every x86-64 kernel.
 const TICK: f64 = 1e7;
@@ -73,7 +73,7 @@ impl CoreSplit {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ThreadSplit {
     /// Category of its time.
-    pub column: Column,
+    pub column: TimeCategory,
     /// CPU that it ran on last.
     pub cpu: u32,
     /// True if it was on another CPU at the beginning: then its time does not belong to that CPU alone.
@@ -146,16 +146,16 @@ impl Share {
     fn add(&mut self, split: &ThreadSplit, before: &ThreadTimes, now: &ThreadTimes) {
         let (user, system) = (grown(before.user, now.user), grown(before.system, now.system));
         match split.column {
-            Column::Guest => {
+            TimeCategory::Guest => {
                 self.guest += split.guest;
                 self.user += user;
             }
-            Column::Vhost => {
+            TimeCategory::Vhost => {
                 self.vhost += split.run;
                 self.user += user;
                 self.system += system;
             }
-            Column::Other => {}
+            TimeCategory::Other => {}
         }
     }
 }
@@ -166,7 +166,7 @@ fn grown(before: u64, now: u64) -> u64 {
 }
 
 fn thread(
-    column: Column,
+    column: TimeCategory,
     (before, now): (&ThreadTimes, &ThreadTimes),
     charged: f64,
     longest: f64,
@@ -175,7 +175,7 @@ fn thread(
     let (user, system) = (grown(before.user, now.user) as f64, grown(before.system, now.system) as f64);
     let part = |ticks: f64| if user + system > 0.0 { run * (ticks / (user + system)).min(1.0) } else { 0.0 };
     let sleeps = grown(before.sleeps, now.sleeps);
-    let guest = if column == Column::Guest { part(grown(before.guest, now.guest) as f64) } else { 0.0 };
+    let guest = if column == TimeCategory::Guest { part(grown(before.guest, now.guest) as f64) } else { 0.0 };
     ThreadSplit {
         column,
         cpu: now.cpu,

@@ -56,7 +56,7 @@ fn what_is_no_such_file_is_nothing() {
 
 const SECOND: u64 = 1_000_000_000;
 
-fn sample(at_ns: u64, core: CoreTicks, threads: &[(&str, Column, ThreadTimes)]) -> Sample {
+fn sample(at_ns: u64, core: CoreTicks, threads: &[(&str, TimeCategory, ThreadTimes)]) -> Sample {
     let threads =
         threads.iter().map(|(name, column, times)| ((*name).to_owned(), (*column, *times))).collect();
     Sample { at_ns, cores: [(1, core)].into(), threads, ..Sample::default() }
@@ -86,8 +86,11 @@ fn a_core_is_split_among_who_had_it() {
         ..ThreadTimes::default()
     };
     let core = CoreTicks { user: 52, system: 18, idle: 20, irq: 1, softirq: 6, steal: 3 };
-    let end =
-        sample(SECOND, core, &[("edge/vcpu0", Column::Guest, vcpu), ("edge/vhost", Column::Vhost, vhost)]);
+    let end = sample(
+        SECOND,
+        core,
+        &[("edge/vcpu0", TimeCategory::Guest, vcpu), ("edge/vhost", TimeCategory::Vhost, vhost)],
+    );
     let split = Split::between(&start, &end);
     let percent = |ns: f64| (ns / 1e7).round() as u32;
     let shown = split.cores[&1].columns().map(|(name, ns)| (name, percent(ns)));
@@ -117,7 +120,7 @@ fn a_thread_that_is_read_for_the_first_time_has_no_more_than_the_interval() {
     let start = sample(10 * SECOND, core, &[]);
     let old =
         ThreadTimes { tid: 6, cpu: 1, run_ns: 910 * SECOND, wait_ns: 77 * SECOND, ..ThreadTimes::default() };
-    let mut end = sample(11 * SECOND, core, &[("edge/vhost", Column::Vhost, old)]);
+    let mut end = sample(11 * SECOND, core, &[("edge/vhost", TimeCategory::Vhost, old)]);
     end.took_ns = SECOND / 2;
     let split = Split::between(&start, &end).threads["edge/vhost"];
     assert_eq!((split.run, split.wait), (1.5 * SECOND as f64, 1.5 * SECOND as f64));
@@ -135,7 +138,7 @@ fn a_tracer_takes_interrupts_from_whom_they_interrupted() {
     let core = CoreTicks { system: 35, softirq: 25, idle: 40, ..CoreTicks::default() };
     let after = Sample {
         traced: traced(300_000_007),
-        ..sample(SECOND, core, &[("edge/vhost", Column::Vhost, vhost)])
+        ..sample(SECOND, core, &[("edge/vhost", TimeCategory::Vhost, vhost)])
     };
     let split = Split::between(&before, &after);
     let core = split.cores[&1];
@@ -157,8 +160,8 @@ fn a_tracer_takes_interrupts_from_whom_they_interrupted() {
 #[test]
 fn another_thread_of_that_name_counts_from_its_start() {
     let times = |tid, run_ns| ThreadTimes { tid, cpu: 1, run_ns, ..ThreadTimes::default() };
-    let before = sample(0, CoreTicks::default(), &[("edge/vhost", Column::Vhost, times(6, 900))]);
-    let after = sample(SECOND, CoreTicks::default(), &[("edge/vhost", Column::Vhost, times(7, 1000))]);
+    let before = sample(0, CoreTicks::default(), &[("edge/vhost", TimeCategory::Vhost, times(6, 900))]);
+    let after = sample(SECOND, CoreTicks::default(), &[("edge/vhost", TimeCategory::Vhost, times(7, 1000))]);
     assert_eq!(Split::between(&before, &after).threads["edge/vhost"].run, 1000.0);
 }
 
@@ -187,7 +190,7 @@ proptest! {
     fn columns_are_the_interval(vcpu in some_times(), vhost in some_times(), core in some_ticks(), traced in some_interrupts()) {
         let none = traced.map(|_| Traced { cores: [(1, Interrupts::default())].into(), ..Traced::default() });
         let before = Sample { traced: none, ..sample(0, CoreTicks::default(), &[]) };
-        let after = sample(SECOND, core, &[("a", Column::Guest, vcpu), ("b", Column::Vhost, vhost)]);
+        let after = sample(SECOND, core, &[("a", TimeCategory::Guest, vcpu), ("b", TimeCategory::Vhost, vhost)]);
         let known = traced.map(|known| Traced { cores: [(1, known)].into(), threads: [(1, known)].into(), ..Traced::default() });
         let split = Split::between(&before, &Sample { traced: known, ..after }).cores[&1];
         prop_assert!(split.columns().iter().all(|(_, ns)| *ns >= 0.0), "{split:?}");
@@ -230,7 +233,7 @@ mod alone {
                 return println!("SKIPPED: no affinity can be read");
             };
             let cpu = (0..CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).expect("a CPU");
-            for column in [Column::Vhost, Column::Other] {
+            for column in [TimeCategory::Vhost, TimeCategory::Other] {
                 let (tell, told) = std::sync::mpsc::channel();
                 let (go, gone) = std::sync::mpsc::channel::<()>();
                 let burner = std::thread::spawn(move || {
@@ -268,11 +271,11 @@ mod alone {
                 // It slept at the end, if not before: when others use the core it is always late.
                 assert!(thread.wakeups >= 1 && thread.wakeups <= thread.switches, "{thread:?}");
                 let seen = match column {
-                    Column::Vhost => core.vhost,
+                    TimeCategory::Vhost => core.vhost,
                     _ => core.user + core.kernel,
                 };
                 // Others may have burned time there too, but no other vhost thread.
-                let most = if column == Column::Vhost { burned + two } else { f64::INFINITY };
+                let most = if column == TimeCategory::Vhost { burned + two } else { f64::INFINITY };
                 assert!(seen >= burned - 2.0 * two && seen <= most, "{burned} in {core:?}");
                 assert!((core.all() - split.interval).abs() <= two, "{core:?} of {}", split.interval);
             }
@@ -289,7 +292,7 @@ fn a_thread_that_has_ended_is_missing() {
         let _ = ended.recv();
     });
     let pid = getpid().as_raw_nonzero().get();
-    let named = |name: &str, tid| Thread { name: name.to_owned(), pid, tid, column: Column::Other };
+    let named = |name: &str, tid| Thread { name: name.to_owned(), pid, tid, column: TimeCategory::Other };
     let threads = [named("t/short", told.recv().expect("a thread")), named("t/none", i32::MAX)];
     let mut account = Account::open(&[], &threads).expect("files to read");
     assert_eq!(account.sample().threads.keys().collect::<Vec<_>>(), ["t/short"]);

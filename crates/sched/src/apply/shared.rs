@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::Applier;
 use crate::cgroup::{self, Version};
 use crate::error::ApplyError;
-use crate::island;
+use crate::exclusive_cpus;
 use crate::outline::Outline;
 use crate::undo::Undo;
 
@@ -61,7 +61,7 @@ impl Applier {
         let mut wanted: Vec<PathBuf> = self.outline.interrupts.iter().map(|moved| moved.path()).collect();
         if let Ok(hierarchy) = &self.host.cpuset {
             let islands = self.outline.islands.iter();
-            wanted.extend(islands.map(|held| island::path(hierarchy, &self.run, &held.cpus)));
+            wanted.extend(islands.map(|held| exclusive_cpus::path(hierarchy, &self.run, &held.cpus)));
         }
         if let Ok(hierarchy) = &self.host.cpu {
             wanted.extend(self.outline.groups.iter().map(|held| self.group_path(hierarchy, &held.name)));

@@ -19,13 +19,13 @@ const CLAIMS: usize = 8;
 /// Group of a run whose supervisor and cleaner were killed. It is removed when the kernel has torn down the
 /// processes in it.
 #[derive(Debug)]
-pub(super) struct Deserted {
+pub(super) struct OrphanedGroup {
     group: PathBuf,
     _claim: OwnedFd,
     since: Instant,
 }
 
-impl Deserted {
+impl OrphanedGroup {
     /// Removes it at the end of the run, if no process is in it any more.
     pub(super) fn remove(self) {
         let _ = fs::remove_dir(self.group);
@@ -79,12 +79,12 @@ pub(super) fn free(name: &Path) -> PathBuf {
 /// Removes groups of earlier runs of a name whose supervisor and cleaner were killed, so that no process
 /// claims them. Those with processes in them are claimed and returned. Groups of a living run of the same
 /// name, with another folder for its locks, are claimed by that run.
-pub(super) fn sweep(base: &Path, prefix: &str, now: Instant) -> Vec<Deserted> {
+pub(super) fn sweep(base: &Path, prefix: &str, now: Instant) -> Vec<OrphanedGroup> {
     let there = fs::read_dir(base).into_iter().flatten().flatten();
     let of_name = there.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
     let deserted = of_name.filter_map(|entry| {
         let group = entry.path();
-        Some(Deserted { _claim: claim(&group).ok()?, group, since: now })
+        Some(OrphanedGroup { _claim: claim(&group).ok()?, group, since: now })
     });
     deserted.filter(|deserted| !deserted.goes(now)).collect()
 }

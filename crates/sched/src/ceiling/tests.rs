@@ -32,9 +32,14 @@ fn what_a_group_has_counted_is_read_in_both_versions() {
 fn what_is_reached_is_told_once_and_whose_ceiling_it_was() {
     let folder = group(&[("memory.max", "4096\n"), ("memory.events", "oom 0\noom_kill 0\n")]);
     let (version, resource) = (Version::V2, Resource::Memory);
-    let bound =
-        Bound { resource, version, group: folder.path().to_owned(), own: None, seen: Counted::default() };
-    let mut bounds = Bounds { held: vec![bound], leaving: Vec::new(), deserted: Vec::new() };
+    let bound = CgroupLimit {
+        resource,
+        version,
+        group: folder.path().to_owned(),
+        own: None,
+        seen: Counted::default(),
+    };
+    let mut bounds = CgroupLimits { held: vec![bound], leaving: Vec::new(), deserted: Vec::new() };
     let mut after = |events: &str| {
         fs::write(folder.path().join("memory.events"), events).expect("written");
         bounds.reached()
@@ -60,7 +65,7 @@ fn a_group_that_was_not_full_was_hurt_by_others() {
     {
         let (folder, resource) = (used(memory, with_swap), Resource::Memory);
         let (group, seen) = (folder.path().to_owned(), Counted::default());
-        let mut bound = Bound { resource, version: Version::V1, group, own: None, seen };
+        let mut bound = CgroupLimit { resource, version: Version::V1, group, own: None, seen };
         assert_eq!(bound.reached(), Some(Reached { resource, times: 1, ceiling }));
     }
 }
@@ -89,7 +94,7 @@ fn groups_that_nobody_claims_any_more_are_taken_away() {
     assert!(claim(&lives).is_err(), "it is claimed");
     let now = Instant::now();
     let deserted = sweep(base.path(), "ringroad-a.", now);
-    let mut bounds = Bounds { held: Vec::new(), leaving: Vec::new(), deserted };
+    let mut bounds = CgroupLimits { held: Vec::new(), leaving: Vec::new(), deserted };
     assert_eq!([&left, &lives, &used, &other].map(|group| group.exists()), [false, true, true, true]);
     // The processes in it were killed, and it can be removed when the kernel has torn them down.
     assert!(claim(&used).is_err(), "it is claimed meanwhile");
@@ -108,7 +113,7 @@ fn a_deserted_group_that_is_in_use_for_long_is_left_alone() {
     fs::create_dir_all(group.join("something")).expect("made");
     let now = Instant::now();
     let deserted = sweep(base.path(), "ringroad-a.", now);
-    let mut bounds = Bounds { held: Vec::new(), leaving: Vec::new(), deserted };
+    let mut bounds = CgroupLimits { held: Vec::new(), leaving: Vec::new(), deserted };
     assert!(bounds.clear(now + LEAVING).is_empty(), "nobody is told of it");
     assert!(group.exists() && claim(&group).is_ok());
 }
@@ -123,10 +128,10 @@ fn what_is_in_use_goes_later_and_is_named_if_it_does_not() {
         fs::create_dir_all(path.join("in use")).expect("made");
         let undo = Undo::Group { version: Version::V1, path: path.clone(), home: home.clone() };
         let procs = File::open(&path).expect("it is there");
-        (Own { undo, _claim: None, procs, name: path, home }, now)
+        (OwnedGroup { undo, _claim: None, procs, name: path, home }, now)
     };
     let mut bounds =
-        Bounds { held: Vec::new(), leaving: vec![given_up("a"), given_up("b")], deserted: Vec::new() };
+        CgroupLimits { held: Vec::new(), leaving: vec![given_up("a"), given_up("b")], deserted: Vec::new() };
     let (a, b) = (base.path().join("a"), base.path().join("b"));
     assert!(bounds.clear(now).is_empty() && a.exists());
     fs::remove_dir(a.join("in use")).expect("it was there");

@@ -6,9 +6,9 @@ use tempfile::TempDir;
 use super::*;
 use crate::guarantee::{Class, Kind, Path as Way_};
 
-fn way() -> Way {
+fn way() -> CostKey {
     let kind = Kind { class: Class::Vhost, path: Way_::Tap, exits: false, far: false };
-    Way { kind, device: "kvm shared virtio-net/tap".to_owned(), cpus: 1 }
+    CostKey { kind, device: "kvm shared virtio-net/tap".to_owned(), cpus: 1 }
 }
 
 fn window(cycles: u64) -> Observation {
@@ -30,7 +30,7 @@ fn costs(folder: &Path) -> Costs {
 /// A run that observes packets of this cost, and ends.
 fn run(folder: &Path, cycles: u64) -> Costs {
     let mut costs = costs(folder);
-    costs.note(&way(), &window(cycles), Rest::Never, day());
+    costs.note(&way(), &window(cycles), Idleness::Never, day());
     costs.keep_now();
     costs
 }
@@ -65,15 +65,15 @@ fn what_a_run_has_seen_the_next_one_knows() {
 fn two_runs_write_one_file() {
     let folder = temporary();
     let (mut first, mut second) = (costs(folder.path()), costs(folder.path()));
-    let other = Way { cpus: 2, ..way() };
-    first.note(&way(), &window(5000), Rest::Never, day());
-    second.note(&other, &window(7000), Rest::Never, day());
+    let other = CostKey { cpus: 2, ..way() };
+    first.note(&way(), &window(5000), Idleness::Never, day());
+    second.note(&other, &window(7000), Idleness::Never, day());
     first.keep_now();
     second.keep_now();
     assert!(known(folder.path()).is_some());
     assert!(costs(folder.path()).memory.model(&other, 60.0).is_some());
     // A run that writes again includes what the other one has observed.
-    first.note(&way(), &window(5000), Rest::Never, day());
+    first.note(&way(), &window(5000), Idleness::Never, day());
     first.keep_now();
     assert!(first.memory.model(&other, 60.0).is_some());
 }
@@ -84,13 +84,13 @@ fn nobody_who_holds_a_lock_is_waited_for() {
     let folder = temporary();
     let (_folder, file) = (held(folder.path()), folder.path().join(NAME));
     let mut costs = costs(folder.path());
-    costs.note(&way(), &window(5000), Rest::Never, day());
+    costs.note(&way(), &window(5000), Idleness::Never, day());
     costs.keep_if_due(costs.due);
     assert!(known(folder.path()).is_some());
     let _file = held(&file);
-    costs.note(&Way { cpus: 2, ..way() }, &window(7000), Rest::Never, day());
+    costs.note(&CostKey { cpus: 2, ..way() }, &window(7000), Idleness::Never, day());
     costs.keep_if_due(Instant::now());
-    let known = |cpus| self::costs(folder.path()).memory.model(&Way { cpus, ..way() }, 60.0).is_some();
+    let known = |cpus| self::costs(folder.path()).memory.model(&CostKey { cpus, ..way() }, 60.0).is_some();
     assert!(!known(2), "a minute is not over");
     costs.keep_now();
     assert!(known(1) && known(2));
@@ -155,10 +155,10 @@ fn a_file_that_is_not_as_it_should_be_is_told_of_and_replaced() {
         make();
         let mut run = costs(folder.path());
         assert!(run.memory.model(&way(), 60.0).is_none(), "{why}");
-        let line = run.doubt().unwrap_or_default().to_owned();
+        let line = run.pending_trouble().unwrap_or_default().to_owned();
         assert!(line.contains(why) && line.contains("costs.json") && !line.contains('\n'), "{line}");
         assert_eq!((run.trouble(), run.trouble()), (Some(line), None), "it is told once");
-        run.note(&way(), &window(5000), Rest::Never, day());
+        run.note(&way(), &window(5000), Idleness::Never, day());
         run.keep_now();
         assert!(run.trouble().is_none() && known(folder.path()).is_some(), "{why}");
     }
@@ -174,14 +174,14 @@ fn what_cannot_be_written_is_told_once_and_nothing_ends() {
         let mut costs = costs(&place);
         let _ = costs.trouble();
         for told in [true, false] {
-            costs.note(&way(), &window(5000), Rest::Never, day());
+            costs.note(&way(), &window(5000), Idleness::Never, day());
             costs.keep_now();
             assert_eq!(costs.trouble().is_some(), told, "{}", place.display());
             assert!(costs.memory.model(&way(), 60.0).is_some(), "it is known all the same");
         }
     }
     let mut nowhere = Costs::nowhere(None, machine(), Instant::now());
-    nowhere.note(&way(), &window(5000), Rest::Never, day());
+    nowhere.note(&way(), &window(5000), Idleness::Never, day());
     nowhere.keep_now();
     assert!(nowhere.trouble().is_none() && nowhere.memory.model(&way(), 60.0).is_some());
 }

@@ -95,11 +95,11 @@ impl Adjustment {
 
 /// State of a promise.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kept {
+pub enum PromiseState {
     /// Nothing was measured yet.
     Unknown,
     /// Less is offered than was promised, and all of it is delivered.
-    Unasked,
+    BelowPromise,
     /// The promise is kept.
     Yes,
     /// Not kept yet: shares are being adjusted.
@@ -110,7 +110,7 @@ pub enum Kept {
 
 /// State of a promise, with the rates of the last tick in packets/s.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Standing {
+pub struct PromiseStatus {
     /// Name of the router.
     pub router: String,
     /// Promised rate.
@@ -120,11 +120,11 @@ pub struct Standing {
     /// Rate of packets finished.
     pub delivered: f64,
     /// State of the promise.
-    pub kept: Kept,
+    pub kept: PromiseState,
 }
 
 #[derive(Clone, Debug)]
-struct Held {
+struct RouterState {
     promise: Promise,
     correction: f64,
     /// Time of the last measurement, and the counts then (delivered, dropped).
@@ -134,14 +134,14 @@ struct Held {
     calm: u32,
     /// Moving average of the deficit.
     missing: f64,
-    standing: Standing,
+    standing: PromiseStatus,
 }
 
 /// Controller that keeps promises.
 #[derive(Clone, Debug)]
 pub struct Controller {
     cores: Vec<Core>,
-    routers: Vec<Held>,
+    routers: Vec<RouterState>,
     /// Shares set last, by router and CPU.
     set: BTreeMap<(String, u32), f64>,
 }
@@ -165,7 +165,7 @@ impl Controller {
                 kept.short = 0;
                 kept.promise = promise;
             }
-            None => self.routers.push(Held::new(promise)),
+            None => self.routers.push(RouterState::new(promise)),
         }
         Ok(())
     }
@@ -174,11 +174,11 @@ impl Controller {
     /// as well. Both must use the same clock.
     pub fn resume(&mut self, before: &Self) {
         for kept in &mut self.routers {
-            let same = |known: &&Held| known.promise.router == kept.promise.router;
+            let same = |known: &&RouterState| known.promise.router == kept.promise.router;
             if let Some(before) = before.routers.iter().find(same) {
                 let short = if before.promise.pps == kept.promise.pps { before.short } else { 0 };
-                let standing = Standing { promised: kept.promise.pps, ..before.standing.clone() };
-                *kept = Held { promise: kept.promise.clone(), short, standing, ..before.clone() };
+                let standing = PromiseStatus { promised: kept.promise.pps, ..before.standing.clone() };
+                *kept = RouterState { promise: kept.promise.clone(), short, standing, ..before.clone() };
             }
         }
     }
@@ -227,7 +227,7 @@ impl Controller {
     }
 
     /// State of each promise.
-    pub fn standings(&self) -> impl Iterator<Item = &Standing> {
+    pub fn standings(&self) -> impl Iterator<Item = &PromiseStatus> {
         self.routers.iter().map(|kept| &kept.standing)
     }
 
@@ -284,14 +284,14 @@ fn fit(shares: &mut [f64], plain: &[f64], free: f64) {
     }
 }
 
-impl Held {
+impl RouterState {
     fn new(promise: Promise) -> Self {
-        let standing = Standing {
+        let standing = PromiseStatus {
             router: promise.router.clone(),
             promised: promise.pps,
             offered: 0.0,
             delivered: 0.0,
-            kept: Kept::Unknown,
+            kept: PromiseState::Unknown,
         };
         Self { promise, correction: ROOM, last: None, short: 0, calm: 0, missing: 0.0, standing }
     }
@@ -362,15 +362,15 @@ impl Held {
     }
 
     fn judge(&mut self) {
-        let Standing { promised, offered, delivered, .. } = self.standing;
+        let PromiseStatus { promised, offered, delivered, .. } = self.standing;
         let wanted = offered.min(promised);
         self.standing.kept = if delivered >= wanted * (1.0 - BROKEN) {
-            if offered < promised * (1.0 - GOOD) { Kept::Unasked } else { Kept::Yes }
+            if offered < promised * (1.0 - GOOD) { PromiseState::BelowPromise } else { PromiseState::Yes }
         } else if self.short < PATIENCE {
-            Kept::Settling
+            PromiseState::Settling
         } else {
             let cycles: f64 = self.promise.needs.iter().map(|need| need.cost.cycles).sum();
-            Kept::No(format!(
+            PromiseState::No(format!(
                 "{} are promised and {} came, but {} were delivered, at {cycles:.0} cycles each",
                 rate(promised),
                 rate(offered),

@@ -74,7 +74,7 @@ pub struct Machine {
 
 /// Use of a thread's time in a window beside its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rest {
+pub enum Idleness {
     /// None: the CPU never slept, and the thread was saturated.
     Behind,
     /// The CPU never slept, but the thread kept up.
@@ -87,7 +87,7 @@ pub enum Rest {
 
 /// Path of packets through a class of a router's threads.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Way {
+pub struct CostKey {
     /// Kind of thread, with the most expensive path of its router's NICs.
     pub kind: Kind,
     /// Other relevant properties of the router, as text: engine, threads, and each NIC model with its
@@ -148,7 +148,7 @@ impl fmt::Display for Day {
 /// Class of observations: frames of about one size in passes of about one length, by a thread that was
 /// saturated or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Sort {
+struct CostBucket {
     /// Most octets per frame: one of [`FRAMES`].
     frames_to: u32,
     /// Least packets per pass: one of [`PASSES`].
@@ -159,7 +159,7 @@ struct Sort {
 
 /// Observed point. All values are per packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Seen {
+struct CostPoint {
     cycles: f64,
     octets: f64,
     /// Packets per pass.
@@ -170,9 +170,9 @@ struct Seen {
     day: Day,
 }
 
-impl Seen {
+impl CostPoint {
     /// Converts a window into a point and its class; `None` if it is not usable.
-    fn of(window: &Observation, day: Day) -> Option<(Sort, Self)> {
+    fn of(window: &Observation, day: Day) -> Option<(CostBucket, Self)> {
         if window.frames < FEWEST || window.batches == 0 || window.cycles == 0 {
             return None;
         }
@@ -180,7 +180,7 @@ impl Seen {
         let cycles = window.cycles as f64 / frames;
         let (octets, batch) = (window.octets as f64 / frames, frames / window.batches as f64);
         let passes_from = *PASSES.iter().rfind(|least| batch >= f64::from(**least))?;
-        let sort = Sort { frames_to: *size(octets)?, passes_from, behind: false };
+        let sort = CostBucket { frames_to: *size(octets)?, passes_from, behind: false };
         (LEAST_CYCLES..=MOST_CYCLES)
             .contains(&cycles)
             .then_some((sort, Self { cycles, octets, batch, frames: window.frames, day }))
@@ -200,7 +200,7 @@ impl Seen {
     }
 
     /// Returns true if this cost is plausible for the way.
-    fn is_likely(&self, way: &Way) -> bool {
+    fn is_likely(&self, way: &CostKey) -> bool {
         let times = self.cycles / Model::new(way.kind).per_frame(self.octets, self.batch).cycles;
         (1.0 / BEYOND..=BEYOND).contains(&times)
     }
@@ -224,12 +224,12 @@ fn size(octets: f64) -> Option<&'static u32> {
 
 /// Observed packet costs of a machine.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Memory {
+pub struct CostMemory {
     machine: Machine,
-    costs: BTreeMap<(Way, Sort), Seen>,
+    costs: BTreeMap<(CostKey, CostBucket), CostPoint>,
 }
 
-impl Memory {
+impl CostMemory {
     /// Creates an empty memory for this machine.
     pub fn new(machine: Machine) -> Self {
         Self { machine, costs: BTreeMap::new() }
@@ -241,13 +241,13 @@ impl Memory {
     }
 
     /// Records a window of a thread. Unusable windows are ignored.
-    pub fn note(&mut self, way: &Way, window: &Observation, rest: Rest, day: Day) {
-        let Some((mut sort, new)) = Seen::of(window, day) else { return };
+    pub fn note(&mut self, way: &CostKey, window: &Observation, rest: Idleness, day: Day) {
+        let Some((mut sort, new)) = CostPoint::of(window, day) else { return };
         match rest {
-            Rest::Polling if sort.passes_from < FULL => return,
-            Rest::Asleep => sort.passes_from = sort.passes_from.min(LONG),
-            Rest::Behind => sort.behind = sort.passes_from == FULL,
-            Rest::Polling | Rest::Never => {}
+            Idleness::Polling if sort.passes_from < FULL => return,
+            Idleness::Asleep => sort.passes_from = sort.passes_from.min(LONG),
+            Idleness::Behind => sort.behind = sort.passes_from == FULL,
+            Idleness::Polling | Idleness::Never => {}
         }
         if way.device.len() > LONGEST || !new.is_likely(way) {
             return;
@@ -262,14 +262,14 @@ impl Memory {
     /// Drops the oldest points if there are too many.
     fn forget(&mut self) {
         while self.costs.len() > MOST {
-            let age = |(_, seen): &(&(Way, Sort), &Seen)| (seen.day, seen.frames);
+            let age = |(_, seen): &(&(CostKey, CostBucket), &CostPoint)| (seen.day, seen.frames);
             let Some(oldest) = self.costs.iter().min_by_key(age).map(|(key, _)| key.clone()) else { return };
             self.costs.remove(&oldest);
         }
     }
 
     /// Cost of a packet of so many octets on a way; `None` if it is unknown.
-    pub fn cost(&self, way: &Way, octets: f64) -> Option<Cost> {
+    pub fn cost(&self, way: &CostKey, octets: f64) -> Option<Cost> {
         let size = size(octets)?;
         let close = self.costs.iter().filter(|((of, sort), _)| of == way && sort.frames_to == *size);
         let known = close.filter(|(_, seen)| seen.frames >= ENOUGH);
@@ -283,7 +283,7 @@ impl Memory {
     }
 
     /// Model that starts from what is known of a way, if the cost of packets of so many octets is known.
-    pub fn model(&self, way: &Way, octets: f64) -> Option<Model> {
+    pub fn model(&self, way: &CostKey, octets: f64) -> Option<Model> {
         let Basis::Remembered { day, frames } = self.cost(way, octets)?.basis else { return None };
         let mut model = Model::new(way.kind);
         for _ in 0..LESSONS {

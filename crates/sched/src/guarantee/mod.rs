@@ -22,8 +22,8 @@ mod memory;
 mod model;
 
 pub use admit::{Core, Need, Promise, Refusal, admit};
-pub use control::{Adjustment, Controller, Kept, Measured, Standing};
-pub use memory::{Day, FEWEST, Machine, Memory, Rest, Unusable, Way};
+pub use control::{Adjustment, Controller, Measured, PromiseState, PromiseStatus};
+pub use memory::{CostKey, CostMemory, Day, FEWEST, Idleness, Machine, Unusable};
 pub use model::{Basis, Class, Cost, Kind, Model, Observation, Path};
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ fn one_at_a_time_has_it_and_who_waits_long_enough_is_told() {
     });
     assert!(refused.expect("it can be opened").is_none());
     assert_eq!(looks, 3);
-    let mut shared = Shared::new(folder.path());
+    let mut shared = SharedLock::new(folder.path());
     assert!(!shared.try_lock().expect("it can be opened"));
     assert_eq!(shared.to_lock(), Some(folder.path()));
     assert!(shared.is_held().to_string().contains("cannot be had: another run of yours holds it; "));

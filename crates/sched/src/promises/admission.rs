@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use config::{Fault, Guarantee, Plan, Policy, Router};
 
 use super::ORDINARY;
-use super::parts::{Ground, Part, cost_on, cpu_of, parts_of};
+use super::thread_groups::{AdmissionContext, ThreadGroup, cost_on, cpu_of, parts_of};
 use crate::Outline;
 use crate::guarantee::{Controller, Core, Need, Promise};
 
@@ -15,7 +15,7 @@ const MOST: f64 = 0.90;
 /// Promises of a plan, all of which can be kept.
 pub(super) struct Admitted {
     pub(super) controller: Controller,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<ThreadGroup>,
     /// Sum of the weights of routers without a promise, by CPU.
     pub(super) others: BTreeMap<u32, u64>,
 }
@@ -25,10 +25,10 @@ impl Admitted {
     ///
     /// # Errors
     /// What cannot be promised, with the arithmetic.
-    pub(super) fn of(ground: &Ground<'_>) -> Result<Self, Vec<Fault>> {
-        let parts = threads(ground)?;
-        let controller = admit(ground, &parts)?;
-        Ok(Self { controller, parts, others: others(ground.plan, ground.outline) })
+    pub(super) fn of(context: &AdmissionContext<'_>) -> Result<Self, Vec<Fault>> {
+        let parts = threads(context)?;
+        let controller = admit(context, &parts)?;
+        Ok(Self { controller, parts, others: others(context.plan, context.outline) })
     }
 }
 
@@ -38,10 +38,10 @@ fn promised(plan: &Plan) -> impl Iterator<Item = (usize, &Router, Guarantee)> {
 }
 
 /// Threads of routers with a promise.
-fn threads(ground: &Ground<'_>) -> Result<Vec<Part>, Vec<Fault>> {
+fn threads(context: &AdmissionContext<'_>) -> Result<Vec<ThreadGroup>, Vec<Fault>> {
     let (mut parts, mut faults) = (Vec::new(), Vec::new());
-    for (index, router, guarantee) in promised(ground.plan) {
-        match parts_of(router, guarantee, ground) {
+    for (index, router, guarantee) in promised(context.plan) {
+        match parts_of(router, guarantee, context) {
             Ok(own) => parts.extend(own),
             Err(what) => faults.push(Fault::new(index, "guarantee", what)),
         }
@@ -50,22 +50,23 @@ fn threads(ground: &Ground<'_>) -> Result<Vec<Part>, Vec<Fault>> {
 }
 
 /// Admits the promises one after the other, as long as their CPUs can carry them.
-fn admit(ground: &Ground<'_>, parts: &[Part]) -> Result<Controller, Vec<Fault>> {
-    let mut controller = Controller::new(cores(parts, ground.outline, ground.hertz));
+fn admit(context: &AdmissionContext<'_>, parts: &[ThreadGroup]) -> Result<Controller, Vec<Fault>> {
+    let mut controller = Controller::new(cores(parts, context.outline, context.hertz));
     let mut faults = Vec::new();
-    for (index, router, guarantee) in promised(ground.plan) {
+    for (index, router, guarantee) in promised(context.plan) {
         if let Err(refusal) = controller.promise(promise(router, guarantee, parts)) {
-            let doubt = ground.costs.doubt().map_or_else(String::new, |doubt| format!("; {doubt}"));
+            let doubt =
+                context.costs.pending_trouble().map_or_else(String::new, |doubt| format!("; {doubt}"));
             faults.push(Fault::new(index, "guarantee", format!("{refusal}{doubt}")));
         }
     }
     if faults.is_empty() { Ok(controller) } else { Err(faults) }
 }
 
-fn promise(router: &Router, guarantee: Guarantee, parts: &[Part]) -> Promise {
+fn promise(router: &Router, guarantee: Guarantee, parts: &[ThreadGroup]) -> Promise {
     let cpus: BTreeSet<u32> =
         parts.iter().filter(|part| part.router == router.name).map(|part| part.cpu).collect();
-    let need = |cpu| Some(Need { cpu, cost: cost_on(parts, (&router.name, cpu), Part::price)? });
+    let need = |cpu| Some(Need { cpu, cost: cost_on(parts, (&router.name, cpu), ThreadGroup::price)? });
     Promise {
         router: router.name.clone(),
         pps: guarantee.rate.pps() as f64,
@@ -73,7 +74,7 @@ fn promise(router: &Router, guarantee: Guarantee, parts: &[Part]) -> Promise {
     }
 }
 
-fn cores(parts: &[Part], outline: &Outline, hertz: f64) -> Vec<Core> {
+fn cores(parts: &[ThreadGroup], outline: &Outline, hertz: f64) -> Vec<Core> {
     let cpus: BTreeSet<u32> = parts.iter().map(|part| part.cpu).collect();
     let reserved = |cpu: u32| -> f64 {
         let held = outline.slots.iter().filter(|slot| cpu_of(slot) == Some(cpu));

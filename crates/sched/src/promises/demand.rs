@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::Reading;
-use super::parts::Part;
+use super::thread_groups::ThreadGroup;
 use crate::account::CoreTicks;
 
 /// Router and CPU.
@@ -50,7 +50,7 @@ impl Demands {
     }
 
     /// Measures the cores of these threads.
-    pub(super) fn look(&mut self, parts: &[Part], reading: &Reading<'_>) {
+    pub(super) fn look(&mut self, parts: &[ThreadGroup], reading: &Reading<'_>) {
         let mut own: BTreeMap<Place, u64> = BTreeMap::new();
         for part in parts {
             *own.entry((part.router.clone(), part.cpu)).or_default() += part.time(reading);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::guarantee::{Kept, Measured, Standing};
+use crate::guarantee::{Measured, PromiseState, PromiseStatus};
 
 /// Counters of a promise: names and help texts.
 pub const FIELDS: &[(&str, &str)] = &[
@@ -15,7 +15,7 @@ pub const FIELDS: &[(&str, &str)] = &[
 
 /// Totals of one router.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct PromiseTotals {
     /// At the last look: time, packets delivered and dropped.
     last: Option<(Instant, u64, u64)>,
     promised: f64,
@@ -25,9 +25,9 @@ pub(super) struct Tally {
     broken: Duration,
 }
 
-impl Tally {
+impl PromiseTotals {
     /// Adds what happened since the last look.
-    pub(super) fn look(&mut self, measured: &Measured<'_>, standing: &Standing, now: Instant) {
+    pub(super) fn look(&mut self, measured: &Measured<'_>, standing: &PromiseStatus, now: Instant) {
         let last = self.last.replace((now, measured.delivered, measured.dropped));
         let Some((then, delivered, dropped)) = last else { return };
         let (Some(delivered), Some(dropped)) =
@@ -40,7 +40,7 @@ impl Tally {
         self.promised += standing.promised * time.as_secs_f64();
         self.offered += delivered + dropped;
         self.delivered += delivered;
-        *if matches!(standing.kept, Kept::No(_)) { &mut self.broken } else { &mut self.kept } += time;
+        *if matches!(standing.kept, PromiseState::No(_)) { &mut self.broken } else { &mut self.kept } += time;
     }
 
     /// Counters by name.
@@ -62,9 +62,9 @@ mod tests {
 
     #[test]
     fn what_was_promised_grows_with_time_and_with_nothing_else() {
-        let mut tally = Tally::default();
+        let mut tally = PromiseTotals::default();
         let start = Instant::now();
-        let standing = |kept| Standing {
+        let standing = |kept| PromiseStatus {
             router: "edge".to_owned(),
             promised: 1000.0,
             offered: 0.0,
@@ -75,13 +75,13 @@ mod tests {
             let measured = Measured { router: "edge", delivered, dropped, contended: false };
             tally.look(&measured, &standing(kept), start + Duration::from_millis(ms));
         };
-        look(0, 500, 70, Kept::Unknown);
-        look(100, 580, 70, Kept::Unasked);
-        look(200, 680, 90, Kept::Settling);
-        look(350, 730, 190, Kept::No("too little".to_owned()));
+        look(0, 500, 70, PromiseState::Unknown);
+        look(100, 580, 70, PromiseState::BelowPromise);
+        look(200, 680, 90, PromiseState::Settling);
+        look(350, 730, 190, PromiseState::No("too little".to_owned()));
         // Its router was restarted.
-        look(450, 20, 0, Kept::Yes);
-        look(550, 120, 0, Kept::Yes);
+        look(450, 20, 0, PromiseState::Yes);
+        look(550, 120, 0, PromiseState::Yes);
         let counted = tally.counters();
         let wanted = [450, 80 + 120 + 150 + 100, 80 + 100 + 50 + 100, 300, 150];
         assert_eq!(counted.map(|(_, value)| value), wanted);

@@ -5,7 +5,7 @@ use std::time::Instant;
 /// A router whose I/O threads are never idle is behind: packets that it lacks to its promise are dropped
 /// somewhere before it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Hunger {
+pub(super) struct Shortfall {
     /// True if it was behind at the last look.
     is_behind: bool,
     /// At the last look: time, packets finished, and frames and sleeps of its I/O threads.
@@ -14,7 +14,7 @@ pub(super) struct Hunger {
     lacked: u64,
 }
 
-impl Hunger {
+impl Shortfall {
     /// Evaluates the counters. Returns the packets that it lacked so far to a rate of `pps`.
     pub(super) fn look(
         &mut self,
@@ -46,10 +46,10 @@ mod tests {
 
     #[test]
     fn who_never_sleeps_lacks_what_is_due_and_was_not_delivered() {
-        let (mut hunger, start) = (Hunger::default(), Instant::now());
+        let (mut shortfall, start) = (Shortfall::default(), Instant::now());
         let mut look = |tenth: u64, delivered, frames, sleeps| {
             let now = start + Duration::from_millis(100 * tenth);
-            hunger.look(1000.0, delivered, (frames, sleeps), now)
+            shortfall.look(1000.0, delivered, (frames, sleeps), now)
         };
         assert_eq!(look(0, 0, 0, 0), 0, "nothing to compare with");
         assert_eq!(look(1, 60, 60, 1), 0, "it slept: no more came");

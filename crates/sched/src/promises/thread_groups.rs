@@ -1,13 +1,13 @@
 //! Thread groups of routers with a promised rate, and their packet costs.
 
-use config::{Guarantee, Nic, NicModel, Plan, Policy, Router, Spin, Traits, TransmitMode};
+use config::{AttachmentProperties, Guarantee, Nic, NicModel, Plan, Policy, Router, Spin, TransmitMode};
 
-use super::came::Came;
 use super::demand::Demand;
+use super::traffic_totals::TrafficTotals;
 use super::{BATCH, Promises, Reading};
 use crate::costs::Costs;
-use crate::guarantee::{Class, Cost, FEWEST, Kind, Model, Observation, Path, Rest, Way};
-use crate::{Company, Outline, Slot};
+use crate::guarantee::{Class, Cost, CostKey, FEWEST, Idleness, Kind, Model, Observation, Path};
+use crate::{CpuNeighbours, Outline, Slot};
 
 /// Weight of the last window in moving averages.
 const LATE: f64 = 0.1;
@@ -17,13 +17,13 @@ const BEHIND: f64 = 0.05;
 
 /// Threads of one class of a router on one CPU.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct ThreadGroup {
     pub(super) router: String,
     pub(super) cpu: u32,
     pub(super) class: Class,
     pub(super) threads: Vec<String>,
     octets: f64,
-    way: Way,
+    way: CostKey,
     /// True if its threads poll an empty queue before they sleep.
     polls: bool,
     model: Model,
@@ -58,9 +58,9 @@ impl Counted {
     }
 }
 
-impl Part {
+impl ThreadGroup {
     /// Creates a group of one thread, without observations.
-    fn new(slot: &Slot, cpu: u32, way: Way, guarantee: Guarantee) -> Self {
+    fn new(slot: &Slot, cpu: u32, way: CostKey, guarantee: Guarantee) -> Self {
         Self {
             router: slot.router.clone(),
             cpu,
@@ -107,7 +107,7 @@ impl Part {
     pub(super) fn learn(
         &mut self,
         reading: &Reading<'_>,
-        (came, demand): (&Came, Demand),
+        (came, demand): (&TrafficTotals, Demand),
         hertz: f64,
         costs: &mut Costs,
     ) {
@@ -127,10 +127,10 @@ impl Part {
             let lost = counted.dropped.saturating_sub(before.dropped) as f64;
             let kept_up = lost < BEHIND * window.frames as f64;
             let rest = match (self.polls, demand) {
-                (true, _) => Rest::Polling,
-                (false, Demand::Less) => Rest::Asleep,
-                (false, _) if kept_up => Rest::Never,
-                (false, _) => Rest::Behind,
+                (true, _) => Idleness::Polling,
+                (false, Demand::Less) => Idleness::Asleep,
+                (false, _) if kept_up => Idleness::Never,
+                (false, _) => Idleness::Behind,
             };
             if let Some(day) = reading.day {
                 costs.note(&self.way, &window, rest, day);
@@ -140,7 +140,7 @@ impl Part {
 }
 
 /// Context for making promises.
-pub(super) struct Ground<'a> {
+pub(super) struct AdmissionContext<'a> {
     pub(super) plan: &'a Plan,
     pub(super) outline: &'a Outline,
     pub(super) seen: Option<&'a Promises>,
@@ -156,8 +156,8 @@ pub(super) struct Ground<'a> {
 pub(super) fn parts_of(
     router: &Router,
     guarantee: Guarantee,
-    ground: &Ground<'_>,
-) -> Result<Vec<Part>, String> {
+    context: &AdmissionContext<'_>,
+) -> Result<Vec<ThreadGroup>, String> {
     let policies = [router.sched.all, router.sched.vcpu, router.sched.vhost];
     if policies.into_iter().flatten().any(|policy| !matches!(policy, Policy::Other)) {
         return Err(format!(
@@ -165,8 +165,8 @@ pub(super) fn parts_of(
             router.sched
         ));
     }
-    let mut parts: Vec<Part> = Vec::new();
-    for slot in ground.outline.slots.iter().filter(|slot| slot.router == router.name) {
+    let mut parts: Vec<ThreadGroup> = Vec::new();
+    for slot in context.outline.slots.iter().filter(|slot| slot.router == router.name) {
         let cpu = cpu_of(slot).ok_or_else(|| {
             format!(
                 "{} has several CPUs, and a rate is promised on one; write pin for both classes",
@@ -174,32 +174,33 @@ pub(super) fn parts_of(
             )
         })?;
         let class = if matches!(slot.class, crate::Class::Vcpu(_)) { Class::Vcpu } else { Class::Vhost };
-        let polls = slot.company == Company::Nobody && router.spin != Spin::For(std::time::Duration::ZERO);
+        let polls =
+            slot.neighbours == CpuNeighbours::Nobody && router.spin != Spin::For(std::time::Duration::ZERO);
         match parts.iter_mut().find(|part| (part.cpu, part.class) == (cpu, class)) {
             Some(part) => {
                 part.threads.push(slot.name.clone());
                 part.polls |= polls;
             }
             None => {
-                let way = Way { kind: Kind { class, ..kind(router) }, device: device(router), cpus: 1 };
-                parts.push(Part { polls, ..Part::new(slot, cpu, way, guarantee) });
+                let way = CostKey { kind: Kind { class, ..kind(router) }, device: device(router), cpus: 1 };
+                parts.push(ThreadGroup { polls, ..ThreadGroup::new(slot, cpu, way, guarantee) });
             }
         }
     }
-    recall(&mut parts, ground);
+    recall(&mut parts, context);
     Ok(parts)
 }
 
 /// Completes the groups: whether they are on different cores, and what is known of their costs.
-fn recall(parts: &mut [Part], ground: &Ground<'_>) {
+fn recall(parts: &mut [ThreadGroup], context: &AdmissionContext<'_>) {
     let places: Vec<(u32, Class)> = parts.iter().map(|part| (part.cpu, part.class)).collect();
     let far = places.iter().any(|(cpu, _)| *cpu != places[0].0);
     for part in parts {
         part.way.kind.far = far;
         part.way.cpus = places.iter().filter(|(_, class)| *class == part.class).count() as u32;
-        part.known = ground.costs.cost(&part.way, part.octets);
-        if !ground.seen.is_some_and(|seen| part.resume(&seen.parts)) {
-            let remembered = ground.costs.model(&part.way, part.octets);
+        part.known = context.costs.cost(&part.way, part.octets);
+        if !context.seen.is_some_and(|seen| part.resume(&seen.parts)) {
+            let remembered = context.costs.model(&part.way, part.octets);
             part.model = remembered.unwrap_or_else(|| Model::new(part.way.kind));
         }
     }
@@ -215,7 +216,8 @@ pub(super) fn cpu_of(slot: &Slot) -> Option<u32> {
 
 /// Kind of a router's threads, by the most expensive of its NICs.
 fn kind(router: &Router) -> Kind {
-    let is = |wanted: fn(Traits) -> bool| router.nics.iter().any(|nic| wanted(nic.attach.traits()));
+    let is =
+        |wanted: fn(AttachmentProperties) -> bool| router.nics.iter().any(|nic| wanted(nic.attach.traits()));
     let path = if is(|traits| traits.is_by_calls) {
         Path::Tap
     } else if is(|traits| traits.is_on_interface) {
@@ -245,9 +247,9 @@ fn device(router: &Router) -> String {
 
 /// Cost of a router's packet on one CPU, all classes together; `cost` gives that of a group.
 pub(super) fn cost_on(
-    parts: &[Part],
+    parts: &[ThreadGroup],
     (router, cpu): (&str, u32),
-    cost: impl Fn(&Part) -> Cost,
+    cost: impl Fn(&ThreadGroup) -> Cost,
 ) -> Option<Cost> {
     let own = parts.iter().filter(|part| part.router == router && part.cpu == cpu);
     own.map(cost).reduce(|a, b| Cost { cycles: a.cycles + b.cycles, basis: a.basis.weaker(b.basis) })

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Traffic that arrived at a router, and its fate.
-pub(super) struct Came {
+pub(super) struct TrafficTotals {
     pub(super) delivered: u64,
     pub(super) dropped: u64,
     pub(super) octets: u64,
@@ -11,7 +11,7 @@ pub(super) struct Came {
     pub(super) sees_queue: bool,
 }
 
-impl Came {
+impl TrafficTotals {
     pub(super) fn of(counters: &BTreeMap<String, u64>, router: &str) -> Self {
         let mut came = Self { delivered: 0, dropped: 0, octets: 0, sees_queue: false };
         let mut late = 0;

@@ -27,7 +27,7 @@ impl Table {
 
 /// Performs an action on a thread. Returns whether it counts as done, and the thread numbers it was applied
 /// to.
-fn touched(task: &Task, table: &Table) -> (bool, Vec<i32>) {
+fn touched(task: &ThreadIdentity, table: &Table) -> (bool, Vec<i32>) {
     let mut touched = Vec::new();
     let done = task.act_in(table.stat(), |tid| {
         touched.push(tid);
@@ -40,7 +40,7 @@ fn touched(task: &Task, table: &Table) -> (bool, Vec<i32>) {
 fn who_has_its_number_later_is_not_touched() {
     let table = Table::default();
     table.set((100, 107), "edge/vcpu0", 90, 5000);
-    let task = Task::look_in(table.stat(), 100, 107).expect("it is there");
+    let task = ThreadIdentity::look_in(table.stat(), 100, 107).expect("it is there");
     assert_eq!(touched(&task, &table), (true, vec![107]));
     // It has ended, and a thread of another process has its number.
     table.end(100, 107);
@@ -50,14 +50,14 @@ fn who_has_its_number_later_is_not_touched() {
     // Or another thread of its own process, or of a process that reused that number as well.
     table.set((100, 107), "edge/vcpu0", 90, 6000);
     assert_eq!(touched(&task, &table), (false, vec![]));
-    assert_ne!(Task::look_in(table.stat(), 100, 107), Some(task));
+    assert_ne!(ThreadIdentity::look_in(table.stat(), 100, 107), Some(task));
 }
 
 #[test]
 fn what_was_done_to_one_that_ended_meanwhile_is_not_done() {
     let table = Table::default();
     table.set((100, 107), "edge) R (/vcpu0", 90, 5000);
-    let task = Task::look_in(table.stat(), 100, 107).expect("it is there");
+    let task = ThreadIdentity::look_in(table.stat(), 100, 107).expect("it is there");
     let done = task.act_in(table.stat(), |_| {
         table.set((100, 107), "sshd", 1, 6000);
         Ok(())
@@ -70,9 +70,9 @@ fn a_thread_of_the_kernel_is_known_by_its_name_its_parent_and_for_whom_it_works(
     let table = Table::default();
     table.set((100, 107), "edge/wan-kernel0", 90, 5000);
     table.set((200, 200), "vhost-107", 2, 5001);
-    let owner = Task::look_in(table.stat(), 100, 107).expect("it is there");
-    let found = |name: &str| Task::of_kernel(table.stat(), 200, name, &owner);
-    assert_eq!(found("vhost-107"), Task::look_in(table.stat(), 200, 200));
+    let owner = ThreadIdentity::look_in(table.stat(), 100, 107).expect("it is there");
+    let found = |name: &str| ThreadIdentity::of_kernel(table.stat(), 200, name, &owner);
+    assert_eq!(found("vhost-107"), ThreadIdentity::look_in(table.stat(), 200, 200));
     assert_eq!(found("vhost-108"), None);
     for (name, parent, start) in [
         ("vhost-107", 1, 5001),
@@ -93,7 +93,7 @@ fn what_the_kernel_shows_is_read() {
     let text = stat(pid, pid).expect("it is there");
     let facts = Facts::read(&text).expect("a line of the kernel");
     assert_eq!((facts.name, facts.parent), ("cat", own));
-    let task = Task::look(pid, pid).expect("it is there");
+    let task = ThreadIdentity::look(pid, pid).expect("it is there");
     assert!(task.is_there() && task.last_cpu().is_some());
     child.kill().expect("killed");
     child.wait().expect("it ends");

@@ -1,7 +1,7 @@
 //! Refused requests, and their reasons.
 
 use super::{host, outline, places, refusal, router};
-use crate::{Known, RealTime, Version};
+use crate::{RealTime, SchedFacts, Version};
 
 fn reserved(runtime: &str, period: &str, more: &str) -> String {
     format!(
@@ -170,7 +170,7 @@ fn exclusive_cpus_do_not_overlap() {
     );
 }
 
-fn partitions(cpus: u32) -> Known {
+fn partitions(cpus: u32) -> SchedFacts {
     let mut known = host(cpus);
     if let Ok(hierarchy) = &mut known.host.cpuset {
         hierarchy.version = Version::V2;
@@ -193,7 +193,7 @@ fn partitions_leave_a_cpu() {
 fn who_is_pinned_to_a_partition_is_in_it() {
     let edge = router("edge", &reserved("1ms", "9ms", ON_1));
     let beside = |lines: &str| edge.clone() + &router("core", lines);
-    let inside = |known: &Known| -> Vec<bool> {
+    let inside = |known: &SchedFacts| -> Vec<bool> {
         let outline = outline(&beside("pin = { vcpu = \"1\", vhost = \"0\" }"), known);
         outline.slots.iter().map(|slot| slot.schedule.island.is_some()).collect()
     };

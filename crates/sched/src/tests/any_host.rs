@@ -8,7 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::{plan, router};
-use crate::{Class, Company, Cpu, Host, Known, Load, Outline, Placement, Slot, Topology, Version};
+use crate::{Class, Cpu, CpuNeighbours, Host, Load, Outline, Placement, SchedFacts, Slot, Topology, Version};
 
 /// Load by others from which on a CPU is not idle.
 const BUSY: f64 = 0.5;
@@ -39,7 +39,7 @@ fn topology() -> impl Strategy<Value = Topology> {
 
 /// Such a host, without restrictions, with cpusets of either version; other programs' load may have been
 /// measured.
-fn known() -> impl Strategy<Value = Known> {
+fn known() -> impl Strategy<Value = SchedFacts> {
     let load = option::of(vec(0.0..1.0_f64, 16));
     (topology(), any::<bool>(), any::<bool>(), load).prop_map(|(topology, partitions, keeps, load)| {
         let mut host = Host::default();
@@ -53,7 +53,7 @@ fn known() -> impl Strategy<Value = Known> {
             host.fair_server = topology.cpus.iter().map(kept).collect();
         }
         let cpus = load.into_iter().flat_map(|load| (0..).zip(load)).collect();
-        Known { topology, host, load: Load { cpus, threads: BTreeMap::new() }, ..Known::default() }
+        SchedFacts { topology, host, load: Load { cpus, threads: BTreeMap::new() }, ..SchedFacts::default() }
     })
 }
 
@@ -144,7 +144,7 @@ impl Wish {
 }
 
 /// A host and a file for it.
-fn case(wishes: impl Strategy<Value = Vec<Wish>>) -> impl Strategy<Value = (Known, Plan)> {
+fn case(wishes: impl Strategy<Value = Vec<Wish>>) -> impl Strategy<Value = (SchedFacts, Plan)> {
     (known(), wishes).prop_map(|(known, wishes)| {
         let cpus: Vec<u32> = known.topology.allowed.iter().copied().collect();
         let texts = wishes.iter().enumerate().map(|(number, wish)| wish.text(number, &cpus));
@@ -154,7 +154,7 @@ fn case(wishes: impl Strategy<Value = Vec<Wish>>) -> impl Strategy<Value = (Know
 
 /// An outline with its inputs.
 struct Made<'a> {
-    known: &'a Known,
+    known: &'a SchedFacts,
     plan: &'a Plan,
     outline: &'a Outline,
 }
@@ -320,14 +320,19 @@ impl Made<'_> {
             let is_crowd =
                 |set: &&&Slot| confined.iter().filter(|other| is_in(other, set)).count() > cpus(set).len();
             let is_crowded = confined.iter().filter(is_crowd).any(|set| is_in(slot, set));
-            assert_eq!(slot.company == Company::Nobody, !is_crowded, "{slot}");
+            assert_eq!(slot.neighbours == CpuNeighbours::Nobody, !is_crowded, "{slot}");
         }
-        assert!(slots.iter().filter(|slot| !is_confined(slot)).all(|slot| slot.company == Company::Nobody));
+        assert!(
+            slots
+                .iter()
+                .filter(|slot| !is_confined(slot))
+                .all(|slot| slot.neighbours == CpuNeighbours::Nobody)
+        );
     }
 }
 
 /// Checks all properties. Returns false if the file was refused.
-fn holds(known: &Known, plan: &Plan) -> bool {
+fn holds(known: &SchedFacts, plan: &Plan) -> bool {
     let answer = crate::outline(plan, known);
     assert_eq!(answer, crate::outline(plan, known), "another answer to the same question");
     match &answer {

@@ -6,7 +6,7 @@ mod cgroup;
 mod plan;
 mod topology;
 
-use crate::{Known, Outline, Topology};
+use crate::{Outline, SchedFacts, Topology};
 
 /// Router table with these lines, two NICs, and, unless they say otherwise, one vCPU and one vhost thread.
 pub(crate) fn router(name: &str, lines: &str) -> String {
@@ -21,18 +21,18 @@ pub(crate) fn plan(text: &str) -> config::Plan {
 }
 
 /// Host of so many plain CPUs, without restrictions.
-pub(crate) fn host(cpus: u32) -> Known {
-    Known { topology: Topology::plain(cpus), ..Known::default() }
+pub(crate) fn host(cpus: u32) -> SchedFacts {
+    SchedFacts { topology: Topology::plain(cpus), ..SchedFacts::default() }
 }
 
 #[track_caller]
-pub(crate) fn outline(text: &str, known: &Known) -> Outline {
+pub(crate) fn outline(text: &str, known: &SchedFacts) -> Outline {
     let plan = plan(text);
     crate::outline(&plan, known).unwrap_or_else(|refused| panic!("{}", crate::refused(&plan, refused)))
 }
 
 #[track_caller]
-pub(crate) fn refusal(text: &str, known: &Known) -> String {
+pub(crate) fn refusal(text: &str, known: &SchedFacts) -> String {
     let plan = plan(text);
     let refused = crate::outline(&plan, known).expect_err("something that cannot be had");
     crate::refused(&plan, refused).to_string()

@@ -1,17 +1,16 @@
 //! Placement of threads.
 
 use super::{host, outline, places, router};
-use crate::{Class, Company, Direction, Irq, Known, Load, Placement, Slot};
+use crate::{Class, CpuNeighbours, Direction, Irq, Load, Placement, SchedFacts, Slot};
 
 #[test]
 fn a_router_has_a_cpu_for_each_thread() {
     let outline = outline(&router("edge", ""), &host(4));
     assert_eq!(places(&outline), ["edge/vcpu0 0", "edge/vhost 1"]);
     assert!(
-        outline
-            .slots
-            .iter()
-            .all(|slot| slot.company == Company::Nobody && slot.schedule.placement == Placement::Auto)
+        outline.slots.iter().all(
+            |slot| slot.neighbours == CpuNeighbours::Nobody && slot.schedule.placement == Placement::Auto
+        )
     );
     assert!(!outline.is_empty());
 }
@@ -21,7 +20,7 @@ fn too_few_cpus_are_left_to_the_kernel() {
     let text = router("edge", "") + &router("core", "");
     let outline = outline(&text, &host(3));
     assert_eq!(places(&outline), ["edge/vcpu0 any", "edge/vhost any", "core/vcpu0 any", "core/vhost any"]);
-    assert!(outline.slots.iter().all(|slot| slot.company == Company::Nobody), "nobody is confined");
+    assert!(outline.slots.iter().all(|slot| slot.neighbours == CpuNeighbours::Nobody), "nobody is confined");
     assert!(outline.is_empty());
 }
 
@@ -30,10 +29,10 @@ fn loads_decide_where_cpus_are_few() {
     let text = router("edge", "") + &router("core", "");
     let threads = [("edge/vcpu0", 0.9), ("edge/vhost", 0.8), ("core/vcpu0", 0.1), ("core/vhost", 0.2)];
     let threads = threads.map(|(name, load)| (name.to_owned(), load)).into();
-    let known = Known { load: Load { threads, ..Load::default() }, ..host(2) };
+    let known = SchedFacts { load: Load { threads, ..Load::default() }, ..host(2) };
     let outline = outline(&text, &known);
     assert_eq!(places(&outline), ["edge/vcpu0 0", "edge/vhost 1", "core/vcpu0 0", "core/vhost 1"]);
-    assert!(outline.slots.iter().all(|slot| slot.company != Company::Nobody));
+    assert!(outline.slots.iter().all(|slot| slot.neighbours != CpuNeighbours::Nobody));
 }
 
 #[test]
@@ -56,7 +55,7 @@ fn what_is_pinned_is_left_where_it_is() {
 #[test]
 fn a_cpu_that_others_take_is_not_free() {
     let load = Load { cpus: [(0, 0.9), (1, 0.3)].into(), ..Load::default() };
-    let known = Known { load, ..host(4) };
+    let known = SchedFacts { load, ..host(4) };
     let placed = outline(&router("edge", ""), &known);
     assert_eq!(places(&placed), ["edge/vcpu0 2", "edge/vhost 3"]);
     let note = "no thread is placed on CPU 0 automatically: others keep it busy for 90 % of the time";
@@ -69,7 +68,7 @@ fn a_cpu_that_others_take_is_not_free() {
 #[test]
 fn a_promise_has_a_cpu_even_where_others_are_busy() {
     let load = Load { cpus: [(0, 0.9), (1, 0.7)].into(), ..Load::default() };
-    let known = Known { load, ..host(3) };
+    let known = SchedFacts { load, ..host(3) };
     let text = router("edge", "guarantee = \"1kpps\"") + &router("core", "pin = { vcpu = \"2\" }");
     assert_eq!(
         places(&outline(&text, &known)),
@@ -95,7 +94,10 @@ fn who_is_placed_keeps_out_of_the_way_of_those_who_may_come() {
     assert_eq!(places(&outline(&text, &host(4))), ["edge/vcpu0 0-1", "edge/vcpu1 0-1", "edge/vhost 2"]);
     let few = outline(&text, &host(2));
     assert_eq!(places(&few), ["edge/vcpu0 0-1", "edge/vcpu1 0-1", "edge/vhost 0"]);
-    assert!(few.slots.iter().all(|slot| slot.company == Company::Others), "three threads on two CPUs");
+    assert!(
+        few.slots.iter().all(|slot| slot.neighbours == CpuNeighbours::Others),
+        "three threads on two CPUs"
+    );
 }
 
 #[test]
@@ -144,8 +146,11 @@ fn who_shares_a_cpu_is_not_alone() {
     let text = router("edge", "pin = { vcpu = \"1\", vhost = \"1\" }");
     let shared = outline(&text, &host(2));
     let vhost = Class::Vhost { nic: None, direction: None, pair: None };
-    let company = |class| shared.slot("edge", class).expect("a slot").company;
-    assert_eq!((company(&Class::Vcpu(0)), company(&vhost)), (Company::Others, Company::Guest));
+    let neighbours = |class| shared.slot("edge", class).expect("a slot").neighbours;
+    assert_eq!(
+        (neighbours(&Class::Vcpu(0)), neighbours(&vhost)),
+        (CpuNeighbours::Others, CpuNeighbours::Guest)
+    );
     let text = router("edge", "vcpus = 3\naffinity = { vcpu = \"0-1\" }\npin = { vhost = \"2\" }");
     let crowded = outline(&text, &host(3));
     assert!(!crowded.is_alone("edge", &Class::Vcpu(2)), "three threads on two CPUs");
@@ -157,7 +162,7 @@ fn who_shares_a_cpu_is_not_alone() {
     let apart = outline(&text.concat(), &host(2));
     let is_vhost = |slot: &&Slot| matches!(slot.class, Class::Vhost { .. });
     assert!(
-        apart.slots.iter().filter(is_vhost).all(|slot| slot.company == Company::Others),
+        apart.slots.iter().filter(is_vhost).all(|slot| slot.neighbours == CpuNeighbours::Others),
         "its vCPU is elsewhere"
     );
 }
@@ -221,7 +226,7 @@ fn groups_are_made_for_all_as_soon_as_one_has_shares() {
 fn interrupts_go_to_a_cpu_that_nobody_else_has() {
     let text = router("edge", "").replacen("\"null\"", "\"macvtap:eth0\"", 1);
     let irqs = vec![Irq { number: 24, name: "eth0-rx-0".to_owned() }];
-    let known = |cpus| Known { interrupts: [("eth0".to_owned(), irqs.clone())].into(), ..host(cpus) };
+    let known = |cpus| SchedFacts { interrupts: [("eth0".to_owned(), irqs.clone())].into(), ..host(cpus) };
     let moved = outline(&text, &known(3)).to_string();
     assert!(moved.contains("interrupt 24 (eth0 eth0-rx-0) to CPU 2\n"), "{moved}");
     let left = outline(&text, &known(2)).to_string();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::{Topology, known};
+use crate::{Topology, sched_facts};
 
 fn write(root: &Path, name: &str, text: &str) {
     let path = root.join(name);
@@ -60,7 +60,7 @@ fn what_others_do_on_each_cpu() {
     let before =
         "cpu  9 0 0 9 0 0 0 0 0 0\ncpu0 100 0 50 800 50 0 0 0 0 0\ncpu1 7 7 7 7 7 7 7 7 7 7\nintr 5\n";
     let after = "cpu  9 0 0 9 0 0 0 0 0 0\ncpu0 110 5 60 860 60 1 2 2 10 0\ncpu1 7 7 7 7 7 7 7 7 7 7\nintr 5\ncpu2 1 1 1 1 1\n";
-    let busy = known::busy(before, after);
+    let busy = sched_facts::busy(before, after);
     assert_eq!(
         busy.keys().collect::<Vec<_>>(),
         [&0],
@@ -68,5 +68,5 @@ fn what_others_do_on_each_cpu() {
     );
     // 10 + 5 + 10 of work, 60 + 10 idle, 1 + 2 + 2 of interrupts and stolen time.
     assert!((busy[&0] - 0.3).abs() < 1e-9, "{busy:?}");
-    assert!(known::busy("", "cpu0 x\ncpux 1 2 3 4 5\ncpu0\n").is_empty());
+    assert!(sched_facts::busy("", "cpu0 x\ncpux 1 2 3 4 5\ncpu0\n").is_empty());
 }

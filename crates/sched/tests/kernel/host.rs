@@ -8,7 +8,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use sched::{Applier, ApplyError, Host, Known, Outline, Thread, Version, outline};
+use sched::{Applier, ApplyError, Host, Outline, SchedFacts, Thread, Version, outline};
 use tempfile::TempDir;
 
 use crate::worker::Worker;
@@ -20,7 +20,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// Returns true, and prints why, if a test with these needs cannot run here.
-pub(crate) fn lacks(known: &Known, needs: &[&str]) -> bool {
+pub(crate) fn lacks(known: &SchedFacts, needs: &[&str]) -> bool {
     let missing = needs.iter().find_map(|need| {
         let lacks = |found: &Result<sched::Hierarchy, String>| found.as_ref().err().cloned();
         match *need {
@@ -45,7 +45,7 @@ pub(crate) fn plan(lines: &str) -> config::Plan {
 }
 
 #[track_caller]
-pub(crate) fn outlined(lines: &str, known: &Known) -> Outline {
+pub(crate) fn outlined(lines: &str, known: &SchedFacts) -> Outline {
     let plan = plan(lines);
     outline(&plan, known).unwrap_or_else(|refused| panic!("{}", sched::refused(&plan, refused)))
 }
@@ -118,8 +118,8 @@ pub(crate) fn settings(host: &Host) -> Vec<Option<String>> {
 
 /// The host, and CPUs of which some can be made exclusive; `None`, with the reason printed, if that is
 /// impossible.
-pub(crate) fn exclusive_can_be() -> Option<(Known, Vec<u32>)> {
-    let known = Known::read(&plan(""));
+pub(crate) fn exclusive_can_be() -> Option<(SchedFacts, Vec<u32>)> {
+    let known = SchedFacts::read(&plan(""));
     let cpus = known.topology.allowed.iter().copied().collect();
     (!lacks(&known, &["nice", "two CPUs", "cpuset"])).then_some((known, cpus))
 }

@@ -8,7 +8,7 @@ use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use rustix::thread::{Pid, sched_getaffinity};
-use sched::{Class, Task, Thread, attributes};
+use sched::{Class, Thread, ThreadIdentity, attributes};
 
 /// Thread that sleeps or burns CPU time until it is dropped.
 pub(crate) struct Worker {
@@ -36,7 +36,7 @@ impl Worker {
         let tid = told.recv().expect("a number").as_raw_nonzero().get();
         let pid = i32::try_from(std::process::id()).expect("a number of a process");
         let (router, name) = ("edge".to_owned(), format!("edge/{class:?}"));
-        let task = Task::look(pid, tid).expect("it runs");
+        let task = ThreadIdentity::look(pid, tid).expect("it runs");
         Self { thread: Thread { router, class, name, task }, stop, join: Some(join) }
     }
 

@@ -38,8 +38,8 @@ fn it_grows_by_what_a_plan_says() {
     assert_eq!(per_queue.memory - one.memory, 3 * (8 * MIB + 1000 * 2048));
     let process = of(&alone.replace("kvm", "process"));
     assert_eq!((process.memory, process.tasks - one.tasks), (one.memory, 32));
-    let apart = of(&router("edge", "isolate = \"process\"", "null", ""));
-    assert_eq!((apart.memory - one.memory, apart.tasks - one.tasks), (64 * MIB, 256 + 64));
+    let isolated = of(&router("edge", "isolate = \"process\"", "null", ""));
+    assert_eq!((isolated.memory - one.memory, isolated.tasks - one.tasks), (64 * MIB, 256 + 64));
     let routes = "[[router.route]]\nto = \"198.51.100.0/25\"\nvia = \"192.0.2.2\"\n";
     assert_eq!(of(&(alone + routes)).memory - one.memory, 2048);
 }

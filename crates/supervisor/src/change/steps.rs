@@ -7,14 +7,14 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow};
 use api::{Answer, Outcome};
 use config::{Plan, Router};
-use link::{Orders, ToPlane};
+use link::{PlanWithSupplies, ToPlane};
 use telemetry::Kind;
 
-use super::{Change, Next, Phase, Wanted, Wish};
-use crate::apart::Apart;
-use crate::desk::Asker;
+use super::{Change, PendingChange, Phase, PreparedPlan, RequestedChange};
 use crate::lifecycle::Attached;
 use crate::plane::Plane;
+use crate::request_router::Requester;
+use crate::router_process::RouterProcess;
 use crate::{Supervisor, schedule};
 
 /// Reason given for a change during which the data plane died.
@@ -22,15 +22,15 @@ const DIED: &str = "the data plane died of it; it is started again with what ran
 
 impl Supervisor {
     /// Starts to carry out a change for which everything that the plan needs is open.
-    pub(super) fn make(&mut self, wish: Wish, next: Next, now: Instant) {
-        next.opened.notices().for_each(|line| self.events.tell(Kind::Notice, line));
+    pub(super) fn make(&mut self, wish: PendingChange, next: PreparedPlan, now: Instant) {
+        next.opened.notices().for_each(|line| self.events.record(Kind::Notice, line));
         self.changes.under_way = Some(Box::new(Change::new(wish, next)));
         let told = self.tell_data_plane(now);
-        self.go_on(told, now);
+        self.advance(told, now);
     }
 
     /// Does the next step once no reply is outstanding.
-    fn go_on(&mut self, told: Result<()>, now: Instant) {
+    fn advance(&mut self, told: Result<()>, now: Instant) {
         let Some(change) = &mut self.changes.under_way else { return };
         if let Err(error) = told {
             change.refusal.get_or_insert(error);
@@ -39,18 +39,18 @@ impl Supervisor {
             return;
         }
         match change.phase {
-            Phase::Back => self.is_refused(now),
-            _ if change.refusal.is_some() => self.take_back(now),
+            Phase::Rollback => self.change_refused(now),
+            _ if change.refusal.is_some() => self.roll_back(now),
             Phase::Plane => {
                 change.phase = Phase::Processes;
                 let told = self.tell_processes(now);
-                self.go_on(told, now);
+                self.advance(told, now);
             }
             Phase::Processes => {
                 change.phase = Phase::Threads;
                 self.move_threads(now);
             }
-            Phase::Threads => self.is_made(now),
+            Phase::Threads => self.change_succeeded(now),
         }
     }
 
@@ -63,11 +63,11 @@ impl Supervisor {
             return Ok(());
         }
         let attached = match &wish.wanted {
-            Wanted::File(_) => self.attached(&next.opened, &next.plan)?,
+            RequestedChange::File(_) => self.attached(&next.opened, &next.plan)?,
             // A setting makes it build no router.
-            Wanted::Setting(_) => Attached::default(),
+            RequestedChange::Setting(_) => Attached::default(),
         };
-        if matches!(&wish.wanted, Wanted::File(file) if !file.dry_run) {
+        if matches!(&wish.wanted, RequestedChange::File(file) if !file.dry_run) {
             self.ceilings.allow_both(&self.running.plan, &next.plan);
         }
         let orders = self.orders(to, attached);
@@ -81,23 +81,24 @@ impl Supervisor {
         let Some(Change { next, .. }) = self.changes.under_way.as_deref() else { return Ok(()) };
         let (from, to) = (&self.running.plan, &next.plan);
         let follows = |router: &&Router| {
-            let before = from.of_apart(&router.name);
-            let is_up = self.apart.get(&router.name).is_some_and(Apart::is_up);
-            is_up && before.is_some() && before != to.of_apart(&router.name)
+            let before = from.of_isolated(&router.name);
+            let is_up = self.isolated.get(&router.name).is_some_and(RouterProcess::is_up);
+            is_up && before.is_some() && before != to.of_isolated(&router.name)
         };
-        let told = to.apart().filter(follows);
-        let told = told.map(|router| Ok((router.name.clone(), self.orders_apart(to, &router.name)?)));
+        let told = to.isolated().filter(follows);
+        let told = told.map(|router| Ok((router.name.clone(), self.isolated_orders(to, &router.name)?)));
         for (name, orders) in told.collect::<Result<Vec<_>>>()? {
             self.ask_to_follow(Some(name), orders, now);
         }
         Ok(())
     }
 
-    fn ask_to_follow(&mut self, whom: Option<String>, told: (Orders, Vec<OwnedFd>), now: Instant) {
+    fn ask_to_follow(&mut self, whom: Option<String>, told: (PlanWithSupplies, Vec<OwnedFd>), now: Instant) {
         let Some(change) = &mut self.changes.under_way else { return };
         change.asked.insert(whom.clone());
         let dry_run = change.wish.wanted.is_dry_run();
-        let (id, (orders, descriptors)) = (self.desk.number_of(whom.clone(), Asker::Change), told);
+        let (id, (orders, descriptors)) =
+            (self.request_router.number_of(whom.clone(), Requester::Change), told);
         self.say_to(whom.as_deref(), &ToPlane::Apply { id, orders, dry_run }, descriptors, now);
     }
 
@@ -109,10 +110,10 @@ impl Supervisor {
             return;
         }
         let told = match outcome {
-            Some(Err(error)) if change.phase == Phase::Back => {
-                return self.does_not_go_back(whom.as_deref(), &error.to_string(), now);
+            Some(Err(error)) if change.phase == Phase::Rollback => {
+                return self.rollback_failed(whom.as_deref(), &error.to_string(), now);
             }
-            _ if change.phase == Phase::Back => Ok(()),
+            _ if change.phase == Phase::Rollback => Ok(()),
             Some(Ok(Answer::Applied { changes, .. })) => {
                 change.changes.extend(changes);
                 change.followed.push(whom);
@@ -124,7 +125,7 @@ impl Supervisor {
             // A dead process is restarted with the outcome of the change.
             None => Ok(()),
         };
-        self.go_on(told, now);
+        self.advance(told, now);
     }
 
     /// Moves threads to the places of the new plan.
@@ -132,7 +133,7 @@ impl Supervisor {
         let Some(change) = &mut self.changes.under_way else { return };
         match change.next.threads.take().filter(|_| !change.wish.wanted.is_dry_run()) {
             Some(threads) => self.follow(threads, now),
-            None => self.go_on(Ok(()), now),
+            None => self.advance(Ok(()), now),
         }
     }
 
@@ -140,10 +141,10 @@ impl Supervisor {
     pub(crate) fn threads_have_followed(&mut self, outcome: Result<()>, now: Instant) {
         let Some(change) = &self.changes.under_way else { return };
         let outcome = outcome.with_context(|| match &change.wish.wanted {
-            Wanted::Setting(edit) => format!("router {}: {}", edit.router, edit.key),
-            Wanted::File(_) => "threads cannot be scheduled as the file says".to_owned(),
+            RequestedChange::Setting(edit) => format!("router {}: {}", edit.router, edit.key),
+            RequestedChange::File(_) => "threads cannot be scheduled as the file says".to_owned(),
         });
-        self.go_on(outcome, now);
+        self.advance(outcome, now);
     }
 
     /// Handles the death of the data plane during a change, whether or not its reply was outstanding:
@@ -151,16 +152,16 @@ impl Supervisor {
     pub(crate) fn change_has_lost_plane(&mut self, now: Instant) {
         let Some(change) = &mut self.changes.under_way else { return };
         change.followed.retain(Option::is_some);
-        if change.phase != Phase::Back {
-            self.placing.following.give_up();
-            self.go_on(Err(anyhow!(DIED)), now);
+        if change.phase != Phase::Rollback {
+            self.placement.pending.give_up();
+            self.advance(Err(anyhow!(DIED)), now);
         }
     }
 
     /// Rolls back the processes that have followed, last one first.
-    fn take_back(&mut self, now: Instant) {
+    fn roll_back(&mut self, now: Instant) {
         let Some(change) = &mut self.changes.under_way else { return };
-        change.phase = Phase::Back;
+        change.phase = Phase::Rollback;
         let mut followed = std::mem::take(&mut change.followed);
         if change.wish.wanted.is_dry_run() {
             followed.clear();
@@ -171,34 +172,34 @@ impl Supervisor {
                 Err(error) => self.end_it(whom.as_deref(), &format!("{error:#}"), now),
             }
         }
-        self.go_on(Ok(()), now);
+        self.advance(Ok(()), now);
     }
 
     /// Ends a process that fails to roll back; it is restarted with the running plan.
-    fn does_not_go_back(&mut self, whom: Option<&str>, why: &str, now: Instant) {
+    fn rollback_failed(&mut self, whom: Option<&str>, why: &str, now: Instant) {
         self.end_it(whom, why, now);
-        self.go_on(Ok(()), now);
+        self.advance(Ok(()), now);
     }
 
     fn end_it(&mut self, whom: Option<&str>, why: &str, now: Instant) {
         let how = format!("was killed, because it does not become what it was: {why}");
-        let pid = self.life.plane.as_ref().map(Plane::pid);
+        let pid = self.lifecycle.plane.as_ref().map(Plane::pid);
         // Errors concern a process that never came up; this one did.
         let _ = match (whom, pid) {
-            (Some(name), _) => self.bury_apart(name, &how, now),
-            (None, Some(pid)) => self.bury(pid, &how, now),
+            (Some(name), _) => self.router_process_died(name, &how, now),
+            (None, Some(pid)) => self.plane_died(pid, &how, now),
             (None, None) => Ok(()),
         };
     }
 
-    fn is_refused(&mut self, now: Instant) {
+    fn change_refused(&mut self, now: Instant) {
         let Some(change) = self.changes.under_way.take() else { return };
         let Change { wish, next, refusal, .. } = *change;
-        next.opened.close(&mut self.tending);
+        next.opened.close(&mut self.link_jobs);
         self.refuse(wish, &refusal.unwrap_or_else(|| anyhow!("it was taken back")), now);
     }
 
-    fn is_made(&mut self, now: Instant) {
+    fn change_succeeded(&mut self, now: Instant) {
         let Some(mut change) = self.changes.under_way.take() else { return };
         let (from, to) = (&self.running.plan, &change.next.plan);
         change.changes.extend(schedule::changes(from, to));
@@ -209,13 +210,13 @@ impl Supervisor {
 
 /// Processes that begin or end by a change.
 fn process_changes(from: &Plan, to: &Plan) -> Vec<api::Change> {
-    let is_in = |plan: &Plan, router: &Router| plan.apart().any(|other| other.name == router.name);
-    let gone = from.apart().filter(|old| !is_in(to, old)).map(|old| api::Change {
+    let is_in = |plan: &Plan, router: &Router| plan.isolated().any(|other| other.name == router.name);
+    let gone = from.isolated().filter(|old| !is_in(to, old)).map(|old| api::Change {
         hitless: false,
         what: format!("router {}: its process ends", old.name),
         why: Some("what it has not yet forwarded is lost".to_owned()),
     });
-    let new = to.apart().filter(|new| !is_in(from, new)).map(|new| api::Change {
+    let new = to.isolated().filter(|new| !is_in(from, new)).map(|new| api::Change {
         hitless: true,
         what: format!("router {}: it gets a process of its own", new.name),
         why: None,

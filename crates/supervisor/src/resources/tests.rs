@@ -26,17 +26,17 @@ fn captures_are_opened_handed_on_and_closed() {
     let (supplies, descriptors) = held.supplies(&Resources::default(), &first).expect("descriptors");
     let what = json!([false, false]);
     let of = "edge.a".to_owned();
-    assert_eq!(supplies, [Supply { need: Need::Uplink, of, what, descriptors: 1 }]);
+    assert_eq!(supplies, [Supply { need: SupplyKind::Uplink, of, what, descriptors: 1 }]);
     assert_eq!(descriptors.len(), 1);
     std::fs::write(folder.path().join("a.pcap"), "frames").expect("written");
     let second = plan(&[("a", &capture("a.pcap")), ("c", &capture("c.pcap"))]);
     let opened = Resources::open(&second, &held.held(&second)).expect("opened");
     assert_eq!(std::fs::read(folder.path().join("a.pcap")).expect("there"), b"frames", "it is not made anew");
     assert_eq!(held.supplies(&opened, &second).expect("descriptors").1.len(), 2);
-    held.adopt(opened, &second, &mut Tending::default());
+    held.adopt(opened, &second, &mut LinkJobs::default());
     assert_eq!(held.uplinks.len(), 2);
     let third = plan(&[("c", &capture("c.pcap"))]);
-    held.adopt(Resources::default(), &third, &mut Tending::default());
+    held.adopt(Resources::default(), &third, &mut LinkJobs::default());
     assert_eq!(held.uplinks.len(), 1);
     assert_eq!(held.supplies(&Resources::default(), &second).expect("descriptors").1.len(), 1);
 }
@@ -63,10 +63,10 @@ fn note(notes: &Notes, name: &str, line: &str) {
 }
 
 /// Does all queued chores. Returns the log so far.
-fn tended(tending: &mut Tending, notes: &Notes) -> Vec<String> {
+fn tended(link_jobs: &mut LinkJobs, notes: &Notes) -> Vec<String> {
     loop {
-        assert!(tending.attend().is_empty(), "something was refused");
-        if !tending.holds_files() {
+        assert!(link_jobs.attend().is_empty(), "something was refused");
+        if !link_jobs.holds_files() {
             return std::mem::take(&mut *notes.lock().expect("no panic"));
         }
         sleep(LOOK);
@@ -79,12 +79,12 @@ impl Drop for Scripted {
     }
 }
 
-impl Opened for Scripted {
+impl HostResource for Scripted {
     fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>) {
         (json!(self.0), Vec::new())
     }
 
-    fn resize(&self, before: &Wanted, now: &Wanted) -> Option<Work> {
+    fn resize(&self, before: &NicRequirements, now: &NicRequirements) -> Option<Work> {
         let (name, notes, line) = (self.0, self.1.clone(), format!("mtu {} -> {}", before.mtu, now.mtu));
         (before != now).then(|| -> Work {
             Box::new(move || {
@@ -94,11 +94,11 @@ impl Opened for Scripted {
         })
     }
 
-    fn succeed(&mut self, old: &mut dyn Opened) {
+    fn inherit(&mut self, old: &mut dyn HostResource) {
         note(&self.1, self.0, &format!("in the place of {}", old.hand_over().0));
     }
 
-    fn turn(&mut self, _: Turn) -> Result<()> {
+    fn turn(&mut self, _: DataPlaneChange) -> Result<()> {
         Ok(())
     }
 
@@ -116,21 +116,21 @@ fn two_in_a_bridge(mtu: u32) -> Plan {
 #[test]
 fn of_two_links_in_one_bridge_each_gets_the_size_that_its_own_nic_wants() {
     let (before, after, notes) = (two_in_a_bridge(1500), two_in_a_bridge(1400), Notes::default());
-    let (mut held, mut tending) = <(Resources, Tending)>::default();
+    let (mut held, mut link_jobs) = <(Resources, LinkJobs)>::default();
     for (at, name) in before.nics().zip(["a", "b"]) {
         held.put(at, Box::new(Scripted(name, notes.clone())));
     }
-    held.adopt(Resources::default(), &after, &mut tending);
-    held.adopt(Resources::default(), &after, &mut tending);
-    assert_eq!(tended(&mut tending, &notes), ["b: mtu 1500 -> 1400"], "once, and the other one not at all");
-    held.adopt(Resources::default(), &plan(&[("a", "bridge:br0")]), &mut tending);
+    held.adopt(Resources::default(), &after, &mut link_jobs);
+    held.adopt(Resources::default(), &after, &mut link_jobs);
+    assert_eq!(tended(&mut link_jobs, &notes), ["b: mtu 1500 -> 1400"], "once, and the other one not at all");
+    held.adopt(Resources::default(), &plan(&[("a", "bridge:br0")]), &mut link_jobs);
     assert!(notes.lock().expect("no panic").is_empty(), "who adopts a plan closes nothing");
-    assert_eq!(tended(&mut tending, &notes), ["b: closed"]);
+    assert_eq!(tended(&mut link_jobs, &notes), ["b: closed"]);
 }
 
 #[test]
 fn what_is_to_be_done_is_done_in_the_order_in_which_it_came_up_but_for_wishes_that_others_follow() {
-    let (notes, mut tending) = (Notes::default(), Tending::default());
+    let (notes, mut link_jobs) = (Notes::default(), LinkJobs::default());
     let work = |line: &'static str| -> Work {
         let notes = notes.clone();
         Box::new(move || {
@@ -138,31 +138,31 @@ fn what_is_to_be_done_is_done_in_the_order_in_which_it_came_up_but_for_wishes_th
             Ok(())
         })
     };
-    tending.wish("edge.a", work("100 frames"));
-    assert!(!tending.holds_files(), "no file waits for a wish");
-    tending.change(work("mtu"));
-    tending.close(Scripted("edge.b", notes.clone()));
-    tending.wish("edge.b", work("another's wish"));
-    tending.wish("edge.a", work("200 frames"));
-    let done = tended(&mut tending, &notes);
+    link_jobs.wish("edge.a", work("100 frames"));
+    assert!(!link_jobs.holds_files(), "no file waits for a wish");
+    link_jobs.change(work("mtu"));
+    link_jobs.close(Scripted("edge.b", notes.clone()));
+    link_jobs.wish("edge.b", work("another's wish"));
+    link_jobs.wish("edge.a", work("200 frames"));
+    let done = tended(&mut link_jobs, &notes);
     assert_eq!(done, ["edge.a: mtu", "edge.b: closed", "edge.a: another's wish", "edge.a: 200 frames"]);
 }
 
 #[test]
 fn what_was_opened_for_what_a_nic_wants_no_more_does_not_go_under_it() {
     let (before, after, notes) = (two_in_a_bridge(1500), two_in_a_bridge(1400), Notes::default());
-    let (mut held, mut tending) = <(Resources, Tending)>::default();
+    let (mut held, mut link_jobs) = <(Resources, LinkJobs)>::default();
     let at = before.nics().nth(1).expect("a NIC");
     held.put(at, Box::new(Scripted("old", notes.clone())));
-    let mut replaced = |plan: &Plan, tending: &mut Tending| {
+    let mut replaced = |plan: &Plan, link_jobs: &mut LinkJobs| {
         let wanted = wanted(&before, "edge.b").expect("it is there");
         let meanwhile = Box::new(Scripted("new", notes.clone()));
-        held.replace(plan, (wanted, meanwhile), tending).expect("descriptors").is_some()
+        held.replace(plan, (wanted, meanwhile), link_jobs).expect("descriptors").is_some()
     };
-    assert!(!replaced(&after, &mut tending), "it has the size that was wanted before");
-    assert!(!replaced(&plan(&[("a", "null")]), &mut tending), "nobody has a link any more");
+    assert!(!replaced(&after, &mut link_jobs), "it has the size that was wanted before");
+    assert!(!replaced(&plan(&[("a", "null")]), &mut link_jobs), "nobody has a link any more");
     assert!(notes.lock().expect("no panic").is_empty());
-    assert_eq!(tended(&mut tending, &notes), ["new: closed", "new: closed"]);
-    assert!(replaced(&before, &mut tending));
-    assert_eq!(tended(&mut tending, &notes), ["new: in the place of \"old\"", "old: closed"]);
+    assert_eq!(tended(&mut link_jobs, &notes), ["new: closed", "new: closed"]);
+    assert!(replaced(&before, &mut link_jobs));
+    assert_eq!(tended(&mut link_jobs, &notes), ["new: in the place of \"old\"", "old: closed"]);
 }

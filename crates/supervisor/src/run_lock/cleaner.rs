@@ -17,12 +17,12 @@ use engine::BackOff;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use uplink::Undo;
 
-use super::file::{clean_up, patiently};
+use super::file::{clean_up, until_timeout};
 
 mod list;
 
+pub(super) use list::CleanupItem;
 use list::List;
-pub(super) use list::Rubbish;
 
 /// Prefix of the path of a lock.
 const LOCK: u8 = b'l';
@@ -37,14 +37,14 @@ const FORGET: u8 = b'f';
 
 /// List of what is to be removed, and the pipe to the cleaner process, which learns of changes at once.
 #[derive(Debug, Default)]
-struct Notes {
+struct CleanupEntries {
     /// In the order of their announcement, as sent.
     lines: Vec<Vec<u8>>,
     /// `None` while there is no cleaner process.
     pipe: Option<ChildStdin>,
 }
 
-impl Notes {
+impl CleanupEntries {
     /// Records an entry and sends it.
     fn note(&mut self, what: u8, path: &[u8]) {
         let line = [&[what], path, &[0]].concat();
@@ -71,10 +71,10 @@ fn is_about(line: &[u8], lock: &[u8]) -> bool {
 
 /// Shared list of what is to be removed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ledger(Arc<Mutex<Notes>>);
+pub(crate) struct CleanupList(Arc<Mutex<CleanupEntries>>);
 
-impl Ledger {
-    fn notes(&self) -> MutexGuard<'_, Notes> {
+impl CleanupList {
+    fn notes(&self) -> MutexGuard<'_, CleanupEntries> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -123,7 +123,7 @@ impl Ledger {
 
 /// Supervisor's handle on the cleaner process. Dropping it ends the process, which then removes nothing.
 pub(crate) struct Cleaner {
-    ledger: Ledger,
+    cleanup_list: CleanupList,
     command: Box<dyn Fn() -> Command>,
     /// `None`: it has ended, and a successor will be started.
     child: Option<Own>,
@@ -141,11 +141,11 @@ struct Own {
 }
 
 impl Own {
-    fn start(mut command: Command, ledger: &Ledger) -> Result<Self> {
+    fn start(mut command: Command, cleanup_list: &CleanupList) -> Result<Self> {
         let why = "cannot start the process that cleans up";
         let mut child = command.stdin(Stdio::piped()).spawn().context(why)?;
         let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
-        let told = child.stdin.take().context(why).and_then(|pipe| ledger.tell(pipe).context(why));
+        let told = child.stdin.take().context(why).and_then(|pipe| cleanup_list.tell(pipe).context(why));
         match pidfd.context(why).and_then(|pidfd| told.map(|()| pidfd)) {
             Ok(pidfd) => Ok(Self { child, pidfd }),
             Err(error) => {
@@ -169,13 +169,13 @@ impl Cleaner {
     ///
     /// # Errors
     /// No process can be started.
-    pub(crate) fn start(ledger: Ledger, now: Instant) -> Result<Self> {
-        Self::start_as(Box::new(command), ledger, now)
+    pub(crate) fn start(cleanup_list: CleanupList, now: Instant) -> Result<Self> {
+        Self::start_as(Box::new(command), cleanup_list, now)
     }
 
-    fn start_as(command: Box<dyn Fn() -> Command>, ledger: Ledger, now: Instant) -> Result<Self> {
-        let child = Some(Own::start(command(), &ledger)?);
-        Ok(Self { ledger, command, child, since: now, back_off: BackOff::default(), again: None })
+    fn start_as(command: Box<dyn Fn() -> Command>, cleanup_list: CleanupList, now: Instant) -> Result<Self> {
+        let child = Some(Own::start(command(), &cleanup_list)?);
+        Ok(Self { cleanup_list, command, child, since: now, back_off: BackOff::default(), again: None })
     }
 
     /// Descriptor to poll for reading: the end of the process.
@@ -193,7 +193,7 @@ impl Cleaner {
         let ended = self.child.as_mut().and_then(|own| Some((own.child.id(), own.child.try_wait().ok()??)));
         if let Some((pid, status)) = ended {
             self.child = None;
-            self.ledger.notes().pipe = None;
+            self.cleanup_list.notes().pipe = None;
             let pause = self.pause(now);
             let next = format!("another one is started in {pause:?}");
             return Some(format!(
@@ -202,7 +202,7 @@ impl Cleaner {
         }
         self.again.take_if(|again| now >= *again)?;
         self.since = now;
-        match Own::start((self.command)(), &self.ledger) {
+        match Own::start((self.command)(), &self.cleanup_list) {
             Ok(own) => {
                 self.child = Some(own);
                 None
@@ -241,7 +241,7 @@ pub fn clean_up_after(parent: u32) -> Result<()> {
     let _ = rustix::thread::set_name(c"ringroad/clean");
     let list = List::hear(io::stdin().lock()).context("cannot hear the other process")?;
     for (lock, rubbish) in list.locks() {
-        clean_up(&lock, parent, &rubbish, &mut patiently());
+        clean_up(&lock, parent, &rubbish, &mut until_timeout());
     }
     Ok(())
 }

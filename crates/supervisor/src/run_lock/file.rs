@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-use super::cleaner::Rubbish;
+use super::cleaner::CleanupItem;
 use super::make_folder;
 
 /// Attempts in the race with a run that ends at the same moment and removes its file.
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Returns a function that sleeps briefly at each call, and returns false once [`PATIENCE`] is over.
-pub(super) fn patiently() -> impl FnMut() -> bool {
+pub(super) fn until_timeout() -> impl FnMut() -> bool {
     let end = Instant::now() + PATIENCE;
     move || {
         let waits = Instant::now() <= end;
@@ -97,7 +97,7 @@ fn remove(path: &Path) {
 
 /// Removes the lock at `path` that the process `dead` left, as soon as its last holder is gone, and the
 /// objects in `rubbish`. If a new run has taken the lock over, or `wait` returns false, nothing is touched.
-pub(super) fn clean_up(path: &Path, dead: u32, rubbish: &[Rubbish], wait: &mut dyn FnMut() -> bool) {
+pub(super) fn clean_up(path: &Path, dead: u32, rubbish: &[CleanupItem], wait: &mut dyn FnMut() -> bool) {
     let Ok(mut file) = File::open(path) else { return };
     let Ok(lock) = file.try_clone() else { return };
     let mut is_dead =
@@ -109,7 +109,7 @@ pub(super) fn clean_up(path: &Path, dead: u32, rubbish: &[Rubbish], wait: &mut d
     }
     if is_dead() && matches!(is_at(&lock, path), Ok(true)) {
         // In reverse order: what was made later may depend on what was made before.
-        rubbish.iter().rev().for_each(Rubbish::remove);
+        rubbish.iter().rev().for_each(CleanupItem::remove);
         remove(path);
     }
 }

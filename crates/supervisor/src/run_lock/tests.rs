@@ -5,7 +5,7 @@ use std::thread;
 use rustix::fs::{FlockOperation, flock};
 
 use super::RunLock;
-use super::cleaner::Rubbish;
+use super::cleaner::CleanupItem;
 use super::file::{LockFile, clean_up};
 
 #[test]
@@ -154,10 +154,10 @@ fn what_a_killed_run_left_is_removed_unless_it_was_taken_over() {
         fs::write(&socket, "").expect("a socket");
     };
     leave();
-    clean_up(&lock, 999_999_999, &[Rubbish::File(socket.clone())], &mut || false);
+    clean_up(&lock, 999_999_999, &[CleanupItem::File(socket.clone())], &mut || false);
     assert!(!folder.exists());
     leave();
-    clean_up(&lock, 17, &[Rubbish::File(socket.clone())], &mut || false);
+    clean_up(&lock, 17, &[CleanupItem::File(socket.clone())], &mut || false);
     assert!(lock.exists() && socket.exists(), "it belongs to somebody else");
     clean_up(&base.path().join("nothing"), 17, &[], &mut || false);
 }

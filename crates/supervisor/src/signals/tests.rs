@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::raise;
 
-use super::Stop;
+use super::StopRequest;
 
 /// One test for all, since signals belong to the whole process.
 #[test]
 fn signals_ask_and_wake() {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        let stop = Stop::listen().expect("signals can be taken");
+        let stop = StopRequest::listen().expect("signals can be taken");
         let start = Instant::now();
         assert!(!stop.is_asked() && !stop.wait(Duration::from_millis(20)));
         assert!(start.elapsed() >= Duration::from_millis(20));

@@ -37,24 +37,24 @@ impl Pair {
         }
     }
 
-    fn hear(&mut self) -> Said {
+    fn hear(&mut self) -> StderrOutput {
         self.stderr.hear(self.now)
     }
 
-    fn after(&mut self, while_: Duration) -> Said {
+    fn after(&mut self, while_: Duration) -> StderrOutput {
         self.now += while_;
         self.hear()
     }
 }
 
-fn lines<const N: usize>(lines: [&str; N]) -> Said {
-    Said { lines: lines.map(str::to_owned).into(), ..Said::default() }
+fn lines<const N: usize>(lines: [&str; N]) -> StderrOutput {
+    StderrOutput { lines: lines.map(str::to_owned).into(), ..StderrOutput::default() }
 }
 
 #[test]
 fn lines_are_passed_on_when_they_are_whole() {
     let mut pair = Pair::new();
-    assert_eq!(pair.hear(), Said::default());
+    assert_eq!(pair.hear(), StderrOutput::default());
     pair.says("one\ntwo\nthr");
     assert_eq!(pair.hear(), lines(["one", "two"]));
     pair.says("ee\n\n");
@@ -81,10 +81,10 @@ fn lines_that_come_too_fast_are_counted_and_told_of_a_second_later() {
     let said = pair.hear();
     assert_eq!((said.lines.len(), said.lost), (MOST_LINES, 0));
     pair.says("more\n");
-    assert_eq!(pair.after(SPAN - Duration::from_millis(1)), Said::default());
+    assert_eq!(pair.after(SPAN - Duration::from_millis(1)), StderrOutput::default());
     assert_eq!(pair.stderr.due(), Some(pair.now + Duration::from_millis(1)));
     pair.says("then\n");
-    assert_eq!(pair.after(Duration::from_millis(1)), Said { lost: 8, ..lines(["then"]) });
+    assert_eq!(pair.after(Duration::from_millis(1)), StderrOutput { lost: 8, ..lines(["then"]) });
     pair.says("now\n");
     assert_eq!(pair.hear(), lines(["now"]));
     assert_eq!(pair.stderr.due(), None);
@@ -133,8 +133,8 @@ fn a_pipe_that_is_closed_is_not_looked_at_any_more() {
     pair.says("thread 'edge/vcpu0' panicked");
     let Pair { mut stderr, its, now } = pair;
     drop(its);
-    assert_eq!(stderr.hear(now), Said::default());
+    assert_eq!(stderr.hear(now), StderrOutput::default());
     assert!(stderr.watched().is_none());
     assert_eq!(stderr.rest(), lines(["thread 'edge/vcpu0' panicked"]));
-    assert_eq!(stderr.rest(), Said::default());
+    assert_eq!(stderr.rest(), StderrOutput::default());
 }

@@ -11,7 +11,7 @@ use sched::{ApplyError, Outline, Thread};
 
 use super::promises::{file, promised};
 use super::stage::{ONE, Stage};
-use crate::placing::Carry;
+use crate::thread_placement::OutlineApplier;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -45,7 +45,7 @@ fn found(stage: &Stage) -> usize {
 /// Time that the event loop would wait.
 fn patience(stage: &mut Stage) -> Duration {
     let now = stage.now;
-    stage.supervisor().patience(now)
+    stage.supervisor().time_until_due(now)
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn what_is_said_too_much_for_a_turn_waits_for_the_next_one() {
 /// Records which threads it was to place.
 struct Placer(Rc<RefCell<Vec<Vec<i32>>>>);
 
-impl Carry for Placer {
+impl OutlineApplier for Placer {
     fn make(&mut self, _: &Outline) -> Result<(), ApplyError> {
         Ok(())
     }

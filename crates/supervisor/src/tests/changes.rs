@@ -8,7 +8,7 @@ use config::Plan;
 use link::{ToPlane, ToSupervisor};
 use proptest::prelude::*;
 
-use super::questions::{APART, apart};
+use super::questions::{ISOLATED, isolated};
 use super::stage::{ONE, Scripted, Stage};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -101,7 +101,7 @@ fn one_that_is_started_while_it_is_being_stopped_runs_in_the_end() {
 
 #[test]
 fn what_the_process_of_a_router_refuses_the_data_plane_takes_back() {
-    let (mut stage, main, own) = apart();
+    let (mut stage, main, own) = isolated();
     let mut client = stage.client(&set("edge", "limit", "5kpps"));
     let limited = main.follows().expect("it is to follow");
     assert!(own.is_to_become().is_none(), "one after the other");
@@ -119,7 +119,7 @@ fn what_the_process_of_a_router_refuses_the_data_plane_takes_back() {
 
 #[test]
 fn one_that_does_not_go_back_is_started_anew() {
-    let (mut stage, main, own) = apart();
+    let (mut stage, main, own) = isolated();
     let mut client = stage.client(&set("edge", "limit", "5kpps"));
     main.follows().expect("it is to follow");
     stage.turn().expect("it goes on");
@@ -137,7 +137,7 @@ fn one_that_does_not_go_back_is_started_anew() {
 
 #[test]
 fn a_data_plane_that_dies_while_others_follow_takes_them_back() {
-    let (mut stage, main, own) = apart();
+    let (mut stage, main, own) = isolated();
     let mut client = stage.client(&set("edge", "restart", "never"));
     main.follows().expect("it is to follow");
     stage.turn().expect("it goes on");
@@ -155,7 +155,7 @@ fn a_data_plane_that_dies_while_others_follow_takes_them_back() {
 
 #[test]
 fn the_process_of_a_router_that_dies_of_a_change_is_started_with_what_comes_of_it() {
-    let (mut stage, main, own) = apart();
+    let (mut stage, main, own) = isolated();
     let mut client = stage.client(&set("edge", "limit", "5kpps"));
     main.follows().expect("it is to follow");
     stage.turn().expect("it goes on");
@@ -164,13 +164,13 @@ fn the_process_of_a_router_that_dies_of_a_change_is_started_with_what_comes_of_i
     assert!(done(&mut client).contains("router edge: limit = 5kpps (no packet is lost)"));
     stage.after(SECOND).expect("it goes on");
     let next = begins_with(&stage.plane());
-    assert_eq!(next, stage.supervisor().running.plan.of_apart("edge").expect("there is one"));
+    assert_eq!(next, stage.supervisor().running.plan.of_isolated("edge").expect("there is one"));
     assert!(next.routers[0].limit.is_some());
 }
 
 #[test]
 fn a_process_that_is_not_started_again_is_so_as_soon_as_its_policy_is_another() {
-    let (mut stage, main, own) = apart();
+    let (mut stage, main, own) = isolated();
     let set_restart = |stage: &mut Stage, own: Option<&Scripted>, value: &str| {
         let mut client = stage.client(&set("edge", "restart", value));
         main.follows().expect("it is to follow");
@@ -228,7 +228,8 @@ fn asked() -> impl Strategy<Value = Request> {
         let name = || name.to_owned();
         prop::sample::select(vec![Request::Stop { name: name() }, Request::Start { router: name() }])
     };
-    let files = [APART.to_owned(), APART.replace("192.0.2.1/24", "192.0.2.9/24"), "nonsense".to_owned()];
+    let files =
+        [ISOLATED.to_owned(), ISOLATED.replace("192.0.2.1/24", "192.0.2.9/24"), "nonsense".to_owned()];
     let file = prop::sample::select(files.to_vec());
     prop_oneof![
         4 => prop::sample::select(SETTINGS.to_vec()).prop_map(|(router, key, value)| set(router, key, value)),
@@ -331,9 +332,9 @@ proptest! {
     /// edits make of the file, and all processes run that plan.
     #[test]
     fn everybody_runs_what_the_edits_make_of_the_file(all in prop::collection::vec(happens(), 1..8)) {
-        let (stage, main, own) = apart();
+        let (stage, main, own) = isolated();
         let plan = stage.plan().clone();
-        let planes = vec![(main, plan.of_data_plane()), (own, plan.of_apart("edge").expect("there is one"))];
+        let planes = vec![(main, plan.of_data_plane()), (own, plan.of_isolated("edge").expect("there is one"))];
         let (mut world, mut expected) = (World { stage, planes }, plan);
         for happened in all {
             match happened {
@@ -353,7 +354,7 @@ proptest! {
                 world.planes.iter().map(|(_, plan)| (plan.routers.len(), plan)).collect();
             prop_assert_eq!(world.planes.len(), 2);
             prop_assert_eq!(told[&2], &runs.of_data_plane());
-            prop_assert_eq!(told[&1], &runs.of_apart("edge").expect("there is one"));
+            prop_assert_eq!(told[&1], &runs.of_isolated("edge").expect("there is one"));
         }
     }
 }

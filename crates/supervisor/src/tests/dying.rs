@@ -6,7 +6,7 @@ use std::time::Duration;
 use link::ToSupervisor;
 
 use super::stage::{ONE, Scripted, Stage, body};
-use crate::dying::{LONG, MOST};
+use crate::killed_processes::{LONG, MOST};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ fn the_next_data_plane_does_not_wait_for_one_that_does_not_die_and_that_is_named
         stage.after(SECOND).expect("it goes on");
     }
     assert_eq!(stage.lines("has not ended").len(), 0);
-    assert_eq!(stage.supervisor().dying.due(), Some(since + LONG), "the loop wakes up for it");
+    assert_eq!(stage.supervisor().killed.due(), Some(since + LONG), "the loop wakes up for it");
     stage.now = since + LONG;
     for _ in 0..3 {
         next.serve(&Default::default());
@@ -48,10 +48,10 @@ fn the_next_data_plane_does_not_wait_for_one_that_does_not_die_and_that_is_named
     }
     let line = "the data plane (pid 4001) was killed 15 s ago and has not ended";
     assert_eq!(stage.lines(line).len(), 1);
-    assert_eq!(stage.supervisor().dying.watched().count(), 1);
+    assert_eq!(stage.supervisor().killed.watched().count(), 1);
     plane.die();
     stage.turn().expect("it goes on");
-    assert_eq!(stage.supervisor().dying.watched().count(), 0, "it is looked after no more");
+    assert_eq!(stage.supervisor().killed.watched().count(), 0, "it is looked after no more");
     assert!(!next.was_killed());
 }
 

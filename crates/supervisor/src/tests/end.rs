@@ -69,7 +69,7 @@ fn one_that_dies_at_the_end_is_not_started_again() {
     assert!(!stage.turn().expect("it goes on"));
     stage.plane().die();
     assert!(stage.turn().expect("it ends"));
-    assert_eq!((stage.started(), stage.supervisor().life.again), (1, None));
+    assert_eq!((stage.started(), stage.supervisor().lifecycle.again), (1, None));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use uplink::{Cable, Tap};
 
 use super::stage::Stage;
-use crate::watching::Seen;
+use crate::link_monitor::LinkCheckResult;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -29,15 +29,15 @@ fn hung() -> (Stage, Sender<bool>) {
     let tap = Tap::from_descriptors("t0", vec![queue], Default::default()).expect("a TAP");
     let at = plan.nics().next().expect("a NIC");
     stage.supervisor().resources.put(at, attach::link(tap));
-    stage.supervisor().watching.see = Arc::new(move |look| {
+    stage.supervisor().link_monitor.see = Arc::new(move |look| {
         let running = answers.lock().unwrap_or_else(PoisonError::into_inner).recv().unwrap_or(false);
         let cable = Some(Cable { running, mac: None });
         let nic = look.links[0].0.clone();
-        Seen {
+        LinkCheckResult {
             cables: Some([(nic.clone(), cable)].into()),
             lost: [(nic, 7)].into(),
             state: look.state,
-            ..Seen::default()
+            ..LinkCheckResult::default()
         }
     });
     stage.after(SECOND).expect("it goes on");
@@ -73,7 +73,7 @@ fn cables_about_which_nobody_answers_hold_nobody_up() {
 fn what_was_seen_is_told_when_it_is_there() {
     let (mut stage, answer) = hung();
     answer.send(true).expect("it is waited for");
-    stage.until(|stage| !stage.supervisor().watching.lost.is_empty());
+    stage.until(|stage| !stage.supervisor().link_monitor.lost.is_empty());
     assert!(counted(&mut stage).contains("edge.wan.tap.kernel.drop_full\": 7"));
     assert!(!is_told(&stage), "it is the first look");
     answer.send(false).expect("it is waited for");
@@ -87,8 +87,8 @@ fn a_look_at_what_was_there_before_is_nothing() {
     let (mut stage, answer) = hung();
     let supervisor = stage.supervisor();
     let plan = supervisor.running.plan.clone();
-    supervisor.resources.adopt(Default::default(), &plan, &mut supervisor.tending);
+    supervisor.resources.adopt(Default::default(), &plan, &mut supervisor.link_jobs);
     answer.send(true).expect("it is waited for");
-    stage.until(|stage| stage.supervisor().watching.watched().is_none());
-    assert!(stage.supervisor().watching.lost.is_empty());
+    stage.until(|stage| stage.supervisor().link_monitor.watched().is_none());
+    assert!(stage.supervisor().link_monitor.lost.is_empty());
 }

@@ -20,7 +20,7 @@ fn pause_after_death(stage: &mut Stage) -> Duration {
 
 fn pause(stage: &mut Stage) -> Duration {
     let now = stage.now;
-    stage.supervisor().life.again.expect("another one comes") - now
+    stage.supervisor().lifecycle.again.expect("another one comes") - now
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn one_that_dies_is_started_again_after_pauses_that_double() {
     }
     assert_eq!(stage.lines("was killed by SIGSEGV; it is started again in").len(), 9);
     assert_eq!(stage.lines("a new data plane").len(), 9);
-    assert_eq!(stage.supervisor().life.restarts, 9);
+    assert_eq!(stage.supervisor().lifecycle.restarts, 9);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn one_that_cannot_follow_its_first_orders_ends_the_run_and_a_later_one_is_tried
     stage.turn().expect("the host may have lost something for a while");
     assert!(stage.plane().was_killed());
     assert_eq!(stage.lines("cannot bring the run up again: router edge: no memory").len(), 1);
-    assert!(stage.supervisor().life.again.is_some());
+    assert!(stage.supervisor().lifecycle.again.is_some());
 }
 
 #[test]

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use api::{Client, Request};
 use link::ToPlane;
-use sched::{Applier, ApplyError, Island, Outline, Thread};
+use sched::{Applier, ApplyError, ExclusiveCpus, Outline, Thread};
 
 use super::promises::{file, promised};
 use super::stage::Stage;
-use crate::following::PATIENCE;
-use crate::placing::Carry;
+use crate::pending_placement::PATIENCE;
+use crate::thread_placement::OutlineApplier;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -25,14 +25,14 @@ impl Locking {
     }
 }
 
-impl Carry for Locking {
+impl OutlineApplier for Locking {
     fn make(&mut self, _: &Outline) -> Result<(), ApplyError> {
         Ok(())
     }
 
     fn try_lock(&mut self, _: &Outline) -> Result<bool, ApplyError> {
         let cpus = "0".parse().expect("a CPU");
-        let islands = vec![Island { cpus, reserved: 0.0, most: 1.0 }];
+        let islands = vec![ExclusiveCpus { cpus, reserved: 0.0, most: 1.0 }];
         self.0.try_lock(&Outline { islands, ..Outline::default() })
     }
 
@@ -73,10 +73,10 @@ impl Held {
         let mut stage = Stage::start_with(&text, Box::new(Locking::new(folder.path())));
         stage.comes_up();
         let planned = promised("1kpps", None, stage.now);
-        stage.supervisor().placing.promises = planned.promises;
+        stage.supervisor().placement.promises = planned.promises;
         assert!(other.try_lock(&Outline::default()).expect("ours alone"));
         let client = stage.client(&set("core"));
-        assert!(stage.supervisor().placing.following.is_waiting());
+        assert!(stage.supervisor().placement.pending.is_waiting());
         Self { stage, other, client, _folder: folder }
     }
 }
@@ -98,7 +98,7 @@ fn what_waits_for_another_run_is_done_when_that_has_finished() {
     let mut held = Held::new();
     let stage = &mut held.stage;
     stage.after(PATIENCE - MS).expect("it goes on");
-    assert!(stage.supervisor().placing.following.is_waiting());
+    assert!(stage.supervisor().placement.pending.is_waiting());
     held.other.unlock();
     stage.after(10 * MS).expect("it goes on");
     assert!(answer(&mut held.client).contains("router core: pin.vcpu = any"));
@@ -180,7 +180,7 @@ fn who_waits_for_too_long_is_told() {
         told.contains("router core: pin.vcpu: ") && told.contains("another run of yours holds it"),
         "{told}"
     );
-    assert!(!held.stage.supervisor().placing.following.is_waiting());
+    assert!(!held.stage.supervisor().placement.pending.is_waiting());
     let mut second = held.stage.client(&set("core"));
     held.other.unlock();
     held.stage.after(10 * MS).expect("it goes on");

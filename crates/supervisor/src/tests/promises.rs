@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use config::{CpuSet, Plan, Policy};
 use sched::costs::Costs;
 use sched::promises::Promises;
-use sched::{Class, Company, Outline, Placement, Schedule, Slot};
+use sched::{Class, CpuNeighbours, Outline, Placement, Schedule, Slot};
 
 use super::stage::Stage;
 use crate::costs::{hertz, machine};
-use crate::placing::Planned;
+use crate::thread_placement::Planned;
 
 /// Time between two looks.
 const TICK: Duration = Duration::from_millis(100);
@@ -41,7 +41,7 @@ fn outline(plan: &Plan) -> Outline {
             island: None,
             group: None,
         },
-        company: Company::Others,
+        neighbours: CpuNeighbours::Others,
     };
     let of = |router: &config::Router| {
         let vhost = Class::Vhost { nic: None, direction: None, pair: None };
@@ -70,7 +70,7 @@ impl Kept {
     fn of(guarantee: &str) -> Self {
         let mut stage = Stage::up(&file(guarantee));
         let planned = promised(guarantee, None, stage.now);
-        stage.supervisor().placing.promises = planned.promises;
+        stage.supervisor().placement.promises = planned.promises;
         Self { stage, delivered: 0, dropped: 0 }
     }
 
@@ -90,12 +90,12 @@ impl Kept {
     }
 
     fn standing(&mut self) -> String {
-        let promises = self.stage.supervisor().placing.promises.as_ref();
+        let promises = self.stage.supervisor().placement.promises.as_ref();
         promises.and_then(|promises| promises.standing("edge")).expect("it is promised")
     }
 
     fn counters(&mut self) -> BTreeMap<String, u64> {
-        let promises = self.stage.supervisor().placing.promises.as_ref();
+        let promises = self.stage.supervisor().placement.promises.as_ref();
         promises.expect("it is promised").counters(Some("edge")).collect()
     }
 
@@ -103,7 +103,7 @@ impl Kept {
     fn edit(&mut self, guarantee: &str) {
         let now = self.stage.now;
         let supervisor = self.stage.supervisor();
-        let planned = promised(guarantee, supervisor.placing.promises.as_ref(), now);
+        let planned = promised(guarantee, supervisor.placement.promises.as_ref(), now);
         supervisor.follow(planned, now);
     }
 
@@ -174,7 +174,7 @@ fn an_edit_that_takes_its_time_forgets_nothing() {
     let mut kept = Kept::of("10kpps");
     kept.ticks(5, 1000, 0);
     let now = kept.stage.now;
-    let seen = kept.stage.supervisor().placing.promises.clone();
+    let seen = kept.stage.supervisor().placement.promises.clone();
     let staged = promised("11kpps", seen.as_ref(), now);
     kept.ticks(30, 1000, 0);
     let before = kept.counters();

@@ -84,14 +84,14 @@ fn counters_of_a_router_that_is_not_there_are_refused_with_those_that_are() {
 }
 
 /// A router in a process of its own beside one that is not.
-pub(super) const APART: &str = "[switch.lan]\n[[router]]\nname = \"edge\"\nengine = \"kvm\"\nisolate = \"process\"\n\
+pub(super) const ISOLATED: &str = "[switch.lan]\n[[router]]\nname = \"edge\"\nengine = \"kvm\"\nisolate = \"process\"\n\
                      [[router.nic]]\nname = \"lan\"\nattach = \"switch:lan\"\naddress = \"192.0.2.1/24\"\n\
                      [[router]]\nname = \"core\"\nengine = \"process\"\n\
                      [[router.nic]]\nname = \"lan\"\nattach = \"switch:lan\"\naddress = \"192.0.2.2/24\"\n";
 
 /// A run with both, both up.
-pub(super) fn apart() -> (Stage, Scripted, Scripted) {
-    let mut stage = Stage::start(APART);
+pub(super) fn isolated() -> (Stage, Scripted, Scripted) {
+    let mut stage = Stage::start(ISOLATED);
     let main = stage.plane();
     main.say(&ToSupervisor::Started { at_ns: 0 });
     stage.turn().expect("it goes on");
@@ -110,7 +110,7 @@ fn counted(client: &mut api::Client) -> BTreeMap<String, u64> {
 
 #[test]
 fn a_process_of_a_router_that_is_silent_holds_nobody_up_and_its_counters_do_not_go_back() {
-    let (mut stage, main, own) = apart();
+    let (mut stage, main, own) = isolated();
     let all = Request::Counters { router: None };
     let mut client = stage.client(&all);
     main.serve(&[("core.lan.rx.frames".to_owned(), 7), ("edge.lan.rx.frames".to_owned(), 1)].into());
@@ -146,7 +146,7 @@ fn a_process_of_a_router_that_is_silent_holds_nobody_up_and_its_counters_do_not_
 
 #[test]
 fn a_process_that_had_no_cpu_because_nobody_had_one_is_waited_for() {
-    let (mut stage, main, own) = apart();
+    let (mut stage, main, own) = isolated();
     let mut client = stage.client(&Request::Counters { router: None });
     main.serve(&[("core.lan.rx.frames".to_owned(), 7)].into());
     stage.turn().expect("it goes on");
@@ -159,7 +159,7 @@ fn a_process_that_had_no_cpu_because_nobody_had_one_is_waited_for() {
 
 #[test]
 fn what_a_process_says_of_who_serves_its_nics_is_not_told() {
-    let (mut stage, _main, own) = apart();
+    let (mut stage, _main, own) = isolated();
     let event = |of_peer, message: &str| ToSupervisor::Event {
         kind: "notice".to_owned(),
         router: Some("edge".to_owned()),
@@ -202,7 +202,7 @@ fn a_peer_that_has_come_is_told_of_by_process_and_user() {
 
 #[test]
 fn the_process_of_a_router_hears_of_no_neighbour() {
-    let (mut stage, main, own) = apart();
+    let (mut stage, main, own) = isolated();
     let mut told: Vec<ToPlane> = Vec::new();
     let mut client = stage.client(&Request::Counters { router: Some("core".to_owned()) });
     main.serve(&[("core.lan.rx.frames".to_owned(), 7)].into());
@@ -216,7 +216,7 @@ fn the_process_of_a_router_hears_of_no_neighbour() {
     main.serve(&BTreeMap::new());
     stage.turn().expect("it goes on");
     assert!(counted(&mut client).is_empty());
-    let next = APART.replacen("192.0.2.1/24", "192.0.2.3/24", 1);
+    let next = ISOLATED.replacen("192.0.2.1/24", "192.0.2.3/24", 1);
     client.send(&Request::Apply { file: "next.toml".to_owned(), text: next, dry_run: false }).expect("sent");
     stage.turn().expect("it goes on");
     stage.until(|stage| !stage.supervisor().changes.is_prepared());

@@ -17,13 +17,13 @@ use sched::{ApplyError, Outline, Thread};
 use crate::ceiling::Ceilings;
 use crate::metrics::Metrics;
 use crate::output::Output;
-use crate::placing::{Carry, Placing, Planned};
 use crate::plane::{Plane, Process};
 use crate::resources::Resources;
 use crate::run_lock::RunLock;
-use crate::signals::Stop;
+use crate::signals::StopRequest;
 use crate::stderr::Stderr;
-use crate::{Begun, Options, Running, StartPlane, Supervisor};
+use crate::thread_placement::{OutlineApplier, Planned, ThreadPlacement};
+use crate::{Options, Running, StartPlane, StartupState, Supervisor};
 
 /// One router on a switch.
 pub(super) const ONE: &str = "[switch.lan]\n[[router]]\nname = \"edge\"\nengine = \"process\"\n\
@@ -191,7 +191,7 @@ impl Process for Body {
 /// Places no thread.
 struct Nobody;
 
-impl Carry for Nobody {
+impl OutlineApplier for Nobody {
     fn make(&mut self, _: &Outline) -> Result<(), ApplyError> {
         Ok(())
     }
@@ -238,7 +238,7 @@ impl Stage {
     }
 
     /// Run of this file with a given applier.
-    pub(super) fn start_with(text: &str, applier: Box<dyn Carry>) -> Self {
+    pub(super) fn start_with(text: &str, applier: Box<dyn OutlineApplier>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let now = Instant::now();
         let plan = config::parse(text, "x.toml").expect("a good file");
@@ -254,12 +254,12 @@ impl Stage {
         let stderr = fs::File::create(&told).expect("a file");
         let file = "x.toml".to_owned();
         let metrics = Metrics::open(&plan, &mut lock).expect("no telemetry");
-        let begun = Begun {
+        let begun = StartupState {
             metrics,
             options: Options { time: None, json: true, log: None, name: None, user: None, memory_max: None },
-            stop: Stop::deaf(),
+            stop: StopRequest::deaf(),
             running: Running { run: "lab".to_owned(), file, plan, no_kvm: None },
-            placing: Placing::begin_with(applier, BTreeMap::new, Planned::default(), now)
+            placement: ThreadPlacement::begin_with(applier, BTreeMap::new, Planned::default(), now)
                 .expect("nothing is placed"),
             ceilings: Ceilings::default(),
             lock,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use api::{Answer, Client, Request};
-use attach::{Opened, Turn, Wanted, Watched, Work};
+use attach::{DataPlaneChange, HostResource, NicRequirements, Watched, Work};
 use serde_json::Value;
 
 use super::stage::Stage;
@@ -42,17 +42,17 @@ struct Slow {
     wishes: Arc<AtomicBool>,
 }
 
-impl Opened for Slow {
+impl HostResource for Slow {
     fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>) {
         (Value::Null, Vec::new())
     }
 
-    fn resize(&self, before: &Wanted, now: &Wanted) -> Option<Work> {
+    fn resize(&self, before: &NicRequirements, now: &NicRequirements) -> Option<Work> {
         (before != now).then(|| work(&self.hands, "change"))
     }
 
-    fn turn(&mut self, turn: Turn) -> Result<()> {
-        self.hands.take_time_for(if turn == Turn::Ended { "end" } else { "begin" });
+    fn turn(&mut self, turn: DataPlaneChange) -> Result<()> {
+        self.hands.take_time_for(if turn == DataPlaneChange::Ended { "end" } else { "begin" });
         Ok(())
     }
 
@@ -159,7 +159,7 @@ fn a_link_is_changed_and_closed_while_everything_else_goes_on_and_the_next_file_
     bench.begins(&mut stage, "close");
     nobody_waits(&mut stage);
     bench.goes_on();
-    stage.until(|stage| !stage.supervisor().tending.holds_files());
+    stage.until(|stage| !stage.supervisor().link_jobs.holds_files());
     assert!(bench.is_idle());
 }
 
@@ -175,7 +175,7 @@ fn a_wish_takes_its_time_and_those_that_come_meanwhile_are_one() {
     bench.goes_on();
     bench.begins(&mut stage, "wish");
     bench.goes_on();
-    stage.until(|stage| stage.supervisor().tending.watched().is_none());
+    stage.until(|stage| stage.supervisor().link_jobs.watched().is_none());
     assert!(bench.is_idle());
 }
 

@@ -30,10 +30,10 @@ enum State {
     /// The request is complete, and the page is pending.
     Waits,
     /// The answer is being sent.
-    Takes { answer: Vec<u8>, sent: usize },
+    Sending { answer: Vec<u8>, sent: usize },
     /// The answer was sent; further input is discarded until the client closes. Closing earlier would reset
     /// the connection and lose data that the client has not read yet.
-    Leaves,
+    Draining,
 }
 
 /// Result of a read or write.
@@ -63,14 +63,14 @@ impl Client {
 
     /// Returns true if its answer was sent completely.
     pub(super) fn is_answered(&self) -> bool {
-        matches!(self.state, State::Leaves)
+        matches!(self.state, State::Draining)
     }
 
     /// Events to poll for.
     pub(super) fn interest(&self) -> Option<PollFlags> {
         match self.state {
-            State::Asks(_) | State::Leaves => Some(PollFlags::IN),
-            State::Takes { .. } => Some(PollFlags::OUT),
+            State::Asks(_) | State::Draining => Some(PollFlags::IN),
+            State::Sending { .. } => Some(PollFlags::OUT),
             // Polling here would wake the loop repeatedly even after a hang-up; its deadline ends the wait.
             State::Waits => None,
         }
@@ -87,8 +87,8 @@ impl Client {
         for _ in 0..CHUNKS {
             let step = match &self.state {
                 State::Asks(_) => self.read(longest, counters),
-                State::Takes { .. } => self.write(counters),
-                State::Leaves => self.read_away(),
+                State::Sending { .. } => self.write(counters),
+                State::Draining => self.read_away(),
                 State::Waits => Step::Later,
             };
             match step {
@@ -107,10 +107,10 @@ impl Client {
 
     /// Sends the answer. Returns false if the client is to be dropped.
     pub(super) fn answer(&mut self, answer: Vec<u8>, counters: &ResponderCounters) -> bool {
-        self.state = State::Takes { answer, sent: 0 };
+        self.state = State::Sending { answer, sent: 0 };
         loop {
             match self.write(counters) {
-                Step::On if matches!(self.state, State::Takes { .. }) => {}
+                Step::On if matches!(self.state, State::Sending { .. }) => {}
                 Step::On | Step::Later => return true,
                 Step::Over => {
                     counters.gone.add(1);
@@ -138,14 +138,14 @@ impl Client {
             Some(Asked::Page) => self.state = State::Waits,
             Some(Asked::Refused(status)) => {
                 counters.refused.add(1);
-                self.state = State::Takes { answer: request::refusal(status), sent: 0 };
+                self.state = State::Sending { answer: request::refusal(status), sent: 0 };
             }
         }
         Step::On
     }
 
     fn write(&mut self, counters: &ResponderCounters) -> Step {
-        let State::Takes { answer, sent } = &mut self.state else { return Step::Later };
+        let State::Sending { answer, sent } = &mut self.state else { return Step::Later };
         match send(&self.socket, answer.get(*sent..).unwrap_or_default(), SendFlags::NOSIGNAL) {
             Ok(n) => *sent += n,
             Err(error) => return failed(error),
@@ -154,7 +154,7 @@ impl Client {
             if answer.starts_with(request::OK) {
                 counters.served.add(1);
             }
-            self.state = State::Leaves;
+            self.state = State::Draining;
             // If the connection is gone already, the next read reports that.
             let _ = shutdown(&self.socket, Shutdown::Write);
         }

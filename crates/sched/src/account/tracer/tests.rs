@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-use super::super::{Account, Column, Sample, Split, Thread};
+use super::super::{Account, Sample, Split, Thread, TimeCategory};
 use super::*;
 
 /// Sends datagrams to an unread socket on the loopback device, whose softirq receives and drops them: 3 ms of
@@ -47,7 +47,7 @@ mod alone {
                 name: "t/flood".to_owned(),
                 pid: process::id().cast_signed(),
                 tid,
-                column: Column::Vhost,
+                column: TimeCategory::Vhost,
             };
             let mut account = Account::open(&[cpu as u32], &[thread]).expect("files to read");
             let mut sample = |tracer: &Tracer| {

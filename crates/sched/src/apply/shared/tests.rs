@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use config::CpuSet;
 
 use super::*;
-use crate::lock::Shared;
-use crate::outline::Island;
+use crate::lock::SharedLock;
+use crate::outline::ExclusiveCpus;
 
 /// Folder of all runs.
 fn own() -> tempfile::TempDir {
@@ -15,13 +15,13 @@ fn own() -> tempfile::TempDir {
 
 fn exclusive() -> Outline {
     let cpus: CpuSet = "0".parse().expect("a CPU");
-    Outline { islands: vec![Island { cpus, reserved: 0.0, most: 1.0 }], ..Outline::default() }
+    Outline { islands: vec![ExclusiveCpus { cpus, reserved: 0.0, most: 1.0 }], ..Outline::default() }
 }
 
 #[test]
 fn what_another_run_has_is_not_waited_for() {
     let folder = own();
-    let mut other = Shared::new(folder.path());
+    let mut other = SharedLock::new(folder.path());
     assert!(other.try_lock().expect("ours alone"));
     let mut applier = Applier::new("t", folder.path(), |_| {});
     assert!(!applier.try_lock(&exclusive()).expect("ours alone"));
@@ -39,7 +39,7 @@ fn what_another_run_has_is_not_waited_for() {
 #[test]
 fn what_is_not_needed_goes_when_the_other_run_is_done() {
     let folder = own();
-    let mut other = Shared::new(folder.path());
+    let mut other = SharedLock::new(folder.path());
     assert!(other.try_lock().expect("ours alone"));
     let mut applier = Applier::new("t", folder.path(), |_| {});
     // A folder like the root cpuset of v1, without anything exclusive.

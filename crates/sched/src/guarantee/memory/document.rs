@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::model::{Class, Kind, Path};
 use super::{
-    Day, FRAMES, LEAST_CYCLES, LONGEST, MOST, MOST_CYCLES, Machine, Memory, PASSES, Seen, Sort, Way,
+    CostBucket, CostKey, CostMemory, CostPoint, Day, FRAMES, LEAST_CYCLES, LONGEST, MOST, MOST_CYCLES,
+    Machine, PASSES,
 };
 
 /// Format version, the only one written and read.
@@ -90,11 +91,11 @@ impl Row {
     }
 }
 
-impl Memory {
+impl CostMemory {
     /// Octets of the longest document that is read.
     pub const LONGEST: u64 = 512 * 1024;
 
-    /// Parses the output of [`Memory::json`].
+    /// Parses the output of [`CostMemory::json`].
     ///
     /// # Errors
     /// Why it must not be used on this machine.
@@ -118,15 +119,16 @@ impl Memory {
                 return Err(Unusable::broken(format!("number {n} of its costs cannot have been seen")));
             }
             let kind = Kind { class: row.class, path: row.path, exits: row.exits, far: row.far };
-            let way = Way { kind, device: row.device, cpus: row.cpus };
-            let seen = Seen {
+            let way = CostKey { kind, device: row.device, cpus: row.cpus };
+            let seen = CostPoint {
                 cycles: row.cycles,
                 octets: row.octets,
                 batch: row.packets_of_a_pass,
                 frames: row.packets,
                 day: row.day,
             };
-            let sort = Sort { frames_to: row.frames_to, passes_from: row.passes_from, behind: row.behind };
+            let sort =
+                CostBucket { frames_to: row.frames_to, passes_from: row.passes_from, behind: row.behind };
             memory.costs.insert((way, sort), seen);
         }
         Ok(memory)

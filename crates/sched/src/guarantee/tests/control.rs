@@ -207,14 +207,17 @@ fn what_a_router_does_not_use_is_lent_and_comes_back() {
     world.add("flood", 5200.0, 2e6);
     world.of("edge").offered = 10e3;
     assert!(world.settled("flood") > 480e3, "the core is free but for 10 kpps");
-    assert_eq!(world.controller.standings().next().map(|standing| &standing.kept), Some(&Kept::Unasked));
+    assert_eq!(
+        world.controller.standings().next().map(|standing| &standing.kept),
+        Some(&PromiseState::BelowPromise)
+    );
     world.of("edge").offered = 300e3;
     world.keeps("edge", 300e3);
     // The other way round: alone, it gets what it asks for.
     world.of("flood").offered = 0.0;
     world.of("edge").offered = 450e3;
     assert!(world.settled("edge") > 445e3);
-    assert_eq!(world.controller.standings().next().map(|standing| &standing.kept), Some(&Kept::Yes));
+    assert_eq!(world.controller.standings().next().map(|standing| &standing.kept), Some(&PromiseState::Yes));
     // That must not give it less when the neighbour is back.
     world.of("flood").offered = 2e6;
     world.of("edge").offered = 300e3;
@@ -245,7 +248,7 @@ fn a_promise_that_cannot_be_kept_any_more_hurts_no_other() {
     assert!(rate > 110e3 && rate < 140e3, "{rate:.0}");
     world.keeps("good", 200e3);
     let standing = world.controller.standings().nth(1).expect("it is there");
-    let Kept::No(why) = &standing.kept else { panic!("{:?}", standing.kept) };
+    let PromiseState::No(why) = &standing.kept else { panic!("{:?}", standing.kept) };
     assert!(
         why.starts_with("150 kpps are promised and 1") && why.contains("were delivered, at 5200 cycles each"),
         "{why}"
@@ -294,9 +297,9 @@ fn counters_that_begin_anew_move_nothing() {
     let at = |n: u64| Duration::from_millis(100 * n);
     assert_eq!(controller.tick(at(0), &measured(900_000, 5)).len(), 1, "the first share is set");
     assert!(controller.tick(at(1), &measured(10, 0)).is_empty());
-    assert_eq!(controller.standings().next().map(|standing| &standing.kept), Some(&Kept::Unknown));
+    assert_eq!(controller.standings().next().map(|standing| &standing.kept), Some(&PromiseState::Unknown));
     assert!(controller.tick(at(2), &measured(10_010, 0)).is_empty());
-    assert_eq!(controller.standings().next().map(|standing| &standing.kept), Some(&Kept::Yes));
+    assert_eq!(controller.standings().next().map(|standing| &standing.kept), Some(&PromiseState::Yes));
     // Two measurements at the same moment must not divide by zero, and a router without a measurement stays
     // as it was.
     assert!(controller.tick(at(2), &measured(10_010, 0)).is_empty());

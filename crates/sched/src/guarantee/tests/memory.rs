@@ -12,8 +12,8 @@ fn day(text: &str) -> Day {
     text.parse().expect("a day")
 }
 
-fn way(device: &str) -> Way {
-    Way { kind: KIND, device: device.to_owned(), cpus: 1 }
+fn way(device: &str) -> CostKey {
+    CostKey { kind: KIND, device: device.to_owned(), cpus: 1 }
 }
 
 /// Window of so many packets of 60 octets in passes of this length, at this cost.
@@ -21,23 +21,23 @@ fn window(frames: u64, batch: u64, cycles: u64) -> Observation {
     Observation { cycles: frames * cycles, frames, octets: frames * 60, batches: frames / batch }
 }
 
-fn note(memory: &mut Memory, window: &Observation, times: usize) {
-    (0..times).for_each(|_| memory.note(&way("tap"), window, Rest::Never, day(TODAY)));
+fn note(memory: &mut CostMemory, window: &Observation, times: usize) {
+    (0..times).for_each(|_| memory.note(&way("tap"), window, Idleness::Never, day(TODAY)));
 }
 
 /// Records windows of a saturated thread.
-fn lag(memory: &mut Memory, window: &Observation, times: usize) {
-    (0..times).for_each(|_| memory.note(&way("tap"), window, Rest::Behind, day(TODAY)));
+fn lag(memory: &mut CostMemory, window: &Observation, times: usize) {
+    (0..times).for_each(|_| memory.note(&way("tap"), window, Idleness::Behind, day(TODAY)));
 }
 
 /// Memory in which a packet of a way costs so many cycles.
-fn knowing(cycles: u64) -> Memory {
-    let mut memory = Memory::new(machine());
+fn knowing(cycles: u64) -> CostMemory {
+    let mut memory = CostMemory::new(machine());
     note(&mut memory, &window(4000, 50, cycles), 10);
     memory
 }
 
-fn cost(memory: &Memory) -> Option<f64> {
+fn cost(memory: &CostMemory) -> Option<f64> {
     Some(memory.cost(&way("tap"), 60.0)?.cycles)
 }
 
@@ -62,7 +62,7 @@ fn a_model_begins_with_what_is_remembered_and_new_sights_outweigh_it() {
 
 #[test]
 fn several_lengths_of_passes_are_a_line() {
-    let mut memory = Memory::new(machine());
+    let mut memory = CostMemory::new(machine());
     for batch in [16, 40, 100] {
         note(&mut memory, &window(4000, batch, 5000 + 24_000 / batch), 10);
     }
@@ -74,10 +74,10 @@ fn several_lengths_of_passes_are_a_line() {
 
 #[test]
 fn the_longest_passes_count_and_only_they_can_show_that_packets_are_dear() {
-    let mut memory = Memory::new(machine());
+    let mut memory = CostMemory::new(machine());
     note(&mut memory, &window(4000, 20, 30_000), 10);
     assert_eq!((cost(&memory), memory.model(&way("tap"), 60.0).is_none()), (None, true), "it woke up");
-    let mut cheap = Memory::new(machine());
+    let mut cheap = CostMemory::new(machine());
     note(&mut cheap, &window(4000, 20, 4000), 10);
     close(cost(&cheap), 4000.0);
     note(&mut memory, &window(4000, 40, 5000), 10);
@@ -92,7 +92,7 @@ fn the_longest_passes_count_and_only_they_can_show_that_packets_are_dear() {
 
 #[test]
 fn too_little_is_no_evidence() {
-    let mut memory = Memory::new(machine());
+    let mut memory = CostMemory::new(machine());
     // Hardly a packet, passes of a few, nothing at all, nonsense.
     for new in [
         window(199, 16, 5000),
@@ -106,11 +106,11 @@ fn too_little_is_no_evidence() {
         window(4000, 16, 500_000),
     ] {
         note(&mut memory, &new, 100);
-        assert_eq!(memory, Memory::new(machine()), "{new:?}");
+        assert_eq!(memory, CostMemory::new(machine()), "{new:?}");
     }
     // A thread that polls an empty queue between short passes.
-    memory.note(&way("tap"), &window(20_000, 40, 5000), Rest::Polling, day(TODAY));
-    assert_eq!(memory, Memory::new(machine()));
+    memory.note(&way("tap"), &window(20_000, 40, 5000), Idleness::Polling, day(TODAY));
+    assert_eq!(memory, CostMemory::new(machine()));
     note(&mut memory, &window(4999, 16, 5000), 2);
     assert!(cost(&memory).is_none(), "9998 packets");
     note(&mut memory, &window(200, 16, 5000), 1);
@@ -119,37 +119,37 @@ fn too_little_is_no_evidence() {
     assert!(memory.cost(&way("tap"), 1514.0).is_none());
     assert!(memory.cost(&way("ovs"), 60.0).is_none());
     let vcpu = Kind { class: Class::Vcpu, ..KIND };
-    assert!(memory.cost(&Way { kind: vcpu, ..way("tap") }, 60.0).is_none());
-    assert!(memory.cost(&Way { cpus: 2, ..way("tap") }, 60.0).is_none());
+    assert!(memory.cost(&CostKey { kind: vcpu, ..way("tap") }, 60.0).is_none());
+    assert!(memory.cost(&CostKey { cpus: 2, ..way("tap") }, 60.0).is_none());
     // A polling thread has no time for that in long passes.
-    let mut polling = Memory::new(machine());
-    polling.note(&way("tap"), &window(20_000, 50, 5000), Rest::Polling, day(TODAY));
+    let mut polling = CostMemory::new(machine());
+    polling.note(&way("tap"), &window(20_000, 50, 5000), Idleness::Polling, day(TODAY));
     assert!(cost(&polling).is_some());
 }
 
 #[test]
 fn long_passes_of_a_cpu_that_rests_are_not_the_longest() {
     let noted = |rest, cycles| {
-        let mut memory = Memory::new(machine());
+        let mut memory = CostMemory::new(machine());
         memory.note(&way("tap"), &window(20_000, 64, cycles), rest, day(TODAY));
         memory
     };
-    assert_eq!(cost(&noted(Rest::Asleep, 30_000)), None, "it woke up for each");
-    close(cost(&noted(Rest::Asleep, 4000)), 4000.0);
-    let mut memory = noted(Rest::Asleep, 4000);
-    memory.note(&way("tap"), &window(20_000, 64, 5000), Rest::Never, day(TODAY));
+    assert_eq!(cost(&noted(Idleness::Asleep, 30_000)), None, "it woke up for each");
+    close(cost(&noted(Idleness::Asleep, 4000)), 4000.0);
+    let mut memory = noted(Idleness::Asleep, 4000);
+    memory.note(&way("tap"), &window(20_000, 64, 5000), Idleness::Never, day(TODAY));
     close(cost(&memory), 5000.0);
     // A saturated thread shows best what packets cost.
-    memory.note(&way("tap"), &window(20_000, 64, 4500), Rest::Behind, day(TODAY));
-    memory.note(&way("tap"), &window(20_000, 64, 5500), Rest::Never, day(TODAY));
+    memory.note(&way("tap"), &window(20_000, 64, 4500), Idleness::Behind, day(TODAY));
+    memory.note(&way("tap"), &window(20_000, 64, 5500), Idleness::Never, day(TODAY));
     close(cost(&memory), 4500.0);
-    let read = Memory::read(&memory.json(), &machine()).expect("it is sound");
+    let read = CostMemory::read(&memory.json(), &machine()).expect("it is sound");
     assert_eq!(cost(&read), cost(&memory));
 }
 
 #[test]
 fn the_dear_end_is_remembered_and_what_is_over_is_forgotten() {
-    let mut memory = Memory::new(machine());
+    let mut memory = CostMemory::new(machine());
     lag(&mut memory, &window(4000, 50, 5000), 10);
     for n in 0..300 {
         lag(&mut memory, &window(4000, 50, if n % 5 == 0 { 6000 } else { 5000 }), 1);
@@ -174,13 +174,13 @@ fn what_was_written_is_read() {
     for (n, octets) in (0..).zip([60, 200, 512, 1000, 1514, 9000, 65_549]) {
         let window = Observation { octets: 777 * octets, ..window(777, 16 + 3 * n, 5001 + n) };
         let kind = Kind { class: Class::Vcpu, path: Path::Xdp, exits: true, far: true };
-        let way = Way { kind, device: "kvm split e1000-csb/tap \"x\" é".to_owned(), cpus: 2 };
-        memory.note(&way, &window, Rest::Never, day("2027-01-31"));
+        let way = CostKey { kind, device: "kvm split e1000-csb/tap \"x\" é".to_owned(), cpus: 2 };
+        memory.note(&way, &window, Idleness::Never, day("2027-01-31"));
     }
     let text = memory.json();
-    let read = Memory::read(&text, &machine()).expect("it is ours");
+    let read = CostMemory::read(&text, &machine()).expect("it is ours");
     assert_eq!(read.json(), text);
-    assert_eq!(Memory::read(&read.json(), &machine()), Ok(read.clone()));
+    assert_eq!(CostMemory::read(&read.json(), &machine()), Ok(read.clone()));
     close(cost(&read), 5467.0);
     for wanted in ["\"version\": 2", "\"Some CPU (family 6 model 167)\"", "\"class\": \"vhost\"", TODAY] {
         assert!(text.contains(wanted), "{text}");
@@ -195,7 +195,7 @@ fn what_is_of_another_machine_is_not_used() {
         Machine { kernel: "6.12.1".to_owned(), ..machine() },
         Machine { ringroad: "0.2.0".to_owned(), ..machine() },
     ] {
-        let error = Memory::read(&text, &other).expect_err("it is of another one");
+        let error = CostMemory::read(&text, &other).expect_err("it is of another one");
         assert_eq!(error, Unusable::Elsewhere(machine()));
         assert_eq!(
             error.to_string(),
@@ -250,24 +250,24 @@ fn a_hostile_document_is_told_in_a_line() {
     ];
     for text in hostile {
         let start: String = text.chars().take(100).collect();
-        let line = Memory::read(&text, &machine()).expect_err(&start).to_string();
+        let line = CostMemory::read(&text, &machine()).expect_err(&start).to_string();
         assert!(!line.contains(char::is_control) && line.len() < 800, "{start}: {line}");
     }
 }
 
 #[test]
 fn only_so_much_is_kept() {
-    let mut memory = Memory::new(machine());
+    let mut memory = CostMemory::new(machine());
     for n in 0..3000 {
         let day = day(&format!("20{:02}-11-22", n / 100));
-        memory.note(&way(&format!("{n:0200}")), &window(4000, 16, 5000), Rest::Never, day);
+        memory.note(&way(&format!("{n:0200}")), &window(4000, 16, 5000), Idleness::Never, day);
     }
-    memory.note(&way(&"x".repeat(201)), &window(40_000, 16, 5000), Rest::Never, day("2099-11-22"));
+    memory.note(&way(&"x".repeat(201)), &window(40_000, 16, 5000), Idleness::Never, day("2099-11-22"));
     assert!(memory.model(&way(&"x".repeat(201)), 60.0).is_none());
     let text = memory.json();
-    assert!(text.len() as u64 <= Memory::LONGEST, "{}", text.len());
+    assert!(text.len() as u64 <= CostMemory::LONGEST, "{}", text.len());
     assert_eq!(text.matches("\"cycles\"").count(), 512);
-    assert_eq!(Memory::read(&text, &machine()), Ok(memory));
+    assert_eq!(CostMemory::read(&text, &machine()), Ok(memory));
     assert!(text.contains(&format!("{:0200}", 2999)) && !text.contains(&format!("{:0200}", 0)));
 }
 
@@ -283,11 +283,11 @@ fn what_two_runs_have_seen_is_put_together() {
     close(cost(&ours.merged(&before, &theirs)), 4500.0);
     close(cost(&theirs.merged(&before, &ours)), 4500.0);
     // Points that only one has are kept.
-    theirs.note(&way("ovs"), &window(20_000, 50, 7000), Rest::Never, day(TODAY));
+    theirs.note(&way("ovs"), &window(20_000, 50, 7000), Idleness::Never, day(TODAY));
     let both = ours.merged(&before, &theirs);
     assert!(both.model(&way("ovs"), 60.0).is_some());
     // Costs of another machine are ignored.
-    let elsewhere = Memory::new(Machine { kernel: "6.12".to_owned(), ..machine() });
+    let elsewhere = CostMemory::new(Machine { kernel: "6.12".to_owned(), ..machine() });
     assert_eq!(ours.merged(&before, &elsewhere), ours);
 }
 

@@ -7,10 +7,10 @@ use crate::guarantee::{Basis, Machine};
 const HERTZ: f64 = 1e9;
 
 /// Vhost thread of a router between TAPs, without remembered costs.
-fn part() -> Part {
+fn part() -> ThreadGroup {
     let kind = Kind { class: Class::Vhost, path: Path::Tap, exits: false, far: false };
-    let way = Way { kind, device: "kvm shared virtio-net/tap".to_owned(), cpus: 1 };
-    Part {
+    let way = CostKey { kind, device: "kvm shared virtio-net/tap".to_owned(), cpus: 1 };
+    ThreadGroup {
         router: "edge".to_owned(),
         cpu: 1,
         class: Class::Vhost,
@@ -28,7 +28,7 @@ fn part() -> Part {
 /// Counters so far.
 #[derive(Default)]
 struct Sight {
-    part: Option<Part>,
+    part: Option<ThreadGroup>,
     counters: BTreeMap<String, u64>,
     cpu_ns: BTreeMap<String, u64>,
     delivered: u64,
@@ -37,7 +37,7 @@ struct Sight {
 impl Sight {
     /// Adds a tenth of a second with so many packets at this cost, in passes of this length; 0: no pass was
     /// timed.
-    fn sees(&mut self, frames: u64, cycles: u64, pass: u64) -> &Part {
+    fn sees(&mut self, frames: u64, cycles: u64, pass: u64) -> &ThreadGroup {
         let name = "edge/vhost";
         *self.cpu_ns.entry(name.to_owned()).or_default() += frames * cycles;
         self.delivered += frames;
@@ -45,8 +45,12 @@ impl Sight {
             *self.counters.entry(format!("{name}.work.frames")).or_default() += frames;
             *self.counters.entry(format!("{name}.work.passes")).or_default() += passes;
         }
-        let came =
-            Came { delivered: self.delivered, dropped: 0, octets: 60 * self.delivered, sees_queue: true };
+        let came = TrafficTotals {
+            delivered: self.delivered,
+            dropped: 0,
+            octets: 60 * self.delivered,
+            sees_queue: true,
+        };
         let part = self.part.get_or_insert_with(part);
         let reading = Reading {
             counters: &self.counters,

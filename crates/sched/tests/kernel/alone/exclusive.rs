@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sched::{Known, RealTime, attributes};
+use sched::{RealTime, SchedFacts, attributes};
 
 use crate::host::{
     RESERVED, alone, applier, balance, exclusive_can_be, lacks, lasting, left_over, outlined, place, plan,
@@ -100,7 +100,7 @@ fn who_is_outside_of_exclusive_cpus_keeps_its_own() {
 #[test]
 fn overlapping_reservations_of_one_run_make_room() {
     let _alone = alone();
-    let known = Known::read(&plan(""));
+    let known = SchedFacts::read(&plan(""));
     let cpus: Vec<u32> = known.topology.allowed.iter().copied().collect();
     if lacks(&known, &["nice", "two CPUs", "cpuset"]) || cpus.len() < 3 && known.topology.cpus.len() < 3 {
         println!("SKIPPED: a set of two CPUs that are not all");
@@ -121,7 +121,7 @@ fn overlapping_reservations_of_one_run_make_room() {
 #[test]
 fn what_the_kernel_does_not_admit_is_explained() {
     let _alone = alone();
-    let mut known = Known::read(&plan(""));
+    let mut known = SchedFacts::read(&plan(""));
     if lacks(&known, &["nice", "two CPUs", "cpuset"]) || known.host.real_time.runtime_us.is_none() {
         return;
     }

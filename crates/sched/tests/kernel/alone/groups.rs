@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use sched::{Applier, Known, Undo, Version};
-use support::{Stranger, all_below};
+use sched::{Applier, SchedFacts, Undo, Version};
+use support::{UnprivilegedLocker, all_below};
 
 use crate::host::{
     HANGS, RESERVED, alone, applier, lacks, left_over, outlined, place, plan, read, run, settings, shared,
@@ -16,7 +16,7 @@ use crate::worker::{at_most_its_share, vcpu, vhost};
 #[test]
 fn nobody_who_may_look_at_groups_can_hold_up_who_makes_them() {
     let _alone = alone();
-    let known = Known::read(&plan(""));
+    let known = SchedFacts::read(&plan(""));
     if lacks(&known, &["nice", "two CPUs", "cpuset", "cpu"]) || !rustix::process::geteuid().is_root() {
         return println!("SKIPPED: only root can be somebody else");
     }
@@ -29,7 +29,7 @@ fn nobody_who_may_look_at_groups_can_hold_up_who_makes_them() {
     let paths: Vec<PathBuf> =
         bases.iter().map(PathBuf::as_path).chain([shared()]).flat_map(all_below).collect();
     for way in ["-s", "-x"] {
-        let stranger = Stranger::lock(way, &paths).expect("a process of nobody");
+        let stranger = UnprivilegedLocker::lock(way, &paths).expect("a process of nobody");
         let held = stranger.held();
         assert!(bases.iter().all(|base| held.contains(base)), "{held:?}");
         let (mut applier, outline) = (applier(), outline.clone());
@@ -51,7 +51,7 @@ fn nobody_who_may_look_at_groups_can_hold_up_who_makes_them() {
 #[test]
 fn a_run_that_ends_leaves_others_what_they_have() {
     let _alone = alone();
-    let known = Known::read(&plan(""));
+    let known = SchedFacts::read(&plan(""));
     if lacks(&known, &["nice", "cpu"]) {
         return;
     }
@@ -75,7 +75,7 @@ fn a_run_that_ends_leaves_others_what_they_have() {
 #[test]
 fn groups_hold_threads_to_their_weight_and_quota() {
     let _alone = alone();
-    let known = Known::read(&plan(""));
+    let known = SchedFacts::read(&plan(""));
     if lacks(&known, &["nice", "cpu"]) {
         return;
     }
@@ -114,7 +114,7 @@ fn groups_hold_threads_to_their_weight_and_quota() {
 #[test]
 fn who_was_told_before_can_clean_up() {
     let _alone = alone();
-    let known = Known::read(&plan(""));
+    let known = SchedFacts::read(&plan(""));
     if lacks(&known, &["nice", "two CPUs", "cpuset", "cpu"]) {
         return;
     }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use config::CpuSet;
-use sched::{Interrupt, Irq, Known, Outline};
+use sched::{Interrupt, Irq, Outline, SchedFacts};
 
 use crate::host::{alone, applier, place, plan, read};
 
@@ -24,7 +24,7 @@ fn movable() -> Option<(u32, String)> {
 #[test]
 fn interrupts_are_moved_and_go_back() {
     let _alone = alone();
-    let known = Known::read(&plan(""));
+    let known = SchedFacts::read(&plan(""));
     let Some((number, held)) = movable() else {
         println!("SKIPPED: no interrupt of this host can be moved");
         return;

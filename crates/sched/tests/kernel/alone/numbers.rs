@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use sched::{ApplyError, Known, attributes};
+use sched::{ApplyError, SchedFacts, attributes};
 
 use crate::host::{HANGS, RESERVED, alone, applier, exclusive_can_be, lacks, outlined, place, plan};
 use crate::worker::vcpu;
@@ -47,7 +47,7 @@ fn again<T>(number: i32, start: impl Fn() -> (i32, T)) -> T {
 #[test]
 fn a_thread_that_has_ended_is_no_lasting_error() {
     let _alone = alone();
-    let known = Known::read(&plan(""));
+    let known = SchedFacts::read(&plan(""));
     if lacks(&known, &["two CPUs"]) {
         return;
     }
@@ -99,7 +99,7 @@ fn who_has_the_number_of_one_that_ended_is_not_touched() {
 #[test]
 fn another_thread_with_a_number_that_was_placed_is_placed() {
     let _alone = alone();
-    let known = Known::read(&plan(""));
+    let known = SchedFacts::read(&plan(""));
     if lacks(&known, &["two CPUs"]) || lacks_numbers() {
         return;
     }

@@ -1,6 +1,6 @@
 //! CPU affinities and priorities of threads.
 
-use sched::{Known, attributes};
+use sched::{SchedFacts, attributes};
 
 use crate::host::{alone, applier, lacks, outlined, place, plan};
 use crate::worker::{vcpu, vhost};
@@ -8,7 +8,7 @@ use crate::worker::{vcpu, vhost};
 #[test]
 fn places_and_priorities() {
     let _alone = alone();
-    let known = Known::read(&plan(""));
+    let known = SchedFacts::read(&plan(""));
     if lacks(&known, &["nice", "real-time group", "two CPUs"]) {
         return;
     }

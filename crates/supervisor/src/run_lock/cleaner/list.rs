@@ -16,7 +16,7 @@ const MOST: usize = 16 << 20;
 
 /// Object that goes with a lock.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::run_lock) enum Rubbish {
+pub(in crate::run_lock) enum CleanupItem {
     /// A file.
     File(PathBuf),
     /// A host object.
@@ -25,7 +25,7 @@ pub(in crate::run_lock) enum Rubbish {
     Scheduled(sched::Undo),
 }
 
-impl Rubbish {
+impl CleanupItem {
     /// Removes the object.
     pub(in crate::run_lock) fn remove(&self) {
         match self {
@@ -110,7 +110,7 @@ impl List {
         if let Some(known) = known {
             let known = held.rubbish.remove(known);
             held.rubbish.push(known);
-        } else if has_room && Rubbish::read(what, text).is_some() {
+        } else if has_room && CleanupItem::read(what, text).is_some() {
             self.octets += text.len();
             held.rubbish.push((what, text.to_vec()));
         }
@@ -128,9 +128,9 @@ impl List {
     }
 
     /// Each lock with what goes with it.
-    pub(super) fn locks(&self) -> impl Iterator<Item = (PathBuf, Vec<Rubbish>)> {
+    pub(super) fn locks(&self) -> impl Iterator<Item = (PathBuf, Vec<CleanupItem>)> {
         self.held.iter().map(|held| {
-            let rubbish = held.rubbish.iter().filter_map(|(what, text)| Rubbish::read(*what, text));
+            let rubbish = held.rubbish.iter().filter_map(|(what, text)| CleanupItem::read(*what, text));
             (to_path(&held.lock), rubbish.collect())
         })
     }

@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::*;
 
 /// List of a cleaner.
-type Locks = Vec<(PathBuf, Vec<Rubbish>)>;
+type Locks = Vec<(PathBuf, Vec<CleanupItem>)>;
 
 fn list(told: &[u8]) -> Locks {
     // In pieces, as from a pipe.
@@ -18,7 +18,7 @@ fn list(told: &[u8]) -> Locks {
 #[test]
 fn the_list_is_what_was_told_and_not_taken_back() {
     let told = b"l/a/lock\0l/b\0r/a/lock\n/a/control\0r/a/lock\n/a/prom\0l/c\0f/b\0r/b\n/x\0l/cut";
-    let files = ["/a/control", "/a/prom"].map(|path| Rubbish::File(path.into()));
+    let files = ["/a/control", "/a/prom"].map(|path| CleanupItem::File(path.into()));
     let expected: Locks = vec![("/a/lock".into(), files.into()), ("/c".into(), vec![])];
     assert_eq!(list(told), expected);
 }
@@ -28,7 +28,7 @@ fn what_was_made_is_told_of_too() {
     let undo = Undo::of_macvtap("edge.wan");
     let told =
         [b"l/a\0u/a\n", serde_json::to_string(&undo).expect("text").as_bytes(), b"\0u/a\n{}\0"].concat();
-    assert_eq!(list(&told), [("/a".into(), vec![Rubbish::Made(undo)])]);
+    assert_eq!(list(&told), [("/a".into(), vec![CleanupItem::Made(undo)])]);
 }
 
 #[test]
@@ -52,8 +52,8 @@ fn who_is_told_the_same_again_and_again_hears_on_and_removes_it_once() {
     let told: Vec<u8> =
         b"l/runs/lab/lock\0".iter().copied().chain(rounds).chain(*b"l/last\0r/last\n/x\0").collect();
     assert!(told.len() > 16 << 20, "{}", told.len());
-    let of_lab = ["/a/0", "/a/1", "/a/2"].map(|path| Rubbish::File(path.into()));
-    let last = vec![Rubbish::File("/x".into())];
+    let of_lab = ["/a/0", "/a/1", "/a/2"].map(|path| CleanupItem::File(path.into()));
+    let last = vec![CleanupItem::File("/x".into())];
     assert_eq!(list(&told), [("/runs/lab/lock".into(), of_lab.into()), ("/last".into(), last)]);
 }
 
@@ -82,25 +82,25 @@ fn scribe(path: &Path) -> Box<dyn Fn() -> Command> {
     })
 }
 
-fn told(ledger: &Ledger) -> Locks {
-    list(&ledger.notes().lines.concat())
+fn told(cleanup_list: &CleanupList) -> Locks {
+    list(&cleanup_list.notes().lines.concat())
 }
 
 #[test]
 fn who_comes_later_is_told_what_is_still_to_be_removed() {
-    let ledger = Ledger::default();
+    let cleanup_list = CleanupList::default();
     let (edge, run, undo) = (Path::new("/a/edge"), Path::new("/runs/lab/lock"), Undo::of_macvtap("edge.wan"));
-    ledger.add_lock(edge);
-    ledger.add_lock(run);
-    ledger.add_rubbish(run, Path::new("/runs/lab/control"));
-    ledger.add_rubbish(edge, Path::new("/edge.sock"));
-    ledger.add_undo(run, &undo);
-    ledger.add_rubbish(run, Path::new("/runs/lab/control"));
-    ledger.forget(edge);
-    ledger.add_lock(Path::new("/a/edge2"));
-    ledger.forget(edge);
-    let of_run = vec![Rubbish::Made(undo), Rubbish::File("/runs/lab/control".into())];
-    assert_eq!(told(&ledger), [(run.into(), of_run), ("/a/edge2".into(), vec![])]);
+    cleanup_list.add_lock(edge);
+    cleanup_list.add_lock(run);
+    cleanup_list.add_rubbish(run, Path::new("/runs/lab/control"));
+    cleanup_list.add_rubbish(edge, Path::new("/edge.sock"));
+    cleanup_list.add_undo(run, &undo);
+    cleanup_list.add_rubbish(run, Path::new("/runs/lab/control"));
+    cleanup_list.forget(edge);
+    cleanup_list.add_lock(Path::new("/a/edge2"));
+    cleanup_list.forget(edge);
+    let of_run = vec![CleanupItem::Made(undo), CleanupItem::File("/runs/lab/control".into())];
+    assert_eq!(told(&cleanup_list), [(run.into(), of_run), ("/a/edge2".into(), vec![])]);
 }
 
 /// Kills the process, and waits until its end is visible.
@@ -114,9 +114,9 @@ fn kill(cleaner: &mut Cleaner) -> u32 {
 #[test]
 fn one_that_ends_is_reaped_told_of_and_replaced_by_one_that_knows_all() {
     let path = tempfile::NamedTempFile::new().expect("a file").into_temp_path();
-    let (ledger, start) = (Ledger::default(), Instant::now());
-    let mut cleaner = Cleaner::start_as(scribe(&path), ledger.clone(), start).expect("started");
-    ledger.add_lock(Path::new("/a/edge"));
+    let (cleanup_list, start) = (CleanupList::default(), Instant::now());
+    let mut cleaner = Cleaner::start_as(scribe(&path), cleanup_list.clone(), start).expect("started");
+    cleanup_list.add_lock(Path::new("/a/edge"));
     assert_eq!((cleaner.attend(start), cleaner.due()), (None, None));
     let dead = kill(&mut cleaner);
     let line = cleaner.attend(start).expect("it is told");
@@ -127,7 +127,7 @@ fn one_that_ends_is_reaped_told_of_and_replaced_by_one_that_knows_all() {
     assert_eq!(line, expected);
     assert!(!Path::new(&format!("/proc/{dead}")).exists(), "a zombie stays");
     assert!(cleaner.watched().is_none());
-    ledger.add_lock(Path::new("/a/core"));
+    cleanup_list.add_lock(Path::new("/a/core"));
     let due = cleaner.due().expect("another one comes");
     assert_eq!(due, start + Duration::from_millis(100));
     assert_eq!(cleaner.attend(due - Duration::from_millis(1)), None);
@@ -135,9 +135,9 @@ fn one_that_ends_is_reaped_told_of_and_replaced_by_one_that_knows_all() {
     File::create(&path).expect("emptied");
     assert_eq!(cleaner.attend(due), None, "one line is enough");
     assert!(cleaner.watched().is_some() && cleaner.due().is_none());
-    ledger.add_lock(Path::new("/a/west"));
+    cleanup_list.add_lock(Path::new("/a/west"));
     // Closing its pipe ends the new one, which has written everything by then.
-    ledger.notes().pipe = None;
+    cleanup_list.notes().pipe = None;
     cleaner.child.as_mut().expect("a process").child.wait().expect("it ends");
     assert_eq!(fs::read(&path).expect("what it was told"), b"l/a/edge\0l/a/core\0l/a/west\0");
 }
@@ -146,7 +146,7 @@ fn one_that_ends_is_reaped_told_of_and_replaced_by_one_that_knows_all() {
 fn one_that_dies_again_and_again_is_started_less_often() {
     let path = tempfile::NamedTempFile::new().expect("a file").into_temp_path();
     let mut now = Instant::now();
-    let mut cleaner = Cleaner::start_as(scribe(&path), Ledger::default(), now).expect("started");
+    let mut cleaner = Cleaner::start_as(scribe(&path), CleanupList::default(), now).expect("started");
     for pause in [100, 200, 400] {
         kill(&mut cleaner);
         assert!(cleaner.attend(now).is_some());
@@ -160,7 +160,7 @@ fn one_that_dies_again_and_again_is_started_less_often() {
 fn one_that_cannot_be_started_is_tried_again() {
     let path = tempfile::NamedTempFile::new().expect("a file").into_temp_path();
     let start = Instant::now();
-    let mut cleaner = Cleaner::start_as(scribe(&path), Ledger::default(), start).expect("started");
+    let mut cleaner = Cleaner::start_as(scribe(&path), CleanupList::default(), start).expect("started");
     kill(&mut cleaner);
     cleaner.attend(start);
     cleaner.command = Box::new(|| Command::new("/there/is/no/such/program"));
