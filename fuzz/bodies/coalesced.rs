@@ -18,8 +18,10 @@ pub(crate) fn run(input: &[u8]) {
     let Some((&[low, high, nics, looks], rest)) = input.split_first_chunk() else { return };
     let (looks, content) = rest.split_at(rest.len().min(8 * usize::from(looks % LOOKS)));
     let pages = Pages::new();
-    let coalesced =
-        Arc::new(Coalesced { page: OnceLock::from(Some(pages.page(content))), ..Coalesced::default() });
+    let coalesced = Arc::new(CoalescedMmio {
+        page: OnceLock::from(Some(pages.page(content))),
+        ..CoalescedMmio::default()
+    });
     let entries = u16::from_le_bytes([low, high]);
     let nics: Vec<Nic> = (0..u64::from(nics & 3)).map(|n| Nic::new(&coalesced, n, entries)).collect();
     for look in looks.as_chunks::<8>().0 {
@@ -48,14 +50,14 @@ fn counted(nics: &[Nic]) -> u64 {
 
 /// NIC whose stores are coalesced.
 struct Nic {
-    ends: Arc<Ends>,
+    ends: Arc<HeadTail>,
     registers: Arc<E1000Registers>,
     collector: Collector,
 }
 
 impl Nic {
-    fn new(coalesced: &Arc<Coalesced>, number: u64, entries: u16) -> Self {
-        let (ends, registers) = (Arc::<Ends>::default(), Arc::<E1000Registers>::default());
+    fn new(coalesced: &Arc<CoalescedMmio>, number: u64, entries: u16) -> Self {
+        let (ends, registers) = (Arc::<HeadTail>::default(), Arc::<E1000Registers>::default());
         let collector = Collector::new(coalesced.clone(), registers.clone());
         let tail = Tail { ends: ends.clone(), entries };
         collector.place(Some((TDT + SPACING * number, tail)));

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use api::conversation::{Conversation, End, Heard};
+use api::conversation::{Conversation, DisconnectReason, Input};
 use api::{Answer, LONGEST_APPLY, Limits, Outcome, Request};
 
 /// Client's side: the data it has read, and the answers it may expect.
@@ -52,12 +52,12 @@ fn answer(request: &Request) -> Outcome {
 fn hear(talk: &mut Conversation, client: &mut Client, now: Instant) {
     loop {
         match talk.hear(now) {
-            Heard::Nothing => return,
-            Heard::Garbage => {
+            Input::Nothing => return,
+            Input::Garbage => {
                 assert!(!talk.listens());
                 client.garbage += 1;
             }
-            Heard::Request(request) => {
+            Input::Request(request) => {
                 assert!(client.garbage == 0 && talk.is_asked() && !talk.listens());
                 let again = api::encode_request(&request).expect("JSON");
                 assert_eq!(api::parse_request(&again).expect("a request"), request);
@@ -85,7 +85,7 @@ fn talk(input: &[u8]) {
         hear(&mut talk, &mut client, now);
         assert!(talk.kept() <= LONGEST_APPLY + (1 << 15) + limits.output);
         now += Duration::from_millis(u64::from(step >> 5) * 500);
-        if talk.end(now) == Some(End::SlowReader) {
+        if talk.end(now) == Some(DisconnectReason::SlowReader) {
             return;
         }
         if step & 16 != 0 {
@@ -97,7 +97,7 @@ fn talk(input: &[u8]) {
     }
     talk.end_input();
     hear(&mut talk, &mut client, now);
-    if talk.end(now) != Some(End::SlowReader) {
+    if talk.end(now) != Some(DisconnectReason::SlowReader) {
         client.read(&mut talk, now);
         assert!(talk.end(now).is_some(), "all is said");
         client.check();

@@ -12,7 +12,7 @@ use nic::virtio_net::rx::RxQueue;
 use nic::virtio_net::tx::TxQueue;
 use nic::virtio_net::{ControlQueue, Effect, NicConfig, QueueRole, QueueSetup, Start, VirtioNet};
 use nic::virtio_net::{features, register, registers};
-use port::{Frame, Offload, Offloads, Sink, deliver, plainly};
+use port::{Frame, Offload, Offloads, Sink, deliver, show_completed};
 use ring::split::{DeviceQueue, Layout};
 use ring::{BURST, Bytes, Region};
 
@@ -40,7 +40,7 @@ pub(crate) fn run(input: &[u8]) {
     world.bring_up(kind, size);
     for step in steps.as_chunks::<11>().0 {
         world.step(step);
-        world.obey();
+        world.apply_effects();
     }
 }
 
@@ -92,7 +92,7 @@ impl World {
             self.register(register::QUEUE_ENABLE, &[1, 0]);
         }
         self.register(register::DEVICE_STATUS, &[0x0f]);
-        self.obey();
+        self.apply_effects();
     }
 
     fn register(&mut self, at: usize, data: &[u8]) {
@@ -100,7 +100,7 @@ impl World {
     }
 
     /// Executes the effects, like a VMM, until there are none.
-    fn obey(&mut self) {
+    fn apply_effects(&mut self) {
         loop {
             let effects = self.nic.take_effects();
             if effects.is_empty() {
@@ -234,11 +234,11 @@ impl World {
 }
 
 /// Sink that reads every octet of frames that it accepts.
-struct Copies {
+struct ReadingSink {
     takes: Offloads,
 }
 
-impl Sink for Copies {
+impl Sink for ReadingSink {
     fn deliver(&self, frames: &[Frame<'_>]) -> usize {
         assert!((1..=BURST).contains(&frames.len()));
         for frame in frames {
@@ -271,8 +271,8 @@ fn drain(queue: &mut TxQueue, amount: usize, ledger: &NicDirection, takes: Offlo
             let longest = if frame.offload().gso().is_some() { LARGEST } else { LONGEST };
             assert!((14..=longest).contains(&frame.len()) && frame.offload().fits(frame.len()));
         }
-        deliver(&Copies { takes }, frames);
-        plainly(frames, &mut |frames| _ = Copies { takes: Offloads::NONE }.deliver(frames));
+        deliver(&ReadingSink { takes }, frames);
+        show_completed(frames, &mut |frames| _ = ReadingSink { takes: Offloads::NONE }.deliver(frames));
     });
     assert!(drained.frames <= BURST);
 }

@@ -1,4 +1,4 @@
-//! Two processes at a passage, and one at a door to a path, that send arbitrary octets and descriptors, listen at any time, and are
+//! Two processes at a broker, and one at a door to a path, that send arbitrary octets and descriptors, listen at any time, and are
 //! replaced, beside the process that holds both. Finds panics, blocking, connections that lead to the wrong process or appear twice,
 //! and descriptors that stay open.
 //!
@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use door::{Door, Passage};
+use door::{Door, SocketBroker};
 use rustix::net::SendFlags;
 
 /// Most descriptors with an octet.
@@ -33,9 +33,9 @@ pub(crate) fn run(input: &[u8]) {
     assert_eq!(rustix::io::read(&ours, &mut octet), Ok(0), "a descriptor stays open");
 }
 
-/// A passage and a door to an unused path, the connections at their other ends, and the expected state.
+/// A broker and a door to an unused path, the connections at their other ends, and the expected state.
 struct World {
-    passage: Passage,
+    broker: SocketBroker,
     front: Door,
     back: Door,
     /// Door to a path at which no process listens.
@@ -55,49 +55,49 @@ fn inside(door: &Door) -> Door {
 
 impl World {
     fn new() -> Self {
-        let passage = Passage::new("edge.wan").expect("a passage");
-        let (front, back) = (inside(passage.front()), inside(passage.back()));
+        let broker = SocketBroker::new("edge.wan").expect("a passage");
+        let (front, back) = (inside(broker.front()), inside(broker.back()));
         let nowhere = Door::connect(Path::new("/nowhere/to/be/found")).expect("a door");
         let (fronts, backs) = (Vec::new(), Vec::new());
-        Self { passage, front, back, nowhere, fronts, backs, asked: 0, answers: 0 }
+        Self { broker, front, back, nowhere, fronts, backs, asked: 0, answers: 0 }
     }
 
     fn step(&mut self, what: u8, amount: u8, given: BorrowedFd<'_>) {
         match what & 0xf {
             0 | 1 => self.asked += usize::from(say(self.front.descriptor(), amount, given)),
             2 => _ = say(self.back.descriptor(), amount, given),
-            3 => self.asked += usize::from(self.front.ask().is_ok()),
-            4 => _ = self.back.ask(),
+            3 => self.asked += usize::from(self.front.request().is_ok()),
+            4 => _ = self.back.request(),
             5..8 => {
                 if self.asked > 0 {
                     (self.asked, self.answers) = (self.asked - 1, self.answers + 1);
                 }
-                self.passage.answer();
+                self.broker.serve_request();
             }
-            8 | 9 => self.fronts.extend(self.front.enter().expect("a sound holder")),
-            10 | 11 => self.backs.extend(self.back.enter().expect("a sound holder")),
+            8 | 9 => self.fronts.extend(self.front.accept().expect("a sound holder")),
+            10 | 11 => self.backs.extend(self.back.accept().expect("a sound holder")),
             12 => self.replace_front(),
             13 => self.replace_back(),
             14 => {
                 say(inside(&self.nowhere).descriptor(), amount, given);
-                self.nowhere.answer();
+                self.nowhere.serve_request();
             }
-            _ => assert!(!matches!(inside(&self.nowhere).enter(), Ok(Some(_))), "to nowhere"),
+            _ => assert!(!matches!(inside(&self.nowhere).accept(), Ok(Some(_))), "to nowhere"),
         }
         assert!(self.fronts.len() <= self.answers && self.backs.len() <= self.answers);
     }
 
     /// Replaces the process at the front: the new one finds nothing from before.
     fn replace_front(&mut self) {
-        self.passage.renew_front().expect("another one");
-        (self.front, self.asked) = (inside(self.passage.front()), 0);
-        assert!(self.front.enter().expect("a sound holder").is_none());
+        self.broker.renew_front().expect("another one");
+        (self.front, self.asked) = (inside(self.broker.front()), 0);
+        assert!(self.front.accept().expect("a sound holder").is_none());
     }
 
     fn replace_back(&mut self) {
-        self.passage.renew_back().expect("another one");
-        self.back = inside(self.passage.back());
-        assert!(self.back.enter().expect("a sound holder").is_none());
+        self.broker.renew_back().expect("another one");
+        self.back = inside(self.broker.back());
+        assert!(self.back.accept().expect("a sound holder").is_none());
     }
 
     /// Checks that every connection at the front leads to at most one at the back, in the same order.
@@ -108,7 +108,7 @@ impl World {
         }
         let mut last = None;
         // Connections that wait in the doors are closed, so that no end waits for them.
-        drop((self.passage, self.front, self.back));
+        drop((self.broker, self.front, self.back));
         for mut back in self.backs {
             let mut number = [0; 4];
             if back.read_exact(&mut number).is_ok() {

@@ -5,14 +5,14 @@
 //!
 //! The input consists of four octets with the initial configuration, then [`STEPS`] steps of 12 octets: the action, the
 //! amount, and two stores (after how many reads, where, what); the rest is guest memory. The stores happen between reads if
-//! the program is built for fuzzing, which enables the device's hook (`ring::meddle`); otherwise they all happen before a
+//! the program is built for fuzzing, which enables the device's hook (`ring::concurrent_stores`); otherwise they all happen before a
 //! step.
 
 use frame::offload::LARGEST;
 use ledger::NicDirection;
 use nic::virtio_net::rx::RxQueue;
 use nic::virtio_net::tx::TxQueue;
-use port::{Frame, Offload, Offloads, plainly};
+use port::{Frame, Offload, Offloads, show_completed};
 use ring::split::{Burst, DeviceQueue, Features, Layout};
 use ring::{BURST, Bytes, Region};
 
@@ -37,7 +37,7 @@ pub(crate) fn run(input: &[u8]) {
         virtio([kind, shift, index, takes], rest);
     }
     #[cfg(fuzzing)]
-    ring::meddle::plan(Vec::new());
+    ring::concurrent_stores::plan(Vec::new());
 }
 
 /// Tests a split ring.
@@ -65,8 +65,10 @@ fn plan(step: &[u8; 12], place: impl Fn(u8, u8) -> Option<Bytes<'static>>) {
         Some((u32::from(*after), place(*low, *high)?, *octets))
     });
     #[cfg(fuzzing)]
-    ring::meddle::plan(
-        stores.map(|(after, place, octets)| ring::meddle::Store { after, place, octets }).collect(),
+    ring::concurrent_stores::plan(
+        stores
+            .map(|(after, place, octets)| ring::concurrent_stores::Store { after, place, octets })
+            .collect(),
     );
     #[cfg(not(fuzzing))]
     for (_, place, octets) in stores {
@@ -178,7 +180,7 @@ impl World {
                     look_at(frame, if frame.offload().gso().is_some() { LARGEST } else { LONGEST });
                 }
                 // Segments are as long as the guest declared; the receiver drops those that are too long.
-                plainly(frames, &mut |frames| frames.iter().for_each(|frame| look_at(frame, LARGEST)));
+                show_completed(frames, &mut |frames| frames.iter().for_each(|frame| look_at(frame, LARGEST)));
             });
             assert!(drained.frames <= BURST.min(usize::from(self.layout.size)));
             returned = returned.wrapping_add(drained.frames as u16);

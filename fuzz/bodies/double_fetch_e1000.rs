@@ -8,8 +8,8 @@ use ledger::NicDirection;
 use nic::e1000::rx::RxQueue;
 use nic::e1000::tx::TxQueue;
 use nic::e1000::{Filters, RxChecksum, RxSettings, RxSetup, TxSettings, TxSetup};
-use port::{Frame, Offloads, plainly};
-use ring::e1000::{Csb, Descriptor, DeviceRing, Ends, Layout, tx};
+use port::{Frame, Offloads, show_completed};
+use ring::e1000::{Csb, Descriptor, DeviceRing, HeadTail, Layout, tx};
 use ring::{BURST, Bytes, Region};
 
 use super::{LEN, LONGEST, START, STEPS, look_at, plan};
@@ -22,7 +22,7 @@ struct World {
     region: Region,
     layout: Layout,
     block: bool,
-    ends: Arc<Ends>,
+    ends: Arc<HeadTail>,
 }
 
 /// Runs one input.
@@ -36,7 +36,7 @@ pub(super) fn run(kind: u8, shape: u8, settings: u8, takes: u8, rest: &[u8]) {
     // region, and is not referenced otherwise meanwhile.
     let region = unsafe { Region::new(base, START, LEN) };
     let layout = Layout { base: START, entries: 8 * u16::from(1 + shape % 8) };
-    let world = World { region, layout, block: kind & 1 != 0, ends: Arc::new(Ends::new()) };
+    let world = World { region, layout, block: kind & 1 != 0, ends: Arc::new(HeadTail::new()) };
     world.fill(content);
     if kind & 2 != 0 {
         world.ends.set_head(u16::from(shape) % layout.entries);
@@ -65,7 +65,7 @@ impl World {
     }
 
     /// Actions of the guest before a step, and the stores during it.
-    fn meddle(&self, step: &[u8; 12]) {
+    fn mutate(&self, step: &[u8; 12]) {
         if step[0] & 0x40 != 0 {
             let tail = u16::from(step[1]) % self.layout.entries;
             self.ends.set_tail(tail);
@@ -94,10 +94,10 @@ impl World {
     fn bare(&self, transmits: bool, steps: &[[u8; 12]]) {
         let csb = self.block.then(|| Csb::map(&self.region, BLOCK).expect("it lies in memory"));
         let make = if transmits { DeviceRing::transmit } else { DeviceRing::receive };
-        let ends: &Ends = &self.ends;
+        let ends: &HeadTail = &self.ends;
         let mut ring = make(self.region, &self.layout, ends, csb).expect("the layout fits");
         for step in steps {
-            self.meddle(step);
+            self.mutate(step);
             let (first, max) = (ring.next(), usize::from(step[1]));
             let waiting = ring.ready(max).unwrap_or(0);
             assert!(waiting < usize::from(self.layout.entries));
@@ -127,10 +127,10 @@ impl World {
             settings: sending(settings),
         };
         let mut queue = TxQueue::new(self.region, &setup).expect("the layout fits");
-        queue.settle(takes);
+        queue.set_sink_offloads(takes);
         let (ledger, mut returned) = (NicDirection::default(), 0);
         for step in steps {
-            self.meddle(step);
+            self.mutate(step);
             let (mut shown, budget) = (0, usize::from(step[0] & 0x3f));
             let drained = queue.drain(budget, &ledger, &mut |frames| {
                 assert!(shown == 0 && frames.len() <= budget.min(BURST));
@@ -139,7 +139,7 @@ impl World {
                 let longest =
                     |frame: &Frame<'_>| 4 + if frame.offload().gso().is_some() { LARGEST } else { LONGEST };
                 frames.iter().for_each(|frame| look_at(frame, longest(frame)));
-                plainly(frames, &mut |frames| frames.iter().for_each(|frame| look_at(frame, LARGEST)));
+                show_completed(frames, &mut |frames| frames.iter().for_each(|frame| look_at(frame, LARGEST)));
             });
             assert!(shown <= drained.frames);
             returned += drained.frames as u64;
@@ -167,7 +167,7 @@ impl World {
         let mut octets = [0x5a; LONGEST];
         let all = Bytes::from_slice(&mut octets);
         for step in steps {
-            self.meddle(step);
+            self.mutate(step);
             let frame = Frame::new(all.take(u32::from(step[1]) * 5));
             let frames = vec![frame; usize::from(step[0] & 0x3f)];
             let filled = queue.fill(&frames, &ledger);

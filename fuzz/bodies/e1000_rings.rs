@@ -8,7 +8,7 @@ use nic::e1000::rx::{Lease, RxQueue};
 use nic::e1000::tx::TxQueue;
 use nic::e1000::{Filters, RxChecksum, RxSettings, RxSetup, TxSettings, TxSetup};
 use port::Frame;
-use ring::e1000::{Csb, DeviceRing, Ends, Layout};
+use ring::e1000::{Csb, DeviceRing, HeadTail, Layout};
 use ring::{BURST, Bytes, Region};
 
 /// Guest-physical address of the memory: the ring, the status block, the rest.
@@ -26,7 +26,7 @@ struct Guest {
     region: Region,
     layout: Layout,
     block: Option<u64>,
-    ends: Arc<Ends>,
+    ends: Arc<HeadTail>,
 }
 
 /// Runs one input.
@@ -42,7 +42,7 @@ pub(crate) fn run(input: &[u8]) {
     let region = unsafe { Region::new(base, START, LEN) };
     let layout = Layout { base: START, entries: 8 * u16::from(1 + shape % 16) };
     let block = (kind & 1 != 0).then_some(BLOCK);
-    let guest = Guest { region, layout, block, ends: Arc::new(Ends::new()) };
+    let guest = Guest { region, layout, block, ends: Arc::new(HeadTail::new()) };
     guest.fill(content);
     if kind & 2 != 0 {
         guest.ends.set_head(u16::from(shape) % layout.entries);
@@ -77,7 +77,7 @@ impl Guest {
     }
 
     /// Actions of the guest between two steps of the device.
-    fn meddle(&self, order: u8, operand: u8) {
+    fn mutate(&self, order: u8, operand: u8) {
         let value = u16::from(operand);
         match order >> 5 {
             0 | 1 => {}
@@ -102,11 +102,11 @@ impl Guest {
 fn bare(guest: &Guest, transmits: bool, orders: &[u8]) {
     let csb = guest.block.map(|at| Csb::map(&guest.region, at).expect("it lies in memory"));
     let make = if transmits { DeviceRing::transmit } else { DeviceRing::receive };
-    let ends: &Ends = &guest.ends;
+    let ends: &HeadTail = &guest.ends;
     let mut ring = make(guest.region, &guest.layout, ends, csb).expect("the layout fits");
     for order in orders.chunks_exact(2) {
         let (what, n) = (order[0], usize::from(order[1]));
-        guest.meddle(what, order[1]);
+        guest.mutate(what, order[1]);
         match what & 7 {
             0 => assert!(ring.ready(n).is_ok() || ring.broken().is_some()),
             1 => assert!(ring.descriptors_from(n / 2, n).count() < usize::from(guest.layout.entries)),
@@ -145,7 +145,7 @@ fn transmit(guest: &Guest, settings: u8, orders: &[u8]) {
     let mut queue = TxQueue::new(guest.region, &setup).expect("the layout fits");
     let ledger = NicDirection::default();
     for order in orders.chunks_exact(2) {
-        guest.meddle(order[0], order[1]);
+        guest.mutate(order[0], order[1]);
         let mut shown = 0;
         let drained = queue.drain(usize::from(order[0] & 31) * 3, &ledger, &mut |frames| {
             shown = frames.len();
@@ -202,7 +202,7 @@ fn receive(guest: &Guest, byte: u8, orders: &[u8]) {
     let ledger = NicDirection::default();
     let (mut given, mut leases) = (0, [Lease::default(), Lease::default()]);
     for order in orders.chunks_exact(2) {
-        guest.meddle(order[0], order[1]);
+        guest.mutate(order[0], order[1]);
         let mut octets = incoming(order[0], order[1]);
         let frames = vec![Frame::new(Bytes::from_slice(&mut octets)); usize::from(order[0] & 31) * 2];
         match order[1] & 7 {

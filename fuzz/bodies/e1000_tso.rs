@@ -10,7 +10,7 @@ use std::sync::Arc;
 use ledger::NicDirection;
 use nic::e1000::tx::{SHORTEST, TxQueue};
 use nic::e1000::{Statistics, TxSettings, TxSetup};
-use ring::e1000::{DESCRIPTOR, Ends, Layout};
+use ring::e1000::{DESCRIPTOR, HeadTail, Layout};
 use ring::{BURST, Region};
 
 /// Guest-physical address of the memory, and its length in octets.
@@ -44,7 +44,7 @@ struct Line(#[expect(dead_code, reason = "reached through the region alone")] [u
 struct Guest {
     region: Region,
     layout: Layout,
-    ends: Arc<Ends>,
+    ends: Arc<HeadTail>,
     block: bool,
     settings: TxSettings,
     /// Position of the next descriptor to write.
@@ -56,7 +56,7 @@ struct Guest {
 impl Guest {
     fn new(region: Region, kind: u8, size: u8, longest: u8) -> Self {
         let layout = Layout::new(START, 128 * (1 + u32::from(size % 16))).expect("a good ring");
-        let (ends, block) = (Arc::new(Ends::new()), kind & 1 != 0);
+        let (ends, block) = (Arc::new(HeadTail::new()), kind & 1 != 0);
         let settings = TxSettings {
             pad_short: kind & 2 != 0,
             vlan: kind & 4 != 0,

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use frame::{Mac, checksum, ethernet};
 use ledger::{Group, RouterCounters};
 use router::{
-    Address, Adjacencies, Buffer, Burst, Config, HEAD, Interface, Neighbour, Neighbours, NextHop, Parts,
-    Platform, Router, Routes,
+    Address, Adjacencies, Buffer, Burst, Config, HEAD, Interface, Neighbour, Neighbours, NextHop, Platform,
+    Router, RouterResources, Routes,
 };
 
 const NICS: usize = 3;
@@ -158,8 +158,12 @@ pub(crate) fn run(input: &[u8]) {
     });
     let config = Config { interfaces: &interfaces, keeper: true, answers_arp: true };
     let mut adjacencies = Box::new(Adjacencies::new());
-    let parts =
-        Parts { routes: Octet, neighbours: &neighbours, adjacencies: &mut adjacencies, counters: &counters };
+    let parts = RouterResources {
+        routes: Octet,
+        neighbours: &neighbours,
+        adjacencies: &mut adjacencies,
+        counters: &counters,
+    };
     let mut router = Router::new(&config, parts);
     let mut world = World { free: 100, ..World::default() };
 

@@ -24,7 +24,7 @@ pub(crate) fn run(input: &[u8]) {
 fn hear<M: Serialize + DeserializeOwned>(mut pieces: &[u8]) {
     let (mut link, theirs) = Link::pair().expect("a socket pair");
     let (ours, given) = pipe().expect("a pipe");
-    let (mut sent, mut state) = (0, Said::default());
+    let (mut sent, mut state) = (0, SentState::default());
     while let Some((&[kind, descriptors, length], rest)) = pieces.split_first_chunk() {
         let (octets, rest) = rest.split_at(rest.len().min(usize::from(length)));
         pieces = rest;
@@ -52,7 +52,7 @@ fn hear<M: Serialize + DeserializeOwned>(mut pieces: &[u8]) {
 }
 
 /// Properties of the data sent so far.
-struct Said {
+struct SentState {
     /// True if there were only complete frames, with their descriptors.
     sound: bool,
     /// True if they were followed by one that lacks a descriptor.
@@ -61,13 +61,13 @@ struct Said {
     waiting: usize,
 }
 
-impl Default for Said {
+impl Default for SentState {
     fn default() -> Self {
         Self { sound: true, owes: false, waiting: 0 }
     }
 }
 
-impl Said {
+impl SentState {
     fn piece(&mut self, kind: u8, count: usize, went: bool) {
         self.waiting += count;
         // If there is no room for the descriptors, a message arrives without them.

@@ -16,7 +16,7 @@ const LEN: usize = 3 << 20;
 /// Runs one input.
 pub(crate) fn run(input: &[u8]) {
     let Some((&[how, low, high], octets)) = input.split_first_chunk() else { return };
-    let ram = GuestRam::with_words_apart("load", LEN).expect("memory");
+    let ram = GuestRam::with_words_outside("load", LEN).expect("memory");
     let len = usize::from(u16::from_le_bytes([low, high])).min(octets.len());
     let initrd = &octets[octets.len() - len..];
     let (mut kernel_file, mut initrd_file) = (file(octets), file(initrd));

@@ -57,7 +57,7 @@ fn write_word(region: &Region, address: u64, word: u16) {
 }
 
 /// Actions of the guest between two steps of the device.
-fn meddle(region: &Region, layout: &Layout, order: u8, operand: u8) {
+fn mutate(region: &Region, layout: &Layout, order: u8, operand: u8) {
     let operand = u16::from(operand);
     match order >> 6 {
         0 => {}
@@ -71,7 +71,7 @@ fn meddle(region: &Region, layout: &Layout, order: u8, operand: u8) {
 fn bare(mut queue: DeviceQueue, region: &Region, layout: &Layout, orders: &[u8]) {
     let mut burst = Burst::new();
     for order in orders.chunks_exact(2) {
-        meddle(region, layout, order[0], order[1]);
+        mutate(region, layout, order[0], order[1]);
         let max = usize::from(order[1]);
         let taken = match order[0] & 7 {
             0 => queue.take_readable(max, &mut burst),
@@ -114,7 +114,7 @@ fn use_up(burst: &Burst, chain: &Chain) {
 fn transmit(mut queue: TxQueue, region: &Region, layout: &Layout, orders: &[u8]) {
     let ledger = NicDirection::default();
     for order in orders.chunks_exact(2) {
-        meddle(region, layout, order[0], order[1]);
+        mutate(region, layout, order[0], order[1]);
         let mut shown = 0;
         let drained = queue.drain(usize::from(order[1]), &ledger, &mut |frames| {
             shown = frames.len();
@@ -134,7 +134,7 @@ fn receive(mut queue: RxQueue, region: &Region, layout: &Layout, orders: &[u8]) 
     let all = Bytes::from_slice(&mut octets);
     let mut given = 0;
     for order in orders.chunks_exact(2) {
-        meddle(region, layout, order[0], order[1]);
+        mutate(region, layout, order[0], order[1]);
         let len = 14 + u32::from(order[1]) * 5;
         let frames = vec![Frame::new(all.take(len)); usize::from(order[0] & 31)];
         let filled = queue.fill(&frames, &ledger);

@@ -16,7 +16,7 @@ use ring::Bytes;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::SendFlags;
-use vhost_user::backend::message::{Heard, Line};
+use vhost_user::backend::message::{MessageStream, ReadResult};
 use vhost_user::backend::{Offer, Session};
 
 /// Size of the peer's memory in octets.
@@ -68,7 +68,7 @@ fn serve(queues: &std::sync::Arc<NicQueues>) {
 /// Runs one input.
 pub(crate) fn run(input: &[u8]) {
     let (near, far) = UnixStream::pair().expect("a pair");
-    let (peer, mut line) = (Peer::new(near, input), Line::new(far));
+    let (peer, mut line) = (Peer::new(near, input), MessageStream::new(far));
     let queues = NicQueues::foreign(2).expect("descriptors");
     let offer = Offer { pairs: 2, longest: 1518, offload: true, memory_max: 64 << 30 };
     let mut session = Session::new(queues.clone(), offer);
@@ -78,13 +78,13 @@ pub(crate) fn run(input: &[u8]) {
         rest = more;
         peer.send(octets, how & 3, usize::from(how >> 2).min(40));
         loop {
-            let message = match line.hear() {
-                Ok(Heard::Message(message)) => message,
-                Ok(Heard::Nothing) => break,
-                Ok(Heard::End) | Err(_) => return,
+            let message = match line.read_message() {
+                Ok(ReadResult::Message(message)) => message,
+                Ok(ReadResult::Nothing) => break,
+                Ok(ReadResult::End) | Err(_) => return,
             };
-            match session.heed(message) {
-                Ok(Some(answer)) if line.say(&answer).is_err() => return,
+            match session.handle(message) {
+                Ok(Some(answer)) if line.send_reply(&answer).is_err() => return,
                 Ok(_) => {}
                 Err(_) => return,
             }

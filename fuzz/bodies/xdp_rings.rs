@@ -11,7 +11,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::net::xdp::XdpRingOffset;
 
 use super::rings::{Consumer, Mapping, Place, Producer};
-use super::source::Hand;
+use super::source::ReceiveQueues;
 use super::umem::Umem;
 use super::*;
 
@@ -95,7 +95,7 @@ impl World {
         });
         let (receive, fill) =
             (Consumer::map(receive, place).expect("a ring"), Producer::map(fill, place).expect("a ring"));
-        let mut receiver = Receiver { queue: queue.clone(), receive, fill, owed: 0 };
+        let mut receiver = Receiver { queue: queue.clone(), receive, fill, unpublished: 0 };
         receiver.fill_up();
         let rings = files.each_ref().map(|file| Mapping::new(file.as_fd(), 0, PAGE).expect("a ring"));
         Self { rings, queue, receive: Mutex::new(Some(receiver)), _kernel: kernel }
@@ -103,8 +103,8 @@ impl World {
 
     fn source(&self) -> XdpSource {
         let receiver = self.receive.lock().expect("nobody panics").take().expect("one source");
-        let desk = Desk::new().expect("a desk");
-        XdpSource::new(Hand::new(vec![receiver], &desk).expect("a hand"), desk, false)
+        let desk = QueueHandover::new().expect("a desk");
+        XdpSource::new(ReceiveQueues::new(vec![receiver], &desk).expect("a hand"), desk, false)
     }
 
     /// Writes like the kernel: two words of one ring, which are entries, indices or flags.

@@ -17,7 +17,7 @@ use host::cores;
 use lab::generator::{Generator, Settings};
 use lab::sink::{Expected, Sink};
 use supervisor::table::{Interval, Screen};
-use supervisor::{RunLock, Stop};
+use supervisor::{RunLock, StopRequest};
 use uplink::{Netns, Tap, TapConfig};
 
 use stacks::{Host, LEFT, RIGHT};
@@ -73,7 +73,7 @@ pub(crate) fn demo(options: &Options) -> Result<()> {
     let mut plan = config::parse(&file, "demo.toml")?;
     spread(&mut plan);
     let _lock = RunLock::take(plan.routers.iter().map(|router| router.name.as_str()))?;
-    let stop = Stop::listen()?;
+    let stop = StopRequest::listen()?;
     let start = Instant::now();
     let (left, right) = (Host::new(&LEFT)?, Host::new(&RIGHT)?);
     let plugs = Plugs::from([left.plug()?, right.plug()?, later("demo.in"), later("demo.out")]);
@@ -123,7 +123,7 @@ struct Flood {
 struct Tour<'a> {
     plan: &'a Plan,
     instance: &'a Instance,
-    stop: &'a Stop,
+    stop: &'a StopRequest,
     left: &'a Host,
     right: &'a Host,
 }

@@ -5,7 +5,7 @@ use std::io;
 use anyhow::Result;
 use command_line::print;
 use lab::experiment::Options;
-use lab::figures::{Cell, Figure, Found, Judged, Played, judge_all, play, table};
+use lab::figures::{Cell, CellResult, ClaimResult, Figure, FigureResults, judge_all, play, table};
 use lab::host::Host;
 use lab::report::{Record, Verdict, append};
 
@@ -14,7 +14,7 @@ use lab::report::{Record, Verdict, append};
 pub(super) fn run(figure: &Figure, options: &Options, host: &Host) -> Result<()> {
     let played = play(figure, options, &mut io::stdout())?;
     print(&table(figure, &played))?;
-    for Judged { claim, column, verdict, why } in judge_all(figure, &played) {
+    for ClaimResult { claim, column, verdict, why } in judge_all(figure, &played) {
         let word = match verdict {
             Verdict::Holds => "holds",
             Verdict::Fails => "fails",
@@ -32,7 +32,7 @@ pub(super) fn run(figure: &Figure, options: &Options, host: &Host) -> Result<()>
 }
 
 /// Creates one record for each cell.
-fn cells(figure: &Figure, played: &Played, host: &Host) -> Vec<Record> {
+fn cells(figure: &Figure, played: &FigureResults, host: &Host) -> Vec<Record> {
     let mut records = Vec::new();
     for (row, cells) in figure.rows.iter().zip(&played.cells) {
         for (column, cell) in figure.columns.iter().zip(cells) {
@@ -45,7 +45,7 @@ fn cells(figure: &Figure, played: &Played, host: &Host) -> Vec<Record> {
 
 /// Record of a cell: the result in the column's unit, with the published value beside it.
 fn record(cell: &Cell, mut record: Record) -> Record {
-    if let Found::Played(_, outcome) = &cell.found {
+    if let CellResult::Played(_, outcome) = &cell.found {
         let measured = outcome.record(&record.host, Verdict::NotRun, "");
         record = Record {
             c2c_ns: measured.c2c_ns,

@@ -11,7 +11,7 @@ use command_line::print;
 use host::cores;
 use lab::experiment::rate;
 use lab::flood::{Flood, Sent, Target};
-use supervisor::Stop;
+use supervisor::StopRequest;
 
 /// Targets of a flood, and its limits.
 #[derive(Args, Debug)]
@@ -59,7 +59,7 @@ pub(super) fn flood(options: &FloodOptions) -> Result<()> {
     if let Some(cpu) = options.cpu {
         cores::pin(cpu)?;
     }
-    let (stop, flood) = (Stop::listen()?, Flood::open(&targets)?);
+    let (stop, flood) = (StopRequest::listen()?, Flood::open(&targets)?);
     let start = Instant::now();
     let is_over = || options.seconds.is_some_and(|most| start.elapsed() >= most);
     let sent = flood.run(|| stop.is_asked() || is_over());

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use lab::experiment::{Options, Varied};
+use lab::experiment::{OptionOverrides, Options};
 use lab::figures::{self, Figure};
 
 /// All options of the verb.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct RunOptions {
     #[command(flatten)]
-    varied: Varied,
+    varied: OptionOverrides,
     /// Seconds of each repetition; or of each judged step, where a repetition consists of steps.
     #[arg(long)]
     seconds: Option<f64>,
@@ -64,7 +64,7 @@ impl RunOptions {
     /// Returns the options of the other variant, if there is one.
     pub(crate) fn other(&self, options: &Options) -> Result<Option<Options>> {
         let Some(text) = &self.versus else { return Ok(None) };
-        let varied = Varied::parse(text.split_whitespace());
+        let varied = OptionOverrides::parse(text.split_whitespace());
         Ok(Some(varied.map_err(|why| anyhow!("--versus `{text}`: {why}"))?.change(options)))
     }
 }

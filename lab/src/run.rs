@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use command_line::print;
 use host::cores;
-use lab::experiment::{Comparison, Experiment, Options, Outcome, compare, run, tell};
-use lab::experiments::{Case, LIST, Listed, find};
+use lab::experiment::{Comparison, Experiment, Options, Outcome, compare, report, run};
+use lab::experiments::{Case, ExperimentEntry, LIST, find};
 use lab::figures::Figure;
 use lab::host::Host;
 use lab::self_rate;
@@ -32,7 +32,7 @@ pub(crate) fn list() -> Result<String> {
 
 /// Meaning of a name on the command line.
 enum Named {
-    Experiment(&'static Listed),
+    Experiment(&'static ExperimentEntry),
     Figures(Vec<Figure>),
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn run_all(names: &[String], chosen: &RunOptions) -> Result<()> {
     [Some(&options), other.as_ref()].into_iter().flatten().try_for_each(Options::check)?;
     if named.iter().any(Named::has_guest) {
         for options in [Some(&options), other.as_ref()].into_iter().flatten() {
-            lab::device::ground(options)?;
+            lab::device::backend(options)?;
         }
     }
     // Describe the host only when a result is printed: `boot` measures how soon this command gets to its first
@@ -87,9 +87,11 @@ pub(crate) fn run_all(names: &[String], chosen: &RunOptions) -> Result<()> {
     for named in &named {
         match (named, &other) {
             (Named::Experiment(listed), Some(other)) => {
-                Room { listed, options: &options, host: &host }.versus(other)?;
+                ExperimentRun { listed, options: &options, host: &host }.versus(other)?;
             }
-            (Named::Experiment(listed), None) => Room { listed, options: &options, host: &host }.cases()?,
+            (Named::Experiment(listed), None) => {
+                ExperimentRun { listed, options: &options, host: &host }.cases()?
+            }
             (Named::Figures(_), Some(_)) => bail!("a figure says itself what is varied; leave --versus out"),
             (Named::Figures(all), None) => {
                 let run =
@@ -102,13 +104,13 @@ pub(crate) fn run_all(names: &[String], chosen: &RunOptions) -> Result<()> {
 }
 
 /// Experiment with the options that it runs with.
-struct Room<'a> {
-    listed: &'static Listed,
+struct ExperimentRun<'a> {
+    listed: &'static ExperimentEntry,
     options: &'a Options,
     host: &'a LazyCell<Host>,
 }
 
-impl Room<'_> {
+impl ExperimentRun<'_> {
     fn cases(&self) -> Result<()> {
         let (mut told, mut refused) = (0, None);
         for case in (self.listed.cases)(self.options)? {
@@ -127,7 +129,7 @@ impl Room<'_> {
                     }
                     Err(error) => return Err(error),
                 },
-                Case::InTurn(a, b) => self.in_turn((a, self.options), (b, self.options))?,
+                Case::Alternating(a, b) => self.in_turn((a, self.options), (b, self.options))?,
             }
         }
         match refused {
@@ -160,13 +162,13 @@ impl Room<'_> {
     /// Prints a result. It is marked as a lower bound if the generator itself is not much faster.
     fn tell(&self, mut outcome: Outcome, options: &Options) -> Result<()> {
         let Some(traffic) = (self.listed.traffic)(options) else {
-            return tell(&outcome, options, self.host, &mut io::stdout());
+            return report(&outcome, options, self.host, &mut io::stdout());
         };
         let own = self_rate::mpps(&traffic, OWN_RATE)?;
         for measured in &mut outcome.measured {
             measured.sample.more.push("generator_mpps", own);
         }
-        tell(&outcome, options, self.host, &mut io::stdout())?;
+        report(&outcome, options, self.host, &mut io::stdout())?;
         let reached = outcome.summary().map_or(0.0, |summary| summary.median);
         if own < self_rate::HEADROOM * reached {
             print(&format!(

@@ -5,7 +5,9 @@
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
-use support::{Capture, Counters, Dissected, Mac, Namespace, Packet, Stage, Wire, differences, dissect, udp};
+use support::{
+    Capture, Counters, Dissected, Mac, Namespace, Packet, PacketSocket, Stage, differences, dissect, udp,
+};
 
 const LEFT_NIC: Mac = [2, 0, 0, 0, 5, 1];
 const RIGHT_NIC: &str = "02:00:00:00:05:02";
@@ -34,7 +36,7 @@ struct Site {
     stage: Stage,
     left: Namespace,
     right: Namespace,
-    wire: Wire,
+    wire: PacketSocket,
 }
 
 fn site() -> Site {
@@ -43,7 +45,7 @@ fn site() -> Site {
     let right = stage.host("t05-right", "198.51.100.2/24", "198.51.100.1").expect("right");
     left.ip(&["link", "set", "t05-left", "address", "02:00:00:00:05:11"]).expect("an address");
     right.ip(&["link", "set", "t05-right", "address", RIGHT_HOST]).expect("an address");
-    let wire = Wire::open(&left, "t05-left").expect("a packet socket");
+    let wire = PacketSocket::open(&left, "t05-left").expect("a packet socket");
     Site { stage, left, right, wire }
 }
 

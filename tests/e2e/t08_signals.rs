@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 use std::{fs, thread};
 
-use support::{Moments, Running, Signal, Traces, alone};
+use support::{RandomTimes, Running, Signal, Traces, alone};
 
 /// Timeout of a start or an end, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -82,7 +82,7 @@ mod all {
     #[test]
     fn asked_to_end_at_any_moment_of_the_start() {
         support::needs!(Root, Kvm, Tun);
-        let mut moments = Moments::new();
+        let mut moments = RandomTimes::new();
         let _turn = alone();
         let folder = tempfile::tempdir().expect("a folder");
         let before = Traces::now();
@@ -104,7 +104,7 @@ mod long {
     #[test]
     fn killed_at_any_moment() {
         support::needs!(Root, Kvm, Tun);
-        let mut moments = Moments::new();
+        let mut moments = RandomTimes::new();
         let _turn = alone();
         let folder = tempfile::tempdir().expect("a folder");
         let before = Traces::now();
@@ -134,7 +134,7 @@ mod long {
     #[test]
     fn the_demo_killed_at_any_moment() {
         support::needs!(Root, Kvm, Tun);
-        let mut moments = Moments::new();
+        let mut moments = RandomTimes::new();
         let _turn = alone();
         let before = Traces::now();
         for moment in

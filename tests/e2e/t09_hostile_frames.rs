@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use support::{Counters, Mac, Namespace, Packet, Stage, Wire, udp};
+use support::{Counters, Mac, Namespace, Packet, PacketSocket, Stage, udp};
 
 const NIC: Mac = [2, 0, 0, 0, 9, 1];
 const HOST: Mac = [2, 0, 0, 0, 9, 0x11];
@@ -29,7 +29,7 @@ struct Site {
     stage: Stage,
     left: Namespace,
     right: Namespace,
-    wire: Wire,
+    wire: PacketSocket,
     /// Number of frames that [`Site::send`] has sent.
     sent: Cell<u64>,
 }
@@ -41,7 +41,7 @@ fn site() -> Site {
     left.ip(&["link", "set", "t09-left", "address", "02:00:00:00:09:11"]).expect("an address");
     // The kernel must pass frames that are larger than the router's NIC accepts.
     left.ip(&["link", "set", "t09-left", "mtu", "9000"]).expect("a large MTU");
-    let wire = Wire::open(&left, "t09-left").expect("a packet socket");
+    let wire = PacketSocket::open(&left, "t09-left").expect("a packet socket");
     Site { stage, left, right, wire, sent: Cell::new(0) }
 }
 

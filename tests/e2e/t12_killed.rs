@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Flow, Moments, Namespace, Need, Process, Running, Stage, Traces, alone, children_of};
+use support::{Flow, Namespace, Need, Process, RandomTimes, Running, Stage, Traces, alone, children_of};
 
 /// Timeout of a start, an end or a repair, generous for a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -207,7 +207,7 @@ mod long {
         let _turn = alone();
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("file.toml"), both_kinds()).expect("written");
-        let (before, mut moments) = (Traces::now(), Moments::new());
+        let (before, mut moments) = (Traces::now(), RandomTimes::new());
         for round in 0..rounds(40) {
             // In the middle of the start, or after it.
             let moment = moments.within(Duration::from_millis(if round % 4 == 0 { 400 } else { 60 }));
@@ -233,7 +233,7 @@ mod long {
     #[test]
     fn the_data_plane() {
         support::needs!(Root, Tun, Program("ip"));
-        let (mut moments, mut worst) = (Moments::new(), Duration::ZERO);
+        let (mut moments, mut worst) = (RandomTimes::new(), Duration::ZERO);
         for _ in 0..rounds(30).div_ceil(ROUNDS_A_RUN) {
             let mut stage = stage(&two_ways(engine(), "process"));
             let ways = [1, 2].map(|number| Way::open(&mut stage, number));
@@ -267,7 +267,7 @@ mod long {
     #[test]
     fn a_router_that_is_a_process() {
         support::needs!(Root, Tun, Program("ip"));
-        let (mut moments, mut worst) = (Moments::new(), Duration::ZERO);
+        let (mut moments, mut worst) = (RandomTimes::new(), Duration::ZERO);
         for _ in 0..rounds(30).div_ceil(ROUNDS_A_RUN) {
             let mut stage = stage(&two_ways(engine(), "process"));
             let ways = [1, 2].map(|number| Way::open(&mut stage, number));

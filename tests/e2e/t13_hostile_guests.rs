@@ -102,14 +102,14 @@ impl World {
         let mark = format!("t13/bad: {kind}");
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
-            let lines = self.stage.run().complaints(self.heard);
+            let lines = self.stage.run().stderr_lines(self.heard);
             if let Some(at) = lines.iter().position(|line| line.contains(&mark)) {
                 self.heard += at + 1;
                 return lines[at].clone();
             }
             thread::sleep(Duration::from_millis(10));
         }
-        panic!("{}: no event `{mark}`; it said {:?}", self.misdeed, self.stage.run().complaints(0));
+        panic!("{}: no event `{mark}`; it said {:?}", self.misdeed, self.stage.run().stderr_lines(0));
     }
 
     /// Waits until it is charged with its misdeed.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bootinfo::{Role, TrafficInfo};
 use config::Engine;
-use engine::{Confinement, Duty, Ground, Guest, Idle, IoThread, Pump};
+use engine::{Confinement, ExecutionBackend, Guest, GuestTask, Idle, IoThread, Pump};
 use support::{Capture, Dissected, Namespace, alone, dissect};
 use uplink::{Tap, TapConfig};
 
@@ -69,8 +69,8 @@ fn source(engine: Engine, mode: &str, payload: usize) -> Guest {
         to_mac: [2, 0, 0, 0, 0x19, 9, 0, 0],
         ..TrafficInfo::default()
     };
-    let ground = Ground::open(engine).expect("an engine");
-    Guest::new(&plan, Duty { role: Role::Source, traffic }, &ground).expect("a guest")
+    let backend = ExecutionBackend::open(engine).expect("an engine");
+    Guest::new(&plan, GuestTask { role: Role::Source, traffic }, &backend).expect("a guest")
 }
 
 const FIELDS: &[&str] = &[

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bootinfo::{Role, Station, TrafficInfo};
 use config::Engine;
-use engine::{Confinement, Duty, Ground, Guest, Idle, IoThread, Pump};
+use engine::{Confinement, ExecutionBackend, Guest, GuestTask, Idle, IoThread, Pump};
 use ledger::StationTally;
 use uplink::{Netns, Tap, TapConfig};
 
@@ -80,8 +80,9 @@ impl Bench {
             write_len,
             ..TrafficInfo::default()
         };
-        let ground = Ground::open(engine).expect("an engine");
-        let mut guest = Guest::new(&plan, Duty { role: Role::Station, traffic }, &ground).expect("a guest");
+        let backend = ExecutionBackend::open(engine).expect("an engine");
+        let mut guest =
+            Guest::new(&plan, GuestTask { role: Role::Station, traffic }, &backend).expect("a guest");
         guest.start().expect("it starts");
         let (from, to) = tap.split();
         let nic = &guest.nics()[0];
@@ -186,7 +187,7 @@ impl Bench {
 /// Runs the test with each of these combinations whose engine this host supports.
 fn with(makes: &[Make], station: Station, write_len: u32, test: impl Fn(&Bench)) {
     for make in makes {
-        if let Err(error) = Ground::open(make.0) {
+        if let Err(error) = ExecutionBackend::open(make.0) {
             println!("SKIPPED: {error:#}");
             continue;
         }

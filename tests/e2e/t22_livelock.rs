@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bootinfo::{Role, TrafficInfo};
 use config::Engine;
-use engine::{Confinement, Duty, Ground, Guest, Idle, IoThread, Pump};
+use engine::{Confinement, ExecutionBackend, Guest, GuestTask, Idle, IoThread, Pump};
 use lab::generator::{Generator, Settings};
 use ledger::{ApplicationTally, Group};
 
@@ -35,8 +35,9 @@ fn start(mode: &str, protected: bool, rate: f64) -> (Guest, IoThread) {
         protected: u32::from(protected),
         ..TrafficInfo::default()
     };
-    let ground = Ground::open(Engine::Kvm).expect("an engine");
-    let mut guest = Guest::new(&plan, Duty { role: Role::Application, traffic }, &ground).expect("a guest");
+    let backend = ExecutionBackend::open(Engine::Kvm).expect("an engine");
+    let mut guest =
+        Guest::new(&plan, GuestTask { role: Role::Application, traffic }, &backend).expect("a guest");
     guest.start().expect("it starts");
     let settings = Settings { destination_mac: frame::Mac(MAC), rate: Some(rate), ..Settings::default() };
     let generator = Generator::new(&settings).expect("a generator");

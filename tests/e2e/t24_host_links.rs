@@ -135,7 +135,7 @@ impl World {
         let run = self.run.as_ref().expect("it runs");
         let end = Instant::now() + PATIENCE;
         loop {
-            let said = [run.lines(0), run.complaints(0)].concat();
+            let said = [run.lines(0), run.stderr_lines(0)].concat();
             if said.iter().filter(|line| line.contains(wanted)).count() >= times {
                 return;
             }

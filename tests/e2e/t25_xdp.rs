@@ -141,10 +141,10 @@ fn is_taken_again(each: &[Meanwhile]) {
     let (mut stage, left, right) = two_hosts("process", 1, "");
     wait_for("an answer", || answers(&left, RIGHT));
     for meanwhile in each {
-        let told = stage.run().complaints(0).len();
+        let told = stage.run().stderr_lines(0).len();
         stage.home().ip(&["link", "delete", "t25-right"]).expect("deleted");
         wait_for("a word of it", || {
-            stage.run().complaints(told).iter().any(|line| line.contains("its interface is gone"))
+            stage.run().stderr_lines(told).iter().any(|line| line.contains("its interface is gone"))
         });
         match meanwhile {
             Meanwhile::Nothing => {}
@@ -168,7 +168,7 @@ fn is_taken_again(each: &[Meanwhile]) {
         wait_for("an answer the other way", || answers(&left, RIGHT));
         // It forwards before the supervisor reports it.
         wait_for("a word of that", || {
-            stage.run().complaints(told).iter().any(|line| line.contains("its link is there again"))
+            stage.run().stderr_lines(told).iter().any(|line| line.contains("its link is there again"))
         });
     }
     finish(stage, vec![left, right]);

@@ -105,7 +105,7 @@ impl Scene {
 
     fn complains(&mut self, of: &str) {
         let run = self.stage.run();
-        wait_for(of, || run.complaints(0).iter().any(|line| line.contains(of)));
+        wait_for(of, || run.stderr_lines(0).iter().any(|line| line.contains(of)));
     }
 
     /// Ends the scene where the socket belonged to the peer, which has left it behind.
@@ -189,7 +189,7 @@ fn stays(driver: &str, rounds: usize) {
         assert!(once.len() >= 38, "{replies:?}");
         assert_eq!(once.len(), replies.len(), "no frame comes twice: {replies:?}");
         let broken = |line: &String| line.contains("broke a ring");
-        assert_eq!(scene.stage.run().complaints(0).into_iter().find(broken), None);
+        assert_eq!(scene.stage.run().stderr_lines(0).into_iter().find(broken), None);
         scene = scene.anew(connect, "");
     }
     wait_for("an answer of the last run", || scene.answers());

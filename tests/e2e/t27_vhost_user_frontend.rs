@@ -259,12 +259,12 @@ fn a_program_that_makes_us_wait_in_a_doorbell_is_left_and_the_next_one_is_served
     }
     villain.rest().expect("it goes");
     let told = |stage: &mut Stage| {
-        let told = stage.run().complaints(0);
+        let told = stage.run().stderr_lines(0);
         told.iter().filter(|line| line.contains("made a thread of ours wait")).count()
     };
     let end = Instant::now() + PATIENCE;
     while told(&mut stage) == 0 {
-        assert!(Instant::now() < end, "it is not named: {:?}", stage.run().complaints(0));
+        assert!(Instant::now() < end, "it is not named: {:?}", stage.run().stderr_lines(0));
         std::thread::sleep(Duration::from_millis(20));
     }
     let listener = UnixListener::bind(&socket).expect("a socket");

@@ -56,8 +56,8 @@ fn plane(run: u32) -> u32 {
 
 fn is_told(stage: &mut Stage, what: &str) {
     let end = Instant::now() + PATIENCE;
-    while !stage.run().complaints(0).iter().any(|line| line.contains(what)) {
-        assert!(Instant::now() < end, "never {what:?}: {:?}", stage.run().complaints(0));
+    while !stage.run().stderr_lines(0).iter().any(|line| line.contains(what)) {
+        assert!(Instant::now() < end, "never {what:?}: {:?}", stage.run().stderr_lines(0));
         std::thread::sleep(Duration::from_millis(20));
     }
 }

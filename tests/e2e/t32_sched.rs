@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::Value;
-use support::{Flow, Namespace, Scheduled, Stage, Stranger, Traces, all_below, needs, ping, run};
+use support::{Flow, Namespace, Scheduled, Stage, Traces, UnprivilegedLocker, all_below, needs, ping, run};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Timeout of every step, generous for a busy host.
@@ -244,7 +244,8 @@ mod alone {
         fs::set_permissions(&home, fs::Permissions::from_mode(0o755)).expect("for everybody");
         for way in ["-s", "-x"] {
             let folders = bases.iter().map(PathBuf::as_path).chain([Path::new("/run/ringroad"), &home]);
-            let stranger = Stranger::lock(way, folders.flat_map(all_below)).expect("a process of nobody");
+            let stranger =
+                UnprivilegedLocker::lock(way, folders.flat_map(all_below)).expect("a process of nobody");
             let held = stranger.held();
             assert!(bases.iter().chain([&home]).all(|folder| held.contains(folder)), "{held:?}");
             for file in &files {

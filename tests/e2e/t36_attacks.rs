@@ -70,7 +70,7 @@ impl Scene {
         let mut ping = self.hosts[0].command("busybox");
         let ping = Running::start(ping.args(["ping", "-i", "0.1", "-w", "99", NOBODY])).expect("ping starts");
         let end = Instant::now() + PATIENCE;
-        while !peer.is_left() {
+        while !peer.is_closed() {
             assert!(Instant::now() < end, "it is not sent away");
             self.answers();
             sleep(Duration::from_millis(20));
@@ -80,7 +80,7 @@ impl Scene {
 
     fn heard(&mut self, peer: &VhostPeer) {
         if let Err(error) = peer.wait_until_heard() {
-            panic!("{error:#}: {:#?}", self.stage.run().complaints(0));
+            panic!("{error:#}: {:#?}", self.stage.run().stderr_lines(0));
         }
     }
 
@@ -92,7 +92,7 @@ impl Scene {
     /// Checks that this many attackers were disconnected with this message, and that nothing else happened.
     fn end(mut self, told: &str, times: usize) {
         let now = plane(&mut self.stage);
-        assert_eq!(now, self.plane, "another data plane: {:#?}", self.stage.run().complaints(0));
+        assert_eq!(now, self.plane, "another data plane: {:#?}", self.stage.run().stderr_lines(0));
         let tally = self.flow.stop().expect("it stops");
         assert!(tally.sent > 0 && tally.lost() == 0, "the neighbour: {tally:?}");
         let done = self.stage.finish_troubled(self.hosts).expect("nothing is left");
@@ -134,7 +134,7 @@ fn a_peer_whose_events_make_us_wait_is_sent_away_and_nobody_else_waits() {
             wait_for("being served", || is_rung(&call));
             let named = format!("NIC peer: a peer is served (process {} of user 0)", std::process::id());
             let run = scene.stage.run();
-            wait_for("its name", || run.complaints(0).iter().any(|line| line.ends_with(&named)));
+            wait_for("its name", || run.stderr_lines(0).iter().any(|line| line.ends_with(&named)));
             make_wait(&call).expect("it was honest until now");
         } else {
             make_wait(&call).expect("it was honest until now");

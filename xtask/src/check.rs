@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::step::{Step, installed, root, succeeds};
-use crate::{deny, measured, sources, walls};
+use crate::{deny, forbidden_deps, measured, sources};
 
 /// Result of one check.
 enum Outcome {
@@ -75,7 +75,8 @@ const NO_LINKER: &str = "libFuzzer needs a C++ compiler: apt-get install g++";
 
 fn house_rules() -> Result<Outcome> {
     let faults = sources::faults(&root())?;
-    let lines = faults.iter().map(ToString::to_string).chain(measured::stale()?).chain(walls::faults()?);
+    let lines =
+        faults.iter().map(ToString::to_string).chain(measured::stale()?).chain(forbidden_deps::faults()?);
     let lines: Vec<String> = lines.collect();
     for line in &lines {
         println!("{line}");

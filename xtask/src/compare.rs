@@ -21,7 +21,7 @@ const LONGER_MS: f64 = 1.0;
 const TRIES: usize = 2;
 
 /// Hot path that can be measured quickly.
-struct Hot {
+struct HotPath {
     name: &'static str,
     words: &'static [&'static str],
 }
@@ -29,13 +29,13 @@ struct Hot {
 const SHORT: [&str; 4] = ["--seconds", "0.3", "--repeat", "1"];
 
 /// The hot paths; `vhost-user` is a script of `bench/peers`.
-const PATHS: [Hot; 6] = [
-    Hot { name: "forward", words: &["forward"] },
-    Hot { name: "forward-csb", words: &["forward", "--nic", "e1000"] },
-    Hot { name: "guest-to-guest", words: &["guest-to-guest"] },
-    Hot { name: "switch", words: &["switch"] },
-    Hot { name: "boot", words: &["boot"] },
-    Hot { name: VHOST_USER, words: &[] },
+const PATHS: [HotPath; 6] = [
+    HotPath { name: "forward", words: &["forward"] },
+    HotPath { name: "forward-csb", words: &["forward", "--nic", "e1000"] },
+    HotPath { name: "guest-to-guest", words: &["guest-to-guest"] },
+    HotPath { name: "switch", words: &["switch"] },
+    HotPath { name: "boot", words: &["boot"] },
+    HotPath { name: VHOST_USER, words: &[] },
 ];
 const VHOST_USER: &str = "vhost-user";
 
@@ -155,7 +155,7 @@ fn keep(built: &Path, programs: &[&str], folder: &Path) -> Result<String> {
 }
 
 /// Measures old and new alternately; the order changes from pair to pair.
-fn by_turns(path: &Hot, programs: &Programs, wanted: usize) -> Result<(String, bool)> {
+fn by_turns(path: &HotPath, programs: &Programs, wanted: usize) -> Result<(String, bool)> {
     let mut pairs: Vec<(Vec<Sample>, Vec<Sample>)> = Vec::new();
     let mut like = 0;
     for round in 0..wanted * TRIES {

@@ -2,8 +2,8 @@
 //! folder. The tier `all` builds it twice to verify that.
 
 mod facts;
+mod reproducible;
 mod tree;
-mod twice;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::step::{COMMAND, LAB, Step, installed, root, target_dir};
 use facts::Facts;
+pub(crate) use reproducible::reproducible;
 use tree::Tree;
-pub(crate) use twice::twice;
 
 /// Debian's tools for making a package, and the packages that provide them.
 const TOOLS: [(&str, &str); 4] =

@@ -31,5 +31,5 @@ fn carried(tree: &str) -> Vec<String> {
 }
 
 #[cfg(test)]
-#[path = "walls_tests.rs"]
+#[path = "forbidden_deps_tests.rs"]
 mod tests;

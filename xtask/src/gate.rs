@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::arguments::number;
 use crate::step::{output, root, target_dir};
 use crate::tally::Tally;
-use crate::test::{self, Wish};
+use crate::test::{self, TestOptions};
 
 /// Prefixes and suffixes of files that are text, or measurement results: changing them affects no test.
 const TEXT: ([&str; 3], [&str; 2]) = (["docs/", "results/", "LICENSE"], [".md", ".svg"]);
@@ -115,7 +115,7 @@ fn begun(code: &str, stressed: bool) -> Run {
 /// Runs the commit tier once.
 fn one(stressed: bool) -> Result<Tally> {
     let options: Vec<String> = stressed.then(|| "--stressed".to_owned()).into_iter().collect();
-    test::tests(&Wish::parse(&options)?)
+    test::tests(&TestOptions::parse(&options)?)
 }
 
 /// Records the beginning of a run, performs it, and records its end, if it gets there.

@@ -84,7 +84,7 @@ const GUEST_PROGRAMS: [&str; 4] = ["busybox", "ip", "ethtool", "iperf3"];
 
 /// Options of the caller.
 #[derive(Debug, Default)]
-struct Wish {
+struct BoxOptions {
     /// Start a shell instead of the tests.
     shell: bool,
     /// A command that has already been built.
@@ -95,7 +95,7 @@ struct Wish {
 
 /// Runs the scenarios, or a shell.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
-    let mut wish = Wish::default();
+    let mut wish = BoxOptions::default();
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -124,10 +124,10 @@ pub(crate) fn kernel() -> Result<()> {
 
 /// Runs all scenarios as a part of the tests.
 pub(crate) fn all(tally: &mut Tally) -> Result<()> {
-    stage(tally, &Wish::default())
+    stage(tally, &BoxOptions::default())
 }
 
-fn stage(tally: &mut Tally, wish: &Wish) -> Result<()> {
+fn stage(tally: &mut Tally, wish: &BoxOptions) -> Result<()> {
     println!("\n== host in a box");
     let folder = target_dir().join("box");
     let kernel = match Machine::missing().map_or_else(|| Kernel::obtain(&folder), |why| bail!(why)) {
@@ -161,7 +161,7 @@ fn stage(tally: &mut Tally, wish: &Wish) -> Result<()> {
 }
 
 /// Creates the machine, with all its files.
-fn machine(kernel: &Kernel, folder: &Path, programs: &Programs, wish: &Wish) -> Result<Machine> {
+fn machine(kernel: &Kernel, folder: &Path, programs: &Programs, wish: &BoxOptions) -> Result<Machine> {
     let files = folder.join("host.cpio");
     contents(kernel, folder, programs, wish)?.write(&files)?;
     let mut machine = Machine::new(kernel, &files);
@@ -216,7 +216,7 @@ impl Programs {
 }
 
 /// Builds the command and the tests.
-fn build(wish: &Wish) -> Result<Programs> {
+fn build(wish: &BoxOptions) -> Result<Programs> {
     let ringroad = match &wish.binary {
         Some(binary) => binary.clone(),
         None => command()?,
@@ -252,7 +252,7 @@ fn command() -> Result<PathBuf> {
 }
 
 /// Collects the files of the host.
-fn contents(kernel: &Kernel, folder: &Path, programs: &Programs, wish: &Wish) -> Result<Initramfs> {
+fn contents(kernel: &Kernel, folder: &Path, programs: &Programs, wish: &BoxOptions) -> Result<Initramfs> {
     let mut files = Initramfs::new();
     files.program("busybox")?;
     for program in PROGRAMS {

@@ -8,6 +8,7 @@ mod check;
 mod compare;
 mod deb;
 mod deny;
+mod forbidden_deps;
 mod fuzz;
 mod gate;
 mod inbox;
@@ -22,7 +23,6 @@ mod sources;
 mod step;
 mod tally;
 mod test;
-mod walls;
 mod workers;
 
 use std::process::ExitCode;

@@ -40,7 +40,7 @@ const ATTACK_SECONDS: u64 = 60;
 
 /// Options of the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct TestOptions {
     /// Tiers to run.
     tiers: Vec<Tier>,
     /// True if spinners take the CPUs away meanwhile.
@@ -49,7 +49,7 @@ pub(crate) struct Wish {
     names: Vec<String>,
 }
 
-impl Wish {
+impl TestOptions {
     /// Parses the arguments of `cargo xtask test`.
     ///
     /// # Errors
@@ -83,12 +83,12 @@ impl Wish {
 
 /// Runs the tests of a tier; returns true if none failed.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
-    let tally = tests(&Wish::parse(arguments)?)?;
+    let tally = tests(&TestOptions::parse(arguments)?)?;
     Ok(tally.failed == 0)
 }
 
 /// Runs the requested tests, prints the results, and returns the tally.
-pub(crate) fn tests(wish: &Wish) -> Result<Tally> {
+pub(crate) fn tests(wish: &TestOptions) -> Result<Tally> {
     let (mut tally, mut times) = (Tally::default(), Times::default());
     times.stage("packages", setup::packages)?;
     let programs = times.stage("build", || programs::build(&mut tally))?;
@@ -109,12 +109,12 @@ pub(crate) fn tests(wish: &Wish) -> Result<Tally> {
 }
 
 /// Runs the stages that have programs and machines of their own.
-fn whole_stages(wish: &Wish, tally: &mut Tally, times: &mut Times) -> Result<()> {
+fn whole_stages(wish: &TestOptions, tally: &mut Tally, times: &mut Times) -> Result<()> {
     if wish.wants(Tier::All) {
         times.stage("box", || inbox::all(tally))?;
         times.stage("fuzz targets", || fuzz_targets(FUZZ_SECONDS.0, tally))?;
         times.stage("AddressSanitizer", || sanitize::all(tally))?;
-        times.stage("package of two builds", || deb::twice(tally))?;
+        times.stage("package of two builds", || deb::reproducible(tally))?;
     }
     if wish.wants(Tier::Long) {
         times.stage("fuzz targets", || fuzz_targets(FUZZ_SECONDS.1, tally))?;
@@ -126,7 +126,7 @@ fn whole_stages(wish: &Wish, tally: &mut Tally, times: &mut Times) -> Result<()>
 
 /// Creates the jobs of all programs: one for each end-to-end test and for each test that must run alone, and one for the remaining
 /// tests of a program.
-fn jobs(programs: &[Program], wish: &Wish) -> Result<Vec<Job>> {
+fn jobs(programs: &[Program], wish: &TestOptions) -> Result<Vec<Job>> {
     let mut jobs = Vec::new();
     for program in programs {
         jobs.extend(program.jobs(wish)?);

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use super::*;
 
-fn wish(words: &[&str]) -> Wish {
-    Wish::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()).expect("known words")
+fn wish(words: &[&str]) -> TestOptions {
+    TestOptions::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()).expect("known words")
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_wish_names_tiers_and_tests() {
     assert_eq!(taken(&["--long"]), [false, false, true]);
     assert_eq!(taken(&["--all", "::b", "::c"]), [false, true, false]);
     assert!(wish(&["--stressed"]).stressed);
-    assert!(Wish::parse(&["--longer".to_owned()]).is_err());
+    assert!(TestOptions::parse(&["--longer".to_owned()]).is_err());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use config::{
     Address, Affinity, Attach, CpuSet, Deliver, Engine, FlowHash, Mac, Neighbour, Nic, Pin, Prefix, QueueLen,
     Restart, Role, Route, Router, Sched, Spin, VhostThreads,
 };
-use engine::{Duty, Ground, Guest, routes};
+use engine::{ExecutionBackend, Guest, GuestTask, routes};
 use fib::{NextHop, synthetic};
 use vmm::RouteTable;
 
@@ -76,14 +76,14 @@ pub fn plan(options: &Options, vcpu_cpus: &[usize]) -> Result<Router> {
 
 /// CPUs of the threads in an experiment in which a guest exchanges frames with the host.
 #[derive(Clone, Debug)]
-pub struct Seats {
+pub struct CpuAssignment {
     /// CPU of the measuring thread, which plays the host's side.
     pub host: usize,
     /// CPUs of the guest's vCPUs, in order; with several vCPUs, the last one shares its CPU with the host's side.
     pub vcpus: Vec<usize>,
 }
 
-impl Seats {
+impl CpuAssignment {
     /// Chooses the CPUs from the options. With one vCPU, the host's side gets the first CPU and the vCPU the second.
     /// With several, the vCPUs get the lowest CPUs in order, and the host's side shares the CPU of the last one, which
     /// serves interrupts and does little else.
@@ -105,7 +105,7 @@ impl Seats {
 }
 
 /// Returns the plan of a guest with one NIC that does not forward: a traffic source, sink or station.
-pub fn end_plan(options: &Options, seats: &Seats) -> Result<Router> {
+pub fn end_plan(options: &Options, seats: &CpuAssignment) -> Result<Router> {
     let mut plan = plan(options, &seats.vcpus)?;
     plan.nics.truncate(1);
     plan.routes.clear();
@@ -167,9 +167,9 @@ pub fn traffic(options: &Options) -> Settings {
     settings
 }
 
-/// Opens the [`Ground`] of the engine that the options name.
-pub fn ground(options: &Options) -> Result<Ground> {
-    Ground::open(engine(options))
+/// Opens the [`ExecutionBackend`] of the engine that the options name.
+pub fn backend(options: &Options) -> Result<ExecutionBackend> {
+    ExecutionBackend::open(engine(options))
 }
 
 /// Returns the engine that the options name.
@@ -178,10 +178,10 @@ pub fn engine(options: &Options) -> Engine {
 }
 
 /// Builds the router of an experiment, not yet started, with as many routes as the options ask for.
-pub fn router(plan: &Router, options: &Options, duty: Duty) -> Result<Guest> {
+pub fn router(plan: &Router, options: &Options, duty: GuestTask) -> Result<Guest> {
     let table = routes::table_with_room(plan, options.routes as usize)?;
     add_routes(&table, options)?;
-    Guest::with_table(plan, duty, Arc::new(table), &ground(options)?)
+    Guest::with_table(plan, duty, Arc::new(table), &backend(options)?)
 }
 
 fn add_routes(table: &RouteTable, options: &Options) -> Result<()> {

@@ -6,7 +6,7 @@ use std::thread::sleep;
 
 use anyhow::Result;
 use frame::Mac;
-use uplink::{Netns, Wire};
+use uplink::{Netns, PacketSender};
 
 use crate::due::{BURST, NAP, send_each};
 use crate::generator::{Settings, first_frames};
@@ -45,7 +45,7 @@ pub struct Flood {
 /// Interface and frame of one target.
 #[derive(Debug)]
 struct Lane {
-    wire: Wire,
+    wire: PacketSender,
     frame: Vec<u8>,
     /// Frames a second; infinite: as many as the interface accepts.
     rate: f64,
@@ -59,7 +59,7 @@ impl Flood {
     pub fn open(targets: &[Target]) -> Result<Self> {
         let here = Netns::here()?;
         let lane = |target: &Target| {
-            let wire = Wire::open(&here, &target.interface)?;
+            let wire = PacketSender::open(&here, &target.interface)?;
             let rate = target.rate.unwrap_or(f64::INFINITY);
             anyhow::Ok(Lane { wire, frame: frame_of(target)?, rate })
         };

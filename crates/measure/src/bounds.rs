@@ -5,12 +5,12 @@ const CLOSE: f64 = 0.1;
 
 /// Required range of a figure.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct Requirement {
     at_least: f64,
     at_most: f64,
 }
 
-impl Asked {
+impl Requirement {
     const fn at_least(at_least: f64) -> Self {
         Self { at_least, at_most: f64::INFINITY }
     }
@@ -58,7 +58,7 @@ pub struct Bound {
     /// Name under which the result is printed that ours is compared with.
     pub theirs: String,
     /// Required ratio of ours to theirs.
-    pub asked: Asked,
+    pub asked: Requirement,
 }
 
 /// Requirement on one figure of one case.
@@ -69,7 +69,7 @@ pub struct Limit {
     /// The key of the figure in that line.
     pub key: &'static str,
     /// Required range.
-    pub asked: Asked,
+    pub asked: Requirement,
 }
 
 /// Ours, theirs, and the least ratio required.
@@ -132,19 +132,20 @@ const AT_MOST: &[(&str, &str, f64)] = &[
     ("round-trip/kvm/e1000-csb+itradaptive/64/sleeping", "round-trip/kvm/e1000-csb/64/sleeping", 1.05),
 ];
 
-fn bound(ours: &str, theirs: &str, asked: Asked) -> Bound {
+fn bound(ours: &str, theirs: &str, asked: Requirement) -> Bound {
     Bound { ours: ours.to_owned(), theirs: theirs.to_owned(), asked }
 }
 
 /// Comparisons that apply wherever both sides were measured.
 pub fn bounds() -> Vec<Bound> {
-    let at_least = AT_LEAST.iter().map(|(ours, theirs, least)| bound(ours, theirs, Asked::at_least(*least)));
-    let at_most = AT_MOST.iter().map(|(ours, theirs, most)| bound(ours, theirs, Asked::at_most(*most)));
+    let at_least =
+        AT_LEAST.iter().map(|(ours, theirs, least)| bound(ours, theirs, Requirement::at_least(*least)));
+    let at_most = AT_MOST.iter().map(|(ours, theirs, most)| bound(ours, theirs, Requirement::at_most(*most)));
     at_least.chain(at_most).collect()
 }
 
 const fn limit(name: &'static str, key: &'static str, at_least: f64, at_most: f64) -> Limit {
-    Limit { name, key, asked: Asked { at_least, at_most } }
+    Limit { name, key, asked: Requirement { at_least, at_most } }
 }
 
 /// Limit on a duration or on memory.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, Parser};
 use config::{Itr, NicModel, TransmitMode, VhostThreads};
-use lab::experiment::{Attachment, Conversation, Direction, SentInterrupts};
+use lab::experiment::{Attachment, Direction, TrafficPattern, TxInterruptPolicy};
 
 use super::*;
 use crate::{Command, Verb, report};
@@ -74,9 +74,9 @@ fn every_option_arrives() {
     assert_eq!(vhost, VhostThreads::Vmm);
     assert_eq!((mode, itr, combine), (TransmitMode::SendCombining, Itr::Every(100), 32));
     assert_eq!(combine_above, 5000);
-    assert_eq!(sent_interrupts, Some(SentInterrupts::Delayed));
+    assert_eq!(sent_interrupts, Some(TxInterruptPolicy::Delayed));
     assert_eq!((segment, write, work, queue), (Some(1514), 16_384, 500, 64));
-    assert_eq!((conversation, direction), (Some(Conversation::Requests), Some(Direction::Rx)));
+    assert_eq!((conversation, direction), (Some(TrafficPattern::Requests), Some(Direction::Rx)));
     assert_eq!((frame, flows, routes, rate), (1514, 7, 1_000_000, Some(1.5e6)));
     assert_eq!((queues, vcpus, seconds, step, repeat), (2, 3, 0.5, Some(0.5), 9));
     assert_eq!((json, cpus), (Some(PathBuf::from("out.json")), vec![2, 3]));

@@ -127,7 +127,7 @@ mod all {
         let cut_off =
             deaf.into_iter().map(|client| client.join().expect("it ends")).filter(|cut_off| *cut_off);
         assert_eq!(cut_off.count(), 12, "who does not read is left");
-        let said = world.stage.run().complaints(0);
+        let said = world.stage.run().stderr_lines(0);
         assert_eq!(own_run()["restarts"], 0, "the data plane has died: {said:?}");
         assert_whole(flow);
         let Finished { stderr, .. } =

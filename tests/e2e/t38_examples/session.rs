@@ -198,7 +198,7 @@ fn wait_for_peers(run: &Running, plan: &Plan) {
     for counter in handed.map(|(router, nic)| format!("{}.{}.peer.handed", router.name, nic.name)) {
         let end = Instant::now() + PATIENCE;
         while run.counters().get(&counter) == 0 {
-            assert!(Instant::now() < end, "in vain: {counter}; {:?}", run.complaints(0));
+            assert!(Instant::now() < end, "in vain: {counter}; {:?}", run.stderr_lines(0));
             thread::sleep(LOOK);
         }
     }

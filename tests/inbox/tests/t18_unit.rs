@@ -63,7 +63,7 @@ impl Systemd {
         let found = || descendants_of(started).iter().map(|found| found.id).find(is_it);
         let end = Instant::now() + PATIENCE;
         while found().is_none() {
-            let said = || [running.lines(0), running.complaints(0)].concat().join("\n");
+            let said = || [running.lines(0), running.stderr_lines(0)].concat().join("\n");
             assert!(Instant::now() < end, "no systemd below {:?}: {}", descendants_of(started), said());
             thread::sleep(LOOK);
         }

@@ -19,7 +19,7 @@
 //!     assert_eq!(Traces::left(&before, Duration::from_secs(2)), [""; 0]);
 //! }
 //! ```
-#![deny(unsafe_code)] // but for bind(2) in `wire`, ptrace(2) in `inject`, a child's limits in `scarce`
+#![deny(unsafe_code)] // but for bind(2) in `wire`, ptrace(2) in `inject`, a child's limits in `limits`
 
 pub mod attack;
 mod capture;
@@ -28,7 +28,7 @@ mod dissect;
 mod flow;
 mod huge_pages;
 mod inject;
-mod moments;
+mod limits;
 mod namespace;
 mod needs;
 mod ovs;
@@ -37,16 +37,16 @@ mod packet;
 mod ping;
 mod process;
 pub mod qemu;
+mod random_times;
 mod running;
-mod scarce;
 mod scheduled;
 pub mod schema;
 mod settled;
 mod stage;
-mod stranger;
 mod testpmd;
 mod traces;
 mod transfer;
+mod unprivileged_locker;
 pub mod vhost_peer;
 mod wire;
 
@@ -56,7 +56,7 @@ pub use dissect::{CHECKSUMS, Dissected, differences, dissect};
 pub use flow::{Flow, Tally};
 pub use huge_pages::HugePages;
 pub use inject::{Injected, inject_syscall};
-pub use moments::Moments;
+pub use limits::{Limits, SmallDisk};
 pub use namespace::Namespace;
 pub use needs::{Need, missing};
 pub use ovs::Ovs;
@@ -64,13 +64,13 @@ pub use paced::PacedSender;
 pub use packet::{Mac, Packet, checksum, udp};
 pub use ping::ping;
 pub use process::{Memory, Process, children_of, descendants_of, threads_of};
+pub use random_times::RandomTimes;
 pub use running::{Finished, Running, run};
 pub use rustix::process::Signal;
-pub use scarce::{Limits, SmallDisk};
 pub use scheduled::{Scheduled, allowed_cpus, router_threads};
 pub use stage::{Counters, Stage, alone};
-pub use stranger::{Stranger, all_below};
 pub use testpmd::Testpmd;
 pub use traces::Traces;
 pub use transfer::{datagrams, echo, transfer};
-pub use wire::Wire;
+pub use unprivileged_locker::{UnprivilegedLocker, all_below};
+pub use wire::PacketSocket;

@@ -147,7 +147,7 @@ impl Line {
 
     fn settle(&self) -> Result<()> {
         let end = Instant::now() + PATIENCE;
-        while self.under_way()? > 0 && Instant::now() < end && !self.peer.is_left() {
+        while self.under_way()? > 0 && Instant::now() < end && !self.peer.is_closed() {
             thread::sleep(TICK);
         }
         (self.under_way()? == 0).then_some(()).context("the device does not take what it was given")

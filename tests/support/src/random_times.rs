@@ -8,11 +8,11 @@ const SEED: &str = "RINGROAD_SEED";
 
 /// Random times and numbers from one seed, which is printed.
 #[derive(Debug)]
-pub struct Moments {
+pub struct RandomTimes {
     state: u64,
 }
 
-impl Moments {
+impl RandomTimes {
     /// Uses the seed in `RINGROAD_SEED`, or else a new one. To be created once, at the beginning of a test, so that the
     /// seed is printed before the test's other output.
     ///
@@ -53,7 +53,7 @@ impl Moments {
     }
 }
 
-impl Default for Moments {
+impl Default for RandomTimes {
     fn default() -> Self {
         Self::new()
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     fn some(seed: u64) -> Vec<Duration> {
-        let mut moments = Moments::from_seed(seed);
+        let mut moments = RandomTimes::from_seed(seed);
         let mut all = moments.early(20, Duration::from_secs(1));
         all.extend((0..20).map(|_| moments.within(Duration::from_millis(60))));
         all
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn moments_are_within_their_bounds_and_spread_over_them() {
-        let mut moments = Moments::from_seed(4711);
+        let mut moments = RandomTimes::from_seed(4711);
         let most = Duration::from_millis(100);
         let all: Vec<Duration> = (0..1000).map(|_| moments.within(most)).collect();
         assert!(all.iter().all(|moment| *moment < most));

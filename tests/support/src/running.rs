@@ -139,7 +139,7 @@ impl Running {
     }
 
     /// Lines written to standard error so far, without the first `skip`.
-    pub fn complaints(&self, skip: usize) -> Vec<String> {
+    pub fn stderr_lines(&self, skip: usize) -> Vec<String> {
         self.heard.said().stderr.iter().skip(skip).cloned().collect()
     }
 

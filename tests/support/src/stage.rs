@@ -252,7 +252,7 @@ impl Counters {
     }
 
     /// Takes the counters of one answer.
-    pub fn told(answer: &api::Counters) -> Self {
+    pub fn from_answer(answer: &api::Counters) -> Self {
         Self { sums: answer.counters.clone() }
     }
 

@@ -17,12 +17,12 @@ const LOCK: &str = "for path; do [ -r \"$path\" ] && exec {fd}<\"$path\" && floc
 
 /// Process of nobody that holds locks (flock(2)) until dropped. Only root can start it.
 #[derive(Debug)]
-pub struct Stranger {
+pub struct UnprivilegedLocker {
     child: Child,
     held: Vec<PathBuf>,
 }
 
-impl Stranger {
+impl UnprivilegedLocker {
     /// Locks all of these paths that it may open, `-s` shared or `-x` exclusively.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Stranger {
     }
 }
 
-impl Drop for Stranger {
+impl Drop for UnprivilegedLocker {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -96,7 +96,7 @@ impl VhostPeer {
     }
 
     /// Returns another handle to the same connection and memory.
-    pub fn again(&self) -> Result<Self> {
+    pub fn try_clone(&self) -> Result<Self> {
         let (socket, memory) = (self.socket.try_clone()?, self.memory.try_clone()?);
         Ok(Self { socket, memory, entries: self.entries })
     }
@@ -118,7 +118,7 @@ impl VhostPeer {
     }
 
     /// Sends one message with these descriptors.
-    pub fn say(&self, request: u32, body: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
+    pub fn send(&self, request: u32, body: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
         let header = [request, 1, body.len() as u32].map(u32::to_le_bytes).concat();
         fd_passing::send(&self.socket, &[header.as_slice(), body].concat(), fds, SendFlags::empty())?;
         Ok(())
@@ -126,8 +126,8 @@ impl VhostPeer {
 
     /// Accepts the features of a minimal modern driver, and shares its memory: the start of an honest peer.
     pub fn begin(&self) -> Result<()> {
-        self.say(SET_OWNER, &[], &[])?;
-        self.say(SET_FEATURES, &VERSION_1.to_le_bytes(), &[])?;
+        self.send(SET_OWNER, &[], &[])?;
+        self.send(SET_FEATURES, &VERSION_1.to_le_bytes(), &[])?;
         self.share_memory()
     }
 
@@ -141,24 +141,24 @@ impl VhostPeer {
     pub fn share(&self, ranges: &[[u64; 4]], files: &[BorrowedFd<'_>]) -> Result<()> {
         let words = ranges.iter().flatten().flat_map(|word| word.to_le_bytes());
         let table: Vec<u8> = (ranges.len() as u64).to_le_bytes().into_iter().chain(words).collect();
-        self.say(SET_MEM_TABLE, &table, files)
+        self.send(SET_MEM_TABLE, &table, files)
     }
 
     /// Sets up a ring completely except for its doorbell.
     pub fn lay_out(&self, ring: u32, call: &OwnedFd) -> Result<()> {
         let state = |value: u32| [ring, value].map(u32::to_le_bytes).concat();
-        self.say(SET_VRING_NUM, &state(self.entries.into()), &[])?;
-        self.say(SET_VRING_BASE, &state(0), &[])?;
+        self.send(SET_VRING_NUM, &state(self.entries.into()), &[])?;
+        self.send(SET_VRING_BASE, &state(0), &[])?;
         let at = u64::from(ring) * RING;
         let places = [at, at + USED, at + AVAILABLE, 0].map(u64::to_le_bytes).concat();
-        self.say(SET_VRING_ADDR, &[state(0), places].concat(), &[])?;
-        self.say(SET_VRING_CALL, &u64::from(ring).to_le_bytes(), &[call.as_fd()])
+        self.send(SET_VRING_ADDR, &[state(0), places].concat(), &[])?;
+        self.send(SET_VRING_CALL, &u64::from(ring).to_le_bytes(), &[call.as_fd()])
     }
 
     /// Gives a ring its doorbell: from then on it is served.
     pub fn give_doorbell(&self, ring: u32) -> Result<OwnedFd> {
         let doorbell = event()?;
-        self.say(SET_VRING_KICK, &u64::from(ring).to_le_bytes(), &[doorbell.as_fd()])?;
+        self.send(SET_VRING_KICK, &u64::from(ring).to_le_bytes(), &[doorbell.as_fd()])?;
         Ok(doorbell)
     }
 
@@ -199,21 +199,21 @@ impl VhostPeer {
 
     /// Waits until the backend has processed all earlier messages.
     pub fn wait_until_heard(&self) -> Result<()> {
-        self.say(GET_FEATURES, &[], &[])?;
+        self.send(GET_FEATURES, &[], &[])?;
         // The header, and a word.
         (&self.socket).read_exact(&mut [0; 12 + 8]).context("it does not answer")
     }
 
     /// Takes a ring back; returns its index.
     pub fn take_back(&self, ring: u32) -> Result<u32> {
-        self.say(GET_VRING_BASE, &[ring, 0].map(u32::to_le_bytes).concat(), &[])?;
+        self.send(GET_VRING_BASE, &[ring, 0].map(u32::to_le_bytes).concat(), &[])?;
         let mut answer = [0; 12 + 8];
         (&self.socket).read_exact(&mut answer).context("it does not answer")?;
         Ok(u32::from_le_bytes([answer[16], answer[17], answer[18], answer[19]]))
     }
 
     /// Returns true if the backend has closed the connection.
-    pub fn is_left(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.is_left_within(Duration::ZERO)
     }
 

@@ -19,11 +19,11 @@ const LARGEST: usize = 65_536;
 
 /// Packet socket bound to one interface.
 #[derive(Debug)]
-pub struct Wire {
+pub struct PacketSocket {
     socket: OwnedFd,
 }
 
-impl Wire {
+impl PacketSocket {
     /// Opens an interface of a namespace.
     pub fn open(namespace: &Namespace, interface: &str) -> Result<Self> {
         namespace.inside(|| Self::open_here(interface))?

@@ -51,18 +51,18 @@ pub(super) struct Guests {
     begun: bool,
     /// None: one act per start of a guest.
     count: Option<Count>,
-    moved: Moved,
+    moved: ResettingCounter,
     next: Option<Instant>,
 }
 
 /// Total of a counter that restarts at zero with each life of its owner.
 #[derive(Clone, Copy, Debug, Default)]
-struct Moved {
+struct ResettingCounter {
     last: u64,
     sum: u64,
 }
 
-impl Moved {
+impl ResettingCounter {
     fn see(&mut self, now: u64) {
         self.sum += now.checked_sub(self.last).unwrap_or(now);
         self.last = now;
@@ -106,7 +106,7 @@ impl Guests {
         (good_time, count): (Duration, Option<Count>),
     ) -> Result<Self> {
         let (client, plain) = (scene.client()?, scene.site.file());
-        let (moved, next) = (Moved::default(), None);
+        let (moved, next) = (ResettingCounter::default(), None);
         let mut guests = Self { client, plain, files, turn: 0, good_time, begun: false, count, moved, next };
         for turn in 0..guests.files.len() {
             guests.try_out(turn)?;
@@ -171,7 +171,7 @@ impl Attack for Guests {
 
 fn counters(client: &mut Client) -> Counters {
     match client.ask(&Request::Counters { router: Some("bad".to_owned()) }) {
-        Ok(Answer::Counters(counters)) => Counters::told(&counters),
+        Ok(Answer::Counters(counters)) => Counters::from_answer(&counters),
         // The guest does not exist at the moment.
         _ => Counters::default(),
     }
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_a_new_life_has_counted_is_added_to_that_of_the_old_one() {
-        let mut moved = Moved::default();
+        let mut moved = ResettingCounter::default();
         [5, 7, 2, 2, 0, 10].into_iter().for_each(|now| moved.see(now));
         assert_eq!(moved.sum, 5 + 2 + 2 + 10);
     }

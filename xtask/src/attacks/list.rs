@@ -9,9 +9,9 @@ use support::HugePages;
 use support::attack::{Attack, Deed, Machine, Misuse, Program};
 
 use super::guests::Guests;
-use super::own::{Deaf, Locks, Owner, Storm, Threads, apply, set};
+use super::own::{Locks, NonReadingClients, Owner, Storm, Threads, apply, set};
 use super::pipe::{NamedPipe, Reader};
-use super::scene::{Scene, Site};
+use super::scene::{Scene, VictimConfig};
 use crate::step::target_dir;
 
 type Attacker = Box<dyn Attack>;
@@ -24,7 +24,7 @@ pub(super) struct Spec {
     pub(super) name: &'static str,
     /// Description: act and attacker.
     pub(super) does: &'static str,
-    pub(super) site: Site,
+    pub(super) site: VictimConfig,
     pub(super) start: fn(&mut Scene) -> Result<Attacker>,
     wants: Wants,
 }
@@ -38,48 +38,53 @@ enum Wants {
 }
 
 /// Resources that were provided, released when dropped.
-pub(super) enum Given {
+pub(super) enum ProvidedResources {
     Nothing,
     HugePages { _pages: HugePages },
     NamedPipe { _pipe: NamedPipe },
 }
 
 impl Spec {
-    const fn new(words: [&'static str; 2], site: Site, start: fn(&mut Scene) -> Result<Attacker>) -> Self {
+    const fn new(
+        words: [&'static str; 2],
+        site: VictimConfig,
+        start: fn(&mut Scene) -> Result<Attacker>,
+    ) -> Self {
         let [name, does] = words;
         Self { name, does, site, start, wants: Wants::Nothing }
     }
 
     /// Provides the host resources that the attack needs.
-    pub(super) fn prepare(&self) -> Result<Given> {
+    pub(super) fn prepare(&self) -> Result<ProvidedResources> {
         Ok(match self.wants {
-            Wants::Nothing => Given::Nothing,
+            Wants::Nothing => ProvidedResources::Nothing,
             Wants::HugePages => {
                 let pages = HugePages::set(PAGES);
                 let missing = || format!("this host does not give {PAGES} huge pages");
-                Given::HugePages { _pages: pages.with_context(missing)? }
+                ProvidedResources::HugePages { _pages: pages.with_context(missing)? }
             }
-            Wants::NamedPipe => Given::NamedPipe { _pipe: NamedPipe::make()? },
+            Wants::NamedPipe => ProvidedResources::NamedPipe { _pipe: NamedPipe::make()? },
         })
     }
 }
 
-const PROCESS: Site =
-    Site { router: "engine = 'process'", attach: "'vhost-user-backend:door.sock'", more: "" };
-const HANDED: Site = Site { attach: "'vhost-user-frontend:door.sock'", ..PROCESS };
-const SWITCH: Site = Site { attach: "'switch:lan'", more: "[switch.lan]\n", ..PROCESS };
-const TAP: Site = Site { attach: "'tap:attack-tap'", ..PROCESS };
+const PROCESS: VictimConfig =
+    VictimConfig { router: "engine = 'process'", attach: "'vhost-user-backend:door.sock'", more: "" };
+const HANDED: VictimConfig = VictimConfig { attach: "'vhost-user-frontend:door.sock'", ..PROCESS };
+const SWITCH: VictimConfig = VictimConfig { attach: "'switch:lan'", more: "[switch.lan]\n", ..PROCESS };
+const TAP: VictimConfig = VictimConfig { attach: "'tap:attack-tap'", ..PROCESS };
 /// Runs in a virtual machine if KVM is available.
-const VIRTIO_NET: Site = Site { router: "", ..SWITCH };
-const E1000: Site = Site { attach: "'switch:lan'\nmodel = 'e1000'\nmode = 'base'", ..VIRTIO_NET };
-const CAPTURED: Site = Site { attach: "'pcap:/run/ringroad-attacks.pipe'", ..PROCESS };
-const SCRAPED: Site =
-    Site { more: "[telemetry]\nprometheus = 'unix:/run/ringroad-attacks.sock'\n", ..PROCESS };
-const SHARES: Site =
-    Site { router: "engine = 'process'\nsched = { policy = 'shares', weight = 2 }", ..PROCESS };
-const OTHER_SHARES: Site =
-    Site { router: "engine = 'process'\nsched = { policy = 'shares', weight = 3 }", ..PROCESS };
-const ROUTED: Site = Site {
+const VIRTIO_NET: VictimConfig = VictimConfig { router: "", ..SWITCH };
+const E1000: VictimConfig =
+    VictimConfig { attach: "'switch:lan'\nmodel = 'e1000'\nmode = 'base'", ..VIRTIO_NET };
+const CAPTURED: VictimConfig = VictimConfig { attach: "'pcap:/run/ringroad-attacks.pipe'", ..PROCESS };
+const SCRAPED: VictimConfig =
+    VictimConfig { more: "[telemetry]\nprometheus = 'unix:/run/ringroad-attacks.sock'\n", ..PROCESS };
+const SHARES: VictimConfig =
+    VictimConfig { router: "engine = 'process'\nsched = { policy = 'shares', weight = 2 }", ..PROCESS };
+const OTHER_SHARES: VictimConfig =
+    VictimConfig { router: "engine = 'process'\nsched = { policy = 'shares', weight = 3 }", ..PROCESS };
+const ROUTED: VictimConfig = VictimConfig {
     attach: "'vhost-user-backend:door.sock'\n[[router.route]]\nto = '10.9.0.0/16'\nvia = '10.2.2.2'",
     ..PROCESS
 };
@@ -149,7 +154,7 @@ pub(super) static ALL: [Spec; 36] = [
     machine!("tables", Tables, "a peer shares its memory anew, in traffic"),
     machine!("cut", Cut, "a peer cuts its memory off, in traffic"),
     machine!("indices", Indices, "a peer changes indices and descriptors while they are read"),
-    machine!("deaf", Deaf, "a peer asks and reads no answer"),
+    machine!("deaf", NonReadingClients, "a peer asks and reads no answer"),
     Spec::new(["control", "13 clients of the control socket ask and read nothing"], PROCESS, control),
     Spec::new(["telemetry", "64 clients of the telemetry ask and read nothing"], SCRAPED, telemetry),
     Spec {
@@ -194,11 +199,11 @@ fn threads(scene: &mut Scene) -> Result<Attacker> {
 }
 
 fn control(_: &mut Scene) -> Result<Attacker> {
-    Ok(Box::new(Deaf::control()?))
+    Ok(Box::new(NonReadingClients::control()?))
 }
 
 fn telemetry(_: &mut Scene) -> Result<Attacker> {
-    Ok(Box::new(Deaf::telemetry()))
+    Ok(Box::new(NonReadingClients::telemetry()))
 }
 
 fn pipe(_: &mut Scene) -> Result<Attacker> {

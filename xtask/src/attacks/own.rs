@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use api::{Client, Request};
 use support::attack::Attack;
-use support::{Stranger, Wire, all_below};
+use support::{PacketSocket, UnprivilegedLocker, all_below};
 
-use super::scene::{NAME, Scene, Site};
+use super::scene::{NAME, Scene, VictimConfig};
 
 /// Interval between two looks.
 const LOOK: Duration = Duration::from_millis(20);
@@ -56,7 +56,7 @@ pub(super) fn set(key: &str, value: &str) -> Request {
     Request::Set { router: "bad".to_owned(), key: key.to_owned(), value: value.to_owned() }
 }
 
-pub(super) fn apply(site: Site) -> Request {
+pub(super) fn apply(site: VictimConfig) -> Request {
     Request::Apply { file: "attacks.toml".to_owned(), text: site.file(), dry_run: false }
 }
 
@@ -64,7 +64,7 @@ pub(super) fn apply(site: Site) -> Request {
 pub(super) struct Locks {
     owner: Owner,
     places: Vec<PathBuf>,
-    held: Option<Stranger>,
+    held: Option<UnprivilegedLocker>,
 }
 
 impl Locks {
@@ -79,7 +79,7 @@ impl Attack for Locks {
     fn act(&mut self, _: Instant) -> Result<bool> {
         if self.held.is_none() {
             let files = self.places.iter().flat_map(|place| all_below(place));
-            self.held = Some(Stranger::lock("-x", files.filter(|path| path.is_dir()))?);
+            self.held = Some(UnprivilegedLocker::lock("-x", files.filter(|path| path.is_dir()))?);
         }
         Ok(self.owner.ask())
     }
@@ -103,13 +103,13 @@ impl Attack for Threads {
 }
 
 /// Clients that send as many requests as they can and read no answers.
-pub(super) struct Deaf {
+pub(super) struct NonReadingClients {
     socket: PathBuf,
     question: Vec<u8>,
     clients: Vec<Option<UnixStream>>,
 }
 
-impl Deaf {
+impl NonReadingClients {
     /// Clients of the control socket.
     pub(super) fn control() -> Result<Self> {
         let socket = Path::new("/run/ringroad/runs").join(NAME).join("control");
@@ -125,7 +125,7 @@ impl Deaf {
     }
 }
 
-impl Attack for Deaf {
+impl Attack for NonReadingClients {
     fn act(&mut self, until: Instant) -> Result<bool> {
         let mut asked = false;
         for client in &mut self.clients {
@@ -176,14 +176,14 @@ fn is_left(stream: &UnixStream) -> bool {
 
 /// Host that sends broadcasts and ARP requests as fast as its TAP accepts them.
 pub(super) struct Storm {
-    wire: Wire,
+    wire: PacketSocket,
     number: u32,
 }
 
 impl Storm {
     pub(super) fn new(scene: &mut Scene) -> Result<Self> {
         let host = scene.host("attack-tap")?;
-        let wire = Wire::open(&host, "attack-tap")?;
+        let wire = PacketSocket::open(&host, "attack-tap")?;
         scene.hosts.push(host);
         Ok(Self { wire, number: 0 })
     }

@@ -67,7 +67,7 @@ mac = '02:00:00:00:36:98'
 
 /// Configuration of the attacked router.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Site {
+pub(super) struct VictimConfig {
     /// Keys of the router.
     pub(super) router: &'static str,
     /// `attach` of the attacked NIC, and its other keys.
@@ -76,7 +76,7 @@ pub(super) struct Site {
     pub(super) more: &'static str,
 }
 
-impl Site {
+impl VictimConfig {
     /// Returns the whole file.
     pub(super) fn file(&self) -> String {
         let router = format!("memory = '32M'\n{}\n", self.router);
@@ -98,7 +98,7 @@ impl Site {
 /// Running scene.
 pub(super) struct Scene {
     pub(super) stage: Stage,
-    pub(super) site: Site,
+    pub(super) site: VictimConfig,
     pub(super) hosts: Vec<Namespace>,
     client: Client,
     near: PacedSender,
@@ -107,11 +107,11 @@ pub(super) struct Scene {
 
 impl Scene {
     /// Starts the run and the traffic.
-    pub(super) fn set(binary: &str, site: Site) -> Result<Self> {
+    pub(super) fn set(binary: &str, site: VictimConfig) -> Result<Self> {
         let options = ["--json", "--log", "text", "--name", NAME];
         let mut stage = Stage::start_with_groups(binary, &site.file(), &options)?;
         let mut client = connected(&mut stage)?;
-        until_running(&mut client).with_context(|| stage.run().complaints(0).join("; "))?;
+        until_running(&mut client).with_context(|| stage.run().stderr_lines(0).join("; "))?;
         let sender = |socket: &str, frame: &[u8], rate, cpu| {
             PacedSender::start(&stage.path(socket), frame, rate, cpu).with_context(|| socket.to_owned())
         };
@@ -142,7 +142,7 @@ impl Scene {
         for (thread, name) in processes.flat_map(|id| threads_of(id).unwrap_or_default()) {
             put_on_cpu(thread, if name.starts_with("near/") { NEAR_CPU } else { OTHER_CPU });
         }
-        ensure!(!self.stage.run().ended()?, "the run has ended: {:?}", self.stage.run().complaints(0));
+        ensure!(!self.stage.run().ended()?, "the run has ended: {:?}", self.stage.run().stderr_lines(0));
         Ok(())
     }
 
@@ -175,7 +175,7 @@ impl Scene {
 
     /// Returns the last lines that the run has printed.
     pub(super) fn said(&mut self) -> Vec<String> {
-        self.stage.run().complaints(0)
+        self.stage.run().stderr_lines(0)
     }
 }
 
@@ -186,7 +186,7 @@ fn connected(stage: &mut Stage) -> Result<Client> {
             Ok(client) => return Ok(client),
             Err(error) => {
                 let over = stage.run().ended()? || Instant::now() > end;
-                ensure!(!over, "{error:#}: {}", stage.run().complaints(0).join("; "));
+                ensure!(!over, "{error:#}: {}", stage.run().stderr_lines(0).join("; "));
             }
         }
         sleep(Duration::from_millis(20));

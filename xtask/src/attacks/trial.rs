@@ -11,7 +11,7 @@ use support::{Counters, on_cpu};
 
 use super::list::Spec;
 use super::scene::{OTHER_CPU, Scene};
-use super::usage::{Held, Ids, Ran, Seen, Watch};
+use super::usage::{CpuTimes, Held, Ids, Observations, Watch};
 
 /// Longest slice of attack, and fewest pairs, as many as an interval requires.
 const SLICE: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ fn turns(time: Duration) -> Vec<[Turn; 2]> {
 struct Slice {
     seconds: f64,
     forwarded: u64,
-    ran: Ran,
+    ran: CpuTimes,
 }
 
 impl Slice {
@@ -87,7 +87,7 @@ pub(super) struct Outcome {
     pub(super) near: [f64; 2],
     pub(super) waited: [f64; 2],
     /// Longest answer times of the supervisor (`ps`) and of the data plane (`counters`).
-    pub(super) seen: Seen,
+    pub(super) seen: Observations,
     pub(super) counters: Duration,
     /// Memory in octets and descriptors beyond those before the attack: at most, and at the end.
     pub(super) most: (i64, i64),
@@ -165,7 +165,7 @@ impl Trial {
             attack.begin()?;
         }
         self.scene.place()?;
-        let (first, ran) = (self.counters()?, Ran::of(self.ids));
+        let (first, ran) = (self.counters()?, CpuTimes::of(self.ids));
         let end = Instant::now() + length;
         if let Some(attack) = attack {
             while Instant::now() < end {
@@ -185,13 +185,13 @@ impl Trial {
         self.slice_since(&first, ran)
     }
 
-    fn slice_since(&mut self, first: &api::Counters, ran: Ran) -> Result<Slice> {
+    fn slice_since(&mut self, first: &api::Counters, ran: CpuTimes) -> Result<Slice> {
         let last = self.counters()?;
-        let forwarded = |counters: &api::Counters| Counters::told(counters).get("near.out.tx.frames");
+        let forwarded = |counters: &api::Counters| Counters::from_answer(counters).get("near.out.tx.frames");
         Ok(Slice {
             seconds: (last.at_ns - first.at_ns) as f64 / 1e9,
             forwarded: forwarded(&last) - forwarded(first),
-            ran: Ran::of(self.ids).since(ran),
+            ran: CpuTimes::of(self.ids).since(ran),
         })
     }
 
@@ -220,7 +220,7 @@ impl Trial {
         let ratio = ratio(&pairs);
         let with = pairs.iter().fold(Slice::default(), |sum, pair| sum.plus(pair.0));
         let without = pairs.iter().fold(Slice::default(), |sum, pair| sum.plus(pair.1));
-        let cost = |of: fn(&Ran) -> u64| {
+        let cost = |of: fn(&CpuTimes) -> u64| {
             let a_second = |slice: Slice| of(&slice.ran) as f64 / 1e3 / slice.seconds.max(1e-9);
             a_second(with) - a_second(without)
         };

@@ -9,7 +9,7 @@ fn counters(more: &[(&str, u64)]) -> Counters {
         ("near.out.tx.frames", 90),
     ];
     let named = plain.iter().chain(more).map(|(name, count)| ((*name).to_owned(), *count));
-    Counters::told(&api::Counters { counters: named.collect(), ..api::Counters::default() })
+    Counters::from_answer(&api::Counters { counters: named.collect(), ..api::Counters::default() })
 }
 
 fn outcome(ratio: (f64, f64, f64), lost: &[(&str, u64)]) -> Outcome {
@@ -24,7 +24,7 @@ fn outcome(ratio: (f64, f64, f64), lost: &[(&str, u64)]) -> Outcome {
         supervisor: 0.0,
         near: [0.0; 2],
         waited: [0.0; 2],
-        seen: Seen { longest: LONGEST_ANSWER, ..Seen::default() },
+        seen: Observations { longest: LONGEST_ANSWER, ..Observations::default() },
         counters: Duration::ZERO,
         most: (0, 0),
         left: (0, 0),
@@ -67,7 +67,7 @@ fn a_lower_rate_a_late_answer_and_an_attack_that_did_nothing_are_faults() {
 
 #[test]
 fn the_median_of_pairs_counts() {
-    let slice = |forwarded| Slice { seconds: 2.0, forwarded, ran: Ran::default() };
+    let slice = |forwarded| Slice { seconds: 2.0, forwarded, ran: CpuTimes::default() };
     let pairs: Vec<_> = [50, 98, 99, 100, 101, 102, 103].map(|n| (slice(n), slice(100))).into();
     let (low, median, high) = ratio(&pairs);
     assert!((median - 1.0).abs() < 1e-9 && low < median && median < high, "{low} {median} {high}");

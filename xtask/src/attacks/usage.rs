@@ -26,7 +26,7 @@ pub(super) struct Ids {
 
 /// CPU time of threads, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Ran {
+pub(super) struct CpuTimes {
     /// Control thread of the data plane, which supervises all routers.
     pub(super) control: u64,
     /// The neighbour's threads.
@@ -36,7 +36,7 @@ pub(super) struct Ran {
     pub(super) supervisor: u64,
 }
 
-impl Ran {
+impl CpuTimes {
     pub(super) fn of(ids: Ids) -> Self {
         let mut ran = Self::default();
         let ran_by = |process, thread| ran_and_waited(process, thread).unwrap_or_default();
@@ -104,7 +104,7 @@ fn resident(id: u32) -> Option<u64> {
 
 /// Observations of a client that polls the run continually.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Observations {
     /// Number of answers to `ps`.
     pub(super) answers: u64,
     /// Longest response time, without the time in which the client itself waited for a CPU.
@@ -119,27 +119,28 @@ pub(super) struct Seen {
 /// Thread that requests `ps` continually.
 pub(super) struct Watch {
     enough: Arc<AtomicBool>,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<Observations>>,
     thread: JoinHandle<Result<()>>,
 }
 
 impl Watch {
     pub(super) fn start(client: Client, ids: Ids) -> Result<Self> {
-        let (enough, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Seen::default())));
+        let (enough, seen) =
+            (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Observations::default())));
         let (stop, write) = (Arc::clone(&enough), Arc::clone(&seen));
         let body = move || on_cpu(OTHER_CPU).and_then(|()| watch(client, ids, &stop, &write));
         let thread = thread::Builder::new().name("watch".to_owned()).spawn(body)?;
         Ok(Self { enough, seen, thread })
     }
 
-    pub(super) fn stop(self) -> Result<Seen> {
+    pub(super) fn stop(self) -> Result<Observations> {
         self.enough.store(true, Relaxed);
         self.thread.join().map_err(|_| anyhow!("a panic in who asks"))??;
         Ok(self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 }
 
-fn watch(mut client: Client, ids: Ids, stop: &AtomicBool, seen: &Mutex<Seen>) -> Result<()> {
+fn watch(mut client: Client, ids: Ids, stop: &AtomicBool, seen: &Mutex<Observations>) -> Result<()> {
     let (process, thread) = (std::process::id(), rustix::thread::gettid().as_raw_nonzero().get() as u32);
     let waited = || ran_and_waited(process, thread).map(|(_, waited)| waited).context("no schedstat");
     while !stop.load(Relaxed) {

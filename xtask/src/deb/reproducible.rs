@@ -14,7 +14,7 @@ const NAME: &str = "package of two builds";
 
 /// Builds command and lab in two target folders, packs both builds, and records whether the packages are
 /// identical.
-pub(crate) fn twice(tally: &mut Tally) -> Result<()> {
+pub(crate) fn reproducible(tally: &mut Tally) -> Result<()> {
     println!("\n== {NAME}");
     let targets = [target_dir(), target_dir().join("again")];
     count(&targets, missing(), build, tally)
@@ -55,5 +55,5 @@ fn difference(first: &Path, second: &Path) -> Result<Option<String>> {
 }
 
 #[cfg(test)]
-#[path = "twice_tests.rs"]
+#[path = "reproducible_tests.rs"]
 mod tests;

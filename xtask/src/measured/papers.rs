@@ -35,15 +35,15 @@ struct Item {
 }
 
 /// Parsed line about a claim: `SHAPE 000/fig2 holds: claim (column): why`.
-struct Told<'a> {
+struct VerdictLine<'a> {
     verdict: &'a str,
     claim: &'a str,
 }
 
-fn told(line: &str) -> Option<Told<'_>> {
+fn told(line: &str) -> Option<VerdictLine<'_>> {
     let (head, claim) = line.strip_prefix("SHAPE ")?.split_once(": ")?;
     let (_, verdict) = head.split_once(' ')?;
-    Some(Told { verdict, claim })
+    Some(VerdictLine { verdict, claim })
 }
 
 /// Generates the page.

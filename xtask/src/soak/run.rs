@@ -138,7 +138,7 @@ impl Soak {
     fn sample(&mut self) -> Result<()> {
         let (at, command) = (self.started.elapsed(), self.stage.run().id());
         let plane = plane(command).context("no data plane")?;
-        let told = self.stage.run().complaints(0);
+        let told = self.stage.run().stderr_lines(0);
         let told: Vec<_> = told.iter().filter(|line| !line.contains("/bad: ")).collect();
         ensure!(plane == self.plane, "the data plane has died: {told:#?}");
         let (supervisor, plane) = (Usage::of(command, at)?, Usage::of(plane, at)?);

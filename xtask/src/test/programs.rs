@@ -10,7 +10,7 @@ use crate::step::{COMMAND, LAB, Step, target_dir};
 use crate::tally::Tally;
 
 use super::job::Job;
-use super::{Wish, models, tier};
+use super::{TestOptions, models, tier};
 
 /// Target whose tests each run in a process of their own.
 const END_TO_END: &str = "e2e";
@@ -104,11 +104,11 @@ impl Program {
     }
 
     /// Creates the jobs for its tests.
-    pub(super) fn jobs(&self, wish: &Wish) -> Result<Vec<Job>> {
+    pub(super) fn jobs(&self, wish: &TestOptions) -> Result<Vec<Job>> {
         Ok(self.jobs_of(&self.tests()?, wish))
     }
 
-    fn jobs_of(&self, tests: &[String], wish: &Wish) -> Vec<Job> {
+    fn jobs_of(&self, tests: &[String], wish: &TestOptions) -> Vec<Job> {
         let each = self.target == END_TO_END;
         let (wanted, others): (Vec<&String>, Vec<&String>) = tests.iter().partition(|test| wish.takes(test));
         let (own, rest): (Vec<&String>, Vec<&String>) =

@@ -28,7 +28,7 @@ fn of(target: &str) -> Program {
 
 fn jobs(target: &str, tests: &[&str], words: &[&str]) -> Vec<(String, Vec<String>, bool)> {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    let wish = Wish::parse(&words).expect("known words");
+    let wish = TestOptions::parse(&words).expect("known words");
     let tests: Vec<String> = tests.iter().map(|test| (*test).to_owned()).collect();
     let jobs = of(target).jobs_of(&tests, &wish).into_iter();
     jobs.map(|job| (job.name, job.words[2..].to_vec(), job.alone)).collect()

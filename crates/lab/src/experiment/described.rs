@@ -40,7 +40,7 @@ pub struct Experiment {
     pub is_whole: bool,
     /// True if the rig is built for each of its slices and torn down after it when cases alternate: while other cases run, the rig would
     /// keep working or hold resources that they need.
-    pub is_built_each_turn: bool,
+    pub rebuilt_per_slice: bool,
     build: Box<dyn FnMut() -> Result<Box<dyn Rig>>>,
     rig: Option<Box<dyn Rig>>,
 }
@@ -59,7 +59,7 @@ impl Experiment {
             unit,
             cpus: None,
             is_whole: false,
-            is_built_each_turn: false,
+            rebuilt_per_slice: false,
             build: Box::new(build),
             rig: None,
         }
@@ -84,9 +84,9 @@ impl Experiment {
         Self { is_whole: true, ..self }
     }
 
-    /// Has the rig built anew for each slice (see [`Experiment::is_built_each_turn`]).
+    /// Has the rig built anew for each slice (see [`Experiment::rebuilt_per_slice`]).
     pub fn built_each_turn(self) -> Self {
-        Self { is_built_each_turn: true, ..self }
+        Self { rebuilt_per_slice: true, ..self }
     }
 
     /// Builds the rig.

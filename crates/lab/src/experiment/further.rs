@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 /// List of named figures, in insertion order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Further(Vec<(Cow<'static, str>, f64)>);
+pub struct ExtraFigures(Vec<(Cow<'static, str>, f64)>);
 
-impl Further {
+impl ExtraFigures {
     /// Appends a figure.
     pub fn push(&mut self, name: impl Into<Cow<'static, str>>, value: f64) {
         self.0.push((name.into(), value));
@@ -28,13 +28,13 @@ impl Further {
     }
 }
 
-impl<N: Into<Cow<'static, str>>> Extend<(N, f64)> for Further {
+impl<N: Into<Cow<'static, str>>> Extend<(N, f64)> for ExtraFigures {
     fn extend<I: IntoIterator<Item = (N, f64)>>(&mut self, more: I) {
         more.into_iter().for_each(|(name, value)| self.push(name, value));
     }
 }
 
-impl<N: Into<Cow<'static, str>>, const COUNT: usize> From<[(N, f64); COUNT]> for Further {
+impl<N: Into<Cow<'static, str>>, const COUNT: usize> From<[(N, f64); COUNT]> for ExtraFigures {
     fn from(all: [(N, f64); COUNT]) -> Self {
         let mut further = Self::default();
         further.extend(all);

@@ -12,12 +12,12 @@ mod varied;
 
 use crate::ledger_snapshot::Snapshot;
 pub use described::{Experiment, Rig};
-pub use further::Further;
+pub use further::ExtraFigures;
 pub(crate) use options::named_kind;
-pub use options::{Attachment, Conversation, Direction, Options, SentInterrupts};
-pub use outcome::{Comparison, Measured, Outcome, Placement, tell};
+pub use options::{Attachment, Direction, Options, TrafficPattern, TxInterruptPolicy};
+pub use outcome::{Comparison, Measured, Outcome, Placement, report};
 pub use runner::{compare, in_turn, run};
-pub use varied::{Varied, rate};
+pub use varied::{OptionOverrides, rate};
 
 /// Result of one slice.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,7 @@ pub struct Sample {
     /// VM exits of the guest's vCPUs, if there is a guest.
     pub exits: Option<u64>,
     /// Additional figures, such as `cycles_per_packet` or `empty_polls`; the report gives their medians.
-    pub more: Further,
+    pub more: ExtraFigures,
     /// Increase of the counters during the slice.
     pub ledger: Snapshot,
 }

@@ -61,7 +61,7 @@ named_kind! {
 
 named_kind! {
     /// Traffic pattern of the two stations in `tcp`.
-    pub enum Conversation {
+    pub enum TrafficPattern {
         /// One station sends as much as it can.
         Stream = "stream",
         /// One station sends an octet, waits for the answer, and repeats.
@@ -71,7 +71,7 @@ named_kind! {
 
 named_kind! {
     /// Time at which a guest is interrupted for frames that have been sent.
-    pub enum SentInterrupts {
+    pub enum TxInterruptPolicy {
         /// As soon as the device reports them.
         AtOnce = "at-once",
         /// Once many have been sent: with virtio-net after three quarters of the ring's frames, with an e1000 after a delay.
@@ -97,7 +97,7 @@ pub struct Options {
     pub combine_above: u32,
     /// Interrupt policy for sent frames of a `guest-tx` source that sleeps as soon as its ring is full; none: the source
     /// polls for a while before it sleeps, and is interrupted at once.
-    pub sent_interrupts: Option<SentInterrupts>,
+    pub sent_interrupts: Option<TxInterruptPolicy>,
     /// Backend that the guest's NICs are attached to.
     pub attach: Attachment,
     /// Threads that move the frames of a router run by the command (`attachments`, `queue-length`).
@@ -110,7 +110,7 @@ pub struct Options {
     /// Octets of each write to a TCP connection.
     pub write: usize,
     /// Traffic pattern of the stations in `tcp`; none: all patterns, one after the other.
-    pub conversation: Option<Conversation>,
+    pub conversation: Option<TrafficPattern>,
     /// Direction of their data; none: both, one after the other.
     pub direction: Option<Direction>,
     /// Nanoseconds that the application of `livelock` spends on each frame.

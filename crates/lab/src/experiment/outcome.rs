@@ -183,7 +183,7 @@ impl Outcome {
 }
 
 /// Writes the RESULT line to `out`, and appends the record to the JSON file of `options`, if one is named.
-pub fn tell(outcome: &Outcome, options: &Options, host: &Host, out: &mut dyn Write) -> Result<()> {
+pub fn report(outcome: &Outcome, options: &Options, host: &Host, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "{}", outcome.result_line()).context("cannot print a result")?;
     match &options.json {
         Some(path) => append(path, &outcome.record(host, Verdict::NotRun, "nothing is asked of this case")),

@@ -88,12 +88,12 @@ pub fn in_turn(experiments: &mut [Experiment], fewest: usize, options: &Options)
 
 /// Builds the rig before the first round, unless it is built for each turn.
 fn begin(experiment: &mut Experiment) -> Result<()> {
-    if experiment.is_built_each_turn { Ok(()) } else { ready(experiment) }
+    if experiment.rebuilt_per_slice { Ok(()) } else { ready(experiment) }
 }
 
 /// Runs one slice, with the standing rig or with one built for this slice.
 fn turn(experiment: &mut Experiment, slice: Duration) -> Result<Measured> {
-    if experiment.is_built_each_turn {
+    if experiment.rebuilt_per_slice {
         return prepared(experiment, |experiment| measure(experiment, slice));
     }
     measure(experiment, slice)

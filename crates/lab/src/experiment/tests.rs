@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use ledger::NicDirection;
 
 use super::{
-    Comparison, Experiment, Measured, Options, Outcome, Placement, Rig, Sample, compare, in_turn, run, tell,
+    Comparison, Experiment, Measured, Options, Outcome, Placement, Rig, Sample, compare, in_turn, report, run,
 };
 use crate::host::Host;
 use crate::ledger_snapshot::Snapshot;
@@ -249,7 +249,7 @@ fn results_are_told_on_the_terminal_and_in_the_file() {
     let options = Options { seconds: 0.001, repeat: 3, json: Some(path.clone()), ..Options::default() };
     let outcome = run(&mut told(&[1.0]).experiment(), &options).unwrap();
     let mut out = Vec::new();
-    tell(&outcome, &options, &Host::describe(), &mut out).unwrap();
+    report(&outcome, &options, &Host::describe(), &mut out).unwrap();
     let json = std::fs::read_to_string(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     assert!(String::from_utf8(out).unwrap().starts_with("RESULT name=told/by/test unit=mpps median=1.000 "));

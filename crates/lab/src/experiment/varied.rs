@@ -9,14 +9,14 @@ use clap::{Args, CommandFactory, Parser};
 use config::{Itr, Misdeed, NicModel, TransmitMode, VhostThreads};
 use engine::Confinement;
 
-use super::{Attachment, Conversation, Direction, Options, SentInterrupts};
+use super::{Attachment, Direction, Options, TrafficPattern, TxInterruptPolicy};
 
 /// Values of `--vhost` for the experiments that use it.
 const VHOSTS: [VhostThreads; 3] = [VhostThreads::Shared, VhostThreads::Vmm, VhostThreads::Kernel];
 
 /// Parameters that two variants of an experiment, or the cells of a figure, may differ in: options of `ringroad lab run`.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Varied {
+pub struct OptionOverrides {
     /// Engine that runs the router.
     #[arg(long, value_parser = ["kvm", "process"])]
     engine: Option<String>,
@@ -38,8 +38,8 @@ pub struct Varied {
     combine_above: Option<u32>,
     /// Let the guest of `guest-tx` sleep as soon as its ring is full, and interrupt it for sent frames at-once or
     /// delayed.
-    #[arg(long, value_parser = |text: &str| named(text, &SentInterrupts::ALL, SentInterrupts::name))]
-    sent_interrupts: Option<SentInterrupts>,
+    #[arg(long, value_parser = |text: &str| named(text, &TxInterruptPolicy::ALL, TxInterruptPolicy::name))]
+    sent_interrupts: Option<TxInterruptPolicy>,
     /// Backend of a guest's NICs: native (ports of the measuring thread), tap, or switch.
     #[arg(long, value_parser = |text: &str| named(text, &Attachment::ALL, Attachment::name))]
     attach: Option<Attachment>,
@@ -57,8 +57,8 @@ pub struct Varied {
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=65_536))]
     write: Option<usize>,
     /// Traffic pattern of `tcp`: stream or requests; both if not given.
-    #[arg(long, value_parser = |text: &str| named(text, &Conversation::ALL, Conversation::name))]
-    conversation: Option<Conversation>,
+    #[arg(long, value_parser = |text: &str| named(text, &TrafficPattern::ALL, TrafficPattern::name))]
+    conversation: Option<TrafficPattern>,
     /// Direction of the data of `tcp`, seen from the guest: tx or rx; both if not given.
     #[arg(long, value_parser = |text: &str| named(text, &Direction::ALL, Direction::name))]
     direction: Option<Direction>,
@@ -100,7 +100,7 @@ macro_rules! take {
     };
 }
 
-impl Varied {
+impl OptionOverrides {
     /// Parses words of the form `name=value`.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl Varied {
         #[command(name = "words", no_binary_name = true, disable_help_flag = true)]
         struct Words {
             #[command(flatten)]
-            varied: Varied,
+            varied: OptionOverrides,
         }
         match Words::try_parse_from(words.into_iter().map(|word| format!("--{word}"))) {
             Ok(words) => Ok(words.varied),

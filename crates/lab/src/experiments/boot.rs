@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use config::Router;
-use engine::{Duty, Guest};
+use engine::{Guest, GuestTask};
 use port::pump;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Case;
 use crate::device;
-use crate::experiment::{Experiment, Further, Options, Sample};
+use crate::experiment::{Experiment, ExtraFigures, Options, Sample};
 use crate::generator::Generator;
 use crate::metric::exits;
 use crate::report::ResultLine;
@@ -88,7 +88,7 @@ fn as_many_as_fit(length: Duration, boot: impl Fn() -> Result<Times>) -> Result<
     }
     let median =
         |of: fn(&Times) -> f64| stats::median(&boots.iter().map(of).collect::<Vec<_>>()).unwrap_or(f64::NAN);
-    let mut more = Further::from([
+    let mut more = ExtraFigures::from([
         ("vm_ms", median(|boot| boot.vm)),
         ("firmware_ms", median(|boot| boot.firmware)),
         ("first_frame_ms", median(|boot| boot.first_frame)),
@@ -110,7 +110,7 @@ fn boot(plan: &Router, options: &Options) -> Result<Times> {
     let mut generator = Generator::new(&settings)?;
     let sink = Arc::new(device::sink(&settings));
     let start = Instant::now();
-    let mut router = Guest::new(plan, Duty::default(), &device::ground(options)?)?;
+    let mut router = Guest::new(plan, GuestTask::default(), &device::backend(options)?)?;
     let made = Instant::now();
     router.launch()?;
     let (into, mut out_of) = (router.nics()[0].sink(), Mover::new(&router.nics()[1], sink.clone()));

@@ -10,7 +10,7 @@ use std::thread::{Builder, scope};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, ensure};
-use engine::{Class, Confinement, Duty, Guest};
+use engine::{Class, Confinement, Guest, GuestTask};
 use host::cores;
 
 use super::{Case, kernel_fed};
@@ -31,7 +31,7 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     let cpus = if options.cpus.is_empty() { cores::allowed()? } else { options.cpus.clone() };
     let seats = Seats::new(&cpus, usize::from(options.vcpus))?;
     let (name, pair, options) = (name(options), seats.pair(), options.clone());
-    let described = Experiment::new(("forward", "mpps"), name, move || Parts::start(&options, &seats));
+    let described = Experiment::new(("forward", "mpps"), name, move || ForwardRig::start(&options, &seats));
     Ok(vec![described.between(pair).into()])
 }
 
@@ -51,14 +51,14 @@ struct Seats {
     vcpus: Vec<usize>,
 }
 
-struct Parts {
+struct ForwardRig {
     router: Guest,
-    benches: Vec<Bench>,
+    benches: Vec<HostCpu>,
     sandbox: Confinement,
 }
 
 /// CPU of the host, and the lanes that it serves.
-struct Bench {
+struct HostCpu {
     cpu: usize,
     lanes: Vec<Lane>,
 }
@@ -83,7 +83,7 @@ impl Seats {
     }
 }
 
-impl Bench {
+impl HostCpu {
     /// Runs the lanes in the calling thread, confined or not as the I/O threads of a running file are. Confinement is
     /// permanent for the thread.
     fn slice(&mut self, router: &Guest, length: Duration, sandbox: Confinement) -> Result<Slice> {
@@ -98,14 +98,14 @@ impl Bench {
     }
 
     fn came(&self) -> u64 {
-        self.lanes.iter().map(|lane| lane.came().frames.get()).sum()
+        self.lanes.iter().map(|lane| lane.received().frames.get()).sum()
     }
 }
 
-impl Parts {
+impl ForwardRig {
     fn start(options: &Options, seats: &Seats) -> Result<Self> {
         let plan = device::plan(options, &seats.vcpus)?;
-        let mut router = device::router(&plan, options, Duty::default())?;
+        let mut router = device::router(&plan, options, GuestTask::default())?;
         router.confine(options.sandbox);
         router.start()?;
         let Options { queues, vcpus, sandbox, .. } = *options;
@@ -113,7 +113,7 @@ impl Parts {
         let lanes = if queues >= vcpus { usize::from(vcpus) } else { 1 };
         let (settings, hosts) = (device::traffic(options), seats.host.len().min(lanes));
         let mut benches: Vec<_> =
-            seats.host[..hosts].iter().map(|cpu| Bench { cpu: *cpu, lanes: Vec::new() }).collect();
+            seats.host[..hosts].iter().map(|cpu| HostCpu { cpu: *cpu, lanes: Vec::new() }).collect();
         for number in 0..lanes {
             benches[number % hosts].lanes.push(Lane::new(&router, &settings, (number, lanes))?);
         }
@@ -174,7 +174,7 @@ impl Parts {
     }
 }
 
-impl Rig for Parts {
+impl Rig for ForwardRig {
     fn run_slice(&mut self, length: Duration) -> Result<Sample> {
         let (before, passed) = (lane::ledger(&self.router, self.lanes()), self.passes());
         let Slice { packets, seconds, exits } = self.slice(length)?;

@@ -14,20 +14,20 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use bootinfo::{Role, TrafficInfo};
 use config::NicModel;
-use engine::{Duty, Guest};
+use engine::{Guest, GuestTask};
 use port::pump;
 use port::{Backlog, pump_on};
 use ring::BURST;
 use uplink::TapSource;
 
 use super::{Case, guest_tx};
-use crate::device::{self, Seats};
-use crate::experiment::{Attachment, Experiment, Further, Options, Rig, Sample};
+use crate::device::{self, CpuAssignment};
+use crate::experiment::{Attachment, Experiment, ExtraFigures, Options, Rig, Sample};
 use crate::generator::{Generator, GeneratorCounters};
 use crate::ledger_snapshot::Snapshot;
-use crate::metric::{Counted, Reading, accesses, take_vcpus};
+use crate::metric::{HasCounters, Reading, accesses, take_vcpus};
 use crate::rig::host_end::{self, HostEnd};
-use crate::rig::{Fed, Through, Way};
+use crate::rig::{ReceivingGuest, Through, Way};
 use crate::scenario::until_quiet;
 use crate::tag;
 
@@ -47,7 +47,7 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
         options.segment.is_none() || options.attach == Attachment::Tap,
         "guest-rx --segment needs --attach tap: only the kernel sends packets that are still to be cut"
     );
-    let seats = Seats::of(options)?;
+    let seats = CpuAssignment::of(options)?;
     let (name, pair, options) = (guest_tx::case(options), seats.pair(), options.clone());
     let described =
         Experiment::new(("guest-rx", "mpps"), name, move || Receiver::start(options.clone(), &seats));
@@ -55,7 +55,7 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
 }
 
 struct Receiver {
-    guest: Fed,
+    guest: ReceivingGuest,
     feed: Feed,
     options: Options,
 }
@@ -100,7 +100,7 @@ impl Rig for Receiver {
             );
         }
         let packets = frames as f64 / share as f64;
-        let mut more = Further::from([
+        let mut more = ExtraFigures::from([
             ("sender_kpps", sent as f64 / seconds * 1e-3),
             ("packets_kpps", packets / seconds * 1e-3),
             ("mbps", packets * self.options.frame as f64 * 8e-6 / seconds),
@@ -111,7 +111,7 @@ impl Rig for Receiver {
     }
 }
 
-impl Counted for Receiver {
+impl HasCounters for Receiver {
     fn guests(&self) -> &[Guest] {
         slice::from_ref(&self.guest.guest)
     }
@@ -147,11 +147,11 @@ fn share(options: &Options) -> u64 {
 }
 
 impl Receiver {
-    fn start(options: Options, seats: &Seats) -> Result<Self> {
+    fn start(options: Options, seats: &CpuAssignment) -> Result<Self> {
         let segment_len = options.segment.unwrap_or(0) as u32;
         let traffic = TrafficInfo { segment_len, ..TrafficInfo::default() };
-        let duty = Duty { role: Role::Sink, traffic };
-        let guest = Fed::start(&options, &device::end_plan(&options, seats)?, duty, seats.host)?;
+        let duty = GuestTask { role: Role::Sink, traffic };
+        let guest = ReceivingGuest::start(&options, &device::end_plan(&options, seats)?, duty, seats.host)?;
         let feed = Feed::open(&options, guest.into.clone())?;
         let mut receiver = Self { guest, feed, options };
         receiver.run(WARM_UP)?;

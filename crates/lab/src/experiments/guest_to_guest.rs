@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use bootinfo::{Role, TrafficInfo};
-use engine::{Duty, Guest};
+use engine::{Guest, GuestTask};
 use frame::Mac;
 use host::cores;
 use ledger::Group;
@@ -17,11 +17,11 @@ use switch::{Config, Switch};
 
 use super::Case;
 use crate::device::{self, FAR_MAC};
-use crate::experiment::{Attachment, Experiment, Further, Options, Rig, Sample};
+use crate::experiment::{Attachment, Experiment, ExtraFigures, Options, Rig, Sample};
 use crate::ledger_snapshot::Snapshot;
-use crate::metric::{Counted, Reading, accesses};
+use crate::metric::{HasCounters, Reading, accesses};
 use crate::rig::host_end::{self, HostPair};
-use crate::rig::{Gate, Keeper, Mover, hello, mover};
+use crate::rig::{Gate, Mover, OpenOnDrop, hello, mover};
 
 /// Most flows that the firmware's sink checks.
 const MOST_FLOWS: u32 = 4096;
@@ -43,7 +43,7 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
 /// Test set-up. The order of the fields is the drop order: the gate opens first, so that no thread waits at it when the
 /// guest is stopped.
 struct Guests {
-    gate: Keeper,
+    gate: OpenOnDrop,
     guests: Guest,
     between: Between,
     movers: Vec<Mover>,
@@ -66,7 +66,7 @@ ledger::counters! {
     }
 }
 
-fn duty(options: &Options) -> Duty {
+fn duty(options: &Options) -> GuestTask {
     let by_kernel = options.attach == Attachment::Tap;
     let [a, b, c, d, e, f] = if by_kernel { host_end::HOST_MAC } else { FAR_MAC };
     let traffic = TrafficInfo {
@@ -77,7 +77,7 @@ fn duty(options: &Options) -> Duty {
         to_mac: [a, b, c, d, e, f, 0, 0],
         ..TrafficInfo::default()
     };
-    Duty { role: Role::SourceSink, traffic }
+    GuestTask { role: Role::SourceSink, traffic }
 }
 
 /// Sinks for the frames of both NICs, and additional sources to move frames from.
@@ -112,13 +112,13 @@ impl Guests {
         cores::pin(cpus.0)?;
         // A single vCPU plays both guests.
         let plan = device::plan(&Options { vcpus: 1, queues: 1, ..options.clone() }, &[cpus.1])?;
-        let mut guests = Guest::new(&plan, duty(options), &device::ground(options)?)?;
+        let mut guests = Guest::new(&plan, duty(options), &device::backend(options)?)?;
         let (between, ways) = match options.attach {
             Attachment::Tap => by_kernel(&guests)?,
             Attachment::Native | Attachment::Switch => by_switch(&guests)?,
         };
         let Ways { out: [first, second], more } = ways;
-        let gate = Keeper(Gate::new(first));
+        let gate = OpenOnDrop(Gate::new(first));
         let [a, b] = guests.nics() else { bail!("the guests need two NICs") };
         let mut movers = vec![Mover::new(a, gate.0.clone()), Mover::new(b, second)];
         movers.extend(more);
@@ -148,7 +148,7 @@ impl Guests {
     }
 }
 
-impl Counted for Guests {
+impl HasCounters for Guests {
     fn guests(&self) -> &[Guest] {
         slice::from_ref(&self.guests)
     }
@@ -186,7 +186,7 @@ impl Rig for Guests {
         let (packets, seconds) = self.run(length);
         let (ledger, exits) = before.since(self)?;
         let share = |part: &str, whole: &str| ledger.count(part) as f64 / ledger.count(whole).max(1) as f64;
-        let mut more = Further::from([
+        let mut more = ExtraFigures::from([
             ("reordered", ledger.count("guest.reordered") as f64),
             ("flooded", ledger.count("switch.first.flood_unknown") as f64),
             ("empty_polls_host", share("host.passes_empty", "host.passes")),

@@ -21,18 +21,18 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use bootinfo::{Role, TrafficInfo};
 use config::{NicModel, Spin};
-use engine::{Duty, Guest};
+use engine::{Guest, GuestTask};
 use frame::offload::Offloads;
 use host::cores;
 use vmm::probe::KvmCosts;
 
 use super::Case;
-use crate::device::{self, Seats};
-use crate::experiment::{Attachment, Experiment, Further, Options, Rig, Sample, SentInterrupts};
+use crate::device::{self, CpuAssignment};
+use crate::experiment::{Attachment, Experiment, ExtraFigures, Options, Rig, Sample, TxInterruptPolicy};
 use crate::ledger_snapshot::Snapshot;
-use crate::metric::{Counted, Reading, accesses, kvm_costs, take_vcpus};
+use crate::metric::{HasCounters, Reading, accesses, kvm_costs, take_vcpus};
 use crate::rig::host_end::{self, HostEnd};
-use crate::rig::{Gate, Keeper, Mover, Through, Way, mover};
+use crate::rig::{Gate, Mover, OpenOnDrop, Through, Way, mover};
 use crate::sink::{Expected, Sink};
 
 /// While no one moves the guest's frames: time without a sent frame after which its ring counts as full and the guest as
@@ -48,7 +48,7 @@ const TCP_HEADERS: usize = 54;
 
 /// Creates the case, with the measuring thread and the guest on the CPUs of the options.
 pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
-    let seats = Seats::of(options)?;
+    let seats = CpuAssignment::of(options)?;
     let (name, pair, options) = (case(options), seats.pair(), options.clone());
     let described =
         Experiment::new(("guest-tx", "mpps"), name, move || Sender::start(options.clone(), &seats));
@@ -58,7 +58,7 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
 /// Test set-up. The order of the fields is the drop order: the gate opens first, so that no thread waits at it when the
 /// guest is stopped.
 struct Sender {
-    gate: Keeper,
+    gate: OpenOnDrop,
     guest: Guest,
     mover: Mover,
     end: End,
@@ -103,20 +103,20 @@ impl End {
     }
 }
 
-fn duty(options: &Options) -> Duty {
+fn duty(options: &Options) -> GuestTask {
     let to_tap = options.attach == Attachment::Tap;
     let [a, b, c, d, e, f] = if to_tap { host_end::HOST_MAC } else { device::STATION_MAC };
     let traffic = TrafficInfo {
         frame_len: options.frame as u32,
         segment_len: options.segment.unwrap_or(0) as u32,
-        delay_sent: u32::from(options.sent_interrupts == Some(SentInterrupts::Delayed)),
+        delay_sent: u32::from(options.sent_interrupts == Some(TxInterruptPolicy::Delayed)),
         flows: options.flows,
         to_ip: host_end::HOST.to_bits(),
         from_ip: device::NEAR.to_bits(),
         to_mac: [a, b, c, d, e, f, 0, 0],
         ..TrafficInfo::default()
     };
-    Duty { role: Role::Source, traffic }
+    GuestTask { role: Role::Source, traffic }
 }
 
 /// Offloads that the guest may leave to the kernel.
@@ -168,7 +168,7 @@ impl Rig for Sender {
         let whole = ledger.count("arrived.to_segment");
         let packets = whole as f64 + frames.saturating_sub(whole) as f64 / share as f64;
         let octets = ledger.get("arrived.bytes").unwrap_or(frames * self.options.frame as u64);
-        let mut more = Further::from([
+        let mut more = ExtraFigures::from([
             ("packets_kpps", packets / seconds * 1e-3),
             ("mbps", octets as f64 * 8e-6 / seconds),
         ]);
@@ -187,7 +187,7 @@ impl Rig for Sender {
     }
 }
 
-impl Counted for Sender {
+impl HasCounters for Sender {
     fn guests(&self) -> &[Guest] {
         slice::from_ref(&self.guest)
     }
@@ -207,15 +207,15 @@ impl Counted for Sender {
 }
 
 impl Sender {
-    fn start(options: Options, seats: &Seats) -> Result<Self> {
+    fn start(options: Options, seats: &CpuAssignment) -> Result<Self> {
         let mut plan = device::end_plan(&options, seats)?;
         if options.sent_interrupts.is_some() {
             plan.spin = Spin::For(Duration::ZERO);
         }
-        let mut guest = Guest::new(&plan, duty(&options), &device::ground(&options)?)?;
+        let mut guest = Guest::new(&plan, duty(&options), &device::backend(&options)?)?;
         let costs = kvm_costs(&guest)?;
         let end = End::open(&options)?;
-        let gate = Keeper(Gate::leaving(left(&options), end.entry()));
+        let gate = OpenOnDrop(Gate::leaving(left(&options), end.entry()));
         let mover = Mover::new(&guest.nics()[0], gate.0.clone());
         // Start with the gate open: a vCPU that waits in a register access blocks the other vCPUs' access to the device.
         gate.0.set(true);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use config::{Misdeed, Plan, Spin};
-use engine::{Duty, Guest, Instance, Plugs};
+use engine::{Guest, GuestTask, Instance, Plugs};
 use host::cores;
 
 use super::Case;
@@ -43,7 +43,7 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
     let chosen = |misdeed: &Misdeed| options.misdeed.is_none_or(|only| only == *misdeed);
     let cases = Misdeed::ALL.into_iter().filter(chosen).map(|misdeed| {
         let [beside, alone] = [Some(misdeed), None].map(|misdeed| case(misdeed, options));
-        Ok(Case::InTurn(beside?, alone?))
+        Ok(Case::Alternating(beside?, alone?))
     });
     cases.collect()
 }
@@ -76,7 +76,7 @@ impl Rig for Neighbour {
         self.slices += 1;
         let (before, left) = (lane::ledger(&self.router, slice::from_ref(&self.lane)), exits(&self.router));
         let seconds = self.run(length);
-        let packets = self.lane.came().frames.get() - before.count("sink.frames");
+        let packets = self.lane.received().frames.get() - before.count("sink.frames");
         let exits = exits(&self.router) - left;
         self.settle();
         let charges = pen.map_or(Ok(0), Worker::end)?;
@@ -96,7 +96,7 @@ impl Neighbour {
         // The router gives its CPU away as soon as it is idle: the generator waits for that CPU.
         let mut plan = device::plan(&options, &[cpu])?;
         plan.spin = Spin::For(Duration::ZERO);
-        let mut router = device::router(&plan, &options, Duty::default())?;
+        let mut router = device::router(&plan, &options, GuestTask::default())?;
         router.start()?;
         let lane = Lane::new(&router, &device::traffic(&options), (0, 1))?;
         let mut neighbour = Self { router, lane, options, misdeed, pen, slices: 0 };

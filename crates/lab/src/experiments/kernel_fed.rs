@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use engine::{Duty, Guest};
+use engine::{Guest, GuestTask};
 use frame::offload::VIRTIO;
 use port::{Bell, Frame, Sink, Source};
 use ring::BURST;
@@ -21,7 +21,7 @@ use crate::device::{self, NEAR_MAC, STATION_MAC};
 use crate::experiment::{Experiment, Options, Rig, Sample};
 use crate::generator::{Generator, Settings};
 use crate::ledger_snapshot::Snapshot;
-use crate::metric::{Counted, Reading};
+use crate::metric::{HasCounters, Reading};
 use crate::rig::Mover;
 use crate::rig::host_end::{HOST, tap};
 use crate::scenario::{for_about, until_quiet};
@@ -47,7 +47,7 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
         let (name, options) = (format!("{device}/tap/{}", options.frame), options.clone());
         Experiment::new(("forward", "mpps"), name, move || Loop::open(&options, router)).between(cpus)
     };
-    Ok(vec![Case::InTurn(case(&options.device(), Some(cpus.1)), case("bare-loop", None))])
+    Ok(vec![Case::Alternating(case(&options.device(), Some(cpus.1)), case("bare-loop", None))])
 }
 
 struct Loop {
@@ -73,7 +73,7 @@ struct Wired {
 impl Wired {
     fn start(options: &Options, cpu: usize, out: &Arc<TapSink>) -> Result<Self> {
         let plan = device::plan(options, &[cpu])?;
-        let mut router = Guest::new(&plan, Duty::default(), &device::ground(options)?)?;
+        let mut router = Guest::new(&plan, GuestTask::default(), &device::backend(options)?)?;
         router.start()?;
         let (into, out_of) = (router.nics()[0].sink(), Mover::new(&router.nics()[1], out.clone()));
         Ok(Self { router, into, out_of })
@@ -86,7 +86,7 @@ impl Rig for Loop {
     }
 }
 
-impl Counted for Loop {
+impl HasCounters for Loop {
     fn guests(&self) -> &[Guest] {
         self.router.as_ref().map_or(&[], |wired| slice::from_ref(&wired.router))
     }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::control::{accounting, cases, isolation, promise, sweep};
+use super::control::{accounting, cases, guarantee, isolation, sweep};
 use super::tcp::{self, Between};
 use super::{
     boot, forward, guest_rx, guest_to_guest, guest_tx, hostile, idle, livelock, overload, port_to_port,
@@ -18,7 +18,7 @@ pub enum Case {
     /// A single experiment.
     Alone(Experiment),
     /// Two experiments measured alternately; the result is the ratio of the first to the second.
-    InTurn(Experiment, Experiment),
+    Alternating(Experiment, Experiment),
 }
 
 impl From<Experiment> for Case {
@@ -31,7 +31,7 @@ impl From<Experiment> for Case {
 type Cases = fn(&Options) -> Result<Vec<Case>>;
 
 /// Entry of the list.
-pub struct Listed {
+pub struct ExperimentEntry {
     /// Its name.
     pub name: &'static str,
     /// Description of what it measures.
@@ -46,16 +46,16 @@ pub struct Listed {
 }
 
 /// Entry of an experiment with a guest.
-const fn guests(name: &'static str, what: &'static str, cases: Cases) -> Listed {
-    Listed { name, what, has_guest: true, cases, traffic: |_| None }
+const fn guests(name: &'static str, what: &'static str, cases: Cases) -> ExperimentEntry {
+    ExperimentEntry { name, what, has_guest: true, cases, traffic: |_| None }
 }
 
 /// Entry of an experiment on the host alone.
-const fn of_host(name: &'static str, what: &'static str, cases: Cases) -> Listed {
-    Listed { has_guest: false, ..guests(name, what, cases) }
+const fn of_host(name: &'static str, what: &'static str, cases: Cases) -> ExperimentEntry {
+    ExperimentEntry { has_guest: false, ..guests(name, what, cases) }
 }
 
-impl Listed {
+impl ExperimentEntry {
     /// Declares that the frames come from the generator, unless the kernel takes part.
     const fn fed_by_the_generator(self) -> Self {
         let traffic: fn(&Options) -> Option<Settings> =
@@ -65,7 +65,7 @@ impl Listed {
 }
 
 /// All experiments.
-pub static LIST: [Listed; 26] = [
+pub static LIST: [ExperimentEntry; 26] = [
     guests(
         "forward",
         "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -176,7 +176,7 @@ pub static LIST: [Listed; 26] = [
     guests(
         "guarantee",
         "a router that is promised a rate, delivered against promised beside more and more load, and one that never idles",
-        promise::cases,
+        guarantee::cases,
     ),
     guests(
         "accounting",
@@ -199,7 +199,7 @@ pub static LIST: [Listed; 26] = [
 ];
 
 /// Returns the experiment with this name.
-pub fn find(name: &str) -> Option<&'static Listed> {
+pub fn find(name: &str) -> Option<&'static ExperimentEntry> {
     LIST.iter().find(|listed| listed.name == name)
 }
 

@@ -14,13 +14,13 @@ use anyhow::{Context, Result, ensure};
 use engine::Guest;
 
 use super::Case;
-use crate::device::{self, Seats};
-use crate::experiment::{Experiment, Further, Options, Rig, Sample};
+use crate::device::{self, CpuAssignment};
+use crate::experiment::{Experiment, ExtraFigures, Options, Rig, Sample};
 use crate::generator::Generator;
 use crate::ledger_snapshot::Snapshot;
-use crate::metric::{Counted, Reading, accesses};
-use crate::rig::Fed;
-use crate::scenario::{Climb, Step, step, until_quiet};
+use crate::metric::{HasCounters, Reading, accesses};
+use crate::rig::ReceivingGuest;
+use crate::scenario::{LoadSweep, Step, step, until_quiet};
 
 /// Offered loads, as multiples of the application's capacity. The first is so low that even a driver that pays half a millisecond for
 /// each interrupt carries every frame.
@@ -39,7 +39,7 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
         options.vcpus == 1,
         "livelock needs the driver and the application on one vCPU: leave --vcpus out"
     );
-    let seats = Seats::of(options)?;
+    let seats = CpuAssignment::of(options)?;
     let Options { frame, work, queue, .. } = *options;
     let case = |(is_protected, how): (bool, &str)| {
         let name = format!("{}/{frame}/work={work}/queue={queue}/{how}", options.device());
@@ -51,14 +51,14 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
 }
 
 struct Application {
-    guest: Fed,
+    guest: ReceivingGuest,
     options: Options,
 }
 
 impl Application {
-    fn start(options: Options, seats: &Seats, is_protected: bool) -> Result<Self> {
+    fn start(options: Options, seats: &CpuAssignment, is_protected: bool) -> Result<Self> {
         let (plan, work) = (device::end_plan(&options, seats)?, (options.work, is_protected));
-        Ok(Self { guest: Fed::application(&options, &plan, work, seats.host)?, options })
+        Ok(Self { guest: ReceivingGuest::application(&options, &plan, work, seats.host)?, options })
     }
 
     /// Offers `rate` frames a second for the lead-in and the measured time, then lets the application finish.
@@ -88,7 +88,7 @@ impl Rig for Application {
         let capacity = 1e9 / f64::from(self.options.work.max(1));
         let length = STEP.max(length / STEPS.len() as u32);
         let before = Reading::of(self);
-        let (mut climb, mut packets) = (Climb::default(), 0);
+        let (mut climb, mut packets) = (LoadSweep::default(), 0);
         for part in STEPS {
             let step = self.step(part * capacity, length)?;
             climb.more.extend([
@@ -100,14 +100,14 @@ impl Rig for Application {
         }
         let (ledger, exits) = before.since(self)?;
         let (best, last) = climb.best_and_last().context("the application got nothing")?;
-        let mut more = Further::from([("best_kpps", best)]);
+        let mut more = ExtraFigures::from([("best_kpps", best)]);
         more.append(climb.more);
         more.extend(accesses::per_frame(&ledger, packets));
         Ok(Sample { value: last / best, packets, exits: Some(exits), more, ledger, ..Sample::default() })
     }
 }
 
-impl Counted for Application {
+impl HasCounters for Application {
     fn guests(&self) -> &[Guest] {
         slice::from_ref(&self.guest.guest)
     }

@@ -21,4 +21,4 @@ mod tcp_forward;
 mod tests;
 mod uplinks;
 
-pub use list::{Case, LIST, Listed, find};
+pub use list::{Case, ExperimentEntry, LIST, find};

@@ -16,8 +16,8 @@ use sched::account::{Split, Thread};
 use super::{Case, control};
 use crate::experiment::{Experiment, Options, Rig, Sample};
 use crate::metric::usage::{self, Reader};
-use crate::rig::room::{File, Link, Room};
-use crate::scenario::{Climb, step};
+use crate::rig::router_run::{File, Link, RouterRun};
+use crate::scenario::{LoadSweep, step};
 
 /// Offered loads in frames a second. The last one is the highest that the socket can offer.
 const STEPS: [f64; 8] = [25e3, 50e3, 100e3, 200e3, 300e3, 400e3, 600e3, f64::INFINITY];
@@ -62,7 +62,7 @@ fn case(id: &'static str, link: Link, queue_len: Option<&'static str>, options: 
 
 struct Attached {
     vhost: VhostThreads,
-    room: Room,
+    room: RouterRun,
     /// Kernel threads that appeared with the room: up to Linux 6.3, vhost-net's threads belong to none of its processes.
     kernel: Vec<Thread>,
 }
@@ -81,7 +81,7 @@ impl Attached {
             vmm::vhost_net::open().context("nobody but the kernel's vhost-net plays this")?;
         }
         let before = usage::of_kernel()?;
-        let room = Room::open(&File { queue_len, ..File::new(options, link, &pinned) })?;
+        let room = RouterRun::open(&File { queue_len, ..File::new(options, link, &pinned) })?;
         let came = usage::of_kernel()?.into_iter().filter(|thread| by_kernel && !before.contains(thread));
         Ok(Self { vhost, room, kernel: came.collect() })
     }
@@ -96,7 +96,7 @@ impl Rig for Attached {
         threads.extend(self.kernel.iter().cloned());
         ensure!(is_played(self.vhost, &threads), "{} is not who serves", self.vhost.name());
         // Usage during the last step, the heaviest.
-        let (mut climb, mut busy) = (Climb::default(), Split::default());
+        let (mut climb, mut busy) = (LoadSweep::default(), Split::default());
         for rate in STEPS {
             let at_rest = account.look(&threads)?;
             let offer = |length| vec![offer(room, rate, length)];
@@ -137,7 +137,7 @@ fn active(split: &Split) -> usize {
 }
 
 /// Sends frames at this rate; returns the number that the interface accepted.
-fn offer(room: &Room, rate: f64, length: Duration) -> u64 {
+fn offer(room: &RouterRun, rate: f64, length: Duration) -> u64 {
     let (start, mut sent) = (Instant::now(), 0);
     loop {
         let elapsed = start.elapsed();

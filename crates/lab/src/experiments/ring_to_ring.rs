@@ -195,7 +195,7 @@ impl Sink for ReceiveRing {
 
 /// Seconds spent in each part of the rounds.
 #[derive(Default)]
-struct Parts {
+struct PhaseTimes {
     send: f64,
     host: f64,
     receive: f64,
@@ -218,7 +218,7 @@ impl Rings {
     }
 
     /// Moves one whole ring of frames; returns how many arrived.
-    fn round(&mut self, parts: &mut Parts) -> Result<u64> {
+    fn round(&mut self, parts: &mut PhaseTimes) -> Result<u64> {
         let start = Instant::now();
         self.sender.send_all((HEADER + self.frame) as u32)?;
         let sent = Instant::now();
@@ -249,7 +249,7 @@ impl Rings {
 impl Rig for Rings {
     fn run_slice(&mut self, length: Duration) -> Result<Sample> {
         let (before, start) = (self.ledger(), Instant::now());
-        let (mut sent, mut packets, mut parts) = (0, 0, Parts::default());
+        let (mut sent, mut packets, mut parts) = (0, 0, PhaseTimes::default());
         while start.elapsed() < length {
             sent += u64::from(self.sender.layout.size);
             packets += self.round(&mut parts)?;

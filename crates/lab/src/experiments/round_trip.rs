@@ -13,18 +13,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use bootinfo::Role;
 use config::{Itr, Spin};
-use engine::{Duty, Guest};
+use engine::{Guest, GuestTask};
 use host::cores;
 use port::{Bell, Frame, Sink, Source};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use vmm::probe::KvmCosts;
 
 use super::Case;
-use crate::device::{self, Seats};
-use crate::experiment::{Experiment, Further, Options, Rig, Sample};
+use crate::device::{self, CpuAssignment};
+use crate::experiment::{Experiment, ExtraFigures, Options, Rig, Sample};
 use crate::generator::Generator;
 use crate::ledger_snapshot::Snapshot;
-use crate::metric::{Counted, Reading, accesses, kvm_costs};
+use crate::metric::{HasCounters, Reading, accesses, kvm_costs};
 use crate::stats;
 
 /// Time after which a frame counts as lost: other programs of a busy host may take the CPU for seconds.
@@ -38,7 +38,7 @@ const ITR_UNIT_US: f64 = 0.25;
 
 /// Creates the polling and the sleeping case, with the measuring thread and the guest on the CPUs of the options.
 pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
-    let seats = Seats::of(options)?;
+    let seats = CpuAssignment::of(options)?;
     let (device, frame, vcpus) = (options.device(), options.frame, options.several_vcpus());
     let case = |(sleeps, how): (bool, &str)| {
         let (options, seats, pair) = (options.clone(), seats.clone(), seats.pair());
@@ -109,7 +109,7 @@ impl Rig for Trips {
         ensure!(!trips.is_empty(), "no frame came back");
         trips.sort_unstable_by(f64::total_cmp);
         let (value, packets) = (trips[trips.len() / 2], trips.len() as u64);
-        let mut more = Further::from([
+        let mut more = ExtraFigures::from([
             ("ktps", 1e3 / value),
             ("p99_us", trips[trips.len() * 99 / 100]),
             ("shortest_us", trips[0]),
@@ -132,7 +132,7 @@ impl Rig for Trips {
     }
 }
 
-impl Counted for Trips {
+impl HasCounters for Trips {
     fn guests(&self) -> &[Guest] {
         slice::from_ref(&self.echo)
     }
@@ -149,14 +149,14 @@ impl Counted for Trips {
 }
 
 impl Trips {
-    fn new(options: &Options, seats: &Seats, sleeps: bool) -> Result<Self> {
+    fn new(options: &Options, seats: &CpuAssignment, sleeps: bool) -> Result<Self> {
         let options = Options { queues: 1, ..options.clone() };
         let mut plan = device::plan(&options, &seats.vcpus)?;
         if sleeps {
             plan.spin = Spin::For(Duration::ZERO);
         }
-        let duty = Duty { role: Role::Echo, ..Duty::default() };
-        let mut echo = Guest::new(&plan, duty, &device::ground(&options)?)?;
+        let duty = GuestTask { role: Role::Echo, ..GuestTask::default() };
+        let mut echo = Guest::new(&plan, duty, &device::backend(&options)?)?;
         echo.start()?;
         let costs = kvm_costs(&echo)?;
         let itr = options.itr;

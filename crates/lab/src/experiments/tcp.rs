@@ -15,9 +15,11 @@ use bootinfo::Station;
 use host::cores;
 
 use super::Case;
-use crate::device::Seats;
-use crate::experiment::{Attachment, Conversation, Direction, Experiment, Further, Options, Rig, Sample};
-use crate::metric::{Counted, Reading, accesses, check};
+use crate::device::CpuAssignment;
+use crate::experiment::{
+    Attachment, Direction, Experiment, ExtraFigures, Options, Rig, Sample, TrafficPattern,
+};
+use crate::metric::{HasCounters, Reading, accesses, check};
 use bench::Bench;
 
 /// Timeout for a connection that moves no octet.
@@ -36,10 +38,10 @@ pub(super) enum Between {
 
 /// Supported traffic patterns: only a guest starts requests, and of two guests the first one sends. The last item is the role of
 /// the measured guest's station.
-const TALKS: [(Conversation, Direction, Station); 3] = [
-    (Conversation::Stream, Direction::Tx, Station::TcpStream),
-    (Conversation::Stream, Direction::Rx, Station::Server),
-    (Conversation::Requests, Direction::Tx, Station::TcpRequests),
+const TALKS: [(TrafficPattern, Direction, Station); 3] = [
+    (TrafficPattern::Stream, Direction::Tx, Station::TcpStream),
+    (TrafficPattern::Stream, Direction::Rx, Station::Server),
+    (TrafficPattern::Requests, Direction::Tx, Station::TcpRequests),
 ];
 
 /// Creates a case for each combination that the options leave open.
@@ -60,7 +62,7 @@ pub(super) fn cases(between: Between, options: &Options) -> Result<Vec<Case>> {
 #[derive(Clone, Copy)]
 struct Tcp {
     between: Between,
-    conversation: Conversation,
+    conversation: TrafficPattern,
     direction: Direction,
     station: Station,
 }
@@ -73,22 +75,22 @@ fn case(tcp: Tcp, options: &Options) -> Result<Case> {
     };
     let by = if by_tap { "tap" } else { "switch" };
     let (unit, what) = match tcp.conversation {
-        Conversation::Stream => ("mbps", format!("stream-{}/{write}", tcp.direction.name())),
-        Conversation::Requests => ("ktps", "requests".to_owned()),
+        TrafficPattern::Stream => ("mbps", format!("stream-{}/{write}", tcp.direction.name())),
+        TrafficPattern::Requests => ("ktps", "requests".to_owned()),
     };
     let name = format!("{}/{by}{}/{what}", options.device(), options.several_vcpus());
-    let (options, seats) = (options.clone(), Seats::of(options)?);
-    let build = move || Talk::start(tcp, &options, &seats);
+    let (options, seats) = (options.clone(), CpuAssignment::of(options)?);
+    let build = move || TcpRig::start(tcp, &options, &seats);
     Ok(Experiment::new((id, unit), name, build).built_each_turn().into())
 }
 
-struct Talk {
+struct TcpRig {
     bench: Bench,
     tcp: Tcp,
 }
 
-impl Talk {
-    fn start(tcp: Tcp, options: &Options, seats: &Seats) -> Result<Self> {
+impl TcpRig {
+    fn start(tcp: Tcp, options: &Options, seats: &CpuAssignment) -> Result<Self> {
         cores::pin(seats.host)?;
         let by_tap = options.attach == Attachment::Tap;
         let bench = match tcp.between {
@@ -116,7 +118,7 @@ impl Talk {
     }
 }
 
-impl Rig for Talk {
+impl Rig for TcpRig {
     fn run_slice(&mut self, length: Duration) -> Result<Sample> {
         let before = Reading::of(&self.bench);
         let (moved, start) = (self.progress(), Instant::now());
@@ -126,10 +128,10 @@ impl Rig for Talk {
         let (ledger, exits) = before.since(&self.bench)?;
         self.bench.check()?;
         let frames = ledger.count("guest0.nic0.tx_frames") + ledger.count("guest0.nic0.rx_frames");
-        let mut more = Further::default();
+        let mut more = ExtraFigures::default();
         let value = match self.tcp.conversation {
-            Conversation::Stream => moved as f64 * 8e-6 / seconds,
-            Conversation::Requests => {
+            TrafficPattern::Stream => moved as f64 * 8e-6 / seconds,
+            TrafficPattern::Requests => {
                 more.push("round_trip_us", 1e6 * seconds / moved.max(1) as f64);
                 moved as f64 * 1e-3 / seconds
             }

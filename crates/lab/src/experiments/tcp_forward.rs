@@ -20,24 +20,24 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::Case;
-use crate::device::Seats;
+use crate::device::CpuAssignment;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::metric::Reading;
 use ends::Ends;
-use paths::{ByKernel, ByRouter};
+use paths::{KernelPath, RouterPath};
 
 /// Cases with ringroad's router and with the kernel, measured alternately between the same namespaces.
 ///
 /// # Errors
 /// There are not enough CPUs.
 pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
-    let (seats, ends) = (Seats::of(options)?, Shared::default());
-    let case = |name: String, build: fn(Rc<Ends>, &Options, &Seats) -> Result<Slice>| {
+    let (seats, ends) = (CpuAssignment::of(options)?, Shared::default());
+    let case = |name: String, build: fn(Rc<Ends>, &Options, &CpuAssignment) -> Result<Slice>| {
         let (options, seats, ends) = (options.clone(), seats.clone(), ends.clone());
         Experiment::new(("tcp-forward", "gbps"), name, move || build(shared(&ends)?, &options, &seats))
     };
     let router = case(format!("{}/tap{}", options.device(), options.several_vcpus()), by_router);
-    Ok(vec![Case::InTurn(router, case("kernel/veth".to_owned(), by_kernel))])
+    Ok(vec![Case::Alternating(router, case("kernel/veth".to_owned(), by_kernel))])
 }
 
 /// The namespaces, kept as long as either of the paths exists.
@@ -56,16 +56,16 @@ fn shared(place: &Shared) -> Result<Rc<Ends>> {
 /// Function that measures one slice.
 type Slice = Box<dyn FnMut(Duration) -> Result<Sample>>;
 
-fn by_kernel(ends: Rc<Ends>, _: &Options, _: &Seats) -> Result<Slice> {
-    let path = ByKernel::open(&ends)?;
+fn by_kernel(ends: Rc<Ends>, _: &Options, _: &CpuAssignment) -> Result<Slice> {
+    let path = KernelPath::open(&ends)?;
     Ok(Box::new(move |length| Ok(Sample { value: path.stream(&ends, length)?, ..Sample::default() })))
 }
 
-fn by_router(ends: Rc<Ends>, options: &Options, seats: &Seats) -> Result<Slice> {
-    let path = ByRouter::open(&ends, options, seats)?;
+fn by_router(ends: Rc<Ends>, options: &Options, seats: &CpuAssignment) -> Result<Slice> {
+    let path = RouterPath::open(&ends, options, seats)?;
     Ok(Box::new(move |length| {
         let before = Reading::of(&path);
-        let value = ends.stream(ByRouter::SERVER, length)?;
+        let value = ends.stream(RouterPath::SERVER, length)?;
         let (ledger, exits) = before.since(&path)?;
         let packets = ledger.count("near.tap.frames");
         let octets = ledger.count("near.tap.bytes") as f64 / packets.max(1) as f64;

@@ -76,7 +76,7 @@ fn each_listed_experiment_has_cases_of_its_own_name() {
             let (cases, alone) = match case {
                 Case::Alone(case) => (vec![case], true),
                 // These need network interfaces.
-                Case::InTurn(a, b) => (vec![a, b], false),
+                Case::Alternating(a, b) => (vec![a, b], false),
             };
             for mut case in cases {
                 assert_eq!(case.id, listed.name);

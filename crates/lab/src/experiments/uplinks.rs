@@ -43,7 +43,7 @@ pub(super) fn cases(options: &Options) -> Result<Vec<Case>> {
         let build = move || Interfaces::open(open, traffic.clone(), cpus.1);
         Experiment::new(("uplink", "mpps"), format!("{kind}/{frame}"), build).between(cpus)
     };
-    Ok(vec![Case::InTurn(case("xdp", xdp_ends), case("tap", tap_ends))])
+    Ok(vec![Case::Alternating(case("xdp", xdp_ends), case("tap", tap_ends))])
 }
 
 struct Interfaces {

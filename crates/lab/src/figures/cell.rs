@@ -5,7 +5,7 @@ use crate::stats::{self, Summary};
 
 /// Result of a cell.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum CellResult {
     /// The cell was measured: samples in the column's unit, and the full outcome.
     Played(Summary, Box<Outcome>),
     /// The cell was computed from others.
@@ -22,7 +22,7 @@ pub struct Cell {
     /// Numeric value of that; none if nothing was published.
     pub number: Option<f64>,
     /// Our result.
-    pub found: Found,
+    pub found: CellResult,
     /// Samples in the column's unit, round by round, where cases ran in turn.
     pub rounds: Vec<f64>,
 }
@@ -31,16 +31,16 @@ impl Cell {
     /// Our samples, if there are any.
     pub fn summary(&self) -> Option<Summary> {
         match &self.found {
-            Found::Played(summary, _) | Found::WorkedOut(summary) => Some(*summary),
-            Found::NotRun(_) => None,
+            CellResult::Played(summary, _) | CellResult::WorkedOut(summary) => Some(*summary),
+            CellResult::NotRun(_) => None,
         }
     }
 
     /// Reason why there are none.
     pub fn why(&self) -> &str {
         match &self.found {
-            Found::NotRun(why) => why,
-            Found::Played(..) | Found::WorkedOut(_) => "",
+            CellResult::NotRun(why) => why,
+            CellResult::Played(..) | CellResult::WorkedOut(_) => "",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Text charts: for each row, the curve of a figure's columns that have an `x`.
 
-use super::{Figure, Played};
+use super::{Figure, FigureResults};
 
 /// Height and width of the plot area, in characters.
 const HEIGHT: usize = 16;
@@ -10,7 +10,7 @@ const MARKS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 /// Draws a chart in a fenced code block: forwarded rate, or whatever the first drawn column's unit is, over x. Where curves
 /// meet, the first one is visible. Returns an empty string if there is nothing to draw.
-pub fn chart(figure: &Figure, played: &Played) -> String {
+pub fn chart(figure: &Figure, played: &FigureResults) -> String {
     let curves = curves(figure, played);
     let points = || curves.iter().flat_map(|(_, points)| points);
     let (x_most, y_most) = points().fold((0.0, 0.0), |(a, b), (x, y)| (f64::max(a, *x), f64::max(b, *y)));
@@ -40,7 +40,7 @@ pub fn chart(figure: &Figure, played: &Played) -> String {
 type Curve<'a> = (&'a str, Vec<(f64, f64)>);
 
 /// Rows that were measured, each with its medians over x.
-fn curves<'a>(figure: &'a Figure, played: &Played) -> Vec<Curve<'a>> {
+fn curves<'a>(figure: &'a Figure, played: &FigureResults) -> Vec<Curve<'a>> {
     let mut curves = Vec::new();
     for (row, cells) in figure.rows.iter().zip(&played.cells) {
         let point =

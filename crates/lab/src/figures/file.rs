@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use crate::experiment::{Options, Varied};
+use crate::experiment::{OptionOverrides, Options};
 
 /// One figure or table.
 #[derive(Clone, Debug, Deserialize)]
@@ -28,12 +28,13 @@ pub struct Figure {
     pub setting: Setting,
     /// Fewest rounds in which all cases alternate, a slice of each per round; 0: each cell is measured separately, one
     /// after the other.
-    #[serde(default)]
-    pub in_turn: usize,
+    #[serde(default, rename = "in_turn")]
+    pub rounds: usize,
     /// Default for the seconds of each judged step; none: the experiments' defaults.
     pub seconds: Option<f64>,
     /// Name of the row that the others are compared with.
-    pub beside: Option<String>,
+    #[serde(rename = "beside")]
+    pub baseline_row: Option<String>,
     /// Columns in order.
     #[serde(default, rename = "column")]
     pub columns: Vec<Column>,
@@ -45,7 +46,7 @@ pub struct Figure {
     pub shapes: Vec<Shape>,
     /// Rows that are to be proportional to their varied parameter.
     #[serde(default, rename = "line")]
-    pub lines: Vec<Line>,
+    pub lines: Vec<ProportionalityClaim>,
 }
 
 /// One column, either measured (`runs`) or computed from others (`of`).
@@ -176,7 +177,7 @@ pub struct Hosts {
 /// Claim that the cells of some rows are proportional to the rows' parameter, up to where they approach a plateau.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Line {
+pub struct ProportionalityClaim {
     /// Text of the claim.
     pub claim: String,
     /// Column of the cells.
@@ -233,7 +234,7 @@ impl Figure {
                 row.name
             );
         }
-        let beside = self.beside.as_ref().is_none_or(|row| self.row(row).is_some());
+        let beside = self.baseline_row.as_ref().is_none_or(|row| self.row(row).is_some());
         ensure!(beside, "the rows are compared with one that is not there");
         let seconds = self.seconds.is_none_or(|seconds| (0.001..=3600.0).contains(&seconds));
         ensure!(seconds, "seconds must be 0.001 to 3600");
@@ -266,8 +267,8 @@ impl Figure {
         Ok(())
     }
 
-    fn check_line(&self, line: &Line) -> Result<()> {
-        let Line { claim, column, rows, plateau, within, r2, .. } = line;
+    fn check_line(&self, line: &ProportionalityClaim) -> Result<()> {
+        let ProportionalityClaim { claim, column, rows, plateau, within, r2, .. } = line;
         let varied = |name: &String| {
             self.row(name).and_then(|at| self.rows.get(at)).is_some_and(|row| row.at.is_some_and(|x| x > 0.0))
         };
@@ -325,6 +326,6 @@ impl Setting {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             format!("{}={value}", name.replace('_', "-"))
         };
-        Ok(Varied::parse(self.0.iter().map(word))?.change(options))
+        Ok(OptionOverrides::parse(self.0.iter().map(word))?.change(options))
     }
 }

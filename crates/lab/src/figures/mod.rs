@@ -18,11 +18,11 @@ mod together;
 
 use anyhow::{Context, Result};
 
-pub use cell::{Cell, Found};
+pub use cell::{Cell, CellResult};
 pub use chart::chart;
-pub use file::{Column, Contradiction, Figure, Hosts, Line, Published, Row, Setting, Shape};
-pub use play::{Played, play};
-pub use shape::{Judged, judge, judge_all};
+pub use file::{Column, Contradiction, Figure, Hosts, ProportionalityClaim, Published, Row, Setting, Shape};
+pub use play::{FigureResults, play};
+pub use shape::{ClaimResult, judge, judge_all};
 pub use table::{slips, table};
 
 /// Includes the contents of files in `figures/`.

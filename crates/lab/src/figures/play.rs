@@ -8,8 +8,8 @@ use host::cores;
 use super::cell::{ratio_of, scaled};
 use super::file::Run;
 use super::table::mbps;
-use super::together::Together;
-use super::{Cell, Column, Figure, Found, Row};
+use super::together::AlternatingRuns;
+use super::{Cell, CellResult, Column, Figure, Row};
 use crate::experiment::{Experiment, Options, Outcome, run};
 use crate::experiments::{Case, find};
 use crate::stats::Summary;
@@ -19,12 +19,12 @@ const UNPUBLISHED: &str = "nothing was published, and nothing is asked";
 
 /// Results of a figure: its cells by row and column.
 #[derive(Clone, Debug, Default)]
-pub struct Played {
+pub struct FigureResults {
     /// Rows of cells.
     pub cells: Vec<Vec<Cell>>,
 }
 
-impl Played {
+impl FigureResults {
     /// Returns the cell with these names.
     pub fn cell(&self, figure: &Figure, row: &str, column: &str) -> Option<&Cell> {
         self.cells.get(figure.row(row)?)?.get(figure.column(column)?)
@@ -36,17 +36,17 @@ impl Played {
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn play(figure: &Figure, options: &Options, out: &mut dyn Write) -> Result<Played> {
-    let mut played = Played::default();
+pub fn play(figure: &Figure, options: &Options, out: &mut dyn Write) -> Result<FigureResults> {
+    let mut played = FigureResults::default();
     // Alternate all cases, or measure each cell by itself.
-    let together = (figure.in_turn > 0).then(|| Together::run(figure, options));
+    let together = (figure.rounds > 0).then(|| AlternatingRuns::run(figure, options));
     for row in &figure.rows {
         let mut cells = Vec::new();
         for (column, published) in figure.columns.iter().zip(&row.published) {
             let number = published.number();
             let wanted = number.is_some() || row.run_unpublished;
             let (found, rounds) = if column.of.is_some() {
-                (Found::NotRun("not worked out yet".to_owned()), Vec::new())
+                (CellResult::NotRun("not worked out yet".to_owned()), Vec::new())
             } else {
                 measure((figure, row, column), options, wanted, together.as_ref())
             };
@@ -64,20 +64,22 @@ pub fn play(figure: &Figure, options: &Options, out: &mut dyn Write) -> Result<P
 }
 
 /// Returns true if two cells have the same case, or are empty for the same reason.
-fn is_same(one: &Found, other: &Found) -> bool {
+fn is_same(one: &CellResult, other: &CellResult) -> bool {
     match (one, other) {
-        (Found::NotRun(why), Found::NotRun(other)) => why == other,
-        (Found::Played(_, one), Found::Played(_, other)) => (one.id, &one.case) == (other.id, &other.case),
+        (CellResult::NotRun(why), CellResult::NotRun(other)) => why == other,
+        (CellResult::Played(_, one), CellResult::Played(_, other)) => {
+            (one.id, &one.case) == (other.id, &other.case)
+        }
         _ => false,
     }
 }
 
-fn tell(figure: &Figure, row: &Row, column: &Column, found: &Found, out: &mut dyn Write) -> Result<()> {
+fn tell(figure: &Figure, row: &Row, column: &Column, found: &CellResult, out: &mut dyn Write) -> Result<()> {
     match found {
-        Found::Played(_, outcome) => {
+        CellResult::Played(_, outcome) => {
             writeln!(out, "{}", outcome.result_line()).context("cannot print a result")
         }
-        Found::NotRun(why) if column.of.is_none() && why != UNPUBLISHED => {
+        CellResult::NotRun(why) if column.of.is_none() && why != UNPUBLISHED => {
             writeln!(out, "NOT-RUN {} {} | {}: {why}", figure.id, row.name, column.name)
                 .context("cannot print a result")
         }
@@ -90,9 +92,9 @@ fn measure(
     (figure, row, column): (&Figure, &Row, &Column),
     options: &Options,
     wanted: bool,
-    together: Option<&Together>,
-) -> (Found, Vec<f64>) {
-    let empty = |why: String| (Found::NotRun(why), Vec::new());
+    together: Option<&AlternatingRuns>,
+) -> (CellResult, Vec<f64>) {
+    let empty = |why: String| (CellResult::NotRun(why), Vec::new());
     if let Some(why) = &row.not_run {
         return empty(why.clone());
     }
@@ -132,7 +134,7 @@ pub(super) fn experiment(how: &Run, options: &Options) -> Result<Experiment> {
 }
 
 /// Runs the case of an experiment, or returns its outcome if all ran together.
-fn played(how: &Run, options: &Options, together: Option<&Together>) -> Result<Outcome> {
+fn played(how: &Run, options: &Options, together: Option<&AlternatingRuns>) -> Result<Outcome> {
     let mut experiment = experiment(how, options)?;
     match together {
         None => run(&mut experiment, options),
@@ -141,7 +143,7 @@ fn played(how: &Run, options: &Options, together: Option<&Together>) -> Result<O
 }
 
 /// Extracts the samples of a cell in its column's unit.
-fn taken(how: &Run, column: &Column, outcome: Outcome) -> Result<(Found, Vec<f64>)> {
+fn taken(how: &Run, column: &Column, outcome: Outcome) -> Result<(CellResult, Vec<f64>)> {
     let values = match &how.take {
         None => outcome.values().iter().map(|value| value * factor(outcome.unit, &column.unit)).collect(),
         Some(name) => match name.strip_prefix("best:") {
@@ -153,7 +155,7 @@ fn taken(how: &Run, column: &Column, outcome: Outcome) -> Result<(Found, Vec<f64
     let summary = Summary::of(&values);
     let nothing = || format!("{} tells no {}", how.run, how.take.as_deref().unwrap_or("figure"));
     let summary = summary.with_context(nothing)?;
-    Ok((Found::Played(summary, Box::new(outcome)), values))
+    Ok((CellResult::Played(summary, Box::new(outcome)), values))
 }
 
 /// Returns the series, among the additional figures whose names begin with `prefix`, with the highest median. Taking the
@@ -184,9 +186,9 @@ fn work_out(figure: &Figure, row: &Row, cells: &mut [Cell]) {
             (None, _) => column.payload.or(row.payload).and_then(|payload| multiplied(of, mbps(payload))),
             (Some(_), over) => over.and_then(|over| divided(of, over)),
         };
-        let empty = || (Found::NotRun(of.why().to_owned()), Vec::new());
+        let empty = || (CellResult::NotRun(of.why().to_owned()), Vec::new());
         let (found, rounds) =
-            found.map_or_else(empty, |(summary, rounds)| (Found::WorkedOut(summary), rounds));
+            found.map_or_else(empty, |(summary, rounds)| (CellResult::WorkedOut(summary), rounds));
         if let Some(cell) = cells.get_mut(at) {
             (cell.found, cell.rounds) = (found, rounds);
         }

@@ -1,8 +1,8 @@
 //! Judges whether rows lie on a line through the origin, such as a rate proportional to the reserved share.
 
 use super::cell::{Cell, scaled};
-use super::file::Line;
-use super::{Figure, Played};
+use super::file::ProportionalityClaim;
+use super::{Figure, FigureResults};
 use crate::report::Verdict;
 use crate::stats::Summary;
 use crate::stats::line::{Proportion, below_knee};
@@ -18,7 +18,11 @@ struct Point<'a> {
 /// Judges whether rows lie on a line through the origin: the verdict is failure if the line explains too little of the variance, or
 /// if the whole 95 % interval of a cell lies off it, and success if all intervals lie on it. Where all rows alternated, each cell
 /// is compared with the line of its own round.
-pub(super) fn judge_line(figure: &Figure, line: &Line, played: &Played) -> (Verdict, String) {
+pub(super) fn judge_line(
+    figure: &Figure,
+    line: &ProportionalityClaim,
+    played: &FigureResults,
+) -> (Verdict, String) {
     let Some(plateau) = played.cell(figure, &line.plateau, &line.column).and_then(Cell::summary) else {
         return (Verdict::NotRun, format!("{} was not run", line.plateau));
     };
@@ -33,7 +37,7 @@ pub(super) fn judge_line(figure: &Figure, line: &Line, played: &Played) -> (Verd
     weigh(line, fit.r2, &beside(&points, fit.slope))
 }
 
-fn points<'a>(figure: &Figure, line: &Line, played: &'a Played) -> Vec<Point<'a>> {
+fn points<'a>(figure: &Figure, line: &ProportionalityClaim, played: &'a FigureResults) -> Vec<Point<'a>> {
     let point = |row: &String| {
         let x = figure.rows.get(figure.row(row)?)?.at?;
         let cell = played.cell(figure, row, &line.column)?;
@@ -69,7 +73,7 @@ fn slopes(points: &[Point<'_>]) -> Option<Vec<f64>> {
 }
 
 /// Verdict on cells given relative to the line's prediction.
-fn weigh(line: &Line, r2: f64, cells: &[Option<Summary>]) -> (Verdict, String) {
+fn weigh(line: &ProportionalityClaim, r2: f64, cells: &[Option<Summary>]) -> (Verdict, String) {
     let part = |cell: &Option<Summary>| {
         let (median, interval) = cell.and_then(|cell| Some((cell.median, cell.ci95?)))?;
         Some(((median - 1.0).abs(), Verdict::of(interval, (1.0 - line.within, 1.0 + line.within))))

@@ -3,7 +3,7 @@
 use super::cell::{Cell, ratio_of};
 use super::file::{Contradiction, Hosts};
 use super::proportion::judge_line;
-use super::{Figure, Played, Shape};
+use super::{Figure, FigureResults, Shape};
 use crate::report::Verdict;
 use crate::stats::{Summary, spread_ratio};
 
@@ -13,7 +13,7 @@ const WIDEST: f64 = 0.15;
 
 /// Result of judging one claim.
 #[derive(Clone, Debug)]
-pub struct Judged<'a> {
+pub struct ClaimResult<'a> {
     /// Text of the claim.
     pub claim: &'a str,
     /// Column of the claim.
@@ -25,7 +25,7 @@ pub struct Judged<'a> {
 }
 
 /// Judges all claims of a figure.
-pub fn judge_all<'a>(figure: &'a Figure, played: &Played) -> Vec<Judged<'a>> {
+pub fn judge_all<'a>(figure: &'a Figure, played: &FigureResults) -> Vec<ClaimResult<'a>> {
     let shapes = figure
         .shapes
         .iter()
@@ -38,7 +38,7 @@ pub fn judge_all<'a>(figure: &'a Figure, played: &Played) -> Vec<Judged<'a>> {
         .chain(lines)
         .map(|(claim, column, contradicts, found)| {
             let (verdict, why) = beside_the_paper(figure, contradicts.as_ref(), played, found);
-            Judged { claim, column, verdict, why }
+            ClaimResult { claim, column, verdict, why }
         })
         .collect()
 }
@@ -48,7 +48,7 @@ pub fn judge_all<'a>(figure: &'a Figure, played: &Played) -> Vec<Judged<'a>> {
 fn beside_the_paper(
     figure: &Figure,
     contradicts: Option<&Contradiction>,
-    played: &Played,
+    played: &FigureResults,
     (verdict, why): (Verdict, String),
 ) -> (Verdict, String) {
     let Some(Contradiction { because, only }) = contradicts else { return (verdict, why) };
@@ -72,7 +72,7 @@ fn beside_the_paper(
 /// Judges one shape by the 95 % intervals of its two cells: it holds if every ratio that they allow is within the bounds, fails if
 /// none is, and is undecided otherwise. If the cells' cases did not alternate, the interval is the widest that both allow. A shape of
 /// the other kind (`not_below`) holds or fails, unless the intervals are too wide.
-pub fn judge(figure: &Figure, shape: &Shape, played: &Played) -> (Verdict, String) {
+pub fn judge(figure: &Figure, shape: &Shape, played: &FigureResults) -> (Verdict, String) {
     let second_column = shape.second_column.as_ref().unwrap_or(&shape.column);
     let cells = [(&shape.first, &shape.column), (&shape.second, second_column)];
     let mut found = Vec::new();

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::cell::ratio_of;
-use super::{Cell, Figure, Found, Played};
+use super::{Cell, CellResult, Figure, FigureResults};
 use crate::stats::{self, Summary};
 
 /// Relative deviation above which a published value that follows from another one counts as a slip: the papers round to two or three digits, and
@@ -12,7 +12,7 @@ const SLIP: f64 = 0.06;
 
 /// Formats a Markdown table: in each cell our value, then the paper's in brackets. Below it stand the players' roles, the reasons for empty
 /// cells, notes and slips.
-pub fn table(figure: &Figure, played: &Played) -> String {
+pub fn table(figure: &Figure, played: &FigureResults) -> String {
     let mut text = format!("\n{}: {}\n\n", figure.id, figure.title);
     if let Some(missing) = &figure.missing {
         text.push_str(missing);
@@ -36,7 +36,7 @@ pub fn table(figure: &Figure, played: &Played) -> String {
         text.push_str(" |\n");
     }
     text.push('\n');
-    if figure.in_turn > 0 {
+    if figure.rounds > 0 {
         text.push_str(&super::chart(figure, played));
         text.push_str(&details(figure, played));
     }
@@ -48,8 +48,9 @@ pub fn table(figure: &Figure, played: &Played) -> String {
 
 /// Details where cases alternated: each cell's median with its 95 % interval, least and greatest sample, number of samples, mean with its 99 %
 /// interval, distance of the CPUs, and, if there is a row that others are compared with, the ratio to that, round by round.
-fn details(figure: &Figure, played: &Played) -> String {
-    let beside = figure.beside.as_ref().and_then(|name| Some((name, played.cells.get(figure.row(name)?)?)));
+fn details(figure: &Figure, played: &FigureResults) -> String {
+    let beside =
+        figure.baseline_row.as_ref().and_then(|name| Some((name, played.cells.get(figure.row(name)?)?)));
     let beside = beside.filter(|(_, cells)| cells.iter().any(|cell| cell.summary().is_some()));
     let mut text = "| in turn | median [95 %] | min..max, n | mean ± 99 % | c2c ns |".to_owned();
     if let Some((name, _)) = beside {
@@ -59,7 +60,7 @@ fn details(figure: &Figure, played: &Played) -> String {
     text.push_str(if beside.is_some() { "---:|\n" } else { "\n" });
     for (row, cells) in figure.rows.iter().zip(&played.cells) {
         for (at, (cell, column)) in cells.iter().zip(&figure.columns).enumerate() {
-            let Found::Played(found, outcome) = &cell.found else { continue };
+            let CellResult::Played(found, outcome) = &cell.found else { continue };
             let _ = write!(
                 text,
                 "| {}, {} | {} | {}..{}, {} | {} | {} |",
@@ -144,10 +145,10 @@ pub(super) fn mbps(payload: u32) -> f64 {
 }
 
 /// Reasons why cells are empty, each reason once.
-fn reasons(played: &Played) -> Vec<String> {
+fn reasons(played: &FigureResults) -> Vec<String> {
     let mut reasons: Vec<String> = Vec::new();
     for cell in played.cells.iter().flatten() {
-        if let Found::NotRun(why) = &cell.found
+        if let CellResult::NotRun(why) = &cell.found
             && cell.number.is_some()
             && !reasons.iter().any(|known| known.ends_with(why))
         {

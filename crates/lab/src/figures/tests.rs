@@ -128,7 +128,7 @@ fn a_file_that_makes_no_sense_is_refused() {
 }
 
 /// Builds a figure with one measured column and two rows, and the given results for it.
-fn two_rows(first: &[f64], second: Option<&[f64]>) -> (Figure, Played) {
+fn two_rows(first: &[f64], second: Option<&[f64]>) -> (Figure, FigureResults) {
     let text = "id = \"9/x\"\ntitle = \"t\"\n[[column]]\nname = \"c\"\nunit = \"Kpps\"\n\
                 [[column]]\nname = \"m\"\nunit = \"Mbps\"\nof = \"c\"\npayload = 1000\n\
                 [[row]]\nname = \"a\"\nplays = \"tx\"\npublished = [4, 32]\n\
@@ -137,17 +137,17 @@ fn two_rows(first: &[f64], second: Option<&[f64]>) -> (Figure, Played) {
     let figure = Figure::parse(text).unwrap();
     let cells = [Some(first), second].into_iter().zip(&figure.rows).map(|(samples, row)| {
         let found = match samples.and_then(Summary::of) {
-            Some(summary) => Found::WorkedOut(summary),
-            None => Found::NotRun("nobody is there".to_owned()),
+            Some(summary) => CellResult::WorkedOut(summary),
+            None => CellResult::NotRun("nobody is there".to_owned()),
         };
         let shown = |n: usize| row.published[n].shown();
-        let missing = Found::NotRun("nobody is there".to_owned());
+        let missing = CellResult::NotRun("nobody is there".to_owned());
         vec![
             Cell { published: shown(0), number: row.published[0].number(), found, rounds: Vec::new() },
             Cell { published: shown(1), number: None, found: missing, rounds: Vec::new() },
         ]
     });
-    let played = Played { cells: cells.collect() };
+    let played = FigureResults { cells: cells.collect() };
     (figure, played)
 }
 
@@ -189,7 +189,7 @@ fn a_table_shows_ours_beside_theirs_and_why_a_cell_is_empty() {
 #[test]
 fn a_figure_that_is_missing_in_the_paper_says_so() {
     let figure = figure("001/fig3");
-    let text = table(&figure, &Played::default());
+    let text = table(&figure, &FigureResults::default());
     assert!(text.contains("announces") && !text.contains("|--"), "{text}");
 }
 
@@ -252,11 +252,11 @@ fn figure_13(medians: [(f64, f64); 6]) -> Vec<Verdict> {
     let figure = figure("000/fig13");
     let cell = |median: f64| {
         let rounds: Vec<f64> = (0..15).map(|n| median * (0.98 + f64::from(n * 7 % 15) / 350.0)).collect();
-        let found = Found::WorkedOut(Summary::of(&rounds).unwrap());
+        let found = CellResult::WorkedOut(Summary::of(&rounds).unwrap());
         Cell { published: "-".to_owned(), number: None, found, rounds }
     };
     let cells = medians.iter().map(|&(peak, overload)| vec![cell(peak), cell(overload)]).collect();
-    let played = Played { cells };
+    let played = FigureResults { cells };
     let about_auto = figure.shapes.iter().filter(|shape| shape.claim.starts_with("auto"));
     about_auto.map(|shape| judge(&figure, shape, &played).0).collect()
 }
@@ -293,7 +293,7 @@ fn an_interval_that_is_too_wide_says_nothing_and_a_narrow_one_counts() {
         let (mut figure, mut played) = two_rows(&[first; 9], Some(&[1.0; 9]));
         figure.shapes[0].at_least = None;
         figure.shapes[0].not_below = Some(0.05);
-        played.cells[1][0].found = Found::WorkedOut(second);
+        played.cells[1][0].found = CellResult::WorkedOut(second);
         judge(&figure, &figure.shapes[0], &played).0
     };
     assert_eq!(verdict(92.0, summary(100.0, 91.0)), Verdict::Holds, "within the interval");
@@ -333,7 +333,7 @@ fn cases_that_run_in_turn_run_once_and_are_compared_round_by_round() {
 #[test]
 fn what_is_compared_is_played_in_turn_in_rounds_enough_for_an_interval() {
     for figure in all().unwrap().iter().filter(|figure| figure.plays_something()) {
-        assert!(figure.in_turn >= 6, "{}: {} rounds", figure.id, figure.in_turn);
+        assert!(figure.rounds >= 6, "{}: {} rounds", figure.id, figure.rounds);
     }
 }
 

@@ -11,14 +11,14 @@ use crate::experiment::{Experiment, Options, Outcome, in_turn};
 
 /// Outcome of each case, by its name, or the reason why there is none.
 #[derive(Default)]
-pub(super) struct Together(BTreeMap<String, Result<Outcome, String>>);
+pub(super) struct AlternatingRuns(BTreeMap<String, Result<Outcome, String>>);
 
 /// Returns the name of a case.
 fn name(experiment: &Experiment) -> String {
     format!("{}/{}", experiment.id, experiment.case)
 }
 
-impl Together {
+impl AlternatingRuns {
     /// Runs the experiments that the cells of a figure need; each case runs once, however many cells it fills.
     pub(super) fn run(figure: &Figure, options: &Options) -> Self {
         let mut wanted: BTreeMap<String, Experiment> = BTreeMap::new();
@@ -36,7 +36,7 @@ impl Together {
             }
         }
         let (names, mut experiments): (Vec<_>, Vec<_>) = wanted.into_iter().unzip();
-        let outcomes = in_turn(&mut experiments, figure.in_turn, options);
+        let outcomes = in_turn(&mut experiments, figure.rounds, options);
         let told = outcomes.into_iter().map(|outcome| outcome.map_err(|error| format!("{error:#}")));
         Self(names.into_iter().zip(told).collect())
     }

@@ -36,7 +36,7 @@ struct Trial {
 
 /// Results of all trials.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Late {
+pub(crate) struct TimerLateness {
     /// Trials that count.
     pub(crate) trials: usize,
     /// Discarded trials.
@@ -46,7 +46,7 @@ pub(crate) struct Late {
     pub(crate) p99_ms: f64,
 }
 
-impl Late {
+impl TimerLateness {
     fn of(trials: &[Trial]) -> Result<Self> {
         let kept = trials.iter().filter(|trial| !trial.was_stolen);
         let mut late: Vec<f64> = kept.map(|trial| trial.late.as_secs_f64() * 1e3).collect();
@@ -98,8 +98,8 @@ impl Sleeper {
     ///
     /// # Errors
     /// Too few trials count, or the CPU does not exist.
-    pub(crate) fn end(self) -> Result<Late> {
-        Late::of(&self.worker.end()?)
+    pub(crate) fn end(self) -> Result<TimerLateness> {
+        TimerLateness::of(&self.worker.end()?)
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-pub(crate) use reading::{Counted, Reading, check, exits, kvm_costs, take_vcpus};
+pub(crate) use reading::{HasCounters, Reading, check, exits, kvm_costs, take_vcpus};
 
 /// CPU time of the calling thread.
 pub(crate) fn cpu_time() -> Duration {

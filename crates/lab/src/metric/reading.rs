@@ -9,7 +9,7 @@ use vmm::probe::{self, KvmCosts};
 use crate::ledger_snapshot::Snapshot;
 
 /// Rig with guests whose counters can be read.
-pub(crate) trait Counted {
+pub(crate) trait HasCounters {
     /// The rig's guests.
     fn guests(&self) -> &[Guest];
 
@@ -25,7 +25,7 @@ pub(crate) struct Reading {
 
 impl Reading {
     /// Reads the counters of a rig.
-    pub(crate) fn of(rig: &impl Counted) -> Self {
+    pub(crate) fn of(rig: &impl HasCounters) -> Self {
         let mut ledger = Snapshot::new();
         rig.count(&mut ledger);
         Self { ledger, exits: rig.guests().iter().map(exits).sum() }
@@ -35,7 +35,7 @@ impl Reading {
     ///
     /// # Errors
     /// A guest has stopped.
-    pub(crate) fn since(&self, rig: &impl Counted) -> Result<(Snapshot, u64)> {
+    pub(crate) fn since(&self, rig: &impl HasCounters) -> Result<(Snapshot, u64)> {
         let now = Self::of(rig);
         check(rig.guests())?;
         Ok((now.ledger.since(&self.ledger), now.exits - self.exits))

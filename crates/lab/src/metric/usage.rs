@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use sched::account::{Account, Column, Sample, Split, Thread};
+use sched::account::{Account, Sample, Split, Thread, TimeCategory};
 
 /// Process ID of `kthreadd`, the parent of all kernel threads.
 const KTHREADD: u32 = 2;
@@ -67,9 +67,9 @@ pub(crate) fn used(split: &Split, router: Option<usize>) -> Used {
         }
         let share = thread.run / split.interval;
         match thread.column {
-            Column::Guest => used.vcpu += share,
-            Column::Vhost => used.vhost += share,
-            Column::Other => {}
+            TimeCategory::Guest => used.vcpu += share,
+            TimeCategory::Vhost => used.vhost += share,
+            TimeCategory::Other => {}
         }
     }
     used
@@ -148,16 +148,16 @@ fn thread(process: u32, task: &Path) -> Option<Thread> {
     let tid = task.file_name()?.to_str()?.parse().ok()?;
     let name = fs::read_to_string(task.join("comm")).ok()?;
     let known = class(name.trim()).map(|(_, column)| column);
-    let column = known.or_else(|| is_vhost_net(name.trim()).then_some(Column::Vhost))?;
+    let column = known.or_else(|| is_vhost_net(name.trim()).then_some(TimeCategory::Vhost))?;
     Some(Thread { name: format!("{}#{tid}", name.trim()), pid: process.cast_signed(), tid, column })
 }
 
 /// Router of a thread, and the column that its time counts in: `ROUTER/vcpu0`, or any other thread of a router.
-fn class(name: &str) -> Option<(usize, Column)> {
+fn class(name: &str) -> Option<(usize, TimeCategory)> {
     let (router, role) = name.split_once('/')?;
     let letter =
         router.bytes().last().filter(|letter| router.starts_with('l') && letter.is_ascii_lowercase())?;
-    let column = if role.starts_with("vc") { Column::Guest } else { Column::Vhost };
+    let column = if role.starts_with("vc") { TimeCategory::Guest } else { TimeCategory::Vhost };
     Some((usize::from(letter - b'a'), column))
 }
 

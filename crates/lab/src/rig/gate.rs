@@ -73,9 +73,9 @@ impl Sink for Gate {
 }
 
 /// Guard that opens a gate when dropped, so that no thread stays blocked.
-pub(crate) struct Keeper(pub(crate) Arc<Gate>);
+pub(crate) struct OpenOnDrop(pub(crate) Arc<Gate>);
 
-impl Drop for Keeper {
+impl Drop for OpenOnDrop {
     fn drop(&mut self) {
         self.0.set(true);
     }

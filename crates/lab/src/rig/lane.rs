@@ -58,13 +58,13 @@ impl Lane {
     }
 
     /// Counters of the frames that arrived.
-    pub(crate) fn came(&self) -> &SinkCounters {
+    pub(crate) fn received(&self) -> &SinkCounters {
         self.sink.counters()
     }
 
     /// Returns true if every flow has passed twice.
     pub(crate) fn is_warm(&self) -> bool {
-        self.came().frames.get() >= 2 * u64::from(self.flows)
+        self.received().frames.get() >= 2 * u64::from(self.flows)
     }
 
     fn pass(&mut self) {
@@ -91,7 +91,7 @@ impl Lane {
 
     /// Offered frames that have not arrived, including those lost.
     pub(crate) fn under_way(&self) -> u64 {
-        let came = self.came();
+        let came = self.received();
         self.offered.frames.get().saturating_sub(came.frames.get().saturating_sub(came.foreign.get()))
     }
 }
@@ -109,7 +109,7 @@ pub(crate) fn settle(lanes: &mut [Lane]) {
             lane.collect_both();
         });
         // Count frames at the sink, not those moved here: frames may have left within the guest's register accesses.
-        let came = lanes.iter().map(|lane| lane.came().frames.get()).sum::<u64>();
+        let came = lanes.iter().map(|lane| lane.received().frames.get()).sum::<u64>();
         if came != before {
             (quiet, before) = (Instant::now(), came);
         }
@@ -124,7 +124,7 @@ pub(crate) fn ledger<'l>(router: &Guest, lanes: impl IntoIterator<Item = &'l Lan
     let (offered, came) = (GeneratorCounters::default(), SinkCounters::default());
     for lane in lanes {
         offered.add_all(&lane.offered);
-        came.add_all(lane.came());
+        came.add_all(lane.received());
     }
     let mut ledger = Snapshot::new();
     ledger.take("generator", &offered);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use bootinfo::{Role, TrafficInfo};
 use config::Router;
-use engine::{Duty, Guest};
+use engine::{Guest, GuestTask};
 use host::cores;
 use port::{Null, Sink, pump};
 
@@ -17,7 +17,7 @@ use crate::generator::Generator;
 use crate::scenario::for_about;
 
 /// Guest that only receives; see the module documentation.
-pub(crate) struct Fed {
+pub(crate) struct ReceivingGuest {
     pub(crate) guest: Guest,
     /// Sink for the guest's frames.
     pub(crate) into: Arc<dyn Sink>,
@@ -25,13 +25,13 @@ pub(crate) struct Fed {
     pub(crate) back: Mover,
 }
 
-impl Fed {
+impl ReceivingGuest {
     /// Starts the guest, and pins the calling thread, which feeds it, to the host's CPU.
     ///
     /// # Errors
     /// The guest does not start, or there is no such CPU.
-    pub(crate) fn start(options: &Options, plan: &Router, duty: Duty, host: usize) -> Result<Self> {
-        let mut guest = Guest::new(plan, duty, &device::ground(options)?)?;
+    pub(crate) fn start(options: &Options, plan: &Router, duty: GuestTask, host: usize) -> Result<Self> {
+        let mut guest = Guest::new(plan, duty, &device::backend(options)?)?;
         let into = guest.nics()[0].sink();
         let back = Mover::new(&guest.nics()[0], Arc::new(Null::default()));
         guest.start()?;
@@ -43,7 +43,7 @@ impl Fed {
     /// receive livelock.
     ///
     /// # Errors
-    /// As [`Fed::start`].
+    /// As [`ReceivingGuest::start`].
     pub(crate) fn application(
         options: &Options,
         plan: &Router,
@@ -52,7 +52,7 @@ impl Fed {
     ) -> Result<Self> {
         let protected = u32::from(is_protected);
         let traffic = TrafficInfo { work_ns, queue_len: options.queue, protected, ..TrafficInfo::default() };
-        Self::start(options, plan, Duty { role: Role::Application, traffic }, host)
+        Self::start(options, plan, GuestTask { role: Role::Application, traffic }, host)
     }
 
     /// Offers frames for about `length`.

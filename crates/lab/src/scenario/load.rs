@@ -7,21 +7,21 @@ use anyhow::Result;
 
 use super::Step;
 use crate::due::{BURST, NAP, send_each};
-use crate::rig::room::Room;
+use crate::rig::router_run::RouterRun;
 
 /// Largest burst, in frames, towards a queue whose length is under test.
 const SHORT_BURST: u64 = 16;
 
 /// Manner of offering load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Manner {
+pub(crate) struct SendMode {
     /// True if the sending thread sleeps between bursts, because a router's thread shares its CPU.
     pub(crate) sleeps: bool,
     /// True if bursts are kept short.
     pub(crate) short: bool,
 }
 
-impl Manner {
+impl SendMode {
     /// The sending thread has its CPU for itself.
     pub(crate) const PLAIN: Self = Self { sleeps: false, short: false };
 
@@ -32,12 +32,17 @@ impl Manner {
 
 /// Offers each router this many frames a second for `lead`, and then for `length`, which is counted. An infinite rate means
 /// as much as the socket accepts.
-pub(crate) fn step(room: &Room, rates: &[f64], times: (Duration, Duration), manner: Manner) -> Result<Step> {
+pub(crate) fn step(
+    room: &RouterRun,
+    rates: &[f64],
+    times: (Duration, Duration),
+    manner: SendMode,
+) -> Result<Step> {
     super::step(times, |length| offer(room, rates, length, manner), || room.forwarded())
 }
 
 /// Offers load; returns the frames offered, whether or not the interfaces accepted them.
-fn offer(room: &Room, rates: &[f64], length: Duration, manner: Manner) -> Vec<u64> {
+fn offer(room: &RouterRun, rates: &[f64], length: Duration, manner: SendMode) -> Vec<u64> {
     let send = |router, frames, turn| room.send(router, frames, turn);
     let rest = || {
         if manner.sleeps {

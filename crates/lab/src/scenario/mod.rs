@@ -5,7 +5,7 @@ mod step;
 
 use std::time::{Duration, Instant};
 
-pub(crate) use step::{Climb, Step, step};
+pub(crate) use step::{LoadSweep, Step, step};
 
 /// Calls `turn` repeatedly for about `length`, reading the clock after every `often` calls; returns the seconds it took.
 #[inline(always)]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use crate::experiment::{Further, Sample};
+use crate::experiment::{ExtraFigures, Sample};
 
 /// Result of a step: frames offered to each router, and frames forwarded by each.
 pub(crate) struct Step {
@@ -64,9 +64,9 @@ pub(crate) fn step(
 
 /// Results of successive steps with increasing load.
 #[derive(Default)]
-pub(crate) struct Climb {
+pub(crate) struct LoadSweep {
     /// Figures of the steps.
-    pub(crate) more: Further,
+    pub(crate) more: ExtraFigures,
     /// Frames forwarded.
     packets: u64,
     /// Rate forwarded by the first router in each step, in thousands of frames a second.
@@ -75,7 +75,7 @@ pub(crate) struct Climb {
     pub(crate) short: f64,
 }
 
-impl Climb {
+impl LoadSweep {
     /// Starts with no step, for routers of this capacity (frames a second).
     pub(crate) fn of(capacity: f64) -> Self {
         Self { more: [("capacity_kpps", capacity * 1e-3)].into(), ..Self::default() }

@@ -10,7 +10,7 @@ use frame::{Mac, ethernet, ipv4};
 use port::Frame;
 
 use crate::tag;
-use flow::{Flow, Seen};
+use flow::{Flow, SequenceCheck};
 
 ledger::counters! {
     /// Counters of a sink.
@@ -121,11 +121,11 @@ impl Sink {
             return;
         };
         match flow.see(u32::from_be_bytes([s0, s1, s2, s3])) {
-            Seen::InOrder => {}
-            Seen::Missed(n) => tally.missed += u64::from(n),
-            Seen::Late => tally.late += 1,
-            Seen::Again => tally.repeated += 1,
-            Seen::Stale => tally.stale += 1,
+            SequenceCheck::InOrder => {}
+            SequenceCheck::Missed(n) => tally.missed += u64::from(n),
+            SequenceCheck::Late => tally.late += 1,
+            SequenceCheck::Repeated => tally.repeated += 1,
+            SequenceCheck::Stale => tally.stale += 1,
         }
     }
 

@@ -4,7 +4,7 @@ use frame::Mac;
 use port::{Frame, Sink as _, Source};
 use ring::Bytes;
 
-use super::flow::{Flow, Seen};
+use super::flow::{Flow, SequenceCheck};
 use super::{Expected, Sink};
 use crate::generator::{Generator, Settings};
 use crate::{self_rate, tag};
@@ -136,13 +136,13 @@ fn any_destination_will_do_where_none_is_expected() {
 #[test]
 fn a_flow_goes_on_across_the_end_of_its_numbers() {
     let mut flow = Flow::default();
-    assert_eq!(flow.see(u32::MAX / 2), Seen::Missed(u32::MAX / 2));
-    assert_eq!(flow.see(u32::MAX - 1), Seen::Missed(u32::MAX / 2 - 1));
-    assert_eq!(flow.see(u32::MAX), Seen::InOrder);
-    assert_eq!(flow.see(1), Seen::Missed(1));
-    assert_eq!(flow.see(0), Seen::Late);
-    assert_eq!(flow.see(0), Seen::Again);
-    assert_eq!(flow.see(2), Seen::InOrder);
+    assert_eq!(flow.see(u32::MAX / 2), SequenceCheck::Missed(u32::MAX / 2));
+    assert_eq!(flow.see(u32::MAX - 1), SequenceCheck::Missed(u32::MAX / 2 - 1));
+    assert_eq!(flow.see(u32::MAX), SequenceCheck::InOrder);
+    assert_eq!(flow.see(1), SequenceCheck::Missed(1));
+    assert_eq!(flow.see(0), SequenceCheck::Late);
+    assert_eq!(flow.see(0), SequenceCheck::Repeated);
+    assert_eq!(flow.see(2), SequenceCheck::InOrder);
 }
 
 #[test]
@@ -157,15 +157,15 @@ fn a_flow_agrees_with_a_list_of_everything_seen() {
         let step = (state >> 33) as u32 % 128;
         let sequence = if step < 64 { (next + step).saturating_sub(20) } else { next };
         let expected = if sequence == next {
-            Seen::InOrder
+            SequenceCheck::InOrder
         } else if sequence > next {
-            Seen::Missed(sequence - next)
+            SequenceCheck::Missed(sequence - next)
         } else if next - 1 - sequence >= 32 {
-            Seen::Stale
+            SequenceCheck::Stale
         } else if seen.contains(&sequence) {
-            Seen::Again
+            SequenceCheck::Repeated
         } else {
-            Seen::Late
+            SequenceCheck::Late
         };
         assert_eq!(flow.see(sequence), expected, "{sequence} when {next} was next");
         seen.insert(sequence);

@@ -1,6 +1,6 @@
 //! Guests that send, receive and run TCP, with virtio-net on every attachment.
 
-use lab::experiment::{Attachment, Conversation, Direction, Options};
+use lab::experiment::{Attachment, Direction, Options, TrafficPattern};
 
 use crate::room::{engines, figure, outcomes, ready};
 
@@ -40,7 +40,7 @@ fn large_packets_leave_and_arrive_as_one() {
 fn tcp_moves_octets_from_a_guest_to_the_host() {
     let Some(_cpus) = ready(true) else { return };
     let Some((options, engine)) = engines().into_iter().next() else { return };
-    let (conversation, direction) = (Some(Conversation::Stream), Some(Direction::Tx));
+    let (conversation, direction) = (Some(TrafficPattern::Stream), Some(Direction::Tx));
     let options = Options { conversation, direction, seconds: 0.1, ..options };
     let [(_, line)] = outcomes("tcp", &options).try_into().unwrap();
     assert_eq!(line.name, format!("tcp/{engine}/virtio-net/tap/stream-tx/1460"));
@@ -64,7 +64,7 @@ fn two_guests_talk_by_the_switch_and_by_the_kernel() {
 fn what_cannot_be_asked_of_guests_is_one_line() {
     let Some(_cpus) = ready(false) else { return };
     let direction = Some(Direction::Rx);
-    let options = Options { conversation: Some(Conversation::Requests), direction, ..Options::default() };
+    let options = Options { conversation: Some(TrafficPattern::Requests), direction, ..Options::default() };
     let error = (lab::experiments::find("tcp").unwrap().cases)(&options).err().unwrap().to_string();
     assert!(error.contains("--direction tx") && !error.contains('\n'), "{error}");
     let large = Options { frame: 15_042, segment: Some(1514), ..Options::default() };
@@ -124,7 +124,7 @@ mod all {
             assert_eq!(units, ["mbps", "mbps", "ktps"]);
             assert!(figure(&lines[2].1, "round_trip_us") > 0.0);
             for (attach, by) in [(Attachment::Switch, "switch"), (Attachment::Tap, "tap")] {
-                let conversation = Some(Conversation::Stream);
+                let conversation = Some(TrafficPattern::Stream);
                 let options =
                     Options { attach, conversation, seconds: 0.1, write: 16_384, ..options.clone() };
                 let [(_, line)] = outcomes("tcp-guests", &options).try_into().unwrap();

@@ -79,7 +79,7 @@ fn a_neighbour_forwards_beside_a_hostile_router() {
     for (options, engine) in engines() {
         let options = Options { misdeed: Some(config::Misdeed::Spin), ..options };
         let mut cases = (find("hostile").unwrap().cases)(&options).unwrap();
-        let Some(Case::InTurn(mut beside, mut alone)) = cases.pop() else { panic!("one pair") };
+        let Some(Case::Alternating(mut beside, mut alone)) = cases.pop() else { panic!("one pair") };
         assert!(cases.is_empty());
         for (experiment, what) in [(&mut beside, "beside-spin"), (&mut alone, "alone")] {
             assert_eq!(experiment.case, format!("{engine}/virtio-net/64/{what}"));

@@ -77,7 +77,7 @@ fn look(name: &str, options: &Options) -> Vec<(Outcome, ResultLine)> {
     for case in (find(name).unwrap().cases)(options).unwrap() {
         match case {
             Case::Alone(mut experiment) => all.push(run(&mut experiment, options).unwrap()),
-            Case::InTurn(mut a, mut b) => {
+            Case::Alternating(mut a, mut b) => {
                 let comparison = compare(&mut a, &mut b, options).unwrap();
                 assert!(comparison.a.measured.len() >= 10);
                 all.extend([comparison.a, comparison.b]);

@@ -19,7 +19,7 @@ pub fn spread_ratio(first: &[f64], second: &[f64]) -> Option<(f64, (f64, f64))> 
         return None;
     }
     let found = ratio(first, second)?;
-    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let mut dice = Prng(0x9e37_79b9_7f4a_7c15);
     let draws = (0..DRAWS).filter_map(|_| ratio(&dice.draw(first), &dice.draw(second)));
     let mut draws: Vec<f64> = draws.collect();
     draws.sort_unstable_by(f64::total_cmp);
@@ -34,9 +34,9 @@ fn spread(samples: &[f64]) -> Option<f64> {
 }
 
 /// Deterministic pseudo-random number generator (xorshift64).
-struct Dice(u64);
+struct Prng(u64);
 
-impl Dice {
+impl Prng {
     /// Draws a resample of the same size, with replacement.
     fn draw(&mut self, samples: &[f64]) -> Vec<f64> {
         samples.iter().map(|_| samples[self.below(samples.len())]).collect()

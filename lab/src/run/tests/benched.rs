@@ -23,7 +23,7 @@ fn printed(words: &[&str]) -> Vec<String> {
     let name = |experiment: Experiment| format!("{}/{}", experiment.id, experiment.case);
     let names = |case: Case| match case {
         Case::Alone(one) => vec![name(one)],
-        Case::InTurn(a, b) => vec![name(a), name(b)],
+        Case::Alternating(a, b) => vec![name(a), name(b)],
     };
     cases.into_iter().flat_map(names).collect()
 }

@@ -100,13 +100,13 @@ pub struct Machine {
     deed: Deed,
     /// Connection that has sent a request which is not answered yet.
     waits: Option<VhostPeer>,
-    met: Option<Met>,
+    met: Option<ServedConnection>,
     noise: u64,
 }
 
 /// Connection whose rings are served.
 #[derive(Debug)]
-struct Met {
+struct ServedConnection {
     peer: VhostPeer,
     calls: Vec<OwnedFd>,
     doorbells: Vec<OwnedFd>,
@@ -121,10 +121,10 @@ impl Machine {
 
     /// Attacks once, with the memory and rings already set up if the connection is still open.
     fn go_on(&mut self, until: Instant) -> Result<bool> {
-        if self.met.as_ref().is_none_or(|met| met.peer.is_left()) {
+        if self.met.as_ref().is_none_or(|met| met.peer.is_closed()) {
             self.met = None;
             let Some(peer) = self.meet(until)? else { return Ok(false) };
-            self.met = Met::lay_out(peer, self.deed).ok();
+            self.met = ServedConnection::lay_out(peer, self.deed).ok();
         }
         let Some(met) = &self.met else { return Ok(false) };
         let done = match self.deed {
@@ -135,15 +135,15 @@ impl Machine {
             _ => scramble(met, &mut self.noise),
         };
         // A connection that is closed in the middle starts anew next time.
-        Ok(done.is_ok() || !met.peer.is_left())
+        Ok(done.is_ok() || !met.peer.is_closed())
     }
 
     /// Returns a connection on which a request was answered; none before `until`.
     fn meet(&mut self, until: Instant) -> Result<Option<VhostPeer>> {
-        if self.waits.as_ref().is_none_or(VhostPeer::is_left) {
+        if self.waits.as_ref().is_none_or(VhostPeer::is_closed) {
             let entries = if self.deed == Deed::Chains { LARGEST } else { 64 };
             let peer = self.connect(until)?.map(|peer| peer.with_entries(entries));
-            let asked = |peer: &VhostPeer| peer.begin().and_then(|()| peer.say(GET_FEATURES, &[], &[]));
+            let asked = |peer: &VhostPeer| peer.begin().and_then(|()| peer.send(GET_FEATURES, &[], &[]));
             self.waits = peer.filter(|peer| asked(peer).is_ok());
         }
         let is_met = self.waits.as_ref().is_some_and(|peer| is_answered(peer, until));
@@ -174,7 +174,7 @@ impl Machine {
         let Some(peer) = self.meet(until)? else { return Ok(false) };
         let said = deed(&peer);
         // A connection closed in the middle cannot send more.
-        if is_left(&peer, until) { Ok(true) } else { said.map(|()| false) }
+        if is_closed(&peer, until) { Ok(true) } else { said.map(|()| false) }
     }
 
     /// Sends octet by octet; the header announces more than will come.
@@ -182,12 +182,12 @@ impl Machine {
         let Some(peer) = self.meet(until)? else { return Ok(false) };
         let message = [SET_FEATURES, 1, 8, 0].map(u32::to_le_bytes).concat();
         for octet in message {
-            if is_left(&peer, (Instant::now() + Duration::from_millis(100)).min(until)) {
+            if is_closed(&peer, (Instant::now() + Duration::from_millis(100)).min(until)) {
                 return Ok(true);
             }
             let _ = rustix::io::write(peer.socket(), &[octet]);
         }
-        is_left(&peer, until);
+        is_closed(&peer, until);
         Ok(true)
     }
 
@@ -200,12 +200,12 @@ impl Machine {
     fn say_much(&self, until: Instant) -> Result<bool> {
         let Some(peer) = self.connect(until)? else { return Ok(false) };
         peer.socket().set_nonblocking(true)?;
-        while Instant::now() < until && !peer.is_left() {
-            if peer.say(GET_FEATURES, &[], &[]).is_err() {
+        while Instant::now() < until && !peer.is_closed() {
+            if peer.send(GET_FEATURES, &[], &[]).is_err() {
                 sleep(LOOK);
             }
         }
-        Ok(peer.is_left())
+        Ok(peer.is_closed())
     }
 }
 
@@ -235,7 +235,7 @@ impl Attack for Machine {
     }
 }
 
-impl Met {
+impl ServedConnection {
     /// Sets both rings up, as this deed requires.
     fn lay_out(peer: VhostPeer, deed: Deed) -> Result<Self> {
         if deed == Deed::Chains {
@@ -297,7 +297,7 @@ impl Met {
 }
 
 /// Stores arbitrary values in the rings, where the backend reads them.
-fn scramble(met: &Met, noise: &mut u64) -> Result<()> {
+fn scramble(met: &ServedConnection, noise: &mut u64) -> Result<()> {
     for _ in 0..BURST {
         // xorshift64; any numbers will do.
         *noise ^= *noise << 13;
@@ -334,10 +334,10 @@ fn wait_for_ever(peer: &VhostPeer) -> Result<()> {
 
 /// Lets a blocked signal continue after [`A_LITTLE`], and makes the next one block again.
 fn hold_up(peer: &VhostPeer, until: Instant) -> Result<()> {
-    let met = Met::lay_out(peer.again()?, Deed::WaitALittle)?;
+    let met = ServedConnection::lay_out(peer.try_clone()?, Deed::WaitALittle)?;
     // They are checked on arrival.
     peer.wait_until_heard()?;
-    while !peer.is_left() && Instant::now() < until {
+    while !peer.is_closed() && Instant::now() < until {
         met.calls.iter().try_for_each(make_wait)?;
         met.offer_again(64)?;
         sleep(A_LITTLE);
@@ -385,7 +385,7 @@ fn cut_off(peer: &VhostPeer) -> Result<()> {
 
 fn say_with_descriptors(peer: &VhostPeer) -> Result<()> {
     let doorbell = event()?;
-    peer.say(SET_OWNER, &[], &[doorbell.as_fd(); MOST])
+    peer.send(SET_OWNER, &[], &[doorbell.as_fd(); MOST])
 }
 
 /// Offers 64 frames of zeros for transmission.
@@ -416,6 +416,6 @@ fn is_answered(peer: &VhostPeer, until: Instant) -> bool {
 }
 
 /// Returns true if the backend closes the connection before `until`.
-fn is_left(peer: &VhostPeer, until: Instant) -> bool {
+fn is_closed(peer: &VhostPeer, until: Instant) -> bool {
     peer.is_left_within(until.saturating_duration_since(Instant::now()))
 }

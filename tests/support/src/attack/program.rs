@@ -52,12 +52,12 @@ pub struct Program {
     path: PathBuf,
     misuse: Misuse,
     listener: Option<UnixListener>,
-    had: Option<Had>,
+    had: Option<HandedOver>,
 }
 
 /// Connection, and the memory handed over by it.
 #[derive(Debug)]
-struct Had {
+struct HandedOver {
     stream: UnixStream,
     memory: File,
     /// Pages that were huge pages of the router's.
@@ -96,11 +96,11 @@ impl Program {
 
     /// Receives a router's memory and rings, unless it has them.
     fn take(&mut self, until: Instant) -> Result<bool> {
-        if self.had.as_ref().is_none_or(Had::is_left) {
+        if self.had.as_ref().is_none_or(HandedOver::is_closed) {
             self.had = None;
             let Some(stream) = self.accept(until)? else { return Ok(false) };
             // A peer that does not hand them over is not awaited any longer.
-            self.had = be_handed(&stream).ok().map(|memory| Had { stream, memory, thief: None });
+            self.had = be_handed(&stream).ok().map(|memory| HandedOver { stream, memory, thief: None });
         }
         let Some(had) = &mut self.had else { return Ok(false) };
         if self.misuse == Misuse::Pages {
@@ -166,8 +166,8 @@ impl Attack for Program {
     }
 }
 
-impl Had {
-    fn is_left(&self) -> bool {
+impl HandedOver {
+    fn is_closed(&self) -> bool {
         // No more replies are sent: further requests wait.
         self.stream.set_nonblocking(true).is_err() || matches!((&self.stream).read(&mut [0; 64]), Ok(0))
     }

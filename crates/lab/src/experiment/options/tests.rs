@@ -18,7 +18,7 @@ fn what_does_not_fit_together_is_one_line() {
         (Options { vcpus: 3, ..e1000.clone() }, "two vCPUs"),
         (Options { combine: 8, ..base.clone() }, "send-combining"),
         (Options { combine_above: 8, ..base.clone() }, "--combine-above"),
-        (Options { sent_interrupts: Some(SentInterrupts::AtOnce), ..e1000.clone() }, "status block"),
+        (Options { sent_interrupts: Some(TxInterruptPolicy::AtOnce), ..e1000.clone() }, "status block"),
         (Options { engine: "process".to_owned(), ..coalesced.clone() }, "kvm"),
         (
             Options { engine: "process".to_owned(), vhost: VhostThreads::Vmm, ..Options::default() },
@@ -59,6 +59,6 @@ fn a_case_shows_what_differs_from_the_plain_device() {
     let (nic, mode) = (E1000, TransmitMode::SendCombining);
     let above = Options { nic, mode, combine_above: 5000, ..Options::default() };
     assert_eq!(above.device(), "kvm/e1000-send-combining+above5000");
-    let delayed = Options { sent_interrupts: Some(SentInterrupts::Delayed), ..Options::default() };
+    let delayed = Options { sent_interrupts: Some(TxInterruptPolicy::Delayed), ..Options::default() };
     assert_eq!(delayed.device(), "kvm/virtio-net+sent-delayed");
 }

@@ -19,11 +19,11 @@ use sched::account::{Account, CoreSplit, Sample as Taken, Split};
 
 use self::burn::{Application, Burn, Burner, Softirqs};
 use super::on;
-use crate::experiment::{Experiment, Further, Options, Sample};
+use crate::experiment::{Experiment, ExtraFigures, Options, Sample};
 use crate::experiments::Case;
 use crate::metric::cpu_time;
 use crate::metric::usage::{self, Reader};
-use crate::rig::room::{File, Link, Room};
+use crate::rig::router_run::{File, Link, RouterRun};
 
 /// Share of the core that is burnt.
 const PART: f64 = 0.3;
@@ -115,10 +115,12 @@ impl Accounting {
 
     fn cost(&self) -> Result<Sample> {
         let routers = vec![on(self.cpus.1); ROUTERS];
-        Room::visit(&File::new(&self.options, Link::Tap, &routers), |room| self.read_each_second(room))
+        RouterRun::with_routers(&File::new(&self.options, Link::Tap, &routers), |room| {
+            self.read_each_second(room)
+        })
     }
 
-    fn read_each_second(&self, room: &Room) -> Result<Sample> {
+    fn read_each_second(&self, room: &RouterRun) -> Result<Sample> {
         let threads = usage::threads(room.supervisor())?;
         ensure!(threads.len() >= 2 * ROUTERS, "there are {} threads of {ROUTERS} routers", threads.len());
         let mut account = Account::open(&[], &threads).context("cannot open the account")?;
@@ -150,7 +152,7 @@ fn told(place: Place, cpu: usize, (before, after): (Taken, Taken), took: f64) ->
     let [before, after] = [before, after].map(|taken| Taken { traced: None, ..taken });
     let ticks = self::core(cpu, &before, &after)?;
     let said = |core: &CoreSplit| place.said(core) / core.all() * 100.0;
-    let mut more = Further::from([
+    let mut more = ExtraFigures::from([
         ("burnt_percent", took * 100.0),
         ("apart_points", said(&core) - took * 100.0),
         ("by_ticks_percent", said(&ticks)),

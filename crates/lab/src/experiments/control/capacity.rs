@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use crate::experiment::Options;
-use crate::rig::room::{File, Link, Memory, Room};
-use crate::scenario::load::{Manner, step};
+use crate::rig::router_run::{File, Link, RouterRun, StateDirectory};
+use crate::scenario::load::{SendMode, step};
 
 /// Loads that are tried, in frames a second; the last is the highest that the socket can offer. A router's best rate is not
 /// always at the heaviest load.
@@ -32,17 +32,22 @@ pub(in crate::experiments) fn on(cpu: usize) -> String {
 ///
 /// # Errors
 /// The router does not run, or no frame arrived.
-pub(super) fn measure(options: &Options, link: Link, cpu: usize, memory: Option<&Memory>) -> Result<f64> {
+pub(super) fn measure(
+    options: &Options,
+    link: Link,
+    cpu: usize,
+    memory: Option<&StateDirectory>,
+) -> Result<f64> {
     let promise = if memory.is_some() { LITTLE } else { "" };
     let routers = [format!("{}{promise}", on(cpu))];
-    Room::visit(&File { memory, ..File::new(options, link, &routers) }, best)
+    RouterRun::with_routers(&File { memory, ..File::new(options, link, &routers) }, best)
 }
 
 /// Best rate of a room's first router, in frames a second, while the other routers are idle.
-fn best(room: &Room) -> Result<f64> {
+fn best(room: &RouterRun) -> Result<f64> {
     let mut best: f64 = 0.0;
     for rate in LOADS {
-        let found = step(room, &[rate], TRY, Manner::PLAIN)?;
+        let found = step(room, &[rate], TRY, SendMode::PLAIN)?;
         best = best.max(found.forwarded_kpps(0) * 1e3);
         if found.forwarded_kpps(0) < FAR_BEYOND * found.offered_kpps(0) {
             break;

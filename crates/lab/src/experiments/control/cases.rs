@@ -4,19 +4,19 @@ use anyhow::Result;
 use config::VhostThreads;
 
 use super::on;
-use super::sweep::{Loads, Stand};
+use super::sweep::{Loads, RouterPlacement};
 use crate::experiment::Options;
 
 /// End of a case's name, and the placement of its router, or why this host cannot provide it.
-pub(in crate::experiments) type Case = (String, Result<Stand>);
+pub(in crate::experiments) type Case = (String, Result<RouterPlacement>);
 
 /// Reservation periods in milliseconds: the paper's, and a short one.
 const PERIODS: [f64; 2] = [200.0, 10.0];
 /// Reserved shares of the period: the paper's, 70 to 190 of 200 ms, up to the most that kernels with a fair server admit.
 const PARTS: [f64; 8] = [0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.9, 0.95];
 
-fn stand(lines: String, cpu: usize) -> Stand {
-    Stand {
+fn stand(lines: String, cpu: usize) -> RouterPlacement {
+    RouterPlacement {
         lines,
         vhost: VhostThreads::Shared,
         vcpus: 1,
@@ -29,7 +29,7 @@ fn stand(lines: String, cpu: usize) -> Stand {
 }
 
 /// All threads of the router on the second CPU of the options.
-fn together(options: &Options) -> Result<Stand> {
+fn together(options: &Options) -> Result<RouterPlacement> {
     let cpu = options.cpu(1)?;
     Ok(stand(on(cpu), cpu))
 }
@@ -53,16 +53,16 @@ fn list(options: &Options, places: &[usize]) -> Result<String> {
 /// `placement`: router on one core, two, and more, bound or not (seed paper 000, figure 2). The load generator has the first CPU; a
 /// router with two cores shares it.
 pub(in crate::experiments) fn placements(options: &Options) -> Vec<Case> {
-    let one_core = || together(options).map(|stand| Stand { arrive_at: Some(stand.cpu), ..stand });
+    let one_core = || together(options).map(|stand| RouterPlacement { arrive_at: Some(stand.cpu), ..stand });
     let two_cores = |lines: fn(&str, &str) -> String| {
         let (first, second) = (options.cpu(0)?, options.cpu(1)?);
         let lines = lines(&first.to_string(), &second.to_string());
-        Ok(Stand { beside_load: true, ..stand(lines, second) })
+        Ok(RouterPlacement { beside_load: true, ..stand(lines, second) })
     };
     // Load generator on the first CPU, interrupts on the second.
     let four_cores = |lines: &dyn Fn() -> Result<String>| {
         let (interrupts, _) = (options.cpu(1)?, options.cpu(4)?);
-        Ok(Stand { arrive_at: Some(interrupts), ..stand(lines()?, options.cpu(3)?) })
+        Ok(RouterPlacement { arrive_at: Some(interrupts), ..stand(lines()?, options.cpu(3)?) })
     };
     let free = || Ok(free_on(&list(options, &[1, 2, 3, 4])?));
     let away = || Ok(free_on(&list(options, &[2, 3, 4])?));
@@ -84,7 +84,7 @@ pub(in crate::experiments) fn priorities(options: &Options) -> Vec<Case> {
         let stand = together(options)?;
         let class = |priority| format!("{{ policy = \"fifo\", priority = {priority} }}");
         let sched = format!("sched = {{ vcpu = {}, vhost = {} }}\n", class(vcpu), class(vhost));
-        Ok(Stand { lines: format!("{}{sched}", stand.lines), vhost: threads, ..stand })
+        Ok(RouterPlacement { lines: format!("{}{sched}", stand.lines), vhost: threads, ..stand })
     };
     vec![
         ("vc98-vh99".to_owned(), fifo(98, 99, VhostThreads::PerNic)),
@@ -104,7 +104,7 @@ pub(in crate::experiments) fn threads(options: &Options) -> Vec<Case> {
         ("2v1c", VhostThreads::Split, 1),
         ("1v2c", VhostThreads::Shared, 2),
     ] {
-        let together = together(options).map(|stand| Stand { vhost, vcpus, ..stand });
+        let together = together(options).map(|stand| RouterPlacement { vhost, vcpus, ..stand });
         // Load generator on the first CPU, interrupts on the second.
         let own = || {
             let vcpu_places: &[usize] = if vcpus == 2 { &[2, 4] } else { &[2] };
@@ -112,7 +112,7 @@ pub(in crate::experiments) fn threads(options: &Options) -> Vec<Case> {
             let (interrupts, cpu) = (options.cpu(1)?, options.cpu(3)?);
             let lines = pinned(&list(options, vcpu_places)?, &list(options, vhost_places)?);
             options.cpu(4)?;
-            Ok(Stand { vhost, vcpus, arrive_at: Some(interrupts), ..stand(lines, cpu) })
+            Ok(RouterPlacement { vhost, vcpus, arrive_at: Some(interrupts), ..stand(lines, cpu) })
         };
         cases.push((format!("{name}/together"), together));
         cases.push((format!("{name}/own-cores"), own()));
@@ -128,14 +128,14 @@ enum Class {
 }
 
 /// Places the thread of this class on the contended CPU, the other thread on the load generator's CPU.
-fn apart(options: &Options, class: Class) -> Result<Stand> {
+fn isolated(options: &Options, class: Class) -> Result<RouterPlacement> {
     let (beside, cpu) = (options.cpu(0)?, options.cpu(1)?);
     let (other, here) = (beside.to_string(), cpu.to_string());
     let lines = match class {
         Class::Vhost => pinned(&other, &here),
         Class::Vcpu => pinned(&here, &other),
     };
-    Ok(Stand { beside_load: true, ..stand(lines, cpu) })
+    Ok(RouterPlacement { beside_load: true, ..stand(lines, cpu) })
 }
 
 /// Returns the vhost setting with which a thread of this class carries the load.
@@ -169,14 +169,14 @@ pub(in crate::experiments) fn reservations(options: &Options) -> Vec<Case> {
     {
         let base = || {
             let stand = if place == "vcpu/same" { together(options) } else { apart(options, class) };
-            stand.map(|stand| Stand { vhost: carrying(class), ..stand })
+            stand.map(|stand| RouterPlacement { vhost: carrying(class), ..stand })
         };
-        let free = base().map(|stand| Stand { loads: Loads::FewInPeriods, ..stand });
+        let free = base().map(|stand| RouterPlacement { loads: Loads::FewInPeriods, ..stand });
         cases.push((format!("{place}/free"), free));
         for period in PERIODS {
             let loads = if period > 100.0 { Loads::FewInPeriods } else { Loads::Full };
             for part in PARTS {
-                let stand = base().map(|stand| Stand {
+                let stand = base().map(|stand| RouterPlacement {
                     lines: format!("{}{}", stand.lines, reserved(class, part, period)),
                     loads,
                     ..stand
@@ -193,7 +193,7 @@ pub(in crate::experiments) fn reservations(options: &Options) -> Vec<Case> {
 pub(in crate::experiments) fn reserved_queues(options: &Options) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut case = |name: &str, line: String, length: &'static str| {
-        let stand = together(options).map(|stand| Stand {
+        let stand = together(options).map(|stand| RouterPlacement {
             lines: format!("{}{line}", stand.lines),
             queue_len: Some(length),
             vhost: carrying(Class::Vcpu),

@@ -8,17 +8,17 @@ use host::cores;
 
 use super::capacity;
 use crate::experiment::{Experiment, Options, Sample};
-use crate::rig::room::{File, Link, Memory, Room, program};
+use crate::rig::router_run::{File, Link, RouterRun, StateDirectory, program};
 
 /// CPUs and options of such an experiment.
 #[derive(Clone)]
-pub(super) struct Contended {
+pub(super) struct SharedCpuSetup {
     pub(super) options: Options,
     /// CPU of the load generator, and the CPU of all routers.
     pub(super) cpus: (usize, usize),
 }
 
-impl Contended {
+impl SharedCpuSetup {
     /// Load generator on the first CPU of the options, routers on the second.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl Contended {
         names: (&'static str, &'static str),
         end: &str,
         lines: impl Fn(&Self, f64) -> Vec<String> + 'static,
-        measure: impl Fn(&Self, &Room, f64) -> Result<Sample> + 'static,
+        measure: impl Fn(&Self, &RouterRun, f64) -> Result<Sample> + 'static,
     ) -> Experiment {
         let name = format!("{}/{}/tap/{end}", self.options.device(), self.options.frame);
         let (contended, does) = (self.clone(), Rc::new((lines, measure)));
@@ -49,15 +49,15 @@ impl Contended {
     fn repetition(
         &self,
         lines: impl Fn(&Self, f64) -> Vec<String>,
-        measure: impl Fn(&Self, &Room, f64) -> Result<Sample>,
+        measure: impl Fn(&Self, &RouterRun, f64) -> Result<Sample>,
     ) -> Result<Sample> {
         cores::pin(self.cpus.0)?;
-        let memory = Memory::new()?;
+        let memory = StateDirectory::new()?;
         let capacity = capacity::measure(&self.options, Link::Tap, self.cpus.1, Some(&memory))?;
         let here = capacity::on(self.cpus.1);
         let routers: Vec<String> =
             lines(self, capacity).into_iter().map(|lines| format!("{here}{lines}")).collect();
         let file = File { memory: Some(&memory), ..File::new(&self.options, Link::Tap, &routers) };
-        Room::visit(&file, |room| measure(self, room, capacity))
+        RouterRun::with_routers(&file, |room| measure(self, room, capacity))
     }
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::contended::Contended;
+use super::contended::SharedCpuSetup;
 use super::spinner;
 use crate::experiment::{Options, Sample};
 use crate::experiments::Case;
-use crate::rig::room::Room;
-use crate::scenario::load::{Manner, step};
-use crate::scenario::{Climb, Step};
+use crate::rig::router_run::RouterRun;
+use crate::scenario::load::{SendMode, step};
+use crate::scenario::{LoadSweep, Step};
 
 /// Name of the experiment, and unit of its samples.
 pub(super) const NAMES: (&str, &str) = ("guarantee", "delivered/promised");
@@ -35,8 +35,8 @@ pub(super) const STEP: Duration = Duration::from_secs(1);
 /// # Errors
 /// There are fewer than two CPUs.
 pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
-    let contended = Contended::new(options)?;
-    let case = |end: &str, lines: fn(&Contended, f64) -> Vec<String>| {
+    let contended = SharedCpuSetup::new(options)?;
+    let case = |end: &str, lines: fn(&SharedCpuSetup, f64) -> Vec<String>| {
         Case::from(contended.case(NAMES, end, lines, measure))
     };
     Ok(vec![
@@ -48,16 +48,16 @@ pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
     ])
 }
 
-fn measure(contended: &Contended, room: &Room, capacity: f64) -> Result<Sample> {
+fn measure(contended: &SharedCpuSetup, room: &RouterRun, capacity: f64) -> Result<Sample> {
     let promised = PROMISED * capacity;
-    let mut climb = Climb::of(capacity);
+    let mut climb = LoadSweep::of(capacity);
     climb.more.push("promised_kpps", promised * 1e-3);
     let (mut least, mut slowest) = (f64::INFINITY, 0.0);
     let length = contended.options.step(STEP);
     for (beside, called) in STEPS {
         let rates = [promised, beside * capacity];
         let settled = settle(room, &rates, promised)?;
-        let step = step(room, &rates, (Duration::ZERO, length), Manner::PLAIN)?;
+        let step = step(room, &rates, (Duration::ZERO, length), SendMode::PLAIN)?;
         let delivered = delivered(&step, promised);
         least = f64::min(least, delivered);
         slowest = f64::max(slowest, settled);
@@ -80,10 +80,10 @@ pub(super) fn promise(rate: f64, frame: usize) -> String {
 
 /// Offers load in short looks; returns the milliseconds until the end of the last look in which the first router was below its
 /// guarantee.
-pub(super) fn settle(room: &Room, rates: &[f64], promised: f64) -> Result<f64> {
+pub(super) fn settle(room: &RouterRun, rates: &[f64], promised: f64) -> Result<f64> {
     let mut looks = Vec::new();
     for _ in 0..LOOKS {
-        let step = step(room, rates, (Duration::ZERO, LOOK), Manner::PLAIN)?;
+        let step = step(room, rates, (Duration::ZERO, LOOK), SendMode::PLAIN)?;
         looks.push(delivered(&step, promised));
     }
     Ok(settled_after(&looks) as f64 * LOOK.as_secs_f64() * 1e3)

@@ -10,13 +10,13 @@ use std::time::Duration;
 use anyhow::Result;
 use sched::account::Split;
 
-use super::contended::Contended;
+use super::contended::SharedCpuSetup;
 use crate::experiment::{Experiment, Options, Sample, named_kind};
 use crate::experiments::Case;
 use crate::metric::usage::{self, Reader};
-use crate::rig::room::Room;
-use crate::scenario::Climb;
-use crate::scenario::load::{Manner, step};
+use crate::rig::router_run::RouterRun;
+use crate::scenario::LoadSweep;
+use crate::scenario::load::{SendMode, step};
 
 /// Capacity of the paper's core, in kpps: both routers together in overload, as printed in its tables 2 and 4.
 const PAPER: f64 = 1241.0;
@@ -62,7 +62,7 @@ impl Control {
 /// # Errors
 /// There are fewer than two CPUs.
 pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
-    let contended = Contended::new(options)?;
+    let contended = SharedCpuSetup::new(options)?;
     let case = |routers, control, overloaded| {
         Case::from(Isolation { routers, control, overloaded }.case(&contended))
     };
@@ -83,14 +83,14 @@ struct Isolation {
 }
 
 impl Isolation {
-    fn case(self, contended: &Contended) -> Experiment {
+    fn case(self, contended: &SharedCpuSetup) -> Experiment {
         let which = if self.overloaded == 0 { "/vr1-overloaded" } else { "" };
         let end = format!("{}-routers{which}/{}", self.routers, self.control.name());
-        let lines = move |_: &Contended, capacity: f64| -> Vec<String> {
+        let lines = move |_: &SharedCpuSetup, capacity: f64| -> Vec<String> {
             let promised = self.steps()[0][0] / PAPER * capacity;
             (0..self.routers).map(|router| self.control.line(router, self.routers, promised)).collect()
         };
-        let measure = move |contended: &Contended, room: &Room, capacity: f64| {
+        let measure = move |contended: &SharedCpuSetup, room: &RouterRun, capacity: f64| {
             self.measure(&contended.options, room, capacity)
         };
         contended.case(("isolation", "kept"), &end, lines, measure)
@@ -106,16 +106,16 @@ impl Isolation {
         kpps[router.min(1)] / PAPER / among as f64
     }
 
-    fn measure(self, options: &Options, room: &Room, capacity: f64) -> Result<Sample> {
+    fn measure(self, options: &Options, room: &RouterRun, capacity: f64) -> Result<Sample> {
         let mut reader = Reader::by_ticks()?;
         let mut look = || reader.look(&usage::threads(room.supervisor())?);
         let times = (LEAD, options.step(STEP));
-        let (mut climb, mut kept) = (Climb::of(capacity), 0.0);
+        let (mut climb, mut kept) = (LoadSweep::of(capacity), 0.0);
         for (n, kpps) in (1..).zip(self.steps()) {
             let rates: Vec<f64> =
                 (0..self.routers).map(|router| self.part(*kpps, router) * capacity).collect();
             let before = look()?;
-            let step = step(room, &rates, times, Manner::PLAIN)?;
+            let step = step(room, &rates, times, SendMode::PLAIN)?;
             let split = Split::between(&before, &look()?);
             climb.count(&step, rates[0]);
             let total: f64 = (0..self.routers).map(|router| step.forwarded_kpps(router)).sum();

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use sched::account::Split;
 
-use super::contended::Contended;
-use super::promise::{NAMES, PROMISED, STEP, delivered, promise, settle};
+use super::contended::SharedCpuSetup;
+use super::guarantee::{NAMES, PROMISED, STEP, delivered, promise, settle};
 use crate::experiment::{Experiment, Sample};
-use crate::metric::lateness::{Late, Sleeper, TRIALS};
+use crate::metric::lateness::{Sleeper, TRIALS, TimerLateness};
 use crate::metric::usage::{self, Reader};
-use crate::rig::room::Room;
+use crate::rig::router_run::RouterRun;
 use crate::scenario::Step;
-use crate::scenario::load::{Manner, step};
+use crate::scenario::load::{SendMode, step};
 
 /// Configuration lines of the neighbour.
 const NEVER_IDLES: &str = "role = \"hostile\"\nmisdeed = \"spin\"\nrestart = \"always\"\n";
@@ -27,8 +27,8 @@ const MORE: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Case with the guarantee beside the spinning neighbour.
-pub(super) fn case(contended: &Contended) -> Experiment {
-    let lines = |contended: &Contended, capacity: f64| {
+pub(super) fn case(contended: &SharedCpuSetup) -> Experiment {
+    let lines = |contended: &SharedCpuSetup, capacity: f64| {
         vec![promise(PROMISED * capacity, contended.options.frame), NEVER_IDLES.to_owned()]
     };
     contended.case(NAMES, "beside-spinner", lines, measure)
@@ -36,22 +36,26 @@ pub(super) fn case(contended: &Contended) -> Experiment {
 
 /// Offers the guaranteed rate for a step, and longer until enough timers have fired; returns the observations while the neighbour
 /// spun.
-fn watch(contended: &Contended, room: &Room, rates: &[f64]) -> Result<(Step, Late, Split)> {
+fn watch(
+    contended: &SharedCpuSetup,
+    room: &RouterRun,
+    rates: &[f64],
+) -> Result<(Step, TimerLateness, Split)> {
     let mut reader = Reader::by_ticks()?;
     let mut look = || reader.look(&usage::threads(room.supervisor())?);
     let sleeper = Sleeper::start(contended.cpus.1)?;
     let (before, end) = (look()?, Instant::now() + PATIENCE);
     let length = contended.options.step(STEP);
-    let mut all = step(room, rates, (Duration::ZERO, length), Manner::PLAIN)?;
+    let mut all = step(room, rates, (Duration::ZERO, length), SendMode::PLAIN)?;
     while !sleeper.is_enough() {
         ensure!(Instant::now() < end, "fewer than {TRIALS} timers came within {PATIENCE:?}");
-        all.add(&step(room, rates, (Duration::ZERO, MORE), Manner::PLAIN)?);
+        all.add(&step(room, rates, (Duration::ZERO, MORE), SendMode::PLAIN)?);
     }
     let split = Split::between(&before, &look()?);
     Ok((all, sleeper.end()?, split))
 }
 
-fn measure(contended: &Contended, room: &Room, capacity: f64) -> Result<Sample> {
+fn measure(contended: &SharedCpuSetup, room: &RouterRun, capacity: f64) -> Result<Sample> {
     let promised = PROMISED * capacity;
     let rates = [promised, 0.0];
     let settled = settle(room, &rates, promised)?;

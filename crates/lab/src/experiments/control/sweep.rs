@@ -11,9 +11,9 @@ use super::{capacity, cases};
 use crate::experiment::{Experiment, Options, Sample};
 use crate::experiments::Case;
 use crate::metric::usage::{self, Reader};
-use crate::rig::room::{File, Link, Room};
-use crate::scenario::load::{Manner, step};
-use crate::scenario::{Climb, Step};
+use crate::rig::router_run::{File, Link, RouterRun};
+use crate::scenario::load::{SendMode, step};
+use crate::scenario::{LoadSweep, Step};
 
 /// Loads as multiples of the capacity: from light to the highest of the paper's generator, relative to the paper's capacity (1488
 /// kpps and 900 kpps).
@@ -67,7 +67,7 @@ impl Loads {
 
 /// Placement and settings of a router in the room.
 #[derive(Clone, Debug)]
-pub(in crate::experiments) struct Stand {
+pub(in crate::experiments) struct RouterPlacement {
     /// Lines of its configuration table.
     pub(super) lines: String,
     pub(super) vhost: VhostThreads,
@@ -109,7 +109,13 @@ pub(in crate::experiments) fn described(
     Ok(cases(options).into_iter().map(one).collect())
 }
 
-fn repetition(id: &str, options: &Options, load_cpu: usize, stand: &Stand, capacity: f64) -> Result<Sample> {
+fn repetition(
+    id: &str,
+    options: &Options,
+    load_cpu: usize,
+    stand: &RouterPlacement,
+    capacity: f64,
+) -> Result<Sample> {
     cores::pin(load_cpu)?;
     let (vhost, vcpus) = (stand.vhost, stand.vcpus);
     let options = Options { vhost, vcpus, queues: vcpus, ..options.clone() };
@@ -117,24 +123,24 @@ fn repetition(id: &str, options: &Options, load_cpu: usize, stand: &Stand, capac
     let file = File { queue_len: stand.queue_len, ..File::new(&options, Link::Macvtap, &routers) };
     // The tracer takes part of the core whose forwarding rate the other experiments measure.
     let reader = || if id == "threads" { Reader::traced() } else { Reader::by_ticks() };
-    Room::visit(&file, |room| sweep(room, &options, stand, capacity, reader))
+    RouterRun::with_routers(&file, |room| sweep(room, &options, stand, capacity, reader))
 }
 
 /// Offers all loads in order.
 fn sweep(
-    room: &Room,
+    room: &RouterRun,
     options: &Options,
-    stand: &Stand,
+    stand: &RouterPlacement,
     capacity: f64,
     reader: impl FnOnce() -> Result<Reader>,
 ) -> Result<Sample> {
-    let manner = Manner { sleeps: stand.beside_load, short: stand.queue_len.is_some() };
+    let manner = SendMode { sleeps: stand.beside_load, short: stand.queue_len.is_some() };
     if let Some(cpu) = stand.arrive_at {
         room.arrive_at(cpu)?;
     }
     let mut reader = reader()?;
     let mut look = || reader.look(&usage::threads(room.supervisor())?);
-    let mut climb = Climb::of(capacity);
+    let mut climb = LoadSweep::of(capacity);
     for &load in stand.loads.each() {
         let rate = load * capacity;
         let before = look()?;
@@ -154,7 +160,7 @@ fn sweep(
     climb.sample(best)
 }
 
-fn told(load: f64, step: &Step, stand: &Stand, split: &Split) -> Vec<(String, f64)> {
+fn told(load: f64, step: &Step, stand: &RouterPlacement, split: &Split) -> Vec<(String, f64)> {
     let used = usage::used(split, None);
     let mut told = vec![
         (format!("offered_at_{load:?}"), step.offered_kpps(0)),

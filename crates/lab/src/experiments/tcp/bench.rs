@@ -8,15 +8,15 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use bootinfo::{Role, Station, TrafficInfo};
 use config::{Address, Mac};
-use engine::{Duty, Guest, IoThread, Pump};
+use engine::{Guest, GuestTask, IoThread, Pump};
 use port::Sink;
 use switch::{Config, Switch};
 
 use super::peer::Peer;
-use crate::device::{self, FAR_MAC, Seats};
-use crate::experiment::{Conversation, Direction, Options};
+use crate::device::{self, CpuAssignment, FAR_MAC};
+use crate::experiment::{Direction, Options, TrafficPattern};
 use crate::ledger_snapshot::Snapshot;
-use crate::metric::{Counted, accesses};
+use crate::metric::{HasCounters, accesses};
 use crate::rig::Worker;
 use crate::rig::host_end::{GUESTS, HOST, HostEnd, HostPair, plug, serve};
 
@@ -41,9 +41,9 @@ pub(super) struct Bench {
 
 impl Bench {
     /// A guest and the host's kernel.
-    pub(super) fn with_host(options: &Options, seats: &Seats, station: Station) -> Result<Self> {
+    pub(super) fn with_host(options: &Options, seats: &CpuAssignment, station: Station) -> Result<Self> {
         let mut host = HostEnd::open()?;
-        let mut guest = guest(options, seats, Part { n: 0, station, to: HOST, spin: SPIN })?;
+        let mut guest = guest(options, seats, GuestParams { n: 0, station, to: HOST, spin: SPIN })?;
         let listener = Peer::listen(&host, station)?;
         let source = host.from.take().context("the TAP has no source")?;
         let io = serve(seats.host, plug(&guest.nics()[0], source, host.to.clone()).into(), SPIN)?;
@@ -56,14 +56,14 @@ impl Bench {
     /// Two guests. The second one is the server and runs on the CPU of the host's side.
     pub(super) fn of_guests(
         options: &Options,
-        seats: &Seats,
+        seats: &CpuAssignment,
         station: Station,
         by_tap: bool,
     ) -> Result<Self> {
-        let first = guest(options, seats, Part { n: 0, station, to: GUESTS[1], spin: SPIN })?;
-        let other = Seats { host: seats.host, vcpus: vec![seats.host] };
+        let first = guest(options, seats, GuestParams { n: 0, station, to: GUESTS[1], spin: SPIN })?;
+        let other = CpuAssignment { host: seats.host, vcpus: vec![seats.host] };
         let alone = Options { vcpus: 1, ..options.clone() };
-        let server = Part { n: 1, station: Station::Server, to: GUESTS[0], spin: CROWDED_SPIN };
+        let server = GuestParams { n: 1, station: Station::Server, to: GUESTS[0], spin: CROWDED_SPIN };
         let mut guests = vec![first, guest(&alone, &other, server)?];
         let (between, pumps) = if by_tap { by_kernel(&guests)? } else { by_switch(&guests)? };
         let io = serve(seats.host, pumps, CROWDED_SPIN)?;
@@ -74,14 +74,14 @@ impl Bench {
     }
 
     /// Octets that arrived, or transactions.
-    pub(super) fn progress(&self, conversation: Conversation, direction: Direction) -> u64 {
+    pub(super) fn progress(&self, conversation: TrafficPattern, direction: Direction) -> u64 {
         let tally = |n: usize| self.guests.get(n).map(|guest| &guest.machine().shared().vcpus[0].station);
         let received = |n: usize| tally(n).map_or(0, |tally| tally.octets_received.get());
         match (conversation, direction, &self.peer) {
-            (Conversation::Requests, ..) => tally(0).map_or(0, |tally| tally.transactions.get()),
-            (Conversation::Stream, Direction::Tx, Some(peer)) => peer.octets(),
-            (Conversation::Stream, Direction::Tx, None) => received(1),
-            (Conversation::Stream, Direction::Rx, _) => received(0),
+            (TrafficPattern::Requests, ..) => tally(0).map_or(0, |tally| tally.transactions.get()),
+            (TrafficPattern::Stream, Direction::Tx, Some(peer)) => peer.octets(),
+            (TrafficPattern::Stream, Direction::Tx, None) => received(1),
+            (TrafficPattern::Stream, Direction::Rx, _) => received(0),
         }
     }
 
@@ -91,7 +91,7 @@ impl Bench {
     }
 }
 
-impl Counted for Bench {
+impl HasCounters for Bench {
     /// The first guest is the one that is measured.
     fn guests(&self) -> &[Guest] {
         &self.guests
@@ -110,7 +110,7 @@ impl Counted for Bench {
 }
 
 /// Parameters of one guest.
-struct Part {
+struct GuestParams {
     /// Index of the guest, 0 or 1.
     n: usize,
     station: Station,
@@ -120,8 +120,8 @@ struct Part {
 }
 
 /// Creates a station, not yet started.
-fn guest(options: &Options, seats: &Seats, part: Part) -> Result<Guest> {
-    let Part { n, station, to, spin } = part;
+fn guest(options: &Options, seats: &CpuAssignment, part: GuestParams) -> Result<Guest> {
+    let GuestParams { n, station, to, spin } = part;
     let mut plan = device::end_plan(options, seats)?;
     plan.spin = config::Spin::For(spin);
     if let Some(nic) = plan.nics.first_mut().filter(|_| n == 1) {
@@ -135,7 +135,7 @@ fn guest(options: &Options, seats: &Seats, part: Part) -> Result<Guest> {
         write_len: options.write as u32,
         ..TrafficInfo::default()
     };
-    Guest::new(&plan, Duty { role: Role::Station, traffic }, &device::ground(options)?)
+    Guest::new(&plan, GuestTask { role: Role::Station, traffic }, &device::backend(options)?)
 }
 
 /// Connects both guests to a learning switch.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use uplink::Netns;
 
-use crate::rig::room::Process;
+use crate::rig::router_run::Process;
 
 /// Timeout for the server to listen.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use anyhow::Result;
 use config::{Mac, Neighbour};
-use engine::{Duty, Guest, IoThread};
+use engine::{Guest, GuestTask, IoThread};
 use uplink::Netns;
 use uplink::tap::{ReadCounters, WriteCounters};
 
 use super::ends::Ends;
-use crate::device::{self, FAR_MAC, NEAR_MAC, STATION, STATION_MAC, Seats};
+use crate::device::{self, CpuAssignment, FAR_MAC, NEAR_MAC, STATION, STATION_MAC};
 use crate::experiment::Options;
 use crate::ledger_snapshot::Snapshot;
-use crate::metric::Counted;
+use crate::metric::HasCounters;
 use crate::rig::host_end::{plug, serve, tap, veth};
 
 /// Polling time of the router and its I/O thread: none, because they share their CPUs with both endpoints of the stream,
@@ -31,22 +31,22 @@ const FAR: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
 const NAMES: [&str; 2] = ["lab-near", "lab-far"];
 
 /// Path through ringroad's router.
-pub(super) struct ByRouter {
+pub(super) struct RouterPath {
     _io: IoThread,
     guest: Guest,
     taps: Vec<(&'static str, Arc<ReadCounters>, Arc<WriteCounters>)>,
 }
 
-impl ByRouter {
+impl RouterPath {
     /// Address of the server on this path.
     pub(super) const SERVER: Ipv4Addr = STATION;
 
     /// Opens the TAPs, and starts the router between them.
-    pub(super) fn open(ends: &Ends, options: &Options, seats: &Seats) -> Result<Self> {
+    pub(super) fn open(ends: &Ends, options: &Options, seats: &CpuAssignment) -> Result<Self> {
         let mut plan = device::plan(options, &vcpus(options, seats))?;
         plan.spin = config::Spin::For(SPIN);
         plan.neighbours.push(Neighbour { address: CLIENT, mac: Mac(CLIENT_MAC), nic: 0 });
-        let mut guest = Guest::new(&plan, Duty::default(), &device::ground(options)?)?;
+        let mut guest = Guest::new(&plan, GuestTask::default(), &device::backend(options)?)?;
         let client = ((CLIENT_MAC, CLIENT, 24), (device::NEAR, NEAR_MAC));
         let server = ((STATION_MAC, STATION, 24), (FAR, FAR_MAC));
         let sides = [("near", &ends.client, client), ("far", &ends.server, server)];
@@ -66,7 +66,7 @@ impl ByRouter {
     }
 }
 
-impl Counted for ByRouter {
+impl HasCounters for RouterPath {
     fn guests(&self) -> &[Guest] {
         slice::from_ref(&self.guest)
     }
@@ -82,16 +82,16 @@ impl Counted for ByRouter {
 
 /// CPUs of the router's vCPUs. A single vCPU reads only the headers of large frames: unless CPUs are named, it shares the
 /// I/O thread's CPU, which leaves a CPU to the endpoints of the stream.
-fn vcpus(options: &Options, seats: &Seats) -> Vec<usize> {
+fn vcpus(options: &Options, seats: &CpuAssignment) -> Vec<usize> {
     if options.vcpus == 1 && options.cpus.is_empty() { vec![seats.host] } else { seats.vcpus.clone() }
 }
 
 /// Path through the kernel, in a namespace of its own.
-pub(super) struct ByKernel {
+pub(super) struct KernelPath {
     _router: Netns,
 }
 
-impl ByKernel {
+impl KernelPath {
     /// Address of the server on this path.
     const SERVER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 2);
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::figures::{Cell, Found};
+use crate::figures::{Cell, CellResult};
 use crate::stats::Summary;
 
 #[test]
@@ -11,14 +11,14 @@ fn a_curve_is_where_its_points_are() {
     let cell = |value: f64| Cell {
         published: "-".to_owned(),
         number: None,
-        found: Found::WorkedOut(Summary::of(&[value]).unwrap()),
+        found: CellResult::WorkedOut(Summary::of(&[value]).unwrap()),
         rounds: Vec::new(),
     };
-    let drawn = chart(&figure, &Played { cells: vec![vec![cell(100.0), cell(50.0)]] });
+    let drawn = chart(&figure, &FigureResults { cells: vec![vec![cell(100.0), cell(50.0)]] });
     let lines: Vec<&str> = drawn.lines().collect();
     let column = |line: &str| line.find('A').map(|at| at - 11);
     assert_eq!(column(lines[2]), Some(WIDTH / 2), "{drawn}");
     assert_eq!(column(lines[2 + HEIGHT / 2]), Some(WIDTH), "{drawn}");
     assert!(lines[1].contains("100.0 Kpps") && drawn.contains("A r"), "{drawn}");
-    assert_eq!(chart(&figure, &Played::default()), "");
+    assert_eq!(chart(&figure, &FigureResults::default()), "");
 }

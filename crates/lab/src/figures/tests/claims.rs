@@ -24,11 +24,11 @@ const ABOUT_CORES: [&str; 14] = [
 ];
 
 /// Results of a figure in which `value` gives each cell by row and column.
-fn played(figure: &Figure, value: impl Fn(&str, &str) -> f64) -> Played {
+fn played(figure: &Figure, value: impl Fn(&str, &str) -> f64) -> FigureResults {
     let row = |row: &Row| {
         figure.columns.iter().map(|column| cell(value(&row.name, &column.name), 0.005, 0)).collect()
     };
-    Played { cells: figure.rows.iter().map(row).collect() }
+    FigureResults { cells: figure.rows.iter().map(row).collect() }
 }
 
 fn verdicts(id: &str, value: impl Fn(&str, &str) -> f64) -> Vec<(String, Verdict, String)> {
@@ -69,7 +69,7 @@ fn a_line_whose_cells_are_too_noisy_is_left_open() {
     let (row, column) = (figure.row(&line.rows[0]).unwrap(), figure.column(&line.column).unwrap());
     let rounds: Vec<f64> = (0..10).map(|n| 140.0 * (0.8 + f64::from(n) * 0.04444)).collect();
     let cell = &mut played.cells[row][column];
-    (cell.found, cell.rounds) = (Found::WorkedOut(Summary::of(&rounds).unwrap()), rounds);
+    (cell.found, cell.rounds) = (CellResult::WorkedOut(Summary::of(&rounds).unwrap()), rounds);
     let judged = judge_all(&figure, &played);
     let found = judged.iter().find(|judged| judged.claim == line.claim).unwrap();
     assert!(found.verdict == Verdict::NotRun && found.why.contains("too wide"), "{}", found.why);
@@ -83,9 +83,9 @@ fn a_machine_that_is_slower_in_some_rounds_is_not_what_a_line_is_judged_by() {
     for cell in played.cells.iter_mut().flatten() {
         let rounds = (0..).zip(&cell.rounds).map(|(n, rate)| rate * (0.8 + f64::from(n) * 0.04444));
         cell.rounds = rounds.collect();
-        cell.found = Found::WorkedOut(Summary::of(&cell.rounds).unwrap());
+        cell.found = CellResult::WorkedOut(Summary::of(&cell.rounds).unwrap());
     }
-    let verdict = |played: &Played| {
+    let verdict = |played: &FigureResults| {
         let judged = judge_all(&figure, played);
         judged.into_iter().find(|judged| judged.claim == figure.lines[0].claim).unwrap()
     };

@@ -53,17 +53,17 @@ pub(super) fn figure(id: &str) -> Figure {
 pub(super) fn cell(value: f64, width: f64, turn: usize) -> Cell {
     let place = |n: usize| ((n + turn) * 7 % ROUNDS) as f64 / (ROUNDS - 1) as f64 * 2.0 - 1.0;
     let rounds: Vec<f64> = (0..ROUNDS).map(|n| value * (1.0 + width * place(n))).collect();
-    let found = Found::WorkedOut(Summary::of(&rounds).unwrap());
+    let found = CellResult::WorkedOut(Summary::of(&rounds).unwrap());
     Cell { published: "-".to_owned(), number: None, found, rounds }
 }
 
-fn played(cells: &Cells) -> Played {
+fn played(cells: &Cells) -> FigureResults {
     let mut turn = 0;
     let mut each = |(value, width): &(f64, f64)| {
         turn += 3;
         cell(*value, *width, turn)
     };
-    Played { cells: cells.iter().map(|row| row.iter().map(&mut each).collect()).collect() }
+    FigureResults { cells: cells.iter().map(|row| row.iter().map(&mut each).collect()).collect() }
 }
 
 /// Returns the right curve of a figure.

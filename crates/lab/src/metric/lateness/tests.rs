@@ -8,11 +8,11 @@ fn trials(late_ms: impl IntoIterator<Item = u64>, was_stolen: bool) -> Vec<Trial
 fn stolen_trials_are_dropped_and_counted() {
     let mut all = trials(1..=100, false);
     all.extend(trials([5000; 7], true));
-    let late = Late::of(&all).unwrap();
-    assert_eq!(late, Late { trials: 100, stolen: 7, median_ms: 50.0, p99_ms: 99.0 });
+    let late = TimerLateness::of(&all).unwrap();
+    assert_eq!(late, TimerLateness { trials: 100, stolen: 7, median_ms: 50.0, p99_ms: 99.0 });
     // The same trials without steal time.
     all.iter_mut().for_each(|trial| trial.was_stolen = false);
-    let late = Late::of(&all).unwrap();
+    let late = TimerLateness::of(&all).unwrap();
     assert_eq!((late.trials, late.stolen, late.p99_ms), (107, 0, 5000.0));
 }
 
@@ -20,10 +20,10 @@ fn stolen_trials_are_dropped_and_counted() {
 fn too_few_trials_tell_no_percentile() {
     let mut all = trials([1; TRIALS - 1], false);
     all.extend(trials([1; TRIALS], true));
-    let why = Late::of(&all).unwrap_err().to_string();
+    let why = TimerLateness::of(&all).unwrap_err().to_string();
     assert!(why.contains("99 trials count and 100 do not"), "{why}");
     all.extend(trials([1], false));
-    Late::of(&all).unwrap();
+    TimerLateness::of(&all).unwrap();
 }
 
 #[test]

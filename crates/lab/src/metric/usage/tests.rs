@@ -5,9 +5,9 @@ use super::*;
 
 #[test]
 fn threads_are_told_by_their_names() {
-    assert_eq!(class("l1f2-0a/vcpu0"), Some((0, Column::Guest)));
-    assert_eq!(class("l1f2b-10b/vcpu#71"), Some((1, Column::Guest)));
-    assert_eq!(class("l1f2-0h/near-rx#9"), Some((7, Column::Vhost)));
+    assert_eq!(class("l1f2-0a/vcpu0"), Some((0, TimeCategory::Guest)));
+    assert_eq!(class("l1f2b-10b/vcpu#71"), Some((1, TimeCategory::Guest)));
+    assert_eq!(class("l1f2-0h/near-rx#9"), Some((7, TimeCategory::Vhost)));
     assert!(["vhost-7", "vhost-4321#99"].into_iter().all(is_vhost_net));
     assert!(
         !["vhost-owner", "vhost-", "vhost", "l1f2-0a/vhost", "l0-0a/vhost-7"].into_iter().any(is_vhost_net)

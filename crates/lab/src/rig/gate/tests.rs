@@ -19,7 +19,7 @@ fn who_delivers_waits_until_the_gate_is_open() {
     };
     std::thread::sleep(Duration::from_millis(20));
     assert!(!arrived.load(Ordering::Acquire));
-    drop(Keeper(gate));
+    drop(OpenOnDrop(gate));
     sender.join().unwrap();
     assert!(arrived.load(Ordering::Acquire));
 }

@@ -16,12 +16,12 @@ pub(crate) struct Counts {
 
 /// Totals that a reading thread updates.
 #[derive(Default)]
-pub(super) struct Counted {
+pub(super) struct RunCounters {
     counts: Mutex<Counts>,
     news: Condvar,
 }
 
-impl Counted {
+impl RunCounters {
     /// Starts a thread that reads lines until end of file.
     pub(super) fn by(lines: impl Read + Send + 'static) -> Arc<Self> {
         let counted = Arc::<Self>::default();

@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use host::{cores, own_files};
 use rustix::process::{Pid, Signal, kill_process};
-use uplink::{Links, Netns, Wire};
+use uplink::{Links, Netns, PacketSender};
 
-use self::counted::{Counted, Counts};
+use self::counted::{Counts, RunCounters};
 use self::folder::Folder;
 pub(crate) use self::links::{Link, ip, steer};
 use crate::device::{self, NEAR_MAC};
@@ -42,7 +42,7 @@ pub(crate) struct File<'a> {
     /// For each router, the lines of its table that place its threads and give them resources.
     pub(crate) routers: &'a [String],
     /// State that the command keeps from other rooms; none: it starts without any.
-    pub(crate) memory: Option<&'a Memory>,
+    pub(crate) memory: Option<&'a StateDirectory>,
 }
 
 impl<'a> File<'a> {
@@ -54,7 +54,7 @@ impl<'a> File<'a> {
 
 /// Path of one router's frames through the room.
 struct Lane {
-    wire: Wire,
+    wire: PacketSender,
     /// A frame for a station behind the router; for a router with several queues, one frame of each flow.
     frames: Vec<Vec<u8>>,
     /// Interface at which forwarded frames arrive.
@@ -62,10 +62,10 @@ struct Lane {
 }
 
 /// Running routers.
-pub(crate) struct Room {
+pub(crate) struct RouterRun {
     lanes: Vec<Lane>,
     run: Process,
-    counted: Arc<Counted>,
+    counted: Arc<RunCounters>,
     _switch: Vec<Process>,
     netns: Netns,
     _links: Links,
@@ -73,9 +73,9 @@ pub(crate) struct Room {
 }
 
 /// State directory of the command, kept from one room to the next, and separate from that of the host's own routers.
-pub(crate) struct Memory(Folder);
+pub(crate) struct StateDirectory(Folder);
 
-impl Memory {
+impl StateDirectory {
     /// Creates an empty state directory.
     pub(crate) fn new() -> Result<Self> {
         Folder::new().map(Self)
@@ -98,7 +98,7 @@ pub(crate) fn program() -> Result<PathBuf> {
         .context("this runs a router by the command `ringroad`, which does not lie beside this program")
 }
 
-impl Room {
+impl RouterRun {
     /// Starts the command on a file.
     pub(crate) fn open(file: &File<'_>) -> Result<Self> {
         let program = program()?;
@@ -111,7 +111,7 @@ impl Room {
     ///
     /// # Errors
     /// The routers do not run (the error names the first router's lines), or `measure` fails.
-    pub(crate) fn visit<T>(file: &File<'_>, measure: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+    pub(crate) fn with_routers<T>(file: &File<'_>, measure: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         let first = file.routers.first().map_or("", |lines| lines.trim());
         let room = Self::open(file).with_context(|| format!("with {}", first.replace('\n', ", ")))?;
         let measured = measure(&room);
@@ -136,7 +136,7 @@ impl Room {
                 _ => (format!("{near}1"), format!("{far}1")),
             };
             let frames = frames(file.options, text::mac(NEAR_MAC, router))?;
-            anyhow::Ok(Lane { wire: Wire::open(&netns, &ahead)?, frames, behind })
+            anyhow::Ok(Lane { wire: PacketSender::open(&netns, &ahead)?, frames, behind })
         };
         let lanes = (0..routers).map(lane).collect::<Result<_>>()?;
         Ok(Self { lanes, run, counted, _switch: switch, netns, _links: links, _folder: folder })
@@ -215,7 +215,7 @@ fn start(
     netns: &Netns,
     text: String,
     (folder, state): (&Path, &Path),
-) -> Result<(Process, Arc<Counted>)> {
+) -> Result<(Process, Arc<RunCounters>)> {
     let path = folder.join("lab.toml");
     let groups = folder.join("groups");
     fs::create_dir_all(&groups).with_context(|| format!("cannot make {}", groups.display()))?;
@@ -232,7 +232,7 @@ fn start(
         .args(["--log", "text", "--json"]);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut run = Process(child.context("cannot start the router")?);
-    let counted = Counted::by(run.0.stdout.take().context("the router has no output")?);
+    let counted = RunCounters::by(run.0.stdout.take().context("the router has no output")?);
     let said = run.0.stderr.take().context("the router has no output")?;
     let mut heard = Vec::new();
     let mut lines = BufReader::new(said).lines();

@@ -13,16 +13,16 @@ use anyhow::{Context, Result, ensure};
 use config::{Engine, Spin};
 use host::cores;
 use rustix::thread::gettid;
-use sched::account::{Column, Thread};
+use sched::account::{Thread, TimeCategory};
 use vmm::probe::tsc_khz;
 
 use super::PART;
-use crate::device::{self, Seats};
+use crate::device::{self, CpuAssignment};
 use crate::experiment::Options;
 use crate::generator::Generator;
 use crate::metric::{check, cpu_time};
-use crate::rig::{Fed, Worker};
-pub(super) use softirqs::{Softirqs, Taken};
+use crate::rig::{ReceivingGuest, Worker};
+pub(super) use softirqs::{Softirqs, StolenTime};
 
 /// Load that burns CPU time for a given duration.
 pub(super) trait Burn {
@@ -39,7 +39,7 @@ pub(super) trait Burn {
 }
 
 /// Describes a thread of this process.
-fn own(name: &str, tid: i32, column: Column) -> Result<Thread> {
+fn own(name: &str, tid: i32, column: TimeCategory) -> Result<Thread> {
     let pid = i32::try_from(std::process::id()).context("a process number")?;
     Ok(Thread { name: name.to_owned(), pid, tid, column })
 }
@@ -55,7 +55,7 @@ const TIMED: Duration = Duration::from_millis(50);
 /// Application in a guest that works on each frame for a fixed time. The guest counts the time per pass with its own clock: it times
 /// one pass in eight, and a pass that was interrupted counts as if it had not been.
 pub(super) struct Application {
-    guest: Fed,
+    guest: ReceivingGuest,
     options: Options,
     thread: Thread,
     /// Frequency of the guest's clock, in cycles a second.
@@ -86,7 +86,7 @@ impl Application {
     pub(super) fn start(options: &Options, host: usize, vcpu: usize) -> Result<Self> {
         let rate = Some(PART / WORK.as_secs_f64());
         let options = Options { rate, vcpus: 1, queues: 1, ..options.clone() };
-        let mut plan = device::end_plan(&options, &Seats { host, vcpus: vec![vcpu] })?;
+        let mut plan = device::end_plan(&options, &CpuAssignment { host, vcpus: vec![vcpu] })?;
         // The guest is to sleep at once when there is no frame.
         plan.spin = Spin::For(Duration::ZERO);
         let work_ns = u32::try_from(WORK.as_nanos()).context("the work on a frame is too long")?;
@@ -94,9 +94,9 @@ impl Application {
             device::engine(&options) == Engine::Kvm,
             "a vCPU that is a process shows its time to nobody else: --engine kvm"
         );
-        let guest = Fed::application(&options, &plan, (work_ns, true), host)?;
+        let guest = ReceivingGuest::application(&options, &plan, (work_ns, true), host)?;
         let vcpu = guest.guest.threads().first().context("the guest has no vCPU")?;
-        let thread = own(vcpu.name(), vcpu.tid(), Column::Guest)?;
+        let thread = own(vcpu.name(), vcpu.tid(), TimeCategory::Guest)?;
         let frequency = tsc_khz(TIMED) as f64 * 1e3;
         let mut application = Self { guest, options, thread, frequency };
         application.calibrate()?;
@@ -201,7 +201,7 @@ impl Burner {
 
 impl Burn for Burner {
     fn threads(&self) -> Vec<Thread> {
-        own(NAME, self.tid, Column::Vhost).into_iter().collect()
+        own(NAME, self.tid, TimeCategory::Vhost).into_iter().collect()
     }
 
     fn go(&mut self, length: Duration) -> Result<f64> {

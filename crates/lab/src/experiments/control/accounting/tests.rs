@@ -1,4 +1,4 @@
-use sched::account::{Column, CoreTicks, Interrupts, ThreadTimes, Traced};
+use sched::account::{CoreTicks, Interrupts, ThreadTimes, TimeCategory, Traced};
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn ten_seconds() -> (Taken, Taken) {
         Some(Traced { cores: [(1, core)].into(), ..Traced::default() })
     };
     let before = Taken { cores: [(1, CoreTicks::default())].into(), traced: traced(0), ..Taken::default() };
-    let threads = [("a", Column::Guest, vcpu), ("b", Column::Vhost, vhost)];
+    let threads = [("a", TimeCategory::Guest, vcpu), ("b", TimeCategory::Vhost, vhost)];
     let after = Taken {
         at_ns: 10_000_000_000,
         cores: [(1, core)].into(),
@@ -68,7 +68,7 @@ fn there_is_a_case_for_each_place_and_for_the_costs() {
     let options = Options { cpus: vec![0, 1], ..Options::default() };
     let name = |case: Case| match case {
         Case::Alone(experiment) => experiment.case,
-        Case::InTurn(..) => panic!("each stands for itself"),
+        Case::Alternating(..) => panic!("each stands for itself"),
     };
     let cases: Vec<String> = cases(&options).unwrap().into_iter().map(name).collect();
     let burns = ["kvm/virtio-net/vcpu", "vhost", "softirq"];

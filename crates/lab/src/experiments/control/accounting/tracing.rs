@@ -7,11 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use sched::account::Tracer;
 
-use super::burn::{Softirqs, Taken};
+use super::burn::{Softirqs, StolenTime};
 use crate::experiment::{Options, Sample};
 use crate::experiments::control::on;
-use crate::rig::room::{File, Link, Room};
-use crate::scenario::load::{Manner, step};
+use crate::rig::router_run::{File, Link, RouterRun};
+use crate::scenario::load::{SendMode, step};
 use crate::stats;
 
 /// Turns of a sample, each measured with and without the tracer.
@@ -46,8 +46,8 @@ fn in_turn<T>(mut half: impl FnMut() -> Result<T>) -> Result<Vec<[T; 2]>> {
 pub(super) fn of_an_interrupt(cpu: usize) -> Result<Sample> {
     let softirqs = Softirqs::start(cpu)?;
     let turns = in_turn(|| Ok(softirqs.interrupted(HALF).0))?;
-    let each = |taken: &Taken| taken.lost / taken.gaps.max(1.0) * 1e9;
-    let of = |part: &dyn Fn(&[Taken; 2]) -> f64| median(turns.iter().map(part));
+    let each = |taken: &StolenTime| taken.lost / taken.gaps.max(1.0) * 1e9;
+    let of = |part: &dyn Fn(&[StolenTime; 2]) -> f64| median(turns.iter().map(part));
     let more = [
         ("untraced_ns", of(&|[without, _]| each(without))),
         ("interrupts_a_second", of(&|[_, with]| with.gaps / with.elapsed)),
@@ -65,10 +65,10 @@ pub(super) fn of_an_interrupt(cpu: usize) -> Result<Sample> {
 /// There is no tracer, or the router does not run.
 pub(super) fn of_forwarding(options: &Options, cpu: usize) -> Result<Sample> {
     let routers = [on(cpu)];
-    let turns: Vec<[Half; 2]> = Room::visit(&File::new(options, Link::Tap, &routers), |room| {
+    let turns: Vec<[Half; 2]> = RouterRun::with_routers(&File::new(options, Link::Tap, &routers), |room| {
         in_turn(|| {
             let before = events(cpu)?;
-            let step = step(room, &[f64::INFINITY], (LEAD, HALF), Manner::PLAIN)?;
+            let step = step(room, &[f64::INFINITY], (LEAD, HALF), SendMode::PLAIN)?;
             let seconds = (LEAD + HALF).as_secs_f64();
             Ok((step.forwarded_kpps(0), events(cpu)?.saturating_sub(before) as f64 / seconds))
         })

@@ -21,11 +21,11 @@ fn lines_are_added_up_by_what_they_count() {
 
 #[test]
 fn a_line_that_tells_is_waited_for() {
-    let counted = Counted::by(&b""[..]);
+    let counted = RunCounters::by(&b""[..]);
     assert_eq!(counted.so_far(), Counts::default());
     assert!(counted.each_since(&Counts::default(), Duration::from_millis(10)).is_err());
     let line = r#"{"counters":{"r.vcpu0.forwarded":2,"r.vcpu0.near.kicks":1}}"#;
-    let counted = Counted::by(line.as_bytes());
+    let counted = RunCounters::by(line.as_bytes());
     let each = counted.each_since(&Counts::default(), Duration::from_secs(20)).expect("a line");
     assert_eq!(each, [0.5, 0.0]);
 }

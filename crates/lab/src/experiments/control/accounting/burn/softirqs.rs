@@ -1,7 +1,7 @@
 //! Burn in softirqs: frames that a bridge floods to its ports, all on one CPU.
 //!
 //! The time that the softirqs take is measured independently of the account under test. A thread on that CPU detects the time
-//! taken from it ([`Gaps`]), and frames are sent whenever that is less than the intended share. Entry to and return from
+//! taken from it ([`StolenTimeDetector`]), and frames are sent whenever that is less than the intended share. Entry to and return from
 //! interrupts are in no softirq column, and may take tens of microseconds where the host is itself a virtual machine. Two costs
 //! are therefore measured before and after, and subtracted: that of an interrupt that brings one unwanted frame, and the time lost
 //! without any frames.
@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use sched::account::Thread;
-use uplink::{Netns, Wire};
+use uplink::{Netns, PacketSender};
 
-use self::gaps::Gaps;
-pub(in super::super) use self::gaps::Taken;
+pub(in super::super) use self::gaps::StolenTime;
+use self::gaps::StolenTimeDetector;
 use super::Burn;
 use crate::experiments::control::accounting::PART;
-use crate::rig::room::{ip, steer};
+use crate::rig::router_run::{ip, steer};
 
 /// Ports that each frame is flooded to: much work per interrupt.
 const PORTS: usize = 64;
@@ -54,12 +54,12 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(in super::super) struct Softirqs {
     cpu: usize,
     /// Sockets to the bridge, and to an interface where no one wants frames; the kernel receives both on the burning CPU.
-    burning: Wire,
-    bare: Wire,
-    gaps: Gaps,
+    burning: PacketSender,
+    bare: PacketSender,
+    gaps: StolenTimeDetector,
     costs: Costs,
     /// Time that the last burn took from the thread.
-    taken: Taken,
+    taken: StolenTime,
     netns: Netns,
 }
 
@@ -67,14 +67,14 @@ pub(in super::super) struct Softirqs {
 #[derive(Clone, Copy, Debug, Default)]
 struct Costs {
     /// Background over time: timer ticks and other events that occur by themselves.
-    rest: Taken,
+    rest: StolenTime,
     /// Cost of an interrupt with one unwanted frame, in seconds.
     interrupt: f64,
 }
 
 impl Costs {
     /// Share of the CPU that work on frames took, out of all the time taken.
-    fn burnt(&self, taken: &Taken) -> f64 {
+    fn burnt(&self, taken: &StolenTime) -> f64 {
         let interrupts = (taken.gaps - self.rest.gaps / self.rest.elapsed * taken.elapsed).max(0.0);
         taken.part() - self.rest.part() - self.interrupt * interrupts / taken.elapsed
     }
@@ -88,9 +88,10 @@ impl Softirqs {
         furnish(&netns)?;
         steer(&netns, "in0", cpu)?;
         steer(&netns, "bare0", cpu)?;
-        let (burning, bare) = (Wire::open(&netns, "in1")?, Wire::open(&netns, "bare1")?);
-        let (costs, taken) = (Costs::default(), Taken::default());
-        let mut softirqs = Self { cpu, burning, bare, gaps: Gaps::start(cpu)?, costs, taken, netns };
+        let (burning, bare) = (PacketSender::open(&netns, "in1")?, PacketSender::open(&netns, "bare1")?);
+        let (costs, taken) = (Costs::default(), StolenTime::default());
+        let mut softirqs =
+            Self { cpu, burning, bare, gaps: StolenTimeDetector::start(cpu)?, costs, taken, netns };
         softirqs.wait_until_it_forwards()?;
         softirqs.costs = softirqs.costs()?;
         Ok(softirqs)
@@ -122,9 +123,9 @@ impl Softirqs {
 
     /// Measures the time that interrupts with one unwanted frame each take during `length`; returns it and the number of frames
     /// sent.
-    pub(in super::super) fn interrupted(&self, length: Duration) -> (Taken, u32) {
+    pub(in super::super) fn interrupted(&self, length: Duration) -> (StolenTime, u32) {
         let mut sent = 0;
-        let step = |taken: &Taken| {
+        let step = |taken: &StolenTime| {
             if taken.elapsed >= (BARE * sent).as_secs_f64() {
                 self.bare.repeat(&FRAME, 1);
                 sent += 1;
@@ -135,7 +136,7 @@ impl Softirqs {
     }
 
     /// Measures the time taken from the thread during `length`, while calling `step` repeatedly.
-    fn taken_while(&self, length: Duration, mut step: impl FnMut(&Taken)) -> Taken {
+    fn taken_while(&self, length: Duration, mut step: impl FnMut(&StolenTime)) -> StolenTime {
         let (start, before) = (Instant::now(), self.gaps.look());
         loop {
             let mut taken = self.gaps.look().since(&before);
@@ -148,7 +149,7 @@ impl Softirqs {
     }
 
     /// Sends a burst if less than [`PART`] was burnt so far, and waits until time was taken from the thread.
-    fn feed(&self, taken: &Taken) {
+    fn feed(&self, taken: &StolenTime) {
         if taken.elapsed == 0.0 || self.costs.burnt(taken) >= PART {
             return;
         }

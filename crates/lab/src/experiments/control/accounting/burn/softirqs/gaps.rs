@@ -17,8 +17,8 @@ use crate::rig::Worker;
 const GAP: Duration = Duration::from_nanos(600);
 
 /// Clock-reading thread and its counters.
-pub(super) struct Gaps {
-    told: Arc<Told>,
+pub(super) struct StolenTimeDetector {
+    told: Arc<GapCounters>,
     /// Its `schedstat`: how long it waited for its CPU.
     own: File,
     /// `schedstat` of the kernel's softirq thread (`ksoftirqd`), where visible.
@@ -27,14 +27,14 @@ pub(super) struct Gaps {
 }
 
 #[derive(Default)]
-struct Told {
+struct GapCounters {
     lost_ns: AtomicU64,
     gaps: AtomicU64,
 }
 
 /// Time taken from the thread.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in super::super::super) struct Taken {
+pub(in super::super::super) struct StolenTime {
     /// Length of the observation, in seconds.
     pub(in super::super::super) elapsed: f64,
     /// Time taken, in seconds.
@@ -45,7 +45,7 @@ pub(in super::super::super) struct Taken {
     pub(in super::super::super) away: f64,
 }
 
-impl Taken {
+impl StolenTime {
     /// Share of the CPU.
     pub(in super::super::super) fn part(&self) -> f64 {
         self.lost / self.elapsed
@@ -61,10 +61,10 @@ impl Taken {
     }
 }
 
-impl Gaps {
+impl StolenTimeDetector {
     /// Starts the thread on this CPU.
     pub(super) fn start(cpu: usize) -> Result<Self> {
-        let told = Arc::<Told>::default();
+        let told = Arc::<GapCounters>::default();
         let (tells, mut last) = (told.clone(), Instant::now());
         let turn = move || {
             let now = Instant::now();
@@ -88,13 +88,13 @@ impl Gaps {
     }
 
     /// Totals since the start; `elapsed` is left 0.
-    pub(super) fn look(&self) -> Taken {
+    pub(super) fn look(&self) -> StolenTime {
         // Fields of `schedstat`: time on the CPU, time waiting for one, number of time slices.
         let waited = number(&self.own, 1);
         let carried_on = self.softirqs.as_ref().map_or(0.0, |file| number(file, 0));
         let away = (waited - carried_on) * 1e-9;
         let lost = self.told.lost_ns.load(Relaxed) as f64 * 1e-9 - away;
-        Taken { elapsed: 0.0, lost, gaps: self.seen() as f64, away }
+        StolenTime { elapsed: 0.0, lost, gaps: self.seen() as f64, away }
     }
 }
 

@@ -7,12 +7,12 @@ use super::*;
 #[test]
 fn what_other_threads_take_is_not_taken() {
     let cpu = cores::allowed().unwrap()[0];
-    let gaps = Gaps::start(cpu).unwrap();
+    let gaps = StolenTimeDetector::start(cpu).unwrap();
     let (other, _) = seated("burn/other", cpu, || {}).unwrap();
     let (before, start) = (gaps.look(), Instant::now());
     let raw = gaps.told.lost_ns.load(Relaxed);
     thread::sleep(Duration::from_millis(600));
-    let taken = Taken { elapsed: start.elapsed().as_secs_f64(), ..gaps.look().since(&before) };
+    let taken = StolenTime { elapsed: start.elapsed().as_secs_f64(), ..gaps.look().since(&before) };
     let raw = (gaps.told.lost_ns.load(Relaxed) - raw) as f64 * 1e-9;
     drop(other);
     assert!(taken.gaps >= 1.0 && raw > 0.1 * taken.elapsed, "the other one ran: {taken:?}, {raw}");
