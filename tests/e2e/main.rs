@@ -51,3 +51,5 @@ mod t39_kernel;
 mod t40_kernel_trace;
 mod t41_lxc;
 mod t42_kernel_cpus;
+mod t43_group_multistage;
+mod t43_group_parallel;

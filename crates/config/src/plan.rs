@@ -39,6 +39,8 @@ pub struct Plan {
     pub kernel_ports: Vec<KernelPort>,
     /// Telemetry of the run.
     pub telemetry: Telemetry,
+    /// The groups, whose members are among the routers.
+    pub groups: Vec<crate::group::Group>,
     /// Lines of values in the file, for errors found later.
     #[serde(skip)]
     pub places: SourceLines,

@@ -73,6 +73,8 @@ impl Supervisor {
             self.ceilings.due(),
             self.kernels.due(),
             self.gathers_due(),
+            self.rolling_due(),
+            self.scaling_due(),
             self.killed.due(),
             self.children.killed.due(),
         ];

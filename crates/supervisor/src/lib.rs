@@ -38,8 +38,10 @@ mod reaper;
 mod reply_deadlines;
 mod request_router;
 mod resources;
+mod rolling;
 mod router_process;
 mod run_lock;
+mod scaling;
 mod schedule;
 mod signals;
 mod status;
@@ -81,8 +83,10 @@ use plane::Plane;
 use reply_deadlines::EXTENSION;
 use request_router::{RequestRouter, Requester};
 use resources::Resources;
+use rolling::Rolling;
 use router_process::RouterProcesses;
 pub use run_lock::{RunLock, clean_up_after};
+use scaling::Scaling;
 pub use signals::StopRequest;
 use thread_lookups::Find;
 use thread_placement::ThreadPlacement;
@@ -204,6 +208,9 @@ struct Supervisor {
     display: Display,
     request_router: RequestRouter,
     changes: Changes,
+    /// A group whose members are started anew.
+    rolling: Option<Rolling>,
+    scaling: Scaling,
     metrics: Metrics,
     placement: ThreadPlacement,
     accounting: Accounting,
@@ -308,6 +315,8 @@ impl Supervisor {
         let mut supervisor = Self {
             request_router: RequestRouter::open(&mut lock)?,
             changes: Changes::default(),
+            rolling: None,
+            scaling: Scaling::default(),
             metrics: begun.metrics,
             display: Display::new(options.json, begun.stdout),
             times: Times { started: now, tick: None, end: None, ending: None, extended: false },
@@ -381,6 +390,8 @@ impl Supervisor {
         self.attend_kernels(now);
         self.attend_changes(now);
         self.attend_clients(now);
+        self.attend_rolling(now);
+        self.attend_scaling(now);
         self.attend_metrics(now);
         // Work that arose meanwhile does not wait for the next iteration.
         self.tend();

@@ -39,6 +39,8 @@ impl Supervisor {
         let kernels = match &request {
             // Rate guarantees read the counters ten times a second, and need only those of routers with a guarantee.
             Request::Counters { .. } if requester == Requester::Promises => self.kernels_promised(),
+            // Kernel routers are no members of groups.
+            Request::Counters { .. } if requester == Requester::Scaling => Vec::new(),
             Request::Counters { .. } => self.kernels_to_count(only),
             _ => Vec::new(),
         };
@@ -183,7 +185,10 @@ impl Supervisor {
             let mut status =
                 own.map_or_else(|| isolated.status(router), |own| isolated.completed(own.clone()));
             // The threads that serve its NICs belong to the data plane.
-            status.threads.extend(all.remove(&router.name).into_iter().flat_map(|here| here.threads));
+            if let Some(here) = all.remove(&router.name) {
+                status.threads.extend(here.threads);
+                status.member = here.member;
+            }
             all.insert(router.name.clone(), status);
         }
         plan.routers.iter().filter_map(|router| all.remove(&router.name)).collect()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::{NeighbourShown, NicDetails, RouteShown, Value};
 use config::keys::{self, Entry};
-use config::{Nic, Router};
+use config::{Group, Nic, Router};
 
 /// Settings by their keys.
 pub type Settings = BTreeMap<String, Value>;
@@ -17,6 +17,12 @@ pub fn settings(router: &Router) -> Settings {
     let mut settings = values(keys::ROUTER, router);
     forget_foreign(router, &mut settings);
     settings
+}
+
+/// What a file says of a group beside what its members are like.
+pub fn group(group: &Group) -> Settings {
+    let value = |key: &config::GroupKey| Some((key.name.to_owned(), told(key.value(group)?)));
+    config::GROUP.iter().filter_map(value).collect()
 }
 
 /// Returns a NIC of a router with its settings.
@@ -43,12 +49,15 @@ fn forget_foreign(router: &Router, settings: &mut Settings) {
 }
 
 fn values<T>(entries: &[Entry<T>], of: &T) -> Settings {
-    let value = |value| match value {
+    let all = entries.iter().filter_map(|entry| Some((entry.name.to_owned(), told(entry.value(of)?))));
+    all.collect()
+}
+
+fn told(value: keys::Value) -> Value {
+    match value {
         keys::Value::Number(number) => number.into(),
         keys::Value::Text(text) => text.into(),
-    };
-    let all = entries.iter().filter_map(|entry| Some((entry.name.to_owned(), value(entry.value(of)?))));
-    all.collect()
+    }
 }
 
 /// Static routes of a router, in the order of the file.
