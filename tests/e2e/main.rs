@@ -53,3 +53,4 @@ mod t41_lxc;
 mod t42_kernel_cpus;
 mod t43_group_multistage;
 mod t43_group_parallel;
+mod t44_forwarding;

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use crate::forwarding::{is_other_route, is_six_neighbour};
 use crate::napi;
 use crate::plan::{Container, Engine, ForwardingSettings, Nic, Router, RpFilter};
 use crate::read::valued;
@@ -16,9 +17,20 @@ const OF_CONTAINERS: [&str; 2] = ["rootfs", "init"];
 /// Default of `init` in a container with its own root.
 const INIT: &str = "/sbin/init";
 /// Keys about firmware, machine and their threads, which a kernel router does not have.
-const OF_MACHINES: [&str; 7] = ["role", "misdeed", "vcpus", "memory", "vhost", "spin", "isolate"];
+const OF_MACHINES: [&str; 10] = [
+    "role",
+    "misdeed",
+    "vcpus",
+    "memory",
+    "vhost",
+    "spin",
+    "isolate",
+    "neighbours",
+    "redirects",
+    "interface",
+];
 /// Keys about NICs of machines.
-const OF_NICS: [&str; 11] = [
+const OF_NICS: [&str; 13] = [
     "model",
     "mode",
     "itr",
@@ -30,6 +42,8 @@ const OF_NICS: [&str; 11] = [
     "deliver",
     "ring",
     "offload",
+    "ra",
+    "rpf",
 ];
 /// Interface names that are reserved in each namespace: `lo`, and entries of `/proc/sys/net/ipv4/conf`.
 const TAKEN: [&str; 3] = ["lo", "all", "default"];
@@ -116,8 +130,25 @@ fn no_machine() -> &'static str {
     "a kernel router has no machine; remove this key, or write another engine"
 }
 
-/// Checks the attachments, names and keys of all NICs of a router.
+fn only_firmware() -> &'static str {
+    "IPv6 and routes of a type are not in this version of kernel routers; remove it, or write another engine"
+}
+
+/// Refuses routes and neighbours that only the firmware knows in this version.
+fn verify_routes(section: &Section<'_>) {
+    for table in section.tables("route").iter().filter(|table| is_other_route(table)) {
+        table.fault(table.line_of("to"), "to", only_firmware());
+    }
+    for table in section.tables("neighbour").iter().filter(|table| is_six_neighbour(table)) {
+        table.fault(table.line_of("address"), "address", only_firmware());
+    }
+}
+
+/// Checks the attachments, names, addresses and keys of all NICs of a router, and its routes.
 pub(crate) fn verify(section: &Section<'_>, router: &Router) {
+    if router.is_in_kernel() {
+        verify_routes(section);
+    }
     for (nic, table) in router.nics.iter().zip(section.tables("nic")) {
         if let Some(what) = misplaced(router, nic).filter(|_| table.has("attach")) {
             table.fault(table.line_of("attach"), "attach", what);
@@ -127,6 +158,9 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
         }
         for key in OF_NICS.into_iter().filter(|key| table.has(key)) {
             table.fault(table.line_of(key), key, no_machine());
+        }
+        if !nic.six.addresses.is_empty() {
+            table.fault(table.line_of("address"), "address", only_firmware());
         }
         if router.container.is_some() && nic.attach.key("netns").is_some() {
             let what =

@@ -17,6 +17,7 @@ mod kernel_vhost;
 mod look_after;
 pub mod recording;
 pub mod routes;
+mod shortages;
 pub mod supplies;
 mod take_down;
 mod task;

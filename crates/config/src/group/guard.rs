@@ -2,7 +2,8 @@
 
 use super::{Balancer, Group, GroupKind, Interconnect, Spread};
 use crate::fault::Fault;
-use crate::plan::Plan;
+use crate::forwarding::ReversePath;
+use crate::plan::{Nic, Plan};
 
 impl Plan {
     /// What this version cannot run of what the plan says of groups.
@@ -15,6 +16,8 @@ impl Plan {
             for (n, nic) in group.pattern.nics.iter().enumerate() {
                 let what = of_nic(group, nic.attach.kind());
                 faults.extend(what.map(|what| Fault::of_nic(index, n, "attach", what)));
+                let what = of_forwarding(nic);
+                faults.extend(what.map(|(key, what)| Fault::of_nic(index, n, key, what.to_owned())));
             }
         }
         faults
@@ -31,7 +34,20 @@ fn of_group(group: &Group) -> impl Iterator<Item = (&'static str, String)> {
             found.push(("name", "only interconnect = \"switch\" is in this version; remove interconnect"));
         }
     }
+    if !group.pattern.forwarding.interfaces.is_empty() {
+        found.push(("name", "a group has no interfaces for VLANs in this version; remove [[group.interface]]"));
+    }
     found.into_iter().map(|(key, what)| (key, what.to_owned()))
+}
+
+/// What of a NIC's forwarding its members cannot do together: they hear ARP for each other, and no neighbour discovery, and the source of
+/// probes has no way back.
+fn of_forwarding(nic: &Nic) -> Option<(&'static str, &'static str)> {
+    if !nic.six.addresses.is_empty() {
+        return Some(("address", "a group has no IPv6 in this version; remove the IPv6 address"));
+    }
+    let is_filtered = nic.reverse_path != ReversePath::Off;
+    is_filtered.then_some(("rpf", "a group has no filter of sources in this version; write rpf = \"off\""))
 }
 
 /// What of an attachment does not go with how the group is built.

@@ -57,6 +57,8 @@ fn what_there_is_a_machine_for_it_has_not() {
         "vhost = \"shared\"",
         "spin = \"50us\"",
         "isolate = \"process\"",
+        "neighbours = 64",
+        "redirects = true",
     ] {
         let name = key.split(' ').next().unwrap_or_default();
         assert_eq!(faults(&format!("{key}\n"), VETH), format!("f.toml:5: router.{name}: {no_machine}"));
@@ -69,12 +71,27 @@ fn what_there_is_a_machine_for_it_has_not() {
         "queue_len = 64",
         "ring = 512",
         "offload = true",
+        "rpf = \"loose\"",
     ] {
         let name = key.split(' ').next().unwrap_or_default();
         let fault = faults("", &format!("{VETH}\n{key}"));
         assert_eq!(fault, format!("f.toml:8: router.nic.{name}: {no_machine}"));
     }
     assert!(faults("kernel = \"vmlinuz\"\n", VETH).contains("router.kernel: only a Linux guest has it"));
+}
+
+#[test]
+fn what_only_the_firmware_forwards_is_refused() {
+    let what = "IPv6 and routes of a type are not in this version of kernel routers; remove it, or write another engine";
+    let own = format!("{VETH}\naddress = [\"192.0.2.1/24\", \"2001:db8::1/64\"]");
+    assert_eq!(faults("", &own), format!("f.toml:8: router.nic.address: {what}"));
+    let four = format!("{VETH}\naddress = \"192.0.2.1/24\"");
+    for (table, place) in [
+        ("[[router.route]]\nto = \"2001:db8:1::/48\"\nnic = \"wan\"", "10: router.route.to"),
+        ("[[router.route]]\nto = \"203.0.113.0/24\"\ntype = \"blackhole\"", "10: router.route.to"),
+    ] {
+        assert_eq!(faults("", &format!("{four}\n{table}")), format!("f.toml:{place}: {what}"));
+    }
 }
 
 #[test]
