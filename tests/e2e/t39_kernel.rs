@@ -274,6 +274,8 @@ fn it_is_stopped_started_and_started_anew() {
 fn an_interface_that_somebody_deletes_is_made_again() {
     support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
     let world = World::start();
+    // The run reports the loss of what it has seen, which it does once a second.
+    wait_for(|| (router()["nics"][1]["settings"]["carrier"] == "up").then_some(()));
     world.east.ip(&["link", "delete", "t39e"]).expect("deleted");
     wait_for(|| world.events().iter().any(|line| line.contains("were created again")).then_some(()));
     world.stage.home().ip(&["link", "set", "t39e", "netns", world.east.name()]).expect("moved");

@@ -45,6 +45,7 @@ mod alone {
         use std::thread;
         use std::time::Instant;
 
+        use serde_json::Value;
         use support::{Namespace, Running, Signal, Stage, Traces, alone, ping};
 
         use super::super::*;
@@ -73,14 +74,24 @@ mod alone {
             namespace.links().expect("links").iter().any(|link| link == name)
         }
 
-        /// Moves the outer end of a pair to a host, and gives it an address and a default route.
+        /// Moves the outer end of a pair to a host, and gives it an address and a default route. The kernel removes the pair of a
+        /// container that has ended some time after its end.
         fn plug_in(home: &Namespace, link: &str, host: &Namespace, net: &str) {
-            wait_for(|| has_link(home, link).then_some(()));
+            wait_for(|| (has_link(home, link) && !has_link(host, link)).then_some(()));
             home.ip(&["link", "set", link, "netns", host.name()]).expect("moved");
             host.ip(&["address", "add", &format!("{net}.2/24"), "dev", link]).expect("an address");
             host.ip(&["link", "set", link, "up"]).expect("up");
             host.set(&format!("net.ipv4.neigh.{link}.mcast_solicit"), "60").expect("set");
             host.ip(&["route", "add", "default", "via", &format!("{net}.1")]).expect("a route");
+        }
+
+        /// Waits until the router runs, after this many restarts because of faults: LXC is done with its interfaces then.
+        fn wait_until_it_runs(restarts: u64) {
+            wait_for(|| {
+                let shown: Value = serde_json::from_str(&ringroad(&["show", "t41", "--json"]).stdout).ok()?;
+                let status = &shown["status"];
+                (status["state"] == "running" && status["restarts"] == restarts).then_some(())
+            });
         }
 
         /// PID of the container's init, which is a child of `lxc-start`.
@@ -108,6 +119,7 @@ mod alone {
                 plug_in(stage.home(), "t41e", &east, "198.51.100");
                 ping(west.command("busybox"), 3, &["198.51.100.2"]).expect("answers");
             };
+            wait_until_it_runs(0);
             both(&stage);
             assert!(said(&["show", "t41"]).contains("lxc"));
             assert!(said(&["set", "t41", "rp_filter=strict"]).contains("no packet is lost"));
@@ -117,7 +129,8 @@ mod alone {
             let init = wait_for(|| init_of(id));
             let kill = Command::new("kill").args(["-9", &init.to_string()]).status().expect("a program");
             assert!(kill.success());
-            wait_for(|| init_of(id).filter(|now| *now != init));
+            wait_until_it_runs(1);
+            assert!(init_of(id).is_some_and(|now| now != init));
             both(&stage);
             stage.finish_troubled(vec![west, east]).expect("nothing is left");
         }

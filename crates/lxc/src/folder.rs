@@ -6,10 +6,11 @@
 //!   HOME/NAME/root      root of a container with programs of the host: mount points, and links like those of the host
 //! ```
 
+use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown, symlink};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::{Container, Error, Root, text};
 
@@ -23,6 +24,8 @@ const SECCOMP: &str = "/usr/share/lxc/config/common.seccomp";
 const LOCKS: &str = "/run/lxc/lock";
 /// Mount point of control groups: of version 2 itself, of version 1 with a directory for each controller.
 const GROUPS: &str = "/sys/fs/cgroup";
+/// Control groups of init, below which LXC creates those of containers that root starts.
+const GROUPS_OF_INIT: &str = "/proc/1/cgroup";
 /// Maximum depth of control groups that a container has created.
 const DEEPEST: usize = 16;
 
@@ -146,11 +149,13 @@ fn plain(path: &str) -> String {
 
 /// Removes a container's control groups and its LXC lock. The kernel keeps a group that still has processes.
 pub(crate) fn sweep(home: &Path, name: &str) {
+    let parents = parents(&fs::read_to_string(GROUPS_OF_INIT).unwrap_or_default());
     let hierarchies =
         fs::read_dir(GROUPS).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
+    let groups = [format!("lxc.payload.{name}"), format!("lxc.monitor.{name}"), "lxc.pivot".to_owned()];
     for hierarchy in hierarchies.chain([PathBuf::from(GROUPS)]) {
-        for group in [format!("lxc.payload.{name}"), format!("lxc.monitor.{name}"), "lxc.pivot".to_owned()] {
-            remove_group(&hierarchy.join(group), DEEPEST);
+        for parent in parents.iter().map(|parent| hierarchy.join(parent)) {
+            groups.iter().for_each(|group| remove_group(&parent.join(group), DEEPEST));
         }
     }
     let locks = Path::new(LOCKS);
@@ -158,6 +163,20 @@ pub(crate) fn sweep(home: &Path, name: &str) {
     let _ = fs::remove_file(lock.join(format!(".{name}")));
     // A directory with other locks is not empty, and stays.
     lock.ancestors().take_while(|folder| *folder != locks).for_each(|folder| drop(fs::remove_dir(folder)));
+}
+
+/// Groups that may contain those of containers, relative to their hierarchies: the root, and the groups of init according to the
+/// text of `/proc/1/cgroup` (cgroups(7)). In a PID namespace init may be in any group.
+pub(crate) fn parents(of_init: &str) -> BTreeSet<PathBuf> {
+    let parent = |line: &str| {
+        let path = Path::new(line.splitn(3, ':').nth(2)?.trim_start_matches('/'));
+        // LXC ignores the group into which systemd moves itself.
+        let path = if path.ends_with("init.scope") { path.parent()? } else { path };
+        // A group outside of the cgroup namespace begins with `..`.
+        let is_below = path.components().all(|part| matches!(part, Component::Normal(_)));
+        is_below.then(|| path.to_owned())
+    };
+    of_init.lines().filter_map(parent).chain([PathBuf::new()]).collect()
 }
 
 /// Removes a control group after its children.
