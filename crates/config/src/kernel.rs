@@ -3,12 +3,13 @@
 
 use std::path::PathBuf;
 
-use crate::forwarding::{is_other_route, is_six_neighbour};
+use crate::forwarding::ReversePath;
 use crate::napi;
 use crate::plan::{Container, Engine, ForwardingSettings, Nic, Router, RpFilter};
 use crate::read::valued;
 use crate::section::{Keywords, Section};
 use crate::setting::Key;
+use crate::six::is_six;
 
 /// Keys of kernel routers that other routers do not have.
 pub(crate) const KEYS: [&str; 4] = ["forwarding", "rp_filter", "proxy_arp", "threaded"];
@@ -30,7 +31,7 @@ const OF_MACHINES: [&str; 10] = [
     "interface",
 ];
 /// Keys about NICs of machines.
-const OF_NICS: [&str; 13] = [
+const OF_NICS: [&str; 12] = [
     "model",
     "mode",
     "itr",
@@ -43,7 +44,6 @@ const OF_NICS: [&str; 13] = [
     "ring",
     "offload",
     "ra",
-    "rpf",
 ];
 /// Interface names that are reserved in each namespace: `lo`, and entries of `/proc/sys/net/ipv4/conf`.
 const TAKEN: [&str; 3] = ["lo", "all", "default"];
@@ -130,24 +130,30 @@ fn no_machine() -> &'static str {
     "a kernel router has no machine; remove this key, or write another engine"
 }
 
-fn only_firmware() -> &'static str {
-    "IPv6 and routes of a type are not in this version of kernel routers; remove it, or write another engine"
+/// Refuses IPv6 routes without a gateway by NICs that do not take part in IPv6.
+fn verify_routes(section: &Section<'_>, router: &Router) {
+    for table in section.tables("route") {
+        let is_on_link = !table.has("via") && !table.has("type") && table.peek_text("to").is_some_and(is_six);
+        let Some(name) = table.peek_text("nic").filter(|_| is_on_link) else { continue };
+        if router.nics.iter().any(|nic| nic.name == name && nic.six.addresses.is_empty()) {
+            let what = format!("NIC {name:?} has no IPv6 address, so it takes no part in IPv6; give it one");
+            table.fault(table.line_of("nic"), "nic", what);
+        }
+    }
 }
 
-/// Refuses routes and neighbours that only the firmware knows in this version.
-fn verify_routes(section: &Section<'_>) {
-    for table in section.tables("route").iter().filter(|table| is_other_route(table)) {
-        table.fault(table.line_of("to"), "to", only_firmware());
-    }
-    for table in section.tables("neighbour").iter().filter(|table| is_six_neighbour(table)) {
-        table.fault(table.line_of("address"), "address", only_firmware());
-    }
+/// Error text for a filter of sources where it cannot be that of all packets: the kernel has one for IPv4 only.
+fn not_filtered(nic: &Nic) -> Option<&'static str> {
+    let is_for_both = nic.reverse_path != ReversePath::Off && !nic.six.addresses.is_empty();
+    is_for_both.then_some(
+        "the kernel filters IPv4 sources only, and this NIC has an IPv6 address; write rp_filter for the router instead",
+    )
 }
 
 /// Checks the attachments, names, addresses and keys of all NICs of a router, and its routes.
 pub(crate) fn verify(section: &Section<'_>, router: &Router) {
     if router.is_in_kernel() {
-        verify_routes(section);
+        verify_routes(section, router);
     }
     for (nic, table) in router.nics.iter().zip(section.tables("nic")) {
         if let Some(what) = misplaced(router, nic).filter(|_| table.has("attach")) {
@@ -159,8 +165,8 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
         for key in OF_NICS.into_iter().filter(|key| table.has(key)) {
             table.fault(table.line_of(key), key, no_machine());
         }
-        if !nic.six.addresses.is_empty() {
-            table.fault(table.line_of("address"), "address", only_firmware());
+        if let Some(what) = not_filtered(nic) {
+            table.fault(table.line_of("rpf"), "rpf", what);
         }
         if router.container.is_some() && nic.attach.key("netns").is_some() {
             let what =

@@ -230,7 +230,7 @@ pub const ROUTER: &[Entry<Router>] = &[
     Entry::new(
         "rp_filter",
         ("off, strict, loose", "off"),
-        "reverse path filter: drop packets whose source is not reachable by the same NIC (strict) or by any NIC (loose)",
+        "reverse path filter of IPv4: drop packets whose source is not reachable by the same NIC (strict) or by any NIC (loose)",
         Change::Free(Key::RpFilter),
         |router| kernel(router, |kernel| kernel.rp_filter.name().to_owned()),
     ),

@@ -90,6 +90,7 @@ fn part(group: &str) -> (Cow<'static, str>, Labels) {
             ("guest_nic", owned(&[("router", router), ("vcpu", vcpu), ("nic", nic)]))
         }
         [router, "ip"] => ("kernel_ip", owned(&[("router", router)])),
+        [router, "ip6"] => ("kernel_ip6", owned(&[("router", router)])),
         [group, "group"] => ("group", owned(&[("group", group)])),
         [group, nic, "group"] if !is_vcpu(nic) => ("group_nic", owned(&[("group", group), ("nic", nic)])),
         [router, nic, "balancer"] if !is_vcpu(nic) => {
