@@ -112,8 +112,9 @@ impl<'a> Plan<'a> {
     /// Returns true if a route by which nothing is forwarded exists and stays.
     fn has_typed(&self, route: &TypedRoute) -> bool {
         let [was, is] = [&self.seen.sysctls, &self.now.sysctls].map(|all| all.get(NO_IPV6[0]));
-        let is_lost = route.to.ip.is_ipv6() && was != is && is.is_some_and(|value| value == "1");
-        self.seen.typed.contains(route) && self.typed.contains(route) && !is_lost
+        // Undoing a change that enables IPv6 disables it.
+        let is_held = route.to.ip.is_ipv4() || was == is;
+        self.seen.typed.contains(route) && self.typed.contains(route) && is_held
     }
 
     /// Returns true if a neighbour exists and stays.
