@@ -25,7 +25,7 @@ pub(crate) struct Options {
     /// Show only one second
     #[arg(long)]
     once: bool,
-    /// The members of groups instead of the groups.
+    /// Show the members of groups instead of the groups
     #[arg(long)]
     members: bool,
 }

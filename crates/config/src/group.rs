@@ -192,6 +192,12 @@ impl Router {
 }
 
 impl Plan {
+    /// The names that it takes on a host: those of its routers, members of groups among them, and of its groups.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let routers = self.routers.iter().map(|router| router.name.as_str());
+        routers.chain(self.groups.iter().map(|group| group.name.as_str()))
+    }
+
     /// The group of this name.
     pub fn group(&self, name: &str) -> Option<&Group> {
         self.groups.iter().find(|group| group.name == name)

@@ -111,7 +111,7 @@ impl Core {
     /// by `out`.
     fn hears_network(&self, nic: usize, frame: &Frame<'_>, out: &dyn Sink) -> bool {
         let (Some(link), Some(packet)) = (self.links.get(nic), packet_of(frame)) else { return false };
-        let heard = link.hosts().from_network(&packet, self.now());
+        let heard = link.hosts().hear_network(&packet, self.now());
         if heard.goes_on {
             return false;
         }
@@ -126,7 +126,7 @@ impl Core {
     /// A member has sent an ARP frame by a NIC; whether that stays here.
     fn hears_member(&self, (member, nic): (u16, usize), frame: &Frame<'_>) -> bool {
         let (Some(link), Some(packet)) = (self.links.get(nic), packet_of(frame)) else { return false };
-        let heard = link.hosts().from_member(member, &packet, self.now());
+        let heard = link.hosts().hear_member(member, &packet, self.now());
         self.tell(nic, &heard);
         let counter = if heard.goes_on { &link.counters.arp_asked } else { &link.counters.arp_kept };
         counter.add_shared(1);

@@ -154,7 +154,7 @@ impl Supervisor {
                 self.reply(ticket, Ok(Answer::Ps(self.run_status(routers, now))), now);
             }
             Request::Events { since } => self.reply(ticket, Ok(self.events.answer(since)), now),
-            Request::Stop { ref name } if *name == self.running.run && !self.has_router(name) => {
+            Request::Stop { ref name } if *name == self.running.run && !self.has_name(name) => {
                 let message = format!("run {name} is stopping");
                 self.reply(ticket, Ok(Answer::Done { message }), now);
                 // The reply is sent before the socket is closed.
@@ -250,6 +250,11 @@ impl Supervisor {
 
     fn has_router(&self, name: &str) -> bool {
         self.running.plan.routers.iter().any(|router| router.name == name)
+    }
+
+    /// Returns true if a router or a group has this name.
+    fn has_name(&self, name: &str) -> bool {
+        self.running.plan.names().any(|known| known == name)
     }
 
     pub(super) fn reply(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) {
