@@ -8,6 +8,7 @@
 //! ```text
 //!  NIC 0 in --> [ route 192.0.0.2/32 -> NIC 1, neighbour 02:70:72:6f:62:65 ] --> NIC 1 out
 //!  NIC 1 in --> [ route 192.0.0.1/32 -> NIC 0, the same neighbour           ] --> NIC 0 out
+//!  errors   --> [ route 192.0.0.8/32 -> NIC 0, the same neighbour           ] --> NIC 0 out
 //! ```
 //!
 //! The addresses are of 192.0.0.0/29 and 192.0.0.8 (RFC 7335, RFC 7600), which no link outside of a host has. The key is one of the run, which
@@ -27,8 +28,9 @@ pub const MOST_NICS: u8 = 8;
 
 /// Of NIC 0; those of the others follow.
 const FIRST: u32 = u32::from_be_bytes([192, 0, 0, 1]);
-/// The source of all probes: what a member says of one that it cannot forward goes [`BACK`] as well, and is no probe.
-const SOURCE: u32 = FIRST + MOST_NICS as u32 - 1;
+/// The source of all probes, in host byte order: what a member says of one that it cannot forward goes [`BACK`] as well, and is no
+/// probe.
+pub const SOURCE: u32 = FIRST + MOST_NICS as u32 - 1;
 /// The discard service (RFC 863), for whoever captures one.
 const PORT: u16 = 9;
 /// What a probe enters with.

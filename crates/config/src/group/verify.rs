@@ -7,6 +7,9 @@ use crate::section::Section;
 /// Longest name of a group, in octets: a member has it with a number, and no longer name than any router.
 const LONGEST: usize = 11;
 
+/// Most static neighbours of a group: members need some for probes ([`super::probed`]).
+const MOST_NEIGHBOURS: usize = bootinfo::MAX_NEIGHBOURS - bootinfo::MAX_NICS;
+
 /// Attachments whose queues several members can own.
 const SHARED: [&str; 7] = ["switch", "tap", "bridge", "ovs", "macvtap", "xdp", "null"];
 
@@ -50,6 +53,13 @@ fn router(section: &Section<'_>, group: &Group) {
     let refuse = |key: &str, what: &str| section.fault(section.line_of(key), key, what);
     for key in ["guarantee", "limit"].into_iter().filter(|key| section.has(key)) {
         refuse(key, "a group has none in this version; remove it");
+    }
+    let neighbours = group.pattern.neighbours.len();
+    if neighbours > MOST_NEIGHBOURS {
+        refuse(
+            "neighbour",
+            &format!("{neighbours} are too many for a group, which has at most {MOST_NEIGHBOURS}; remove some"),
+        );
     }
     match group.pattern.engine {
         Some(Engine::Linux) => refuse(
