@@ -55,6 +55,11 @@ impl Shared {
         self.wanted.label()
     }
 
+    /// What it stands on, if that can go on for a NIC that wants this.
+    pub fn held(&self, wanted: &NicRequirements) -> Option<Arc<dyn Attachment>> {
+        wanted.is_served_by(&self.wanted).then(|| self.link.clone())
+    }
+
     /// Names the member that is to have a queue; none: nobody. Frames wait in the queue until it has it.
     pub fn assign(&self, queue: usize, owner: Option<u16>) {
         let mut state = self.state();

@@ -30,8 +30,8 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use attach::{Attachment, HandedOver};
+use anyhow::{Context, Result, ensure};
+use attach::{Attachment, HandedOver, NicRequirements};
 use config::{Group, GroupKind, Interconnect, Nic, Plan, Router};
 use frame::arp;
 use group::Probes;
@@ -57,6 +57,8 @@ const ARP_FRAME: usize = frame::ethernet::HEADER + arp::LEN;
 /// A group that runs here. It goes with the last of its members.
 pub(crate) struct Ensemble {
     core: Arc<Core>,
+    /// As the plan had it when it began.
+    group: Group,
     _timer: Timer,
     _counting: CounterRegistration,
 }
@@ -138,17 +140,23 @@ impl Core {
         let Some((to, spoken)) = heard.told else { return };
         for (number, member) in self.live() {
             if to & hosts::bit(number) != 0 {
-                self.into_member(&member, nic, spoken);
+                self.put_into(&member, nic, spoken);
             }
         }
     }
 
-    /// Puts a frame into a NIC of a member.
-    fn into_member(&self, member: &Member, nic: usize, octets: Spoken) {
-        let told = member.deliver(nic, octets);
-        if let Some(link) = self.links.get(nic) {
-            link.counters.told.add_shared(told);
+    /// Puts a frame into a NIC of a member, if that is served.
+    fn put_into(&self, member: &Member, nic: usize, octets: Spoken) {
+        if let (Some(link), Some(taken)) = (self.links.get(nic), member.deliver(nic, octets)) {
+            let counter = if taken > 0 { &link.counters.told } else { &link.counters.drop_told };
+            counter.add_shared(1);
         }
+    }
+
+    /// Follows those settings of its group that may change while it runs.
+    fn follow(&self, group: &Group) {
+        self.balancers.set_idle(group.pattern.spin.into());
+        self.spread_by(group.spread);
     }
 }
 
@@ -164,14 +172,16 @@ fn deliver(sink: &dyn Sink, mut octets: Spoken) -> u64 {
 }
 
 impl Ensemble {
-    /// Finds or makes what the NICs of a group are plugged into, and begins to look after members.
+    /// Finds or makes what the NICs of a group are plugged into, and begins to look after members. What goes on from one that was
+    /// there `before` it is plugged into nothing else.
     fn start(
         group: &Group,
-        (switches, supplies): (&[Arc<Switch>], &mut HostServices),
+        (switches, supplies, before): (&[Arc<Switch>], &mut HostServices, Option<&Self>),
         counts: &CounterRegistry,
     ) -> Result<Arc<Self>> {
         let find = |nic: &Nic| {
-            link(group, nic, switches, supplies)
+            let held = before.and_then(|before| before.held(&nic.name, &group.wanted(nic)));
+            link((group, nic), held, switches, supplies)
                 .with_context(|| format!("group {}, NIC {}", group.name, nic.name))
         };
         let links = group.pattern.nics.iter().map(find).collect::<Result<Vec<_>>>()?;
@@ -187,7 +197,18 @@ impl Ensemble {
         });
         let timer = Timer::start(&core, supplies.confinement)?;
         let registration = counts.add(counters::Counter { core: core.clone(), meter: timer.meter() });
-        Ok(Arc::new(Self { core, _timer: timer, _counting: registration }))
+        Ok(Arc::new(Self { core, group: group.clone(), _timer: timer, _counting: registration }))
+    }
+
+    /// Whether it can be this group: members come and go, the settings that [`Core::follow`] knows change, and all else stays for its
+    /// life.
+    fn is_of(&self, group: &Group) -> bool {
+        shape(&self.group) == shape(group)
+    }
+
+    /// What one of its NICs is plugged into, if that can go on for a NIC that wants this.
+    fn held(&self, nic: &str, wanted: &NicRequirements) -> Option<Arc<dyn Attachment>> {
+        self.core.links.iter().find(|link| link.nic == nic)?.way.held(wanted)
     }
 
     /// What a NIC of a member is plugged into.
@@ -219,17 +240,28 @@ fn is_ours(group: &Group) -> bool {
     }
 }
 
+/// What of a group stays as long as its members run.
+fn shape(group: &Group) -> (&str, &GroupKind, Vec<Nic>) {
+    let nics = group.pattern.nics.iter().map(|nic| Nic { link: None, ..nic.clone() });
+    (&group.name, &group.kind, nics.collect())
+}
+
 /// A number that nobody can guess: who could would answer for a member.
 fn secret() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// What members are plugged into by a NIC.
-fn link(group: &Group, nic: &Nic, switches: &[Arc<Switch>], supplies: &mut HostServices) -> Result<Link> {
+/// What members are plugged into by a NIC: what is held for it, or else what is supplied.
+fn link(
+    (group, nic): (&Group, &Nic),
+    held: Option<Arc<dyn Attachment>>,
+    switches: &[Arc<Switch>],
+    supplies: &mut HostServices,
+) -> Result<Link> {
     let wanted = group.wanted(nic);
     let label = wanted.label();
-    let at = match supplies.plugs.remove(&label) {
-        Some(plug) => plug,
+    let at = match supplies.plugs.remove(&label).or(held) {
+        Some(at) => at,
         None => wanted.serve(supplies.opened.remove(&label), switches, supplies.confinement)?,
     };
     let own = nic.addresses.iter().map(|address| Own {
@@ -255,7 +287,8 @@ struct Inner {
     counts: CounterRegistry,
     /// As the plan has them that was told last.
     groups: Vec<Group>,
-    running: BTreeMap<String, Weak<Ensemble>>,
+    /// While a group is changed there are two of its name: the one that goes comes first.
+    running: Vec<Weak<Ensemble>>,
 }
 
 impl Ensembles {
@@ -274,11 +307,58 @@ impl Ensembles {
     }
 
     fn running(&self) -> Vec<Arc<Ensemble>> {
-        self.inner().running.values().filter_map(Weak::upgrade).collect()
+        self.inner().running.iter().filter_map(Weak::upgrade).collect()
     }
 
-    fn get(&self, group: &str) -> Option<Arc<Ensemble>> {
-        self.inner().running.get(group)?.upgrade()
+    /// Refuses a plan in which a group becomes what its members cannot become one after the other.
+    ///
+    /// # Errors
+    /// One line that names the group, and what to do.
+    pub(crate) fn check(&self, plan: &Plan) -> Result<()> {
+        for ensemble in self.running() {
+            let Some(group) = plan.group(&ensemble.group.name).filter(|group| !ensemble.is_of(group)) else {
+                continue;
+            };
+            let ((name, before, nics), (_, now, others)) = (shape(&ensemble.group), shape(group));
+            ensure!(
+                before == now,
+                "group {name}: its kind and its balancers stay as long as it runs: start the run anew"
+            );
+            ensure!(
+                nics == others || plan.members(name).all(Router::is_isolated),
+                "group {name}: its NICs stay as long as it runs, as its members are no virtual machines: start the run anew"
+            );
+        }
+        Ok(())
+    }
+
+    /// Has groups follow the settings of a plan that may change while they run.
+    pub(crate) fn follow(&self, plan: &Plan) {
+        for ensemble in self.running() {
+            if let Some(group) = plan.group(&ensemble.group.name).filter(|group| ensemble.is_of(group)) {
+                ensemble.core.follow(group);
+            }
+        }
+    }
+
+    /// The group as it is wanted: the one that runs, or else a new one, for which what an earlier one of its name is plugged into
+    /// goes on.
+    fn find(
+        &self,
+        group: &Group,
+        (switches, supplies): (&[Arc<Switch>], &mut HostServices),
+    ) -> Result<Arc<Ensemble>> {
+        let running = self.running();
+        if let Some(known) = running.iter().find(|known| known.is_of(group)) {
+            return Ok(known.clone());
+        }
+        let before = running.iter().find(|known| known.group.name == group.name);
+        let counts = self.inner().counts.clone();
+        let ensemble = Ensemble::start(group, (switches, supplies, before.map(Arc::as_ref)), &counts)?;
+        let mut inner = self.inner();
+        inner.running.retain(|known| known.strong_count() > 0);
+        inner.running.push(Arc::downgrade(&ensemble));
+        Ok(ensemble)
     }
 
     /// What a NIC of a router is plugged into that shares it with other members of a group; none: it has it for itself.
@@ -296,15 +376,7 @@ impl Ensembles {
         let Some(group) = group.filter(is_ours) else { return Ok(None) };
         let place = group.pattern.nics.iter().position(|known| known.name == nic.name);
         let place = place.context("a NIC that its group does not have")?;
-        let ensemble = match self.get(name) {
-            Some(ensemble) => ensemble,
-            None => {
-                let counts = self.inner().counts.clone();
-                let ensemble = Ensemble::start(&group, (switches, supplies), &counts)?;
-                self.inner().running.insert(name.to_owned(), Arc::downgrade(&ensemble));
-                ensemble
-            }
-        };
+        let ensemble = self.find(&group, (switches, supplies))?;
         let number = u16::try_from(number).context("a member with too high a number")?;
         ensemble.seat((&router.name, number), place).context("a NIC that its group does not have").map(Some)
     }

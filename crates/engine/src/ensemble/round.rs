@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use config::Spread;
 use group::health::Rules;
 use group::member::Event;
 use group::{Assignment, Judge, Member as Number, Pace, Probe, Roster, Shares, Signs, State, Through, probe};
@@ -179,7 +180,7 @@ impl Core {
         for (nic, link) in (0..nics).zip(&self.links) {
             let through = Through { member: Number(member.number), nic, number };
             let octets = self.probes.frame(through, nics, link.mac);
-            self.into_member(member, nic.into(), octets);
+            self.put_into(member, nic.into(), octets);
         }
     }
 
@@ -200,6 +201,17 @@ impl Core {
             *owners = after;
         }
         board.shares = shares;
+    }
+
+    /// Has balancers spread frames in this way from now on.
+    pub(super) fn spread_by(&self, spread: Spread) {
+        let mut board = self.board();
+        let changed = self.links.iter().filter(|link| link.way.spread_by(spread)).count();
+        if changed > 0 {
+            // All that members have is dealt out anew, as if others had served before.
+            board.shares = Shares::new();
+            self.deal(&mut board);
+        }
     }
 
     /// Has members leave whose routers are gone; whether there are any.

@@ -67,11 +67,10 @@ impl Member {
         self.places.len()
     }
 
-    /// Puts a frame into one of its NICs; how many were taken.
-    pub(super) fn deliver(&self, nic: usize, octets: Spoken) -> u64 {
-        let Some(place) = self.places.get(nic) else { return 0 };
-        let inlet = place.inlet.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        inlet.map_or(0, |inlet| deliver(&*inlet, octets))
+    /// Puts a frame into one of its NICs; how many were taken. `None`: the NIC is not served yet.
+    pub(super) fn deliver(&self, nic: usize, octets: Spoken) -> Option<u64> {
+        let inlet = self.places.get(nic)?.inlet.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Some(deliver(&*inlet?, octets))
     }
 
     /// Frames that have left it.
