@@ -101,6 +101,8 @@ fn explained() -> Page {
     page.describe("thread_sched", account::OF_THREAD);
     page.describe("guarantee", promises::FIELDS);
     page.describe("kernel_ip", kernel_router::PacketCounters::FIELDS);
+    page.describe("balancer", engine::MemberCounters::FIELDS);
+    // What both count means the same.
     page.describe("balancer", engine::BalancerCounters::FIELDS);
     page.describe("group", engine::EnsembleCounters::FIELDS);
     page.describe("group_nic", engine::GroupNicCounters::FIELDS);
