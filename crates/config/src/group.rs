@@ -186,9 +186,19 @@ impl Group {
 impl Router {
     /// The group that it is a member of, and its number there.
     pub fn membership(&self) -> Option<(&str, u32)> {
-        let (group, number) = self.name.rsplit_once(BEFORE_NUMBER)?;
-        Some((group, number.parse().ok()?))
+        membership(&self.name)
     }
+}
+
+/// The group that a router of this name is a member of, and its number there.
+fn membership(router: &str) -> Option<(&str, u32)> {
+    let (group, number) = router.rsplit_once(BEFORE_NUMBER)?;
+    Some((group, number.parse().ok()?))
+}
+
+/// Whether a router is what a name stands for: the router of this name, or a member of that group.
+pub fn is_meant(router: &str, name: &str) -> bool {
+    router == name || membership(router).is_some_and(|(group, _)| group == name)
 }
 
 impl Plan {
