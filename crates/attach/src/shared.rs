@@ -92,6 +92,11 @@ impl Shared {
         self.link.news()
     }
 
+    /// Whether somebody is at the other end of its cable, as [`Attachment::link`].
+    pub fn link(&self) -> Option<bool> {
+        self.link.link()
+    }
+
     /// Puts what was opened anew in its place, as [`Attachment::replace`].
     ///
     /// # Errors
@@ -155,7 +160,7 @@ impl Attachment for Member {
     }
 
     fn link(&self) -> Option<bool> {
-        self.shared.link.link()
+        self.shared.link()
     }
 
     fn replace(&self, _: HandedOver) -> Result<()> {

@@ -18,6 +18,7 @@
 mod balancers;
 mod counters;
 mod hosts;
+mod link;
 mod news;
 mod round;
 mod seat;
@@ -44,7 +45,8 @@ use crate::counts::{CounterRegistration, CounterRegistry};
 use crate::supplies::HostServices;
 use balancers::Balancers;
 pub use counters::{EnsembleCounters, GroupNicCounters};
-use hosts::{Heard, Hosts, Own, Spoken};
+use hosts::{Heard, Spoken};
+use link::Link;
 pub(crate) use news::News;
 use round::Board;
 use seat::{Member, Seat};
@@ -74,22 +76,6 @@ struct Core {
     board: Mutex<Board>,
     balancers: Balancers,
     counters: EnsembleCounters,
-}
-
-/// What members are plugged into by one NIC.
-struct Link {
-    /// Name of the NIC.
-    nic: String,
-    mac: frame::Mac,
-    way: Way,
-    hosts: Mutex<Hosts>,
-    counters: GroupNicCounters,
-}
-
-impl Link {
-    fn hosts(&self) -> MutexGuard<'_, Hosts> {
-        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Core {
@@ -157,6 +143,14 @@ impl Core {
     fn follow(&self, group: &Group) {
         self.balancers.set_idle(group.pattern.spin.into());
         self.spread_by(group.spread);
+        self.pull(group, |_| true);
+    }
+
+    /// Pulls cables out and plugs them in as its group has them, as far as they are meant.
+    fn pull(&self, group: &Group, is_meant: impl Fn(&Nic) -> bool) {
+        for (link, nic) in self.links.iter().zip(&group.pattern.nics).filter(|(_, nic)| is_meant(nic)) {
+            link.set_pulled(nic.is_pulled());
+        }
     }
 }
 
@@ -181,7 +175,7 @@ impl Ensemble {
     ) -> Result<Arc<Self>> {
         let find = |nic: &Nic| {
             let held = before.and_then(|before| before.held(&nic.name, &group.wanted(nic)));
-            link((group, nic), held, switches, supplies)
+            Link::new((group, nic), held, switches, supplies)
                 .with_context(|| format!("group {}, NIC {}", group.name, nic.name))
         };
         let links = group.pattern.nics.iter().map(find).collect::<Result<Vec<_>>>()?;
@@ -204,6 +198,11 @@ impl Ensemble {
     /// life.
     fn is_of(&self, group: &Group) -> bool {
         shape(&self.group) == shape(group)
+    }
+
+    /// The group in a plan, if it can be that.
+    fn wanted<'p>(&self, plan: &'p Plan) -> Option<&'p Group> {
+        plan.group(&self.group.name).filter(|group| self.is_of(group))
     }
 
     /// What one of its NICs is plugged into, if that can go on for a NIC that wants this.
@@ -240,6 +239,11 @@ fn is_ours(group: &Group) -> bool {
     }
 }
 
+/// Whether a plan has a router, and has it run.
+fn has_running(plan: &Plan, name: &str) -> bool {
+    plan.routers.iter().any(|router| router.name == name && !router.is_stopped())
+}
+
 /// What of a group stays as long as its members run.
 fn shape(group: &Group) -> (&str, &GroupKind, Vec<Nic>) {
     let nics = group.pattern.nics.iter().map(|nic| Nic { link: None, ..nic.clone() });
@@ -249,33 +253,6 @@ fn shape(group: &Group) -> (&str, &GroupKind, Vec<Nic>) {
 /// A number that nobody can guess: who could would answer for a member.
 fn secret() -> u64 {
     RandomState::new().build_hasher().finish()
-}
-
-/// What members are plugged into by a NIC: what is held for it, or else what is supplied.
-fn link(
-    (group, nic): (&Group, &Nic),
-    held: Option<Arc<dyn Attachment>>,
-    switches: &[Arc<Switch>],
-    supplies: &mut HostServices,
-) -> Result<Link> {
-    let wanted = group.wanted(nic);
-    let label = wanted.label();
-    let at = match supplies.plugs.remove(&label).or(held) {
-        Some(at) => at,
-        None => wanted.serve(supplies.opened.remove(&label), switches, supplies.confinement)?,
-    };
-    let own = nic.addresses.iter().map(|address| Own {
-        ip: address.ip.to_bits(),
-        mask: u32::MAX.checked_shl(32 - u32::from(address.len)).unwrap_or(0),
-    });
-    let mac = frame::Mac(nic.mac.0);
-    Ok(Link {
-        nic: nic.name.clone(),
-        mac,
-        way: Way::new(group, at, wanted),
-        hosts: Mutex::new(Hosts::new(mac, own.collect())),
-        counters: GroupNicCounters::default(),
-    })
 }
 
 /// The groups of an instance. Its clones are of the same instance.
@@ -332,11 +309,12 @@ impl Ensembles {
         Ok(())
     }
 
-    /// Has groups follow the settings of a plan that may change while they run.
+    /// Has groups follow the settings of a plan that may change while they run; its members that were to leave stay.
     pub(crate) fn follow(&self, plan: &Plan) {
         for ensemble in self.running() {
-            if let Some(group) = plan.group(&ensemble.group.name).filter(|group| ensemble.is_of(group)) {
+            if let Some(group) = ensemble.wanted(plan) {
                 ensemble.core.follow(group);
+                ensemble.core.stay(|name| has_running(plan, name));
             }
         }
     }
@@ -381,15 +359,17 @@ impl Ensembles {
         ensemble.seat((&router.name, number), place).context("a NIC that its group does not have").map(Some)
     }
 
-    /// Has members leave that a plan does not have any more: what they own goes to others; whether there are such members.
+    /// Has members leave that a plan does not have any more, or stops: what they own goes to others; whether there are such members.
+    /// Nobody is blamed for the cables that the plan pulls out.
     pub(crate) fn leave(&self, plan: &Plan) -> bool {
-        let is_gone = |name: &str| !plan.routers.iter().any(|router| router.name == name);
-        self.running().iter().map(|ensemble| ensemble.core.leave(is_gone)).fold(false, |any, one| any | one)
-    }
-
-    /// Those that were to leave stay.
-    pub(crate) fn stay(&self) {
-        self.running().iter().for_each(|ensemble| ensemble.core.stay(|_| true));
+        let mut any = false;
+        for ensemble in self.running() {
+            if let Some(group) = ensemble.wanted(plan) {
+                ensemble.core.pull(group, Nic::is_pulled);
+            }
+            any |= ensemble.core.leave(|name| !has_running(plan, name));
+        }
+        any
     }
 
     /// This says whether the process of a router is there, if the router is a member of a group.

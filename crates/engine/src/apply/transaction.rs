@@ -112,7 +112,7 @@ impl Transaction {
         if let Err(error) = result {
             let left = self.undo(instance);
             instance.discard(self);
-            instance.context.ensembles.stay();
+            instance.context.ensembles.follow(&instance.plan);
             let now = instance.context.now;
             instance.isolated_paths.iter_mut().for_each(|paths| paths.resume(now));
             let error = error.context("nothing was changed");

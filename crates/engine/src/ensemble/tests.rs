@@ -210,12 +210,40 @@ fn a_member_that_leaves_gives_its_queues_to_others_at_once() {
     let (first, second) = (bench.member(0), bench.member(1));
     bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
     assert!(bench.ensemble.core.leave(|name| name == "core_1"));
+    assert!(!bench.ensemble.core.leave(|name| name == "core_1"), "it leaves already");
     assert_eq!([bench.state(0), bench.state(1)], ["serving, 8 of 8 queues", "leaving, 0 of 8 queues"]);
     bench.ensemble.core.stay(|name| name == "core_0");
     assert_eq!(bench.state(1), "leaving, 0 of 8 queues");
     bench.ensemble.core.stay(|_| true);
     bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
     drop((first, second));
+}
+
+#[test]
+fn nothing_is_asked_of_a_cable_that_is_out() {
+    let bench = bench();
+    let members = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    let mut group = bench.group.clone();
+    group.pattern.nics[1].link = Some(config::LinkState::Down);
+    bench.ensemble.core.follow(&group);
+    let told = |nic: &str| bench.counted(&format!("core.{nic}.group.told"));
+    let goes_on = |nic: &str| {
+        let (before, end) = (told(nic), Instant::now() + PATIENCE);
+        while told(nic) < before + 10 {
+            assert!(Instant::now() < end, "no probes at {nic}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    // The round that was under way is over then.
+    goes_on("w");
+    let before = told("e");
+    goes_on("w");
+    assert_eq!(told("e"), before);
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    bench.ensemble.core.follow(&bench.group);
+    goes_on("e");
+    drop(members);
 }
 
 #[test]

@@ -141,7 +141,7 @@ impl Way {
     /// Whether somebody is at the other end of its cable, where that comes and goes; and how it is.
     pub(super) fn link(&self) -> Option<bool> {
         match self {
-            Self::Owned(shared) => shared.member(0).link(),
+            Self::Owned(shared) => shared.link(),
             Self::Balanced(stage) => stage.link.link(),
         }
     }
