@@ -167,8 +167,10 @@ impl Group {
 
     /// What the group wants of the link that a NIC of its pattern is plugged into: a queue for its balancer, or those that members own.
     pub fn wanted(&self, nic: &Nic) -> NicRequirements {
-        let queues = if self.kind == GroupKind::Parallel { self.queues() as usize } else { 1 };
-        NicRequirements { queues, ..self.pattern.wanted(nic) }
+        let is_parallel = self.kind == GroupKind::Parallel;
+        let queues = if is_parallel { self.queues() as usize } else { 1 };
+        let in_turn = is_parallel && self.spread == Spread::RoundRobin;
+        NicRequirements { queues, in_turn, ..self.pattern.wanted(nic) }
     }
 
     /// The name of a member.

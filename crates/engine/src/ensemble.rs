@@ -250,6 +250,25 @@ fn shape(group: &Group) -> (&str, &GroupKind, Vec<Nic>) {
     (&group.name, &group.kind, nics.collect())
 }
 
+/// Refuses what a group cannot become while its members run.
+fn may_become((before, after): (&Group, &Group), plan: &Plan) -> Result<()> {
+    let ((name, kind, nics), (_, other_kind, other_nics)) = (shape(before), shape(after));
+    ensure!(
+        kind == other_kind,
+        "group {name}: its kind and its balancers stay as long as it runs: start the run anew"
+    );
+    ensure!(
+        nics == other_nics || plan.members(name).all(Router::is_isolated),
+        "group {name}: its NICs stay as long as it runs, as its members are no virtual machines: start the run anew"
+    );
+    let has_ports = *kind == GroupKind::Parallel && nics.iter().any(|nic| nic.attach.kind() == "switch");
+    ensure!(
+        before.spread == after.spread || !has_ports,
+        "group {name}: its spread stays as long as it runs, as ports of switches are made with it: start the run anew"
+    );
+    Ok(())
+}
+
 /// A number that nobody can guess: who could would answer for a member.
 fn secret() -> u64 {
     RandomState::new().build_hasher().finish()
@@ -293,18 +312,9 @@ impl Ensembles {
     /// One line that names the group, and what to do.
     pub(crate) fn check(&self, plan: &Plan) -> Result<()> {
         for ensemble in self.running() {
-            let Some(group) = plan.group(&ensemble.group.name).filter(|group| !ensemble.is_of(group)) else {
-                continue;
-            };
-            let ((name, before, nics), (_, now, others)) = (shape(&ensemble.group), shape(group));
-            ensure!(
-                before == now,
-                "group {name}: its kind and its balancers stay as long as it runs: start the run anew"
-            );
-            ensure!(
-                nics == others || plan.members(name).all(Router::is_isolated),
-                "group {name}: its NICs stay as long as it runs, as its members are no virtual machines: start the run anew"
-            );
+            if let Some(group) = plan.group(&ensemble.group.name) {
+                may_become((&ensemble.group, group), plan)?;
+            }
         }
         Ok(())
     }

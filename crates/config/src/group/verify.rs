@@ -11,7 +11,7 @@ const LONGEST: usize = 11;
 const MOST_NEIGHBOURS: usize = bootinfo::MAX_NEIGHBOURS - bootinfo::MAX_NICS;
 
 /// Attachments whose queues several members can own.
-const SHARED: [&str; 7] = ["switch", "tap", "bridge", "ovs", "macvtap", "xdp", "null"];
+const SHARED: [&str; 6] = ["switch", "tap", "bridge", "ovs", "macvtap", "xdp"];
 
 /// Reports what is wrong with a group.
 pub(crate) fn verify(section: &Section<'_>, group: &Group) {
@@ -102,7 +102,8 @@ fn trouble(group: &Group, nic: &Nic) -> Option<(&'static str, String)> {
         let what = "several members read the queues of a group, and none can be tuned for them; write a number such as 1000";
         return Some(("queue_len", what.to_owned()));
     }
-    if nic.attach.traits().is_handed || (group.kind == GroupKind::Parallel && !SHARED.contains(&kind)) {
+    let is_shared = kind != "null" && (group.kind != GroupKind::Parallel || SHARED.contains(&kind));
+    if nic.attach.traits().is_handed || !is_shared {
         let what = format!(
             "members of a {} group cannot share {:?}; write e.g. \"tap:NAME\", \"macvtap:INTERFACE\" or \"switch:NAME\"",
             group.kind.name(),

@@ -273,6 +273,22 @@ fn behind_a_balancer_members_have_buckets() {
 }
 
 #[test]
+fn a_port_deals_frames_out_one_by_one_over_the_queues_of_members() {
+    let bench = bench_of(&FILE.replace("members = 2", "members = 2\nspread = 'round-robin'"));
+    let members = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    bench.send_64_flows();
+    let loads = || bench.ensemble.core.links[0].way.loads();
+    let end = Instant::now() + PATIENCE;
+    while loads().iter().sum::<u64>() < 64 {
+        assert!(Instant::now() < end, "{:?}", loads());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(loads(), [8; 8]);
+    drop(members);
+}
+
+#[test]
 fn frames_are_spread_in_another_way_while_members_serve() {
     let bench = multistage("flow");
     let members = (bench.member(0), bench.member(1));
@@ -335,6 +351,8 @@ fn a_change_that_members_cannot_make_one_by_one_is_refused() {
     assert!(told(&processes).starts_with("group core: its NICs stay as long as it runs"));
     let stages = FILE.replace("kind = 'parallel'\nmembers", "kind = 'multistage'\nbackends");
     assert!(told(&stages).starts_with("group core: its kind and its balancers stay"));
+    let in_turn = FILE.replace("members = 2", "members = 2\nspread = 'round-robin'");
+    assert!(told(&in_turn).starts_with("group core: its spread stays"));
     drop(seat);
 }
 
