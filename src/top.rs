@@ -77,10 +77,7 @@ impl Watched {
     }
 
     fn read(&mut self) -> Result<Counters> {
-        let routers = &self.target.status.routers;
-        // Of a group everybody is asked.
-        let router = self.router.clone().filter(|name| routers.iter().any(|router| router.name == *name));
-        match self.target.client.ask(&Request::Counters { router })? {
+        match self.target.client.ask(&Request::Counters { router: self.router.clone() })? {
             Answer::Counters(counters) if self.members || self.is_of_member() => Ok(counters),
             Answer::Counters(counters) => Ok(group::added_up(counters)),
             _ => Err(unexpected().into()),

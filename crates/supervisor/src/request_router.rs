@@ -180,7 +180,7 @@ impl Supervisor {
         match request {
             request if self.is_for_kernel(&request) => self.request_kernel(ticket, request, now),
             request if self.is_for(&request).is_some() => self.request_isolated(ticket, request, now),
-            Request::Counters { router: Some(ref name) } if !self.has_router(name) => {
+            Request::Counters { router: Some(ref name) } if !self.has_name(name) => {
                 let routers = self.running.plan.routers.iter().map(|router| router.name.as_str());
                 let routers = routers.collect::<Vec<_>>().join(", ");
                 let why = format!("there is no router {name:?}; routers: {routers}");
@@ -246,10 +246,6 @@ impl Supervisor {
 
     pub(super) fn is_up(&self) -> bool {
         self.lifecycle.plane.as_ref().is_some_and(|plane| plane.is_up)
-    }
-
-    fn has_router(&self, name: &str) -> bool {
-        self.running.plan.routers.iter().any(|router| router.name == name)
     }
 
     /// Returns true if a router or a group has this name.
