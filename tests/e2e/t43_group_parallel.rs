@@ -324,6 +324,18 @@ fn what_this_version_cannot_run_is_refused_in_one_line() {
     }
 }
 
+#[test]
+fn a_check_says_that_frames_of_a_flow_may_overtake_each_other() {
+    support::needs!(Root, Tun, Program("ip"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file.toml");
+    let text = between_taps("process").replacen("kind =", "spread = 'round-robin'\nkind =", 1);
+    std::fs::write(&file, text).expect("written");
+    let done = run(std::process::Command::new(RINGROAD).arg("check").arg(&file), PATIENCE).expect("it ends");
+    let what = "group duo: parallel, 2 members, frames are dealt out one by one: those of a flow may overtake";
+    assert!(done.stdout.contains(what), "{}{}", done.stdout, done.stderr);
+}
+
 mod long {
     use super::*;
 
