@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use config::{
-    Deliver, Engine, Errors, ForwardingSettings, Itr, Nic, NicModel, Plan, Router, RpFilter, Spin,
-    TransmitMode,
+    Deliver, Engine, Errors, ForwardingSettings, Group, Itr, Nic, NicModel, Plan, Router, RpFilter, Spin,
+    Spread, TransmitMode,
 };
 use host::{Finding, State, needs, references};
 use sched::Outline;
@@ -88,6 +88,7 @@ fn describe(plan: &Plan, threads: Option<&Planned>) -> String {
         let ports = if ports.is_empty() { "no ports".to_owned() } else { ports.join(" ") };
         line(&mut text, format!("switch {}: {ports}, ageing {} s", switch.name, switch.ageing.as_secs()));
     }
+    plan.groups.iter().for_each(|group| line(&mut text, describe_group(group)));
     for router in &plan.routers {
         describe_router(&mut text, router);
         describe_threads(&mut text, router, threads.map(|threads| &threads.outline));
@@ -110,6 +111,14 @@ fn describe(plan: &Plan, threads: Option<&Planned>) -> String {
 fn ports(plan: &Plan, switch: &str) -> Vec<String> {
     let ports = plan.nics().filter(|(_, nic)| nic.attach.switch() == Some(switch));
     ports.map(|(router, nic)| format!("{}.{}", router.name, nic.name)).collect()
+}
+
+fn describe_group(group: &Group) -> String {
+    let spread = match group.spread {
+        Spread::Flow => "spread by flow",
+        Spread::RoundRobin => "dealt out one by one: those of a flow may overtake each other",
+    };
+    format!("group {}: {}, {} members, frames are {spread}", group.name, group.kind.name(), group.members)
 }
 
 fn describe_router(text: &mut String, router: &Router) {

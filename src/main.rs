@@ -42,7 +42,7 @@ enum Verb {
         /// Print one JSON object per run and line
         #[arg(long)]
         json: bool,
-        /// The members of groups instead of the groups.
+        /// Show the members of groups instead of the groups
         #[arg(long)]
         members: bool,
     },
@@ -55,7 +55,7 @@ enum Verb {
         /// Print one JSON object on a line
         #[arg(long)]
         json: bool,
-        /// Of a group each of its members.
+        /// Show each member of a group instead of the group
         #[arg(long)]
         members: bool,
     },

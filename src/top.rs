@@ -25,7 +25,7 @@ pub(crate) struct Options {
     /// Show only one second
     #[arg(long)]
     once: bool,
-    /// The members of groups instead of the groups.
+    /// Show the members of groups instead of the groups
     #[arg(long)]
     members: bool,
 }
@@ -77,10 +77,7 @@ impl Watched {
     }
 
     fn read(&mut self) -> Result<Counters> {
-        let routers = &self.target.status.routers;
-        // Of a group everybody is asked.
-        let router = self.router.clone().filter(|name| routers.iter().any(|router| router.name == *name));
-        match self.target.client.ask(&Request::Counters { router })? {
+        match self.target.client.ask(&Request::Counters { router: self.router.clone() })? {
             Answer::Counters(counters) if self.members || self.is_of_member() => Ok(counters),
             Answer::Counters(counters) => Ok(group::added_up(counters)),
             _ => Err(unexpected().into()),

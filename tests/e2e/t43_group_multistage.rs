@@ -165,3 +165,30 @@ fn one_that_is_killed_leaves_its_flows_to_the_others_and_so_does_the_data_plane(
         "{said}"
     );
 }
+
+mod long {
+    use super::*;
+
+    #[test]
+    fn back_ends_of_the_example_and_its_balancers_are_killed_again_and_again() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        let text = include_str!("../../examples/multistage.toml");
+        let text = text.replace("rr-left", "t43m-west").replace("rr-right", "t43m-east");
+        // In new runs, as the pause before a start grows with each death.
+        for _ in 0..10 {
+            let world = World::start(&text);
+            world.all_serve(3);
+            let flows = world.flows();
+            for member in 0..3_usize {
+                kill(&world.status()["routers"][member]["pid"]);
+                all_resume(&flows, "a back end was killed");
+            }
+            world.all_serve(3);
+            kill(&world.status()["data_plane"]);
+            all_resume(&flows, "the data plane was killed");
+            world.all_serve(3);
+            drop(flows);
+            world.finish();
+        }
+    }
+}

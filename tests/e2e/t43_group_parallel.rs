@@ -271,6 +271,18 @@ fn processes_are_restarted_one_after_the_other_while_the_group_forwards() {
 }
 
 #[test]
+fn a_flow_arrives_whose_frames_are_dealt_out_one_by_one() {
+    support::needs!(Root, Tun, Program("ip"));
+    let text = between_taps("process").replacen("kind =", "spread = 'round-robin'\nkind =", 1);
+    let world = World::start(&text);
+    world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    let flow = Flow::start(&world.west, &world.east, (EAST, PORT).into(), RATE).expect("a flow");
+    flow.reaches(400, PATIENCE).expect("it arrives by both");
+    drop(flow);
+    world.finish();
+}
+
+#[test]
 fn nothing_is_left_of_a_run_that_is_killed() {
     support::needs!(Root, Kvm, Tun, Program("ip"));
     let mut world = World::start(&between_taps("kvm"));
@@ -298,7 +310,7 @@ fn what_this_version_cannot_run_is_refused_in_one_line() {
             "scale = { min = 3, max = 4 }\nkind =",
             "group.members: 2 is outside of scale; write 3 to 4",
         ),
-        ("kind =", "spread = 'round-robin'\nkind =", "group.nic.attach: spread = \"round-robin\""),
+        ("tap:t43-west", "null", "group.nic.attach: members of a parallel group cannot share \"null\""),
         ("members = 2", "members = 0", "group.members: 0 is out of range"),
         ("engine = 'process'", "role = 'echo'", "group.role: members are found alive by what they forward"),
     ] {
@@ -309,5 +321,44 @@ fn what_this_version_cannot_run_is_refused_in_one_line() {
             run(std::process::Command::new(RINGROAD).arg("run").arg(&file), PATIENCE).expect("it ends");
         assert!(!done.status.success(), "{new}");
         assert!(done.stderr.contains(what), "{new}: {}", done.stderr);
+    }
+}
+
+#[test]
+fn a_check_says_that_frames_of_a_flow_may_overtake_each_other() {
+    support::needs!(Root, Tun, Program("ip"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file.toml");
+    let text = between_taps("process").replacen("kind =", "spread = 'round-robin'\nkind =", 1);
+    std::fs::write(&file, text).expect("written");
+    let done = run(std::process::Command::new(RINGROAD).arg("check").arg(&file), PATIENCE).expect("it ends");
+    let what = "group duo: parallel, 2 members, frames are dealt out one by one: those of a flow may overtake";
+    assert!(done.stdout.contains(what), "{}{}", done.stdout, done.stderr);
+}
+
+mod long {
+    use super::*;
+
+    #[test]
+    fn members_of_the_example_are_killed_again_and_again() {
+        support::needs!(Root, Kvm, Tun, Program("ip"));
+        let text = include_str!("../../examples/parallel.toml");
+        let text = text.replace("rr-left", "t43-west").replace("rr-right", "t43-east");
+        let serving = ["serving, 4 of 8 queues"; 2];
+        // In new runs, as the pause before a start grows with each death.
+        for _ in 0..10 {
+            let world = World::start(&text);
+            world.become_members(&serving);
+            let flows = world.flows();
+            for _ in 0..2 {
+                for member in ["core_0", "core_1"] {
+                    signal(world.pid(member), "-9");
+                    all_resume(&flows, "a member was killed");
+                }
+                world.become_members(&serving);
+            }
+            drop(flows);
+            world.finish();
+        }
     }
 }

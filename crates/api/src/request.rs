@@ -12,7 +12,7 @@ pub enum Request {
     Ps {},
     /// All counters, and the CPU time of all threads: answered by [`crate::Answer::Counters`].
     Counters {
-        /// Only those of this router; absent: of the whole run.
+        /// Only those of this router, or of this group and its members; absent: of the whole run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         router: Option<String>,
     },

@@ -55,6 +55,11 @@ impl Shared {
         self.wanted.label()
     }
 
+    /// What it stands on, if that can go on for a NIC that wants this.
+    pub fn held(&self, wanted: &NicRequirements) -> Option<Arc<dyn Attachment>> {
+        wanted.is_served_by(&self.wanted).then(|| self.link.clone())
+    }
+
     /// Names the member that is to have a queue; none: nobody. Frames wait in the queue until it has it.
     pub fn assign(&self, queue: usize, owner: Option<u16>) {
         let mut state = self.state();
@@ -85,6 +90,11 @@ impl Shared {
     /// What has happened to it since this was asked last, as [`Attachment::news`].
     pub fn news(&self) -> Option<News> {
         self.link.news()
+    }
+
+    /// Whether somebody is at the other end of its cable, as [`Attachment::link`].
+    pub fn link(&self) -> Option<bool> {
+        self.link.link()
     }
 
     /// Puts what was opened anew in its place, as [`Attachment::replace`].
@@ -150,7 +160,7 @@ impl Attachment for Member {
     }
 
     fn link(&self) -> Option<bool> {
-        self.shared.link.link()
+        self.shared.link()
     }
 
     fn replace(&self, _: HandedOver) -> Result<()> {

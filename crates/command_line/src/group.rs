@@ -35,7 +35,7 @@ fn whole(group: &str, routers: &[RouterStatus]) -> RouterStatus {
     let members: Vec<&RouterStatus> =
         routers.iter().filter(|router| of(&router.name) == Some(group)).collect();
     let runs = members.iter().filter(|member| member.state == State::Running);
-    let longest = runs.clone().map(|member| member.since_ms).max();
+    let longest = runs.map(|member| member.since_ms).max();
     let state = match (longest, members.first()) {
         (Some(_), _) => State::Running,
         (None, first) => first.map_or(State::Waiting, |first| first.state),

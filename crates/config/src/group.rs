@@ -167,8 +167,10 @@ impl Group {
 
     /// What the group wants of the link that a NIC of its pattern is plugged into: a queue for its balancer, or those that members own.
     pub fn wanted(&self, nic: &Nic) -> NicRequirements {
-        let queues = if self.kind == GroupKind::Parallel { self.queues() as usize } else { 1 };
-        NicRequirements { queues, ..self.pattern.wanted(nic) }
+        let is_parallel = self.kind == GroupKind::Parallel;
+        let queues = if is_parallel { self.queues() as usize } else { 1 };
+        let in_turn = is_parallel && self.spread == Spread::RoundRobin;
+        NicRequirements { queues, in_turn, ..self.pattern.wanted(nic) }
     }
 
     /// The name of a member.
@@ -186,12 +188,28 @@ impl Group {
 impl Router {
     /// The group that it is a member of, and its number there.
     pub fn membership(&self) -> Option<(&str, u32)> {
-        let (group, number) = self.name.rsplit_once(BEFORE_NUMBER)?;
-        Some((group, number.parse().ok()?))
+        membership(&self.name)
     }
 }
 
+/// The group that a router of this name is a member of, and its number there.
+fn membership(router: &str) -> Option<(&str, u32)> {
+    let (group, number) = router.rsplit_once(BEFORE_NUMBER)?;
+    Some((group, number.parse().ok()?))
+}
+
+/// Whether a router is what a name stands for: the router of this name, or a member of that group.
+pub fn is_meant(router: &str, name: &str) -> bool {
+    router == name || membership(router).is_some_and(|(group, _)| group == name)
+}
+
 impl Plan {
+    /// The names that it takes on a host: those of its routers, members of groups among them, and of its groups.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let routers = self.routers.iter().map(|router| router.name.as_str());
+        routers.chain(self.groups.iter().map(|group| group.name.as_str()))
+    }
+
     /// The group of this name.
     pub fn group(&self, name: &str) -> Option<&Group> {
         self.groups.iter().find(|group| group.name == name)

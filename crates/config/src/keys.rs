@@ -353,9 +353,6 @@ pub const ROUTER: &[Entry<Router>] = &[
     crate::forwarding::REDIRECTS,
 ];
 
-/// Tables of `[[router]]`.
-pub(crate) const TABLES: [&str; 4] = ["nic", "route", "neighbour", "interface"];
-
 /// Keys of `[[router.nic]]`: those of every NIC, and those that only some kinds of attachments have, which
 /// declare them themselves.
 pub fn nic() -> Vec<Entry<Nic>> {

@@ -35,16 +35,16 @@ mod tests;
 mod values;
 mod verify;
 
+pub use self::group::{
+    Balancer, GROUP, Group, GroupKey, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Scale, Spread,
+    Stages, is_meant,
+};
 pub use address::{Address, Prefix};
 pub use attach::AttachmentProperties;
 pub use attachment::read_memory_max;
 pub use cpus::{CpuSet, NotCpuSet};
 pub use error::{Error, Errors, MOST_ERRORS};
 pub use fault::Fault;
-pub use group::{
-    Balancer, GROUP, Group, GroupKey, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Scale, Spread,
-    Stages,
-};
 pub use host::HostFacts;
 pub use load::{MOST_OCTETS, load, parse, text};
 pub use mac::{Mac, NotMac};

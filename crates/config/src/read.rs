@@ -76,6 +76,9 @@ const VHOSTS: Keywords<VhostThreads> = Keywords {
     later: &[],
 };
 
+/// Tables of `[[router]]`.
+const TABLES: [&str; 4] = ["nic", "route", "neighbour", "interface"];
+
 /// Default ageing time of a switch's addresses in seconds, as in Linux bridges.
 const DEFAULT_AGEING: u32 = 300;
 
@@ -137,7 +140,7 @@ fn switches(document: &Section<'_>) -> Vec<Switch> {
 
 /// Reads a router, or what the members of a group are like.
 pub(crate) fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
-    let known = [keys::names(keys::ROUTER), group::names_in(section), keys::TABLES.to_vec()];
+    let known = [keys::names(keys::ROUTER), group::names_in(section), TABLES.to_vec()];
     section.expect_keys(&known.concat(), &[]);
     let name = required_name(section, "\"edge\"");
     remember(plan, (index, None), "name", section.line_of("name"));

@@ -157,7 +157,8 @@ impl Errors {
     /// of a file.
     pub fn of_setting(&self, router: &str, key: &str) -> BadValue {
         let line = |error: &crate::Error| {
-            let own = error.key.strip_prefix("router.").unwrap_or(&error.key);
+            let own = error.key.strip_prefix("router.").or_else(|| error.key.strip_prefix("group."));
+            let own = own.unwrap_or(&error.key);
             let about = error.router.as_deref().unwrap_or(router);
             let place = match about == router {
                 true if is_below(key, own) => String::new(),

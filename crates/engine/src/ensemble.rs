@@ -18,6 +18,7 @@
 mod balancers;
 mod counters;
 mod hosts;
+mod link;
 mod news;
 mod round;
 mod seat;
@@ -30,8 +31,8 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use attach::{Attachment, HandedOver};
+use anyhow::{Context, Result, ensure};
+use attach::{Attachment, HandedOver, NicRequirements};
 use config::{Group, GroupKind, Interconnect, Nic, Plan, Router};
 use frame::arp;
 use group::Probes;
@@ -44,7 +45,8 @@ use crate::counts::{CounterRegistration, CounterRegistry};
 use crate::supplies::HostServices;
 use balancers::Balancers;
 pub use counters::{EnsembleCounters, GroupNicCounters};
-use hosts::{Heard, Hosts, Own, Spoken};
+use hosts::{Heard, Spoken};
+use link::Link;
 pub(crate) use news::News;
 use round::Board;
 use seat::{Member, Seat};
@@ -57,6 +59,8 @@ const ARP_FRAME: usize = frame::ethernet::HEADER + arp::LEN;
 /// A group that runs here. It goes with the last of its members.
 pub(crate) struct Ensemble {
     core: Arc<Core>,
+    /// As the plan had it when it began.
+    group: Group,
     _timer: Timer,
     _counting: CounterRegistration,
 }
@@ -72,22 +76,6 @@ struct Core {
     board: Mutex<Board>,
     balancers: Balancers,
     counters: EnsembleCounters,
-}
-
-/// What members are plugged into by one NIC.
-struct Link {
-    /// Name of the NIC.
-    nic: String,
-    mac: frame::Mac,
-    way: Way,
-    hosts: Mutex<Hosts>,
-    counters: GroupNicCounters,
-}
-
-impl Link {
-    fn hosts(&self) -> MutexGuard<'_, Hosts> {
-        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Core {
@@ -111,7 +99,7 @@ impl Core {
     /// by `out`.
     fn hears_network(&self, nic: usize, frame: &Frame<'_>, out: &dyn Sink) -> bool {
         let (Some(link), Some(packet)) = (self.links.get(nic), packet_of(frame)) else { return false };
-        let heard = link.hosts().from_network(&packet, self.now());
+        let heard = link.hosts().hear_network(&packet, self.now());
         if heard.goes_on {
             return false;
         }
@@ -126,7 +114,7 @@ impl Core {
     /// A member has sent an ARP frame by a NIC; whether that stays here.
     fn hears_member(&self, (member, nic): (u16, usize), frame: &Frame<'_>) -> bool {
         let (Some(link), Some(packet)) = (self.links.get(nic), packet_of(frame)) else { return false };
-        let heard = link.hosts().from_member(member, &packet, self.now());
+        let heard = link.hosts().hear_member(member, &packet, self.now());
         self.tell(nic, &heard);
         let counter = if heard.goes_on { &link.counters.arp_asked } else { &link.counters.arp_kept };
         counter.add_shared(1);
@@ -138,16 +126,30 @@ impl Core {
         let Some((to, spoken)) = heard.told else { return };
         for (number, member) in self.live() {
             if to & hosts::bit(number) != 0 {
-                self.into_member(&member, nic, spoken);
+                self.put_into(&member, nic, spoken);
             }
         }
     }
 
-    /// Puts a frame into a NIC of a member.
-    fn into_member(&self, member: &Member, nic: usize, octets: Spoken) {
-        let told = member.deliver(nic, octets);
-        if let Some(link) = self.links.get(nic) {
-            link.counters.told.add_shared(told);
+    /// Puts a frame into a NIC of a member, if that is served.
+    fn put_into(&self, member: &Member, nic: usize, octets: Spoken) {
+        if let (Some(link), Some(taken)) = (self.links.get(nic), member.deliver(nic, octets)) {
+            let counter = if taken > 0 { &link.counters.told } else { &link.counters.drop_told };
+            counter.add_shared(1);
+        }
+    }
+
+    /// Follows those settings of its group that may change while it runs.
+    fn follow(&self, group: &Group) {
+        self.balancers.set_idle(group.pattern.spin.into());
+        self.spread_by(group.spread);
+        self.pull(group, |_| true);
+    }
+
+    /// Pulls cables out and plugs them in as its group has them, as far as they are meant.
+    fn pull(&self, group: &Group, is_meant: impl Fn(&Nic) -> bool) {
+        for (link, nic) in self.links.iter().zip(&group.pattern.nics).filter(|(_, nic)| is_meant(nic)) {
+            link.set_pulled(nic.is_pulled());
         }
     }
 }
@@ -164,14 +166,16 @@ fn deliver(sink: &dyn Sink, mut octets: Spoken) -> u64 {
 }
 
 impl Ensemble {
-    /// Finds or makes what the NICs of a group are plugged into, and begins to look after members.
+    /// Finds or makes what the NICs of a group are plugged into, and begins to look after members. What goes on from one that was
+    /// there `before` it is plugged into nothing else.
     fn start(
         group: &Group,
-        (switches, supplies): (&[Arc<Switch>], &mut HostServices),
+        (switches, supplies, before): (&[Arc<Switch>], &mut HostServices, Option<&Self>),
         counts: &CounterRegistry,
     ) -> Result<Arc<Self>> {
         let find = |nic: &Nic| {
-            link(group, nic, switches, supplies)
+            let held = before.and_then(|before| before.held(&nic.name, &group.wanted(nic)));
+            Link::new((group, nic), held, switches, supplies)
                 .with_context(|| format!("group {}, NIC {}", group.name, nic.name))
         };
         let links = group.pattern.nics.iter().map(find).collect::<Result<Vec<_>>>()?;
@@ -187,7 +191,23 @@ impl Ensemble {
         });
         let timer = Timer::start(&core, supplies.confinement)?;
         let registration = counts.add(counters::Counter { core: core.clone(), meter: timer.meter() });
-        Ok(Arc::new(Self { core, _timer: timer, _counting: registration }))
+        Ok(Arc::new(Self { core, group: group.clone(), _timer: timer, _counting: registration }))
+    }
+
+    /// Whether it can be this group: members come and go, the settings that [`Core::follow`] knows change, and all else stays for its
+    /// life.
+    fn is_of(&self, group: &Group) -> bool {
+        shape(&self.group) == shape(group)
+    }
+
+    /// The group in a plan, if it can be that.
+    fn wanted<'p>(&self, plan: &'p Plan) -> Option<&'p Group> {
+        plan.group(&self.group.name).filter(|group| self.is_of(group))
+    }
+
+    /// What one of its NICs is plugged into, if that can go on for a NIC that wants this.
+    fn held(&self, nic: &str, wanted: &NicRequirements) -> Option<Arc<dyn Attachment>> {
+        self.core.links.iter().find(|link| link.nic == nic)?.way.held(wanted)
     }
 
     /// What a NIC of a member is plugged into.
@@ -219,31 +239,39 @@ fn is_ours(group: &Group) -> bool {
     }
 }
 
+/// Whether a plan has a router, and has it run.
+fn has_running(plan: &Plan, name: &str) -> bool {
+    plan.routers.iter().any(|router| router.name == name && !router.is_stopped())
+}
+
+/// What of a group stays as long as its members run.
+fn shape(group: &Group) -> (&str, &GroupKind, Vec<Nic>) {
+    let nics = group.pattern.nics.iter().map(|nic| Nic { link: None, ..nic.clone() });
+    (&group.name, &group.kind, nics.collect())
+}
+
+/// Refuses what a group cannot become while its members run.
+fn may_become((before, after): (&Group, &Group), plan: &Plan) -> Result<()> {
+    let ((name, kind, nics), (_, other_kind, other_nics)) = (shape(before), shape(after));
+    ensure!(
+        kind == other_kind,
+        "group {name}: its kind and its balancers stay as long as it runs: start the run anew"
+    );
+    ensure!(
+        nics == other_nics || plan.members(name).all(Router::is_isolated),
+        "group {name}: its NICs stay as long as it runs, as its members are no virtual machines: start the run anew"
+    );
+    let has_ports = *kind == GroupKind::Parallel && nics.iter().any(|nic| nic.attach.kind() == "switch");
+    ensure!(
+        before.spread == after.spread || !has_ports,
+        "group {name}: its spread stays as long as it runs, as ports of switches are made with it: start the run anew"
+    );
+    Ok(())
+}
+
 /// A number that nobody can guess: who could would answer for a member.
 fn secret() -> u64 {
     RandomState::new().build_hasher().finish()
-}
-
-/// What members are plugged into by a NIC.
-fn link(group: &Group, nic: &Nic, switches: &[Arc<Switch>], supplies: &mut HostServices) -> Result<Link> {
-    let wanted = group.wanted(nic);
-    let label = wanted.label();
-    let at = match supplies.plugs.remove(&label) {
-        Some(plug) => plug,
-        None => wanted.serve(supplies.opened.remove(&label), switches, supplies.confinement)?,
-    };
-    let own = nic.addresses.iter().map(|address| Own {
-        ip: address.ip.to_bits(),
-        mask: u32::MAX.checked_shl(32 - u32::from(address.len)).unwrap_or(0),
-    });
-    let mac = frame::Mac(nic.mac.0);
-    Ok(Link {
-        nic: nic.name.clone(),
-        mac,
-        way: Way::new(group, at, wanted),
-        hosts: Mutex::new(Hosts::new(mac, own.collect())),
-        counters: GroupNicCounters::default(),
-    })
 }
 
 /// The groups of an instance. Its clones are of the same instance.
@@ -255,7 +283,8 @@ struct Inner {
     counts: CounterRegistry,
     /// As the plan has them that was told last.
     groups: Vec<Group>,
-    running: BTreeMap<String, Weak<Ensemble>>,
+    /// While a group is changed there are two of its name: the one that goes comes first.
+    running: Vec<Weak<Ensemble>>,
 }
 
 impl Ensembles {
@@ -274,11 +303,50 @@ impl Ensembles {
     }
 
     fn running(&self) -> Vec<Arc<Ensemble>> {
-        self.inner().running.values().filter_map(Weak::upgrade).collect()
+        self.inner().running.iter().filter_map(Weak::upgrade).collect()
     }
 
-    fn get(&self, group: &str) -> Option<Arc<Ensemble>> {
-        self.inner().running.get(group)?.upgrade()
+    /// Refuses a plan in which a group becomes what its members cannot become one after the other.
+    ///
+    /// # Errors
+    /// One line that names the group, and what to do.
+    pub(crate) fn check(&self, plan: &Plan) -> Result<()> {
+        for ensemble in self.running() {
+            if let Some(group) = plan.group(&ensemble.group.name) {
+                may_become((&ensemble.group, group), plan)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has groups follow the settings of a plan that may change while they run; its members that were to leave stay.
+    pub(crate) fn follow(&self, plan: &Plan) {
+        for ensemble in self.running() {
+            if let Some(group) = ensemble.wanted(plan) {
+                ensemble.core.follow(group);
+                ensemble.core.stay(|name| has_running(plan, name));
+            }
+        }
+    }
+
+    /// The group as it is wanted: the one that runs, or else a new one, for which what an earlier one of its name is plugged into
+    /// goes on.
+    fn find(
+        &self,
+        group: &Group,
+        (switches, supplies): (&[Arc<Switch>], &mut HostServices),
+    ) -> Result<Arc<Ensemble>> {
+        let running = self.running();
+        if let Some(known) = running.iter().find(|known| known.is_of(group)) {
+            return Ok(known.clone());
+        }
+        let before = running.iter().find(|known| known.group.name == group.name);
+        let counts = self.inner().counts.clone();
+        let ensemble = Ensemble::start(group, (switches, supplies, before.map(Arc::as_ref)), &counts)?;
+        let mut inner = self.inner();
+        inner.running.retain(|known| known.strong_count() > 0);
+        inner.running.push(Arc::downgrade(&ensemble));
+        Ok(ensemble)
     }
 
     /// What a NIC of a router is plugged into that shares it with other members of a group; none: it has it for itself.
@@ -296,28 +364,22 @@ impl Ensembles {
         let Some(group) = group.filter(is_ours) else { return Ok(None) };
         let place = group.pattern.nics.iter().position(|known| known.name == nic.name);
         let place = place.context("a NIC that its group does not have")?;
-        let ensemble = match self.get(name) {
-            Some(ensemble) => ensemble,
-            None => {
-                let counts = self.inner().counts.clone();
-                let ensemble = Ensemble::start(&group, (switches, supplies), &counts)?;
-                self.inner().running.insert(name.to_owned(), Arc::downgrade(&ensemble));
-                ensemble
-            }
-        };
+        let ensemble = self.find(&group, (switches, supplies))?;
         let number = u16::try_from(number).context("a member with too high a number")?;
         ensemble.seat((&router.name, number), place).context("a NIC that its group does not have").map(Some)
     }
 
-    /// Has members leave that a plan does not have any more: what they own goes to others; whether there are such members.
+    /// Has members leave that a plan does not have any more, or stops: what they own goes to others; whether there are such members.
+    /// Nobody is blamed for the cables that the plan pulls out.
     pub(crate) fn leave(&self, plan: &Plan) -> bool {
-        let is_gone = |name: &str| !plan.routers.iter().any(|router| router.name == name);
-        self.running().iter().map(|ensemble| ensemble.core.leave(is_gone)).fold(false, |any, one| any | one)
-    }
-
-    /// Those that were to leave stay.
-    pub(crate) fn stay(&self) {
-        self.running().iter().for_each(|ensemble| ensemble.core.stay(|_| true));
+        let mut any = false;
+        for ensemble in self.running() {
+            if let Some(group) = ensemble.wanted(plan) {
+                ensemble.core.pull(group, Nic::is_pulled);
+            }
+            any |= ensemble.core.leave(|name| !has_running(plan, name));
+        }
+        any
     }
 
     /// This says whether the process of a router is there, if the router is a member of a group.

@@ -38,7 +38,7 @@ pub use port::LimitCounters;
 pub use recording::{Recording, RecordingOrder};
 pub use sandbox::{Class, Confinement};
 pub use supplies::{HostServices, Plugs};
-pub use switch::balancer::BalancerCounters;
+pub use switch::balancer::{BalancerCounters, MemberCounters};
 pub use threads::{Thread, pin_current};
 pub use tracing::{Order as TraceOrder, Trace};
 pub use vmm::linux::ConsoleCounters;

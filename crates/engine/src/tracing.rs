@@ -45,7 +45,7 @@ pub fn headers(start: &[u8], len: u32) -> String {
 /// Parameters of a trace.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// Name of the router.
+    /// Name of the router, or of a group: all of its members then.
     pub router: String,
     /// Name of its NIC.
     pub nic: String,
@@ -106,9 +106,14 @@ impl Trace {
     /// Returns the place at which packets arrive: before the ingress queue, if there is one.
     fn arrivals(&self) -> Option<Spot> {
         let points = self.board.points();
-        let here = |place: &Place| place.router == self.order.router && place.nic == self.order.nic;
-        let is_there = |spot: &Spot| points.iter().any(|(place, _)| here(place) && place.spot == *spot);
+        let is_there =
+            |spot: &Spot| points.iter().any(|(place, _)| self.is_here(place) && place.spot == *spot);
         [Spot::Queue, Spot::Rx].into_iter().find(is_there)
+    }
+
+    /// Returns true if a place is at the traced NIC.
+    fn is_here(&self, place: &Place) -> bool {
+        config::is_meant(&place.router, &self.order.router) && place.nic == self.order.nic
     }
 
     /// To be called about ten times a second, until it returns the end.
@@ -149,9 +154,8 @@ impl Trace {
             if point.is_enabled() {
                 continue;
             }
-            let here = place.router == self.order.router && place.nic == self.order.nic;
-            let lookout =
-                TraceObserver::new(place.clone(), here && Some(place.spot) == arrivals, self.follow.clone());
+            let is_first = self.is_here(&place) && Some(place.spot) == arrivals;
+            let lookout = TraceObserver::new(place.clone(), is_first, self.follow.clone());
             point.enable(Box::new(lookout));
         }
     }

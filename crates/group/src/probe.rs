@@ -3,11 +3,12 @@
 //! A probe enters a NIC of a member as any frame does. The host has given the member a route for it, out of the next NIC, and a static
 //! neighbour, so that a member that forwards sends it there, and knows nothing of it: firmware, namespaces and containers are probed
 //! alike. Who takes frames from the member knows a probe by the neighbour's address ([`BACK`]) and keeps it. One through each NIC has all
-//! rings of a member in its way.
+//! rings of a member in its way; a NIC whose cable is out is left out.
 //!
 //! ```text
 //!  NIC 0 in --> [ route 192.0.0.2/32 -> NIC 1, neighbour 02:70:72:6f:62:65 ] --> NIC 1 out
 //!  NIC 1 in --> [ route 192.0.0.1/32 -> NIC 0, the same neighbour           ] --> NIC 0 out
+//!  errors   --> [ route 192.0.0.8/32 -> NIC 0, the same neighbour           ] --> NIC 0 out
 //! ```
 //!
 //! The addresses are of 192.0.0.0/29 and 192.0.0.8 (RFC 7335, RFC 7600), which no link outside of a host has. The key is one of the run, which
@@ -27,8 +28,9 @@ pub const MOST_NICS: u8 = 8;
 
 /// Of NIC 0; those of the others follow.
 const FIRST: u32 = u32::from_be_bytes([192, 0, 0, 1]);
-/// The source of all probes: what a member says of one that it cannot forward goes [`BACK`] as well, and is no probe.
-const SOURCE: u32 = FIRST + MOST_NICS as u32 - 1;
+/// The source of all probes, in host byte order: what a member says of one that it cannot forward goes [`BACK`] as well, and is no
+/// probe.
+pub const SOURCE: u32 = FIRST + MOST_NICS as u32 - 1;
 /// The discard service (RFC 863), for whoever captures one.
 const PORT: u16 = 9;
 /// What a probe enters with.
@@ -46,10 +48,9 @@ pub const fn destination(nic: u8) -> u32 {
     FIRST + (nic % MOST_NICS) as u32
 }
 
-/// The NIC by which a probe leaves that enters this one of so many.
-pub const fn way_out(nic: u8, nics: u8) -> u8 {
-    let next = nic.saturating_add(1);
-    if next < nics { next } else { 0 }
+/// The ways through a member of which these NICs can be used: in by each of them, and out by the next one.
+pub fn ways(nics: &[u8]) -> impl Iterator<Item = (u8, u8)> + '_ {
+    nics.iter().copied().zip(nics.iter().copied().cycle().skip(1))
 }
 
 /// Which probe one is.
@@ -75,11 +76,11 @@ impl Probes {
         Self { key: key.to_be_bytes() }
     }
 
-    /// The frame of a probe, for a NIC with this address of a member that has so many.
-    pub fn frame(&self, through: Through, nics: u8, to: Mac) -> [u8; LEN] {
+    /// The frame of a probe that is to leave by NIC `out`, for a NIC with this address.
+    pub fn frame(&self, through: Through, out: u8, to: Mac) -> [u8; LEN] {
         let mut octets = [0; LEN];
         // All headers fit; a frame of zeros would be nobody's.
-        if self.fill(&mut octets, through, nics, to).is_err() {
+        if self.fill(&mut octets, through, out, to).is_err() {
             octets = [0; LEN];
         }
         octets
@@ -89,10 +90,10 @@ impl Probes {
         &self,
         octets: &mut [u8; LEN],
         Through { member, nic, number }: Through,
-        nics: u8,
+        out: u8,
         to: Mac,
     ) -> Result<(), frame::Error> {
-        let destination = destination(way_out(nic, nics));
+        let destination = destination(out);
         let datagram = &mut octets[AT_UDP..AT_UDP + DATAGRAM];
         let ports = udp::Header { source: PORT, destination: PORT, len: DATAGRAM as u16, checksum: 0 };
         ports.write(datagram)?;

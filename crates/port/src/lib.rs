@@ -37,7 +37,9 @@ pub mod wrapper;
 pub use boundary::{Bell, Frame, Frames, Sink, Source, octets, pump};
 pub use clock::{Clock, ClockHandle};
 pub use frame::offload::{Gso, Offload, Offloads};
-pub use ingress::{IngressCounters, IngressFan, IngressSink, IngressSource, ingress, ingress_fan};
+pub use ingress::{
+    IngressCounters, IngressFan, IngressSink, IngressSource, ingress, ingress_fan, ingress_fan_in_turn,
+};
 pub use limit::{Limit, LimitCounters, Limited};
 pub use null::Null;
 pub use offload::{Backlog, Completed, deliver, pump_on, show_completed};

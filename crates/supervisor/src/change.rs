@@ -391,9 +391,9 @@ impl Supervisor {
 
     /// Takes the locks on names that a plan needs beyond those that the run holds.
     fn prepare(&mut self, plan: &Plan) -> Result<()> {
-        for router in &plan.routers {
-            if !self.lock.has(&router.name) {
-                self.lock.add(&router.name)?;
+        for name in plan.names() {
+            if !self.lock.has(name) {
+                self.lock.add(name)?;
             }
         }
         Resources::undo(plan).for_each(|undo| self.lock.add_undo(&undo));
@@ -459,7 +459,7 @@ impl Supervisor {
     /// Releases locks on names that the run no longer uses, and lowers the ceilings to what it needs.
     fn lock_only_what_runs(&mut self) {
         let plan = &self.running.plan;
-        self.lock.keep(|name| plan.routers.iter().any(|router| router.name == name));
+        self.lock.keep(|held| plan.names().any(|name| name == held));
         self.ceilings.follow(plan);
     }
 }

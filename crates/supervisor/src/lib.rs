@@ -41,6 +41,7 @@ mod resources;
 mod rolling;
 mod router_process;
 mod run_lock;
+mod running;
 mod scaling;
 mod schedule;
 mod signals;
@@ -55,9 +56,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use config::Plan;
 use engine::BackOff;
-use host::{references, users};
+use host::users;
 use link::{ToPlane, ToSupervisor};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use telemetry::Kind;
@@ -86,6 +86,7 @@ use resources::Resources;
 use rolling::Rolling;
 use router_process::RouterProcesses;
 pub use run_lock::{RunLock, clean_up_after};
+use running::Running;
 use scaling::Scaling;
 pub use signals::StopRequest;
 use thread_lookups::Find;
@@ -116,17 +117,6 @@ pub struct Options {
     pub user: Option<String>,
     /// Memory ceiling of the run, instead of what its plan needs.
     pub memory_max: Option<u64>,
-}
-
-/// Configuration that runs.
-struct Running {
-    /// Name of the run.
-    run: String,
-    /// Name of the file that was applied last.
-    file: String,
-    plan: Plan,
-    /// Why this host has no KVM; `None`: it has KVM.
-    no_kvm: Option<String>,
 }
 
 /// The data plane, or the date of its next start.
@@ -218,33 +208,6 @@ struct Supervisor {
     ceilings: Ceilings,
     /// Last, so that the names stay taken as long as any part of the run exists.
     lock: RunLock,
-}
-
-impl Running {
-    /// Reads a file and checks whether this host can run it. Also returns a line that lists what runs as a
-    /// process for want of KVM, and the placement of its threads.
-    fn read(file: &Path, now: Instant) -> Result<(Self, Option<String>, Planned)> {
-        let (text, file) = (config::text(file)?, file.display().to_string());
-        let mut plan = config::parse(&text, &file)?;
-        let facts = host::facts(&plan);
-        let errors = plan.check_host(&facts).and(references::faults(&plan, None));
-        if !errors.is_empty() {
-            return Err(errors.into());
-        }
-        let by_process = plan.choose_engines(&facts);
-        host::need_tun(&plan)?;
-        let threads = thread_placement::planned(&plan, now)?;
-        Ok((Self { run: plan.name.clone(), file, plan, no_kvm: facts.no_kvm }, by_process, threads))
-    }
-
-    /// Takes the locks on the names of its routers and of the run.
-    fn lock(&mut self, options: &Options, now: Instant) -> Result<RunLock> {
-        let mut lock = RunLock::guarded(self.plan.routers.iter().map(|router| router.name.as_str()), now)?;
-        let changed = options.name.is_none() && !self.plan.named;
-        lock.name_run(options.name.as_deref().unwrap_or(&self.plan.name), changed)?;
-        self.run = lock.run().context("a run has a name")?.0.to_owned();
-        Ok(lock)
-    }
 }
 
 /// Brings a file up and shows what it does, until the time is over, a signal arrives, or a client requests the end.

@@ -48,7 +48,7 @@ impl Supervisor {
             return self.ask_plane(request, requester, now);
         }
         let listens = |(name, isolated): (&String, &RouterProcess)| {
-            let is_meant = only.is_none_or(|only| only == name);
+            let is_meant = only.is_none_or(|only| config::is_meant(name, only));
             (is_meant && isolated.listens_to(&request, now)).then(|| name.clone())
         };
         let names: Vec<_> = self.isolated.iter().filter_map(listens).collect();
@@ -153,9 +153,8 @@ impl Supervisor {
         router: Option<&str>,
     ) -> BTreeMap<String, Counters> {
         let mut all = BTreeMap::new();
-        for (name, isolated) in
-            self.isolated.iter_mut().filter(|(name, _)| router.is_none_or(|only| only == *name))
-        {
+        let is_asked = |name: &str| router.is_none_or(|only| config::is_meant(name, only));
+        for (name, isolated) in self.isolated.iter_mut().filter(|(name, _)| is_asked(name)) {
             match parts.remove(name) {
                 Some(Answer::Counters(part)) => {
                     isolated.counted.clone_from(&part.counters);
@@ -203,7 +202,7 @@ fn asked_for(requester: &Requester) -> Option<&str> {
     }
 }
 
-/// The only router that a request concerns; `None`: all.
+/// The only router, or group, that a request concerns; `None`: all.
 fn only_of(request: &Request) -> Option<&str> {
     match request {
         Request::Counters { router } => router.as_deref(),

@@ -102,6 +102,8 @@ fn explained() -> Page {
     page.describe("guarantee", promises::FIELDS);
     page.describe("kernel_ip", kernel_router::PacketCounters::FIELDS);
     page.describe("kernel_ip6", kernel_router::PacketCounters::FIELDS);
+    page.describe("balancer", engine::MemberCounters::FIELDS);
+    // What both count means the same.
     page.describe("balancer", engine::BalancerCounters::FIELDS);
     page.describe("group", engine::EnsembleCounters::FIELDS);
     page.describe("group_nic", engine::GroupNicCounters::FIELDS);

@@ -154,7 +154,7 @@ impl Supervisor {
                 self.reply(ticket, Ok(Answer::Ps(self.run_status(routers, now))), now);
             }
             Request::Events { since } => self.reply(ticket, Ok(self.events.answer(since)), now),
-            Request::Stop { ref name } if *name == self.running.run && !self.has_router(name) => {
+            Request::Stop { ref name } if *name == self.running.run && !self.has_name(name) => {
                 let message = format!("run {name} is stopping");
                 self.reply(ticket, Ok(Answer::Done { message }), now);
                 // The reply is sent before the socket is closed.
@@ -180,7 +180,7 @@ impl Supervisor {
         match request {
             request if self.is_for_kernel(&request) => self.request_kernel(ticket, request, now),
             request if self.is_for(&request).is_some() => self.request_isolated(ticket, request, now),
-            Request::Counters { router: Some(ref name) } if !self.has_router(name) => {
+            Request::Counters { router: Some(ref name) } if !self.has_name(name) => {
                 let routers = self.running.plan.routers.iter().map(|router| router.name.as_str());
                 let routers = routers.collect::<Vec<_>>().join(", ");
                 let why = format!("there is no router {name:?}; routers: {routers}");
@@ -248,8 +248,9 @@ impl Supervisor {
         self.lifecycle.plane.as_ref().is_some_and(|plane| plane.is_up)
     }
 
-    fn has_router(&self, name: &str) -> bool {
-        self.running.plan.routers.iter().any(|router| router.name == name)
+    /// Returns true if a router or a group has this name.
+    fn has_name(&self, name: &str) -> bool {
+        self.running.plan.names().any(|known| known == name)
     }
 
     pub(super) fn reply(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) {

@@ -322,7 +322,6 @@ impl Resources {
     ///
     /// # Errors
     /// The process is out of descriptors.
-    /// No descriptors are left.
     pub(crate) fn replace(
         &mut self,
         plan: &Plan,

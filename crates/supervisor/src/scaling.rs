@@ -140,15 +140,11 @@ impl Supervisor {
         for (name, members, busy) in wanted {
             let Some(group) = self.running.plan.group(&name).cloned() else { continue };
             let load = busy as f64 / WHOLE as f64;
-            let what = format!(
-                "group {name}: {members} members instead of {}, for a load of {load:.2}",
-                group.members
-            );
+            let what = format!("{members} members instead of {}, for a load of {load:.2}", group.members);
             let wanted = RequestedChange::members(&name, group.members_key(), members);
             // What is refused is tried again and again, and told once.
-            if self.scaling.told.insert(name, members) != Some(members) {
-                self.events.record(Kind::Notice, what);
-                self.display.leave();
+            if self.scaling.told.insert(name.clone(), members) != Some(members) {
+                self.tell_of(&name, Kind::Notice, what, now);
             }
             self.want(Ticket::NOBODY, QueuedRequest::Change(wanted), now);
         }

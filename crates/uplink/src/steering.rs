@@ -15,6 +15,7 @@ use crate::request::ioctl;
 
 /// `TUNSETSTEERINGEBPF` of `linux/if_tun.h`: `_IOR('T', 224, int)`.
 const SET_STEERING: libc::c_ulong = 0x8004_54e0;
+
 /// Has the kernel spread the frames of this TAP over its `queues` by flow, like `port::steer`.
 ///
 /// # Errors

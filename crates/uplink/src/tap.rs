@@ -81,6 +81,8 @@ pub struct TapConfig<'a> {
     pub offload: bool,
     /// Hash by which frames from the kernel are spread over several queues; `None`: the kernel's own.
     pub hash: Option<Hash>,
+    /// True if they are dealt out one by one instead, where `hash` would be used.
+    pub in_turn: bool,
     /// Its network namespace; `None`: the calling thread's.
     pub netns: Option<&'a Netns>,
 }
@@ -97,6 +99,7 @@ impl Default for TapConfig<'_> {
             ownership: Ownership::New,
             offload: true,
             hash: None,
+            in_turn: false,
             netns: None,
         }
     }

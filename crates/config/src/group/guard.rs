@@ -1,6 +1,6 @@
 //! What a file may say of groups and this version cannot run.
 
-use super::{Balancer, Group, GroupKind, Interconnect, Spread};
+use super::{Balancer, Group, GroupKind, Interconnect};
 use crate::fault::Fault;
 use crate::forwarding::ReversePath;
 use crate::plan::{Nic, Plan};
@@ -14,7 +14,7 @@ impl Plan {
             let index = first.unwrap_or_default();
             faults.extend(of_group(group).map(|(key, what)| Fault::new(index, key, what)));
             for (n, nic) in group.pattern.nics.iter().enumerate() {
-                let what = of_nic(group, nic.attach.kind());
+                let what = of_attachment(nic.attach.kind());
                 faults.extend(what.map(|what| Fault::of_nic(index, n, "attach", what)));
                 let what = of_forwarding(nic);
                 faults.extend(what.map(|(key, what)| Fault::of_nic(index, n, key, what.to_owned())));
@@ -51,16 +51,7 @@ fn of_forwarding(nic: &Nic) -> Option<(&'static str, &'static str)> {
 }
 
 /// What of an attachment does not go with how the group is built.
-fn of_nic(group: &Group, kind: &str) -> Option<String> {
-    match (&group.kind, group.spread, kind) {
-        (_, _, "xdp") => Some(
-            "members cannot share the rings of AF_XDP in this version; write tap:, macvtap: or switch:"
-                .to_owned(),
-        ),
-        (GroupKind::Parallel, Spread::RoundRobin, kind) => Some(format!(
-            "spread = \"round-robin\" is for kind = \"multistage\" in this version, not for {kind}: of a parallel group; \
-             write spread = \"flow\""
-        )),
-        _ => None,
-    }
+fn of_attachment(kind: &str) -> Option<String> {
+    let what = "members cannot share the rings of AF_XDP in this version; write tap:, macvtap: or switch:";
+    (kind == "xdp").then(|| what.to_owned())
 }

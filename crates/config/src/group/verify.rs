@@ -7,8 +7,11 @@ use crate::section::Section;
 /// Longest name of a group, in octets: a member has it with a number, and no longer name than any router.
 const LONGEST: usize = 11;
 
+/// Most static neighbours of a group: members need some for probes ([`super::probed`]).
+const MOST_NEIGHBOURS: usize = bootinfo::MAX_NEIGHBOURS - bootinfo::MAX_NICS;
+
 /// Attachments whose queues several members can own.
-const SHARED: [&str; 7] = ["switch", "tap", "bridge", "ovs", "macvtap", "xdp", "null"];
+const SHARED: [&str; 6] = ["switch", "tap", "bridge", "ovs", "macvtap", "xdp"];
 
 /// Reports what is wrong with a group.
 pub(crate) fn verify(section: &Section<'_>, group: &Group) {
@@ -51,6 +54,13 @@ fn router(section: &Section<'_>, group: &Group) {
     for key in ["guarantee", "limit"].into_iter().filter(|key| section.has(key)) {
         refuse(key, "a group has none in this version; remove it");
     }
+    let neighbours = group.pattern.neighbours.len();
+    if neighbours > MOST_NEIGHBOURS {
+        refuse(
+            "neighbour",
+            &format!("{neighbours} are too many for a group, which has at most {MOST_NEIGHBOURS}; remove some"),
+        );
+    }
     match group.pattern.engine {
         Some(Engine::Linux) => refuse(
             "engine",
@@ -92,7 +102,8 @@ fn trouble(group: &Group, nic: &Nic) -> Option<(&'static str, String)> {
         let what = "several members read the queues of a group, and none can be tuned for them; write a number such as 1000";
         return Some(("queue_len", what.to_owned()));
     }
-    if nic.attach.traits().is_handed || (group.kind == GroupKind::Parallel && !SHARED.contains(&kind)) {
+    let is_shared = kind != "null" && (group.kind != GroupKind::Parallel || SHARED.contains(&kind));
+    if nic.attach.traits().is_handed || !is_shared {
         let what = format!(
             "members of a {} group cannot share {:?}; write e.g. \"tap:NAME\", \"macvtap:INTERFACE\" or \"switch:NAME\"",
             group.kind.name(),

@@ -51,6 +51,7 @@ impl Transaction {
         steps: &[Step],
         supplies: HostServices,
     ) -> Result<Self> {
+        instance.context.ensembles.check(plan).context("nothing was changed")?;
         let known = |name: &str| instance.switches.iter().find(|switch| switch.name() == name).cloned();
         let switches: Vec<_> = plan
             .switches
@@ -111,7 +112,7 @@ impl Transaction {
         if let Err(error) = result {
             let left = self.undo(instance);
             instance.discard(self);
-            instance.context.ensembles.stay();
+            instance.context.ensembles.follow(&instance.plan);
             let now = instance.context.now;
             instance.isolated_paths.iter_mut().for_each(|paths| paths.resume(now));
             let error = error.context("nothing was changed");
@@ -131,6 +132,7 @@ impl Transaction {
             instance.discard(std::mem::take(&mut self.done));
         }
         let replaced = replace_isolated_paths(instance, &plan, std::mem::take(&mut self.isolated_paths));
+        instance.context.ensembles.follow(&plan);
         instance.plan = plan;
         replaced
     }

@@ -35,6 +35,8 @@ counters! {
         arp_kept,
         /// Frames that were put into members: answers to what they asked, and probes.
         told,
+        /// Frames for members, of the same kinds, lost because they had no room for them.
+        drop_told,
         /// Probes that members have forwarded, and that were taken out.
         probes_back,
         /// Frames for where probes are taken out that were none of this run.

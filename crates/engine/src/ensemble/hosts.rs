@@ -76,7 +76,7 @@ impl Hosts {
     }
 
     /// The network says this.
-    pub(super) fn from_network(&mut self, packet: &Packet, now: Duration) -> Heard {
+    pub(super) fn hear_network(&mut self, packet: &Packet, now: Duration) -> Heard {
         let (ip, mac) = (packet.sender_ip, packet.sender_mac);
         if mac == self.mac {
             return Heard::default();
@@ -92,7 +92,7 @@ impl Hosts {
     }
 
     /// A member says this.
-    pub(super) fn from_member(&mut self, member: u16, packet: &Packet, now: Duration) -> Heard {
+    pub(super) fn hear_member(&mut self, member: u16, packet: &Packet, now: Duration) -> Heard {
         let ip = packet.target_ip;
         if packet.operation != Operation::Request || self.is_own(ip) {
             return Heard::default();

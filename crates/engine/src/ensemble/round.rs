@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use config::Spread;
 use group::health::Rules;
 use group::member::Event;
 use group::{Assignment, Judge, Member as Number, Pace, Probe, Roster, Shares, Signs, State, Through, probe};
@@ -21,13 +22,22 @@ type Members = BTreeMap<u16, Arc<Member>>;
 pub(super) struct Board {
     roster: Roster,
     judge: Judge,
-    /// Number of the last probe of each, and frames that it had passed then.
-    under_way: BTreeMap<Number, (u32, u64)>,
+    /// The last probe of each.
+    under_way: BTreeMap<Number, Last>,
     /// Who is to own the queues of each link.
     owners: Vec<Assignment>,
     /// What they were dealt out by.
     shares: Shares,
     news: Vec<(Number, News)>,
+}
+
+/// The last probe of a member.
+struct Last {
+    number: u32,
+    /// Frames that the member had passed then.
+    passed: u64,
+    /// NICs that it entered, one bit each; none: frames passed, and it was not sent.
+    entered: Option<u8>,
 }
 
 impl Board {
@@ -77,11 +87,11 @@ impl Board {
 
     /// Takes note of probes that have come back.
     fn hear(&mut self, members: &Members, now: Duration) {
-        let answered = self.under_way.iter().filter(|(number, (probe, _))| {
-            members.get(&number.0).is_some_and(|member| member.has_answered(*probe))
+        let answered = self.under_way.iter().filter_map(|(number, last)| {
+            let (member, entered) = (members.get(&number.0)?, last.entered?);
+            member.has_answered(last.number, entered).then_some((*number, last.number))
         });
-        let answered: Vec<(Number, u32)> = answered.map(|(number, (probe, _))| (*number, *probe)).collect();
-        for (number, probe) in answered {
+        for (number, probe) in answered.collect::<Vec<_>>() {
             if let Some(event) = self.judge.answered(number, probe) {
                 self.note(number, event, now);
             }
@@ -122,7 +132,7 @@ impl Board {
 
     /// Whether a probe is needed: frames that pass say as much.
     fn needs(&self, number: Number, passed: u64) -> bool {
-        let is_busy = self.under_way.get(&number).is_some_and(|(_, before)| *before != passed);
+        let is_busy = self.under_way.get(&number).is_some_and(|last| last.passed != passed);
         !(is_busy && self.roster.state(number) == Some(State::Serving))
     }
 }
@@ -156,31 +166,36 @@ impl Core {
         let mut probes = round.probes;
         probes.extend(board.enrol(&members, now));
         self.deal(&mut board);
-        self.send(&mut board, &members, &probes);
+        self.send(&mut board, &members, &probes, now);
         board.judge.due()
     }
 
     /// Sends probes.
-    fn send(&self, board: &mut Board, members: &Members, probes: &[Probe]) {
+    fn send(&self, board: &mut Board, members: &Members, probes: &[Probe], now: Duration) {
+        let usable = self.usable(now);
         for Probe { member: number, number: probe } in probes {
             let Some(member) = members.get(&number.0) else { continue };
             let passed = member.passed();
-            let needed = board.needs(*number, passed);
-            board.under_way.insert(*number, (*probe, passed));
-            if needed {
-                self.probe(member, *probe);
-            }
+            let entered = board.needs(*number, passed).then(|| self.probe(member, *probe, &usable));
+            board.under_way.insert(*number, Last { number: *probe, passed, entered });
         }
     }
 
-    /// Sends a probe into each NIC of a member.
-    fn probe(&self, member: &Member, number: u32) {
-        let nics = u8::try_from(member.nics()).unwrap_or(probe::MOST_NICS);
-        for (nic, link) in (0..nics).zip(&self.links) {
+    /// NICs that frames can pass: nobody is blamed for a cable that is out.
+    fn usable(&self, now: Duration) -> Vec<u8> {
+        let links = (0..probe::MOST_NICS).zip(&self.links);
+        links.filter(|(_, link)| link.is_usable(now)).map(|(nic, _)| nic).collect()
+    }
+
+    /// Sends a probe into each of these NICs of a member; which NICs these are, one bit each.
+    fn probe(&self, member: &Member, number: u32, nics: &[u8]) -> u8 {
+        for (nic, out) in probe::ways(nics) {
+            let Some(link) = self.links.get(usize::from(nic)) else { continue };
             let through = Through { member: Number(member.number), nic, number };
-            let octets = self.probes.frame(through, nics, link.mac);
-            self.into_member(member, nic.into(), octets);
+            let octets = self.probes.frame(through, out, link.mac);
+            self.put_into(member, nic.into(), octets);
         }
+        nics.iter().fold(0, |entered: u8, nic| entered | (1_u8 << nic))
     }
 
     /// Deals queues and buckets out to those that serve, where these are others than before, or a link has other queues.
@@ -202,7 +217,18 @@ impl Core {
         board.shares = shares;
     }
 
-    /// Has members leave whose routers are gone; whether there are any.
+    /// Has balancers spread frames in this way from now on.
+    pub(super) fn spread_by(&self, spread: Spread) {
+        let mut board = self.board();
+        let changed = self.links.iter().filter(|link| link.way.spread_by(spread)).count();
+        if changed > 0 {
+            // All that members have is dealt out anew, as if others had served before.
+            board.shares = Shares::new();
+            self.deal(&mut board);
+        }
+    }
+
+    /// Has members leave whose routers are gone; whether there are any that had not left before.
     pub(super) fn leave(&self, is_gone: impl Fn(&str) -> bool) -> bool {
         let (members, now) = (self.live(), self.now());
         let mut board = self.board();
@@ -210,6 +236,7 @@ impl Core {
             .values()
             .filter(|member| is_gone(&member.name))
             .map(|member| Number(member.number))
+            .filter(|number| board.roster.state(*number) != Some(State::Leaving))
             .collect();
         for number in &gone {
             board.judge.forget(*number);

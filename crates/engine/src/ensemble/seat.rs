@@ -62,16 +62,10 @@ impl Member {
             .is_some_and(|is_there| !is_there())
     }
 
-    /// How many NICs it has.
-    pub(super) fn nics(&self) -> usize {
-        self.places.len()
-    }
-
-    /// Puts a frame into one of its NICs; how many were taken.
-    pub(super) fn deliver(&self, nic: usize, octets: Spoken) -> u64 {
-        let Some(place) = self.places.get(nic) else { return 0 };
-        let inlet = place.inlet.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        inlet.map_or(0, |inlet| deliver(&*inlet, octets))
+    /// Puts a frame into one of its NICs; how many were taken. `None`: the NIC is not served yet.
+    pub(super) fn deliver(&self, nic: usize, octets: Spoken) -> Option<u64> {
+        let inlet = self.places.get(nic)?.inlet.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Some(deliver(&*inlet?, octets))
     }
 
     /// Frames that have left it.
@@ -84,10 +78,11 @@ impl Member {
         self.places.iter().for_each(|place| place.back.store(0, Ordering::Release));
     }
 
-    /// Whether the probes of this number have come back from all of its NICs.
-    pub(super) fn has_answered(&self, number: u32) -> bool {
+    /// Whether the probes of this number have come back that entered these NICs, one bit each.
+    pub(super) fn has_answered(&self, number: u32, entered: u8) -> bool {
         let wanted = u64::from(number) + 1;
-        self.places.iter().all(|place| place.back.load(Ordering::Acquire) == wanted)
+        let is_back = |place: &Place| place.back.load(Ordering::Acquire) == wanted;
+        (0_u32..).zip(&self.places).all(|(nic, place)| (entered >> nic) & 1 == 0 || is_back(place))
     }
 }
 

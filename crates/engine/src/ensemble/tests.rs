@@ -37,12 +37,12 @@ fn multistage(spread: &str) -> Bench {
 }
 
 fn bench_of(file: &str) -> Bench {
-    let plan = config::parse(file, "f.toml").expect("a good file");
+    let plan = plan(file);
     let switch = |switch: &config::Switch| Arc::new(Switch::new(&switch.name, Config::default()));
     let switches: Vec<_> = plan.switches.iter().map(switch).collect();
     let (group, counts, mut supplies) =
         (plan.groups[0].clone(), CounterRegistry::default(), HostServices::default());
-    let ensemble = Ensemble::start(&group, (&switches, &mut supplies), &counts).expect("it starts");
+    let ensemble = Ensemble::start(&group, (&switches, &mut supplies, None), &counts).expect("it starts");
     Bench { switches, group, counts, ensemble }
 }
 
@@ -85,6 +85,20 @@ impl Bench {
         while !is() {
             assert!(Instant::now() < end, "{states:?} {:?}", [self.state(0), self.state(1)]);
             std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// A station on the first switch sends a frame of each of 64 flows.
+    fn send_64_flows(&self) {
+        let station: SwitchPort =
+            self.switches[0].add_port("station", Arc::new(port::Null::new())).expect("a port");
+        for flow in 0..64_u8 {
+            let mut octets = [0; 60];
+            octets[..6].copy_from_slice(&self.group.pattern.nics[0].mac.0);
+            octets[6..12].copy_from_slice(&STATION.0);
+            octets[12..15].copy_from_slice(&[8, 0, 0x45]);
+            (octets[22], octets[23], octets[35]) = (64, 17, flow);
+            station.deliver(&[Frame::new(Bytes::from_slice(&mut octets))]);
         }
     }
 
@@ -196,6 +210,7 @@ fn a_member_that_leaves_gives_its_queues_to_others_at_once() {
     let (first, second) = (bench.member(0), bench.member(1));
     bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
     assert!(bench.ensemble.core.leave(|name| name == "core_1"));
+    assert!(!bench.ensemble.core.leave(|name| name == "core_1"), "it leaves already");
     assert_eq!([bench.state(0), bench.state(1)], ["serving, 8 of 8 queues", "leaving, 0 of 8 queues"]);
     bench.ensemble.core.stay(|name| name == "core_0");
     assert_eq!(bench.state(1), "leaving, 0 of 8 queues");
@@ -205,21 +220,39 @@ fn a_member_that_leaves_gives_its_queues_to_others_at_once() {
 }
 
 #[test]
+fn nothing_is_asked_of_a_cable_that_is_out() {
+    let bench = bench();
+    let members = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    let mut group = bench.group.clone();
+    group.pattern.nics[1].link = Some(config::LinkState::Down);
+    bench.ensemble.core.follow(&group);
+    let told = |nic: &str| bench.counted(&format!("core.{nic}.group.told"));
+    let goes_on = |nic: &str| {
+        let (before, end) = (told(nic), Instant::now() + PATIENCE);
+        while told(nic) < before + 10 {
+            assert!(Instant::now() < end, "no probes at {nic}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    // The round that was under way is over then.
+    goes_on("w");
+    let before = told("e");
+    goes_on("w");
+    assert_eq!(told("e"), before);
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    bench.ensemble.core.follow(&bench.group);
+    goes_on("e");
+    drop(members);
+}
+
+#[test]
 fn behind_a_balancer_members_have_buckets() {
     for spread in ["flow", "round-robin"] {
         let bench = multistage(spread);
         let (first, second) = (bench.member(0), bench.member(1));
         bench.becomes(&["serving, 128 of 256 buckets", "serving, 128 of 256 buckets"]);
-        let station: SwitchPort =
-            bench.switches[0].add_port("station", Arc::new(port::Null::new())).expect("a port");
-        for flow in 0..64_u8 {
-            let mut octets = [0; 60];
-            octets[..6].copy_from_slice(&bench.group.pattern.nics[0].mac.0);
-            octets[6..12].copy_from_slice(&STATION.0);
-            octets[12..15].copy_from_slice(&[8, 0, 0x45]);
-            (octets[22], octets[23], octets[35]) = (64, 17, flow);
-            station.deliver(&[Frame::new(Bytes::from_slice(&mut octets))]);
-        }
+        bench.send_64_flows();
         let end = Instant::now() + PATIENCE;
         let came = |member: &str| bench.counted(&format!("{member}.w.balancer.out_frames"));
         while came("core_0") + came("core_1") < 64 {
@@ -237,6 +270,90 @@ fn behind_a_balancer_members_have_buckets() {
         }
         drop(first);
     }
+}
+
+#[test]
+fn a_port_deals_frames_out_one_by_one_over_the_queues_of_members() {
+    let bench = bench_of(&FILE.replace("members = 2", "members = 2\nspread = 'round-robin'"));
+    let members = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    bench.send_64_flows();
+    let loads = || bench.ensemble.core.links[0].way.loads();
+    let end = Instant::now() + PATIENCE;
+    while loads().iter().sum::<u64>() < 64 {
+        assert!(Instant::now() < end, "{:?}", loads());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(loads(), [8; 8]);
+    drop(members);
+}
+
+#[test]
+fn frames_are_spread_in_another_way_while_members_serve() {
+    let bench = multistage("flow");
+    let members = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 128 of 256 buckets", "serving, 128 of 256 buckets"]);
+    bench.ensemble.core.spread_by(config::Spread::RoundRobin);
+    bench.send_64_flows();
+    let end = Instant::now() + PATIENCE;
+    while bench.counted("core.w.balancer.out_in_turn") < 64 {
+        assert!(Instant::now() < end, "{}", bench.counted("core.w.balancer.out_frames"));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(members);
+}
+
+fn plan(text: &str) -> Plan {
+    config::parse(text, "f.toml").expect("a good file")
+}
+
+#[test]
+fn members_of_a_changed_group_are_plugged_into_a_new_one() {
+    let (first, other) = (plan(FILE), plan(&FILE.replace("192.0.2.1/", "192.0.2.9/")));
+    let switch = |switch: &config::Switch| Arc::new(Switch::new(&switch.name, Config::default()));
+    let switches: Vec<_> = first.switches.iter().map(switch).collect();
+    let ensembles = Ensembles::new(CounterRegistry::default());
+    let seat = |plan: &Plan| {
+        ensembles.learn(plan);
+        let router = &plan.routers[0];
+        let seat = ensembles.seat((router, &router.nics[0]), &switches, &mut HostServices::default());
+        seat.expect("it can be had").expect("it is a member's")
+    };
+    let four = first.with_members("core", 4).expect("so many may be");
+    let held = (seat(&first), seat(&four));
+    assert_eq!(ensembles.running().len(), 1, "members come and go");
+    let new = seat(&other);
+    assert_eq!(ensembles.running().len(), 2);
+    drop(held);
+    assert_eq!(ensembles.running().len(), 1);
+    drop(new);
+    assert!(ensembles.running().is_empty());
+}
+
+#[test]
+fn a_change_that_members_cannot_make_one_by_one_is_refused() {
+    let ensembles = Ensembles::new(CounterRegistry::default());
+    let before = plan(&FILE.replace("members = 2", "members = 2\nengine = 'process'"));
+    let switch = |switch: &config::Switch| Arc::new(Switch::new(&switch.name, Config::default()));
+    let switches: Vec<_> = before.switches.iter().map(switch).collect();
+    ensembles.learn(&before);
+    let router = &before.routers[0];
+    let seat = ensembles.seat((router, &router.nics[0]), &switches, &mut HostServices::default());
+    let told = |text: &str| {
+        let mut plan = plan(text);
+        plan.choose_engines(&config::HostFacts::default());
+        ensembles.check(&plan).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert_eq!(told(&FILE.replace("members = 2", "members = 3")), "");
+    let other = FILE.replace("192.0.2.1/", "192.0.2.9/");
+    assert_eq!(told(&other), "", "virtual machines are plugged in anew");
+    let processes = other.replace("members = 2", "members = 2\nengine = 'process'");
+    assert!(told(&processes).starts_with("group core: its NICs stay as long as it runs"));
+    let stages = FILE.replace("kind = 'parallel'\nmembers", "kind = 'multistage'\nbackends");
+    assert!(told(&stages).starts_with("group core: its kind and its balancers stay"));
+    let in_turn = FILE.replace("members = 2", "members = 2\nspread = 'round-robin'");
+    assert!(told(&in_turn).starts_with("group core: its spread stays"));
+    drop(seat);
 }
 
 fn arp(operation: arp::Operation, sender: (frame::Mac, [u8; 4]), target: [u8; 4]) -> [u8; 60] {

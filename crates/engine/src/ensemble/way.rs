@@ -28,7 +28,7 @@ pub(super) struct Stage {
     link: Arc<dyn Attachment>,
     /// What the group wants of it.
     wanted: NicRequirements,
-    spread: Spread,
+    spread: Mutex<Spread>,
     pub(super) balancer: Arc<Balancer>,
     /// None until the first member is served.
     open: Mutex<Option<Open>>,
@@ -48,11 +48,28 @@ impl Way {
             GroupKind::Parallel => Self::Owned(Shared::new(link, wanted)),
             GroupKind::Multistage(_) => Self::Balanced(Arc::new(Stage {
                 link,
-                spread: group.spread,
+                spread: Mutex::new(group.spread),
                 balancer: Arc::new(Balancer::new(wanted.hash)),
                 wanted,
                 open: Mutex::new(None),
             })),
+        }
+    }
+
+    /// What it stands on, if that can go on for a NIC that wants this.
+    pub(super) fn held(&self, wanted: &NicRequirements) -> Option<Arc<dyn Attachment>> {
+        match self {
+            Self::Owned(shared) => shared.held(wanted),
+            Self::Balanced(stage) => wanted.is_served_by(&stage.wanted).then(|| stage.link.clone()),
+        }
+    }
+
+    /// Spreads frames in this way from the next deal on; whether that is another one than before. Who owns a queue has nothing to say
+    /// about that.
+    pub(super) fn spread_by(&self, spread: Spread) -> bool {
+        match self {
+            Self::Owned(_) => false,
+            Self::Balanced(stage) => std::mem::replace(&mut *stage.spread(), spread) != spread,
         }
     }
 
@@ -124,7 +141,7 @@ impl Way {
     /// Whether somebody is at the other end of its cable, where that comes and goes; and how it is.
     pub(super) fn link(&self) -> Option<bool> {
         match self {
-            Self::Owned(shared) => shared.member(0).link(),
+            Self::Owned(shared) => shared.link(),
             Self::Balanced(stage) => stage.link.link(),
         }
     }
@@ -148,8 +165,13 @@ impl Stage {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn spread(&self) -> MutexGuard<'_, Spread> {
+        self.spread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn deal(&self, owners: &[Option<Number>], shares: &Shares) {
-        match self.spread {
+        let spread = *self.spread();
+        match spread {
             Spread::Flow => {
                 let owners: Vec<Option<u16>> =
                     owners.iter().map(|owner| owner.map(|owner| owner.0)).collect();

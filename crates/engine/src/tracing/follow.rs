@@ -195,6 +195,10 @@ impl TraceState {
             if self.vacant.load(Relaxed) == 0 || self.arrivals.load(Relaxed) == 0 {
                 return;
             }
+            // Probes of groups are nobody's packets.
+            if frame.octets().read::<6>(6) == Some(group::probe::BACK.0) {
+                continue;
+            }
             self.arrivals.fetch_sub(1, Relaxed);
             self.looked.fetch_add(1, Relaxed);
             let head = Head::copy(frame);

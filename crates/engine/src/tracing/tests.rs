@@ -161,6 +161,22 @@ fn a_packet_that_is_forwarded_is_seen_to_leave() {
 }
 
 #[test]
+fn a_group_is_traced_at_all_of_its_members_and_probes_are_not() {
+    let board = TapBoard::default();
+    let point = |name, spot| board.point(place(name, spot, EDGE_WAN), Arc::new(Null::new()));
+    let rings = ["core_0.wan", "core_1.wan", "edge.wan"].map(|name| point(name, Spot::Rx));
+    let mut trace = begin(&board, order("core.wan", 9));
+    let probe = Sent { from: group::probe::BACK, ..Sent::number(1) };
+    for (id, ring) in (2..).zip(&rings) {
+        deliver(ring, vec![probe.octets(), Sent::number(id).octets()]);
+    }
+    trace.wait(MISSED);
+    let round = trace.round(Arc::default);
+    let came: Vec<&str> = round.packets.iter().flat_map(places).collect();
+    assert_eq!(came, ["core_0.wan.rx", "core_1.wan.rx"]);
+}
+
+#[test]
 fn what_a_router_drops_is_named_by_its_counters() {
     let edge = edge();
     let mut trace = begin(&edge.board, order("edge.wan", 1));

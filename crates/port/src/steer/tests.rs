@@ -150,6 +150,19 @@ fn a_burst_is_dealt_out_as_somebody_has_chosen() {
 }
 
 #[test]
+fn frames_of_one_flow_are_dealt_out_one_by_one() {
+    let mut octets: Vec<Vec<u8>> = (0..100).map(|n| vec![n; 20]).collect();
+    let frames: Vec<_> = octets.iter_mut().map(|octets| Frame::new(Bytes::from_slice(octets))).collect();
+    let mut came = vec![Vec::new(); 3];
+    one_by_one(&frames, 3, 7, |queue, group| {
+        came[queue].extend(group.iter().filter_map(|frame| frame.octets().read::<1>(0)).flatten());
+    });
+    let due = |queue: u8| (0..100_u8).filter(|n| (n + 1) % 3 == queue).collect::<Vec<_>>();
+    assert_eq!(came, [due(0), due(1), due(2)]);
+    one_by_one(&frames[..1], 0, 5, |queue, group| assert_eq!((queue, group.len()), (0, 1)));
+}
+
+#[test]
 fn what_has_no_flow_goes_to_queue_0() {
     let frame = UDP.frame(0);
     let mut strange = vec![frame[..33].to_vec(), Vec::new(), tagged(&frame, &[[0x81, 0]; 3])];
