@@ -1,8 +1,9 @@
-//! Kernel threads that do the receive work of interfaces (threaded NAPI), found by their names.
+//! Kernel threads that do the receive work of interfaces (threaded NAPI).
 //!
-//! The kernel names such a thread `napi/INTERFACE-NUMBER`, after the interface's name at the time of its creation, and the number
-//! of the NAPI instance, which is unique on the host. The generic netlink family `netdev` reports these numbers (Linux 6.8). On
-//! older kernels a thread can be identified only if no other interface of the host has the same name.
+//! The generic netlink family `netdev` reports their PIDs (Linux 6.8), which are numbers of the initial PID namespace: the only one
+//! in which kernel threads are visible. The kernel names such a thread `napi/INTERFACE-NUMBER`, after the interface's name and the
+//! number of the NAPI instance at the time of its creation. Both may change while the thread lives: an interface that was down is
+//! given another number. On kernels before 6.8 a thread is found by its name, if no other interface of the host has the same one.
 
 use std::fs;
 use std::io;
@@ -36,10 +37,7 @@ pub(crate) fn threads(own: &OwnNamespace, interfaces: &[&str]) -> io::Result<Vec
     let mut found = Vec::new();
     for interface in interfaces {
         match own.index(interface).and_then(|index| generic.napis(index)) {
-            Ok(napis) => match at_once(interface, &napis, called) {
-                Some(threads) => found.extend(threads),
-                None => found.extend(by_number(interface, &napis, known(&mut all)?)),
-            },
+            Ok(napis) => found.extend(by_pid(interface, &napis, called)),
             Err(e) if is_errno(&e, Errno::NOENT) => found.extend(by_name(interface, known(&mut all)?)?),
             // The interface has been deleted, and its threads with it.
             Err(e) if is_errno(&e, Errno::NODEV) => {}
@@ -76,28 +74,20 @@ fn does_receive(name: &str) -> bool {
     name.starts_with("napi/")
 }
 
-/// Returns the threads of these NAPI instances by the PIDs that the kernel reports, which are numbers of the host's initial PID
-/// namespace. `None`: a PID does not denote that thread in the PID namespace of this process.
-pub(crate) fn at_once(
+/// Returns the threads of these NAPI instances by the PIDs that the kernel reports. A thread that has ended, or that the PID namespace
+/// of this process hides, is left out.
+pub(crate) fn by_pid(
     interface: &str,
     napis: &[Napi],
     called: impl Fn(i32) -> Option<String>,
-) -> Option<Vec<NapiThread>> {
+) -> Vec<NapiThread> {
     let of = |napi: &Napi| {
         let tid = i32::try_from(napi.thread?).ok()?;
-        let name = called(tid).filter(|name| does_receive(name) && number(name) == Some(napi.id))?;
+        // In another PID namespace the number denotes another process, or none.
+        let name = called(tid).filter(|name| does_receive(name))?;
         Some(NapiThread { interface: interface.to_owned(), napi: napi.id, tid, name })
     };
-    napis.iter().filter(|napi| napi.thread.is_some()).map(of).collect()
-}
-
-/// Finds the threads of these NAPI instances.
-pub(crate) fn by_number(interface: &str, napis: &[Napi], all: &[(i32, String)]) -> Vec<NapiThread> {
-    let of = |napi: &Napi| {
-        let (tid, name) = all.iter().find(|(_, name)| number(name) == Some(napi.id))?;
-        Some(NapiThread { interface: interface.to_owned(), napi: napi.id, tid: *tid, name: name.clone() })
-    };
-    napis.iter().filter(|napi| napi.thread.is_some()).filter_map(of).collect()
+    napis.iter().filter_map(of).collect()
 }
 
 /// Finds the threads that are named after an interface.

@@ -1,9 +1,9 @@
-//! Kernel threads found by their names.
+//! Kernel threads found by their PIDs, or by their names.
 
 use netlink::Napi;
 
 use crate::NapiThread;
-use crate::napi::{at_once, by_name, by_number};
+use crate::napi::{by_name, by_pid};
 
 fn all() -> Vec<(i32, String)> {
     [(7, "napi/wan-8193"), (8, "napi/wan-8200"), (9, "napi/a-b-8201"), (10, "napi/x")]
@@ -16,14 +16,6 @@ fn thread(interface: &str, napi: u32, tid: i32, name: &str) -> NapiThread {
 }
 
 #[test]
-fn the_number_tells_whose_a_thread_is() {
-    let napi = |id, thread| Napi { id, index: 2, thread };
-    // The interface was renamed meanwhile, and one of its NAPI instances has no thread.
-    let napis = [napi(8200, Some(123)), napi(8193, None), napi(9000, Some(124))];
-    assert_eq!(by_number("lan", &napis, &all()), [thread("lan", 8200, 8, "napi/wan-8200")]);
-}
-
-#[test]
 fn without_numbers_a_name_has_to_be_the_only_one() {
     assert_eq!(by_name("a-b", &all()).expect("one"), [thread("a-b", 8201, 9, "napi/a-b-8201")]);
     assert!(by_name("lan", &all()).expect("none").is_empty());
@@ -32,14 +24,17 @@ fn without_numbers_a_name_has_to_be_the_only_one() {
 }
 
 #[test]
-fn where_the_kernel_s_numbers_are_ours_nobody_else_is_looked_at() {
+fn a_thread_is_found_by_its_pid_whatever_its_name_says() {
     let napi = |id, thread| Napi { id, index: 2, thread };
-    let called = |tid| all().into_iter().find(|(known, _)| *known == tid).map(|(_, name)| name);
-    let wan = [napi(8193, Some(7)), napi(8200, None)];
-    assert_eq!(at_once("wan", &wan, called), Some(vec![thread("wan", 8193, 7, "napi/wan-8193")]));
-    assert_eq!(at_once("wan", &[], called), Some(vec![]));
-    // In another PID namespace the number denotes another thread, or none.
-    for other in [8, 10, 11] {
-        assert_eq!(at_once("wan", &[napi(8193, Some(other))], called), None, "{other}");
+    let called = |tid| match tid {
+        12 => Some("bash".to_owned()),
+        _ => all().into_iter().find(|(known, _)| *known == tid).map(|(_, name)| name),
+    };
+    // The interface was renamed and given another number meanwhile; one of its NAPI instances has no thread.
+    let lan = [napi(9193, Some(7)), napi(8200, None)];
+    assert_eq!(by_pid("lan", &lan, called), [thread("lan", 9193, 7, "napi/wan-8193")]);
+    // In another PID namespace the number denotes another process, or none.
+    for other in [11, 12] {
+        assert!(by_pid("wan", &[napi(8193, Some(other))], called).is_empty(), "{other}");
     }
 }

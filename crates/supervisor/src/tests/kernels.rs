@@ -77,7 +77,7 @@ fn its_limit_is_set_while_it_forwards() {
     let mut stage = up();
     let mut client = stage.client(&set("limit", "2kpps"));
     assert_eq!(until(&mut stage, "make edge"), ["make edge"]);
-    assert_eq!(done(&mut client), "router edge: limit = 2000pps (no packet is lost)");
+    assert_eq!(done(&mut client), "router edge: limit = 2kpps (no packet is lost)");
 }
 
 #[test]

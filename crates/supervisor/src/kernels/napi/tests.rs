@@ -36,6 +36,8 @@ fn threads_are_numbered_for_each_nic_by_their_napi_ids() {
 fn a_thread_that_runs_has_time_and_its_part_of_the_frames() {
     let own = std::process::id().cast_signed();
     let tid = rustix::thread::gettid().as_raw_nonzero().get();
+    // The kernel accounts CPU time at ticks and when a thread sleeps.
+    std::thread::sleep(std::time::Duration::from_millis(1));
     let napi = |name: &str, nic: &str| Napi {
         name: format!("edge/{name}"),
         nic: nic.to_owned(),
