@@ -4,6 +4,7 @@
 mod address;
 mod affinity;
 mod attachment;
+mod control;
 mod cpus;
 mod error;
 mod fault;
@@ -38,6 +39,7 @@ mod verify;
 pub use address::{Address, Prefix};
 pub use attach::AttachmentProperties;
 pub use attachment::read_memory_max;
+pub use control::Control;
 pub use cpus::{CpuSet, NotCpuSet};
 pub use error::{Error, Errors, MOST_ERRORS};
 pub use fault::Fault;
