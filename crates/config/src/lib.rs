@@ -15,6 +15,7 @@ mod isolated;
 mod kernel;
 pub mod keys;
 pub mod kinds;
+pub mod learned;
 mod linux;
 mod load;
 mod mac;

@@ -131,6 +131,7 @@ impl Transaction {
             instance.discard(std::mem::take(&mut self.done));
         }
         let replaced = replace_isolated_paths(instance, &plan, std::mem::take(&mut self.isolated_paths));
+        instance.context.learning.keep(|name| plan.controlled().any(|(router, _)| router.name == name));
         instance.plan = plan;
         replaced
     }
