@@ -261,6 +261,7 @@ impl Supervisor {
             self.events.record(Kind::Restarted, format!("a new data plane (pid {pid}) forwards"));
         }
         self.times.tick = Some(now + SECOND);
+        self.controls.tell_anew();
         self.announce(now);
     }
 
