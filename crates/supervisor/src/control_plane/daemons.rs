@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use frr::log::{self, Line};
-use frr::{Configuration, FOLDERS, Heard, Hint, Layout, Options, Owner, Programs, Running, Setup};
+use frr::{Configuration, FOLDERS, Heard, Layout, Options, Owner, Programs, Running, Setup};
 use netns::Namespace;
 use rustix::fd::{AsFd, BorrowedFd};
 use telemetry::Kind;
@@ -126,17 +126,13 @@ impl Daemons {
             _ => {
                 // Of two FRRs in one namespace the later one would fail. Routes stay in the kernel meanwhile.
                 self.running = None;
-                wanted.content.hints().iter().for_each(|hint| tell(Kind::ControlPlane, hinted(*hint)));
+                wanted.content.hints().iter().for_each(|hint| tell(Kind::ControlPlane, hint.text().to_owned()));
                 self.running = Some(started(&self.router, &self.namespace, &wanted)?);
             }
         }
         self.configuration = Some(wanted);
         Ok(())
     }
-}
-
-fn hinted(hint: Hint) -> String {
-    hint.text().to_owned()
 }
 
 /// Returns true if vtysh can lead from one configuration to the other: it can only add lines.

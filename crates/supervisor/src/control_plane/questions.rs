@@ -82,7 +82,7 @@ impl ControlPlane {
                 found.take(PAGE + 1).map(|found| self.route(&found)).collect()
             }
             None => {
-                let all = [IpAddr::from([0; 4]), IpAddr::from([0; 16])].map(|ip| Prefix { ip, len: 0 });
+                let all = [IpAddr::from([0u8; 4]), IpAddr::from([0u8; 16])].map(|ip| Prefix { ip, len: 0 });
                 let of_family = |all: Prefix| {
                     let is_past = after.is_some_and(|after| after.ip.is_ipv6() && all.ip.is_ipv4());
                     let after = after.filter(|after| after.ip.is_ipv4() == all.ip.is_ipv4());
@@ -98,7 +98,7 @@ impl ControlPlane {
     }
 
     fn route(&self, found: &Found<'_>) -> ControlRoute {
-        let hops = match found.paths {
+        let hops: Vec<ControlHop> = match found.paths {
             Some(Paths::Hops(hops)) => hops.iter().map(|hop| self.hop(hop)).collect(),
             Some(Paths::Blackhole) | None => Vec::new(),
         };

@@ -3,13 +3,17 @@
 use std::io;
 
 use anyhow::{Context, Result};
-use config::forwarding::Interface;
-use config::{Nic, Router};
-use netlink::{Kind, Netlink, Settings};
+use config::Router;
+use config::forwarding::{Interface, RefusedRoute, RouteType};
+use netlink::{Kind, Netlink, Route, RouteId, RouteKind, Settings};
 use rustix::io::Errno;
 
 use super::namespace::ControlNamespace;
+use super::routes::MAIN;
 use super::wanted;
+
+/// Protocol of routes of the file (RTPROT_*), as kernel routers have it.
+const PROTOCOL: u8 = 114;
 
 /// Brings the settings of `now` into force; `before`: those that are.
 ///
@@ -24,7 +28,33 @@ pub(super) fn settle(namespace: &ControlNamespace, before: Option<&Router>, now:
         former.filter(|vlan| !kept.contains(vlan)).try_for_each(|vlan| vlan.delete(&kernel))?;
     }
     kept.iter().try_for_each(|vlan| vlan.make(&kernel))?;
-    namespace.apply(wanted::of(now))
+    namespace.apply(wanted::of(now))?;
+    let former = before.map_or(&[][..], |before| &before.forwarding.refused[..]);
+    refuse(&kernel, former, &now.forwarding.refused)
+}
+
+/// Brings routes by which nothing is forwarded into force.
+fn refuse(kernel: &Netlink, before: &[RefusedRoute], now: &[RefusedRoute]) -> Result<()> {
+    let doing = |own: &RefusedRoute| format!("setting the route to {}", own.to);
+    for own in before.iter().filter(|own| !now.contains(own)) {
+        let gone = refused(own).map_or(Ok(()), |route| kernel.remove_route(&route));
+        unless(gone, Errno::SRCH).with_context(|| doing(own))?;
+    }
+    for own in now {
+        let set = refused(own).map_or(Ok(()), |route| kernel.insert_route(&route));
+        unless(set, Errno::EXIST).with_context(|| doing(own))?;
+    }
+    Ok(())
+}
+
+fn refused(own: &RefusedRoute) -> Option<Route> {
+    let kind = match own.kind {
+        RouteType::Blackhole => RouteKind::Blackhole,
+        RouteType::Unreachable => RouteKind::Unreachable,
+        RouteType::Prohibit => RouteKind::Prohibit,
+    };
+    let id = RouteId { table: MAIN, to: wanted::prefix(own.to)?, tos: 0, metric: 0 };
+    Some(Route { id, kind, next_hops: Vec::new(), group: None, protocol: PROTOCOL })
 }
 
 /// An interface for a VLAN, on the shadow of its NIC.
@@ -36,8 +66,7 @@ struct Vlan<'r> {
 }
 
 fn vlan<'r>(router: &'r Router, own: &'r Interface) -> Option<Vlan<'r>> {
-    let Nic { name: nic, .. } = router.nics.get(own.nic)?;
-    Some(Vlan { name: &own.name, nic, id: own.tags.id })
+    Some(Vlan { name: &own.name, nic: &router.nics.get(own.nic)?.name, id: own.tags.id })
 }
 
 impl Vlan<'_> {
@@ -52,14 +81,16 @@ impl Vlan<'_> {
     }
 
     fn delete(&self, kernel: &Netlink) -> Result<()> {
-        match kernel.delete_link(self.name) {
-            // It has gone with its NIC.
-            Err(error) if is(&error, Errno::NODEV) => Ok(()),
-            other => other.with_context(|| format!("deleting the interface {}", self.name)),
-        }
+        // It may have gone with its NIC.
+        unless(kernel.delete_link(self.name), Errno::NODEV)
+            .with_context(|| format!("deleting the interface {}", self.name))
     }
 }
 
-fn is(error: &io::Error, errno: Errno) -> bool {
-    error.raw_os_error() == Some(errno.raw_os_error())
+/// Takes an error with this number for success.
+fn unless(outcome: io::Result<()>, fine: Errno) -> io::Result<()> {
+    match outcome {
+        Err(error) if error.raw_os_error() == Some(fine.raw_os_error()) => Ok(()),
+        other => other,
+    }
 }

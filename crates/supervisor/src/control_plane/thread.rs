@@ -117,7 +117,7 @@ impl ControlPlane {
         let mirror = mirror.context("following the interfaces of its namespace")?;
         if let Err(error) = spare(&mirror) {
             let what = format!("the kernel reports zebra's routes twice, which takes time: {error}");
-            reports.send(Report::Event(Kind::Notice, what));
+            reports.send(Report::Event(Kind::ControlPlane, what));
         }
         let routes = Routes::new(&router, &mirror);
         let daemons = Daemons::new(router.name.clone(), namespace.namespace().clone());

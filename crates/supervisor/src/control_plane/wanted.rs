@@ -111,7 +111,8 @@ fn routes(router: &Router) -> Vec<Route> {
     four.chain(six).collect()
 }
 
-fn prefix(to: Destination) -> Option<Prefix> {
+/// Destinations as a prefix.
+pub(super) fn prefix(to: Destination) -> Option<Prefix> {
     match to {
         Destination::V4(to) => Prefix::new(to.network, to.len),
         Destination::V6(to) => Prefix::new(to.network, to.len),
