@@ -28,6 +28,8 @@ use super::settle::settle;
 
 /// Longest sleep, in milliseconds: the end of a process rings no bell.
 const LOOK: u64 = 500;
+/// The same at the end, which waits for processes alone.
+const LAST_LOOK: u64 = 20;
 /// Time for the daemons to end, in milliseconds.
 const GRACE: u64 = 4_000;
 /// Pauses between attempts to bring settings into force, in milliseconds: the first, and the longest.
@@ -311,7 +313,8 @@ impl ControlPlane {
         let dump = self.routes.session.wants_dump().then_some(self.next_dump);
         let settling = self.settling.as_ref().map(|settling| settling.at);
         let due = [self.daemons.due(now), settling, self.ends, dump].into_iter().flatten().min();
-        let left = due.map_or(LOOK, |due| due.saturating_sub(now).min(LOOK));
+        let longest = if self.ends.is_some() { LAST_LOOK } else { LOOK };
+        let left = due.map_or(longest, |due| due.saturating_sub(now).min(longest));
         let left = Duration::from_millis(if self.is_busy { 0 } else { left });
         let add = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         let mut fds: Vec<PollFd<'_>> = self.watched().map(add).collect();
