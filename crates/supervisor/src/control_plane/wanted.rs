@@ -37,6 +37,8 @@ const PARAMETERS_6: [(&str, &str); 11] = [
     ("net/ipv6/conf/default/dad_transmits", "0"),
     ("net/ipv6/conf/default/addr_gen_mode", "0"),
 ];
+/// Least MTU of an interface with IPv6 (RFC 8200, 5).
+const LEAST_MTU_6: u32 = 1280;
 /// Folder that is there if the kernel has IPv6.
 const SIX: &str = "/proc/sys/net/ipv6";
 
@@ -88,15 +90,16 @@ fn addresses(four: &[Address], six: &Six) -> Vec<Prefix> {
     four.chain(six.addresses.iter().filter_map(|own| Prefix::new(own.ip, own.len))).collect()
 }
 
-/// An interface with a link-local address in the file derives none (`addr_gen_mode` 1).
+/// An interface with a link-local address in the file derives none (`addr_gen_mode` 1). One that is too small has no IPv6.
 fn own_link_local(router: &Router) -> BTreeMap<String, String> {
-    let nics = router.nics.iter().map(|nic| (&nic.name, &nic.six));
-    let vlans = router.forwarding.interfaces.iter().map(|own| (&own.name, &own.six));
-    let mode = |(name, six): (&String, &Six)| {
+    let nics = router.nics.iter().map(|nic| (&nic.name, &nic.six, nic.mtu));
+    let vlans = router.forwarding.interfaces.iter().map(|own| (&own.name, &own.six, own.mtu));
+    let mode = |(name, six, mtu): (&String, &Six, u32)| {
         let is_given = six.addresses.iter().any(|own| own.ip.is_unicast_link_local());
-        (format!("net/ipv6/conf/{name}/addr_gen_mode"), u8::from(is_given).to_string())
+        let key = format!("net/ipv6/conf/{name}/addr_gen_mode");
+        (mtu >= LEAST_MTU_6).then(|| (key, u8::from(is_given).to_string()))
     };
-    nics.chain(vlans).map(mode).collect()
+    nics.chain(vlans).filter_map(mode).collect()
 }
 
 fn routes(router: &Router) -> Vec<Route> {
