@@ -138,6 +138,9 @@ fn describe_router(text: &mut String, router: &Router) {
         line(text, format!("  neighbour {} is {} on {name}", neighbour.address, neighbour.mac));
     }
     describe_forwarding(text, router);
+    if let Some(control) = &router.control {
+        line(text, format!("  control plane {control}"));
+    }
 }
 
 /// IPv6 routes and neighbours, routes of a type, interfaces for VLANs.

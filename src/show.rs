@@ -3,18 +3,35 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use api::{Answer, NicDetails, Request, RouterDetails, Value};
 use command_line::client::{self, Kind, Target, unexpected};
 use command_line::group;
 
 use crate::ps::format_duration;
+use crate::routing::{self, Topic, Wish};
 
-/// Prints all there is to know about a router, or about a group as one; where they are asked for about each of its members.
+/// Prints all there is to know about a router, or about a group as one; where they are asked for about each of its members. A topic
+/// of control planes is shown instead, unless a router has its name and no more is said.
 ///
 /// # Errors
 /// There is no such router.
-pub(crate) fn show(router: &str, json: bool, members: bool) -> Result<()> {
+pub(crate) fn show(
+    router: &str,
+    (about, vrf): (Option<&str>, Option<&str>),
+    json: bool,
+    members: bool,
+) -> Result<()> {
+    let is_plain = about.is_none() && vrf.is_none();
+    if let Some(topic) = Topic::named(router)
+        && !(is_plain && client::find(router, Kind::Router).is_ok())
+    {
+        return routing::show(&Wish { topic, about, router: vrf, json });
+    }
+    ensure!(
+        is_plain,
+        "a router is shown without more words; routes, route, neighbours, adjacencies and bfd take some"
+    );
     let mut target = client::find(router, Kind::Router)?;
     let own = target.status.routers.iter().filter(|own| members && group::of(&own.name) == Some(router));
     let mut names: Vec<String> = own.map(|own| own.name.clone()).collect();

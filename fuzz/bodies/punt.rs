@@ -1,7 +1,22 @@
 //! Arbitrary frames for the control plane, with time between them. Finds panics, frames that are counted twice or not at all, and classes that pass
 //! more than their limit.
 
-use punt::{Class, Gate, Limit, Limits, PuntCounters};
+use core::net::IpAddr;
+
+use punt::{Addresses, Class, Gate, Limit, Limits, Owner, PuntCounters, verdict};
+
+/// Somebody has every second address.
+struct Half;
+
+impl Addresses for Half {
+    fn owner(&self, ip: IpAddr) -> Option<Owner> {
+        let last = match ip {
+            IpAddr::V4(ip) => ip.octets()[3],
+            IpAddr::V6(ip) => ip.octets()[15],
+        };
+        [Some(Owner::Router), Some(Owner::Control), None, None][usize::from(last % 4)]
+    }
+}
 
 /// Runs one input: pieces of an octet of time (milliseconds), a length, and a frame.
 pub(crate) fn run(input: &[u8]) {
@@ -13,6 +28,9 @@ pub(crate) fn run(input: &[u8]) {
         rest = after;
         now += u64::from(later) * 1000;
         frames += 1;
+        let mac = frame.first_chunk().copied().unwrap_or_default();
+        // Whoever gets it: that is decided without a panic.
+        let _ = verdict(frame, mac, &Half);
         if let Some(class) = gate.pass(frame, now, &counters) {
             passed[class as usize] += 1;
         }

@@ -55,3 +55,4 @@ mod t42_kernel_cpus;
 mod t43_group_multistage;
 mod t43_group_parallel;
 mod t44_forwarding;
+mod t45_control;

@@ -81,6 +81,7 @@ const ALWAYS: [Want; 6] = [
 const KVM: Want = Want::Of(Need::Kvm);
 const TESTPMD: Want = Want::Of(Need::Program("dpdk-testpmd"));
 const CPU: Want = Want::Groups("cpu");
+const FRR: Want = Want::Of(Need::Program("vtysh"));
 /// 802.1Q in the kernel.
 const VLANS: Want = Want::Vlans;
 const CPUSET: Want = Want::Groups("cpuset");
@@ -120,6 +121,9 @@ mod each {
         process: [=> "process.toml"], [];
         ipv6: [=> "ipv6.toml"], [];
         vlan: [=> "vlan.toml"], [VLANS];
+        ospf_triangle: [=> "ospf-triangle.toml"], [FRR];
+        bgp: [=> "bgp.toml"], [FRR];
+        bfd: [=> "bfd.toml"], [FRR];
         isolated: [=> "isolated.toml"], [KVM];
         parallel: [=> "parallel.toml"], [];
         multistage: [=> "multistage.toml"], [];

@@ -36,6 +36,8 @@ pub enum Change {
     /// The router is replaced by a new one, because the key is used when it is built or when its firmware
     /// boots.
     Replaces,
+    /// It changes by `apply`, without packet loss.
+    Applies,
 }
 
 /// Key of a table `T`.
@@ -351,6 +353,8 @@ pub const ROUTER: &[Entry<Router>] = &[
     ),
     crate::forwarding::NEIGHBOURS,
     crate::forwarding::REDIRECTS,
+    crate::control::CONTROL,
+    crate::control::FRR,
 ];
 
 /// Keys of `[[router.nic]]`: those of every NIC, and those that only some kinds of attachments have, which

@@ -4,6 +4,7 @@
 mod address;
 mod affinity;
 mod attachment;
+mod control;
 mod cpus;
 mod error;
 mod fault;
@@ -14,6 +15,7 @@ mod isolated;
 mod kernel;
 pub mod keys;
 pub mod kinds;
+pub mod learned;
 mod linux;
 mod load;
 mod mac;
@@ -42,6 +44,7 @@ pub use self::group::{
 pub use address::{Address, Prefix};
 pub use attach::AttachmentProperties;
 pub use attachment::read_memory_max;
+pub use control::Control;
 pub use cpus::{CpuSet, NotCpuSet};
 pub use error::{Error, Errors, MOST_ERRORS};
 pub use fault::Fault;

@@ -119,6 +119,8 @@ pub struct Router {
     pub neighbours: Vec<Neighbour>,
     /// IPv6 routes and neighbours, VLANs, and limits of forwarding.
     pub forwarding: crate::forwarding::Forwarding,
+    /// Control plane; `None`: it has none.
+    pub control: Option<crate::control::Control>,
 }
 
 impl Router {

@@ -9,7 +9,7 @@ use crate::plan::{
 use crate::section::{Keywords, Section, WithLine};
 use crate::source_lines::SourceLines;
 use crate::values;
-use crate::{affinity, forwarding, isolated, kernel, keys, linux, nic, rate, route, sched};
+use crate::{affinity, control, forwarding, isolated, kernel, keys, linux, nic, rate, route, sched};
 
 pub(crate) const ENGINES: Keywords<Option<Engine>> = Keywords {
     noun: ("engine", "engines"),
@@ -179,6 +179,7 @@ pub(crate) fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Ro
         routes: Vec::new(),
         neighbours: Vec::new(),
         forwarding: forwarding::Forwarding::default(),
+        control: control::read(section, index, plan),
     };
     router.nics = nic::read_all(section, index, &router, plan);
     linux::verify(section, &router);
@@ -189,6 +190,7 @@ pub(crate) fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Ro
         // Large frames with tags cannot be cut on the way.
         router.nics[interface.nic].offload = false;
     }
+    control::verify(section, &router);
     let links = forwarding::links(&router.nics, &router.forwarding.interfaces);
     router.routes = route::routes(section, &links);
     router.neighbours = route::neighbours(section, &links);

@@ -94,7 +94,7 @@ impl Setting {
         let (key, loses) = match entry.change {
             Change::Free(key) => (key, None),
             Change::Loses(key, what) => (key, Some(what)),
-            Change::Replaces => return None,
+            Change::Replaces | Change::Applies => return None,
         };
         let (name, Entry { takes, default, does, .. }) = (format!("{before}{}", entry.name), entry);
         Some(Self { key, name, value: takes, default, does, loses })

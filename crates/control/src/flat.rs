@@ -45,6 +45,16 @@ impl<P: Prefixes> Flat<P> {
         &self.prefixes
     }
 
+    /// The data path's prefixes, for what it does with them itself.
+    pub const fn prefixes_mut(&mut self) -> &mut P {
+        &mut self.prefixes
+    }
+
+    /// Passes on all prefixes, in order, with what they are to be.
+    pub fn each(&self, tell: &mut dyn FnMut(Key, Result<Hop, Fate>)) {
+        self.routes.iter().for_each(|(key, fate)| tell(*key, self.way(*fate)));
+    }
+
     /// What the prefix of a route with this fate becomes.
     fn way(&self, fate: Fate) -> Result<Hop, Fate> {
         match fate {

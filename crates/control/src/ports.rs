@@ -7,9 +7,9 @@ use netlink::{Change, Link};
 /// Port of the router: a NIC, or a VLAN of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Port {
-    /// Number of the NIC.
+    /// Number of the NIC; where interfaces for VLANs are numbered behind the NICs, that of either.
     pub nic: u8,
-    /// VLAN; 0: the NIC itself.
+    /// VLAN; 0: the NIC itself, or whatever has its number.
     pub vlan: u16,
 }
 

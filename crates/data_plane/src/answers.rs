@@ -57,6 +57,7 @@ impl DataPlane {
             | Request::Trace { .. }
             | Request::Capture { .. }
             | Request::Events { .. }
+            | Request::Control { .. }
             | Request::Apply { .. } => {
                 anyhow::bail!("the supervisor answers this itself")
             }

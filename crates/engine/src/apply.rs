@@ -89,6 +89,7 @@ impl Instance {
     /// taken down was restarted.
     pub fn apply(&mut self, plan: &Plan, supplies: impl Into<HostServices>) -> Result<Vec<Change>> {
         let mut supplies = supplies.into();
+        supplies.learning = self.context.learning.clone();
         self.context.backends.add(supplies.kvm.take(), supplies.spawner.take());
         self.context.backends.add_images(std::mem::take(&mut supplies.images));
         let plan = settled(plan, Some(&self.plan), &mut self.context.backends);

@@ -20,6 +20,7 @@ use anyhow::{Context, Result, bail};
 use api::CpuSharing;
 use attach::HandedOver;
 use config::Plan;
+use config::learned::Lesson;
 use switch::Switch;
 
 pub use running::RunningRouter;
@@ -75,6 +76,7 @@ impl Instance {
             backends: BackendPool::new(supplies.kvm.take(), supplies.spawner.take()),
             confinement: supplies.confinement,
             board: TapBoard::default(),
+            learning: supplies.learning.clone(),
             ensembles: Ensembles::new(counts.clone()),
             counts,
             rules: Rules::default(),
@@ -320,6 +322,13 @@ impl Instance {
                 run.router.router.cable_changed(nic);
             }
         }
+    }
+
+    /// Teaches a router what its control plane has found, whether it runs or not. Returns how many networks are not in its
+    /// route table as they should be, because that is full, and the epoch of the table; 0: it does not run.
+    pub fn learn(&self, router: &str, lesson: &Lesson) -> (usize, u32) {
+        let late = self.context.learning.of(router).take(lesson);
+        (late, self.router(router).map_or(0, |running| running.router.table().routes().epoch()))
     }
 
     /// Gives a member of a group no new frames from now on, or watches it again as one that starts.

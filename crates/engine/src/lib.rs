@@ -5,6 +5,7 @@
 pub mod apply;
 mod arp_conflicts;
 pub mod clock;
+mod control;
 mod counts;
 mod ensemble;
 mod groups;
@@ -27,6 +28,7 @@ mod wiring;
 
 pub use apply::Change;
 pub use attach::safe_open::create_patiently;
+pub use control::{Learning, ShadowCounters, SortedCounters};
 pub use counts::{CounterRegistry, now_ns};
 pub use ensemble::{EnsembleCounters, GroupNicCounters};
 pub use guest::{ExecutionBackend, Guest, GuestTask, Images};

@@ -49,6 +49,7 @@ impl Instance {
             look_at_shortages(slot, now, &mut self.context);
             look_at_uplinks(slot, &mut self.context);
         }
+        self.context.learning.look_after();
         let time = now.duration_since(self.since);
         self.isolated_paths.iter_mut().for_each(|paths| paths.look_after(now, time, &mut self.context));
         self.kernel_ports.iter_mut().for_each(|kernel_port| kernel_port.look_after(now, &mut self.context));

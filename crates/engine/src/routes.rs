@@ -11,10 +11,12 @@ use crate::apply::difference::RouteChange;
 
 /// Spare groups for prefixes longer than /24, beyond those that the file needs: an unused one costs nothing.
 const SPARE_GROUPS: usize = 4096;
+/// The same for a router with a control plane, from which it learns routes while it runs.
+const LEARNED_GROUPS: usize = 32_768;
 
 /// Creates a table with all routes of a router.
 pub fn table(plan: &Router) -> Result<RouteTable> {
-    table_with_room(plan, SPARE_GROUPS)
+    table_with_room(plan, if plan.control.is_some() { LEARNED_GROUPS } else { SPARE_GROUPS })
 }
 
 /// Creates a table with all routes of a router, with spare room for this many networks with prefixes longer
@@ -35,7 +37,9 @@ pub fn table_with_room(plan: &Router, spare_groups: usize) -> Result<RouteTable>
 fn has_six(plan: &Router) -> bool {
     let routes = plan.forwarding.routes6.iter().map(|route| route.to);
     let mut routes = routes.chain(plan.forwarding.refused.iter().map(|route| route.to));
-    sixes(plan).any(|six| !six.addresses.is_empty()) || routes.any(|to| matches!(to, Destination::V6(_)))
+    let learns = plan.control.is_some();
+    let has_address = sixes(plan).any(|six| !six.addresses.is_empty());
+    learns || has_address || routes.any(|to| matches!(to, Destination::V6(_)))
 }
 
 /// IPv6 of all interfaces in the order of their numbers: NICs, then VLANs.

@@ -35,7 +35,7 @@ static NEEDS: [(&str, Daemon); 20] = [
 ];
 
 /// Lines that are refused, and why: what is wrong, and what would be right.
-const REFUSED: [(&str, &str); 16] = [
+const REFUSED: [(&str, &str); 18] = [
     (
         "vrf",
         "a VRF is a router of its own here, with its own file: leave this block out and add a [[router]]",
@@ -57,6 +57,8 @@ const REFUSED: [(&str, &str); 16] = [
     ("router eigrp", "FRR's eigrpd is not started here: use OSPF"),
     ("router babel", "FRR's babeld is not started here: use OSPF"),
     ("pbr-map", "FRR's pbrd is not started here: add the rules with `ip rule` in the control namespace"),
+    ("ip forwarding", "the data path forwards, and the namespace of the daemons does not: remove the line"),
+    ("ipv6 forwarding", "the data path forwards, and the namespace of the daemons does not: remove the line"),
     ("fpm address", "ringroad sets the address of the forwarding plane manager: remove the line"),
 ];
 

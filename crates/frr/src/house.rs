@@ -10,6 +10,7 @@
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -114,6 +115,8 @@ impl House {
     pub fn start(&self, line: &CommandLine) -> io::Result<Child> {
         let mut command = Command::new(&line.program);
         command.args(&line.words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Signals of a terminal are for us: we end the programs in order.
+        command.process_group(0);
         self.within(move || command.spawn())?
     }
 }
@@ -148,7 +151,7 @@ fn move_in(network: &OwnedFd, folders: &[PathBuf]) -> Result<Child, NoHouse> {
     leave(UnshareFlags::NEWPID).map_err(|why| NoHouse::new("make a process namespace", why))?;
     let mut first = Command::new("setpriv");
     first.args(["--pdeathsig", "KILL", "sleep", "infinity"]);
-    first.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    first.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     first.spawn().map_err(|why| NoHouse::new("start `setpriv` (Debian: package util-linux)", why))
 }
 

@@ -1,6 +1,7 @@
 //! FRR (<https://frrouting.org>), unchanged, as the control plane of a router.
 //!
-//! * [`Content`]: a configuration file, and which daemons it needs; what the data path cannot do is refused by file and line.
+//! * [`Configuration`]: a configuration as a file or folder of the host, and its [`Content`]: which daemons it needs; what the
+//!   data path cannot do is refused by file and line.
 //! * [`Layout`]: folders and files that the daemons expect.
 //! * [`Programs`]: where the daemons are on this host, and their command lines.
 //! * [`House`]: the namespaces in which the daemons live, and end together.
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ask;
+mod configuration;
 mod content;
 mod daemon;
 mod house;
@@ -25,6 +27,7 @@ mod running;
 mod supervision;
 
 pub use ask::{Adjacency, Protocol};
+pub use configuration::{Configuration, Unusable};
 pub use content::{Content, Fault, Hint};
 pub use daemon::Daemon;
 pub use house::{FOLDERS, House, NoHouse};

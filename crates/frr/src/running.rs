@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::house::{House, NoHouse};
 use crate::lines::Lines;
-use crate::{Act, Content, Daemon, Health, Layout, News, Options, Owner, Programs, Supervision};
+use crate::{Act, CommandLine, Content, Daemon, Health, Layout, News, Options, Owner, Programs, Supervision};
 
 /// Milliseconds between two looks at a daemon that was started and does not answer yet, and at vtysh.
 const LOOK: u64 = 20;
@@ -147,6 +147,16 @@ impl Running {
     /// The house, for questions and shells.
     pub const fn house(&self) -> &House {
         &self.house
+    }
+
+    /// Command line of `vtysh`, to be started inside.
+    pub fn shell(&self) -> CommandLine {
+        self.setup.programs.shell(&self.setup.layout)
+    }
+
+    /// Command line of `vtysh` that asks a question, to be started inside.
+    pub fn question(&self, question: &str) -> CommandLine {
+        self.setup.programs.ask(&self.setup.layout, question)
     }
 
     fn write(&self, text: &str) -> io::Result<()> {

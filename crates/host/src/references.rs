@@ -10,6 +10,8 @@ use attach::files::{self, folder, is_served};
 use config::{Container, Errors, Fault, Linux, Listen, Nic, Plan, Router, VhostThreads};
 use rustix::fs::{Mode, OFlags, open};
 
+use crate::control_plane;
+
 /// Faults of names in a plan, each with its place in the file. What a run has in use already (`running`) is
 /// not checked again.
 pub fn faults(plan: &Plan, running: Option<&Plan>) -> Errors {
@@ -52,6 +54,8 @@ fn of_machine(router: &Router, before: Option<&Router>) -> Vec<(&'static str, St
     if let Some(container) = router.container.as_ref().filter(|_| is_new) {
         lacks.extend(contained(container));
     }
+    // Its configuration may have another content by now.
+    lacks.extend(router.control.as_ref().and_then(control_plane::lacks));
     let is_new = before.is_none_or(|before| before.linux != router.linux);
     if let Some(linux) = router.linux.as_ref().filter(|_| is_new) {
         lacks.extend(images(linux));

@@ -74,6 +74,7 @@ pub fn plan(options: &Options, vcpu_cpus: &[usize]) -> Result<Router> {
         ],
         neighbours: vec![Neighbour { address: STATION, mac: Mac(STATION_MAC), nic: 1 }],
         forwarding: config::forwarding::Forwarding::default(),
+        control: None,
     })
 }
 

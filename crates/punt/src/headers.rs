@@ -1,9 +1,9 @@
 //! Headers of a frame up to its transport protocol, as far as classes depend on them. Bounded in steps, and without panics.
 
 /// Ethertypes.
-const IPV4: u16 = 0x0800;
-const ARP: u16 = 0x0806;
-const IPV6: u16 = 0x86dd;
+pub(crate) const IPV4: u16 = 0x0800;
+pub(crate) const ARP: u16 = 0x0806;
+pub(crate) const IPV6: u16 = 0x86dd;
 /// Ethertypes of VLAN tags (IEEE 802.1Q), and most tags that are skipped.
 const TAGS: [u16; 2] = [0x8100, 0x88a8];
 const MOST_TAGS: usize = 2;
@@ -33,14 +33,19 @@ pub(crate) struct Packet<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-pub(crate) fn carried(frame: &[u8]) -> Carried<'_> {
+/// Returns the ethertype (or length) of a frame behind its VLAN tags, and what follows it.
+pub(crate) fn network(frame: &[u8]) -> (Option<u16>, &[u8]) {
     let (mut at, mut ethertype) = (14, short(frame, 12));
     for _ in 0..MOST_TAGS {
         if ethertype.is_some_and(|ethertype| TAGS.contains(&ethertype)) {
             (ethertype, at) = (short(frame, at + 2), at + 4);
         }
     }
-    let payload = frame.get(at..).unwrap_or_default();
+    (ethertype, frame.get(at..).unwrap_or_default())
+}
+
+pub(crate) fn carried(frame: &[u8]) -> Carried<'_> {
+    let (ethertype, payload) = network(frame);
     match ethertype {
         Some(ARP) => Carried::Arp,
         Some(IPV4) => ipv4(payload).map_or(Carried::Other, Carried::Packet),
@@ -52,8 +57,8 @@ pub(crate) fn carried(frame: &[u8]) -> Carried<'_> {
     }
 }
 
-/// Reads the header of an IPv4 packet (RFC 791); its checksum was checked by the router.
-fn ipv4(octets: &[u8]) -> Option<Packet<'_>> {
+/// Reads the header of an IPv4 packet (RFC 791); its checksum is left to whoever gets it.
+pub(crate) fn ipv4(octets: &[u8]) -> Option<Packet<'_>> {
     let header = octets.first_chunk::<20>()?;
     let len = usize::from(header[0] & 15) * 4;
     let is_later_fragment = u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0;
@@ -65,7 +70,7 @@ fn ipv4(octets: &[u8]) -> Option<Packet<'_>> {
 }
 
 /// Reads the headers of an IPv6 packet (RFC 8200).
-fn ipv6(octets: &[u8]) -> Option<Packet<'_>> {
+pub(crate) fn ipv6(octets: &[u8]) -> Option<Packet<'_>> {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
     const FRAGMENT: u8 = 44;

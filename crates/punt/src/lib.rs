@@ -1,8 +1,7 @@
 //! Frames for the control plane (punted frames): the class of each, and a rate limit for each class, so that a flood of one kind
-//! cannot delay another. Pure and without an allocator: the firmware uses it as it is.
+//! cannot delay another. Pure and without an allocator.
 //!
-//! The router decides *that* a frame is for it: by its route table, or because it is sent to a group. [`class_of`] decides how
-//! urgent it is, and a [`Gate`] whether it may pass.
+//! [`verdict`] decides *that* a frame is for the control plane, [`class_of`] how urgent it is, and a [`Gate`] whether it may pass.
 //!
 //! | class | frames | limit by default |
 //! |---|---|---|
@@ -26,9 +25,9 @@ mod bucket;
 mod class;
 mod gate;
 mod headers;
-mod tag;
+mod verdict;
 
 pub use bucket::Bucket;
 pub use class::{Class, class_of};
 pub use gate::{Gate, Limit, Limits, PuntCounters};
-pub use tag::Tag;
+pub use verdict::{Addresses, HEAD, Owner, Verdict, verdict};

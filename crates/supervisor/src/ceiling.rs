@@ -33,6 +33,10 @@ const FRAME: u64 = 2048;
 const KERNEL_PORT: u64 = 2 * QUEUE + 1000 * FRAME;
 /// Memory of a static route: its entry, and a group of the table if its prefix is long.
 const ROUTE: u64 = 2048;
+/// Memory of what a router learns from its control plane: a million routes of IPv4 and a quarter of a million of IPv6, as a list
+/// (128 MiB), on their way (64 MiB), in groups for long prefixes (32 MiB) and in the table of IPv6 (96 MiB). FRR itself is not in
+/// the control groups.
+const CONTROL: u64 = 512 * MIB;
 /// One part in so many of the host's memory stays for others where a ceiling is so high only because of
 /// memory that peers may share.
 const HOST_RESERVE_DIVISOR: u64 = 8;
@@ -115,7 +119,13 @@ fn memory_of_router(router: &Router) -> u64 {
         frames.saturating_add(QUEUE).saturating_mul(router.outer_queues(nic) as u64)
     });
     let routes = ROUTE.saturating_mul(router.routes.len() as u64);
-    [ram, ram / PAGE_TABLES, routes, ROUTER].into_iter().chain(queues).fold(0, u64::saturating_add)
+    let control = router.control.as_ref().map_or(0, |_| memory_of_control(router));
+    [ram, ram / PAGE_TABLES, routes, ROUTER, control].into_iter().chain(queues).fold(0, u64::saturating_add)
+}
+
+/// Memory of a control plane: shadows are queues as well.
+fn memory_of_control(router: &Router) -> u64 {
+    CONTROL.saturating_add(QUEUE.saturating_mul(router.nics.len() as u64))
 }
 
 /// Memory that belongs to a peer, but is charged to us if we touch it first.

@@ -23,6 +23,7 @@ use config::{Plan, Power, Setting};
 use telemetry::Kind;
 
 use super::Supervisor;
+use super::control_plane::ControlJournal;
 use super::file_opener::{FileOpener, FileToCheck, OpenerResult};
 use super::metrics::Metrics;
 use super::resources::Resources;
@@ -383,7 +384,9 @@ impl Supervisor {
         // Without a data plane the resources held may be away being renewed.
         self.need_plane("try")?;
         self.prepare(&next.plan)?;
-        let (plan, held) = (next.plan.clone(), self.resources.held(&next.plan));
+        self.may_have_controls(&next.plan)?;
+        let (plan, mut held) = (next.plan.clone(), self.resources.held(&next.plan));
+        held.control.journal = ControlJournal::new(Box::new(self.lock.leftovers()?));
         let open = self.changes.file_opener.open.clone();
         self.changes.file_opener.start(move || OpenerResult::Opened(open(&plan, &held)))?;
         Ok((next, false))
@@ -424,6 +427,7 @@ impl Supervisor {
             RequestedChange::File(File { file, dry_run, .. }) => {
                 if !dry_run {
                     self.adopt(next, now);
+                    self.reload_controls();
                     let disturbing = changes.iter().filter(|change| !change.hitless).count();
                     let message =
                         format!("{file}: {} changes, {disturbing} of them not hitless", changes.len());
@@ -453,6 +457,7 @@ impl Supervisor {
         }
         let before = std::mem::replace(&mut self.running.plan, plan);
         self.kernels.follow(&self.running.plan, now);
+        self.follow_controls(now);
         self.end_processes_of(&before, now);
     }
 

@@ -15,6 +15,7 @@ mod carrier_watch;
 mod ceiling;
 mod change;
 mod children;
+mod control_plane;
 mod costs;
 mod deadlines;
 mod display;
@@ -69,6 +70,7 @@ use ceiling::Ceilings;
 pub use ceiling::{mib, needed};
 use change::Changes;
 use children::Children;
+use control_plane::{ControlJournal, ControlPlanes};
 use display::Display;
 pub use events::{Events, Log};
 use kernels::{KernelRouters, backend::HostBackend};
@@ -82,7 +84,7 @@ pub use output::Output;
 use plane::Plane;
 use reply_deadlines::EXTENSION;
 use request_router::{RequestRouter, Requester};
-use resources::Resources;
+use resources::{AlreadyOpen, Resources};
 use rolling::Rolling;
 use router_process::RouterProcesses;
 pub use run_lock::{RunLock, clean_up_after};
@@ -185,6 +187,8 @@ struct Supervisor {
     isolated: RouterProcesses,
     /// The kernel routers.
     kernels: KernelRouters,
+    /// The control planes of routers.
+    controls: ControlPlanes,
     times: Times,
     children: Children,
     /// Data planes and processes of isolated routers that were killed and have not ended yet.
@@ -238,7 +242,9 @@ impl Supervisor {
         let plane = Plane::start(user, started)?;
         ceilings.enter(plane.pid());
         Resources::undo(&running.plan).for_each(|undo| lock.add_undo(&undo));
-        let resources = match Resources::open(&running.plan, &Default::default()) {
+        let mut nothing = AlreadyOpen::default();
+        nothing.control.journal = ControlJournal::new(Box::new(lock.leftovers()?));
+        let resources = match Resources::open(&running.plan, &nothing) {
             // A signal interrupts system calls; its sender wants the end, not the reason.
             Err(_) if stop.is_asked() => return Ok(None),
             opened => opened?,
@@ -294,6 +300,7 @@ impl Supervisor {
             find: Box::new(thread_lookups::find),
             isolated: RouterProcesses::new(),
             kernels: begun.kernels,
+            controls: ControlPlanes::default(),
             resources,
             link_jobs: LinkJobs::default(),
             link_repair: LinkRepair::default(),
@@ -307,6 +314,7 @@ impl Supervisor {
         };
         supervisor.tell_of_costs();
         supervisor.order(now)?;
+        supervisor.follow_controls(now);
         Ok(supervisor)
     }
 
@@ -351,6 +359,7 @@ impl Supervisor {
         self.mend(now);
         self.attend_links(now);
         self.attend_kernels(now);
+        self.attend_controls(now);
         self.attend_changes(now);
         self.attend_clients(now);
         self.attend_rolling(now);
@@ -419,6 +428,8 @@ impl Supervisor {
         let had_ended = self.lifecycle.plane.is_none();
         self.let_go_of_threads();
         self.remember_costs();
+        // Daemons tell their neighbours that they end, while there is a way to them.
+        self.controls.end(THREADS_GRACE);
         self.finish_isolated(now, GRACE, &clock);
         if let Some(mut plane) = self.lifecycle.plane.take() {
             plane.say(&ToPlane::Stop, Vec::new(), now);

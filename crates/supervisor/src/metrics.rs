@@ -107,6 +107,11 @@ fn explained() -> Page {
     page.describe("balancer", engine::BalancerCounters::FIELDS);
     page.describe("group", engine::EnsembleCounters::FIELDS);
     page.describe("group_nic", engine::GroupNicCounters::FIELDS);
+    page.describe("sorted", engine::SortedCounters::FIELDS);
+    page.describe("punt", punt::PuntCounters::FIELDS);
+    page.describe("shadow", engine::ShadowCounters::FIELDS);
+    page.describe("shadow_read", uplink::ReadCounters::FIELDS);
+    page.describe("shadow_write", uplink::WriteCounters::FIELDS);
     page.describe("control_client", api::ServerCounters::FIELDS);
     page
 }

@@ -153,6 +153,7 @@ impl Supervisor {
                 let routers = self.routers_that_wait();
                 self.reply(ticket, Ok(Answer::Ps(self.run_status(routers, now))), now);
             }
+            Request::Control { router, question } => self.ask_control(ticket, &router, question, now),
             Request::Events { since } => self.reply(ticket, Ok(self.events.answer(since)), now),
             Request::Stop { ref name } if *name == self.running.run && !self.has_name(name) => {
                 let message = format!("run {name} is stopping");

@@ -18,6 +18,7 @@ use uplink::{LinkTable, SocketBroker, Undo};
 use vmm::vhost_net;
 
 use super::background_job::BackgroundJob;
+use super::control_plane::{ControlResources, OpenControl};
 use super::link_jobs::LinkJobs;
 use super::link_monitor::LinkCheck;
 
@@ -37,6 +38,8 @@ pub(crate) struct Resources {
     images: BTreeMap<String, Images>,
     /// Socket pairs between the processes of isolated routers and their NICs, by NIC (`edge.wan`).
     brokers: BTreeMap<String, SocketBroker>,
+    /// Namespaces of control planes, and the shadows of NICs in them.
+    pub(crate) control: ControlResources,
     /// Thread that prepares the attachments for the death or the start of a data plane; they are in its hands
     /// meanwhile.
     turning: BackgroundJob<(DataPlaneChange, Uplinks, Result<()>)>,
@@ -63,6 +66,7 @@ pub(crate) struct AlreadyOpen {
     /// Routers whose images are those of the plan.
     images: BTreeSet<String>,
     brokers: BTreeSet<String>,
+    pub(crate) control: OpenControl,
 }
 
 /// Key of an uplink across restarts of its router: the attachment, the NIC if several NICs may share the attachment, and whether it is
@@ -123,6 +127,7 @@ impl Resources {
                 opened.brokers.insert(name, broker);
             }
         }
+        opened.control = ControlResources::open(plan, &held.control)?;
         Ok(opened)
     }
 
@@ -154,6 +159,7 @@ impl Resources {
             uplinks: self.uplinks.iter().map(|(key, uplink)| (key.clone(), uplink.wanted.clone())).collect(),
             images: with_images.map(|router| router.name.clone()).collect(),
             brokers: self.brokers.keys().cloned().collect(),
+            control: self.control.held(),
         }
     }
 
@@ -198,6 +204,9 @@ impl Resources {
             }
             if let Some(broker) = self.passage(opened, &label).filter(|_| router.is_isolated()) {
                 given.add(SupplyKind::Door, &label, of_door(broker.back()))?;
+            }
+            if let Some(shadow) = self.control.shadow(&label).or_else(|| opened.control.shadow(&label)) {
+                given.add(SupplyKind::Shadow, &label, attach::link(shadow.try_clone()?).hand_over())?;
             }
         }
         Ok((given.supplies, given.descriptors))
@@ -388,6 +397,9 @@ impl Resources {
         if !self.uplinks.is_empty() {
             link_jobs.close(self.uplinks);
         }
+        if !self.control.is_empty() {
+            link_jobs.close(self.control);
+        }
     }
 
     /// Keeps what was opened, closes what `plan` no longer needs, and adapts what stays to what its NIC wants
@@ -414,7 +426,8 @@ impl Resources {
         let (kept, left) =
             std::mem::take(&mut self.uplinks).into_iter().partition(|(held, _)| is_needed(held));
         self.uplinks = kept;
-        Self { uplinks: left, ..Self::default() }.close(link_jobs);
+        let control = self.control.adopt(opened.control, plan);
+        Self { uplinks: left, control, ..Self::default() }.close(link_jobs);
     }
 }
 

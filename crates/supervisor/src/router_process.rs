@@ -252,8 +252,11 @@ impl Supervisor {
                 let answer = ToPlane::NotSpawned { router, why: refused() };
                 self.say_to(Some(name), &answer, Vec::new(), now);
             }
-            // It has no children and serves no other router's NIC; `Pong` is handled where the link is read.
-            ToSupervisor::Kill { .. } | ToSupervisor::Plugged { .. } | ToSupervisor::Pong => {}
+            // It has no children, serves no other router's NIC, and has no control plane; `Pong` is handled where the link is read.
+            ToSupervisor::Kill { .. }
+            | ToSupervisor::Plugged { .. }
+            | ToSupervisor::Learned { .. }
+            | ToSupervisor::Pong => {}
         }
         Ok(())
     }

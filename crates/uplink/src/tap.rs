@@ -38,7 +38,7 @@ pub use traits::{Spread, Traits};
 
 use crate::membership::Membership;
 use crate::netns::within;
-use crate::request::Name;
+use crate::request::{self, Name};
 use crate::undo::UndoGuard;
 use crate::{Error, LinkCounters, LinkTable, Links, Mac, Netns, steering};
 
@@ -320,6 +320,16 @@ impl Tap {
     pub fn set_queue_len(&self, frames: u32) -> Result<(), Error> {
         let wish = Settings::default().queue_len(frames);
         self.at_home(|links, name| links.set(name, &wish, "setting the queue length of"))
+    }
+
+    /// Shows the kernel the cable of the interface as plugged in or pulled out; a new device has it plugged in.
+    ///
+    /// # Errors
+    /// The interface was deleted, or the kernel is older than 5.0.
+    pub fn set_carrier(&self, is_there: bool) -> Result<(), Error> {
+        let Some(queue) = self.queues.first() else { return Ok(()) };
+        request::set_carrier(queue.as_fd(), is_there)
+            .map_err(|e| Error::system(format!("changing the carrier of `{}`", self.name), e))
     }
 
     /// Returns true if the interface still exists.

@@ -4,6 +4,7 @@ pub(crate) use bad::errors as errors_of;
 
 mod apart;
 mod bad;
+mod control;
 mod good;
 mod group;
 mod host;

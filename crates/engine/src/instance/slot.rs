@@ -18,6 +18,7 @@ use super::backend_pool::BackendPool;
 use super::running::RunningRouter;
 use super::status::{About, Event, RouterStatus, State};
 use crate::arp_conflicts::ArpConflicts;
+use crate::control::Learning;
 use crate::counts::CounterRegistry;
 use crate::ensemble::Ensembles;
 use crate::guest::{Guest, GuestTask};
@@ -46,6 +47,8 @@ pub(crate) struct RunContext {
     pub(crate) board: TapBoard,
     /// Registry of counters.
     pub(crate) counts: CounterRegistry,
+    /// What routers have learned from their control planes.
+    pub(crate) learning: Learning,
     /// Groups whose members share what they are plugged into.
     pub(crate) ensembles: Ensembles,
     pub(crate) rules: Rules,
@@ -77,8 +80,9 @@ impl Plugged {
     pub(crate) fn builder(
         &self,
         backends: &mut BackendPool,
+        learning: &Learning,
     ) -> Result<impl FnOnce() -> Result<Guest> + Send + use<>> {
-        builder(&self.plan, &self.outlets, backends)
+        builder(&self.plan, &self.outlets, (backends, learning))
     }
 }
 
@@ -107,7 +111,7 @@ pub(crate) fn outlet_finder<'f>(
 fn builder(
     plan: &Router,
     outlets: &[Arc<Outlet>],
-    backends: &mut BackendPool,
+    (backends, learning): (&mut BackendPool, &Learning),
 ) -> Result<impl FnOnce() -> Result<Guest> + Send + use<>> {
     let role = match plan.role {
         config::Role::Router => Role::Router,
@@ -115,7 +119,14 @@ fn builder(
         config::Role::Hostile(_) => Role::Hostile,
     };
     let (plan, outlets, backend) = (plan.clone(), outlets.to_vec(), backends.of(plan)?);
-    Ok(move || Guest::with_outlets(&plan, GuestTask { role, ..GuestTask::default() }, &outlets, &backend))
+    let learned = plan.control.as_ref().map(|_| learning.of(&plan.name));
+    Ok(move || {
+        let task = GuestTask { role, ..GuestTask::default() };
+        let guest = Guest::with_outlets(&plan, task, &outlets, &backend)?;
+        let links = plan.nics.len() + plan.forwarding.interfaces.len();
+        learned.iter().for_each(|learned| learned.adopt(guest.table(), links));
+        Ok(guest)
+    })
 }
 
 /// A run of a router, and the watch over it.

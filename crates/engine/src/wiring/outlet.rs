@@ -9,6 +9,7 @@ use attach::{Attachment, NicRequirements};
 use config::{Nic, Router};
 use switch::Switch;
 
+use crate::control::Shadow;
 use crate::ensemble::Ensembles;
 use crate::kernel_vhost::KernelNic;
 use crate::supplies::HostServices;
@@ -23,6 +24,8 @@ pub(crate) struct Outlet {
     is_plug: bool,
     /// The vhost-net side, if the kernel serves the NIC.
     pub(crate) kernel: Option<Arc<KernelNic>>,
+    /// The NIC's shadow, if its router has a control plane.
+    pub(crate) shadow: Option<Arc<Shadow>>,
 }
 
 impl Deref for Outlet {
@@ -44,15 +47,16 @@ impl Outlet {
     ) -> Result<Arc<Self>> {
         let wanted = router.wanted(nic);
         let label = wanted.label();
+        let shadow = Shadow::find((router, nic), supplies, held)?;
         if let Some(at) = ensembles.seat((router, nic), switches, supplies)? {
-            return Ok(Arc::new(Self { wanted, at, is_plug: false, kernel: None }));
+            return Ok(Arc::new(Self { wanted, at, is_plug: false, kernel: None, shadow }));
         }
         if let Some(at) = supplies.plugs.remove(&label) {
-            return Ok(Arc::new(Self { wanted, at, is_plug: true, kernel: None }));
+            return Ok(Arc::new(Self { wanted, at, is_plug: true, kernel: None, shadow }));
         }
         if let Some(held) = held.iter().find(|held| held.serves(&wanted)) {
             wanted.check_queues(&held.wanted)?;
-            return Ok(Arc::new(Self { wanted, ..Self::clone(held) }));
+            return Ok(Arc::new(Self { wanted, shadow, ..Self::clone(held) }));
         }
         let (at, kernel): (Arc<dyn Attachment>, _) = match supplies.opened.remove(&label) {
             Some(link) if wanted.by_kernel => {
@@ -61,7 +65,7 @@ impl Outlet {
             }
             handed => (wanted.serve(handed, switches, supplies.confinement)?, None),
         };
-        Ok(Arc::new(Self { wanted, at, is_plug: false, kernel }))
+        Ok(Arc::new(Self { wanted, at, is_plug: false, kernel, shadow }))
     }
 
     /// Returns true if it can continue to serve a NIC with these requirements. A plug belongs to its NIC,

@@ -36,6 +36,7 @@ fn what_cannot_work_is_refused_by_line() {
         ("router bgp 1\n address-family ipv4 unicast\n  import vrf red\n", 3, "not leaked"),
         ("interface lan\n mpls enable\n", 2, "MPLS"),
         ("fpm address 127.0.0.1\n", 1, "ringroad sets"),
+        ("ip forwarding\n", 1, "the data path forwards"),
         ("router pim\n", 1, "multicast"),
         ("segment-routing\n", 1, "segment routing"),
     ] {

@@ -452,7 +452,7 @@ fn ledger_name(field: &str) -> String {
 }
 
 /// Creates a router. If leftovers of a killed run are in the way, waits for their removal.
-fn start_patiently(
+pub(crate) fn start_patiently(
     wanted: &RouterConfig,
     site: &Surroundings<'_>,
     journal: &mut dyn FnMut(&Leftover),

@@ -416,3 +416,17 @@ fn a_cable_shows_its_carrier_and_who_is_at_its_end_wherever_its_device_lies() {
     assert!(netns.command("ip").args(["link", "delete", "t0"]).status().unwrap().success());
     assert_eq!(tap.cable(&Links::here().unwrap()), None);
 }
+
+#[test]
+fn a_carrier_comes_and_goes_as_it_is_ordered() {
+    if !devices() {
+        return;
+    }
+    let netns = Netns::new().unwrap();
+    let (tap, links) = lone_tap(&netns, 1);
+    for is_there in [false, true, false] {
+        tap.set_carrier(is_there).unwrap();
+        // The kernel tells it later, in a thread of its own.
+        wait_for("the carrier changes", || tap.cable(&links).expect("it is there").running == is_there);
+    }
+}

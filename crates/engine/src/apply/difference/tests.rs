@@ -195,6 +195,7 @@ fn one_router(name: &'static str, switches: &[&'static str]) -> impl Strategy<Va
             routes: routes.into_values().collect(),
             neighbours: if known { vec![neighbour] } else { Vec::new() },
             forwarding: config::forwarding::Forwarding::default(),
+            control: None,
         }
     })
 }

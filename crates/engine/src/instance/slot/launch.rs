@@ -23,7 +23,7 @@ impl Slot {
 
     /// Begins to build its guest and to launch it.
     pub(crate) fn launch_anew(&mut self, context: &mut RunContext) -> Result<()> {
-        let build = builder(&self.plan, &self.outlets, &mut context.backends)?;
+        let build = builder(&self.plan, &self.outlets, (&mut context.backends, &context.learning))?;
         self.begin_launch(build, context)
     }
 
