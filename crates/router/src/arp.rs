@@ -65,7 +65,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
 
     /// Records what was said about a neighbour of either family.
     pub(crate) fn hear_of(&mut self, neighbour: Neighbour, said: Said, create: bool) {
-        if self.neighbours.handle_arp(neighbour, said, create, self.now) == Learned::Replaced {
+        if self.neighbours.hear(neighbour, said, create, self.now) == Learned::Replaced {
             self.counters.neighbours_replaced.add(1);
         }
     }
