@@ -19,19 +19,19 @@ pub use role::{Misdeed, Role};
 pub use six::{Address6, AdvertiseInfo, AdvertisedPrefix, MAX_DNS, MAX_PREFIXES};
 
 /// Maximum number of NICs of a router VM.
-pub const MAX_NICS: usize = 8;
+pub const MAX_NICS: usize = 32;
 /// Maximum number of vCPUs of a router VM.
 pub const MAX_VCPUS: usize = 16;
 /// Maximum number of IPv4 addresses of a NIC.
 pub const MAX_ADDRESSES: usize = 8;
 /// Maximum number of interfaces for VLANs of a router.
-pub const MAX_VLANS: usize = 8;
+pub const MAX_VLANS: usize = 32;
 /// Maximum number of static neighbours of a router.
 pub const MAX_NEIGHBOURS: usize = 256;
 /// Number of neighbours that a router knows at most, unless its file says otherwise.
 pub const DEFAULT_NEIGHBOURS: u32 = 4096;
 /// First word of a valid [`BootInfo`]; changes with its layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd06");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd07");
 
 /// Value of `eax` when the firmware executes `hlt` to sleep, by which the halt stub tells this from a real
 /// general protection fault. `rdi` holds the address of the mailbox, `esi` the value last seen in it.
@@ -333,6 +333,10 @@ impl BootInfo {
         }
     }
 }
+
+const _: () = assert!(size_of::<BootInfo>() as u64 <= map::SHARED - map::BOOT_INFO);
+const _: () = assert!(size_of::<Shared>() as u64 <= map::POOL - map::SHARED);
+const _: () = assert!(MAX_NICS <= map::SLOTS && map::PINS <= MAX_NICS);
 
 /// A word in a cache line of its own.
 #[derive(Debug, Default)]
