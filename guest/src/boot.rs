@@ -9,7 +9,7 @@ use router::{Bucket, Neighbours, neighbours};
 use crate::arena::Arena;
 use crate::buffer::{Pool, STRIDE};
 use crate::halt::Mailbox;
-use crate::nic::{self, Device, Nic};
+use crate::nic::{self, Device};
 use crate::platform::Firmware;
 
 /// Each vCPU's state, built by vCPU 0.
@@ -112,21 +112,29 @@ fn vcpu_state(
     devices: &mut [Device],
     mut arena: Arena,
 ) -> Result<&'static mut Vcpu, BootFailure> {
+    // Built in its place, NIC by NIC: all of it is too large for a stack.
     let place = arena.place::<Vcpu>().ok_or(BootFailure::Memory)?;
-    let mut nics = ArrayVec::<Nic, MAX_NICS>::new();
-    let mut macs = ArrayVec::new();
+    let (words, moves) = (shared(), index < nic::movers(info));
+    let vcpu = place.write(Vcpu {
+        index,
+        info,
+        moves,
+        firmware: Firmware::new(&words.vcpus[index], info.tsc_khz),
+        mailbox: Mailbox::new(&words.mailbox[index].0),
+        macs: ArrayVec::new_const(),
+        arena,
+        neighbours,
+    });
     for device in devices {
-        nics.push(device.nic(index, &mut arena).ok_or(BootFailure::Memory)?);
-        macs.push(device.mac());
+        let nic = device.nic(index, &mut vcpu.arena).ok_or(BootFailure::Memory)?;
+        vcpu.firmware.add(nic);
+        vcpu.macs.push(device.mac());
     }
-    let moves = index < nic::movers(info);
-    let entries = nics.iter().map(Nic::entries).sum::<usize>().max(MIN_ENTRIES);
+    let entries = vcpu.firmware.entries().max(MIN_ENTRIES);
     let buffers = if moves { entries * BUFFERS_AN_ENTRY } else { 0 };
-    let pool = pool(&mut arena, buffers).ok_or(BootFailure::Memory)?;
-    let words = shared();
-    let firmware = Firmware::new(nics, pool, &words.vcpus[index], info.tsc_khz);
-    let mailbox = Mailbox::new(&words.mailbox[index].0);
-    Ok(place.write(Vcpu { index, info, moves, firmware, mailbox, macs, arena, neighbours }))
+    let pool = pool(&mut vcpu.arena, buffers).ok_or(BootFailure::Memory)?;
+    vcpu.firmware.stock(pool);
+    Ok(vcpu)
 }
 
 /// Creates a pool of fresh buffers.

@@ -11,7 +11,7 @@ use fib::{Memory, Table};
 use frame::Mac;
 use router::roles::{Echo, Sink, Source, SourceSink, Tally, Traffic};
 use router::{
-    Address, Adjacencies, Config, Interface, Ip, MAX_INTERFACES, Neighbour, ReversePath, Router,
+    Address, Adjacencies, Config, Interface, Interfaces, Ip, MAX_INTERFACES, Neighbour, ReversePath, Router,
     RouterResources, Routes, Vlan, Waiting,
 };
 
@@ -22,14 +22,15 @@ use crate::serve::Duty;
 use crate::six::Six;
 
 /// Router together with the route table that it reads.
-pub(crate) struct Forwarding<R> {
-    router: Router<'static, FrameBuffer, R>,
+pub(crate) struct Forwarding<R: 'static> {
+    /// In the arena: it is too large to be moved from one stack frame to the next.
+    router: &'static mut Router<'static, FrameBuffer, R>,
     routes: R,
     /// Epoch last announced to the host.
     epoch: u32,
 }
 
-impl<R: Routes> Forwarding<R> {
+impl<R: Routes + 'static> Forwarding<R> {
     /// Announces to the host that this vCPU looks up routes from now on, in the present epoch or a later one.
     fn come_online(&mut self, firmware: &Firmware) {
         self.epoch = self.routes.epoch();
@@ -50,7 +51,7 @@ impl<R: Routes> Forwarding<R> {
     }
 }
 
-impl<R: Routes> Duty for Forwarding<R> {
+impl<R: Routes + 'static> Duty for Forwarding<R> {
     #[inline(always)]
     fn pass(&mut self, firmware: &mut Firmware) -> usize {
         if self.epoch == fib::OFFLINE {
@@ -89,7 +90,10 @@ pub(crate) fn table(vcpu: &Vcpu) -> Result<Table<'static>, BootFailure> {
 }
 
 /// Creates a router over any routes. Every vCPU sees ARP requests only on its own queues, and answers those.
-pub(crate) fn forwarding<R: Routes>(vcpu: &mut Vcpu, routes: R) -> Result<Forwarding<R>, BootFailure> {
+pub(crate) fn forwarding<R: Routes + 'static>(
+    vcpu: &mut Vcpu,
+    routes: R,
+) -> Result<Forwarding<R>, BootFailure> {
     let all = interfaces(vcpu);
     let addresses: ArrayVec<ArrayVec<Address, MAX_ADDRESSES>, MAX_INTERFACES> =
         all.iter().map(|(info, ..)| addresses(info)).collect();
@@ -116,11 +120,23 @@ pub(crate) fn forwarding<R: Routes>(vcpu: &mut Vcpu, routes: R) -> Result<Forwar
     // SAFETY: without headers all fields are numbers and false, so zeros are empty caches.
     let adjacencies = unsafe { vcpu.arena.zeroed::<Adjacencies>() }.ok_or(BootFailure::Memory)?;
     let waiting = vcpu.arena.keep(Waiting::new()).ok_or(BootFailure::Memory)?;
-    let counters = &vcpu.firmware.shared().router;
-    let redirects = vcpu.info.redirects != 0;
-    let config = Config { interfaces: &interfaces, keeper: first, answers_arp: true, redirects };
-    let parts = RouterResources { routes, neighbours: vcpu.neighbours, adjacencies, waiting, counters };
-    Ok(Forwarding { router: Router::new(&config, parts), routes, epoch: fib::OFFLINE })
+    let states = vcpu.arena.keep(Interfaces::new()).ok_or(BootFailure::Memory)?;
+    let place = vcpu.arena.place().ok_or(BootFailure::Memory)?;
+    let config = Config {
+        interfaces: &interfaces,
+        keeper: first,
+        answers_arp: true,
+        redirects: vcpu.info.redirects != 0,
+    };
+    let parts = RouterResources {
+        routes,
+        neighbours: vcpu.neighbours,
+        adjacencies,
+        interfaces: states,
+        waiting,
+        counters: &vcpu.firmware.shared().router,
+    };
+    Ok(Forwarding { router: place.write(Router::new(&config, parts)), routes, epoch: fib::OFFLINE })
 }
 
 /// An interface: its settings, its Ethernet address, and the VLAN that it is.

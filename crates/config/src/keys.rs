@@ -174,7 +174,7 @@ pub const ROUTER: &[Entry<Router>] = &[
     }),
     Entry::new(
         "memory",
-        ("16M to 1G, in steps of 2M; a Linux guest 64M to 3G", "32M; 256M"),
+        ("16M to 1G, in steps of 2M; a Linux guest 64M to 3G", "what it needs, at least 32M; 256M"),
         "the memory of its guest",
         Change::Replaces,
         |router| text(format!("{}M", router.memory >> 20)),

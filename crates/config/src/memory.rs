@@ -2,6 +2,7 @@
 //! for want of memory.
 
 use crate::plan::Router;
+use crate::values::{DEFAULT_MEMORY, MOST_MEMORY};
 
 /// Guest memory consists of 2 MiB pages.
 const PAGE: u64 = 2 << 20;
@@ -15,8 +16,9 @@ const BUFFER: u64 = 2112 + 8;
 const ENTRY: u64 = 16 + 2 + 8 + 24;
 /// Each ring starts on a 4 KiB page and has its indices in separate cache lines.
 const RING: u64 = 4096 + 512;
-/// State of one vCPU: prepared headers, packets that wait for address resolution, device start-up.
-const VCPU: u64 = 320 << 10;
+/// State of one vCPU: prepared headers, interfaces and their bursts, packets that wait for address resolution, device
+/// start-up.
+const VCPU: u64 = 448 << 10;
 /// One place of the neighbour table. The table lies in the part of the first vCPU; all parts are of equal size.
 const NEIGHBOUR: u64 = 48;
 /// Number of buffers of a vCPU with small rings.
@@ -29,6 +31,19 @@ pub(crate) fn needed(router: &Router) -> u64 {
     let neighbours = u64::from(router.forwarding.neighbours) * NEIGHBOUR;
     let vcpu = VCPU + neighbours + rings * RING + entries * ENTRY + entries.max(LEAST_BUFFERS) * BUFFER;
     (BEFORE_POOL + u64::from(router.vcpus) * vcpu).next_multiple_of(PAGE)
+}
+
+/// Memory of a router whose file names none: as much as its NICs, vCPUs and neighbours need.
+pub(crate) fn default(router: &Router) -> u64 {
+    needed(router).clamp(DEFAULT_MEMORY, MOST_MEMORY)
+}
+
+/// Returns what to write for a router that needs so much memory.
+pub(crate) fn remedy(needed: u64) -> String {
+    if needed > MOST_MEMORY {
+        return "write a smaller ring, or fewer vcpus".to_owned();
+    }
+    format!("write memory = \"{}M\"", needed >> 20)
 }
 
 /// Describes what takes that memory.

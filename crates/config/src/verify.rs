@@ -35,10 +35,10 @@ fn memory(plan: &Plan, faults: &mut Vec<Fault>) {
         let needed = if router.linux.is_some() || router.is_in_kernel() { 0 } else { memory::needed(router) };
         if needed > router.memory {
             let what = format!(
-                "{} MiB cannot hold {}; write memory = \"{}M\"",
+                "{} MiB cannot hold {}; {}",
                 router.memory >> 20,
                 memory::shape(router),
-                needed >> 20
+                memory::remedy(needed)
             );
             faults.push(Fault::new(index, "memory", what));
         }

@@ -11,8 +11,8 @@ use frame::{Mac, ethernet, ipv4};
 use ledger::RouterCounters;
 use ring::BURST;
 use router::{
-    Address, Adjacencies, Bucket, Buffer, Burst, Config, HEAD, Interface, Neighbour, Neighbours, NextHop,
-    Platform, ReversePath, Router, RouterResources, Waiting,
+    Address, Adjacencies, Bucket, Buffer, Burst, Config, HEAD, Interface, Interfaces, Neighbour, Neighbours,
+    NextHop, Platform, ReversePath, Router, RouterResources, Waiting,
 };
 
 /// Length of a frame in octets, without FCS.
@@ -175,11 +175,12 @@ fn main() {
     });
     let config = Config { interfaces: &interfaces, keeper: false, answers_arp: false, redirects: false };
     let mut adjacencies = Adjacencies::new();
-    let mut waiting = Waiting::new();
+    let (mut waiting, mut interfaces) = (Waiting::new(), Interfaces::new());
     let parts = RouterResources {
         routes: routes(),
         neighbours: &neighbours,
         adjacencies: &mut adjacencies,
+        interfaces: &mut interfaces,
         waiting: &mut waiting,
         counters: &counters,
     };

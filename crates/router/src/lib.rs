@@ -36,8 +36,8 @@ mod tags;
 
 pub use adjacency::Adjacencies;
 pub use config::{
-    Address, Address6, Advertise, Config, Interface, MAX_ADDRESSES, MAX_DNS, MAX_INTERFACES, MAX_NICS,
-    MAX_PREFIXES, RouterResources, SMALLEST_MTU, Vlan,
+    Address, Address6, Advertise, Config, Interface, Interfaces, MAX_ADDRESSES, MAX_DNS, MAX_INTERFACES,
+    MAX_NICS, MAX_PREFIXES, RouterResources, SMALLEST_MTU, Vlan,
 };
 pub use ip::Ip;
 pub use neighbours::{Bucket, Neighbour, Neighbours};

@@ -5,7 +5,7 @@ use frame::{Mac, arp};
 use ledger::{Counter, RouterCounters};
 
 use crate::adjacency::Adjacencies;
-use crate::config::{Config, MAX_INTERFACES, MAX_NICS, Nic, RouterResources};
+use crate::config::{Config, MAX_NICS, Nic, RouterResources};
 use crate::ip::Ip;
 use crate::neighbours::{Ageing, Neighbours, REACHABLE};
 use crate::pending::{Due, Pending};
@@ -38,10 +38,11 @@ impl<B> Waiting<B> {
     }
 }
 
-/// A router. It runs on one vCPU or thread; state shared with others is in [`RouterResources`]. About 24 KiB.
+/// A router. It runs on one vCPU or thread; state shared with others is in [`RouterResources`]. About 36 KiB, most
+/// of it the bursts of NICs that it may have.
 pub struct Router<'a, B, R> {
     /// The interfaces: NICs, then VLANs of them.
-    pub(crate) nics: ArrayVec<Nic, MAX_INTERFACES>,
+    pub(crate) nics: &'a mut [Nic],
     /// Number of NICs.
     pub(crate) ports: usize,
     pub(crate) sources: OwnSourceFilter,
@@ -70,10 +71,10 @@ pub struct Router<'a, B, R> {
     /// For each cable, how often it had been plugged in at the last check.
     plug_counts: [u32; MAX_NICS],
     pub(crate) identification: u16,
-    /// NICs at which IPv6 frames were seen lately, as bits.
-    pub(crate) six_seen: u32,
-    /// NICs with a filter of sources, as bits.
-    pub(crate) checked: u32,
+    /// Interfaces at which IPv6 frames were seen lately, as bits.
+    pub(crate) six_seen: u64,
+    /// Interfaces with a filter of sources, as bits.
+    pub(crate) checked: u64,
     /// State of the pseudo-random numbers that spread timers.
     seed: u64,
     pub(crate) redirects: bool,
@@ -84,13 +85,12 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
     pub fn new(config: &Config<'_>, parts: RouterResources<'a, B, R>) -> Self {
         // Entries left by an earlier router in the same memory must not seem valid.
         parts.adjacencies.clear();
-        let interfaces = config.interfaces.iter().take(MAX_INTERFACES);
-        let ports = interfaces.clone().take_while(|interface| interface.vlan.is_none()).count();
-        let nics: ArrayVec<Nic, MAX_INTERFACES> = interfaces.enumerate().map(Nic::new).collect();
-        let checks = |own: &Nic| u32::from(own.reverse_path != ReversePath::Off);
+        let nics = parts.interfaces.fill(config.interfaces);
+        let ports = nics.iter().take_while(|own| own.is_port()).count();
+        let checks = |own: &Nic| u64::from(own.reverse_path != ReversePath::Off);
         Self {
             checked: nics.iter().zip(0..).fold(0, |bits, (own, nic)| bits | checks(own) << nic),
-            sources: OwnSourceFilter::new(&nics),
+            sources: OwnSourceFilter::new(nics),
             nics,
             ports: ports.min(MAX_NICS),
             seen_neighbours: parts.neighbours.generation(),

@@ -50,9 +50,9 @@ impl<R: Routes> Routes for Frozen<R> {
 }
 
 /// Router that keeps announcing its epoch even while it sleeps.
-pub(super) struct EpochHoldingRouter<R>(pub(super) Forwarding<Frozen<R>>);
+pub(super) struct EpochHoldingRouter<R: 'static>(pub(super) Forwarding<Frozen<R>>);
 
-impl<R: Routes> Duty for EpochHoldingRouter<R> {
+impl<R: Routes + 'static> Duty for EpochHoldingRouter<R> {
     fn pass(&mut self, firmware: &mut Firmware) -> usize {
         self.0.pass(firmware)
     }

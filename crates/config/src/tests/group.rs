@@ -507,3 +507,10 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_group_has_as_many_nics_as_can_be_probed() {
+    let nic = |n: u32| format!("[[group.nic]]\nname = \"n{n}\"\nattach = \"tap:n{n}\"\n");
+    let told = errors(&format!("{PARALLEL}{}", (0..7).map(nic).collect::<String>()));
+    assert!(told.contains("NICs are too many for a group, which has at most 8"), "{told}");
+}

@@ -2,7 +2,7 @@
 
 use bootinfo::{
     Address, BootInfo, MAX_ADDRESSES, MAX_NEIGHBOURS, MAX_NICS, MAX_VLANS, NeighbourInfo, NicInfo, Role,
-    TrafficInfo, VlanInfo,
+    TrafficInfo, VlanInfo, map,
 };
 use config::forwarding::ReversePath;
 use config::{Itr, NicModel, Router, Spin, VhostThreads};
@@ -13,8 +13,6 @@ use vmm::{E1000Nic, Model};
 
 use super::six;
 
-/// First PCI slot of a NIC; slot 0 is reserved for a host bridge.
-pub(super) const FIRST_SLOT: usize = 1;
 /// Approximate number of empty passes of the firmware's main loop, with two NICs, in a microsecond.
 const PASSES_A_MICROSECOND: u128 = 66;
 
@@ -89,8 +87,8 @@ fn interrupt_vcpu(plan: &Router) -> u32 {
 /// Returns the firmware's boot information.
 pub(super) fn boot_info(plan: &Router, duty: GuestTask) -> BootInfo {
     let mut nics = [NicInfo::default(); MAX_NICS];
-    for (slot, (info, nic)) in (FIRST_SLOT..).zip(nics.iter_mut().zip(&plan.nics)) {
-        *info = NicInfo { interrupt_vcpu: interrupt_vcpu(plan), ..nic_info(slot, nic) };
+    for (number, (info, nic)) in nics.iter_mut().zip(&plan.nics).enumerate() {
+        *info = NicInfo { interrupt_vcpu: interrupt_vcpu(plan), ..nic_info(map::nic_slot(number), nic) };
     }
     let mut neighbours = [NeighbourInfo::default(); MAX_NEIGHBOURS];
     let known = six::neighbours(plan);

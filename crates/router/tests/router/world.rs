@@ -12,8 +12,8 @@ use frame::offload::Offload;
 use frame::{Mac, arp, ethernet, icmp, ipv4, udp};
 use ledger::{Group, RouterCounters};
 use router::{
-    Address, Address6, Adjacencies, Advertise, Bucket, Buffer, Burst, Config, HEAD, Interface, Ip, Neighbour,
-    Neighbours, NextHop, Platform, Refusal, ReversePath, Router, RouterResources, Routes, Routes6, Vlan,
+    Address, Address6, Adjacencies, Advertise, Bucket, Buffer, Burst, Config, HEAD, Interface, Interfaces, Ip,
+    Neighbour, Neighbours, NextHop, Platform, Refusal, ReversePath, Router, RouterResources, Routes, Routes6, Vlan,
 };
 
 /// Capacity of a buffer in octets.
@@ -446,6 +446,7 @@ impl Lab {
             routes: ROUTES,
             neighbours,
             adjacencies: leak_adjacencies(),
+            interfaces: Box::leak(Box::new(Interfaces::new())),
             waiting: Box::leak(Box::default()),
             counters,
         };

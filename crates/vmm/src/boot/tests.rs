@@ -146,7 +146,7 @@ fn gates_lead_to_the_stubs_and_only_the_processor_may_take_them() {
             13 => stubs.halt,
             0..32 => stubs.faults + 16 * vector,
             0x41 => stubs.peer,
-            0x50..0x58 => stubs.pins + PIN_STRIDE * (vector - 0x50),
+            0x50..0x70 => stubs.pins + PIN_STRIDE * (vector - 0x50),
             _ => stubs.interrupt,
         };
         assert_eq!(handler, STUBS + expected, "vector {vector}");
