@@ -198,6 +198,7 @@ pub(crate) fn six_table(vcpu: &Vcpu) -> Option<six::Table<'static>> {
         six::Memory {
             header,
             next_hops: &*((base + layout6::NEXT_HOPS_AT) as *const _),
+            buckets: &*((base + layout6::BUCKETS_AT) as *const _),
             root: &*((base + layout6::ROOT_AT) as *const _),
             nodes: core::slice::from_raw_parts(nodes_at as *const _, nodes * layout6::NODE),
             ranges: core::slice::from_raw_parts((nodes_at + 8 * layout6::NODE * nodes) as *const _, ranges),
@@ -225,6 +226,7 @@ fn route_table(len: u64) -> Option<Memory<'static>> {
         Memory {
             header: &*(base as *const fib::Header),
             next_hops: &*((base + layout::NEXT_HOPS_AT) as *const _),
+            buckets: &*((base + layout::BUCKETS_AT) as *const _),
             tbl24: &*((base + layout::TBL24_AT) as *const _),
             tbl8: core::slice::from_raw_parts((base + layout::TBL8_AT) as *const _, groups * GROUP),
         }

@@ -125,6 +125,7 @@ fn routes() -> Table<'static> {
     let memory = Memory {
         header: Box::leak(Box::default()),
         next_hops: zeros::<AtomicU64, { fib::layout::NEXT_HOPS }>(),
+        buckets: zeros::<AtomicU64, { fib::layout::BUCKETS }>(),
         tbl24: zeros::<AtomicU32, { fib::layout::TBL24 }>(),
         tbl8: &[],
     };

@@ -44,4 +44,4 @@ pub use neighbours::{Bucket, Neighbour, Neighbours};
 pub use platform::{Buffer, Burst, HEAD, Platform};
 pub use reverse_path::ReversePath;
 pub use router::{Router, Waiting};
-pub use routes::{Both, NextHop, NoRoutes6, Refusal, Routes, Routes6};
+pub use routes::{Both, CHOICES, NextHop, NoRoutes6, Refusal, Routes, Routes6};

@@ -61,13 +61,18 @@ pub enum NextHop {
         /// The gateway's address, in host byte order.
         gateway: u128,
     },
+    /// One of several, which the flow of a packet selects: see [`Routes::members`].
+    Group,
 }
+
+/// Maximum number of next hops among which a flow can be moved when some of them are down.
+pub const CHOICES: usize = 4;
 
 impl NextHop {
     /// Returns the NIC and the neighbour to which a packet to `destination` is sent; `None` if it is not sent on.
     pub const fn neighbour(self, destination: Ip) -> Option<(u8, Ip)> {
         match self {
-            Self::None | Self::Local | Self::Refused(_) => None,
+            Self::None | Self::Local | Self::Refused(_) | Self::Group => None,
             Self::Connected { nic } => Some((nic, destination)),
             Self::Gateway { nic, gateway } => Some((nic, Ip::v4(gateway))),
             Self::Gateway6 { nic, gateway } => Some((nic, Ip::v6(gateway))),
@@ -97,6 +102,18 @@ pub trait Routes: Copy {
 
     /// Returns the next hop with this number.
     fn next_hop(&self, index: u32) -> NextHop;
+
+    /// Returns the next hops that a flow with this hash has in the group with this number: the preferred one first, and
+    /// without those that are down, unless all are. Zeros follow. The number of a next hop yields itself.
+    fn members(&self, index: u32, _hash: u32) -> [u32; CHOICES] {
+        alone(index)
+    }
+
+    /// Returns the first of those.
+    #[inline(always)]
+    fn member(&self, index: u32, hash: u32) -> u32 {
+        self.members(index, hash)[0]
+    }
 
     /// Returns a number that changes whenever the meaning of a next hop's number has changed.
     fn epoch(&self) -> u32;
@@ -132,6 +149,17 @@ pub trait Routes6: Copy {
     /// Returns the next hop with this number.
     fn next_hop(&self, index: u32) -> NextHop;
 
+    /// Returns the next hops of a flow, as [`Routes::members`] does.
+    fn members(&self, index: u32, _hash: u32) -> [u32; CHOICES] {
+        alone(index)
+    }
+
+    /// Returns the first of those.
+    #[inline(always)]
+    fn member(&self, index: u32, hash: u32) -> u32 {
+        self.members(index, hash)[0]
+    }
+
     /// Returns a number that changes whenever the meaning of a next hop's number has changed.
     fn epoch(&self) -> u32;
 
@@ -140,6 +168,11 @@ pub trait Routes6: Copy {
     fn lookup(&self, destination: u128) -> u32 {
         self.found((0..Self::STEPS).fold(self.first(destination), |step, _| self.next(step)))
     }
+}
+
+/// Returns the choices of a next hop that is in no group.
+const fn alone(index: u32) -> [u32; CHOICES] {
+    [index, 0, 0, 0]
 }
 
 /// A table without routes, for routers without IPv6.
@@ -207,6 +240,15 @@ impl<R: Routes, S: Routes6> Routes for Both<R, S> {
 
     fn next_hop(&self, index: u32) -> NextHop {
         self.four.next_hop(index)
+    }
+
+    fn members(&self, index: u32, hash: u32) -> [u32; CHOICES] {
+        self.four.members(index, hash)
+    }
+
+    #[inline(always)]
+    fn member(&self, index: u32, hash: u32) -> u32 {
+        self.four.member(index, hash)
     }
 
     #[inline(always)]

@@ -57,6 +57,7 @@ impl RouteTable {
             Memory {
                 header: &*base.cast::<Header>(),
                 next_hops: &*base.add(layout::NEXT_HOPS_AT).cast(),
+                buckets: &*base.add(layout::BUCKETS_AT).cast(),
                 tbl24: &*base.add(layout::TBL24_AT).cast(),
                 tbl8: std::slice::from_raw_parts(
                     base.add(layout::TBL8_AT).cast(),
@@ -120,6 +121,7 @@ unsafe fn six_parts(base: *mut u8, room: Room6) -> six::Memory<'static> {
         six::Memory {
             header: &*base.cast::<six::Header>(),
             next_hops: &*base.add(layout6::NEXT_HOPS_AT).cast(),
+            buckets: &*base.add(layout6::BUCKETS_AT).cast(),
             root: &*base.add(layout6::ROOT_AT).cast(),
             nodes: std::slice::from_raw_parts(nodes.cast(), room.nodes * layout6::NODE),
             ranges: std::slice::from_raw_parts(nodes.add(8 * layout6::NODE * room.nodes).cast(), room.ranges),

@@ -1,6 +1,6 @@
 //! Routes that never change, no matter what the host publishes.
 
-use router::{NextHop, Routes};
+use router::{CHOICES, NextHop, Routes};
 
 use crate::platform::Firmware;
 use crate::roles::Forwarding;
@@ -42,6 +42,10 @@ impl<R: Routes> Routes for Frozen<R> {
 
     fn next_hop(&self, index: u32) -> NextHop {
         self.routes.next_hop(index)
+    }
+
+    fn members(&self, index: u32, hash: u32) -> [u32; CHOICES] {
+        self.routes.members(index, hash)
     }
 
     fn epoch(&self) -> u32 {
