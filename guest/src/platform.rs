@@ -231,6 +231,11 @@ impl Platform for Firmware {
         halt::ticks() / self.ticks_a_ms
     }
 
+    fn report_next_hop(&mut self, six: bool, number: u32, reached: bool) {
+        let failed = &boot::shared().failed;
+        if reached { failed.withdraw(six, number) } else { failed.report(six, number) }
+    }
+
     fn is_claimed(&mut self, nic: usize, ip: u32, by: Mac) {
         self.shared.claim.set(nic as u8, ip, by.0);
     }

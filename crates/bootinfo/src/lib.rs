@@ -8,6 +8,7 @@
 
 pub mod map;
 pub mod process;
+mod failed;
 mod role;
 mod six;
 
@@ -15,6 +16,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use ledger::{ApplicationTally, RouterCounters, RouterNic, SinkTally, StationTally, WorkCounters};
 
+pub use failed::{FailedHops, MOST_FAILED};
 pub use role::{Misdeed, Role};
 pub use six::{Address6, AdvertiseInfo, AdvertisedPrefix, MAX_DNS, MAX_PREFIXES};
 
@@ -467,6 +469,8 @@ pub struct Shared {
     /// Incremented by the host about once a second; each vCPU copies it to [`VcpuShared::answer`] from its
     /// main loop.
     pub challenge: Line,
+    /// Next hops of groups that the vCPUs do not reach.
+    pub failed: FailedHops,
     /// State published by each vCPU.
     pub vcpus: [VcpuShared; MAX_VCPUS],
 }

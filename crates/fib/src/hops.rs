@@ -29,9 +29,8 @@ pub struct Way {
 
 impl Way {
     /// Returns true if packets can be sent on by it.
-    pub(crate) const fn leads_on(&self) -> bool {
-        use NextHop::{Connected, Gateway, Gateway6};
-        matches!(self.next_hop, Connected { .. } | Gateway { .. } | Gateway6 { .. })
+    pub(crate) fn leads_on(&self) -> bool {
+        self.next_hop.leads_on() && self.next_hop != NextHop::Group
     }
 }
 

@@ -53,6 +53,11 @@ pub(crate) const fn bucket(group: u64, hash: u32) -> usize {
     group as u32 as usize + (hash as u64 >> (32 - bits)) as usize
 }
 
+/// Returns the numbers of the buckets of a group.
+pub(crate) const fn buckets(group: u64) -> core::ops::Range<usize> {
+    bucket(group, 0)..bucket(group, u32::MAX) + 1
+}
+
 /// Returns the next hop number `place` of a bucket; 0: it has no more.
 #[inline(always)]
 pub(crate) const fn choice(bucket: u64, place: usize) -> u32 {

@@ -59,7 +59,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         }
         // A gateway outside our networks is only learned if we have sent a request for it.
         let key = Ip::v4(ip);
-        let create = for_us && (own.covers(ip) || self.waiting.pending.contains(nic, key));
+        let create = for_us && (own.covers(ip) || self.is_awaited(nic, key));
         self.hear_of(Neighbour { nic, ip: key, mac }, Said::Confirmed, create);
     }
 

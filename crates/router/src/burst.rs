@@ -126,6 +126,9 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
                 let out = entry.nic();
                 self.append(platform, out, buffer);
                 forwarded += 1;
+            } else if let Some(out) = self.by_group(&mut buffer, (hop, lookup.destination)) {
+                self.append(platform, out, buffer);
+                forwarded += 1;
             } else {
                 self.accept(platform, buffer, nic as u8);
             }

@@ -14,6 +14,7 @@ mod burst;
 mod collect;
 mod config;
 mod fragment;
+mod group;
 mod icmp;
 mod ip;
 pub mod neighbours;

@@ -6,6 +6,7 @@ use ledger::{Counter, RouterCounters};
 
 use crate::adjacency::Adjacencies;
 use crate::config::{Config, MAX_NICS, Nic, RouterResources};
+use crate::group::Failures;
 use crate::ip::Ip;
 use crate::neighbours::{Ageing, Neighbours, REACHABLE};
 use crate::pending::{Due, Pending};
@@ -22,6 +23,7 @@ const CLOCK_EVERY: u32 = 64;
 /// Memory for the packets of one router that wait: for neighbours, or for other fragments. About 30 KiB.
 pub struct Waiting<B> {
     pub(crate) pending: Pending<B>,
+    pub(crate) failures: Failures,
     pub(crate) reassembly: Reassembly<B>,
 }
 
@@ -34,7 +36,7 @@ impl<B> Default for Waiting<B> {
 impl<B> Waiting<B> {
     /// Creates empty queues.
     pub const fn new() -> Self {
-        Self { pending: Pending::new(), reassembly: Reassembly::new() }
+        Self { pending: Pending::new(), failures: Failures::new(), reassembly: Reassembly::new() }
     }
 }
 
@@ -77,6 +79,8 @@ pub struct Router<'a, B, R> {
     pub(crate) checked: u64,
     /// State of the pseudo-random numbers that spread timers.
     seed: u64,
+    /// Seed of the hash of flows, which all vCPUs of a router have in common.
+    pub(crate) flow_seed: u64,
     pub(crate) redirects: bool,
 }
 
@@ -87,6 +91,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         parts.adjacencies.clear();
         let nics = parts.interfaces.fill(config.interfaces);
         let ports = nics.iter().take_while(|own| own.is_port()).count();
+        let seed = config.interfaces.iter().fold(1, |seed, own| seed ^ mac_bits(own.mac).rotate_left(7));
         let checks = |own: &Nic| u64::from(own.reverse_path != ReversePath::Off);
         Self {
             checked: nics.iter().zip(0..).fold(0, |bits, (own, nic)| bits | checks(own) << nic),
@@ -116,7 +121,8 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             identification: 0,
             six_seen: 0,
             redirects: config.redirects,
-            seed: config.interfaces.iter().fold(1, |seed, own| seed ^ mac_bits(own.mac).rotate_left(7)),
+            seed,
+            flow_seed: seed,
         }
     }
 
@@ -155,12 +161,13 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         while let Some(due) = self.waiting.pending.next_due(self.now) {
             match due {
                 Due::Ask((nic, ip)) => self.ask_for(platform, nic, (ip, Mac::BROADCAST)),
-                Due::GiveUp(held) => {
+                Due::GiveUp(target, held) => {
                     self.counters.neighbours_failed.add(1);
-                    held.into_iter().for_each(|packet| self.unreachable(platform, packet));
+                    held.into_iter().for_each(|packet| self.give_up(platform, target, packet));
                 }
             }
         }
+        self.retry_failures(platform);
         if self.keeper && self.neighbours.hurries() != self.seen_hurries {
             self.seen_hurries = self.neighbours.hurries();
             self.ageing.hurry();
@@ -179,6 +186,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
     pub fn next_deadline(&self) -> Option<u64> {
         let due = [
             self.waiting.pending.deadline(),
+            self.waiting.failures.deadline(),
             self.ageing_due,
             self.waiting.reassembly.deadline(),
             self.deadline6(),

@@ -80,6 +80,18 @@ impl NextHop {
     }
 }
 
+impl NextHop {
+    /// Returns true if packets are sent on by it.
+    pub const fn leads_on(self) -> bool {
+        !matches!(self, Self::None | Self::Local | Self::Refused(_))
+    }
+
+    /// Returns true if packets are sent on by this NIC, whatever their destination. A group is none of them.
+    pub const fn is_behind(self, nic: u8) -> bool {
+        matches!(self.neighbour(Ip::v4(0)), Some((out, _)) if out == nic)
+    }
+}
+
 /// An IPv4 route table, and the IPv6 table that goes with it. A lookup has two separate steps, so that a burst can have
 /// many memory reads in flight at once.
 pub trait Routes: Copy {
@@ -113,6 +125,11 @@ pub trait Routes: Copy {
     #[inline(always)]
     fn member(&self, index: u32, hash: u32) -> u32 {
         self.members(index, hash)[0]
+    }
+
+    /// Returns true if the next hop with this number, or one of the group with this number, is behind a NIC.
+    fn leads_by(&self, index: u32, nic: u8) -> bool {
+        self.next_hop(index).is_behind(nic)
     }
 
     /// Returns a number that changes whenever the meaning of a next hop's number has changed.
@@ -158,6 +175,11 @@ pub trait Routes6: Copy {
     #[inline(always)]
     fn member(&self, index: u32, hash: u32) -> u32 {
         self.members(index, hash)[0]
+    }
+
+    /// Returns true if the next hop with this number, or one of the group with this number, is behind a NIC.
+    fn leads_by(&self, index: u32, nic: u8) -> bool {
+        self.next_hop(index).is_behind(nic)
     }
 
     /// Returns a number that changes whenever the meaning of a next hop's number has changed.
@@ -249,6 +271,10 @@ impl<R: Routes, S: Routes6> Routes for Both<R, S> {
     #[inline(always)]
     fn member(&self, index: u32, hash: u32) -> u32 {
         self.four.member(index, hash)
+    }
+
+    fn leads_by(&self, index: u32, nic: u8) -> bool {
+        self.four.leads_by(index, nic)
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::Result;
 use fib::layout::{self, GROUP};
 use fib::six::layout as layout6;
-use fib::{Header, Memory, Rib, six};
+use fib::{Header, Memory, NextHop, Rib, six};
 
 use crate::memory::SharedMemory;
 
@@ -92,6 +92,15 @@ impl RouteTable {
         let result = change(&mut six);
         six.follow(routes.publish());
         Some(result)
+    }
+
+    /// Sets for each next hop of a group whether it is down, in both tables: `is_down` is told whether it is of the IPv6 table,
+    /// its number and itself. Returns the number of changes.
+    pub fn set_down(&self, is_down: impl Fn(bool, u32, NextHop) -> bool) -> usize {
+        let four = self.routes().set_down(|number, hop| is_down(false, number, hop));
+        let Some(six) = &self.six else { return four };
+        let six = six.lock().unwrap_or_else(PoisonError::into_inner);
+        four + six.set_down(|number, hop| is_down(true, number, hop))
     }
 
     /// Reclaims what was removed from the IPv6 table and no reader can have any more; see [`six::Rib::reclaim_for`].

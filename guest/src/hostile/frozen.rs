@@ -48,6 +48,10 @@ impl<R: Routes> Routes for Frozen<R> {
         self.routes.members(index, hash)
     }
 
+    fn leads_by(&self, index: u32, nic: u8) -> bool {
+        self.routes.leads_by(index, nic)
+    }
+
     fn epoch(&self) -> u32 {
         self.epoch
     }

@@ -208,6 +208,15 @@ impl Routes6 for Table<'_> {
         bucket.map_or(index, |bucket| word::first_choice(bucket, |number| self.is_down(number)))
     }
 
+    fn leads_by(&self, index: u32, nic: u8) -> bool {
+        let group = self.kind(index).unwrap_or(0);
+        if !word::is_group(group) {
+            return self.next_hop(index).is_behind(nic);
+        }
+        let Some(buckets) = self.memory.buckets.get(word::buckets(group)) else { return false };
+        buckets.iter().any(|bucket| self.next_hop(word::choice(bucket.load(Relaxed), 0)).is_behind(nic))
+    }
+
     #[inline(always)]
     fn epoch(&self) -> u32 {
         self.memory.header.epoch.load(Acquire)

@@ -5,6 +5,7 @@ mod arp;
 mod corners;
 mod forwarding;
 mod fragments;
+mod groups;
 mod icmp;
 mod neighbours;
 mod offload;
