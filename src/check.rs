@@ -151,6 +151,10 @@ fn describe_forwarding(text: &mut String, router: &Router) {
         let via = route.via.map_or_else(String::new, |via| format!(" via {via}"));
         line(text, format!("  route {}{via} out of {}", route.to, nic_name(router, route.nic)));
     }
+    for route in &router.forwarding.spread {
+        let (via, names) = (route.gateways(), supervisor::plan_report::nic_names(router, route));
+        line(text, format!("  route {} via {via} out of {names}", route.to));
+    }
     for route in &router.forwarding.refused {
         line(text, format!("  route {} {}", route.to, route.kind.name()));
     }

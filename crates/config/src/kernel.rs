@@ -131,7 +131,7 @@ fn no_machine() -> &'static str {
 }
 
 fn only_firmware() -> &'static str {
-    "IPv6 and routes of a type are not in this version of kernel routers; remove it, or write another engine"
+    "IPv6, several gateways and routes of a type are not in this version of kernel routers; remove it, or write another engine"
 }
 
 /// Refuses routes and neighbours that only the firmware knows in this version.

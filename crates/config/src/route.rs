@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use crate::address::{Prefix, parse_cidr, parse_ip};
-use crate::forwarding::{Link, is_other_route, is_six_neighbour};
+use crate::forwarding::{Link, SPREAD, is_other_route, is_six_neighbour};
 use crate::nic::station_mac;
 use crate::plan::{Neighbour, Route};
 use crate::read::valued;
@@ -20,26 +20,23 @@ pub(crate) fn routes(router: &Section<'_>, nics: &[Link]) -> Vec<Route> {
         let Some(route) = route(&section, nics) else { continue };
         let line = section.line_of("to");
         if let Some(first) = seen.insert(route.to, line) {
-            let what = format!(
-                "{} is routed in line {first} already; several ways are not in this version",
-                route.to
-            );
-            section.fault(line, "to", what);
+            section.fault(line, "to", format!("{} is routed in line {first} already; {SPREAD}", route.to));
         }
-        if let Some(nic) = nics.iter().find(|nic| nic.addresses.iter().any(|a| a.network() == route.to)) {
-            let what = format!("{} is the network of NIC {:?}, which needs no route", route.to, nic.name);
+        if let Some(what) = needless(route.to, nics) {
             section.fault(line, "to", what);
-        }
-        if route.to.len == 32 && is_own(route.to.network, nics) {
-            section.fault(
-                line,
-                "to",
-                format!("{} is the router's own address, which needs no route", route.to),
-            );
         }
         routes.push(route);
     }
     routes
+}
+
+/// Returns why a route is not needed, if it is not: its destinations are on a link of the router.
+pub(crate) fn needless(to: Prefix, nics: &[Link]) -> Option<String> {
+    if to.len == 32 && is_own(to.network, nics) {
+        return Some(format!("{to} is the router's own address, which needs no route"));
+    }
+    let own = nics.iter().find(|nic| nic.addresses.iter().any(|own| own.network() == to));
+    own.map(|nic| format!("{to} is the network of NIC {:?}, which needs no route", nic.name))
 }
 
 fn route(section: &Section<'_>, nics: &[Link]) -> Option<Route> {
@@ -106,7 +103,7 @@ fn nic_named(section: &Section<'_>, name: WithLine<&str>, nics: &[Link]) -> Opti
     index
 }
 
-fn gateway(
+pub(crate) fn gateway(
     section: &Section<'_>,
     via: WithLine<&str>,
     out: Option<usize>,

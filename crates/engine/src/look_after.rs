@@ -47,6 +47,7 @@ impl Instance {
             reclaim_routes(slot);
             look_at_claims(slot, now, &mut self.context);
             look_at_shortages(slot, now, &mut self.context);
+            look_at_next_hops(slot, &mut self.context);
             look_at_uplinks(slot, &mut self.context);
         }
         let time = now.duration_since(self.since);
@@ -136,6 +137,14 @@ fn look_at_shortages(slot: &mut Slot, now: Instant, context: &mut RunContext) {
     let machine = running.router.machine();
     let sign = shortages::Sign::read(machine.shared().vcpus.iter().take(machine.vcpus()));
     for line in shortages.look(now, &slot.plan, sign) {
+        context.record_event(&slot.plan.name, Kind::Notice, line);
+    }
+}
+
+/// Has the router's table avoid next hops of groups that are not reached.
+fn look_at_next_hops(slot: &mut Slot, context: &mut RunContext) {
+    let Some(Run { router: running, next_hops, .. }) = &mut slot.run else { return };
+    for line in next_hops.look(&slot.plan, &running.router) {
         context.record_event(&slot.plan.name, Kind::Notice, line);
     }
 }

@@ -1,16 +1,19 @@
 //! Routes of a router, from its file: connected networks, own addresses, static routes.
 
+use std::net::IpAddr;
+
 use anyhow::{Context, Result};
-use config::forwarding::{Destination, RefusedRoute, Route6, RouteType};
+use config::forwarding::{Destination, RefusedRoute, Route6, RouteType, SpreadRoute};
 use config::six::Six;
 use config::{Route, Router};
-use fib::{NextHop, Refusal, Rib, six};
+use fib::{NextHop, Refusal, Rib, Way, six};
 use vmm::{Room6, RouteTable};
 
 use crate::apply::difference::RouteChange;
 
 /// Spare groups for prefixes longer than /24, beyond those that the file needs: an unused one costs nothing.
 const SPARE_GROUPS: usize = 4096;
+const _: () = assert!(config::forwarding::MOST_WAYS == fib::MOST_WAYS);
 
 /// Creates a table with all routes of a router.
 pub fn table(plan: &Router) -> Result<RouteTable> {
@@ -22,8 +25,9 @@ pub fn table(plan: &Router) -> Result<RouteTable> {
 pub fn table_with_room(plan: &Router, spare_groups: usize) -> Result<RouteTable> {
     let interfaces = plan.forwarding.interfaces.iter().map(|own| own.addresses.len());
     let own = plan.nics.iter().map(|nic| nic.addresses.len()).chain(interfaces).sum::<usize>();
-    let (others, refused) = (plan.forwarding.routes6.len(), plan.forwarding.refused.len());
-    let long = plan.routes.len() + others + refused + own;
+    let more = &plan.forwarding;
+    let others = more.routes6.len() + more.spread.len() + more.refused.len();
+    let long = plan.routes.len() + others + own;
     let table = RouteTable::with_six(2 * long + spare_groups, has_six(plan).then(Room6::default))?;
     let router = || format!("router {}", plan.name);
     fill(&mut table.routes(), plan).with_context(router)?;
@@ -34,6 +38,7 @@ pub fn table_with_room(plan: &Router, spare_groups: usize) -> Result<RouteTable>
 /// Returns true if a router takes part in IPv6.
 fn has_six(plan: &Router) -> bool {
     let routes = plan.forwarding.routes6.iter().map(|route| route.to);
+    let routes = routes.chain(plan.forwarding.spread.iter().map(|route| route.to));
     let mut routes = routes.chain(plan.forwarding.refused.iter().map(|route| route.to));
     sixes(plan).any(|six| !six.addresses.is_empty()) || routes.any(|to| matches!(to, Destination::V6(_)))
 }
@@ -60,6 +65,11 @@ fn fill_six(rib: &mut six::Rib<'_>, plan: &Router) -> Result<()> {
             rib.add(to.network.to_bits(), to.len, next_hop6(route))?;
         }
     }
+    for route in &plan.forwarding.spread {
+        if let Destination::V6(to) = route.to {
+            rib.add_ways(to.network.to_bits(), to.len, &ways(route))?;
+        }
+    }
     for route in &plan.forwarding.refused {
         if let Destination::V6(to) = route.to {
             rib.add(to.network.to_bits(), to.len, refusal(route))?;
@@ -74,6 +84,15 @@ fn refusal(route: &RefusedRoute) -> NextHop {
         RouteType::Unreachable => Refusal::Unreachable,
         RouteType::Prohibit => Refusal::Prohibited,
     })
+}
+
+/// Returns the next hops of a route that has several.
+fn ways(route: &SpreadRoute) -> Vec<Way> {
+    let next_hop = |nic: usize, via: IpAddr| match via {
+        IpAddr::V4(ip) => NextHop::Gateway { nic: nic as u8, gateway: ip.to_bits() },
+        IpAddr::V6(ip) => NextHop::Gateway6 { nic: nic as u8, gateway: ip.to_bits() },
+    };
+    route.ways.iter().map(|way| Way { next_hop: next_hop(way.nic, way.via), weight: way.weight }).collect()
 }
 
 fn next_hop6(route: &Route6) -> NextHop {
@@ -103,6 +122,11 @@ fn fill(rib: &mut Rib<'_>, plan: &Router) -> Result<()> {
     for route in &plan.forwarding.routes6 {
         if let Destination::V4(to) = route.to {
             rib.add(to.network.to_bits(), to.len, next_hop6(route))?;
+        }
+    }
+    for route in &plan.forwarding.spread {
+        if let Destination::V4(to) = route.to {
+            rib.add_ways(to.network.to_bits(), to.len, &ways(route))?;
         }
     }
     for route in &plan.forwarding.refused {

@@ -42,5 +42,5 @@ pub use layout::{Header, Memory};
 pub use readers::{OFFLINE, oldest};
 #[cfg(feature = "rib")]
 pub use rib::{Error, Rib};
-pub use router::{NextHop, Refusal, Routes6};
+pub use router::{CHOICES, NextHop, Refusal, Routes, Routes6};
 pub use table::{Step, Table};

@@ -14,7 +14,7 @@ use crate::hops::{Hops, Places, Way};
 use crate::layout::{DEPTH_SHIFT, GROUP, IS_GROUP, MAGIC, Memory, NEXT_HOPS, NUMBER};
 use crate::readers::oldest;
 use crate::retired::Retired;
-use crate::table::{pack, pack_by_number, unpack};
+use crate::table::{Table, pack, pack_by_number, unpack};
 
 /// Reason why a route cannot be changed. The table is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +167,11 @@ impl<'a> Rib<'a> {
             }
         }
         Err(Error::NextHops)
+    }
+
+    /// Returns a reader of the table.
+    pub fn reader(&self) -> Table<'a> {
+        Table::new(self.memory)
     }
 
     /// Removes a route.

@@ -4,7 +4,7 @@
 //! is not a fragment. Of an IPv6 packet with extension headers or of another protocol the flow label counts instead of ports
 //! (RFC 6438).
 
-use crate::{ethernet, ipv4, ipv6};
+use crate::{Mac, ethernet, ipv4, ipv6};
 
 /// Octets of a frame that are looked at; those behind a shorter frame do not matter.
 pub const LOOK: usize = 64;
@@ -23,6 +23,12 @@ const _: () = assert!(AT + ipv6::HEADER + 4 <= LOOK);
 #[inline]
 pub fn hash(head: &[u8; LOOK], seed: u64) -> u32 {
     if u16::from_be_bytes([head[12], head[13]]) == ethernet::IPV6 { hash6(head, seed) } else { hash4(head, seed) }
+}
+
+/// Returns the seed of a router whose interfaces have these addresses, in the order of their numbers.
+pub fn seed(interfaces: impl IntoIterator<Item = Mac>) -> u64 {
+    let bits = |mac: Mac| mac.0.iter().fold(0, |bits, octet| bits << 8 | u64::from(*octet));
+    interfaces.into_iter().zip(7_u32..).fold(1, |seed, (mac, turn)| seed ^ bits(mac).rotate_left(turn))
 }
 
 #[inline]

@@ -1,6 +1,6 @@
 //! The hash of flows: what it depends on, and what it does not.
 
-use frame::flow::{LOOK, hash};
+use frame::flow::{LOOK, hash, seed};
 use frame::{ethernet, ipv4, ipv6};
 use proptest::prelude::*;
 
@@ -72,4 +72,14 @@ fn flows_are_spread_evenly_and_seeds_are_independent() {
         counts[one][other] += 1;
     }
     assert!(counts.iter().flatten().all(|count| (900..1150).contains(count)), "{counts:?}");
+}
+
+#[test]
+fn routers_with_other_addresses_or_another_order_of_them_have_other_seeds() {
+    let [one, other] = [1, 2].map(|last| frame::Mac([2, 0, 0, 0, 0, last]));
+    let all = [vec![], vec![one], vec![other], vec![one, other], vec![other, one], vec![one, one]];
+    let mut seeds = all.map(seed).to_vec();
+    seeds.sort_unstable();
+    seeds.dedup();
+    assert_eq!(seeds.len(), 6);
 }

@@ -91,7 +91,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         parts.adjacencies.clear();
         let nics = parts.interfaces.fill(config.interfaces);
         let ports = nics.iter().take_while(|own| own.is_port()).count();
-        let seed = config.interfaces.iter().fold(1, |seed, own| seed ^ mac_bits(own.mac).rotate_left(7));
+        let seed = frame::flow::seed(config.interfaces.iter().map(|own| own.mac));
         let checks = |own: &Nic| u64::from(own.reverse_path != ReversePath::Off);
         Self {
             checked: nics.iter().zip(0..).fold(0, |bits, (own, nic)| bits | checks(own) << nic),
@@ -375,11 +375,6 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
 /// Returns the earlier of two times.
 fn earlier(due: Option<u64>, other: u64) -> Option<u64> {
     Some(due.map_or(other, |due| due.min(other)))
-}
-
-/// Returns an Ethernet address as a number.
-fn mac_bits(mac: Mac) -> u64 {
-    mac.0.iter().fold(0, |bits, octet| bits << 8 | u64::from(*octet))
 }
 
 /// Sends a full burst and starts the next one.

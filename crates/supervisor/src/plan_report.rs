@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::{NeighbourShown, NicDetails, RouteShown, Value};
+use config::forwarding::SpreadRoute;
 use config::keys::{self, Entry};
 use config::six::Six;
 use config::{Address, Group, Nic, Router};
@@ -67,8 +68,8 @@ fn told(value: keys::Value) -> Value {
     }
 }
 
-/// Static routes of a router: IPv4 destinations by IPv4 gateways, then all others, then those of a type; each in the order of
-/// the file.
+/// Static routes of a router: IPv4 destinations by IPv4 gateways, then all others, then those with several gateways, then those
+/// of a type; each in the order of the file.
 pub fn routes(router: &Router) -> Vec<RouteShown> {
     let four = router.routes.iter().map(|route| RouteShown {
         to: route.to.to_string(),
@@ -80,12 +81,17 @@ pub fn routes(router: &Router) -> Vec<RouteShown> {
         via: route.via.map(|via| via.to_string()),
         nic: nic_name(router, route.nic),
     });
+    let spread = router.forwarding.spread.iter().map(|route| RouteShown {
+        to: route.to.to_string(),
+        via: Some(route.gateways()),
+        nic: nic_names(router, route),
+    });
     let refused = router.forwarding.refused.iter().map(|route| RouteShown {
         to: route.to.to_string(),
         via: None,
         nic: route.kind.name().to_owned(),
     });
-    four.chain(six).chain(refused).collect()
+    four.chain(six).chain(spread).chain(refused).collect()
 }
 
 /// Static neighbours of a router: IPv4, then IPv6.
@@ -101,6 +107,12 @@ pub fn neighbours(router: &Router) -> Vec<NeighbourShown> {
         nic: nic_name(router, known.nic),
     });
     four.chain(six).collect()
+}
+
+/// Names of the NICs or interfaces of a route with several gateways.
+pub fn nic_names(router: &Router, route: &SpreadRoute) -> String {
+    let names: Vec<String> = route.links().into_iter().map(|link| nic_name(router, link)).collect();
+    names.join(", ")
 }
 
 fn nic_name(router: &Router, index: usize) -> String {

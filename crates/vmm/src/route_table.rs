@@ -1,11 +1,12 @@
 //! Route tables in memory that guests map read-only: IPv4, and behind it IPv6 if the router has any.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
 use fib::layout::{self, GROUP};
 use fib::six::layout as layout6;
-use fib::{Header, Memory, NextHop, Rib, six};
+use fib::{CHOICES, Header, Memory, NextHop, Rib, Routes, Routes6, six};
 
 use crate::memory::SharedMemory;
 
@@ -103,6 +104,23 @@ impl RouteTable {
         four + six.set_down(|number, hop| is_down(true, number, hop))
     }
 
+    /// Returns the next hops by which packets of a flow, by the hash that its router has for it, leave at present: the one that
+    /// they take, then those that they take if it does not answer.
+    pub fn choices(&self, destination: IpAddr, flow: u32) -> Vec<NextHop> {
+        match destination {
+            IpAddr::V4(ip) => {
+                let table = self.routes().reader();
+                let numbers = table.members(table.lookup(ip.to_bits()), flow);
+                leading_on(numbers, |number| table.next_hop(number))
+            }
+            IpAddr::V6(ip) => self.six.as_ref().map_or_else(Vec::new, |six| {
+                let table = six.lock().unwrap_or_else(PoisonError::into_inner).reader();
+                let numbers = table.members(table.lookup(ip.to_bits()), flow);
+                leading_on(numbers, |number| table.next_hop(number))
+            }),
+        }
+    }
+
     /// Reclaims what was removed from the IPv6 table and no reader can have any more; see [`six::Rib::reclaim_for`].
     pub fn reclaim_six(&self, readers: impl IntoIterator<Item = u32>) {
         let Some(six) = &self.six else { return };
@@ -117,6 +135,11 @@ impl RouteTable {
     pub fn memory(&self) -> &Arc<SharedMemory> {
         &self.memory
     }
+}
+
+/// Returns those of some next hops by which packets are sent on.
+fn leading_on(numbers: [u32; CHOICES], next_hop: impl Fn(u32) -> NextHop) -> Vec<NextHop> {
+    numbers.into_iter().map(next_hop).filter(|hop| hop.leads_on()).collect()
 }
 
 /// Returns the parts of an IPv6 table.

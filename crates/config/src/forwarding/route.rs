@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Link;
 use super::refused::is_refused;
+use super::spread::is_spread;
 use crate::address::Prefix;
 use crate::mac::Mac;
 use crate::nic::station_mac;
@@ -17,6 +18,9 @@ use crate::six::{Prefix6, gateway, is_six, parse_cidr6};
 
 /// Most static IPv6 neighbours of a router; the firmware has room for as many of both families.
 const MOST_NEIGHBOURS: usize = 256;
+
+/// What to write in place of two routes with the same destinations.
+pub(crate) const SPREAD: &str = "write several gateways as one route: via = [\"GATEWAY\", \"GATEWAY\"]";
 
 /// Destinations of a route, of either family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -70,14 +74,14 @@ pub struct Neighbour6 {
 }
 
 /// Returns true if a `[[router.route]]` is not an IPv4 route by a gateway or a NIC: its destination or its gateway is an
-/// IPv6 one, or it has a type.
+/// IPv6 one, or it has several gateways or a type.
 pub(crate) fn is_other_route(section: &Section<'_>) -> bool {
-    is_six_route(section) || is_refused(section)
+    is_six_route(section) || is_spread(section) || is_refused(section)
 }
 
 /// Returns true if a `[[router.route]]` is read here.
 fn is_six_route(section: &Section<'_>) -> bool {
-    !is_refused(section) && ["to", "via"].iter().any(|key| has_six(section, key))
+    !is_refused(section) && !is_spread(section) && ["to", "via"].iter().any(|key| has_six(section, key))
 }
 
 /// Returns true if a `[[router.neighbour]]` is read here.
@@ -97,13 +101,9 @@ pub(super) fn routes(router: &Section<'_>, nics: &[Link]) -> Vec<Route6> {
         let Some(route) = route(section, nics) else { continue };
         let line = section.line_of("to");
         if let Some(first) = seen.insert(route.to, line) {
-            let what = format!(
-                "{} is routed in line {first} already; several ways are not in this version",
-                route.to
-            );
-            section.fault(line, "to", what);
+            section.fault(line, "to", format!("{} is routed in line {first} already; {SPREAD}", route.to));
         }
-        if let Some(what) = needless(&route, nics) {
+        if let Some(what) = needless(route.to, nics) {
             section.fault(line, "to", what);
         }
         routes.push(route);
@@ -112,8 +112,11 @@ pub(super) fn routes(router: &Section<'_>, nics: &[Link]) -> Vec<Route6> {
 }
 
 /// Returns why a route is not needed, if it is not: its destinations are on a link of the router.
-fn needless(route: &Route6, nics: &[Link]) -> Option<String> {
-    let Destination::V6(to) = route.to else { return None };
+pub(super) fn needless(to: Destination, nics: &[Link]) -> Option<String> {
+    let to = match to {
+        Destination::V4(to) => return crate::route::needless(to, nics),
+        Destination::V6(to) => to,
+    };
     if to.len == 128 && nics.iter().any(|nic| nic.six.addresses.iter().any(|own| own.ip == to.network)) {
         return Some(format!("{to} is the router's own address, which needs no route"));
     }
@@ -164,7 +167,7 @@ pub(super) fn destination(text: &str) -> Result<Destination, String> {
 }
 
 /// Returns the NIC behind which a gateway is: `out`, or the one with its network. A link-local one needs `nic`.
-fn behind(ip: Ipv6Addr, out: Option<usize>, nics: &[Link]) -> Result<usize, String> {
+pub(super) fn behind(ip: Ipv6Addr, out: Option<usize>, nics: &[Link]) -> Result<usize, String> {
     if nics.iter().any(|nic| nic.six.addresses.iter().any(|own| own.ip == ip)) {
         return Err(format!("{ip} is the router's own address; write its neighbour's"));
     }

@@ -82,7 +82,7 @@ fn what_there_is_a_machine_for_it_has_not() {
 
 #[test]
 fn what_only_the_firmware_forwards_is_refused() {
-    let what = "IPv6 and routes of a type are not in this version of kernel routers; remove it, or write another engine";
+    let what = "IPv6, several gateways and routes of a type are not in this version of kernel routers; remove it, or write another engine";
     let own = format!("{VETH}\naddress = [\"192.0.2.1/24\", \"2001:db8::1/64\"]");
     assert_eq!(faults("", &own), format!("f.toml:8: router.nic.address: {what}"));
     let four = format!("{VETH}\naddress = \"192.0.2.1/24\"");

@@ -355,7 +355,7 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
     (
         "[[router.neighbour]]",
         "[[router.route]]\nto = \"0.0.0.0/0\"\nnic = \"lan\"\n[[router.neighbour]]",
-        "f.toml:34: router.route.to: 0.0.0.0/0 is routed in line 30 already; several ways are not in this version",
+        "f.toml:34: router.route.to: 0.0.0.0/0 is routed in line 30 already; write several gateways as one route: via = [\"GATEWAY\", \"GATEWAY\"]",
     ),
     (
         r#"mac = "02:00:00:00:00:99""#,

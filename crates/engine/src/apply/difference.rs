@@ -160,6 +160,7 @@ fn reasons(old: &Router, new: &Router) -> Vec<String> {
 fn forwarding_reasons(old: &Forwarding, new: &Forwarding) -> Vec<String> {
     let reasons = [
         ("IPv6 routes", old.routes6 != new.routes6),
+        ("routes with several gateways", old.spread != new.spread),
         ("routes of a type", old.refused != new.refused),
         ("static IPv6 neighbours", old.neighbours6 != new.neighbours6),
         ("interfaces", old.interfaces != new.interfaces),

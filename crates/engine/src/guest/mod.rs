@@ -303,6 +303,11 @@ impl Guest {
         }
     }
 
+    /// Returns false if there is nothing at the other end of a NIC's cable.
+    pub(crate) fn is_plugged(&self, nic: usize) -> bool {
+        self.cables.get(nic).is_none_or(|up| up.load(Ordering::Relaxed))
+    }
+
     /// Notifies the router that another host may now be at the other end of a NIC's cable.
     pub(crate) fn cable_changed(&self, nic: usize) {
         self.machine().cable_changed(nic);

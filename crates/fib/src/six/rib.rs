@@ -12,7 +12,7 @@ use super::layout::{
 };
 use super::list::{Interval, intervals};
 use super::store::Store;
-use super::table::{pack, unpack};
+use super::table::{Table, pack, unpack};
 use crate::Error;
 use crate::hops::{Hops, Places, Way};
 use crate::readers::oldest;
@@ -115,6 +115,11 @@ impl<'a> Rib<'a> {
             self.next_hops.give(old, self.epoch);
         }
         Ok(())
+    }
+
+    /// Returns a reader of the table.
+    pub fn reader(&self) -> Table<'a> {
+        Table::new(self.memory)
     }
 
     /// Removes a route.

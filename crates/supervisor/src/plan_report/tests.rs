@@ -59,3 +59,14 @@ fn of_a_router_without_a_machine_nothing_is_told_of_one() {
     let keys: Vec<String> = nic(router, &router.nics[0]).settings.into_keys().collect();
     assert_eq!(keys, ["mtu"]);
 }
+
+#[test]
+fn a_route_with_several_gateways_is_told_in_one_line() {
+    let text = "[[router]]\nname = \"edge\"\n[[router.nic]]\nname = \"wan\"\nattach = \"null\"\naddress = \"192.0.2.1/24\"\n\
+                [[router.nic]]\nname = \"lan\"\nattach = \"null\"\naddress = \"198.51.100.1/24\"\n[[router.route]]\n\
+                to = \"0.0.0.0/0\"\nvia = [\"192.0.2.2\", \"198.51.100.2\", \"192.0.2.3\"]\nweights = [3, 1, 1]\n";
+    let plan = config::parse(text, "x.toml").expect("a good file");
+    let shown = routes(&plan.routers[0]);
+    let via = Some("192.0.2.2 * 3, 198.51.100.2, 192.0.2.3".to_owned());
+    assert_eq!(shown, [RouteShown { to: "0.0.0.0/0".to_owned(), via, nic: "wan, lan".to_owned() }]);
+}

@@ -1,5 +1,5 @@
 use fib::six::Table;
-use fib::{NextHop, Routes6};
+use fib::Way;
 
 use super::*;
 
@@ -39,4 +39,23 @@ fn without_ipv6_there_is_no_second_table() {
     let table = RouteTable::new(16).expect("memory");
     assert_eq!(table.change_six(|_| ()), None);
     assert_eq!(table.memory().len(), layout::len(16).next_multiple_of(PAGE));
+}
+
+#[test]
+fn the_next_hops_of_flows_are_told_for_both_families() {
+    let table = RouteTable::with_six(16, Some(Room6 { nodes: 64, ranges: 1000 })).expect("memory");
+    let four = [1, 2].map(|gateway| NextHop::Gateway { nic: 0, gateway });
+    let six = [1, 2].map(|gateway| NextHop::Gateway6 { nic: 0, gateway: NET | gateway });
+    let ways = |hops: [NextHop; 2]| hops.map(|next_hop| Way { next_hop, weight: 1 });
+    table.routes().add_ways(0, 0, &ways(four)).expect("room");
+    table.change_six(|routes| routes.add_ways(0, 0, &ways(six)).expect("room"));
+    let destinations = ["198.51.100.1", "2001:db8::9"].map(|ip| ip.parse::<IpAddr>().expect("an address"));
+    for (destination, hops) in destinations.into_iter().zip([four, six]) {
+        let first: Vec<NextHop> = (0..64).map(|flow| table.choices(destination, flow << 26)[0]).collect();
+        assert!(hops.iter().all(|hop| first.contains(hop)), "{first:?}");
+        assert!(table.choices(destination, 0).iter().all(|hop| hops.contains(hop)));
+    }
+    assert_eq!(table.set_down(|is_six, _, hop| is_six && hop == six[0]), 1);
+    assert!((0..64).all(|flow| table.choices(destinations[1], flow << 26)[0] == six[1]));
+    assert!(RouteTable::new(16).expect("memory").choices(destinations[1], 0).is_empty());
 }

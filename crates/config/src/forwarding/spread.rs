@@ -1,0 +1,154 @@
+//! `[[router.route]]` with several gateways, over which flows are spread.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::Link;
+use super::refused::is_refused;
+use super::route::{Destination, behind, destination, needless, nic_named};
+use crate::read::valued;
+use crate::section::{Section, WithLine};
+use crate::six::{gateway, is_six};
+
+/// Most gateways of a route.
+pub const MOST_WAYS: usize = 64;
+/// Example of a list of gateways.
+const EXAMPLE: &str = "[\"192.0.2.253\", \"192.0.2.254\"]";
+
+/// A static route with several gateways.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpreadRoute {
+    /// Destinations.
+    pub to: Destination,
+    /// Gateways, in the order of the file.
+    pub ways: Vec<Way>,
+}
+
+/// One gateway of such a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Way {
+    /// Gateway; for IPv4 destinations it may be an IPv6 one (RFC 8950).
+    pub via: IpAddr,
+    /// Index of the outgoing NIC or interface.
+    pub nic: usize,
+    /// Its part of the flows, in relation to those of the others.
+    pub weight: u8,
+}
+
+impl SpreadRoute {
+    /// Returns its gateways as they are told: `192.0.2.1 * 3, 192.0.2.2`.
+    pub fn gateways(&self) -> String {
+        let told = self.ways.iter().map(|way| match way.weight {
+            1 => way.via.to_string(),
+            weight => format!("{} * {weight}", way.via),
+        });
+        told.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the numbers of the NICs or interfaces by which it leads, each once.
+    pub fn links(&self) -> Vec<usize> {
+        let mut links: Vec<usize> = Vec::new();
+        for way in &self.ways {
+            if !links.contains(&way.nic) {
+                links.push(way.nic);
+            }
+        }
+        links
+    }
+}
+
+/// Returns true if a `[[router.route]]` is read here.
+pub(super) fn is_spread(section: &Section<'_>) -> bool {
+    !is_refused(section) && section.is_array("via")
+}
+
+/// Reads these routes.
+pub(super) fn routes(router: &Section<'_>, links: &[Link]) -> Vec<SpreadRoute> {
+    let sections = router.tables("route");
+    let mut routes = Vec::new();
+    for section in sections.iter().filter(|section| is_spread(section)) {
+        let Some(route) = route(section, links) else { continue };
+        let line = section.line_of("to");
+        if let Some(other) = sections.iter().find(|other| is_same(section, other)) {
+            let what = format!("{} is routed in line {} already", route.to, other.line_of("to"));
+            section.fault(line, "to", what);
+        }
+        if let Some(what) = needless(route.to, links) {
+            section.fault(line, "to", what);
+        }
+        routes.push(route);
+    }
+    routes
+}
+
+/// Returns true if another table has the same destinations, and is the one to be named: of two with several gateways the first.
+fn is_same(section: &Section<'_>, other: &Section<'_>) -> bool {
+    let to = |section: &Section<'_>| section.peek_text("to").and_then(|text| destination(text).ok());
+    let is_other = if is_spread(other) { other.line < section.line } else { !is_refused(other) };
+    is_other && to(section).is_some() && to(section) == to(other)
+}
+
+fn route(section: &Section<'_>, links: &[Link]) -> Option<SpreadRoute> {
+    section.expect_keys(&["to", "via", "nic", "weights"], &[]);
+    let has_to = section.required_text("to", "\"198.51.100.0/24\"").is_some();
+    let to = has_to.then(|| valued(section, "to", "", destination)).flatten();
+    let (gateways, names) = (section.texts("via", EXAMPLE), section.texts("nic", "\"wan\""));
+    let weights = weights(section, gateways.len());
+    if gateways.is_empty() || gateways.len() > MOST_WAYS {
+        let what = format!("{} gateways; write 1 to {MOST_WAYS}", gateways.len());
+        section.fault(section.line_of("via"), "via", what);
+        return None;
+    }
+    if names.len() > 1 && names.len() != gateways.len() {
+        let what = format!("{} NICs for {} gateways; write one for all, or one for each", names.len(), gateways.len());
+        section.fault(section.line_of("nic"), "nic", what);
+        return None;
+    }
+    let mut ways: Vec<Way> = Vec::new();
+    for (at, (text, weight)) in gateways.iter().zip(weights).enumerate() {
+        let name = if names.len() > 1 { names.get(at) } else { names.first() };
+        let out = match name {
+            Some(name) => Some(nic_named(section, *name, links)?),
+            None => None,
+        };
+        let (via, nic) = way(section, *text, (to?, out), links)?;
+        if ways.iter().any(|way| (way.via, way.nic) == (via, nic)) {
+            section.fault(text.line, "via", format!("{via} is there twice; give it a greater weight instead"));
+        }
+        ways.push(Way { via, nic, weight });
+    }
+    Some(SpreadRoute { to: to?, ways })
+}
+
+/// Reads the weights of so many gateways; each has 1 if there are none, or they are wrong.
+fn weights(section: &Section<'_>, gateways: usize) -> Vec<u8> {
+    let weights = section.numbers("weights", 1..=255);
+    if weights.len() == gateways {
+        return weights.into_iter().map(|weight| weight as u8).collect();
+    }
+    // Weights out of range were reported already.
+    if section.is_array("weights") && !weights.is_empty() {
+        let what = format!("{} weights for {gateways} gateways; write one for each", weights.len());
+        section.fault(section.line_of("weights"), "weights", what);
+    }
+    vec![1; gateways]
+}
+
+/// Reads a gateway for these destinations; returns it with the NIC that it is behind.
+fn way(
+    section: &Section<'_>,
+    text: WithLine<&str>,
+    (to, out): (Destination, Option<usize>),
+    links: &[Link],
+) -> Option<(IpAddr, usize)> {
+    if !is_six(text.value) {
+        if matches!(to, Destination::V6(_)) {
+            section.fault(text.line, "via", format!("{} is no IPv6 gateway, and {to} needs one", text.value));
+            return None;
+        }
+        return crate::route::gateway(section, text, out, links).map(|(ip, nic)| (IpAddr::V4(ip), nic));
+    }
+    let found = gateway(text.value).and_then(|ip| Ok((IpAddr::V6(ip), behind(ip, out, links)?)));
+    found.map_err(|what| section.fault(text.line, "via", what)).ok()
+}
