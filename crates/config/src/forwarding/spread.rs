@@ -13,8 +13,6 @@ use crate::six::{gateway, is_six};
 
 /// Most gateways of a route.
 pub const MOST_WAYS: usize = 64;
-/// Example of a list of gateways.
-const EXAMPLE: &str = "[\"192.0.2.253\", \"192.0.2.254\"]";
 
 /// A static route with several gateways.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +91,7 @@ fn route(section: &Section<'_>, links: &[Link]) -> Option<SpreadRoute> {
     section.expect_keys(&["to", "via", "nic", "weights"], &[]);
     let has_to = section.required_text("to", "\"198.51.100.0/24\"").is_some();
     let to = has_to.then(|| valued(section, "to", "", destination)).flatten();
-    let (gateways, names) = (section.texts("via", EXAMPLE), section.texts("nic", "\"wan\""));
+    let (gateways, names) = (section.texts("via", "\"192.0.2.254\""), section.texts("nic", "\"wan\""));
     let weights = weights(section, gateways.len());
     if gateways.is_empty() || gateways.len() > MOST_WAYS {
         let what = format!("{} gateways; write 1 to {MOST_WAYS}", gateways.len());
@@ -127,8 +125,7 @@ fn weights(section: &Section<'_>, gateways: usize) -> Vec<u8> {
     if weights.len() == gateways {
         return weights.into_iter().map(|weight| weight as u8).collect();
     }
-    // Weights out of range were reported already.
-    if section.is_array("weights") && !weights.is_empty() {
+    if !weights.is_empty() {
         let what = format!("{} weights for {gateways} gateways; write one for each", weights.len());
         section.fault(section.line_of("weights"), "weights", what);
     }
