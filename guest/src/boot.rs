@@ -7,7 +7,7 @@ use bootinfo::{BootFailure, BootInfo, MAGIC, MAX_NICS, MAX_VCPUS, Role, Shared, 
 use router::{Bucket, Neighbours, neighbours};
 
 use crate::arena::Arena;
-use crate::buffer::{Pool, STRIDE};
+use crate::buffer::{JUMBO, Pool, STRIDE};
 use crate::halt::Mailbox;
 use crate::nic::{self, Device};
 use crate::platform::Firmware;
@@ -48,7 +48,8 @@ fn info() -> Result<&'static BootInfo, BootFailure> {
     // SAFETY: the VMM wrote a `BootInfo` here before the first vCPU ran and never changes it.
     let info = unsafe { &*(map::BOOT_INFO as *const BootInfo) };
     let fits = (1..=MAX_VCPUS as u32).contains(&info.vcpus) && info.nic_count as usize <= MAX_NICS;
-    if info.magic == MAGIC && fits { Ok(info) } else { Err(BootFailure::BootInfo) }
+    let is_for_us = info.magic == MAGIC && fits && info.is_jumbo() == JUMBO;
+    if is_for_us { Ok(info) } else { Err(BootFailure::BootInfo) }
 }
 
 /// Returns this vCPU's state; vCPU 0 first builds the states of all vCPUs.

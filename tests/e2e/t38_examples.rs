@@ -119,6 +119,7 @@ mod each {
         e1000: [=> "e1000.toml"], [];
         process: [=> "process.toml"], [];
         ipv6: [=> "ipv6.toml"], [];
+        jumbo: [=> "jumbo.toml"], [];
         vlan: [=> "vlan.toml"], [VLANS];
         isolated: [=> "isolated.toml"], [KVM];
         parallel: [=> "parallel.toml"], [];

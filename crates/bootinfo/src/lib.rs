@@ -6,9 +6,10 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod buffers;
+mod failed;
 pub mod map;
 pub mod process;
-mod failed;
 mod role;
 mod six;
 

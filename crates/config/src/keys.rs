@@ -337,7 +337,7 @@ pub const ROUTER: &[Entry<Router>] = &[
     ),
     Entry::new(
         "guarantee.frame",
-        ("60 to 9014", "60"),
+        ("60 to 9230", "60"),
         "promise it for frames of so many octets",
         Change::Free(Key::GuaranteeFrame),
         said_there,
@@ -409,7 +409,7 @@ const NIC: &[Entry<Nic>] = &[
         Change::Replaces,
         |nic| text(nic.mac),
     ),
-    Entry::new("mtu", ("68 to 2022", "1500"), "octets of its largest packet", Change::Replaces, |nic| {
+    Entry::new("mtu", ("68 to 9216", "1500"), "octets of its largest packet", Change::Replaces, |nic| {
         number(nic.mtu)
     }),
     Entry::new(

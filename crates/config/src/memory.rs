@@ -1,6 +1,8 @@
 //! Memory that a router's rings and buffers take, checked before anything starts, so that no firmware fails
 //! for want of memory.
 
+use bootinfo::buffers;
+
 use crate::plan::Router;
 use crate::values::{DEFAULT_MEMORY, MOST_MEMORY};
 
@@ -9,8 +11,8 @@ const PAGE: u64 = 2 << 20;
 /// Firmware, boot information and shared words, in front of the memory for rings and buffers
 /// (`bootinfo::map::POOL`).
 const BEFORE_POOL: u64 = bootinfo::map::POOL;
-/// A buffer and its slot in the vCPU's pool.
-const BUFFER: u64 = 2112 + 8;
+/// Slot of a buffer in the vCPU's pool.
+const SLOT: u64 = 8;
 /// A ring entry: descriptor, elements of the available and the used ring (virtio 1.2, section 2.7), and the
 /// driver's own state.
 const ENTRY: u64 = 16 + 2 + 8 + 24;
@@ -29,7 +31,8 @@ pub(crate) fn needed(router: &Router) -> u64 {
     let entries: u64 = router.nics.iter().map(|nic| 2 * u64::from(nic.ring)).sum();
     let rings = 2 * router.nics.len() as u64;
     let neighbours = u64::from(router.forwarding.neighbours) * NEIGHBOUR;
-    let vcpu = VCPU + neighbours + rings * RING + entries * ENTRY + entries.max(LEAST_BUFFERS) * BUFFER;
+    let buffer = buffers::stride(router.has_jumbo()) + SLOT;
+    let vcpu = VCPU + neighbours + rings * RING + entries * ENTRY + entries.max(LEAST_BUFFERS) * buffer;
     (BEFORE_POOL + u64::from(router.vcpus) * vcpu).next_multiple_of(PAGE)
 }
 
@@ -50,5 +53,6 @@ pub(crate) fn remedy(needed: u64) -> String {
 pub(crate) fn shape(router: &Router) -> String {
     let entries = router.nics.iter().map(|nic| nic.ring).max().unwrap_or(0);
     let rings = router.nics.len() as u64 * u64::from(router.vcpus) * 2;
-    format!("{rings} rings (2 for each NIC and vCPU) of up to {entries} entries, with their buffers")
+    let jumbo = if router.has_jumbo() { " for jumbo frames" } else { "" };
+    format!("{rings} rings (2 for each NIC and vCPU) of up to {entries} entries, with their buffers{jumbo}")
 }

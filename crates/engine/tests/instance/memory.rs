@@ -3,14 +3,14 @@
 
 use config::Engine;
 use engine::{Instance, Plugs};
-use vmm::{Forker, Spawn};
+use vmm::{Firmware, Forker, Spawn};
 
 use crate::traffic::{alone, kvm};
 
 /// The engines that this host can run.
 fn engines() -> Vec<Engine> {
     let kvm = kvm().then_some(Engine::Kvm);
-    let tried = Forker::new().and_then(|forker| forker.spawn("trial"));
+    let tried = Forker::new().and_then(|forker| forker.spawn("trial", Firmware::Plain));
     match tried {
         Ok(spawned) => vmm::process::end(&spawned.pidfd),
         Err(error) => {
