@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use arrayvec::ArrayVec;
-use bootinfo::{BootFailure, BootInfo, MAGIC, MAX_NICS, MAX_VCPUS, Role, Shared, map};
+use bootinfo::{BootFailure, BootInfo, MAGIC, MAX_NICS, MAX_TABLES, MAX_VCPUS, Role, Shared, map};
 use router::{Bucket, Neighbours, neighbours};
 
 use crate::arena::Arena;
@@ -33,8 +33,8 @@ pub(crate) struct Vcpu {
     pub(crate) macs: ArrayVec<[u8; 6], MAX_NICS>,
     /// Arena for the role's own state.
     pub(crate) arena: Arena,
-    /// Neighbour table of all NICs, shared by all vCPUs.
-    pub(crate) neighbours: &'static Neighbours<'static>,
+    /// Neighbour tables, one for each route table, shared by all vCPUs.
+    pub(crate) neighbours: &'static [Neighbours<'static>],
 }
 
 /// Returns the words shared with the host.
@@ -82,7 +82,7 @@ fn build(info: &'static BootInfo) -> Result<(), BootFailure> {
     let mut arena = Arena::part(info.ram, 0, vcpus);
     let mut first = Some(arena.split_off());
     let neighbours =
-        first.as_mut().and_then(|arena| neighbour_table(info, arena)).ok_or(BootFailure::Memory)?;
+        first.as_mut().and_then(|arena| neighbour_tables(info, arena)).ok_or(BootFailure::Memory)?;
     for index in 0..vcpus {
         let own = first.take().unwrap_or_else(|| Arena::part(info.ram, index, vcpus));
         states.push(vcpu_state(info, (index, neighbours), &mut devices, own)?);
@@ -96,20 +96,23 @@ fn build(info: &'static BootInfo) -> Result<(), BootFailure> {
     Ok(())
 }
 
-/// Creates the neighbour table, of the size that the host wants.
-fn neighbour_table(info: &BootInfo, arena: &mut Arena) -> Option<&'static Neighbours<'static>> {
+/// Creates the neighbour tables, of the size that the host wants.
+fn neighbour_tables(info: &BootInfo, arena: &mut Arena) -> Option<&'static [Neighbours<'static>]> {
     let routes = matches!(Role::from_number(info.role), Some(Role::Router | Role::Hostile));
     let wanted = if routes { info.neighbour_table as usize } else { neighbours::LEAST };
     let wanted = wanted.clamp(neighbours::LEAST, neighbours::MOST);
-    // SAFETY: a bucket consists of atomics, for which every bit pattern is valid; zeros are an empty one.
-    let buckets = unsafe { arena.zeroed_slice::<Bucket>(neighbours::buckets(wanted)) }?;
-    let table = arena.keep(Neighbours::new(buckets))?;
-    Some(table)
+    let tables = arena.keep(ArrayVec::<Neighbours<'static>, MAX_TABLES>::new_const())?;
+    for _ in 0..info.tables.clamp(1, MAX_TABLES as u32) {
+        // SAFETY: a bucket consists of atomics, for which every bit pattern is valid; zeros are an empty one.
+        let buckets = unsafe { arena.zeroed_slice::<Bucket>(neighbours::buckets(wanted)) }?;
+        tables.push(Neighbours::new(buckets));
+    }
+    Some(tables.as_slice())
 }
 
 fn vcpu_state(
     info: &'static BootInfo,
-    (index, neighbours): (usize, &'static Neighbours<'static>),
+    (index, neighbours): (usize, &'static [Neighbours<'static>]),
     devices: &mut [Device],
     mut arena: Arena,
 ) -> Result<&'static mut Vcpu, BootFailure> {

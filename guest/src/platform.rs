@@ -231,9 +231,9 @@ impl Platform for Firmware {
         halt::ticks() / self.ticks_a_ms
     }
 
-    fn report_next_hop(&mut self, six: bool, number: u32, reached: bool) {
-        let failed = &boot::shared().failed;
-        if reached { failed.withdraw(six, number) } else { failed.report(six, number) }
+    fn report_next_hop(&mut self, table: u8, six: bool, number: u32, reached: bool) {
+        let (failed, hop) = (&boot::shared().failed, (table, six, number));
+        if reached { failed.withdraw(hop) } else { failed.report(hop) }
     }
 
     fn is_claimed(&mut self, nic: usize, ip: u32, by: Mac) {

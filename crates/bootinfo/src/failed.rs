@@ -20,31 +20,38 @@ impl Default for FailedHops {
     }
 }
 
-const fn word(six: bool, number: u32) -> u64 {
-    USED | if six { SIX } else { 0 } | number as u64
+/// Place of the number of a table in a word.
+const TABLE_SHIFT: u32 = 32;
+
+/// A next hop: its route table, whether it is of the IPv6 one, and its number there.
+pub type NumberedHop = (u8, bool, u32);
+
+const fn word((table, six, number): NumberedHop) -> u64 {
+    USED | if six { SIX } else { 0 } | (table as u64) << TABLE_SHIFT | number as u64
 }
 
 impl FailedHops {
-    /// Adds a next hop by its number in one of the two tables; further ones than [`MOST_FAILED`] are left out.
-    pub fn report(&self, six: bool, number: u32) {
-        let word = word(six, number);
+    /// Adds a next hop; further ones than [`MOST_FAILED`] are left out.
+    pub fn report(&self, hop: NumberedHop) {
+        let word = word(hop);
         if self.0.iter().all(|place| place.load(Relaxed) != word) {
             let _ = self.0.iter().find(|place| place.compare_exchange(0, word, AcqRel, Relaxed).is_ok());
         }
     }
 
     /// Removes a next hop.
-    pub fn withdraw(&self, six: bool, number: u32) {
+    pub fn withdraw(&self, hop: NumberedHop) {
         for place in &self.0 {
             // Another vCPU may have removed it meanwhile.
-            let _ = place.compare_exchange(word(six, number), 0, AcqRel, Relaxed);
+            let _ = place.compare_exchange(word(hop), 0, AcqRel, Relaxed);
         }
     }
 
-    /// Returns all next hops: whether each is of the IPv6 table, and its number.
-    pub fn read(&self) -> impl Iterator<Item = (bool, u32)> {
+    /// Returns all next hops.
+    pub fn read(&self) -> impl Iterator<Item = NumberedHop> {
         let words = self.0.iter().map(|place| place.load(Acquire));
-        words.filter(|word| word & USED != 0).map(|word| (word & SIX != 0, word as u32))
+        let hop = |word: u64| ((word >> TABLE_SHIFT) as u8, word & SIX != 0, word as u32);
+        words.filter(|word| word & USED != 0).map(hop)
     }
 }
 
@@ -55,14 +62,14 @@ mod tests {
     #[test]
     fn each_is_there_once_until_it_is_withdrawn() {
         let failed = FailedHops::default();
-        for (six, number) in [(false, 7), (true, 7), (false, 7), (false, u32::MAX)] {
-            failed.report(six, number);
+        for hop in [(0, false, 7), (0, true, 7), (31, false, 7), (0, false, 7), (0, false, u32::MAX)] {
+            failed.report(hop);
         }
-        assert!(failed.read().eq([(false, 7), (true, 7), (false, u32::MAX)]));
-        failed.withdraw(true, 7);
-        failed.withdraw(true, 8);
-        assert!(failed.read().eq([(false, 7), (false, u32::MAX)]));
-        (0..100).for_each(|number| failed.report(true, number));
+        assert!(failed.read().eq([(0, false, 7), (0, true, 7), (31, false, 7), (0, false, u32::MAX)]));
+        failed.withdraw((0, true, 7));
+        failed.withdraw((0, true, 8));
+        assert!(failed.read().eq([(0, false, 7), (31, false, 7), (0, false, u32::MAX)]));
+        (0..100).for_each(|number| failed.report((1, true, number)));
         assert_eq!(failed.read().count(), MOST_FAILED);
     }
 }

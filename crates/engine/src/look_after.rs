@@ -196,11 +196,5 @@ fn sample(running: &RunningRouter) -> Sample {
 /// Reclaims removed routes that no vCPU can read any more. A router that does not run reads nothing.
 fn reclaim_routes(slot: &Slot) {
     let Some(Run { router: running, .. }) = &slot.run else { return };
-    let table = running.router.table();
-    let mut routes = table.routes();
-    if routes.retired() > 0 {
-        routes.reclaim_for(running.epochs());
-    }
-    drop(routes);
-    table.reclaim_six(running.epochs());
+    running.router.table().reclaim_for(running.epochs());
 }

@@ -191,9 +191,20 @@ impl<'a> Rib<'a> {
 
     /// Publishes a batch of changes to readers; returns the new epoch, which is never [`OFFLINE`](crate::OFFLINE).
     pub fn publish(&mut self) -> u32 {
-        self.epoch = self.epoch.wrapping_add(1).max(1);
-        self.memory.header.epoch.store(self.epoch, Release);
+        self.follow(self.next_epoch());
         self.epoch
+    }
+
+    /// Returns the epoch that will be published next.
+    pub const fn next_epoch(&self) -> u32 {
+        let next = self.epoch.wrapping_add(1);
+        if next == 0 { 1 } else { next }
+    }
+
+    /// Takes over the epoch of another table whose readers read this one too, as [`crate::six::Rib::follow`] does.
+    pub fn follow(&mut self, epoch: u32) {
+        self.epoch = epoch;
+        self.memory.header.epoch.store(epoch, Release);
     }
 
     /// Returns the epoch that was published last; 0: none yet.

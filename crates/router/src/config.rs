@@ -150,6 +150,8 @@ pub struct Config<'c> {
     pub answers_arp: bool,
     /// True if the router sends redirects (RFC 1812, 5.2.7.2).
     pub redirects: bool,
+    /// Number of its route table, which the platform is told of a next hop that fails.
+    pub table: u8,
 }
 
 /// Resources of a router.

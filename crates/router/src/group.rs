@@ -143,7 +143,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             if self.waiting.failures.0.try_push(failure).is_err() {
                 return false;
             }
-            platform.report_next_hop(six, failed, false);
+            platform.report_next_hop(self.table, six, failed, false);
         }
         let other = self.waiting.failures.select(six, choices);
         !self.waiting.failures.has(Numbered { six, number: other })
@@ -173,7 +173,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     pub(crate) fn retry_failures<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
         while let Some(at) = self.waiting.failures.0.iter().position(|failure| self.is_over(failure)) {
             let Numbered { six, number } = self.waiting.failures.0.remove(at).hop;
-            platform.report_next_hop(six, number, true);
+            platform.report_next_hop(self.table, six, number, true);
         }
         let now = self.now;
         while let Some(failure) = self.waiting.failures.0.iter_mut().find(|failure| failure.due <= now) {

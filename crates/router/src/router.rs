@@ -82,6 +82,7 @@ pub struct Router<'a, B, R> {
     /// Seed of the hash of flows, which all vCPUs of a router have in common.
     pub(crate) flow_seed: u64,
     pub(crate) redirects: bool,
+    pub(crate) table: u8,
 }
 
 impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
@@ -121,6 +122,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             identification: 0,
             six_seen: 0,
             redirects: config.redirects,
+            table: config.table,
             seed,
             flow_seed: seed,
         }
@@ -128,11 +130,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
 
     /// Makes one pass over all NICs: takes a burst from each, and sends. Returns how many frames arrived.
     pub fn poll<P: Platform<Buffer = B>>(&mut self, platform: &mut P) -> usize {
-        if self.passes.is_multiple_of(CLOCK_EVERY) {
-            self.tick(platform);
-        }
-        self.passes = self.passes.wrapping_add(1);
-        self.keep_up(platform);
+        self.begin_pass(platform);
         let mut frames = 0;
         for nic in 0..self.ports {
             frames += self.serve(platform, nic);
@@ -143,6 +141,28 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             self.counters.polls_empty.add(1);
         }
         frames
+    }
+
+    /// Makes one pass over some NICs, given as bits: others belong to other routers on the same platform. Does not count it.
+    pub fn poll_some<P: Platform<Buffer = B>>(&mut self, platform: &mut P, mut nics: u32) -> usize {
+        self.begin_pass(platform);
+        let mut frames = 0;
+        while nics != 0 {
+            frames += self.serve(platform, nics.trailing_zeros() as usize % MAX_NICS);
+            nics &= nics - 1;
+        }
+        self.flush(platform);
+        frames
+    }
+
+    /// Reads the clock from time to time, and notices changes.
+    #[inline(always)]
+    fn begin_pass<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
+        if self.passes.is_multiple_of(CLOCK_EVERY) {
+            self.tick(platform);
+        }
+        self.passes = self.passes.wrapping_add(1);
+        self.keep_up(platform);
     }
 
     /// Reads the clock and handles timers: repeats requests, gives up neighbours, keeps neighbours fresh.

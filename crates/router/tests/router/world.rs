@@ -177,7 +177,7 @@ impl Platform for World {
         self.claims6.push((nic, ip, by));
     }
 
-    fn report_next_hop(&mut self, six: bool, number: u32, reached: bool) {
+    fn report_next_hop(&mut self, _: u8, six: bool, number: u32, reached: bool) {
         self.next_hops.push((six, number, reached));
     }
 }
@@ -487,6 +487,7 @@ impl Lab {
             keeper: wanted.first,
             answers_arp: wanted.first,
             redirects: wanted.redirects,
+            table: 0,
         };
         let mut lab =
             Self { world: World::new(3), router: Router::new(&config, parts), counters, neighbours };
