@@ -1,5 +1,5 @@
 //! How a router forwards: IPv6 routes and neighbours, IPv4 routes by IPv6 gateways (RFC 8950), routes with several gateways,
-//! interfaces for VLANs, the size of the neighbour table, redirects.
+//! VRFs, interfaces for VLANs, the size of the neighbour table, redirects.
 
 mod interface;
 mod link;
@@ -8,6 +8,7 @@ mod refused;
 mod reverse_path;
 mod route;
 mod spread;
+pub(crate) mod vrf;
 #[cfg(test)]
 mod tests;
 
@@ -93,7 +94,7 @@ pub(crate) fn read(section: &Section<'_>, nics: &[Nic]) -> Forwarding {
         redirects: section.flag("redirects", false),
         routes6: route::routes(section, &links),
         spread: spread::routes(section, &links),
-        refused: refused::routes(section),
+        refused: refused::routes(section, &links),
         neighbours6: route::neighbours(section, &links),
         interfaces,
     }

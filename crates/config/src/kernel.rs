@@ -30,7 +30,7 @@ const OF_MACHINES: [&str; 10] = [
     "interface",
 ];
 /// Keys about NICs of machines.
-const OF_NICS: [&str; 13] = [
+const OF_NICS: [&str; 14] = [
     "model",
     "mode",
     "itr",
@@ -44,6 +44,7 @@ const OF_NICS: [&str; 13] = [
     "offload",
     "ra",
     "rpf",
+    "vrf",
 ];
 /// Interface names that are reserved in each namespace: `lo`, and entries of `/proc/sys/net/ipv4/conf`.
 const TAKEN: [&str; 3] = ["lo", "all", "default"];

@@ -362,6 +362,7 @@ pub fn nic() -> Vec<Entry<Nic>> {
     let mut entries = NIC.to_vec();
     entries.extend(crate::six::keys());
     entries.push(crate::forwarding::REVERSE_PATH);
+    entries.push(crate::forwarding::vrf::KEY);
     for (key, _) in attach::keys() {
         let value: fn(&Nic) -> Option<Value> = match key.takes {
             Takes::Elsewhere => shared_memory,

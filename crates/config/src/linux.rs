@@ -82,6 +82,9 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
             let what = "a Linux guest gives itself its addresses; remove it";
             table.fault(table.line_of("address"), "address", what);
         }
+        if table.has("vrf") {
+            table.fault(table.line_of("vrf"), "vrf", "a Linux guest routes as it wants to; remove it");
+        }
         if nic.model == NicModel::E1000 && number >= PINS {
             let what = format!(
                 "an e1000 interrupts by a pin, and a Linux guest has them for its first {PINS} NICs; write model = \

@@ -21,6 +21,8 @@ const RING: u64 = 4096 + 512;
 /// State of one vCPU: prepared headers, interfaces and their bursts, packets that wait for address resolution, device
 /// start-up.
 const VCPU: u64 = 448 << 10;
+/// State of a vCPU for each further VRF.
+const VRF: u64 = 320 << 10;
 /// One place of the neighbour table. The table lies in the part of the first vCPU; all parts are of equal size.
 const NEIGHBOUR: u64 = 48;
 /// Number of buffers of a vCPU with small rings.
@@ -30,9 +32,11 @@ const LEAST_BUFFERS: u64 = 256;
 pub(crate) fn needed(router: &Router) -> u64 {
     let entries: u64 = router.nics.iter().map(|nic| 2 * u64::from(nic.ring)).sum();
     let rings = 2 * router.nics.len() as u64;
-    let neighbours = u64::from(router.forwarding.neighbours) * NEIGHBOUR;
+    let tables = router.tables() as u64;
+    let neighbours = tables * u64::from(router.forwarding.neighbours) * NEIGHBOUR;
+    let state = VCPU + (tables - 1) * VRF;
     let buffer = buffers::stride(router.has_jumbo()) + SLOT;
-    let vcpu = VCPU + neighbours + rings * RING + entries * ENTRY + entries.max(LEAST_BUFFERS) * buffer;
+    let vcpu = state + neighbours + rings * RING + entries * ENTRY + entries.max(LEAST_BUFFERS) * buffer;
     (BEFORE_POOL + u64::from(router.vcpus) * vcpu).next_multiple_of(PAGE)
 }
 

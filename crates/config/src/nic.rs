@@ -2,7 +2,7 @@
 
 use crate::address::{Address, parse_cidr};
 use crate::attachment;
-use crate::forwarding::FILTERS;
+use crate::forwarding::{FILTERS, vrf};
 use crate::keys;
 use crate::mac::Mac;
 use crate::model;
@@ -90,6 +90,7 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
         link: section.has("link").then(|| section.word("link", &LINKS)),
         addresses: own_addresses(section),
         six: six::read(section, mtu),
+        vrf: vrf::of_nic(section, router),
         reverse_path: section.word("rpf", &FILTERS),
         queues: if router.is_in_kernel() { 0 } else { queues(section, router.vcpus, device.model) },
         hash: section.word("hash", &HASHES),

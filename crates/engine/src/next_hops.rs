@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use bootinfo::NumberedHop;
 use config::Router;
 use fib::NextHop;
 
@@ -25,11 +26,11 @@ impl NextHops {
         if plan.forwarding.spread.is_empty() {
             return Vec::new();
         }
-        let failed: Vec<(bool, u32)> = guest.machine().shared().failed.read().collect();
+        let failed: Vec<NumberedHop> = guest.machine().shared().failed.read().collect();
         let down = RefCell::new(BTreeSet::new());
-        guest.table().set_down(|six, number, hop| {
+        guest.table().set_down(|table, six, number, hop| {
             let Some(gateway) = gateway(hop) else { return false };
-            let is_down = failed.contains(&(six, number)) || !guest.is_plugged(nic_of(plan, gateway.0));
+            let is_down = failed.contains(&(table as u8, six, number)) || !guest.is_plugged(nic_of(plan, gateway.0));
             if is_down {
                 down.borrow_mut().insert(gateway);
             }

@@ -75,21 +75,25 @@ pub fn routes(router: &Router) -> Vec<RouteShown> {
         to: route.to.to_string(),
         via: route.via.map(|via| via.to_string()),
         nic: nic_name(router, route.nic),
+        vrf: vrf(router, router.table_of(route.nic)),
     });
     let six = router.forwarding.routes6.iter().map(|route| RouteShown {
         to: route.to.to_string(),
         via: route.via.map(|via| via.to_string()),
         nic: nic_name(router, route.nic),
+        vrf: vrf(router, router.table_of(route.nic)),
     });
     let spread = router.forwarding.spread.iter().map(|route| RouteShown {
         to: route.to.to_string(),
         via: Some(route.gateways()),
         nic: nic_names(router, route),
+        vrf: route.ways.first().and_then(|way| vrf(router, router.table_of(way.nic))),
     });
     let refused = router.forwarding.refused.iter().map(|route| RouteShown {
         to: route.to.to_string(),
         via: None,
         nic: route.kind.name().to_owned(),
+        vrf: vrf(router, route.table),
     });
     four.chain(six).chain(spread).chain(refused).collect()
 }
@@ -107,6 +111,10 @@ pub fn neighbours(router: &Router) -> Vec<NeighbourShown> {
         nic: nic_name(router, known.nic),
     });
     four.chain(six).collect()
+}
+
+fn vrf(router: &Router, table: usize) -> Option<String> {
+    router.vrf_name(table).map(str::to_owned)
 }
 
 /// Names of the NICs or interfaces of a route with several gateways.

@@ -6,13 +6,14 @@ use std::net::Ipv6Addr;
 
 use serde::{Deserialize, Serialize};
 
-use super::Link;
 use super::refused::is_refused;
+use super::{Link, vrf};
 use super::spread::is_spread;
 use crate::address::Prefix;
 use crate::mac::Mac;
 use crate::nic::station_mac;
 use crate::read::valued;
+use crate::route::nic_named;
 use crate::section::{Section, WithLine};
 use crate::six::{Prefix6, gateway, is_six, parse_cidr6};
 
@@ -98,12 +99,13 @@ pub(super) fn routes(router: &Section<'_>, nics: &[Link]) -> Vec<Route6> {
     let mut routes = Vec::new();
     let mut seen = HashMap::new();
     for section in router.tables("route").iter().filter(|section| is_six_route(section)) {
-        let Some(route) = route(section, nics) else { continue };
+        let Some(nics) = vrf::visible(section, nics) else { continue };
+        let Some(route) = route(section, &nics) else { continue };
         let line = section.line_of("to");
-        if let Some(first) = seen.insert(route.to, line) {
+        if let Some(first) = seen.insert((section.peek_text("vrf"), route.to), line) {
             section.fault(line, "to", format!("{} is routed in line {first} already; {SPREAD}", route.to));
         }
-        if let Some(what) = needless(route.to, nics) {
+        if let Some(what) = needless(route.to, &nics) {
             section.fault(line, "to", what);
         }
         routes.push(route);
@@ -125,7 +127,7 @@ pub(super) fn needless(to: Destination, nics: &[Link]) -> Option<String> {
 }
 
 fn route(section: &Section<'_>, nics: &[Link]) -> Option<Route6> {
-    section.expect_keys(&["to", "via", "nic"], &[]);
+    section.expect_keys(&["to", "via", "nic", "vrf"], &[]);
     section.required_text("to", "\"2001:db8:1::/48\"")?;
     let to = valued(section, "to", "", destination)?;
     let out = match section.text("nic", "\"wan\"") {
@@ -179,7 +181,9 @@ pub(super) fn behind(ip: Ipv6Addr, out: Option<usize>, nics: &[Link]) -> Result<
     let holds = |nic: &&Link| nic.six.addresses.iter().any(|own| own.network().contains(ip));
     let holding = nics.iter().position(|nic| holds(&nic));
     match (holding, out) {
-        (None, _) => Err(format!("{ip} is in none of the router's IPv6 networks: {}", networks(nics))),
+        (None, _) => Err(vrf::leak(ip.into(), nics).unwrap_or_else(|| {
+            format!("{ip} is in none of the router's IPv6 networks: {}", networks(nics))
+        })),
         (Some(nic), Some(out)) if nic != out => {
             Err(format!("{ip} is behind NIC {:?}, not {:?}; remove nic", nics[nic].name, nics[out].name))
         }
@@ -193,23 +197,13 @@ fn networks(nics: &[Link]) -> String {
     if all.is_empty() { "its NICs have no IPv6 address".to_owned() } else { all.join(", ") }
 }
 
-/// Returns the index of a NIC by its name.
-pub(super) fn nic_named(section: &Section<'_>, name: WithLine<&str>, nics: &[Link]) -> Option<usize> {
-    let index = nics.iter().position(|nic| nic.name == name.value);
-    if index.is_none() {
-        let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
-        let what = format!("the router has no NIC {:?}; its NICs: {}", name.value, names.join(", "));
-        section.fault(name.line, "nic", what);
-    }
-    index
-}
-
 /// Reads the static IPv6 neighbours.
 pub(super) fn neighbours(router: &Section<'_>, nics: &[Link]) -> Vec<Neighbour6> {
     let sections = router.tables("neighbour");
     let mut neighbours: Vec<Neighbour6> = Vec::new();
     for section in sections.iter().filter(|section| is_six_neighbour(section)).take(MOST_NEIGHBOURS) {
-        let Some(neighbour) = neighbour(section, nics) else { continue };
+        let Some(visible) = vrf::visible(section, nics) else { continue };
+        let Some(neighbour) = neighbour(section, &visible) else { continue };
         let same = |known: &Neighbour6| (known.address, known.nic) == (neighbour.address, neighbour.nic);
         if neighbours.iter().any(same) {
             let what = format!("{} is there twice; remove one", neighbour.address);
@@ -221,7 +215,7 @@ pub(super) fn neighbours(router: &Section<'_>, nics: &[Link]) -> Vec<Neighbour6>
 }
 
 fn neighbour(section: &Section<'_>, nics: &[Link]) -> Option<Neighbour6> {
-    section.expect_keys(&["address", "mac", "nic"], &[]);
+    section.expect_keys(&["address", "mac", "nic", "vrf"], &[]);
     let address = section.required_text("address", "\"2001:db8::fe\"")?;
     let mac = section.required_text("mac", "\"02:00:00:00:00:01\"").and_then(|WithLine { value, line }| {
         station_mac(value).map_err(|what| section.fault(line, "mac", what)).ok()

@@ -4,10 +4,11 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::Link;
 use super::refused::is_refused;
-use super::route::{Destination, behind, destination, needless, nic_named};
+use super::route::{Destination, behind, destination, needless};
+use super::{Link, vrf};
 use crate::read::valued;
+use crate::route::nic_named;
 use crate::section::{Section, WithLine};
 use crate::six::{gateway, is_six};
 
@@ -66,13 +67,14 @@ pub(super) fn routes(router: &Section<'_>, links: &[Link]) -> Vec<SpreadRoute> {
     let sections = router.tables("route");
     let mut routes = Vec::new();
     for section in sections.iter().filter(|section| is_spread(section)) {
-        let Some(route) = route(section, links) else { continue };
+        let Some(links) = vrf::visible(section, links) else { continue };
+        let Some(route) = route(section, &links) else { continue };
         let line = section.line_of("to");
         if let Some(other) = sections.iter().find(|other| is_same(section, other)) {
             let what = format!("{} is routed in line {} already", route.to, other.line_of("to"));
             section.fault(line, "to", what);
         }
-        if let Some(what) = needless(route.to, links) {
+        if let Some(what) = needless(route.to, &links) {
             section.fault(line, "to", what);
         }
         routes.push(route);
@@ -84,11 +86,12 @@ pub(super) fn routes(router: &Section<'_>, links: &[Link]) -> Vec<SpreadRoute> {
 fn is_same(section: &Section<'_>, other: &Section<'_>) -> bool {
     let to = |section: &Section<'_>| section.peek_text("to").and_then(|text| destination(text).ok());
     let is_other = if is_spread(other) { other.line < section.line } else { !is_refused(other) };
-    is_other && to(section).is_some() && to(section) == to(other)
+    let same_vrf = section.peek_text("vrf") == other.peek_text("vrf");
+    is_other && same_vrf && to(section).is_some() && to(section) == to(other)
 }
 
 fn route(section: &Section<'_>, links: &[Link]) -> Option<SpreadRoute> {
-    section.expect_keys(&["to", "via", "nic", "weights"], &[]);
+    section.expect_keys(&["to", "via", "nic", "weights", "vrf"], &[]);
     let has_to = section.required_text("to", "\"198.51.100.0/24\"").is_some();
     let to = has_to.then(|| valued(section, "to", "", destination)).flatten();
     let (gateways, names) = (section.texts("via", "\"192.0.2.254\""), section.texts("nic", "\"wan\""));

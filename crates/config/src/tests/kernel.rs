@@ -72,6 +72,7 @@ fn what_there_is_a_machine_for_it_has_not() {
         "ring = 512",
         "offload = true",
         "rpf = \"loose\"",
+        "vrf = \"red\"",
     ] {
         let name = key.split(' ').next().unwrap_or_default();
         let fault = faults("", &format!("{VETH}\n{key}"));

@@ -23,7 +23,8 @@ pub(super) fn look_up(instance: &Instance, arrived: &Head, left: &Place) -> Opti
 /// Returns the gateway behind this NIC that the routes of a router have for a packet.
 fn find(plan: &Router, table: &RouteTable, arrived: &Head, nic: &str) -> Option<IpAddr> {
     let nic = plan.nics.iter().position(|own| own.name == nic)?;
-    let choices = table.choices(arrived.ip_destination()?, arrived.flow(seed(plan)));
+    let number = plan.table_of(nic);
+    let choices = table.choices(number, arrived.ip_destination()?, arrived.flow(seed(plan)));
     let mut gateways = choices.into_iter().filter_map(gateway);
     gateways.find(|(link, _)| nic_of(plan, *link) == nic).map(|(_, gateway)| gateway)
 }
