@@ -119,6 +119,8 @@ mod each {
         e1000: [=> "e1000.toml"], [];
         process: [=> "process.toml"], [];
         ipv6: [=> "ipv6.toml"], [];
+        gateways: [=> "gateways.toml"], [];
+        vrf: [=> "vrf.toml"], [];
         jumbo: [=> "jumbo.toml"], [];
         vlan: [=> "vlan.toml"], [VLANS];
         isolated: [=> "isolated.toml"], [KVM];

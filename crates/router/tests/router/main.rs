@@ -15,4 +15,5 @@ mod reverse_path;
 mod roles;
 mod six;
 mod vlans;
+mod vrfs;
 mod world;

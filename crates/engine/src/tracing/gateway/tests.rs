@@ -47,3 +47,20 @@ fn a_single_gateway_is_named_and_a_neighbour_is_not() {
     assert_eq!(found("10.1.2.3", "y"), None, "it is behind another NIC");
     assert_eq!(found("192.0.2.77", "x"), None);
 }
+
+#[test]
+fn each_vrf_has_its_own_gateways() {
+    let file = "[[router]]\nname = 'a'\n\
+        [[router.nic]]\nname = 'x'\nattach = 'null'\naddress = '192.0.2.1/24'\n\
+        [[router.nic]]\nname = 'y'\nattach = 'null'\naddress = '192.0.2.1/24'\nvrf = 'red'\n\
+        [[router.route]]\nto = '0.0.0.0/0'\nvia = '192.0.2.2'\n\
+        [[router.route]]\nto = '0.0.0.0/0'\nvia = ['192.0.2.3']\nvrf = 'red'\n\
+        [[router.route]]\nto = '10.0.0.0/8'\ntype = 'blackhole'\nvrf = 'red'\n";
+    let plan = config::parse(file, "f.toml").expect("a good file").routers.remove(0);
+    let table = routes::table(&plan).expect("memory");
+    let found = |to: &str, nic: &str| find(&plan, &table, &packet(to, 1), nic).map(|ip| ip.to_string());
+    assert_eq!(found("203.0.113.9", "x").as_deref(), Some("192.0.2.2"));
+    assert_eq!(found("203.0.113.9", "y").as_deref(), Some("192.0.2.3"));
+    assert_eq!(found("10.1.2.3", "x").as_deref(), Some("192.0.2.2"));
+    assert_eq!(found("10.1.2.3", "y"), None);
+}
