@@ -30,7 +30,8 @@ impl NextHops {
         let down = RefCell::new(BTreeSet::new());
         guest.table().set_down(|table, six, number, hop| {
             let Some(gateway) = gateway(hop) else { return false };
-            let is_down = failed.contains(&(table as u8, six, number)) || !guest.is_plugged(nic_of(plan, gateway.0));
+            let has_failed = failed.contains(&(table as u8, six, number));
+            let is_down = has_failed || !guest.is_plugged(nic_of(plan, gateway.0));
             if is_down {
                 down.borrow_mut().insert(gateway);
             }

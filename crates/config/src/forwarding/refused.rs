@@ -57,7 +57,8 @@ pub(super) fn routes(router: &Section<'_>, links: &[Link]) -> Vec<RefusedRoute> 
     let all: Vec<(Destination, usize, u32)> = all.collect();
     let mut routes = Vec::new();
     for section in sections.iter().filter(|section| is_refused(section)) {
-        let Some(route) = vrf::visible(section, links).and_then(|links| route(section, &links)) else { continue };
+        let Some(links) = vrf::visible(section, links) else { continue };
+        let Some(route) = route(section, &links) else { continue };
         let line = section.line_of("to");
         let same = |(to, table, other): &&(Destination, usize, u32)| {
             (*to, *table) == (route.to, route.table) && *other != line

@@ -94,32 +94,41 @@ fn route(section: &Section<'_>, links: &[Link]) -> Option<SpreadRoute> {
     section.expect_keys(&["to", "via", "nic", "weights", "vrf"], &[]);
     let has_to = section.required_text("to", "\"198.51.100.0/24\"").is_some();
     let to = has_to.then(|| valued(section, "to", "", destination)).flatten();
-    let (gateways, names) = (section.texts("via", "\"192.0.2.254\""), section.texts("nic", "\"wan\""));
-    let weights = weights(section, gateways.len());
-    if gateways.is_empty() || gateways.len() > MOST_WAYS {
-        let what = format!("{} gateways; write 1 to {MOST_WAYS}", gateways.len());
-        section.fault(section.line_of("via"), "via", what);
-        return None;
-    }
-    if names.len() > 1 && names.len() != gateways.len() {
-        let what = format!("{} NICs for {} gateways; write one for all, or one for each", names.len(), gateways.len());
-        section.fault(section.line_of("nic"), "nic", what);
-        return None;
-    }
     let mut ways: Vec<Way> = Vec::new();
-    for (at, (text, weight)) in gateways.iter().zip(weights).enumerate() {
-        let name = if names.len() > 1 { names.get(at) } else { names.first() };
-        let out = match name {
-            Some(name) => Some(nic_named(section, *name, links)?),
-            None => None,
-        };
-        let (via, nic) = way(section, *text, (to?, out), links)?;
+    for (text, out, weight) in wanted(section, links)? {
+        let (via, nic) = way(section, text, (to?, out), links)?;
         if ways.iter().any(|way| (way.via, way.nic) == (via, nic)) {
-            section.fault(text.line, "via", format!("{via} is there twice; give it a greater weight instead"));
+            let what = format!("{via} is there twice; give it a greater weight instead");
+            section.fault(text.line, "via", what);
         }
         ways.push(Way { via, nic, weight });
     }
     Some(SpreadRoute { to: to?, ways })
+}
+
+/// A gateway as the file has it, its NIC if the file names it, and its weight.
+type Wanted<'s> = (WithLine<&'s str>, Option<usize>, u8);
+
+/// Reads the gateways with their NICs and weights; `None`: they do not fit together, which is reported.
+fn wanted<'s>(section: &Section<'s>, links: &[Link]) -> Option<Vec<Wanted<'s>>> {
+    let (gateways, names) = (section.texts("via", "\"192.0.2.254\""), section.texts("nic", "\"wan\""));
+    let (count, named) = (gateways.len(), names.len());
+    if !(1..=MOST_WAYS).contains(&count) {
+        section.fault(section.line_of("via"), "via", format!("{count} gateways; write 1 to {MOST_WAYS}"));
+        return None;
+    }
+    if named > 1 && named != count {
+        let what = format!("{named} NICs for {count} gateways; write one for all, or one for each");
+        section.fault(section.line_of("nic"), "nic", what);
+        return None;
+    }
+    let mut outs = Vec::new();
+    for name in names {
+        outs.push(nic_named(section, name, links)?);
+    }
+    let out = |at: usize| outs.get(if named > 1 { at } else { 0 }).copied();
+    let all = gateways.into_iter().zip(weights(section, count)).enumerate();
+    Some(all.map(|(at, (text, weight))| (text, out(at), weight)).collect())
 }
 
 /// Reads the weights of so many gateways; each has 1 if there are none, or they are wrong.

@@ -104,7 +104,8 @@ pub(crate) fn table(section: &Section<'_>, links: &[Link]) -> usize {
 
 /// Returns why a NIC cannot be used here, if it cannot.
 pub(crate) fn foreign(link: &Link) -> Option<String> {
-    link.elsewhere.as_ref().map(|_| format!("NIC {:?} is in {}; {NO_LEAK}{}", link.name, place(link), remedy(link)))
+    let (name, place, remedy) = (&link.name, place(link), remedy(link));
+    link.elsewhere.as_ref().map(|_| format!("NIC {name:?} is in {place}; {NO_LEAK}{remedy}"))
 }
 
 /// Returns why an address cannot be used here, if it is behind a NIC of another VRF.
