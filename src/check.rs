@@ -163,8 +163,13 @@ fn describe_forwarding(text: &mut String, router: &Router) {
         let via = route.via.map_or_else(String::new, |via| format!(" via {via}"));
         line(text, format!("  route {}{via} out of {}", route.to, nic_name(router, route.nic)));
     }
+    for route in &router.forwarding.spread {
+        let (via, names) = (route.gateways(), supervisor::plan_report::nic_names(router, route));
+        line(text, format!("  route {} via {via} out of {names}", route.to));
+    }
     for route in &router.forwarding.refused {
-        line(text, format!("  route {} {}", route.to, route.kind.name()));
+        let vrf = router.vrf_name(route.table).map_or_else(String::new, |vrf| format!(" in VRF {vrf}"));
+        line(text, format!("  route {} {}{vrf}", route.to, route.kind.name()));
     }
     for neighbour in &router.forwarding.neighbours6 {
         let name = nic_name(router, neighbour.nic);
@@ -231,8 +236,9 @@ fn describe_nic(nic: &Nic) -> String {
         (Deliver::Queued, Some(_)) => format!(", queue of {} frames", nic.queue_len),
         (Deliver::Queued, None) => String::new(),
     };
+    let vrf = nic.vrf.as_ref().map_or_else(String::new, |vrf| format!(", VRF {vrf}"));
     format!(
-        "{} {model} {} {} {addresses}, mtu {}, {} x {} entries{moderation}{deliver}",
+        "{} {model} {} {} {addresses}, mtu {}, {} x {} entries{moderation}{deliver}{vrf}",
         nic.name, nic.mac, nic.attach, nic.mtu, nic.queues, nic.ring
     )
 }

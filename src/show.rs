@@ -95,7 +95,8 @@ fn text(shown: &RouterDetails) -> String {
     }
     for route in &shown.routes {
         let via = route.via.as_ref().map(|via| format!(" via {via}")).unwrap_or_default();
-        line("route", format!("{}{via} by {}", route.to, route.nic));
+        let vrf = route.vrf.as_ref().map(|vrf| format!(" in VRF {vrf}")).unwrap_or_default();
+        line("route", format!("{}{via} by {}{vrf}", route.to, route.nic));
     }
     for neighbour in &shown.neighbours {
         line("neighbour", format!("{} is {} behind {}", neighbour.address, neighbour.mac, neighbour.nic));

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use frame::{Mac, checksum, ethernet};
 use ledger::{Group, RouterCounters};
 use router::{
-    Address, Address6, Adjacencies, Bucket, Buffer, Burst, Config, HEAD, Interface, Ip, Neighbour,
-    Neighbours, NextHop, Platform, ReversePath, Router, RouterResources, Routes, Routes6, Waiting,
+    Address, Address6, Adjacencies, Bucket, Buffer, Burst, CHOICES, Config, HEAD, Interface, Interfaces, Ip,
+    Neighbour, Neighbours, NextHop, Platform, ReversePath, Router, RouterResources, Routes, Routes6, Waiting,
 };
 
 const NICS: usize = 3;
@@ -82,7 +82,7 @@ impl Platform for World {
     }
 }
 
-/// Routes by the second octet: connected, through gateways known and unknown, local, without a NIC, no route.
+/// Routes by the second octet: connected, through gateways known and unknown, local, without a NIC, a group, no route.
 #[derive(Clone, Copy)]
 struct Octet;
 
@@ -97,7 +97,7 @@ impl Routes for Octet {
         destination
     }
     fn second(&self, destination: u32) -> u32 {
-        destination >> 16 & 7
+        destination >> 16 & 15
     }
     fn next_hop(&self, index: u32) -> NextHop {
         match index {
@@ -108,7 +108,15 @@ impl Routes for Octet {
             4 => NextHop::Gateway { nic: 6, gateway: 1 },
             5 => NextHop::Local,
             6 => NextHop::Gateway { nic: 0, gateway: 0x0a00_00ff },
+            7 => NextHop::Group,
             _ => NextHop::None,
+        }
+    }
+    fn members(&self, index: u32, hash: u32) -> [u32; CHOICES] {
+        match (index, hash >> 31) {
+            (7, 0) => [2, 3, 6, 0],
+            (7, _) => [3, 6, 2, 0],
+            _ => [index, 0, 0, 0],
         }
     }
     fn epoch(&self) -> u32 {
@@ -130,7 +138,7 @@ impl Routes6 for Half {
         false
     }
     fn next(&self, step: u32) -> u32 {
-        step & 7
+        step & 15
     }
     fn found(&self, step: u32) -> u32 {
         step
@@ -142,6 +150,9 @@ impl Routes6 for Half {
             }
             other => other,
         }
+    }
+    fn members(&self, index: u32, hash: u32) -> [u32; CHOICES] {
+        Octet.members(index, hash)
     }
     fn epoch(&self) -> u32 {
         0
@@ -209,13 +220,14 @@ pub(crate) fn run(input: &[u8]) {
         vlan: None,
         reverse_path: [ReversePath::Off, ReversePath::Loose, ReversePath::Strict][nic],
     });
-    let config = Config { interfaces: &interfaces, keeper: true, answers_arp: true, redirects: true };
+    let config = Config { interfaces: &interfaces, keeper: true, answers_arp: true, redirects: true, table: 0 };
     let mut adjacencies = Box::new(Adjacencies::new());
-    let mut waiting = Box::new(Waiting::new());
+    let (mut waiting, mut states) = (Box::new(Waiting::new()), Box::new(Interfaces::new()));
     let parts = RouterResources {
         routes: Octet,
         neighbours: &neighbours,
         adjacencies: &mut adjacencies,
+        interfaces: &mut states,
         waiting: &mut waiting,
         counters: &counters,
     };

@@ -25,8 +25,10 @@ mod segments;
 mod serve;
 mod six;
 mod station;
+mod tables;
 mod tso_source;
 mod virtio_net;
+mod vrfs;
 
 use core::panic::PanicInfo;
 use core::sync::atomic::Ordering::{Acquire, Release};

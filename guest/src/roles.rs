@@ -1,18 +1,16 @@
 //! Duties of a firmware, created from the boot information.
 
-use core::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+use core::sync::atomic::Ordering::{Release, SeqCst};
 use core::sync::atomic::fence;
 
 use arrayvec::ArrayVec;
-use bootinfo::{BootFailure, MAX_ADDRESSES, NicInfo, map};
-use fib::layout::{self, GROUP};
-use fib::six::{self, layout as layout6};
-use fib::{Memory, Table};
+use bootinfo::{BootFailure, MAX_ADDRESSES, NicInfo};
+use fib::Table;
 use frame::Mac;
 use router::roles::{Echo, Sink, Source, SourceSink, Tally, Traffic};
 use router::{
-    Address, Adjacencies, Config, Interface, Ip, MAX_INTERFACES, Neighbour, ReversePath, Router,
-    RouterResources, Routes, Vlan, Waiting,
+    Address, Adjacencies, Config, Interface, Interfaces, Ip, MAX_INTERFACES, Neighbour, Neighbours, ReversePath,
+    Router, RouterResources, Routes, Vlan, Waiting,
 };
 
 use crate::boot::Vcpu;
@@ -20,20 +18,34 @@ use crate::buffer::FrameBuffer;
 use crate::platform::Firmware;
 use crate::serve::Duty;
 use crate::six::Six;
+use crate::tables::table;
 
-/// Router together with the route table that it reads.
-pub(crate) struct Forwarding<R> {
-    router: Router<'static, FrameBuffer, R>,
+/// A router, in the arena: it is too large to be moved from one stack frame to the next.
+pub(crate) type Placed<R> = &'static mut Router<'static, FrameBuffer, R>;
+
+/// The epoch of the routes that this vCPU has told the host.
+pub(crate) struct Epoch<R> {
     routes: R,
-    /// Epoch last announced to the host.
-    epoch: u32,
+    told: u32,
 }
 
-impl<R: Routes> Forwarding<R> {
-    /// Announces to the host that this vCPU looks up routes from now on, in the present epoch or a later one.
+impl<R: Routes> Epoch<R> {
+    /// `routes`: those whose epoch is told.
+    pub(crate) fn new(routes: R) -> Self {
+        Self { routes, told: fib::OFFLINE }
+    }
+
+    /// Announces to the host that this vCPU looks up routes from now on, in the present epoch or a later one, unless it has.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self, firmware: &Firmware) {
+        if self.told == fib::OFFLINE {
+            self.come_online(firmware);
+        }
+    }
+
     fn come_online(&mut self, firmware: &Firmware) {
-        self.epoch = self.routes.epoch();
-        firmware.shared().fib_epoch.0.store(self.epoch, Release);
+        self.told = self.routes.epoch();
+        firmware.shared().fib_epoch.0.store(self.told, Release);
         // The host reads the word after it has removed entries that it wants to reuse: either it sees the word, or
         // we see the removal.
         fence(SeqCst);
@@ -41,23 +53,32 @@ impl<R: Routes> Forwarding<R> {
 
     /// Announces to the host which epoch of the routes this vCPU has adopted.
     #[inline(always)]
-    fn tell_epoch(&mut self, firmware: &Firmware) {
-        let epoch = self.router.routes_epoch();
-        if epoch != self.epoch {
-            self.epoch = epoch;
+    pub(crate) fn tell(&mut self, firmware: &Firmware, epoch: u32) {
+        if epoch != self.told {
+            self.told = epoch;
             firmware.shared().fib_epoch.0.store(epoch, Release);
         }
     }
+
+    /// Announces to the host that this vCPU looks nothing up.
+    pub(crate) fn end(&mut self, firmware: &Firmware) {
+        self.told = fib::OFFLINE;
+        firmware.shared().fib_epoch.0.store(fib::OFFLINE, Release);
+    }
 }
 
-impl<R: Routes> Duty for Forwarding<R> {
+/// Router together with the route table that it reads.
+pub(crate) struct Forwarding<R: 'static> {
+    router: Placed<R>,
+    epoch: Epoch<R>,
+}
+
+impl<R: Routes + 'static> Duty for Forwarding<R> {
     #[inline(always)]
     fn pass(&mut self, firmware: &mut Firmware) -> usize {
-        if self.epoch == fib::OFFLINE {
-            self.come_online(firmware);
-        }
+        self.epoch.begin(firmware);
         let frames = self.router.poll(firmware);
-        self.tell_epoch(firmware);
+        self.epoch.tell(firmware, self.router.routes_epoch());
         frames
     }
 
@@ -66,31 +87,39 @@ impl<R: Routes> Duty for Forwarding<R> {
     }
 
     fn asleep(&mut self, firmware: &mut Firmware) {
-        self.epoch = fib::OFFLINE;
-        firmware.shared().fib_epoch.0.store(fib::OFFLINE, Release);
+        self.epoch.end(firmware);
     }
 
     fn after_sleep(&mut self, firmware: &mut Firmware) {
-        self.come_online(firmware);
+        self.epoch.begin(firmware);
         self.router.tick(firmware);
-        self.tell_epoch(firmware);
+        self.epoch.tell(firmware, self.router.routes_epoch());
     }
 }
 
 /// Creates the router of one vCPU.
 pub(crate) fn router(vcpu: &mut Vcpu) -> Result<Forwarding<Table<'static>>, BootFailure> {
-    let table = table(vcpu)?;
+    let table = table(vcpu, 0)?;
     forwarding(vcpu, table)
 }
 
-/// Returns the route table that the host has mapped.
-pub(crate) fn table(vcpu: &Vcpu) -> Result<Table<'static>, BootFailure> {
-    Ok(Table::new(route_table(vcpu.info.fib).ok_or(BootFailure::BootInfo)?))
+/// Creates a router over any routes.
+pub(crate) fn forwarding<R: Routes + 'static>(
+    vcpu: &mut Vcpu,
+    routes: R,
+) -> Result<Forwarding<R>, BootFailure> {
+    Ok(Forwarding { router: placed(vcpu, (0, routes))?, epoch: Epoch::new(routes) })
 }
 
-/// Creates a router over any routes. Every vCPU sees ARP requests only on its own queues, and answers those.
-pub(crate) fn forwarding<R: Routes>(vcpu: &mut Vcpu, routes: R) -> Result<Forwarding<R>, BootFailure> {
-    let all = interfaces(vcpu);
+/// Creates the router of the VRF with this number over its routes. To it the interfaces of other VRFs have no addresses. Every
+/// vCPU sees ARP requests only on its own queues, and answers those.
+pub(crate) fn placed<R: Routes + 'static>(
+    vcpu: &mut Vcpu,
+    (number, routes): (usize, R),
+) -> Result<Placed<R>, BootFailure> {
+    let nothing: &'static NicInfo = vcpu.arena.keep(NicInfo::default()).ok_or(BootFailure::Memory)?;
+    let neighbours = vcpu.neighbours.get(number).ok_or(BootFailure::BootInfo)?;
+    let all = interfaces(vcpu, (number, nothing));
     let addresses: ArrayVec<ArrayVec<Address, MAX_ADDRESSES>, MAX_INTERFACES> =
         all.iter().map(|(info, ..)| addresses(info)).collect();
     let sixes: ArrayVec<Six, MAX_INTERFACES> = all.iter().map(|(info, ..)| Six::new(info)).collect();
@@ -111,29 +140,46 @@ pub(crate) fn forwarding<R: Routes>(vcpu: &mut Vcpu, routes: R) -> Result<Forwar
         .collect();
     let first = vcpu.index == 0;
     if first {
-        add_static_neighbours(vcpu);
+        add_static_neighbours(vcpu, (number, neighbours));
     }
     // SAFETY: without headers all fields are numbers and false, so zeros are empty caches.
     let adjacencies = unsafe { vcpu.arena.zeroed::<Adjacencies>() }.ok_or(BootFailure::Memory)?;
     let waiting = vcpu.arena.keep(Waiting::new()).ok_or(BootFailure::Memory)?;
-    let counters = &vcpu.firmware.shared().router;
-    let redirects = vcpu.info.redirects != 0;
-    let config = Config { interfaces: &interfaces, keeper: first, answers_arp: true, redirects };
-    let parts = RouterResources { routes, neighbours: vcpu.neighbours, adjacencies, waiting, counters };
-    Ok(Forwarding { router: Router::new(&config, parts), routes, epoch: fib::OFFLINE })
+    let states = vcpu.arena.keep(Interfaces::new()).ok_or(BootFailure::Memory)?;
+    let place = vcpu.arena.place().ok_or(BootFailure::Memory)?;
+    let config = Config {
+        interfaces: &interfaces,
+        keeper: first,
+        answers_arp: true,
+        redirects: vcpu.info.redirects != 0,
+        table: number as u8,
+    };
+    let parts = RouterResources {
+        routes,
+        neighbours,
+        adjacencies,
+        interfaces: states,
+        waiting,
+        counters: &vcpu.firmware.shared().router,
+    };
+    Ok(place.write(Router::new(&config, parts)))
 }
 
 /// An interface: its settings, its Ethernet address, and the VLAN that it is.
 type Wanted = (&'static NicInfo, Mac, Option<Vlan>);
 
-/// Returns all interfaces: the NICs, then VLANs of them.
-fn interfaces(vcpu: &Vcpu) -> ArrayVec<Wanted, MAX_INTERFACES> {
+/// Returns all interfaces: the NICs, then VLANs of them. Those of other VRFs than this one have the settings `nothing`.
+fn interfaces(
+    vcpu: &Vcpu,
+    (number, nothing): (usize, &'static NicInfo),
+) -> ArrayVec<Wanted, MAX_INTERFACES> {
     let info = vcpu.info;
-    let nics = info.nics.iter().zip(&vcpu.macs).map(|(nic, mac)| (nic, Mac(*mac), None));
+    let of = |own: &'static NicInfo| if own.table as usize == number { own } else { nothing };
+    let nics = info.nics.iter().zip(&vcpu.macs).map(|(nic, mac)| (of(nic), Mac(*mac), None));
     let vlans = info.vlans.iter().take(info.vlan_count as usize).filter_map(|own| {
         let mac = vcpu.macs.get(own.nic as usize)?;
         let outer = (own.outer != 0).then_some(own.outer as u16);
-        Some((&own.info, Mac(*mac), Some(Vlan { nic: own.nic as u8, outer, id: own.id as u16 })))
+        Some((of(&own.info), Mac(*mac), Some(Vlan { nic: own.nic as u8, outer, id: own.id as u16 })))
     });
     nics.chain(vlans).take(MAX_INTERFACES).collect()
 }
@@ -146,12 +192,20 @@ fn reverse_path(info: &NicInfo) -> ReversePath {
     }
 }
 
-fn add_static_neighbours(vcpu: &Vcpu) {
-    let count = (vcpu.info.neighbour_count as usize).min(bootinfo::MAX_NEIGHBOURS);
-    for known in &vcpu.info.neighbours[..count] {
+/// Adds the static neighbours on NICs and interfaces of this VRF.
+fn add_static_neighbours(vcpu: &Vcpu, (number, neighbours): (usize, &Neighbours<'_>)) {
+    let info = vcpu.info;
+    let count = (info.neighbour_count as usize).min(bootinfo::MAX_NEIGHBOURS);
+    let vlan = |at: usize| info.vlans.get(at).map(|own| &own.info);
+    let own = |nic: usize| match nic.checked_sub(info.nic_count as usize) {
+        Some(at) => vlan(at),
+        None => info.nics.get(nic),
+    };
+    let is_here = |nic: usize| own(nic).is_some_and(|own| own.table as usize == number);
+    for known in info.neighbours[..count].iter().filter(|known| is_here(known.nic as usize)) {
         let [a, b, c, d, e, f, _, _] = known.mac;
         let ip = Ip::v6(u128::from_be_bytes(known.ip));
-        vcpu.neighbours.add_static(Neighbour { nic: known.nic as u8, ip, mac: Mac([a, b, c, d, e, f]) });
+        neighbours.add_static(Neighbour { nic: known.nic as u8, ip, mac: Mac([a, b, c, d, e, f]) });
     }
 }
 
@@ -159,61 +213,6 @@ fn add_static_neighbours(vcpu: &Vcpu) {
 pub(crate) fn addresses(nic: &NicInfo) -> ArrayVec<Address, MAX_ADDRESSES> {
     let count = (nic.address_count as usize).min(MAX_ADDRESSES);
     nic.addresses[..count].iter().map(|a| Address { ip: a.ip, prefix: a.prefix.min(32) as u8 }).collect()
-}
-
-/// Returns the IPv6 route table that the host has mapped behind the IPv4 one, if there is one.
-pub(crate) fn six_table(vcpu: &Vcpu) -> Option<six::Table<'static>> {
-    let len = vcpu.info.fib as usize;
-    let at = route_table(vcpu.info.fib)?.header.six_at.load(Acquire) as usize;
-    if at == 0 || at % 4096 != 0 || at.checked_add(layout6::NODES_AT)? > len {
-        return None;
-    }
-    let base = map::FIB as usize + at;
-    // SAFETY: the header lies in the memory that is mapped for the guest's whole life, read-only, and consists of atomics.
-    let header = unsafe { &*(base as *const six::Header) };
-    let (nodes, ranges) = (header.nodes.load(Acquire) as usize, header.ranges.load(Acquire) as usize);
-    if !header.is_valid() || at + layout6::len(nodes, ranges) > len {
-        return None;
-    }
-    let nodes_at = base + layout6::NODES_AT;
-    // SAFETY: all parts lie inside the memory (checked above), at the offsets and alignments that `fib::six::layout` gives,
-    // and consist of atomics only.
-    let memory = unsafe {
-        six::Memory {
-            header,
-            next_hops: &*((base + layout6::NEXT_HOPS_AT) as *const _),
-            root: &*((base + layout6::ROOT_AT) as *const _),
-            nodes: core::slice::from_raw_parts(nodes_at as *const _, nodes * layout6::NODE),
-            ranges: core::slice::from_raw_parts((nodes_at + 8 * layout6::NODE * nodes) as *const _, ranges),
-        }
-    };
-    Some(six::Table::new(memory))
-}
-
-/// Returns the IPv4 table in the `len` octets that the host mapped for us.
-fn route_table(len: u64) -> Option<Memory<'static>> {
-    if (len as usize) < layout::len(0) {
-        return None;
-    }
-    let base = map::FIB as usize;
-    // SAFETY: the header lies in memory that is mapped for the guest's whole life, read-only, and consists of atomics.
-    let six_at = unsafe { &*(base as *const fib::Header) }.six_at.load(Acquire) as usize;
-    let end = if six_at == 0 { len as usize } else { six_at.min(len as usize) };
-    if end < layout::len(0) {
-        return None;
-    }
-    let groups = layout::groups(end);
-    // SAFETY: `len` octets from `base` are mapped for the guest's whole life, read-only; all parts lie inside them
-    // (checked above), at the offsets and alignments that `fib::layout` gives, and consist of atomics only.
-    let memory = unsafe {
-        Memory {
-            header: &*(base as *const fib::Header),
-            next_hops: &*((base + layout::NEXT_HOPS_AT) as *const _),
-            tbl24: &*((base + layout::TBL24_AT) as *const _),
-            tbl8: core::slice::from_raw_parts((base + layout::TBL8_AT) as *const _, groups * GROUP),
-        }
-    };
-    memory.header.is_valid().then_some(memory)
 }
 
 impl Duty for Echo<FrameBuffer> {

@@ -30,6 +30,7 @@ fn shown() -> RouterDetails {
         to: to.to_owned(),
         via: via.map(str::to_owned),
         nic: "wan".to_owned(),
+        vrf: via.map(|_| "red".to_owned()),
     };
     RouterDetails {
         run: "lab".to_owned(),
@@ -56,7 +57,7 @@ settings   restart = always, vcpus = 1\n\
 threads    edge/vhost 42\n\
 nic        wan tap:wan0 02:00:00:00:00:01 192.0.2.1/24, 192.0.2.9/32; mtu = 1500, queues = 1\n\
 nic        lan tap:wan0 02:00:00:00:00:01 no address; mtu = 1500, queues = 1\n\
-route      0.0.0.0/0 via 192.0.2.254 by wan\n\
+route      0.0.0.0/0 via 192.0.2.254 by wan in VRF red\n\
 route      198.51.100.0/24 by wan\n\
 neighbour  192.0.2.254 is 02:00:00:00:00:fe behind wan\n";
     assert_eq!(text(&shown()), wanted);

@@ -120,6 +120,9 @@ mod each {
         e1000: [=> "e1000.toml"], [];
         process: [=> "process.toml"], [];
         ipv6: [=> "ipv6.toml"], [];
+        gateways: [=> "gateways.toml"], [];
+        vrf: [=> "vrf.toml"], [];
+        jumbo: [=> "jumbo.toml"], [];
         vlan: [=> "vlan.toml"], [VLANS];
         ospf_triangle: [=> "ospf-triangle.toml"], [FRR];
         bgp: [=> "bgp.toml"], [FRR];

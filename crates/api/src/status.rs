@@ -184,6 +184,9 @@ pub struct RouteShown {
     pub via: Option<String>,
     /// Outgoing NIC; of a route by which nothing is forwarded its type: `blackhole`, `unreachable`, `prohibit`.
     pub nic: String,
+    /// VRF to whose table it belongs; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vrf: Option<String>,
 }
 
 /// A static neighbour, which needs no ARP and no solicitation.

@@ -63,6 +63,9 @@ pub enum Fate {
         nic: String,
         /// Ethernet address that it was sent to.
         next_hop: String,
+        /// Gateway of the route that it took, of several the one that its flow has; absent: none, or unknown.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        via: Option<String>,
         /// Nanoseconds from arrival to departure.
         after_ns: u64,
     },

@@ -6,6 +6,8 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod buffers;
+mod failed;
 pub mod map;
 pub mod process;
 mod role;
@@ -15,23 +17,26 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use ledger::{ApplicationTally, RouterCounters, RouterNic, SinkTally, StationTally, WorkCounters};
 
+pub use failed::{FailedHops, MOST_FAILED, NumberedHop};
 pub use role::{Misdeed, Role};
 pub use six::{Address6, AdvertiseInfo, AdvertisedPrefix, MAX_DNS, MAX_PREFIXES};
 
 /// Maximum number of NICs of a router VM.
-pub const MAX_NICS: usize = 8;
+pub const MAX_NICS: usize = 32;
 /// Maximum number of vCPUs of a router VM.
 pub const MAX_VCPUS: usize = 16;
 /// Maximum number of IPv4 addresses of a NIC.
 pub const MAX_ADDRESSES: usize = 8;
 /// Maximum number of interfaces for VLANs of a router.
-pub const MAX_VLANS: usize = 8;
+pub const MAX_VLANS: usize = 32;
+/// Maximum number of route tables of a router: one for each VRF, and one for NICs without any.
+pub const MAX_TABLES: usize = MAX_NICS;
 /// Maximum number of static neighbours of a router.
 pub const MAX_NEIGHBOURS: usize = 256;
 /// Number of neighbours that a router knows at most, unless its file says otherwise.
 pub const DEFAULT_NEIGHBOURS: u32 = 4096;
 /// First word of a valid [`BootInfo`]; changes with its layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd06");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd08");
 
 /// Value of `eax` when the firmware executes `hlt` to sleep, by which the halt stub tells this from a real
 /// general protection fault. `rdi` holds the address of the mailbox, `esi` the value last seen in it.
@@ -203,6 +208,8 @@ pub struct NicInfo {
     pub advertise: AdvertiseInfo,
     /// Filter of sources: 0 none, 1 loose, 2 strict.
     pub reverse_path: u32,
+    /// Number of the route table of its VRF; 0: it is in none.
+    pub table: u32,
 }
 
 /// Interface for a VLAN of a NIC.
@@ -285,8 +292,10 @@ pub struct BootInfo {
     pub tsc_khz: u64,
     /// Octets of guest RAM, from guest-physical address 0.
     pub ram: u64,
-    /// Octets of the route table at [`map::FIB`]; 0: none.
+    /// Octets of the route tables at [`map::FIB`], of equal size; 0: none.
     pub fib: u64,
+    /// Number of these tables, for IPv4 and IPv6 together, at most [`MAX_TABLES`].
+    pub tables: u32,
     /// Empty passes of the main loop before a vCPU arms its interrupts and halts; `u32::MAX`: never.
     pub spin: u32,
     /// Entries of each virtqueue that the firmware requests, a power of two up to 1024.
@@ -321,6 +330,7 @@ impl BootInfo {
             tsc_khz: 0,
             ram: 0,
             fib: 0,
+            tables: 1,
             spin: u32::MAX,
             ring_size: 1024,
             neighbour_table: DEFAULT_NEIGHBOURS,
@@ -333,6 +343,10 @@ impl BootInfo {
         }
     }
 }
+
+const _: () = assert!(size_of::<BootInfo>() as u64 <= map::SHARED - map::BOOT_INFO);
+const _: () = assert!(size_of::<Shared>() as u64 <= map::POOL - map::SHARED);
+const _: () = assert!(MAX_NICS <= map::SLOTS && map::PINS <= MAX_NICS);
 
 /// A word in a cache line of its own.
 #[derive(Debug, Default)]
@@ -463,6 +477,8 @@ pub struct Shared {
     /// Incremented by the host about once a second; each vCPU copies it to [`VcpuShared::answer`] from its
     /// main loop.
     pub challenge: Line,
+    /// Next hops of groups that the vCPUs do not reach.
+    pub failed: FailedHops,
     /// State published by each vCPU.
     pub vcpus: [VcpuShared; MAX_VCPUS],
 }

@@ -1,5 +1,5 @@
-//! How a router forwards: IPv6 routes and neighbours, IPv4 routes by IPv6 gateways (RFC 8950), interfaces for VLANs, the size
-//! of the neighbour table, redirects.
+//! How a router forwards: IPv6 routes and neighbours, IPv4 routes by IPv6 gateways (RFC 8950), routes with several gateways,
+//! VRFs, interfaces for VLANs, the size of the neighbour table, redirects.
 
 mod interface;
 mod link;
@@ -7,6 +7,8 @@ mod own;
 mod refused;
 mod reverse_path;
 mod route;
+mod spread;
+pub(crate) mod vrf;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +18,7 @@ pub use interface::{Interface, Tags};
 pub use refused::{RefusedRoute, RouteType};
 pub use reverse_path::ReversePath;
 pub use route::{Destination, Neighbour6, Route6};
+pub use spread::{MOST_WAYS, SpreadRoute, Way};
 
 use crate::keys::{Change, Entry, Value};
 use crate::plan::{Nic, Router};
@@ -24,7 +27,7 @@ use crate::section::Section;
 pub(crate) use link::{Link, links};
 pub(crate) use own::{own_addresses, own_networks};
 pub(crate) use reverse_path::{FILTERS, KEY as REVERSE_PATH};
-pub(crate) use route::{is_other_route, is_six_neighbour};
+pub(crate) use route::{SPREAD, is_other_route, is_six_neighbour};
 
 /// Smallest, largest and default number of neighbours of a router.
 const LEAST_NEIGHBOURS: u32 = 64;
@@ -40,6 +43,8 @@ pub struct Forwarding {
     pub redirects: bool,
     /// Static routes whose destination or gateway is an IPv6 one, in the order of the file.
     pub routes6: Vec<Route6>,
+    /// Static routes with several gateways, in the order of the file.
+    pub spread: Vec<SpreadRoute>,
     /// Static routes of both families by which nothing is forwarded, in the order of the file.
     pub refused: Vec<RefusedRoute>,
     /// Static IPv6 neighbours, which need no solicitation.
@@ -54,6 +59,7 @@ impl Default for Forwarding {
             neighbours: DEFAULT_NEIGHBOURS,
             redirects: false,
             routes6: Vec::new(),
+            spread: Vec::new(),
             refused: Vec::new(),
             neighbours6: Vec::new(),
             interfaces: Vec::new(),
@@ -87,7 +93,8 @@ pub(crate) fn read(section: &Section<'_>, nics: &[Nic]) -> Forwarding {
         neighbours: section.number("neighbours", LEAST_NEIGHBOURS..=MOST_NEIGHBOURS, DEFAULT_NEIGHBOURS),
         redirects: section.flag("redirects", false),
         routes6: route::routes(section, &links),
-        refused: refused::routes(section),
+        spread: spread::routes(section, &links),
+        refused: refused::routes(section, &links),
         neighbours6: route::neighbours(section, &links),
         interfaces,
     }

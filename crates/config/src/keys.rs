@@ -176,7 +176,7 @@ pub const ROUTER: &[Entry<Router>] = &[
     }),
     Entry::new(
         "memory",
-        ("16M to 1G, in steps of 2M; a Linux guest 64M to 3G", "32M; 256M"),
+        ("16M to 1G, in steps of 2M; a Linux guest 64M to 3G", "what it needs, at least 32M; 256M"),
         "the memory of its guest",
         Change::Replaces,
         |router| text(format!("{}M", router.memory >> 20)),
@@ -339,7 +339,7 @@ pub const ROUTER: &[Entry<Router>] = &[
     ),
     Entry::new(
         "guarantee.frame",
-        ("60 to 9014", "60"),
+        ("60 to 9230", "60"),
         "promise it for frames of so many octets",
         Change::Free(Key::GuaranteeFrame),
         said_there,
@@ -363,6 +363,7 @@ pub fn nic() -> Vec<Entry<Nic>> {
     let mut entries = NIC.to_vec();
     entries.extend(crate::six::keys());
     entries.push(crate::forwarding::REVERSE_PATH);
+    entries.push(crate::forwarding::vrf::KEY);
     for (key, _) in attach::keys() {
         let value: fn(&Nic) -> Option<Value> = match key.takes {
             Takes::Elsewhere => shared_memory,
@@ -410,7 +411,7 @@ const NIC: &[Entry<Nic>] = &[
         Change::Replaces,
         |nic| text(nic.mac),
     ),
-    Entry::new("mtu", ("68 to 2022", "1500"), "octets of its largest packet", Change::Replaces, |nic| {
+    Entry::new("mtu", ("68 to 9216", "1500"), "octets of its largest packet", Change::Replaces, |nic| {
         number(nic.mtu)
     }),
     Entry::new(

@@ -2,7 +2,7 @@
 
 use crate::address::{Address, parse_cidr};
 use crate::attachment;
-use crate::forwarding::FILTERS;
+use crate::forwarding::{FILTERS, vrf};
 use crate::keys;
 use crate::mac::Mac;
 use crate::model;
@@ -17,9 +17,10 @@ use crate::six;
 const MOST_NICS: usize = bootinfo::MAX_NICS;
 /// Most IPv4 addresses of a NIC, as the firmware's tables have room for.
 const MOST_ADDRESSES: usize = bootinfo::MAX_ADDRESSES;
-/// Largest MTU: a buffer of 2048 octets less 12 of virtio header, for which every model leaves room, and 14
-/// of Ethernet header.
-const MOST_MTU: u32 = 2022;
+/// Largest MTU, as the buffers of the firmware for jumbo frames have room for.
+const MOST_MTU: u32 = bootinfo::buffers::MOST_MTU;
+/// MTU of Ethernet.
+const DEFAULT_MTU: u32 = 1500;
 /// Least MTU of IPv4 (RFC 791).
 const LEAST_MTU: u32 = 68;
 /// Default ring size, measured to be fastest with the router's own driver.
@@ -76,7 +77,7 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
         section.fault(section.line_of("deliver"), "deliver", what);
     }
     let queue_len = queue_len(section, attach.as_ref(), router);
-    let mtu = section.number("mtu", LEAST_MTU..=MOST_MTU, 1500);
+    let mtu = mtu(section, attach.as_ref());
     Nic {
         mac: mac.unwrap_or_else(|| Mac::derived(&router.name, &name)),
         name,
@@ -89,6 +90,7 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
         link: section.has("link").then(|| section.word("link", &LINKS)),
         addresses: own_addresses(section),
         six: six::read(section, mtu),
+        vrf: vrf::of_nic(section, router),
         reverse_path: section.word("rpf", &FILTERS),
         queues: if router.is_in_kernel() { 0 } else { queues(section, router.vcpus, device.model) },
         hash: section.word("hash", &HASHES),
@@ -98,6 +100,19 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
         ring: ring(section),
         offload: section.flag("offload", true),
         memory_max: attachment::memory_max(section),
+    }
+}
+
+/// Parses the MTU, which the attachment may limit.
+fn mtu(section: &Section<'_>, attach: Option<&Attach>) -> u32 {
+    let mtu = section.number("mtu", LEAST_MTU..=MOST_MTU, DEFAULT_MTU);
+    match attach.and_then(|attach| attach.traits().most_mtu).filter(|(most, _)| mtu > *most) {
+        Some((most, why)) => {
+            let what = format!("{mtu} is more than the {most} of this attachment ({why}); write at most {most}");
+            section.fault(section.line_of("mtu"), "mtu", what);
+            DEFAULT_MTU
+        }
+        None => mtu,
     }
 }
 

@@ -134,6 +134,11 @@ impl Router {
         self.kernel.is_some()
     }
 
+    /// Returns true if a NIC has jumbo frames, so that all buffers of its firmware are made for them.
+    pub fn has_jumbo(&self) -> bool {
+        self.nics.iter().any(|nic| bootinfo::buffers::is_jumbo(nic.mtu))
+    }
+
     /// Number of its I/O threads.
     pub fn vhost_threads(&self) -> usize {
         match self.vhost {

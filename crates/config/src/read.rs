@@ -9,7 +9,7 @@ use crate::plan::{
 use crate::section::{Keywords, Section, WithLine};
 use crate::source_lines::SourceLines;
 use crate::values;
-use crate::{affinity, control, forwarding, isolated, kernel, keys, linux, nic, rate, route, sched};
+use crate::{affinity, control, forwarding, isolated, kernel, keys, linux, memory, nic, rate, route, sched};
 
 pub(crate) const ENGINES: Keywords<Option<Engine>> = Keywords {
     noun: ("engine", "engines"),
@@ -152,9 +152,9 @@ pub(crate) fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Ro
     let engine = section.word("engine", &ENGINES);
     let (linux, kernel) = (linux::read(section, engine), kernel::read(section, engine));
     let memory = match &linux {
-        _ if kernel.is_some() => 0,
-        Some(_) => linux::memory(section),
-        None => valued(section, "memory", "\"32M\"", values::memory).unwrap_or(values::DEFAULT_MEMORY),
+        _ if kernel.is_some() => Some(0),
+        Some(_) => Some(linux::memory(section)),
+        None => valued(section, "memory", "\"32M\"", values::memory),
     };
     let mut router = Router {
         name,
@@ -166,7 +166,7 @@ pub(crate) fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Ro
         restart: section.word("restart", &RESTARTS),
         state: section.has("state").then(|| section.word("state", &POWERS)),
         vcpus: if kernel.is_some() { 0 } else { section.number("vcpus", 1..=16, 1) },
-        memory,
+        memory: memory.unwrap_or_default(),
         vhost: section.word("vhost", &VHOSTS),
         affinity: affinity::read(section, index, plan),
         pin,
@@ -194,6 +194,9 @@ pub(crate) fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Ro
     let links = forwarding::links(&router.nics, &router.forwarding.interfaces);
     router.routes = route::routes(section, &links);
     router.neighbours = route::neighbours(section, &links);
+    if memory.is_none() {
+        router.memory = memory::default(&router);
+    }
     router
 }
 

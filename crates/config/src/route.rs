@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use crate::address::{Prefix, parse_cidr, parse_ip};
-use crate::forwarding::{Link, is_other_route, is_six_neighbour};
+use crate::forwarding::{Link, SPREAD, is_other_route, is_six_neighbour, vrf};
 use crate::nic::station_mac;
 use crate::plan::{Neighbour, Route};
 use crate::read::valued;
@@ -17,33 +17,31 @@ pub(crate) fn routes(router: &Section<'_>, nics: &[Link]) -> Vec<Route> {
     let mut routes: Vec<Route> = Vec::new();
     let mut seen = std::collections::HashMap::new();
     for section in router.tables("route").into_iter().filter(|section| !is_other_route(section)) {
-        let Some(route) = route(&section, nics) else { continue };
+        let Some(nics) = vrf::visible(&section, nics) else { continue };
+        let Some(route) = route(&section, &nics) else { continue };
         let line = section.line_of("to");
-        if let Some(first) = seen.insert(route.to, line) {
-            let what = format!(
-                "{} is routed in line {first} already; several ways are not in this version",
-                route.to
-            );
-            section.fault(line, "to", what);
+        if let Some(first) = seen.insert((section.peek_text("vrf"), route.to), line) {
+            section.fault(line, "to", format!("{} is routed in line {first} already; {SPREAD}", route.to));
         }
-        if let Some(nic) = nics.iter().find(|nic| nic.addresses.iter().any(|a| a.network() == route.to)) {
-            let what = format!("{} is the network of NIC {:?}, which needs no route", route.to, nic.name);
+        if let Some(what) = needless(route.to, &nics) {
             section.fault(line, "to", what);
-        }
-        if route.to.len == 32 && is_own(route.to.network, nics) {
-            section.fault(
-                line,
-                "to",
-                format!("{} is the router's own address, which needs no route", route.to),
-            );
         }
         routes.push(route);
     }
     routes
 }
 
+/// Returns why a route is not needed, if it is not: its destinations are on a link of the router.
+pub(crate) fn needless(to: Prefix, nics: &[Link]) -> Option<String> {
+    if to.len == 32 && is_own(to.network, nics) {
+        return Some(format!("{to} is the router's own address, which needs no route"));
+    }
+    let own = nics.iter().find(|nic| nic.addresses.iter().any(|own| own.network() == to));
+    own.map(|nic| format!("{to} is the network of NIC {:?}, which needs no route", nic.name))
+}
+
 fn route(section: &Section<'_>, nics: &[Link]) -> Option<Route> {
-    section.expect_keys(&["to", "via", "nic"], &[]);
+    section.expect_keys(&["to", "via", "nic", "vrf"], &[]);
     let has_to = section.required_text("to", "\"198.51.100.0/24\"").is_some();
     let to = has_to.then(|| valued(section, "to", "", destination)).flatten();
     let via = section.text("via", "\"192.0.2.254\"");
@@ -96,17 +94,23 @@ const fn block([a, b, c, d]: [u8; 4], len: u8) -> Prefix {
     Prefix { network: Ipv4Addr::new(a, b, c, d), len }
 }
 
-fn nic_named(section: &Section<'_>, name: WithLine<&str>, nics: &[Link]) -> Option<usize> {
+pub(crate) fn nic_named(section: &Section<'_>, name: WithLine<&str>, nics: &[Link]) -> Option<usize> {
     let index = nics.iter().position(|nic| nic.name == name.value);
-    if index.is_none() {
-        let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
-        let what = format!("the router has no NIC {:?}; its NICs: {}", name.value, names.join(", "));
-        section.fault(name.line, "nic", what);
+    let fault = match index {
+        Some(index) => vrf::foreign(&nics[index]),
+        None => {
+            let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
+            Some(format!("the router has no NIC {:?}; its NICs: {}", name.value, names.join(", ")))
+        }
+    };
+    match fault {
+        Some(what) => section.fault(name.line, "nic", what),
+        None => return index,
     }
-    index
+    None
 }
 
-fn gateway(
+pub(crate) fn gateway(
     section: &Section<'_>,
     via: WithLine<&str>,
     out: Option<usize>,
@@ -134,7 +138,8 @@ fn on_link(text: &str, nics: &[Link], example: &str) -> Result<(Ipv4Addr, usize)
         .flat_map(|(index, nic)| nic.addresses.iter().map(move |address| (index, address.network())));
     let mut holding = connected.filter(|(_, network)| network.contains(ip));
     let Some((index, network)) = holding.next() else {
-        return Err(format!("{ip} is in none of the router's networks: {}", networks(nics)));
+        let unknown = || format!("{ip} is in none of the router's networks: {}", networks(nics));
+        return Err(vrf::leak(ip.into(), nics).unwrap_or_else(unknown));
     };
     if network.len < 31 && (ip == network.network || ip == network.last()) {
         return Err(format!("{ip} is no station of {network} but its network or broadcast address"));
@@ -161,8 +166,12 @@ pub(crate) fn neighbours(router: &Section<'_>, nics: &[Link]) -> Vec<Neighbour> 
     }
     let mut neighbours: Vec<Neighbour> = Vec::new();
     for section in sections.iter().filter(|section| !is_six_neighbour(section)).take(MOST_NEIGHBOURS) {
-        let Some(neighbour) = neighbour(section, nics) else { continue };
-        if neighbours.iter().any(|known| known.address == neighbour.address) {
+        let Some(visible) = vrf::visible(section, nics) else { continue };
+        let Some(neighbour) = neighbour(section, &visible) else { continue };
+        let vrf_of = |known: &Neighbour| nics[known.nic].vrf.as_deref();
+        let same =
+            |known: &Neighbour| known.address == neighbour.address && vrf_of(known) == vrf_of(&neighbour);
+        if neighbours.iter().any(same) {
             let what = format!("{} is there twice; remove one", neighbour.address);
             section.fault(section.line_of("address"), "address", what);
         }
@@ -172,7 +181,7 @@ pub(crate) fn neighbours(router: &Section<'_>, nics: &[Link]) -> Vec<Neighbour> 
 }
 
 fn neighbour(section: &Section<'_>, nics: &[Link]) -> Option<Neighbour> {
-    section.expect_keys(&["address", "mac"], &[]);
+    section.expect_keys(&["address", "mac", "vrf"], &[]);
     let address = section.required_text("address", "\"192.0.2.254\"");
     let mac = section.required_text("mac", "\"02:00:00:00:00:01\"").and_then(|WithLine { value, line }| {
         station_mac(value).map_err(|what| section.fault(line, "mac", what)).ok()

@@ -35,10 +35,10 @@ fn memory(plan: &Plan, faults: &mut Vec<Fault>) {
         let needed = if router.linux.is_some() || router.is_in_kernel() { 0 } else { memory::needed(router) };
         if needed > router.memory {
             let what = format!(
-                "{} MiB cannot hold {}; write memory = \"{}M\"",
+                "{} MiB cannot hold {}; {}",
                 router.memory >> 20,
                 memory::shape(router),
-                needed >> 20
+                memory::remedy(needed)
             );
             faults.push(Fault::new(index, "memory", what));
         }
@@ -147,14 +147,15 @@ fn macs(plan: &Plan, faults: &mut Vec<Fault>) {
 }
 
 /// Checks that the networks of two NICs of a router do not overlap, since routing between them would be
-/// ambiguous.
+/// ambiguous. Those of different VRFs may.
 fn networks(plan: &Plan, faults: &mut Vec<Fault>) {
     let mut before: Vec<(Located<'_>, Destination)> = Vec::new();
     for at in located(plan) {
         before.retain(|(other, _)| other.index.0 == at.index.0);
         for own in own_networks(&at.nic.addresses, &at.nic.six) {
             let network = own.network;
-            let clash = before.iter().find(|(other, held)| other.index != at.index && held.overlaps(network));
+            let is_near = |other: &Located<'_>| other.index != at.index && other.nic.vrf == at.nic.vrf;
+            let clash = before.iter().find(|(other, held)| is_near(other) && held.overlaps(network));
             if let Some((other, held)) = clash {
                 let what =
                     format!("{own} overlaps {held} of NIC {:?}; use a network of its own", other.nic.name);

@@ -16,6 +16,7 @@ mod isolated_paths;
 mod kernel_port;
 mod kernel_vhost;
 mod look_after;
+mod next_hops;
 pub mod recording;
 pub mod routes;
 mod shortages;

@@ -47,6 +47,7 @@ impl Instance {
             reclaim_routes(slot);
             look_at_claims(slot, now, &mut self.context);
             look_at_shortages(slot, now, &mut self.context);
+            look_at_next_hops(slot, &mut self.context);
             look_at_uplinks(slot, &mut self.context);
         }
         self.context.learning.look_after();
@@ -141,6 +142,14 @@ fn look_at_shortages(slot: &mut Slot, now: Instant, context: &mut RunContext) {
     }
 }
 
+/// Has the router's table avoid next hops of groups that are not reached.
+fn look_at_next_hops(slot: &mut Slot, context: &mut RunContext) {
+    let Some(Run { router: running, next_hops, .. }) = &mut slot.run else { return };
+    for line in next_hops.look(&slot.plan, &running.router) {
+        context.record_event(&slot.plan.name, Kind::Notice, line);
+    }
+}
+
 /// Returns subject, kind and line of an attachment's news. The router keeps running in any case.
 pub(crate) fn told(News { about, line }: News) -> (About, Kind, String) {
     match about {
@@ -188,11 +197,5 @@ fn sample(running: &RunningRouter) -> Sample {
 /// Reclaims removed routes that no vCPU can read any more. A router that does not run reads nothing.
 fn reclaim_routes(slot: &Slot) {
     let Some(Run { router: running, .. }) = &slot.run else { return };
-    let table = running.router.table();
-    let mut routes = table.routes();
-    if routes.retired() > 0 {
-        routes.reclaim_for(running.epochs());
-    }
-    drop(routes);
-    table.reclaim_six(running.epochs());
+    running.router.table().reclaim_for(running.epochs());
 }

@@ -9,6 +9,7 @@ mod board;
 mod drop_counters;
 mod fate;
 mod follow;
+mod gateway;
 mod sighting;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub(crate) use board::NicTaps;
 pub use board::{Place, Spot, TapBoard};
 use drop_counters::Drops;
 use follow::{LOOKS, TraceObserver, TraceState, TracedPacket};
+use gateway::Finder;
 
 /// Maximum number of packets of one trace.
 const MOST: u32 = 10_000;
@@ -118,10 +120,16 @@ impl Trace {
 
     /// To be called about ten times a second, until it returns the end.
     pub fn look_after(&mut self, instance: &Instance) -> Round {
-        self.round(|| Arc::new(Drops::read(instance)))
+        let find = |arrived: &sighting::Head, left: &Place| gateway::look_up(instance, arrived, left);
+        self.round_with(|| Arc::new(Drops::read(instance)), &find)
     }
 
+    #[cfg(test)]
     fn round(&mut self, read: impl Fn() -> Arc<Drops>) -> Round {
+        self.round_with(read, &|_, _| None)
+    }
+
+    fn round_with(&mut self, read: impl Fn() -> Arc<Drops>, find: Finder<'_>) -> Round {
         let mut drops = read();
         self.place_observers();
         let now = self.follow.age();
@@ -142,7 +150,7 @@ impl Trace {
         self.told += done.len() as u32;
         let left = self.order.count.saturating_sub(self.follow.taken_up());
         self.follow.let_in(if over || now < self.rest { 0 } else { left }, drops.clone());
-        let packets = done.into_iter().map(|followed| fate::tell(followed, &drops)).collect();
+        let packets = done.into_iter().map(|followed| fate::tell(followed, &drops, find)).collect();
         let end = (over || self.told >= self.order.count).then(|| self.end(now));
         Round { packets, end }
     }

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use fib::six::layout::{HOP_WORDS, NEXT_HOPS, NODE, ROOT};
+use fib::six::layout::{BUCKETS, HOP_WORDS, NEXT_HOPS, NODE, ROOT};
 use fib::six::synthetic::{Prefix, destinations, prefixes};
 use fib::six::{Header, Memory, Rib, Table};
 use fib::{NextHop, Routes6};
@@ -131,6 +131,7 @@ fn memory() -> Memory<'static> {
     Memory {
         header: Box::leak(Box::new(Header::default())),
         next_hops: words(HOP_WORDS * NEXT_HOPS).try_into().expect("of this length"),
+        buckets: words(BUCKETS).try_into().expect("of this length"),
         root: words(ROOT).try_into().expect("of this length"),
         nodes: words(32_768 * NODE),
         ranges: words(4 << 20),

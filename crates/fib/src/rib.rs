@@ -6,14 +6,15 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
-use core::sync::atomic::{AtomicU32, fence};
+use core::sync::atomic::{AtomicU32, AtomicU64, fence};
 
 use router::NextHop;
 
+use crate::hops::{Hops, Places, Way};
 use crate::layout::{DEPTH_SHIFT, GROUP, IS_GROUP, MAGIC, Memory, NEXT_HOPS, NUMBER};
 use crate::readers::oldest;
 use crate::retired::Retired;
-use crate::table::{pack, pack_by_number};
+use crate::table::{Table, pack, pack_by_number, unpack};
 
 /// Reason why a route cannot be changed. The table is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,10 @@ pub enum Error {
     Nodes,
     /// The table has no number left for another next hop.
     NextHops,
+    /// The table has no buckets left for another group of next hops.
+    Buckets,
+    /// The next hops of a route are not 1 to [`MOST_WAYS`](crate::MOST_WAYS) ways on, each with a weight.
+    Ways,
     /// No number is free at present; some will be when the last reader has left an old epoch, or was fenced.
     Waiting,
 }
@@ -40,6 +45,8 @@ impl fmt::Display for Error {
             Self::Groups => "the route table is full: too many networks with prefixes longer than /24",
             Self::Nodes => "the route table is full: too many IPv6 prefixes that lie apart from each other",
             Self::NextHops => "the route table is full: too many different next hops",
+            Self::Buckets => "the route table is full: too many different groups of next hops",
+            Self::Ways => "a route has 1 to 64 next hops that lead on, each with a weight of at least 1",
             Self::Waiting => {
                 "the route table is full until its readers have left what was removed: try again"
             }
@@ -54,19 +61,9 @@ pub struct Rib<'a> {
     memory: Memory<'a>,
     /// Next hop of each route, by (prefix, length).
     routes: BTreeMap<(u32, u8), u32>,
-    next_hops: NextHops,
+    next_hops: Hops<Memory<'a>>,
     groups: Groups,
     pub(crate) epoch: u32,
-}
-
-/// The next hops in use, by value and by number.
-struct NextHops {
-    numbers: BTreeMap<u64, u32>,
-    values: Vec<u64>,
-    users: Vec<u32>,
-    free: Vec<u32>,
-    /// Unused ones keep their value, and stay in `numbers`, until they are reclaimed.
-    retired: Retired,
 }
 
 /// The groups of the second table.
@@ -88,13 +85,7 @@ impl<'a> Rib<'a> {
         Self {
             memory,
             routes: BTreeMap::new(),
-            next_hops: NextHops {
-                numbers: BTreeMap::new(),
-                values: alloc::vec![0],
-                users: alloc::vec![0],
-                free: Vec::new(),
-                retired: Retired::default(),
-            },
+            next_hops: Hops::new(memory),
             groups: Groups {
                 count,
                 users: Vec::new(),
@@ -119,17 +110,46 @@ impl<'a> Rib<'a> {
     /// Adds a route, or changes the next hop of an existing one.
     pub fn add(&mut self, prefix: u32, len: u8, next_hop: NextHop) -> Result<(), Error> {
         check(prefix, len)?;
-        let number = self.next_hops.acquire(self.word(next_hop)?, &self.memory)?;
+        let number = self.next_hops.take(self.word(next_hop)?)?;
+        self.install((prefix, len), number)
+    }
+
+    /// Adds a route with several next hops, over which flows are spread, or changes those of an existing one. Flows stay where
+    /// they are as far as the weights permit it.
+    ///
+    /// # Errors
+    /// The prefix or a next hop is not valid, or the table is full; then it is unchanged.
+    pub fn add_ways(&mut self, prefix: u32, len: u8, ways: &[Way]) -> Result<(), Error> {
+        check(prefix, len)?;
+        let word = |way: &Way| -> Result<(u64, u8), Error> {
+            let next_hop = Some(way.next_hop).filter(|_| way.leads_on()).ok_or(Error::Ways)?;
+            Ok((self.word(next_hop)?, way.weight))
+        };
+        let words = ways.iter().map(word).collect::<Result<Vec<_>, Error>>()?;
+        let like = self.routes.get(&(prefix, len)).copied();
+        let number = self.next_hops.take_group(&words, like, self.epoch)?;
+        self.install((prefix, len), number)
+    }
+
+    /// Adds a route that has this number, or changes the number of an existing one.
+    fn install(&mut self, (prefix, len): (u32, u8), number: u32) -> Result<(), Error> {
         let old = self.routes.get(&(prefix, len)).copied();
         if let Err(error) = self.write(prefix, len, entry(number, len), old.is_none()) {
-            self.next_hops.release(number, self.epoch);
+            self.next_hops.give(number, self.epoch);
             return Err(error);
         }
         self.routes.insert((prefix, len), number);
         if let Some(old) = old {
-            self.next_hops.release(old, self.epoch);
+            self.next_hops.give(old, self.epoch);
         }
         Ok(())
+    }
+
+    /// Sets for each next hop of a group, which has this number, whether it is down: its flows move to other next hops of their
+    /// groups, and those of others stay. Each change is one word, however many routes there are. Returns the number of changes.
+    pub fn set_down(&self, is_down: impl Fn(u32, NextHop) -> bool) -> usize {
+        let header = self.memory.header;
+        self.next_hops.set_down(|number, word| is_down(number, unpack(word, header)))
     }
 
     /// Returns the word of a next hop. The address of an IPv6 gateway gets a place in the header, which it keeps.
@@ -149,13 +169,18 @@ impl<'a> Rib<'a> {
         Err(Error::NextHops)
     }
 
+    /// Returns a reader of the table.
+    pub fn reader(&self) -> Table<'a> {
+        Table::new(self.memory)
+    }
+
     /// Removes a route.
     pub fn remove(&mut self, prefix: u32, len: u8) -> Result<(), Error> {
         check(prefix, len)?;
         let number = self.routes.remove(&(prefix, len)).ok_or(Error::Absent)?;
         let cover = self.cover(prefix, len);
         self.unwrite(prefix, len, cover);
-        self.next_hops.release(number, self.epoch);
+        self.next_hops.give(number, self.epoch);
         Ok(())
     }
 
@@ -166,9 +191,20 @@ impl<'a> Rib<'a> {
 
     /// Publishes a batch of changes to readers; returns the new epoch, which is never [`OFFLINE`](crate::OFFLINE).
     pub fn publish(&mut self) -> u32 {
-        self.epoch = self.epoch.wrapping_add(1).max(1);
-        self.memory.header.epoch.store(self.epoch, Release);
+        self.follow(self.next_epoch());
         self.epoch
+    }
+
+    /// Returns the epoch that will be published next.
+    pub const fn next_epoch(&self) -> u32 {
+        let next = self.epoch.wrapping_add(1);
+        if next == 0 { 1 } else { next }
+    }
+
+    /// Takes over the epoch of another table whose readers read this one too, as [`crate::six::Rib::follow`] does.
+    pub fn follow(&mut self, epoch: u32) {
+        self.epoch = epoch;
+        self.memory.header.epoch.store(epoch, Release);
     }
 
     /// Returns the epoch that was published last; 0: none yet.
@@ -178,7 +214,7 @@ impl<'a> Rib<'a> {
 
     /// Returns how many groups and next hops are out of use but may still be read.
     pub fn retired(&self) -> usize {
-        self.groups.retired.len() + self.next_hops.retired.len()
+        self.groups.retired.len() + self.next_hops.retired()
     }
 
     /// Reclaims numbers that no reader can have any more. `readers` yields the word of each running reader: the epoch
@@ -199,11 +235,7 @@ impl<'a> Rib<'a> {
             homes.remove(&home);
             free.push(group);
         });
-        let NextHops { retired, free, numbers, values, .. } = &mut self.next_hops;
-        retired.drain_older(oldest, |number, _| {
-            numbers.remove(&values[number as usize]);
-            free.push(number);
-        });
+        self.next_hops.reclaim(oldest, self.epoch);
     }
 
     /// Returns the entry of the longest shorter route that covers a prefix; 0 if there is none but the default route.
@@ -293,39 +325,20 @@ impl<'a> Rib<'a> {
     }
 }
 
-impl NextHops {
-    /// Returns a number for this next hop, and adds one user to it.
-    fn acquire(&mut self, value: u64, memory: &Memory<'_>) -> Result<u32, Error> {
-        if let Some(number) = self.numbers.get(&value) {
-            // A retired next hop that may still be read still has the same meaning.
-            self.retired.revive(*number);
-            self.users[*number as usize] += 1;
-            return Ok(*number);
-        }
-        let number = match self.free.pop() {
-            Some(number) => number,
-            None if self.users.len() < NEXT_HOPS => {
-                self.users.push(0);
-                self.values.push(value);
-                self.users.len() as u32 - 1
-            }
-            None if self.retired.len() > 0 => return Err(Error::Waiting),
-            None => return Err(Error::NextHops),
-        };
-        memory.next_hops[number as usize].store(value, Release);
-        self.numbers.insert(value, number);
-        self.users[number as usize] = 1;
-        self.values[number as usize] = value;
-        Ok(number)
+impl Places for Memory<'_> {
+    type Hop = u64;
+    const MOST: usize = NEXT_HOPS;
+
+    fn put(&self, number: u32, hop: u64) {
+        self.kind(number).store(hop, Release);
     }
 
-    /// Removes one user; an unused number is reused for another next hop when no reader can have it any more.
-    fn release(&mut self, number: u32, epoch: u32) {
-        let users = &mut self.users[number as usize];
-        *users -= 1;
-        if *users == 0 {
-            self.retired.retire(number, 0, epoch);
-        }
+    fn kind(&self, number: u32) -> &AtomicU64 {
+        &self.next_hops[number as usize]
+    }
+
+    fn buckets(&self) -> &[AtomicU64] {
+        self.buckets
     }
 }
 

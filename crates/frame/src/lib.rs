@@ -10,6 +10,7 @@
 pub mod arp;
 pub mod checksum;
 pub mod ethernet;
+pub mod flow;
 pub mod icmp;
 pub mod icmpv6;
 pub mod ipv4;

@@ -134,6 +134,7 @@ fn nic(name: &str, mac: [u8; 6], ip: Ipv4Addr, options: &Options) -> Nic {
         mac: Mac(mac),
         addresses: vec![Address { ip, len: 24 }],
         six: config::six::Six::default(),
+        vrf: None,
         reverse_path: config::forwarding::ReversePath::Off,
         queues: u32::from(options.queues),
         hash: FlowHash::Flow,

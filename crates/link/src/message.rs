@@ -152,6 +152,8 @@ pub enum ToSupervisor {
     Spawn {
         /// Its name.
         router: String,
+        /// True if it needs the firmware for jumbo frames.
+        jumbo: bool,
     },
     /// There may now be another host at the other end of the cable of this NIC of an isolated router.
     Plugged {

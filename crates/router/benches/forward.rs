@@ -11,8 +11,8 @@ use frame::{Mac, ethernet, ipv4};
 use ledger::RouterCounters;
 use ring::BURST;
 use router::{
-    Address, Adjacencies, Bucket, Buffer, Burst, Config, HEAD, Interface, Neighbour, Neighbours, NextHop,
-    Platform, ReversePath, Router, RouterResources, Waiting,
+    Address, Adjacencies, Bucket, Buffer, Burst, Config, HEAD, Interface, Interfaces, Neighbour, Neighbours,
+    NextHop, Platform, ReversePath, Router, RouterResources, Waiting,
 };
 
 /// Length of a frame in octets, without FCS.
@@ -125,6 +125,7 @@ fn routes() -> Table<'static> {
     let memory = Memory {
         header: Box::leak(Box::default()),
         next_hops: zeros::<AtomicU64, { fib::layout::NEXT_HOPS }>(),
+        buckets: zeros::<AtomicU64, { fib::layout::BUCKETS }>(),
         tbl24: zeros::<AtomicU32, { fib::layout::TBL24 }>(),
         tbl8: &[],
     };
@@ -173,13 +174,14 @@ fn main() {
         vlan: None,
         reverse_path: ReversePath::Off,
     });
-    let config = Config { interfaces: &interfaces, keeper: false, answers_arp: false, redirects: false };
+    let config = Config { interfaces: &interfaces, keeper: false, answers_arp: false, redirects: false, table: 0 };
     let mut adjacencies = Adjacencies::new();
-    let mut waiting = Waiting::new();
+    let (mut waiting, mut interfaces) = (Waiting::new(), Interfaces::new());
     let parts = RouterResources {
         routes: routes(),
         neighbours: &neighbours,
         adjacencies: &mut adjacencies,
+        interfaces: &mut interfaces,
         waiting: &mut waiting,
         counters: &counters,
     };

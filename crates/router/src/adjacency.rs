@@ -25,13 +25,15 @@ pub(crate) struct Adjacency {
     stamp: u64,
     /// The route is connected: the neighbour is the destination itself, whose entry is among the hosts.
     connected: bool,
+    /// The route has a group: the flow selects one of its next hops, which has an entry of its own.
+    group: bool,
     pub(crate) nic: u8,
 }
 
 impl Adjacency {
     /// An entry without information.
     const UNKNOWN: Self =
-        Self { header: [0; ethernet::HEADER], longest: 0, stamp: 0, connected: false, nic: 0 };
+        Self { header: [0; ethernet::HEADER], longest: 0, stamp: 0, connected: false, group: false, nic: 0 };
 
     /// Creates an entry: IPv4 packets go to `to` out of NIC `nic`, which has address `from` and takes packets of `mtu`
     /// octets.
@@ -56,6 +58,11 @@ impl Adjacency {
     /// Creates an entry for hosts of a connected network.
     pub(crate) const fn connected() -> Self {
         Self { connected: true, ..Self::UNKNOWN }
+    }
+
+    /// Creates an entry for a group of next hops.
+    pub(crate) const fn group() -> Self {
+        Self { group: true, ..Self::UNKNOWN }
     }
 
     /// Returns a copy that the hot path does not use: frames to a VLAN get their tags on the slow path.
@@ -142,6 +149,20 @@ impl Adjacencies {
         }
         let host = &self.hosts[host_slot(destination)];
         (host.stamp == stamp(destination, generation) && host.takes(len)).then_some(host)
+    }
+
+    /// Returns true if IPv4 next hop `hop` is known as a group. [`Adjacencies::find`] returns nothing for it.
+    #[inline(always)]
+    pub(crate) fn is_group(&self, hop: u32, generation: u32) -> bool {
+        let entry = &self.hops[hop as usize % ENTRIES];
+        entry.group && entry.stamp == stamp(hop, generation)
+    }
+
+    /// Returns true if IPv6 next hop `hop` is known as a group.
+    #[inline(always)]
+    pub(crate) fn is_group6(&self, hop: u32, generation: u32) -> bool {
+        let entry = &self.hops6[hop as usize % ENTRIES];
+        entry.group && entry.stamp == stamp(hop, generation)
     }
 
     /// Returns the entry for IPv6 packets as [`Adjacencies::find`] does for IPv4.

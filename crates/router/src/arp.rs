@@ -59,13 +59,13 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         }
         // A gateway outside our networks is only learned if we have sent a request for it.
         let key = Ip::v4(ip);
-        let create = for_us && (own.covers(ip) || self.waiting.pending.contains(nic, key));
+        let create = for_us && (own.covers(ip) || self.is_awaited(nic, key));
         self.hear_of(Neighbour { nic, ip: key, mac }, Said::Confirmed, create);
     }
 
     /// Records what was said about a neighbour of either family.
     pub(crate) fn hear_of(&mut self, neighbour: Neighbour, said: Said, create: bool) {
-        if self.neighbours.handle_arp(neighbour, said, create, self.now) == Learned::Replaced {
+        if self.neighbours.hear(neighbour, said, create, self.now) == Learned::Replaced {
             self.counters.neighbours_replaced.add(1);
         }
     }

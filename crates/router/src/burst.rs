@@ -76,7 +76,7 @@ struct Lookup<S> {
 
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
     /// Handles one burst from a NIC; returns its size.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn serve<P: Platform<Buffer = B>>(&mut self, platform: &mut P, nic: usize) -> usize {
         let mut burst = Burst::new();
         platform.receive(nic, &mut burst);
@@ -124,6 +124,9 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             {
                 rewrite(&mut buffer, &entry.header);
                 let out = entry.nic();
+                self.append(platform, out, buffer);
+                forwarded += 1;
+            } else if let Some(out) = self.by_group(&mut buffer, (hop, lookup.destination)) {
                 self.append(platform, out, buffer);
                 forwarded += 1;
             } else {

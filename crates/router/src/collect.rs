@@ -190,7 +190,8 @@ fn is_echo_request<B: Buffer>(parts: &mut Parts<B>, key: &Key) -> bool {
     }
     for part in parts.iter_mut() {
         // Each part but the last has an even length, so the words of all parts are aligned.
-        let Some(next) = offload::sum(&mut part.buffer, part.range()) else { return false };
+        let range = part.range();
+        let Some(next) = offload::sum(&mut part.buffer, range) else { return false };
         sum = checksum::sum(sum, &next.to_be_bytes());
     }
     let Some(first) = parts.first_mut() else { return false };

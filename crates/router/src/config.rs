@@ -14,9 +14,9 @@ use crate::router::Waiting;
 use crate::six::own::Six;
 
 /// Maximum number of NICs of one router, a power of two.
-pub const MAX_NICS: usize = 8;
+pub const MAX_NICS: usize = 32;
 /// Maximum number of interfaces of one router: its NICs, and VLANs on them.
-pub const MAX_INTERFACES: usize = 16;
+pub const MAX_INTERFACES: usize = 64;
 /// Maximum number of addresses of one NIC; further ones are ignored.
 pub const MAX_ADDRESSES: usize = 8;
 /// Maximum number of prefixes, and of DNS servers, in the router advertisements of one NIC; further ones are left out.
@@ -150,6 +150,8 @@ pub struct Config<'c> {
     pub answers_arp: bool,
     /// True if the router sends redirects (RFC 1812, 5.2.7.2).
     pub redirects: bool,
+    /// Number of its route table, which the platform is told of a next hop that fails.
+    pub table: u8,
 }
 
 /// Resources of a router.
@@ -160,10 +162,35 @@ pub struct RouterResources<'a, B, R> {
     pub neighbours: &'a Neighbours<'a>,
     /// Memory for prepared headers, private to this router.
     pub adjacencies: &'a mut Adjacencies,
+    /// Memory for the state of interfaces, private to this router.
+    pub interfaces: &'a mut Interfaces,
     /// Memory for packets that wait, private to this router.
     pub waiting: &'a mut Waiting<B>,
     /// Counters of the outcome of each frame.
     pub counters: &'a RouterCounters,
+}
+
+/// Memory for the state of the interfaces of one router. About 60 KiB, of which a router touches as much as it has
+/// interfaces.
+#[derive(Default)]
+pub struct Interfaces {
+    nics: ArrayVec<Nic, MAX_INTERFACES>,
+}
+
+impl Interfaces {
+    /// Creates empty memory.
+    pub const fn new() -> Self {
+        Self { nics: ArrayVec::new_const() }
+    }
+
+    /// Creates the state of these interfaces.
+    pub(crate) fn fill(&mut self, wanted: &[Interface<'_>]) -> &mut [Nic] {
+        self.nics.clear();
+        for interface in wanted.iter().take(MAX_INTERFACES).enumerate() {
+            self.nics.push(Nic::new(interface));
+        }
+        &mut self.nics
+    }
 }
 
 /// State of a NIC.
@@ -196,6 +223,11 @@ impl Nic {
             six: Six::new(interface),
             reverse_path: interface.reverse_path,
         }
+    }
+
+    /// Returns true if it is a NIC, and not a VLAN of one.
+    pub(crate) fn is_port(&self) -> bool {
+        self.tags.is_empty()
     }
 
     /// Returns true if `ip` is the router's own address on this NIC.

@@ -14,6 +14,7 @@ mod burst;
 mod collect;
 mod config;
 mod fragment;
+mod group;
 mod icmp;
 mod ip;
 pub mod neighbours;
@@ -36,12 +37,12 @@ mod tags;
 
 pub use adjacency::Adjacencies;
 pub use config::{
-    Address, Address6, Advertise, Config, Interface, MAX_ADDRESSES, MAX_DNS, MAX_INTERFACES, MAX_NICS,
-    MAX_PREFIXES, RouterResources, SMALLEST_MTU, Vlan,
+    Address, Address6, Advertise, Config, Interface, Interfaces, MAX_ADDRESSES, MAX_DNS, MAX_INTERFACES,
+    MAX_NICS, MAX_PREFIXES, RouterResources, SMALLEST_MTU, Vlan,
 };
 pub use ip::Ip;
 pub use neighbours::{Bucket, Neighbour, Neighbours};
 pub use platform::{Buffer, Burst, HEAD, Platform};
 pub use reverse_path::ReversePath;
 pub use router::{Router, Waiting};
-pub use routes::{Both, NextHop, NoRoutes6, Refusal, Routes, Routes6};
+pub use routes::{Both, CHOICES, NextHop, NoRoutes6, Refusal, Routes, Routes6};

@@ -65,8 +65,8 @@ pub(crate) type Packets<B> = ArrayVec<Held<B>, MAX_HELD>;
 pub(crate) enum Due<B> {
     /// Send a further request.
     Ask(Target),
-    /// The neighbour did not answer: refuse its packets.
-    GiveUp(Packets<B>),
+    /// The neighbour did not answer: refuse its packets, or send them elsewhere.
+    GiveUp(Target, Packets<B>),
 }
 
 /// Result of holding a packet.
@@ -166,7 +166,7 @@ impl<B> Pending<B> {
                 return Some(Due::Ask(target));
             }
             wait.due = now.saturating_add(NEGATIVE);
-            return Some(Due::GiveUp(self.take_packets(target)));
+            return Some(Due::GiveUp(target, self.take_packets(target)));
         }
         None
     }

@@ -53,10 +53,8 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let Some(whole) = whole.or_else(|| octets.get(ethernet::HEADER..)) else { return };
         let len = whole.len().min(QUOTED).min(usize::from(header.header_len) + 8);
         quoted[..len].copy_from_slice(&whole[..len]);
-        let from = self.nics[usize::from(nic)].address_towards(header.source);
-        let (Some(from), Some(mut buffer)) = (from, platform.allocate()) else {
-            return self.counters.originated_lost.add(1);
-        };
+        let Some(from) = self.nics[usize::from(nic)].address_towards(header.source) else { return };
+        let Some(mut buffer) = platform.allocate() else { return self.counters.originated_lost.add(1) };
         let message = icmp::Header { kind: icmp::REDIRECT, code: FOR_HOST, rest: gateway };
         let payload = (icmp::HEADER + len) as u16;
         let own = ipv4::Header { tos: CONTROL, ..self.own_header(from, header.source, payload) };

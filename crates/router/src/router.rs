@@ -5,7 +5,8 @@ use frame::{Mac, arp};
 use ledger::{Counter, RouterCounters};
 
 use crate::adjacency::Adjacencies;
-use crate::config::{Config, MAX_INTERFACES, MAX_NICS, Nic, RouterResources};
+use crate::config::{Config, MAX_NICS, Nic, RouterResources};
+use crate::group::Failures;
 use crate::ip::Ip;
 use crate::neighbours::{Ageing, Neighbours, REACHABLE};
 use crate::pending::{Due, Pending};
@@ -22,6 +23,7 @@ const CLOCK_EVERY: u32 = 64;
 /// Memory for the packets of one router that wait: for neighbours, or for other fragments. About 30 KiB.
 pub struct Waiting<B> {
     pub(crate) pending: Pending<B>,
+    pub(crate) failures: Failures,
     pub(crate) reassembly: Reassembly<B>,
 }
 
@@ -34,14 +36,15 @@ impl<B> Default for Waiting<B> {
 impl<B> Waiting<B> {
     /// Creates empty queues.
     pub const fn new() -> Self {
-        Self { pending: Pending::new(), reassembly: Reassembly::new() }
+        Self { pending: Pending::new(), failures: Failures::new(), reassembly: Reassembly::new() }
     }
 }
 
-/// A router. It runs on one vCPU or thread; state shared with others is in [`RouterResources`]. About 24 KiB.
+/// A router. It runs on one vCPU or thread; state shared with others is in [`RouterResources`]. About 36 KiB, most
+/// of it the bursts of NICs that it may have.
 pub struct Router<'a, B, R> {
     /// The interfaces: NICs, then VLANs of them.
-    pub(crate) nics: ArrayVec<Nic, MAX_INTERFACES>,
+    pub(crate) nics: &'a mut [Nic],
     /// Number of NICs.
     pub(crate) ports: usize,
     pub(crate) sources: OwnSourceFilter,
@@ -70,13 +73,16 @@ pub struct Router<'a, B, R> {
     /// For each cable, how often it had been plugged in at the last check.
     plug_counts: [u32; MAX_NICS],
     pub(crate) identification: u16,
-    /// NICs at which IPv6 frames were seen lately, as bits.
-    pub(crate) six_seen: u32,
-    /// NICs with a filter of sources, as bits.
-    pub(crate) checked: u32,
+    /// Interfaces at which IPv6 frames were seen lately, as bits.
+    pub(crate) six_seen: u64,
+    /// Interfaces with a filter of sources, as bits.
+    pub(crate) checked: u64,
     /// State of the pseudo-random numbers that spread timers.
     seed: u64,
+    /// Seed of the hash of flows, which all vCPUs of a router have in common.
+    pub(crate) flow_seed: u64,
     pub(crate) redirects: bool,
+    pub(crate) table: u8,
 }
 
 impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
@@ -84,13 +90,13 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
     pub fn new(config: &Config<'_>, parts: RouterResources<'a, B, R>) -> Self {
         // Entries left by an earlier router in the same memory must not seem valid.
         parts.adjacencies.clear();
-        let interfaces = config.interfaces.iter().take(MAX_INTERFACES);
-        let ports = interfaces.clone().take_while(|interface| interface.vlan.is_none()).count();
-        let nics: ArrayVec<Nic, MAX_INTERFACES> = interfaces.enumerate().map(Nic::new).collect();
-        let checks = |own: &Nic| u32::from(own.reverse_path != ReversePath::Off);
+        let nics = parts.interfaces.fill(config.interfaces);
+        let ports = nics.iter().take_while(|own| own.is_port()).count();
+        let seed = frame::flow::seed(config.interfaces.iter().map(|own| own.mac));
+        let checks = |own: &Nic| u64::from(own.reverse_path != ReversePath::Off);
         Self {
             checked: nics.iter().zip(0..).fold(0, |bits, (own, nic)| bits | checks(own) << nic),
-            sources: OwnSourceFilter::new(&nics),
+            sources: OwnSourceFilter::new(nics),
             nics,
             ports: ports.min(MAX_NICS),
             seen_neighbours: parts.neighbours.generation(),
@@ -116,17 +122,15 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             identification: 0,
             six_seen: 0,
             redirects: config.redirects,
-            seed: config.interfaces.iter().fold(1, |seed, own| seed ^ mac_bits(own.mac).rotate_left(7)),
+            table: config.table,
+            seed,
+            flow_seed: seed,
         }
     }
 
     /// Makes one pass over all NICs: takes a burst from each, and sends. Returns how many frames arrived.
     pub fn poll<P: Platform<Buffer = B>>(&mut self, platform: &mut P) -> usize {
-        if self.passes.is_multiple_of(CLOCK_EVERY) {
-            self.tick(platform);
-        }
-        self.passes = self.passes.wrapping_add(1);
-        self.keep_up(platform);
+        self.begin_pass(platform);
         let mut frames = 0;
         for nic in 0..self.ports {
             frames += self.serve(platform, nic);
@@ -137,6 +141,28 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
             self.counters.polls_empty.add(1);
         }
         frames
+    }
+
+    /// Makes one pass over some NICs, given as bits: others belong to other routers on the same platform. Does not count it.
+    pub fn poll_some<P: Platform<Buffer = B>>(&mut self, platform: &mut P, mut nics: u32) -> usize {
+        self.begin_pass(platform);
+        let mut frames = 0;
+        while nics != 0 {
+            frames += self.serve(platform, nics.trailing_zeros() as usize % MAX_NICS);
+            nics &= nics - 1;
+        }
+        self.flush(platform);
+        frames
+    }
+
+    /// Reads the clock from time to time, and notices changes.
+    #[inline(always)]
+    fn begin_pass<P: Platform<Buffer = B>>(&mut self, platform: &mut P) {
+        if self.passes.is_multiple_of(CLOCK_EVERY) {
+            self.tick(platform);
+        }
+        self.passes = self.passes.wrapping_add(1);
+        self.keep_up(platform);
     }
 
     /// Reads the clock and handles timers: repeats requests, gives up neighbours, keeps neighbours fresh.
@@ -155,12 +181,13 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
         while let Some(due) = self.waiting.pending.next_due(self.now) {
             match due {
                 Due::Ask((nic, ip)) => self.ask_for(platform, nic, (ip, Mac::BROADCAST)),
-                Due::GiveUp(held) => {
+                Due::GiveUp(target, held) => {
                     self.counters.neighbours_failed.add(1);
-                    held.into_iter().for_each(|packet| self.unreachable(platform, packet));
+                    held.into_iter().for_each(|packet| self.give_up(platform, target, packet));
                 }
             }
         }
+        self.retry_failures(platform);
         if self.keeper && self.neighbours.hurries() != self.seen_hurries {
             self.seen_hurries = self.neighbours.hurries();
             self.ageing.hurry();
@@ -179,6 +206,7 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
     pub fn next_deadline(&self) -> Option<u64> {
         let due = [
             self.waiting.pending.deadline(),
+            self.waiting.failures.deadline(),
             self.ageing_due,
             self.waiting.reassembly.deadline(),
             self.deadline6(),
@@ -367,11 +395,6 @@ impl<'a, B: Buffer, R: Routes> Router<'a, B, R> {
 /// Returns the earlier of two times.
 fn earlier(due: Option<u64>, other: u64) -> Option<u64> {
     Some(due.map_or(other, |due| due.min(other)))
-}
-
-/// Returns an Ethernet address as a number.
-fn mac_bits(mac: Mac) -> u64 {
-    mac.0.iter().fold(0, |bits, octet| bits << 8 | u64::from(*octet))
 }
 
 /// Sends a full burst and starts the next one.

@@ -61,17 +61,34 @@ pub enum NextHop {
         /// The gateway's address, in host byte order.
         gateway: u128,
     },
+    /// One of several, which the flow of a packet selects: see [`Routes::members`].
+    Group,
 }
+
+/// Maximum number of next hops among which a flow can be moved when some of them are down.
+pub const CHOICES: usize = 4;
 
 impl NextHop {
     /// Returns the NIC and the neighbour to which a packet to `destination` is sent; `None` if it is not sent on.
     pub const fn neighbour(self, destination: Ip) -> Option<(u8, Ip)> {
         match self {
-            Self::None | Self::Local | Self::Refused(_) => None,
+            Self::None | Self::Local | Self::Refused(_) | Self::Group => None,
             Self::Connected { nic } => Some((nic, destination)),
             Self::Gateway { nic, gateway } => Some((nic, Ip::v4(gateway))),
             Self::Gateway6 { nic, gateway } => Some((nic, Ip::v6(gateway))),
         }
+    }
+}
+
+impl NextHop {
+    /// Returns true if packets are sent on by it.
+    pub const fn leads_on(self) -> bool {
+        !matches!(self, Self::None | Self::Local | Self::Refused(_))
+    }
+
+    /// Returns true if packets are sent on by this NIC, whatever their destination. A group is none of them.
+    pub const fn is_behind(self, nic: u8) -> bool {
+        matches!(self.neighbour(Ip::v4(0)), Some((out, _)) if out == nic)
     }
 }
 
@@ -97,6 +114,23 @@ pub trait Routes: Copy {
 
     /// Returns the next hop with this number.
     fn next_hop(&self, index: u32) -> NextHop;
+
+    /// Returns the next hops that a flow with this hash has in the group with this number: the preferred one first, and
+    /// without those that are down, unless all are. Zeros follow. The number of a next hop yields itself.
+    fn members(&self, index: u32, _hash: u32) -> [u32; CHOICES] {
+        alone(index)
+    }
+
+    /// Returns the first of those.
+    #[inline(always)]
+    fn member(&self, index: u32, hash: u32) -> u32 {
+        self.members(index, hash)[0]
+    }
+
+    /// Returns true if the next hop with this number, or one of the group with this number, is behind a NIC.
+    fn leads_by(&self, index: u32, nic: u8) -> bool {
+        self.next_hop(index).is_behind(nic)
+    }
 
     /// Returns a number that changes whenever the meaning of a next hop's number has changed.
     fn epoch(&self) -> u32;
@@ -132,6 +166,22 @@ pub trait Routes6: Copy {
     /// Returns the next hop with this number.
     fn next_hop(&self, index: u32) -> NextHop;
 
+    /// Returns the next hops of a flow, as [`Routes::members`] does.
+    fn members(&self, index: u32, _hash: u32) -> [u32; CHOICES] {
+        alone(index)
+    }
+
+    /// Returns the first of those.
+    #[inline(always)]
+    fn member(&self, index: u32, hash: u32) -> u32 {
+        self.members(index, hash)[0]
+    }
+
+    /// Returns true if the next hop with this number, or one of the group with this number, is behind a NIC.
+    fn leads_by(&self, index: u32, nic: u8) -> bool {
+        self.next_hop(index).is_behind(nic)
+    }
+
     /// Returns a number that changes whenever the meaning of a next hop's number has changed.
     fn epoch(&self) -> u32;
 
@@ -140,6 +190,11 @@ pub trait Routes6: Copy {
     fn lookup(&self, destination: u128) -> u32 {
         self.found((0..Self::STEPS).fold(self.first(destination), |step, _| self.next(step)))
     }
+}
+
+/// Returns the choices of a next hop that is in no group.
+const fn alone(index: u32) -> [u32; CHOICES] {
+    [index, 0, 0, 0]
 }
 
 /// A table without routes, for routers without IPv6.
@@ -207,6 +262,19 @@ impl<R: Routes, S: Routes6> Routes for Both<R, S> {
 
     fn next_hop(&self, index: u32) -> NextHop {
         self.four.next_hop(index)
+    }
+
+    fn members(&self, index: u32, hash: u32) -> [u32; CHOICES] {
+        self.four.members(index, hash)
+    }
+
+    #[inline(always)]
+    fn member(&self, index: u32, hash: u32) -> u32 {
+        self.four.member(index, hash)
+    }
+
+    fn leads_by(&self, index: u32, nic: u8) -> bool {
+        self.four.leads_by(index, nic)
     }
 
     #[inline(always)]

@@ -136,7 +136,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let Ok(header) = ipv4_header(&mut buffer) else {
             return self.discard(platform, buffer, origin, &counters.drop_ip_header);
         };
-        let hop = self.routes.lookup(header.destination);
+        let hop = self.select(self.routes.lookup(header.destination), &mut buffer);
         let next = self.routes.next_hop(hop);
         let connected = matches!(next, NextHop::Connected { .. });
         if next == NextHop::Local || connected && self.is_own(header.destination) {

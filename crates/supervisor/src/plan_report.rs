@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::{NeighbourShown, NicDetails, RouteShown, Value};
+use config::forwarding::SpreadRoute;
 use config::keys::{self, Entry};
 use config::six::Six;
 use config::{Address, Group, Nic, Router};
@@ -67,25 +68,34 @@ fn told(value: keys::Value) -> Value {
     }
 }
 
-/// Static routes of a router: IPv4 destinations by IPv4 gateways, then all others, then those of a type; each in the order of
-/// the file.
+/// Static routes of a router: IPv4 destinations by IPv4 gateways, then all others, then those with several gateways, then those
+/// of a type; each in the order of the file.
 pub fn routes(router: &Router) -> Vec<RouteShown> {
     let four = router.routes.iter().map(|route| RouteShown {
         to: route.to.to_string(),
         via: route.via.map(|via| via.to_string()),
         nic: nic_name(router, route.nic),
+        vrf: vrf(router, router.table_of(route.nic)),
     });
     let six = router.forwarding.routes6.iter().map(|route| RouteShown {
         to: route.to.to_string(),
         via: route.via.map(|via| via.to_string()),
         nic: nic_name(router, route.nic),
+        vrf: vrf(router, router.table_of(route.nic)),
+    });
+    let spread = router.forwarding.spread.iter().map(|route| RouteShown {
+        to: route.to.to_string(),
+        via: Some(route.gateways()),
+        nic: nic_names(router, route),
+        vrf: route.ways.first().and_then(|way| vrf(router, router.table_of(way.nic))),
     });
     let refused = router.forwarding.refused.iter().map(|route| RouteShown {
         to: route.to.to_string(),
         via: None,
         nic: route.kind.name().to_owned(),
+        vrf: vrf(router, route.table),
     });
-    four.chain(six).chain(refused).collect()
+    four.chain(six).chain(spread).chain(refused).collect()
 }
 
 /// Static neighbours of a router: IPv4, then IPv6.
@@ -101,6 +111,16 @@ pub fn neighbours(router: &Router) -> Vec<NeighbourShown> {
         nic: nic_name(router, known.nic),
     });
     four.chain(six).collect()
+}
+
+fn vrf(router: &Router, table: usize) -> Option<String> {
+    router.vrf_name(table).map(str::to_owned)
+}
+
+/// Names of the NICs or interfaces of a route with several gateways.
+pub fn nic_names(router: &Router, route: &SpreadRoute) -> String {
+    let names: Vec<String> = route.links().into_iter().map(|link| nic_name(router, link)).collect();
+    names.join(", ")
 }
 
 fn nic_name(router: &Router, index: usize) -> String {

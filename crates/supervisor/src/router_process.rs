@@ -248,7 +248,7 @@ impl Supervisor {
             ToSupervisor::FindThread { .. } => {
                 self.say_to(Some(name), &ToPlane::FoundThread { thread: None }, Vec::new(), now);
             }
-            ToSupervisor::Spawn { router } => {
+            ToSupervisor::Spawn { router, .. } => {
                 let answer = ToPlane::NotSpawned { router, why: refused() };
                 self.say_to(Some(name), &answer, Vec::new(), now);
             }

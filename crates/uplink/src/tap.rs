@@ -42,8 +42,8 @@ use crate::request::{self, Name};
 use crate::undo::UndoGuard;
 use crate::{Error, LinkCounters, LinkTable, Links, Mac, Netns, steering};
 
-/// Maximum octets of a frame that a source shows without segmentation offload.
-pub const LARGEST_FRAME: usize = 2048;
+/// Maximum octets of a frame that a source shows without segmentation offload: a jumbo frame of the largest MTU of a NIC.
+pub const LARGEST_FRAME: usize = 9216 + HEADERS;
 /// Ethernet header with one VLAN tag, in octets.
 const HEADERS: usize = 18;
 /// Maximum number of queues of one device (`MAX_TAP_QUEUES` of the driver).
@@ -64,7 +64,7 @@ pub enum Ownership {
 pub struct TapConfig<'a> {
     /// Number of queues, each with a source and a sink of its own: 1 to 256.
     pub queues: u16,
-    /// MTU in octets: 68 to 2030.
+    /// MTU in octets: 68 to 9216.
     pub mtu: u32,
     /// Maximum number of frames that wait in the kernel for the source; further ones are dropped there.
     pub queue_len: u32,
@@ -397,7 +397,7 @@ fn check(config: &TapConfig<'_>) -> Result<(), Error> {
         return Err(Error::Range {
             what: "the MTU of a TAP",
             found: config.mtu.into(),
-            expected: "68 to 2030",
+            expected: "68 to 9216",
         });
     }
     check_queues(config.queues.into())

@@ -18,6 +18,7 @@ mod coalesced;
 mod corpus;
 mod cpuid;
 mod doorbells;
+mod firmware;
 mod futex;
 pub mod irq;
 pub mod kernel_thread;
@@ -35,6 +36,7 @@ pub mod vhost_net;
 pub mod vm;
 
 pub use attach::{E1000Nic, Model, attach, attach_handed};
+pub use firmware::Firmware;
 pub use irq::{IrqLine, IrqRouter, Message};
 pub use kvm_ioctls::Kvm;
 pub use machine::{Machine, MachineConfig};

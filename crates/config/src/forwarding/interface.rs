@@ -4,12 +4,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::route::nic_named;
 use super::{FILTERS, ReversePath, links, own_networks};
 use crate::address::Address;
 use crate::nic::own_addresses;
 use crate::plan::Nic;
 use crate::read::required_name;
+use crate::route::nic_named;
 use crate::section::Section;
 use crate::six::{self, Six};
 
@@ -104,8 +104,11 @@ fn distinguish(section: &Section<'_>, new: &Interface, (nics, before): (&[Nic], 
 
 /// Reports a network that a NIC or another interface has: routing between them would be ambiguous.
 fn verify_networks(section: &Section<'_>, new: &Interface, (nics, before): (&[Nic], &[Interface])) {
-    let nics = nics.iter().map(|nic| (&nic.name, own_networks(&nic.addresses, &nic.six)));
-    let before = before.iter().map(|known| (&known.name, own_networks(&known.addresses, &known.six)));
+    let is_near = |nic: &Nic| nic.vrf == nics[new.nic].vrf;
+    let before = before.iter().filter(|known| is_near(&nics[known.nic]));
+    let before = before.map(|known| (&known.name, own_networks(&known.addresses, &known.six)));
+    let nics = nics.iter().filter(|nic| is_near(nic));
+    let nics = nics.map(|nic| (&nic.name, own_networks(&nic.addresses, &nic.six)));
     let own = own_networks(&new.addresses, &new.six);
     for (name, networks) in nics.chain(before) {
         for held in networks {

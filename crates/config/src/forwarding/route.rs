@@ -6,17 +6,22 @@ use std::net::Ipv6Addr;
 
 use serde::{Deserialize, Serialize};
 
-use super::Link;
 use super::refused::is_refused;
+use super::{Link, vrf};
+use super::spread::is_spread;
 use crate::address::Prefix;
 use crate::mac::Mac;
 use crate::nic::station_mac;
 use crate::read::valued;
+use crate::route::nic_named;
 use crate::section::{Section, WithLine};
 use crate::six::{Prefix6, gateway, is_six, parse_cidr6};
 
 /// Most static IPv6 neighbours of a router; the firmware has room for as many of both families.
 const MOST_NEIGHBOURS: usize = 256;
+
+/// What to write in place of two routes with the same destinations.
+pub(crate) const SPREAD: &str = "write several gateways as one route: via = [\"GATEWAY\", \"GATEWAY\"]";
 
 /// Destinations of a route, of either family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -70,14 +75,14 @@ pub struct Neighbour6 {
 }
 
 /// Returns true if a `[[router.route]]` is not an IPv4 route by a gateway or a NIC: its destination or its gateway is an
-/// IPv6 one, or it has a type.
+/// IPv6 one, or it has several gateways or a type.
 pub(crate) fn is_other_route(section: &Section<'_>) -> bool {
-    is_six_route(section) || is_refused(section)
+    is_six_route(section) || is_spread(section) || is_refused(section)
 }
 
 /// Returns true if a `[[router.route]]` is read here.
 fn is_six_route(section: &Section<'_>) -> bool {
-    !is_refused(section) && ["to", "via"].iter().any(|key| has_six(section, key))
+    !is_refused(section) && !is_spread(section) && ["to", "via"].iter().any(|key| has_six(section, key))
 }
 
 /// Returns true if a `[[router.neighbour]]` is read here.
@@ -94,16 +99,13 @@ pub(super) fn routes(router: &Section<'_>, nics: &[Link]) -> Vec<Route6> {
     let mut routes = Vec::new();
     let mut seen = HashMap::new();
     for section in router.tables("route").iter().filter(|section| is_six_route(section)) {
-        let Some(route) = route(section, nics) else { continue };
+        let Some(nics) = vrf::visible(section, nics) else { continue };
+        let Some(route) = route(section, &nics) else { continue };
         let line = section.line_of("to");
-        if let Some(first) = seen.insert(route.to, line) {
-            let what = format!(
-                "{} is routed in line {first} already; several ways are not in this version",
-                route.to
-            );
-            section.fault(line, "to", what);
+        if let Some(first) = seen.insert((section.peek_text("vrf"), route.to), line) {
+            section.fault(line, "to", format!("{} is routed in line {first} already; {SPREAD}", route.to));
         }
-        if let Some(what) = needless(&route, nics) {
+        if let Some(what) = needless(route.to, &nics) {
             section.fault(line, "to", what);
         }
         routes.push(route);
@@ -112,8 +114,11 @@ pub(super) fn routes(router: &Section<'_>, nics: &[Link]) -> Vec<Route6> {
 }
 
 /// Returns why a route is not needed, if it is not: its destinations are on a link of the router.
-fn needless(route: &Route6, nics: &[Link]) -> Option<String> {
-    let Destination::V6(to) = route.to else { return None };
+pub(super) fn needless(to: Destination, nics: &[Link]) -> Option<String> {
+    let to = match to {
+        Destination::V4(to) => return crate::route::needless(to, nics),
+        Destination::V6(to) => to,
+    };
     if to.len == 128 && nics.iter().any(|nic| nic.six.addresses.iter().any(|own| own.ip == to.network)) {
         return Some(format!("{to} is the router's own address, which needs no route"));
     }
@@ -122,7 +127,7 @@ fn needless(route: &Route6, nics: &[Link]) -> Option<String> {
 }
 
 fn route(section: &Section<'_>, nics: &[Link]) -> Option<Route6> {
-    section.expect_keys(&["to", "via", "nic"], &[]);
+    section.expect_keys(&["to", "via", "nic", "vrf"], &[]);
     section.required_text("to", "\"2001:db8:1::/48\"")?;
     let to = valued(section, "to", "", destination)?;
     let out = match section.text("nic", "\"wan\"") {
@@ -164,7 +169,7 @@ pub(super) fn destination(text: &str) -> Result<Destination, String> {
 }
 
 /// Returns the NIC behind which a gateway is: `out`, or the one with its network. A link-local one needs `nic`.
-fn behind(ip: Ipv6Addr, out: Option<usize>, nics: &[Link]) -> Result<usize, String> {
+pub(super) fn behind(ip: Ipv6Addr, out: Option<usize>, nics: &[Link]) -> Result<usize, String> {
     if nics.iter().any(|nic| nic.six.addresses.iter().any(|own| own.ip == ip)) {
         return Err(format!("{ip} is the router's own address; write its neighbour's"));
     }
@@ -176,7 +181,9 @@ fn behind(ip: Ipv6Addr, out: Option<usize>, nics: &[Link]) -> Result<usize, Stri
     let holds = |nic: &&Link| nic.six.addresses.iter().any(|own| own.network().contains(ip));
     let holding = nics.iter().position(|nic| holds(&nic));
     match (holding, out) {
-        (None, _) => Err(format!("{ip} is in none of the router's IPv6 networks: {}", networks(nics))),
+        (None, _) => Err(vrf::leak(ip.into(), nics).unwrap_or_else(|| {
+            format!("{ip} is in none of the router's IPv6 networks: {}", networks(nics))
+        })),
         (Some(nic), Some(out)) if nic != out => {
             Err(format!("{ip} is behind NIC {:?}, not {:?}; remove nic", nics[nic].name, nics[out].name))
         }
@@ -190,23 +197,13 @@ fn networks(nics: &[Link]) -> String {
     if all.is_empty() { "its NICs have no IPv6 address".to_owned() } else { all.join(", ") }
 }
 
-/// Returns the index of a NIC by its name.
-pub(super) fn nic_named(section: &Section<'_>, name: WithLine<&str>, nics: &[Link]) -> Option<usize> {
-    let index = nics.iter().position(|nic| nic.name == name.value);
-    if index.is_none() {
-        let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
-        let what = format!("the router has no NIC {:?}; its NICs: {}", name.value, names.join(", "));
-        section.fault(name.line, "nic", what);
-    }
-    index
-}
-
 /// Reads the static IPv6 neighbours.
 pub(super) fn neighbours(router: &Section<'_>, nics: &[Link]) -> Vec<Neighbour6> {
     let sections = router.tables("neighbour");
     let mut neighbours: Vec<Neighbour6> = Vec::new();
     for section in sections.iter().filter(|section| is_six_neighbour(section)).take(MOST_NEIGHBOURS) {
-        let Some(neighbour) = neighbour(section, nics) else { continue };
+        let Some(visible) = vrf::visible(section, nics) else { continue };
+        let Some(neighbour) = neighbour(section, &visible) else { continue };
         let same = |known: &Neighbour6| (known.address, known.nic) == (neighbour.address, neighbour.nic);
         if neighbours.iter().any(same) {
             let what = format!("{} is there twice; remove one", neighbour.address);
@@ -218,7 +215,7 @@ pub(super) fn neighbours(router: &Section<'_>, nics: &[Link]) -> Vec<Neighbour6>
 }
 
 fn neighbour(section: &Section<'_>, nics: &[Link]) -> Option<Neighbour6> {
-    section.expect_keys(&["address", "mac", "nic"], &[]);
+    section.expect_keys(&["address", "mac", "nic", "vrf"], &[]);
     let address = section.required_text("address", "\"2001:db8::fe\"")?;
     let mac = section.required_text("mac", "\"02:00:00:00:00:01\"").and_then(|WithLine { value, line }| {
         station_mac(value).map_err(|what| section.fault(line, "mac", what)).ok()

@@ -169,3 +169,61 @@ fn a_route_may_lead_by_an_interface() {
     assert_eq!(numbers, (2, 2, 2), "after the two NICs");
     assert_eq!([0, 1, 2, 3].map(|n| router.link_name(n)), [Some("x"), Some("y"), Some("guests"), None]);
 }
+
+#[test]
+fn a_route_has_several_gateways_with_weights() {
+    let text = file(
+        "[[router.route]]\nto = '0.0.0.0/0'\nvia = ['192.0.2.2', '2001:db8:0:2::9', '192.0.2.3']\nweights = [3, 1, 255]\n\
+         [[router.route]]\nto = '::/0'\nvia = ['fe80::9', 'fe80::9']\nnic = ['x', 'y']\n\
+         [[router.route]]\nto = '2001:db8:8::/48'\nvia = ['fe80::7', 'fe80::8']\nnic = 'y'\n",
+    );
+    let plan = parse(&text, "f.toml").expect("a good file");
+    let router = &plan.routers[0];
+    assert!(router.routes.is_empty() && router.forwarding.routes6.is_empty());
+    let told = |at: usize| {
+        let route = &router.forwarding.spread[at];
+        (route.to.to_string(), route.gateways(), route.ways.iter().map(|way| way.nic).collect::<Vec<_>>())
+    };
+    let gateways = "192.0.2.2 * 3, 2001:db8:0:2::9, 192.0.2.3 * 255".to_owned();
+    assert_eq!(told(0), ("0.0.0.0/0".to_owned(), gateways, vec![0, 1, 0]));
+    assert_eq!(told(1), ("::/0".to_owned(), "fe80::9, fe80::9".to_owned(), vec![0, 1]));
+    assert_eq!(told(2).2, [1, 1]);
+    assert_eq!([0, 1, 2].map(|at| router.forwarding.spread[at].links()), [vec![0, 1], vec![0, 1], vec![1]]);
+}
+
+#[test]
+fn wrong_routes_with_several_gateways() {
+    let route = |to: &str, more: &str| format!("[[router.route]]\nto = '{to}'\n{more}\n");
+    let two = "via = ['192.0.2.2', '192.0.2.3']";
+    let many = (2..100).map(|last| format!("'192.0.2.{last}'")).collect::<Vec<_>>().join(", ");
+    let cases = [
+        (route("0.0.0.0/0", "via = []"), "router.route.via: 0 gateways; write 1 to 64"),
+        (route("0.0.0.0/0", &format!("via = [{many}]")), "router.route.via: 98 gateways; write 1 to 64"),
+        (route("0.0.0.0/0", "via = ['192.0.2.2', '192.0.2.2']"), "192.0.2.2 is there twice; give it a greater"),
+        (route("0.0.0.0/0", "via = ['192.0.2.2', '203.0.113.1']"), "203.0.113.1 is in none of the router's networks"),
+        (route("0.0.0.0/0", "via = ['192.0.2.2', 7]"), "an integer where a string such as"),
+        (route("2001:db8:9::/48", two), "192.0.2.2 is no IPv6 gateway, and 2001:db8:9::/48 needs one"),
+        (route("2001:db8:9::/48", "via = ['fe80::1', 'fe80::2']"), "may be behind any NIC; add nic"),
+        (route("0.0.0.0/0", &format!("{two}\nweights = [1]")), "1 weights for 2 gateways; write one for each"),
+        (route("0.0.0.0/0", &format!("{two}\nweights = [1, 256]")), "256 is out of range; write 1 to 255"),
+        (route("0.0.0.0/0", &format!("{two}\nweights = 3")), "an array of whole numbers from 1 to 255"),
+        (route("0.0.0.0/0", &format!("{two}\nnic = ['x', 'x', 'y']")), "3 NICs for 2 gateways; write one for all"),
+        (route("0.0.0.0/0", &format!("{two}\nnic = 'y'")), "192.0.2.2 is behind NIC \"x\", not \"y\""),
+        (route("192.0.2.0/24", two), "is the network of NIC \"x\", which needs no route"),
+        (route("0.0.0.0/0", two).repeat(2), "0.0.0.0/0 is routed in line"),
+        (route("0.0.0.0/0", two) + &route("0.0.0.0/0", "via = '192.0.2.9'"), "0.0.0.0/0 is routed in line"),
+        (route("0.0.0.0/0", "via = '192.0.2.9'\nweights = [1]"), "unknown key"),
+    ];
+    for (tables, expected) in cases {
+        let errors = errors_of(&file(&tables));
+        assert!(errors.contains(expected), "{errors}");
+    }
+}
+
+#[test]
+fn a_kernel_router_has_one_gateway_for_each_route() {
+    let text = "[[router]]\nname = 'a'\nengine = 'kernel'\n[[router.nic]]\nname = 'x'\nattach = 'veth:x'\naddress = '192.0.2.1/24'\n\
+                [[router.route]]\nto = '0.0.0.0/0'\nvia = ['192.0.2.2', '192.0.2.3']\n";
+    let errors = errors_of(text);
+    assert!(errors.contains("several gateways and routes of a type are not in this version of kernel routers"), "{errors}");
+}

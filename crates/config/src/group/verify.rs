@@ -4,6 +4,8 @@ use super::{BEFORE_NUMBER, Group, GroupKind, MOST_MEMBERS, Spread};
 use crate::plan::{Deliver, Engine, Nic, NicModel, QueueLen, Role, VhostThreads};
 use crate::section::Section;
 
+/// Most NICs of a group, through each of which its members are probed.
+const MOST_NICS: usize = ::group::probe::MOST_NICS as usize;
 /// Longest name of a group, in octets: a member has it with a number, and no longer name than any router.
 const LONGEST: usize = 11;
 
@@ -16,6 +18,7 @@ const SHARED: [&str; 6] = ["switch", "tap", "bridge", "ovs", "macvtap", "xdp"];
 /// Reports what is wrong with a group.
 pub(crate) fn verify(section: &Section<'_>, group: &Group) {
     name(section, group);
+    nics(section, group);
     keys_of_stages(section, group);
     router(section, group);
     if group.pattern.is_in_kernel() {
@@ -36,6 +39,14 @@ fn name(section: &Section<'_>, group: &Group) {
             group.name
         );
         section.fault(section.line_of("name"), "name", what);
+    }
+}
+
+fn nics(section: &Section<'_>, group: &Group) {
+    let count = group.pattern.nics.len();
+    if let Some(extra) = section.tables("nic").get(MOST_NICS).filter(|_| count > MOST_NICS) {
+        let what = format!("{count} NICs are too many for a group, which has at most {MOST_NICS}");
+        section.fault(extra.line, "nic", what);
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Nic {
     pub addresses: Vec<Address>,
     /// IPv6 addresses and router advertisements.
     pub six: crate::six::Six,
+    /// Its VRF: NICs of the same name share a route table; `None`: NICs without a VRF share one, too.
+    pub vrf: Option<String>,
     /// Filter of sources.
     pub reverse_path: crate::forwarding::ReversePath,
     /// Number of queue pairs among which frames towards the router are distributed: 1 to

@@ -137,6 +137,8 @@ fn what_this_version_cannot_run_is_refused_in_one_line() {
     assert!(told(&PARALLEL.replace("tap:core-wan", "xdp:eth0")).contains("AF_XDP"));
     let six = PARALLEL.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]");
     assert!(told(&six).contains("group.nic.address: a group has no IPv6 in this version"), "{}", told(&six));
+    let of_vrf = PARALLEL.replace("\"192.0.2.1/24\"", "\"192.0.2.1/24\"\nvrf = \"red\"");
+    assert!(told(&of_vrf).contains("group.nic.vrf: a group has no VRFs"), "{}", told(&of_vrf));
     let filtered = PARALLEL.replace("\"192.0.2.1/24\"", "\"192.0.2.1/24\"\nrpf = \"loose\"");
     assert!(told(&filtered).contains("group.nic.rpf: a group has no filter of sources"), "{}", told(&filtered));
     let tagged = format!("{PARALLEL}[[group.interface]]\nname = \"guests\"\nnic = \"wan\"\nvlan = 7\n");
@@ -507,4 +509,11 @@ proptest! {
             prop_assert_eq!(&plan, &good(&text(members)));
         }
     }
+}
+
+#[test]
+fn a_group_has_as_many_nics_as_can_be_probed() {
+    let nic = |n: u32| format!("[[group.nic]]\nname = \"n{n}\"\nattach = \"tap:n{n}\"\n");
+    let told = errors(&format!("{PARALLEL}{}", (0..7).map(nic).collect::<String>()));
+    assert!(told.contains("NICs are too many for a group, which has at most 8"), "{told}");
 }

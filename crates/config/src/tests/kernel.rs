@@ -72,6 +72,7 @@ fn what_there_is_a_machine_for_it_has_not() {
         "queue_len = 64",
         "ring = 512",
         "offload = true",
+        "vrf = \"red\"",
     ] {
         let name = key.split(' ').next().unwrap_or_default();
         let fault = faults("", &format!("{VETH}\n{key}"));
@@ -101,6 +102,16 @@ fn it_has_both_families_and_routes_of_a_type() {
     let nic = format!("{VETH}\naddress = \"192.0.2.1/24\"\nrpf = \"strict\"");
     let filtered = good("rp_filter = \"loose\"\n", &nic);
     assert_eq!(filtered.routers[0].nics[0].reverse_path, ReversePath::Strict);
+}
+
+#[test]
+fn a_route_has_one_gateway() {
+    let route = "[[router.route]]\nto = \"203.0.113.0/24\"\nvia = [\"192.0.2.9\", \"192.0.2.10\"]";
+    assert_eq!(
+        faults("", &format!("{VETH}\naddress = \"192.0.2.1/24\"\n{route}")),
+        "f.toml:11: router.route.via: a kernel router has one gateway for each route in this version; remove the others, or write \
+         another engine"
+    );
 }
 
 #[test]

@@ -263,7 +263,7 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
         "memory_max = \"1G\"",
         r#"f.toml:19: router.nic.memory_max: only a NIC with attach = "vhost-user-backend:SOCKET" has it; remove it"#,
     ),
-    ("mtu = 1500", "mtu = 9000", "f.toml:20: router.nic.mtu: 9000 is out of range; write 68 to 2022"),
+    ("mtu = 1500", "mtu = 9217", "f.toml:20: router.nic.mtu: 9217 is out of range; write 68 to 9216"),
     (
         "ring = 1024",
         "ring = 300",
@@ -355,7 +355,7 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
     (
         "[[router.neighbour]]",
         "[[router.route]]\nto = \"0.0.0.0/0\"\nnic = \"lan\"\n[[router.neighbour]]",
-        "f.toml:34: router.route.to: 0.0.0.0/0 is routed in line 30 already; several ways are not in this version",
+        "f.toml:34: router.route.to: 0.0.0.0/0 is routed in line 30 already; write several gateways as one route: via = [\"GATEWAY\", \"GATEWAY\"]",
     ),
     (
         r#"mac = "02:00:00:00:00:99""#,

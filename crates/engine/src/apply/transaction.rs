@@ -171,7 +171,7 @@ impl Transaction {
             Step::ChangeRoutes(name, changes) => {
                 let slot = find(&mut instance.slots, name)?;
                 if let Some(run) = &slot.run {
-                    routes::change(run.router.router.table(), changes)
+                    routes::change(run.router.router.table(), &slot.plan, changes)
                         .with_context(|| format!("router {name}"))?;
                     let back = changes.iter().rev().map(RouteChange::reversed).collect();
                     self.done.push(Undo::Routes(name.clone(), back));
@@ -269,8 +269,9 @@ impl Undo {
                 instance.discard(removed);
             }
             Self::Routes(name, changes) => {
-                if let Some(run) = &find(&mut instance.slots, &name)?.run {
-                    routes::change(run.router.router.table(), &changes)?;
+                let slot = find(&mut instance.slots, &name)?;
+                if let Some(run) = &slot.run {
+                    routes::change(run.router.router.table(), &slot.plan, &changes)?;
                 }
             }
             Self::Adjust(before) => {

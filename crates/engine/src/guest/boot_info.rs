@@ -1,8 +1,8 @@
 //! Translates a router's file into the models of its NICs and the boot information of its firmware.
 
 use bootinfo::{
-    Address, BootInfo, MAX_ADDRESSES, MAX_NEIGHBOURS, MAX_NICS, MAX_VLANS, NeighbourInfo, NicInfo, Role,
-    TrafficInfo, VlanInfo,
+    Address, BootInfo, MAX_ADDRESSES, MAX_NEIGHBOURS, MAX_NICS, MAX_TABLES, MAX_VLANS, NeighbourInfo, NicInfo,
+    Role, TrafficInfo, VlanInfo, map,
 };
 use config::forwarding::ReversePath;
 use config::{Itr, NicModel, Router, Spin, VhostThreads};
@@ -13,8 +13,6 @@ use vmm::{E1000Nic, Model};
 
 use super::six;
 
-/// First PCI slot of a NIC; slot 0 is reserved for a host bridge.
-pub(super) const FIRST_SLOT: usize = 1;
 /// Approximate number of empty passes of the firmware's main loop, with two NICs, in a microsecond.
 const PASSES_A_MICROSECOND: u128 = 66;
 
@@ -89,8 +87,9 @@ fn interrupt_vcpu(plan: &Router) -> u32 {
 /// Returns the firmware's boot information.
 pub(super) fn boot_info(plan: &Router, duty: GuestTask) -> BootInfo {
     let mut nics = [NicInfo::default(); MAX_NICS];
-    for (slot, (info, nic)) in (FIRST_SLOT..).zip(nics.iter_mut().zip(&plan.nics)) {
-        *info = NicInfo { interrupt_vcpu: interrupt_vcpu(plan), ..nic_info(slot, nic) };
+    for (number, (info, nic)) in nics.iter_mut().zip(&plan.nics).enumerate() {
+        let (interrupt_vcpu, table) = (interrupt_vcpu(plan), plan.table_of(number) as u32);
+        *info = NicInfo { interrupt_vcpu, table, ..nic_info(map::nic_slot(number), nic) };
     }
     let mut neighbours = [NeighbourInfo::default(); MAX_NEIGHBOURS];
     let known = six::neighbours(plan);
@@ -102,6 +101,7 @@ pub(super) fn boot_info(plan: &Router, duty: GuestTask) -> BootInfo {
         neighbour_count: known.len().min(MAX_NEIGHBOURS) as u32,
         neighbour_table: plan.forwarding.neighbours,
         redirects: u32::from(plan.forwarding.redirects),
+        tables: plan.tables().min(MAX_TABLES) as u32,
         vlan_count: plan.forwarding.interfaces.len().min(MAX_VLANS) as u32,
         vlans: vlans(plan),
         spin: match plan.spin {
@@ -133,6 +133,7 @@ fn vlans(plan: &Router) -> [VlanInfo; MAX_VLANS] {
                 address_count: own.addresses.len().min(MAX_ADDRESSES) as u32,
                 addresses: addresses(&own.addresses),
                 reverse_path: reverse_path(own.reverse_path),
+                table: plan.table_of(own.nic) as u32,
                 ..six::nic_info(&own.six)
             },
         };

@@ -23,6 +23,7 @@ use crate::counts::CounterRegistry;
 use crate::ensemble::Ensembles;
 use crate::guest::{Guest, GuestTask};
 use crate::look_after::BackOff;
+use crate::next_hops::NextHops;
 use crate::shortages::Shortages;
 use crate::supplies::HostServices;
 use crate::take_down::TakeDown;
@@ -137,6 +138,8 @@ pub(crate) struct Run {
     pub(crate) conflicts: ArpConflicts,
     /// Neighbours without room, scans, IPv6 addresses that others have.
     pub(crate) shortages: Shortages,
+    /// Next hops of groups that it does not reach.
+    pub(crate) next_hops: NextHops,
     /// True once the router has come up.
     pub(crate) up: bool,
     pub(crate) started: Instant,

@@ -10,7 +10,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use api::Filter;
-use frame::{Mac, arp, ethernet, icmp, ipv4, ipv6, tcp};
+use frame::{Mac, arp, ethernet, flow, icmp, ipv4, ipv6, tcp};
 use port::Frame;
 
 mod six;
@@ -118,6 +118,19 @@ impl Head {
     /// Returns the destination MAC address of the frame.
     pub(super) fn destination(&self) -> Mac {
         ethernet::Header::parse(self.octets()).map_or(Mac([0; 6]), |(header, _)| header.destination)
+    }
+
+    /// Returns the destination of the IP packet, if it is one.
+    pub(super) fn ip_destination(&self) -> Option<IpAddr> {
+        match self.identity() {
+            Identity::Ip(ip) => Some(Ipv6Addr::from_bits(ip.destination).to_canonical()),
+            _ => None,
+        }
+    }
+
+    /// Returns the hash of its flow in a router with this seed.
+    pub(super) fn flow(&self, seed: u64) -> u32 {
+        self.octets.first_chunk().map_or(0, |head| flow::hash(head, seed))
     }
 
     /// Returns the identity of the packet.

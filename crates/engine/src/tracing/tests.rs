@@ -155,7 +155,7 @@ fn a_packet_that_is_forwarded_is_seen_to_leave() {
     assert_eq!(packet.headers, headers);
     assert_eq!(places(&packet), ["edge.wan.rx", "edge.lan.tx"]);
     assert_eq!(packet.hops[1].seen, format!("ttl 63 to {HOST}"));
-    let Fate::Left { nic, next_hop, after_ns } = &packet.fate else { panic!("{:?}", packet.fate) };
+    let Fate::Left { nic, next_hop, after_ns, .. } = &packet.fate else { panic!("{:?}", packet.fate) };
     assert_eq!((nic.as_str(), next_hop.as_str()), ("edge.lan", HOST.to_string().as_str()));
     assert_eq!(*after_ns, packet.hops[1].after_ns);
 }

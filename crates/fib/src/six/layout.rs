@@ -5,6 +5,7 @@
 //! ```text
 //! header    = &*(base                 as *const Header)
 //! next_hops = &*(base + NEXT_HOPS_AT  as *const [AtomicU64; HOP_WORDS * NEXT_HOPS])
+//! buckets   = &*(base + BUCKETS_AT    as *const [AtomicU64; BUCKETS])
 //! root      = &*(base + ROOT_AT       as *const [AtomicU64; ROOT])
 //! nodes     = slice::from_raw_parts(base + NODES_AT as *const AtomicU64, nodes * NODE)
 //! ranges    = slice::from_raw_parts(base + NODES_AT + 8 * NODE * nodes as *const AtomicU64, ranges)
@@ -15,19 +16,23 @@ use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// First word of a table; changes with the layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ringfib6");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ringfb63");
 /// Maximum number of next hops of a table; number 0 is "no route".
 pub const NEXT_HOPS: usize = 1 << 14;
 /// Words of one next hop.
 pub const HOP_WORDS: usize = 4;
+/// Number of buckets of all groups of next hops together.
+pub const BUCKETS: usize = 1 << 16;
 /// Number of entries of the root.
 pub const ROOT: usize = 1 << 16;
 /// Number of entries of a node.
 pub const NODE: usize = 256;
 /// Offset of the next hops.
 pub const NEXT_HOPS_AT: usize = 4096;
+/// Offset of the buckets.
+pub const BUCKETS_AT: usize = NEXT_HOPS_AT + 8 * HOP_WORDS * NEXT_HOPS;
 /// Offset of the root.
-pub const ROOT_AT: usize = NEXT_HOPS_AT + 8 * HOP_WORDS * NEXT_HOPS;
+pub const ROOT_AT: usize = BUCKETS_AT + 8 * BUCKETS;
 /// Offset of the nodes.
 pub const NODES_AT: usize = ROOT_AT + 8 * ROOT;
 
@@ -66,6 +71,8 @@ pub struct Memory<'a> {
     pub header: &'a Header,
     /// The next hops.
     pub next_hops: &'a [AtomicU64; HOP_WORDS * NEXT_HOPS],
+    /// The buckets of groups of next hops.
+    pub buckets: &'a [AtomicU64; BUCKETS],
     /// The root.
     pub root: &'a [AtomicU64; ROOT],
     /// The nodes.

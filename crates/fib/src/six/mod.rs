@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! header (4 KiB)       magic, default next hop, epoch
-//! next hops (512 KiB)  16,384 x 4 words: kind and NIC, gateway (2 words), spare
+//! next hops (512 KiB)  16,384 x 4 words: kind and NIC, gateway (2 words), spare; or a group of next hops
+//! buckets (512 KiB)    65,536 words: next hops of a part of the flows of a group
 //! root (512 KiB)       2^16 words, by the first 16 bits of the destination
 //! nodes (2 KiB each)   256 words, by the next 8 bits: at depth 16, 24, 32, 40, 48, 56
 //! ranges               lists of intervals: of at most 32 words with keys of 32 bits, or with keys of 64 bits at depth 64
@@ -20,8 +21,6 @@
 pub mod layout;
 #[cfg(feature = "rib")]
 mod list;
-#[cfg(feature = "rib")]
-mod next_hops;
 #[cfg(feature = "rib")]
 mod rib;
 #[cfg(feature = "rib")]

@@ -7,12 +7,14 @@ use core::sync::atomic::{AtomicU64, fence};
 
 use router::NextHop;
 
-use super::layout::{Entry, KEY_BITS, Kind, MAGIC, Memory, NODE, NODE_BITS, ROOT_BITS, WIDE_DEPTH};
+use super::layout::{
+    Entry, HOP_WORDS, KEY_BITS, Kind, MAGIC, Memory, NEXT_HOPS, NODE, NODE_BITS, ROOT_BITS, WIDE_DEPTH,
+};
 use super::list::{Interval, intervals};
-use super::next_hops::NextHops;
 use super::store::Store;
-use super::table::pack;
+use super::table::{Table, pack, unpack};
 use crate::Error;
+use crate::hops::{Hops, Places, Way};
 use crate::readers::oldest;
 
 /// Maximum number of intervals of a list with keys of 32 bits: four cache lines, of which a search reads at most three.
@@ -25,7 +27,7 @@ pub struct Rib<'a> {
     memory: Memory<'a>,
     /// Next hop of each route, by (prefix, length).
     routes: BTreeMap<(u128, u8), u32>,
-    next_hops: NextHops,
+    next_hops: Hops<Memory<'a>>,
     store: Store<'a>,
     epoch: u32,
 }
@@ -47,7 +49,7 @@ impl<'a> Rib<'a> {
         Self {
             memory,
             routes: BTreeMap::new(),
-            next_hops: NextHops::new(),
+            next_hops: Hops::new(memory),
             store: Store::new(memory),
             epoch: 0,
         }
@@ -74,7 +76,32 @@ impl<'a> Rib<'a> {
     /// The prefix is not valid, or the table is full; then it is unchanged.
     pub fn add(&mut self, prefix: u128, len: u8, next_hop: NextHop) -> Result<(), Error> {
         check(prefix, len)?;
-        let number = self.next_hops.take(pack(next_hop), &self.memory)?;
+        let number = self.next_hops.take(pack(next_hop))?;
+        self.install((prefix, len), number)
+    }
+
+    /// Adds a route with several next hops, as [`crate::Rib::add_ways`] does.
+    ///
+    /// # Errors
+    /// The prefix or a next hop is not valid, or the table is full; then it is unchanged.
+    pub fn add_ways(&mut self, prefix: u128, len: u8, ways: &[Way]) -> Result<(), Error> {
+        check(prefix, len)?;
+        if !ways.iter().all(Way::leads_on) {
+            return Err(Error::Ways);
+        }
+        let words: Vec<([u64; 3], u8)> = ways.iter().map(|way| (pack(way.next_hop), way.weight)).collect();
+        let like = self.routes.get(&(prefix, len)).copied();
+        let number = self.next_hops.take_group(&words, like, self.epoch)?;
+        self.install((prefix, len), number)
+    }
+
+    /// Sets which next hops of groups are down, as [`crate::Rib::set_down`] does.
+    pub fn set_down(&self, is_down: impl Fn(u32, NextHop) -> bool) -> usize {
+        self.next_hops.set_down(|number, words| is_down(number, unpack(words)))
+    }
+
+    /// Adds a route that has this number, or changes the number of an existing one.
+    fn install(&mut self, (prefix, len): (u128, u8), number: u32) -> Result<(), Error> {
         let old = self.routes.insert((prefix, len), number);
         if let Err(error) = self.refresh(prefix, len) {
             match old {
@@ -88,6 +115,11 @@ impl<'a> Rib<'a> {
             self.next_hops.give(old, self.epoch);
         }
         Ok(())
+    }
+
+    /// Returns a reader of the table.
+    pub fn reader(&self) -> Table<'a> {
+        Table::new(self.memory)
     }
 
     /// Removes a route.
@@ -140,7 +172,7 @@ impl<'a> Rib<'a> {
     /// Reclaims what went out of use before `oldest`, the oldest epoch that a reader may still be in.
     pub fn reclaim(&mut self, oldest: u32) {
         self.store.reclaim(oldest);
-        self.next_hops.reclaim(oldest);
+        self.next_hops.reclaim(oldest, self.epoch);
     }
 
     /// Rebuilds the entries that a changed route concerns: all of them first, so that an error leaves the table unchanged.
@@ -279,6 +311,26 @@ impl<'a> Rib<'a> {
             before = (prefix & mask(common), common + 1).min((other, len));
         }
         0
+    }
+}
+
+impl Places for Memory<'_> {
+    type Hop = [u64; 3];
+    const MOST: usize = NEXT_HOPS;
+
+    fn put(&self, number: u32, hop: [u64; 3]) {
+        let first = number as usize * HOP_WORDS;
+        for word in [2, 1, 0] {
+            self.next_hops[first + word].store(hop[word], Release);
+        }
+    }
+
+    fn kind(&self, number: u32) -> &AtomicU64 {
+        &self.next_hops[number as usize * HOP_WORDS]
+    }
+
+    fn buckets(&self) -> &[AtomicU64] {
+        self.buckets
     }
 }
 

@@ -2,9 +2,10 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use router::{NextHop, Refusal, Routes6};
+use router::{CHOICES, NextHop, Refusal, Routes6};
 
 use super::layout::{Entry, HOP_WORDS, Kind, Memory, NODE, ROOT_BITS};
+use crate::word::{self, CONNECTED, DOWN, GATEWAY, GATEWAY6, KIND_SHIFT, LOCAL, NIC_SHIFT, REFUSED};
 
 /// A table as its readers see it.
 #[derive(Clone, Copy)]
@@ -21,21 +22,14 @@ pub struct Step {
     depth: u8,
 }
 
-const KIND_SHIFT: u32 = 56;
-const NIC_SHIFT: u32 = 48;
-const LOCAL: u64 = 1;
-const CONNECTED: u64 = 2;
-const GATEWAY: u64 = 3;
-const GATEWAY6: u64 = 4;
-const REFUSED: u64 = 5;
-
-/// Encodes a next hop in three words. They are written before the first entry refers to them, and not changed before the
-/// last reader has left those that did.
+/// Encodes a next hop in three words. They are written before the first entry refers to them, and but for the mark of one that
+/// is down not changed before the last reader has left those that did.
 #[cfg(feature = "rib")]
 pub(crate) fn pack(next_hop: NextHop) -> [u64; 3] {
     let first = |kind: u64, nic: u8| kind << KIND_SHIFT | u64::from(nic) << NIC_SHIFT;
     match next_hop {
-        NextHop::None => [0; 3],
+        // A group is no next hop.
+        NextHop::None | NextHop::Group => [0; 3],
         NextHop::Refused(refusal) => [first(REFUSED, 0), 0, refusal.number().into()],
         NextHop::Local => [first(LOCAL, 0), 0, 0],
         NextHop::Connected { nic } => [first(CONNECTED, nic), 0, 0],
@@ -44,10 +38,12 @@ pub(crate) fn pack(next_hop: NextHop) -> [u64; 3] {
     }
 }
 
-fn unpack([first, high, low]: [u64; 3]) -> NextHop {
+/// Decodes a next hop.
+pub(crate) fn unpack([first, high, low]: [u64; 3]) -> NextHop {
     let nic = (first >> NIC_SHIFT) as u8;
     match first >> KIND_SHIFT {
         REFUSED => NextHop::Refused(Refusal::numbered(low as u32)),
+        word::GROUP => NextHop::Group,
         LOCAL => NextHop::Local,
         CONNECTED => NextHop::Connected { nic },
         GATEWAY => NextHop::Gateway { nic, gateway: low as u32 },
@@ -60,6 +56,25 @@ impl<'a> Table<'a> {
     /// Creates a reader of this memory.
     pub const fn new(memory: Memory<'a>) -> Self {
         Self { memory }
+    }
+
+    /// Returns the first word of a next hop or group.
+    #[inline(always)]
+    fn kind(&self, index: u32) -> Option<u64> {
+        self.memory.next_hops.get(index as usize * HOP_WORDS).map(|word| word.load(Acquire))
+    }
+
+    /// Returns the bucket that a hash selects in the group with this number; `None`: it is no group.
+    #[inline(always)]
+    fn bucket(&self, index: u32, hash: u32) -> Option<u64> {
+        let group = self.kind(index)?;
+        let bucket = || self.memory.buckets.get(word::bucket(group, hash));
+        word::is_group(group).then(|| bucket().map_or(0, |bucket| bucket.load(Relaxed)))
+    }
+
+    #[inline(always)]
+    fn is_down(&self, number: u32) -> bool {
+        self.kind(number).is_none_or(|word| word & DOWN != 0)
     }
 
     /// Returns the place of the entry that a node has for the destination.
@@ -178,6 +193,28 @@ impl Routes6 for Table<'_> {
         let at = index as usize * HOP_WORDS;
         let Some(words) = self.memory.next_hops.get(at..at + 3) else { return NextHop::None };
         unpack([0, 1, 2].map(|word| words[word].load(Relaxed)))
+    }
+
+    fn members(&self, index: u32, hash: u32) -> [u32; CHOICES] {
+        match self.bucket(index, hash) {
+            Some(bucket) => word::choices(bucket, |number| self.is_down(number)),
+            None => [index, 0, 0, 0],
+        }
+    }
+
+    #[inline(always)]
+    fn member(&self, index: u32, hash: u32) -> u32 {
+        let bucket = self.bucket(index, hash);
+        bucket.map_or(index, |bucket| word::first_choice(bucket, |number| self.is_down(number)))
+    }
+
+    fn leads_by(&self, index: u32, nic: u8) -> bool {
+        let group = self.kind(index).unwrap_or(0);
+        if !word::is_group(group) {
+            return self.next_hop(index).is_behind(nic);
+        }
+        let Some(buckets) = self.memory.buckets.get(word::buckets(group)) else { return false };
+        buckets.iter().any(|bucket| self.next_hop(word::choice(bucket.load(Relaxed), 0)).is_behind(nic))
     }
 
     #[inline(always)]

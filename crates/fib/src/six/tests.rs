@@ -8,10 +8,10 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, fence};
 use proptest::prelude::*;
 use router::{NextHop, Refusal, Routes6};
 
-use super::layout::{HOP_WORDS, Header, Memory, NEXT_HOPS, NODE, ROOT};
+use super::layout::{BUCKETS, HOP_WORDS, Header, Memory, NEXT_HOPS, NODE, ROOT};
 use super::{Rib, Table, synthetic};
 use crate::synthetic::Random;
-use crate::{Error, OFFLINE};
+use crate::{Error, OFFLINE, Way};
 
 /// Creates a table in ordinary memory, leaked because tests are few.
 fn memory(nodes: usize, ranges: usize) -> Memory<'static> {
@@ -19,6 +19,7 @@ fn memory(nodes: usize, ranges: usize) -> Memory<'static> {
     Memory {
         header: Box::leak(Box::new(Header::default())),
         next_hops: words(HOP_WORDS * NEXT_HOPS).try_into().unwrap(),
+        buckets: words(BUCKETS).try_into().unwrap(),
         root: words(ROOT).try_into().unwrap(),
         nodes: words(nodes * NODE),
         ranges: words(ranges),
@@ -95,6 +96,34 @@ fn each_next_hop_comes_back() {
         rib.add(NET | n << 88, 40, hop).unwrap();
         assert_eq!(lookup(&table, NET | n << 88 | 5), hop);
     }
+}
+
+#[test]
+fn routes_may_have_several_next_hops() {
+    let memory = memory(16, 1000);
+    let (mut rib, table) = (Rib::new(memory), Table::new(memory));
+    let ways = [1, 2, 3].map(|gateway| Way { next_hop: via(gateway), weight: 1 });
+    rib.add_ways(NET, 32, &ways[..2]).unwrap();
+    assert_eq!(lookup(&table, NET | 5), NextHop::Group);
+    let chosen = |ip: u128| {
+        let group = table.lookup(ip);
+        (0..64_u32).map(|hash| table.next_hop(table.member(group, hash << 26))).collect::<Vec<_>>()
+    };
+    let before = chosen(NET | 5);
+    assert_eq!(before.iter().filter(|hop| **hop == via(1)).count(), 32);
+    // A third one takes a third of the flows, and all others stay.
+    rib.add_ways(NET, 32, &ways).unwrap();
+    let moved = before.iter().zip(chosen(NET | 5)).filter(|(old, new)| *old != new).count();
+    assert!((21..=22).contains(&moved), "{moved}");
+    assert_eq!(rib.set_down(|_, hop| hop == via(2)), 1);
+    assert!(chosen(NET | 5).iter().all(|hop| *hop == via(1) || *hop == via(3)));
+    assert_eq!(rib.add_ways(NET, 32, &[]), Err(Error::Ways));
+    rib.remove(NET, 32).unwrap();
+    for _ in 0..2 {
+        let epoch = rib.publish();
+        rib.reclaim(epoch);
+    }
+    assert_eq!(rib.retired(), 0);
 }
 
 #[test]

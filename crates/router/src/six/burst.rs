@@ -162,18 +162,24 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             let out = match *way {
                 Way::Slow => None,
                 Way::Four(destination, step) => {
-                    let entry = self.adjacencies.find(routes.second(step), destination, len, generation);
-                    entry.map(|entry| {
-                        rewrite(&mut buffer, &entry.header);
-                        entry.nic()
-                    })
+                    let hop = routes.second(step);
+                    match self.adjacencies.find(hop, destination, len, generation) {
+                        Some(entry) => {
+                            rewrite(&mut buffer, &entry.header);
+                            Some(entry.nic())
+                        }
+                        None => self.by_group(&mut buffer, (hop, destination)),
+                    }
                 }
                 Way::Six(destination, step) => {
-                    let entry = self.adjacencies.find6(table.found(step), destination, len, generation);
-                    entry.map(|entry| {
-                        age(&mut buffer, &entry.header);
-                        entry.nic()
-                    })
+                    let hop = table.found(step);
+                    match self.adjacencies.find6(hop, destination, len, generation) {
+                        Some(entry) => {
+                            age(&mut buffer, &entry.header);
+                            Some(entry.nic())
+                        }
+                        None => self.by_group6(&mut buffer, (hop, destination)),
+                    }
                 }
             };
             match out {

@@ -112,7 +112,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let known = self.neighbours.find(nic, ip);
         let Some(mac) = advert.target_mac.or(known).filter(|mac| mac.is_station()) else { return };
         // A gateway outside our networks is learned only if it was asked for.
-        let create = self.waiting.pending.contains(nic, ip);
+        let create = self.is_awaited(nic, ip);
         let may_replace = known.is_none_or(|known| known == mac) || advert.overrides;
         let said = match advert.solicited && may_replace {
             true => Said::Confirmed,

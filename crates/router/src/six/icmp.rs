@@ -134,7 +134,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             return near;
         }
         let table = self.routes.six();
-        let next = table.next_hop(table.lookup(destination)).neighbour(Ip::v6(destination));
+        let next = table.next_hop(table.member(table.lookup(destination), 0)).neighbour(Ip::v6(destination));
         next.map_or(near, |(nic, _)| usize::from(nic))
     }
 }

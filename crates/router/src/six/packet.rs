@@ -108,7 +108,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             (None, NextHop::Connected { nic: near })
         } else {
             let table = self.routes.six();
-            let hop = table.lookup(destination);
+            let hop = self.select6(table.lookup(destination), &mut buffer);
             (Some(hop), table.next_hop(hop))
         };
         let local = next == NextHop::Local || self.is_own6(destination, near);

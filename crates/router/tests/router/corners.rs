@@ -92,7 +92,7 @@ fn a_redirect_is_sent_only_if_it_is_wanted() {
             let (header, message, quoted) = read_icmp(&sent[0]);
             assert_eq!((header.source, header.destination), (ip(10, 0, 1, 1), ip(10, 0, 1, 2)));
             assert_eq!((message.kind, message.code, message.rest), (icmp::REDIRECT, 1, ip(10, 0, 1, 2)));
-            assert_eq!(quoted, udp_frame(1, ip(192, 168, 1, 1), 18)[14..42]);
+            assert_eq!(quoted, &udp_frame(1, ip(192, 168, 1, 1), 18)[14..42]);
         }
         assert_eq!(read_ipv4(sent.last().unwrap()).1.header().ttl, 63);
         // From another network than the one of the next hop: nothing to tell.

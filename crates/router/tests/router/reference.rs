@@ -41,7 +41,7 @@ fn checked(nic: u8, frame: &[u8]) -> Option<Fate> {
         NextHop::Gateway { nic, gateway } => (nic, gateway),
         // The IPv6 gateways are the same stations.
         NextHop::Gateway6 { nic, .. } => (nic, ip(10, 0, nic, 2)),
-        NextHop::None | NextHop::Local | NextHop::Refused(_) => return None,
+        NextHop::None | NextHop::Local | NextHop::Refused(_) | NextHop::Group => return None,
     };
     if out > 2 || gateway != ip(10, 0, out, 2) {
         return None;

@@ -12,8 +12,8 @@ use frame::offload::Offload;
 use frame::{Mac, arp, ethernet, icmp, ipv4, udp};
 use ledger::{Group, RouterCounters};
 use router::{
-    Address, Address6, Adjacencies, Advertise, Bucket, Buffer, Burst, Config, HEAD, Interface, Ip, Neighbour,
-    Neighbours, NextHop, Platform, Refusal, ReversePath, Router, RouterResources, Routes, Routes6, Vlan,
+    Address, Address6, Adjacencies, Advertise, Bucket, Buffer, Burst, CHOICES, Config, HEAD, Interface, Interfaces, Ip,
+    Neighbour, Neighbours, NextHop, Platform, Refusal, ReversePath, Router, RouterResources, Routes, Routes6, Vlan,
 };
 
 /// Capacity of a buffer in octets.
@@ -97,6 +97,8 @@ pub(crate) struct World {
     pub(crate) claims: Vec<(usize, u32, Mac)>,
     /// The same for IPv6 addresses.
     pub(crate) claims6: Vec<(usize, u128, Mac)>,
+    /// Next hops of groups that were not reached, or were again: whether it is one for IPv6, number, state.
+    pub(crate) next_hops: Vec<(bool, u32, bool)>,
 }
 
 impl World {
@@ -113,6 +115,7 @@ impl World {
             plugged: vec![0; nics],
             claims: Vec::new(),
             claims6: Vec::new(),
+            next_hops: Vec::new(),
         }
     }
 
@@ -173,6 +176,10 @@ impl Platform for World {
     fn is_claimed6(&mut self, nic: usize, ip: u128, by: Mac) {
         self.claims6.push((nic, ip, by));
     }
+
+    fn report_next_hop(&mut self, _: u8, six: bool, number: u32, reached: bool) {
+        self.next_hops.push((six, number, reached));
+    }
 }
 
 /// Routes in a list that is scanned linearly.
@@ -204,6 +211,11 @@ impl Routes for List {
 
     fn next_hop(&self, index: u32) -> NextHop {
         index.checked_sub(1).map_or(NextHop::None, |at| self.0[at as usize].2)
+    }
+
+    /// Half of the flows prefer [`SILENT`], the others the gateway of NIC 2.
+    fn members(&self, index: u32, hash: u32) -> [u32; CHOICES] {
+        members(index, hash, self.next_hop(index), GROUPED)
     }
 
     fn epoch(&self) -> u32 {
@@ -244,8 +256,26 @@ impl Routes6 for List6 {
         index.checked_sub(1).map_or(NextHop::None, |at| self.0[at as usize].2)
     }
 
+    /// Half of the flows prefer [`SILENT6`], the others the gateway of NIC 2.
+    fn members(&self, index: u32, hash: u32) -> [u32; CHOICES] {
+        members(index, hash, self.next_hop(index), GROUPED6)
+    }
+
     fn epoch(&self) -> u32 {
         0
+    }
+}
+
+/// Numbers of the next hops of the group in each list.
+pub(crate) const GROUPED: [u32; 2] = [8, 6];
+/// See [`GROUPED`].
+pub(crate) const GROUPED6: [u32; 2] = [6, 5];
+
+fn members(index: u32, hash: u32, hop: NextHop, [one, other]: [u32; 2]) -> [u32; CHOICES] {
+    match (hop, hash >> 31) {
+        (NextHop::Group, 0) => [one, other, 0, 0],
+        (NextHop::Group, _) => [other, one, 0, 0],
+        _ => [index, 0, 0, 0],
     }
 }
 
@@ -272,6 +302,7 @@ pub(crate) const ROUTES6: List6 = List6(&[
     (0x2001_0db8_0011 << 80, 48, NextHop::Refused(Refusal::Silent)),
     (0x2001_0db8_0012 << 80, 48, NextHop::Refused(Refusal::Unreachable)),
     (0x2001_0db8_0013 << 80, 48, NextHop::Refused(Refusal::Prohibited)),
+    (0x2001_0db8_0014 << 80, 48, NextHop::Group),
 ]);
 
 pub(crate) const fn ip(a: u8, b: u8, c: u8, d: u8) -> u32 {
@@ -320,6 +351,7 @@ pub(crate) const ROUTES: List = List(&[
     (ip(22, 1, 0, 0), 16, NextHop::Refused(Refusal::Silent)),
     (ip(22, 2, 0, 0), 16, NextHop::Refused(Refusal::Unreachable)),
     (ip(22, 3, 0, 0), 16, NextHop::Refused(Refusal::Prohibited)),
+    (ip(23, 0, 0, 0), 8, NextHop::Group),
 ]);
 
 /// A router and its environment.
@@ -446,6 +478,7 @@ impl Lab {
             routes: ROUTES,
             neighbours,
             adjacencies: leak_adjacencies(),
+            interfaces: Box::leak(Box::new(Interfaces::new())),
             waiting: Box::leak(Box::default()),
             counters,
         };
@@ -454,6 +487,7 @@ impl Lab {
             keeper: wanted.first,
             answers_arp: wanted.first,
             redirects: wanted.redirects,
+            table: 0,
         };
         let mut lab =
             Self { world: World::new(3), router: Router::new(&config, parts), counters, neighbours };

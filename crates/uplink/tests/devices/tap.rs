@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::support::{HEADERS, Way, collect, collect_from, datagram, deliver, devices, number, wait_for};
 use port::{Bell, Source};
+use uplink::tap::LARGEST_FRAME;
 use uplink::{
     Cable, Error, LinkTable, Links, Mac, Netns, Ownership, Tap, TapConfig, TapSink, TapSource, Traits,
 };
@@ -261,14 +262,14 @@ fn a_frame_larger_than_the_buffers_is_lost_under_its_own_name() {
         return;
     }
     let mut site = site();
-    site.links.set_mtu("t0", 9000).unwrap();
+    site.links.set_mtu("t0", 16_000).unwrap();
     let socket = site.netns.run(|| UdpSocket::bind("198.18.0.1:0").unwrap()).unwrap();
-    let sizes = [2048 - HEADERS, 2049 - HEADERS, 8000, 100];
+    let sizes = [LARGEST_FRAME - HEADERS, LARGEST_FRAME + 1 - HEADERS, 15_000, 100];
     for size in sizes {
         socket.send_to(&vec![0; size], "198.18.0.2:9").unwrap();
     }
     let came: Vec<_> = collect(&mut site.ports[0].0, 2).iter().map(Vec::len).collect();
-    assert_eq!(came, [2048, 100 + HEADERS]);
+    assert_eq!(came, [LARGEST_FRAME, 100 + HEADERS]);
     assert_eq!(site.ports[0].0.counters().drop_too_long.get(), 2);
 }
 

@@ -135,6 +135,7 @@ fn nic(name: &'static str, switches: &[&'static str]) -> impl Strategy<Value = N
             mac: Mac([2, 0, 0, 0, 0, mac]),
             addresses: Vec::new(),
             six: config::six::Six::default(),
+            vrf: None,
             reverse_path: config::forwarding::ReversePath::Off,
             queues,
             hash: if odd { FlowHash::Flow } else { FlowHash::Symmetric },
