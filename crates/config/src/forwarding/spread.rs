@@ -58,7 +58,7 @@ impl SpreadRoute {
 }
 
 /// Returns true if a `[[router.route]]` is read here.
-pub(super) fn is_spread(section: &Section<'_>) -> bool {
+pub(crate) fn is_spread(section: &Section<'_>) -> bool {
     !is_refused(section) && section.is_array("via")
 }
 
