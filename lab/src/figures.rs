@@ -1,9 +1,10 @@
 //! `ringroad lab run 001/fig1`: figures of the papers, with our results beside the published ones.
 
-use std::io;
+use std::{fs, io};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use command_line::print;
+use lab::diagram::{self, Diagram};
 use lab::experiment::Options;
 use lab::figures::{Cell, CellResult, ClaimResult, Figure, FigureResults, judge_all, play, table};
 use lab::host::Host;
@@ -12,6 +13,10 @@ use lab::report::{Record, Verdict, append};
 /// Measures a figure, prints its table and the verdict on each shape, and appends the records to the JSON file of
 /// `options`, if one is named.
 pub(super) fn run(figure: &Figure, options: &Options, host: &Host) -> Result<()> {
+    if let Some(name) = &figure.draws {
+        print(&table(figure, &FigureResults::default()))?;
+        return draw(figure, name, options, host);
+    }
     let played = play(figure, options, &mut io::stdout())?;
     print(&table(figure, &played))?;
     for ClaimResult { claim, column, verdict, why } in judge_all(figure, &played) {
@@ -29,6 +34,31 @@ pub(super) fn run(figure: &Figure, options: &Options, host: &Host) -> Result<()>
     }
     let Some(path) = &options.json else { return Ok(()) };
     cells(figure, &played, host).iter().try_for_each(|record| append(path, record))
+}
+
+/// Draws what a figure is of while it runs; a line for each router, and the drawing in the folder that `options` name. What does not run
+/// here says why.
+fn draw(figure: &Figure, name: &str, options: &Options, host: &Host) -> Result<()> {
+    let drawn = diagram::draw(name, &figure.title, options);
+    let (lines, why) = match &drawn {
+        Ok(Diagram { lines, .. }) => (lines.as_slice(), String::new()),
+        Err(error) => (&[][..], format!("{error:#}")),
+    };
+    if !why.is_empty() {
+        print(&format!("NOT-RUN {}: {why}\n", figure.id))?;
+    }
+    lines.iter().try_for_each(|line| print(&format!("* {line}\n")))?;
+    if let (Some(folder), Ok(Diagram { svg, .. })) = (&options.svg, &drawn) {
+        let file = format!("{}.svg", slug(&figure.id));
+        let path = folder.join(&file);
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::write(&path, svg).with_context(|| format!("cannot write {}", path.display()))?;
+        // As the pages of the documentation name it, beside which the folder lies.
+        let folder = folder.file_name().unwrap_or_default().to_string_lossy();
+        print(&format!("![{}]({folder}/{file})\n", figure.title))?;
+    }
+    let Some(path) = &options.json else { return Ok(()) };
+    append(path, &Record { why, ..Record::blank(&figure.id, "drawing".to_owned(), "stations", host) })
 }
 
 /// Creates one record for each cell.

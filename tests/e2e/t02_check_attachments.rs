@@ -119,6 +119,42 @@ fn macvtaps_and_af_xdp() {
 }
 
 #[test]
+fn kernel_routers() {
+    support::needs!(Root, Program("ip"));
+    let world = World::new();
+    let says = |attach: &str, nic: &str, state: &str, words: &str| {
+        world.says((attach, nic, "engine = 'kernel'"), state, words);
+    };
+    for attach in ["veth:v0", "tap:v0"] {
+        says(attach, "", "ok", "creates a veth pair whose other end is v0 on the host");
+    }
+    says(
+        "veth:v0",
+        "netns = 'nobody'",
+        "no",
+        "there is no namespace \"nobody\"; make it: ip netns add nobody",
+    );
+    says("veth:lo", "", "no", "interface \"lo\" exists: choose another name, or delete it");
+    for attach in ["macvlan:v0", "link:v0"] {
+        says(attach, "", "no", "there is no interface \"v0\"; interfaces: ");
+    }
+    world.ip("link add v0 type veth peer name v1");
+    world.ip("link set v0 up");
+    says("macvlan:v0", "", "ok", "an interface beside the host's own");
+    says("macvlan:v0", "macvlan_mode = 'passthru'", "ok", "takes v0 over");
+    says("macvlan:v0", "mtu = 1800", "no", "mtu of 1800 is more than the 1500 of v0");
+    says("link:v0", "", "ok", "moves v0 into the router's namespace");
+    says("link:lo", "", "no", "lo stays in its namespace");
+    says("vf:v0", "", "no", "v0");
+    says("bridge:v0", "", "no", "is not a bridge; name a bridge");
+    let container = file("engine = 'lxc'\nrootfs = '/nowhere'", "veth:v2", "");
+    let line = world.line(world.home.command("env"), &container, "t02");
+    // Without LXC, that is what is missing first.
+    let lacks = line.contains("there is no folder /nowhere") || line.contains("lxc");
+    assert!(line.starts_with("no") && lacks, "{line}");
+}
+
+#[test]
 fn open_vswitch() {
     support::needs!(Root, Tun, Program("ip"));
     let world = World::new();

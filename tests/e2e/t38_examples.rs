@@ -108,6 +108,12 @@ mod each {
         process: [=> "process.toml"], [];
         isolated: [=> "isolated.toml"], [KVM];
         linux: [=> "linux.toml"], [KVM, Want::GuestKernels, Want::File("/vmlinuz"), Want::File("/initrd.img")];
+        container: [=> "container.toml"], [];
+        lxc: [=> "lxc.toml"], [Want::Of(Need::Program("lxc-start"))];
+        compare: [=> "compare.toml"], [KVM, Want::Of(Need::Program("lxc-start"))];
+        macvlan: [=> "macvlan.toml"], [];
+        link: [=> "link.toml"], [];
+        vf: [=> "vf.toml"], [Want::File("/sys/class/net/rr-port/device/sriov_totalvfs")];
         bridge: [=> "bridge.toml"], [];
         ovs: [=> "ovs.toml"], [Want::Of(Need::Program("ovs-vswitchd")), Want::Of(Need::Program("ovsdb-server"))];
         macvtap: [=> "macvtap.toml"], [];

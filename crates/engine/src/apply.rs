@@ -1,16 +1,17 @@
 //! Applies a file to a running instance by difference: what is the same in both plans is not touched.
 //!
-//! | what differs | how it is changed | hitless |
+//! | what differs | how it is done | hitless |
 //! |---|---|---|
-//! | a switch that is new or removed, or its ageing time | at once; no NIC is on a switch that is removed | yes |
+//! | a switch that is new or no longer there, how long one keeps addresses | at once; nobody is on a switch that goes | yes |
 //! | a router that is new | it is started | yes |
-//! | a router that is removed | it is taken down | for all others |
+//! | a router that is no longer there | it is taken down | for all others |
+//! | a port of a switch that leads to a kernel router | it is opened or closed; no router is touched | yes |
 //! | static routes | in the table that the vCPUs read, in one step for each router | yes |
-//! | `pin`, `affinity`, `sched` | not here: the owner of the instance places its threads | yes |
+//! | `pin`, `affinity`, `sched` | not here: whoever started the instance places its threads | yes |
 //! | `restart`, `limit` | at once | yes |
-//! | `spin` | its I/O threads at once, its firmware at the next boot | yes |
-//! | `state`, `link` of a NIC | at once | no: frames that arrive while it is stopped, or the cable is out, are lost |
-//! | anything else of a router | it is replaced: built anew, then the old one is taken down, the new one started | no: firmware reads it at boot |
+//! | `spin` | its I/O threads at once, its firmware when it boots the next time | yes |
+//! | `state`, `link` of a NIC | at once | no: what arrives while it is stopped, or the cable out, is lost |
+//! | anything else of a router | it is replaced: another one is built, then the old one is taken down and the new one started | no: its firmware is told of it when it boots |
 //!
 //! Everything that can be refused is acquired before anything is changed. A failure after that point is
 //! rolled back, in reverse order.
@@ -18,10 +19,11 @@
 pub(crate) mod difference;
 mod transaction;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use config::{Plan, Router};
 
 use crate::instance::{Instance, settled};
+use crate::spur::taps;
 use crate::supplies::HostServices;
 use difference::{RouteChange, Setting, Step, describe_restart, describe_route, router};
 use transaction::Transaction;
@@ -83,8 +85,14 @@ impl Instance {
         let steps = difference::difference(&self.plan.without_isolated(), &plan.without_isolated());
         let changes = steps.iter().flat_map(|step| describe(step, &self.plan, &plan));
         let changes = changes.chain(self.plugged_anew(&plan)).collect();
+        let taps = taps(&plan, &self.spurs, &mut supplies).context("nothing was changed")?;
         let transaction = Transaction::prepare(self, &plan, &steps, supplies)?;
+        let closed = self.close_spurs(&plan);
         let done = transaction.carry_out(self, plan, &steps);
+        match &done {
+            Ok(()) => self.follow_spurs(taps, closed),
+            Err(_) => self.reopen_spurs(closed),
+        }
         self.keep_time();
         done.map(|()| changes)
     }

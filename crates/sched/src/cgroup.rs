@@ -93,6 +93,21 @@ impl Hierarchy {
     }
 }
 
+impl Hierarchy {
+    /// Why threads of the kernel cannot enter groups that are made here, if they cannot: in version 2 a thread stays below the group of its
+    /// process (`cgroup_attach_permissions` of kernel/cgroup/cgroup.c), and those of the kernel are in the root.
+    pub(crate) fn refuses_kernel(&self) -> Option<String> {
+        // Only the root group has no such file.
+        let is_below = self.version == Version::V2 && self.base.join("cgroup.type").exists();
+        is_below.then(|| {
+            format!(
+                "threads of the kernel are in the root of all control groups (version 2), and enter none below {}",
+                self.base.display()
+            )
+        })
+    }
+}
+
 /// Returns true if a v2 group may contain partitions. The root has no file that says so. Since Linux 6.7 a
 /// group that was given CPUs of its own (`cpuset.cpus.exclusive`) may contain them as well.
 fn may_hold_partitions(base: &Path) -> bool {

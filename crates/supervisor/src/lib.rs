@@ -23,6 +23,7 @@ mod deadlines;
 mod display;
 mod events;
 mod file_opener;
+mod kernels;
 mod killed_processes;
 mod lifecycle;
 mod link_jobs;
@@ -71,6 +72,7 @@ use change::Changes;
 use children::Children;
 use display::Display;
 pub use events::{Events, Log};
+use kernels::{Kernels, ground::Namespaces};
 use killed_processes::KilledProcesses;
 use lifecycle::described;
 use link_jobs::LinkJobs;
@@ -93,9 +95,9 @@ pub use thread_placement::{Planned, planned};
 const SECOND: Duration = Duration::from_secs(1);
 /// Time limit for the last table at the end of a run.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Time that a data plane gets for an orderly shutdown, more than the 15 s that it gives its own take-downs (`engine::take_down`).
+/// How long a data plane may take to end in good order: it gives what it takes down 15 s (`engine::take_down`).
 const GRACE: Duration = Duration::from_secs(20);
-/// Time that threads of this process get to end with the run.
+/// How long threads of this process may take to end with the run.
 const THREADS_GRACE: Duration = Duration::from_secs(5);
 
 /// Options of a run.
@@ -169,6 +171,7 @@ struct StartupState {
     ceilings: Ceilings,
     lock: RunLock,
     resources: Resources,
+    kernels: Kernels,
     metrics: Metrics,
     plane: Plane,
     /// For later data planes.
@@ -189,6 +192,8 @@ struct Supervisor {
     find: Find,
     /// Processes of isolated routers.
     isolated: RouterProcesses,
+    /// The kernel routers.
+    kernels: Kernels,
     times: Times,
     children: Children,
     /// Data planes and processes of isolated routers that were killed and have not ended yet.
@@ -272,6 +277,8 @@ impl Supervisor {
             Err(_) if stop.is_asked() => return Ok(None),
             opened => opened?,
         };
+        let ground = Box::new(Namespaces::new(Box::new(lock.leftovers()?), lock.containers()?));
+        let kernels = Kernels::begin(ground, &running.plan, Instant::now())?;
         let start_plane: StartPlane = Box::new(move |now| Plane::start(user, now));
         let (stdout, stderr) = (Output::stdout(), Output::stderr());
         let begun = StartupState {
@@ -282,6 +289,7 @@ impl Supervisor {
             ceilings,
             lock,
             resources,
+            kernels,
             metrics,
             plane,
             start_plane,
@@ -317,6 +325,7 @@ impl Supervisor {
             clock: Box::new(Instant::now),
             find: Box::new(thread_lookups::find),
             isolated: RouterProcesses::new(),
+            kernels: begun.kernels,
             resources,
             link_jobs: LinkJobs::default(),
             link_repair: LinkRepair::default(),
@@ -373,6 +382,7 @@ impl Supervisor {
         self.tend();
         self.mend(now);
         self.attend_links(now);
+        self.attend_kernels(now);
         self.attend_changes(now);
         self.attend_clients(now);
         self.attend_metrics(now);
@@ -458,6 +468,7 @@ impl Supervisor {
         self.changes.give_up(THREADS_GRACE);
         self.link_jobs.give_up(THREADS_GRACE);
         self.resources.give_up(THREADS_GRACE);
+        self.kernels.end(GRACE).into_iter().for_each(|line| self.events.record(Kind::Notice, line));
         self.tell_of_ceilings(now);
         self.give_back();
         if self.lifecycle.was_up && !had_ended {

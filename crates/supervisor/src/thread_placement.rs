@@ -158,6 +158,11 @@ fn explicit(plan: &Plan) -> Option<Plan> {
         return None;
     }
     for router in plan.routers.iter_mut().filter(|router| !router.is_scheduled()) {
+        // What is written here is not said by the file, and makes no threads.
+        let is_threaded = router.is_threaded();
+        if let Some(kernel) = &mut router.kernel {
+            kernel.threaded = Some(is_threaded);
+        }
         let free = |pinned: bool| if pinned { Allowed::Auto } else { Allowed::Free };
         router.affinity =
             Affinity { vcpu: free(router.pin.vcpu.is_some()), vhost: free(router.pin.vhost.is_some()) };
@@ -332,8 +337,16 @@ impl ThreadPlacement {
 
     /// Returns the thread with its slot's data; `None` if the plan does not mention it.
     fn thread(&self, name: &str, task: ThreadIdentity) -> Option<Thread> {
-        let slot = self.outline.slots.get(*self.slots.get(name)?)?;
-        Some(Thread { router: slot.router.clone(), class: slot.class.clone(), name: name.to_owned(), task })
+        let slot = |name: &str| self.outline.slots.get(*self.slots.get(name)?);
+        let (slot, class) = match slot(name) {
+            Some(known) => (known, known.class.clone()),
+            None => {
+                let (first, queue) = sched::first_queue(name)?;
+                let known = slot(&first)?;
+                (known, known.class.of_queue(queue)?)
+            }
+        };
+        Some(Thread { router: slot.router.clone(), class, name: name.to_owned(), task })
     }
 
     /// Threads that `plane` has reported, as far as they are its own or kernel threads that work for it.
@@ -468,6 +481,7 @@ impl Supervisor {
         for (whom, plane) in planes {
             threads.extend(plane.into_iter().flat_map(|plane| self.placement.threads_of(&whom, plane)));
         }
+        threads.extend(self.napi_threads());
         threads
     }
 

@@ -11,6 +11,7 @@ mod memory;
 mod opened;
 mod routers;
 mod settings;
+mod spurs;
 mod take_down;
 mod taps;
 mod traffic;

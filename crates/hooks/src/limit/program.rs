@@ -1,0 +1,112 @@
+//! The token bucket, instruction by instruction. It is the algorithm of `port::limit`: virtual scheduling (ITU-T I.371, GCRA),
+//! with one word of state that holds the time at which the next packet is due.
+//!
+//! Registers: R6 the bucket, R7 the interval between two packets, R8 the present time, R9 the latest due time with which a packet
+//! may enter now.
+
+use bpf::{Assembler, Compare, Operation, R0, R1, R2, R3, R5, R6, R7, R8, R9, R10, Size};
+
+use super::Maps;
+
+/// Words of a bucket, in units of 1/64 ns: interval between two packets (0: no limit), depth, time at which the next packet is
+/// due.
+pub(super) const INTERVAL: i16 = 0;
+const DEPTH: i16 = 8;
+const DUE: i16 = 16;
+/// Octets of a bucket.
+pub(super) const BUCKET: u32 = 24;
+/// Words of a NIC's counters (arrived, passed, dropped), and their octets.
+const CAME: i16 = 0;
+const LET_IN: i16 = 8;
+const LOST: i16 = 16;
+pub(super) const COUNTERS: u32 = 24;
+
+/// Number of compare-and-swap attempts before a packet is dropped. Each failed attempt means that another CPU has admitted a
+/// packet.
+const ATTEMPTS: i32 = 8;
+/// Stack offset of the map key.
+const KEY: i16 = -4;
+
+// Helper function numbers of `linux/bpf.h`.
+const LOOK_UP: i32 = 1;
+const TIME: i32 = 5;
+/// Results of the program: continue with the next program (`TCX_NEXT`), or drop the packet (`TCX_DROP`).
+pub(super) const NEXT: i32 = -1;
+pub(super) const DROP: i32 = 2;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Again,
+    Early,
+    LetIn,
+    Lost,
+    Next,
+    Drop,
+}
+
+/// Assembles the program for packets that arrive at this NIC.
+pub(super) fn assemble(nic: u32, maps: &Maps<'_>) -> Vec<u64> {
+    let mut code = Assembler::default();
+    look_up(&mut code, 0, maps.bucket, Place::Next);
+    code.copy(R6, R0);
+    code.load(Size::Double, R7, R6, INTERVAL);
+    code.jump_if(Compare::Equal, R7, 0, Place::Next);
+    code.call(TIME);
+    // Nanoseconds to units of 1/64 ns.
+    code.by(Operation::ShiftLeft, R0, super::SHIFT);
+    code.copy(R8, R0);
+    code.load(Size::Double, R9, R6, DEPTH);
+    code.with(Operation::Add, R9, R8);
+    code.with(Operation::Subtract, R9, R7);
+    code.set(R5, ATTEMPTS);
+    code.here(Place::Again);
+    enter(&mut code);
+    code.by(Operation::Subtract, R5, 1);
+    code.jump_if(Compare::Other, R5, 0, Place::Again);
+    code.here(Place::Lost);
+    count(&mut code, nic, maps, (LOST, Place::Drop));
+    code.here(Place::Drop);
+    code.set(R0, DROP);
+    code.exit();
+    code.here(Place::LetIn);
+    count(&mut code, nic, maps, (LET_IN, Place::Next));
+    code.here(Place::Next);
+    code.set(R0, NEXT);
+    code.exit();
+    code.finish()
+}
+
+/// Advances the due time by one interval with a compare-and-swap. Jumps to `Lost` if the packet would be too early, and falls
+/// through if another CPU was faster.
+fn enter(code: &mut Assembler<Place>) {
+    code.load(Size::Double, R0, R6, DUE);
+    code.copy(R2, R0);
+    code.jump_if_with(Compare::AtLeast, R2, R8, Place::Early);
+    code.copy(R2, R8);
+    code.here(Place::Early);
+    code.jump_if_with(Compare::Above, R2, R9, Place::Lost);
+    code.with(Operation::Add, R2, R7);
+    code.copy(R3, R0);
+    code.exchange(R6, DUE, R2);
+    code.jump_if_with(Compare::Equal, R0, R3, Place::LetIn);
+}
+
+/// Counts one arrival, and one packet in `word`.
+fn count(code: &mut Assembler<Place>, nic: u32, maps: &Maps<'_>, (word, none): (i16, Place)) {
+    look_up(code, nic, maps.counters, none);
+    for word in [CAME, word] {
+        // Plain additions suffice: each CPU has its own counters.
+        code.load(Size::Double, R1, R0, word);
+        code.by(Operation::Add, R1, 1);
+        code.store(Size::Double, R0, word, R1);
+    }
+}
+
+/// R0 = the map entry of this number. If there is none, jumps to `none`.
+fn look_up(code: &mut Assembler<Place>, key: u32, map: std::os::fd::BorrowedFd<'_>, none: Place) {
+    code.store_constant(Size::Word, R10, KEY, key.cast_signed());
+    code.map(R1, map);
+    code.address(R2, R10, KEY.into());
+    code.call(LOOK_UP);
+    code.jump_if(Compare::Equal, R0, 0, none);
+}

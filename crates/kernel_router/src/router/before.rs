@@ -1,0 +1,60 @@
+//! Frames that are lost before a router because the queue of a veth pair is full.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use netlink::Netlink;
+use netns::Namespace;
+use rustix::io::Errno;
+
+use super::{Router, Site};
+use crate::leftover::is;
+use crate::{Error, Origin, Place};
+
+impl Router {
+    /// Frames dropped at the other end of each pair with NAPI threads since the pair was created, by interface: the queue of such a
+    /// pair holds 256 frames (`VETH_RING_SIZE` of drivers/net/veth.c), and the kernel counts those that do not fit at the end that
+    /// sends. A pair whose other end has been moved or renamed is left out.
+    ///
+    /// # Errors
+    /// The kernel does not answer.
+    pub fn lost_before(&self, site: &Site<'_>) -> Result<BTreeMap<String, u64>, Error> {
+        let asking =
+            |e: io::Error| Error::refused(&self.wanted.name, "asking the other ends of its pairs", e);
+        let mut sockets: BTreeMap<&Place, Option<Netlink>> = BTreeMap::new();
+        let mut lost = BTreeMap::new();
+        for interface in self.wanted.interfaces.iter().filter(|interface| interface.threaded) {
+            let Some((index, Origin::Veth { peer, at, .. })) = self.own.made.get(&interface.name) else {
+                continue;
+            };
+            // If the namespace has gone, so has its end.
+            let open = || place(at, site).and_then(|namespace| namespace.netlink().ok());
+            let Some(outside) = sockets.entry(at).or_insert_with(open) else { continue };
+            if let Some(dropped) = self.dropped(*index, peer, outside).map_err(asking)? {
+                lost.insert(interface.name.clone(), dropped);
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Frames dropped at the other end of the pair with this index. `None`: there is none of this name, or it belongs to another pair.
+    fn dropped(&self, index: u32, peer: &str, outside: &Netlink) -> io::Result<Option<u64>> {
+        let (own, other) = match (self.own.kernel.link(index), outside.link(peer)) {
+            (Err(e), _) | (_, Err(e)) if is(&e, Errno::NODEV) => return Ok(None),
+            (own, other) => (own?, other?),
+        };
+        if own.lower != Some(other.index) {
+            return Ok(None);
+        }
+        Ok(Some(outside.statistics_of(other.index)?.tx_dropped))
+    }
+}
+
+/// The namespace of a place, if it exists.
+fn place(at: &Place, site: &Site<'_>) -> Option<Namespace> {
+    match at {
+        Place::Home => Some(site.home.clone()),
+        Place::Named(name) => Namespace::open_named(name).ok(),
+        Place::Router(name) => site.others.get(name).cloned(),
+    }
+}

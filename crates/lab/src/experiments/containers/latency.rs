@@ -1,0 +1,121 @@
+//! `container-latency`: latency of a router at a tenth of the line rate and at line rate (seed paper 003, figure 6), by probes in the load
+//! and their histogram.
+//!
+//! A sample is the median at line rate, in microseconds. If no probe arrives, the sample is the time for which the experiment waited, a
+//! lower bound.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use host::cores;
+
+use super::{Stand, line_rate};
+use crate::experiment::{Experiment, ExtraFigures, Options, Sample};
+use crate::experiments::Case;
+use crate::metric::histogram::Histogram;
+use crate::rig::router_run::{Probe, RouterRun};
+use crate::scenario::for_about;
+use crate::scenario::load::{SendMode, step, step_with};
+
+/// The loads, in line rates.
+const LOADS: [f64; 2] = [0.1, 1.0];
+/// The time between two probes: they add a thousandth to the load, or less.
+const EVERY: Duration = Duration::from_millis(1);
+/// Times of a load: before it is measured, and the least that is measured.
+const LEAD: Duration = Duration::from_millis(250);
+const STEP: Duration = Duration::from_secs(1);
+/// The time for late probes after the load.
+const WAIT: Duration = Duration::from_millis(300);
+
+/// The set-ups that are compared.
+const STANDS: [Stand; 9] = [
+    Stand::BY_HAND,
+    Stand::KERNEL_VETH,
+    Stand::KERNEL_MACVLAN,
+    Stand::LXC_VETH,
+    Stand::LXC_MACVLAN,
+    Stand::MACVTAP,
+    Stand::MACVTAP_VMM,
+    Stand::MACVTAP_VHOST_NET,
+    Stand::MACVTAP_FOR_VF,
+];
+
+/// A case for each set-up.
+///
+/// # Errors
+/// There are not two CPUs.
+pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
+    let cpus = (options.cpu(0)?, options.cpu(1)?);
+    let one = |stand: Stand| {
+        let name = format!("{}/{}", options.frame, stand.name);
+        let options = options.clone();
+        let slice = move |_: Duration| {
+            cores::pin(cpus.0)?;
+            let line = line_rate(&options, cpus.1)?;
+            stand.with_routers(&options, &[cpus.1], |room| all(room, line, options.step(STEP)))
+        };
+        Case::from(Experiment::unbuilt(("container-latency", "us"), name, slice).whole().between(cpus))
+    };
+    Ok(STANDS.map(one).into())
+}
+
+/// The sample of all loads.
+fn all(room: &RouterRun, line: f64, length: Duration) -> Result<Sample> {
+    let mut sample = Sample::default();
+    for load in LOADS {
+        let (found, packets) = under(room, load * line, length)?;
+        sample.packets += packets;
+        sample.value = found.median;
+        sample.more.append(found.told(&format!("_at_{load:?}")));
+    }
+    ensure!(sample.packets > 0, "nothing came through");
+    Ok(sample)
+}
+
+/// The latency under a load.
+pub(super) struct Told {
+    /// The median in microseconds; the waiting time if no probe arrived.
+    pub(super) median: f64,
+    /// The 99th percentile in microseconds; the waiting time if no probe arrived.
+    pub(super) p99: f64,
+    histogram: Histogram,
+    /// The part of the probes that were lost.
+    lost: f64,
+    /// The rate that the load really had, in thousands of frames a second.
+    offered: f64,
+}
+
+impl Told {
+    /// All figures, with `of` at the end of their names.
+    fn told(&self, of: &str) -> ExtraFigures {
+        let mut further = self.histogram.told(of);
+        let parts = [("median", self.median), ("p99", self.p99), ("lost_percent", self.lost * 100.0)];
+        further.push(format!("offered_kpps{of}"), self.offered);
+        // These exist also where no probe arrived, so that a figure can compare them.
+        further.extend(parts.map(|(name, value)| (format!("latency_{name}{of}"), value)));
+        further
+    }
+}
+
+/// The latency of a room's first router under so many frames a second, and the number of frames that it forwarded.
+///
+/// # Errors
+/// No probe could be sent.
+pub(super) fn under(room: &RouterRun, rate: f64, length: Duration) -> Result<(Told, u64)> {
+    step(room, &[rate], (LEAD, Duration::ZERO), SendMode::PLAIN)?;
+    let mut probe = Probe::new(room, 0, EVERY)?;
+    let step = step_with(room, &[rate], (Duration::ZERO, length), SendMode::SHORT, &mut || probe.turn())?;
+    for_about(WAIT, 1, || probe.receive());
+    let mut histogram = Histogram::default();
+    probe.took.iter().for_each(|took| histogram.add(*took));
+    ensure!(probe.sent > 0, "no probe was sent");
+    let waited = (length + WAIT).as_secs_f64() * 1e6;
+    let told = Told {
+        median: histogram.percentile(0.5).unwrap_or(waited),
+        p99: histogram.percentile(0.99).unwrap_or(waited),
+        lost: 1.0 - histogram.count() as f64 / probe.sent as f64,
+        offered: step.offered_kpps(0),
+        histogram,
+    };
+    Ok((told, step.packets()))
+}
