@@ -108,7 +108,8 @@ impl Attach {
         matches!(self.spec().place, Place::Kernel)
     }
 
-    /// Whether the interface of a kernel router has a NAPI of its own, so that threads can do its receive work.
+    /// Returns true if the interface in a kernel router has a NAPI instance of its own, so that kernel threads can do its
+    /// receive work.
     pub fn has_napi(&self) -> bool {
         self.spec().kernel.is_some_and(|kernel| kernel.has_napi)
     }

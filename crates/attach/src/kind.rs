@@ -38,13 +38,14 @@ pub(crate) struct Kind {
 /// Use of a kind of attachment by NICs of kernel routers.
 #[derive(Clone, Copy)]
 pub(crate) struct InKernel {
-    /// What is to be said of it before anything is built, or what cannot be had.
+    /// Checks before anything is created whether this host meets its requirements.
     pub(crate) look: fn(&NicRequirements) -> Result<Finding, Vec<MissingRequirement>>,
     /// Origin of the interface in the router.
     pub(crate) origin: fn(&NicRequirements) -> Origin,
     /// Opens the device that the data plane serves for it; `None`: there is none.
     pub(crate) open: Option<fn(&NicRequirements) -> Result<Box<dyn HostResource>>>,
-    /// Whether the interface has a NAPI of its own, whose work threads can do. A TAP and a macvlan have none.
+    /// True if the interface has a NAPI instance of its own, so that kernel threads can do its receive work. A TAP and a
+    /// macvlan have none.
     pub(crate) has_napi: bool,
 }
 

@@ -1,4 +1,6 @@
-//! NAPI threads of kernel routers: the NICs that have one, and the keys of a file that apply to them. They belong to the class `vhost`.
+//! NAPI threads: kernel threads that do the receive work of interfaces (threaded NAPI). This module defines which NICs of a
+//! kernel router have one, and which keys of the file apply to them. They belong to the class `vhost`, like all threads that
+//! move frames.
 
 use crate::affinity::Allowed;
 use crate::fault::Fault;
@@ -10,26 +12,27 @@ const OF_THREADS: [&str; 3] = ["pin", "affinity", "sched"];
 const OF_VCPUS: [&str; 2] = ["pin.vcpu", "affinity.vcpu"];
 
 impl Router {
-    /// Whether NAPI threads do the receive work of a kernel router: the key `threaded`, or else whether its file has a key that applies to
-    /// such threads.
+    /// Returns true if NAPI threads do the receive work of a kernel router: as the key `threaded` says, or by default if the file
+    /// has a key that applies to such threads.
     pub fn is_threaded(&self) -> bool {
         let is_asked_for = || said_of_threads(self).is_some();
         self.kernel.is_some_and(|kernel| kernel.threaded.unwrap_or_else(is_asked_for))
     }
 
-    /// The NICs of a kernel router that have NAPI threads, with their positions.
+    /// Returns the NICs of a kernel router that have NAPI threads, with their positions.
     pub fn threaded_nics(&self) -> impl Iterator<Item = (usize, &Nic)> {
         let is_threaded = self.is_threaded();
         self.nics.iter().enumerate().filter(move |(_, nic)| is_threaded && nic.attach.has_napi())
     }
 
-    /// The name of the NAPI thread of a NIC's first queue: `edge/wan-napi0`. The threads of other queues have the same place.
+    /// Returns ringroad's name for the NAPI thread of a NIC's first queue: `edge/wan-napi0`. The threads of its other queues have
+    /// the same placement. The kernel calls them `napi/wan-NUMBER`.
     pub fn napi_thread(&self, nic: &Nic) -> String {
         format!("{}/{}-napi0", self.name, nic.name)
     }
 }
 
-/// The first key of a file that applies to NAPI threads.
+/// Returns the first key of the file that applies to NAPI threads.
 fn said_of_threads(router: &Router) -> Option<&'static str> {
     let said = [
         ("pin.vhost", router.pin.vhost.is_some()),
@@ -40,12 +43,12 @@ fn said_of_threads(router: &Router) -> Option<&'static str> {
     said.into_iter().find_map(|(key, is_said)| is_said.then_some(key))
 }
 
-/// Keys about threads that do not apply to a kernel router.
+/// Returns the keys about threads that do not apply to a kernel router.
 pub(crate) fn foreign(router: &Router) -> &'static [&'static str] {
     if router.is_threaded() { &OF_VCPUS[..] } else { &OF_THREADS[..] }
 }
 
-/// Why keys about vCPUs are refused.
+/// Error text for keys about vCPUs.
 pub(crate) fn no_vcpu() -> &'static str {
     "a kernel router has no vCPU; remove this key, or write it for vhost, the class of its NAPI threads"
 }
@@ -80,7 +83,7 @@ pub(crate) fn verify(index: usize, router: &Router, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Why a router with such a NIC has no guarantee: the CPU time of its frames cannot be measured or controlled.
+/// Error text for a guarantee of a router with such a NIC: the CPU time of its frames cannot be measured or controlled.
 fn not_promised(nic: &Nic) -> String {
     format!(
         "NIC {:?} at {:?} has no NAPI of its own, so that its CPU time cannot be controlled; write e.g. attach = \

@@ -55,7 +55,7 @@ impl Key {
         !matches!(self, Self::Limit | Self::Restart | Self::State | Self::Link) && !self.is_of_kernel()
     }
 
-    /// Whether threads may have to be created or moved when it changes.
+    /// Returns true if a change of it may create or move threads.
     pub const fn moves_threads(self) -> bool {
         self.is_of_threads() || matches!(self, Self::Threaded)
     }

@@ -33,7 +33,7 @@ pub struct Kept {
     pub mtu: u32,
     /// True if it was up.
     pub up: bool,
-    /// Whether it had NAPI threads.
+    /// True if it had NAPI threads.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub threaded: bool,
 }
@@ -99,13 +99,13 @@ impl Kept {
     }
 }
 
-/// Whether NAPI threads do the receive work of an interface.
+/// Returns true if NAPI threads do the receive work of an interface.
 fn is_threaded(namespace: &Namespace, interface: &str) -> bool {
     let read = namespace.sysfs().map(|sysfs| sysfs.read(&threads_file(interface)));
     matches!(read, Ok(Ok(value)) if value != "0")
 }
 
-/// Ends the NAPI threads of an interface, if it has any.
+/// Switches threaded NAPI off for an interface, if it is on.
 pub(crate) fn unthread(namespace: &Namespace, interface: &str) -> io::Result<()> {
     if !is_threaded(namespace, interface) {
         return Ok(());

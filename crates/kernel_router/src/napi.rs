@@ -58,7 +58,7 @@ fn named() -> io::Result<Vec<(i32, String)>> {
     Ok(names.collect())
 }
 
-/// These, read on first use only: the host may have thousands of processes.
+/// Returns the result of [`named`], which runs on first use only: the host may have thousands of processes.
 fn known(all: &mut Option<Vec<(i32, String)>>) -> io::Result<&[(i32, String)]> {
     if all.is_none() {
         *all = Some(named()?);
@@ -66,7 +66,7 @@ fn known(all: &mut Option<Vec<(i32, String)>>) -> io::Result<&[(i32, String)]> {
     Ok(all.as_deref().unwrap_or_default())
 }
 
-/// The name of a thread, in the PID namespace of this process.
+/// Returns the name of a thread, by its ID in the PID namespace of this process.
 fn called(tid: i32) -> Option<String> {
     let name = fs::read_to_string(format!("/proc/{tid}/comm")).ok()?;
     Some(name.trim_end().to_owned())
@@ -76,8 +76,8 @@ fn does_receive(name: &str) -> bool {
     name.starts_with("napi/")
 }
 
-/// The threads of these instances by the PIDs that the kernel reports, which are those of the host's first PID namespace. `None`: in the PID
-/// namespace of this process they are not these threads.
+/// Returns the threads of these NAPI instances by the PIDs that the kernel reports, which are numbers of the host's initial PID
+/// namespace. `None`: a PID does not denote that thread in the PID namespace of this process.
 pub(crate) fn at_once(
     interface: &str,
     napis: &[Napi],

@@ -237,11 +237,11 @@ impl Router {
         emptied
     }
 
-    /// Ends the NAPI threads of interfaces that were put into the namespace from outside, and are taken out again.
+    /// Switches threaded NAPI off for interfaces that others have moved into the namespace and take back at the end.
     fn unthread_given(&self) {
         let is_given = |interface: &&Interface| interface.threaded && interface.origin == Origin::Given;
         for interface in self.wanted.interfaces.iter().filter(is_given) {
-            // It may have gone before.
+            // The interface may have been deleted before.
             let _ = unthread(&self.own.namespace, &interface.name);
         }
     }

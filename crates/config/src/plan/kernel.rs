@@ -13,8 +13,8 @@ pub struct Kernel {
     pub rp_filter: RpFilter,
     /// True if it answers ARP requests for addresses that it reaches by another NIC (`net.ipv4.conf.*.proxy_arp`).
     pub proxy_arp: bool,
-    /// Whether NAPI threads do its receive work, which can be placed and scheduled. `None`: the file does not say, and
-    /// [`Router::is_threaded`](super::Router::is_threaded) decides.
+    /// True if NAPI threads, which can be placed and scheduled, do the receive work of its NICs; false if softirqs do. `None`:
+    /// the file does not say, and [`Router::is_threaded`](super::Router::is_threaded) decides.
     pub threaded: Option<bool>,
 }
 

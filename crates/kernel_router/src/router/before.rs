@@ -1,4 +1,4 @@
-//! Frames that are lost before a router because the queue of a veth pair is full.
+//! Frames that are lost before they reach a router because the queue of a veth pair is full.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,9 +12,9 @@ use crate::leftover::is;
 use crate::{Error, Origin, Place};
 
 impl Router {
-    /// Frames dropped at the other end of each pair with NAPI threads since the pair was created, by interface: the queue of such a
-    /// pair holds 256 frames (`VETH_RING_SIZE` of drivers/net/veth.c), and the kernel counts those that do not fit at the end that
-    /// sends. A pair whose other end has been moved or renamed is left out.
+    /// Returns the frames dropped at the other end of each pair with NAPI threads since the pair was created, by interface. The
+    /// queue of such a pair holds 256 frames (`VETH_RING_SIZE` of drivers/net/veth.c), and the kernel counts overflows at the
+    /// sending end. A pair whose other end has been moved or renamed is left out.
     ///
     /// # Errors
     /// The kernel does not answer.
@@ -27,7 +27,7 @@ impl Router {
             let Some((index, Origin::Veth { peer, at, .. })) = self.own.made.get(&interface.name) else {
                 continue;
             };
-            // If the namespace has gone, so has its end.
+            // If the namespace no longer exists, neither does the end in it.
             let open = || place(at, site).and_then(|namespace| namespace.netlink().ok());
             let Some(outside) = sockets.entry(at).or_insert_with(open) else { continue };
             if let Some(dropped) = self.dropped(*index, peer, outside).map_err(asking)? {
@@ -37,7 +37,8 @@ impl Router {
         Ok(lost)
     }
 
-    /// Frames dropped at the other end of the pair with this index. `None`: there is none of this name, or it belongs to another pair.
+    /// Returns the frames dropped at `peer`, the other end of the interface with this index. `None`: there is no such interface, or
+    /// it belongs to another pair.
     fn dropped(&self, index: u32, peer: &str, outside: &Netlink) -> io::Result<Option<u64>> {
         let (own, other) = match (self.own.kernel.link(index), outside.link(peer)) {
             (Err(e), _) | (_, Err(e)) if is(&e, Errno::NODEV) => return Ok(None),
@@ -50,7 +51,7 @@ impl Router {
     }
 }
 
-/// The namespace of a place, if it exists.
+/// Opens the namespace of a pair's other end, if it exists.
 fn place(at: &Place, site: &Site<'_>) -> Option<Namespace> {
     match at {
         Place::Home => Some(site.home.clone()),

@@ -38,7 +38,7 @@ fn where_the_kernel_s_numbers_are_ours_nobody_else_is_looked_at() {
     let wan = [napi(8193, Some(7)), napi(8200, None)];
     assert_eq!(at_once("wan", &wan, called), Some(vec![thread("wan", 8193, 7, "napi/wan-8193")]));
     assert_eq!(at_once("wan", &[], called), Some(vec![]));
-    // In another PID namespace the number is another thread's, or nobody's.
+    // In another PID namespace the number denotes another thread, or none.
     for other in [8, 10, 11] {
         assert_eq!(at_once("wan", &[napi(8193, Some(other))], called), None, "{other}");
     }

@@ -48,7 +48,7 @@ fn without_the_threads_that_it_had_in_the_router() {
     support::needs!(Root);
     let mut host = Host::new(&[]);
     let before = host.pair("eth5", "far");
-    // With GRO a veth has a NAPI.
+    // With GRO a veth has a NAPI instance.
     let generic = host.home.within(Generic::open).expect("inside").expect("a socket");
     generic.set_features(before.index, &[("rx-gro", true)]).expect("set");
     let mut wanted = edge(&name("threads"));

@@ -1,7 +1,7 @@
-//! Diagrams of running routers, as SVG: the path of a frame from the load to the sink.
+//! SVG diagrams of running routers: the path of a frame from the load to the sink.
 //!
-//! The lab runs the routers in a room and draws them by the file of the command, by the kernel's interfaces and by the threads that
-//! exist. An interface of the file that does not exist is an error.
+//! The lab runs the routers in a room. The diagram combines the configuration file of the command with the interfaces and threads
+//! that exist. An interface that the file names but that does not exist is an error.
 
 mod paths;
 mod seen;
@@ -19,29 +19,29 @@ pub use svg::svg;
 use crate::experiment::Options;
 use crate::experiments::drawn;
 
-/// A diagram, as a drawing and in words.
+/// A diagram as a drawing and as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagram {
-    /// The drawing.
+    /// Drawing.
     pub svg: String,
-    /// A line for each router with its stations in order.
+    /// One line for each router, with its stations in order.
     pub lines: Vec<String>,
 }
 
-/// The names of all diagrams.
+/// Returns the names of all diagrams.
 pub fn names() -> Vec<&'static str> {
     drawn::ALL.iter().map(|drawing| drawing.name).collect()
 }
 
-/// Whether there is a diagram of this name.
+/// Returns true if there is a diagram of this name.
 pub fn is_known(name: &str) -> bool {
     names().contains(&name)
 }
 
-/// Runs the routers of a diagram and draws them.
+/// Runs the routers of a diagram, and draws the path through each.
 ///
 /// # Errors
-/// There is no such diagram, or its routers do not run as their file says.
+/// There is no such diagram, its routers do not run, or an interface or thread of the file does not exist.
 pub fn draw(name: &str, title: &str, options: &Options) -> Result<Diagram> {
     let drawing = drawn::ALL.iter().find(|drawing| drawing.name == name);
     let drawing = drawing.with_context(|| format!("nothing is drawn under the name `{name}`"))?;

@@ -1,53 +1,53 @@
-//! Paths of frames through the routers of a plan, station by station. Pure.
+//! Paths of frames through the routers of a plan, as lists of stations. Pure functions of the plan and of what exists.
 
 use anyhow::{Context, Result, ensure};
 use config::{Engine, Nic, Plan, Router};
 
 use super::Seen;
 
-/// The space of a station.
+/// Space in which a station runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
-    /// The host's kernel.
+    /// Kernel space of the host.
     Kernel,
-    /// A program or a guest.
+    /// User space of the host, or a guest.
     User,
 }
 
-/// A station of a path.
+/// A station of a path: an interface, a NIC, a thread, or an end of the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Station {
-    /// Its name: that of an interface, a NIC or a thread.
+    /// Name of the interface, NIC or thread.
     pub name: String,
-    /// Its kind or task.
+    /// Kind or task: `veth`, `moves frames`.
     pub what: String,
-    /// Its space.
+    /// Space in which it runs.
     pub space: Space,
-    /// The part of the test bed that it belongs to: generator, router or sink; none for interfaces between these.
+    /// Part of the test bed that it belongs to: generator, router or sink; `None` for interfaces between these.
     pub part: Option<String>,
 }
 
-/// The path through one router.
+/// Path through one router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// The router.
+    /// Name of the router.
     pub router: String,
-    /// Its stations, from the load to the sink.
+    /// Stations, from the load to the sink.
     pub stations: Vec<Station>,
 }
 
 impl Path {
-    /// The stations as one line.
+    /// Formats the stations as one line.
     pub fn line(&self) -> String {
         let stations = self.stations.iter().map(|station| format!("{} ({})", station.name, station.what));
         stations.collect::<Vec<_>>().join(" > ")
     }
 }
 
-/// The paths through all routers of a plan, from the first NIC to the second.
+/// Returns the paths through all routers of a plan, each from its first NIC to its second.
 ///
 /// # Errors
-/// A router has not two NICs, or an interface or thread of it does not exist.
+/// A router has fewer than two NICs, or one of its interfaces or threads does not exist.
 pub fn paths(plan: &Plan, seen: &Seen) -> Result<Vec<Path>> {
     plan.routers.iter().map(|router| path(router, seen)).collect()
 }
@@ -70,7 +70,7 @@ fn path(router: &Router, seen: &Seen) -> Result<Path> {
     Ok(Path { router: router.name.clone(), stations })
 }
 
-/// The station that forwards.
+/// Returns the station that forwards: the host's kernel, or a vCPU.
 fn forwards(router: &Router, seen: &Seen) -> Result<Station> {
     let part = Some(part(router));
     if router.engine.is_some_and(Engine::is_kernel) {
@@ -82,7 +82,7 @@ fn forwards(router: &Router, seen: &Seen) -> Result<Station> {
     Ok(Station { name, what: "firmware".to_owned(), space: Space::User, part })
 }
 
-/// The stations from the outside to a NIC, and the NIC.
+/// Returns the stations from the outer interface to a NIC, and the NIC itself.
 fn before(router: &Router, nic: &Nic, seen: &Seen) -> Result<Vec<Station>> {
     let (kind, interface) = (nic.attach.kind(), nic.attach.name());
     let mut stations = Vec::new();
@@ -99,7 +99,7 @@ fn before(router: &Router, nic: &Nic, seen: &Seen) -> Result<Vec<Station>> {
     if kind == "macvtap" {
         stations.push(outside(&format!("macvtap on {interface}"), "device mapping, and queue"));
     }
-    // Without a vhost thread the vCPU's thread moves the frames.
+    // Without a vhost thread, the vCPU's thread moves the frames.
     let part = Some(part(router));
     if let Some(name) = thread(router, seen, |role| !role.starts_with("vc")) {
         let what = "moves frames".to_owned();
@@ -110,7 +110,7 @@ fn before(router: &Router, nic: &Nic, seen: &Seen) -> Result<Vec<Station>> {
     Ok(stations)
 }
 
-/// The NIC of a router of engine `kernel` or `lxc`: an interface in its namespace.
+/// Returns the NIC of a kernel or container router: an interface in its namespace.
 fn inside(router: &Router, nic: &Nic, seen: &Seen) -> Result<Station> {
     let is_there = seen.inside.get(&router.name).is_some_and(|names| names.contains(&nic.name));
     ensure!(is_there, "router {} has no interface {}", router.name, nic.name);
@@ -126,12 +126,12 @@ fn outside(name: &str, what: &str) -> Station {
     Station { name: name.to_owned(), what: what.to_owned(), space: Space::Kernel, part: None }
 }
 
-/// The part of the test bed that a router is.
+/// Names the part of the test bed that consists of a router.
 fn part(router: &Router) -> String {
     format!("router {} ({})", router.name, router.engine.map_or("", Engine::name))
 }
 
-/// The first role of a router's threads for which `is_meant` holds.
+/// Returns the first role of a router's threads for which `is_meant` holds.
 fn thread(router: &Router, seen: &Seen, is_meant: impl Fn(&str) -> bool) -> Option<String> {
     seen.threads.get(&router.name)?.iter().find(|role| is_meant(role)).cloned()
 }

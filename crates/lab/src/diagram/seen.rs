@@ -1,21 +1,21 @@
-//! The interfaces and threads of a topology that exist.
+//! Interfaces and threads that exist while a topology runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Interfaces and threads.
+/// Existing interfaces and threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Interfaces outside of the routers.
     pub outside: BTreeSet<String>,
-    /// The interfaces in each router's namespace, where the host's kernel forwards.
+    /// Interfaces in the namespace of each kernel or container router.
     pub inside: BTreeMap<String, BTreeSet<String>>,
-    /// The other ends of veth pairs outside of the routers: the load goes in and comes out there.
+    /// Other ends of veth pairs outside of the routers, where frames of the load enter and leave, by the end next to the router.
     pub other_ends: BTreeMap<String, String>,
-    /// The roles of each router's threads: `vcpu0`.
+    /// Roles of each router's threads: `vcpu0`.
     pub threads: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// The names in the table of interfaces, /proc/net/dev (proc(5)).
+/// Parses the names in the table of interfaces, /proc/net/dev (proc(5)).
 pub(crate) fn interfaces(table: &str) -> BTreeSet<String> {
     let name = |line: &str| Some(line.split_once(':')?.0.trim().to_owned());
     table.lines().filter_map(name).collect()

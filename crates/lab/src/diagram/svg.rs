@@ -1,10 +1,11 @@
-//! SVG drawings of paths. Each router has a row with a lane for programs and guests, a lane for the kernel, and the path of a frame.
+//! SVG drawings of paths. Each router has a row with a lane for user space and guests, a lane for the kernel, and the path of a
+//! frame across them.
 
 use std::fmt::Write;
 
 use super::{Path, Space, Station};
 
-/// Sizes in pixels: a box and the gap behind it, the lanes of a row, the row, and the margins.
+/// Sizes in pixels: a box and the gap to its right, a lane, a row, and the left and top margins.
 const BOX: (usize, usize) = (128, 46);
 const GAP: usize = 26;
 const LANE: usize = 92;
@@ -12,7 +13,7 @@ const ROW: usize = 244;
 const LEFT: usize = 84;
 const TOP: usize = 56;
 
-/// The drawing of paths under a title.
+/// Draws paths under a title.
 pub fn svg(title: &str, paths: &[Path]) -> String {
     let longest = paths.iter().map(|path| path.stations.len()).max().unwrap_or(0);
     let (width, height) = (LEFT + longest * (BOX.0 + GAP) + GAP, TOP + paths.len() * ROW);
@@ -98,7 +99,7 @@ fn station_box(text: &mut String, station: &Station, (x, y): (usize, usize)) {
     );
 }
 
-/// The upper left corner of the n-th station of a row.
+/// Returns the upper left corner of the n-th station of a row.
 fn corner(at: usize, station: &Station, top: usize) -> (usize, usize) {
     let lane = match station.space {
         Space::User => 0,
@@ -107,7 +108,7 @@ fn corner(at: usize, station: &Station, top: usize) -> (usize, usize) {
     (LEFT + at * (BOX.0 + GAP), top + 36 + lane)
 }
 
-/// The text with XML's special characters escaped.
+/// Escapes the special characters of XML.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -11,7 +11,7 @@ fn set(names: &[&str]) -> std::collections::BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// What there is of [`KERNEL`], with its NICs under these names, or of [`MACHINE`] with these threads.
+/// Interfaces and threads of [`KERNEL`] with NICs of these names, or of [`MACHINE`] with these threads.
 fn seen(nics: &[&str], threads: &[&str]) -> Seen {
     let pairs = ["near", "far"].map(|side| (format!("{side}0"), format!("{side}1")));
     Seen {
@@ -111,7 +111,7 @@ fn interfaces_are_told_by_the_kernels_table() {
     }
 }
 
-/// What the files of figures draw.
+/// Names of the diagrams in the figure files.
 fn names_of_figures() -> Vec<String> {
     crate::figures::all().unwrap().into_iter().filter_map(|figure| figure.draws).collect()
 }

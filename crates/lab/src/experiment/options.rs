@@ -142,7 +142,7 @@ pub struct Options {
     pub rounds: Option<u32>,
     /// File to which the JSON records are appended.
     pub json: Option<PathBuf>,
-    /// The folder that drawings go to; none: they are told in words only.
+    /// Directory for drawings; `None`: diagrams are printed as text only.
     pub svg: Option<PathBuf>,
     /// CPUs to use; empty: those in this process's affinity mask, in order.
     pub cpus: Vec<usize>,

@@ -1,4 +1,4 @@
-//! The baseline: the host's kernel forwards on one core, in a namespace that is set up by hand.
+//! Baseline: the host's kernel forwards on one core, in a namespace that is set up by hand.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,11 +9,11 @@ use super::Stand;
 use crate::experiment::Options;
 use crate::experiments::control::capacity::best;
 
-/// The best rate of the baseline on this CPU, in frames a second. It stands for the paper's line rate. The first call measures it, and
-/// all cases of a process share it as their scale.
+/// Returns the best rate of the baseline on this CPU, in frames a second. It stands for the paper's line rate. The first call
+/// measures it, and all cases of a process share it as their scale.
 ///
 /// # Errors
-/// It cannot be set up, or nothing came through.
+/// The baseline cannot be set up, or forwarded no frame.
 pub(super) fn line_rate(options: &Options, cpu: usize) -> Result<f64> {
     static KNOWN: Mutex<BTreeMap<(usize, usize), f64>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

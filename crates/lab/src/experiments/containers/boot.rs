@@ -1,5 +1,5 @@
-//! `container-boot`: time from the order to start a router to the first frame that it forwards. Each trial stops the router, starts it, and
-//! sends probes until the first one arrives.
+//! `container-boot`: time from the request to start a router to the first frame that it forwards. Each trial stops the router,
+//! starts it, and sends probes until the first one arrives.
 //!
 //! A sample is the 99th percentile of 100 trials. Trials in which the hypervisor stole CPU time are dropped and counted.
 
@@ -17,17 +17,17 @@ use crate::metric::usage::Reader;
 use crate::rig::router_run::{Probe, RouterRun};
 use crate::stats;
 
-/// The number of trials that count, and the largest number with the dropped ones.
+/// Number of trials that count, and maximum number of trials including the dropped ones.
 const TRIALS: usize = 100;
 const MOST: usize = 400;
-/// The time between two probes, and so the error of a trial.
+/// Interval between two probes, which is also the error of a trial.
 const EVERY: Duration = Duration::from_micros(50);
-/// The longest wait for the first frame.
+/// Timeout for the first frame.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The set-ups. Their outer interfaces stay when the router stops.
+/// Set-ups whose outer interfaces persist when the router stops.
 const STANDS: [Stand; 2] = [Stand::KERNEL_MACVLAN, Stand::KERNEL_BRIDGE];
 
-/// A case with macvlans, and one with veth pairs in bridges.
+/// Returns a case with macvlans, and one with veth pairs in bridges.
 ///
 /// # Errors
 /// There are not two CPUs.
@@ -45,19 +45,19 @@ pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
     Ok(STANDS.map(one).into())
 }
 
-/// The results of all trials.
+/// Results of all trials.
 pub(super) struct Trials {
-    /// The times of the trials that count in milliseconds, sorted.
+    /// Times of the trials that count, in milliseconds, sorted.
     took: Vec<f64>,
-    /// The number of dropped trials.
+    /// Number of dropped trials.
     stolen: usize,
 }
 
 impl Trials {
-    /// Stops and starts the first router of a room until so many trials count.
+    /// Stops and starts the first router of a room until this many trials count.
     ///
     /// # Errors
-    /// It does not stop, start or forward, or the hypervisor disturbs too many of them.
+    /// The router does not stop, start or forward, or the hypervisor disturbs too many trials.
     pub(super) fn of(room: &RouterRun, wanted: usize) -> Result<Self> {
         let (mut client, router) = (room.client()?, room.router(0));
         let (mut trials, mut reader) = (Self { took: Vec::new(), stolen: 0 }, Reader::by_ticks()?);
@@ -75,7 +75,7 @@ impl Trials {
         Ok(trials)
     }
 
-    /// A percentile in milliseconds, by the nearest rank.
+    /// Returns a percentile in milliseconds, by nearest rank.
     pub(super) fn percentile(&self, percent: usize) -> f64 {
         let rank = (self.took.len() * percent).div_ceil(100).max(1);
         self.took.get(rank - 1).copied().unwrap_or(f64::NAN)
@@ -93,12 +93,12 @@ impl Trials {
     }
 }
 
-/// The time that the hypervisor has stolen from all CPUs, in ticks.
+/// Returns the steal time of all CPUs so far, in ticks: time in which the hypervisor ran others.
 fn stolen(reader: &mut Reader) -> Result<u64> {
     Ok(reader.look(&[])?.cores.values().map(|core| core.steal).sum())
 }
 
-/// One trial: stops a router, starts it again, and waits for the first frame.
+/// Runs one trial: stops a router, starts it again, and waits for the first frame.
 fn trial(room: &RouterRun, client: &mut Client, router: &str) -> Result<Duration> {
     done(client, &Request::Stop { name: router.to_owned() })?;
     let request = Request::Start { router: router.to_owned() };

@@ -1,5 +1,5 @@
-//! `container-by-hand`: engine `kernel` in turn with the same forwarding set up by hand with ip(8), on veth pairs and on macvlans. Both
-//! rooms exist all the time, and a slice floods one of them. A sample is the forwarded rate.
+//! `container-by-hand`: engine `kernel`, alternating with the same forwarding set up by hand with ip(8), on veth pairs and on
+//! macvlans. Both rooms exist all the time, and each slice floods one of them. A sample is the forwarded rate.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::experiments::Case;
 use crate::rig::router_run::RouterRun;
 use crate::scenario::load::{SendMode, step};
 
-/// The flood before a slice is measured.
+/// Duration of the flood before the measurement of a slice begins.
 const LEAD: Duration = Duration::from_millis(30);
 
-/// The pairs that are compared: engine `kernel`, and by hand.
+/// Pairs to compare: engine `kernel`, and by hand.
 const PAIRS: [(Stand, Stand); 2] =
     [(Stand::KERNEL_VETH, Stand::BY_HAND), (Stand::KERNEL_MACVLAN, Stand::BY_HAND_MACVLAN)];
 
-/// A case for each pair.
+/// Returns a case for each pair.
 ///
 /// # Errors
 /// There are not two CPUs.
@@ -39,7 +39,7 @@ pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
 
 struct Flooded {
     room: RouterRun,
-    /// The CPU of the load.
+    /// CPU of the load.
     cpu: usize,
 }
 

@@ -1,9 +1,9 @@
-//! `compare`: one file on all engines. The NICs are on `tap:`, a TAP for the engines `kvm` and `process`, and a veth pair for `kernel` and
-//! `lxc`.
+//! `compare`: the same file with each of the engines. The NICs are attached by `tap:`, which is a TAP for the engines `kvm` and
+//! `process`, and a veth pair for `kernel` and `lxc`.
 //!
-//! A sample is the best rate of one router on a core. Further figures: median and 99th percentile of the latency at half of that rate, CPU
-//! time a packet, the part of its load that a router keeps beside an overloaded one (as in table 4 of seed paper 003, without control),
-//! memory of a router, and time from `start` to the first forwarded frame.
+//! A sample is the best rate of one router on a core. Further figures: median and 99th percentile of the latency at half of that
+//! rate, CPU time per packet, the fraction of its load that a router still forwards beside an overloaded one (as in table 4 of seed
+//! paper 003, without control), memory of a router, and time from `start` to the first forwarded frame.
 
 use std::time::Duration;
 
@@ -21,25 +21,26 @@ use crate::metric::usage::{self, Reader};
 use crate::rig::router_run::RouterRun;
 use crate::scenario::load::{SendMode, step};
 
-/// The engines, each with the set-up whose starts are timed. A veth pair goes with its router, so containers are on macvlans for that.
+/// Set-ups of the engines, each with the set-up whose starts are timed. A veth pair is deleted with its router, so containers
+/// are attached by macvlans for the latter.
 const STANDS: [(Stand, Stand); 4] = [
     (Stand::KVM_TAP, Stand::KVM_TAP),
     (Stand::PROCESS_TAP, Stand::PROCESS_TAP),
     (Stand::KERNEL_TAP, Stand::KERNEL_MACVLAN),
     (Stand::LXC_TAP, Stand::LXC_MACVLAN),
 ];
-/// The load for latency and CPU time, in best rates.
+/// Load for latency and CPU time, as a fraction of the best rate.
 const HALF: f64 = 0.5;
-/// Times of that load: before it is measured, and the least that is measured.
+/// Durations of that load: before the measurement begins, and the shortest measurement.
 const LEAD: Duration = Duration::from_millis(250);
 const STEP: Duration = Duration::from_secs(1);
-/// The number of routers for the memory of one, and of starts for their median.
+/// Number of routers that the memory of one is averaged over, and number of starts for their median.
 const ROUTERS: usize = 10;
 const STARTS: usize = 10;
 /// Two routers, the second one overloaded.
 const OVERLOAD: Overload = Overload { routers: 2, overloaded: 1 };
 
-/// A case for each engine.
+/// Returns a case for each engine.
 ///
 /// # Errors
 /// There are not two CPUs.
@@ -75,7 +76,7 @@ fn measure((stand, starting): (Stand, Stand), options: &Options, cpu: usize) -> 
     Ok(Sample { value: rate * 1e-3, packets: isolated.packets, more, ..Sample::default() })
 }
 
-/// Latency and CPU time a packet, at half of the best rate.
+/// Measures latency and CPU time per packet at half of the best rate.
 fn at_half(room: &RouterRun, best: f64, options: &Options, cpu: usize) -> Result<ExtraFigures> {
     let (rate, length) = (HALF * best, options.step(STEP));
     let (told, _) = latency::under(room, rate, length)?;

@@ -1,4 +1,4 @@
-//! Topologies of the diagrams: routers in rooms, with the set-ups of the other experiments.
+//! Topologies that the diagrams show: routers in rooms, with the set-ups of the other experiments.
 
 use anyhow::Result;
 use host::cores;
@@ -9,7 +9,7 @@ use crate::experiment::Options;
 
 /// A topology.
 pub(crate) struct Drawing {
-    /// The name in the files of figures.
+    /// Name in the figure files.
     pub(crate) name: &'static str,
     stand: Stand,
     routers: usize,
@@ -24,7 +24,8 @@ pub(crate) static ALL: [Drawing; 4] = [
 ];
 
 impl Drawing {
-    /// Runs the routers and draws them by their file and by the interfaces and threads that exist. Routers have the paper's names.
+    /// Runs the routers, and calls `draw` with their file and with the interfaces and threads that exist. The routers have the
+    /// paper's names there.
     ///
     /// # Errors
     /// The routers do not run, or `draw` fails.

@@ -1,15 +1,15 @@
-//! `container-isolation`: two container routers on one core, one of them overloaded in steps (seed paper 003, tables 1 and 3), without
-//! control and with it. The paper calls control of containers impossible.
+//! `container-isolation`: two container routers on one core, one of them overloaded in steps (seed paper 003, tables 1 and 3),
+//! with and without CPU control. The paper calls control of containers impossible.
 //!
-//! | case | receiver | control |
+//! | case | receive work is done by | control |
 //! |---|---|---|
 //! | `rps` | softirqs of the core, with one queue for all interfaces | none |
 //! | `threads` | NAPI threads | none: equal weights |
-//! | `shares` | NAPI threads | those of the victim have twice the weight |
-//! | `guarantee` | NAPI threads | the victim is promised its load |
+//! | `shares` | NAPI threads | the victim's threads have twice the weight |
+//! | `guarantee` | NAPI threads | the victim has a guarantee of its load |
 //!
-//! The victim is the router that is not overloaded. Loads are the paper's fractions of a capacity, as in `isolation`. Each sample first
-//! measures the capacity with the same receiver. A sample is the part of its load that the victim keeps.
+//! The victim is the router that is not overloaded. Loads are the paper's fractions of a capacity, as in `isolation`. Each sample
+//! first measures the capacity with the same kind of receive work. A sample is the fraction of its load that the victim forwards.
 
 use std::time::Duration;
 
@@ -23,27 +23,27 @@ use crate::experiments::control::capacity::{LITTLE, best};
 use crate::experiments::control::isolation::Overload;
 use crate::rig::router_run::{File, Forwarder, Link, RouterRun, StateDirectory, threaded};
 
-/// The experiment, and the unit of its samples.
+/// Name of the experiment, and unit of its samples.
 const NAMES: (&str, &str) = ("container-isolation", "kept");
 /// Routers on the core.
 const ROUTERS: usize = 2;
 
 named_kind! {
-    /// The receiver of the routers, and its control.
+    /// Receive work of the routers, and its control.
     enum Control {
         /// Softirqs, with one queue for all interfaces.
         Softirqs = "rps",
         /// NAPI threads of equal weight.
         Threads = "threads",
-        /// NAPI threads; those of the victim have twice the weight.
+        /// NAPI threads; the victim's have twice the weight.
         Shares = "shares",
-        /// NAPI threads; the victim is promised its load.
+        /// NAPI threads; the victim has a guarantee of its load.
         Guarantee = "guarantee",
     }
 }
 
 impl Control {
-    /// The lines of a router on this CPU; `promised` is the victim's load, in frames a second.
+    /// Configuration lines of a router on this CPU; `promised` is the victim's load, in frames a second.
     fn lines(self, cpu: usize, promised: Option<f64>) -> String {
         let weight = if promised.is_some() { 2 } else { 1 };
         match self {
@@ -59,7 +59,7 @@ impl Control {
         }
     }
 
-    /// The lines of the router whose capacity is measured. A small promise lets the command learn the cost of a packet.
+    /// Configuration lines of the router whose capacity is measured. A small guarantee makes the command learn the cost of a packet.
     fn alone(self, cpu: usize) -> String {
         match self {
             Self::Softirqs | Self::Threads => self.lines(cpu, None),
@@ -67,7 +67,7 @@ impl Control {
         }
     }
 
-    /// Places the receivers on this CPU. The command pins threads.
+    /// Places the receive work on this CPU. The command itself pins threads.
     fn place(self, room: &RouterRun, cpu: usize) -> Result<()> {
         match self {
             Self::Softirqs => room.arrive_at(cpu),
@@ -76,7 +76,7 @@ impl Control {
     }
 }
 
-/// A case for each engine, overloaded router and control.
+/// Returns a case for each engine, overloaded router and control.
 ///
 /// # Errors
 /// There are not two CPUs.
@@ -93,7 +93,7 @@ pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Two routers by veth pairs on one core.
+/// Two routers with veth pairs on one core.
 #[derive(Clone, Copy)]
 struct Contended {
     engine: Engine,
@@ -131,7 +131,7 @@ impl Contended {
         })
     }
 
-    /// Measures in a room whose routers have these lines.
+    /// Measures in a room whose routers have these configuration lines.
     fn with_routers<T>(
         self,
         options: &Options,

@@ -1,8 +1,8 @@
-//! `container-latency`: latency of a router at a tenth of the line rate and at line rate (seed paper 003, figure 6), by probes in the load
-//! and their histogram.
+//! `container-latency`: latency of a router at a tenth of the line rate and at line rate (seed paper 003, figure 6), as a
+//! histogram of probes in the load.
 //!
-//! A sample is the median at line rate, in microseconds. If no probe arrives, the sample is the time for which the experiment waited, a
-//! lower bound.
+//! A sample is the median at line rate, in microseconds. If no probe arrives, the sample is the time for which the experiment
+//! waited, which is a lower bound.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ use crate::rig::router_run::{Probe, RouterRun};
 use crate::scenario::for_about;
 use crate::scenario::load::{SendMode, step, step_with};
 
-/// The loads, in line rates.
+/// Loads, as fractions of the line rate.
 const LOADS: [f64; 2] = [0.1, 1.0];
-/// The time between two probes: they add a thousandth to the load, or less.
+/// Interval between two probes: they add at most a thousandth to the load.
 const EVERY: Duration = Duration::from_millis(1);
-/// Times of a load: before it is measured, and the least that is measured.
+/// Durations of a load: before the measurement begins, and the shortest measurement.
 const LEAD: Duration = Duration::from_millis(250);
 const STEP: Duration = Duration::from_secs(1);
-/// The time for late probes after the load.
+/// Time to wait for late probes after the load.
 const WAIT: Duration = Duration::from_millis(300);
 
-/// The set-ups that are compared.
+/// Set-ups to compare.
 const STANDS: [Stand; 9] = [
     Stand::BY_HAND,
     Stand::KERNEL_VETH,
@@ -40,7 +40,7 @@ const STANDS: [Stand; 9] = [
     Stand::MACVTAP_FOR_VF,
 ];
 
-/// A case for each set-up.
+/// Returns a case for each set-up.
 ///
 /// # Errors
 /// There are not two CPUs.
@@ -59,7 +59,7 @@ pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
     Ok(STANDS.map(one).into())
 }
 
-/// The sample of all loads.
+/// Measures all loads, and returns the sample.
 fn all(room: &RouterRun, line: f64, length: Duration) -> Result<Sample> {
     let mut sample = Sample::default();
     for load in LOADS {
@@ -72,32 +72,33 @@ fn all(room: &RouterRun, line: f64, length: Duration) -> Result<Sample> {
     Ok(sample)
 }
 
-/// The latency under a load.
+/// Latency under a load.
 pub(super) struct Told {
-    /// The median in microseconds; the waiting time if no probe arrived.
+    /// Median in microseconds; the waiting time if no probe arrived.
     pub(super) median: f64,
-    /// The 99th percentile in microseconds; the waiting time if no probe arrived.
+    /// 99th percentile in microseconds; the waiting time if no probe arrived.
     pub(super) p99: f64,
     histogram: Histogram,
-    /// The part of the probes that were lost.
+    /// Fraction of the probes that were lost.
     lost: f64,
-    /// The rate that the load really had, in thousands of frames a second.
+    /// Measured rate of the load, in thousands of frames a second.
     offered: f64,
 }
 
 impl Told {
-    /// All figures, with `of` at the end of their names.
+    /// Returns all figures, with the suffix `of` in their names.
     fn told(&self, of: &str) -> ExtraFigures {
         let mut further = self.histogram.told(of);
         let parts = [("median", self.median), ("p99", self.p99), ("lost_percent", self.lost * 100.0)];
         further.push(format!("offered_kpps{of}"), self.offered);
-        // These exist also where no probe arrived, so that a figure can compare them.
+        // These are present even if no probe arrived, so that a figure can compare them.
         further.extend(parts.map(|(name, value)| (format!("latency_{name}{of}"), value)));
         further
     }
 }
 
-/// The latency of a room's first router under so many frames a second, and the number of frames that it forwarded.
+/// Measures the latency of a room's first router under a load of `rate` frames a second. Also returns the number of frames
+/// that it forwarded.
 ///
 /// # Errors
 /// No probe could be sent.

@@ -1,7 +1,7 @@
-//! `container-load`: throughput and CPU time of one router on one core, over the load (seed paper 003, figures 4 and 5).
+//! `container-load`: throughput and CPU time of one router on one core, as functions of the load (seed paper 003, figures 4 and 5).
 //!
-//! A sample is the best rate of all loads. Further figures for each load: the offered and the forwarded rate, and the core's time in the
-//! kernel, in programs, and together.
+//! A sample is the best rate of all loads. Further figures for each load: the offered and the forwarded rate, and the core's busy
+//! time in the kernel, in user space, and in total.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use crate::rig::router_run::RouterRun;
 use crate::scenario::load::{SendMode, step};
 use crate::scenario::{LoadSweep, Step};
 
-/// The loads, in line rates; 0.19 stands for 280 of the paper's 1488 kpps.
+/// Loads, as fractions of the line rate; 0.19 stands for 280 of the paper's 1488 kpps.
 const LOADS: [f64; 7] = [0.05, 0.1, 0.19, 0.4, 0.6, 0.8, 1.0];
-/// Times of a load: before it is measured, the least that is measured, and the pause after it.
+/// Durations of a load: before the measurement begins, the shortest measurement, and the pause after it.
 const LEAD: Duration = Duration::from_millis(250);
 const STEP: Duration = Duration::from_millis(600);
 const REST: Duration = Duration::from_millis(20);
 
-/// The set-ups that are compared.
+/// Set-ups to compare.
 const STANDS: [Stand; 9] = [
     Stand::BY_HAND,
     Stand::KERNEL_VETH,
@@ -38,7 +38,7 @@ const STANDS: [Stand; 9] = [
     Stand::MACVTAP_FOR_VF,
 ];
 
-/// A case for each set-up.
+/// Returns a case for each set-up.
 ///
 /// # Errors
 /// There are not two CPUs.
@@ -76,7 +76,7 @@ fn climb(room: &RouterRun, options: &Options, cpu: usize, line: f64) -> Result<S
     climb.sample(best)
 }
 
-/// The figures of a load.
+/// Returns the figures of a load.
 fn told(load: f64, step: &Step, split: &Split, cpu: usize) -> Vec<(String, f64)> {
     let mut told = vec![
         (format!("offered_at_{load:?}"), step.offered_kpps(0)),

@@ -1,5 +1,5 @@
-//! `container-memory`: memory of a container router: the fall of `MemAvailable` for 101 routers in one file, less that for one router
-//! (most of it the command), divided by 100.
+//! `container-memory`: memory of a container router: the decrease of `MemAvailable` for 101 routers in one file, minus that for
+//! one router (mostly the command itself), divided by 100.
 
 use std::fs;
 use std::thread::sleep;
@@ -12,14 +12,14 @@ use super::Stand;
 use crate::experiment::{Experiment, Options, Sample};
 use crate::experiments::Case;
 
-/// The number of routers beyond the first one.
+/// Number of routers beyond the first one.
 const ROUTERS: usize = 100;
-/// The time in which the kernel frees the memory of a former room, or gives a new one all that it takes.
+/// Time in which the kernel frees the memory of a former room, or allocates all memory of a new one.
 const SETTLE: Duration = Duration::from_millis(1500);
 /// KiB of a MiB.
 const MIB: f64 = 1024.0;
 
-/// A case with veth pairs.
+/// Returns a case with veth pairs.
 ///
 /// # Errors
 /// There are not two CPUs.
@@ -36,17 +36,17 @@ pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
     Ok(vec![Experiment::unbuilt(("container-memory", "mib"), name, slice).whole().between(cpus).into()])
 }
 
-/// The memory of one of so many routers, in MiB.
+/// Returns the memory of one router, averaged over `routers` of them, in MiB.
 ///
 /// # Errors
-/// They do not run.
+/// The routers do not run.
 pub(super) fn each(stand: Stand, options: &Options, cpu: usize, routers: usize) -> Result<f64> {
     let one = fall(stand, options, cpu, 1)?;
     let all = fall(stand, options, cpu, routers + 1)?;
     Ok((all - one) / routers as f64)
 }
 
-/// The fall of the available memory for so many routers, in MiB.
+/// Returns the decrease of the available memory by `routers` routers, in MiB.
 fn fall(stand: Stand, options: &Options, cpu: usize, routers: usize) -> Result<f64> {
     sleep(SETTLE);
     let before = available()?;
@@ -57,7 +57,7 @@ fn fall(stand: Stand, options: &Options, cpu: usize, routers: usize) -> Result<f
     Ok(before - after)
 }
 
-/// The available memory of the host, in MiB.
+/// Returns the available memory of the host, in MiB.
 fn available() -> Result<f64> {
     read(&fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?)
 }

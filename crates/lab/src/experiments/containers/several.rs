@@ -1,7 +1,8 @@
-//! `container-routers`: 1 to 8 routers on one core, or spread over two, at line rate in equal parts (seed paper 003, figures 7 and 8).
+//! `container-routers`: 1 to 8 routers on one core, or spread over two, with equal parts of the line rate as their loads (seed
+//! paper 003, figures 7 and 8).
 //!
-//! A sample is the rate of all routers together. On a host with two CPUs the second core is also that of the load, which then sleeps
-//! between its bursts (`shares_load_core`).
+//! A sample is the total rate of all routers. On a host with two CPUs the second core is also that of the load, which then
+//! sleeps between its bursts (`shares_load_core`).
 
 use std::time::Duration;
 
@@ -14,13 +15,13 @@ use crate::experiments::Case;
 use crate::rig::router_run::RouterRun;
 use crate::scenario::load::{SendMode, step};
 
-/// The largest number of routers: the virtual functions of a port of the paper's NIC.
+/// Maximum number of routers: the number of virtual functions of a port of the paper's NIC.
 const MOST: usize = 8;
-/// Times of a load: before it is measured, and the least that is measured.
+/// Durations of a load: before the measurement begins, and the shortest measurement.
 const LEAD: Duration = Duration::from_millis(300);
 const STEP: Duration = Duration::from_millis(700);
 
-/// The set-ups that are compared.
+/// Set-ups to compare.
 const STANDS: [Stand; 8] = [
     Stand::KERNEL_VETH,
     Stand::KERNEL_THREADS,
@@ -32,7 +33,7 @@ const STANDS: [Stand; 8] = [
     Stand::KVM_TAP,
 ];
 
-/// A case for each set-up, number of cores and number of routers.
+/// Returns a case for each set-up, number of cores and number of routers.
 ///
 /// # Errors
 /// There are not two CPUs.
@@ -65,7 +66,7 @@ fn case(stand: Stand, routers: usize, several: usize, options: &Options) -> Resu
     Ok(described.whole().between((load, first)).into())
 }
 
-/// The sample of so many routers that share the line rate.
+/// Measures `routers` routers that share the line rate, and returns the sample.
 fn together(
     room: &RouterRun,
     (routers, line): (usize, f64),
@@ -81,7 +82,7 @@ fn together(
     let more = [
         ("line_kpps", line * 1e-3),
         ("offered_kpps", offered),
-        // The slowest router's part of an equal share.
+        // Rate of the slowest router, as a fraction of an equal share.
         ("least_part", if value > 0.0 { least * routers as f64 / value } else { 0.0 }),
         ("shares_load_core", f64::from(u8::from(manner.sleeps))),
     ];

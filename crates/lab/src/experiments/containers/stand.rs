@@ -1,4 +1,4 @@
-//! Set-ups of a router in a room: its forwarder, its attachment, and the CPU time that receives its frames.
+//! Set-ups of a router in a room: its forwarder, its attachment, and the execution context that receives its frames.
 
 use anyhow::Result;
 use config::{Engine, VhostThreads};
@@ -7,21 +7,22 @@ use crate::experiment::Options;
 use crate::experiments::control::on;
 use crate::rig::router_run::{File, Forwarder, Link, RouterRun, threaded};
 
-/// The receiver of a router's frames.
+/// Execution context that receives a router's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Receives {
-    /// Softirqs on the router's CPU (receive packet steering), as if a NIC interrupted that CPU. All interfaces share one queue.
+    /// Softirqs on the router's CPU (receive packet steering), as if a NIC interrupted that CPU. All interfaces share the CPU's
+    /// backlog queue.
     Softirqs,
     /// NAPI threads on the router's CPU, one for each interface, with equal weights.
     Threads,
-    /// Softirqs on the load's CPU. The router's own threads fetch the frames.
+    /// Softirqs on the load's CPU, from which the router's own threads fetch the frames.
     Elsewhere,
 }
 
-/// A set-up.
+/// A set-up of a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stand {
-    /// The name in cases.
+    /// Name in cases.
     pub(super) name: &'static str,
     pub(super) by: Forwarder,
     pub(super) link: Link,
@@ -39,7 +40,7 @@ const fn by_macvtap(name: &'static str, vhost: VhostThreads) -> Stand {
 }
 
 impl Stand {
-    /// The baseline: a network namespace set up by hand.
+    /// Baseline: a network namespace set up by hand.
     pub(super) const BY_HAND: Self =
         Self { by: Forwarder::Hand, ..by_kernel("by-hand/veth", Engine::Kernel, Link::Veth) };
     pub(super) const BY_HAND_MACVLAN: Self =
@@ -54,26 +55,26 @@ impl Stand {
     /// A veth pair with NAPI threads.
     pub(super) const KERNEL_THREADS: Self =
         Self { receives: Receives::Threads, ..by_kernel("kernel/veth-threads", Engine::Kernel, Link::Veth) };
-    /// A virtual machine with a vhost thread of ours.
+    /// A virtual machine with ringroad's vhost thread.
     pub(super) const MACVTAP: Self = by_macvtap("kvm/macvtap", VhostThreads::Shared);
     /// A virtual machine whose VMM moves the frames itself, without a vhost thread.
     pub(super) const MACVTAP_VMM: Self = by_macvtap("kvm/macvtap-vmm", VhostThreads::Vmm);
     /// A virtual machine with the kernel's vhost-net.
     pub(super) const MACVTAP_VHOST_NET: Self = by_macvtap("kvm/macvtap-vhost-net", VhostThreads::Kernel);
-    /// A virtual machine on macvtaps in the place of virtual functions. A virtual function costs the host no softirq, so the softirqs run
-    /// on another core.
+    /// A virtual machine on macvtaps that stand for virtual functions. A virtual function costs the host no softirq, so the
+    /// softirqs run on another core.
     pub(super) const MACVTAP_FOR_VF: Self =
         Self { receives: Receives::Elsewhere, ..by_macvtap("kvm/macvtap-for-vf", VhostThreads::Shared) };
     pub(super) const KVM_TAP: Self = Self { link: Link::Tap, name: "kvm/tap", ..Self::MACVTAP_FOR_VF };
     pub(super) const PROCESS_TAP: Self =
         Self { by: Forwarder::Command(Engine::Process), name: "process/tap", ..Self::KVM_TAP };
 
-    /// The options of the set-up's rooms.
+    /// Returns the options of the set-up's rooms.
     fn options(self, options: &Options) -> Options {
         Options { vhost: self.vhost, ..options.clone() }
     }
 
-    /// The lines of a router's table, for a router on this CPU.
+    /// Returns the configuration lines of a router on this CPU.
     fn lines(self, cpu: usize) -> String {
         match self.receives {
             _ if !self.by.is_kernel() => on(cpu),
@@ -92,7 +93,7 @@ impl Stand {
         Ok(room)
     }
 
-    /// Opens a room with so many routers, and leaves it to the kernel where it receives.
+    /// Opens a room with a router on each of these CPUs, and leaves the placement of the softirqs to the kernel.
     ///
     /// # Errors
     /// The routers do not run.
@@ -101,10 +102,10 @@ impl Stand {
         RouterRun::open(&File { by: self.by, ..File::new(&options, self.link, &routers) })
     }
 
-    /// Opens a room, has something measured there, and closes it.
+    /// Opens a room, calls `measure` with it, and closes it.
     ///
     /// # Errors
-    /// As [`Stand::open`], or whatever goes wrong there.
+    /// As [`Stand::open`], or `measure` fails.
     pub(super) fn with_routers<T>(
         self,
         options: &Options,
@@ -123,12 +124,12 @@ impl Stand {
         cpus.iter().map(|cpu| self.lines(*cpu)).collect()
     }
 
-    /// Places the receivers of all routers.
+    /// Places the receive work of all routers.
     fn place(self, room: &RouterRun, cpus: &[usize]) -> Result<()> {
         let of = |router: usize| cpus.get(router).copied().unwrap_or_default();
         match self.receives {
             Receives::Softirqs => room.arrive_each(of),
-            // The command pins the threads.
+            // The command itself pins the threads.
             Receives::Threads | Receives::Elsewhere => Ok(()),
         }
     }
