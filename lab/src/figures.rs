@@ -36,8 +36,8 @@ pub(super) fn run(figure: &Figure, options: &Options, host: &Host) -> Result<()>
     cells(figure, &played, host).iter().try_for_each(|record| append(path, record))
 }
 
-/// Draws what a figure is of while it runs; a line for each router, and the drawing in the folder that `options` name. What does not run
-/// here says why.
+/// Runs the routers of a diagram and draws them: prints a line for each router, and writes the drawing to the directory in `options`.
+/// Prints the reason if the routers do not run on this host.
 fn draw(figure: &Figure, name: &str, options: &Options, host: &Host) -> Result<()> {
     let drawn = diagram::draw(name, &figure.title, options);
     let (lines, why) = match &drawn {
@@ -53,7 +53,7 @@ fn draw(figure: &Figure, name: &str, options: &Options, host: &Host) -> Result<(
         let path = folder.join(&file);
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         fs::write(&path, svg).with_context(|| format!("cannot write {}", path.display()))?;
-        // As the pages of the documentation name it, beside which the folder lies.
+        // Relative path as in the pages of the documentation, which are beside the directory.
         let folder = folder.file_name().unwrap_or_default().to_string_lossy();
         print(&format!("![{}]({folder}/{file})\n", figure.title))?;
     }

@@ -21,7 +21,7 @@ pub(crate) struct RunOptions {
     /// Append one JSON object for each case to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the drawings of figures that are diagrams to this folder.
+    /// Write figures that are diagrams as drawings to this folder.
     #[arg(long, value_name = "FOLDER")]
     svg: Option<PathBuf>,
     /// CPUs to use, such as 0,1: generator and switch on the first, the guest on the next.

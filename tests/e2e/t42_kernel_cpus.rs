@@ -1,6 +1,6 @@
-//! Objective: the receive work of a kernel router is done by NAPI threads that are on the CPUs, and have the policy, weight and guarantee, that
-//! its file says, also after `set`, a restart and the loss of an interface; what cannot be had is refused in one line; nothing is left on
-//! the host, not even after SIGKILL.
+//! Objective: NAPI threads do the receive work of a kernel router, with the CPUs, policy, weight and guarantee of its file, also after
+//! `set`, a restart and the loss of an interface. Settings that are not possible are refused in one line. Nothing is left on the host,
+//! not even after SIGKILL.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing here takes so long, even on a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A router with two pairs, whose other ends are beside the run, and with these lines of its own.
+/// File of a router with these lines and two veth pairs, whose other ends are in the namespace of the run.
 fn file(lines: &str) -> String {
     format!(
         "[[router]]\nname = \"t42\"\nengine = \"kernel\"\n{lines}\n\
@@ -27,14 +27,14 @@ fn ringroad(words: &[&str]) -> Finished {
     run(Command::new(RINGROAD).args(words), PATIENCE).expect("it ends")
 }
 
-/// The output of a verb that succeeds.
+/// Returns the output of a command, which must succeed.
 fn said(words: &[&str]) -> String {
     let done = ringroad(words);
     assert!(done.status.success(), "{words:?}: {}", done.stderr);
     done.stdout
 }
 
-/// The one line of a verb that is refused.
+/// Returns the only line of a command, which must be refused.
 fn refused(words: &[&str]) -> String {
     let done = ringroad(words);
     assert!(!done.status.success(), "{words:?}: {}", done.stdout);
@@ -42,7 +42,7 @@ fn refused(words: &[&str]) -> String {
     done.stderr
 }
 
-/// What `check` says of a router with these lines and this attachment of its first NIC.
+/// Runs `check` on a router with these lines and this attachment of its first NIC.
 fn check(lines: &str, attach: &str) -> Finished {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("t42.toml");
@@ -50,7 +50,7 @@ fn check(lines: &str, attach: &str) -> Finished {
     ringroad(&["check", &path.display().to_string()])
 }
 
-/// Whether this process sees threads of the kernel, which a PID namespace hides.
+/// Returns true if this process sees kernel threads, which a PID namespace hides.
 fn sees_kernel() -> bool {
     fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd")
 }
@@ -88,7 +88,7 @@ fn what_threads_cannot_have_is_one_line() {
 mod alone {
     use super::*;
 
-    /// Whether a test cannot be had here, which is told.
+    /// Returns true, and prints the reason, if these tests are not possible here.
     fn cannot_be() -> bool {
         let cannot = !sees_kernel();
         if cannot {
@@ -101,13 +101,13 @@ mod alone {
         Stage::start_with_groups(RINGROAD, &file(lines), &["--json", "--name", "t42"]).expect("it starts")
     }
 
-    /// The last CPU that may be used.
+    /// Returns the last CPU of this process's affinity mask.
     fn last_cpu() -> u32 {
         let cpus = rustix::thread::sched_getaffinity(None).expect("CPUs");
         (0..1024_u32).rev().find(|cpu| cpus.is_set(*cpu as usize)).expect("one at least")
     }
 
-    /// Waits until both threads of the router are as they should be; returns their numbers by name.
+    /// Waits until both threads of the router are as `wanted`; returns their IDs by name.
     #[track_caller]
     fn are(wanted: impl Fn(&Scheduled) -> bool) -> BTreeMap<String, u32> {
         let end = Instant::now() + PATIENCE;
@@ -122,7 +122,7 @@ mod alone {
         }
     }
 
-    /// The group of the controller `cpu` that a thread is in.
+    /// Returns the control group of a thread for the controller `cpu`.
     fn group(tid: u32) -> String {
         let text = fs::read_to_string(format!("/proc/{tid}/cgroup")).unwrap_or_default();
         let mut lines = text.lines().map(|line| line.splitn(3, ':').skip(1).collect::<Vec<_>>());
@@ -217,7 +217,7 @@ mod alone {
         {
             assert!(Instant::now() < end, "they are in no group");
         }
-        // Nothing comes: less is asked for than was promised.
+        // No frame arrives, which is less than the guaranteed rate.
         while !said(&["show", "t42"]).contains("less is asked for") {
             assert!(Instant::now() < end, "{}", said(&["show", "t42"]));
         }
@@ -266,7 +266,7 @@ mod alone {
             let stage =
                 Stage::start_with_groups(RINGROAD, &text, &["--json", "--name", "t42"]).expect("it starts");
             are(|held| held.policy == "SCHED_FIFO" && held.cpus == cpu.to_string());
-            // The other end of a pair may be moved afterwards.
+            // The other end of a pair may be moved later.
             let east = Namespace::add("t42-east").expect("a namespace");
             stage.home().ip(&["link", "set", "t42e", "netns", east.name()]).expect("moved");
             said(&["set", "t42", "rp_filter=strict"]);

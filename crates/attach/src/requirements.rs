@@ -116,8 +116,8 @@ impl NicRequirements {
         }
     }
 
-    /// Opens what is outside; none where it is plugged into nothing, or into something of this program, or where only the kernel
-    /// uses it.
+    /// Opens the outside part; returns `None` if the NIC is plugged into nothing, or into a part of this program, or if only the
+    /// kernel uses the attachment.
     ///
     /// # Errors
     /// One line that says what the host refuses.

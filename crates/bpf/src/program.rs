@@ -115,7 +115,7 @@ struct CreateLink {
 pub fn attach_to_interface(program: BorrowedFd<'_>, index: u32, flags: u32) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd().cast_unsigned();
     let mut request = CreateLink { program, interface: index, attach: ATTACH_XDP, flags };
-    // SAFETY: the request holds no pointer.
+    // SAFETY: the request contains no pointer.
     unsafe { super::new_descriptor(LINK_CREATE, &mut request) }
 }
 
@@ -137,7 +137,7 @@ pub enum Way {
 pub fn attach_to_tcx(program: BorrowedFd<'_>, index: u32, way: Way) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd().cast_unsigned();
     let mut request = CreateLink { program, interface: index, attach: way as u32, flags: 0 };
-    // SAFETY: the request holds no pointer.
+    // SAFETY: the request contains no pointer.
     unsafe { super::new_descriptor(LINK_CREATE, &mut request) }
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
         Some(Engine::Linux) => {
             refuse("a Linux guest is not in this version; remove it, or write engine = \"kvm\"")
         }
-        // Has no such key.
+        // These engines do not have the key.
         Some(Engine::Kernel | Engine::Lxc) => {}
         Some(Engine::Kvm) | None => {}
     }
@@ -90,8 +90,8 @@ impl Plan {
         Some(Self { routers: vec![router], ..Self::default() }.of_data_plane())
     }
 
-    /// Returns the part of the plan that the data plane has to know: of kernel routers only their ports on switches; neither placement and
-    /// scheduling of threads, which the supervisor manages, nor telemetry.
+    /// Part of the plan that the data plane needs: without placement and scheduling of threads, which the
+    /// supervisor handles, and without telemetry. Of kernel routers it contains only their ports on switches.
     #[must_use]
     pub fn of_data_plane(&self) -> Self {
         let mut plan = self.clone();

@@ -50,7 +50,7 @@ impl Plan {
         self.routers.iter().flat_map(|router| router.nics.iter().map(move |nic| (router, nic)))
     }
 
-    /// The kernel routers, in the order of the file.
+    /// Returns the kernel routers, in the order of the file.
     pub fn in_kernel(&self) -> impl Iterator<Item = &Router> {
         self.routers.iter().filter(|router| router.is_in_kernel())
     }
@@ -89,7 +89,7 @@ pub struct Router {
     pub restart: Restart,
     /// Desired power state; `None`: not specified, so it runs.
     pub state: Option<Power>,
-    /// Virtual CPUs, 1 to 16; 0 for a kernel router.
+    /// Number of vCPUs, 1 to 16; 0 for a kernel router.
     pub vcpus: u32,
     /// Guest memory in octets, a multiple of 2 MiB; 0 for a kernel router.
     pub memory: u64,

@@ -30,7 +30,7 @@ pub(crate) fn verify(plan: &Plan) -> Vec<Fault> {
 /// Checks that rings and buffers fit into a router's memory.
 fn memory(plan: &Plan, faults: &mut Vec<Fault>) {
     for (index, router) in plan.routers.iter().enumerate() {
-        // The memory of a Linux guest is checked with its keys, and a kernel router has no guest memory.
+        // A Linux guest's memory is checked with its own keys, and a kernel router has no guest memory.
         let needed = if router.linux.is_some() || router.is_in_kernel() { 0 } else { memory::needed(router) };
         if needed > router.memory {
             let what = format!(

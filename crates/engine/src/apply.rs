@@ -1,17 +1,17 @@
 //! Applies a file to a running instance by difference: what is the same in both plans is not touched.
 //!
-//! | what differs | how it is done | hitless |
+//! | what differs | how it is changed | hitless |
 //! |---|---|---|
-//! | a switch that is new or no longer there, how long one keeps addresses | at once; nobody is on a switch that goes | yes |
+//! | a switch that is new or removed, or its ageing time | at once; no NIC is on a switch that is removed | yes |
 //! | a router that is new | it is started | yes |
-//! | a router that is no longer there | it is taken down | for all others |
-//! | a port of a switch that leads to a kernel router | it is opened or closed; no router is touched | yes |
+//! | a router that is removed | it is taken down | for all others |
+//! | a switch port of a kernel router | it is opened or closed; no router is affected | yes |
 //! | static routes | in the table that the vCPUs read, in one step for each router | yes |
-//! | `pin`, `affinity`, `sched` | not here: whoever started the instance places its threads | yes |
+//! | `pin`, `affinity`, `sched` | not here: the owner of the instance places its threads | yes |
 //! | `restart`, `limit` | at once | yes |
-//! | `spin` | its I/O threads at once, its firmware when it boots the next time | yes |
-//! | `state`, `link` of a NIC | at once | no: what arrives while it is stopped, or the cable out, is lost |
-//! | anything else of a router | it is replaced: another one is built, then the old one is taken down and the new one started | no: its firmware is told of it when it boots |
+//! | `spin` | its I/O threads at once, its firmware at the next boot | yes |
+//! | `state`, `link` of a NIC | at once | no: frames that arrive while it is stopped, or the cable is out, are lost |
+//! | anything else of a router | it is replaced: built anew, then the old one is taken down, the new one started | no: firmware reads it at boot |
 //!
 //! Everything that can be refused is acquired before anything is changed. A failure after that point is
 //! rolled back, in reverse order.

@@ -1,7 +1,7 @@
 //! Network configuration of the kernel by rtnetlink(7): interfaces, addresses, neighbours, routes and rules
 //! of one network namespace. A [`Netlink`] queries and changes them; a [`Mirror`] holds a copy of all of them
-//! and follows changes. A
-//! [`Generic`] queries what rtnetlink does not report about interfaces (features, NAPI).
+//! and follows changes. A [`Generic`] reads and sets properties of interfaces that rtnetlink does not cover
+//! (features, NAPI).
 //!
 //! Messages are those of `netlink-packet-route`; this crate exposes the parts that a router needs.
 

@@ -44,7 +44,7 @@ impl Netlink {
         Ok(all.into_iter().map(|counted| (counted.index, counted.statistics)).collect())
     }
 
-    /// What is counted for one interface.
+    /// Reads the counters of one interface.
     ///
     /// # Errors
     /// ENODEV: there is none.

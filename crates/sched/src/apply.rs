@@ -26,8 +26,8 @@ use crate::undo::Undo;
 
 mod shared;
 
-/// Slice of an ordinary NAPI thread: the shortest that the kernel has. The queue of a veth pair holds 256 frames, which come within 0.26 ms
-/// at 1 Mpps, while the kernel's own slices last 0.7 ms and more (`base_slice_ns`; 1.4 ms on two CPUs).
+/// Time slice of an ordinary NAPI thread: the shortest that the kernel accepts. The queue of a veth pair holds 256 frames, which
+/// arrive within 0.26 ms at 1 Mpps, while the kernel's default slices last 0.7 ms and more (`base_slice_ns`; 1.4 ms on two CPUs).
 const SLICE: Duration = Duration::from_micros(100);
 
 /// Makes groups and CPU sets for threads, and moves threads into them.
@@ -429,7 +429,7 @@ fn reserved(schedule: &Schedule) -> f64 {
     }
 }
 
-/// Slice of an ordinary thread; none: the kernel's own.
+/// Time slice of an ordinary thread of this class; `None`: the kernel's default.
 fn slice(class: &Class) -> Option<Duration> {
     matches!(class, Class::Napi { .. }).then_some(SLICE)
 }

@@ -106,7 +106,7 @@ pub(crate) fn set(tid: i32, policy: Policy) -> io::Result<()> {
     set_in_slices(tid, policy, None)
 }
 
-/// As [`set`], with a slice for an ordinary thread; none: the kernel's own, which all threads have before Linux 6.12.
+/// As [`set`], with a time slice for an ordinary thread; `None`: the kernel's default, which all threads have before Linux 6.12.
 pub(crate) fn set_in_slices(tid: i32, policy: Policy, slice: Option<Duration>) -> io::Result<()> {
     let mut wanted = Attributes::of(policy, attributes(tid)?.nice);
     if let Some(slice) = slice.filter(|_| wanted.is_other()) {

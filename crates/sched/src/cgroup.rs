@@ -94,8 +94,8 @@ impl Hierarchy {
 }
 
 impl Hierarchy {
-    /// Why threads of the kernel cannot enter groups that are made here, if they cannot: in version 2 a thread stays below the group of its
-    /// process (`cgroup_attach_permissions` of kernel/cgroup/cgroup.c), and those of the kernel are in the root.
+    /// Returns the reason why groups below this one cannot contain kernel threads, if so. In version 2 a thread has to stay below the
+    /// group of its process (`cgroup_attach_permissions` of kernel/cgroup/cgroup.c), and kernel threads are in the root group.
     pub(crate) fn refuses_kernel(&self) -> Option<String> {
         // Only the root group has no such file.
         let is_below = self.version == Version::V2 && self.base.join("cgroup.type").exists();

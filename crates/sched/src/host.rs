@@ -56,9 +56,9 @@ pub struct Host {
     pub cpu: Result<Hierarchy, String>,
     /// Where exclusive cpusets can be made, or why they cannot.
     pub cpuset: Result<Hierarchy, String>,
-    /// Whether this process sees threads of the kernel: only in the host's first PID namespace.
+    /// True if this process sees kernel threads, which it does only in the host's initial PID namespace.
     pub sees_kernel: bool,
-    /// Why threads of the kernel cannot enter groups with weights, if they cannot.
+    /// Reason why groups with weights cannot contain kernel threads, if so.
     pub not_for_kernel: Option<String>,
     /// `cpu.rt_runtime_us` of this process's group, if groups have such a limit.
     pub group_rt_us: Option<i64>,

@@ -98,7 +98,7 @@ fn missing_cpus(index: usize, router: &Router, known: &SchedFacts) -> Vec<Refusa
     missing.collect()
 }
 
-/// Refuses keys about threads of the kernel if this process sees none.
+/// Refuses keys about kernel threads if this process cannot see them.
 fn hidden(index: usize, router: &Router, known: &SchedFacts) -> Option<Refusal> {
     if known.host.sees_kernel || !router.is_in_kernel() {
         return None;

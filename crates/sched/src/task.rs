@@ -71,7 +71,7 @@ impl ThreadIdentity {
         Self::named_in_kernel(proc, tid, name).filter(|thread| thread.start >= owner.start)
     }
 
-    /// The thread of the kernel that has this number and this name now. `proc` returns what [`stat`] does.
+    /// Returns the kernel thread that has this thread ID and this name now; `proc` is [`stat`] or a stand-in.
     pub fn named_in_kernel(proc: impl Fn(i32, i32) -> Option<String>, tid: i32, name: &str) -> Option<Self> {
         let text = proc(tid, tid)?;
         let facts = Facts::read(&text)?;

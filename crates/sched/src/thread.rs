@@ -23,16 +23,16 @@ pub enum Class {
     },
     /// Kernel thread of vhost-net.
     KernelVhost {
-        /// The number of its NIC in the router.
+        /// Index of its NIC in the router.
         nic: u32,
         /// Its queue pair.
         pair: u32,
     },
-    /// A NAPI thread of a kernel router.
+    /// NAPI thread of a kernel router: does the receive work of a NIC.
     Napi {
-        /// The number of its NIC in the router.
+        /// Index of its NIC in the router.
         nic: u32,
-        /// The number of its queue in the NIC. Only the kernel knows how many there are: all have the place of the first.
+        /// Index of its queue in the NIC. Only the kernel knows the number of queues: all threads have the placement of the first.
         queue: u32,
     },
     /// Other threads: clock, register accesses, peers. They are never placed.
@@ -63,7 +63,7 @@ pub struct Thread {
 }
 
 impl Class {
-    /// The NAPI thread of another queue of the same NIC; none for threads of other classes.
+    /// Returns the class of the NAPI thread of another queue of the same NIC; `None` for other classes.
     pub fn of_queue(&self, queue: u32) -> Option<Self> {
         match self {
             Self::Napi { nic, .. } => Some(Self::Napi { nic: *nic, queue }),
@@ -73,7 +73,7 @@ impl Class {
 }
 
 /// Splits the name of a NAPI thread into the name of the thread of the NIC's first queue and the number of its own queue:
-/// `edge/wan-napi3` gives `edge/wan-napi0` and 3.
+/// `edge/wan-napi3` yields `edge/wan-napi0` and 3.
 pub fn first_queue(name: &str) -> Option<(String, u32)> {
     let (nic, queue) = name.rsplit_once("-napi")?;
     Some((format!("{nic}-napi0"), queue.parse().ok()?))

@@ -95,9 +95,9 @@ pub use thread_placement::{Planned, planned};
 const SECOND: Duration = Duration::from_secs(1);
 /// Time limit for the last table at the end of a run.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long a data plane may take to end in good order: it gives what it takes down 15 s (`engine::take_down`).
+/// Time that a data plane gets for an orderly shutdown, more than the 15 s that it gives its own take-downs (`engine::take_down`).
 const GRACE: Duration = Duration::from_secs(20);
-/// How long threads of this process may take to end with the run.
+/// Time that threads of this process get to end with the run.
 const THREADS_GRACE: Duration = Duration::from_secs(5);
 
 /// Options of a run.

@@ -37,7 +37,7 @@ impl Supervisor {
         }
         let only = only_of(&request);
         let kernels = match &request {
-            // Ten times a second: only those that have a guarantee.
+            // Rate guarantees read the counters ten times a second, and need only those of routers with a guarantee.
             Request::Counters { .. } if requester == Requester::Promises => self.kernels_promised(),
             Request::Counters { .. } => self.kernels_to_count(only),
             _ => Vec::new(),

@@ -19,7 +19,7 @@ pub fn settings(router: &Router) -> Settings {
     settings
 }
 
-/// Describes a NIC of a router by its settings from the file.
+/// Returns a NIC of a router with its settings.
 pub fn nic(router: &Router, nic: &Nic) -> NicDetails {
     let mut settings = values(&keys::nic(), nic);
     settings.retain(|key, _| !ISOLATED.contains(&key.as_str()));

@@ -158,7 +158,7 @@ fn explicit(plan: &Plan) -> Option<Plan> {
         return None;
     }
     for router in plan.routers.iter_mut().filter(|router| !router.is_scheduled()) {
-        // What is written here is not said by the file, and makes no threads.
+        // The affinity set below is not from the file, and must not switch threaded NAPI on.
         let is_threaded = router.is_threaded();
         if let Some(kernel) = &mut router.kernel {
             kernel.threaded = Some(is_threaded);

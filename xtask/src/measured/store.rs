@@ -23,7 +23,7 @@ pub(super) const ROUNDS: usize = 10;
 /// Name of a bench among those of figures.
 pub(super) const BENCH: &str = "bench";
 
-/// Where drawings are kept, which a run prints by their names beside the pages of the documentation.
+/// Directory of drawings, beside the pages of the documentation that refer to them.
 const DRAWINGS: &str = "docs/diagrams";
 
 /// One run.
@@ -199,7 +199,7 @@ fn of_figure(lab: &str, name: &str, rounds: Option<usize>) -> Step {
     step.args(drawn.into_iter().flatten()).limit(bench::WHOLE)
 }
 
-/// Whether a figure is a drawing of what runs, as its file says.
+/// Returns true if a figure is a diagram, according to its file.
 fn is_drawn(name: &str) -> bool {
     let file = root().join("figures").join(format!("{}.toml", name.replace('/', "-")));
     fs::read_to_string(file).is_ok_and(|text| text.lines().any(|line| line.starts_with("draws = ")))

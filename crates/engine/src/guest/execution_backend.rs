@@ -23,8 +23,7 @@ impl ExecutionBackend {
     /// Opens the host resources that this engine needs.
     ///
     /// # Errors
-    /// One line: the reason why there is no KVM or no image for processes, or that this engine has no
-    /// machines.
+    /// One line: why KVM, or the image for processes, is not available, or that this engine has no machines.
     pub fn open(engine: Engine) -> Result<Self> {
         Ok(match engine {
             Engine::Kvm | Engine::Linux => Self::Kvm(Arc::new(open_kvm()?)),

@@ -66,7 +66,7 @@ fn without_the_threads_that_it_had_in_the_router() {
     host.apply(&mut router, &wanted).expect("applied");
     let told = router.leftover();
     assert!(!told.kept[0].threaded);
-    // As after a SIGKILL.
+    // Imitates a SIGKILL.
     told.take_away(&host.home).expect("taken away");
     assert_eq!(threads(&host), "0");
     drop(router);

@@ -38,7 +38,7 @@ pub struct ExperimentEntry {
     pub what: &'static str,
     /// True if a guest takes part.
     pub has_guest: bool,
-    /// Whether each case runs in a room, as root, and says itself what the host lacks.
+    /// True if each case runs in a room, as root, and reports itself what the host lacks.
     pub is_in_rooms: bool,
     /// Creates its cases. They run in the calling thread: pin it to [`Options::cpu`] 0 before.
     pub cases: Cases,
@@ -57,7 +57,7 @@ const fn of_host(name: &'static str, what: &'static str, cases: Cases) -> Experi
     ExperimentEntry { has_guest: false, ..guests(name, what, cases) }
 }
 
-/// An experiment in rooms.
+/// Entry of an experiment in rooms.
 const fn in_rooms(name: &'static str, what: &'static str, cases: Cases) -> ExperimentEntry {
     ExperimentEntry { is_in_rooms: true, ..of_host(name, what, cases) }
 }

@@ -18,7 +18,7 @@ pub struct Figure {
     pub title: String,
     /// Reason why there is nothing to measure; none: there are rows.
     pub missing: Option<String>,
-    /// The diagram that is drawn in place of a table, such as `kvm-path`.
+    /// Name of the diagram that replaces the table, such as `kvm-path`.
     pub draws: Option<String>,
     /// Roles of the components that take part.
     #[serde(default)]

@@ -78,7 +78,7 @@ fn the_published_numbers_are_those_of_the_papers() {
     assert_eq!(published("004/virtio-tx", "20 B")[..4], numbers(&[270.0, 43.3, 32.0, 17.3])[..]);
     assert_eq!(published("004/virtio-rx", "500 B"), numbers(&[970.0, 700.0, 1.38, 430.0, 590.0, 0.72]));
     assert_eq!(published("004/virtio-latency", "virtio-net"), numbers(&[29.0, 35.0]));
-    // CPU of each router is what the paper was unable to present.
+    // The paper was unable to present the CPU time of each router.
     let table1 = published("003/table1", "VR1 800");
     assert_eq!(table1[..3], numbers(&[800.0, 400.0, 85.0])[..]);
     assert_eq!((&table1[3..5], &table1[5..]), (&[None; 2][..], &numbers(&[705.0, 400.0, 1105.0])[..]));

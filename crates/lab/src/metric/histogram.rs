@@ -1,27 +1,27 @@
-//! Histograms of times. Each octave has 16 buckets of equal width, so a time is exact to a 16th.
+//! Histograms of times. Each octave is divided into 16 buckets of equal width, so the relative error is at most 1/16.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::experiment::ExtraFigures;
 
-/// Buckets of an octave, and the bits of their number.
+/// Buckets of an octave, and the logarithm of that number.
 const PARTS: u64 = 1 << PART_BITS;
 const PART_BITS: u32 = 4;
-/// Times, in microseconds, for which [`Histogram::told`] gives the part of all times below.
+/// Limits in microseconds for which [`Histogram::told`] returns the fraction of the times below.
 pub(crate) const BELOW: [u32; 12] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384];
 
 /// See the head of this file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Histogram {
-    /// The number of times in each bucket.
+    /// Number of times in each bucket.
     buckets: BTreeMap<u64, u64>,
     count: u64,
     longest: u64,
 }
 
 impl Histogram {
-    /// Counts a time.
+    /// Adds a time.
     pub(crate) fn add(&mut self, time: Duration) {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         *self.buckets.entry(bucket(ns)).or_default() += 1;
@@ -29,12 +29,12 @@ impl Histogram {
         self.longest = self.longest.max(ns);
     }
 
-    /// The number of times counted.
+    /// Returns the number of times added.
     pub(crate) const fn count(&self) -> u64 {
         self.count
     }
 
-    /// A percentile in microseconds: the end of its bucket, or the longest time. None without times.
+    /// Returns a percentile in microseconds: the end of its bucket, at most the longest time. `None` without times.
     pub(crate) fn percentile(&self, part: f64) -> Option<f64> {
         let wanted = ((self.count as f64 * part).ceil() as u64).clamp(1, self.count.max(1));
         let mut passed = 0;
@@ -45,7 +45,7 @@ impl Histogram {
         found.map(|(number, _)| end(*number).min(self.longest) as f64 * 1e-3)
     }
 
-    /// The part of all times below so many microseconds, by whole buckets.
+    /// Returns the fraction of the times below a limit, counting only whole buckets.
     fn below(&self, microseconds: u32) -> f64 {
         let limit = u64::from(microseconds) * 1000;
         let below: u64 =
@@ -53,7 +53,8 @@ impl Histogram {
         below as f64 / self.count.max(1) as f64
     }
 
-    /// Figures of the histogram, with `of` at the end of their names: percentiles in microseconds, parts below [`BELOW`] in percent.
+    /// Returns the figures of the histogram, with the suffix `of` in their names: percentiles in microseconds, and fractions
+    /// below the limits [`BELOW`] in percent.
     pub(crate) fn told(&self, of: &str) -> ExtraFigures {
         let mut further = ExtraFigures::default();
         let percentiles = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("longest", 1.0)];
@@ -69,7 +70,7 @@ impl Histogram {
     }
 }
 
-/// The number of the bucket of so many nanoseconds.
+/// Returns the bucket of a time in nanoseconds.
 const fn bucket(ns: u64) -> u64 {
     if ns < PARTS {
         return ns;
@@ -78,7 +79,7 @@ const fn bucket(ns: u64) -> u64 {
     (octave as u64 + 1) * PARTS + ((ns >> octave) & (PARTS - 1))
 }
 
-/// The end of a bucket in nanoseconds: the first time of the next bucket.
+/// Returns the end of a bucket in nanoseconds: the first time of the next bucket.
 const fn end(bucket: u64) -> u64 {
     if bucket < PARTS {
         return bucket + 1;

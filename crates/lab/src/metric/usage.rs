@@ -87,18 +87,18 @@ pub(crate) fn interrupts_of(split: &Split, cpu: usize) -> Option<[f64; 2]> {
     Some([core.irq + core.softirq, core.idle].map(|ns| ns / split.interval))
 }
 
-/// Busy time of a CPU, as parts of all its time.
+/// Busy time of a CPU, as fractions of the elapsed time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Busy {
-    /// The kernel: interrupts, system calls, kernel threads.
+    /// Kernel: interrupts, system calls, kernel threads.
     pub(crate) kernel: f64,
     /// Programs and guests.
     pub(crate) user: f64,
-    /// Both together.
+    /// Sum of both.
     pub(crate) total: f64,
 }
 
-/// Busy time of a CPU. Ticks divide the time of vhost threads into kernel and user.
+/// Returns the busy time of a CPU. The time of vhost threads is divided into kernel and user in proportion to their ticks.
 pub(crate) fn busy(split: &Split, cpu: usize) -> Option<Busy> {
     let number = u32::try_from(cpu).ok()?;
     let core = split.cores.get(&number)?;
@@ -113,7 +113,7 @@ pub(crate) fn busy(split: &Split, cpu: usize) -> Option<Busy> {
     Some(Busy { kernel: of(kernel), user: of(user), total: of(kernel + user) })
 }
 
-/// The router to which a thread of this name belongs.
+/// Returns the router to which a thread of this name belongs.
 pub(crate) fn router(name: &str) -> Option<usize> {
     class(name).map(|(router, _)| router)
 }
@@ -141,7 +141,8 @@ pub(crate) fn of_kernel() -> Result<Vec<Thread>> {
     Ok(of_kernel.filter_map(|(id, _)| thread(id, Path::new(&format!("/proc/{id}/task/{id}")))).collect())
 }
 
-/// The kernel's NAPI threads of the interfaces for which `router` gives a router. The kernel names such a thread after its interface.
+/// Lists the NAPI threads of the interfaces for which `router` returns a router. The kernel names such a thread after its
+/// interface.
 ///
 /// # Errors
 /// There is no /proc.
@@ -155,7 +156,7 @@ pub(crate) fn of_napi(router: impl Fn(&str) -> Option<usize>) -> Result<Vec<Thre
     Ok(entries.filter_map(thread).collect())
 }
 
-/// A NAPI thread, `napi/INTERFACE-NUMBER`, under a name from which [`router`] gets its router.
+/// Returns a NAPI thread, `napi/INTERFACE-NUMBER`, under a name from which [`router`] derives its router.
 fn napi(comm: &str, tid: i32, router: impl Fn(&str) -> Option<usize>) -> Option<Thread> {
     let (interface, _) = comm.strip_prefix("napi/")?.rsplit_once('-')?;
     let letter = char::from(b'a' + u8::try_from(router(interface)? % 26).ok()?);

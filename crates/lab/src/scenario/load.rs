@@ -25,7 +25,7 @@ pub(crate) struct SendMode {
 impl SendMode {
     /// The sending thread has its CPU for itself.
     pub(crate) const PLAIN: Self = Self { sleeps: false, short: false };
-    /// The load has its CPU for itself, in short bursts with other work between them.
+    /// The sending thread has its CPU for itself, and sends short bursts with other work between them.
     pub(crate) const SHORT: Self = Self { sleeps: false, short: true };
 
     const fn burst(self) -> u64 {
@@ -44,7 +44,7 @@ pub(crate) fn step(
     step_with(room, rates, times, manner, &mut || ())
 }
 
-/// A [`step`] with other work between its bursts.
+/// As [`step`], but calls `between` between the bursts.
 pub(crate) fn step_with(
     room: &RouterRun,
     rates: &[f64],

@@ -46,7 +46,7 @@ pub enum Path {
     Tap,
     /// AF_XDP: one system call per burst.
     Xdp,
-    /// Interfaces of a kernel router: a NAPI thread receives a frame, routes it, and hands it to the next interface.
+    /// Interfaces of a kernel router: a NAPI thread receives a frame, routes it, and hands it to the next interface for transmission.
     Kernel,
 }
 

@@ -14,7 +14,7 @@ use crate::{CpuNeighbours, Outline, Slot};
 /// Weight of the last window in moving averages.
 const LATE: f64 = 0.1;
 
-/// Most frames of a pass of NAPI (`NAPI_POLL_WEIGHT` of linux/netdevice.h).
+/// Maximum number of frames that NAPI receives in one poll (`NAPI_POLL_WEIGHT` of linux/netdevice.h).
 const BUDGET: u64 = 64;
 
 /// Packets lost per packet delivered from which on the threads count as saturated.
@@ -103,13 +103,13 @@ impl ThreadGroup {
         true
     }
 
-    /// Whether its threads are NAPI threads.
+    /// Returns true if its threads are NAPI threads.
     fn is_napi(&self) -> bool {
         self.way.kind.path == Path::Kernel
     }
 
-    /// Frames and passes of its NAPI threads so far. The kernel does not count passes: a thread makes at least one when it is woken, and one
-    /// for each [`BUDGET`] frames.
+    /// Frames that its NAPI threads have received so far, and an estimate of their passes, which the kernel does not count: one for
+    /// each wake-up, and one for each [`BUDGET`] frames.
     fn polled(&self, counters: &BTreeMap<String, u64>) -> [u64; 2] {
         let sum = |what: &str| -> u64 {
             self.threads.iter().filter_map(|name| counters.get(&format!("{name}.{what}"))).sum()
@@ -216,7 +216,7 @@ fn recall(parts: &mut [ThreadGroup], context: &AdmissionContext<'_>) {
     let places: Vec<(u32, Class)> = parts.iter().map(|part| (part.cpu, part.class)).collect();
     let far = places.iter().any(|(cpu, _)| *cpu != places[0].0);
     for part in parts {
-        // A NAPI thread forwards what it receives by itself.
+        // A NAPI thread itself forwards the frames that it receives, so they do not cross CPUs.
         part.way.kind.far = far && !part.is_napi();
         part.way.cpus = places.iter().filter(|(_, class)| *class == part.class).count() as u32;
         part.known = context.costs.cost(&part.way, part.octets);

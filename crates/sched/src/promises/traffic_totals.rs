@@ -36,8 +36,8 @@ impl TrafficTotals {
         came
     }
 
-    /// As [`TrafficTotals::of`] for a kernel router: a packet that its interface has received is done with, whatever the kernel did with it. Packets that
-    /// its limit drops were never promised.
+    /// As [`TrafficTotals::of`], for a kernel router. Each packet that its interfaces have received counts as delivered, whatever
+    /// the kernel did with it, except those that its limit drops, which were never promised.
     pub(super) fn of_kernel(counters: &BTreeMap<String, u64>, router: &str) -> Self {
         let mut came = Self { delivered: 0, dropped: 0, octets: 0, sees_queue: false };
         let mut limited = 0;

@@ -29,7 +29,7 @@ impl Supervisor {
         let gone = std::mem::take(&mut self.kernels.gone);
         match done {
             Done::Changed(outcome) => {
-                // Its threads may be others, which have no place yet.
+                // It may have new threads, which have not been placed yet.
                 self.kernels.look = Some(now);
                 self.kernel_has_followed(outcome, now);
             }

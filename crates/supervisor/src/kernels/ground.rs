@@ -27,9 +27,9 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Counters of a router.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// When they were read: CLOCK_MONOTONIC in nanoseconds.
+    /// Time at which they were read: CLOCK_MONOTONIC in nanoseconds.
     pub(crate) at_ns: u64,
-    /// Counters by name: `edge.wan.rx.frames`.
+    /// Counter values by name: `edge.wan.rx.frames`.
     pub(crate) counters: BTreeMap<String, u64>,
     /// CPU time of its NAPI threads in nanoseconds, by name: `edge/wan-napi0`.
     pub(crate) cpu_ns: BTreeMap<String, u64>,
@@ -53,7 +53,7 @@ pub(crate) type Journal = Box<dyn FnMut(Rest<'_>) + Send>;
 pub(crate) struct Seen {
     /// Carrier state of each NIC; `None`: its interface does not exist.
     pub(crate) nics: BTreeMap<String, Option<bool>>,
-    /// Threads of the kernel that do its receive work.
+    /// Kernel threads that do its receive work (NAPI).
     pub(crate) threads: Vec<Napi>,
 }
 
@@ -375,7 +375,7 @@ impl Ground for Namespaces {
                 let held = routers.get(router).context("it has gone")?;
                 Ok(held.router.lost_before(site)?)
             });
-            // Where the other end cannot be read the counter is missing.
+            // If the other end cannot be read, the counter is omitted.
             for (nic, dropped) in lost.unwrap_or_default().into_iter().chain(of_containers) {
                 counted.counters.insert(format!("{router}.{nic}.queue.drop_full"), dropped);
             }

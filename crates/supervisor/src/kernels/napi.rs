@@ -1,4 +1,5 @@
-//! NAPI threads of kernel routers: their names and tasks, their counters, and the offloads of a container's pairs that they need.
+//! NAPI threads of kernel routers: their names and identities, their counters, and the offload settings that a container's
+//! veth pairs need for them.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +15,26 @@ use super::ground::Counted;
 use crate::Supervisor;
 use crate::thread_placement::ReportedThread;
 
-/// A NAPI thread.
+/// NAPI thread of a kernel router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Napi {
-    /// Its name in `show` and `top`: `edge/wan-napi0`.
+    /// Name in `show` and `top`: `edge/wan-napi0`.
     pub(crate) name: String,
-    /// The NIC whose receive work it does.
+    /// NIC whose receive work it does.
     pub(crate) nic: String,
-    /// The thread.
+    /// Identity of the kernel thread.
     pub(crate) task: ThreadIdentity,
 }
 
 impl Napi {
-    /// The thread as the API shows it.
+    /// Returns the thread as the API presents it.
     pub(super) fn shown(&self) -> api::Thread {
         api::Thread { name: self.name.clone(), tid: self.task.tid }
     }
 }
 
-/// The NAPI threads of a router, numbered for each NIC in the order of the kernel's NAPI ids. `proc` returns what [`sched::stat`] does.
-/// A thread that has ended is left out.
+/// Returns the NAPI threads of a router, numbered for each NIC in the order of the kernel's NAPI IDs. `proc` is [`sched::stat`] or a
+/// stand-in. A thread that has ended is left out.
 pub(super) fn of_router(
     router: &str,
     mut threads: Vec<NapiThread>,
@@ -51,8 +52,8 @@ pub(super) fn of_router(
     threads.into_iter().filter_map(napi).collect()
 }
 
-/// Adds the counters of NAPI threads to those of their router: CPU time, `edge/wan-napi0.sleeps`, and `edge/wan-napi0.frames`, which the
-/// kernel counts only for the NIC: its threads are taken to have equal parts.
+/// Adds the counters of NAPI threads to those of their router: CPU time, `edge/wan-napi0.sleeps`, and `edge/wan-napi0.frames`. The
+/// kernel counts frames only for the whole NIC, so each of its threads is assigned an equal part.
 pub(super) fn count(router: &str, napis: &[Napi], counted: &mut Counted) {
     for napi in napis.iter().filter(|napi| napi.task.is_there()) {
         let Some(times) = times(napi.task.pid, napi.task.tid) else { continue };
@@ -65,11 +66,11 @@ pub(super) fn count(router: &str, napis: &[Napi], counted: &mut Counted) {
     }
 }
 
-/// Sets the offloads of pairs that LXC has created, each by the name of its end in the container and of its end on the host, so that
-/// their frames go through NAPI.
+/// Sets the offloads of veth pairs that LXC has created, so that their frames go through NAPI. A pair is given by the names of its
+/// end in the container and of its end on the host.
 ///
 /// # Errors
-/// One line: an end is not where LXC has put it, or the kernel refuses.
+/// One line: an end is not where LXC has put it, or the kernel refuses the setting.
 pub(super) fn prepare(container: &Namespace, pairs: &[(String, String)]) -> Result<()> {
     if pairs.is_empty() {
         return Ok(());
@@ -88,7 +89,7 @@ pub(super) fn prepare(container: &Namespace, pairs: &[(String, String)]) -> Resu
     Ok(())
 }
 
-/// Frames that were lost before the pairs of a container because their queues were full, by NIC.
+/// Returns the frames that were lost because the queue of a container's veth pair was full, by NIC.
 pub(super) fn lost_before(pairs: &[(String, String)]) -> BTreeMap<String, u64> {
     let Some(outside) = (!pairs.is_empty()).then(Netlink::open).and_then(Result::ok) else {
         return BTreeMap::new();
@@ -97,21 +98,21 @@ pub(super) fn lost_before(pairs: &[(String, String)]) -> BTreeMap<String, u64> {
     pairs.iter().filter_map(|(nic, end)| Some((nic.clone(), dropped(end)?))).collect()
 }
 
-/// CLOCK_MONOTONIC in nanoseconds.
+/// Reads CLOCK_MONOTONIC, in nanoseconds.
 pub(super) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
-    // Neither is negative.
+    // Both parts are non-negative.
     (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
 }
 
 impl Supervisor {
-    /// The NAPI threads of all kernel routers from the last check.
+    /// Returns the NAPI threads of all kernel routers as of the last check.
     pub(crate) fn napi_threads(&self) -> impl Iterator<Item = ReportedThread<'_>> {
         let napis = self.kernels.forwarders.values().flat_map(|known| &known.seen.threads);
         napis.map(|napi| (napi.name.as_str(), napi.task))
     }
 
-    /// Names of the kernel routers that have a guarantee: their counters are read ten times a second.
+    /// Returns the names of the kernel routers with a guarantee, whose counters are read ten times a second.
     pub(crate) fn kernels_promised(&self) -> Vec<String> {
         let promised = self.running.plan.in_kernel().filter(|router| router.guarantee.is_some());
         let names = promised.map(|router| router.name.clone());

@@ -19,7 +19,7 @@ pub(crate) struct Spec {
     pub(super) container: Option<Container>,
     /// Host ends of veth pairs that LXC creates, each with the bridge of which it becomes a port.
     pub(super) bridges: Vec<(String, String)>,
-    /// Pairs that LXC creates and whose receive work NAPI threads do: the end in the container and the end on the host.
+    /// veth pairs that LXC creates and whose receive work NAPI threads do: the end in the container, and the end on the host.
     pub(super) pairs: Vec<(String, String)>,
     /// Virtual functions, by interface position.
     pub(super) functions: Vec<(usize, Function)>,
@@ -28,7 +28,7 @@ pub(crate) struct Spec {
 }
 
 impl Spec {
-    /// The name of the router.
+    /// Returns the name of the router.
     pub(crate) fn name(&self) -> &str {
         &self.wanted.name
     }

@@ -1,7 +1,9 @@
-//! A process that does nothing but wait for the end of the one that holds the locks, and removes what that could not
-//! remove itself because it was killed: lock files and sockets (also those that peers of vhost-user connect to),
-//! macvtaps, ports of Open vSwitch, groups and sets of CPUs that its threads were in, names of namespaces of kernel
-//! routers, their containers and virtual functions. What else a run makes belongs to descriptors and goes with them.
+//! Cleaner process. It does nothing but wait for the end of the process that holds the locks, and removes
+//! what that one could not remove itself because it was killed: lock files and sockets (also those that peers
+//! of vhost-user connect to), macvtaps, ports of Open vSwitch, groups and sets of CPUs that its threads were
+//! in, names of namespaces of kernel routers, and their containers. It also returns interfaces that were moved
+//! into kernel routers, and restores settings of virtual functions. Everything else that a run makes belongs to
+//! descriptors and disappears with them.
 
 use std::fmt;
 use std::fs;
@@ -276,7 +278,7 @@ pub fn clean_up_after(parent: u32) -> Result<()> {
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"ringroad/clean");
     let list = List::hear(io::stdin().lock()).context("cannot hear the other process")?;
-    // The data plane does not use these, and a new run of the same routers may be waiting for their names.
+    // The data plane does not hold these, and a new run of the same routers may be waiting for their names.
     if let Ok(home) = Namespace::current() {
         list.kernels().iter().for_each(|leftover| drop(leftover.take_away(&home)));
     }
@@ -291,7 +293,7 @@ pub fn clean_up_after(parent: u32) -> Result<()> {
     Ok(())
 }
 
-/// Restores the settings of virtual functions. Their interfaces have come home by now.
+/// Restores the ports' former settings of virtual functions. Their interfaces have been returned to the host by now.
 fn give_back_functions(formers: &[sriov::Former]) {
     let Some(kernel) = netlink::Netlink::open().ok().filter(|_| !formers.is_empty()) else { return };
     let sysfs = sriov::Sysfs::here();

@@ -88,14 +88,14 @@ impl Played {
         counters.insert(format!("{router}.{counter}"), value);
     }
 
-    /// Sets the CPU time of a NAPI thread of a router.
+    /// Sets the CPU time of a router's NAPI thread.
     pub(crate) fn spend(&self, router: &str, thread: &str, ns: u64) {
         let mut script = self.script();
         let times = &mut script.counted.entry(router.to_owned()).or_default().cpu_ns;
         times.insert(thread.to_owned(), ns);
     }
 
-    /// Sets the NAPI threads of a router.
+    /// Sets a router's NAPI threads.
     pub(crate) fn has_threads(&self, router: &str, threads: &[Napi]) {
         self.script().threads.insert(router.to_owned(), threads.to_vec());
     }

@@ -1,4 +1,4 @@
-//! NAPI threads of kernel routers: placed whenever they are others than before, and held to a guarantee by what their router has counted.
+//! NAPI threads of kernel routers: placed whenever they have changed, and controlled for a guarantee by the counters of their router.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::kernels::napi::Napi;
 use crate::thread_placement::{OutlineApplier, Planned};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Interval between two looks at promises.
+/// Interval between two checks of the guarantees.
 const TICK: Duration = Duration::from_millis(100);
 
 /// A kernel router with one pair.
@@ -29,7 +29,7 @@ fn file(keys: &str) -> String {
     )
 }
 
-/// The outline of its one thread, on CPU 0.
+/// Outline of its only thread, on CPU 0.
 fn outline() -> Outline {
     let slot = Slot {
         router: "edge".to_owned(),
@@ -47,7 +47,7 @@ fn outline() -> Outline {
     Outline { slots: vec![slot], ..Outline::default() }
 }
 
-/// Records the threads that are to be placed.
+/// Records the threads to place.
 #[derive(Clone, Default)]
 struct Recorder(Rc<RefCell<Vec<Thread>>>);
 
@@ -79,14 +79,14 @@ impl OutlineApplier for Recorder {
 }
 
 impl Recorder {
-    /// Names, classes and numbers of the threads that were placed last.
+    /// Names, classes and IDs of the threads that were placed last.
     fn placed(&self) -> Vec<(String, Class, i32)> {
         let of = |thread: &Thread| (thread.name.clone(), thread.class.clone(), thread.task.tid);
         self.0.borrow().iter().map(of).collect()
     }
 }
 
-/// A thread of this process in the place of one of the kernel; it ends when this is dropped.
+/// Thread of this process that stands for a kernel thread; it ends when this is dropped.
 struct Stand {
     task: ThreadIdentity,
     end: Option<Sender<()>>,
@@ -141,7 +141,7 @@ fn threads_are_placed_when_they_are_seen_and_when_an_interface_was_made_anew() {
     };
     let names: Vec<String> = shown(&mut stage).into_iter().map(|thread| thread.name).collect();
     assert_eq!(names, ["edge/wan-napi0", "edge/wan-napi1"]);
-    // Somebody has deleted the interface: the new one has another thread.
+    // The interface was deleted, and created again with another thread.
     stage.kernel.has_threads("edge", &[other.napi("wan-napi0")]);
     stage.after(SECOND).expect("it goes on");
     stage.until(|_| placed(&recorder, 0, &other));
@@ -160,7 +160,7 @@ fn a_change_has_threads_looked_for_at_once() {
         value: "strict".to_owned(),
     };
     let _client = stage.client(&request);
-    // No time has passed.
+    // The clock has not advanced.
     stage.until(|stage| {
         let router = stage.plan().routers[0].clone();
         let now = stage.now;
@@ -168,7 +168,7 @@ fn a_change_has_threads_looked_for_at_once() {
     });
 }
 
-/// A run with a promise of 10 kpps, and what its router has counted.
+/// Run with a guarantee of 10 kpps, and the counters of its router.
 struct Kept {
     stage: Stage,
     taken_in: u64,
@@ -187,7 +187,7 @@ impl Kept {
         Self { stage, taken_in: 0, lost: 0 }
     }
 
-    /// Tenths of a second in which so many frames were taken in, and lost before the pair.
+    /// Advances by `number` ticks, in each of which this many frames are received, and lost before the pair.
     fn ticks(&mut self, number: u32, taken_in: u64, lost: u64) {
         for _ in 0..number {
             (self.taken_in, self.lost) = (self.taken_in + taken_in, self.lost + lost);

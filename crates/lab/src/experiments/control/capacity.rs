@@ -46,7 +46,7 @@ pub(super) fn measure(
 /// Best rate of a room's first router, in frames a second, while the other routers are idle.
 ///
 /// # Errors
-/// Nothing came through.
+/// No frame was forwarded.
 pub(in crate::experiments) fn best(room: &RouterRun) -> Result<f64> {
     let mut best: f64 = 0.0;
     for rate in LOADS {

@@ -73,7 +73,7 @@ pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Which routers there are, and how the first one is protected.
+/// Parameters of a case: the routers, and how the first one is protected.
 #[derive(Clone, Copy)]
 struct Isolation {
     overload: Overload,
@@ -96,12 +96,12 @@ impl Isolation {
     }
 }
 
-/// Routers on one CPU, of which one is overloaded in steps.
+/// Routers on one CPU, one of which is overloaded in steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::experiments) struct Overload {
-    /// The number of routers.
+    /// Number of routers.
     pub(in crate::experiments) routers: usize,
-    /// The one of the first two that is overloaded.
+    /// Index (0 or 1) of the overloaded router.
     pub(in crate::experiments) overloaded: usize,
 }
 
@@ -110,12 +110,13 @@ impl Overload {
         if self.overloaded == 0 { &FIRST } else { &SECOND }
     }
 
-    /// The victim: the one of the first two that is not overloaded.
+    /// Returns the index of the victim: the one of the first two that is not overloaded.
     pub(in crate::experiments) const fn victim(self) -> usize {
         1 - self.overloaded
     }
 
-    /// The load of one of the first two routers in the first step, in capacities. The victim's load is the same in all steps.
+    /// Load of one of the first two routers in the first step, as a multiple of the capacity. The victim's load is the same in
+    /// all steps.
     pub(in crate::experiments) fn part_of(self, router: usize) -> f64 {
         self.part(self.steps()[0], router)
     }
@@ -126,10 +127,10 @@ impl Overload {
         kpps[router.min(1)] / PAPER / among as f64
     }
 
-    /// The sample of all steps: the part of its load that the victim keeps at the heaviest one.
+    /// Measures all steps. The sample is the fraction of its load that the victim forwards in the heaviest one.
     ///
     /// # Errors
-    /// Nothing came through, or the account cannot be read.
+    /// No frame was forwarded, or the CPU time cannot be read.
     pub(in crate::experiments) fn measure(
         self,
         options: &Options,
@@ -157,7 +158,7 @@ impl Overload {
         climb.sample(kept)
     }
 
-    /// The figures of the n-th step.
+    /// Returns the figures of the n-th step.
     fn told(self, n: usize, step: &Step, split: &Split, cpu: usize) -> Vec<(String, f64)> {
         let total: f64 = (0..self.routers).map(|router| step.forwarded_kpps(router)).sum();
         let mut told = vec![(format!("total_{n}"), total)];

@@ -13,11 +13,11 @@ use super::{RouterRun, text};
 use crate::diagram::{Seen, interfaces};
 use crate::metric::usage;
 
-/// How long an answer may take.
+/// Timeout for a reply.
 const ANSWER: Duration = Duration::from_secs(20);
 
 impl RouterRun {
-    /// A connection to the control socket of the command.
+    /// Connects to the control socket of the command.
     ///
     /// # Errors
     /// The routers are set up by hand, or the command does not answer.
@@ -35,12 +35,12 @@ impl RouterRun {
             .context("the run does not answer")
     }
 
-    /// The name of the n-th router.
+    /// Returns the name of the n-th router.
     pub(crate) fn router(&self, at: usize) -> String {
         text::name(&self.folder.id, at)
     }
 
-    /// The interfaces and threads that exist. `called` names the routers.
+    /// Returns the interfaces and threads that exist. `called` maps the index of a router to its name in the result.
     ///
     /// # Errors
     /// There is no /proc.
@@ -63,7 +63,7 @@ impl RouterRun {
     }
 }
 
-/// The names of the interfaces of a namespace.
+/// Returns the names of the interfaces in a namespace.
 fn of_namespace(netns: &Netns) -> Result<BTreeSet<String>> {
     let table = netns.run(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
     Ok(interfaces(&table.context("cannot read /proc/thread-self/net/dev")?))

@@ -1,5 +1,5 @@
-//! Routers made by hand: a network namespace with two interfaces, addresses, a route and neighbours, all by ip(8). The engine `kernel` is
-//! measured against them.
+//! Routers set up by hand: a network namespace with two interfaces, addresses, a route and neighbours, all by ip(8). They are
+//! the reference for the engine `kernel`.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -11,7 +11,7 @@ use super::text::{ENDS, mac, neighbours};
 use crate::device;
 use crate::rig::host_end::veth;
 
-/// Makes the n-th router between its interfaces in `netns`. Returns the router's namespace.
+/// Creates the n-th router between its interfaces in `netns`. Returns the router's namespace.
 pub(super) fn set_up(netns: &Netns, link: Link, router: usize) -> Result<Netns> {
     let inside = Netns::new()?;
     inside.settle(true)?;
@@ -31,7 +31,7 @@ pub(super) fn set_up(netns: &Netns, link: Link, router: usize) -> Result<Netns> 
     Ok(inside)
 }
 
-/// Makes one interface of the router, named after its side.
+/// Creates one interface of the router, named after its side.
 fn interface(netns: &Netns, inside: &Netns, link: Link, side: &str) -> Result<()> {
     match link {
         Link::Veth => veth((netns, &format!("{side}1")), (inside, side)),

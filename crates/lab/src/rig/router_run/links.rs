@@ -39,17 +39,17 @@ pub(super) fn sides(router: usize) -> [String; 2] {
 }
 
 impl Link {
-    /// Whether engines other than `kernel` and `lxc` can use it.
+    /// Returns true if engines other than `kernel` and `lxc` can use it.
     pub(crate) const fn is_for_machines(self) -> bool {
         !matches!(self, Self::Macvlan | Self::Veth)
     }
 
-    /// The outer interface of a side, by which frames go in or come out.
+    /// Returns the outer interface of a side, where frames enter or leave the router.
     pub(super) fn outer(self, side: &str) -> String {
         if self == Self::Tap { super::text::tap(side) } else { format!("{side}1") }
     }
 
-    /// Whether the forwarder makes the outer interfaces.
+    /// Returns true if the forwarder creates the outer interfaces.
     pub(super) const fn is_made_by_router(self) -> bool {
         matches!(self, Self::Tap | Self::Veth)
     }

@@ -2,8 +2,9 @@
 //! namespace. Load enters through packet sockets in front of the interfaces and is received by the routers' own threads;
 //! the kernel behind them counts frames.
 //!
-//! Routers of the engines `kernel` and `lxc` are network namespaces in which the host's kernel forwards. `hand` makes such namespaces
-//! with ip(8), for comparison. The kernel receives for all of these on one chosen CPU ([`RouterRun::arrive_at`]), or in threads (`inside`).
+//! Routers of the engines `kernel` and `lxc` are network namespaces in which the host's kernel forwards. `hand` creates such
+//! namespaces with ip(8), for comparison. The kernel processes the received frames of all of these on one chosen CPU
+//! ([`RouterRun::arrive_at`]), or in NAPI threads (`inside`).
 
 mod asked;
 mod counted;
@@ -50,7 +51,7 @@ const FLOWS: usize = 64;
 pub(crate) struct File<'a> {
     /// Device, engine, frame size, vCPUs and queues of each router.
     pub(crate) options: &'a Options,
-    /// The forwarder: the engine of the options by default.
+    /// Forwarder; by default the command with the engine of the options.
     pub(crate) by: Forwarder,
     pub(crate) link: Link,
     pub(crate) queue_len: Option<&'static str>,
@@ -79,13 +80,13 @@ struct Lane {
 /// Running routers.
 pub(crate) struct RouterRun {
     lanes: Vec<Lane>,
-    /// The command; none where the routers are set up by hand.
+    /// Run of the command; `None` if the routers are set up by hand.
     run: Option<Run>,
-    /// The file that the command runs; empty without a command.
+    /// Configuration file of the command; empty if the routers are set up by hand.
     text: String,
     by: Forwarder,
     link: Link,
-    /// The routers' network namespaces, where the host's kernel forwards.
+    /// Network namespaces of the routers, if the host's kernel forwards.
     inside: Vec<Netns>,
     _switch: Vec<Process>,
     netns: Netns,
@@ -93,7 +94,7 @@ pub(crate) struct RouterRun {
     folder: Folder,
 }
 
-/// A run of the command, and its counters.
+/// Run of the command, and its counters.
 struct Run {
     process: Process,
     counted: Arc<RunCounters>,
@@ -126,7 +127,7 @@ pub(crate) fn program() -> Result<PathBuf> {
 }
 
 impl RouterRun {
-    /// Starts the command on a file, or makes its routers by hand.
+    /// Starts the command on a file, or sets its routers up by hand.
     pub(crate) fn open(file: &File<'_>) -> Result<Self> {
         if file.by != Forwarder::Hand {
             program()?;
@@ -193,22 +194,22 @@ impl RouterRun {
         self.lanes.iter().map(forwarded).collect()
     }
 
-    /// Makes the kernel receive for all routers on this CPU, as if it served a NIC's interrupts there.
+    /// Makes the kernel process received frames of all routers on this CPU, as if the NIC's interrupts were served there.
     pub(crate) fn arrive_at(&self, cpu: usize) -> Result<()> {
         self.arrive_each(|_| cpu)
     }
 
-    /// The process of the command, the supervisor; none where the routers are set up by hand.
+    /// Process ID of the command: the supervisor; `None` if the routers are set up by hand.
     pub(crate) fn supervisor(&self) -> Option<u32> {
         self.run.as_ref().map(|run| run.process.0.id())
     }
 
-    /// The file that the command runs.
+    /// Content of the configuration file of the command.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// All threads of the routers: those of the command's processes, and the kernel's NAPI threads of the routers' interfaces.
+    /// Lists all threads of the routers: those of the command's processes, and the NAPI threads of the routers' interfaces.
     pub(crate) fn threads(&self) -> Result<Vec<Thread>> {
         let mut threads = self.supervisor().map_or_else(|| Ok(Vec::new()), usage::threads)?;
         if self.by.is_kernel() {

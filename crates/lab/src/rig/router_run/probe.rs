@@ -1,7 +1,8 @@
-//! Probes: frames in the load that carry the time at which they were sent. A UDP socket behind the router receives them, which gives the
-//! router's latency.
+//! Probes: frames in the load that carry the time at which they were sent. A UDP socket behind the router receives them and
+//! derives the router's latency.
 //!
-//! The thread that sends the load sends and receives the probes between its bursts, so a latency is exact to the duration of a burst.
+//! The thread that sends the load also sends and receives the probes, between its bursts, so a latency is exact to the duration
+//! of a burst.
 
 use std::net::UdpSocket;
 use std::sync::LazyLock;
@@ -14,39 +15,39 @@ use super::text::{ENDS, LISTENER, LISTENER_MAC, mac};
 use super::{RouterRun, links};
 use crate::tag;
 
-/// The source address of probes: that of the load.
+/// Source address of probes: that of the load.
 const SOURCE: u32 = 0xc612_0002;
-/// The UDP port of the socket.
+/// UDP port of the socket.
 const PORT: u16 = 2001;
-/// Octets of the time in a probe, in nanoseconds of [`CLOCK`].
+/// Octets of the timestamp in a probe, in nanoseconds of [`CLOCK`].
 const TIME: usize = 8;
-/// Octets of the receive buffer.
+/// Size of the receive buffer in octets.
 const MOST: usize = 64;
 
-/// The start of the clock of all probes, so that a late one is told from those of the next [`Probe`].
+/// Clock of all probes, by which a late one is distinguished from those of the next [`Probe`].
 static CLOCK: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// A source of probes, and their receiver.
+/// Sender and receiver of probes.
 pub(crate) struct Probe<'r> {
     room: &'r RouterRun,
     router: usize,
     socket: UdpSocket,
     octets: Vec<u8>,
-    /// The time of the first probe.
+    /// Time of the first probe.
     since: Duration,
     next: Duration,
     every: Duration,
-    /// The number of probes sent.
+    /// Number of probes sent.
     pub(crate) sent: u64,
-    /// The latencies of the probes that arrived.
+    /// Latencies of the probes that arrived.
     pub(crate) took: Vec<Duration>,
 }
 
 impl<'r> Probe<'r> {
-    /// A source of probes through a router of the room, one each `every`, and their receiver.
+    /// Creates a sender and receiver of probes through a router of the room, with the interval `every` between probes.
     ///
     /// # Errors
-    /// The interface behind the router cannot be given the station's addresses, or its port is in use.
+    /// The station's addresses cannot be set on the interface behind the router, or its port is in use.
     pub(crate) fn new(room: &'r RouterRun, router: usize, every: Duration) -> Result<Self> {
         let [_, far] = links::sides(router).map(|side| room.link.outer(&side));
         listen(room, &far)?;
@@ -58,7 +59,7 @@ impl<'r> Probe<'r> {
         Ok(Self { room, router, socket, octets, since, next: since, every, sent: 0, took: Vec::new() })
     }
 
-    /// Sends the next probe if it is due, and receives all that arrived.
+    /// Sends the next probe if it is due, and receives those that have arrived.
     pub(crate) fn turn(&mut self) {
         let now = CLOCK.elapsed();
         if now >= self.next {
@@ -68,7 +69,7 @@ impl<'r> Probe<'r> {
         self.receive();
     }
 
-    /// Receives all probes that arrived.
+    /// Receives all probes that have arrived.
     pub(crate) fn receive(&mut self) {
         let mut datagram = [0; MOST];
         while let Ok(len) = self.socket.recv(&mut datagram) {
@@ -87,7 +88,7 @@ impl<'r> Probe<'r> {
     }
 }
 
-/// Gives the interface behind a router the addresses of the station.
+/// Sets the addresses of the station on the interface behind a router.
 fn listen(room: &RouterRun, interface: &str) -> Result<()> {
     for which in ["all", interface] {
         room.netns.set_sysctl(&format!("net.ipv4.conf.{which}.rp_filter"), "0")?;
@@ -96,7 +97,7 @@ fn listen(room: &RouterRun, interface: &str) -> Result<()> {
     links::ip(&room.netns, &format!("address replace {LISTENER}/24 dev {interface}"))
 }
 
-/// A probe to the station behind a router whose first NIC has this Ethernet address.
+/// Builds a probe to the station behind a router whose first NIC has this Ethernet address.
 fn written(near: [u8; 6]) -> Result<Vec<u8>> {
     let mut octets = vec![0; tag::SHORTEST];
     let payload = (tag::SHORTEST - tag::UDP) as u16;
@@ -109,7 +110,7 @@ fn written(near: [u8; 6]) -> Result<Vec<u8>> {
     Ok(octets)
 }
 
-/// The latency of a probe that arrives now; none if it is no probe, or was sent before `since`.
+/// Returns the latency of a probe that arrives now; `None` if it is no probe, or was sent before `since`.
 fn taken(datagram: &[u8], (since, now): (Duration, Duration)) -> Option<Duration> {
     let sent = Duration::from_nanos(u64::from_be_bytes(*datagram.first_chunk::<TIME>()?));
     now.checked_sub(sent).filter(|_| sent >= since)

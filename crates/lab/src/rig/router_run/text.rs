@@ -9,21 +9,21 @@ use super::links::sides;
 use super::{File, Forwarder, Link};
 use crate::device::{self, FAR_MAC, NEAR_MAC, STATION_MAC};
 
-/// The two NICs of a router: name, Ethernet address in the first router, IP address.
+/// NICs of a router: name, Ethernet address in the first router, IP address.
 pub(super) const ENDS: [(&str, [u8; 6], &str); 2] =
     [("near", NEAR_MAC, "198.18.0.1"), ("far", FAR_MAC, "198.19.0.1")];
-/// The station behind a router that receives probes: a UDP socket of the room.
+/// IP address of the station behind a router that receives probes: a UDP socket of the room.
 pub(super) const LISTENER: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 3);
-/// The Ethernet address of that station.
+/// Ethernet address of that station.
 pub(super) const LISTENER_MAC: [u8; 6] = [2, 0, 0, 0, 9, 7];
 
-/// The stations behind a router. Each is a static neighbour, so a router sends no ARP requests.
+/// Returns the stations behind a router. Each is a static neighbour, so the router sends no ARP requests.
 pub(super) const fn neighbours() -> [(Ipv4Addr, [u8; 6]); 2] {
     [(device::STATION, STATION_MAC), (LISTENER, LISTENER_MAC)]
 }
 
-/// Formats one table for each router; they differ in names, attachments, and the lines of `file.routers`. The text is empty
-/// where the routers are set up by hand.
+/// Formats one table for each router; they differ in names, attachments, and the lines of `file.routers`. The text is empty if
+/// the routers are set up by hand.
 pub(super) fn text(file: &File<'_>, id: &str) -> String {
     let Forwarder::Command(engine) = file.by else { return String::new() };
     let routers = file.routers.iter().enumerate();
@@ -64,7 +64,7 @@ fn router(file: &File<'_>, engine: Engine, (name, at): (&str, usize), lines: &st
     }
     for (side, (nic, mac, address)) in sides(at).iter().zip(ENDS) {
         let (attach, mac) = (attach(file.link, side), frame::Mac(self::mac(mac, at)));
-        // The kernel names a NAPI thread after its interface, which has the NIC's name: so each router's NICs have their own names.
+        // The kernel names a NAPI thread after its interface, which has the NIC's name, so NICs of all routers have different names.
         let nic = if engine.is_kernel() { side.as_str() } else { nic };
         let _ = write!(
             text,
@@ -78,7 +78,7 @@ fn router(file: &File<'_>, engine: Engine, (name, at): (&str, usize), lines: &st
     text
 }
 
-/// The `attach` of a side's NIC.
+/// Returns the `attach` of a side's NIC.
 fn attach(link: Link, side: &str) -> String {
     match link {
         Link::Macvtap => format!("macvtap:{side}0"),
@@ -91,7 +91,7 @@ fn attach(link: Link, side: &str) -> String {
     }
 }
 
-/// Keys that only the NIC of a machine has.
+/// Formats the keys that only the NIC of a machine has.
 fn of_machine(file: &File<'_>) -> String {
     let mut text = format!("model = \"{}\"\n", file.options.nic.name());
     if file.options.queues > 1 {
@@ -103,7 +103,7 @@ fn of_machine(file: &File<'_>) -> String {
     text
 }
 
-/// The default route of a router, and its neighbours.
+/// Formats the default route of a router, and its neighbours.
 fn behind() -> String {
     let mut text = format!("[[router.route]]\nto = \"0.0.0.0/0\"\nvia = \"{}\"\n", device::STATION);
     for (address, mac) in neighbours() {

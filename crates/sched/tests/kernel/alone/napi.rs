@@ -1,4 +1,4 @@
-//! A NAPI thread of the kernel, placed and scheduled as threads of ours are.
+//! Placement and scheduling of a NAPI thread of the kernel, as of ringroad's own threads.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,12 +12,12 @@ use sched::{Applier, Class, Outline, SchedFacts, Thread, ThreadIdentity, attribu
 
 use crate::host::{HANGS, alone, applier, lacks, left_over, run};
 
-/// Slices of such threads, in nanoseconds.
+/// Time slice of such threads, in nanoseconds.
 const SLICE: u64 = 100_000;
-/// The first kernel in which an ordinary thread has slices of its own.
+/// First kernel in which the time slice of an ordinary thread can be set.
 const WITH_SLICES: (u32, u32) = (6, 12);
 
-/// A kernel router with a pair whose receive work a thread does, and that thread.
+/// A kernel router with a veth pair, and the NAPI thread of that pair.
 struct Napi {
     thread: Thread,
     _router: Router,
@@ -26,7 +26,7 @@ struct Napi {
 
 impl Napi {
     fn new() -> Self {
-        // In the place of the host.
+        // Stands for the host's namespace.
         let home = Namespace::new().expect("a namespace");
         let origin = Origin::Veth { peer: "rr-napi".to_owned(), at: Place::Home, bridge: None };
         let wan = Interface { threaded: true, ..Interface::new("wan", origin) };
@@ -49,7 +49,7 @@ impl Napi {
         (0..1024).filter(|cpu| set.is_set(*cpu as usize)).collect()
     }
 
-    /// The lines of `/proc/PID/cgroup`.
+    /// Reads `/proc/PID/cgroup`.
     fn groups(&self) -> String {
         fs::read_to_string(format!("/proc/{}/cgroup", self.tid())).expect("its groups")
     }
@@ -68,7 +68,7 @@ fn outlined(lines: &str, known: &SchedFacts) -> Outline {
     outline(&plan, known).unwrap_or_else(|refused| panic!("{}", sched::refused(&plan, refused)))
 }
 
-/// Places the thread; what stands in the way for a moment passes.
+/// Places the thread; retries on passing errors.
 #[track_caller]
 fn place(applier: &mut Applier, napi: &Napi) {
     let end = Instant::now() + HANGS;
@@ -82,7 +82,7 @@ fn place(applier: &mut Applier, napi: &Napi) {
     }
 }
 
-/// The host, if its NAPI threads can be placed; otherwise the reason is told.
+/// Returns the host if its NAPI threads can be placed; otherwise prints the reason.
 fn host(needs: &[&str]) -> Option<SchedFacts> {
     let known = SchedFacts::read(&plan(""));
     if lacks(&known, needs) {
@@ -96,7 +96,7 @@ fn host(needs: &[&str]) -> Option<SchedFacts> {
     Some(known)
 }
 
-/// The length of slices that an ordinary thread has.
+/// Returns the time slice of an ordinary thread.
 fn slice(napi: &Napi, known: &SchedFacts) -> u64 {
     let held = attributes(napi.tid()).expect("a thread");
     assert!(held.is_other(), "{held:?}");
@@ -117,7 +117,7 @@ fn it_has_a_cpu_a_weight_and_short_slices() {
     assert_eq!((napi.cpus(), slice(&napi, &known)), (vec![cpu], SLICE));
     let group = format!("ringroad-{}.edge", run());
     assert!(napi.groups().contains(&group), "{}", napi.groups());
-    // Out of the group, which goes.
+    // The thread leaves the group, which is removed.
     applier.make(&outlined(&pin, &known)).expect("nothing to make");
     place(&mut applier, &napi);
     assert!(!napi.groups().contains(&group), "{}", napi.groups());
@@ -137,7 +137,7 @@ fn it_has_a_priority_and_a_reservation() {
     place(&mut applier, &napi);
     let held = attributes(napi.tid()).expect("a thread");
     assert_eq!((held.policy, held.priority, napi.cpus()), (1, 5, vec![cpu]), "SCHED_FIFO");
-    // On all CPUs, where no exclusive ones are needed.
+    // On all CPUs, which needs no exclusive ones.
     let all: Vec<u32> = known.topology.cpus.iter().map(|cpu| cpu.number).collect();
     if all.iter().all(|cpu| known.topology.allowed.contains(cpu)) {
         let reserved = "sched = { policy = \"deadline\", runtime = \"2ms\", period = \"10ms\" }";

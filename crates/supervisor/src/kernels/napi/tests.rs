@@ -4,7 +4,7 @@ fn thread(interface: &str, napi: u32, tid: i32) -> NapiThread {
     NapiThread { interface: interface.to_owned(), napi, tid, name: format!("napi/{interface}-{napi}") }
 }
 
-/// `/proc` with threads of the kernel by number; the name of thread 7 is another's by now.
+/// Imitates `/proc` with kernel threads by ID; ID 7 has been reused by another thread.
 fn proc(_: i32, tid: i32) -> Option<String> {
     let name = match tid {
         4 => "napi/lan-8193",
@@ -39,7 +39,7 @@ fn a_thread_that_runs_has_time_and_its_part_of_the_frames() {
     let napi = |name: &str, nic: &str| Napi {
         name: format!("edge/{name}"),
         nic: nic.to_owned(),
-        // This thread in the place of one of the kernel.
+        // This thread stands for a kernel thread.
         task: ThreadIdentity::look(own, tid).expect("it runs"),
     };
     let napis = [napi("wan-napi0", "wan"), napi("wan-napi1", "wan"), napi("lan-napi0", "lan")];

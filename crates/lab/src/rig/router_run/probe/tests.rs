@@ -19,6 +19,6 @@ fn a_probe_is_a_packet_for_the_listener_without_a_checksum() {
 fn what_is_no_probe_took_no_time() {
     let times = (Duration::ZERO, Duration::from_secs(1));
     assert_eq!(taken(&[0; TIME - 1], times), None);
-    // A time after now.
+    // A timestamp in the future.
     assert_eq!(taken(&u64::MAX.to_be_bytes(), times), None);
 }

@@ -21,7 +21,7 @@ fn each_router_has_a_name_interfaces_and_lines_of_its_own() {
     assert_eq!(tables["router"].as_array().map(Vec::len), Some(2));
 }
 
-/// The file of routers by this engine on this link, with these lines each.
+/// Formats the file of routers with this engine, link, and lines for each router.
 fn of(engine: Engine, link: Link, routers: &[String]) -> String {
     let options = Options { vcpus: 2, queues: 2, ..Options::default() };
     let by = Forwarder::Command(engine);
