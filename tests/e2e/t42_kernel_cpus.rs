@@ -59,12 +59,12 @@ fn sees_kernel() -> bool {
 fn what_threads_cannot_have_is_one_line() {
     needs!(Root, Program("ip"));
     for (lines, attach, line) in [
-        ("guarantee = \"1kpps\"", "macvlan:lo", "has no NAPI of its own"),
+        ("guarantee = \"1kpps\"", "macvlan:lo", "has no NAPI thread of its own"),
         ("pin = { vcpu = \"0\" }", "veth:t42w", "router.pin.vcpu: a kernel router has no vCPU"),
         (
             "pin = { vhost = \"0\" }\nthreaded = false",
             "veth:t42w",
-            "router.threaded: pin.vhost applies to NAPI threads",
+            "router.threaded: pin.vhost is about NAPI threads",
         ),
         ("pin = { vhost = \"1023\" }", "veth:t42w", "router.pin.vhost: CPU 1023 cannot be used on this host"),
     ] {
@@ -80,7 +80,7 @@ fn what_threads_cannot_have_is_one_line() {
             done.stderr
         );
     } else {
-        let line = "router.pin.vhost: it applies to threads of the kernel, which the PID namespace of this process hides";
+        let line = "router.pin.vhost: it applies to kernel threads, which the PID namespace of this process hides";
         assert!(!done.status.success() && done.stderr.contains(line), "{}", done.stderr);
     }
 }
@@ -92,7 +92,7 @@ mod alone {
     fn cannot_be() -> bool {
         let cannot = !sees_kernel();
         if cannot {
-            println!("SKIPPED: a PID namespace hides the threads of the kernel");
+            println!("SKIPPED: a PID namespace hides kernel threads");
         }
         cannot
     }
@@ -149,7 +149,7 @@ mod alone {
         assert_eq!(first.keys().collect::<Vec<_>>(), ["t42/east-napi0", "t42/west-napi0"]);
         said(&["set", "t42", "sched.priority=30"]);
         are(is(30));
-        assert!(refused(&["set", "t42", "threaded=false"]).contains("pin.vhost applies to NAPI threads"));
+        assert!(refused(&["set", "t42", "threaded=false"]).contains("pin.vhost is about NAPI threads"));
         assert!(refused(&["set", "t42", "pin.vcpu=0"]).contains("a kernel router has no vCPU"));
         said(&["restart", "t42"]);
         let restarted = are(is(30));

@@ -66,7 +66,7 @@ pub(crate) fn verify(index: usize, router: &Router, faults: &mut Vec<Fault>) {
     faults.extend(of_vcpus.map(|(key, _)| Fault::new(index, key, no_vcpu())));
     let Some(key) = said_of_threads(router).filter(|_| faults.len() == before) else { return };
     if kernel.threaded == Some(false) {
-        let what = format!("{key} applies to NAPI threads, which this key excludes; remove one of the two");
+        let what = format!("{key} is about NAPI threads, which threaded = false rules out; remove one of the two");
         faults.push(Fault::new(index, "threaded", what));
     }
     let has_none = |nic: &&Nic| nic.attach.takes_kernel() && !nic.attach.has_napi();
@@ -76,7 +76,7 @@ pub(crate) fn verify(index: usize, router: &Router, faults: &mut Vec<Fault>) {
         faults.push(Fault::new(index, "guarantee", not_promised(first)));
     } else if without.len() == router.nics.len() {
         let what = format!(
-            "none of its NICs has a NAPI of its own; write e.g. attach = \"veth:rr-{}\", or remove this key",
+            "none of its NICs has a NAPI thread of its own; write e.g. attach = \"veth:rr-{}\", or remove this key",
             first.name
         );
         faults.push(Fault::new(index, key, what));
@@ -86,7 +86,7 @@ pub(crate) fn verify(index: usize, router: &Router, faults: &mut Vec<Fault>) {
 /// Error text for a guarantee of a router with such a NIC: the CPU time of its frames cannot be measured or controlled.
 fn not_promised(nic: &Nic) -> String {
     format!(
-        "NIC {:?} at {:?} has no NAPI of its own, so that its CPU time cannot be controlled; write e.g. attach = \
+        "NIC {:?} at {:?} has no NAPI thread of its own, so no rate can be guaranteed; write e.g. attach = \
          \"veth:rr-{}\", or remove guarantee",
         nic.name,
         nic.attach.to_string(),

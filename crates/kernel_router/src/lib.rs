@@ -1,24 +1,26 @@
-//! Routers that the host's kernel runs: a network namespace whose packets the kernel forwards. Nothing of them goes to the data
-//! plane.
+//! Kernel routers: a kernel router is a network namespace in which the host's kernel forwards packets. The data plane does not
+//! take part.
 //!
 //! ```text
 //! Wanted --+
 //!          +-- steps (pure) --> Step, Step, Step --> the kernel
-//! Seen  ---+                         |                  | refused: their inverses, the last one first
+//! Seen  ---+                         |                  | refused: the inverse steps, in reverse order
 //!   ^                                +------------------+
-//!   +---------------- looked at again -------------------+
+//!   +--------------- the namespace is read again -------+
 //! ```
 //!
-//! * **[`Wanted`]** says what a router is to be; [`check()`] says what of it can never be.
-//! * **[`Seen`]** is what its namespace has of it now.
-//! * **[`steps`]** are what leads from one to the other: none where both are the same.
-//! * **[`Router`]** carries them out: all of them or none. It looks again afterwards, because the kernel takes things along that
-//!   nobody has told it to (the last address of an interface takes its routes).
+//! * **[`Wanted`]** is the desired configuration of a router; [`check()`] rejects configurations that no host can have.
+//! * **[`Seen`]** is the observed state of its namespace.
+//! * **[`steps`]** plans the changes that lead from the observed state to the desired one; there are none if both agree.
+//! * **[`Router`]** carries them out, all or none. It reads the namespace again afterwards, because the kernel may remove more
+//!   than it was asked to (removing the last address of an interface removes its routes).
 //!
-//! What is not wanted by name is somebody else's, and stays: interfaces, addresses, routes of other protocols.
+//! Objects that the configuration does not name belong to others, and stay: interfaces, addresses, routes of other routing
+//! protocols.
 //!
-//! A router's namespace, its pairs of veths and its macvlans go with the last descriptor of the namespace. What does not is in its
-//! [`Leftover`]: its name in `/run/netns`, and interfaces of the host that were moved into it and have to come home.
+//! A router's namespace, its veth pairs and its macvlans disappear with the last descriptor of the namespace. What does not is
+//! recorded in its [`Leftover`]: its name in `/run/netns`, and the host's interfaces that were moved into it and have to be
+//! returned.
 
 #![forbid(unsafe_code)]
 

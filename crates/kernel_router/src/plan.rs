@@ -36,7 +36,8 @@ pub enum Obstacle {
     },
 }
 
-/// What leads from what is seen to what is wanted: nothing where both are the same. `wanted` has passed [`crate::check()`].
+/// Plans the steps from the observed state to the desired one; there are none if both agree. `wanted` has passed
+/// [`crate::check()`].
 ///
 /// # Errors
 /// An interface that others provide does not exist, or one to be created exists already.

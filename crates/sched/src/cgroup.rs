@@ -101,7 +101,7 @@ impl Hierarchy {
         let is_below = self.version == Version::V2 && self.base.join("cgroup.type").exists();
         is_below.then(|| {
             format!(
-                "threads of the kernel are in the root of all control groups (version 2), and enter none below {}",
+                "kernel threads are in the root control group (version 2), and cannot enter groups below {}",
                 self.base.display()
             )
         })

@@ -110,7 +110,7 @@ fn hidden(index: usize, router: &Router, known: &SchedFacts) -> Option<Refusal> 
         ("sched", !router.sched.is_empty()),
     ];
     let key = said.into_iter().find_map(|(key, is_said)| is_said.then_some(key))?;
-    let what = "it applies to threads of the kernel, which the PID namespace of this process hides; start outside of it, or \
+    let what = "it applies to kernel threads, which the PID namespace of this process hides; start outside of it, or \
                 remove this key";
     Some(Refusal { router: index, key, what: what.to_owned() })
 }

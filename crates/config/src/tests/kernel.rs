@@ -112,18 +112,18 @@ fn what_is_said_of_threads_that_it_has_not_is_refused() {
     }
     assert_eq!(
         faults("pin = { vhost = \"0\" }\nthreaded = false\n", VETH),
-        "f.toml:6: router.threaded: pin.vhost applies to NAPI threads, which this key excludes; remove one of the two"
+        "f.toml:6: router.threaded: pin.vhost is about NAPI threads, which threaded = false rules out; remove one of the two"
     );
     for attach in ["macvlan:eth0", "switch:lan"] {
         let nic = format!("attach = \"{attach}\"");
         assert_eq!(
             faults("pin = { vhost = \"0\" }\n", &nic),
-            "f.toml:5: router.pin.vhost: none of its NICs has a NAPI of its own; write e.g. attach = \"veth:rr-wan\", or remove \
+            "f.toml:5: router.pin.vhost: none of its NICs has a NAPI thread of its own; write e.g. attach = \"veth:rr-wan\", or remove \
              this key"
         );
         let what = format!(
-            "f.toml:5: router.guarantee: NIC \"wan\" at \"{attach}\" has no NAPI of its own, so that its CPU time cannot be \
-             controlled; write e.g. attach = \"veth:rr-wan\", or remove guarantee"
+            "f.toml:5: router.guarantee: NIC \"wan\" at \"{attach}\" has no NAPI thread of its own, so no rate can be \
+             guaranteed; write e.g. attach = \"veth:rr-wan\", or remove guarantee"
         );
         assert_eq!(faults("guarantee = \"1kpps\"\n", &nic), what);
         // A single NIC without a thread is enough for a refusal.
@@ -232,7 +232,7 @@ fn each_key_of_it_can_be_set_and_no_other() {
     let what = pinned.with("edge", "threaded", "false").expect_err("refused").to_string();
     assert_eq!(
         what,
-        "router edge: threaded: pin.vhost applies to NAPI threads, which this key excludes; remove one of the two"
+        "router edge: threaded: pin.vhost is about NAPI threads, which threaded = false rules out; remove one of the two"
     );
     assert!(!pinned.with("edge", "pin.vhost", "any").expect("good").routers[0].is_threaded());
     let text = file("", "attach = \"null\"").replace("engine = \"kernel\"\n", "");

@@ -102,7 +102,7 @@ fn threads_of_the_kernel_that_are_hidden_cannot_be_placed() {
         ("guarantee", "guarantee = \"1kpps\""),
     ] {
         let line = format!(
-            "f.toml:4: router.{key}: it applies to threads of the kernel, which the PID namespace of this process hides; start \
+            "f.toml:4: router.{key}: it applies to kernel threads, which the PID namespace of this process hides; start \
              outside of it, or remove this key"
         );
         assert_eq!(refusal(&file(lines), &known), line);

@@ -88,7 +88,7 @@ fn host(needs: &[&str]) -> Option<SchedFacts> {
     if lacks(&known, needs) {
         return None;
     }
-    let hidden = (!known.host.sees_kernel).then(|| "a PID namespace hides threads of the kernel".to_owned());
+    let hidden = (!known.host.sees_kernel).then(|| "a PID namespace hides kernel threads".to_owned());
     if let Some(why) = hidden.or_else(|| known.host.not_for_kernel.clone()) {
         println!("SKIPPED: {why}");
         return None;
