@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use config::{
-    Deliver, Engine, Errors, Itr, Kernel, Nic, NicModel, Plan, Router, RpFilter, Spin, TransmitMode,
+    Deliver, Engine, Errors, ForwardingSettings, Itr, Nic, NicModel, Plan, Router, RpFilter, Spin,
+    TransmitMode,
 };
 use host::{Finding, State, needs, references};
 use sched::Outline;
@@ -142,7 +143,7 @@ fn describe_machine(router: &Router) -> String {
 }
 
 /// Describes the forwarding settings of a kernel router.
-fn describe_kernel(router: &Router, kernel: &Kernel) -> String {
+fn describe_kernel(router: &Router, kernel: &ForwardingSettings) -> String {
     let place = if router.container.is_some() { "a container of LXC" } else { "a namespace" };
     let forwards = if kernel.forwarding { "forwards" } else { "forwards nothing" };
     let filter = match kernel.rp_filter {

@@ -30,14 +30,14 @@ pub(crate) struct Kind {
     /// Its counters: the name of each group in metrics, and its fields with their meaning.
     pub(crate) counts: &'static [(&'static str, Fields)],
     /// Use by NICs of kernel routers; `None`: they cannot use it.
-    pub(crate) kernel: Option<InKernel>,
+    pub(crate) kernel: Option<KernelUse>,
     /// Its location.
     pub(crate) place: Place,
 }
 
 /// Use of a kind of attachment by NICs of kernel routers.
 #[derive(Clone, Copy)]
-pub(crate) struct InKernel {
+pub(crate) struct KernelUse {
     /// Checks before anything is created whether this host meets its requirements.
     pub(crate) look: fn(&NicRequirements) -> Result<Finding, Vec<MissingRequirement>>,
     /// Origin of the interface in the router.

@@ -25,7 +25,7 @@ mod slow_file;
 mod socket;
 
 pub(crate) use attachment::plain;
-pub(crate) use kind::{InKernel, Kind, Place, lack};
+pub(crate) use kind::{KernelUse, Kind, Place, lack};
 pub(crate) use opened::FixedDescriptors;
 
 pub use attach::{Attach, counts, keys, words};

@@ -121,7 +121,7 @@ pub fn attach_to_interface(program: BorrowedFd<'_>, index: u32, flags: u32) -> i
 
 /// Direction of the packets that a program at an interface sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// Received by the interface (BPF_TCX_INGRESS).
     In = 46,
     /// Sent by the interface (BPF_TCX_EGRESS).
@@ -134,7 +134,7 @@ pub enum Way {
 ///
 /// # Errors
 /// The process lacks CAP_NET_ADMIN, there is no such interface (ENODEV), or the kernel has no tcx (EINVAL).
-pub fn attach_to_tcx(program: BorrowedFd<'_>, index: u32, way: Way) -> io::Result<OwnedFd> {
+pub fn attach_to_tcx(program: BorrowedFd<'_>, index: u32, way: Direction) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd().cast_unsigned();
     let mut request = CreateLink { program, interface: index, attach: way as u32, flags: 0 };
     // SAFETY: the request contains no pointer.

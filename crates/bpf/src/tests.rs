@@ -164,8 +164,11 @@ fn what_is_shared_is_added_and_exchanged() {
 fn only_what_decides_on_packets_can_be_attached_to_their_way() {
     let code = [instruction(0xb7, (0, 0), 0, -1), instruction(0x95, (0, 0), 0, 0)];
     let Some(filter) = granted(load(Purpose::SocketFilter, &code)) else { return };
-    assert!(attach_to_tcx(filter.as_fd(), 1, Way::In).is_err(), "it is for something else");
+    assert!(attach_to_tcx(filter.as_fd(), 1, Direction::Ingress).is_err(), "it is for something else");
     let program = load(Purpose::TrafficControl, &code).unwrap();
     assert_eq!(run(program.as_fd(), &[0; 64]).unwrap(), u32::MAX, "the next one decides");
-    assert!(attach_to_tcx(program.as_fd(), u32::MAX, Way::Out).is_err(), "there is no such interface");
+    assert!(
+        attach_to_tcx(program.as_fd(), u32::MAX, Direction::Egress).is_err(),
+        "there is no such interface"
+    );
 }

@@ -1,7 +1,7 @@
 //! `isolate = "process"`: a router whose virtual machine runs in a process of its own, and the plan of that
 //! process.
 
-use crate::plan::{Attach, Deliver, Engine, Nic, NicModel, Plan, Router, Spur, VhostThreads};
+use crate::plan::{Attach, Deliver, Engine, KernelPort, Nic, NicModel, Plan, Router, VhostThreads};
 use crate::section::{Keywords, Section};
 
 const ISOLATES: Keywords<bool> =
@@ -95,13 +95,14 @@ impl Plan {
     #[must_use]
     pub fn of_data_plane(&self) -> Self {
         let mut plan = self.clone();
-        let spur = |(router, nic): (&Router, &Nic)| {
+        let kernel_port = |(router, nic): (&Router, &Nic)| {
             let (router, nic, switch) =
                 (router.name.clone(), nic.name.clone(), nic.attach.switch()?.to_owned());
-            Some(Spur { router, nic, switch })
+            Some(KernelPort { router, nic, switch })
         };
-        // The plan of a data plane, which has no kernel routers, keeps its spurs.
-        plan.spurs.extend(self.nics().filter(|(router, _)| router.is_in_kernel()).filter_map(spur));
+        // The plan of a data plane, which has no kernel routers, keeps its kernel ports.
+        plan.kernel_ports
+            .extend(self.nics().filter(|(router, _)| router.is_in_kernel()).filter_map(kernel_port));
         plan.routers.retain(|router| !router.is_in_kernel());
         (plan.telemetry, plan.places) = Default::default();
         for router in &mut plan.routers {

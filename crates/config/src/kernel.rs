@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use crate::napi;
-use crate::plan::{Container, Engine, Kernel, Nic, Router, RpFilter};
+use crate::plan::{Container, Engine, ForwardingSettings, Nic, Router, RpFilter};
 use crate::read::valued;
 use crate::section::{Keywords, Section};
 use crate::setting::Key;
@@ -51,7 +51,7 @@ pub(crate) fn foreign(router: &Router) -> impl Iterator<Item = &'static str> {
 }
 
 /// Reads the keys of kernel routers; `None` for other engines, which refuse these keys.
-pub(crate) fn read(section: &Section<'_>, engine: Option<Engine>) -> Option<Kernel> {
+pub(crate) fn read(section: &Section<'_>, engine: Option<Engine>) -> Option<ForwardingSettings> {
     if !engine.is_some_and(Engine::is_kernel) {
         for key in KEYS.into_iter().filter(|key| section.has(key)) {
             section.fault(section.line_of(key), key, not_forwarded_by_kernel());
@@ -61,8 +61,8 @@ pub(crate) fn read(section: &Section<'_>, engine: Option<Engine>) -> Option<Kern
     for key in OF_MACHINES.into_iter().filter(|key| section.has(key)) {
         section.fault(section.line_of(key), key, no_machine());
     }
-    let default = Kernel::default();
-    Some(Kernel {
+    let default = ForwardingSettings::default();
+    Some(ForwardingSettings {
         forwarding: section.flag("forwarding", default.forwarding),
         rp_filter: section.word("rp_filter", &RP_FILTERS),
         proxy_arp: section.flag("proxy_arp", default.proxy_arp),

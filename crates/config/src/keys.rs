@@ -5,7 +5,7 @@
 
 use attach::Takes;
 
-use crate::plan::{Allowed, Kernel, Linux, Nic, NicModel, Role, Router, TransmitMode};
+use crate::plan::{Allowed, ForwardingSettings, Linux, Nic, NicModel, Role, Router, TransmitMode};
 use crate::setting::Key;
 
 /// Value of a key.
@@ -105,7 +105,7 @@ fn linux(router: &Router, value: fn(&Linux) -> Option<String>) -> Option<Value> 
     router.linux.as_ref().and_then(value).map(Value::Text)
 }
 
-fn kernel(router: &Router, value: fn(&Kernel) -> String) -> Option<Value> {
+fn kernel(router: &Router, value: fn(&ForwardingSettings) -> String) -> Option<Value> {
     router.kernel.as_ref().map(value).map(Value::Text)
 }
 

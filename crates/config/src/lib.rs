@@ -43,10 +43,10 @@ pub use load::{MOST_OCTETS, load, parse, text};
 pub use mac::{Mac, NotMac};
 pub use model::{nic_model, transmit_mode};
 pub use plan::{
-    Affinity, Allowed, Attach, Container, Deliver, Engine, FlowHash, Guarantee, Itr, Kernel, LinkState,
-    Linux, Listen, Misdeed, Neighbour, Nic, NicModel, Pin, Plan, Policy, Power, QueueLen, Rate, Reservation,
-    Restart, Role, Route, Router, RpFilter, Sched, Shares, Spin, Spur, Switch, Telemetry, TransmitMode,
-    VhostThreads,
+    Affinity, Allowed, Attach, Container, Deliver, Engine, FlowHash, ForwardingSettings, Guarantee, Itr,
+    KernelPort, LinkState, Linux, Listen, Misdeed, Neighbour, Nic, NicModel, Pin, Plan, Policy, Power,
+    QueueLen, Rate, Reservation, Restart, Role, Route, Router, RpFilter, Sched, Shares, Spin, Switch,
+    Telemetry, TransmitMode, VhostThreads,
 };
 pub use setting::{Key, Setting};
 pub use source_lines::SourceLines;

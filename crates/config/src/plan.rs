@@ -13,7 +13,7 @@ mod nic;
 pub use attach::Attach;
 pub use bootinfo::{Misdeed, NicModel, TransmitMode};
 
-pub use self::kernel::{Container, Kernel, RpFilter, Spur};
+pub use self::kernel::{Container, ForwardingSettings, KernelPort, RpFilter};
 pub use self::nic::{Deliver, FlowHash, Itr, LinkState, Nic, QueueLen};
 pub use crate::affinity::{Affinity, Allowed};
 pub use crate::rate::{Guarantee, Rate};
@@ -36,7 +36,7 @@ pub struct Plan {
     /// Routers, in the order of the file; at least one.
     pub routers: Vec<Router>,
     /// Ports of switches that lead to kernel routers. Only in the plan of a data plane, which knows nothing else of such routers.
-    pub spurs: Vec<Spur>,
+    pub kernel_ports: Vec<KernelPort>,
     /// Telemetry of the run.
     pub telemetry: Telemetry,
     /// Lines of values in the file, for errors found later.
@@ -80,7 +80,7 @@ pub struct Router {
     /// Foreign guest to run instead of our firmware; present if and only if `engine` is [`Engine::Linux`].
     pub linux: Option<Linux>,
     /// Forwarding settings of a kernel router; present if and only if `engine` is [`Engine::Kernel`] or [`Engine::Lxc`].
-    pub kernel: Option<Kernel>,
+    pub kernel: Option<ForwardingSettings>,
     /// Its container; present if and only if `engine` is [`Engine::Lxc`].
     pub container: Option<Container>,
     /// Role of its firmware.

@@ -5,7 +5,7 @@
 
 use crate::error::Errors;
 use crate::keys::{self, Change, Entry};
-use crate::plan::{Guarantee, Kernel, Nic, Plan, Router};
+use crate::plan::{ForwardingSettings, Guarantee, Nic, Plan, Router};
 use crate::values::{self, BadValue};
 use crate::{affinity, kernel, rate, verify};
 
@@ -239,7 +239,7 @@ impl Router {
 }
 
 /// Changes a forwarding setting of a kernel router.
-fn of_kernel(kernel: &mut Kernel, of: Key, value: &str) -> Result<(), String> {
+fn of_kernel(kernel: &mut ForwardingSettings, of: Key, value: &str) -> Result<(), String> {
     match of {
         Key::Forwarding => kernel.forwarding = kernel::flag(value)?,
         Key::RpFilter => kernel.rp_filter = kernel::RP_FILTERS.find(value)?,

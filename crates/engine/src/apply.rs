@@ -23,7 +23,7 @@ use anyhow::{Context, Result};
 use config::{Plan, Router};
 
 use crate::instance::{Instance, settled};
-use crate::spur::taps;
+use crate::kernel_port::taps;
 use crate::supplies::HostServices;
 use difference::{RouteChange, Setting, Step, describe_restart, describe_route, router};
 use transaction::Transaction;
@@ -85,13 +85,13 @@ impl Instance {
         let steps = difference::difference(&self.plan.without_isolated(), &plan.without_isolated());
         let changes = steps.iter().flat_map(|step| describe(step, &self.plan, &plan));
         let changes = changes.chain(self.plugged_anew(&plan)).collect();
-        let taps = taps(&plan, &self.spurs, &mut supplies).context("nothing was changed")?;
+        let taps = taps(&plan, &self.kernel_ports, &mut supplies).context("nothing was changed")?;
         let transaction = Transaction::prepare(self, &plan, &steps, supplies)?;
-        let closed = self.close_spurs(&plan);
+        let closed = self.close_kernel_ports(&plan);
         let done = transaction.carry_out(self, plan, &steps);
         match &done {
-            Ok(()) => self.follow_spurs(taps, closed),
-            Err(_) => self.reopen_spurs(closed),
+            Ok(()) => self.follow_kernel_ports(taps, closed),
+            Err(_) => self.reopen_kernel_ports(closed),
         }
         self.keep_time();
         done.map(|()| changes)

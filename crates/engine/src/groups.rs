@@ -89,8 +89,8 @@ impl HasCounters for IsolatedPathCounts {
     }
 }
 
-/// Counters of a spur: a port of a switch with a TAP of a kernel router behind it.
-pub(crate) struct SpurCounts {
+/// Counters of a kernel port: a port of a switch with a TAP of a kernel router behind it.
+pub(crate) struct KernelPortCounts {
     /// The NIC: `edge.lan`.
     pub(crate) name: String,
     pub(crate) queue: Arc<IngressSink>,
@@ -99,7 +99,7 @@ pub(crate) struct SpurCounts {
     pub(crate) threads: Vec<IoCounts>,
 }
 
-impl HasCounters for SpurCounts {
+impl HasCounters for KernelPortCounts {
     /// The same names as for a NIC on a switch and a NIC on a TAP.
     fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         visit(&format!("{}.queue", self.name), self.queue.counters());

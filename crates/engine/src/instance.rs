@@ -29,7 +29,7 @@ use crate::clock::{Clock, Timed};
 use crate::counts::{CounterRegistration, CounterRegistry};
 use crate::io_thread::IoThread;
 use crate::isolated_paths::IsolatedRouterPaths;
-use crate::spur::{Spur, taps};
+use crate::kernel_port::{KernelPort, taps};
 use crate::supplies::HostServices;
 use crate::task::keep_reserve;
 use crate::tracing::TapBoard;
@@ -49,7 +49,7 @@ pub struct Instance {
     /// NICs.
     pub(crate) isolated_paths: Vec<IsolatedRouterPaths>,
     /// Ports of switches that lead to kernel routers.
-    pub(crate) spurs: Vec<Spur>,
+    pub(crate) kernel_ports: Vec<KernelPort>,
     /// The switches, in the order of the file.
     pub(crate) switches: Vec<Arc<Switch>>,
     pub(crate) context: RunContext,
@@ -87,12 +87,12 @@ impl Instance {
         context.counts.keep(&switches);
         let clock = Clock::start(Timed::default(), context.confinement)?;
         let registration = context.counts.add(clock.thread().meter());
-        let (since, slots, isolated_paths, spurs) = (context.now, Vec::new(), Vec::new(), Vec::new());
+        let (since, slots, isolated_paths, kernel_ports) = (context.now, Vec::new(), Vec::new(), Vec::new());
         let mut instance = Self {
             plan,
             slots,
             isolated_paths,
-            spurs,
+            kernel_ports,
             switches,
             context,
             clock,
@@ -106,7 +106,7 @@ impl Instance {
         instance.launch_all(plugged)?;
         instance.wait_until_up(|_| true)?;
         instance.open_isolated_paths(isolated_paths)?;
-        instance.open_spurs(taps)?;
+        instance.open_kernel_ports(taps)?;
         instance.keep_time();
         Ok(instance)
     }
@@ -234,8 +234,8 @@ impl Instance {
     /// # Errors
     /// There is no such NIC, or it has no such link.
     pub fn replace(&mut self, label: &str, by: HandedOver) -> Result<()> {
-        if self.spurs.iter().any(|spur| spur.is_of(label)) {
-            return self.replace_at_spur(label, by);
+        if self.kernel_ports.iter().any(|kernel_port| kernel_port.is_of(label)) {
+            return self.replace_at_kernel_port(label, by);
         }
         let slots = self.slots.iter().flat_map(Slot::outlets);
         let mut outlets = slots.chain(self.isolated_paths.iter().flat_map(IsolatedRouterPaths::outlets));
@@ -297,8 +297,9 @@ impl Drop for Instance {
         let now = self.context.now;
         let isolated_paths = self.isolated_paths.drain(..).flat_map(|paths| paths.into_take_downs(now));
         let slots = self.slots.drain(..).flat_map(|slot| slot.into_take_downs(now));
-        let spurs = self.spurs.drain(..).flat_map(|spur| spur.into_take_downs(now));
-        waiting::finish(slots.chain(isolated_paths).chain(spurs).collect(), now);
+        let kernel_ports =
+            self.kernel_ports.drain(..).flat_map(|kernel_port| kernel_port.into_take_downs(now));
+        waiting::finish(slots.chain(isolated_paths).chain(kernel_ports).collect(), now);
     }
 }
 

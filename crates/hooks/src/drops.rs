@@ -31,7 +31,7 @@ impl Interface {
 
 /// Drop counters of up to a fixed number of interfaces. Dropping this value detaches the program.
 #[derive(Debug)]
-pub struct Drops {
+pub struct DropCounters {
     places: Map<u64>,
     counters: Map,
     /// Array slots of watched interfaces; `free` has the unused ones.
@@ -42,7 +42,7 @@ pub struct Drops {
     _attached: OwnedFd,
 }
 
-impl Drops {
+impl DropCounters {
     /// Attaches the program, with room for `most` interfaces.
     ///
     /// # Errors

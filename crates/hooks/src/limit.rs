@@ -8,7 +8,7 @@ mod program;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use bpf::{Kind, Map, Purpose, Way, attach_to_tcx};
+use bpf::{Direction, Kind, Map, Purpose, attach_to_tcx};
 
 use crate::Error;
 
@@ -32,7 +32,7 @@ struct Maps<'a> {
 
 /// Packets that arrived at a NIC while its router had a limit, by their fate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limited {
+pub struct LimitCounters {
     /// Packets that arrived: the sum of the others.
     pub in_frames: u64,
     /// Packets within the limit.
@@ -78,7 +78,8 @@ impl Limiter {
         let code = program::assemble(nic, &maps);
         let program =
             bpf::load(Purpose::TrafficControl, &code).map_err(|e| Error::bpf("loading a limit", e))?;
-        let link = attach_to_tcx(program.as_fd(), index, Way::In).map_err(|e| Error::tcx(index, e))?;
+        let link =
+            attach_to_tcx(program.as_fd(), index, Direction::Ingress).map_err(|e| Error::tcx(index, e))?;
         self.guards.insert(nic, link);
         Ok(())
     }
@@ -123,11 +124,11 @@ impl Limiter {
     ///
     /// # Errors
     /// There is no NIC of this number.
-    pub fn counted(&self, nic: u32) -> Result<Limited, Error> {
+    pub fn counted(&self, nic: u32) -> Result<LimitCounters, Error> {
         let mut words = vec![0; self.counters.len_of_value() / 8];
         self.counters.get(nic, &mut words).map_err(|e| Error::bpf("reading the counters of a limit", e))?;
         let sum = |word: usize| words.chunks_exact(3).filter_map(|cpu| cpu.get(word)).sum::<u64>();
-        Ok(Limited { in_frames: sum(0), passed: sum(1), drop_limit: sum(2) })
+        Ok(LimitCounters { in_frames: sum(0), passed: sum(1), drop_limit: sum(2) })
     }
 
     fn fill(&self, words: [u64; 3]) -> Result<(), Error> {

@@ -11,13 +11,13 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use bpf::{Kind, Map, Purpose, Way, attach_to_tcx, attach_to_tracepoint};
+use bpf::{Direction, Kind, Map, Purpose, attach_to_tcx, attach_to_tracepoint};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::Error;
 use program::{Maps, Point, orders, tally};
-pub use record::{End, Followed};
 use record::{OCTETS, ROOM};
+pub use record::{PacketFate, TracedPacket};
 
 /// Maximum number of packets of one trace.
 const MOST: u32 = 10_000;
@@ -39,7 +39,7 @@ pub struct Filter {
 
 /// Parameters of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct TraceSpec {
     /// Number of the NIC at which the packets arrive.
     pub nic: u32,
     /// Number of packets to trace.
@@ -50,7 +50,7 @@ pub struct Order {
 
 /// Counts of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct TraceCounts {
     /// Packets that were traced.
     pub taken: u64,
     /// Packets that arrived while enough packets were under way; they were not examined.
@@ -61,8 +61,8 @@ pub struct Tally {
 
 /// Programs that trace packets. Dropping this value detaches them.
 #[derive(Debug)]
-pub struct Follower {
-    order: Order,
+pub struct PacketTracer {
+    order: TraceSpec,
     orders: Map,
     tally: Map,
     records: Map,
@@ -75,12 +75,12 @@ pub struct Follower {
     nics: BTreeMap<u32, Vec<OwnedFd>>,
 }
 
-impl Follower {
-    /// Loads the programs and attaches those at tracepoints. NICs are added by [`Follower::watch`].
+impl PacketTracer {
+    /// Loads the programs and attaches those at tracepoints. NICs are added by [`PacketTracer::watch`].
     ///
     /// # Errors
     /// The caller lacks privileges, the kernel lacks a feature, or the count is out of range.
-    pub fn start(order: Order) -> Result<Self, Error> {
+    pub fn start(order: TraceSpec) -> Result<Self, Error> {
         if !(1..=MOST).contains(&order.count) {
             return Err(Error::Range {
                 what: "the number of packets to follow",
@@ -122,9 +122,9 @@ impl Follower {
         let attach = |program: &OwnedFd, way| {
             attach_to_tcx(program.as_fd(), index, way).map_err(|e| Error::tcx(index, e))
         };
-        let mut links = vec![attach(&out, Way::Out)?];
+        let mut links = vec![attach(&out, Direction::Egress)?];
         if nic == self.order.nic {
-            links.push(attach(&self.load(Purpose::TrafficControl, Point::In(nic))?, Way::In)?);
+            links.push(attach(&self.load(Purpose::TrafficControl, Point::In(nic))?, Direction::Ingress)?);
         }
         self.nics.insert(nic, links);
         Ok(())
@@ -135,7 +135,7 @@ impl Follower {
     ///
     /// # Errors
     /// A map cannot be read.
-    pub fn harvest(&mut self, over: bool) -> Result<Vec<Followed>, Error> {
+    pub fn harvest(&mut self, over: bool) -> Result<Vec<TracedPacket>, Error> {
         let patience = (!over).then_some(MISSED.as_nanos() as u64);
         let taken = self.tally()?.taken.min(self.order.count.into());
         let mut found = Vec::new();
@@ -154,7 +154,7 @@ impl Follower {
         Ok(found)
     }
 
-    /// Returns the start time, by the clock of [`Followed::at_ns`].
+    /// Returns the start time, by the clock of [`TracedPacket::at_ns`].
     pub fn began_ns(&self) -> u64 {
         self.began_ns
     }
@@ -168,11 +168,11 @@ impl Follower {
     ///
     /// # Errors
     /// The map cannot be read.
-    pub fn tally(&self) -> Result<Tally, Error> {
+    pub fn tally(&self) -> Result<TraceCounts, Error> {
         let mut words = [0; tally::LEN as usize / 8];
         self.tally.get(0, &mut words).map_err(|e| Error::bpf("reading the counters of a trace", e))?;
         let [taken, passed_by, unfit] = words;
-        Ok(Tally { taken, passed_by, unfit })
+        Ok(TraceCounts { taken, passed_by, unfit })
     }
 
     /// Number of packets that may be traced by now in total: a record is reused only after it was reported.

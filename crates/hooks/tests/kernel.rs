@@ -4,7 +4,10 @@ use std::net::UdpSocket;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use hooks::{Drops, End, Error, Filter, Followed, Follower, Interface, Limiter, Order, Reasons};
+use hooks::{
+    DropCounters, Error, Filter, Interface, Limiter, PacketFate, PacketTracer, Reasons, TraceSpec,
+    TracedPacket,
+};
 use netlink::Netlink;
 use support::Namespace;
 
@@ -86,7 +89,7 @@ fn packets_are_followed_to_where_they_leave_or_why_they_end() {
     support::needs!(Root, Program("ip"));
     let world = World::new();
     let filter = Filter { source: Some([192, 0, 2, 2].into()), protocol: Some(17), ..Filter::default() };
-    let Some(mut follower) = granted(Follower::start(Order { nic: LEFT, count: 100, filter })) else {
+    let Some(mut follower) = granted(PacketTracer::start(TraceSpec { nic: LEFT, count: 100, filter })) else {
         return;
     };
     for (nic, name) in [(RIGHT, "right"), (LEFT, "left")] {
@@ -95,17 +98,17 @@ fn packets_are_followed_to_where_they_leave_or_why_they_end() {
         let Some(()) = granted(watched) else { return };
     }
     let reasons = Reasons::of_kernel().expect("it told of them");
-    let mut next = |to: &str, ttl: u32| -> Followed {
+    let mut next = |to: &str, ttl: u32| -> TracedPacket {
         world.send(to, ttl);
         wait(|| follower.harvest(false).expect("it is told").pop())
     };
-    let dropped = |followed: &Followed| match &followed.end {
-        End::Dropped { reason, .. } => reasons.name(*reason),
+    let dropped = |followed: &TracedPacket| match &followed.end {
+        PacketFate::Dropped { reason, .. } => reasons.name(*reason),
         other => panic!("{other:?}"),
     };
     let left = next("198.51.100.2:9", 64);
-    assert!(matches!(left.end, End::Left { nic: RIGHT, .. }), "{left:?}");
-    let End::Left { head, .. } = &left.end else { return };
+    assert!(matches!(left.end, PacketFate::Left { nic: RIGHT, .. }), "{left:?}");
+    let PacketFate::Left { head, .. } = &left.end else { return };
     assert_eq!((left.head[22], head[22]), (64, 63), "time to live");
     assert_ne!(left.head[..12], head[..12], "Ethernet addresses");
     assert_eq!(dropped(&next("192.0.2.1:9", 64)), "no_socket");
@@ -115,7 +118,7 @@ fn packets_are_followed_to_where_they_leave_or_why_they_end() {
     assert!(["ip_innoroutes", "ip_outnoroutes", "not_specified"].contains(&lost.as_str()), "{lost}");
     // No host answers for this address.
     let waits = next("198.51.100.77:9", 64);
-    assert!(matches!(waits.end, End::Dropped { .. } | End::Unseen), "{waits:?}");
+    assert!(matches!(waits.end, PacketFate::Dropped { .. } | PacketFate::Unseen), "{waits:?}");
 }
 
 #[test]
@@ -143,7 +146,7 @@ fn what_enters_a_router_is_capped_and_counted() {
 fn what_the_kernel_drops_is_counted_for_the_interface_that_it_came_by() {
     support::needs!(Root, Program("ip"));
     let world = World::new();
-    let Some(mut drops) = granted(Drops::start(8)) else { return };
+    let Some(mut drops) = granted(DropCounters::start(8)) else { return };
     let inode = std::fs::metadata(format!("/run/netns/{}", world.router.name())).expect("its file").ino();
     let interface = |name: &str| Interface { namespace: inode as u32, index: world.index(name) };
     let (left, right) = (interface("left"), interface("right"));

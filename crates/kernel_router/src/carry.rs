@@ -7,10 +7,10 @@ use netlink::{Generic, Kind, NextHop, RouteId, RouteKind, Settings};
 use rustix::io::Errno;
 
 use crate::error::Refusal;
-use crate::hands::{Hands, Peer};
+use crate::executor::{Executor, Peer};
 use crate::leftover::{ALIAS, GROUP, is, there};
 use crate::look::{MAIN, PROTOCOL, threads_file};
-use crate::{Made, Mode, Neighbour, Origin, Place, Route, Setting, Step, Thing};
+use crate::{Mode, Neighbour, NewInterface, Object, Origin, PeerNamespace, Route, Setting, Step};
 
 /// Features that make a pair's frames pass through NAPI: GRO on at the receiving end, and all of these off at the
 /// sending end (`veth_skb_is_eligible_for_gro` of drivers/net/veth.c).
@@ -22,7 +22,7 @@ const TSO: [&str; 4] = [
     "tx-tcp6-segmentation",
 ];
 
-impl Hands<'_> {
+impl Executor<'_> {
     /// Carries a step out.
     ///
     /// # Errors
@@ -43,35 +43,35 @@ impl Hands<'_> {
         }
     }
 
-    fn add(&mut self, thing: &Thing) -> Result<(), Refusal> {
+    fn add(&mut self, thing: &Object) -> Result<(), Refusal> {
         match thing {
-            Thing::Interface(made) => self.make(made),
-            Thing::Address { interface, prefix } => {
+            Object::Interface(made) => self.make(made),
+            Object::Address { interface, prefix } => {
                 Ok(self.own.kernel.add_address(self.own.index(interface)?, *prefix)?)
             }
-            Thing::Route(route) => Ok(self.own.kernel.insert_route(&self.entered(route)?)?),
-            Thing::Neighbour(Neighbour { interface, ip, mac }) => {
+            Object::Route(route) => Ok(self.own.kernel.insert_route(&self.entered(route)?)?),
+            Object::Neighbour(Neighbour { interface, ip, mac }) => {
                 Ok(self.own.kernel.add_neighbour(self.own.index(interface)?, *ip, *mac)?)
             }
         }
     }
 
     /// Removes an object. Succeeds if the kernel has removed it already together with another one.
-    fn remove(&mut self, thing: &Thing) -> Result<(), Refusal> {
+    fn remove(&mut self, thing: &Object) -> Result<(), Refusal> {
         match thing {
-            Thing::Interface(made) => self.unmake(made),
-            Thing::Address { interface, prefix } => {
+            Object::Interface(made) => self.unmake(made),
+            Object::Address { interface, prefix } => {
                 let removed = self
                     .own
                     .index(interface)
                     .and_then(|index| self.own.kernel.delete_address(index, *prefix));
                 unless(removed, &[Errno::NODEV, Errno::ADDRNOTAVAIL])
             }
-            Thing::Route(route) => {
+            Object::Route(route) => {
                 let removed = self.entered(route).and_then(|route| self.own.kernel.remove_route(&route));
                 unless(removed, &[Errno::NODEV, Errno::SRCH])
             }
-            Thing::Neighbour(Neighbour { interface, ip, .. }) => {
+            Object::Neighbour(Neighbour { interface, ip, .. }) => {
                 let removed =
                     self.own.index(interface).and_then(|index| self.own.kernel.delete_neighbour(index, *ip));
                 unless(removed, &[Errno::NODEV, Errno::NOENT])
@@ -90,12 +90,12 @@ impl Hands<'_> {
         })
     }
 
-    fn make(&mut self, made: &Made) -> Result<(), Refusal> {
+    fn make(&mut self, made: &NewInterface) -> Result<(), Refusal> {
         match &made.origin {
             Origin::Veth { peer, at, bridge } => self.make_pair(made, (peer, at), bridge.as_deref())?,
             Origin::Macvlan { parent, mode } => self.make_macvlan(made, parent, *mode)?,
             Origin::Moved { link } => self.move_in(made, link)?,
-            Origin::Given => return Err(Refusal::Told("it was not provided".to_owned())),
+            Origin::External => return Err(Refusal::Told("it was not provided".to_owned())),
         }
         let index = self.own.kernel.link(made.interface.as_str())?.index;
         self.own.made.insert(made.interface.clone(), (index, made.origin.clone()));
@@ -106,8 +106,8 @@ impl Hands<'_> {
     /// other end to exist.
     fn make_pair(
         &mut self,
-        made: &Made,
-        (peer, at): (&str, &Place),
+        made: &NewInterface,
+        (peer, at): (&str, &PeerNamespace),
         bridge: Option<&str>,
     ) -> Result<(), Refusal> {
         let there = self.namespace(at)?;
@@ -128,7 +128,7 @@ impl Hands<'_> {
     }
 
     /// Index of a bridge.
-    fn bridge(&mut self, name: &str, at: &Place) -> Result<u32, Refusal> {
+    fn bridge(&mut self, name: &str, at: &PeerNamespace) -> Result<u32, Refusal> {
         match there(self.socket(at)?, name)? {
             Some(bridge) => Ok(bridge.index),
             None => Err(Refusal::Told(format!(
@@ -139,12 +139,12 @@ impl Hands<'_> {
 
     /// Creates a macvlan under a temporary unique name, because older kernels look for the name in the parent's
     /// namespace as well.
-    fn make_macvlan(&mut self, made: &Made, parent: &str, mode: Mode) -> Result<(), Refusal> {
+    fn make_macvlan(&mut self, made: &NewInterface, parent: &str, mode: Mode) -> Result<(), Refusal> {
         let own = self.own.namespace.clone();
         let before = name_before(&made.interface, own.id()?.inode);
-        let outside = self.socket(&Place::Home)?;
+        let outside = self.socket(&PeerNamespace::Home)?;
         let lower = outside.link(parent)?.index;
-        let named = settings(&Made { interface: before.clone(), ..made.clone() });
+        let named = settings(&NewInterface { interface: before.clone(), ..made.clone() });
         outside.make_link_in(Kind::Macvlan { lower, mode }, &named, own.as_fd())?;
         let index = self.own.kernel.link(before.as_str())?.index;
         let renamed = self.own.kernel.set_link(index, &Settings::default().name(&made.interface));
@@ -155,7 +155,7 @@ impl Hands<'_> {
     }
 
     /// Moves an interface of the host in. Its former state has been recorded and reported before.
-    fn move_in(&mut self, made: &Made, link: &str) -> Result<(), Refusal> {
+    fn move_in(&mut self, made: &NewInterface, link: &str) -> Result<(), Refusal> {
         let Some(kept) = self.own.kept(&made.interface, link).cloned() else {
             return Err(Refusal::Told("its former state was not recorded: apply the file again".to_owned()));
         };
@@ -167,7 +167,7 @@ impl Hands<'_> {
             )));
         }
         let (own, alias) = (self.own.namespace.clone(), kept.alias());
-        let outside = self.socket(&Place::Home)?;
+        let outside = self.socket(&PeerNamespace::Home)?;
         let index = outside.link(kept.link.as_str())?.index;
         let named = Settings::default().name(&made.interface).alias(&alias);
         let moved = outside.move_link(index, own.as_fd(), &named);
@@ -180,7 +180,7 @@ impl Hands<'_> {
         Ok(moved?)
     }
 
-    fn unmake(&mut self, made: &Made) -> Result<(), Refusal> {
+    fn unmake(&mut self, made: &NewInterface) -> Result<(), Refusal> {
         if let Origin::Moved { link } = &made.origin {
             if let Some(kept) = self.own.kept(&made.interface, link) {
                 kept.bring_home(&self.own.kernel, &self.own.home)?;
@@ -255,8 +255,7 @@ impl Hands<'_> {
                 Ok(self.generic(&peer.place)?.set_features(peer.link.index, &features)?)
             }
             None if by_napi => {
-                let why =
-                    "the other end of the pair was moved or renamed: TSO cannot be turned off there";
+                let why = "the other end of the pair was moved or renamed: TSO cannot be turned off there";
                 Err(Refusal::Told(why.to_owned()))
             }
             None => Ok(()),
@@ -275,11 +274,11 @@ pub fn go_by_napi(receiver: (&Generic, u32), sender: (&Generic, u32), by_napi: b
 }
 
 /// Settings with which an interface is created.
-fn settings(made: &Made) -> Settings {
+fn settings(made: &NewInterface) -> Settings {
     settings_of(made).name(&made.interface).group(GROUP)
 }
 
-fn settings_of(made: &Made) -> Settings {
+fn settings_of(made: &NewInterface) -> Settings {
     let settings = made.mac.into_iter().fold(Settings::default(), Settings::mac);
     made.mtu.into_iter().fold(settings, Settings::mtu)
 }

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use netlink::Prefix;
 
-use crate::wanted::interface_of;
-use crate::{Interface, Mode, Origin, Wanted};
+use crate::config::interface_of;
+use crate::{Interface, Mode, Origin, RouterConfig};
 
 /// Longest interface name in octets (`IFNAMSIZ`, without the terminating NUL).
 const LONGEST: usize = 15;
@@ -89,7 +89,7 @@ pub enum Fault {
 ///
 /// # Errors
 /// The first violation.
-pub fn check(wanted: &Wanted) -> Result<(), Fault> {
+pub fn check(wanted: &RouterConfig) -> Result<(), Fault> {
     if let Some(name) = &wanted.published {
         netns::is_name(name).map_err(|why| Fault::Published { name: name.clone(), why })?;
     }
@@ -112,7 +112,7 @@ fn check_interface(interface: &Interface) -> Result<(), Fault> {
             bridge.as_deref().map_or(Ok(()), named)?;
         }
         Origin::Macvlan { parent: link, .. } | Origin::Moved { link } => named(link)?,
-        Origin::Given => {}
+        Origin::External => {}
     }
     let name = || interface.name.clone();
     if interface.mac.is_some_and(|mac| mac[0] & 1 != 0 || mac == [0; 6]) {
@@ -128,7 +128,7 @@ fn check_interface(interface: &Interface) -> Result<(), Fault> {
     }
 }
 
-fn check_moved(wanted: &Wanted) -> Result<(), Fault> {
+fn check_moved(wanted: &RouterConfig) -> Result<(), Fault> {
     let moved = wanted.interfaces.iter().find_map(|interface| match &interface.origin {
         Origin::Moved { link } => Some(link),
         _ => None,
@@ -140,7 +140,7 @@ fn check_moved(wanted: &Wanted) -> Result<(), Fault> {
 }
 
 /// Checks that objects are unique.
-fn check_once(wanted: &Wanted) -> Result<(), Fault> {
+fn check_once(wanted: &RouterConfig) -> Result<(), Fault> {
     let names = wanted.interfaces.iter().map(|interface| format!("the name `{}`", interface.name));
     let taken = wanted.interfaces.iter().filter_map(|interface| match &interface.origin {
         Origin::Veth { peer, at, .. } => Some(format!("the other end `{peer}` {at}")),
@@ -166,7 +166,7 @@ fn check_once(wanted: &Wanted) -> Result<(), Fault> {
 }
 
 /// Checks that each object's interface exists.
-fn check_places(wanted: &Wanted) -> Result<(), Fault> {
+fn check_places(wanted: &RouterConfig) -> Result<(), Fault> {
     let routes = wanted.routes.iter().map(|route| (format!("the route to {}", route.to), &*route.interface));
     let neighbours =
         wanted.neighbours.iter().map(|one| (format!("the neighbour {}", one.ip), &*one.interface));

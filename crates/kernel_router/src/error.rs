@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-use crate::{Fault, Mode, Obstacle, Origin, Setting, Step, Thing};
+use crate::{Fault, Mode, Object, Obstacle, Origin, Setting, Step};
 
 /// Reason for which a router is not in the desired state.
 #[derive(Debug, thiserror::Error)]
@@ -110,7 +110,7 @@ impl Refusal {
         let Some(errno) = error.raw_os_error().map(Errno::from_raw_os_error) else {
             return (error.to_string(), false);
         };
-        let in_use = errno == Errno::EXIST && matches!(step, Step::Add(Thing::Interface(_)));
+        let in_use = errno == Errno::EXIST && matches!(step, Step::Add(Object::Interface(_)));
         (sentence(step, errno).unwrap_or_else(|| error.to_string()), in_use)
     }
 }
@@ -121,8 +121,8 @@ fn sentence(step: &Step, errno: Errno) -> Option<String> {
         return Some("not permitted; run as root (CAP_NET_ADMIN and CAP_SYS_ADMIN)".to_owned());
     }
     match step {
-        Step::Add(Thing::Interface(made)) => of_interface(&made.origin, errno),
-        Step::Add(Thing::Route(route)) => match errno {
+        Step::Add(Object::Interface(made)) => of_interface(&made.origin, errno),
+        Step::Add(Object::Route(route)) => match errno {
             Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::INVAL => route.via.map(|via| {
                 let interface = &route.interface;
                 format!(
@@ -132,8 +132,10 @@ fn sentence(step: &Step, errno: Errno) -> Option<String> {
             Errno::EXIST => Some("another routing protocol has installed such a route: delete it".to_owned()),
             _ => None,
         },
-        Step::Add(Thing::Address { .. }) => match errno {
-            Errno::EXIST => Some("the interface already has this address, which ringroad has not set".to_owned()),
+        Step::Add(Object::Address { .. }) => match errno {
+            Errno::EXIST => {
+                Some("the interface already has this address, which ringroad has not set".to_owned())
+            }
             _ => None,
         },
         Step::Parameter { .. } if errno == Errno::NOENT => {

@@ -22,7 +22,7 @@ pub(crate) const ALIAS: &str = "ringroad";
 
 /// Former state of an interface of the host that was moved into a router.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct MovedInterface {
     /// Name in the router.
     pub interface: String,
     /// Name on the host.
@@ -38,7 +38,7 @@ pub struct Kept {
     pub threaded: bool,
 }
 
-impl Kept {
+impl MovedInterface {
     /// Records the state of an interface of the host that is about to be moved, and to be called `interface`.
     pub(crate) fn of(interface: &str, link: &Link, home: &Namespace) -> Self {
         let Link { name, mac, mtu, up, .. } = link;
@@ -139,7 +139,7 @@ pub struct Leftover {
     /// Identity of that namespace.
     pub id: Option<Id>,
     /// Former states of the host's interfaces in it.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<MovedInterface>,
 }
 
 impl Leftover {
@@ -164,7 +164,7 @@ impl Leftover {
         if !links.iter().any(|link| link.name == "lo" && link.alias == ALIAS) {
             return Ok(None);
         }
-        let kept = links.iter().filter_map(|link| Kept::of_alias(&link.alias)).collect();
+        let kept = links.iter().filter_map(|link| MovedInterface::of_alias(&link.alias)).collect();
         let id = namespace.id().map_err(&lost)?;
         Ok(Some(Self { published: Some(name.to_owned()), id: Some(id), kept }))
     }
@@ -193,7 +193,12 @@ impl Leftover {
 
 /// Removes the router's objects from a namespace that is about to disappear. The kernel destroys namespaces asynchronously;
 /// without this the names of interfaces would stay in use until then.
-pub(crate) fn empty(router: &str, own: &Namespace, kept: &[Kept], home: &Namespace) -> Result<(), Error> {
+pub(crate) fn empty(
+    router: &str,
+    own: &Namespace,
+    kept: &[MovedInterface],
+    home: &Namespace,
+) -> Result<(), Error> {
     let inside = own.netlink().map_err(Error::of_namespace(router))?;
     let home_all = kept.iter().map(|one| {
         let doing = || format!("returning `{}` to the host", one.link);

@@ -2,15 +2,15 @@
 //! take part.
 //!
 //! ```text
-//! Wanted --+
-//!          +-- steps (pure) --> Step, Step, Step --> the kernel
-//! Seen  ---+                         |                  | refused: the inverse steps, in reverse order
-//!   ^                                +------------------+
-//!   +--------------- the namespace is read again -------+
+//! RouterConfig ---+
+//!                 +-- steps (pure) --> Step, Step, Step --> the kernel
+//! ObservedState --+                         |                  | refused: the inverse steps, in reverse order
+//!   ^                                       +------------------+
+//!   +---------------------- the namespace is read again -------+
 //! ```
 //!
-//! * **[`Wanted`]** is the desired configuration of a router; [`check()`] rejects configurations that no host can have.
-//! * **[`Seen`]** is the observed state of its namespace.
+//! * **[`RouterConfig`]** is the desired configuration of a router; [`check()`] rejects configurations that no host can have.
+//! * **[`ObservedState`]** is the observed state of its namespace.
 //! * **[`steps`]** plans the changes that lead from the observed state to the desired one; there are none if both agree.
 //! * **[`Router`]** carries them out, all or none. It reads the namespace again afterwards, because the kernel may remove more
 //!   than it was asked to (removing the last address of an interface removes its routes).
@@ -26,31 +26,31 @@
 
 mod carry;
 mod check;
+mod config;
 mod counters;
 mod error;
-mod hands;
-mod known;
+mod executor;
 mod leftover;
 mod look;
+mod managed;
 mod napi;
+mod observed;
 mod plan;
 mod router;
-mod seen;
 mod step;
-mod wanted;
 
 pub use carry::go_by_napi;
 pub use check::{Fault, check};
+pub use config::{Interface, Neighbour, Origin, PeerNamespace, Route, RouterConfig, interface_sysctl};
 pub use counters::{Counters, InterfaceCounters, PacketCounters};
 pub use error::Error;
-pub use leftover::{Kept, Leftover};
+pub use leftover::{Leftover, MovedInterface};
 pub use napi::NapiThread;
 pub use netlink::MacvtapMode as Mode;
+pub use observed::{ObservedInterface, ObservedState};
 pub use plan::{Obstacle, steps};
-pub use router::{Health, Journal, Router, Site};
-pub use seen::{Present, Seen};
-pub use step::{Made, Setting, Step, Thing};
-pub use wanted::{Interface, Neighbour, Origin, Place, Route, Wanted, interface_sysctl};
+pub use router::{Health, Journal, Router, Surroundings};
+pub use step::{NewInterface, Object, Setting, Step};
 
 #[cfg(test)]
 mod tests;

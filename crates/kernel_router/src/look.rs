@@ -6,9 +6,9 @@ use std::io;
 use netlink::{Address, Link, Neighbour as Found, Route as Entered, RouteKind, State};
 
 use crate::error::Refusal;
-use crate::hands::Own;
-use crate::known::Known;
-use crate::{Origin, Present, Route, Seen, Wanted};
+use crate::executor::OwnNamespace;
+use crate::managed::ManagedObjects;
+use crate::{ObservedInterface, ObservedState, Origin, Route, RouterConfig};
 
 /// Routing protocol number that distinguishes the router's own routes (RTPROT_*; numbers from 32 are available
 /// to user space).
@@ -17,10 +17,14 @@ pub(crate) const PROTOCOL: u8 = 114;
 pub(crate) const MAIN: u32 = 254;
 
 /// Reads the state of the known objects of a router's namespace. The calling thread is inside.
-pub(crate) fn look(own: &Own, known: &Known, wanted: &Wanted) -> Result<Seen, Refusal> {
+pub(crate) fn look(
+    own: &OwnNamespace,
+    known: &ManagedObjects,
+    wanted: &RouterConfig,
+) -> Result<ObservedState, Refusal> {
     let links: Vec<Link> = own.kernel.all()?;
     let names: BTreeMap<u32, String> = links.iter().map(|link| (link.index, link.name.clone())).collect();
-    let mut seen = Seen::default();
+    let mut seen = ObservedState::default();
     for link in links {
         if let Some(present) = present(own, known, wanted, &link) {
             seen.interfaces.insert(link.name, present);
@@ -40,25 +44,30 @@ pub(crate) fn look(own: &Own, known: &Known, wanted: &Wanted) -> Result<Seen, Re
 }
 
 /// Returns `None` for an interface of another program whose name is not configured.
-fn present(own: &Own, known: &Known, wanted: &Wanted, link: &Link) -> Option<Present> {
+fn present(
+    own: &OwnNamespace,
+    known: &ManagedObjects,
+    wanted: &RouterConfig,
+    link: &Link,
+) -> Option<ObservedInterface> {
     let made = own.made.get(&link.name).filter(|(index, _)| *index == link.index);
     let origin = match made {
         Some((_, origin)) => Some(origin.clone()),
-        None if known.given.contains(&link.name) => Some(Origin::Given),
+        None if known.given.contains(&link.name) => Some(Origin::External),
         None => None,
     };
     if origin.is_none() && wanted.interface(&link.name).is_none() {
         return None;
     }
     let addresses = Default::default();
-    Some(Present { origin, mac: link.mac, mtu: link.mtu, up: link.up, addresses, threaded: false })
+    Some(ObservedInterface { origin, mac: link.mac, mtu: link.mtu, up: link.up, addresses, threaded: false })
 }
 
 fn look_at_addresses(
-    own: &Own,
-    known: &Known,
+    own: &OwnNamespace,
+    known: &ManagedObjects,
     names: &BTreeMap<u32, String>,
-    seen: &mut Seen,
+    seen: &mut ObservedState,
 ) -> io::Result<()> {
     let addresses: Vec<Address> = own.kernel.all()?;
     for address in addresses {
@@ -72,10 +81,10 @@ fn look_at_addresses(
 }
 
 fn look_at_neighbours(
-    own: &Own,
-    known: &Known,
+    own: &OwnNamespace,
+    known: &ManagedObjects,
     names: &BTreeMap<u32, String>,
-    seen: &mut Seen,
+    seen: &mut ObservedState,
 ) -> io::Result<()> {
     if known.neighbours.is_empty() {
         return Ok(());
@@ -98,7 +107,11 @@ fn route_of(route: &Entered, names: &BTreeMap<u32, String>) -> Option<Route> {
     Some(Route { to: route.id.to, via: hop.via, interface, metric: route.id.metric })
 }
 
-fn look_at_threads(own: &Own, known: &Known, seen: &mut Seen) -> Result<(), Refusal> {
+fn look_at_threads(
+    own: &OwnNamespace,
+    known: &ManagedObjects,
+    seen: &mut ObservedState,
+) -> Result<(), Refusal> {
     if known.threaded.is_empty() {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use std::io;
 use netlink::{Generic, Napi};
 use rustix::io::Errno;
 
-use crate::hands::Own;
+use crate::executor::OwnNamespace;
 use crate::leftover::is;
 
 /// A kernel thread that does the receive work of an interface.
@@ -27,7 +27,7 @@ pub struct NapiThread {
 }
 
 /// Returns the threads of these interfaces. Threads that the PID namespace of this process hides are left out.
-pub(crate) fn threads(own: &Own, interfaces: &[&str]) -> io::Result<Vec<NapiThread>> {
+pub(crate) fn threads(own: &OwnNamespace, interfaces: &[&str]) -> io::Result<Vec<NapiThread>> {
     if interfaces.is_empty() {
         return Ok(Vec::new());
     }

@@ -12,16 +12,17 @@ use std::collections::BTreeSet;
 
 use netlink::Prefix;
 
-use crate::wanted::{FORWARD, NO_IPV6, interface_of};
-use crate::{Interface, Made, Neighbour, Origin, Present, Route, Seen, Setting, Step, Thing, Wanted};
+use crate::config::{FORWARD, NO_IPV6, interface_of};
+use crate::{
+    Interface, Neighbour, NewInterface, Object, ObservedInterface, ObservedState, Origin, Route,
+    RouterConfig, Setting, Step,
+};
 
 /// Reason for which the observed state cannot become the desired one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Obstacle {
     /// An interface that others were to provide does not exist.
-    #[error(
-        "the interface `{interface}` is not in its namespace: it was not put there, or was removed"
-    )]
+    #[error("the interface `{interface}` is not in its namespace: it was not put there, or was removed")]
     Missing {
         /// Name of the interface.
         interface: String,
@@ -41,7 +42,7 @@ pub enum Obstacle {
 ///
 /// # Errors
 /// An interface that others provide does not exist, or one to be created exists already.
-pub fn steps(wanted: &Wanted, seen: &Seen) -> Result<Vec<Step>, Obstacle> {
+pub fn steps(wanted: &RouterConfig, seen: &ObservedState) -> Result<Vec<Step>, Obstacle> {
     let now = wanted.now();
     now.interfaces.iter().try_for_each(|interface| obstacle(interface, seen))?;
     let (routes, neighbours) = (now.routes.iter().collect(), now.neighbours.iter().collect());
@@ -54,9 +55,9 @@ pub fn steps(wanted: &Wanted, seen: &Seen) -> Result<Vec<Step>, Obstacle> {
     Ok(plan.steps)
 }
 
-fn obstacle(interface: &Interface, seen: &Seen) -> Result<(), Obstacle> {
+fn obstacle(interface: &Interface, seen: &ObservedState) -> Result<(), Obstacle> {
     let name = || interface.name.clone();
-    let is_given = |origin: &Origin| *origin == Origin::Given;
+    let is_given = |origin: &Origin| *origin == Origin::External;
     match seen.interfaces.get(&interface.name).map(|present| &present.origin) {
         Some(Some(origin)) if is_given(origin) == is_given(&interface.origin) => Ok(()),
         None if !is_given(&interface.origin) => Ok(()),
@@ -68,8 +69,8 @@ fn obstacle(interface: &Interface, seen: &Seen) -> Result<(), Obstacle> {
 
 struct Plan<'a> {
     /// The part of the desired configuration that can be in force at once.
-    now: &'a Wanted,
-    seen: &'a Seen,
+    now: &'a RouterConfig,
+    seen: &'a ObservedState,
     /// Its routes and neighbours as sets, for look-ups: there may be many.
     routes: BTreeSet<&'a Route>,
     neighbours: BTreeSet<&'a Neighbour>,
@@ -78,7 +79,7 @@ struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     /// Returns the observed and the desired interface, if it stays.
-    fn staying(&self, name: &str) -> Option<(&'a Present, &'a Interface)> {
+    fn staying(&self, name: &str) -> Option<(&'a ObservedInterface, &'a Interface)> {
         let (present, interface) = (self.seen.interfaces.get(name)?, self.now.interface(name)?);
         (present.origin.as_ref() == Some(&interface.origin)).then_some((present, interface))
     }
@@ -120,12 +121,12 @@ impl<'a> Plan<'a> {
             ip: *ip,
             mac: *mac,
         });
-        let neighbours = neighbours.filter(|neighbour| !self.has_neighbour(neighbour)).map(Thing::Neighbour);
+        let neighbours = neighbours.filter(|neighbour| !self.has_neighbour(neighbour)).map(Object::Neighbour);
         let mut routes: Vec<&Route> =
             self.seen.routes.iter().filter(|route| !self.has_route(route)).collect();
         // A gateway may be in a network that is on the link by another route, so routes with gateways are removed first.
         routes.sort_by_key(|route| route.via.is_none());
-        let routes = routes.into_iter().cloned().map(Thing::Route);
+        let routes = routes.into_iter().cloned().map(Object::Route);
         let lifted: Vec<Step> = neighbours.chain(routes).map(Step::Remove).collect();
         self.steps.extend(lifted);
         let seen = self.seen;
@@ -150,15 +151,15 @@ impl<'a> Plan<'a> {
             unset(present.threaded, staying.is_some_and(|interface| interface.threaded), Setting::Threaded);
             unset(present.up, staying.is_some_and(|interface| interface.up), Setting::Up);
             if let Some(origin) = present.origin.as_ref().filter(|_| staying.is_none())
-                && *origin != Origin::Given
+                && *origin != Origin::External
             {
-                let made = Made {
+                let made = NewInterface {
                     interface: name.clone(),
                     origin: origin.clone(),
                     mac: present.mac,
                     mtu: Some(present.mtu),
                 };
-                self.steps.push(Step::Remove(Thing::Interface(made)));
+                self.steps.push(Step::Remove(Object::Interface(made)));
             }
         }
     }
@@ -185,7 +186,7 @@ impl<'a> Plan<'a> {
             let name = &interface.name;
             match self.staying(name) {
                 Some((present, _)) => self.change(interface, present),
-                None => self.steps.push(Step::Add(Thing::Interface(Made {
+                None => self.steps.push(Step::Add(Object::Interface(NewInterface {
                     interface: name.clone(),
                     origin: interface.origin.clone(),
                     mac: interface.mac,
@@ -199,7 +200,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn change(&mut self, interface: &Interface, present: &Present) {
+    fn change(&mut self, interface: &Interface, present: &ObservedInterface) {
         if let (Some(from), Some(to)) = (present.mac, interface.mac)
             && from != to
         {
@@ -230,10 +231,10 @@ impl<'a> Plan<'a> {
             self.steps.extend(new.map(|own| Step::Add(address(&interface.name, *own))));
         }
         let neighbours = now.neighbours.iter().filter(|neighbour| !self.has_neighbour(neighbour));
-        let neighbours = neighbours.cloned().map(Thing::Neighbour);
+        let neighbours = neighbours.cloned().map(Object::Neighbour);
         let mut routes: Vec<&Route> = now.routes.iter().filter(|route| !self.has_route(route)).collect();
         routes.sort_by_key(|route| route.via.is_some());
-        let routes = routes.into_iter().cloned().map(Thing::Route);
+        let routes = routes.into_iter().cloned().map(Object::Route);
         let laid: Vec<Step> = neighbours.chain(routes).map(Step::Add).collect();
         self.steps.extend(laid);
         for interface in now.interfaces.iter().filter(|interface| interface.threaded) {
@@ -248,6 +249,6 @@ fn set(interface: &str, from: Setting, to: Setting) -> Step {
     Step::Set { interface: interface.to_owned(), from, to }
 }
 
-fn address(interface: &str, prefix: Prefix) -> Thing {
-    Thing::Address { interface: interface.to_owned(), prefix }
+fn address(interface: &str, prefix: Prefix) -> Object {
+    Object::Address { interface: interface.to_owned(), prefix }
 }

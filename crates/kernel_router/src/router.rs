@@ -11,12 +11,12 @@ use netlink::{Link, Mirror, Settings};
 use netns::{Namespace, Published};
 
 use crate::error::Refusal;
-use crate::hands::{Hands, Own};
-use crate::known::Known;
+use crate::executor::{Executor, OwnNamespace};
 use crate::leftover::{ALIAS, empty, unthread};
+use crate::managed::ManagedObjects;
 use crate::{
-    Counters, Error, Interface, InterfaceCounters, Kept, Leftover, NapiThread, Origin, PacketCounters, Seen,
-    Step, Wanted, check, look, napi, steps,
+    Counters, Error, Interface, InterfaceCounters, Leftover, MovedInterface, NapiThread, ObservedState,
+    Origin, PacketCounters, RouterConfig, Step, check, look, napi, steps,
 };
 
 /// Number of attempts to bring a namespace into the desired state before giving up.
@@ -24,7 +24,7 @@ const LOOKS: usize = 4;
 
 /// Surroundings of a router.
 #[derive(Clone, Copy, Debug)]
-pub struct Site<'a> {
+pub struct Surroundings<'a> {
     /// The host's namespace, from which interfaces are moved and to which they are returned.
     pub home: &'a Namespace,
     /// Namespaces of the other kernel routers of the run, by name.
@@ -46,8 +46,8 @@ pub struct Health {
 /// A running kernel router. Its namespace exists as long as this value; dropping it ends the router.
 #[derive(Debug)]
 pub struct Router {
-    wanted: Wanted,
-    own: Own,
+    wanted: RouterConfig,
+    own: OwnNamespace,
     published: Option<Published>,
     has_ended: bool,
 }
@@ -57,7 +57,7 @@ impl Router {
     ///
     /// # Errors
     /// One line: the configuration is invalid, something is in the way, or the kernel refuses a step.
-    pub fn start(wanted: Wanted, site: &Site<'_>, journal: Journal<'_>) -> Result<Self, Error> {
+    pub fn start(wanted: RouterConfig, site: &Surroundings<'_>, journal: Journal<'_>) -> Result<Self, Error> {
         let namespace = Namespace::new().map_err(Error::of_namespace(&wanted.name))?;
         Self::start_in(namespace, wanted, site, journal)
     }
@@ -68,12 +68,12 @@ impl Router {
     /// See [`Router::start`]. What was in the namespace before stays.
     pub fn start_in(
         namespace: Namespace,
-        wanted: Wanted,
-        site: &Site<'_>,
+        wanted: RouterConfig,
+        site: &Surroundings<'_>,
         journal: Journal<'_>,
     ) -> Result<Self, Error> {
         let lost = Error::of_namespace(&wanted.name);
-        let own = Own::new(namespace, site.home.clone()).map_err(&lost)?;
+        let own = OwnNamespace::new(namespace, site.home.clone()).map_err(&lost)?;
         let mut router = Self { wanted: nothing(&wanted), own, published: None, has_ended: false };
         checked(&wanted)?;
         named(&router.own, &wanted.name)?;
@@ -91,8 +91,8 @@ impl Router {
     /// One line, see [`Router::start`]; then the former configuration is in force. The published name cannot change.
     pub fn apply(
         &mut self,
-        wanted: Wanted,
-        site: &Site<'_>,
+        wanted: RouterConfig,
+        site: &Surroundings<'_>,
         journal: Journal<'_>,
     ) -> Result<Vec<Step>, Error> {
         checked(&wanted)?;
@@ -102,7 +102,7 @@ impl Router {
         }
         let had = self.own.kept.len();
         self.keep(&wanted, journal)?;
-        let known = Known::default().with(&self.wanted).with(&wanted);
+        let known = ManagedObjects::default().with(&self.wanted).with(&wanted);
         let namespace = self.own.namespace.clone();
         let done = namespace.within(|| reach(&mut self.own, site, &known, &wanted));
         match done.map_err(Error::of_namespace(&wanted.name)).flatten() {
@@ -122,7 +122,7 @@ impl Router {
     ///
     /// # Errors
     /// One line: what cannot be restored.
-    pub fn mend(&mut self, site: &Site<'_>, journal: Journal<'_>) -> Result<Vec<Step>, Error> {
+    pub fn mend(&mut self, site: &Surroundings<'_>, journal: Journal<'_>) -> Result<Vec<Step>, Error> {
         self.apply(self.wanted.clone(), site, journal)
     }
 
@@ -130,16 +130,16 @@ impl Router {
     ///
     /// # Errors
     /// One line: the configuration is invalid, or something is in the way.
-    pub fn plan(&self, wanted: &Wanted) -> Result<Vec<Step>, Error> {
+    pub fn plan(&self, wanted: &RouterConfig) -> Result<Vec<Step>, Error> {
         checked(wanted)?;
-        let known = Known::default().with(&self.wanted).with(wanted);
+        let known = ManagedObjects::default().with(&self.wanted).with(wanted);
         let seen = self.own.namespace.within(|| seen(&self.own, &known, wanted));
         let seen = seen.map_err(Error::of_namespace(&wanted.name)).flatten()?;
         todo(wanted, &seen)
     }
 
     /// Returns the present configuration.
-    pub const fn wanted(&self) -> &Wanted {
+    pub const fn wanted(&self) -> &RouterConfig {
         &self.wanted
     }
 
@@ -239,7 +239,7 @@ impl Router {
 
     /// Switches threaded NAPI off for interfaces that others have moved into the namespace and take back at the end.
     fn unthread_given(&self) {
-        let is_given = |interface: &&Interface| interface.threaded && interface.origin == Origin::Given;
+        let is_given = |interface: &&Interface| interface.threaded && interface.origin == Origin::External;
         for interface in self.wanted.interfaces.iter().filter(is_given) {
             // The interface may have been deleted before.
             let _ = unthread(&self.own.namespace, &interface.name);
@@ -247,7 +247,7 @@ impl Router {
     }
 
     /// Publishes its namespace. First removes the leftovers of a router of this name that does not run any more.
-    fn publish(&mut self, site: &Site<'_>) -> Result<(), Error> {
+    fn publish(&mut self, site: &Surroundings<'_>) -> Result<(), Error> {
         let Some(name) = self.wanted.published.clone() else { return Ok(()) };
         let lost = Error::of_namespace(&self.wanted.name);
         let published = match self.own.namespace.publish(&name) {
@@ -266,7 +266,7 @@ impl Router {
 
     /// Records the present state of the host's interfaces that are about to be moved, and reports to the journal if there is
     /// anything new.
-    fn keep(&mut self, wanted: &Wanted, journal: Journal<'_>) -> Result<(), Error> {
+    fn keep(&mut self, wanted: &RouterConfig, journal: Journal<'_>) -> Result<(), Error> {
         let lost = Error::of_namespace(&wanted.name);
         let moved = wanted.interfaces.iter().filter_map(|interface| match &interface.origin {
             Origin::Moved { link } => Some((interface.name.as_str(), link.as_str())),
@@ -277,10 +277,10 @@ impl Router {
         if !new.is_empty() {
             let outside = self.own.home.netlink().map_err(&lost)?;
             let kept = new.into_iter().map(|(name, link)| match outside.link(link) {
-                Ok(found) => Ok(Kept::of(name, &found, &self.own.home)),
+                Ok(found) => Ok(MovedInterface::of(name, &found, &self.own.home)),
                 Err(e) => Err(Error::refused(&wanted.name, format!("looking at `{link}` of the host"), e)),
             });
-            let kept = kept.collect::<Result<Vec<Kept>, Error>>()?;
+            let kept = kept.collect::<Result<Vec<MovedInterface>, Error>>()?;
             self.own.kept.extend(kept);
         } else if self.published.is_some() {
             // Everything was reported before.
@@ -304,25 +304,25 @@ impl Drop for Router {
 }
 
 /// A router of this name without any configuration.
-fn nothing(wanted: &Wanted) -> Wanted {
-    Wanted { name: wanted.name.clone(), published: wanted.published.clone(), ..Wanted::default() }
+fn nothing(wanted: &RouterConfig) -> RouterConfig {
+    RouterConfig { name: wanted.name.clone(), published: wanted.published.clone(), ..RouterConfig::default() }
 }
 
 /// Prepares a namespace, and marks it as that of a router.
-fn named(own: &Own, router: &str) -> Result<(), Error> {
+fn named(own: &OwnNamespace, router: &str) -> Result<(), Error> {
     let set = own.kernel.set_link("lo", &Settings::default().up(true).alias(ALIAS));
     set.map_err(|e| Error::refused(router, "setting `lo` up", e))
 }
 
-fn checked(wanted: &Wanted) -> Result<(), Error> {
+fn checked(wanted: &RouterConfig) -> Result<(), Error> {
     check(wanted).map_err(|fault| Error::Fault { router: wanted.name.clone(), fault })
 }
 
-fn todo(wanted: &Wanted, seen: &Seen) -> Result<Vec<Step>, Error> {
+fn todo(wanted: &RouterConfig, seen: &ObservedState) -> Result<Vec<Step>, Error> {
     steps(wanted, seen).map_err(|obstacle| Error::Obstacle { router: wanted.name.clone(), obstacle })
 }
 
-fn seen(own: &Own, known: &Known, wanted: &Wanted) -> Result<Seen, Error> {
+fn seen(own: &OwnNamespace, known: &ManagedObjects, wanted: &RouterConfig) -> Result<ObservedState, Error> {
     look::look(own, known, wanted).map_err(|refusal| {
         let why = match refusal {
             Refusal::Kernel(e) => e.to_string(),
@@ -334,30 +334,40 @@ fn seen(own: &Own, known: &Known, wanted: &Wanted) -> Result<Seen, Error> {
 
 /// Carries out steps until the observed state is the desired one, because the kernel may change more than it was asked to. The
 /// calling thread is inside the namespace.
-fn reach(own: &mut Own, site: &Site<'_>, known: &Known, wanted: &Wanted) -> Result<Vec<Step>, Error> {
-    let mut hands = Hands::new(own, site);
+fn reach(
+    own: &mut OwnNamespace,
+    site: &Surroundings<'_>,
+    known: &ManagedObjects,
+    wanted: &RouterConfig,
+) -> Result<Vec<Step>, Error> {
+    let mut executor = Executor::new(own, site);
     let mut done = Vec::new();
     for _ in 0..LOOKS {
-        match next(&mut hands, known, wanted, &mut done) {
+        match next(&mut executor, known, wanted, &mut done) {
             Ok(true) => {}
             Ok(false) => return Ok(done),
             Err(refused) => {
-                hands.undo(&done);
+                executor.undo(&done);
                 return Err(refused);
             }
         }
     }
-    hands.undo(&done);
+    executor.undo(&done);
     let why = "its settings are changed back from outside, or the kernel does not apply them";
     Err(Error::refused(&wanted.name, "setting its namespace up", why))
 }
 
 /// Reads the namespace and carries out the steps that are needed. Returns true if there were any.
-fn next(hands: &mut Hands<'_>, known: &Known, wanted: &Wanted, done: &mut Vec<Step>) -> Result<bool, Error> {
-    let todo = todo(wanted, &seen(hands.own, known, wanted)?)?;
+fn next(
+    executor: &mut Executor<'_>,
+    known: &ManagedObjects,
+    wanted: &RouterConfig,
+    done: &mut Vec<Step>,
+) -> Result<bool, Error> {
+    let todo = todo(wanted, &seen(executor.own, known, wanted)?)?;
     let is_any = !todo.is_empty();
     for step in todo {
-        hands.carry(&step).map_err(|refusal| Error::of_step(&wanted.name, &step, refusal))?;
+        executor.carry(&step).map_err(|refusal| Error::of_step(&wanted.name, &step, refusal))?;
         done.push(step);
     }
     Ok(is_any)

@@ -10,9 +10,9 @@ use crate::{Neighbour, Origin, Route};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Add an object.
-    Add(Thing),
+    Add(Object),
     /// Remove an object.
-    Remove(Thing),
+    Remove(Object),
     /// Change a property of an interface.
     Set {
         /// Name of the interface.
@@ -35,9 +35,9 @@ pub enum Step {
 
 /// An object that can be added or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Thing {
+pub enum Object {
     /// An interface: down, without addresses.
-    Interface(Made),
+    Interface(NewInterface),
     /// An address of an interface.
     Address {
         /// Name of the interface.
@@ -53,7 +53,7 @@ pub enum Thing {
 
 /// An interface as it is created or moved in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct NewInterface {
     /// Name.
     pub interface: String,
     /// Origin.
@@ -106,7 +106,7 @@ impl fmt::Display for Step {
     }
 }
 
-impl Thing {
+impl Object {
     /// Returns the name of the interface that it is, or belongs to.
     pub fn interface(&self) -> &str {
         match self {
@@ -118,13 +118,15 @@ impl Thing {
     }
 }
 
-impl fmt::Display for Thing {
+impl fmt::Display for Object {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Interface(made) => write!(out, "{}", made.origin),
             Self::Address { prefix, .. } => write!(out, "the address {prefix}"),
             Self::Route(route) => write!(out, "the route {route}"),
-            Self::Neighbour(Neighbour { ip, mac, .. }) => write!(out, "the neighbour {ip} {}", Shown(mac)),
+            Self::Neighbour(Neighbour { ip, mac, .. }) => {
+                write!(out, "the neighbour {ip} {}", MacDisplay(mac))
+            }
         }
     }
 }
@@ -132,7 +134,7 @@ impl fmt::Display for Thing {
 impl fmt::Display for Setting {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Mac(mac) => write!(out, "{}", Shown(mac)),
+            Self::Mac(mac) => write!(out, "{}", MacDisplay(mac)),
             Self::Mtu(octets) => write!(out, "MTU {octets}"),
             Self::Up(true) => out.write_str("up"),
             Self::Up(false) => out.write_str("down"),
@@ -143,9 +145,9 @@ impl fmt::Display for Setting {
 }
 
 /// Formats an Ethernet address in the usual notation.
-struct Shown<'a>(&'a Mac);
+struct MacDisplay<'a>(&'a Mac);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for MacDisplay<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, f] = self.0;
         write!(out, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use netlink::{Mac, MacvtapMode};
 
-use crate::{Error, Ground, check};
+use crate::{Error, HostPaths, check};
 
 /// Init of a container without a root file system of its own. The kernel forwards and needs no process, but a container ends with
 /// its init.
@@ -94,7 +94,7 @@ pub fn name_for(router: &str) -> String {
 ///
 /// # Errors
 /// See [`check()`].
-pub fn text(container: &Container, ground: &Ground) -> Result<String, Error> {
+pub fn text(container: &Container, ground: &HostPaths) -> Result<String, Error> {
     check(container)?;
     let mut lines = Lines::default();
     lines.say("lxc.uts.name", &container.host_name);
@@ -133,7 +133,7 @@ impl Lines {
     }
 }
 
-fn root(lines: &mut Lines, root: &Root, ground: &Ground) {
+fn root(lines: &mut Lines, root: &Root, ground: &HostPaths) {
     match root {
         Root::Programs => {
             lines.say("lxc.rootfs.path", &format!("dir:{}", ground.root().display()));

@@ -28,7 +28,7 @@ const DEEPEST: usize = 16;
 
 /// Paths that a container's configuration refers to: its directory, and those parts of the host that it sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ground {
+pub struct HostPaths {
     /// Directory of the container.
     pub folder: PathBuf,
     /// Directories of the host that are mounted in the container, by their names below `/`.
@@ -39,7 +39,7 @@ pub struct Ground {
     pub seccomp: Option<PathBuf>,
 }
 
-impl Ground {
+impl HostPaths {
     /// Determines the paths from a host's root directory, for a container in `folder`.
     pub fn look(host: &Path, folder: PathBuf) -> Self {
         let mut ground = Self { folder, mounted: Vec::new(), links: Vec::new(), seccomp: None };

@@ -6,7 +6,7 @@
 //! configures addresses, routes and sysctls in the container's network namespace ([`Running::network`]).
 //!
 //! A container outlives a supervisor that is killed, because `lxc-start` continues as an orphan. The cleaner ends and removes it
-//! with the help of a [`Left`], which the supervisor records before it starts the container.
+//! with the help of a [`OrphanedContainer`], which the supervisor records before it starts the container.
 
 #![forbid(unsafe_code)]
 
@@ -15,18 +15,18 @@ mod container;
 mod error;
 mod folder;
 mod info;
-mod left;
+mod orphan;
 mod programs;
 mod running;
 
 pub use check::check;
 pub use container::{Container, Link, Nic, Root, name_for, text};
 pub use error::Error;
-pub use folder::Ground;
+pub use folder::HostPaths;
 pub use info::{Info, State};
-pub use left::Left;
+pub use orphan::OrphanedContainer;
 pub use programs::Programs;
-pub use running::{How, Patience, Running};
+pub use running::{Running, StopOutcome, TimeLimits};
 
 #[cfg(test)]
 mod tests;

@@ -29,7 +29,7 @@ pub struct Programs {
 
 /// Output and exit status of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct ProgramOutput {
     pub(crate) well: bool,
     pub(crate) output: String,
 }
@@ -75,7 +75,7 @@ impl Programs {
         program: &'static str,
         arguments: &[A],
         patience: Duration,
-    ) -> Result<Option<Said>, Error> {
+    ) -> Result<Option<ProgramOutput>, Error> {
         let failed = |answer: io::Error| failed(program, answer);
         // Output goes to a memfd, not a pipe: a process that the program leaves behind cannot block us by
         // holding a pipe open.
@@ -97,7 +97,7 @@ impl Programs {
         let mut octets = Vec::new();
         output.rewind().and_then(|()| output.take(HEARD).read_to_end(&mut octets)).map_err(failed)?;
         let output = String::from_utf8_lossy(&octets).into_owned();
-        Ok(Some(Said { well: status.success(), output }))
+        Ok(Some(ProgramOutput { well: status.success(), output }))
     }
 }
 

@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::info::cause;
 use crate::programs::failed;
-use crate::{Container, Error, Ground, Info, Left, Programs, Root};
+use crate::{Container, Error, HostPaths, Info, OrphanedContainer, Programs, Root};
 
 /// Time limit of `lxc-info`. It queries `lxc-start`, which normally answers at once.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -23,7 +23,7 @@ const LOG: u64 = 64 << 10;
 
 /// Time limits for LXC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct TimeLimits {
     /// For the container to run.
     pub start: Duration,
     /// For its init to exit after the request to do so.
@@ -32,7 +32,7 @@ pub struct Patience {
     pub killed: Duration,
 }
 
-impl Default for Patience {
+impl Default for TimeLimits {
     /// 20 s, 10 s, and 5 s.
     fn default() -> Self {
         let [start, asked, killed] = [20, 10, 5].map(Duration::from_secs);
@@ -42,10 +42,10 @@ impl Default for Patience {
 
 /// Outcome of stopping a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum StopOutcome {
     /// Ended in time. A container with programs of the host was killed, as it has no state to save; another one shut down on
     /// request.
-    Well,
+    InTime,
     /// LXC did not end it in time, so its init was killed.
     Killed,
     /// `lxc-start` hung and was killed. The kernel has returned moved interfaces, under the names that they had inside.
@@ -56,8 +56,8 @@ pub enum How {
 #[derive(Debug)]
 pub struct Running {
     programs: Programs,
-    patience: Patience,
-    left: Left,
+    patience: TimeLimits,
+    left: OrphanedContainer,
     own_init: bool,
     child: Child,
     init: Option<Init>,
@@ -73,7 +73,7 @@ struct Init {
 }
 
 impl Running {
-    /// Starts a container in the run's directory `home`, and waits until its init runs. The caller has recorded its [`Left`]
+    /// Starts a container in the run's directory `home`, and waits until its init runs. The caller has recorded its [`OrphanedContainer`]
     /// before. Blocks; to be called on a thread that may wait.
     ///
     /// # Errors
@@ -82,13 +82,13 @@ impl Running {
         programs: &Programs,
         container: &Container,
         home: &Path,
-        patience: Patience,
+        patience: TimeLimits,
     ) -> Result<Self, Error> {
         programs.look()?;
-        let left = Left::new(&container.name, home);
+        let left = OrphanedContainer::new(&container.name, home);
         // A container of this name that an earlier run has left.
         left.clean(programs)?;
-        let ground = Ground::look(Path::new("/"), left.folder());
+        let ground = HostPaths::look(Path::new("/"), left.folder());
         if let Err(error) = ground.make(container) {
             // A partly built directory.
             let _ = left.remove();
@@ -150,7 +150,7 @@ impl Running {
     ///
     /// # Errors
     /// One line: the container does not end even so, or its directory cannot be removed.
-    pub fn stop(mut self) -> Result<How, Error> {
+    pub fn stop(mut self) -> Result<StopOutcome, Error> {
         let how = self.end()?;
         self.over = true;
         self.left.remove().map(|()| how)
@@ -161,8 +161,8 @@ impl Running {
         let end = Instant::now() + self.patience.start;
         loop {
             if let Some(status) = self.ended()? {
-                let why =
-                    said(log).unwrap_or_else(|| format!("`lxc-start` exited ({status}) without an error message"));
+                let why = said(log)
+                    .unwrap_or_else(|| format!("`lxc-start` exited ({status}) without an error message"));
                 return Err(self.refused(why));
             }
             if let Some(pid) = self.info()?.and_then(|info| info.running())
@@ -198,8 +198,8 @@ impl Running {
         Ok(still.then(|| Init { pid, process, network: network.into() }))
     }
 
-    fn end(&mut self) -> Result<How, Error> {
-        let Patience { asked, killed, .. } = self.patience;
+    fn end(&mut self) -> Result<StopOutcome, Error> {
+        let TimeLimits { asked, killed, .. } = self.patience;
         let seconds = asked.as_secs().to_string();
         let (ask, kill) = (["-t", seconds.as_str()], ["-k"]);
         let (more, patience) = if self.own_init { (&ask[..], asked + killed) } else { (&kill[..], killed) };
@@ -207,16 +207,16 @@ impl Running {
         let answer = self.programs.ask("lxc-stop", &self.left.words(more), patience);
         let more = if matches!(answer, Ok(None)) { Duration::ZERO } else { killed };
         if self.ends_within(more)? {
-            return Ok(How::Well);
+            return Ok(StopOutcome::InTime);
         }
         self.kill_init();
         if self.ends_within(killed)? {
-            return Ok(How::Killed);
+            return Ok(StopOutcome::Killed);
         }
         // Fails if it has exited already.
         let _ = self.child.kill();
         if self.ends_within(killed)? {
-            return Ok(How::MonitorKilled);
+            return Ok(StopOutcome::MonitorKilled);
         }
         Err(Error::Stuck { name: self.left.name.clone(), pid: self.child.id() })
     }

@@ -9,13 +9,13 @@ use proptest::prelude::*;
 use super::*;
 use crate::folder::is_mounted_below;
 use crate::info::cause;
-use crate::left::is_of;
+use crate::orphan::is_of;
 
 /// Paths of a Debian 12 host: programs in `/usr`, and links to there.
-fn ground() -> Ground {
+fn ground() -> HostPaths {
     let links =
         ["bin", "lib", "lib64", "sbin"].map(|name| (name.to_owned(), PathBuf::from(format!("usr/{name}"))));
-    Ground {
+    HostPaths {
         folder: PathBuf::from("/run/ringroad/pair/lxc/ringroad-edge"),
         mounted: vec!["usr".to_owned()],
         links: links.into(),
@@ -81,7 +81,7 @@ fn files_of_the_owners_have_their_own_init_and_users_of_their_own() {
     let init = ["/sbin/init", "--log"].map(str::to_owned).into();
     let root = Root::Folder { path: PathBuf::from("/srv/a router"), init };
     let container = Container { root, ids: Some(100_000), ..container(vec![]) };
-    let text = text(&container, &Ground { seccomp: None, ..ground() }).expect("it can be told");
+    let text = text(&container, &HostPaths { seccomp: None, ..ground() }).expect("it can be told");
     let expected = [
         "lxc.idmap = u 0 100000 65536",
         "lxc.idmap = g 0 100000 65536",
@@ -174,14 +174,14 @@ fn what_a_host_has_is_found() {
     }
     std::os::unix::fs::symlink("usr/bin", host.path().join("bin")).expect("a link");
     std::fs::write(host.path().join("usr/share/lxc/config/common.seccomp"), "2\n").expect("a file");
-    let found = Ground::look(host.path(), PathBuf::from("/run/x"));
+    let found = HostPaths::look(host.path(), PathBuf::from("/run/x"));
     assert_eq!(found.mounted, ["lib32", "usr"]);
     assert_eq!(found.links, [("bin".to_owned(), PathBuf::from("usr/bin"))]);
     assert_eq!(found.seccomp.as_deref(), Some(Path::new("/usr/share/lxc/config/common.seccomp")));
-    let bare = Ground::look(Path::new("/nowhere"), PathBuf::from("/run/x"));
+    let bare = HostPaths::look(Path::new("/nowhere"), PathBuf::from("/run/x"));
     assert_eq!(
         bare,
-        Ground { folder: PathBuf::from("/run/x"), mounted: vec![], links: vec![], seccomp: None }
+        HostPaths { folder: PathBuf::from("/run/x"), mounted: vec![], links: vec![], seccomp: None }
     );
 }
 
@@ -257,8 +257,8 @@ fn a_process_is_known_by_its_words() {
 
 #[test]
 fn what_is_left_can_be_written_down() {
-    let left = Left::new("ringroad-edge", Path::new("/run/ringroad/pair/lxc"));
+    let left = OrphanedContainer::new("ringroad-edge", Path::new("/run/ringroad/pair/lxc"));
     let text = serde_json::to_string(&left).expect("plain words");
-    assert_eq!(serde_json::from_str::<Left>(&text).expect("its own text"), left);
+    assert_eq!(serde_json::from_str::<OrphanedContainer>(&text).expect("its own text"), left);
     assert_eq!(left.folder(), Path::new("/run/ringroad/pair/lxc/ringroad-edge"));
 }

@@ -7,7 +7,10 @@ mod all {
         use std::process::{Command, Output};
         use std::time::{Duration, Instant};
 
-        use lxc::{Container, How, Left, Link, Nic, Patience, Programs, Root, Running, name_for};
+        use lxc::{
+            Container, Link, Nic, OrphanedContainer, Programs, Root, Running, StopOutcome, TimeLimits,
+            name_for,
+        };
         use netlink::MacvtapMode;
         use support::{Namespace, Process};
         use tempfile::TempDir;
@@ -43,13 +46,13 @@ mod all {
                 Self { host, folder: tempfile::tempdir().expect("a folder"), container }
             }
 
-            fn left(&self) -> Left {
-                Left::new(&self.container.name, self.folder.path())
+            fn left(&self) -> OrphanedContainer {
+                OrphanedContainer::new(&self.container.name, self.folder.path())
             }
 
             /// Starts the container in the host's namespace, where LXC's programs also look for it.
             fn start(&self) -> Running {
-                let patience = Patience { start: LONG, ..Patience::default() };
+                let patience = TimeLimits { start: LONG, ..TimeLimits::default() };
                 let start =
                     || Running::start(&Programs::default(), &self.container, self.folder.path(), patience);
                 self.host.inside(start).expect("the namespace").expect("it runs")
@@ -112,7 +115,10 @@ mod all {
                 assert!(!world.attach(forbidden).status.success(), "{forbidden:?}");
             }
             let stop = || running.stop();
-            assert_eq!(world.host.inside(stop).expect("the namespace").expect("it ends"), How::Well);
+            assert_eq!(
+                world.host.inside(stop).expect("the namespace").expect("it ends"),
+                StopOutcome::InTime
+            );
             let links = world.host.links().expect("links");
             assert!(
                 links.contains(&"moved".to_owned()) && !links.contains(&"rr-out".to_owned()),
@@ -165,7 +171,7 @@ mod all {
                     &Programs::default(),
                     &world.container,
                     world.folder.path(),
-                    Patience::default(),
+                    TimeLimits::default(),
                 )
             };
             let refusal =

@@ -14,7 +14,7 @@ use netlink_sys::{Socket, SocketAddr};
 
 pub use self::napi::Napi;
 
-use self::message::{Message, Part, parts};
+use self::message::{Part, RequestHeader, parts};
 use crate::attribute::{Attributes, attributes};
 use crate::socket::{DATAGRAM, receive};
 
@@ -43,7 +43,7 @@ struct Connection {
 
 /// A request: family, command, and attributes.
 #[derive(Clone, Copy, Debug)]
-struct Question<'a> {
+struct Request<'a> {
     family: u16,
     command: u8,
     attributes: &'a Attributes,
@@ -69,7 +69,7 @@ impl Generic {
     fn family(&self, name: &str) -> io::Result<u16> {
         let asked = Attributes::default().text(FAMILY_NAME, name);
         let answer =
-            self.ask(Question { family: CONTROL, command: GET_FAMILY, attributes: &asked }, NLM_F_ACK)?;
+            self.ask(Request { family: CONTROL, command: GET_FAMILY, attributes: &asked }, NLM_F_ACK)?;
         let number = answer.iter().flat_map(|body| attributes(body)).find_map(|(kind, value)| {
             let number: [u8; 2] = value.try_into().ok()?;
             (kind == FAMILY_NUMBER).then_some(u16::from_ne_bytes(number))
@@ -78,7 +78,7 @@ impl Generic {
     }
 
     /// Dumps a whole table.
-    fn dump(&self, question: Question<'_>) -> io::Result<Bodies> {
+    fn dump(&self, question: Request<'_>) -> io::Result<Bodies> {
         for _ in 0..DUMPS {
             match self.ask(question, NLM_F_DUMP) {
                 Err(e) if e.kind() == io::ErrorKind::ResourceBusy => {}
@@ -89,17 +89,17 @@ impl Generic {
     }
 
     /// Sends a request and receives its answer, once.
-    fn ask(&self, question: Question<'_>, flags: u16) -> io::Result<Bodies> {
+    fn ask(&self, question: Request<'_>, flags: u16) -> io::Result<Bodies> {
         // An aborted exchange does no harm: the next one uses another sequence number.
         self.connection.lock().unwrap_or_else(PoisonError::into_inner).exchange(question, flags)
     }
 }
 
 impl Connection {
-    fn exchange(&mut self, question: Question<'_>, flags: u16) -> io::Result<Bodies> {
+    fn exchange(&mut self, question: Request<'_>, flags: u16) -> io::Result<Bodies> {
         self.sequence = self.sequence.wrapping_add(1).max(1);
-        let Question { family, command, attributes } = question;
-        let message = Message { family, flags, sequence: self.sequence, command };
+        let Request { family, command, attributes } = question;
+        let message = RequestHeader { family, flags, sequence: self.sequence, command };
         self.socket.send_to(&message.octets(attributes), &SocketAddr::new(0, 0), 0)?;
         let (mut bodies, mut interrupted) = (Vec::new(), false);
         loop {

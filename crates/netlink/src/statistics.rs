@@ -40,7 +40,7 @@ impl Netlink {
     /// # Errors
     /// The kernel refuses, or the table changed during each attempt.
     pub fn statistics(&self) -> io::Result<Vec<(u32, Statistics)>> {
-        let all: Vec<Counted> = self.all()?;
+        let all: Vec<LinkStatistics> = self.all()?;
         Ok(all.into_iter().map(|counted| (counted.index, counted.statistics)).collect())
     }
 
@@ -50,19 +50,19 @@ impl Netlink {
     /// ENODEV: there is none.
     pub fn statistics_of<'a>(&self, which: impl Into<Which<'a>>) -> io::Result<Statistics> {
         let message = Settings::default().message(Some(which.into()));
-        let counted: Counted = self.one(RouteNetlinkMessage::GetLink(message))?;
+        let counted: LinkStatistics = self.one(RouteNetlinkMessage::GetLink(message))?;
         Ok(counted.statistics)
     }
 }
 
 /// An interface index with its counters.
 #[derive(Clone, Debug, PartialEq)]
-struct Counted {
+struct LinkStatistics {
     index: u32,
     statistics: Statistics,
 }
 
-impl Object for Counted {
+impl Object for LinkStatistics {
     /// Interface index.
     type Id = u32;
     type Variant = ();

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Address, Error, Function, Place, Port};
+use crate::{Address, Error, Function, Location, Port};
 
 /// A NIC's request for a virtual function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct FunctionRequest {
     /// The router and its NIC, as in `edge.wan`.
     pub who: String,
     /// The interface that the configuration names: of a port, or of a function.
@@ -36,7 +36,7 @@ pub struct Assigned {
 ///
 /// # Errors
 /// One line: there is no such port or function, two wishes name one function, no function is left, or its interface is not here.
-pub fn assign(ports: &[Port], wishes: &[Wish]) -> Result<Vec<Assigned>, Error> {
+pub fn assign(ports: &[Port], wishes: &[FunctionRequest]) -> Result<Vec<Assigned>, Error> {
     let mut taken = BTreeMap::new();
     let mut found: Vec<Option<(&Port, &Function)>> = Vec::new();
     for wish in wishes {
@@ -62,7 +62,7 @@ pub fn assign(ports: &[Port], wishes: &[Wish]) -> Result<Vec<Assigned>, Error> {
 
 /// The function that a wish demands: the one that it holds, the one whose interface it names, or the one with its number. `None`:
 /// any function of the port will do.
-fn fixed<'p>(ports: &'p [Port], wish: &Wish) -> Result<Option<(&'p Port, &'p Function)>, Error> {
+fn fixed<'p>(ports: &'p [Port], wish: &FunctionRequest) -> Result<Option<(&'p Port, &'p Function)>, Error> {
     let mut all = ports.iter().flat_map(|port| port.functions.iter().map(move |function| (port, function)));
     let is = |function: &Function| match wish.held {
         Some(held) => function.address == held,
@@ -79,7 +79,7 @@ fn fixed<'p>(ports: &'p [Port], wish: &Wish) -> Result<Option<(&'p Port, &'p Fun
     Ok(Some((port, function)))
 }
 
-fn port_of<'p>(ports: &'p [Port], wish: &Wish) -> Result<&'p Port, Error> {
+fn port_of<'p>(ports: &'p [Port], wish: &FunctionRequest) -> Result<&'p Port, Error> {
     let named = |port: &&Port| port.interface.as_deref() == Some(wish.interface.as_str());
     let port = ports.iter().find(named);
     let port = port.ok_or_else(|| Error::NoInterface { interface: wish.interface.clone() })?;
@@ -92,7 +92,7 @@ fn port_of<'p>(ports: &'p [Port], wish: &Wish) -> Result<&'p Port, Error> {
 /// Marks a function as assigned.
 fn take<'w>(
     taken: &mut BTreeMap<Address, &'w str>,
-    wish: &'w Wish,
+    wish: &'w FunctionRequest,
     port: &Port,
     function: &Function,
 ) -> Result<(), Error> {
@@ -107,9 +107,13 @@ fn take<'w>(
     }
 }
 
-fn free<'p>(port: &'p Port, taken: &BTreeMap<Address, &str>, wish: &Wish) -> Result<&'p Function, Error> {
+fn free<'p>(
+    port: &'p Port,
+    taken: &BTreeMap<Address, &str>,
+    wish: &FunctionRequest,
+) -> Result<&'p Function, Error> {
     let is_free = |function: &&Function| {
-        matches!(function.place(), Place::Here(_)) && !taken.contains_key(&function.address)
+        matches!(function.place(), Location::Here(_)) && !taken.contains_key(&function.address)
     };
     let none = || Error::NoneLeft { port: port.label(), who: wish.who.clone(), now: port.count() };
     port.functions.iter().find(is_free).ok_or_else(none)
@@ -118,16 +122,16 @@ fn free<'p>(port: &'p Port, taken: &BTreeMap<Address, &str>, wish: &Wish) -> Res
 /// Returns the interface of a function in our namespace; the error says where the interface is instead.
 pub(crate) fn is_here<'f>(port: &Port, function: &'f Function) -> Result<&'f str, Error> {
     let why = match function.place() {
-        Place::Here(interface) => return Ok(interface),
-        Place::Elsewhere("vfio-pci") => {
+        Location::Here(interface) => return Ok(interface),
+        Location::Elsewhere("vfio-pci") => {
             "is bound to vfio-pci, for a virtual machine: bind it to its own driver first".to_owned()
         }
-        Place::Elsewhere(driver) => {
+        Location::Elsewhere(driver) => {
             format!(
                 "has no interface here: its driver {driver} creates none, or it is in another namespace; stop the program that uses it"
             )
         }
-        Place::Idle => {
+        Location::Idle => {
             "has no driver: load the one for functions of this NIC (igbvf, ixgbevf, iavf, mlx5_core)"
                 .to_owned()
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use netlink::{Function as Seen, FunctionSetting, Netlink};
 
 use crate::assign::is_here;
-use crate::plan::{Former, Step, Wanted, steps};
+use crate::plan::{FormerSettings, FunctionSettings, Step, steps};
 use crate::{Address, Assigned, Error, Port, Sysfs};
 
 /// Time limits for a driver to create its interface, and for the host (udev) to rename it.
@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub struct Claim {
     sysfs: Sysfs,
     kernel: Netlink,
-    former: Former,
+    former: FormerSettings,
     interface: String,
     /// True if dropping the claim restores the former settings.
     ours: bool,
@@ -37,8 +37,8 @@ impl Claim {
         sysfs: &Sysfs,
         kernel: Netlink,
         assigned: &Assigned,
-        wanted: &Wanted,
-        told: &mut dyn FnMut(&Former),
+        wanted: &FunctionSettings,
+        told: &mut dyn FnMut(&FormerSettings),
     ) -> Result<Self, Error> {
         wanted.check()?;
         let port = port(sysfs, assigned.port)?;
@@ -46,8 +46,8 @@ impl Claim {
         let function = port.function(assigned.number).ok_or_else(gone)?;
         let interface = is_here(&port, function)?.to_owned();
         let seen = seen(&kernel, &port, assigned.number)?;
-        let settings = Wanted::as_seen(&seen).touched_by(wanted);
-        let former = Former {
+        let settings = FunctionSettings::as_seen(&seen).touched_by(wanted);
+        let former = FormerSettings {
             port: port.address,
             number: assigned.number,
             address: assigned.address,
@@ -68,7 +68,7 @@ impl Claim {
     }
 
     /// Returns the former settings.
-    pub fn former(&self) -> &Former {
+    pub fn former(&self) -> &FormerSettings {
         &self.former
     }
 
@@ -82,14 +82,14 @@ impl Claim {
     }
 
     /// Ends the claim and leaves the settings as they are.
-    pub fn leave(mut self) -> Former {
+    pub fn leave(mut self) -> FormerSettings {
         self.ours = false;
         self.former.clone()
     }
 
     /// Present name of the function's interface: a driver that was rebound creates a new interface, which the host may rename.
     fn find(&self) -> Result<String, Error> {
-        let Former { address, interface, .. } = &self.former;
+        let FormerSettings { address, interface, .. } = &self.former;
         let found = await_name(&self.sysfs, *address, interface);
         found.ok_or_else(|| Error::NotHere {
             port: self.former.port.to_string(),
@@ -116,7 +116,7 @@ impl Drop for Claim {
 ///
 /// # Errors
 /// The driver refuses.
-pub fn give_back(sysfs: &Sysfs, kernel: &Netlink, former: &Former) -> Result<(), Error> {
+pub fn give_back(sysfs: &Sysfs, kernel: &Netlink, former: &FormerSettings) -> Result<(), Error> {
     let Some(port) = sysfs.read(former.port) else { return Ok(()) };
     let is_it = port.function(former.number).is_some_and(|function| function.address == former.address);
     if !is_it || port.interface.is_none() {
@@ -143,7 +143,7 @@ fn carry_out(
     sysfs: &Sysfs,
     kernel: &Netlink,
     port: &Port,
-    (former, steps): (&Former, &[Step]),
+    (former, steps): (&FormerSettings, &[Step]),
 ) -> Result<(), Error> {
     let name = port.label();
     for step in steps {
@@ -151,7 +151,7 @@ fn carry_out(
             Step::Set(setting) => kernel.set_function(name.as_str(), former.number, *setting),
             Step::Rebind => sysfs.rebind(former.address),
         };
-        let Former { number, .. } = former;
+        let FormerSettings { number, .. } = former;
         done.map_err(|e| {
             Error::system(format!("{} of virtual function {number} of `{name}`", what(*step)), e)
         })?;

@@ -1,6 +1,6 @@
 //! Number of virtual functions of a port.
 
-use crate::{Error, Place, Port};
+use crate::{Error, Location, Port};
 
 /// Plans the writes to `sriov_numvfs` after which a port has `wanted` functions, in order. The kernel accepts a change only from
 /// 0 or to 0 (`sriov_numvfs_store` returns EBUSY otherwise), so changing one non-zero number to another takes two writes.
@@ -18,7 +18,8 @@ pub fn writes(port: &Port, wanted: u32, used: &[u32]) -> Result<Vec<u32>, Error>
     if wanted == now {
         return Ok(Vec::new());
     }
-    let elsewhere = port.functions.iter().filter(|function| matches!(function.place(), Place::Elsewhere(_)));
+    let elsewhere =
+        port.functions.iter().filter(|function| matches!(function.place(), Location::Elsewhere(_)));
     let busy = elsewhere.map(|function| function.number).chain(used.iter().copied()).min();
     match busy {
         Some(busy) if now > 0 => Err(Error::Busy { port: port.label(), now, wanted, busy }),

@@ -4,7 +4,7 @@
 //!
 //! [`Sysfs`] reads ports and their functions ([`Port`], [`Function`]). [`writes`] plans the number of functions of a port, and
 //! [`assign()`] assigns functions to NICs of routers. A [`Claim`] applies the per-function settings of a port (Ethernet address,
-//! VLAN, spoof check). Its [`Former`] holds the settings from before, with which the supervisor, or the cleaner after a crash,
+//! VLAN, spoof check). Its [`FormerSettings`] holds the settings from before, with which the supervisor, or the cleaner after a crash,
 //! restores them. The caller moves the function's interface into a namespace, and back before the claim ends.
 //!
 //! Planning is pure: it makes no system calls. Tests run on sysfs trees that they create; none of this has run on hardware.
@@ -19,13 +19,13 @@ mod pci;
 mod plan;
 mod sysfs;
 
-pub use assign::{Assigned, Wish, assign};
+pub use assign::{Assigned, FunctionRequest, assign};
 pub use claim::{Claim, give_back};
 pub use count::writes;
 pub use error::Error;
 pub use pci::Address;
-pub use plan::{Former, Step, Wanted, steps};
-pub use sysfs::{Function, Place, Port, Sysfs};
+pub use plan::{FormerSettings, FunctionSettings, Step, steps};
+pub use sysfs::{Function, Location, Port, Sysfs};
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use crate::{Address, Error};
 /// Settings that a NIC requests for its virtual function. `None`: the setting stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wanted {
+pub struct FunctionSettings {
     /// Ethernet address that the port assigns; all zeros: the function's driver may choose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac: Option<Mac>,
@@ -23,7 +23,7 @@ pub struct Wanted {
     pub trusted: Option<bool>,
 }
 
-impl Wanted {
+impl FunctionSettings {
     /// Checks that a function can have these settings.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Wanted {
 /// Settings of a function before a claim, for restoring them. The cleaner gets a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Former {
+pub struct FormerSettings {
     /// PCI address of the port.
     pub port: Address,
     /// Number of the function at the port.
@@ -73,7 +73,7 @@ pub struct Former {
     /// Former name of the function's interface.
     pub interface: String,
     /// Former values of those settings that the claim changes.
-    pub settings: Wanted,
+    pub settings: FunctionSettings,
 }
 
 /// A step towards the requested settings.
@@ -88,7 +88,7 @@ pub enum Step {
 
 /// Steps from the present settings to the requested ones; empty if these are in force. Trust is set first, because a driver may
 /// allow some settings for trusted functions only. The driver is rebound last.
-pub fn steps(seen: &Seen, wanted: &Wanted) -> Vec<Step> {
+pub fn steps(seen: &Seen, wanted: &FunctionSettings) -> Vec<Step> {
     let trusted = wanted.trusted.filter(|on| *on != seen.trusted).map(FunctionSetting::Trusted);
     let mac = wanted.mac.filter(|mac| *mac != seen.mac).map(FunctionSetting::Mac);
     let vlan = wanted.vlan.filter(|vlan| *vlan != seen.vlan).map(FunctionSetting::Vlan);

@@ -58,7 +58,7 @@ pub struct Function {
 
 /// Location of a function's interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum Location<'a> {
     /// In our namespace, under this name.
     Here(&'a str),
     /// It has this driver and no interface here: the interface is in another namespace, or the driver creates none (vfio-pci).
@@ -86,11 +86,11 @@ impl Port {
 
 impl Function {
     /// Returns the location of the function's interface.
-    pub fn place(&self) -> Place<'_> {
+    pub fn place(&self) -> Location<'_> {
         match (&self.interface, &self.driver) {
-            (Some(interface), _) => Place::Here(interface),
-            (None, Some(driver)) => Place::Elsewhere(driver),
-            (None, None) => Place::Idle,
+            (Some(interface), _) => Location::Here(interface),
+            (None, Some(driver)) => Location::Elsewhere(driver),
+            (None, None) => Location::Idle,
         }
     }
 }

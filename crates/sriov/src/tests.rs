@@ -43,7 +43,7 @@ fn ports_and_functions_are_found() {
     let port = &ports[0];
     assert_eq!((port.address, port.driver.as_deref()), (address(PORT), Some("igb")));
     let places: Vec<_> = port.functions.iter().map(Function::place).collect();
-    assert_eq!(places, [Place::Here("eth2"), Place::Elsewhere("igbvf"), Place::Idle]);
+    assert_eq!(places, [Location::Here("eth2"), Location::Elsewhere("igbvf"), Location::Idle]);
     let second = port.function(1).expect("it has three");
     assert_eq!((second.number, second.address), (1, address("0000:01:10.2")));
     assert_eq!(port.function(3), None);
@@ -84,7 +84,7 @@ fn functions_that_vanish_are_missed_and_others_stay() {
     assert_eq!(sysfs.read(address(PORT)).expect("a port").count(), 2);
     tree.move_away("0000:01:10.0", "eth2");
     let port = sysfs.read(address(PORT)).expect("a port");
-    assert_eq!(port.function(0).expect("it is there").place(), Place::Elsewhere("igbvf"));
+    assert_eq!(port.function(0).expect("it is there").place(), Location::Elsewhere("igbvf"));
     tree.interface("0000:01:10.0", "ens2");
     assert_eq!(sysfs.interface(address("0000:01:10.0")).as_deref(), Some("ens2"), "home, under another name");
     assert_eq!(sysfs.read(address("0000:09:00.0")), None);

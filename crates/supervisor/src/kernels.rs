@@ -3,15 +3,15 @@
 //! task after the other, because requests about interfaces may block in the kernel. The data plane does not know these routers.
 //!
 //! ```text
-//! Plan --> Spec of each router (plan) --> Task --> thread: Ground (namespaces of this host) --> Done --> Supervisor
+//! Plan --> Spec of each router (plan) --> Task --> thread: KernelBackend (namespaces of this host) --> Done --> Supervisor
 //! ```
 
 mod attend;
-mod cap;
+pub(crate) mod backend;
 mod changes;
-pub(crate) mod ground;
 pub(crate) mod napi;
 pub(crate) mod plan;
+mod rate_limit;
 mod serve;
 mod tracing;
 mod work;
@@ -25,10 +25,10 @@ use api::Ticket;
 use config::Plan;
 
 use super::background_job::BackgroundJob;
+use backend::{Counted, KernelBackend, Seen};
 pub(super) use changes::changes;
-use ground::{Counted, Ground, Seen};
 use plan::all as wanted;
-use tracing::Tracing;
+use tracing::RunningTrace;
 use work::{Done, Task};
 
 /// Interval between two checks of all kernel routers.
@@ -37,23 +37,23 @@ const LOOK: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// The kernel routers of a run.
-pub(crate) struct Kernels {
+pub(crate) struct KernelRouters {
     /// The namespaces; `None` while a thread works on them.
-    ground: Option<Box<dyn Ground>>,
-    at_work: BackgroundJob<(Box<dyn Ground>, Done)>,
+    backend: Option<Box<dyn KernelBackend>>,
+    at_work: BackgroundJob<(Box<dyn KernelBackend>, Done)>,
     waiting: VecDeque<Task>,
     /// Routers that should run, by name.
-    forwarders: BTreeMap<String, Forwarder>,
+    forwarders: BTreeMap<String, RouterState>,
     /// When to check them again; `None` before the first check.
     look: Option<Instant>,
     /// Running traces.
-    traces: Vec<Tracing>,
+    traces: Vec<RunningTrace>,
     /// Clients that have disconnected since the current task began.
     gone: Vec<Ticket>,
 }
 
 /// State of a router that should run, as of the last check.
-struct Forwarder {
+struct RouterState {
     /// Time of its last start.
     since: Instant,
     restarts: u32,
@@ -63,18 +63,18 @@ struct Forwarder {
     reason: Option<String>,
     seen: Seen,
     counted: Counted,
-    trouble: Option<Trouble>,
+    trouble: Option<RepairState>,
 }
 
 /// Repair state of a router that lacks an interface or its namespace.
-struct Trouble {
+struct RepairState {
     next: Instant,
     /// Pause after the next attempt.
     pause: Duration,
     told: bool,
 }
 
-impl Forwarder {
+impl RouterState {
     fn new(now: Instant) -> Self {
         Self {
             since: now,
@@ -89,7 +89,7 @@ impl Forwarder {
 
     /// Returns true if a repair is due now, and schedules the next one. The pause between repairs doubles, up to `LONGEST`.
     fn try_now(&mut self, now: Instant) -> bool {
-        let trouble = self.trouble.get_or_insert(Trouble { next: now, pause: LOOK, told: false });
+        let trouble = self.trouble.get_or_insert(RepairState { next: now, pause: LOOK, told: false });
         if now < trouble.next {
             return false;
         }
@@ -104,16 +104,16 @@ impl Forwarder {
     }
 }
 
-impl Kernels {
+impl KernelRouters {
     /// Creates the routers of a plan that should run. If one of them is refused, none is left.
     ///
     /// # Errors
     /// One line: the operation that the kernel refuses.
-    pub(crate) fn begin(mut ground: Box<dyn Ground>, plan: &Plan, now: Instant) -> Result<Self> {
-        work::change(&mut *ground, &[], &wanted(plan)?)?;
+    pub(crate) fn begin(mut backend: Box<dyn KernelBackend>, plan: &Plan, now: Instant) -> Result<Self> {
+        work::change(&mut *backend, &[], &wanted(plan)?)?;
         let (waiting, forwarders, traces, gone) = Default::default();
-        let (ground, at_work) = (Some(ground), BackgroundJob::default());
-        let mut kernels = Self { ground, at_work, waiting, forwarders, look: None, traces, gone };
+        let (backend, at_work) = (Some(backend), BackgroundJob::default());
+        let mut kernels = Self { backend, at_work, waiting, forwarders, look: None, traces, gone };
         kernels.follow(plan, now);
         Ok(kernels)
     }
@@ -137,7 +137,7 @@ impl Kernels {
         let running = || plan.in_kernel().filter(|router| !router.is_stopped());
         self.forwarders.retain(|name, _| running().any(|router| router.name == *name));
         for router in running() {
-            self.forwarders.entry(router.name.clone()).or_insert_with(|| Forwarder::new(now));
+            self.forwarders.entry(router.name.clone()).or_insert_with(|| RouterState::new(now));
         }
     }
 
@@ -148,24 +148,24 @@ impl Kernels {
 
     /// Returns the result of the current task, if it has finished.
     fn finished(&mut self) -> Option<Done> {
-        let (ground, done) = self.at_work.finished()?;
-        self.ground = Some(ground);
+        let (backend, done) = self.at_work.finished()?;
+        self.backend = Some(backend);
         Some(done)
     }
 
     /// Starts the next task on a thread. If no thread is available the task stays in the queue.
     fn go_on(&mut self) {
-        let Some(ground) = self.ground.take() else { return };
+        let Some(backend) = self.backend.take() else { return };
         let Some(task) = self.waiting.pop_front() else {
-            self.ground = Some(ground);
+            self.backend = Some(backend);
             return;
         };
-        let work = |(mut ground, task): (Box<dyn Ground>, Task)| {
-            let done = task.carry_out(&mut *ground);
-            (ground, done)
+        let work = |(mut backend, task): (Box<dyn KernelBackend>, Task)| {
+            let done = task.carry_out(&mut *backend);
+            (backend, done)
         };
-        if let Some((ground, task)) = self.at_work.start_with("ringroad/kernel", (ground, task), work) {
-            self.ground = Some(ground);
+        if let Some((backend, task)) = self.at_work.start_with("ringroad/kernel", (backend, task), work) {
+            self.backend = Some(backend);
             self.waiting.push_front(task);
         }
     }
@@ -178,14 +178,14 @@ impl Kernels {
     /// Returns the time of the next check of routers or traces.
     pub(super) fn due(&self) -> Option<Instant> {
         let look = self.look.filter(|_| !self.forwarders.is_empty());
-        self.traces.iter().map(Tracing::due).chain(look).min()
+        self.traces.iter().map(RunningTrace::due).chain(look).min()
     }
 
     /// Ends the traces of a client that has disconnected.
     pub(super) fn forget(&mut self, client: Ticket) {
         self.traces.retain(|trace| trace.ticket != client);
         self.waiting.retain(|task| !matches!(task, Task::Follow(ticket, _) if *ticket == client));
-        if self.ground.is_none() {
+        if self.backend.is_none() {
             self.gone.push(client);
         }
     }
@@ -194,9 +194,9 @@ impl Kernels {
     /// be removed.
     pub(super) fn end(&mut self, most: Duration) -> Vec<String> {
         self.waiting.clear();
-        let came_back = self.at_work.wait(most).map(|(ground, _)| ground);
-        let Some(mut ground) = self.ground.take().or(came_back) else { return Vec::new() };
+        let came_back = self.at_work.wait(most).map(|(backend, _)| backend);
+        let Some(mut backend) = self.backend.take().or(came_back) else { return Vec::new() };
         let names = std::mem::take(&mut self.forwarders).into_keys();
-        names.filter_map(|name| ground.end(&name).err()).map(|error| format!("{error:#}")).collect()
+        names.filter_map(|name| backend.end(&name).err()).map(|error| format!("{error:#}")).collect()
     }
 }

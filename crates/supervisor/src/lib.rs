@@ -72,7 +72,7 @@ use change::Changes;
 use children::Children;
 use display::Display;
 pub use events::{Events, Log};
-use kernels::{Kernels, ground::Namespaces};
+use kernels::{KernelRouters, backend::HostBackend};
 use killed_processes::KilledProcesses;
 use lifecycle::described;
 use link_jobs::LinkJobs;
@@ -171,7 +171,7 @@ struct StartupState {
     ceilings: Ceilings,
     lock: RunLock,
     resources: Resources,
-    kernels: Kernels,
+    kernels: KernelRouters,
     metrics: Metrics,
     plane: Plane,
     /// For later data planes.
@@ -193,7 +193,7 @@ struct Supervisor {
     /// Processes of isolated routers.
     isolated: RouterProcesses,
     /// The kernel routers.
-    kernels: Kernels,
+    kernels: KernelRouters,
     times: Times,
     children: Children,
     /// Data planes and processes of isolated routers that were killed and have not ended yet.
@@ -277,8 +277,8 @@ impl Supervisor {
             Err(_) if stop.is_asked() => return Ok(None),
             opened => opened?,
         };
-        let ground = Box::new(Namespaces::new(Box::new(lock.leftovers()?), lock.containers()?));
-        let kernels = Kernels::begin(ground, &running.plan, Instant::now())?;
+        let backend = Box::new(HostBackend::new(Box::new(lock.leftovers()?), lock.containers()?));
+        let kernels = KernelRouters::begin(backend, &running.plan, Instant::now())?;
         let start_plane: StartPlane = Box::new(move |now| Plane::start(user, now));
         let (stdout, stderr) = (Output::stdout(), Output::stderr());
         let begun = StartupState {

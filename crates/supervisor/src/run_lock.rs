@@ -26,7 +26,7 @@ use api::folder::base;
 use host::users;
 use uplink::Undo;
 
-use crate::kernels::ground::Rest;
+use crate::kernels::backend::Remains;
 pub use cleaner::clean_up_after;
 use cleaner::{Cleaner, CleanupList};
 use file::{LockFile, until_timeout};
@@ -173,10 +173,10 @@ impl RunLock {
     ///
     /// # Errors
     /// The run has no name yet.
-    pub(crate) fn leftovers(&self) -> Result<impl FnMut(Rest<'_>) + Send + use<>> {
+    pub(crate) fn leftovers(&self) -> Result<impl FnMut(Remains<'_>) + Send + use<>> {
         let (_, folder) = self.run().context("a run has a folder")?;
         let (cleanup_list, lock) = (self.cleanup_list.clone(), folder.join("lock"));
-        Ok(move |rest: Rest<'_>| cleanup_list.add_rest(&lock, &rest))
+        Ok(move |rest: Remains<'_>| cleanup_list.add_rest(&lock, &rest))
     }
 
     /// Directory of the containers of this run.

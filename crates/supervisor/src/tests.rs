@@ -5,7 +5,7 @@ mod budgets;
 mod changes;
 mod dying;
 mod end;
-pub(crate) mod ground;
+pub(crate) mod fake_backend;
 mod kernel_cpus;
 mod kernels;
 mod links;

@@ -7,12 +7,12 @@ use crate::attach::interface;
 use crate::interfaces::{self, Is, if_up};
 use crate::kinds::veth;
 use crate::link::{self, Side, made, serve};
-use crate::{Finding, HostResource, InKernel, Kind, MissingRequirement, NicRequirements, Place, lack};
+use crate::{Finding, HostResource, KernelUse, Kind, MissingRequirement, NicRequirements, Place, lack};
 
 pub(crate) const KIND: Kind = Kind {
     read: interface,
     traits: link::in_a_bridge,
-    kernel: Some(InKernel {
+    kernel: Some(KernelUse {
         look: look_in_kernel,
         origin: |wanted| veth::pair(&wanted.link_name(), Some(wanted.attach.name())),
         open: None,

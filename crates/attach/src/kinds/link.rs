@@ -6,7 +6,7 @@ use kernel_router::Origin;
 use crate::attach::interface;
 use crate::interfaces::{self, is_known};
 use crate::{
-    AttachmentProperties, Finding, InKernel, Kind, MissingRequirement, NicRequirements, Place, State, lack,
+    AttachmentProperties, Finding, KernelUse, Kind, MissingRequirement, NicRequirements, Place, State, lack,
 };
 
 pub(crate) const KIND: Kind = Kind {
@@ -16,7 +16,7 @@ pub(crate) const KIND: Kind = Kind {
         is_on_interface: true,
         ..AttachmentProperties::default()
     },
-    kernel: Some(InKernel { look, origin, open: None, has_napi: true }),
+    kernel: Some(KernelUse { look, origin, open: None, has_napi: true }),
     ..Kind::plain("link", Some("INTERFACE"), Place::Kernel)
 };
 

@@ -5,8 +5,8 @@ use kernel_router::{Mode, Origin};
 use crate::attach::interface;
 use crate::interfaces::{self, if_up, is_known};
 use crate::{
-    AttachmentProperties, Finding, InKernel, Key, Keywords, Kind, MissingRequirement, NicRequirements, Place,
-    Takes, lack,
+    AttachmentProperties, Finding, KernelUse, Key, Keywords, Kind, MissingRequirement, NicRequirements,
+    Place, Takes, lack,
 };
 
 /// Key: mode in which the macvlans of one interface reach each other.
@@ -35,7 +35,7 @@ pub(crate) const KIND: Kind = Kind {
         is_made: true,
         ..AttachmentProperties::default()
     },
-    kernel: Some(InKernel { look, origin, open: None, has_napi: false }),
+    kernel: Some(KernelUse { look, origin, open: None, has_napi: false }),
     ..Kind::plain("macvlan", Some("INTERFACE"), Place::Kernel)
 };
 

@@ -12,14 +12,14 @@ use uplink::{Tap, TapConfig};
 use crate::interfaces::is_free;
 use crate::link::{self, Side, made};
 use crate::{
-    Attachment, AttachmentProperties, Entry, Finding, HostResource, InKernel, Kind, MissingRequirement,
+    Attachment, AttachmentProperties, Entry, Finding, HostResource, KernelUse, Kind, MissingRequirement,
     NicRequirements, Outside, Place, Ports, ServiceContext, State, lack, plain,
 };
 
 pub(crate) const KIND: Kind = Kind {
     traits: |_| AttachmentProperties { is_common: true, ..AttachmentProperties::default() },
     counts: &[("ingress", IngressCounters::FIELDS)],
-    kernel: Some(InKernel {
+    kernel: Some(KernelUse {
         look,
         origin: |wanted| Origin::Moved { link: wanted.link_name() },
         open: Some(open),

@@ -8,7 +8,7 @@ use crate::interfaces::{self, Is};
 use crate::kinds::veth;
 use crate::link::{self, Side, made, serve};
 use crate::{
-    AttachmentProperties, Finding, HostResource, InKernel, Kind, MissingRequirement, NicRequirements, Place,
+    AttachmentProperties, Finding, HostResource, KernelUse, Kind, MissingRequirement, NicRequirements, Place,
     State, lack,
 };
 
@@ -17,7 +17,7 @@ pub(crate) const KIND: Kind = Kind {
     traits: |attach| AttachmentProperties { is_common: false, ..link::in_a_bridge(attach) },
     counts: link::COUNTS,
     // The other end of the pair is an interface of that name on the host, as a TAP would be.
-    kernel: Some(InKernel {
+    kernel: Some(KernelUse {
         look: veth::look,
         origin: |wanted| veth::pair(wanted.attach.name(), None),
         open: None,

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use kernel_router::{Origin, Place as At};
+use kernel_router::{Origin, PeerNamespace as At};
 
 use crate::attach::interface;
 use crate::interfaces;
 use crate::{
-    AttachmentProperties, Finding, InKernel, Key, Kind, MissingRequirement, NicRequirements, Place, State,
+    AttachmentProperties, Finding, KernelUse, Key, Kind, MissingRequirement, NicRequirements, Place, State,
     Takes, lack,
 };
 
@@ -35,7 +35,7 @@ pub(crate) const KIND: Kind = Kind {
         is_made: true,
         ..AttachmentProperties::default()
     },
-    kernel: Some(InKernel { look, origin, open: None, has_napi: true }),
+    kernel: Some(KernelUse { look, origin, open: None, has_napi: true }),
     ..Kind::plain("veth", Some("INTERFACE"), Place::Kernel)
 };
 

@@ -2,11 +2,11 @@
 //! and returned when the router ends; then the port's settings for it (address, VLAN, spoof check) are restored.
 
 use kernel_router::Origin;
-use sriov::{Port, Sysfs, Wish};
+use sriov::{FunctionRequest, Port, Sysfs};
 
 use crate::attach::interface;
 use crate::{
-    AttachmentProperties, Finding, InKernel, Key, Kind, MissingRequirement, NicRequirements, Place, State,
+    AttachmentProperties, Finding, KernelUse, Key, Kind, MissingRequirement, NicRequirements, Place, State,
     Takes, lack,
 };
 
@@ -63,7 +63,7 @@ pub(crate) const KIND: Kind = Kind {
         is_on_interface: true,
         ..AttachmentProperties::default()
     },
-    kernel: Some(InKernel { look, origin, open: None, has_napi: true }),
+    kernel: Some(KernelUse { look, origin, open: None, has_napi: true }),
     ..Kind::plain("vf", Some("INTERFACE"), Place::Kernel)
 };
 
@@ -71,11 +71,11 @@ pub(crate) const KIND: Kind = Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
     /// The requested interface and function.
-    pub wish: Wish,
+    pub wish: FunctionRequest,
     /// Number of functions that the port should have; `None`: unchanged.
     pub count: Option<u32>,
     /// Settings that the port should have for the function.
-    pub wanted: sriov::Wanted,
+    pub wanted: sriov::FunctionSettings,
 }
 
 impl NicRequirements {
@@ -86,10 +86,10 @@ impl NicRequirements {
         }
         let number = |key| self.attach.key(key).and_then(|value| value.parse().ok());
         let (who, interface) = (self.label(), self.attach.name().to_owned());
-        let wish = Wish { who, interface, function: number(FUNCTION), held: None };
+        let wish = FunctionRequest { who, interface, function: number(FUNCTION), held: None };
         let spoof_check = self.attach.key(SPOOF_CHECK).map(|value| value == "true");
         let vlan = number(VLAN).and_then(|vlan| u16::try_from(vlan).ok());
-        let wanted = sriov::Wanted { vlan, spoof_check, ..sriov::Wanted::default() };
+        let wanted = sriov::FunctionSettings { vlan, spoof_check, ..sriov::FunctionSettings::default() };
         Some(Function { wish, count: number(FUNCTIONS), wanted })
     }
 }

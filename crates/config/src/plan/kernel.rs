@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Forwarding settings of a kernel router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kernel {
+pub struct ForwardingSettings {
     /// True if it forwards between its NICs (`net.ipv4.ip_forward`).
     pub forwarding: bool,
     /// Source address validation (`net.ipv4.conf.*.rp_filter`).
@@ -18,7 +18,7 @@ pub struct Kernel {
     pub threaded: Option<bool>,
 }
 
-impl Default for Kernel {
+impl Default for ForwardingSettings {
     fn default() -> Self {
         Self { forwarding: true, rp_filter: RpFilter::Off, proxy_arp: false, threaded: None }
     }
@@ -35,7 +35,7 @@ pub struct Container {
 
 /// A port of a switch that leads to a kernel router: all that the data plane knows of such a router.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spur {
+pub struct KernelPort {
     /// Name of the router.
     pub router: String,
     /// Name of the NIC.
@@ -44,7 +44,7 @@ pub struct Spur {
     pub switch: String,
 }
 
-impl Spur {
+impl KernelPort {
     /// Returns the name of the NIC in the run: `edge.lan`.
     pub fn label(&self) -> String {
         format!("{}.{}", self.router, self.nic)

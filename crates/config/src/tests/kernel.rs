@@ -1,6 +1,6 @@
 //! Configuration of kernel routers.
 
-use crate::{Engine, HostFacts, Kernel, Plan, RpFilter, Spur, keys, kinds, parse};
+use crate::{Engine, ForwardingSettings, HostFacts, KernelPort, Plan, RpFilter, keys, kinds, parse};
 
 fn file(keys: &str, nic: &str) -> String {
     format!(
@@ -22,7 +22,7 @@ const VETH: &str = "attach = \"veth:rr-wan\"";
 fn there_is_no_machine() {
     let plan = good("", VETH);
     let router = &plan.routers[0];
-    assert_eq!((router.engine, router.kernel), (Some(Engine::Kernel), Some(Kernel::default())));
+    assert_eq!((router.engine, router.kernel), (Some(Engine::Kernel), Some(ForwardingSettings::default())));
     assert_eq!((router.vcpus, router.memory, router.threads().len(), router.vhost_threads()), (0, 0, 0, 0));
     assert!(router.is_in_kernel() && plan.in_kernel().count() == 1);
     assert!(plan.of_data_plane().routers.is_empty(), "no data plane hears of it");
@@ -34,8 +34,12 @@ fn there_is_no_machine() {
 #[test]
 fn the_file_says_how_it_forwards() {
     let keys = "forwarding = false\nrp_filter = \"loose\"\nproxy_arp = true\nthreaded = true\n";
-    let kernel =
-        Kernel { forwarding: false, rp_filter: RpFilter::Loose, proxy_arp: true, threaded: Some(true) };
+    let kernel = ForwardingSettings {
+        forwarding: false,
+        rp_filter: RpFilter::Loose,
+        proxy_arp: true,
+        threaded: Some(true),
+    };
     assert_eq!(good(keys, VETH).routers[0].kernel, Some(kernel));
     let fault = faults("rp_filter = \"some\"\n", VETH);
     let line =
@@ -167,9 +171,10 @@ fn each_stands_on_what_it_can() {
 fn a_data_plane_hears_of_its_ports_on_switches_and_of_nothing_else() {
     let plan = good("", "attach = \"switch:lan\"\n[[router.nic]]\nname = \"out\"\nattach = \"veth:rr-out\"");
     let told = plan.of_data_plane();
-    let spur = Spur { router: "edge".to_owned(), nic: "wan".to_owned(), switch: "lan".to_owned() };
-    assert_eq!((told.routers.len(), told.spurs.as_slice()), (0, [spur].as_slice()));
-    assert_eq!((told.spurs[0].label().as_str(), told.switches.len()), ("edge.wan", 1));
+    let kernel_port =
+        KernelPort { router: "edge".to_owned(), nic: "wan".to_owned(), switch: "lan".to_owned() };
+    assert_eq!((told.routers.len(), told.kernel_ports.as_slice()), (0, [kernel_port].as_slice()));
+    assert_eq!((told.kernel_ports[0].label().as_str(), told.switches.len()), ("edge.wan", 1));
     assert_eq!(told.of_data_plane(), told, "the same when it is told again");
     let stopped = plan.with("edge", "state", "stopped").expect("good").of_data_plane();
     assert_eq!(stopped, told, "a router comes and goes behind its port");

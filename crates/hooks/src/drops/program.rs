@@ -35,7 +35,7 @@ pub(super) struct Maps<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum Label {
     Known,
     Leave,
 }
@@ -66,38 +66,38 @@ pub(super) fn assemble(offsets: &Offsets, maps: &Maps<'_>) -> Vec<u64> {
     code.load(Size::Double, R1, R0, 0);
     code.store(Size::Word, R10, NUMBER, R1);
     look_up(&mut code, maps.counters, NUMBER);
-    code.jump_if(Compare::Below, R7, REASONS.cast_signed(), Place::Known);
+    code.jump_if(Compare::Below, R7, REASONS.cast_signed(), Label::Known);
     code.set(R7, REASONS.cast_signed() - 1);
-    code.here(Place::Known);
+    code.here(Label::Known);
     code.by(Operation::ShiftLeft, R7, 3);
     code.with(Operation::Add, R0, R7);
     code.set(R1, 1);
     code.add_shared(R0, 0, R1);
-    code.here(Place::Leave);
+    code.here(Label::Leave);
     code.set(R0, 0);
     code.exit();
     code.finish()
 }
 
 /// R8 = the pointer at `base` + `offset`. A null pointer ends the program.
-fn follow(code: &mut Assembler<Place>, base: u8, offset: u32) {
+fn follow(code: &mut Assembler<Label>, base: u8, offset: u32) {
     read(code, (POINTER, 8), base, offset);
     code.load(Size::Double, R8, R10, POINTER);
-    code.jump_if(Compare::Equal, R8, 0, Place::Leave);
+    code.jump_if(Compare::Equal, R8, 0, Label::Leave);
 }
 
 /// Copies `len` octets of kernel memory at `base` + `offset` to this stack offset. A fault ends the program.
-fn read(code: &mut Assembler<Place>, (to, len): (i16, i32), base: u8, offset: u32) {
+fn read(code: &mut Assembler<Label>, (to, len): (i16, i32), base: u8, offset: u32) {
     code.address(R1, R10, to.into());
     code.set(R2, len);
     code.address(R3, base, offset.cast_signed());
     code.call(READ_KERNEL);
-    code.jump_if(Compare::Other, R0, 0, Place::Leave);
+    code.jump_if(Compare::Other, R0, 0, Label::Leave);
 }
 
-fn look_up(code: &mut Assembler<Place>, map: BorrowedFd<'_>, key: i16) {
+fn look_up(code: &mut Assembler<Label>, map: BorrowedFd<'_>, key: i16) {
     code.map(R1, map);
     code.address(R2, R10, key.into());
     code.call(LOOK_UP);
-    code.jump_if(Compare::Equal, R0, 0, Place::Leave);
+    code.jump_if(Compare::Equal, R0, 0, Label::Leave);
 }

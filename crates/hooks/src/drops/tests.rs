@@ -9,7 +9,7 @@ fn an_interface_is_one_key() {
 
 #[test]
 fn places_are_given_and_taken_back() {
-    let Some(mut drops) = crate::granted(Drops::start(2)) else { return };
+    let Some(mut drops) = crate::granted(DropCounters::start(2)) else { return };
     let interface = |index| Interface { namespace: 1, index };
     drops.watch(interface(1)).expect("there is room");
     drops.watch(interface(2)).expect("there is room");
@@ -25,7 +25,7 @@ fn places_are_given_and_taken_back() {
 
 #[test]
 fn a_place_that_is_given_anew_begins_with_nothing() {
-    let Some(mut drops) = crate::granted(Drops::start(1)) else { return };
+    let Some(mut drops) = crate::granted(DropCounters::start(1)) else { return };
     let interface = |index| Interface { namespace: 1, index };
     drops.watch(interface(1)).expect("there is room");
     let mut words = [0_u64; REASONS as usize];

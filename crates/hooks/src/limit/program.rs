@@ -35,7 +35,7 @@ pub(super) const NEXT: i32 = -1;
 pub(super) const DROP: i32 = 2;
 
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum Label {
     Again,
     Early,
     LetIn,
@@ -47,10 +47,10 @@ enum Place {
 /// Assembles the program for packets that arrive at this NIC.
 pub(super) fn assemble(nic: u32, maps: &Maps<'_>) -> Vec<u64> {
     let mut code = Assembler::default();
-    look_up(&mut code, 0, maps.bucket, Place::Next);
+    look_up(&mut code, 0, maps.bucket, Label::Next);
     code.copy(R6, R0);
     code.load(Size::Double, R7, R6, INTERVAL);
-    code.jump_if(Compare::Equal, R7, 0, Place::Next);
+    code.jump_if(Compare::Equal, R7, 0, Label::Next);
     code.call(TIME);
     // Nanoseconds to units of 1/64 ns.
     code.by(Operation::ShiftLeft, R0, super::SHIFT);
@@ -59,18 +59,18 @@ pub(super) fn assemble(nic: u32, maps: &Maps<'_>) -> Vec<u64> {
     code.with(Operation::Add, R9, R8);
     code.with(Operation::Subtract, R9, R7);
     code.set(R5, ATTEMPTS);
-    code.here(Place::Again);
+    code.here(Label::Again);
     enter(&mut code);
     code.by(Operation::Subtract, R5, 1);
-    code.jump_if(Compare::Other, R5, 0, Place::Again);
-    code.here(Place::Lost);
-    count(&mut code, nic, maps, (LOST, Place::Drop));
-    code.here(Place::Drop);
+    code.jump_if(Compare::Other, R5, 0, Label::Again);
+    code.here(Label::Lost);
+    count(&mut code, nic, maps, (LOST, Label::Drop));
+    code.here(Label::Drop);
     code.set(R0, DROP);
     code.exit();
-    code.here(Place::LetIn);
-    count(&mut code, nic, maps, (LET_IN, Place::Next));
-    code.here(Place::Next);
+    code.here(Label::LetIn);
+    count(&mut code, nic, maps, (LET_IN, Label::Next));
+    code.here(Label::Next);
     code.set(R0, NEXT);
     code.exit();
     code.finish()
@@ -78,21 +78,21 @@ pub(super) fn assemble(nic: u32, maps: &Maps<'_>) -> Vec<u64> {
 
 /// Advances the due time by one interval with a compare-and-swap. Jumps to `Lost` if the packet would be too early, and falls
 /// through if another CPU was faster.
-fn enter(code: &mut Assembler<Place>) {
+fn enter(code: &mut Assembler<Label>) {
     code.load(Size::Double, R0, R6, DUE);
     code.copy(R2, R0);
-    code.jump_if_with(Compare::AtLeast, R2, R8, Place::Early);
+    code.jump_if_with(Compare::AtLeast, R2, R8, Label::Early);
     code.copy(R2, R8);
-    code.here(Place::Early);
-    code.jump_if_with(Compare::Above, R2, R9, Place::Lost);
+    code.here(Label::Early);
+    code.jump_if_with(Compare::Above, R2, R9, Label::Lost);
     code.with(Operation::Add, R2, R7);
     code.copy(R3, R0);
     code.exchange(R6, DUE, R2);
-    code.jump_if_with(Compare::Equal, R0, R3, Place::LetIn);
+    code.jump_if_with(Compare::Equal, R0, R3, Label::LetIn);
 }
 
 /// Counts one arrival, and one packet in `word`.
-fn count(code: &mut Assembler<Place>, nic: u32, maps: &Maps<'_>, (word, none): (i16, Place)) {
+fn count(code: &mut Assembler<Label>, nic: u32, maps: &Maps<'_>, (word, none): (i16, Label)) {
     look_up(code, nic, maps.counters, none);
     for word in [CAME, word] {
         // Plain additions suffice: each CPU has its own counters.
@@ -103,7 +103,7 @@ fn count(code: &mut Assembler<Place>, nic: u32, maps: &Maps<'_>, (word, none): (
 }
 
 /// R0 = the map entry of this number. If there is none, jumps to `none`.
-fn look_up(code: &mut Assembler<Place>, key: u32, map: std::os::fd::BorrowedFd<'_>, none: Place) {
+fn look_up(code: &mut Assembler<Label>, key: u32, map: std::os::fd::BorrowedFd<'_>, none: Label) {
     code.store_constant(Size::Word, R10, KEY, key.cast_signed());
     code.map(R1, map);
     code.address(R2, R10, KEY.into());

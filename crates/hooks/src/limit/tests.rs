@@ -35,7 +35,7 @@ fn a_bucket_holds_its_time_and_at_least_32_packets() {
 fn without_a_limit_all_come_in_and_nothing_is_counted() {
     let Some((limiter, program)) = limited([0; 3]) else { return };
     assert_eq!(offer(&program, 100), 100);
-    assert_eq!(limiter.counted(1).expect("it has two"), Limited::default());
+    assert_eq!(limiter.counted(1).expect("it has two"), LimitCounters::default());
     assert_eq!(limiter.get().expect("it is told"), None);
 }
 
@@ -44,8 +44,8 @@ fn what_the_bucket_holds_comes_in_and_the_rest_is_counted() {
     let Some((limiter, program)) = limited(bucket(AGES)) else { return };
     assert_eq!(offer(&program, 100), LEAST);
     let counted = limiter.counted(1).expect("it has two");
-    assert_eq!(counted, Limited { in_frames: 100, passed: LEAST, drop_limit: 100 - LEAST });
-    assert_eq!(limiter.counted(0).expect("it has two"), Limited::default());
+    assert_eq!(counted, LimitCounters { in_frames: 100, passed: LEAST, drop_limit: 100 - LEAST });
+    assert_eq!(limiter.counted(0).expect("it has two"), LimitCounters::default());
     assert!(limiter.counted(2).is_err(), "it has no third");
     limiter.set(None).expect("the same right");
     assert_eq!(offer(&program, 100), 100);
@@ -58,7 +58,7 @@ fn the_next_nic_of_a_number_begins_with_nothing() {
     limiter.leave(1);
     assert_eq!(limiter.counted(1).expect("it has two").in_frames, 40);
     limiter.forget(1).expect("it has two");
-    assert_eq!(limiter.counted(1).expect("it has two"), Limited::default());
+    assert_eq!(limiter.counted(1).expect("it has two"), LimitCounters::default());
     assert!(limiter.forget(2).is_err(), "it has no third");
 }
 

@@ -62,7 +62,7 @@ pub(super) enum Point {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum Label {
     Take,
     Ports,
     Whole,
@@ -131,21 +131,21 @@ pub(super) fn assemble(point: Point, maps: &Maps<'_>) -> Vec<u64> {
             0
         }
     };
-    code.here(Place::Leave);
+    code.here(Label::Leave);
     code.set(R0, answer);
     code.exit();
     code.finish()
 }
 
 /// Starts to trace a packet, if it is wanted. R7 is the tally; R9 the parameters, until there is a record.
-fn arrive(code: &mut Assembler<Place>, nic: u32, maps: &Maps<'_>) {
+fn arrive(code: &mut Assembler<Label>, nic: u32, maps: &Maps<'_>) {
     look_up(code, 0, maps.tally);
     code.copy(R7, R0);
     look_up(code, 0, maps.orders);
     code.copy(R9, R0);
     is_wanted(code);
     filter(code);
-    code.here(Place::Take);
+    code.here(Label::Take);
     take(code);
     record(code, maps);
     note(code, nic);
@@ -157,40 +157,40 @@ fn arrive(code: &mut Assembler<Place>, nic: u32, maps: &Maps<'_>) {
     code.address(R3, R10, VALUE.into());
     code.set(R4, 0);
     code.call(UPDATE);
-    code.jump(Place::Leave);
-    for (place, counter) in [(Place::PassBy, tally::PASSED_BY), (Place::Unfit, tally::UNFIT)] {
+    code.jump(Label::Leave);
+    for (place, counter) in [(Label::PassBy, tally::PASSED_BY), (Label::Unfit, tally::UNFIT)] {
         code.here(place);
         code.set(R1, 1);
         code.add_shared(R7, counter, R1);
-        code.jump(Place::Leave);
+        code.jump(Label::Leave);
     }
 }
 
-fn is_wanted(code: &mut Assembler<Place>) {
+fn is_wanted(code: &mut Assembler<Label>) {
     code.load(Size::Double, R1, R7, tally::TAKEN);
     code.load(Size::Double, R2, R9, orders::WANTED);
-    code.jump_if_with(Compare::AtLeast, R1, R2, Place::PassBy);
+    code.jump_if_with(Compare::AtLeast, R1, R2, Label::PassBy);
     code.load(Size::Word, R1, R6, PACKET_LEN);
-    code.jump_if(Compare::Below, R1, ETHERNET, Place::PassBy);
+    code.jump_if(Compare::Below, R1, ETHERNET, Label::PassBy);
     code.load(Size::Word, R1, R9, orders::IS_FILTERED);
-    code.jump_if(Compare::Equal, R1, 0, Place::Take);
+    code.jump_if(Compare::Equal, R1, 0, Label::Take);
 }
 
 /// R8 = the next packet number. If another CPU takes it first, the packet is not examined, so each number belongs to one packet.
-fn take(code: &mut Assembler<Place>) {
+fn take(code: &mut Assembler<Label>) {
     code.load(Size::Double, R0, R7, tally::TAKEN);
     code.load(Size::Double, R1, R9, orders::WANTED);
-    code.jump_if_with(Compare::AtLeast, R0, R1, Place::PassBy);
+    code.jump_if_with(Compare::AtLeast, R0, R1, Label::PassBy);
     code.copy(R8, R0);
     code.address(R1, R0, 1);
     code.exchange(R7, tally::TAKEN, R1);
-    code.jump_if_with(Compare::Other, R0, R8, Place::PassBy);
+    code.jump_if_with(Compare::Other, R0, R8, Label::PassBy);
 }
 
 /// Jumps to `Take` for a matching packet, and to `Unfit` for others.
-fn filter(code: &mut Assembler<Place>) {
+fn filter(code: &mut Assembler<Label>) {
     code.load(Size::Word, R1, R6, PACKET_PROTOCOL);
-    code.jump_if(Compare::Other, R1, IS_IPV4, Place::Unfit);
+    code.jump_if(Compare::Other, R1, IS_IPV4, Label::Unfit);
     code.set(R2, ETHERNET);
     load_octets(code, HEADER, IPV4);
     let protocol = HEADER + 9;
@@ -203,44 +203,44 @@ fn filter(code: &mut Assembler<Place>) {
         code.load(Size::Word, R2, R9, mask);
         code.with(Operation::And, R1, R2);
         code.load(Size::Word, R2, R9, wanted);
-        code.jump_if_with(Compare::Other, R1, R2, Place::Unfit);
+        code.jump_if_with(Compare::Other, R1, R2, Label::Unfit);
     }
     code.load(Size::Word, R8, R9, orders::PORT);
-    code.jump_if(Compare::Equal, R8, 0, Place::Take);
+    code.jump_if(Compare::Equal, R8, 0, Label::Take);
     code.load(Size::Octet, R1, R10, protocol);
-    code.jump_if(Compare::Equal, R1, TCP, Place::Ports);
-    code.jump_if(Compare::Other, R1, UDP, Place::Unfit);
-    code.here(Place::Ports);
+    code.jump_if(Compare::Equal, R1, TCP, Label::Ports);
+    code.jump_if(Compare::Other, R1, UDP, Label::Unfit);
+    code.here(Label::Ports);
     ports(code);
 }
 
 /// Compares both ports of the packet with that in R8.
-fn ports(code: &mut Assembler<Place>) {
+fn ports(code: &mut Assembler<Label>) {
     code.load(Size::Half, R1, R10, HEADER + 6);
     code.by(Operation::And, R1, FURTHER_FRAGMENT);
-    code.jump_if(Compare::Other, R1, 0, Place::Unfit);
+    code.jump_if(Compare::Other, R1, 0, Label::Unfit);
     code.load(Size::Octet, R2, R10, HEADER);
     code.by(Operation::And, R2, 15);
     code.by(Operation::ShiftLeft, R2, 2);
     code.by(Operation::Add, R2, ETHERNET);
     load_octets(code, PORTS, 4);
     code.load(Size::Half, R1, R10, PORTS);
-    code.jump_if_with(Compare::Equal, R1, R8, Place::Take);
+    code.jump_if_with(Compare::Equal, R1, R8, Label::Take);
     code.load(Size::Half, R1, R10, PORTS + 2);
-    code.jump_if_with(Compare::Other, R1, R8, Place::Unfit);
+    code.jump_if_with(Compare::Other, R1, R8, Label::Unfit);
 }
 
 /// Copies `len` octets of the packet, from offset R2, to this stack offset.
-fn load_octets(code: &mut Assembler<Place>, to: i16, len: i32) {
+fn load_octets(code: &mut Assembler<Label>, to: i16, len: i32) {
     code.copy(R1, R6);
     code.address(R3, R10, to.into());
     code.set(R4, len);
     code.call(LOAD_OCTETS);
-    code.jump_if(Compare::Other, R0, 0, Place::Unfit);
+    code.jump_if(Compare::Other, R0, 0, Label::Unfit);
 }
 
 /// R9 = the record of packet number R8.
-fn record(code: &mut Assembler<Place>, maps: &Maps<'_>) {
+fn record(code: &mut Assembler<Label>, maps: &Maps<'_>) {
     code.copy(R1, R8);
     code.by(Operation::And, R1, ROOM.cast_signed() - 1);
     code.store(Size::Word, R10, KEY, R1);
@@ -250,7 +250,7 @@ fn record(code: &mut Assembler<Place>, maps: &Maps<'_>) {
 
 /// Writes the arrival of packet R8 to record R9. The state word is cleared first and set last, so a reader sees either the old
 /// record or this one.
-fn note(code: &mut Assembler<Place>, nic: u32) {
+fn note(code: &mut Assembler<Label>, nic: u32) {
     code.store_constant(Size::Word, R9, STATE, state::NONE);
     code.store(Size::Word, R9, NUMBER, R8);
     code.store_constant(Size::Word, R9, NIC, nic.cast_signed());
@@ -261,10 +261,10 @@ fn note(code: &mut Assembler<Place>, nic: u32) {
     }
     code.load(Size::Word, R4, R6, PACKET_LEN);
     code.store(Size::Word, R9, LEN, R4);
-    code.jump_if(Compare::AtMost, R4, HEAD_LEN as i32, Place::Whole);
+    code.jump_if(Compare::AtMost, R4, HEAD_LEN as i32, Label::Whole);
     code.set(R4, HEAD_LEN as i32);
-    code.here(Place::Whole);
-    code.jump_if(Compare::Below, R4, ETHERNET, Place::PassBy);
+    code.here(Label::Whole);
+    code.jump_if(Compare::Below, R4, ETHERNET, Label::PassBy);
     code.copy(R1, R6);
     code.set(R2, 0);
     code.address(R3, R9, HEAD.into());
@@ -273,7 +273,7 @@ fn note(code: &mut Assembler<Place>, nic: u32) {
 }
 
 /// Records the fate of packet R6, if it is traced, with the detail in R7.
-fn end(code: &mut Assembler<Place>, maps: &Maps<'_>, state: i32) {
+fn end(code: &mut Assembler<Label>, maps: &Maps<'_>, state: i32) {
     code.store(Size::Double, R10, PACKET, R6);
     find(code, PACKET, maps.followed);
     code.load(Size::Double, R8, R0, 0);
@@ -285,7 +285,7 @@ fn end(code: &mut Assembler<Place>, maps: &Maps<'_>, state: i32) {
     code.load(Size::Word, R1, R9, NUMBER);
     code.by(Operation::ShiftLeft, R8, 32);
     code.by(Operation::ShiftRight, R8, 32);
-    code.jump_if_with(Compare::Other, R1, R8, Place::Leave);
+    code.jump_if_with(Compare::Other, R1, R8, Label::Leave);
     code.call(TIME);
     code.store(Size::Double, R9, ENDED, R0);
     code.store(Size::Word, R9, DETAIL, R7);
@@ -300,15 +300,15 @@ fn end(code: &mut Assembler<Place>, maps: &Maps<'_>, state: i32) {
 }
 
 /// R0 = the map entry of this number.
-fn look_up(code: &mut Assembler<Place>, key: i32, map: BorrowedFd<'_>) {
+fn look_up(code: &mut Assembler<Label>, key: i32, map: BorrowedFd<'_>) {
     code.store_constant(Size::Word, R10, KEY, key);
     find(code, KEY, map);
 }
 
 /// R0 = the map entry of the key at this stack offset.
-fn find(code: &mut Assembler<Place>, key: i16, map: BorrowedFd<'_>) {
+fn find(code: &mut Assembler<Label>, key: i16, map: BorrowedFd<'_>) {
     code.map(R1, map);
     code.address(R2, R10, key.into());
     code.call(LOOK_UP);
-    code.jump_if(Compare::Equal, R0, 0, Place::Leave);
+    code.jump_if(Compare::Equal, R0, 0, Label::Leave);
 }

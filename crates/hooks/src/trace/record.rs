@@ -39,7 +39,7 @@ pub(super) mod state {
 
 /// Fate of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum PacketFate {
     /// It left by a NIC.
     Left {
         /// Number of the NIC.
@@ -57,7 +57,7 @@ pub enum End {
         after_ns: u64,
     },
     /// The router itself consumed it: a process, ARP, or the kernel's echo reply.
-    Kept {
+    Consumed {
         /// Nanoseconds since its arrival; `None`: the moment was not seen.
         after_ns: Option<u64>,
     },
@@ -67,7 +67,7 @@ pub enum End {
 
 /// A traced packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Followed {
+pub struct TracedPacket {
     /// Number in this trace, from 1.
     pub number: u64,
     /// Arrival time: nanoseconds of CLOCK_MONOTONIC.
@@ -79,7 +79,7 @@ pub struct Followed {
     /// The first octets of the frame as it arrived: 64, or all of a shorter frame.
     pub head: Vec<u8>,
     /// Fate of the packet.
-    pub end: End,
+    pub end: PacketFate,
 }
 
 /// Decodes the record of packet `number`, which counts from 0. `None`: its fate is not known yet.
@@ -88,7 +88,7 @@ pub(super) fn read(
     number: u64,
     now_ns: u64,
     patience_ns: Option<u64>,
-) -> Option<Followed> {
+) -> Option<TracedPacket> {
     let word = |at: i16| octets.get(at as usize..)?.first_chunk().map(|octets| u32::from_ne_bytes(*octets));
     let time = |at: i16| octets.get(at as usize..)?.first_chunk().map(|octets| u64::from_ne_bytes(*octets));
     // The record holds the low 32 bits of the number.
@@ -98,17 +98,19 @@ pub(super) fn read(
     let head = octets.get(HEAD as usize..)?.get(..HEAD_LEN.min(len as usize))?.to_vec();
     let tail = octets.get(TAIL as usize..)?;
     let end = match word(STATE)?.cast_signed() {
-        state::LEFT if is_same(&head, tail) => End::Left { nic: detail, head: tail.to_vec(), after_ns },
+        state::LEFT if is_same(&head, tail) => {
+            PacketFate::Left { nic: detail, head: tail.to_vec(), after_ns }
+        }
         // The memory was reused for another packet: the traced one was freed without a tracepoint.
-        state::LEFT => End::Kept { after_ns: None },
-        state::DROPPED => End::Dropped { reason: detail, after_ns },
-        state::CONSUMED => End::Kept { after_ns: Some(after_ns) },
+        state::LEFT => PacketFate::Consumed { after_ns: None },
+        state::DROPPED => PacketFate::Dropped { reason: detail, after_ns },
+        state::CONSUMED => PacketFate::Consumed { after_ns: Some(after_ns) },
         state::ARRIVED if patience_ns.is_none_or(|patience| now_ns.saturating_sub(at_ns) > patience) => {
-            End::Unseen
+            PacketFate::Unseen
         }
         _ => return None,
     };
-    Some(Followed { number: number + 1, at_ns, len, nic: word(NIC)?, head, end })
+    Some(TracedPacket { number: number + 1, at_ns, len, nic: word(NIC)?, head, end })
 }
 
 /// Returns true if a departing frame carries the packet that arrived. IPv4 packets are compared by identification, protocol and

@@ -35,7 +35,7 @@ fn record_of(state: i32, detail: u32, left: &[u8]) -> [u8; OCTETS] {
     octets
 }
 
-fn end_of(state: i32, detail: u32, left: &[u8]) -> Option<End> {
+fn end_of(state: i32, detail: u32, left: &[u8]) -> Option<PacketFate> {
     read(&record_of(state, detail, left), 5, 2000, LONG).map(|followed| followed.end)
 }
 
@@ -47,10 +47,10 @@ fn a_record_says_how_a_packet_ended() {
     let after_ns = 500;
     assert_eq!(
         end_of(state::LEFT, 4, &aged),
-        Some(End::Left { nic: 4, head: aged[..32].to_vec(), after_ns })
+        Some(PacketFate::Left { nic: 4, head: aged[..32].to_vec(), after_ns })
     );
-    assert_eq!(end_of(state::DROPPED, 88, &aged), Some(End::Dropped { reason: 88, after_ns }));
-    assert_eq!(end_of(state::CONSUMED, 0, &aged), Some(End::Kept { after_ns: Some(after_ns) }));
+    assert_eq!(end_of(state::DROPPED, 88, &aged), Some(PacketFate::Dropped { reason: 88, after_ns }));
+    assert_eq!(end_of(state::CONSUMED, 0, &aged), Some(PacketFate::Consumed { after_ns: Some(after_ns) }));
     assert_eq!(end_of(state::ARRIVED, 0, &aged), None);
     assert_eq!(end_of(state::NONE, 0, &aged), None);
     let followed = read(&record_of(state::DROPPED, 2, &aged), 5, 2000, LONG).expect("it has ended");
@@ -66,7 +66,11 @@ fn another_packet_in_the_same_memory_is_not_taken_for_it() {
         frame([192, 0, 2, 2], [203, 0, 113, 2], [1000, 53], 7),
         [&[2; 12][..], &[8, 6], &[0; 46]].concat(),
     ] {
-        assert_eq!(end_of(state::LEFT, 4, &other), Some(End::Kept { after_ns: None }), "{other:?}");
+        assert_eq!(
+            end_of(state::LEFT, 4, &other),
+            Some(PacketFate::Consumed { after_ns: None }),
+            "{other:?}"
+        );
     }
     assert_eq!(
         read(&record_of(state::LEFT, 4, &usual()), 5 + u64::from(ROOM), 2000, LONG),
@@ -80,8 +84,8 @@ fn who_waits_too_long_is_given_up() {
     let record = record_of(state::ARRIVED, 0, &usual());
     let end = |now, patience| read(&record, 5, now, patience).map(|followed| followed.end);
     assert_eq!(end(1600, Some(600)), None);
-    assert_eq!(end(1601, Some(600)), Some(End::Unseen));
-    assert_eq!(end(0, None), Some(End::Unseen), "nobody asks again");
+    assert_eq!(end(1601, Some(600)), Some(PacketFate::Unseen));
+    assert_eq!(end(0, None), Some(PacketFate::Unseen), "nobody asks again");
 }
 
 proptest! {
@@ -100,15 +104,15 @@ proptest! {
 #[test]
 fn a_count_that_is_none_is_refused() {
     for count in [0, MOST + 1] {
-        let order = Order { nic: 0, count, filter: Filter::default() };
-        assert!(matches!(Follower::start(order), Err(Error::Range { .. })));
+        let order = TraceSpec { nic: 0, count, filter: Filter::default() };
+        assert!(matches!(PacketTracer::start(order), Err(Error::Range { .. })));
     }
 }
 
 /// A tracer, and its loaded ingress program. A frame on which the kernel test-runs the program becomes an `sk_buff`, which is
 /// freed afterwards.
-fn following(count: u32, filter: Filter) -> Option<(Follower, OwnedFd)> {
-    let follower = crate::granted(Follower::start(Order { nic: 3, count, filter }))?;
+fn following(count: u32, filter: Filter) -> Option<(PacketTracer, OwnedFd)> {
+    let follower = crate::granted(PacketTracer::start(TraceSpec { nic: 3, count, filter }))?;
     let program = follower.load(Purpose::TrafficControl, Point::In(3)).expect("the kernel takes it");
     follower.load(Purpose::TrafficControl, Point::Out(4)).expect("the kernel takes it");
     Some((follower, program))
@@ -126,14 +130,17 @@ fn a_packet_is_followed_to_its_end() {
     let [followed] = &found[..] else { panic!("one came, and has ended: {found:?}") };
     assert_eq!((followed.number, followed.len, followed.nic), (1, 60, 3));
     assert_eq!(followed.head, usual());
-    assert!(matches!(followed.end, End::Dropped { .. } | End::Kept { after_ns: Some(_) }), "{followed:?}");
+    assert!(
+        matches!(followed.end, PacketFate::Dropped { .. } | PacketFate::Consumed { after_ns: Some(_) }),
+        "{followed:?}"
+    );
     assert!(!follower.is_done() && follower.harvest(true).expect("it is told").is_empty());
     for _ in 0..3 {
         come(&program, &usual());
     }
     assert_eq!(follower.harvest(false).expect("it is told").len(), 1);
     assert!(follower.is_done());
-    assert_eq!(follower.tally().expect("it is told"), Tally { taken: 2, passed_by: 2, unfit: 0 });
+    assert_eq!(follower.tally().expect("it is told"), TraceCounts { taken: 2, passed_by: 2, unfit: 0 });
 }
 
 /// More packets than there are records: a packet that arrives while all records wait to be reported is not examined.
@@ -200,7 +207,7 @@ fn what_has_no_such_port_does_not_fit() {
     ] {
         come(&program, &frame);
     }
-    assert_eq!(follower.tally().expect("it is told"), Tally { taken: 0, passed_by: 0, unfit: 4 });
+    assert_eq!(follower.tally().expect("it is told"), TraceCounts { taken: 0, passed_by: 0, unfit: 4 });
     // IPv4 options in front of the ports.
     come(&program, &[&with(|frame| frame[14] = 0x46)[..34], &[0; 4], &[3, 232, 0, 53], &[0; 18]].concat());
     assert_eq!(follower.tally().expect("it is told").taken, 1);

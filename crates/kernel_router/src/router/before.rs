@@ -7,9 +7,9 @@ use netlink::Netlink;
 use netns::Namespace;
 use rustix::io::Errno;
 
-use super::{Router, Site};
+use super::{Router, Surroundings};
 use crate::leftover::is;
-use crate::{Error, Origin, Place};
+use crate::{Error, Origin, PeerNamespace};
 
 impl Router {
     /// Returns the frames dropped at the other end of each pair with NAPI threads since the pair was created, by interface. The
@@ -18,10 +18,10 @@ impl Router {
     ///
     /// # Errors
     /// The kernel does not answer.
-    pub fn lost_before(&self, site: &Site<'_>) -> Result<BTreeMap<String, u64>, Error> {
+    pub fn lost_before(&self, site: &Surroundings<'_>) -> Result<BTreeMap<String, u64>, Error> {
         let asking =
             |e: io::Error| Error::refused(&self.wanted.name, "asking the other ends of its pairs", e);
-        let mut sockets: BTreeMap<&Place, Option<Netlink>> = BTreeMap::new();
+        let mut sockets: BTreeMap<&PeerNamespace, Option<Netlink>> = BTreeMap::new();
         let mut lost = BTreeMap::new();
         for interface in self.wanted.interfaces.iter().filter(|interface| interface.threaded) {
             let Some((index, Origin::Veth { peer, at, .. })) = self.own.made.get(&interface.name) else {
@@ -52,10 +52,10 @@ impl Router {
 }
 
 /// Opens the namespace of a pair's other end, if it exists.
-fn place(at: &Place, site: &Site<'_>) -> Option<Namespace> {
+fn place(at: &PeerNamespace, site: &Surroundings<'_>) -> Option<Namespace> {
     match at {
-        Place::Home => Some(site.home.clone()),
-        Place::Named(name) => Namespace::open_named(name).ok(),
-        Place::Router(name) => site.others.get(name).cloned(),
+        PeerNamespace::Home => Some(site.home.clone()),
+        PeerNamespace::Named(name) => Namespace::open_named(name).ok(),
+        PeerNamespace::Router(name) => site.others.get(name).cloned(),
     }
 }

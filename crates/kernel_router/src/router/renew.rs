@@ -8,8 +8,8 @@ use std::os::fd::AsFd;
 use netlink::Settings;
 use netns::Namespace;
 
-use super::{Journal, Router, Site, named, nothing};
-use crate::hands::Own;
+use super::{Journal, Router, Surroundings, named, nothing};
+use crate::executor::OwnNamespace;
 use crate::{Error, Origin};
 
 impl Router {
@@ -18,11 +18,11 @@ impl Router {
     ///
     /// # Errors
     /// One line. Some interfaces may be in neither namespace then: the caller has to end the router and start it again.
-    pub fn renew(&mut self, site: &Site<'_>, journal: Journal<'_>) -> Result<(), Error> {
+    pub fn renew(&mut self, site: &Surroundings<'_>, journal: Journal<'_>) -> Result<(), Error> {
         let name = self.wanted.name.clone();
         let lost = Error::of_namespace(&name);
         let namespace = Namespace::new().map_err(&lost)?;
-        let mut own = Own::new(namespace, self.own.home.clone()).map_err(&lost)?;
+        let mut own = OwnNamespace::new(namespace, self.own.home.clone()).map_err(&lost)?;
         named(&own, &name)?;
         let moving = |e: io::Error| Error::refused(&name, "moving its interfaces into a new namespace", e);
         self.own.send_home().map_err(moving)?;
@@ -42,12 +42,12 @@ impl Router {
 
     /// Moves the interfaces of the old namespace into the new one: ends of pairs, macvlans, and interfaces that others have
     /// provided. Returns the router's own ones with their new indices.
-    fn hand_over(&self, to: &Own) -> io::Result<BTreeMap<String, (u32, Origin)>> {
+    fn hand_over(&self, to: &OwnNamespace) -> io::Result<BTreeMap<String, (u32, Origin)>> {
         let mut made = BTreeMap::new();
         for interface in &self.wanted.interfaces {
             let name = interface.name.as_str();
             let old = self.own.made.get(name);
-            if old.is_none() && interface.origin != Origin::Given {
+            if old.is_none() && interface.origin != Origin::External {
                 continue;
             }
             self.own.kernel.move_link(self.own.index(name)?, to.namespace.as_fd(), &Settings::default())?;

@@ -2,21 +2,23 @@
 
 use netlink::Prefix;
 
-use crate::{Fault, Interface, Mode, Neighbour, Origin, Place, Route, Wanted, check, interface_sysctl};
+use crate::{
+    Fault, Interface, Mode, Neighbour, Origin, PeerNamespace, Route, RouterConfig, check, interface_sysctl,
+};
 
 fn veth(peer: &str) -> Origin {
-    Origin::Veth { peer: peer.to_owned(), at: Place::Home, bridge: None }
+    Origin::Veth { peer: peer.to_owned(), at: PeerNamespace::Home, bridge: None }
 }
 
 fn prefix(ip: [u8; 4], len: u8) -> Prefix {
     Prefix::new(ip, len).expect("a prefix")
 }
 
-fn edge() -> Wanted {
-    Wanted::new("edge", vec![Interface::new("wan", veth("x")), Interface::new("lan", veth("y"))])
+fn edge() -> RouterConfig {
+    RouterConfig::new("edge", vec![Interface::new("wan", veth("x")), Interface::new("lan", veth("y"))])
 }
 
-fn refused(change: impl FnOnce(&mut Wanted)) -> String {
+fn refused(change: impl FnOnce(&mut RouterConfig)) -> String {
     let mut wanted = edge();
     change(&mut wanted);
     let fault: Fault = check(&wanted).expect_err("it can never be");
@@ -47,7 +49,8 @@ fn names_are_the_kernels() {
         refused(|wanted| wanted.interfaces[0].origin = veth("a/b")),
         refused(|wanted| {
             let bridge = Some("a/b".to_owned());
-            wanted.interfaces[0].origin = Origin::Veth { peer: "x".to_owned(), at: Place::Home, bridge };
+            wanted.interfaces[0].origin =
+                Origin::Veth { peer: "x".to_owned(), at: PeerNamespace::Home, bridge };
         }),
         refused(|wanted| {
             wanted.interfaces[0].origin = Origin::Macvlan { parent: "a/b".to_owned(), mode: Mode::Bridge };

@@ -6,36 +6,38 @@ use std::net::IpAddr;
 
 use netlink::{Mac, Prefix};
 
-use crate::wanted::{NO_IPV6, interface_of};
-use crate::{Made, Neighbour, Origin, Present, Route, Seen, Setting, Step, Thing};
+use crate::config::{NO_IPV6, interface_of};
+use crate::{
+    Neighbour, NewInterface, Object, ObservedInterface, ObservedState, Origin, Route, Setting, Step,
+};
 
 /// Properties of a new interface.
 pub(super) const OWN_MAC: Mac = [2, 0xff, 0, 0, 0, 0];
 pub(super) const OWN_MTU: u32 = 1500;
 
 /// An interface that has just been created.
-pub(super) fn fresh(origin: Option<Origin>) -> Present {
+pub(super) fn fresh(origin: Option<Origin>) -> ObservedInterface {
     let (addresses, mac) = (BTreeSet::new(), Some(OWN_MAC));
-    Present { origin, mac, mtu: OWN_MTU, up: false, addresses, threaded: false }
+    ObservedInterface { origin, mac, mtu: OWN_MTU, up: false, addresses, threaded: false }
 }
 
-pub(super) fn take_all(seen: &mut Seen, steps: &[Step]) {
+pub(super) fn take_all(seen: &mut ObservedState, steps: &[Step]) {
     steps.iter().for_each(|step| take(seen, step));
 }
 
-pub(super) fn take(seen: &mut Seen, step: &Step) {
+pub(super) fn take(seen: &mut ObservedState, step: &Step) {
     match step {
-        Step::Add(Thing::Interface(made)) => make(seen, made),
-        Step::Remove(Thing::Interface(made)) => unmake(seen, made),
-        Step::Add(Thing::Address { interface, prefix }) => add_address(seen, interface, *prefix),
-        Step::Remove(Thing::Address { interface, prefix }) => remove_address(seen, interface, *prefix),
-        Step::Add(Thing::Route(route)) => add_route(seen, route),
-        Step::Remove(Thing::Route(route)) => assert!(seen.routes.remove(route), "{step}"),
-        Step::Add(Thing::Neighbour(Neighbour { interface, ip, mac })) => {
+        Step::Add(Object::Interface(made)) => make(seen, made),
+        Step::Remove(Object::Interface(made)) => unmake(seen, made),
+        Step::Add(Object::Address { interface, prefix }) => add_address(seen, interface, *prefix),
+        Step::Remove(Object::Address { interface, prefix }) => remove_address(seen, interface, *prefix),
+        Step::Add(Object::Route(route)) => add_route(seen, route),
+        Step::Remove(Object::Route(route)) => assert!(seen.routes.remove(route), "{step}"),
+        Step::Add(Object::Neighbour(Neighbour { interface, ip, mac })) => {
             assert!(present(seen, interface).up, "{step}");
             assert_eq!(seen.neighbours.insert((interface.clone(), *ip), *mac), None, "{step}");
         }
-        Step::Remove(Thing::Neighbour(Neighbour { interface, ip, mac })) => {
+        Step::Remove(Object::Neighbour(Neighbour { interface, ip, mac })) => {
             assert_eq!(seen.neighbours.remove(&(interface.clone(), *ip)), Some(*mac), "{step}");
         }
         Step::Set { interface, from, to } => set(seen, interface, *from, *to),
@@ -43,46 +45,46 @@ pub(super) fn take(seen: &mut Seen, step: &Step) {
     }
 }
 
-fn present<'a>(seen: &'a mut Seen, name: &str) -> &'a mut Present {
+fn present<'a>(seen: &'a mut ObservedState, name: &str) -> &'a mut ObservedInterface {
     seen.interfaces.get_mut(name).unwrap_or_else(|| panic!("there is no {name}"))
 }
 
 /// Asserts that no route or neighbour of these families depends on the interface.
-fn assert_bare(seen: &Seen, name: &str, is_lost: impl Fn(IpAddr) -> bool) {
+fn assert_bare(seen: &ObservedState, name: &str, is_lost: impl Fn(IpAddr) -> bool) {
     let route = seen.routes.iter().find(|route| route.interface == name && is_lost(route.to.ip));
     assert_eq!(route, None, "a route would go with {name}");
     let neighbour = seen.neighbours.keys().find(|(interface, ip)| interface == name && is_lost(*ip));
     assert_eq!(neighbour, None, "a neighbour would go with {name}");
 }
 
-fn make(seen: &mut Seen, made: &Made) {
-    assert_ne!(made.origin, Origin::Given, "nobody makes it");
+fn make(seen: &mut ObservedState, made: &NewInterface) {
+    assert_ne!(made.origin, Origin::External, "nobody makes it");
     let mut new = fresh(Some(made.origin.clone()));
     new.mac = made.mac.or(new.mac);
     new.mtu = made.mtu.unwrap_or(new.mtu);
     assert_eq!(seen.interfaces.insert(made.interface.clone(), new), None, "{} is there", made.interface);
 }
 
-fn unmake(seen: &mut Seen, made: &Made) {
+fn unmake(seen: &mut ObservedState, made: &NewInterface) {
     let name = &made.interface;
     let Some(old) = seen.interfaces.remove(name) else { panic!("there is no {name}") };
     assert!(!old.up && !old.threaded && old.addresses.is_empty(), "{name} is in use");
     assert_eq!(old.origin.as_ref(), Some(&made.origin), "{name} is another one");
     assert!(made.mac.is_none_or(|mac| old.mac == Some(mac)), "{name} had another address");
     assert!(made.mtu.is_none_or(|mtu| old.mtu == mtu), "{name} had another MTU");
-    assert_ne!(made.origin, Origin::Given, "nobody takes it away");
+    assert_ne!(made.origin, Origin::External, "nobody takes it away");
     assert_bare(seen, name, |_| true);
     seen.sysctls.retain(|key, _| interface_of(key) != Some(name.as_str()));
 }
 
-fn add_address(seen: &mut Seen, name: &str, prefix: Prefix) {
+fn add_address(seen: &mut ObservedState, name: &str, prefix: Prefix) {
     let has_6 = NO_IPV6.iter().all(|key| seen.sysctls.get(*key).is_none_or(|value| value == "0"));
     let interface = present(seen, name);
     assert!(prefix.ip.is_ipv4() || (interface.up && has_6), "{name} takes no {prefix}");
     assert!(interface.addresses.insert(prefix), "{name} has {prefix}");
 }
 
-fn remove_address(seen: &mut Seen, name: &str, prefix: Prefix) {
+fn remove_address(seen: &mut ObservedState, name: &str, prefix: Prefix) {
     let interface = present(seen, name);
     assert!(interface.addresses.remove(&prefix), "{name} has no {prefix}");
     if prefix.ip.is_ipv4() && !interface.addresses.iter().any(|own| own.ip.is_ipv4()) {
@@ -90,7 +92,7 @@ fn remove_address(seen: &mut Seen, name: &str, prefix: Prefix) {
     }
 }
 
-fn add_route(seen: &mut Seen, route: &Route) {
+fn add_route(seen: &mut ObservedState, route: &Route) {
     let interface = present(seen, &route.interface).clone();
     assert!(interface.up, "{route}");
     let id = (route.to, route.metric);
@@ -117,7 +119,7 @@ pub(super) fn contains(network: Prefix, ip: IpAddr) -> bool {
     }
 }
 
-fn set(seen: &mut Seen, name: &str, from: Setting, to: Setting) {
+fn set(seen: &mut ObservedState, name: &str, from: Setting, to: Setting) {
     let interface = present(seen, name);
     let is = match to {
         Setting::Mac(mac) => interface.mac.replace(mac).map(Setting::Mac),
@@ -143,7 +145,7 @@ fn set(seen: &mut Seen, name: &str, from: Setting, to: Setting) {
     }
 }
 
-fn parameter(seen: &mut Seen, key: &str, from: Option<&str>, to: &str) {
+fn parameter(seen: &mut ObservedState, key: &str, from: Option<&str>, to: &str) {
     if let Some(interface) = interface_of(key) {
         assert!(seen.interfaces.contains_key(interface), "{key} is of nothing");
     }

@@ -7,10 +7,10 @@ use netlink::Prefix;
 use proptest::prelude::*;
 
 use super::model::{OWN_MAC, OWN_MTU, fresh, take, take_all};
-use crate::wanted::NO_IPV6;
+use crate::config::NO_IPV6;
 use crate::{
-    Interface, Mode, Neighbour, Obstacle, Origin, Place, Route, Seen, Setting, Step, Thing, Wanted, check,
-    interface_sysctl, steps,
+    Interface, Mode, Neighbour, Object, ObservedState, Obstacle, Origin, PeerNamespace, Route, RouterConfig,
+    Setting, Step, check, interface_sysctl, steps,
 };
 
 const NAMES: [&str; 3] = ["wan", "lan", "dmz"];
@@ -44,13 +44,14 @@ fn v6(segments: [u16; 8], len: u8) -> Prefix {
 /// A possible configuration of interface `n`.
 fn interface(n: usize, picks: &mut Picks<'_>) -> Interface {
     let name = NAMES[n];
-    let veth = |peer: &str| Origin::Veth { peer: format!("{peer}{n}"), at: Place::Home, bridge: None };
+    let veth =
+        |peer: &str| Origin::Veth { peer: format!("{peer}{n}"), at: PeerNamespace::Home, bridge: None };
     let origin = match picks.of(6) {
         0 | 1 => veth("x"),
         2 => veth("y"),
         3 => Origin::Macvlan { parent: "eth0".to_owned(), mode: Mode::Bridge },
         4 => Origin::Moved { link: format!("eth{}", n + 1) },
-        _ => Origin::Given,
+        _ => Origin::External,
     };
     let octet = n as u8;
     let v4_own = (0..3).map(|m| v4([10, octet, m, 1], 24));
@@ -98,11 +99,12 @@ fn routes(interface: &Interface, picks: &mut Picks<'_>) -> Vec<Route> {
     all
 }
 
-fn wanted(numbers: &[u8]) -> Wanted {
+fn wanted(numbers: &[u8]) -> RouterConfig {
     let picks = &mut Picks(numbers.iter());
     let places = picks.some(0..NAMES.len());
     let interfaces: Vec<Interface> = places.into_iter().map(|n| interface(n, picks)).collect();
-    let mut wanted = Wanted { published: Some("edge".to_owned()), ..Wanted::new("edge", interfaces) };
+    let mut wanted =
+        RouterConfig { published: Some("edge".to_owned()), ..RouterConfig::new("edge", interfaces) };
     let mut ids = BTreeSet::new();
     for interface in wanted.interfaces.clone() {
         let new = routes(&interface, picks);
@@ -122,22 +124,22 @@ fn wanted(numbers: &[u8]) -> Wanted {
 }
 
 /// An empty namespace of a kernel with IPv6, with the interfaces that others provide to these routers.
-fn empty(all: &[&Wanted]) -> Seen {
-    let mut seen = Seen::default();
+fn empty(all: &[&RouterConfig]) -> ObservedState {
+    let mut seen = ObservedState::default();
     for wanted in all {
-        let given = wanted.interfaces.iter().filter(|interface| interface.origin == Origin::Given);
-        let given = given.map(|interface| (interface.name.clone(), fresh(Some(Origin::Given))));
+        let given = wanted.interfaces.iter().filter(|interface| interface.origin == Origin::External);
+        let given = given.map(|interface| (interface.name.clone(), fresh(Some(Origin::External))));
         seen.interfaces.extend(given);
-        let whole = wanted.sysctls.keys().filter(|key| crate::wanted::interface_of(key).is_none());
+        let whole = wanted.sysctls.keys().filter(|key| crate::config::interface_of(key).is_none());
         seen.sysctls.extend(whole.map(|key| (key.clone(), "0".to_owned())));
     }
     seen
 }
 
 /// Gives a value to each parameter of an existing interface.
-fn with_parameters(mut seen: Seen, wanted: &Wanted) -> Seen {
+fn with_parameters(mut seen: ObservedState, wanted: &RouterConfig) -> ObservedState {
     for key in wanted.sysctls.keys() {
-        if crate::wanted::interface_of(key).is_some_and(|name| seen.interfaces.contains_key(name)) {
+        if crate::config::interface_of(key).is_some_and(|name| seen.interfaces.contains_key(name)) {
             seen.sysctls.entry(key.clone()).or_insert_with(|| "0".to_owned());
         }
     }
@@ -146,8 +148,8 @@ fn with_parameters(mut seen: Seen, wanted: &Wanted) -> Seen {
 
 /// Two configurations whose interfaces of one name are either both provided by others or both not, because no steps
 /// lead from one to the other.
-fn compatible(before: &Wanted, after: &Wanted) -> bool {
-    let is_given = |interface: &Interface| interface.origin == Origin::Given;
+fn compatible(before: &RouterConfig, after: &RouterConfig) -> bool {
+    let is_given = |interface: &Interface| interface.origin == Origin::External;
     before
         .interfaces
         .iter()
@@ -155,7 +157,7 @@ fn compatible(before: &Wanted, after: &Wanted) -> bool {
 }
 
 /// Changes by others to a namespace, with their side effects in the kernel.
-fn meddle(seen: &mut Seen, numbers: &[u8]) {
+fn meddle(seen: &mut ObservedState, numbers: &[u8]) {
     let picks = &mut Picks(numbers.iter());
     for name in NAMES {
         let Some(present) = seen.interfaces.get_mut(name) else { continue };
@@ -166,9 +168,9 @@ fn meddle(seen: &mut Seen, numbers: &[u8]) {
                 present.addresses.retain(|own| own.ip.is_ipv4());
                 true
             }
-            1 if present.origin != Some(Origin::Given) => {
+            1 if present.origin != Some(Origin::External) => {
                 seen.interfaces.remove(name);
-                seen.sysctls.retain(|key, _| crate::wanted::interface_of(key) != Some(name));
+                seen.sysctls.retain(|key, _| crate::config::interface_of(key) != Some(name));
                 true
             }
             2 => {
@@ -189,7 +191,7 @@ fn meddle(seen: &mut Seen, numbers: &[u8]) {
 }
 
 /// Asserts that the observed state is the desired one, as far as that is specified.
-fn assert_is(seen: &Seen, wanted: &Wanted) {
+fn assert_is(seen: &ObservedState, wanted: &RouterConfig) {
     let now = wanted.now();
     for interface in &now.interfaces {
         let present = &seen.interfaces[&interface.name];
@@ -200,7 +202,7 @@ fn assert_is(seen: &Seen, wanted: &Wanted) {
         assert!(interface.mtu.is_none_or(|mtu| present.mtu == mtu));
     }
     for (name, present) in seen.interfaces.iter().filter(|(name, _)| now.interface(name).is_none()) {
-        assert_eq!(present.origin, Some(Origin::Given), "{name} stays");
+        assert_eq!(present.origin, Some(Origin::External), "{name} stays");
         assert!(!present.up && present.addresses.is_empty(), "{name} is still in use");
     }
     assert_eq!(seen.routes, now.routes.iter().cloned().collect::<BTreeSet<_>>());
@@ -212,7 +214,7 @@ fn assert_is(seen: &Seen, wanted: &Wanted) {
 }
 
 /// Executes the steps from the observed state to the desired one.
-fn reach(seen: &mut Seen, wanted: &Wanted) {
+fn reach(seen: &mut ObservedState, wanted: &RouterConfig) {
     let all = steps(wanted, seen).expect("nothing in the way");
     take_all(seen, &all);
 }
@@ -254,7 +256,7 @@ proptest! {
         take_all(&mut seen, done);
         done.iter().rev().filter_map(Step::inverse).for_each(|step| take(&mut seen, &step));
         // Parameters disappear with their interfaces, and are created with the kernel's defaults.
-        let lost = |key: &String| crate::wanted::interface_of(key).is_some();
+        let lost = |key: &String| crate::config::interface_of(key).is_some();
         seen.sysctls.retain(|key, _| !lost(key));
         let mut start = start;
         start.sysctls.retain(|key, _| !lost(key));
@@ -262,22 +264,22 @@ proptest! {
     }
 }
 
-fn one_interface(change: impl FnOnce(&mut Interface)) -> Wanted {
-    let origin = Origin::Veth { peer: "x".to_owned(), at: Place::Home, bridge: None };
+fn one_interface(change: impl FnOnce(&mut Interface)) -> RouterConfig {
+    let origin = Origin::Veth { peer: "x".to_owned(), at: PeerNamespace::Home, bridge: None };
     let mut wan = Interface { addresses: vec![v4([192, 0, 2, 1], 24)], ..Interface::new("wan", origin) };
     change(&mut wan);
     let via = Some([192, 0, 2, 254].into());
     let route = Route { to: v4([0; 4], 0), via, interface: "wan".to_owned(), metric: 0 };
-    Wanted { routes: vec![route], ..Wanted::new("edge", vec![wan]) }
+    RouterConfig { routes: vec![route], ..RouterConfig::new("edge", vec![wan]) }
 }
 
-fn running(wanted: &Wanted) -> Seen {
+fn running(wanted: &RouterConfig) -> ObservedState {
     let mut seen = empty(&[wanted]);
     reach(&mut seen, wanted);
     seen
 }
 
-fn told(wanted: &Wanted, seen: &Seen) -> Vec<String> {
+fn told(wanted: &RouterConfig, seen: &ObservedState) -> Vec<String> {
     steps(wanted, seen).expect("nothing in the way").iter().map(ToString::to_string).collect()
 }
 
@@ -355,22 +357,25 @@ fn what_is_somebody_elses_is_in_the_way() {
     let mut seen = empty(&[]);
     seen.interfaces.insert("wan".to_owned(), fresh(None));
     assert_eq!(steps(&wanted, &seen), Err(Obstacle::Taken { interface: "wan".to_owned() }));
-    seen.interfaces.insert("wan".to_owned(), fresh(Some(Origin::Given)));
+    seen.interfaces.insert("wan".to_owned(), fresh(Some(Origin::External)));
     assert_eq!(steps(&wanted, &seen), Err(Obstacle::Taken { interface: "wan".to_owned() }));
-    let given = one_interface(|wan| wan.origin = Origin::Given);
-    assert_eq!(steps(&given, &Seen::default()), Err(Obstacle::Missing { interface: "wan".to_owned() }));
+    let given = one_interface(|wan| wan.origin = Origin::External);
+    assert_eq!(
+        steps(&given, &ObservedState::default()),
+        Err(Obstacle::Missing { interface: "wan".to_owned() })
+    );
     assert_eq!(steps(&given, &running(&wanted)), Err(Obstacle::Missing { interface: "wan".to_owned() }));
     assert!(steps(&given, &seen).is_ok());
 }
 
 #[test]
 fn an_interface_that_is_given_is_neither_made_nor_taken_away() {
-    let given = one_interface(|wan| wan.origin = Origin::Given);
+    let given = one_interface(|wan| wan.origin = Origin::External);
     let seen = running(&given);
-    let nothing = Wanted::new("edge", Vec::new());
+    let nothing = RouterConfig::new("edge", Vec::new());
     let all = steps(&nothing, &seen).expect("nothing in the way");
     let is_whole =
-        |step: &Step| matches!(step, Step::Add(Thing::Interface(_)) | Step::Remove(Thing::Interface(_)));
+        |step: &Step| matches!(step, Step::Add(Object::Interface(_)) | Step::Remove(Object::Interface(_)));
     assert!(!all.iter().any(is_whole), "{all:?}");
     let mut seen = seen;
     take_all(&mut seen, &all);

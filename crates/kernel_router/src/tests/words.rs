@@ -3,11 +3,13 @@
 use std::io;
 
 use crate::error::Refusal;
-use crate::{Error, Kept, Leftover, Made, Origin, Place, Route, Setting, Step, Thing};
+use crate::{
+    Error, Leftover, MovedInterface, NewInterface, Object, Origin, PeerNamespace, Route, Setting, Step,
+};
 
-fn kept() -> Kept {
+fn kept() -> MovedInterface {
     let (interface, link) = ("abcdefghijklmno".to_owned(), "ponmlkjihgfedcb".to_owned());
-    Kept { interface, link, mac: Some([255; 6]), mtu: u32::MAX, up: false, threaded: true }
+    MovedInterface { interface, link, mac: Some([255; 6]), mtu: u32::MAX, up: false, threaded: true }
 }
 
 #[test]
@@ -23,9 +25,9 @@ fn an_interface_carries_how_it_was() {
 #[test]
 fn an_error_is_one_line_that_says_what_to_do() {
     let interface = "wan".to_owned();
-    let origin = Origin::Veth { peer: "x".to_owned(), at: Place::Home, bridge: None };
-    let made = Made { interface: interface.clone(), origin, mac: None, mtu: None };
-    let step = Step::Add(Thing::Interface(made));
+    let origin = Origin::Veth { peer: "x".to_owned(), at: PeerNamespace::Home, bridge: None };
+    let made = NewInterface { interface: interface.clone(), origin, mac: None, mtu: None };
+    let step = Step::Add(Object::Interface(made));
     let of = |step: &Step, errno: rustix::io::Errno| {
         Error::of_step("edge", step, Refusal::Kernel(io::Error::from(errno)))
     };
@@ -36,7 +38,7 @@ fn an_error_is_one_line_that_says_what_to_do() {
     assert_eq!(error.to_string(), expected);
     let to = netlink::Prefix::new([10, 0, 0, 0], 8).expect("a prefix");
     let via = Some([203, 0, 113, 1].into());
-    let step = Step::Add(Thing::Route(Route { to, via, interface, metric: 0 }));
+    let step = Step::Add(Object::Route(Route { to, via, interface, metric: 0 }));
     let error = of(&step, rustix::io::Errno::NETUNREACH);
     assert!(!error.is_in_use());
     assert!(

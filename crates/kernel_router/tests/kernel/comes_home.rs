@@ -1,16 +1,16 @@
 //! The host's interfaces are returned, and the published name is removed, however a router ends.
 
-use kernel_router::{Interface, Leftover, Origin, Router, Wanted};
+use kernel_router::{Interface, Leftover, Origin, Router, RouterConfig};
 use netlink::{Generic, Link, Settings};
 use netns::Namespace;
 
 use crate::host::{Host, has, interface, name};
 
-fn edge(published: &str) -> Wanted {
+fn edge(published: &str) -> RouterConfig {
     let origin = Origin::Moved { link: "eth5".to_owned() };
     let mut wan = interface("wan", origin, [192, 0, 2, 1]);
     (wan.mac, wan.mtu) = (Some([2, 0, 0, 0, 0, 7]), Some(1300));
-    Wanted { published: Some(published.to_owned()), ..Wanted::new("edge", vec![wan]) }
+    RouterConfig { published: Some(published.to_owned()), ..RouterConfig::new("edge", vec![wan]) }
 }
 
 /// Asserts that the interface was moved, and has the configured properties.
@@ -60,7 +60,8 @@ fn without_the_threads_that_it_had_in_the_router() {
         let sysfs = host.home.sysfs().expect("a sysfs");
         sysfs.read("class/net/eth5/threaded").expect("read")
     };
-    let without = Wanted { published: wanted.published.clone(), ..Wanted::new("edge", Vec::new()) };
+    let without =
+        RouterConfig { published: wanted.published.clone(), ..RouterConfig::new("edge", Vec::new()) };
     host.apply(&mut router, &without).expect("applied");
     assert_eq!(threads(&host), "0");
     host.apply(&mut router, &wanted).expect("applied");
@@ -77,7 +78,7 @@ fn when_it_is_not_wanted_any_more_or_the_change_is_refused() {
     support::needs!(Root);
     let mut host = Host::new(&[]);
     let before = host.pair("eth5", "far");
-    let without = Wanted { published: Some(name("change")), ..Wanted::new("edge", Vec::new()) };
+    let without = RouterConfig { published: Some(name("change")), ..RouterConfig::new("edge", Vec::new()) };
     let mut router = host.start(without.clone()).expect("started");
     for _ in 0..2 {
         host.apply(&mut router, &edge(&name("change"))).expect("applied");
@@ -86,7 +87,7 @@ fn when_it_is_not_wanted_any_more_or_the_change_is_refused() {
         assert_home(&host, &before);
     }
     let mut refused = edge(&name("change"));
-    refused.interfaces.push(Interface::new("lan", Origin::Given));
+    refused.interfaces.push(Interface::new("lan", Origin::External));
     host.apply(&mut router, &refused).expect_err("nobody gives it");
     assert_home(&host, &before);
     refused.interfaces[1].origin = Origin::Moved { link: "eth6".to_owned() };
@@ -118,7 +119,7 @@ fn when_it_is_started_again_and_nobody_has_cleaned_up() {
     let before = host.pair("eth5", "far");
     let killed = std::mem::ManuallyDrop::new(host.start(edge(&name("again"))).expect("started"));
     assert_moved(&host, &killed);
-    let again = Wanted { published: Some(name("again")), ..Wanted::new("edge", Vec::new()) };
+    let again = RouterConfig { published: Some(name("again")), ..RouterConfig::new("edge", Vec::new()) };
     let router = host.start(again).expect("started");
     assert_home(&host, &before);
     let found = Namespace::open_named(&name("again")).expect("named").id().expect("an id");

@@ -3,7 +3,9 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use kernel_router::{Interface, Neighbour, Origin, Place, Router, Site, Wanted, interface_sysctl};
+use kernel_router::{
+    Interface, Neighbour, Origin, PeerNamespace, Router, RouterConfig, Surroundings, interface_sysctl,
+};
 use netlink::Settings;
 use netns::Namespace;
 
@@ -39,15 +41,15 @@ fn reaches(host: &Host) -> bool {
     })
 }
 
-fn edge(change: impl FnOnce(&mut Interface)) -> Wanted {
-    let at = |name: &str| Place::Router(name.to_owned());
+fn edge(change: impl FnOnce(&mut Interface)) -> RouterConfig {
+    let at = |name: &str| PeerNamespace::Router(name.to_owned());
     let mut wan = interface("wan", veth("eth0", at("alice")), [10, 0, 1, 1]);
     change(&mut wan);
     let lan = interface("lan", veth("eth0", at("bob")), [10, 0, 2, 1]);
-    Wanted::new("edge", vec![wan, lan])
+    RouterConfig::new("edge", vec![wan, lan])
 }
 
-fn between(wanted: Wanted) -> (Host, Router) {
+fn between(wanted: RouterConfig) -> (Host, Router) {
     let mut host = Host::new(&["alice", "bob"]);
     let router = host.start(wanted).expect("started");
     settle(&host.others["alice"], ALICE, [10, 0, 1, 1]);
@@ -123,7 +125,7 @@ fn a_pair_whose_receive_work_is_threads_forwards() {
         assert_eq!(thread.interface, "wan");
         assert!(thread.name.starts_with("napi/"), "{thread:?}");
     }
-    let site = Site { home: &host.home, others: &host.others };
+    let site = Surroundings { home: &host.home, others: &host.others };
     let lost = router.lost_before(&site).expect("the other end tells");
     assert_eq!(lost.keys().collect::<Vec<_>>(), ["wan"], "the other pair has no queue");
     host.apply(&mut router, &edge(|_| {})).expect("applied");
@@ -136,21 +138,21 @@ fn a_pair_whose_receive_work_is_threads_forwards() {
 fn two_routers_are_joined_by_a_pair() {
     support::needs!(Root);
     let mut host = Host::new(&["alice", "bob"]);
-    let at = |name: &str| Place::Router(name.to_owned());
+    let at = |name: &str| PeerNamespace::Router(name.to_owned());
     let core = Namespace::new().expect("a namespace");
     host.others.insert("core".to_owned(), core.clone());
     let uplink = interface("uplink", veth("down", at("core")), [10, 0, 3, 1]);
     let wan = interface("wan", veth("eth0", at("alice")), [10, 0, 1, 1]);
-    let mut wanted = Wanted::new("edge", vec![wan, uplink]);
+    let mut wanted = RouterConfig::new("edge", vec![wan, uplink]);
     wanted.routes = vec![default_route([10, 0, 3, 2], "uplink")];
     let _edge = host.start(wanted).expect("started");
     let lan = interface("lan", veth("eth0", at("bob")), [10, 0, 2, 1]);
-    let down = interface("down", Origin::Given, [10, 0, 3, 2]);
-    let mut wanted = Wanted::new("core", vec![lan, down]);
+    let down = interface("down", Origin::External, [10, 0, 3, 2]);
+    let mut wanted = RouterConfig::new("core", vec![lan, down]);
     wanted.routes = vec![default_route([10, 0, 3, 1], "down")];
     let ip = BOB.into();
     let bob = host.others["bob"].clone();
-    let site = kernel_router::Site { home: &host.home, others: &host.others };
+    let site = kernel_router::Surroundings { home: &host.home, others: &host.others };
     let mut router = Router::start_in(core, wanted.clone(), &site, &mut |_| {}).expect("started");
     settle(&host.others["alice"], ALICE, [10, 0, 1, 1]);
     settle(&bob, BOB, [10, 0, 2, 1]);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use kernel_router::{Interface, Leftover, Origin, Place, Route, Router, Site, Wanted};
+use kernel_router::{Interface, Leftover, Origin, PeerNamespace, Route, Router, RouterConfig, Surroundings};
 use netlink::{Link, Netlink, Prefix, Settings};
 use netns::Namespace;
 
@@ -23,29 +23,29 @@ impl Host {
         Self { home: new(), others, told: Vec::new() }
     }
 
-    pub(crate) fn start(&mut self, wanted: Wanted) -> Result<Router, kernel_router::Error> {
-        let site = Site { home: &self.home, others: &self.others };
+    pub(crate) fn start(&mut self, wanted: RouterConfig) -> Result<Router, kernel_router::Error> {
+        let site = Surroundings { home: &self.home, others: &self.others };
         Router::start(wanted, &site, &mut |leftover| self.told.push(leftover.clone()))
     }
 
     pub(crate) fn apply(
         &mut self,
         router: &mut Router,
-        wanted: &Wanted,
+        wanted: &RouterConfig,
     ) -> Result<Vec<String>, kernel_router::Error> {
-        let site = Site { home: &self.home, others: &self.others };
+        let site = Surroundings { home: &self.home, others: &self.others };
         let steps = router.apply(wanted.clone(), &site, &mut |leftover| self.told.push(leftover.clone()))?;
         Ok(steps.iter().map(ToString::to_string).collect())
     }
 
     pub(crate) fn mend(&mut self, router: &mut Router) -> usize {
-        let site = Site { home: &self.home, others: &self.others };
+        let site = Surroundings { home: &self.home, others: &self.others };
         let mended = router.mend(&site, &mut |leftover| self.told.push(leftover.clone()));
         mended.expect("mended").len()
     }
 
     pub(crate) fn renew(&mut self, router: &mut Router) {
-        let site = Site { home: &self.home, others: &self.others };
+        let site = Surroundings { home: &self.home, others: &self.others };
         router.renew(&site, &mut |leftover| self.told.push(leftover.clone())).expect("renewed");
     }
 
@@ -71,7 +71,7 @@ pub(crate) fn prefix(ip: [u8; 4], len: u8) -> Prefix {
     Prefix::new(ip, len).expect("a prefix")
 }
 
-pub(crate) fn veth(peer: &str, at: Place) -> Origin {
+pub(crate) fn veth(peer: &str, at: PeerNamespace) -> Origin {
     Origin::Veth { peer: peer.to_owned(), at, bridge: None }
 }
 

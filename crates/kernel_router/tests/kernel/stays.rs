@@ -1,6 +1,6 @@
 //! Refused changes are undone, and objects of others stay.
 
-use kernel_router::{Origin, Place, Route, Wanted};
+use kernel_router::{Origin, PeerNamespace, Route, RouterConfig};
 use netlink::{Address, Route as Entered, Settings};
 use netns::Namespace;
 
@@ -8,9 +8,12 @@ use crate::host::{Host, default_route, has, interface, name, prefix, veth};
 
 const OWN: [u8; 4] = [192, 0, 2, 1];
 
-fn edge() -> Wanted {
-    let wan = interface("wan", veth("outside", Place::Home), OWN);
-    Wanted { routes: vec![default_route([192, 0, 2, 254], "wan")], ..Wanted::new("edge", vec![wan]) }
+fn edge() -> RouterConfig {
+    let wan = interface("wan", veth("outside", PeerNamespace::Home), OWN);
+    RouterConfig {
+        routes: vec![default_route([192, 0, 2, 254], "wan")],
+        ..RouterConfig::new("edge", vec![wan])
+    }
 }
 
 #[test]
@@ -37,7 +40,7 @@ fn a_refused_change_goes_back() {
     let mut other = edge();
     other.interfaces[0].addresses = vec![prefix([198, 51, 100, 1], 24)];
     other.interfaces[0].mtu = Some(1400);
-    other.interfaces.push(interface("lan", veth("inside", Place::Home), [10, 0, 0, 1]));
+    other.interfaces.push(interface("lan", veth("inside", PeerNamespace::Home), [10, 0, 0, 1]));
     let refused = host.apply(&mut router, &other).expect_err("no way there").to_string();
     assert!(refused.contains("192.0.2.254 lies in no network"), "{refused}");
     assert_eq!(router.wanted(), &edge());
@@ -76,7 +79,7 @@ fn what_somebody_else_has_put_there_stays() {
     assert!(has(&kernel, "theirs"));
     // A new interface cannot take the name of an interface of another program.
     let mut taken = edge();
-    taken.interfaces.push(interface("theirs", veth("inside", Place::Home), [10, 1, 0, 1]));
+    taken.interfaces.push(interface("theirs", veth("inside", PeerNamespace::Home), [10, 1, 0, 1]));
     let refused = host.apply(&mut router, &taken).expect_err("taken").to_string();
     assert!(refused.contains("another interface `theirs`, which ringroad has not created"), "{refused}");
 }
@@ -104,7 +107,7 @@ fn a_router_that_is_renewed_is_behind_the_same_cables() {
     support::needs!(Root);
     let mut host = Host::new(&[]);
     host.pair("eth5", "far");
-    let mut wanted = Wanted { published: Some(name("renewed")), ..edge() };
+    let mut wanted = RouterConfig { published: Some(name("renewed")), ..edge() };
     let moved = Origin::Moved { link: "eth5".to_owned() };
     wanted.interfaces.push(interface("lan", moved, [10, 0, 0, 1]));
     let mut router = host.start(wanted.clone()).expect("started");
@@ -134,7 +137,7 @@ fn a_name_that_somebody_has_is_told() {
     assert!(refused.is_in_use(), "{refused}");
     assert!(refused.to_string().contains("there is an interface `outside` on the host already"), "{refused}");
     let theirs = Namespace::new().expect("a namespace").publish(&name("theirs")).expect("published");
-    let wanted = Wanted { published: Some(name("theirs")), ..Wanted::new("edge", Vec::new()) };
+    let wanted = RouterConfig { published: Some(name("theirs")), ..RouterConfig::new("edge", Vec::new()) };
     let refused = host.start(wanted).expect_err("taken");
     assert!(refused.is_in_use(), "{refused}");
     drop(theirs);
@@ -144,19 +147,19 @@ fn a_name_that_somebody_has_is_told() {
 fn what_is_not_there_is_told() {
     support::needs!(Root);
     let mut host = Host::new(&[]);
-    let of = |origin| Wanted::new("edge", vec![interface("wan", origin, OWN)]);
+    let of = |origin| RouterConfig::new("edge", vec![interface("wan", origin, OWN)]);
     let mode = kernel_router::Mode::Bridge;
     let bridge = Some("br0".to_owned());
-    let nowhere = Place::Router("core".to_owned());
+    let nowhere = PeerNamespace::Router("core".to_owned());
     for (origin, expected) in [
         (Origin::Macvlan { parent: "eth7".to_owned(), mode }, "the host has no interface `eth7`"),
         (
-            Origin::Veth { peer: "p".to_owned(), at: Place::Home, bridge },
+            Origin::Veth { peer: "p".to_owned(), at: PeerNamespace::Home, bridge },
             "there is no bridge `br0` on the host",
         ),
         (veth("p", nowhere), "there is no kernel router `core`"),
-        (veth("p", Place::Named("rr-none".to_owned())), "there is no network namespace `rr-none`"),
-        (Origin::Given, "the interface `wan` is not in its namespace"),
+        (veth("p", PeerNamespace::Named("rr-none".to_owned())), "there is no network namespace `rr-none`"),
+        (Origin::External, "the interface `wan` is not in its namespace"),
     ] {
         let refused = host.start(of(origin)).expect_err("not there").to_string();
         assert!(refused.contains(expected) && !refused.contains('\n'), "{refused}");
@@ -172,12 +175,13 @@ fn a_pair_stands_in_a_bridge_and_a_macvlan_on_an_interface() {
         return;
     }
     host.pair("eth0", "far");
-    let origin = Origin::Veth { peer: "outside".to_owned(), at: Place::Home, bridge: Some("br0".to_owned()) };
+    let origin =
+        Origin::Veth { peer: "outside".to_owned(), at: PeerNamespace::Home, bridge: Some("br0".to_owned()) };
     let station = Origin::Macvlan { parent: "eth0".to_owned(), mode: kernel_router::Mode::Bridge };
     let mut wan = interface("eth0", station, [10, 0, 0, 1]);
     wan.mac = Some([2, 0, 0, 0, 0, 5]);
     wan.mtu = Some(1300);
-    let wanted = Wanted::new("edge", vec![interface("lan", origin, OWN), wan]);
+    let wanted = RouterConfig::new("edge", vec![interface("lan", origin, OWN), wan]);
     let router = host.start(wanted).expect("started");
     let (kernel, inside) = (host.kernel(), router.namespace().netlink().expect("a socket"));
     let (outside, br0) = (kernel.link("outside").expect("a link"), kernel.link("br0").expect("a link"));
@@ -212,7 +216,7 @@ fn routes_of_ipv6_wait_for_an_address() {
     let to = v6("2001:db8:1::", 48);
     wanted.routes.push(Route { to, via, interface: "wan".to_owned(), metric: 0 });
     // With an IPv6 address the default sysctls enable IPv6.
-    wanted.sysctls = Wanted::new("edge", wanted.interfaces.clone()).sysctls;
+    wanted.sysctls = RouterConfig::new("edge", wanted.interfaces.clone()).sysctls;
     if router_has_no_ipv6() {
         return println!("SKIPPED: this kernel has no IPv6");
     }

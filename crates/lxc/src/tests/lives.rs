@@ -11,17 +11,17 @@ const LONG: Duration = Duration::from_secs(60);
 /// Time limit for events that do not happen.
 const SHORT: Duration = Duration::from_millis(50);
 
-fn patience() -> Patience {
-    Patience { start: LONG, asked: SHORT, killed: LONG }
+fn patience() -> TimeLimits {
+    TimeLimits { start: LONG, asked: SHORT, killed: LONG }
 }
 
-fn start(fakes: &Fakes, patience: Patience) -> Result<Running, Error> {
+fn start(fakes: &Fakes, patience: TimeLimits) -> Result<Running, Error> {
     Running::start(&fakes.programs(), &container(vec![]), &fakes.home(), patience)
 }
 
 /// Returns true if neither its directory nor a process is left.
 fn is_gone(fakes: &Fakes) -> bool {
-    let left = Left::new(&name_for("edge"), &fakes.home());
+    let left = OrphanedContainer::new(&name_for("edge"), &fakes.home());
     !left.folder().exists() && left.monitors().is_empty()
 }
 
@@ -33,15 +33,15 @@ fn one_runs_and_ends_as_asked() {
     assert_eq!(running.name(), "ringroad-edge");
     running.network().expect("every process has one");
     assert!(fakes.home().join("ringroad-edge/config").is_file());
-    assert_eq!(running.stop().expect("it ends"), How::Well);
+    assert_eq!(running.stop().expect("it ends"), StopOutcome::InTime);
     assert!(is_gone(&fakes));
 }
 
 #[test]
 fn one_whose_lxc_hangs_on_stop_is_killed() {
     let fakes = Fakes::new(STAYS, TELLS, HANGS);
-    let patience = Patience { killed: Duration::from_secs(1), ..patience() };
-    assert_eq!(start(&fakes, patience).expect("it runs").stop().expect("it ends"), How::Killed);
+    let patience = TimeLimits { killed: Duration::from_secs(1), ..patience() };
+    assert_eq!(start(&fakes, patience).expect("it runs").stop().expect("it ends"), StopOutcome::Killed);
     assert!(is_gone(&fakes));
 }
 
@@ -50,8 +50,11 @@ fn one_whose_lxc_hangs_on_stop_is_killed() {
 fn a_monitor_that_hangs_is_killed() {
     let init = "sleep 1000 >/dev/null 2>&1 & echo $! >\"$2/$4/pid\"; mkfifo \"$2/$4/never\"; read line <\"$2/$4/never\"";
     let fakes = Fakes::new(init, TELLS, HANGS);
-    let patience = Patience { killed: Duration::from_secs(1), ..patience() };
-    assert_eq!(start(&fakes, patience).expect("it runs").stop().expect("it ends"), How::MonitorKilled);
+    let patience = TimeLimits { killed: Duration::from_secs(1), ..patience() };
+    assert_eq!(
+        start(&fakes, patience).expect("it runs").stop().expect("it ends"),
+        StopOutcome::MonitorKilled
+    );
     assert!(is_gone(&fakes));
 }
 
@@ -64,7 +67,7 @@ fn one_that_ends_by_itself_is_noticed() {
     while running.ended().expect("it can be looked at").is_none() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert_eq!(running.stop().expect("it has ended"), How::Well);
+    assert_eq!(running.stop().expect("it has ended"), StopOutcome::InTime);
     assert!(is_gone(&fakes));
 }
 
@@ -82,7 +85,7 @@ fn a_refusal_tells_why_and_leaves_nothing() {
 #[test]
 fn one_that_does_not_come_up_is_killed() {
     let fakes = Fakes::new(STAYS, "exit 1", "exit 1");
-    let late = start(&fakes, Patience { start: SHORT, ..patience() }).expect_err("it never runs");
+    let late = start(&fakes, TimeLimits { start: SHORT, ..patience() }).expect_err("it never runs");
     assert!(matches!(&late, Error::Late { .. }), "{late}");
     assert!(is_gone(&fakes));
 }
@@ -107,7 +110,7 @@ fn one_that_is_dropped_is_gone() {
 fn what_is_left_behind_is_ended_and_removed() {
     for (stop, patience_of_it) in [(KILLS, LONG), ("exit 1", SHORT)] {
         let fakes = Fakes::new(STAYS, TELLS, stop);
-        let left = Left::new(&name_for("edge"), &fakes.home());
+        let left = OrphanedContainer::new(&name_for("edge"), &fakes.home());
         let mut running = start(&fakes, patience()).expect("it runs");
         left.clean_within(&fakes.programs(), patience_of_it).expect("it goes");
         assert!(is_gone(&fakes), "{stop}");

@@ -4,7 +4,7 @@ use std::io;
 
 use netlink_packet_core::NLM_F_ACK;
 
-use super::{Generic, Question};
+use super::{Generic, Request};
 use crate::attribute::{Attributes, attributes, text};
 
 const FAMILY: &str = "ethtool";
@@ -33,7 +33,7 @@ impl Generic {
     /// ENODEV: there is no such interface. ENOENT: this kernel has no ethtool netlink (Linux before 5.6).
     pub fn features(&self, index: u32) -> io::Result<Vec<String>> {
         let asked = Attributes::default().nest(HEADER, &Attributes::default().number(INDEX, index));
-        let question = Question { family: self.family(FAMILY)?, command: GET, attributes: &asked };
+        let question = Request { family: self.family(FAMILY)?, command: GET, attributes: &asked };
         let answer = self.ask(question, NLM_F_ACK)?;
         let sets = answer.iter().flat_map(|body| attributes(body)).filter(|(kind, _)| *kind == ACTIVE);
         Ok(sets.flat_map(|(_, set)| names(set)).collect())
@@ -52,7 +52,7 @@ impl Generic {
         });
         let set = Attributes::default().nest(BITS, &bits);
         let asked = Attributes::default().nest(HEADER, &header).nest(WANTED, &set);
-        let question = Question { family: self.family(FAMILY)?, command: SET, attributes: &asked };
+        let question = Request { family: self.family(FAMILY)?, command: SET, attributes: &asked };
         self.ask(question, NLM_F_ACK).map(drop)
     }
 }

@@ -20,14 +20,14 @@ const VERSION: u8 = 1;
 
 /// Header fields of a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Message {
+pub(super) struct RequestHeader {
     pub(super) family: u16,
     pub(super) flags: u16,
     pub(super) sequence: u32,
     pub(super) command: u8,
 }
 
-impl Message {
+impl RequestHeader {
     /// Encodes the whole request.
     pub(super) fn octets(self, attributes: &Attributes) -> Vec<u8> {
         let body = attributes.octets();

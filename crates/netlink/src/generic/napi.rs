@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::{Generic, Question};
+use super::{Generic, Request};
 use crate::attribute::{Attributes, attributes, number};
 
 const FAMILY: &str = "netdev";
@@ -32,7 +32,7 @@ impl Generic {
     /// ENODEV: there is no such interface. ENOENT: this kernel does not report them (Linux before 6.8).
     pub fn napis(&self, index: u32) -> io::Result<Vec<Napi>> {
         let asked = Attributes::default().number(INDEX, index);
-        let question = Question { family: self.family(FAMILY)?, command: GET, attributes: &asked };
+        let question = Request { family: self.family(FAMILY)?, command: GET, attributes: &asked };
         match self.dump(question) {
             // Linux 6.3 to 6.7 have the family without this request.
             Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => {

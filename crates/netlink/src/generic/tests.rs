@@ -1,7 +1,7 @@
 use netlink_packet_core::{NLM_F_DUMP_INTR, NLM_F_REQUEST};
 
 use super::features::names;
-use super::message::{Message, Part, parts};
+use super::message::{Part, RequestHeader, parts};
 use super::napi::napi;
 use super::*;
 
@@ -24,7 +24,7 @@ fn body(attributes: &Attributes) -> Vec<u8> {
 #[test]
 fn a_request_has_both_headers() {
     let asked = Attributes::default().number(1, 5);
-    let octets = Message { family: 20, flags: NLM_F_ACK, sequence: 9, command: 11 }.octets(&asked);
+    let octets = RequestHeader { family: 20, flags: NLM_F_ACK, sequence: 9, command: 11 }.octets(&asked);
     assert_eq!(octets.len(), 28);
     assert_eq!(octets[..4], 28_u32.to_ne_bytes());
     assert_eq!(octets[4..6], 20_u16.to_ne_bytes());

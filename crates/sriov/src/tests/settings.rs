@@ -25,10 +25,17 @@ fn carried_out(mut seen: Seen, steps: &[Step]) -> Seen {
 #[test]
 fn only_what_differs_is_set_and_an_address_takes_the_driver_along() {
     let seen = Seen { number: 1, mac: MAC, vlan: 0, spoof_check: true, trusted: false };
-    assert_eq!(steps(&seen, &Wanted::default()), []);
-    assert_eq!(steps(&seen, &Wanted { mac: Some(MAC), spoof_check: Some(true), ..Wanted::default() }), []);
+    assert_eq!(steps(&seen, &FunctionSettings::default()), []);
+    assert_eq!(
+        steps(
+            &seen,
+            &FunctionSettings { mac: Some(MAC), spoof_check: Some(true), ..FunctionSettings::default() }
+        ),
+        []
+    );
     let other = [2, 0, 0, 0, 7, 2];
-    let wanted = Wanted { mac: Some(other), vlan: Some(30), trusted: Some(true), spoof_check: None };
+    let wanted =
+        FunctionSettings { mac: Some(other), vlan: Some(30), trusted: Some(true), spoof_check: None };
     let expected = [
         Step::Set(FunctionSetting::Trusted(true)),
         Step::Set(FunctionSetting::Mac(other)),
@@ -40,8 +47,12 @@ fn only_what_differs_is_set_and_an_address_takes_the_driver_along() {
 
 #[test]
 fn what_no_station_can_have_is_refused() {
-    let with = |mac: Mac, vlan: u16| Wanted { mac: Some(mac), vlan: Some(vlan), ..Wanted::default() }.check();
-    assert!(with(MAC, 0).is_ok() && with([0; 6], 4094).is_ok() && Wanted::default().check().is_ok());
+    let with = |mac: Mac, vlan: u16| {
+        FunctionSettings { mac: Some(mac), vlan: Some(vlan), ..FunctionSettings::default() }.check()
+    };
+    assert!(
+        with(MAC, 0).is_ok() && with([0; 6], 4094).is_ok() && FunctionSettings::default().check().is_ok()
+    );
     let line = with([1, 0, 0x5e, 0, 0, 1], 0).expect_err("a group").to_string();
     assert!(line.starts_with("01:00:5e:00:00:01 cannot be the address"), "{line}");
     assert!(with(MAC, 4095).expect_err("there is none").to_string().starts_with("VLAN 4095 is out of range"));
@@ -49,17 +60,17 @@ fn what_no_station_can_have_is_refused() {
 
 #[test]
 fn what_is_to_come_home_can_be_written_down() {
-    let former = Former {
+    let former = FormerSettings {
         port: address(PORT),
         number: 2,
         address: address("0000:01:10.4"),
         interface: "eth4".to_owned(),
-        settings: Wanted { mac: Some(MAC), vlan: Some(0), ..Wanted::default() },
+        settings: FunctionSettings { mac: Some(MAC), vlan: Some(0), ..FunctionSettings::default() },
     };
     let text = serde_json::to_string(&former).expect("plain words and numbers");
     assert!(text.contains(r#""address":"0000:01:10.4""#), "{text}");
-    assert_eq!(serde_json::from_str::<Former>(&text).expect("its own text"), former);
-    assert!(serde_json::from_str::<Former>(&text.replace("0000:01:10.4", "eth4")).is_err());
+    assert_eq!(serde_json::from_str::<FormerSettings>(&text).expect("its own text"), former);
+    assert!(serde_json::from_str::<FormerSettings>(&text.replace("0000:01:10.4", "eth4")).is_err());
 }
 
 /// For a function that has vanished no request is sent; it would fail, as this host has no such interface.
@@ -70,12 +81,12 @@ fn what_has_vanished_is_not_given_back() {
         println!("SKIPPED: no rtnetlink here");
         return;
     };
-    let former = |port: &str, number, function: &str| Former {
+    let former = |port: &str, number, function: &str| FormerSettings {
         port: address(port),
         number,
         address: address(function),
         interface: "eth4".to_owned(),
-        settings: Wanted { vlan: Some(7), ..Wanted::default() },
+        settings: FunctionSettings { vlan: Some(7), ..FunctionSettings::default() },
     };
     for gone in [
         former("0000:09:00.0", 0, "0000:09:10.0"),
@@ -99,8 +110,8 @@ proptest! {
         wanted in (option::of(some_mac()), option::of(0_u16..3), option::of(any::<bool>()), option::of(any::<bool>())),
     ) {
         let seen = Seen { number: 0, mac, vlan, spoof_check, trusted };
-        let wanted = Wanted { mac: wanted.0, vlan: wanted.1, spoof_check: wanted.2, trusted: wanted.3 };
-        let former = Wanted::as_seen(&seen).touched_by(&wanted);
+        let wanted = FunctionSettings { mac: wanted.0, vlan: wanted.1, spoof_check: wanted.2, trusted: wanted.3 };
+        let former = FunctionSettings::as_seen(&seen).touched_by(&wanted);
         let there = carried_out(seen, &steps(&seen, &wanted));
         prop_assert!(wanted.mac.is_none_or(|mac| mac == there.mac));
         prop_assert!(wanted.vlan.is_none_or(|vlan| vlan == there.vlan));

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn wish(who: &str, interface: &str, function: Option<u32>) -> Wish {
-    Wish { who: who.to_owned(), interface: interface.to_owned(), function, held: None }
+fn wish(who: &str, interface: &str, function: Option<u32>) -> FunctionRequest {
+    FunctionRequest { who: who.to_owned(), interface: interface.to_owned(), function, held: None }
 }
 
 /// A port with this number of functions, whose interfaces are all in our namespace.
@@ -43,9 +43,9 @@ fn numbers_are_kept_and_others_get_what_is_left() {
 #[test]
 fn who_has_one_keeps_it() {
     let ports = [port(0, 3)];
-    let held = Wish { held: Some(ports[0].functions[0].address), ..wish("b.x", "eth0", None) };
+    let held = FunctionRequest { held: Some(ports[0].functions[0].address), ..wish("b.x", "eth0", None) };
     assert_eq!(numbers(assign(&ports, &[wish("a.x", "eth0", None), held])), Ok(vec![1, 0]));
-    let gone = Wish { held: Some(address("0009:01:00.0")), ..wish("b.x", "eth0", None) };
+    let gone = FunctionRequest { held: Some(address("0009:01:00.0")), ..wish("b.x", "eth0", None) };
     assert_eq!(numbers(assign(&ports, &[gone])), Ok(vec![0]), "one that has vanished is replaced");
 }
 
@@ -53,7 +53,7 @@ fn who_has_one_keeps_it() {
 fn a_held_one_in_a_router_is_no_stranger() {
     let mut ports = [port(0, 2)];
     ports[0].functions[0].interface = None;
-    let held = Wish { held: Some(ports[0].functions[0].address), ..wish("a.x", "eth0", Some(0)) };
+    let held = FunctionRequest { held: Some(ports[0].functions[0].address), ..wish("a.x", "eth0", Some(0)) };
     assert_eq!(numbers(assign(&ports, &[held, wish("b.x", "eth0", None)])), Ok(vec![0, 1]));
 }
 
@@ -65,7 +65,7 @@ fn refusals_are_one_line_each() {
     ports[2].functions[1].driver = None;
     ports[2].functions[2].interface = None;
     ports[2].functions[2].driver = Some("vfio-pci".to_owned());
-    let cases: [(&[Wish], &str); 8] = [
+    let cases: [(&[FunctionRequest], &str); 8] = [
         (
             &[wish("a.x", "eth0", Some(1)), wish("b.x", "eth0", Some(1))],
             "a.x and b.x both request virtual function 1",
@@ -85,7 +85,7 @@ fn refusals_are_one_line_each() {
         let line = numbers(assign(&ports, wishes)).expect_err("it cannot be");
         assert!(line.contains(why) && line.lines().count() == 1, "{line}");
     }
-    let many: Vec<Wish> = ["a.x", "b.x", "c.x"].map(|who| wish(who, "eth0", None)).into();
+    let many: Vec<FunctionRequest> = ["a.x", "b.x", "c.x"].map(|who| wish(who, "eth0", None)).into();
     let line = numbers(assign(&ports, &many)).expect_err("there are two");
     assert!(line.contains("free for c.x: all 2"), "{line}");
 }
@@ -102,7 +102,7 @@ proptest! {
         let named = |(n, (port, function)): (usize, &(usize, Option<u32>))| {
             wish(&format!("r{n}.x"), &format!("eth{port}"), *function)
         };
-        let wishes: Vec<Wish> = wanted.iter().enumerate().map(named).collect();
+        let wishes: Vec<FunctionRequest> = wanted.iter().enumerate().map(named).collect();
         let fixed: Vec<_> = wanted.iter().filter_map(|(port, number)| Some((*port, (*number)?))).collect();
         let distinct = fixed.iter().collect::<BTreeSet<_>>().len() == fixed.len();
         let there = fixed.iter().all(|(port, number)| *number < counts[*port]);

@@ -7,8 +7,8 @@ use api::{Answer, Ticket};
 use config::Router;
 use telemetry::Kind;
 
-use super::ground::Seen;
-use super::tracing::Tracing;
+use super::backend::Seen;
+use super::tracing::RunningTrace;
 use super::work::{Done, Task};
 use super::{LOOK, plan};
 use crate::Supervisor;
@@ -38,7 +38,7 @@ impl Supervisor {
             Done::Follows(ticket, wish, outcome) => match outcome {
                 Ok(_) if gone.contains(&ticket) => {}
                 Ok(follower) => {
-                    self.kernels.traces.push(Tracing::new(ticket, *wish, *follower, now));
+                    self.kernels.traces.push(RunningTrace::new(ticket, *wish, *follower, now));
                 }
                 Err(error) => self.reply(ticket, Err(api::Error::new(format!("{error:#}"))), now),
             },

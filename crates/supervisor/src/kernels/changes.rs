@@ -10,7 +10,7 @@ const GONE: &str = "what it has not yet forwarded is lost";
 
 /// Properties of a router in words, for comparison with those of another plan.
 #[derive(Default)]
-struct Told {
+struct Properties {
     /// Values by property name: `mtu of wan`.
     values: BTreeMap<String, String>,
     /// Items that exist or not: `address 192.0.2.1/24 of wan`.
@@ -62,8 +62,8 @@ fn of_value(router: &str, key: &str, value: &str) -> Change {
     lossy(what, why)
 }
 
-fn told(router: &Router) -> Told {
-    let mut told = Told::default();
+fn told(router: &Router) -> Properties {
+    let mut told = Properties::default();
     let kernel = router.kernel.unwrap_or_default();
     for (key, value) in [
         ("restart", router.restart.name().to_owned()),
@@ -88,7 +88,7 @@ fn told(router: &Router) -> Told {
 }
 
 /// Adds a NIC. A different attachment makes it a different NIC.
-fn tell_nic(told: &mut Told, nic: &Nic) {
+fn tell_nic(told: &mut Properties, nic: &Nic) {
     let Nic { name, mac, mtu, .. } = nic;
     told.things.insert(format!("NIC {name} at {}{}", nic.attach, nic.attach.detail()));
     told.things.extend(nic.addresses.iter().map(|address| format!("address {address} of {name}")));

@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 use sched::ThreadIdentity;
 use sched::account::times;
 
-use super::ground::Counted;
+use super::backend::Counted;
 use crate::Supervisor;
 use crate::thread_placement::ReportedThread;
 

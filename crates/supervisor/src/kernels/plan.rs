@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use anyhow::{Context, Result, bail};
 use attach::Function;
 use config::{Mac, Nic, Plan, Router};
-use kernel_router::{Interface, Mode, Neighbour, Origin, Route, Wanted, interface_sysctl};
+use kernel_router::{Interface, Mode, Neighbour, Origin, Route, RouterConfig, interface_sysctl};
 use lxc::{Container, Link, Root};
 use netlink::Prefix;
 
@@ -14,7 +14,7 @@ use netlink::Prefix;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
     /// Interfaces, routes, neighbours and sysctls.
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: RouterConfig,
     /// Its container, if it has one. Then LXC creates the interfaces.
     pub(super) container: Option<Container>,
     /// Host ends of veth pairs that LXC creates, each with the bridge of which it becomes a port.
@@ -62,7 +62,7 @@ pub(super) fn all(plan: &Plan) -> Result<Vec<Spec>> {
 /// See [`all`].
 pub(super) fn one(router: &Router) -> Result<Spec> {
     let interfaces = router.nics.iter().map(|nic| interface(router, nic)).collect::<Result<Vec<_>>>()?;
-    let mut wanted = Wanted::new(&router.name, interfaces);
+    let mut wanted = RouterConfig::new(&router.name, interfaces);
     wanted.published = Some(router.name.clone());
     wanted.routes = routes(router)?;
     wanted.neighbours = neighbours(router);
@@ -81,7 +81,7 @@ impl Spec {
     fn contain(&mut self, router: &str, container: &config::Container) -> Result<()> {
         let mut nics = Vec::new();
         for interface in &mut self.wanted.interfaces {
-            let link = match std::mem::replace(&mut interface.origin, Origin::Given) {
+            let link = match std::mem::replace(&mut interface.origin, Origin::External) {
                 Origin::Veth { peer, bridge, .. } => {
                     self.bridges.extend(bridge.map(|bridge| (peer.clone(), bridge)));
                     self.pairs.extend(interface.threaded.then(|| (interface.name.clone(), peer.clone())));
@@ -89,7 +89,7 @@ impl Spec {
                 }
                 Origin::Macvlan { parent, mode } => Link::Macvlan { parent, mode },
                 Origin::Moved { link } => Link::Phys { link },
-                Origin::Given => {
+                Origin::External => {
                     bail!("router {router}, NIC {}: LXC cannot create such an interface", interface.name)
                 }
             };

@@ -6,7 +6,7 @@ use std::time::Instant;
 use api::{Answer, Counters, NicDetails, Request, RouterDetails, RouterStatus, State, Ticket};
 use config::Router;
 
-use super::ground::Counted;
+use super::backend::Counted;
 use super::napi::Napi;
 use super::plan;
 use super::work::Task;

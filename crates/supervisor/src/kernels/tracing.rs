@@ -1,4 +1,4 @@
-//! `trace` of kernel routers: BPF programs trace the packets (`hooks::Follower`) and write records, which the supervisor reads
+//! `trace` of kernel routers: BPF programs trace the packets (`hooks::PacketTracer`) and write records, which the supervisor reads
 //! ten times a second.
 
 use std::time::{Duration, Instant};
@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use api::{Answer, Fate, Filter, Hop, Packet, Ticket, TraceEnd};
 use config::{Mac, Router};
-use hooks::{End, Followed, Follower, Order, Reasons};
+use hooks::{PacketFate, PacketTracer, Reasons, TraceSpec, TracedPacket};
 
-use super::Kernels;
+use super::KernelRouters;
 use super::work::Task;
 use crate::Supervisor;
 
@@ -21,15 +21,15 @@ const MOST: usize = 4;
 
 /// A client's validated request for a trace.
 #[derive(Clone, Debug)]
-pub(super) struct Wish {
+pub(super) struct TraceRequest {
     pub(super) router: String,
     /// Names of the router's NICs; the order and the programs refer to them by position.
     nics: Vec<String>,
-    pub(super) order: Order,
+    pub(super) order: TraceSpec,
     timeout: Duration,
 }
 
-impl Wish {
+impl TraceRequest {
     /// Validates a client's request against the router.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Wish {
         );
         let Filter { source, destination, protocol, port } = filter.unwrap_or_default();
         let filter = hooks::Filter { source, destination, protocol, port };
-        let order = Order { nic: place as u32, count, filter };
+        let order = TraceSpec { nic: place as u32, count, filter };
         Ok(Self { router: router.name.clone(), nics, order, timeout })
     }
 
@@ -63,11 +63,11 @@ impl Wish {
 }
 
 /// A running trace.
-pub(super) struct Tracing {
+pub(super) struct RunningTrace {
     /// Identifies the client's request.
     pub(super) ticket: Ticket,
-    wish: Wish,
-    follower: Follower,
+    wish: TraceRequest,
+    follower: PacketTracer,
     reasons: Reasons,
     began: Instant,
     /// Start time, by the clock of the programs.
@@ -78,14 +78,14 @@ pub(super) struct Tracing {
 }
 
 /// News of a trace since the last read.
-pub(super) struct Round {
+pub(super) struct TraceNews {
     pub(super) packets: Vec<Packet>,
     /// Set if the trace has ended.
     pub(super) end: Option<TraceEnd>,
 }
 
-impl Tracing {
-    pub(super) fn new(ticket: Ticket, wish: Wish, follower: Follower, now: Instant) -> Self {
+impl RunningTrace {
+    pub(super) fn new(ticket: Ticket, wish: TraceRequest, follower: PacketTracer, now: Instant) -> Self {
         // Without the kernel's names, drop reasons are reported by number.
         let reasons = Reasons::of_kernel().unwrap_or_default();
         let began_ns = follower.began_ns();
@@ -101,7 +101,7 @@ impl Tracing {
     ///
     /// # Errors
     /// A map cannot be read.
-    pub(super) fn look(&mut self, now: Instant) -> Result<Round> {
+    pub(super) fn look(&mut self, now: Instant) -> Result<TraceNews> {
         self.next = now + TURN;
         let ran = now.saturating_duration_since(self.began);
         let is_over = ran >= self.wish.timeout;
@@ -110,7 +110,7 @@ impl Tracing {
         let packets: Vec<Packet> = found.into_iter().map(tell).collect();
         self.told += packets.len() as u32;
         let end = (is_over || self.follower.is_done()).then(|| self.end(ran)).transpose()?;
-        Ok(Round { packets, end })
+        Ok(TraceNews { packets, end })
     }
 
     fn end(&self, ran: Duration) -> Result<TraceEnd> {
@@ -120,7 +120,7 @@ impl Tracing {
     }
 }
 
-impl Kernels {
+impl KernelRouters {
     /// Queues the start of a trace for a client.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl Kernels {
         (nic, count, timeout_ms): (&str, u32, u64),
         filter: Option<Filter>,
     ) -> Result<()> {
-        let wish = Wish::of(router, nic, (count, timeout_ms), filter)?;
+        let wish = TraceRequest::of(router, nic, (count, timeout_ms), filter)?;
         let runs = self.forwarders.get(&router.name).is_some_and(|known| !known.has_failed);
         ensure!(runs, "nothing arrives at {}.{nic}: it does not run", router.name);
         let waiting = self.waiting.iter().filter(|task| matches!(task, Task::Follow(..))).count();
@@ -146,7 +146,7 @@ impl Supervisor {
     /// Returns true if all tasks of kernel routers are done.
     #[cfg(test)]
     pub(crate) fn kernels_rest(&self) -> bool {
-        self.kernels.ground.is_some() && self.kernels.waiting.is_empty()
+        self.kernels.backend.is_some() && self.kernels.waiting.is_empty()
     }
 
     /// Sends clients the news of their traces.
@@ -157,7 +157,7 @@ impl Supervisor {
                 continue;
             }
             match trace.look(now) {
-                Ok(Round { packets, end }) => {
+                Ok(TraceNews { packets, end }) => {
                     for packet in packets {
                         let answer = Answer::Packet(Box::new(packet));
                         self.request_router.server.answer_part(trace.ticket, answer, now);
@@ -180,11 +180,11 @@ fn may_begin(running: usize) -> Result<()> {
 }
 
 /// Converts a traced packet for the client.
-fn packet(wish: &Wish, reasons: &Reasons, began_ns: u64, followed: &Followed) -> Packet {
+fn packet(wish: &TraceRequest, reasons: &Reasons, began_ns: u64, followed: &TracedPacket) -> Packet {
     let arrival =
         Hop { place: format!("{}.rx", wish.name(followed.nic)), after_ns: 0, seen: to(&followed.head) };
     let mut hops = vec![arrival];
-    if let End::Left { nic, head, after_ns } = &followed.end {
+    if let PacketFate::Left { nic, head, after_ns } = &followed.end {
         let seen = match time_to_live(head) {
             Some(ttl) => format!("ttl {ttl} {}", to(head)),
             None => to(head),
@@ -201,16 +201,16 @@ fn packet(wish: &Wish, reasons: &Reasons, began_ns: u64, followed: &Followed) ->
     }
 }
 
-fn fate(wish: &Wish, reasons: &Reasons, followed: &Followed) -> Fate {
+fn fate(wish: &TraceRequest, reasons: &Reasons, followed: &TracedPacket) -> Fate {
     match &followed.end {
-        End::Left { nic, head, after_ns } => {
+        PacketFate::Left { nic, head, after_ns } => {
             Fate::Left { nic: wish.name(*nic), next_hop: destination(head), after_ns: *after_ns }
         }
-        End::Dropped { reason, after_ns } => {
+        PacketFate::Dropped { reason, after_ns } => {
             Fate::Dropped { reason: reasons.name(*reason), after_ns: *after_ns }
         }
-        End::Kept { after_ns } => Fate::Kept { after_ns: *after_ns },
-        End::Unseen => {
+        PacketFate::Consumed { after_ns } => Fate::Kept { after_ns: *after_ns },
+        PacketFate::Unseen => {
             let last = format!("{}.rx", wish.name(followed.nic));
             Fate::NotSeen { last, counters: std::collections::BTreeMap::new() }
         }

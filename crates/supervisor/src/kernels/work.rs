@@ -5,11 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use anyhow::{Result, anyhow};
 use api::Ticket;
-use hooks::Follower;
+use hooks::PacketTracer;
 
-use super::ground::{Counted, Ground, Seen};
+use super::backend::{Counted, KernelBackend, Seen};
 use super::plan::Spec;
-use super::tracing::Wish;
+use super::tracing::TraceRequest;
 
 /// A task for the worker thread.
 pub(super) enum Task {
@@ -24,7 +24,7 @@ pub(super) enum Task {
     /// Read the counters of these routers, for the replies with these numbers.
     Count(Vec<String>, Vec<u64>),
     /// Trace packets for a client.
-    Follow(Ticket, Box<Wish>),
+    Follow(Ticket, Box<TraceRequest>),
 }
 
 /// Result of a task.
@@ -34,14 +34,14 @@ pub(super) enum Done {
     Mended { router: String, outcome: Result<bool> },
     Looked(Vec<(String, Result<Seen>)>),
     Counted(BTreeMap<String, Counted>, Vec<u64>),
-    Follows(Ticket, Box<Wish>, Result<Box<Follower>>),
+    Follows(Ticket, Box<TraceRequest>, Result<Box<PacketTracer>>),
 }
 
 impl Task {
     /// Carries the task out. If it panics, returns a failure as its result.
-    pub(super) fn carry_out(self, ground: &mut dyn Ground) -> Done {
+    pub(super) fn carry_out(self, backend: &mut dyn KernelBackend) -> Done {
         let instead = self.undone();
-        catch_unwind(AssertUnwindSafe(|| self.done(ground))).unwrap_or(instead)
+        catch_unwind(AssertUnwindSafe(|| self.done(backend))).unwrap_or(instead)
     }
 
     /// The result of a task that has panicked.
@@ -59,34 +59,34 @@ impl Task {
         }
     }
 
-    fn done(self, ground: &mut dyn Ground) -> Done {
+    fn done(self, backend: &mut dyn KernelBackend) -> Done {
         match self {
-            Self::Change { from, to } => Done::Changed(change(ground, &from, &to)),
+            Self::Change { from, to } => Done::Changed(change(backend, &from, &to)),
             Self::Restart(ticket, spec) => {
-                let outcome = ground.renew(&spec);
+                let outcome = backend.renew(&spec);
                 Done::Restarted { ticket, router: spec.wanted.name, outcome }
             }
             Self::Mend(spec) => {
-                let outcome = match ground.look(spec.name()) {
-                    Ok(_) => ground.mend(spec.name()),
-                    Err(_) => ground.make(&spec).map(|()| true),
+                let outcome = match backend.look(spec.name()) {
+                    Ok(_) => backend.mend(spec.name()),
+                    Err(_) => backend.make(&spec).map(|()| true),
                 };
                 Done::Mended { router: spec.wanted.name, outcome }
             }
             Self::Look(routers) => {
                 let look = |router: String| {
-                    let seen = ground.look(&router);
+                    let seen = backend.look(&router);
                     (router, seen)
                 };
                 Done::Looked(routers.into_iter().map(look).collect())
             }
             Self::Count(routers, answers) => {
                 // A router that cannot be read keeps its last counters.
-                let count = |router: String| Some((router.clone(), ground.count(&router).ok()?));
+                let count = |router: String| Some((router.clone(), backend.count(&router).ok()?));
                 Done::Counted(routers.into_iter().filter_map(count).collect(), answers)
             }
             Self::Follow(ticket, wish) => {
-                let follower = ground.follow(&wish.router, &wish.order).map(Box::new);
+                let follower = backend.follow(&wish.router, &wish.order).map(Box::new);
                 Done::Follows(ticket, wish, follower)
             }
         }
@@ -100,17 +100,17 @@ enum Step<'w> {
 }
 
 impl Step<'_> {
-    fn carry_out(&self, ground: &mut dyn Ground) -> Result<()> {
+    fn carry_out(&self, backend: &mut dyn KernelBackend) -> Result<()> {
         match self {
-            Self::End(spec) => ground.end(spec.name()),
-            Self::Make { now, .. } => ground.make(now),
+            Self::End(spec) => backend.end(spec.name()),
+            Self::Make { now, .. } => backend.make(now),
         }
     }
 
-    fn take_back(&self, ground: &mut dyn Ground) -> Result<()> {
+    fn take_back(&self, backend: &mut dyn KernelBackend) -> Result<()> {
         match self {
-            Self::End(spec) | Self::Make { before: Some(spec), .. } => ground.make(spec),
-            Self::Make { before: None, now } => ground.end(now.name()),
+            Self::End(spec) | Self::Make { before: Some(spec), .. } => backend.make(spec),
+            Self::Make { before: None, now } => backend.end(now.name()),
         }
     }
 }
@@ -120,16 +120,16 @@ impl Step<'_> {
 ///
 /// # Errors
 /// One line: the refused operation, and what could not be undone.
-pub(super) fn change(ground: &mut dyn Ground, from: &[Spec], to: &[Spec]) -> Result<()> {
+pub(super) fn change(backend: &mut dyn KernelBackend, from: &[Spec], to: &[Spec]) -> Result<()> {
     let mut done: Vec<Step<'_>> = Vec::new();
     for step in steps(from, to) {
-        let Err(refusal) = step.carry_out(ground) else {
+        let Err(refusal) = step.carry_out(backend) else {
             done.push(step);
             continue;
         };
         // A router whose removal failed half-way is created again.
         done.extend(matches!(step, Step::End(_)).then_some(step));
-        let stays = done.iter().rev().filter_map(|step| step.take_back(ground).err());
+        let stays = done.iter().rev().filter_map(|step| step.take_back(backend).err());
         let stays: String = stays.map(|error| format!("; and it could not be undone: {error:#}")).collect();
         return Err(if stays.is_empty() { refusal } else { anyhow!("{refusal:#}{stays}") });
     }

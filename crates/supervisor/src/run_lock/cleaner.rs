@@ -23,7 +23,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use uplink::Undo;
 
 use super::file::{clean_up, until_timeout};
-use crate::kernels::ground::Rest;
+use crate::kernels::backend::Remains;
 
 mod list;
 
@@ -41,9 +41,9 @@ const SCHEDULE: u8 = b's';
 /// Prefix of a kernel router's entry: the path of a lock and, after line feeds, a name in `/run/netns` and the
 /// [`kernel_router::Leftover`] with that name. A later entry replaces an earlier one of the same name.
 const KERNEL: u8 = b'k';
-/// Prefix of a container's entry: the path of a lock and, after line feeds, its name and its [`lxc::Left`].
+/// Prefix of a container's entry: the path of a lock and, after line feeds, its name and its [`lxc::OrphanedContainer`].
 const CONTAINER: u8 = b'c';
-/// Prefix of a virtual function's entry: the path of a lock and, after line feeds, its PCI address and the [`sriov::Former`] with its
+/// Prefix of a virtual function's entry: the path of a lock and, after line feeds, its PCI address and the [`sriov::FormerSettings`] with its
 /// former settings.
 const FUNCTION: u8 = b'v';
 /// Prefixes of entries that are replaced by a later entry of the same name.
@@ -127,13 +127,15 @@ impl CleanupList {
     }
 
     /// Records what exists of a kernel router now, to be removed when the process is dead.
-    pub(super) fn add_rest(&self, lock: &Path, rest: &Rest<'_>) {
+    pub(super) fn add_rest(&self, lock: &Path, rest: &Remains<'_>) {
         let (what, name, text) = match rest {
-            Rest::Kernel(leftover) => {
+            Remains::Kernel(leftover) => {
                 (KERNEL, leftover.published.clone().unwrap_or_default(), serde_json::to_string(leftover))
             }
-            Rest::Container(left) => (CONTAINER, left.name.clone(), serde_json::to_string(left)),
-            Rest::Function(former) => (FUNCTION, former.address.to_string(), serde_json::to_string(former)),
+            Remains::Container(left) => (CONTAINER, left.name.clone(), serde_json::to_string(left)),
+            Remains::Function(former) => {
+                (FUNCTION, former.address.to_string(), serde_json::to_string(former))
+            }
         };
         if let Ok(text) = text {
             self.note_with(what, lock, format!("{name}\n{text}").as_bytes());
@@ -294,7 +296,7 @@ pub fn clean_up_after(parent: u32) -> Result<()> {
 }
 
 /// Restores the ports' former settings of virtual functions. Their interfaces have been returned to the host by now.
-fn give_back_functions(formers: &[sriov::Former]) {
+fn give_back_functions(formers: &[sriov::FormerSettings]) {
     let Some(kernel) = netlink::Netlink::open().ok().filter(|_| !formers.is_empty()) else { return };
     let sysfs = sriov::Sysfs::here();
     for former in formers {

@@ -14,9 +14,9 @@ use link::{Link, ToPlane, ToSupervisor};
 use rustix::event::{EventfdFlags, eventfd};
 use sched::{ApplyError, Outline, Thread};
 
-use super::ground::Played;
+use super::fake_backend::FakeBackend;
 use crate::ceiling::Ceilings;
-use crate::kernels::Kernels;
+use crate::kernels::KernelRouters;
 use crate::metrics::Metrics;
 use crate::output::Output;
 use crate::plane::{Plane, Process};
@@ -225,7 +225,7 @@ pub(super) struct Stage {
     supervisor: Option<Supervisor>,
     planes: Rc<RefCell<Vec<Scripted>>>,
     /// Stand-in for the kernel routers of the host.
-    pub(super) kernel: Played,
+    pub(super) kernel: FakeBackend,
     /// True if the host can start no process.
     refuses: Rc<Cell<bool>>,
     pub(super) now: Instant,
@@ -258,8 +258,8 @@ impl Stage {
         let stderr = fs::File::create(&told).expect("a file");
         let file = "x.toml".to_owned();
         let metrics = Metrics::open(&plan, &mut lock).expect("no telemetry");
-        let (kernel, ground) = Played::new();
-        let kernels = Kernels::begin(ground, &plan, now).expect("nothing refuses");
+        let (kernel, backend) = FakeBackend::new();
+        let kernels = KernelRouters::begin(backend, &plan, now).expect("nothing refuses");
         let begun = StartupState {
             metrics,
             options: Options { time: None, json: true, log: None, name: None, user: None, memory_max: None },

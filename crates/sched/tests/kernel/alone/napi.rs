@@ -5,7 +5,7 @@ use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use kernel_router::{Interface, Origin, Place, Router, Site, Wanted};
+use kernel_router::{Interface, Origin, PeerNamespace, Router, RouterConfig, Surroundings};
 use netns::Namespace;
 use rustix::thread::{Pid, sched_getaffinity};
 use sched::{Applier, Class, Outline, SchedFacts, Thread, ThreadIdentity, attributes, outline, stat};
@@ -28,11 +28,12 @@ impl Napi {
     fn new() -> Self {
         // Stands for the host's namespace.
         let home = Namespace::new().expect("a namespace");
-        let origin = Origin::Veth { peer: "rr-napi".to_owned(), at: Place::Home, bridge: None };
+        let origin = Origin::Veth { peer: "rr-napi".to_owned(), at: PeerNamespace::Home, bridge: None };
         let wan = Interface { threaded: true, ..Interface::new("wan", origin) };
         let others = BTreeMap::new();
-        let site = Site { home: &home, others: &others };
-        let router = Router::start(Wanted::new("edge", vec![wan]), &site, &mut |_| {}).expect("a router");
+        let site = Surroundings { home: &home, others: &others };
+        let router =
+            Router::start(RouterConfig::new("edge", vec![wan]), &site, &mut |_| {}).expect("a router");
         let found = router.threads().expect("threads").remove(0);
         let task = ThreadIdentity::named_in_kernel(stat, found.tid, &found.name).expect("it runs");
         let class = Class::Napi { nic: 0, queue: 0 };

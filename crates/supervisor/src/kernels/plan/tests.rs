@@ -1,4 +1,4 @@
-use kernel_router::Place;
+use kernel_router::PeerNamespace;
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn specs(text: &str) -> Vec<Spec> {
     all(&config::parse(text, "x.toml").unwrap_or_else(|errors| panic!("{errors}"))).expect("a good plan")
 }
 
-fn wanted() -> Vec<Wanted> {
+fn wanted() -> Vec<RouterConfig> {
     specs(FILE).into_iter().map(|spec| spec.wanted).collect()
 }
 
@@ -39,11 +39,11 @@ fn an_interface_comes_from_where_its_nic_is_plugged_in() {
     };
     let origins: Vec<_> = edge.interfaces.iter().map(|interface| interface.origin.clone()).collect();
     let expected = [
-        pair("rr-wan", Place::Home, None),
+        pair("rr-wan", PeerNamespace::Home, None),
         Origin::Macvlan { parent: "eth0".to_owned(), mode: Mode::Private },
         Origin::Moved { link: "eth1".to_owned() },
-        pair("eth0", Place::Named("west".to_owned()), None),
-        pair("edge.br", Place::Home, Some("br0")),
+        pair("eth0", PeerNamespace::Named("west".to_owned()), None),
+        pair("edge.br", PeerNamespace::Home, Some("br0")),
     ];
     assert_eq!(origins, expected);
 }
@@ -102,7 +102,7 @@ fn in_a_container_the_interfaces_are_lxcs_to_make() {
         [[router.nic]]\nname = \"far\"\nattach = \"link:eth1\"\nmtu = 1300\n\
         [[router.nic]]\nname = \"br\"\nattach = \"bridge:br0\"\n";
     let spec = specs(text).remove(0);
-    assert!(spec.wanted.interfaces.iter().all(|interface| interface.origin == Origin::Given));
+    assert!(spec.wanted.interfaces.iter().all(|interface| interface.origin == Origin::External));
     assert_eq!(spec.bridges, [("edge.br".to_owned(), "br0".to_owned())]);
     let container = spec.container.expect("a container");
     assert_eq!((container.name.as_str(), container.root), ("ringroad-edge", Root::Programs));

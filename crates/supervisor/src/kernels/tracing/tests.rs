@@ -6,10 +6,10 @@ const FILE: &str = "[[router]]\nname = \"edge\"\nengine = \"kernel\"\n\
     [[router.nic]]\nname = \"wan\"\nattach = \"veth:rr-wan\"\naddress = \"192.0.2.1/24\"\n\
     [[router.nic]]\nname = \"lan\"\nattach = \"veth:rr-lan\"\naddress = \"198.51.100.1/24\"\n";
 
-fn wish(nic: &str, count: u32, timeout_ms: u64) -> Result<Wish> {
+fn wish(nic: &str, count: u32, timeout_ms: u64) -> Result<TraceRequest> {
     let plan = config::parse(FILE, "f.toml").expect("a good file");
     let filter = Filter { port: Some(53), ..Filter::default() };
-    Wish::of(&plan.routers[0], nic, (count, timeout_ms), Some(filter))
+    TraceRequest::of(&plan.routers[0], nic, (count, timeout_ms), Some(filter))
 }
 
 /// A frame with a UDP packet, to this station.
@@ -21,11 +21,11 @@ fn frame(to: u8, ttl: u8) -> Vec<u8> {
     frame
 }
 
-fn followed(end: End) -> Followed {
-    Followed { number: 3, at_ns: 1500, len: 60, nic: 0, head: frame(1, 64), end }
+fn followed(end: PacketFate) -> TracedPacket {
+    TracedPacket { number: 3, at_ns: 1500, len: 60, nic: 0, head: frame(1, 64), end }
 }
 
-fn told(end: End) -> Packet {
+fn told(end: PacketFate) -> Packet {
     packet(&wish("wan", 1, 1).expect("a wish"), &Reasons::default(), 1000, &followed(end))
 }
 
@@ -46,7 +46,7 @@ fn a_wish_names_a_nic_and_a_time() {
 
 #[test]
 fn a_packet_that_leaves_is_told_with_both_places() {
-    let packet = told(End::Left { nic: 1, head: frame(0x22, 63)[..32].to_vec(), after_ns: 700 });
+    let packet = told(PacketFate::Left { nic: 1, head: frame(0x22, 63)[..32].to_vec(), after_ns: 700 });
     assert_eq!((packet.number, packet.at_ns, packet.len), (3, 500, 60));
     assert!(
         packet.headers.ends_with("IPv4 192.0.2.2 > 198.51.100.2 ttl 64 id 7, UDP 5000 > 53"),
@@ -65,9 +65,12 @@ fn a_packet_that_leaves_is_told_with_both_places() {
 #[test]
 fn other_ends_are_told_as_they_are() {
     for (end, fate) in [
-        (End::Dropped { reason: 88, after_ns: 7 }, Fate::Dropped { reason: "reason_88".into(), after_ns: 7 }),
-        (End::Kept { after_ns: None }, Fate::Kept { after_ns: None }),
-        (End::Unseen, Fate::NotSeen { last: "edge.wan.rx".into(), counters: BTreeMap::new() }),
+        (
+            PacketFate::Dropped { reason: 88, after_ns: 7 },
+            Fate::Dropped { reason: "reason_88".into(), after_ns: 7 },
+        ),
+        (PacketFate::Consumed { after_ns: None }, Fate::Kept { after_ns: None }),
+        (PacketFate::Unseen, Fate::NotSeen { last: "edge.wan.rx".into(), counters: BTreeMap::new() }),
     ] {
         let packet = told(end);
         assert_eq!((packet.fate, packet.hops.len()), (fate, 1));

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use kernel_router::Leftover;
-use lxc::Left;
+use lxc::OrphanedContainer;
 use uplink::Undo;
 
 use super::{CONTAINER, FORGET, FUNCTION, KERNEL, LOCK, NAMED, RUBBISH, SCHEDULE, UNDO};
@@ -28,9 +28,9 @@ pub(in crate::run_lock) enum CleanupItem {
     /// A kernel router; removed before everything else.
     Kernel(Leftover),
     /// A container; removed early as well.
-    Container(Left),
+    Container(OrphanedContainer),
     /// A virtual function; its settings are restored early as well.
-    Function(sriov::Former),
+    Function(sriov::FormerSettings),
 }
 
 impl CleanupItem {
@@ -151,7 +151,7 @@ impl List {
     }
 
     /// Containers, the last one first.
-    pub(super) fn containers(&self) -> Vec<Left> {
+    pub(super) fn containers(&self) -> Vec<OrphanedContainer> {
         self.found(|rubbish| match rubbish {
             CleanupItem::Container(left) => Some(left),
             _ => None,
@@ -159,7 +159,7 @@ impl List {
     }
 
     /// Virtual functions, the last one first.
-    pub(super) fn functions(&self) -> Vec<sriov::Former> {
+    pub(super) fn functions(&self) -> Vec<sriov::FormerSettings> {
         self.found(|rubbish| match rubbish {
             CleanupItem::Function(former) => Some(former),
             _ => None,

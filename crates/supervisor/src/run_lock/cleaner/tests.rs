@@ -41,7 +41,7 @@ fn of_a_router_of_the_kernel_the_last_namespace_is_taken_away() {
         kept: Vec::new(),
     };
     for told in [leftover("edge", 1), leftover("core", 2), leftover("edge", 3)] {
-        cleanup_list.add_rest(lock, &Rest::Kernel(&told));
+        cleanup_list.add_rest(lock, &Remains::Kernel(&told));
     }
     let told = cleanup_list.notes().lines.concat();
     assert_eq!(told.iter().filter(|octet| **octet == 0).count(), 3, "the lock, and each name once");

@@ -6,11 +6,11 @@ use std::net::IpAddr;
 
 use netlink::Prefix;
 
-use crate::{Origin, Wanted};
+use crate::{Origin, RouterConfig};
 
 /// Objects that are, or were, configured.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct ManagedObjects {
     /// Addresses by interface.
     pub(crate) addresses: BTreeSet<(String, Prefix)>,
     /// Neighbours by interface and address.
@@ -21,13 +21,13 @@ pub(crate) struct Known {
     pub(crate) threaded: BTreeSet<String>,
 }
 
-impl Known {
+impl ManagedObjects {
     /// Adds the objects of a configuration.
-    pub(crate) fn with(mut self, wanted: &Wanted) -> Self {
+    pub(crate) fn with(mut self, wanted: &RouterConfig) -> Self {
         for interface in &wanted.interfaces {
             let name = &interface.name;
             self.addresses.extend(interface.addresses.iter().map(|own| (name.clone(), *own)));
-            self.given.extend((interface.origin == Origin::Given).then(|| name.clone()));
+            self.given.extend((interface.origin == Origin::External).then(|| name.clone()));
             self.threaded.extend(interface.threaded.then(|| name.clone()));
         }
         let neighbours = wanted.neighbours.iter().map(|one| (one.interface.clone(), one.ip));

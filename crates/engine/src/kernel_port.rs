@@ -1,4 +1,4 @@
-//! Spurs: ports of switches that lead to kernel routers (`engine = "kernel"`, `"lxc"`). Behind each port is a TAP, which the
+//! Kernel ports: ports of switches that lead to kernel routers (`engine = "kernel"`, `"lxc"`). Behind each port is a TAP, which the
 //! supervisor moves into the router's network namespace. The data plane knows nothing else of such a router.
 //!
 //! ```text
@@ -20,7 +20,7 @@ use telemetry::Kind;
 use uplink::Tap;
 
 use crate::counts::{CounterRegistration, CounterRegistry};
-use crate::groups::{IoCounts, SpurCounts};
+use crate::groups::{IoCounts, KernelPortCounts};
 use crate::instance::slot::{LAUNCH_LIMIT, RunContext};
 use crate::io_thread::{Idle, IoThread, Pump};
 use crate::take_down::TakeDown;
@@ -36,8 +36,8 @@ const SPIN: Duration = Duration::from_micros(50);
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A port of a switch with a TAP of a kernel router behind it. Dropping it closes the port.
-pub(crate) struct Spur {
-    pub(crate) plan: config::Spur,
+pub(crate) struct KernelPort {
+    pub(crate) plan: config::KernelPort,
     switch: Arc<Switch>,
     /// The TAP. The thread serves a duplicate of its descriptor, so that a deleted device can be replaced underneath.
     tap: Arc<Tap>,
@@ -54,14 +54,14 @@ pub(crate) struct Spur {
 /// ends.
 struct Open {
     _counting: CounterRegistration,
-    _entry: Entry,
+    _entry: PortGuard,
     thread: IoThread,
 }
 
 /// A port of a switch, removed on drop.
-struct Entry(Arc<Switch>, PortId);
+struct PortGuard(Arc<Switch>, PortId);
 
-impl Drop for Entry {
+impl Drop for PortGuard {
     fn drop(&mut self) {
         self.0.remove_port(self.1);
     }
@@ -69,7 +69,7 @@ impl Drop for Entry {
 
 /// Everything needed to open a port. `open` blocks until the I/O thread runs; to be called on a thread of its own.
 struct Opener {
-    plan: config::Spur,
+    plan: config::KernelPort,
     switch: Arc<Switch>,
     tap: Arc<Tap>,
     counts: CounterRegistry,
@@ -83,7 +83,7 @@ impl Opener {
         let (queue, waiting) = ingress(QUEUE).context("cannot make an ingress queue")?;
         let (read, written) = (source.counters(), sink.counters());
         let port = self.switch.add_port(&name, queue.clone())?;
-        let entry = Entry(self.switch.clone(), port.id());
+        let entry = PortGuard(self.switch.clone(), port.id());
         let pumps = vec![
             Pump { source: Box::new(waiting), sink },
             Pump { source: Box::new(source), sink: Arc::new(port.lane(0)) },
@@ -91,14 +91,14 @@ impl Opener {
         let thread = format!("{}/{}", self.plan.router, self.plan.nic);
         let thread = IoThread::spawn(&thread, &[], pumps, Idle::Sleep(SPIN), self.confinement)?;
         let threads = IoCounts::of(std::slice::from_ref(&thread));
-        let registration = self.counts.add(SpurCounts { name, queue, read, written, threads });
+        let registration = self.counts.add(KernelPortCounts { name, queue, read, written, threads });
         Ok(Open { _counting: registration, _entry: entry, thread })
     }
 }
 
-impl Spur {
-    /// Creates a spur that is not open yet.
-    fn new(plan: config::Spur, tap: Tap, switches: &[Arc<Switch>]) -> Result<Self> {
+impl KernelPort {
+    /// Creates a port that is not open yet.
+    fn new(plan: config::KernelPort, tap: Tap, switches: &[Arc<Switch>]) -> Result<Self> {
         let switch = switches.iter().find(|switch| switch.name() == plan.switch);
         let switch = switch.context("a switch that is not there")?.clone();
         let (open, opening, due) = (None, None, None);
@@ -163,7 +163,7 @@ impl Spur {
         self.open.iter().for_each(|open| open.thread.set_idle(Idle::Sleep(SPIN)));
     }
 
-    /// Takes the spur down, together with a port that was closed before and is not down yet.
+    /// Takes the port down, together with an earlier incarnation that was closed before and is not down yet.
     pub(crate) fn into_take_downs(self, now: Instant) -> [TakeDown; 2] {
         let Self { plan, tap, open, opening, leaving, .. } = self;
         [leaving, TakeDown::begin(&plan.router, (opening, open, tap), now)]

@@ -4,21 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
-use hooks::{Follower, Order};
-use kernel_router::Wanted;
+use hooks::{PacketTracer, TraceSpec};
+use kernel_router::RouterConfig;
 
-use crate::kernels::ground::{Counted, Ground, Seen};
+use crate::kernels::backend::{Counted, KernelBackend, Seen};
 use crate::kernels::napi::Napi;
 use crate::kernels::plan::Spec;
 
 /// The test's handle on the stand-in.
 #[derive(Clone, Default)]
-pub(crate) struct Played(Arc<Mutex<Script>>);
+pub(crate) struct FakeBackend(Arc<Mutex<Script>>);
 
 #[derive(Default)]
 struct Script {
     done: Vec<String>,
-    running: BTreeMap<String, Wanted>,
+    running: BTreeMap<String, RouterConfig>,
     refuses: BTreeSet<String>,
     /// NICs whose interfaces are deleted: `edge.wan`.
     gone: BTreeSet<String>,
@@ -29,9 +29,9 @@ struct Script {
     panics: bool,
 }
 
-impl Played {
+impl FakeBackend {
     /// Starts without routers.
-    pub(crate) fn new() -> (Self, Box<dyn Ground>) {
+    pub(crate) fn new() -> (Self, Box<dyn KernelBackend>) {
         let played = Self::default();
         (played.clone(), Box::new(played))
     }
@@ -56,7 +56,7 @@ impl Played {
     }
 
     /// Returns the existing routers.
-    pub(crate) fn state(&self) -> BTreeMap<String, Wanted> {
+    pub(crate) fn state(&self) -> BTreeMap<String, RouterConfig> {
         self.script().running.clone()
     }
 
@@ -120,7 +120,7 @@ impl Played {
     }
 }
 
-impl Ground for Played {
+impl KernelBackend for FakeBackend {
     fn make(&mut self, spec: &Spec) -> Result<()> {
         self.does("make", spec.name())?.running.insert(spec.name().to_owned(), spec.wanted.clone());
         Ok(())
@@ -160,7 +160,7 @@ impl Ground for Played {
         Ok(self.script().counted.get(router).cloned().unwrap_or_default())
     }
 
-    fn follow(&mut self, router: &str, order: &Order) -> Result<Follower> {
+    fn follow(&mut self, router: &str, order: &TraceSpec) -> Result<PacketTracer> {
         self.does(&format!("follow NIC {} of", order.nic), router)?;
         bail!("no packet comes here")
     }

@@ -18,14 +18,14 @@ const LOOK: Duration = Duration::from_millis(5);
 /// A container that may have been left behind. The supervisor records it before it starts the container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Left {
+pub struct OrphanedContainer {
     /// Name for LXC.
     pub name: String,
     /// Directory of the containers of this run (`lxc-start -P`); no other run uses it.
     pub home: PathBuf,
 }
 
-impl Left {
+impl OrphanedContainer {
     /// Describes the container of this name in a run's directory.
     pub fn new(name: &str, home: &Path) -> Self {
         Self { name: name.to_owned(), home: home.to_owned() }

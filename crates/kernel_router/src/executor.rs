@@ -8,11 +8,11 @@ use netns::Namespace;
 
 use crate::error::Refusal;
 use crate::leftover::there;
-use crate::{Kept, Origin, Place, Site};
+use crate::{MovedInterface, Origin, PeerNamespace, Surroundings};
 
 /// A router's namespace, and the router's own objects in it.
 #[derive(Debug)]
-pub(crate) struct Own {
+pub(crate) struct OwnNamespace {
     pub(crate) namespace: Namespace,
     /// A socket inside the namespace.
     pub(crate) kernel: Netlink,
@@ -21,10 +21,10 @@ pub(crate) struct Own {
     /// Interfaces that were created or moved in: index and origin, by name.
     pub(crate) made: BTreeMap<String, (u32, Origin)>,
     /// Former states of interfaces that were moved in.
-    pub(crate) kept: Vec<Kept>,
+    pub(crate) kept: Vec<MovedInterface>,
 }
 
-impl Own {
+impl OwnNamespace {
     /// Wraps a namespace that has none of the router's objects yet.
     pub(crate) fn new(namespace: Namespace, home: Namespace) -> Result<Self, netns::Error> {
         let kernel = namespace.netlink()?;
@@ -40,7 +40,7 @@ impl Own {
     }
 
     /// Former state of the host's interface `link`, which is called `interface` here.
-    pub(crate) fn kept(&self, interface: &str, link: &str) -> Option<&Kept> {
+    pub(crate) fn kept(&self, interface: &str, link: &str) -> Option<&MovedInterface> {
         self.kept.iter().find(|kept| kept.interface == interface && kept.link == link)
     }
 
@@ -65,38 +65,40 @@ impl Own {
 
 /// Context of a change. The thread that carries it out is inside the namespace.
 #[derive(Debug)]
-pub(crate) struct Hands<'a> {
-    pub(crate) own: &'a mut Own,
-    site: &'a Site<'a>,
+pub(crate) struct Executor<'a> {
+    pub(crate) own: &'a mut OwnNamespace,
+    site: &'a Surroundings<'a>,
     /// Sockets to other namespaces, opened at most once.
-    sockets: BTreeMap<Place, Netlink>,
+    sockets: BTreeMap<PeerNamespace, Netlink>,
 }
 
 /// The other end of a pair.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    pub(crate) place: Place,
+    pub(crate) place: PeerNamespace,
     pub(crate) link: Link,
 }
 
-impl<'a> Hands<'a> {
-    pub(crate) fn new(own: &'a mut Own, site: &'a Site<'a>) -> Self {
+impl<'a> Executor<'a> {
+    pub(crate) fn new(own: &'a mut OwnNamespace, site: &'a Surroundings<'a>) -> Self {
         Self { own, site, sockets: BTreeMap::new() }
     }
 
     /// Returns the namespace of a place.
-    pub(crate) fn namespace(&self, place: &Place) -> Result<Namespace, Refusal> {
+    pub(crate) fn namespace(&self, place: &PeerNamespace) -> Result<Namespace, Refusal> {
         match place {
-            Place::Home => Ok(self.site.home.clone()),
-            Place::Named(name) => Ok(Namespace::open_named(name)?),
-            Place::Router(name) => self.site.others.get(name).cloned().ok_or_else(|| {
-                Refusal::Told(format!("there is no kernel router `{name}`: start it first"))
-            }),
+            PeerNamespace::Home => Ok(self.site.home.clone()),
+            PeerNamespace::Named(name) => Ok(Namespace::open_named(name)?),
+            PeerNamespace::Router(name) => {
+                self.site.others.get(name).cloned().ok_or_else(|| {
+                    Refusal::Told(format!("there is no kernel router `{name}`: start it first"))
+                })
+            }
         }
     }
 
     /// Returns a socket in a place.
-    pub(crate) fn socket(&mut self, place: &Place) -> Result<&Netlink, Refusal> {
+    pub(crate) fn socket(&mut self, place: &PeerNamespace) -> Result<&Netlink, Refusal> {
         if !self.sockets.contains_key(place) {
             let socket = self.namespace(place)?.netlink()?;
             self.sockets.insert(place.clone(), socket);
@@ -105,7 +107,7 @@ impl<'a> Hands<'a> {
     }
 
     /// Opens a generic netlink socket in a place, for features.
-    pub(crate) fn generic(&self, place: &Place) -> Result<Generic, Refusal> {
+    pub(crate) fn generic(&self, place: &PeerNamespace) -> Result<Generic, Refusal> {
         Ok(self.namespace(place)?.within(Generic::open)??)
     }
 

@@ -10,9 +10,9 @@ use crate::{Origin, Route};
 /// Observed state of those objects of a router's namespace that are, or were, configured. Objects of others are left out, except
 /// for interfaces with configured names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedState {
     /// Interfaces by name.
-    pub interfaces: BTreeMap<String, Present>,
+    pub interfaces: BTreeMap<String, ObservedInterface>,
     /// The router's own routes, identified by their routing protocol.
     pub routes: BTreeSet<Route>,
     /// Permanent neighbours, by interface and address.
@@ -23,7 +23,7 @@ pub struct Seen {
 
 /// An observed interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Present {
+pub struct ObservedInterface {
     /// Its origin; `None`: it belongs to another program and was not asked for.
     pub origin: Option<Origin>,
     /// Ethernet address, if it has one.

@@ -7,14 +7,14 @@ use hooks::Limiter;
 use kernel_router::Router;
 use netns::Id;
 
-use super::ground::Counted;
+use super::backend::Counted;
 
 /// Number of interfaces for which the limiter has counters: twice the maximum number of NICs of a router.
 const MOST: u32 = 16;
 
 /// Rate limit of one router, and its attachment to interfaces.
 #[derive(Debug, Default)]
-pub(super) struct Cap {
+pub(super) struct RateLimit {
     /// `None`: the router has never had a limit.
     limiter: Option<Limiter>,
     /// The limit in force, in packets per second.
@@ -34,7 +34,7 @@ struct Guarded {
     index: Option<u32>,
 }
 
-impl Cap {
+impl RateLimit {
     /// Applies the router's limit to its present interfaces; to be called after the router was created, changed or repaired.
     /// Without a limit no program is attached.
     ///

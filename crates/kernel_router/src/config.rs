@@ -22,7 +22,7 @@ const METRIC_6: u32 = 1024;
 
 /// Desired configuration of a router.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RouterConfig {
     /// Name of the router, for errors.
     pub name: String,
     /// Name of its namespace in /run/netns, for `ip netns exec`; `None`: not published.
@@ -65,7 +65,7 @@ pub enum Origin {
         /// Name of the other end.
         peer: String,
         /// Namespace of the other end.
-        at: Place,
+        at: PeerNamespace,
         /// Bridge in that namespace of which the other end is made a port, and up; `None`: the other end is in no bridge, and
         /// stays down until its user sets it up.
         bridge: Option<String>,
@@ -83,12 +83,12 @@ pub enum Origin {
         link: String,
     },
     /// An interface that another party puts into the namespace and removes: the other end of a pair, or a TAP.
-    Given,
+    External,
 }
 
 /// Namespace of the other end of a veth pair.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum PeerNamespace {
     /// The host's namespace.
     Home,
     /// A named namespace, as `ip netns list` shows it.
@@ -122,7 +122,7 @@ pub struct Neighbour {
     pub mac: Mac,
 }
 
-impl Wanted {
+impl RouterConfig {
     /// Returns the configuration of a router with these interfaces. It forwards IPv4, and also IPv6 if an interface has an IPv6
     /// address; otherwise IPv6 is disabled on its interfaces. It has no route, no neighbour, and no published name.
     pub fn new(name: &str, interfaces: Vec<Interface>) -> Self {
@@ -207,7 +207,7 @@ impl fmt::Display for Origin {
             }
             Self::Macvlan { parent, mode } => write!(out, "a macvlan on `{parent}` ({})", word(*mode)),
             Self::Moved { link } => write!(out, "`{link}` of the host"),
-            Self::Given => out.write_str("an existing interface"),
+            Self::External => out.write_str("an existing interface"),
         }
     }
 }
@@ -221,7 +221,7 @@ const fn word(mode: Mode) -> &'static str {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for PeerNamespace {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Home => out.write_str("on the host"),

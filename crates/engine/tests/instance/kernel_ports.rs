@@ -7,7 +7,7 @@ use uplink::{Netns, Tap, TapConfig};
 use crate::traffic::{alone, counters, plan, wait_for};
 
 /// The data plane's plan for kernel routers with these names on one switch.
-fn spurs(names: &[&str]) -> config::Plan {
+fn kernel_ports(names: &[&str]) -> config::Plan {
     let router = |name: &&str| {
         format!(
             "[[router]]\nname = '{name}'\nengine = 'kernel'\n[[router.nic]]\nname = 'lan'\nattach = 'switch:lan'\n"
@@ -42,22 +42,23 @@ fn frames_pass_between_namespaces_as_the_plan_says() {
         ("east.lan".to_owned(), tap(&east, "10.1.0.2/24")),
     ];
     let supplies = HostServices { opened: opened.into(), ..HostServices::default() };
-    let mut instance = Instance::start(&spurs(&["west", "east"]), supplies).expect("it starts");
+    let mut instance = Instance::start(&kernel_ports(&["west", "east"]), supplies).expect("it starts");
     wait_for("an answer", answers);
     let counted = counters(&instance);
     let of = |name: &str| counted.get(name).copied().unwrap_or_default();
     assert!(of("west.lan.tap.read.frames") > 0 && of("east.lan.tap.write.frames") > 0, "{counted:?}");
     assert!(counted.keys().any(|name| name.starts_with("switch.lan.east.lan.")), "{counted:?}");
 
-    instance.apply(&spurs(&["west"]), HostServices::default()).expect("it is applied");
+    instance.apply(&kernel_ports(&["west"]), HostServices::default()).expect("it is applied");
     assert!(!answers() && !counters(&instance).keys().any(|name| name.starts_with("east.")));
-    let refused =
-        instance.apply(&spurs(&["west", "east"]), HostServices::default()).expect_err("there is no TAP");
+    let refused = instance
+        .apply(&kernel_ports(&["west", "east"]), HostServices::default())
+        .expect_err("there is no TAP");
     assert_eq!(format!("{refused:#}"), "nothing was changed: nobody has opened the TAP of NIC east.lan");
     // The kernel has removed the device with its last descriptor.
     let opened = [("east.lan".to_owned(), tap(&east, "10.1.0.2/24"))].into();
     let supplies = HostServices { opened, ..HostServices::default() };
-    instance.apply(&spurs(&["west", "east"]), supplies).expect("it is applied");
+    instance.apply(&kernel_ports(&["west", "east"]), supplies).expect("it is applied");
     wait_for("an answer", answers);
 
     // Replace a deleted TAP, as the supervisor does.

@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use attach::Function;
-use hooks::{Follower, Order};
-use kernel_router::{Health, Leftover, Router, Site, Wanted};
+use hooks::{PacketTracer, TraceSpec};
+use kernel_router::{Health, Leftover, Router, RouterConfig, Surroundings};
 use ledger::Group;
-use lxc::{Container, Left, Patience, Programs, Running};
+use lxc::{Container, OrphanedContainer, Programs, Running, TimeLimits};
 use netlink::{Netlink, Settings};
 use netns::Namespace;
-use sriov::{Claim, Former, Sysfs, Wish};
+use sriov::{Claim, FormerSettings, FunctionRequest, Sysfs};
 
-use super::cap::Cap;
 use super::napi::{self, Napi};
 use super::plan::Spec;
+use super::rate_limit::RateLimit;
 
 /// Time limit for the cleaner of a killed run to remove the leftovers of that run.
 const LEFT_OVER: Duration = Duration::from_secs(1);
@@ -36,17 +36,17 @@ pub(crate) struct Counted {
 }
 
 /// An item that a SIGKILL of this process would leave behind.
-pub(crate) enum Rest<'r> {
+pub(crate) enum Remains<'r> {
     /// The name of a namespace, and interfaces of the host that were moved into it.
     Kernel(&'r Leftover),
     /// A container.
-    Container(&'r Left),
+    Container(&'r OrphanedContainer),
     /// The former settings of a claimed virtual function.
-    Function(&'r Former),
+    Function(&'r FormerSettings),
 }
 
 /// Records for the cleaner what is about to be created.
-pub(crate) type Journal = Box<dyn FnMut(Rest<'_>) + Send>;
+pub(crate) type Journal = Box<dyn FnMut(Remains<'_>) + Send>;
 
 /// Observed state of a router.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Seen {
 }
 
 /// Backend for kernel routers: namespaces of this host, or a stand-in of a test. Each call may block.
-pub(crate) trait Ground: Send {
+pub(crate) trait KernelBackend: Send {
     /// Creates a router, or changes an existing one. If a change is refused, the former state is in force.
     ///
     /// # Errors
@@ -100,25 +100,25 @@ pub(crate) trait Ground: Send {
     ///
     /// # Errors
     /// One line: the kernel lacks a feature, or the NIC's interface does not exist.
-    fn follow(&mut self, router: &str, order: &Order) -> Result<Follower>;
+    fn follow(&mut self, router: &str, order: &TraceSpec) -> Result<PacketTracer>;
 }
 
 /// Network namespaces of this host; some of them belong to containers.
-pub(crate) struct Namespaces {
+pub(crate) struct HostBackend {
     /// Namespace of the supervisor; `None` until the first use.
     home: Option<Namespace>,
-    routers: BTreeMap<String, Held>,
+    routers: BTreeMap<String, RunningRouter>,
     journal: Journal,
     /// Directory of the containers of this run.
     folder: PathBuf,
 }
 
 /// An existing router.
-struct Held {
+struct RunningRouter {
     spec: Spec,
     router: Router,
     /// Its rate limit.
-    cap: Cap,
+    rate_limit: RateLimit,
     /// Its container, if it has one; stopped after the router was removed.
     container: Option<Running>,
     /// Its claimed virtual functions, by interface position. Claims are released after the interfaces have been returned.
@@ -127,7 +127,7 @@ struct Held {
     napis: Vec<Napi>,
 }
 
-impl Held {
+impl RunningRouter {
     /// Describes how its container has ended; `None` if it has not, or there is none.
     fn ended(&mut self) -> Option<String> {
         let status = self.container.as_mut()?.ended();
@@ -149,13 +149,13 @@ impl Held {
     }
 }
 
-impl Namespaces {
+impl HostBackend {
     /// Starts without routers. Containers get their directories in `folder`.
     pub(crate) fn new(journal: Journal, folder: PathBuf) -> Self {
         Self { home: None, routers: BTreeMap::new(), journal, folder }
     }
 
-    fn held(&mut self, router: &str) -> Result<&mut Held> {
+    fn held(&mut self, router: &str) -> Result<&mut RunningRouter> {
         let held = self.routers.get_mut(router);
         held.with_context(|| format!("router {router}: it has no namespace"))
     }
@@ -163,7 +163,11 @@ impl Namespaces {
     /// Calls `work` with the routers, their surroundings, and the journal.
     fn sited<T>(
         &mut self,
-        work: impl FnOnce(&mut BTreeMap<String, Held>, &Site<'_>, &mut dyn FnMut(&Leftover)) -> Result<T>,
+        work: impl FnOnce(
+            &mut BTreeMap<String, RunningRouter>,
+            &Surroundings<'_>,
+            &mut dyn FnMut(&Leftover),
+        ) -> Result<T>,
     ) -> Result<T> {
         let home = match self.home.take() {
             Some(home) => home,
@@ -172,8 +176,8 @@ impl Namespaces {
         let others = self.routers.iter().map(|(name, held)| (name.clone(), held.router.namespace().clone()));
         let others: BTreeMap<String, Namespace> = others.collect();
         let Self { routers, journal, .. } = self;
-        let mut tell = |leftover: &Leftover| journal(Rest::Kernel(leftover));
-        let outcome = work(routers, &Site { home: &home, others: &others }, &mut tell);
+        let mut tell = |leftover: &Leftover| journal(Remains::Kernel(leftover));
+        let outcome = work(routers, &Surroundings { home: &home, others: &others }, &mut tell);
         self.home = Some(home);
         outcome
     }
@@ -193,9 +197,10 @@ impl Namespaces {
                 }
                 None => start_patiently(&spec.wanted, site, journal)?,
             };
-            let mut cap = Cap::default();
-            cap.follow(&router, own.limit)?;
-            let held = Held { spec: own.clone(), router, cap, container, claims, napis: Vec::new() };
+            let mut rate_limit = RateLimit::default();
+            rate_limit.follow(&router, own.limit)?;
+            let held =
+                RunningRouter { spec: own.clone(), router, rate_limit, container, claims, napis: Vec::new() };
             routers.insert(own.name().to_owned(), held);
             Ok(())
         })
@@ -212,13 +217,13 @@ impl Namespaces {
             held.spec.functions.iter().filter_map(move |(place, function)| {
                 let former = has(*place)?.former();
                 Some((
-                    Wish { held: Some(former.address), ..function.wish.clone() },
+                    FunctionRequest { held: Some(former.address), ..function.wish.clone() },
                     former.port,
                     former.number,
                 ))
             })
         });
-        let others: Vec<(Wish, sriov::Address, u32)> = others.collect();
+        let others: Vec<(FunctionRequest, sriov::Address, u32)> = others.collect();
         for (_, Function { wish, count, .. }) in &spec.functions {
             let Some(count) = count else { continue };
             let port = sysfs.port_of(&wish.interface)?;
@@ -228,14 +233,14 @@ impl Namespaces {
             }
         }
         let own = spec.functions.iter().map(|(_, function)| function.wish.clone());
-        let wishes: Vec<Wish> = others.into_iter().map(|(wish, ..)| wish).chain(own).collect();
+        let wishes: Vec<FunctionRequest> = others.into_iter().map(|(wish, ..)| wish).chain(own).collect();
         let assigned = sriov::assign(&sysfs.ports(), &wishes)?;
         let mut claims = Vec::new();
         for (place, function) in &spec.functions {
             let assigned = assigned.iter().find(|assigned| assigned.who == function.wish.who);
             let assigned = assigned.with_context(|| format!("no function for {}", function.wish.who))?;
             let kernel = Netlink::open().context("a socket to the host's interfaces")?;
-            let mut told = |former: &Former| (self.journal)(Rest::Function(former));
+            let mut told = |former: &FormerSettings| (self.journal)(Remains::Function(former));
             let claim = Claim::take(&sysfs, kernel, assigned, &function.wanted, &mut told)?;
             claims.push((*place, claim));
         }
@@ -244,8 +249,8 @@ impl Namespaces {
 
     /// Starts a container, and makes the host ends of its pairs ports of their bridges.
     fn contain(&mut self, container: &Container, bridges: &[(String, String)]) -> Result<Running> {
-        (self.journal)(Rest::Container(&Left::new(&container.name, &self.folder)));
-        let running = Running::start(&Programs::default(), container, &self.folder, Patience::default())?;
+        (self.journal)(Remains::Container(&OrphanedContainer::new(&container.name, &self.folder)));
+        let running = Running::start(&Programs::default(), container, &self.folder, TimeLimits::default())?;
         if !bridges.is_empty() {
             let kernel = Netlink::open().context("a socket to the host's interfaces")?;
             for (end, bridge) in bridges {
@@ -275,7 +280,7 @@ impl Namespaces {
     }
 }
 
-impl Ground for Namespaces {
+impl KernelBackend for HostBackend {
     fn make(&mut self, spec: &Spec) -> Result<()> {
         let Some(held) = self.routers.get_mut(spec.name()) else { return self.start(spec) };
         let is_other = held.spec.container != spec.container || held.spec.functions != spec.functions;
@@ -295,10 +300,10 @@ impl Ground for Namespaces {
                 napi::prepare(held.router.namespace(), &spec.pairs)?;
             }
             held.router.apply(wanted, site, &mut *journal)?;
-            if let Err(refusal) = held.cap.follow(&held.router, spec.limit) {
+            if let Err(refusal) = held.rate_limit.follow(&held.router, spec.limit) {
                 // The part of the change that succeeded is undone as well.
                 held.router.apply(before, site, journal)?;
-                held.cap.follow(&held.router, held.spec.limit)?;
+                held.rate_limit.follow(&held.router, held.spec.limit)?;
                 return Err(refusal);
             }
             held.spec = spec.clone();
@@ -307,17 +312,17 @@ impl Ground for Namespaces {
     }
 
     fn end(&mut self, router: &str) -> Result<()> {
-        self.routers.remove(router).map_or(Ok(()), Held::end)
+        self.routers.remove(router).map_or(Ok(()), RunningRouter::end)
     }
 
     fn renew(&mut self, spec: &Spec) -> Result<()> {
         // The namespace of a container cannot be replaced.
-        let can_be = |held: &Held| held.spec == *spec && held.container.is_none();
+        let can_be = |held: &RunningRouter| held.spec == *spec && held.container.is_none();
         if self.routers.get(spec.name()).is_some_and(can_be) {
             let renewed = self.sited(|routers, site, journal| {
                 let held = routers.get_mut(spec.name()).context("it has gone")?;
                 held.router.renew(site, journal)?;
-                held.cap.follow(&held.router, spec.limit)
+                held.rate_limit.follow(&held.router, spec.limit)
             });
             if renewed.is_ok() {
                 return Ok(());
@@ -333,7 +338,7 @@ impl Ground for Namespaces {
         self.sited(|routers, site, journal| match routers.get_mut(router) {
             Some(held) => {
                 let was_made = !held.router.mend(site, journal)?.is_empty();
-                held.cap.follow(&held.router, held.spec.limit)?;
+                held.rate_limit.follow(&held.router, held.spec.limit)?;
                 Ok(was_made)
             }
             None => Ok(false),
@@ -359,7 +364,7 @@ impl Ground for Namespaces {
         let held = self.held(router)?;
         let counters = held.router.counters()?;
         let mut counted = Counted { at_ns: napi::now_ns(), ..Counted::default() };
-        held.cap.count(router, &mut counted);
+        held.rate_limit.count(router, &mut counted);
         for (interface, group) in &counters.interfaces {
             group.each(&mut |field, value| {
                 counted.counters.insert(format!("{router}.{interface}.{}", by_way(field)), value);
@@ -383,11 +388,11 @@ impl Ground for Namespaces {
         Ok(counted)
     }
 
-    fn follow(&mut self, router: &str, order: &Order) -> Result<Follower> {
+    fn follow(&mut self, router: &str, order: &TraceSpec) -> Result<PacketTracer> {
         let held = self.held(router)?;
         let (namespace, interfaces) = (held.router.namespace(), &held.router.wanted().interfaces);
         let kernel = namespace.netlink()?;
-        let mut follower = Follower::start(order.clone())?;
+        let mut follower = PacketTracer::start(order.clone())?;
         let traced = order.nic as usize;
         // The NICs by which packets leave are attached first, so no departure is missed.
         for place in (0..interfaces.len()).filter(|place| *place != traced).chain([traced]) {
@@ -405,7 +410,7 @@ impl Ground for Namespaces {
     }
 }
 
-impl Drop for Namespaces {
+impl Drop for HostBackend {
     fn drop(&mut self) {
         self.routers.clear();
         // It exists only if there was a container.
@@ -439,8 +444,8 @@ fn by_way(field: &str) -> String {
 
 /// Creates a router. If leftovers of a killed run are in the way, waits for their removal.
 fn start_patiently(
-    wanted: &Wanted,
-    site: &Site<'_>,
+    wanted: &RouterConfig,
+    site: &Surroundings<'_>,
     journal: &mut dyn FnMut(&Leftover),
 ) -> Result<Router, kernel_router::Error> {
     let end = Instant::now() + LEFT_OVER;
