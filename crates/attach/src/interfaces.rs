@@ -89,7 +89,7 @@ pub(crate) fn tap(name: &str, queues: usize) -> Result<(), String> {
 }
 
 /// Checks that an existing interface can carry a macvtap or macvlan with this MTU.
-pub(crate) fn station(what: &str, name: &str, mtu: u32) -> Result<(), String> {
+pub(crate) fn check_lower(what: &str, name: &str, mtu: u32) -> Result<(), String> {
     if number(name, "type").is_some_and(|kind| kind != ETHERNET) {
         return Err(format!("{name} is no Ethernet interface, and carries no {what}"));
     }

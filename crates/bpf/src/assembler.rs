@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::instruction;
 
-/// Return value of a helper function and of the program; expected value of [`Assembler::exchange`].
+/// Return value of a helper function and of the program; expected value of [`Assembler::compare_exchange`].
 pub const R0: u8 = 0;
 /// First argument of a helper function, and of the program. A call clobbers R1 to R5.
 pub const R1: u8 = 1;
@@ -96,35 +96,35 @@ const EXIT: u8 = 0x95;
 #[derive(Clone, Debug)]
 pub struct Assembler<P> {
     code: Vec<u64>,
-    places: Vec<(P, usize)>,
+    labels: Vec<(P, usize)>,
     jumps: Vec<(usize, P)>,
 }
 
 impl<P> Default for Assembler<P> {
     fn default() -> Self {
-        Self { code: Vec::new(), places: Vec::new(), jumps: Vec::new() }
+        Self { code: Vec::new(), labels: Vec::new(), jumps: Vec::new() }
     }
 }
 
 impl<P: Copy + PartialEq> Assembler<P> {
     /// `to` = `to` operation `constant`.
-    pub fn by(&mut self, operation: Operation, to: u8, constant: i32) {
+    pub fn alu_const(&mut self, operation: Operation, to: u8, constant: i32) {
         self.put(operation as u8, (to, 0), 0, constant);
     }
 
     /// `to` = `to` operation `from`.
-    pub fn with(&mut self, operation: Operation, to: u8, from: u8) {
+    pub fn alu_reg(&mut self, operation: Operation, to: u8, from: u8) {
         self.put(operation as u8 | BY_REGISTER, (to, from), 0, 0);
     }
 
     /// `to` = `constant`.
-    pub fn set(&mut self, to: u8, constant: i32) {
-        self.by(Operation::Set, to, constant);
+    pub fn mov_const(&mut self, to: u8, constant: i32) {
+        self.alu_const(Operation::Set, to, constant);
     }
 
     /// `to` = `from`.
-    pub fn copy(&mut self, to: u8, from: u8) {
-        self.with(Operation::Set, to, from);
+    pub fn mov(&mut self, to: u8, from: u8) {
+        self.alu_reg(Operation::Set, to, from);
     }
 
     /// `to` = memory at `base` + `offset`.
@@ -143,7 +143,7 @@ impl<P: Copy + PartialEq> Assembler<P> {
     }
 
     /// Adds `from` to the 64 bits at `base` + `offset`, atomically.
-    pub fn add_shared(&mut self, base: u8, offset: i16, from: u8) {
+    pub fn atomic_add(&mut self, base: u8, offset: i16, from: u8) {
         self.put(ATOMIC, (base, from), offset, ATOMIC_ADD);
     }
 
@@ -153,7 +153,7 @@ impl<P: Copy + PartialEq> Assembler<P> {
     }
 
     /// Compare and swap of the 64 bits at `base` + `offset`: if they equal R0 they become `new`; R0 = the former value.
-    pub fn exchange(&mut self, base: u8, offset: i16, new: u8) {
+    pub fn compare_exchange(&mut self, base: u8, offset: i16, new: u8) {
         self.put(ATOMIC, (base, new), offset, ATOMIC_COMPARE_EXCHANGE);
     }
 
@@ -165,8 +165,8 @@ impl<P: Copy + PartialEq> Assembler<P> {
 
     /// `to` = `base` + `offset`.
     pub fn address(&mut self, to: u8, base: u8, offset: i32) {
-        self.copy(to, base);
-        self.by(Operation::Add, to, offset);
+        self.mov(to, base);
+        self.alu_const(Operation::Add, to, offset);
     }
 
     /// Calls a helper function, by its number in `linux/bpf.h`: R0 = function(R1 to R5).
@@ -193,8 +193,8 @@ impl<P: Copy + PartialEq> Assembler<P> {
     }
 
     /// Defines a label at the next instruction.
-    pub fn here(&mut self, place: P) {
-        self.places.push((place, self.code.len()));
+    pub fn label(&mut self, place: P) {
+        self.labels.push((place, self.code.len()));
     }
 
     /// Ends the program; its result is R0.
@@ -206,7 +206,7 @@ impl<P: Copy + PartialEq> Assembler<P> {
     /// rejects the program.
     pub fn finish(mut self) -> Vec<u64> {
         for (at, place) in self.jumps {
-            let target = self.places.iter().find(|(known, _)| *known == place).map_or(at, |found| found.1);
+            let target = self.labels.iter().find(|(known, _)| *known == place).map_or(at, |found| found.1);
             let way = target as isize - at as isize - 1;
             if let Some(word) = self.code.get_mut(at) {
                 *word |= u64::from(way as u16) << 16;

@@ -90,7 +90,7 @@ impl Btf {
             let (offset, of) = self.member(&head, name, DEEPEST)?;
             bits = bits.checked_add(offset)?;
             if step + 1 < path.len() {
-                head = self.meant(of)?;
+                head = self.resolve(of)?;
             }
         }
         (bits % 8 == 0).then_some(bits / 8)
@@ -111,14 +111,14 @@ impl Btf {
             if !called.is_empty() {
                 return None;
             }
-            let inner = self.meant(of).filter(|inner| matches!(inner.kind, STRUCT | UNION))?;
+            let inner = self.resolve(of).filter(|inner| matches!(inner.kind, STRUCT | UNION))?;
             let (further, of) = self.member(&inner, name, deeper)?;
             Some((offset.checked_add(further)?, of))
         })
     }
 
     /// Resolves a type number, skipping typedefs and qualifiers.
-    fn meant(&self, number: u32) -> Option<Head> {
+    fn resolve(&self, number: u32) -> Option<Head> {
         let mut head = self.head(number)?;
         for _ in 0..DEEPEST {
             match head.kind {

@@ -36,7 +36,7 @@ mod sealed {
 impl Key for u32 {}
 impl Key for u64 {}
 
-/// A map with 32-bit keys ([`Map::new`]) or 64-bit keys ([`Map::wide`]).
+/// A map with 32-bit keys ([`Map::new`]) or 64-bit keys ([`Map::with_u64_keys`]).
 #[derive(Debug)]
 pub struct Map<K = u32> {
     fd: OwnedFd,
@@ -78,7 +78,7 @@ impl Map<u64> {
     ///
     /// # Errors
     /// See [`Map::new`]. Also if the kind has 32-bit indices as keys.
-    pub fn wide(kind: Kind, value: u32, entries: u32) -> io::Result<Self> {
+    pub fn with_u64_keys(kind: Kind, value: u32, entries: u32) -> io::Result<Self> {
         Self::make(kind, value, entries)
     }
 }

@@ -73,7 +73,7 @@ fn a_program_answers_and_a_wrong_one_is_refused() {
 
 #[test]
 fn keys_of_64_bits_differ_in_each_of_them() {
-    let Some(map) = granted(Map::wide(Kind::Hash, 8, 4)) else { return };
+    let Some(map) = granted(Map::with_u64_keys(Kind::Hash, 8, 4)) else { return };
     let keys = [0, 1, 1 << 32, 1 << 63];
     for (n, key) in keys.into_iter().enumerate() {
         map.put(key, &n.to_ne_bytes()).unwrap();
@@ -85,7 +85,7 @@ fn keys_of_64_bits_differ_in_each_of_them() {
     }
     map.remove(1 << 32).unwrap();
     assert!(map.get(1 << 32, &mut [0]).is_err() && map.get(0, &mut [0]).is_ok());
-    assert!(Map::wide(Kind::Array, 8, 4).is_err(), "numbers have 32 bits");
+    assert!(Map::with_u64_keys(Kind::Array, 8, 4).is_err(), "numbers have 32 bits");
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -98,14 +98,14 @@ enum Place {
 /// A program that sums the numbers from `from` down to 1 in a loop.
 fn sum(from: i32) -> Vec<u64> {
     let mut code = Assembler::default();
-    code.set(R0, 0);
-    code.set(R6, from);
-    code.here(Place::Again);
+    code.mov_const(R0, 0);
+    code.mov_const(R6, from);
+    code.label(Place::Again);
     code.jump_if(Compare::Equal, R6, 0, Place::Done);
-    code.with(Operation::Add, R0, R6);
-    code.by(Operation::Subtract, R6, 1);
+    code.alu_reg(Operation::Add, R0, R6);
+    code.alu_const(Operation::Subtract, R6, 1);
     code.jump(Place::Again);
-    code.here(Place::Done);
+    code.label(Place::Done);
     code.exit();
     code.finish()
 }
@@ -122,7 +122,7 @@ fn jumps_lead_both_ways() {
 #[test]
 fn a_jump_to_nowhere_is_refused() {
     let mut code = Assembler::default();
-    code.set(R0, 0);
+    code.mov_const(R0, 0);
     code.jump(Place::Nowhere);
     code.exit();
     let code = code.finish();
@@ -140,18 +140,18 @@ fn what_is_shared_is_added_and_exchanged() {
     code.address(R2, R10, -4);
     code.call(1);
     code.jump_if(Compare::Equal, R0, 0, Place::Done);
-    code.copy(R6, R0);
-    code.set(R1, 5);
-    code.add_shared(R6, 0, R1);
-    code.set(R1, 2);
+    code.mov(R6, R0);
+    code.mov_const(R1, 5);
+    code.atomic_add(R6, 0, R1);
+    code.mov_const(R1, 2);
     code.fetch_add(R6, 0, R1);
     // R1 = 5 and R0 = 7, the present value: 7 + 5 replaces it.
     code.load(Size::Double, R0, R6, 0);
-    code.with(Operation::Add, R1, R0);
-    code.exchange(R6, 0, R1);
+    code.alu_reg(Operation::Add, R1, R0);
+    code.compare_exchange(R6, 0, R1);
     code.store(Size::Double, R6, 8, R0);
-    code.here(Place::Done);
-    code.set(R0, 0);
+    code.label(Place::Done);
+    code.mov_const(R0, 0);
     code.exit();
     let program = load(Purpose::SocketFilter, &code.finish()).unwrap();
     run(program.as_fd(), &[0; 64]).unwrap();

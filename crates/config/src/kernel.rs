@@ -45,8 +45,8 @@ pub(crate) const RP_FILTERS: Keywords<RpFilter> = Keywords {
 };
 
 /// Keys that do not apply to a kernel router or its NICs.
-pub(crate) fn foreign(router: &Router) -> impl Iterator<Item = &'static str> {
-    let all = router.is_in_kernel().then(|| [&OF_MACHINES[..], napi::foreign(router), &OF_NICS[..]]);
+pub(crate) fn inapplicable(router: &Router) -> impl Iterator<Item = &'static str> {
+    let all = router.is_in_kernel().then(|| [&OF_MACHINES[..], napi::inapplicable(router), &OF_NICS[..]]);
     all.into_iter().flatten().flatten().copied()
 }
 

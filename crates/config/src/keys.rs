@@ -73,8 +73,8 @@ impl<T> Entry<T> {
 }
 
 /// Keys that do not apply to a router or its NICs, because it has no machine.
-pub fn foreign(router: &Router) -> impl Iterator<Item = &'static str> {
-    crate::kernel::foreign(router)
+pub fn inapplicable(router: &Router) -> impl Iterator<Item = &'static str> {
+    crate::kernel::inapplicable(router)
 }
 
 /// Top-level names of keys: `pin` for `pin.vcpu`.

@@ -15,7 +15,7 @@ impl Router {
     /// Returns true if NAPI threads do the receive work of a kernel router: as the key `threaded` says, or by default if the file
     /// has a key that applies to such threads.
     pub fn is_threaded(&self) -> bool {
-        let is_asked_for = || said_of_threads(self).is_some();
+        let is_asked_for = || thread_key(self).is_some();
         self.kernel.is_some_and(|kernel| kernel.threaded.unwrap_or_else(is_asked_for))
     }
 
@@ -33,7 +33,7 @@ impl Router {
 }
 
 /// Returns the first key of the file that applies to NAPI threads.
-fn said_of_threads(router: &Router) -> Option<&'static str> {
+fn thread_key(router: &Router) -> Option<&'static str> {
     let said = [
         ("pin.vhost", router.pin.vhost.is_some()),
         ("affinity.vhost", router.affinity.vhost != Allowed::Auto),
@@ -44,7 +44,7 @@ fn said_of_threads(router: &Router) -> Option<&'static str> {
 }
 
 /// Returns the keys about threads that do not apply to a kernel router.
-pub(crate) fn foreign(router: &Router) -> &'static [&'static str] {
+pub(crate) fn inapplicable(router: &Router) -> &'static [&'static str] {
     if router.is_threaded() { &OF_VCPUS[..] } else { &OF_THREADS[..] }
 }
 
@@ -64,9 +64,10 @@ pub(crate) fn verify(index: usize, router: &Router, faults: &mut Vec<Fault>) {
     ];
     let of_vcpus = of_vcpus.into_iter().filter(|(_, is_said)| *is_said);
     faults.extend(of_vcpus.map(|(key, _)| Fault::new(index, key, no_vcpu())));
-    let Some(key) = said_of_threads(router).filter(|_| faults.len() == before) else { return };
+    let Some(key) = thread_key(router).filter(|_| faults.len() == before) else { return };
     if kernel.threaded == Some(false) {
-        let what = format!("{key} is about NAPI threads, which threaded = false rules out; remove one of the two");
+        let what =
+            format!("{key} is about NAPI threads, which threaded = false rules out; remove one of the two");
         faults.push(Fault::new(index, "threaded", what));
     }
     let has_none = |nic: &&Nic| nic.attach.takes_kernel() && !nic.attach.has_napi();

@@ -32,7 +32,7 @@ impl Interface {
 /// Drop counters of up to a fixed number of interfaces. Dropping this value detaches the program.
 #[derive(Debug)]
 pub struct DropCounters {
-    places: Map<u64>,
+    slots: Map<u64>,
     counters: Map,
     /// Array slots of watched interfaces; `free` has the unused ones.
     known: BTreeMap<Interface, u32>,
@@ -52,9 +52,9 @@ impl DropCounters {
         let offsets = offsets(&types)?;
         let failed = |e| Error::bpf("creating a map for drop counters", e);
         let most = most.max(1);
-        let places = Map::wide(Kind::Hash, 8, most).map_err(failed)?;
+        let slots = Map::with_u64_keys(Kind::Hash, 8, most).map_err(failed)?;
         let counters = Map::new(Kind::Array, COUNTERS, most).map_err(failed)?;
-        let maps = Maps { places: places.as_fd(), counters: counters.as_fd() };
+        let maps = Maps { slots: slots.as_fd(), counters: counters.as_fd() };
         let code = program::assemble(&offsets, &maps);
         let program = bpf::load_as(program::LICENCE, Purpose::Tracepoint, &code)
             .map_err(|e| Error::bpf("loading a program that counts drops", e))?;
@@ -64,7 +64,7 @@ impl DropCounters {
         let free = (0..most).rev().collect();
         let known = BTreeMap::new();
         let reasons = Reasons::read(values);
-        Ok(Self { places, counters, known, free, reasons, most, _attached: attached })
+        Ok(Self { slots, counters, known, free, reasons, most, _attached: attached })
     }
 
     /// Starts counting for an interface, from zero.
@@ -79,7 +79,7 @@ impl DropCounters {
         let place = self.free.pop().ok_or(full)?;
         let begun = self.counters.put(place, &[0; COUNTERS as usize]).and_then(|()| {
             let place: u64 = place.into();
-            self.places.put(interface.key(), &place.to_ne_bytes())
+            self.slots.put(interface.key(), &place.to_ne_bytes())
         });
         if let Err(answer) = begun {
             self.free.push(place);
@@ -93,7 +93,7 @@ impl DropCounters {
     pub fn forget(&mut self, interface: Interface) {
         if let Some(place) = self.known.remove(&interface) {
             // Cannot fail: the key was inserted by `watch`.
-            let _ = self.places.remove(interface.key());
+            let _ = self.slots.remove(interface.key());
             self.free.push(place);
         }
     }

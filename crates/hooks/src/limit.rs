@@ -19,7 +19,7 @@ const SECOND: u64 = 1_000_000_000 << SHIFT;
 /// Depth of the bucket: the packets of 10 ms,
 const DEPTH: u64 = SECOND / 100;
 /// but at least this number of packets.
-const LEAST: u64 = 32;
+const MIN_BURST: u64 = 32;
 
 /// Maximum of a limit, in packets per second.
 pub const MOST: u64 = 1_000_000_000;
@@ -48,7 +48,7 @@ pub struct Limiter {
     counters: Map,
     nics: u32,
     /// Attached programs, by NIC number.
-    guards: BTreeMap<u32, OwnedFd>,
+    links: BTreeMap<u32, OwnedFd>,
 }
 
 impl Limiter {
@@ -62,7 +62,7 @@ impl Limiter {
         };
         let bucket = map(Kind::Array, program::BUCKET, 1)?;
         let counters = map(Kind::ArrayOfEachCpu, program::COUNTERS, nics.max(1))?;
-        Ok(Self { bucket, counters, nics, guards: BTreeMap::new() })
+        Ok(Self { bucket, counters, nics, links: BTreeMap::new() })
     }
 
     /// Attaches the program to a NIC: the interface with this index in the calling thread's network namespace. Replaces the
@@ -70,7 +70,7 @@ impl Limiter {
     ///
     /// # Errors
     /// The caller lacks CAP_NET_ADMIN, there is no such interface, or the kernel has no tcx.
-    pub fn guard(&mut self, nic: u32, index: u32) -> Result<(), Error> {
+    pub fn attach(&mut self, nic: u32, index: u32) -> Result<(), Error> {
         if nic >= self.nics {
             return Err(Error::NoNic { nic, nics: self.nics });
         }
@@ -80,13 +80,13 @@ impl Limiter {
             bpf::load(Purpose::TrafficControl, &code).map_err(|e| Error::bpf("loading a limit", e))?;
         let link =
             attach_to_tcx(program.as_fd(), index, Direction::Ingress).map_err(|e| Error::tcx(index, e))?;
-        self.guards.insert(nic, link);
+        self.links.insert(nic, link);
         Ok(())
     }
 
     /// Detaches the program from a NIC. The NIC's counters stay.
-    pub fn leave(&mut self, nic: u32) {
-        self.guards.remove(&nic);
+    pub fn detach(&mut self, nic: u32) {
+        self.links.remove(&nic);
     }
 
     /// Detaches the program from a NIC, and resets the counters for the next NIC of this number.
@@ -94,7 +94,7 @@ impl Limiter {
     /// # Errors
     /// There is no NIC of this number.
     pub fn forget(&mut self, nic: u32) -> Result<(), Error> {
-        self.leave(nic);
+        self.detach(nic);
         let nothing = vec![0; self.counters.len_of_value()];
         self.counters.put(nic, &nothing).map_err(|e| Error::bpf("clearing the counters of a limit", e))
     }
@@ -141,7 +141,7 @@ impl Limiter {
 /// for a due time that a lower former limit has set.
 fn bucket(interval: u64) -> [u64; 3] {
     let interval = interval.max(1);
-    [interval, interval.saturating_mul(LEAST).max(DEPTH), 0]
+    [interval, interval.saturating_mul(MIN_BURST).max(DEPTH), 0]
 }
 
 #[cfg(test)]

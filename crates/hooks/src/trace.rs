@@ -54,9 +54,9 @@ pub struct TraceCounts {
     /// Packets that were traced.
     pub taken: u64,
     /// Packets that arrived while enough packets were under way; they were not examined.
-    pub passed_by: u64,
+    pub not_examined: u64,
     /// Packets that did not match the filter.
-    pub unfit: u64,
+    pub not_matched: u64,
 }
 
 /// Programs that trace packets. Dropping this value detaches them.
@@ -95,7 +95,7 @@ impl PacketTracer {
             tally: array(tally::LEN, 1)?,
             records: array(OCTETS as u32, ROOM)?,
             // Entries of packets that are freed without a tracepoint stay until the memory of the packet is reused.
-            followed: Map::wide(Kind::Hash, 8, 16 * ROOM).map_err(failed)?,
+            followed: Map::with_u64_keys(Kind::Hash, 8, 16 * ROOM).map_err(failed)?,
             told: BTreeSet::new(),
             next: 0,
             began_ns: now(),
@@ -108,7 +108,7 @@ impl PacketTracer {
             let attached = attach_to_tracepoint(name, program.as_fd());
             follower.points.push(attached.map_err(|e| Error::bpf("attaching to a tracepoint", e))?);
         }
-        follower.want()?;
+        follower.publish_params()?;
         Ok(follower)
     }
 
@@ -150,7 +150,7 @@ impl PacketTracer {
         while self.told.remove(&self.next) {
             self.next += 1;
         }
-        self.want()?;
+        self.publish_params()?;
         Ok(found)
     }
 
@@ -171,8 +171,8 @@ impl PacketTracer {
     pub fn tally(&self) -> Result<TraceCounts, Error> {
         let mut words = [0; tally::LEN as usize / 8];
         self.tally.get(0, &mut words).map_err(|e| Error::bpf("reading the counters of a trace", e))?;
-        let [taken, passed_by, unfit] = words;
-        Ok(TraceCounts { taken, passed_by, unfit })
+        let [taken, not_examined, not_matched] = words;
+        Ok(TraceCounts { taken, not_examined, not_matched })
     }
 
     /// Number of packets that may be traced by now in total: a record is reused only after it was reported.
@@ -181,7 +181,7 @@ impl PacketTracer {
     }
 
     /// Writes the parameters to the map that the programs read.
-    fn want(&self) -> Result<(), Error> {
+    fn publish_params(&self) -> Result<(), Error> {
         let octets = octets(&self.order.filter, self.wanted());
         self.orders.put(0, &octets).map_err(|e| Error::bpf("writing the parameters of a trace", e))
     }

@@ -128,7 +128,7 @@ fn what_enters_a_router_is_capped_and_counted() {
     let mut limiter = Limiter::new(2).expect("root may");
     for (nic, name) in [(LEFT, "left"), (RIGHT, "right")] {
         let index = world.index(name);
-        let guarded = world.router.inside(|| limiter.guard(nic, index)).expect("the namespace");
+        let guarded = world.router.inside(|| limiter.attach(nic, index)).expect("the namespace");
         let Some(()) = granted(guarded) else { return };
     }
     limiter.set(Some(1)).expect("root may");

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::error::Refusal;
 use crate::executor::{Executor, Peer};
-use crate::leftover::{ALIAS, GROUP, is, there};
+use crate::leftover::{ALIAS, GROUP, find_link, is_errno};
 use crate::look::{MAIN, PROTOCOL, threads_file};
 use crate::{Mode, Neighbour, NewInterface, Object, Origin, PeerNamespace, Route, Setting, Step};
 
@@ -32,7 +32,7 @@ impl Executor<'_> {
             Step::Add(thing) => self.add(thing),
             Step::Remove(thing) => self.remove(thing),
             Step::Set { interface, to, .. } => self.set(interface, *to),
-            Step::Parameter { key, to, .. } => Ok(netns::set_here(key, to)?),
+            Step::Parameter { key, to, .. } => Ok(netns::set_sysctl(key, to)?),
         }
     }
 
@@ -65,16 +65,16 @@ impl Executor<'_> {
                     .own
                     .index(interface)
                     .and_then(|index| self.own.kernel.delete_address(index, *prefix));
-                unless(removed, &[Errno::NODEV, Errno::ADDRNOTAVAIL])
+                ignore_errors(removed, &[Errno::NODEV, Errno::ADDRNOTAVAIL])
             }
             Object::Route(route) => {
                 let removed = self.entered(route).and_then(|route| self.own.kernel.remove_route(&route));
-                unless(removed, &[Errno::NODEV, Errno::SRCH])
+                ignore_errors(removed, &[Errno::NODEV, Errno::SRCH])
             }
             Object::Neighbour(Neighbour { interface, ip, .. }) => {
                 let removed =
                     self.own.index(interface).and_then(|index| self.own.kernel.delete_neighbour(index, *ip));
-                unless(removed, &[Errno::NODEV, Errno::NOENT])
+                ignore_errors(removed, &[Errno::NODEV, Errno::NOENT])
             }
         }
     }
@@ -129,7 +129,7 @@ impl Executor<'_> {
 
     /// Index of a bridge.
     fn bridge(&mut self, name: &str, at: &PeerNamespace) -> Result<u32, Refusal> {
-        match there(self.socket(at)?, name)? {
+        match find_link(self.socket(at)?, name)? {
             Some(bridge) => Ok(bridge.index),
             None => Err(Refusal::Told(format!(
                 "there is no bridge `{name}` {at}: `ip link add {name} type bridge`"
@@ -160,7 +160,7 @@ impl Executor<'_> {
             return Err(Refusal::Told("its former state was not recorded: apply the file again".to_owned()));
         };
         // If the move succeeded but the renaming failed, an interface of this name would be taken for the moved one.
-        if kept.link != made.interface && there(&self.own.kernel, &kept.link)?.is_some() {
+        if kept.link != made.interface && find_link(&self.own.kernel, &kept.link)?.is_some() {
             return Err(Refusal::Told(format!(
                 "its namespace has another interface `{}`: rename that one",
                 kept.link
@@ -187,7 +187,7 @@ impl Executor<'_> {
             }
         } else {
             let index = self.own.index(&made.interface);
-            unless(index.and_then(|index| self.own.kernel.delete_link(index)), &[Errno::NODEV])?;
+            ignore_errors(index.and_then(|index| self.own.kernel.delete_link(index)), &[Errno::NODEV])?;
         }
         self.own.made.remove(&made.interface);
         Ok(())
@@ -223,12 +223,12 @@ impl Executor<'_> {
         let write = |value: &str| sysfs.write(&threads_file(interface), value);
         if !on {
             // An interface that is down has no NAPI to switch.
-            unless(write("0"), &[Errno::OPNOTSUPP, Errno::NOENT])?;
+            ignore_errors(write("0"), &[Errno::OPNOTSUPP, Errno::NOENT])?;
             return self.set_features(interface, false);
         }
         let done = self.set_features(interface, true).and_then(|()| Ok(write("1")?));
         match done {
-            Err(Refusal::Kernel(e)) if is(&e, Errno::OPNOTSUPP) => {
+            Err(Refusal::Kernel(e)) if is_errno(&e, Errno::OPNOTSUPP) => {
                 let _ = self.set_features(interface, false);
                 let why = "threaded NAPI is not possible: it has no NAPI of its own; use a veth or a virtual function";
                 Err(Refusal::Told(why.to_owned()))
@@ -284,9 +284,9 @@ fn settings_of(made: &NewInterface) -> Settings {
 }
 
 /// Treats these error numbers as success.
-fn unless(outcome: io::Result<()>, fine: &[Errno]) -> Result<(), Refusal> {
+fn ignore_errors(outcome: io::Result<()>, fine: &[Errno]) -> Result<(), Refusal> {
     match outcome {
-        Err(e) if fine.iter().any(|errno| is(&e, *errno)) => Ok(()),
+        Err(e) if fine.iter().any(|errno| is_errno(&e, *errno)) => Ok(()),
         other => Ok(other?),
     }
 }

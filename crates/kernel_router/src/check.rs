@@ -91,7 +91,7 @@ pub enum Fault {
 /// The first violation.
 pub fn check(wanted: &RouterConfig) -> Result<(), Fault> {
     if let Some(name) = &wanted.published {
-        netns::is_name(name).map_err(|why| Fault::Published { name: name.clone(), why })?;
+        netns::check_name(name).map_err(|why| Fault::Published { name: name.clone(), why })?;
     }
     wanted.interfaces.iter().try_for_each(check_interface)?;
     check_moved(wanted)?;

@@ -137,7 +137,7 @@ impl RouterConfig {
 
     /// The part of the configuration that can be in force at once: without objects that wait for an interface to be up, and with
     /// the kernel's defaults filled in.
-    pub(crate) fn now(&self) -> Self {
+    pub(crate) fn applicable(&self) -> Self {
         let mut now = self.clone();
         now.interfaces.iter_mut().for_each(Interface::as_it_is);
         let is_up = |name: &str| self.interface(name).is_some_and(|interface| interface.up);

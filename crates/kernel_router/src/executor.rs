@@ -7,7 +7,7 @@ use netlink::{Generic, Link, Netlink};
 use netns::Namespace;
 
 use crate::error::Refusal;
-use crate::leftover::there;
+use crate::leftover::find_link;
 use crate::{MovedInterface, Origin, PeerNamespace, Surroundings};
 
 /// A router's namespace, and the router's own objects in it.
@@ -119,7 +119,7 @@ impl<'a> Executor<'a> {
         };
         // The kernel reports the other end's index in its own namespace, where it must be compared.
         let other_end = self.own.kernel.link(index)?.lower;
-        let found = there(self.socket(&at)?, &peer)?;
+        let found = find_link(self.socket(&at)?, &peer)?;
         let found = found.filter(|link| Some(link.index) == other_end);
         Ok(found.map(|link| Peer { place: at, link }))
     }

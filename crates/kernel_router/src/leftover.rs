@@ -70,7 +70,7 @@ impl MovedInterface {
         // Its index may have changed, so it is looked up by name. If its own name is in use, it has kept the other one.
         let at_home = match &moved {
             Ok(()) => Some(outside.link(self.link.as_str())?),
-            Err(_) => there(&outside, &found.name)?.filter(|link| self.is(link)),
+            Err(_) => find_link(&outside, &found.name)?.filter(|link| self.is(link)),
         };
         let Some(at_home) = at_home else { return moved };
         let settings = Settings::default().alias("").mtu(self.mtu);
@@ -85,10 +85,11 @@ impl MovedInterface {
     /// Finds it in the namespace: under its name there and with its alias, or, if the move was interrupted, as it was on the
     /// host.
     fn find(&self, inside: &Netlink) -> io::Result<Option<Link>> {
-        match there(inside, &self.interface)?.filter(|link| self.is(link)) {
+        match find_link(inside, &self.interface)?.filter(|link| self.is(link)) {
             Some(link) => Ok(Some(link)),
             None => {
-                Ok(there(inside, &self.link)?.filter(|link| link.mac == self.mac && link.alias.is_empty()))
+                Ok(find_link(inside, &self.link)?
+                    .filter(|link| link.mac == self.mac && link.alias.is_empty()))
             }
         }
     }
@@ -112,22 +113,22 @@ pub(crate) fn unthread(namespace: &Namespace, interface: &str) -> io::Result<()>
     }
     let sysfs = namespace.sysfs().map_err(io::Error::other)?;
     match sysfs.write(&threads_file(interface), "0") {
-        Err(e) if is(&e, Errno::OPNOTSUPP) || is(&e, Errno::NOENT) => Ok(()),
+        Err(e) if is_errno(&e, Errno::OPNOTSUPP) || is_errno(&e, Errno::NOENT) => Ok(()),
         other => other,
     }
 }
 
 /// Returns an interface; `None` if there is none of this name.
-pub(crate) fn there(kernel: &Netlink, name: &str) -> io::Result<Option<Link>> {
+pub(crate) fn find_link(kernel: &Netlink, name: &str) -> io::Result<Option<Link>> {
     match kernel.link(name) {
         Ok(link) => Ok(Some(link)),
-        Err(e) if is(&e, Errno::NODEV) => Ok(None),
+        Err(e) if is_errno(&e, Errno::NODEV) => Ok(None),
         Err(e) => Err(e),
     }
 }
 
 /// Returns true if the error has this number.
-pub(crate) fn is(error: &io::Error, errno: Errno) -> bool {
+pub(crate) fn is_errno(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw_os_error())
 }
 
@@ -174,7 +175,7 @@ impl Leftover {
     ///
     /// # Errors
     /// Something could not be removed; everything else was.
-    pub fn take_away(&self, home: &Namespace) -> Result<(), Error> {
+    pub fn remove(&self, home: &Namespace) -> Result<(), Error> {
         let (Some(name), Some(id)) = (&self.published, self.id) else { return Ok(()) };
         let lost = Error::of_namespace(name);
         let namespace = match Namespace::open_named(name) {
@@ -214,7 +215,7 @@ fn delete_ours(inside: &Netlink) -> io::Result<()> {
     let ours = links.iter().filter(|link| link.group == GROUP);
     // Deleting one end of a pair also deletes the other one.
     let deleted = ours.map(|link| match inside.delete_link(link.index) {
-        Err(e) if is(&e, Errno::NODEV) => Ok(()),
+        Err(e) if is_errno(&e, Errno::NODEV) => Ok(()),
         other => other,
     });
     deleted.fold(Ok(()), Result::and)

@@ -36,7 +36,7 @@ pub(crate) fn look(
     seen.routes = routes.iter().filter_map(|route| route_of(route, &names)).collect();
     look_at_threads(own, known, &mut seen)?;
     for key in wanted.sysctls.keys() {
-        if let Some(value) = netns::here(key)? {
+        if let Some(value) = netns::sysctl(key)? {
             seen.sysctls.insert(key.clone(), value);
         }
     }

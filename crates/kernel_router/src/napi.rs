@@ -11,7 +11,7 @@ use netlink::{Generic, Napi};
 use rustix::io::Errno;
 
 use crate::executor::OwnNamespace;
-use crate::leftover::is;
+use crate::leftover::is_errno;
 
 /// A kernel thread that does the receive work of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,9 +40,9 @@ pub(crate) fn threads(own: &OwnNamespace, interfaces: &[&str]) -> io::Result<Vec
                 Some(threads) => found.extend(threads),
                 None => found.extend(by_number(interface, &napis, known(&mut all)?)),
             },
-            Err(e) if is(&e, Errno::NOENT) => found.extend(by_name(interface, known(&mut all)?)?),
+            Err(e) if is_errno(&e, Errno::NOENT) => found.extend(by_name(interface, known(&mut all)?)?),
             // The interface has been deleted, and its threads with it.
-            Err(e) if is(&e, Errno::NODEV) => {}
+            Err(e) if is_errno(&e, Errno::NODEV) => {}
             Err(e) => return Err(e),
         }
     }

@@ -43,15 +43,15 @@ pub enum Obstacle {
 /// # Errors
 /// An interface that others provide does not exist, or one to be created exists already.
 pub fn steps(wanted: &RouterConfig, seen: &ObservedState) -> Result<Vec<Step>, Obstacle> {
-    let now = wanted.now();
+    let now = wanted.applicable();
     now.interfaces.iter().try_for_each(|interface| obstacle(interface, seen))?;
     let (routes, neighbours) = (now.routes.iter().collect(), now.neighbours.iter().collect());
     let mut plan = Plan { now: &now, seen, routes, neighbours, steps: Vec::new() };
-    plan.lift();
-    plan.take_away();
+    plan.remove_dependents();
+    plan.remove_interfaces();
     plan.set_parameters();
-    plan.bring();
-    plan.lay();
+    plan.add_interfaces();
+    plan.add_dependents();
     Ok(plan.steps)
 }
 
@@ -115,7 +115,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Removes objects that depend on interfaces: neighbours, routes, addresses.
-    fn lift(&mut self) {
+    fn remove_dependents(&mut self) {
         let neighbours = self.seen.neighbours.iter().map(|((interface, ip), mac)| Neighbour {
             interface: interface.clone(),
             ip: *ip,
@@ -139,7 +139,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Turns off threaded NAPI, sets interfaces down, and removes interfaces.
-    fn take_away(&mut self) {
+    fn remove_interfaces(&mut self) {
         let seen = self.seen;
         for (name, present) in &seen.interfaces {
             let staying = self.staying(name).map(|(_, interface)| interface);
@@ -180,7 +180,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Adds interfaces, and sets their properties.
-    fn bring(&mut self) {
+    fn add_interfaces(&mut self) {
         let now = self.now;
         for interface in &now.interfaces {
             let name = &interface.name;
@@ -223,7 +223,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Adds addresses, neighbours and routes, and turns on threaded NAPI.
-    fn lay(&mut self) {
+    fn add_dependents(&mut self) {
         let now = self.now;
         for interface in &now.interfaces {
             let has = self.staying(&interface.name).map(|(present, _)| &present.addresses);

@@ -1,7 +1,7 @@
 //! A running kernel router.
 
 mod before;
-mod renew;
+mod restart;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -74,11 +74,11 @@ impl Router {
     ) -> Result<Self, Error> {
         let lost = Error::of_namespace(&wanted.name);
         let own = OwnNamespace::new(namespace, site.home.clone()).map_err(&lost)?;
-        let mut router = Self { wanted: nothing(&wanted), own, published: None, has_ended: false };
+        let mut router = Self { wanted: empty_config(&wanted), own, published: None, has_ended: false };
         checked(&wanted)?;
-        named(&router.own, &wanted.name)?;
+        mark(&router.own, &wanted.name)?;
         if wanted.published.is_some() {
-            router.keep(&wanted, journal)?;
+            router.record_moved(&wanted, journal)?;
             router.publish(site)?;
         }
         router.apply(wanted, site, journal)?;
@@ -101,7 +101,7 @@ impl Router {
             return Err(Error::refused(&wanted.name, "naming its namespace", why));
         }
         let had = self.own.kept.len();
-        self.keep(&wanted, journal)?;
+        self.record_moved(&wanted, journal)?;
         let known = ManagedObjects::default().with(&self.wanted).with(&wanted);
         let namespace = self.own.namespace.clone();
         let done = namespace.within(|| reach(&mut self.own, site, &known, &wanted));
@@ -122,7 +122,7 @@ impl Router {
     ///
     /// # Errors
     /// One line: what cannot be restored.
-    pub fn mend(&mut self, site: &Surroundings<'_>, journal: Journal<'_>) -> Result<Vec<Step>, Error> {
+    pub fn repair(&mut self, site: &Surroundings<'_>, journal: Journal<'_>) -> Result<Vec<Step>, Error> {
         self.apply(self.wanted.clone(), site, journal)
     }
 
@@ -160,7 +160,7 @@ impl Router {
     ///
     /// # Errors
     /// The kernel does not answer.
-    pub fn looks_well(&self) -> Result<Vec<(String, Health)>, Error> {
+    pub fn health(&self) -> Result<Vec<(String, Health)>, Error> {
         let links = self.links()?;
         let health = |name: &str| {
             let made = self.own.made.get(name).map(|(index, _)| *index);
@@ -253,7 +253,7 @@ impl Router {
         let published = match self.own.namespace.publish(&name) {
             Err(netns::Error::InUse { name }) => match Leftover::find(&name) {
                 Ok(Some(left)) => {
-                    left.take_away(site.home)?;
+                    left.remove(site.home)?;
                     self.own.namespace.publish(&name)
                 }
                 _ => Err(netns::Error::InUse { name }),
@@ -266,7 +266,7 @@ impl Router {
 
     /// Records the present state of the host's interfaces that are about to be moved, and reports to the journal if there is
     /// anything new.
-    fn keep(&mut self, wanted: &RouterConfig, journal: Journal<'_>) -> Result<(), Error> {
+    fn record_moved(&mut self, wanted: &RouterConfig, journal: Journal<'_>) -> Result<(), Error> {
         let lost = Error::of_namespace(&wanted.name);
         let moved = wanted.interfaces.iter().filter_map(|interface| match &interface.origin {
             Origin::Moved { link } => Some((interface.name.as_str(), link.as_str())),
@@ -304,12 +304,12 @@ impl Drop for Router {
 }
 
 /// A router of this name without any configuration.
-fn nothing(wanted: &RouterConfig) -> RouterConfig {
+fn empty_config(wanted: &RouterConfig) -> RouterConfig {
     RouterConfig { name: wanted.name.clone(), published: wanted.published.clone(), ..RouterConfig::default() }
 }
 
 /// Prepares a namespace, and marks it as that of a router.
-fn named(own: &OwnNamespace, router: &str) -> Result<(), Error> {
+fn mark(own: &OwnNamespace, router: &str) -> Result<(), Error> {
     let set = own.kernel.set_link("lo", &Settings::default().up(true).alias(ALIAS));
     set.map_err(|e| Error::refused(router, "setting `lo` up", e))
 }

@@ -49,7 +49,7 @@ impl OrphanedContainer {
     pub(crate) fn clean_within(&self, programs: &Programs, patience: Duration) -> Result<(), Error> {
         if !self.monitors().is_empty() {
             // Its result does not matter: the next check shows whether the container has ended.
-            let _ = programs.ask("lxc-stop", &self.words(&["-k"]), patience);
+            let _ = programs.run("lxc-stop", &self.arguments(&["-k"]), patience);
             if !self.has_ended(patience) {
                 self.kill();
                 self.has_ended(PATIENCE);
@@ -65,7 +65,7 @@ impl OrphanedContainer {
     }
 
     /// Arguments that all LXC programs take (`-P`, `-n`), followed by `more`.
-    pub(crate) fn words(&self, more: &[&str]) -> Vec<String> {
+    pub(crate) fn arguments(&self, more: &[&str]) -> Vec<String> {
         let home = self.home.display().to_string();
         let words = ["-P", &home, "-n", &self.name];
         words.iter().chain(more).map(|word| (*word).to_owned()).collect()
@@ -80,7 +80,7 @@ impl OrphanedContainer {
 
     fn is_monitor(&self, pid: i32) -> bool {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        is_of(&words, &self.words(&[]))
+        is_lxc_start_command(&words, &self.arguments(&[]))
     }
 
     /// Waits up to `patience` for its `lxc-start` to exit. Returns true if it has.
@@ -109,7 +109,7 @@ impl OrphanedContainer {
 
 /// Returns true if a command line, with NUL-terminated words, is that of `lxc-start` with these arguments. A script in place of
 /// `lxc-start`, as tests use it, has its interpreter as first word.
-pub(crate) fn is_of(cmdline: &[u8], told: &[String]) -> bool {
+pub(crate) fn is_lxc_start_command(cmdline: &[u8], told: &[String]) -> bool {
     let words: Vec<&[u8]> = cmdline.split(|octet| *octet == 0).collect();
     let is_program = |word: &&[u8]| *word == b"lxc-start" || word.ends_with(b"/lxc-start");
     let Some(at) = words.iter().take(2).position(is_program) else { return false };

@@ -70,7 +70,7 @@ impl Programs {
     }
 
     /// Runs a program to its end. `None`: it did not end in time and was killed.
-    pub(crate) fn ask<A: AsRef<OsStr>>(
+    pub(crate) fn run<A: AsRef<OsStr>>(
         &self,
         program: &'static str,
         arguments: &[A],

@@ -62,7 +62,7 @@ pub struct Running {
     child: Child,
     init: Option<Init>,
     /// True after the container has ended and was removed.
-    over: bool,
+    is_removed: bool,
 }
 
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl Running {
         let log = ground.log();
         let spawned = programs
             .command("lxc-start")
-            .args(left.words(&["-F", "-o", &log.display().to_string(), "-l", "WARN", "-C"]))
+            .args(left.arguments(&["-F", "-o", &log.display().to_string(), "-l", "WARN", "-C"]))
             .spawn();
         let child = match spawned {
             Ok(child) => child,
@@ -108,8 +108,8 @@ impl Running {
         };
         let own_init = matches!(container.root, Root::Folder { .. });
         let programs = programs.clone();
-        let mut running = Self { programs, patience, left, own_init, child, init: None, over: false };
-        running.init = Some(running.begin(&log)?);
+        let mut running = Self { programs, patience, left, own_init, child, init: None, is_removed: false };
+        running.init = Some(running.wait_until_running(&log)?);
         Ok(running)
     }
 
@@ -152,26 +152,26 @@ impl Running {
     /// One line: the container does not end even so, or its directory cannot be removed.
     pub fn stop(mut self) -> Result<StopOutcome, Error> {
         let how = self.end()?;
-        self.over = true;
+        self.is_removed = true;
         self.left.remove().map(|()| how)
     }
 
     /// Waits until the container runs and its init and network namespace are known.
-    fn begin(&mut self, log: &Path) -> Result<Init, Error> {
+    fn wait_until_running(&mut self, log: &Path) -> Result<Init, Error> {
         let end = Instant::now() + self.patience.start;
         loop {
             if let Some(status) = self.ended()? {
-                let why = said(log)
+                let why = log_error(log)
                     .unwrap_or_else(|| format!("`lxc-start` exited ({status}) without an error message"));
                 return Err(self.refused(why));
             }
             if let Some(pid) = self.info()?.and_then(|info| info.running())
-                && let Some(init) = self.meet(pid)?
+                && let Some(init) = self.open_init(pid)?
             {
                 return Ok(init);
             }
             if Instant::now() >= end {
-                let said = said(log).unwrap_or_else(|| "LXC printed no error message".to_owned());
+                let said = log_error(log).unwrap_or_else(|| "LXC printed no error message".to_owned());
                 let (name, seconds) = (self.left.name.clone(), self.patience.start.as_secs());
                 return Err(Error::Late { name, seconds, said });
             }
@@ -181,14 +181,14 @@ impl Running {
 
     /// Queries LXC for its state; `None` while LXC does not know it.
     fn info(&self) -> Result<Option<Info>, Error> {
-        match self.programs.ask("lxc-info", &self.left.words(&["-s", "-p"]), ANSWER)? {
+        match self.programs.run("lxc-info", &self.left.arguments(&["-s", "-p"]), ANSWER)? {
             Some(said) if said.well => Info::read(&said.output).map(Some),
             _ => Ok(None),
         }
     }
 
     /// Opens the init and its network namespace. `None`: the init has exited meanwhile.
-    fn meet(&self, pid: u32) -> Result<Option<Init>, Error> {
+    fn open_init(&self, pid: u32) -> Result<Option<Init>, Error> {
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let number = number.ok_or_else(|| Error::Info { found: format!("PID: {pid}") })?;
         let Ok(process) = pidfd_open(number, PidfdFlags::empty()) else { return Ok(None) };
@@ -204,7 +204,7 @@ impl Running {
         let (ask, kill) = (["-t", seconds.as_str()], ["-k"]);
         let (more, patience) = if self.own_init { (&ask[..], asked + killed) } else { (&kill[..], killed) };
         // The result of `lxc-stop` does not matter: the container ends or not. If `lxc-stop` hung, the time is already used up.
-        let answer = self.programs.ask("lxc-stop", &self.left.words(more), patience);
+        let answer = self.programs.run("lxc-stop", &self.left.arguments(more), patience);
         let more = if matches!(answer, Ok(None)) { Duration::ZERO } else { killed };
         if self.ends_within(more)? {
             return Ok(StopOutcome::InTime);
@@ -245,7 +245,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if !self.over {
+        if !self.is_removed {
             // Killing the init first lets `lxc-start` return the interfaces that it has moved.
             self.kill_init();
             let patience = if self.init.is_some() { self.patience.killed } else { Duration::ZERO };
@@ -259,7 +259,7 @@ impl Drop for Running {
 }
 
 /// Returns the reason of LXC's failure, from the beginning of its log.
-fn said(log: &Path) -> Option<String> {
+fn log_error(log: &Path) -> Option<String> {
     let mut octets = Vec::new();
     File::open(log).ok()?.take(LOG).read_to_end(&mut octets).ok()?;
     cause(&String::from_utf8_lossy(&octets))

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::folder::is_mounted_below;
 use crate::info::cause;
-use crate::orphan::is_of;
+use crate::orphan::is_lxc_start_command;
 
 /// Paths of a Debian 12 host: programs in `/usr`, and links to there.
 fn ground() -> HostPaths {
@@ -251,7 +251,7 @@ fn a_process_is_known_by_its_words() {
         (b"", false),
     ];
     for (cmdline, is) in cases {
-        assert_eq!(is_of(cmdline, &told), is, "{}", String::from_utf8_lossy(cmdline));
+        assert_eq!(is_lxc_start_command(cmdline, &told), is, "{}", String::from_utf8_lossy(cmdline));
     }
 }
 

@@ -85,7 +85,7 @@ impl Generic {
                 answer => return answer,
             }
         }
-        Err(changed())
+        Err(dump_interrupted())
     }
 
     /// Sends a request and receives its answer, once.
@@ -112,7 +112,7 @@ impl Connection {
                     }
                     Part::End(outcome) => {
                         outcome?;
-                        return if interrupted { Err(changed()) } else { Ok(bodies) };
+                        return if interrupted { Err(dump_interrupted()) } else { Ok(bodies) };
                     }
                 }
             }
@@ -120,7 +120,7 @@ impl Connection {
     }
 }
 
-fn changed() -> io::Error {
+fn dump_interrupted() -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, "the table changed while it was dumped")
 }
 

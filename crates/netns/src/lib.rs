@@ -15,9 +15,9 @@ mod parameters;
 mod sysfs;
 
 pub use error::Error;
-pub use name::{Published, is_name, unpublish};
+pub use name::{Published, check_name, unpublish};
 pub use namespace::{Id, Namespace};
-pub use parameters::{here, set_here};
+pub use parameters::{set_sysctl, sysctl};
 pub use sysfs::Sysfs;
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl Namespace {
     /// # Errors
     /// The name is not valid or in use, or the caller may not mount. Nothing is left behind then.
     pub fn publish(&self, name: &str) -> Result<Published, Error> {
-        is_name(name).map_err(|why| Error::Name { name: name.to_owned(), why })?;
+        check_name(name).map_err(|why| Error::Name { name: name.to_owned(), why })?;
         let (path, id) = (path_of(name), self.id()?);
         let naming = || format!("naming a network namespace {}", path.display());
         fs::create_dir_all(FOLDER).map_err(|e| Error::system(naming(), e))?;
@@ -83,7 +83,7 @@ impl Namespace {
 /// # Errors
 /// The caller may not unmount or delete it.
 pub fn unpublish(name: &str, id: Id) -> Result<bool, Error> {
-    is_name(name).map_err(|why| Error::Name { name: name.to_owned(), why })?;
+    check_name(name).map_err(|why| Error::Name { name: name.to_owned(), why })?;
     let path = path_of(name);
     let taking = || format!("taking away the network namespace {}", path.display());
     let found = match fs::metadata(&path) {
@@ -92,7 +92,7 @@ pub fn unpublish(name: &str, id: Id) -> Result<bool, Error> {
         Err(e) => return Err(Error::system(taking(), e)),
     };
     let is_bound = Id::of(&found) == id;
-    if !is_bound && !is_unbound(&path, &found) {
+    if !is_bound && !is_placeholder(&path, &found) {
         return Ok(false);
     }
     if is_bound {
@@ -110,7 +110,7 @@ pub fn unpublish(name: &str, id: Id) -> Result<bool, Error> {
 }
 
 /// Returns true if the file is still waiting for its bind mount: an empty regular file on the directory's own file system.
-fn is_unbound(path: &Path, found: &fs::Metadata) -> bool {
+fn is_placeholder(path: &Path, found: &fs::Metadata) -> bool {
     let folder = path.parent().and_then(|folder| fs::metadata(folder).ok());
     let is_in_it = folder.is_some_and(|folder| Id::of(&folder).device == Id::of(found).device);
     is_in_it && found.is_file() && found.len() == 0
@@ -120,7 +120,7 @@ fn is_unbound(path: &Path, found: &fs::Metadata) -> bool {
 ///
 /// # Errors
 /// The rule that it violates.
-pub fn is_name(name: &str) -> Result<(), &'static str> {
+pub fn check_name(name: &str) -> Result<(), &'static str> {
     if name.is_empty() {
         return Err("it is empty");
     }

@@ -13,7 +13,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::name::{is_name, path_of};
+use crate::name::{check_name, path_of};
 use crate::sysfs::Sysfs;
 
 /// The calling thread's own network namespace.
@@ -44,7 +44,7 @@ impl Namespace {
     pub fn new() -> Result<Self, Error> {
         // unshare(2) moves the calling thread; a thread of its own leaves the caller in its namespace.
         in_thread(|| {
-            leave().map_err(|e| Error::system("making a network namespace", e))?;
+            unshare_network().map_err(|e| Error::system("making a network namespace", e))?;
             Self::current()
         })
     }
@@ -73,7 +73,7 @@ impl Namespace {
     /// # Errors
     /// The name is not valid, or there is no namespace of this name.
     pub fn open_named(name: &str) -> Result<Self, Error> {
-        is_name(name).map_err(|why| Error::Name { name: name.to_owned(), why })?;
+        check_name(name).map_err(|why| Error::Name { name: name.to_owned(), why })?;
         match Self::open(path_of(name)) {
             Err(Error::System { answer, .. }) if answer.kind() == io::ErrorKind::NotFound => {
                 Err(Error::Missing { name: name.to_owned() })
@@ -137,7 +137,7 @@ impl Namespace {
     /// # Errors
     /// The key is not valid, or the sysctl cannot be read.
     pub fn sysctl(&self, key: &str) -> Result<Option<String>, Error> {
-        self.within(|| crate::here(key))?
+        self.within(|| crate::sysctl(key))?
     }
 
     /// Sets one of the namespace's sysctls.
@@ -145,7 +145,7 @@ impl Namespace {
     /// # Errors
     /// There is no such sysctl, it rejects the value, or the caller may not change it.
     pub fn set_sysctl(&self, key: &str, value: &str) -> Result<(), Error> {
-        self.within(|| crate::set_here(key, value))?
+        self.within(|| crate::set_sysctl(key, value))?
     }
 
     /// Mounts the namespace's sysfs, whose `class/net` lists its interfaces.
@@ -180,7 +180,7 @@ impl AsFd for Namespace {
     deprecated,
     reason = "unsafe about unshare(2) are descriptor tables alone (CLONE_FILES), which stay as they are"
 )]
-fn leave() -> io::Result<()> {
+fn unshare_network() -> io::Result<()> {
     Ok(rustix::thread::unshare(UnshareFlags::NEWNET)?)
 }
 

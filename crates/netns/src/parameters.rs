@@ -12,7 +12,7 @@ const FOLDER: &str = "/proc/sys";
 ///
 /// # Errors
 /// The key is not a valid path, or the sysctl cannot be read.
-pub fn here(key: &str) -> Result<Option<String>, Error> {
+pub fn sysctl(key: &str) -> Result<Option<String>, Error> {
     let path = path(key)?;
     match fs::read_to_string(&path) {
         Ok(value) => Ok(Some(value.trim_end().to_owned())),
@@ -25,7 +25,7 @@ pub fn here(key: &str) -> Result<Option<String>, Error> {
 ///
 /// # Errors
 /// There is no such sysctl, it rejects the value (EINVAL), or it cannot be changed.
-pub fn set_here(key: &str, value: &str) -> Result<(), Error> {
+pub fn set_sysctl(key: &str, value: &str) -> Result<(), Error> {
     let path = path(key)?;
     // The file is never created: if there is none, ENOENT is the error to report.
     let mut file = fs::OpenOptions::new().write(true).open(&path).map_err(|e| refusal(&path, value, e))?;

@@ -4,11 +4,11 @@ use super::*;
 fn a_name_is_that_of_a_file() {
     let longest = "n".repeat(255);
     for name in ["edge", "lab.edge-1", "a", longest.as_str()] {
-        assert_eq!(is_name(name), Ok(()), "{name}");
+        assert_eq!(check_name(name), Ok(()), "{name}");
     }
     let too_long = "n".repeat(256);
     for name in ["", ".", "..", "a/b", "a b", "a\n", too_long.as_str()] {
-        assert!(is_name(name).is_err(), "{name}");
+        assert!(check_name(name).is_err(), "{name}");
         assert!(matches!(Namespace::open_named(name), Err(Error::Name { .. })), "{name}");
     }
 }

@@ -8,7 +8,7 @@ use crate::{Address, Error, Function, Location, Port};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionRequest {
     /// The router and its NIC, as in `edge.wan`.
-    pub who: String,
+    pub nic: String,
     /// The interface that the configuration names: of a port, or of a function.
     pub interface: String,
     /// Number of the function at the port; `None`: any free function.
@@ -21,7 +21,7 @@ pub struct FunctionRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assigned {
     /// The router and its NIC, as in `edge.wan`.
-    pub who: String,
+    pub nic: String,
     /// PCI address of the port.
     pub port: Address,
     /// Number of the function at the port.
@@ -55,7 +55,7 @@ pub fn assign(ports: &[Port], wishes: &[FunctionRequest]) -> Result<Vec<Assigned
     let assigned = wishes.iter().zip(found).filter_map(|(wish, found)| {
         let (port, function) = found?;
         let (number, address) = (function.number, function.address);
-        Some(Assigned { who: wish.who.clone(), port: port.address, number, address })
+        Some(Assigned { nic: wish.nic.clone(), port: port.address, number, address })
     });
     Ok(assigned.collect())
 }
@@ -75,7 +75,7 @@ fn fixed<'p>(ports: &'p [Port], wish: &FunctionRequest) -> Result<Option<(&'p Po
     let port = port_of(ports, wish)?;
     let none = || Error::NoFunction { port: port.label(), number, now: port.count() };
     let function = port.function(number).ok_or_else(none)?;
-    is_here(port, function)?;
+    local_interface(port, function)?;
     Ok(Some((port, function)))
 }
 
@@ -84,7 +84,7 @@ fn port_of<'p>(ports: &'p [Port], wish: &FunctionRequest) -> Result<&'p Port, Er
     let port = ports.iter().find(named);
     let port = port.ok_or_else(|| Error::NoInterface { interface: wish.interface.clone() })?;
     if port.functions.is_empty() {
-        return Err(Error::NoneMade { port: port.label(), most: port.most });
+        return Err(Error::NoneMade { port: port.label(), most: port.max_functions });
     }
     Ok(port)
 }
@@ -96,13 +96,13 @@ fn take<'w>(
     port: &Port,
     function: &Function,
 ) -> Result<(), Error> {
-    match taken.insert(function.address, &wish.who) {
+    match taken.insert(function.address, &wish.nic) {
         None => Ok(()),
         Some(first) => Err(Error::TwoWant {
             port: port.label(),
             number: function.number,
             first: first.to_owned(),
-            second: wish.who.clone(),
+            second: wish.nic.clone(),
         }),
     }
 }
@@ -115,12 +115,12 @@ fn free<'p>(
     let is_free = |function: &&Function| {
         matches!(function.place(), Location::Here(_)) && !taken.contains_key(&function.address)
     };
-    let none = || Error::NoneLeft { port: port.label(), who: wish.who.clone(), now: port.count() };
+    let none = || Error::NoneLeft { port: port.label(), nic: wish.nic.clone(), now: port.count() };
     port.functions.iter().find(is_free).ok_or_else(none)
 }
 
 /// Returns the interface of a function in our namespace; the error says where the interface is instead.
-pub(crate) fn is_here<'f>(port: &Port, function: &'f Function) -> Result<&'f str, Error> {
+pub(crate) fn local_interface<'f>(port: &Port, function: &'f Function) -> Result<&'f str, Error> {
     let why = match function.place() {
         Location::Here(interface) => return Ok(interface),
         Location::Elsewhere("vfio-pci") => {

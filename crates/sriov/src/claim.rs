@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use netlink::{Function as Seen, FunctionSetting, Netlink};
 
-use crate::assign::is_here;
+use crate::assign::local_interface;
 use crate::plan::{FormerSettings, FunctionSettings, Step, steps};
 use crate::{Address, Assigned, Error, Port, Sysfs};
 
@@ -24,12 +24,12 @@ pub struct Claim {
     former: FormerSettings,
     interface: String,
     /// True if dropping the claim restores the former settings.
-    ours: bool,
+    restores_on_drop: bool,
 }
 
 impl Claim {
     /// Applies the requested settings to a function whose interface is in our namespace. `kernel` is a socket in the namespace of
-    /// the port's interface. `told` receives the former settings before any is changed, so that the cleaner can restore them.
+    /// the port's interface. `journal` receives the former settings before any is changed, so that the cleaner can restore them.
     ///
     /// # Errors
     /// One line: the function's interface is not here, or its driver refuses. The former settings are in force then.
@@ -38,13 +38,13 @@ impl Claim {
         kernel: Netlink,
         assigned: &Assigned,
         wanted: &FunctionSettings,
-        told: &mut dyn FnMut(&FormerSettings),
+        journal: &mut dyn FnMut(&FormerSettings),
     ) -> Result<Self, Error> {
         wanted.check()?;
         let port = port(sysfs, assigned.port)?;
         let gone = || Error::NoFunction { port: port.label(), number: assigned.number, now: port.count() };
         let function = port.function(assigned.number).ok_or_else(gone)?;
-        let interface = is_here(&port, function)?.to_owned();
+        let interface = local_interface(&port, function)?.to_owned();
         let seen = seen(&kernel, &port, assigned.number)?;
         let settings = FunctionSettings::as_seen(&seen).touched_by(wanted);
         let former = FormerSettings {
@@ -54,8 +54,8 @@ impl Claim {
             interface: interface.clone(),
             settings,
         };
-        told(&former);
-        let mut claim = Self { sysfs: sysfs.clone(), kernel, former, interface, ours: true };
+        journal(&former);
+        let mut claim = Self { sysfs: sysfs.clone(), kernel, former, interface, restores_on_drop: true };
         // On an error the claim is dropped, which restores the former settings.
         carry_out(&claim.sysfs, &claim.kernel, &port, (&claim.former, &steps(&seen, wanted)))?;
         claim.interface = claim.find()?;
@@ -76,14 +76,14 @@ impl Claim {
     ///
     /// # Errors
     /// The driver refuses.
-    pub fn give_back(mut self) -> Result<(), Error> {
-        self.ours = false;
-        give_back(&self.sysfs, &self.kernel, &self.former)
+    pub fn restore(mut self) -> Result<(), Error> {
+        self.restores_on_drop = false;
+        restore(&self.sysfs, &self.kernel, &self.former)
     }
 
     /// Ends the claim and leaves the settings as they are.
-    pub fn leave(mut self) -> FormerSettings {
-        self.ours = false;
+    pub fn detach(mut self) -> FormerSettings {
+        self.restores_on_drop = false;
         self.former.clone()
     }
 
@@ -105,9 +105,9 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if self.ours {
+        if self.restores_on_drop {
             // A failure cannot be reported here; the cleaner has the former settings as well.
-            let _ = give_back(&self.sysfs, &self.kernel, &self.former);
+            let _ = restore(&self.sysfs, &self.kernel, &self.former);
         }
     }
 }
@@ -116,7 +116,7 @@ impl Drop for Claim {
 ///
 /// # Errors
 /// The driver refuses.
-pub fn give_back(sysfs: &Sysfs, kernel: &Netlink, former: &FormerSettings) -> Result<(), Error> {
+pub fn restore(sysfs: &Sysfs, kernel: &Netlink, former: &FormerSettings) -> Result<(), Error> {
     let Some(port) = sysfs.read(former.port) else { return Ok(()) };
     let is_it = port.function(former.number).is_some_and(|function| function.address == former.address);
     if !is_it || port.interface.is_none() {

@@ -10,10 +10,10 @@ use crate::{Error, Location, Port};
 ///
 /// # Errors
 /// One line: the port does not support so many, or all functions would have to be removed and one is in use.
-pub fn writes(port: &Port, wanted: u32, used: &[u32]) -> Result<Vec<u32>, Error> {
+pub fn plan_function_count(port: &Port, wanted: u32, used: &[u32]) -> Result<Vec<u32>, Error> {
     let now = port.count();
-    if wanted > port.most {
-        return Err(Error::TooMany { port: port.label(), wanted, most: port.most });
+    if wanted > port.max_functions {
+        return Err(Error::TooMany { port: port.label(), wanted, most: port.max_functions });
     }
     if wanted == now {
         return Ok(Vec::new());

@@ -94,13 +94,13 @@ pub enum Error {
     },
     /// Fewer functions are free than are requested.
     #[error(
-        "no virtual function of `{port}` is free for {who}: all {now} are in use or requested; enable more (`functions`)"
+        "no virtual function of `{port}` is free for {nic}: all {now} are in use or requested; enable more (`functions`)"
     )]
     NoneLeft {
         /// The port.
         port: String,
         /// The NIC, as in `edge.wan`.
-        who: String,
+        nic: String,
         /// Present number of functions.
         now: u32,
     },

@@ -38,7 +38,7 @@ pub struct Port {
     /// Name of the driver, if one is bound.
     pub driver: Option<String>,
     /// Maximum number of functions.
-    pub most: u32,
+    pub max_functions: u32,
     /// Present functions, in the order of their numbers.
     pub functions: Vec<Function>,
 }
@@ -151,13 +151,15 @@ impl Sysfs {
     /// Reads a port. `None`: the device is gone, or does not support SR-IOV.
     pub fn read(&self, address: Address) -> Option<Port> {
         let folder = self.device(address);
-        let most = number(&folder.join("sriov_totalvfs")).filter(|most| *most > 0)?;
-        let functions = (0..most.min(MOST)).map_while(|number| self.function(&folder, number)).collect();
+        let max_functions =
+            number(&folder.join("sriov_totalvfs")).filter(|max_functions| *max_functions > 0)?;
+        let functions =
+            (0..max_functions.min(MOST)).map_while(|number| self.function(&folder, number)).collect();
         Some(Port {
             address,
             interface: self.interface(address),
             driver: last_name(&folder.join("driver")),
-            most,
+            max_functions,
             functions,
         })
     }
@@ -178,12 +180,12 @@ impl Sysfs {
         }
     }
 
-    /// Sets the number of functions of a port, to one of the numbers that [`crate::writes`] returns. The kernel creates the
+    /// Sets the number of functions of a port, to one of the numbers that [`crate::plan_function_count`] returns. The kernel creates the
     /// functions and probes their drivers within the system call.
     ///
     /// # Errors
     /// The driver refuses, or the caller is not root.
-    pub fn make(&self, port: &Port, count: u32) -> Result<(), Error> {
+    pub fn set_function_count(&self, port: &Port, count: u32) -> Result<(), Error> {
         let file = self.device(port.address).join("sriov_numvfs");
         let what = || format!("setting the number of virtual functions of `{}` to {count}", port.label());
         fs::write(file, count.to_string()).map_err(|answer| Error::system(what(), answer))

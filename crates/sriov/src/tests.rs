@@ -38,7 +38,7 @@ fn an_address_is_read_and_written() {
 fn ports_and_functions_are_found() {
     let tree = Tree::of_an_82576();
     let ports = tree.sysfs().ports();
-    let known: Vec<_> = ports.iter().map(|port| (port.label(), port.most, port.count())).collect();
+    let known: Vec<_> = ports.iter().map(|port| (port.label(), port.max_functions, port.count())).collect();
     assert_eq!(known, [("eth0".to_owned(), 7, 3), ("eth1".to_owned(), 7, 0)]);
     let port = &ports[0];
     assert_eq!((port.address, port.driver.as_deref()), (address(PORT), Some("igb")));
@@ -118,7 +118,7 @@ fn numbers_and_drivers_are_written_where_the_kernel_reads_them() {
     let tree = Tree::of_an_82576();
     let sysfs = tree.sysfs();
     let port = sysfs.port_of("eth1").expect("a port");
-    sysfs.make(&port, 4).expect("a file");
+    sysfs.set_function_count(&port, 4).expect("a file");
     let written = |path: &str| read_to_string(tree.at(path)).expect("a file");
     assert_eq!(written("devices/pci0000:00/0000:01:00.1/sriov_numvfs"), "4");
     sysfs.rebind(address("0000:01:10.0")).expect("files");
@@ -133,16 +133,21 @@ fn the_kernel_goes_through_none() {
     let tree = Tree::of_an_82576();
     let of = |interface: &str| tree.sysfs().port_of(interface).expect("a port");
     let none = of("eth1");
-    assert_eq!(writes(&none, 0, &[]).expect("allowed"), [0; 0]);
-    assert_eq!(writes(&none, 7, &[]).expect("allowed"), [7]);
-    let line = writes(&none, 8, &[]).expect_err("it can have seven").to_string();
+    assert_eq!(plan_function_count(&none, 0, &[]).expect("allowed"), [0; 0]);
+    assert_eq!(plan_function_count(&none, 7, &[]).expect("allowed"), [7]);
+    let line = plan_function_count(&none, 8, &[]).expect_err("it can have seven").to_string();
     assert_eq!(line, "`eth1` can have at most 7 virtual functions, not 8");
     let mut some = of("eth0");
-    assert_eq!(writes(&some, 3, &[0, 1]).expect("nothing changes"), [0; 0]);
-    let line = writes(&some, 4, &[]).expect_err("one is elsewhere").to_string();
+    assert_eq!(plan_function_count(&some, 3, &[0, 1]).expect("nothing changes"), [0; 0]);
+    let line = plan_function_count(&some, 4, &[]).expect_err("one is elsewhere").to_string();
     assert!(line.contains("function 1 is in use"), "{line}");
     some.functions.remove(1);
-    assert_eq!(writes(&some, 4, &[]).expect("allowed"), [0, 4]);
-    assert_eq!(writes(&some, 0, &[]).expect("allowed"), [0]);
-    assert!(writes(&some, 4, &[2]).expect_err("one is ours").to_string().contains("function 2 is in use"));
+    assert_eq!(plan_function_count(&some, 4, &[]).expect("allowed"), [0, 4]);
+    assert_eq!(plan_function_count(&some, 0, &[]).expect("allowed"), [0]);
+    assert!(
+        plan_function_count(&some, 4, &[2])
+            .expect_err("one is ours")
+            .to_string()
+            .contains("function 2 is in use")
+    );
 }

@@ -99,7 +99,7 @@ impl RouterState {
     }
 
     /// Returns true if a failed repair has not been reported yet: once, until a repair succeeds.
-    fn is_news(&mut self) -> bool {
+    fn take_unreported(&mut self) -> bool {
         self.trouble.as_mut().is_some_and(|trouble| !std::mem::replace(&mut trouble.told, true))
     }
 }
@@ -127,7 +127,7 @@ impl KernelRouters {
         let is_other = from != to;
         if is_other {
             self.add(Task::Change { from, to });
-            self.go_on();
+            self.start_next();
         }
         Ok(is_other)
     }
@@ -154,7 +154,7 @@ impl KernelRouters {
     }
 
     /// Starts the next task on a thread. If no thread is available the task stays in the queue.
-    fn go_on(&mut self) {
+    fn start_next(&mut self) {
         let Some(backend) = self.backend.take() else { return };
         let Some(task) = self.waiting.pop_front() else {
             self.backend = Some(backend);

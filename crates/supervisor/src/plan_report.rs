@@ -37,7 +37,7 @@ pub fn nic(router: &Router, nic: &Nic) -> NicDetails {
 fn forget_foreign(router: &Router, settings: &mut Settings) {
     let is_foreign = |key: &str| {
         let table = key.split('.').next().unwrap_or_default();
-        keys::foreign(router).any(|foreign| foreign == table || foreign == key)
+        keys::inapplicable(router).any(|foreign| foreign == table || foreign == key)
     };
     settings.retain(|key, _| !is_foreign(key));
 }

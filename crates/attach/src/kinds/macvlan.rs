@@ -50,7 +50,7 @@ fn mode(wanted: &NicRequirements) -> Mode {
 
 fn look(wanted: &NicRequirements) -> Result<Finding, Vec<MissingRequirement>> {
     let name = wanted.attach.name();
-    is_known(name).and_then(|()| interfaces::station("macvlan", name, wanted.mtu)).map_err(lack)?;
+    is_known(name).and_then(|()| interfaces::check_lower("macvlan", name, wanted.mtu)).map_err(lack)?;
     let is = match mode(wanted) {
         Mode::Passthru => format!("takes {name} over"),
         _ => "an interface beside the host's own, which cannot reach it".to_owned(),

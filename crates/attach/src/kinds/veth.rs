@@ -47,7 +47,8 @@ pub(crate) fn look(wanted: &NicRequirements) -> Result<Finding, Vec<MissingRequi
         return Ok((State::Ok, format!("creates a veth pair whose other end is {name} on the host")));
     };
     let of_netns = |what: String| vec![(NETNS, what)];
-    netns::is_name(netns).map_err(|why| of_netns(format!("{netns:?} is no name of a namespace: {why}")))?;
+    netns::check_name(netns)
+        .map_err(|why| of_netns(format!("{netns:?} is no name of a namespace: {why}")))?;
     if !Path::new(NAMED).join(netns).exists() {
         return Err(of_netns(format!("there is no namespace {netns:?}; make it: ip netns add {netns}")));
     }

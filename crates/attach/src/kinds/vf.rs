@@ -85,8 +85,8 @@ impl NicRequirements {
             return None;
         }
         let number = |key| self.attach.key(key).and_then(|value| value.parse().ok());
-        let (who, interface) = (self.label(), self.attach.name().to_owned());
-        let wish = FunctionRequest { who, interface, function: number(FUNCTION), held: None };
+        let (nic, interface) = (self.label(), self.attach.name().to_owned());
+        let wish = FunctionRequest { nic, interface, function: number(FUNCTION), held: None };
         let spoof_check = self.attach.key(SPOOF_CHECK).map(|value| value == "true");
         let vlan = number(VLAN).and_then(|vlan| u16::try_from(vlan).ok());
         let wanted = sriov::FunctionSettings { vlan, spoof_check, ..sriov::FunctionSettings::default() };
@@ -99,9 +99,9 @@ fn look(wanted: &NicRequirements) -> Result<Finding, Vec<MissingRequirement>> {
     let count = wanted.function().and_then(|function| function.count);
     if let Some(count) = count {
         let refused = |error: sriov::Error| vec![(FUNCTIONS, error.to_string())];
-        let _ = sriov::writes(&port, count, &[]).map_err(refused)?;
+        let _ = sriov::plan_function_count(&port, count, &[]).map_err(refused)?;
     } else if port.functions.is_empty() {
-        let none = sriov::Error::NoneMade { port: port.label(), most: port.most };
+        let none = sriov::Error::NoneMade { port: port.label(), most: port.max_functions };
         return Err(lack(none.to_string()));
     }
     Ok((State::Ok, told(&port, count)))

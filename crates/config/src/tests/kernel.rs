@@ -252,11 +252,12 @@ fn each_key_of_it_can_be_set_and_no_other() {
 #[test]
 fn what_it_has_not_is_foreign_to_it_alone() {
     let (plan, other) = (good("", VETH), file("", "attach = \"null\"").replace("engine = \"kernel\"\n", ""));
-    let is_foreign = |plan: &Plan, key: &str| keys::foreign(&plan.routers[0]).any(|foreign| foreign == key);
+    let is_foreign =
+        |plan: &Plan, key: &str| keys::inapplicable(&plan.routers[0]).any(|foreign| foreign == key);
     assert!(is_foreign(&plan, "memory") && is_foreign(&plan, "pin"));
     let threaded = good("threaded = true\n", VETH);
     assert!(is_foreign(&threaded, "pin.vcpu") && !is_foreign(&threaded, "pin"));
-    assert_eq!(keys::foreign(&parse(&other, "f.toml").expect("good").routers[0]).count(), 0);
+    assert_eq!(keys::inapplicable(&parse(&other, "f.toml").expect("good").routers[0]).count(), 0);
     assert!(kinds::engines().contains(&"kernel") && !kinds::cpu_keys().contains(&"rp_filter"));
 }
 

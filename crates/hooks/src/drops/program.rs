@@ -30,7 +30,7 @@ pub(super) struct Offsets {
 
 /// Maps of the program: slots of interfaces by inode and index, and counters by slot.
 pub(super) struct Maps<'a> {
-    pub(super) places: BorrowedFd<'a>,
+    pub(super) slots: BorrowedFd<'a>,
     pub(super) counters: BorrowedFd<'a>,
 }
 
@@ -62,19 +62,19 @@ pub(super) fn assemble(offsets: &Offsets, maps: &Maps<'_>) -> Vec<u64> {
     read(&mut code, (INDEX, 4), R8, offsets.index);
     follow(&mut code, R8, offsets.namespace);
     read(&mut code, (INODE, 4), R8, offsets.inode);
-    look_up(&mut code, maps.places, INDEX);
+    look_up(&mut code, maps.slots, INDEX);
     code.load(Size::Double, R1, R0, 0);
     code.store(Size::Word, R10, NUMBER, R1);
     look_up(&mut code, maps.counters, NUMBER);
     code.jump_if(Compare::Below, R7, REASONS.cast_signed(), Label::Known);
-    code.set(R7, REASONS.cast_signed() - 1);
-    code.here(Label::Known);
-    code.by(Operation::ShiftLeft, R7, 3);
-    code.with(Operation::Add, R0, R7);
-    code.set(R1, 1);
-    code.add_shared(R0, 0, R1);
-    code.here(Label::Leave);
-    code.set(R0, 0);
+    code.mov_const(R7, REASONS.cast_signed() - 1);
+    code.label(Label::Known);
+    code.alu_const(Operation::ShiftLeft, R7, 3);
+    code.alu_reg(Operation::Add, R0, R7);
+    code.mov_const(R1, 1);
+    code.atomic_add(R0, 0, R1);
+    code.label(Label::Leave);
+    code.mov_const(R0, 0);
     code.exit();
     code.finish()
 }
@@ -89,7 +89,7 @@ fn follow(code: &mut Assembler<Label>, base: u8, offset: u32) {
 /// Copies `len` octets of kernel memory at `base` + `offset` to this stack offset. A fault ends the program.
 fn read(code: &mut Assembler<Label>, (to, len): (i16, i32), base: u8, offset: u32) {
     code.address(R1, R10, to.into());
-    code.set(R2, len);
+    code.mov_const(R2, len);
     code.address(R3, base, offset.cast_signed());
     code.call(READ_KERNEL);
     code.jump_if(Compare::Other, R0, 0, Label::Leave);

@@ -48,30 +48,30 @@ enum Label {
 pub(super) fn assemble(nic: u32, maps: &Maps<'_>) -> Vec<u64> {
     let mut code = Assembler::default();
     look_up(&mut code, 0, maps.bucket, Label::Next);
-    code.copy(R6, R0);
+    code.mov(R6, R0);
     code.load(Size::Double, R7, R6, INTERVAL);
     code.jump_if(Compare::Equal, R7, 0, Label::Next);
     code.call(TIME);
     // Nanoseconds to units of 1/64 ns.
-    code.by(Operation::ShiftLeft, R0, super::SHIFT);
-    code.copy(R8, R0);
+    code.alu_const(Operation::ShiftLeft, R0, super::SHIFT);
+    code.mov(R8, R0);
     code.load(Size::Double, R9, R6, DEPTH);
-    code.with(Operation::Add, R9, R8);
-    code.with(Operation::Subtract, R9, R7);
-    code.set(R5, ATTEMPTS);
-    code.here(Label::Again);
+    code.alu_reg(Operation::Add, R9, R8);
+    code.alu_reg(Operation::Subtract, R9, R7);
+    code.mov_const(R5, ATTEMPTS);
+    code.label(Label::Again);
     enter(&mut code);
-    code.by(Operation::Subtract, R5, 1);
+    code.alu_const(Operation::Subtract, R5, 1);
     code.jump_if(Compare::Other, R5, 0, Label::Again);
-    code.here(Label::Lost);
+    code.label(Label::Lost);
     count(&mut code, nic, maps, (LOST, Label::Drop));
-    code.here(Label::Drop);
-    code.set(R0, DROP);
+    code.label(Label::Drop);
+    code.mov_const(R0, DROP);
     code.exit();
-    code.here(Label::LetIn);
+    code.label(Label::LetIn);
     count(&mut code, nic, maps, (LET_IN, Label::Next));
-    code.here(Label::Next);
-    code.set(R0, NEXT);
+    code.label(Label::Next);
+    code.mov_const(R0, NEXT);
     code.exit();
     code.finish()
 }
@@ -80,14 +80,14 @@ pub(super) fn assemble(nic: u32, maps: &Maps<'_>) -> Vec<u64> {
 /// through if another CPU was faster.
 fn enter(code: &mut Assembler<Label>) {
     code.load(Size::Double, R0, R6, DUE);
-    code.copy(R2, R0);
+    code.mov(R2, R0);
     code.jump_if_with(Compare::AtLeast, R2, R8, Label::Early);
-    code.copy(R2, R8);
-    code.here(Label::Early);
+    code.mov(R2, R8);
+    code.label(Label::Early);
     code.jump_if_with(Compare::Above, R2, R9, Label::Lost);
-    code.with(Operation::Add, R2, R7);
-    code.copy(R3, R0);
-    code.exchange(R6, DUE, R2);
+    code.alu_reg(Operation::Add, R2, R7);
+    code.mov(R3, R0);
+    code.compare_exchange(R6, DUE, R2);
     code.jump_if_with(Compare::Equal, R0, R3, Label::LetIn);
 }
 
@@ -97,7 +97,7 @@ fn count(code: &mut Assembler<Label>, nic: u32, maps: &Maps<'_>, (word, none): (
     for word in [CAME, word] {
         // Plain additions suffice: each CPU has its own counters.
         code.load(Size::Double, R1, R0, word);
-        code.by(Operation::Add, R1, 1);
+        code.alu_const(Operation::Add, R1, 1);
         code.store(Size::Double, R0, word, R1);
     }
 }

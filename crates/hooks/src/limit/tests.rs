@@ -42,9 +42,9 @@ fn without_a_limit_all_come_in_and_nothing_is_counted() {
 #[test]
 fn what_the_bucket_holds_comes_in_and_the_rest_is_counted() {
     let Some((limiter, program)) = limited(bucket(AGES)) else { return };
-    assert_eq!(offer(&program, 100), LEAST);
+    assert_eq!(offer(&program, 100), MIN_BURST);
     let counted = limiter.counted(1).expect("it has two");
-    assert_eq!(counted, LimitCounters { in_frames: 100, passed: LEAST, drop_limit: 100 - LEAST });
+    assert_eq!(counted, LimitCounters { in_frames: 100, passed: MIN_BURST, drop_limit: 100 - MIN_BURST });
     assert_eq!(limiter.counted(0).expect("it has two"), LimitCounters::default());
     assert!(limiter.counted(2).is_err(), "it has no third");
     limiter.set(None).expect("the same right");
@@ -55,7 +55,7 @@ fn what_the_bucket_holds_comes_in_and_the_rest_is_counted() {
 fn the_next_nic_of_a_number_begins_with_nothing() {
     let Some((mut limiter, program)) = limited(bucket(AGES)) else { return };
     offer(&program, 40);
-    limiter.leave(1);
+    limiter.detach(1);
     assert_eq!(limiter.counted(1).expect("it has two").in_frames, 40);
     limiter.forget(1).expect("it has two");
     assert_eq!(limiter.counted(1).expect("it has two"), LimitCounters::default());
@@ -65,9 +65,9 @@ fn the_next_nic_of_a_number_begins_with_nothing() {
 #[test]
 fn a_limit_that_is_set_anew_begins_with_a_full_bucket() {
     let Some((limiter, program)) = limited(bucket(AGES)) else { return };
-    assert_eq!(offer(&program, 40), LEAST);
+    assert_eq!(offer(&program, 40), MIN_BURST);
     limiter.fill(bucket(2 * AGES)).expect("the same right");
-    assert_eq!(offer(&program, 40), LEAST);
+    assert_eq!(offer(&program, 40), MIN_BURST);
     for pps in [1, 1000, 3_000_000, MOST] {
         limiter.set(Some(pps)).expect("the same right");
         let told = limiter.get().expect("it is told").expect("there is one");
@@ -80,7 +80,7 @@ fn a_limit_that_is_set_anew_begins_with_a_full_bucket() {
 fn idle_time_is_not_saved() {
     let [interval, depth, _] = bucket(AGES);
     let Some((_limiter, program)) = limited([interval, depth, 1]) else { return };
-    assert_eq!(offer(&program, 100), LEAST);
+    assert_eq!(offer(&program, 100), MIN_BURST);
 }
 
 #[test]
@@ -93,23 +93,23 @@ fn those_that_are_due_later_are_lost() {
 /// Several CPUs update the word without a lock, and together admit no more than the bucket holds.
 #[test]
 fn several_senders_share_one_bucket() {
-    let packets = 1000 * LEAST;
+    let packets = 1000 * MIN_BURST;
     let Some((limiter, program)) = limited(bucket(AGES)) else { return };
     let passed: u64 = thread::scope(|scope| {
         let senders: Vec<_> = (0..4).map(|_| scope.spawn(|| offer(&program, packets))).collect();
         senders.into_iter().map(|sender| sender.join().expect("it ends")).sum()
     });
-    assert_eq!(passed, LEAST);
+    assert_eq!(passed, MIN_BURST);
     let counted = limiter.counted(1).expect("it has two");
-    assert_eq!((counted.in_frames, counted.passed), (4 * packets, LEAST));
+    assert_eq!((counted.in_frames, counted.passed), (4 * packets, MIN_BURST));
 }
 
 #[test]
 fn a_nic_that_is_none_is_refused() {
     let Some((mut limiter, _program)) = limited([0; 3]) else { return };
     assert_eq!(
-        limiter.guard(2, 1).expect_err("it has two").to_string(),
+        limiter.attach(2, 1).expect_err("it has two").to_string(),
         "there is no NIC 2: this router has 2, counted from 0"
     );
-    assert!(matches!(limiter.guard(0, u32::MAX), Err(Error::NoInterface { .. })));
+    assert!(matches!(limiter.attach(0, u32::MAX), Err(Error::NoInterface { .. })));
 }

@@ -108,13 +108,13 @@ pub(super) fn assemble(point: Point, maps: &Maps<'_>) -> Vec<u64> {
     let mut code = Assembler::default();
     let answer = match point {
         Point::In(nic) => {
-            code.copy(R6, R1);
+            code.mov(R6, R1);
             arrive(&mut code, nic, maps);
             NEXT
         }
         Point::Out(nic) => {
-            code.copy(R6, R1);
-            code.set(R7, nic.cast_signed());
+            code.mov(R6, R1);
+            code.mov_const(R7, nic.cast_signed());
             end(&mut code, maps, state::LEFT);
             NEXT
         }
@@ -126,13 +126,13 @@ pub(super) fn assemble(point: Point, maps: &Maps<'_>) -> Vec<u64> {
         }
         Point::Consumed => {
             code.load(Size::Double, R6, R1, WHICH);
-            code.set(R7, 0);
+            code.mov_const(R7, 0);
             end(&mut code, maps, state::CONSUMED);
             0
         }
     };
-    code.here(Label::Leave);
-    code.set(R0, answer);
+    code.label(Label::Leave);
+    code.mov_const(R0, answer);
     code.exit();
     code.finish()
 }
@@ -140,12 +140,12 @@ pub(super) fn assemble(point: Point, maps: &Maps<'_>) -> Vec<u64> {
 /// Starts to trace a packet, if it is wanted. R7 is the tally; R9 the parameters, until there is a record.
 fn arrive(code: &mut Assembler<Label>, nic: u32, maps: &Maps<'_>) {
     look_up(code, 0, maps.tally);
-    code.copy(R7, R0);
+    code.mov(R7, R0);
     look_up(code, 0, maps.orders);
-    code.copy(R9, R0);
+    code.mov(R9, R0);
     is_wanted(code);
     filter(code);
-    code.here(Label::Take);
+    code.label(Label::Take);
     take(code);
     record(code, maps);
     note(code, nic);
@@ -155,13 +155,13 @@ fn arrive(code: &mut Assembler<Label>, nic: u32, maps: &Maps<'_>) {
     code.map(R1, maps.followed);
     code.address(R2, R10, PACKET.into());
     code.address(R3, R10, VALUE.into());
-    code.set(R4, 0);
+    code.mov_const(R4, 0);
     code.call(UPDATE);
     code.jump(Label::Leave);
     for (place, counter) in [(Label::PassBy, tally::PASSED_BY), (Label::Unfit, tally::UNFIT)] {
-        code.here(place);
-        code.set(R1, 1);
-        code.add_shared(R7, counter, R1);
+        code.label(place);
+        code.mov_const(R1, 1);
+        code.atomic_add(R7, counter, R1);
         code.jump(Label::Leave);
     }
 }
@@ -181,9 +181,9 @@ fn take(code: &mut Assembler<Label>) {
     code.load(Size::Double, R0, R7, tally::TAKEN);
     code.load(Size::Double, R1, R9, orders::WANTED);
     code.jump_if_with(Compare::AtLeast, R0, R1, Label::PassBy);
-    code.copy(R8, R0);
+    code.mov(R8, R0);
     code.address(R1, R0, 1);
-    code.exchange(R7, tally::TAKEN, R1);
+    code.compare_exchange(R7, tally::TAKEN, R1);
     code.jump_if_with(Compare::Other, R0, R8, Label::PassBy);
 }
 
@@ -191,7 +191,7 @@ fn take(code: &mut Assembler<Label>) {
 fn filter(code: &mut Assembler<Label>) {
     code.load(Size::Word, R1, R6, PACKET_PROTOCOL);
     code.jump_if(Compare::Other, R1, IS_IPV4, Label::Unfit);
-    code.set(R2, ETHERNET);
+    code.mov_const(R2, ETHERNET);
     load_octets(code, HEADER, IPV4);
     let protocol = HEADER + 9;
     for (size, at, wanted, mask) in [
@@ -201,7 +201,7 @@ fn filter(code: &mut Assembler<Label>) {
     ] {
         code.load(size, R1, R10, at);
         code.load(Size::Word, R2, R9, mask);
-        code.with(Operation::And, R1, R2);
+        code.alu_reg(Operation::And, R1, R2);
         code.load(Size::Word, R2, R9, wanted);
         code.jump_if_with(Compare::Other, R1, R2, Label::Unfit);
     }
@@ -210,19 +210,19 @@ fn filter(code: &mut Assembler<Label>) {
     code.load(Size::Octet, R1, R10, protocol);
     code.jump_if(Compare::Equal, R1, TCP, Label::Ports);
     code.jump_if(Compare::Other, R1, UDP, Label::Unfit);
-    code.here(Label::Ports);
+    code.label(Label::Ports);
     ports(code);
 }
 
 /// Compares both ports of the packet with that in R8.
 fn ports(code: &mut Assembler<Label>) {
     code.load(Size::Half, R1, R10, HEADER + 6);
-    code.by(Operation::And, R1, FURTHER_FRAGMENT);
+    code.alu_const(Operation::And, R1, FURTHER_FRAGMENT);
     code.jump_if(Compare::Other, R1, 0, Label::Unfit);
     code.load(Size::Octet, R2, R10, HEADER);
-    code.by(Operation::And, R2, 15);
-    code.by(Operation::ShiftLeft, R2, 2);
-    code.by(Operation::Add, R2, ETHERNET);
+    code.alu_const(Operation::And, R2, 15);
+    code.alu_const(Operation::ShiftLeft, R2, 2);
+    code.alu_const(Operation::Add, R2, ETHERNET);
     load_octets(code, PORTS, 4);
     code.load(Size::Half, R1, R10, PORTS);
     code.jump_if_with(Compare::Equal, R1, R8, Label::Take);
@@ -232,20 +232,20 @@ fn ports(code: &mut Assembler<Label>) {
 
 /// Copies `len` octets of the packet, from offset R2, to this stack offset.
 fn load_octets(code: &mut Assembler<Label>, to: i16, len: i32) {
-    code.copy(R1, R6);
+    code.mov(R1, R6);
     code.address(R3, R10, to.into());
-    code.set(R4, len);
+    code.mov_const(R4, len);
     code.call(LOAD_OCTETS);
     code.jump_if(Compare::Other, R0, 0, Label::Unfit);
 }
 
 /// R9 = the record of packet number R8.
 fn record(code: &mut Assembler<Label>, maps: &Maps<'_>) {
-    code.copy(R1, R8);
-    code.by(Operation::And, R1, ROOM.cast_signed() - 1);
+    code.mov(R1, R8);
+    code.alu_const(Operation::And, R1, ROOM.cast_signed() - 1);
     code.store(Size::Word, R10, KEY, R1);
     find(code, KEY, maps.records);
-    code.copy(R9, R0);
+    code.mov(R9, R0);
 }
 
 /// Writes the arrival of packet R8 to record R9. The state word is cleared first and set last, so a reader sees either the old
@@ -262,11 +262,11 @@ fn note(code: &mut Assembler<Label>, nic: u32) {
     code.load(Size::Word, R4, R6, PACKET_LEN);
     code.store(Size::Word, R9, LEN, R4);
     code.jump_if(Compare::AtMost, R4, HEAD_LEN as i32, Label::Whole);
-    code.set(R4, HEAD_LEN as i32);
-    code.here(Label::Whole);
+    code.mov_const(R4, HEAD_LEN as i32);
+    code.label(Label::Whole);
     code.jump_if(Compare::Below, R4, ETHERNET, Label::PassBy);
-    code.copy(R1, R6);
-    code.set(R2, 0);
+    code.mov(R1, R6);
+    code.mov_const(R2, 0);
     code.address(R3, R9, HEAD.into());
     code.call(LOAD_OCTETS);
     code.store_constant(Size::Word, R9, STATE, state::ARRIVED);
@@ -283,17 +283,17 @@ fn end(code: &mut Assembler<Label>, maps: &Maps<'_>, state: i32) {
     record(code, maps);
     // The record may have been reused for another packet.
     code.load(Size::Word, R1, R9, NUMBER);
-    code.by(Operation::ShiftLeft, R8, 32);
-    code.by(Operation::ShiftRight, R8, 32);
+    code.alu_const(Operation::ShiftLeft, R8, 32);
+    code.alu_const(Operation::ShiftRight, R8, 32);
     code.jump_if_with(Compare::Other, R1, R8, Label::Leave);
     code.call(TIME);
     code.store(Size::Double, R9, ENDED, R0);
     code.store(Size::Word, R9, DETAIL, R7);
     if state == state::LEFT {
-        code.copy(R1, R6);
-        code.set(R2, 0);
+        code.mov(R1, R6);
+        code.mov_const(R2, 0);
         code.address(R3, R9, TAIL.into());
-        code.set(R4, TAIL_LEN as i32);
+        code.mov_const(R4, TAIL_LEN as i32);
         code.call(LOAD_OCTETS);
     }
     code.store_constant(Size::Word, R9, STATE, state);

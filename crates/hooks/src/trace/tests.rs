@@ -140,7 +140,10 @@ fn a_packet_is_followed_to_its_end() {
     }
     assert_eq!(follower.harvest(false).expect("it is told").len(), 1);
     assert!(follower.is_done());
-    assert_eq!(follower.tally().expect("it is told"), TraceCounts { taken: 2, passed_by: 2, unfit: 0 });
+    assert_eq!(
+        follower.tally().expect("it is told"),
+        TraceCounts { taken: 2, not_examined: 2, not_matched: 0 }
+    );
 }
 
 /// More packets than there are records: a packet that arrives while all records wait to be reported is not examined.
@@ -158,7 +161,7 @@ fn records_are_used_again() {
     assert_eq!(numbers, (1..=u64::from(2 * ROOM)).collect::<Vec<_>>());
     assert!(follower.is_done());
     let tally = follower.tally().expect("it is told");
-    assert_eq!((tally.taken, tally.passed_by), ((2 * ROOM).into(), (ROOM + 30).into()));
+    assert_eq!((tally.taken, tally.not_examined), ((2 * ROOM).into(), (ROOM + 30).into()));
 }
 
 #[test]
@@ -185,7 +188,7 @@ fn only_what_fits_is_followed() {
         let Some((mut follower, program)) = following(10, filter.clone()) else { return };
         come(&program, &usual());
         assert_eq!(follower.harvest(true).expect("it is told").len(), usize::from(fits), "{filter:?}");
-        assert_eq!(follower.tally().expect("it is told").unfit, u64::from(!fits), "{filter:?}");
+        assert_eq!(follower.tally().expect("it is told").not_matched, u64::from(!fits), "{filter:?}");
     }
 }
 
@@ -207,7 +210,10 @@ fn what_has_no_such_port_does_not_fit() {
     ] {
         come(&program, &frame);
     }
-    assert_eq!(follower.tally().expect("it is told"), TraceCounts { taken: 0, passed_by: 0, unfit: 4 });
+    assert_eq!(
+        follower.tally().expect("it is told"),
+        TraceCounts { taken: 0, not_examined: 0, not_matched: 4 }
+    );
     // IPv4 options in front of the ports.
     come(&program, &[&with(|frame| frame[14] = 0x46)[..34], &[0; 4], &[3, 232, 0, 53], &[0; 18]].concat());
     assert_eq!(follower.tally().expect("it is told").taken, 1);

@@ -8,7 +8,7 @@ use netns::Namespace;
 use rustix::io::Errno;
 
 use super::{Router, Surroundings};
-use crate::leftover::is;
+use crate::leftover::is_errno;
 use crate::{Error, Origin, PeerNamespace};
 
 impl Router {
@@ -41,7 +41,7 @@ impl Router {
     /// it belongs to another pair.
     fn dropped(&self, index: u32, peer: &str, outside: &Netlink) -> io::Result<Option<u64>> {
         let (own, other) = match (self.own.kernel.link(index), outside.link(peer)) {
-            (Err(e), _) | (_, Err(e)) if is(&e, Errno::NODEV) => return Ok(None),
+            (Err(e), _) | (_, Err(e)) if is_errno(&e, Errno::NODEV) => return Ok(None),
             (own, other) => (own?, other?),
         };
         if own.lower != Some(other.index) {

@@ -192,7 +192,7 @@ fn meddle(seen: &mut ObservedState, numbers: &[u8]) {
 
 /// Asserts that the observed state is the desired one, as far as that is specified.
 fn assert_is(seen: &ObservedState, wanted: &RouterConfig) {
-    let now = wanted.now();
+    let now = wanted.applicable();
     for interface in &now.interfaces {
         let present = &seen.interfaces[&interface.name];
         assert_eq!(present.origin.as_ref(), Some(&interface.origin));

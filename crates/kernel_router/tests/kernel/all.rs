@@ -15,7 +15,7 @@ fn a_hundred_routers_are_there_at_once_and_gone_at_once() {
     };
     let routers: Vec<Router> = (0..100).map(|n| host.start(edge(n)).expect("started")).collect();
     for router in &routers {
-        assert!(router.looks_well().expect("looks").iter().all(|(_, health)| health.is_there));
+        assert!(router.health().expect("looks").iter().all(|(_, health)| health.is_there));
     }
     assert!(has(&host.kernel(), "wan99"));
     drop(routers);

@@ -68,7 +68,7 @@ fn without_the_threads_that_it_had_in_the_router() {
     let told = router.leftover();
     assert!(!told.kept[0].threaded);
     // Imitates a SIGKILL.
-    told.take_away(&host.home).expect("taken away");
+    told.remove(&host.home).expect("taken away");
     assert_eq!(threads(&host), "0");
     drop(router);
 }
@@ -106,10 +106,10 @@ fn when_somebody_cleans_up_after_it() {
     assert_moved(&host, &router);
     let told = host.told.last().expect("somebody was told").clone();
     assert_eq!(Leftover::find(&name("killed")).expect("found"), Some(told.clone()));
-    told.take_away(&host.home).expect("taken away");
+    told.remove(&host.home).expect("taken away");
     assert_home(&host, &before);
     assert!(Namespace::open_named(&name("killed")).is_err());
-    told.take_away(&host.home).expect("nothing is left");
+    told.remove(&host.home).expect("nothing is left");
 }
 
 #[test]

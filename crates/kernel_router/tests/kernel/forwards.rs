@@ -71,7 +71,7 @@ fn a_router_forwards_and_counts() {
     let (wan, lan) = (&counters.interfaces["wan"], &counters.interfaces["lan"]);
     assert!(wan.rx_frames.get() > 0 && lan.tx_frames.get() > 0, "{counters:?}");
     wait_for("carriers", || {
-        router.looks_well().expect("looks").iter().all(|(_, health)| health.is_there && health.carrier)
+        router.health().expect("looks").iter().all(|(_, health)| health.is_there && health.carrier)
     });
     assert!(router.plan(router.wanted()).expect("a plan").is_empty(), "nothing is left to do");
     let alice = host.others["alice"].netlink().expect("a socket");
@@ -106,7 +106,7 @@ fn an_interface_that_is_pulled_carries_nothing_until_it_is_back() {
     assert!(reaches(&host), "nothing comes through");
     let told = host.apply(&mut router, &edge(|wan| wan.up = false)).expect("applied");
     assert_eq!(told, ["wan: up becomes down"]);
-    let wan = router.looks_well().expect("looks")[0].1;
+    let wan = router.health().expect("looks")[0].1;
     assert!(wan.is_there && !wan.carrier, "{wan:?}");
     host.apply(&mut router, &edge(|_| {})).expect("applied");
     assert!(reaches(&host), "nothing comes through");

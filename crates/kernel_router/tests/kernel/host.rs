@@ -38,15 +38,15 @@ impl Host {
         Ok(steps.iter().map(ToString::to_string).collect())
     }
 
-    pub(crate) fn mend(&mut self, router: &mut Router) -> usize {
+    pub(crate) fn repair(&mut self, router: &mut Router) -> usize {
         let site = Surroundings { home: &self.home, others: &self.others };
-        let mended = router.mend(&site, &mut |leftover| self.told.push(leftover.clone()));
+        let mended = router.repair(&site, &mut |leftover| self.told.push(leftover.clone()));
         mended.expect("mended").len()
     }
 
-    pub(crate) fn renew(&mut self, router: &mut Router) {
+    pub(crate) fn restart(&mut self, router: &mut Router) {
         let site = Surroundings { home: &self.home, others: &self.others };
-        router.renew(&site, &mut |leftover| self.told.push(leftover.clone())).expect("renewed");
+        router.restart(&site, &mut |leftover| self.told.push(leftover.clone())).expect("renewed");
     }
 
     pub(crate) fn kernel(&self) -> Netlink {

@@ -89,16 +89,16 @@ fn what_is_taken_away_is_made_again() {
     support::needs!(Root);
     let mut host = Host::new(&[]);
     let mut router = host.start(edge()).expect("started");
-    assert_eq!(host.mend(&mut router), 0);
+    assert_eq!(host.repair(&mut router), 0);
     host.kernel().delete_link("outside").expect("deleted");
-    let wan = router.looks_well().expect("looks")[0].1;
+    let wan = router.health().expect("looks")[0].1;
     assert!(!wan.is_there && !wan.carrier, "{wan:?}");
-    assert!(host.mend(&mut router) > 0);
+    assert!(host.repair(&mut router) > 0);
     assert!(has(&host.kernel(), "outside"));
     let kernel = router.namespace().netlink().expect("a socket");
     let index = kernel.link("wan").expect("a link").index;
     kernel.delete_address(index, prefix(OWN, 24)).expect("deleted");
-    assert_eq!(host.mend(&mut router), 2, "the address, and the route that went with it");
+    assert_eq!(host.repair(&mut router), 2, "the address, and the route that went with it");
     assert!(router.plan(&edge()).expect("a plan").is_empty());
 }
 
@@ -115,7 +115,7 @@ fn a_router_that_is_renewed_is_behind_the_same_cables() {
     let theirs = Settings::default().name("theirs");
     let kernel = old.netlink().expect("a socket");
     kernel.make_veth(&theirs, &Settings::default().name("too"), None).expect("a pair");
-    host.renew(&mut router);
+    host.restart(&mut router);
     assert_ne!(router.namespace().id().expect("an id"), old.id().expect("an id"));
     let named = Namespace::open_named(&name("renewed")).expect("named");
     assert_eq!(named.id().expect("an id"), router.namespace().id().expect("an id"));

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn wish(who: &str, interface: &str, function: Option<u32>) -> FunctionRequest {
-    FunctionRequest { who: who.to_owned(), interface: interface.to_owned(), function, held: None }
+fn wish(nic: &str, interface: &str, function: Option<u32>) -> FunctionRequest {
+    FunctionRequest { nic: nic.to_owned(), interface: interface.to_owned(), function, held: None }
 }
 
 /// A port with this number of functions, whose interfaces are all in our namespace.
@@ -23,7 +23,7 @@ fn port(number: u32, functions: u32) -> Port {
         address: address(&format!("000{number}:00:00.0")),
         interface: Some(format!("eth{number}")),
         driver: Some("igb".to_owned()),
-        most: 8,
+        max_functions: 8,
         functions: (0..functions).map(here).collect(),
     }
 }
@@ -85,7 +85,7 @@ fn refusals_are_one_line_each() {
         let line = numbers(assign(&ports, wishes)).expect_err("it cannot be");
         assert!(line.contains(why) && line.lines().count() == 1, "{line}");
     }
-    let many: Vec<FunctionRequest> = ["a.x", "b.x", "c.x"].map(|who| wish(who, "eth0", None)).into();
+    let many: Vec<FunctionRequest> = ["a.x", "b.x", "c.x"].map(|nic| wish(nic, "eth0", None)).into();
     let line = numbers(assign(&ports, &many)).expect_err("there are two");
     assert!(line.contains("free for c.x: all 2"), "{line}");
 }

@@ -17,15 +17,15 @@ impl Supervisor {
     /// Handles the results of finished tasks, queues a check when it is due, and starts the next task.
     pub(crate) fn attend_kernels(&mut self, now: Instant) {
         while let Some(done) = self.kernels.finished() {
-            self.heed_kernel(done, now);
-            self.kernels.go_on();
+            self.handle_kernel_result(done, now);
+            self.kernels.start_next();
         }
         self.look_at_kernels(now);
-        self.kernels.go_on();
+        self.kernels.start_next();
         self.tell_kernel_traces(now);
     }
 
-    fn heed_kernel(&mut self, done: Done, now: Instant) {
+    fn handle_kernel_result(&mut self, done: Done, now: Instant) {
         let gone = std::mem::take(&mut self.kernels.gone);
         match done {
             Done::Changed(outcome) => {
@@ -34,7 +34,7 @@ impl Supervisor {
                 self.kernel_has_followed(outcome, now);
             }
             Done::Restarted { ticket, router, outcome } => self.was_restarted(ticket, &router, outcome, now),
-            Done::Mended { router, outcome } => self.was_mended(&router, outcome, now),
+            Done::Repaired { router, outcome } => self.was_repaired(&router, outcome, now),
             Done::Follows(ticket, wish, outcome) => match outcome {
                 Ok(_) if gone.contains(&ticket) => {}
                 Ok(follower) => {
@@ -98,7 +98,7 @@ impl Supervisor {
         } else if forwarder.try_now(now)
             && let Ok(spec) = plan::one(&router)
         {
-            self.kernels.add(Task::Mend(Box::new(spec)));
+            self.kernels.add(Task::Repair(Box::new(spec)));
         }
         if has_other_threads {
             self.place(now);
@@ -106,7 +106,7 @@ impl Supervisor {
         lines.into_iter().for_each(|(kind, line)| self.tell_of(name, kind, line, now));
     }
 
-    fn was_mended(&mut self, name: &str, outcome: Result<bool>, now: Instant) {
+    fn was_repaired(&mut self, name: &str, outcome: Result<bool>, now: Instant) {
         let Some(forwarder) = self.kernels.forwarders.get_mut(name) else { return };
         match outcome {
             Ok(was_made) => {
@@ -130,7 +130,7 @@ impl Supervisor {
             Err(error) => {
                 let why = format!("{error:#}");
                 forwarder.reason = Some(why.clone());
-                if forwarder.is_news() {
+                if forwarder.take_unreported() {
                     let what = format!("{why}; it will be tried again");
                     self.tell_of(name, Kind::Notice, what, now);
                 }

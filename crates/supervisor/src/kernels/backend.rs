@@ -80,12 +80,12 @@ pub(crate) trait KernelBackend: Send {
     ///
     /// # Errors
     /// One line: what the kernel refuses. The router does not exist then.
-    fn renew(&mut self, spec: &Spec) -> Result<()>;
+    fn restart(&mut self, spec: &Spec) -> Result<()>;
     /// Restores what has been deleted from a router. Returns true if anything had been.
     ///
     /// # Errors
     /// One line: what cannot be restored.
-    fn mend(&mut self, router: &str) -> Result<bool>;
+    fn repair(&mut self, router: &str) -> Result<bool>;
     /// Reads the state of a router.
     ///
     /// # Errors
@@ -142,7 +142,7 @@ impl RunningRouter {
         let Self { router, container, claims, .. } = self;
         // All steps are carried out even if one of them fails.
         let (ended, stopped) = (router.end(), container.map(Running::stop).transpose());
-        let given: Vec<_> = claims.into_iter().map(|(_, claim)| claim.give_back()).collect();
+        let given: Vec<_> = claims.into_iter().map(|(_, claim)| claim.restore()).collect();
         ended?;
         stopped?;
         given.into_iter().try_for_each(|given| Ok(given?))
@@ -186,7 +186,8 @@ impl HostBackend {
     fn start(&mut self, own: &Spec) -> Result<()> {
         let claims = self.claim(own)?;
         let spec = &own.with_functions(links(&claims));
-        let container = spec.container.as_ref().map(|container| self.contain(container, &spec.bridges));
+        let container =
+            spec.container.as_ref().map(|container| self.start_container(container, &spec.bridges));
         let container = container.transpose()?;
         self.sited(|routers, site, journal| {
             let router = match &container {
@@ -228,8 +229,8 @@ impl HostBackend {
             let Some(count) = count else { continue };
             let port = sysfs.port_of(&wish.interface)?;
             let used = others.iter().filter(|(_, of, _)| *of == port.address).map(|(_, _, number)| *number);
-            for number in sriov::writes(&port, *count, &used.collect::<Vec<_>>())? {
-                sysfs.make(&port, number)?;
+            for number in sriov::plan_function_count(&port, *count, &used.collect::<Vec<_>>())? {
+                sysfs.set_function_count(&port, number)?;
             }
         }
         let own = spec.functions.iter().map(|(_, function)| function.wish.clone());
@@ -237,8 +238,8 @@ impl HostBackend {
         let assigned = sriov::assign(&sysfs.ports(), &wishes)?;
         let mut claims = Vec::new();
         for (place, function) in &spec.functions {
-            let assigned = assigned.iter().find(|assigned| assigned.who == function.wish.who);
-            let assigned = assigned.with_context(|| format!("no function for {}", function.wish.who))?;
+            let assigned = assigned.iter().find(|assigned| assigned.nic == function.wish.nic);
+            let assigned = assigned.with_context(|| format!("no function for {}", function.wish.nic))?;
             let kernel = Netlink::open().context("a socket to the host's interfaces")?;
             let mut told = |former: &FormerSettings| (self.journal)(Remains::Function(former));
             let claim = Claim::take(&sysfs, kernel, assigned, &function.wanted, &mut told)?;
@@ -248,7 +249,7 @@ impl HostBackend {
     }
 
     /// Starts a container, and makes the host ends of its pairs ports of their bridges.
-    fn contain(&mut self, container: &Container, bridges: &[(String, String)]) -> Result<Running> {
+    fn start_container(&mut self, container: &Container, bridges: &[(String, String)]) -> Result<Running> {
         (self.journal)(Remains::Container(&OrphanedContainer::new(&container.name, &self.folder)));
         let running = Running::start(&Programs::default(), container, &self.folder, TimeLimits::default())?;
         if !bridges.is_empty() {
@@ -315,13 +316,13 @@ impl KernelBackend for HostBackend {
         self.routers.remove(router).map_or(Ok(()), RunningRouter::end)
     }
 
-    fn renew(&mut self, spec: &Spec) -> Result<()> {
+    fn restart(&mut self, spec: &Spec) -> Result<()> {
         // The namespace of a container cannot be replaced.
         let can_be = |held: &RunningRouter| held.spec == *spec && held.container.is_none();
         if self.routers.get(spec.name()).is_some_and(can_be) {
             let renewed = self.sited(|routers, site, journal| {
                 let held = routers.get_mut(spec.name()).context("it has gone")?;
-                held.router.renew(site, journal)?;
+                held.router.restart(site, journal)?;
                 held.rate_limit.follow(&held.router, spec.limit)
             });
             if renewed.is_ok() {
@@ -333,11 +334,11 @@ impl KernelBackend for HostBackend {
         self.start(spec)
     }
 
-    fn mend(&mut self, router: &str) -> Result<bool> {
+    fn repair(&mut self, router: &str) -> Result<bool> {
         self.held(router)?;
         self.sited(|routers, site, journal| match routers.get_mut(router) {
             Some(held) => {
-                let was_made = !held.router.mend(site, journal)?.is_empty();
+                let was_made = !held.router.repair(site, journal)?.is_empty();
                 held.rate_limit.follow(&held.router, held.spec.limit)?;
                 Ok(was_made)
             }
@@ -352,7 +353,7 @@ impl KernelBackend for HostBackend {
         }
         let (router, wanted) = (&held.router, held.router.wanted());
         let carrier = |(name, health): (String, Health)| (name, health.is_there.then_some(health.carrier));
-        let nics = router.looks_well()?.into_iter().map(carrier).collect();
+        let nics = router.health()?.into_iter().map(carrier).collect();
         let is_threaded = wanted.interfaces.iter().any(|nic| nic.threaded);
         let threads = if is_threaded { router.threads()? } else { Vec::new() };
         let threads = napi::of_router(&wanted.name, threads, sched::stat);
@@ -367,7 +368,7 @@ impl KernelBackend for HostBackend {
         held.rate_limit.count(router, &mut counted);
         for (interface, group) in &counters.interfaces {
             group.each(&mut |field, value| {
-                counted.counters.insert(format!("{router}.{interface}.{}", by_way(field)), value);
+                counted.counters.insert(format!("{router}.{interface}.{}", ledger_name(field)), value);
             });
         }
         counters.packets.each(&mut |field, value| {
@@ -426,7 +427,7 @@ fn links(claims: &[(usize, Claim)]) -> impl Iterator<Item = (usize, String)> {
 /// Name of an interface counter in the ledger: `rx_frames` becomes `rx.frames`, `drop_rx_missed` becomes `rx.drop_missed`, and
 /// `drop_rx`, for which the kernel reports no reason, `rx.drop_other`. As in the kernel, `rx` is the direction towards the
 /// router.
-fn by_way(field: &str) -> String {
+fn ledger_name(field: &str) -> String {
     for way in ["rx", "tx"] {
         let begins = |begin: String| field.strip_prefix(&begin).map(str::to_owned);
         if let Some(rest) = begins(format!("{way}_")) {
@@ -471,7 +472,7 @@ mod tests {
             ("drop_tx_no_carrier", "tx.drop_no_carrier"),
             ("carrier_changes", "link.carrier_changes"),
         ] {
-            assert_eq!(by_way(field), name);
+            assert_eq!(ledger_name(field), name);
         }
     }
 }

@@ -71,14 +71,14 @@ pub(super) fn one(router: &Router) -> Result<Spec> {
     let limit = router.limit.map(config::Rate::pps);
     let mut spec = Spec { wanted, container: None, bridges, pairs, functions, limit };
     if let Some(container) = &router.container {
-        spec.contain(&router.name, container)?;
+        spec.add_container(&router.name, container)?;
     }
     Ok(spec)
 }
 
 impl Spec {
     /// Adds a container: LXC creates the interfaces, and everything else is configured in its namespace afterwards.
-    fn contain(&mut self, router: &str, container: &config::Container) -> Result<()> {
+    fn add_container(&mut self, router: &str, container: &config::Container) -> Result<()> {
         let mut nics = Vec::new();
         for interface in &mut self.wanted.interfaces {
             let link = match std::mem::replace(&mut interface.origin, Origin::External) {

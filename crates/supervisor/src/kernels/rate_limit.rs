@@ -57,7 +57,7 @@ impl RateLimit {
         let namespace = Some(router.namespace().id()?);
         if pps.is_none() || self.namespace != namespace {
             for known in self.guarded.values_mut() {
-                limiter.leave(known.number);
+                limiter.detach(known.number);
                 known.index = None;
             }
             self.namespace = namespace;
@@ -74,7 +74,7 @@ impl RateLimit {
                 continue;
             }
             let number = known.map_or_else(|| free(&self.guarded), |known| known.number);
-            router.namespace().within(|| limiter.guard(number, link.index))??;
+            router.namespace().within(|| limiter.attach(number, link.index))??;
             self.guarded.insert(interface.name.clone(), Guarded { number, index: Some(link.index) });
         }
         Ok(())

@@ -49,7 +49,7 @@ impl Supervisor {
                     Err(error) => Err(api::Error::new(format!("{error:#}"))),
                 }
             }
-            Request::Capture { nic, .. } => Err(not_ours(&router, &nic)),
+            Request::Capture { nic, .. } => Err(capture_refused(&router, &nic)),
             _ => return,
         };
         self.reply(ticket, outcome, now);
@@ -137,7 +137,7 @@ impl Supervisor {
     /// Queues a task that reads the counters of these routers for a reply.
     pub(crate) fn count_kernels(&mut self, routers: Vec<String>, answer: u64) {
         self.kernels.add(Task::Count(routers, vec![answer]));
-        self.kernels.go_on();
+        self.kernels.start_next();
     }
 
     /// Counters of kernel routers from the last reading.
@@ -153,7 +153,7 @@ impl Supervisor {
 }
 
 /// Error for a capture, with the command to use instead.
-fn not_ours(router: &Router, nic: &str) -> api::Error {
+fn capture_refused(router: &Router, nic: &str) -> api::Error {
     let name = &router.name;
     api::Error::new(format!(
         "packets of kernel router {name} cannot be captured in this version; use ip netns exec {name} tcpdump -i {nic}"

@@ -116,7 +116,12 @@ impl RunningTrace {
     fn end(&self, ran: Duration) -> Result<TraceEnd> {
         let tally = self.follower.tally()?;
         let ran_ns = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
-        Ok(TraceEnd { traced: self.told, not_looked_at: tally.passed_by, filtered: tally.unfit, ran_ns })
+        Ok(TraceEnd {
+            traced: self.told,
+            not_looked_at: tally.not_examined,
+            filtered: tally.not_matched,
+            ran_ns,
+        })
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) enum Task {
     /// Restart a router for a client.
     Restart(Ticket, Box<Spec>),
     /// Repair a router, or create it if it does not exist.
-    Mend(Box<Spec>),
+    Repair(Box<Spec>),
     /// Check the state of these routers.
     Look(Vec<String>),
     /// Read the counters of these routers, for the replies with these numbers.
@@ -31,7 +31,7 @@ pub(super) enum Task {
 pub(super) enum Done {
     Changed(Result<()>),
     Restarted { ticket: Ticket, router: String, outcome: Result<()> },
-    Mended { router: String, outcome: Result<bool> },
+    Repaired { router: String, outcome: Result<bool> },
     Looked(Vec<(String, Result<Seen>)>),
     Counted(BTreeMap<String, Counted>, Vec<u64>),
     Follows(Ticket, Box<TraceRequest>, Result<Box<PacketTracer>>),
@@ -52,7 +52,7 @@ impl Task {
             Self::Restart(ticket, spec) => {
                 Done::Restarted { ticket: *ticket, router: spec.name().to_owned(), outcome: Err(why()) }
             }
-            Self::Mend(spec) => Done::Mended { router: spec.name().to_owned(), outcome: Err(why()) },
+            Self::Repair(spec) => Done::Repaired { router: spec.name().to_owned(), outcome: Err(why()) },
             Self::Look(_) => Done::Looked(Vec::new()),
             Self::Count(_, answers) => Done::Counted(BTreeMap::new(), answers.clone()),
             Self::Follow(ticket, wish) => Done::Follows(*ticket, wish.clone(), Err(why())),
@@ -63,15 +63,15 @@ impl Task {
         match self {
             Self::Change { from, to } => Done::Changed(change(backend, &from, &to)),
             Self::Restart(ticket, spec) => {
-                let outcome = backend.renew(&spec);
+                let outcome = backend.restart(&spec);
                 Done::Restarted { ticket, router: spec.wanted.name, outcome }
             }
-            Self::Mend(spec) => {
+            Self::Repair(spec) => {
                 let outcome = match backend.look(spec.name()) {
-                    Ok(_) => backend.mend(spec.name()),
+                    Ok(_) => backend.repair(spec.name()),
                     Err(_) => backend.make(&spec).map(|()| true),
                 };
-                Done::Mended { router: spec.wanted.name, outcome }
+                Done::Repaired { router: spec.wanted.name, outcome }
             }
             Self::Look(routers) => {
                 let look = |router: String| {

@@ -282,13 +282,13 @@ pub fn clean_up_after(parent: u32) -> Result<()> {
     let list = List::hear(io::stdin().lock()).context("cannot hear the other process")?;
     // The data plane does not hold these, and a new run of the same routers may be waiting for their names.
     if let Ok(home) = Namespace::current() {
-        list.kernels().iter().for_each(|leftover| drop(leftover.take_away(&home)));
+        list.kernels().iter().for_each(|leftover| drop(leftover.remove(&home)));
     }
     for left in list.containers() {
         let _ = left.clean(&Programs::default());
         let _ = fs::remove_dir(&left.home);
     }
-    give_back_functions(&list.functions());
+    restore_functions(&list.functions());
     for (lock, rubbish) in list.locks() {
         clean_up(&lock, parent, &rubbish, &mut until_timeout());
     }
@@ -296,11 +296,11 @@ pub fn clean_up_after(parent: u32) -> Result<()> {
 }
 
 /// Restores the ports' former settings of virtual functions. Their interfaces have been returned to the host by now.
-fn give_back_functions(formers: &[sriov::FormerSettings]) {
+fn restore_functions(formers: &[sriov::FormerSettings]) {
     let Some(kernel) = netlink::Netlink::open().ok().filter(|_| !formers.is_empty()) else { return };
     let sysfs = sriov::Sysfs::here();
     for former in formers {
-        let _ = sriov::give_back(&sysfs, &kernel, former);
+        let _ = sriov::restore(&sysfs, &kernel, former);
     }
 }
 

@@ -40,7 +40,7 @@ impl FakeBackend {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the recorded calls: `make edge`, `end edge`, `mend edge`.
+    /// Returns the recorded calls: `make edge`, `end edge`, `repair edge`.
     pub(crate) fn done(&self) -> Vec<String> {
         self.script().done.clone()
     }
@@ -131,15 +131,15 @@ impl KernelBackend for FakeBackend {
         Ok(())
     }
 
-    fn renew(&mut self, spec: &Spec) -> Result<()> {
+    fn restart(&mut self, spec: &Spec) -> Result<()> {
         // A router whose restart is refused does not exist any more.
         self.script().running.remove(spec.name());
-        self.does("renew", spec.name())?.running.insert(spec.name().to_owned(), spec.wanted.clone());
+        self.does("restart", spec.name())?.running.insert(spec.name().to_owned(), spec.wanted.clone());
         Ok(())
     }
 
-    fn mend(&mut self, router: &str) -> Result<bool> {
-        let mut script = self.does("mend", router)?;
+    fn repair(&mut self, router: &str) -> Result<bool> {
+        let mut script = self.does("repair", router)?;
         let before = script.gone.len();
         script.gone.retain(|nic| nic.split('.').next() != Some(router));
         Ok(script.gone.len() < before)

@@ -131,7 +131,7 @@ fn it_is_stopped_and_started_and_started_anew() {
     assert_eq!(until(&mut stage, "make edge"), ["make edge"]);
     assert_eq!(done(&mut client), "router edge runs");
     let mut client = stage.client(&Request::Restart { router: name() });
-    assert_eq!(until(&mut stage, "renew edge"), ["renew edge"]);
+    assert_eq!(until(&mut stage, "restart edge"), ["restart edge"]);
     stage.until(|stage| !stage.lines("it was restarted").is_empty());
     assert_eq!(done(&mut client), "router edge was started anew");
 }
@@ -188,7 +188,7 @@ fn an_interface_that_is_gone_is_made_again() {
     stage.until(|stage| stage.supervisor().kernel_is_seen("edge"));
     stage.kernel.lose("edge.wan");
     stage.after(SECOND).expect("it goes on");
-    assert_eq!(until(&mut stage, "mend edge"), ["mend edge"]);
+    assert_eq!(until(&mut stage, "repair edge"), ["repair edge"]);
     stage.until(|stage| !stage.lines("its deleted interfaces were created again").is_empty());
     stage.after(SECOND).expect("it goes on");
     stage.after(SECOND).expect("it goes on");
@@ -209,10 +209,10 @@ fn a_cable_that_is_pulled_out_is_told_of() {
 #[test]
 fn one_that_cannot_be_made_anew_is_tried_again() {
     let mut stage = up();
-    stage.kernel.refuse("renew edge");
+    stage.kernel.refuse("restart edge");
     stage.kernel.refuse("make edge");
     let mut client = stage.client(&Request::Restart { router: name() });
-    stage.until(|stage| !stage.lines("renew edge is refused").is_empty());
+    stage.until(|stage| !stage.lines("restart edge is refused").is_empty());
     assert!(client.next_answer().is_err());
     let state = |stage: &mut Stage| {
         let router = stage.plan().routers[0].clone();

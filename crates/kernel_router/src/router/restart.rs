@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use netlink::Settings;
 use netns::Namespace;
 
-use super::{Journal, Router, Surroundings, named, nothing};
+use super::{Journal, Router, Surroundings, empty_config, mark};
 use crate::executor::OwnNamespace;
 use crate::{Error, Origin};
 
@@ -18,12 +18,12 @@ impl Router {
     ///
     /// # Errors
     /// One line. Some interfaces may be in neither namespace then: the caller has to end the router and start it again.
-    pub fn renew(&mut self, site: &Surroundings<'_>, journal: Journal<'_>) -> Result<(), Error> {
+    pub fn restart(&mut self, site: &Surroundings<'_>, journal: Journal<'_>) -> Result<(), Error> {
         let name = self.wanted.name.clone();
         let lost = Error::of_namespace(&name);
         let namespace = Namespace::new().map_err(&lost)?;
         let mut own = OwnNamespace::new(namespace, self.own.home.clone()).map_err(&lost)?;
-        named(&own, &name)?;
+        mark(&own, &name)?;
         let moving = |e: io::Error| Error::refused(&name, "moving its interfaces into a new namespace", e);
         self.own.send_home().map_err(moving)?;
         own.made = self.hand_over(&own).map_err(moving)?;
@@ -35,7 +35,7 @@ impl Router {
             journal(&self.leftover());
             self.publish(site)?;
         }
-        let before = nothing(&self.wanted);
+        let before = empty_config(&self.wanted);
         let wanted = std::mem::replace(&mut self.wanted, before);
         self.apply(wanted, site, journal).map(drop)
     }
