@@ -123,9 +123,9 @@ pub fn attach_to_interface(program: BorrowedFd<'_>, index: u32, flags: u32) -> i
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Received by the interface (BPF_TCX_INGRESS).
-    In = 46,
+    Ingress = 46,
     /// Sent by the interface (BPF_TCX_EGRESS).
-    Out = 47,
+    Egress = 47,
 }
 
 /// Attaches a [`Purpose::TrafficControl`] program to the interface with this index in the calling thread's
@@ -134,9 +134,9 @@ pub enum Direction {
 ///
 /// # Errors
 /// The process lacks CAP_NET_ADMIN, there is no such interface (ENODEV), or the kernel has no tcx (EINVAL).
-pub fn attach_to_tcx(program: BorrowedFd<'_>, index: u32, way: Direction) -> io::Result<OwnedFd> {
+pub fn attach_to_tcx(program: BorrowedFd<'_>, index: u32, direction: Direction) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd().cast_unsigned();
-    let mut request = CreateLink { program, interface: index, attach: way as u32, flags: 0 };
+    let mut request = CreateLink { program, interface: index, attach: direction as u32, flags: 0 };
     // SAFETY: the request contains no pointer.
     unsafe { super::new_descriptor(LINK_CREATE, &mut request) }
 }
