@@ -80,7 +80,8 @@ fn what_threads_cannot_have_is_one_line() {
             done.stderr
         );
     } else {
-        let line = "router.pin.vhost: it applies to kernel threads, which the PID namespace of this process hides";
+        let line =
+            "router.pin.vhost: it applies to kernel threads, which the PID namespace of this process hides";
         assert!(!done.status.success() && done.stderr.contains(line), "{}", done.stderr);
     }
 }

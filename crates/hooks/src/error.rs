@@ -12,9 +12,7 @@ pub enum Error {
         what: &'static str,
     },
     /// The kernel has no tcx.
-    #[error(
-        "this kernel has no tcx (Linux 6.6 or later), which limits and traces of kernel routers need"
-    )]
+    #[error("this kernel has no tcx (Linux 6.6 or later), which limits and traces of kernel routers need")]
     NoTcx,
     /// The kernel does not export its type information (BTF).
     #[error(

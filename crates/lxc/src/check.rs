@@ -37,11 +37,7 @@ pub fn check(container: &Container) -> Result<(), Error> {
     for nic in &container.nics {
         interface(nic)?;
         if !inside.insert(nic.name.as_str()) || !outside.insert(outer(nic)) {
-            return Err(fault(
-                "the name of an interface",
-                &nic.name,
-                "a unique name, inside and outside",
-            ));
+            return Err(fault("the name of an interface", &nic.name, "a unique name, inside and outside"));
         }
     }
     Ok(())

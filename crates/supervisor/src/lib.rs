@@ -1,15 +1,12 @@
-//! Supervisor of a run: a small privileged process with one event loop, and helper threads for work that may
-//! block.
+//! Supervisor of a run: a small privileged process with one event loop, and helper threads for work that may block.
 //!
-//! It opens what needs privileges, hands it to a data plane that has none, and restarts the data plane when
-//! it dies. It owns the locks of names, the control socket and the telemetry, so that these outlive a data
-//! plane. A run is a loop around one poll(2) that no outsider (the data plane, a client, a reader of its
-//! output) can block.
+//! It opens what needs privileges, hands it to a data plane that has none, and restarts the data plane when it dies. It owns the
+//! locks of names, the control socket and the telemetry, so that these outlive a data plane. A run is a loop around one poll(2)
+//! that no outsider (the data plane, a client, a reader of its output) can block.
 //!
-//! [`run`] brings a file up. It re-executes its own program for the data plane (`data-plane SUPERVISOR USER`)
-//! and for the cleaner, which removes the files of a killed run (`cleaner RUN`, [`clean_up_after`]). Commands
-//! share the rest with a run: the placement [`planned`] for its threads, the locks of names, the live
-//! [`table`].
+//! [`run`] brings a file up. It re-executes its own program for the data plane (`data-plane SUPERVISOR USER`) and for the
+//! cleaner, which removes the files of a killed run (`cleaner RUN`, [`clean_up_after`]). Commands share the rest with a run: the
+//! placement [`planned`] for its threads, the locks of names, the live [`table`].
 #![forbid(unsafe_code)]
 
 mod account;
@@ -243,8 +240,7 @@ impl Running {
     }
 }
 
-/// Brings a file up and shows what it does, until the time is over, a signal arrives, or a client requests
-/// the end.
+/// Brings a file up and shows what it does, until the time is over, a signal arrives, or a client requests the end.
 ///
 /// # Errors
 /// What is wrong with the file or missing on this host, one line each; or that the routers cannot be brought

@@ -5,12 +5,14 @@
 //! plane. Whatever is made for it on the host (groups, exclusive sets of CPUs) is announced to the cleaner
 //! before it is made.
 
+mod explicit;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use api::CpuSharing;
-use config::{Affinity, Allowed, Pin, Plan};
+use config::Plan;
 use link::ToPlane;
 use sched::account::{CoreTicks, cores};
 use sched::promises::{Promises, Reading};
@@ -24,6 +26,7 @@ use super::rate::WorkBudget;
 use super::request_router::Requester;
 use super::{Supervisor, costs};
 use crate::run_lock::RunLock;
+use explicit::explicit;
 
 /// Most placements within a second that the reports of data planes cause.
 const MOST: u32 = 20;
@@ -148,26 +151,6 @@ pub fn planned(plan: &Plan, now: Instant) -> Result<Planned, config::Errors> {
         }
         None => Ok(Planned::default()),
     }
-}
-
-/// Makes explicit what the plan leaves to the kernel: of a router without a schedule only the threads that
-/// its file pins are placed. Returns `None` if the file says nothing of threads.
-fn explicit(plan: &Plan) -> Option<Plan> {
-    let mut plan = plan.clone();
-    if plan.routers.iter().all(|router| router.pin == Pin::default() && !router.is_scheduled()) {
-        return None;
-    }
-    for router in plan.routers.iter_mut().filter(|router| !router.is_scheduled()) {
-        // The affinity set below is not from the file, and must not switch threaded NAPI on.
-        let is_threaded = router.is_threaded();
-        if let Some(kernel) = &mut router.kernel {
-            kernel.threaded = Some(is_threaded);
-        }
-        let free = |pinned: bool| if pinned { Allowed::Auto } else { Allowed::Free };
-        router.affinity =
-            Affinity { vcpu: free(router.pin.vcpu.is_some()), vhost: free(router.pin.vhost.is_some()) };
-    }
-    Some(plan)
 }
 
 /// Plans with a load measured before, costs perhaps `seen` by earlier promises, and `held`, the outline in
