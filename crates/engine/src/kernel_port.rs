@@ -127,12 +127,12 @@ impl KernelPort {
         let ended = self.open.as_ref().map(|open| open.thread.thread()).filter(|thread| thread.is_finished());
         if let Some(thread) = ended {
             let line = format!("NIC {}: the thread {} has ended", self.plan.nic, thread.name());
-            context.tell(&self.plan.router, Kind::Failed, line);
+            context.record_event(&self.plan.router, Kind::Failed, line);
             self.close(now);
             self.due = Some(now + PAUSE);
         }
         if let Some(line) = self.leaving.look(now) {
-            context.tell(&self.plan.router, Kind::Notice, line);
+            context.record_event(&self.plan.router, Kind::Notice, line);
         }
         if self.leaving.is_over() && self.due.is_some_and(|due| now >= due) {
             let (opener, name) = (self.opener(context), format!("{}/open", self.plan.router));

@@ -41,7 +41,11 @@ impl Instance {
         for (plan, tap) in taps {
             let (router, nic) = (plan.router.clone(), plan.nic.clone());
             if let Err(error) = self.open_kernel_port(plan, tap) {
-                self.context.tell(&router, Kind::Failed, format!("NIC {nic}: {error:#}; it is tried again"));
+                self.context.record_event(
+                    &router,
+                    Kind::Failed,
+                    format!("NIC {nic}: {error:#}; it is tried again"),
+                );
                 outcome = outcome.and(Err(error.context(format!("router {router}, NIC {nic}"))));
             }
         }

@@ -137,7 +137,7 @@ fn a_virtual_function_is_moved_as_soon_as_its_interface_is_known() {
     for engine in ["kernel", "lxc"] {
         let spec = specs(&text.replace("kernel", engine)).remove(0);
         let [(1, function)] = spec.functions.as_slice() else { panic!("{spec:?}") };
-        assert_eq!((function.wish.who.as_str(), function.wish.function), ("edge.wan", Some(2)));
+        assert_eq!((function.wish.nic.as_str(), function.wish.function), ("edge.wan", Some(2)));
         assert_eq!((function.wanted.vlan, function.wanted.mac), (Some(7), Some([2, 0, 0, 0, 0, 7])));
         assert_eq!(spec.wanted.interfaces[1].mac, None, "its port sets it");
         let known = spec.with_functions([(1, "enp1s16".to_owned())].into_iter());
