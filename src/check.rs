@@ -148,11 +148,11 @@ fn describe_kernel(router: &Router, kernel: &ForwardingSettings) -> String {
     let forwards = if kernel.forwarding { "forwards" } else { "forwards nothing" };
     let filter = match kernel.rp_filter {
         RpFilter::Off => "",
-        RpFilter::Strict => ", takes packets from where their source is routed to",
-        RpFilter::Loose => ", takes packets whose source is routed to",
+        RpFilter::Strict => ", reverse path filter strict",
+        RpFilter::Loose => ", reverse path filter loose",
     };
-    let arp = if kernel.proxy_arp { ", answers ARP for others" } else { "" };
-    let threads = if router.is_threaded() { ", receives by threads" } else { "" };
+    let arp = if kernel.proxy_arp { ", proxy ARP" } else { "" };
+    let threads = if router.is_threaded() { ", threaded NAPI" } else { "" };
     let limit = router.limit.map_or_else(String::new, |limit| format!(", lets in at most {limit}"));
     format!("{place} in which the host's kernel {forwards}{filter}{arp}{threads}{limit}")
 }

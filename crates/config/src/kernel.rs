@@ -134,7 +134,7 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
             table.fault(table.line_of("netns"), "netns", what);
         }
         if router.container.is_some() && nic.attach.kind() == "link" && table.has("mac") {
-            let what = "LXC brings an interface home with the address that it had inside; remove it, or write engine = \"kernel\"";
+            let what = "LXC returns an interface with the address that it had inside; remove it, or write engine = \"kernel\"";
             table.fault(table.line_of("mac"), "mac", what);
         }
         if TAKEN.contains(&nic.name.as_str()) {

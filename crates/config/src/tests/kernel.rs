@@ -284,7 +284,7 @@ fn in_a_container_it_is_the_same() {
         (
             "",
             "attach = \"link:a\"\nmac = \"02:00:00:00:00:01\"",
-            "router.nic.mac: LXC brings an interface home with",
+            "router.nic.mac: LXC returns an interface with",
         ),
     ] {
         let fault = parse(&text(keys, nic), "f.toml").expect_err("a bad file").to_string();
