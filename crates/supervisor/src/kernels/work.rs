@@ -107,7 +107,7 @@ impl Step<'_> {
         }
     }
 
-    fn take_back(&self, backend: &mut dyn KernelBackend) -> Result<()> {
+    fn roll_back(&self, backend: &mut dyn KernelBackend) -> Result<()> {
         match self {
             Self::End(spec) | Self::Make { before: Some(spec), .. } => backend.make(spec),
             Self::Make { before: None, now } => backend.end(now.name()),
@@ -129,7 +129,7 @@ pub(super) fn change(backend: &mut dyn KernelBackend, from: &[Spec], to: &[Spec]
         };
         // A router whose removal failed half-way is created again.
         done.extend(matches!(step, Step::End(_)).then_some(step));
-        let stays = done.iter().rev().filter_map(|step| step.take_back(backend).err());
+        let stays = done.iter().rev().filter_map(|step| step.roll_back(backend).err());
         let stays: String = stays.map(|error| format!("; and it could not be undone: {error:#}")).collect();
         return Err(if stays.is_empty() { refusal } else { anyhow!("{refusal:#}{stays}") });
     }
