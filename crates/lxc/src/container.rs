@@ -98,7 +98,7 @@ pub fn text(container: &Container, ground: &HostPaths) -> Result<String, Error> 
     check(container)?;
     let mut lines = Lines::default();
     lines.say("lxc.uts.name", &container.host_name);
-    // The container gets no console of ours.
+    // The container gets no console of ringroad.
     lines.say("lxc.console.path", "none");
     lines.say("lxc.tty.max", "0");
     lines.say("lxc.pty.max", "64");
