@@ -94,7 +94,7 @@ fn what_happens_between_two_answers_is_told_and_what_is_forgotten_meanwhile_is_s
         asked += 1;
         if asked == 2 {
             for n in 600..1800 {
-                log.tell(What::Started, format!("number {n}"));
+                log.record(What::Started, format!("number {n}"));
             }
         }
         log.answer(since)

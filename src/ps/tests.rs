@@ -75,5 +75,5 @@ fn a_json_object_for_each_run() {
 fn times_have_two_units() {
     let times = [0, 59_999, 60_000, 3_599_000, 3_600_000, 90_000_000];
     let wanted = ["0 s", "59 s", "1 min 0 s", "59 min 59 s", "1 h 0 min", "1 d 1 h"];
-    assert_eq!(times.map(for_long), wanted);
+    assert_eq!(times.map(format_duration), wanted);
 }

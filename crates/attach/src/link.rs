@@ -119,7 +119,7 @@ pub fn link(tap: Tap) -> Box<dyn HostResource> {
 
 impl HostResource for Link {
     fn hand_over(&self) -> (Value, Vec<BorrowedFd<'_>>) {
-        let (tap, wishes) = (&self.tap, self.tap.wishes());
+        let (tap, wishes) = (&self.tap, self.tap.requests());
         // The channel for queue length requests follows the queues.
         let what = json!([tap.name(), tap.traits(), wishes.is_some()]);
         (what, tap.descriptors().chain(wishes).collect())

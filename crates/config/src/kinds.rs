@@ -6,7 +6,7 @@ use crate::{read, sched};
 
 /// Kinds of attachments: `tap`, `switch`, …
 pub fn attachments() -> Vec<&'static str> {
-    attach::keywords().collect()
+    attach::words().collect()
 }
 
 /// Engines: `kvm`, `process`, …

@@ -154,7 +154,7 @@ pub(super) static ALL: [Spec; 36] = [
     machine!("tables", Tables, "a peer shares its memory anew, in traffic"),
     machine!("cut", Cut, "a peer cuts its memory off, in traffic"),
     machine!("indices", Indices, "a peer changes indices and descriptors while they are read"),
-    machine!("deaf", NonReadingClients, "a peer asks and reads no answer"),
+    machine!("deaf", Deaf, "a peer asks and reads no answer"),
     Spec::new(["control", "13 clients of the control socket ask and read nothing"], PROCESS, control),
     Spec::new(["telemetry", "64 clients of the telemetry ask and read nothing"], SCRAPED, telemetry),
     Spec {

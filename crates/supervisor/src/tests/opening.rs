@@ -35,7 +35,7 @@ fn refusal(client: &mut Client) -> String {
 
 #[test]
 fn clients_are_answered_while_a_file_is_opened_and_then_it_is_applied() {
-    let (mut stage, answer, mut client) = file_opener();
+    let (mut stage, answer, mut client) = opening();
     let mut curious = stage.client(&Request::Ps {});
     let id = stage.plane().asked(|request| matches!(request, Request::Ps {})).expect("it is asked");
     stage.plane().answer(id, Err(api::Error::new("not now")));
@@ -59,7 +59,7 @@ fn clients_are_answered_while_a_file_is_opened_and_then_it_is_applied() {
 
 #[test]
 fn what_cannot_be_opened_is_refused_and_the_next_file_is_taken() {
-    let (mut stage, answer, mut client) = file_opener();
+    let (mut stage, answer, mut client) = opening();
     answer.send(Err(anyhow!("router edge, NIC lan: it is in use"))).expect("it is waited for");
     stage.until(|stage| !stage.supervisor().changes.is_prepared());
     assert!(refusal(&mut client).contains("router edge, NIC lan: it is in use"));
@@ -71,7 +71,7 @@ fn what_cannot_be_opened_is_refused_and_the_next_file_is_taken() {
 
 #[test]
 fn a_data_plane_that_dies_meanwhile_is_told_of_no_file() {
-    let (mut stage, answer, mut client) = file_opener();
+    let (mut stage, answer, mut client) = opening();
     stage.plane().die();
     stage.turn().expect("it goes on");
     answer.send(Ok(())).expect("it is waited for");

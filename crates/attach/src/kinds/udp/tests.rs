@@ -1,6 +1,8 @@
 //! The tunnel in the conformance suite that every port passes, and conditions that only a tunnel has to
 //! withstand. The other end is a UDP socket of the kernel.
 
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use port::conformance::{SinkBench, SourceBench, check_sink, check_source};
@@ -23,6 +25,13 @@ fn has_room() -> bool {
     is_root
 }
 
+/// Returns a socket at a loopback address of its own: a port that one test has just closed is not bound by another one.
+fn socket() -> UdpSocket {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let address = Ipv4Addr::new(127, 0, 1, NEXT.fetch_add(1, Ordering::Relaxed));
+    UdpSocket::bind((address, 0)).expect("a socket")
+}
+
 /// A tunnel to a UDP socket.
 struct Bench {
     far: UdpSocket,
@@ -33,9 +42,9 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let far = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let far = socket();
         sockopt::set_socket_recv_buffer_size_force(&far, ROOM).expect("room");
-        let near = UdpSocket::bind("127.0.0.1:0").and_then(|near| near.local_addr()).expect("an address");
+        let near = socket().local_addr().expect("an address");
         let attach = format!("udp:{near}-{}", far.local_addr().expect("an address"));
         let mut ports = served(&NicRequirements { queue_len: 8192, ..wanted(&attach) });
         far.connect(near).expect("the other end");
@@ -139,7 +148,7 @@ fn an_end_where_nobody_is_loses_nothing_of_what_follows() {
     let mut bench = Bench::new();
     let (at, near) =
         (bench.far.local_addr().expect("an address"), bench.far.peer_addr().expect("an address"));
-    bench.far = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    bench.far = socket();
     assert_eq!(bench.sent(&mut [vec![6; 60]]), 1);
     bench.far = UdpSocket::bind(at).expect("its address is free");
     bench.far.connect(near).expect("the other end");
@@ -159,7 +168,7 @@ fn strangers_are_not_heard() {
         return;
     }
     let mut bench = Bench::new();
-    let stranger = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let stranger = socket();
     stranger.send_to(&[7; 60], bench.far.peer_addr().expect("an address")).expect("sent");
     assert_eq!(bench.feed(&[vec![8; 61]]), 1);
     assert_eq!(bench.come(), [61]);

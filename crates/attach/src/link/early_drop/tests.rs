@@ -94,7 +94,7 @@ impl Bench {
         let tap = Tap::open("ours", &config).and_then(Tap::with_wishes).expect("a TAP");
         let (_, other) = Tap::open("other", &config).expect("a TAP").split();
         ["ours", "other"].iter().for_each(|name| wait_until_forwarding(&netns, name));
-        let wishes = tap.wishes().expect("it has some").try_clone_to_owned().expect("a descriptor");
+        let wishes = tap.requests().expect("it has some").try_clone_to_owned().expect("a descriptor");
         let (clock, hand) = Clock::by_hand();
         let (source, _) = tap.try_clone().expect("descriptors").split();
         let mut source = EarlyDrop::new(clock, (source, Arc::new(Full)), QueueLimit(wishes), RING, first);

@@ -128,7 +128,7 @@ enum Class {
 }
 
 /// Places the thread of this class on the contended CPU, the other thread on the load generator's CPU.
-fn isolated(options: &Options, class: Class) -> Result<RouterPlacement> {
+fn apart(options: &Options, class: Class) -> Result<RouterPlacement> {
     let (beside, cpu) = (options.cpu(0)?, options.cpu(1)?);
     let (other, here) = (beside.to_string(), cpu.to_string());
     let lines = match class {
