@@ -43,7 +43,7 @@ pub(crate) struct KernelUse {
     /// Origin of the interface in the router.
     pub(crate) origin: fn(&NicRequirements) -> Origin,
     /// Opens the device that the data plane serves for it; `None`: there is none.
-    pub(crate) open: Option<fn(&NicRequirements) -> Result<Box<dyn HostResource>>>,
+    pub(crate) open: Option<Open>,
     /// True if the interface has a NAPI instance of its own, so that kernel threads can do its receive work. A TAP and a
     /// macvlan have none.
     pub(crate) has_napi: bool,
@@ -51,6 +51,9 @@ pub(crate) struct KernelUse {
 
 /// Counters of a group, each with its meaning.
 pub type Fields = &'static [(&'static str, &'static str)];
+
+/// Opens an attachment on the host.
+type Open = fn(&NicRequirements) -> Result<Box<dyn HostResource>>;
 
 /// Creates an attachment inside the process that runs the router, which has these switches.
 type Make = fn(&NicRequirements, &[Arc<Switch>]) -> Result<Arc<dyn Attachment>>;

@@ -93,7 +93,7 @@ impl Btf {
                 head = self.resolve(of)?;
             }
         }
-        (bits % 8 == 0).then_some(bits / 8)
+        bits.is_multiple_of(8).then_some(bits / 8)
     }
 
     /// Finds a member by name: its offset in bits, and its type.
