@@ -257,7 +257,7 @@ fn it_is_stopped_started_and_started_anew() {
     assert!(said(&["start", "t39"]).contains("router t39 runs"));
     world.plug_in();
     world.pings();
-    world.inside(&["link", "add", "theirs", "type", "dummy"]);
+    world.inside(&["link", "add", "theirs", "type", "bridge"]);
     assert!(said(&["restart", "t39"]).contains("router t39 was started anew"));
     assert_eq!(router()["status"]["state"], "running");
     assert!(!world.inside(&["-o", "link", "show"]).contains("theirs"));
@@ -308,7 +308,7 @@ impl Home {
 
     fn launch(&self, text: &str) -> Running {
         std::fs::write(self.folder.path().join("file.toml"), text).expect("written");
-        let mut command = self.home.command_with_groups(RINGROAD);
+        let mut command = self.home.command(RINGROAD);
         command.current_dir(self.folder.path()).args(["run", "--log", "text", "file.toml"]);
         Running::start(&mut command).expect("it starts")
     }

@@ -137,6 +137,10 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
             let what = "LXC returns an interface with the address that it had inside; remove it, or write engine = \"kernel\"";
             table.fault(table.line_of("mac"), "mac", what);
         }
+        if router.container.is_some() && nic.name.len() == 1 {
+            let what = "LXC does not accept interface names of one letter; choose a longer one".to_owned();
+            table.fault(table.line_of("name"), "name", what);
+        }
         if TAKEN.contains(&nic.name.as_str()) {
             let what = format!("the kernel reserves the name {:?}; choose another", nic.name);
             table.fault(table.line_of("name"), "name", what);

@@ -2,6 +2,7 @@
 
 use std::net::UdpSocket;
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use hooks::{
@@ -25,8 +26,10 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let [west, router, east] = ["hooks-west", "hooks-router", "hooks-east"]
-            .map(|name| Namespace::add(name).expect("a namespace"));
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let [west, router, east] = ["west", "router", "east"]
+            .map(|name| Namespace::add(&format!("hooks{number}-{name}")).expect("a namespace"));
         router.set("net.ipv4.ip_forward", "1").expect("a sysctl");
         for (side, host, net) in [("left", &west, "192.0.2"), ("right", &east, "198.51.100")] {
             let ip = |at: &Namespace, words: &str| {

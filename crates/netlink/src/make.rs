@@ -65,7 +65,8 @@ impl Netlink {
     }
 
     /// Creates a veth pair: frames sent into one end are received at the other. One end is here; the other one is in the
-    /// namespace `peer_namespace`, or also here. Both are created with their settings.
+    /// namespace `peer_namespace`, or also here. Both are created with their settings; only the first one can be created up,
+    /// because the kernel brings the peer up before it knows the first one (ENOTCONN).
     ///
     /// # Errors
     /// EEXIST: one of the names is in use in its namespace. EOPNOTSUPP: the kernel has no veth. EPERM. No end exists then.

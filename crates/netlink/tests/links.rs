@@ -41,7 +41,7 @@ const MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
 /// A veth pair, `near` in one namespace and `far` in the other one, both up.
 fn pair(here: &Namespace, there: &Namespace) -> Option<(Link, Link)> {
     let near = Settings::default().name("near").mtu(MTU).mac(MAC).up(true);
-    let far = Settings::default().name("far").mtu(MTU).group(77).up(true);
+    let far = Settings::default().name("far").mtu(MTU).group(77);
     match here.kernel.make_veth(&near, &far, Some(there.file.as_fd())) {
         Ok(()) => {}
         Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => {
@@ -50,6 +50,7 @@ fn pair(here: &Namespace, there: &Namespace) -> Option<(Link, Link)> {
         }
         Err(e) => panic!("a pair of veths: {e}"),
     }
+    there.kernel.set_link("far", &Settings::default().up(true)).expect("up");
     Some((here.kernel.link("near").expect("near"), there.kernel.link("far").expect("far")))
 }
 

@@ -272,6 +272,9 @@ fn in_a_container_it_is_the_same() {
     assert_eq!((root.rootfs, root.init), (Some("/srv/edge".into()), vec!["/sbin/init".to_owned()]));
     let init = container("rootfs = \"/srv/edge\"\ninit = \"/bin/busybox sleep 100\"\n").init;
     assert_eq!(init, ["/bin/busybox", "sleep", "100"]);
+    let short = text("", VETH).replace("name = \"wan\"", "name = \"w\"");
+    let fault = parse(&short, "f.toml").expect_err("a bad file").to_string();
+    assert!(fault.contains("router.nic.name: LXC does not accept interface names of one letter"), "{fault}");
     for (keys, nic, line) in [
         ("rootfs = \"edge\"\n", VETH, "router.rootfs: \"edge\" is not the absolute path of a directory"),
         (

@@ -55,9 +55,10 @@ impl Host {
 
     /// Creates a veth pair on the host, to be moved or to carry a macvlan.
     pub(crate) fn pair(&self, name: &str, other: &str) -> Link {
-        let of = |name: &str| Settings::default().name(name).up(true);
         let kernel = self.kernel();
-        kernel.make_veth(&of(name).mac([2, 0, 0, 0, 9, 9]).mtu(1400), &of(other), None).expect("a pair");
+        let near = Settings::default().name(name).up(true).mac([2, 0, 0, 0, 9, 9]).mtu(1400);
+        kernel.make_veth(&near, &Settings::default().name(other), None).expect("a pair");
+        kernel.set_link(other, &Settings::default().up(true)).expect("up");
         kernel.link(name).expect("a link")
     }
 }

@@ -55,8 +55,8 @@ fn threads_of_the_kernel_that_take_in_what_comes_are_placed_like_others() {
     assert_eq!(placed.slot("edge", &Class::Napi { nic: 2, queue: 5 }), Some(second), "another queue of it");
     assert_eq!(placed.slot("edge", &Class::Napi { nic: 1, queue: 0 }), None);
     assert_eq!(
-        places(&outline(&file("guarantee = \"1kpps\""), &host(4))),
-        ["edge/a-napi0 0", "edge/b-napi0 1"]
+        places(&outline(&file("guarantee = \"1kpps\"").replace("macvlan:eth0", "veth:rr-m"), &host(4))),
+        ["edge/a-napi0 0", "edge/m-napi0 1", "edge/b-napi0 2"]
     );
     assert_eq!(places(&outline(&file(""), &host(4))), [""; 0], "it is not threaded");
 }

@@ -243,6 +243,7 @@ fn a_thread_that_dies_costs_the_change_and_nothing_else() {
 fn it_goes_with_the_run() {
     let mut stage = up();
     let kernel = stage.kernel.clone();
+    stage.plane().die();
     stage.finish();
     assert_eq!(kernel.running(), [""; 0]);
 }
