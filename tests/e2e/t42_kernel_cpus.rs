@@ -99,7 +99,19 @@ mod alone {
     }
 
     fn start(lines: &str) -> Stage {
-        Stage::start_with_groups(RINGROAD, &file(lines), &["--json", "--name", "t42"]).expect("it starts")
+        start_text(&file(lines))
+    }
+
+    /// Starts a run of this text, and waits until it can be asked: its interfaces exist by then.
+    fn start_text(text: &str) -> Stage {
+        let options = ["--json", "--name", "t42"];
+        let stage = Stage::start_with_groups(RINGROAD, text, &options).expect("it starts");
+        let end = Instant::now() + PATIENCE;
+        while stage.client().is_err() {
+            assert!(Instant::now() < end, "it does not come up");
+            thread::sleep(Duration::from_millis(10));
+        }
+        stage
     }
 
     /// Returns the last CPU of this process's affinity mask.
@@ -264,8 +276,7 @@ mod alone {
             let lines =
                 format!("pin = {{ vhost = \"{cpu}\" }}\nsched = {{ policy = \"fifo\", priority = 20 }}");
             let text = file(&lines).replace("\"kernel\"", "\"lxc\"");
-            let stage =
-                Stage::start_with_groups(RINGROAD, &text, &["--json", "--name", "t42"]).expect("it starts");
+            let stage = start_text(&text);
             are(|held| held.policy == "SCHED_FIFO" && held.cpus == cpu.to_string());
             // The other end of a pair may be moved later.
             let east = Namespace::add("t42-east").expect("a namespace");
