@@ -91,7 +91,7 @@ struct World {
 impl World {
     fn start() -> Self {
         let hosts = |_: &Namespace| Ok((host("t39-west"), host("t39-east")));
-        let started = Stage::start_with_groups_after(RINGROAD, &file(), &["--json"], hosts);
+        let started = Stage::start_with_names_after(RINGROAD, &file(), &["--json"], hosts);
         let (stage, (west, east)) = started.expect("it starts");
         let world = Self { stage, west, east };
         world.plug_in();
@@ -428,7 +428,7 @@ mod on_a_switch {
     fn frames_pass_between_the_kernel_and_a_firmware() {
         support::needs!(Root, Tun, Program("ip"), Program("busybox"), Program("nsenter"));
         let hosts = |_: &Namespace| Ok(host("t39-west"));
-        let started = Stage::start_with_groups_after(RINGROAD, &both(), &["--json"], hosts);
+        let started = Stage::start_with_names_after(RINGROAD, &both(), &["--json"], hosts);
         let (stage, west) = started.expect("it starts");
         wait_for(|| stage.client().ok());
         let pings = || {

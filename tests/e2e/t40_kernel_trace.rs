@@ -102,54 +102,63 @@ fn ringroad(words: &[&str]) -> Finished {
     done
 }
 
-#[test]
-fn packets_are_followed_to_where_they_leave_or_why_they_end() {
-    support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
-    let world = World::start();
-    let to = "198.51.100.2:7040";
-    let left = world.traced(&["--port", "7040"], || world.send(to));
-    assert_eq!(left["fate"]["left"]["nic"], "t40.east", "{left}");
-    let places: Vec<&Value> = (0..2).map(|hop| &left["hops"][hop]["place"]).collect();
-    assert_eq!(places, ["t40.west.rx", "t40.east.tx"], "{left}");
-    assert!(left["hops"][1]["seen"].as_str().is_some_and(|seen| seen.starts_with("ttl 63 to ")), "{left}");
-    assert!(
-        left["headers"].as_str().is_some_and(|headers| headers.contains("> 198.51.100.2 ttl 64")),
-        "{left}"
-    );
-    let dropped = world.traced(&["--to", "203.0.113.9"], || world.send("203.0.113.9:7040"));
-    assert!(dropped["fate"]["dropped"]["reason"].is_string(), "{dropped}");
-    let closed = world.traced(&["--to", "192.0.2.1", "--protocol", "udp"], || world.send("192.0.2.1:7040"));
-    assert_eq!(closed["fate"]["dropped"]["reason"], "no_socket", "{closed}");
-    let kept = world.traced(&["--to", "192.0.2.1", "--protocol", "icmp"], || {
-        let _ = ping(world.west.command("busybox"), 1, &["192.0.2.1"]);
-    });
-    assert!(kept["fate"]["kept"].is_object(), "{kept}");
-    world.finish();
-}
+/// Their runs see the host's `/sys`, with tracing and control groups: other tests would take the groups for their own.
+mod alone {
+    use super::*;
 
-#[test]
-fn what_enters_is_limited_while_it_forwards() {
-    support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
-    let world = World::start();
-    let to: SocketAddr = "198.51.100.2:7040".parse().expect("an address");
-    let flow = Flow::start(&world.west, &world.east, to, RATE).expect("a flow");
-    flow.reaches(100, PATIENCE).expect("it flows");
-    ringroad(&["set", "t40", "limit=500pps"]);
-    let counted = world.stage.wait_for_counters(|counters| {
-        let of_limit = |name: &str| counters.get(&format!("t40.west.limit.{name}"));
-        of_limit("drop_limit") > 100 && of_limit("passed") > 100
-    });
-    counted.expect("some pass, and some do not");
-    assert!(ringroad(&["show", "t40"]).stdout.contains("limit = 500pps"));
-    ringroad(&["set", "t40", "limit=none"]);
-    let before = flow.so_far().received;
-    flow.reaches(before + 1000, PATIENCE).expect("it flows");
-    assert!(!ringroad(&["show", "t40"]).stdout.contains("limit ="));
-    drop(flow);
-    let counted = world.stage.wait_for_counters(|counters| {
-        let of_limit = |name: &str| counters.get(&format!("t40.west.limit.{name}"));
-        of_limit("in_frames") == of_limit("passed") + of_limit("drop_limit")
-    });
-    counted.expect("each was counted once");
-    world.finish();
+    #[test]
+    fn packets_are_followed_to_where_they_leave_or_why_they_end() {
+        support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
+        let world = World::start();
+        let to = "198.51.100.2:7040";
+        let left = world.traced(&["--port", "7040"], || world.send(to));
+        assert_eq!(left["fate"]["left"]["nic"], "t40.east", "{left}");
+        let places: Vec<&Value> = (0..2).map(|hop| &left["hops"][hop]["place"]).collect();
+        assert_eq!(places, ["t40.west.rx", "t40.east.tx"], "{left}");
+        assert!(
+            left["hops"][1]["seen"].as_str().is_some_and(|seen| seen.starts_with("ttl 63 to ")),
+            "{left}"
+        );
+        assert!(
+            left["headers"].as_str().is_some_and(|headers| headers.contains("> 198.51.100.2 ttl 64")),
+            "{left}"
+        );
+        let dropped = world.traced(&["--to", "203.0.113.9"], || world.send("203.0.113.9:7040"));
+        assert!(dropped["fate"]["dropped"]["reason"].is_string(), "{dropped}");
+        let closed =
+            world.traced(&["--to", "192.0.2.1", "--protocol", "udp"], || world.send("192.0.2.1:7040"));
+        assert_eq!(closed["fate"]["dropped"]["reason"], "no_socket", "{closed}");
+        let kept = world.traced(&["--to", "192.0.2.1", "--protocol", "icmp"], || {
+            let _ = ping(world.west.command("busybox"), 1, &["192.0.2.1"]);
+        });
+        assert!(kept["fate"]["kept"].is_object(), "{kept}");
+        world.finish();
+    }
+
+    #[test]
+    fn what_enters_is_limited_while_it_forwards() {
+        support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
+        let world = World::start();
+        let to: SocketAddr = "198.51.100.2:7040".parse().expect("an address");
+        let flow = Flow::start(&world.west, &world.east, to, RATE).expect("a flow");
+        flow.reaches(100, PATIENCE).expect("it flows");
+        ringroad(&["set", "t40", "limit=500pps"]);
+        let counted = world.stage.wait_for_counters(|counters| {
+            let of_limit = |name: &str| counters.get(&format!("t40.west.limit.{name}"));
+            of_limit("drop_limit") > 100 && of_limit("passed") > 100
+        });
+        counted.expect("some pass, and some do not");
+        assert!(ringroad(&["show", "t40"]).stdout.contains("limit = 500pps"));
+        ringroad(&["set", "t40", "limit=none"]);
+        let before = flow.so_far().received;
+        flow.reaches(before + 1000, PATIENCE).expect("it flows");
+        assert!(!ringroad(&["show", "t40"]).stdout.contains("limit ="));
+        drop(flow);
+        let counted = world.stage.wait_for_counters(|counters| {
+            let of_limit = |name: &str| counters.get(&format!("t40.west.limit.{name}"));
+            of_limit("in_frames") == of_limit("passed") + of_limit("drop_limit")
+        });
+        counted.expect("each was counted once");
+        world.finish();
+    }
 }
