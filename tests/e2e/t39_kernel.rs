@@ -81,6 +81,15 @@ fn refused(words: &[&str]) -> String {
     done.stderr
 }
 
+/// Messages of all events of a run so far.
+fn events(stage: &Stage) -> Vec<String> {
+    let mut client = stage.client().expect("it answers");
+    match client.ask(&Request::Events { since: None }) {
+        Ok(Answer::Events { events, .. }) => events.into_iter().map(|event| event.message).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// A run of [`file`] with a host on each side.
 struct World {
     stage: Stage,
@@ -129,13 +138,8 @@ impl World {
         ringroad(&["apply"].iter().chain(words).copied().chain([path.as_str()]).collect::<Vec<_>>())
     }
 
-    /// Messages of all events so far.
     fn events(&self) -> Vec<String> {
-        let mut client = self.stage.client().expect("it answers");
-        match client.ask(&Request::Events { since: None }) {
-            Ok(Answer::Events { events, .. }) => events.into_iter().map(|event| event.message).collect(),
-            other => panic!("{other:?}"),
-        }
+        events(&self.stage)
     }
 
     /// Output of `ip` in the router's namespace.
@@ -450,6 +454,13 @@ mod on_a_switch {
         let delete = ["-n", "t39", "link", "delete", "lan"];
         let done = run(Command::new("ip").args(delete), PATIENCE).expect("it ends");
         assert!(done.status.success(), "{}", done.stderr);
+        // Each ping is one packet, which is lost without an interface: wait for the new TAP, and for the router to have it.
+        let is_whole = |events: &[String]| {
+            ["NIC t39.lan: its link is there again", "its deleted interfaces were created again"]
+                .iter()
+                .all(|wanted| events.iter().any(|line| line.contains(wanted)))
+        };
+        wait_for(|| is_whole(&events(&stage)).then_some(()));
         ping(west.command("busybox"), 3, &["10.39.1.2"]).expect("it is made again");
 
         let path = stage.path("next.toml");

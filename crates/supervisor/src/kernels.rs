@@ -141,6 +141,15 @@ impl KernelRouters {
         }
     }
 
+    /// Has a router checked now, and repaired without a pause if it lacks an interface: the TAP that it needs was made again.
+    pub(super) fn repair_soon(&mut self, router: &str, now: Instant) {
+        let Some(known) = self.forwarders.get_mut(router) else { return };
+        if let Some(trouble) = &mut known.trouble {
+            *trouble = RepairState { next: now, pause: LOOK, ..*trouble };
+        }
+        self.look = Some(now);
+    }
+
     /// Queues a task behind all others.
     fn add(&mut self, task: Task) {
         self.waiting.push_back(task);
