@@ -42,6 +42,9 @@ enum Verb {
         /// Print one JSON object per run and line
         #[arg(long)]
         json: bool,
+        /// The members of groups instead of the groups.
+        #[arg(long)]
+        members: bool,
     },
     /// Show the activity of every NIC, router and thread of running instances, second by second, until Ctrl-C
     Top(top::Options),
@@ -52,6 +55,9 @@ enum Verb {
         /// Print one JSON object on a line
         #[arg(long)]
         json: bool,
+        /// Of a group each of its members.
+        #[arg(long)]
+        members: bool,
     },
     /// Show the events of a run or of a router: started, failed, restarted, applied ...
     Events {
@@ -122,9 +128,9 @@ fn main() -> ExitCode {
     let outcome = match Command::parse().verb {
         Verb::Demo(words) => lab::lab(Some("demo"), &words),
         Verb::Run(options) => run::run(options),
-        Verb::Ps { json } => ps::ps(json),
+        Verb::Ps { json, members } => ps::ps(json, members),
         Verb::Top(options) => top::top(&options),
-        Verb::Show { name, json } => show::show(&name, json),
+        Verb::Show { name, json, members } => show::show(&name, json, members),
         Verb::Events { name, json } => events::events(&name, json),
         Verb::Set { name, setting } => set::set(&name, &setting),
         Verb::Stop { name } => stop::stop(&name),

@@ -5,18 +5,42 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use api::{Answer, NicDetails, Request, RouterDetails, Value};
-use command_line::client::{self, Kind, unexpected};
+use command_line::client::{self, Kind, Target, unexpected};
+use command_line::group;
 
 use crate::ps::format_duration;
 
-/// Prints all details of a router.
+/// Prints all there is to know about a router, or about a group as one; where they are asked for about each of its members.
 ///
 /// # Errors
 /// There is no such router.
-pub(crate) fn show(router: &str, json: bool) -> Result<()> {
+pub(crate) fn show(router: &str, json: bool, members: bool) -> Result<()> {
     let mut target = client::find(router, Kind::Router)?;
-    match target.client.ask(&Request::Show { router: router.to_owned() })? {
-        Answer::Show(shown) => client::print_from_run(&if json { line(&shown)? } else { text(&shown) }),
+    let own = target.status.routers.iter().filter(|own| members && group::of(&own.name) == Some(router));
+    let mut names: Vec<String> = own.map(|own| own.name.clone()).collect();
+    if names.is_empty() {
+        names.push(router.to_owned());
+    }
+    for name in names {
+        let shown = ask(&mut target, name)?;
+        client::print_from_run(&if json { line(&shown)? } else { text(&shown) })?;
+    }
+    Ok(())
+}
+
+fn ask(target: &mut Target, router: String) -> Result<RouterDetails> {
+    let whole = group::folded(&target.status.routers).into_iter().find(|own| own.name == router);
+    let own = target.status.routers.iter().find(|own| own.name == router).cloned();
+    match target.client.ask(&Request::Show { router })? {
+        Answer::Show(mut shown) => {
+            match (own, whole) {
+                // A group, which only those know who know its members.
+                (None, Some(whole)) => shown.status = whole,
+                (Some(own), _) => shown.status.member = own.member,
+                (None, None) => {}
+            }
+            Ok(*shown)
+        }
         _ => Err(unexpected().into()),
     }
 }
@@ -38,6 +62,9 @@ fn text(shown: &RouterDetails) -> String {
     let state = status.state.name();
     let (long, times) = (format_duration(status.since_ms), status.restarts);
     line("state", format!("{state} for {long}, restarted {times} times"));
+    if let Some(member) = &status.member {
+        line("group", member.clone());
+    }
     if let Some(reason) = &status.reason {
         line("reason", reason.clone());
     }

@@ -15,6 +15,7 @@ fn shown() -> RouterDetails {
         restarts: 1,
         reason: Some("vCPU 0: no sign of life for 3 s".to_owned()),
         pid: Some(77),
+        member: None,
         threads: vec![Thread { name: "edge/vhost".to_owned(), tid: 42 }],
     };
     let wan = NicDetails {

@@ -47,3 +47,5 @@ mod t35_account;
 mod t36_attacks;
 mod t37_ceiling;
 mod t38_examples;
+mod t42_group_multistage;
+mod t42_group_parallel;

@@ -107,6 +107,8 @@ mod each {
         e1000: [=> "e1000.toml"], [];
         process: [=> "process.toml"], [];
         isolated: [=> "isolated.toml"], [KVM];
+        parallel: [=> "parallel.toml"], [];
+        multistage: [=> "multistage.toml"], [];
         linux: [=> "linux.toml"], [KVM, Want::GuestKernels, Want::File("/vmlinuz"), Want::File("/initrd.img")];
         bridge: [=> "bridge.toml"], [];
         ovs: [=> "ovs.toml"], [Want::Of(Need::Program("ovs-vswitchd")), Want::Of(Need::Program("ovsdb-server"))];

@@ -48,6 +48,9 @@ pub struct RouterStatus {
     /// Process number of its own process, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
+    /// How it is in its group, in one line: `serving, 4 of 8 queues`; absent: it is no member of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
     /// Threads.
     pub threads: Vec<Thread>,
 }

@@ -15,6 +15,8 @@ const DELETE: libc::c_long = 3;
 pub enum Kind {
     /// Hash table with arbitrary keys.
     Hash = 1,
+    /// By a number, from 0.
+    Array = 2,
     /// Array with a value for each possible CPU.
     ArrayOfEachCpu = 6,
     /// AF_XDP sockets by queue number, inserted by their descriptors.

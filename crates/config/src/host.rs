@@ -39,6 +39,9 @@ impl Plan {
             router.engine = Some(engine);
             chosen.push(router.name.as_str());
         }
+        for group in &mut self.groups {
+            group.pattern.engine.get_or_insert(engine);
+        }
         let reason = host.no_kvm.as_ref().filter(|_| !chosen.is_empty())?;
         Some(format!("no KVM ({reason}): runs as a process: {}", chosen.join(", ")))
     }

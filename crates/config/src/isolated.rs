@@ -97,6 +97,7 @@ impl Plan {
         for router in &mut plan.routers {
             (router.pin, router.affinity, router.sched, router.guarantee) = Default::default();
         }
+        plan.groups.iter_mut().for_each(crate::group::Group::forget_threads);
         plan
     }
 

@@ -7,6 +7,7 @@ mod attachment;
 mod cpus;
 mod error;
 mod fault;
+mod group;
 mod host;
 mod isolated;
 pub mod keys;
@@ -36,6 +37,10 @@ pub use attachment::read_memory_max;
 pub use cpus::{CpuSet, NotCpuSet};
 pub use error::{Error, Errors, MOST_ERRORS};
 pub use fault::Fault;
+pub use group::{
+    Balancer, GROUP, Group, GroupKey, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Scale, Spread,
+    Stages,
+};
 pub use host::HostFacts;
 pub use load::{MOST_OCTETS, load, parse, text};
 pub use mac::{Mac, NotMac};

@@ -35,6 +35,8 @@ pub struct Plan {
     pub routers: Vec<Router>,
     /// Telemetry of the run.
     pub telemetry: Telemetry,
+    /// The groups, whose members are among the routers.
+    pub groups: Vec<crate::group::Group>,
     /// Lines of values in the file, for errors found later.
     #[serde(skip)]
     pub places: SourceLines,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::group;
 use crate::plan::{
     Engine, Misdeed, Plan, Power, Restart, Role, Router, Spin, Switch, Telemetry, VhostThreads,
 };
@@ -74,7 +75,7 @@ const DEFAULT_AGEING: u32 = 300;
 
 /// Converts the whole document; `stem` is the file's name without `.toml`.
 pub(crate) fn document(document: &Section<'_>, stem: &str, places: SourceLines) -> Plan {
-    document.expect_keys(&["name", "telemetry", "switch", "router"], &[]);
+    document.expect_keys(&["name", "telemetry", "switch", "router", "group"], &[]);
     let (name, named) = (run_name(document, stem), document.has("name"));
     let mut plan = Plan { name, named, places, ..Plan::default() };
     plan.telemetry = telemetry(document, &mut plan.places);
@@ -84,7 +85,8 @@ pub(crate) fn document(document: &Section<'_>, stem: &str, places: SourceLines) 
         let router = router(&section, index, &mut plan);
         plan.routers.push(router);
     }
-    if !document.has("router") {
+    group::read_all(document, &mut plan);
+    if !document.has("router") && !document.has("group") {
         document.report.error(0, "router", "missing; a file describes at least one [[router]]");
     }
     plan
@@ -127,8 +129,10 @@ fn switches(document: &Section<'_>) -> Vec<Switch> {
     switches
 }
 
-fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
-    section.expect_keys(&[keys::names(keys::ROUTER), keys::TABLES.to_vec()].concat(), &[]);
+/// Reads a router, or what the members of a group are like.
+pub(crate) fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
+    let known = [keys::names(keys::ROUTER), group::names_in(section), keys::TABLES.to_vec()];
+    section.expect_keys(&known.concat(), &[]);
     let name = required_name(section, "\"edge\"");
     remember(plan, (index, None), "name", section.line_of("name"));
     let pin = affinity::pin(section, index, plan);

@@ -91,6 +91,11 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Whether it is a table of this name, which stands in the document itself.
+    pub(crate) fn is(&self, path: &str) -> bool {
+        self.path == path
+    }
+
     /// Key with the names of its tables.
     pub(crate) fn key(&self, name: &str) -> String {
         let name = if is_bare(name) { name.to_owned() } else { format!("{name:?}") };

@@ -120,6 +120,9 @@ impl Plan {
     /// There is no such router or setting, the setting does not accept the value, or the plan as a whole
     /// would be invalid: one line that names router and key, with the same wording as for a file.
     pub fn with(&self, router: &str, key: &str, value: &str) -> Result<Self, BadValue> {
+        if self.group(router).is_some() {
+            return self.with_in_group(router, key, value);
+        }
         let mut plan = self.clone();
         let found = plan.routers.iter_mut().find(|known| known.name == router).ok_or_else(|| {
             let names: Vec<&str> = self.routers.iter().map(|router| router.name.as_str()).collect();

@@ -6,6 +6,7 @@ use std::hash::Hash;
 
 use crate::address::Prefix;
 use crate::fault::Fault;
+use crate::group::outside;
 use crate::plan::{Nic, Plan, Router};
 use crate::{affinity, memory, rate};
 
@@ -66,7 +67,7 @@ impl Located<'_> {
 }
 
 fn located(plan: &Plan) -> impl Iterator<Item = Located<'_>> {
-    plan.routers.iter().enumerate().flat_map(|(r, router)| {
+    outside(plan).flat_map(|(r, router)| {
         router.nics.iter().enumerate().map(move |(n, nic)| Located { router, nic, index: (r, n) })
     })
 }
@@ -99,7 +100,7 @@ fn taken(value: impl Display, first: u32) -> String {
 
 fn router_names(plan: &Plan, faults: &mut Vec<Fault>) {
     let mut names = Unique::new();
-    for (index, router) in plan.routers.iter().enumerate() {
+    for (index, router) in outside(plan) {
         let line = plan.places.line(index, None, "name");
         if router.name.is_empty() {
             continue;

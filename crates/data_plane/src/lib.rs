@@ -212,6 +212,10 @@ impl DataPlane {
                 self.instance.cable_changed(&nic);
                 Ok(())
             }
+            ToPlane::Drain { router, is_on } => {
+                self.instance.drain(&router, is_on);
+                self.publish()
+            }
             ToPlane::Ping => self.wire.say(&ToSupervisor::Pong),
             // A second start, or a late reply to an abandoned request.
             ToPlane::Start(_)

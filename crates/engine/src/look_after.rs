@@ -12,8 +12,10 @@ use telemetry::Kind;
 pub use back_off::BackOff;
 
 use crate::arp_conflicts::ConflictSample;
+use crate::ensemble;
 use crate::instance::slot::{Run, RunContext, Slot};
 use crate::instance::{About, Event, Instance, RunningRouter};
+use crate::isolated_paths::IsolatedRouterPaths;
 use crate::watch::{self, NicSample, Sample, VcpuSample};
 
 impl Instance {
@@ -47,6 +49,7 @@ impl Instance {
         }
         let time = now.duration_since(self.since);
         self.isolated_paths.iter_mut().for_each(|paths| paths.look_after(now, time, &mut self.context));
+        self.look_at_members();
         if self.context.events.len() != told || self.routers().count() != running {
             self.keep_time();
         }
@@ -59,6 +62,34 @@ impl Instance {
         let context = &mut self.context;
         if self.slots.iter_mut().map(|slot| slot.look_at_launch(context)).filter(|runs| *runs).count() > 0 {
             self.keep_time();
+        }
+    }
+}
+
+impl Instance {
+    /// Tells what has happened to members of groups, and has those charged that forward nothing any more although they run.
+    fn look_at_members(&mut self) {
+        for (router, news) in self.context.ensembles.link_news() {
+            let (about, kind, line) = told(news);
+            self.context.record_event_about(about, &router, kind, line);
+        }
+        for (router, news) in self.context.ensembles.news() {
+            match news {
+                ensemble::News::Told(line) => self.context.record_event(&router, Kind::Notice, line),
+                ensemble::News::Silent(line) => self.charge_member(&router, line),
+            }
+        }
+    }
+
+    /// A router in a process of its own is ended by whoever started that. One that does not run is started anyway.
+    fn charge_member(&mut self, router: &str, line: String) {
+        let is_it = |paths: &&IsolatedRouterPaths| paths.plan.name == router;
+        if self.isolated_paths.iter().find(is_it).is_some_and(IsolatedRouterPaths::is_served) {
+            return self.context.record_event(router, Kind::Charged, line);
+        }
+        let slot = self.slots.iter_mut().find(|slot| slot.plan.name == router);
+        if let Some(slot) = slot.filter(|slot| slot.run.as_ref().is_some_and(|run| run.up)) {
+            slot.fail(Kind::Charged, line, &mut self.context);
         }
     }
 }

@@ -87,6 +87,8 @@ impl Plugging<'_> {
         let pump = |(part, source)| {
             let sink: Arc<dyn Sink> = match parts {
                 0 | 1 => self.queues.sink(),
+                // One thread reads them all, and waits for room as if they were one.
+                _ if self.threads() == 1 => self.queues.sink(),
                 _ if is_spread => self.queues.sink_of(part, parts),
                 _ => self.queues.common_sink(),
             };

@@ -15,6 +15,7 @@ use rustix::fs::{Mode, OFlags, open};
 pub fn faults(plan: &Plan, running: Option<&Plan>) -> Errors {
     let mut faults = Vec::new();
     let mut switch_refuses = false;
+    faults.extend(plan.not_yet());
     for (index, router) in plan.routers.iter().enumerate() {
         let before = running.and_then(|plan| plan.routers.iter().find(|old| old.name == router.name));
         let of_router = |(key, what): (&'static str, String)| Fault::new(index, key, what);
@@ -22,7 +23,9 @@ pub fn faults(plan: &Plan, running: Option<&Plan>) -> Errors {
         for (n, nic) in router.nics.iter().enumerate().filter(|(_, nic)| !has(before, nic)) {
             let is_of_switch = nic.attach.kind() == "ovs";
             // If Open vSwitch does not respond, each query takes seconds, so it is only asked once.
-            let refused = if is_of_switch && switch_refuses { None } else { router.wanted(nic).look().err() };
+            let wanted = plan.wanted_outside(router, n);
+            let wanted = wanted.filter(|_| !(is_of_switch && switch_refuses));
+            let refused = wanted.and_then(|wanted| wanted.look().err());
             let lacks = refused.unwrap_or_default();
             switch_refuses |= is_of_switch && !lacks.is_empty();
             let of_nic = |(key, what): (&'static str, String)| Fault::of_nic(index, n, key, what);

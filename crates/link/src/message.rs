@@ -72,6 +72,13 @@ pub enum ToPlane {
         /// The NIC: `edge.wan`.
         nic: String,
     },
+    /// A member of a group gets no new frames from now on, or is watched again as one that starts.
+    Drain {
+        /// Its router.
+        router: String,
+        /// Whether it gets none.
+        is_on: bool,
+    },
     /// Answer by [`ToSupervisor::Pong`] when all earlier messages are processed.
     Ping,
     /// Shut down in good order.

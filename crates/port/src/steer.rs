@@ -143,6 +143,26 @@ pub fn by_flow<'a>(
     }
 }
 
+/// Buckets that flows are told apart by where who gets a frame is looked up in a table.
+pub const BUCKETS: usize = 256;
+
+/// The bucket of a frame's flow. Frames that are not IPv4 are in bucket 0.
+#[inline]
+pub fn bucket(octets: Bytes<'_>, hash: Hash) -> u8 {
+    queue(octets, BUCKETS as u64, hash)
+}
+
+/// Calls `deliver` with each receiver's frames of a burst, in their order. The burst is one of at most [`BURST`], and `choices` says
+/// for each frame who receives it: a number below [`MOST`].
+#[inline]
+pub fn by_choice<'a>(
+    burst: &[Frame<'a>],
+    choices: &[u8; BURST],
+    mut deliver: impl FnMut(usize, &[Frame<'a>]),
+) {
+    deal(&burst[..burst.len().min(BURST)], choices, &mut deliver);
+}
+
 /// Distributes a burst by counting: counts the frames of each queue, computes where each queue's frames begin, then
 /// puts each frame at its place.
 #[inline(always)]

@@ -162,6 +162,12 @@ impl QueuedRequest {
 }
 
 impl RequestedChange {
+    /// That a group has so many members.
+    pub(super) fn members(group: &str, key: &str, members: u32) -> Self {
+        let (router, key, value) = (group.to_owned(), key.to_owned(), members.to_string());
+        Self::Setting(Edit { router, key, value, answer: None })
+    }
+
     fn is_dry_run(&self) -> bool {
         matches!(self, Self::File(File { dry_run: true, .. }))
     }
@@ -248,11 +254,15 @@ impl Supervisor {
             let wish = PendingChange { ticket, wanted };
             let begun = match &wish.wanted {
                 RequestedChange::File(file) => self.read(file),
-                RequestedChange::Setting(edit) => self.planned_for(edit, now).map(Some),
+                RequestedChange::Setting(edit) => match self.regrouped(edit) {
+                    Some(plan) => plan.and_then(|plan| self.opened_for(&wish, plan, now)).map(Some),
+                    None => self.planned_for(edit, now).map(|next| Some((next, true))),
+                },
             };
             match begun {
                 Ok(None) => self.changes.preparing = Some((wish, None)),
-                Ok(Some(next)) => self.make(wish, next, now),
+                Ok(Some((next, false))) => self.changes.preparing = Some((wish, Some(next))),
+                Ok(Some((next, true))) => self.make(wish, next, now),
                 Err(error) => self.refuse(wish, &error, now),
             }
         }
@@ -265,6 +275,10 @@ impl Supervisor {
             QueuedRequest::Change(wanted) => return Some(wanted),
             QueuedRequest::Running(router, request) => (router, request),
         };
+        if self.running.plan.group(&router).is_some() {
+            let answer = format!("group {router} runs");
+            return Some(RequestedChange::Setting(Edit::state(router, Power::Running, answer)));
+        }
         if !self.running.plan.routers.iter().any(|known| known.name == router && known.is_stopped()) {
             self.request_running(ticket, request, now);
             return None;
@@ -277,7 +291,7 @@ impl Supervisor {
     }
 
     /// Starts reading a file in a thread.
-    fn read(&mut self, file: &File) -> Result<Option<PreparedPlan>> {
+    fn read(&mut self, file: &File) -> Result<Option<(PreparedPlan, bool)>> {
         self.need_plane("try")?;
         let reading = FileToCheck {
             file: file.file.clone(),
@@ -288,6 +302,16 @@ impl Supervisor {
         };
         self.changes.file_opener.start(move || OpenerResult::Read(reading.checked()))?;
         Ok(None)
+    }
+
+    /// The plan with another number of members of a group, where a setting is that.
+    fn regrouped(&self, Edit { router, key, value, .. }: &Edit) -> Option<Result<Plan>> {
+        let plan = &self.running.plan;
+        plan.group(router).filter(|group| group.members_key() == key)?;
+        let members = value
+            .parse::<u32>()
+            .map_err(|_| anyhow!("group {router}: {key}: {value:?} is no number; write e.g. 3"));
+        Some(members.and_then(|members| Ok(plan.with_members(router, members)?)))
     }
 
     /// Plan after a change of a setting. It needs no resources beyond those that are open.
@@ -365,9 +389,13 @@ impl Supervisor {
             Some(errors) => errors.lines().collect::<Vec<_>>().join("; "),
             None => format!("{error:#}"),
         };
-        if let RequestedChange::File(File { file, .. }) = &wish.wanted {
-            self.lock_only_what_runs();
-            self.events.record(Kind::Refused, format!("{file} was not applied: {message}"));
+        match &wish.wanted {
+            RequestedChange::File(File { file, .. }) => {
+                self.lock_only_what_runs();
+                self.events.record(Kind::Refused, format!("{file} was not applied: {message}"));
+            }
+            RequestedChange::Setting(edit) if edit.moves_routers() => self.lock_only_what_runs(),
+            RequestedChange::Setting(_) => {}
         }
         self.reply(wish.ticket, Err(api::Error::new(message)), now);
     }
@@ -390,6 +418,9 @@ impl Supervisor {
             }
             RequestedChange::Setting(edit) => {
                 self.adopt(next, now);
+                if edit.moves_routers() {
+                    self.lock_only_what_runs();
+                }
                 let message = edit.told(&changes);
                 self.reply(wish.ticket, Ok(Answer::Done { message }), now);
             }
@@ -419,6 +450,11 @@ impl Edit {
     /// Edit that starts or stops a router.
     fn state(router: String, state: Power, answer: String) -> Self {
         Self { router, key: "state".to_owned(), value: state.name().to_owned(), answer: Some(answer) }
+    }
+
+    /// Whether routers come or go by it: members of a group.
+    pub(super) fn moves_routers(&self) -> bool {
+        config::GroupKind::MEMBERS_KEYS.contains(&self.key.as_str())
     }
 
     /// Describes the changes made, with what they lose, in one line.

@@ -71,6 +71,8 @@ impl Supervisor {
             self.lock.due(),
             self.ceilings.due(),
             self.gathers_due(),
+            self.rolling_due(),
+            self.scaling_due(),
             self.killed.due(),
             self.children.killed.due(),
         ];

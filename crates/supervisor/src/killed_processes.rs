@@ -8,8 +8,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::plane::Process;
 
-/// Time after which a killed process that has not ended is reported, and total time for which the end of a run waits for all of them.
-/// KVM ioctls that wait for grace periods took 12 s on a host with three times more runnable threads than CPUs.
+/// After this time one that has not ended is named; as long they are waited for together when the run ends. Calls of KVM's that wait
+/// for grace periods took 12 s on a host whose CPUs had three times as much to do as they could.
 pub(super) const LONG: Duration = Duration::from_secs(15);
 /// Most killed processes of one kind that may remain before no more of that kind are started.
 pub(super) const MOST: usize = 16;

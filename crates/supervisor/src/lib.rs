@@ -40,8 +40,10 @@ mod reaper;
 mod reply_deadlines;
 mod request_router;
 mod resources;
+mod rolling;
 mod router_process;
 mod run_lock;
+mod scaling;
 mod schedule;
 mod signals;
 mod status;
@@ -82,8 +84,10 @@ use plane::Plane;
 use reply_deadlines::EXTENSION;
 use request_router::{RequestRouter, Requester};
 use resources::Resources;
+use rolling::Rolling;
 use router_process::RouterProcesses;
 pub use run_lock::{RunLock, clean_up_after};
+use scaling::Scaling;
 pub use signals::StopRequest;
 use thread_lookups::Find;
 use thread_placement::ThreadPlacement;
@@ -93,9 +97,9 @@ pub use thread_placement::{Planned, planned};
 const SECOND: Duration = Duration::from_secs(1);
 /// Time limit for the last table at the end of a run.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Time that a data plane gets for an orderly shutdown, more than the 15 s that it gives its own take-downs (`engine::take_down`).
+/// How long a data plane may take to end in good order: it gives what it takes down 15 s (`engine::take_down`).
 const GRACE: Duration = Duration::from_secs(20);
-/// Time that threads of this process get to end with the run.
+/// How long threads of this process may take to end with the run.
 const THREADS_GRACE: Duration = Duration::from_secs(5);
 
 /// Options of a run.
@@ -202,6 +206,9 @@ struct Supervisor {
     display: Display,
     request_router: RequestRouter,
     changes: Changes,
+    /// A group whose members are started anew.
+    rolling: Option<Rolling>,
+    scaling: Scaling,
     metrics: Metrics,
     placement: ThreadPlacement,
     accounting: Accounting,
@@ -304,6 +311,8 @@ impl Supervisor {
         let mut supervisor = Self {
             request_router: RequestRouter::open(&mut lock)?,
             changes: Changes::default(),
+            rolling: None,
+            scaling: Scaling::default(),
             metrics: begun.metrics,
             display: Display::new(options.json, begun.stdout),
             times: Times { started: now, tick: None, end: None, ending: None, extended: false },
@@ -375,6 +384,8 @@ impl Supervisor {
         self.attend_links(now);
         self.attend_changes(now);
         self.attend_clients(now);
+        self.attend_rolling(now);
+        self.attend_scaling(now);
         self.attend_metrics(now);
         // Work that arose meanwhile does not wait for the next iteration.
         self.tend();

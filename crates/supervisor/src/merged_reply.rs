@@ -163,7 +163,10 @@ impl Supervisor {
             let mut status =
                 own.map_or_else(|| isolated.status(router), |own| isolated.completed(own.clone()));
             // The threads that serve its NICs belong to the data plane.
-            status.threads.extend(all.remove(&router.name).into_iter().flat_map(|here| here.threads));
+            if let Some(here) = all.remove(&router.name) {
+                status.threads.extend(here.threads);
+                status.member = here.member;
+            }
             all.insert(router.name.clone(), status);
         }
         plan.routers.iter().filter_map(|router| all.remove(&router.name)).collect()

@@ -100,6 +100,9 @@ fn explained() -> Page {
     page.describe("host_cpu", account::OF_CPU);
     page.describe("thread_sched", account::OF_THREAD);
     page.describe("guarantee", promises::FIELDS);
+    page.describe("balancer", engine::BalancerCounters::FIELDS);
+    page.describe("group", engine::EnsembleCounters::FIELDS);
+    page.describe("group_nic", engine::GroupNicCounters::FIELDS);
     page.describe("control_client", api::ServerCounters::FIELDS);
     page
 }

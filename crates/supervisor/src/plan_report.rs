@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::{NeighbourShown, NicDetails, RouteShown, Value};
 use config::keys::{self, Entry};
-use config::{Nic, Router};
+use config::{Group, Nic, Router};
 
 /// Settings by their keys.
 pub type Settings = BTreeMap<String, Value>;
@@ -15,6 +15,12 @@ const ISOLATED: [&str; 3] = ["attach", "mac", "address"];
 /// Settings of a router, in the notation of the file.
 pub fn settings(router: &Router) -> Settings {
     values(keys::ROUTER, router)
+}
+
+/// What a file says of a group beside what its members are like.
+pub fn group(group: &Group) -> Settings {
+    let value = |key: &config::GroupKey| Some((key.name.to_owned(), told(key.value(group)?)));
+    config::GROUP.iter().filter_map(value).collect()
 }
 
 /// A NIC with its settings.
@@ -31,12 +37,15 @@ pub fn nic(nic: &Nic) -> NicDetails {
 }
 
 fn values<T>(entries: &[Entry<T>], of: &T) -> Settings {
-    let value = |value| match value {
+    let all = entries.iter().filter_map(|entry| Some((entry.name.to_owned(), told(entry.value(of)?))));
+    all.collect()
+}
+
+fn told(value: keys::Value) -> Value {
+    match value {
         keys::Value::Number(number) => number.into(),
         keys::Value::Text(text) => text.into(),
-    };
-    let all = entries.iter().filter_map(|entry| Some((entry.name.to_owned(), value(entry.value(of)?))));
-    all.collect()
+    }
 }
 
 /// Static routes of a router, in the order of the file.

@@ -32,6 +32,10 @@ pub(super) enum Requester {
     Client(Ticket, Request),
     /// A change of the running plan.
     Change,
+    /// The restart of a group, one member after the other.
+    Rolling,
+    /// What has the numbers of members follow the load.
+    Scaling,
     /// A part of an answer that several processes give together.
     MergedReply(u64),
 }
@@ -154,6 +158,14 @@ impl Supervisor {
                 self.reply(ticket, Ok(Answer::Done { message }), now);
                 // The reply is sent before the socket is closed.
                 self.times.end = Some(now);
+            }
+            Request::Show { ref router } if self.running.plan.group(router).is_some() => {
+                let shown = self.shown_group(router).context("the group is gone");
+                let outcome = shown.map(|shown| Answer::Show(Box::new(shown)));
+                self.reply(ticket, outcome.map_err(|error| api::Error::new(format!("{error:#}"))), now);
+            }
+            Request::Restart { ref router } if self.running.plan.group(router).is_some() => {
+                self.restart_group(ticket, router, now);
             }
             request => match QueuedRequest::of(request) {
                 Ok(asked) => self.want(ticket, asked, now),
@@ -299,6 +311,10 @@ impl Supervisor {
         match (requester, outcome) {
             (Requester::Display, Ok(Answer::Counters(counters))) => self.show(counters),
             (Requester::Promises, Ok(Answer::Counters(counters))) => self.keep_promises(&counters, now),
+            (Requester::Rolling, Ok(Answer::Ps(status))) => self.roll(&status.routers, now),
+            (Requester::Rolling, Err(_)) => self.rolling_is_not_told(),
+            (Requester::Scaling, Ok(Answer::Counters(counters))) => self.scale(&counters, now),
+            (Requester::Scaling, Err(_)) => self.scaling_is_not_told(),
             (Requester::Metrics, Ok(Answer::Ps(status))) => self.note_routers(status.routers, now),
             (Requester::Metrics, Ok(Answer::Counters(counters))) => self.publish(&counters),
             (Requester::Metrics, Err(_)) => self.publish_nothing(),
@@ -345,6 +361,8 @@ impl Supervisor {
                 }
                 Requester::Change => self.has_followed(whom, None, now),
                 Requester::Metrics => self.publish_nothing(),
+                Requester::Rolling => self.rolling_is_not_told(),
+                Requester::Scaling => self.scaling_is_not_told(),
                 Requester::Display | Requester::Promises => {}
             }
         }

@@ -67,6 +67,7 @@ impl RouterProcess {
             restarts: self.lifecycle.restarts,
             reason: Some(self.why_silent()),
             pid: self.lifecycle.plane.as_ref().map(Plane::pid),
+            member: None,
             threads: Vec::new(),
         }
     }

@@ -88,6 +88,11 @@ fn part(group: &str) -> (Cow<'static, str>, Labels) {
         [router, vcpu, nic] if is_vcpu(vcpu) => {
             ("guest_nic", owned(&[("router", router), ("vcpu", vcpu), ("nic", nic)]))
         }
+        [group, "group"] => ("group", owned(&[("group", group)])),
+        [group, nic, "group"] if !is_vcpu(nic) => ("group_nic", owned(&[("group", group), ("nic", nic)])),
+        [router, nic, "balancer"] if !is_vcpu(nic) => {
+            ("balancer", owned(&[("router", router), ("nic", nic)]))
+        }
         [router, "console"] => ("console", owned(&[("router", router)])),
         [router, "guarantee"] => ("guarantee", owned(&[("router", router)])),
         ["control"] => ("control_client", Labels::new()),

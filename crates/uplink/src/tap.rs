@@ -252,14 +252,32 @@ impl Tap {
     /// nothing if another process opened the device.
     ///
     /// # Errors
-    /// The kernel does not accept the program.
+    /// The kernel does not take the program.
     pub fn spread_by(&self, hash: Hash) -> Result<(), Error> {
+        self.steer("by another hash", |queue, queues| steering::steer(queue, queues, hash))
+    }
+
+    /// Has the kernel deal its frames out to its queues one by one, whatever flows they are of, if it spreads them by a hash of ours:
+    /// frames of a flow may overtake each other then. [`Tap::spread_by`] ends it.
+    ///
+    /// # Errors
+    /// The kernel does not take the program.
+    pub fn spread_in_turn(&self) -> Result<(), Error> {
+        self.steer("one by one", steering::deal)
+    }
+
+    /// Has another program spread its frames, where one of ours does; nothing where somebody else opened it.
+    fn steer(
+        &self,
+        how: &str,
+        steer: impl FnOnce(BorrowedFd<'_>, usize) -> io::Result<()>,
+    ) -> Result<(), Error> {
         let (Some(_), Spread::Ours, Some(queue)) = (&self.home, self.traits.spread(), self.queues.first())
         else {
             return Ok(());
         };
-        steering::steer(queue.as_fd(), self.queues.len(), hash)
-            .map_err(|e| Error::system(format!("spreading the frames of `{}` by another hash", self.name), e))
+        steer(queue.as_fd(), self.queues.len())
+            .map_err(|e| Error::system(format!("spreading the frames of `{}` {how}", self.name), e))
     }
 
     /// Does something with the device by its current name, in its current namespace.

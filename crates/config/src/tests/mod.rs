@@ -3,6 +3,7 @@
 mod apart;
 mod bad;
 mod good;
+mod group;
 mod host;
 mod keys;
 mod linux;

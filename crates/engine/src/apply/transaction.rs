@@ -99,6 +99,7 @@ impl Transaction {
 
     /// Carries the steps out; rolls back if one fails.
     pub(super) fn carry_out(mut self, instance: &mut Instance, plan: Plan, steps: &[Step]) -> Result<()> {
+        instance.part_with_members(&plan);
         let fits = |paths: &&mut IsolatedRouterPaths| plan.isolated().any(|router| paths.fits(router));
         let now = instance.context.now;
         instance.isolated_paths.iter_mut().filter(|paths| !fits(paths)).for_each(|paths| paths.suspend(now));
@@ -110,6 +111,7 @@ impl Transaction {
         if let Err(error) = result {
             let left = self.undo(instance);
             instance.discard(self);
+            instance.context.ensembles.stay();
             let now = instance.context.now;
             instance.isolated_paths.iter_mut().for_each(|paths| paths.resume(now));
             let error = error.context("nothing was changed");

@@ -19,6 +19,7 @@ use super::running::RunningRouter;
 use super::status::{About, Event, RouterStatus, State};
 use crate::arp_conflicts::ArpConflicts;
 use crate::counts::CounterRegistry;
+use crate::ensemble::Ensembles;
 use crate::guest::{Guest, GuestTask};
 use crate::look_after::BackOff;
 use crate::supplies::HostServices;
@@ -44,6 +45,8 @@ pub(crate) struct RunContext {
     pub(crate) board: TapBoard,
     /// Registry of counters.
     pub(crate) counts: CounterRegistry,
+    /// Groups whose members share what they are plugged into.
+    pub(crate) ensembles: Ensembles,
     pub(crate) rules: Rules,
     /// Threads that share their CPUs and sleep as soon as they have no work, by name.
     pub(crate) sharing: BTreeMap<String, CpuSharing>,
@@ -88,11 +91,11 @@ pub(crate) struct Parts {
 pub(crate) fn outlet_finder<'f>(
     router: &'f Router,
     switches: &'f [Arc<Switch>],
-    held: &'f [Arc<Outlet>],
+    (held, ensembles): (&'f [Arc<Outlet>], &'f Ensembles),
     supplies: &'f mut HostServices,
 ) -> impl FnMut(&config::Nic) -> Result<Arc<Outlet>> + 'f {
     move |nic| {
-        Outlet::find((router, nic), switches, supplies, held)
+        Outlet::find((router, nic), switches, supplies, (held, ensembles))
             .with_context(|| format!("router {}, NIC {}", router.name, nic.name))
     }
 }
@@ -414,6 +417,7 @@ impl Slot {
             restarts: self.restarts(),
             reason: self.reason.clone(),
             pid: running.and_then(|running| running.router.pid()),
+            member: self.outlets.first().and_then(|outlet| outlet.member_state()),
             threads,
         }
     }

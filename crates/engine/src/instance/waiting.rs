@@ -16,6 +16,8 @@ use crate::wiring::Outlet;
 
 /// Interval between checks of the awaited condition.
 const POLL: Duration = Duration::from_micros(100);
+/// What a member that leaves has for the frames in its rings.
+const DRAIN: Duration = Duration::from_millis(50);
 /// Interval between looks at all other routers.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -73,6 +75,15 @@ impl Instance {
     /// Waits until none of these routers is being taken down any more.
     pub(crate) fn wait_until_down(&mut self, is_meant: impl Fn(&Slot) -> bool) {
         self.wait_while(|instance, _| instance.slots.iter().any(|slot| is_meant(slot) && slot.is_leaving()));
+    }
+
+    /// Has members of groups leave that a plan does not have any more: others own their queues from now on, and they have a moment for
+    /// the frames that they have.
+    pub(crate) fn part_with_members(&mut self, plan: &config::Plan) {
+        if self.context.ensembles.leave(plan) {
+            let end = self.context.now + DRAIN;
+            self.wait_while(|_, now| now < end);
+        }
     }
 
     /// Waits until the I/O paths of those isolated routers that are to be closed are closed.

@@ -9,6 +9,7 @@ use attach::{Attachment, NicRequirements};
 use config::{Nic, Router};
 use switch::Switch;
 
+use crate::ensemble::Ensembles;
 use crate::kernel_vhost::KernelNic;
 use crate::supplies::HostServices;
 
@@ -33,16 +34,19 @@ impl Deref for Outlet {
 }
 
 impl Outlet {
-    /// Finds or creates the outlet of a NIC: a plug that was supplied for it, else an existing outlet with
-    /// the same attachment, else an opened attachment that was supplied, else one inside the run.
+    /// Finds or makes what a NIC of a router is plugged into: its part of what a group shares, a plug that was supplied for it, what is
+    /// held for one with the same attachment, what was supplied, and else something within.
     pub(crate) fn find(
         (router, nic): (&Router, &Nic),
         switches: &[Arc<Switch>],
         supplies: &mut HostServices,
-        held: &[Arc<Self>],
+        (held, ensembles): (&[Arc<Self>], &Ensembles),
     ) -> Result<Arc<Self>> {
         let wanted = router.wanted(nic);
         let label = wanted.label();
+        if let Some(at) = ensembles.seat((router, nic), switches, supplies)? {
+            return Ok(Arc::new(Self { wanted, at, is_plug: false, kernel: None }));
+        }
         if let Some(at) = supplies.plugs.remove(&label) {
             return Ok(Arc::new(Self { wanted, at, is_plug: true, kernel: None }));
         }
@@ -69,6 +73,11 @@ impl Outlet {
     /// Returns true if it is the outlet of the NIC `label` (`edge.wan`).
     pub(crate) fn is_of(&self, label: &str) -> bool {
         self.wanted.label() == label
+    }
+
+    /// How its router is in a group, in one line; none: it is no member of one.
+    pub(crate) fn member_state(&self) -> Option<String> {
+        self.state().filter(|(what, _)| *what == "member").map(|(_, state)| state)
     }
 
     /// Returns true if a starting router should wait a little, so that its driver is offered the features of

@@ -1,31 +1,29 @@
 //! Requirements of a plan's attachments, and whether this host meets them.
 
-use attach::AttachmentProperties;
-use config::{Nic, Plan, Router};
+use attach::{AttachmentProperties, NicRequirements};
+use config::Plan;
 
 use crate::{Finding, State, net_admin, tun_device};
 
 /// A finding for each NIC with an external attachment, preceded by common requirements.
 pub(super) fn findings(plan: &Plan) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let any =
-        |wanted: fn(AttachmentProperties) -> bool| plan.nics().any(|(_, nic)| wanted(nic.attach.traits()));
+    let any = |is: fn(AttachmentProperties) -> bool| plan.links().any(|wanted| is(wanted.attach.traits()));
     if any(|traits| traits.needs_tun) {
         findings.push(tun_device());
     }
     if any(|traits| traits.changes_interfaces) {
         findings.push(net_admin());
     }
-    findings.extend(plan.nics().filter_map(|(router, nic)| finding(router, nic)));
+    findings.extend(plan.links().filter_map(|wanted| finding(&wanted)));
     findings
 }
 
 /// Finding about one NIC; `None` if it needs nothing external.
-fn finding(router: &Router, nic: &Nic) -> Option<Finding> {
-    let wanted = router.wanted(nic);
+fn finding(wanted: &NicRequirements) -> Option<Finding> {
     let (state, meaning) = match wanted.look() {
         Ok(found) => found?,
         Err(lacks) => (State::No, lacks.into_iter().next()?.1),
     };
-    Some(Finding::new(state, wanted.label(), nic.attach.to_string(), meaning))
+    Some(Finding::new(state, wanted.label(), wanted.attach.to_string(), meaning))
 }

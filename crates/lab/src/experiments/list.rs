@@ -6,7 +6,7 @@ use super::control::{accounting, cases, guarantee, isolation, sweep};
 use super::tcp::{self, Between};
 use super::{
     boot, forward, guest_rx, guest_to_guest, guest_tx, hostile, idle, livelock, overload, port_to_port,
-    ring_to_ring, round_trip, tcp_forward, uplinks,
+    ring_to_ring, round_trip, scale, tcp_forward, uplinks,
 };
 use crate::device;
 use crate::experiment::{Attachment, Experiment, Options};
@@ -65,7 +65,7 @@ impl ExperimentEntry {
 }
 
 /// All experiments.
-pub static LIST: [ExperimentEntry; 26] = [
+pub static LIST: [ExperimentEntry; 28] = [
     guests(
         "forward",
         "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -149,6 +149,11 @@ pub static LIST: [ExperimentEntry; 26] = [
         |options| sweep::described("placement", options, cases::placements),
     ),
     guests(
+        "parallel",
+        "one to four routers that are one by the queues of a macvtap, bound or not, offered fractions of a router's capacity",
+        |options| sweep::described("parallel", options, cases::parallel),
+    ),
+    guests(
         "priorities",
         "the same on one core with real-time priorities of vCPU and vhost thread, and without",
         |options| sweep::described("priorities", options, cases::priorities),
@@ -182,6 +187,11 @@ pub static LIST: [ExperimentEntry; 26] = [
         "accounting",
         "30 % of a core burnt in a vCPU, a vhost thread and softirqs: what `top` would say, and what asking costs",
         accounting::cases,
+    ),
+    guests(
+        "scale",
+        "a group of one to four routers, side by side and behind balancers, offered more than it forwards",
+        scale::cases,
     ),
     of_host("generator", "generator to sink in one thread: the measuring room's own speed", |options| {
         Ok(vec![port_to_port::case(Through::Wire, options).into()])

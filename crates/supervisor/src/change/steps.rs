@@ -63,11 +63,16 @@ impl Supervisor {
             return Ok(());
         }
         let attached = match &wish.wanted {
-            RequestedChange::File(_) => self.attached(&next.opened, &next.plan)?,
-            // A setting makes it build no router.
-            RequestedChange::Setting(_) => Attached::default(),
+            RequestedChange::Setting(edit) if !edit.moves_routers() => Attached::default(),
+            RequestedChange::File(_) | RequestedChange::Setting(_) => {
+                self.attached(&next.opened, &next.plan)?
+            }
         };
-        if matches!(&wish.wanted, RequestedChange::File(file) if !file.dry_run) {
+        let moves_routers = match &wish.wanted {
+            RequestedChange::File(file) => !file.dry_run,
+            RequestedChange::Setting(edit) => edit.moves_routers(),
+        };
+        if moves_routers {
             self.ceilings.allow_both(&self.running.plan, &next.plan);
         }
         let orders = self.orders(to, attached);

@@ -9,7 +9,9 @@ use crate::device::{self, FAR_MAC, NEAR_MAC, STATION_MAC};
 /// Formats one table for each router; they differ in names, attachments, and the lines of `file.routers`.
 pub(super) fn text(file: &File<'_>, id: &str) -> String {
     let routers = file.routers.iter().enumerate();
-    routers.map(|(at, lines)| router(file, (&name(id, at), at), lines)).collect()
+    // Names of groups are shorter, as those of members have a number behind them.
+    let id = if file.members.is_some() { id.replace('-', "") } else { id.to_owned() };
+    routers.map(|(at, lines)| router(file, (&name(&id, at), at), lines)).collect()
 }
 
 /// MAC address of the n-th router's NIC that corresponds to this one of the first router.
@@ -33,8 +35,12 @@ pub(super) fn tap(side: &str) -> String {
 fn router(file: &File<'_>, (name, at): (&str, usize), lines: &str) -> String {
     let options = file.options;
     let (engine, vhost) = (device::engine(options).name(), options.vhost.name());
+    let (table, more) = match file.members {
+        None => ("router", String::new()),
+        Some(members) => ("group", format!("kind = \"parallel\"\nmembers = {members}\n")),
+    };
     let mut text =
-        format!("[[router]]\nname = \"{name}\"\nengine = \"{engine}\"\nvhost = \"{vhost}\"\n{lines}");
+        format!("[[{table}]]\nname = \"{name}\"\nengine = \"{engine}\"\nvhost = \"{vhost}\"\n{more}{lines}");
     if options.vcpus > 1 {
         let _ = writeln!(text, "vcpus = {}", options.vcpus);
     }
@@ -50,7 +56,7 @@ fn router(file: &File<'_>, (name, at): (&str, usize), lines: &str) -> String {
         let model = options.nic.name();
         let _ = write!(
             text,
-            "[[router.nic]]\nname = \"{nic}\"\nmodel = \"{model}\"\nattach = \"{attach}\"\nmac = \"{}\"\n\
+            "[[{table}.nic]]\nname = \"{nic}\"\nmodel = \"{model}\"\nattach = \"{attach}\"\nmac = \"{}\"\n\
              address = \"{address}/24\"\n",
             frame::Mac(self::mac(mac, at))
         );
@@ -64,7 +70,7 @@ fn router(file: &File<'_>, (name, at): (&str, usize), lines: &str) -> String {
     let station = device::STATION;
     let _ = write!(
         text,
-        "[[router.route]]\nto = \"0.0.0.0/0\"\nvia = \"{station}\"\n[[router.neighbour]]\naddress = \"{station}\"\n\
+        "[[{table}.route]]\nto = \"0.0.0.0/0\"\nvia = \"{station}\"\n[[{table}.neighbour]]\naddress = \"{station}\"\n\
          mac = \"{}\"\n",
         frame::Mac(STATION_MAC)
     );

@@ -327,8 +327,7 @@ fn doorbells_of_a_machine_that_ends_are_not_taken_back_one_by_one() {
     let machine = vm.machine();
     let queues = driver::attach_to(machine, TransmitMode::Csb);
     let _driver = Driver::start(machine, TransmitMode::Csb);
-    let (address, bell) =
-        (super::bar_of(super::nic_slot(0)) + r::TDT, queues.tx.kick(0).expect("a doorbell"));
+    let (address, bell) = (super::bar_of(super::nic_slot(0)) + r::TDT, queues.tx.kick(0).expect("a doorbell"));
     let is_free = || machine.doorbells().connect(address, bell);
     assert!(!is_free(), "the driver's doorbell is connected");
     machine.bus().clear();
