@@ -130,6 +130,36 @@ fn describe_router(text: &mut String, router: &Router) {
         let name = nic_name(router, neighbour.nic);
         line(text, format!("  neighbour {} is {} on {name}", neighbour.address, neighbour.mac));
     }
+    describe_forwarding(text, router);
+}
+
+/// IPv6 routes and neighbours, routes of a type, interfaces for VLANs.
+fn describe_forwarding(text: &mut String, router: &Router) {
+    for own in &router.forwarding.interfaces {
+        let six = own.six.addresses.iter().map(ToString::to_string);
+        let all: Vec<String> = own.addresses.iter().map(ToString::to_string).chain(six).collect();
+        let addresses = if all.is_empty() { "no address".to_owned() } else { all.join(", ") };
+        line(
+            text,
+            format!(
+                "  interface {} of {}: VLAN {}, {addresses}",
+                own.name,
+                nic_name(router, own.nic),
+                own.tags
+            ),
+        );
+    }
+    for route in &router.forwarding.routes6 {
+        let via = route.via.map_or_else(String::new, |via| format!(" via {via}"));
+        line(text, format!("  route {}{via} out of {}", route.to, nic_name(router, route.nic)));
+    }
+    for route in &router.forwarding.refused {
+        line(text, format!("  route {} {}", route.to, route.kind.name()));
+    }
+    for neighbour in &router.forwarding.neighbours6 {
+        let name = nic_name(router, neighbour.nic);
+        line(text, format!("  neighbour {} is {} on {name}", neighbour.address, neighbour.mac));
+    }
 }
 
 /// Placement and scheduling of its threads.
@@ -147,7 +177,8 @@ fn describe_threads(text: &mut String, router: &Router, threads: Option<&Outline
 
 fn describe_nic(nic: &Nic) -> String {
     let (model, moderation) = (describe_model(nic), describe_moderation(nic.itr));
-    let addresses: Vec<String> = nic.addresses.iter().map(ToString::to_string).collect();
+    let six = nic.six.addresses.iter().map(ToString::to_string);
+    let addresses: Vec<String> = nic.addresses.iter().map(ToString::to_string).chain(six).collect();
     let addresses = if addresses.is_empty() { "no address".to_owned() } else { addresses.join(" ") };
     let deliver = match (nic.deliver, nic.attach.switch()) {
         (Deliver::Direct, _) => ", delivered by the sender".to_owned(),
@@ -186,7 +217,7 @@ fn describe_moderation(itr: Itr) -> String {
 }
 
 fn nic_name(router: &Router, index: usize) -> &str {
-    router.nics.get(index).map_or("?", |nic| &nic.name)
+    router.link_name(index).unwrap_or("?")
 }
 
 fn line(text: &mut String, line: String) {

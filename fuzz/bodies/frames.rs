@@ -9,12 +9,14 @@ use std::collections::VecDeque;
 use frame::{Mac, checksum, ethernet};
 use ledger::{Group, RouterCounters};
 use router::{
-    Address, Adjacencies, Buffer, Burst, Config, HEAD, Interface, Neighbour, Neighbours, NextHop, Platform,
-    Router, RouterResources, Routes,
+    Address, Address6, Adjacencies, Bucket, Buffer, Burst, Config, HEAD, Interface, Ip, Neighbour,
+    Neighbours, NextHop, Platform, ReversePath, Router, RouterResources, Routes, Routes6, Waiting,
 };
 
 const NICS: usize = 3;
 const CAPACITY: usize = 2048;
+/// The networks of the NICs: the third group is the number of the NIC.
+const NET6: u128 = 0x2001_0db8 << 96;
 const OWN: Mac = Mac([2, 0, 0, 0, 0, 1]);
 
 struct Octets {
@@ -86,6 +88,10 @@ struct Octet;
 
 impl Routes for Octet {
     type Step = u32;
+    type Six = Half;
+    fn six(&self) -> Half {
+        Half
+    }
     fn prefetch(&self, _: u32) {}
     fn first(&self, destination: u32) -> u32 {
         destination
@@ -110,6 +116,38 @@ impl Routes for Octet {
     }
 }
 
+/// IPv6 routes by the second half of the destination, to the same places.
+#[derive(Clone, Copy)]
+struct Half;
+
+impl Routes6 for Half {
+    type Step = u32;
+    const STEPS: usize = 1;
+    fn first(&self, destination: u128) -> u32 {
+        destination as u32
+    }
+    fn is_done(&self, _: u32) -> bool {
+        false
+    }
+    fn next(&self, step: u32) -> u32 {
+        step & 7
+    }
+    fn found(&self, step: u32) -> u32 {
+        step
+    }
+    fn next_hop(&self, index: u32) -> NextHop {
+        match Octet.next_hop(index) {
+            NextHop::Gateway { nic, gateway } => {
+                NextHop::Gateway6 { nic, gateway: NET6 | u128::from(gateway) }
+            }
+            other => other,
+        }
+    }
+    fn epoch(&self) -> u32 {
+        0
+    }
+}
+
 /// Returns a frame of the input, repaired as `how` says so that it passes the first checks.
 fn frame(how: u8, octets: &[u8]) -> Octets {
     let mut buffer = Octets { octets: Box::new([0xee; CAPACITY]), len: 0 };
@@ -120,11 +158,18 @@ fn frame(how: u8, octets: &[u8]) -> Octets {
     let len = buffer.len;
     let frame = buffer.octets();
     if how & 4 != 0 && len >= ethernet::HEADER {
-        let ethertype = if how & 8 != 0 { ethernet::ARP } else { ethernet::IPV4 };
+        let ethertype = match how & 0x48 {
+            0x08 => ethernet::ARP,
+            0x40 => ethernet::IPV6,
+            _ => ethernet::IPV4,
+        };
         let header = ethernet::Header { destination: OWN, source: Mac([2; 6]), ethertype };
         header.write(frame).expect("the frame is long enough");
     }
-    if how & 16 != 0 && len >= 34 {
+    if how & 16 != 0 && how & 0x48 == 0x40 && len >= 54 {
+        frame[14] = 0x60 | frame[14] & 15;
+        frame[18..20].copy_from_slice(&((len - 54) as u16).to_be_bytes());
+    } else if how & 16 != 0 && len >= 34 {
         frame[14] = 0x40 | frame[14] & 15;
         frame[16..18].copy_from_slice(&((len - ethernet::HEADER) as u16).to_be_bytes());
         let end = (ethernet::HEADER + usize::from(frame[14] & 15) * 4).min(len);
@@ -148,20 +193,30 @@ fn balance(world: &World, router: &Router<'_, Octets, Octet>, counters: &RouterC
 
 /// Runs one input.
 pub(crate) fn run(input: &[u8]) {
-    let (neighbours, counters) = (Neighbours::new(), RouterCounters::default());
-    neighbours.add_static(Neighbour { nic: 2, ip: 0x0a02_0002, mac: Mac([2, 0, 0, 0, 1, 2]) });
+    let buckets = [const { Bucket::new() }; 4];
+    let (neighbours, counters) = (Neighbours::new(&buckets), RouterCounters::default());
+    for ip in [Ip::v4(0x0a02_0002), Ip::v6(NET6 | 0x0a02_0002)] {
+        neighbours.add_static(Neighbour { nic: 2, ip, mac: Mac([2, 0, 0, 0, 1, 2]) });
+    }
     let addresses = [0, 1, 2].map(|nic: u32| [Address { ip: 0x0a00_0001 | nic << 16, prefix: 24 }]);
+    let addresses6 = [0, 1, 2].map(|nic: u128| [Address6 { ip: NET6 | nic << 64 | 1, prefix: 64 }]);
     let interfaces = [0, 1, 2].map(|nic: usize| Interface {
         mac: OWN,
         mtu: [1500, 576, 68][nic],
         addresses: &addresses[nic],
+        addresses6: &addresses6[nic],
+        advertise: None,
+        vlan: None,
+        reverse_path: [ReversePath::Off, ReversePath::Loose, ReversePath::Strict][nic],
     });
-    let config = Config { interfaces: &interfaces, keeper: true, answers_arp: true };
+    let config = Config { interfaces: &interfaces, keeper: true, answers_arp: true, redirects: true };
     let mut adjacencies = Box::new(Adjacencies::new());
+    let mut waiting = Box::new(Waiting::new());
     let parts = RouterResources {
         routes: Octet,
         neighbours: &neighbours,
         adjacencies: &mut adjacencies,
+        waiting: &mut waiting,
         counters: &counters,
     };
     let mut router = Router::new(&config, parts);

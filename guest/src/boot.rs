@@ -3,7 +3,8 @@
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use arrayvec::ArrayVec;
-use bootinfo::{BootFailure, BootInfo, MAGIC, MAX_NICS, MAX_VCPUS, Shared, map};
+use bootinfo::{BootFailure, BootInfo, MAGIC, MAX_NICS, MAX_VCPUS, Role, Shared, map};
+use router::{Bucket, Neighbours, neighbours};
 
 use crate::arena::Arena;
 use crate::buffer::{Pool, STRIDE};
@@ -32,6 +33,8 @@ pub(crate) struct Vcpu {
     pub(crate) macs: ArrayVec<[u8; 6], MAX_NICS>,
     /// Arena for the role's own state.
     pub(crate) arena: Arena,
+    /// Neighbour table of all NICs, shared by all vCPUs.
+    pub(crate) neighbours: &'static Neighbours<'static>,
 }
 
 /// Returns the words shared with the host.
@@ -76,9 +79,12 @@ fn build(info: &'static BootInfo) -> Result<(), BootFailure> {
     nic::negotiate(info, &mut devices).ok_or(BootFailure::Nic)?;
     let mut states = ArrayVec::<&'static mut Vcpu, MAX_VCPUS>::new();
     let mut arena = Arena::part(info.ram, 0, vcpus);
+    let mut first = Some(arena.split_off());
+    let neighbours =
+        first.as_mut().and_then(|arena| neighbour_table(info, arena)).ok_or(BootFailure::Memory)?;
     for index in 0..vcpus {
-        let own = if index == 0 { arena.split_off() } else { Arena::part(info.ram, index, vcpus) };
-        states.push(vcpu_state(info, index, &mut devices, own)?);
+        let own = first.take().unwrap_or_else(|| Arena::part(info.ram, index, vcpus));
+        states.push(vcpu_state(info, (index, neighbours), &mut devices, own)?);
     }
     for device in &devices {
         device.run(&mut arena).ok_or(BootFailure::Nic)?;
@@ -89,9 +95,20 @@ fn build(info: &'static BootInfo) -> Result<(), BootFailure> {
     Ok(())
 }
 
+/// Creates the neighbour table, of the size that the host wants.
+fn neighbour_table(info: &BootInfo, arena: &mut Arena) -> Option<&'static Neighbours<'static>> {
+    let routes = matches!(Role::from_number(info.role), Some(Role::Router | Role::Hostile));
+    let wanted = if routes { info.neighbour_table as usize } else { neighbours::LEAST };
+    let wanted = wanted.clamp(neighbours::LEAST, neighbours::MOST);
+    // SAFETY: a bucket consists of atomics, for which every bit pattern is valid; zeros are an empty one.
+    let buckets = unsafe { arena.zeroed_slice::<Bucket>(neighbours::buckets(wanted)) }?;
+    let table = arena.keep(Neighbours::new(buckets))?;
+    Some(table)
+}
+
 fn vcpu_state(
     info: &'static BootInfo,
-    index: usize,
+    (index, neighbours): (usize, &'static Neighbours<'static>),
     devices: &mut [Device],
     mut arena: Arena,
 ) -> Result<&'static mut Vcpu, BootFailure> {
@@ -109,7 +126,7 @@ fn vcpu_state(
     let words = shared();
     let firmware = Firmware::new(nics, pool, &words.vcpus[index], info.tsc_khz);
     let mailbox = Mailbox::new(&words.mailbox[index].0);
-    Ok(place.write(Vcpu { index, info, moves, firmware, mailbox, macs, arena }))
+    Ok(place.write(Vcpu { index, info, moves, firmware, mailbox, macs, arena, neighbours }))
 }
 
 /// Creates a pool of fresh buffers.

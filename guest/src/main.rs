@@ -23,6 +23,7 @@ mod process;
 mod roles;
 mod segments;
 mod serve;
+mod six;
 mod station;
 mod tso_source;
 mod virtio_net;

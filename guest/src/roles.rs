@@ -1,25 +1,25 @@
 //! Duties of a firmware, created from the boot information.
 
-use core::sync::atomic::Ordering::{Release, SeqCst};
+use core::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use core::sync::atomic::fence;
 
 use arrayvec::ArrayVec;
-use bootinfo::{BootFailure, MAX_ADDRESSES, MAX_NICS, NicInfo, map};
+use bootinfo::{BootFailure, MAX_ADDRESSES, NicInfo, map};
 use fib::layout::{self, GROUP};
+use fib::six::{self, layout as layout6};
 use fib::{Memory, Table};
 use frame::Mac;
 use router::roles::{Echo, Sink, Source, SourceSink, Tally, Traffic};
 use router::{
-    Address, Adjacencies, Config, Interface, Neighbour, Neighbours, Router, RouterResources, Routes,
+    Address, Adjacencies, Config, Interface, Ip, MAX_INTERFACES, Neighbour, ReversePath, Router,
+    RouterResources, Routes, Vlan, Waiting,
 };
 
 use crate::boot::Vcpu;
 use crate::buffer::FrameBuffer;
 use crate::platform::Firmware;
 use crate::serve::Duty;
-
-/// Neighbour table of all NICs, shared by all vCPUs.
-static NEIGHBOURS: Neighbours = Neighbours::new();
+use crate::six::Six;
 
 /// Router together with the route table that it reads.
 pub(crate) struct Forwarding<R> {
@@ -90,35 +90,68 @@ pub(crate) fn table(vcpu: &Vcpu) -> Result<Table<'static>, BootFailure> {
 
 /// Creates a router over any routes. Every vCPU sees ARP requests only on its own queues, and answers those.
 pub(crate) fn forwarding<R: Routes>(vcpu: &mut Vcpu, routes: R) -> Result<Forwarding<R>, BootFailure> {
-    let nics = &vcpu.info.nics[..vcpu.macs.len()];
-    let addresses: ArrayVec<ArrayVec<Address, MAX_ADDRESSES>, MAX_NICS> =
-        nics.iter().map(addresses).collect();
-    let interfaces: ArrayVec<Interface<'_>, MAX_NICS> = nics
+    let all = interfaces(vcpu);
+    let addresses: ArrayVec<ArrayVec<Address, MAX_ADDRESSES>, MAX_INTERFACES> =
+        all.iter().map(|(info, ..)| addresses(info)).collect();
+    let sixes: ArrayVec<Six, MAX_INTERFACES> = all.iter().map(|(info, ..)| Six::new(info)).collect();
+    let advertise: ArrayVec<_, MAX_INTERFACES> = sixes.iter().map(Six::advertise).collect();
+    let interfaces: ArrayVec<Interface<'_>, MAX_INTERFACES> = all
         .iter()
-        .zip(&vcpu.macs)
         .zip(&addresses)
-        .map(|((nic, mac), addresses)| Interface {
-            mac: Mac(*mac),
-            mtu: nic.mtu.min(0xffff) as u16,
+        .zip(sixes.iter().zip(&advertise))
+        .map(|(((info, mac, vlan), addresses), (six, advertise))| Interface {
+            mac: *mac,
+            mtu: info.mtu.min(0xffff) as u16,
             addresses,
+            addresses6: &six.addresses,
+            advertise: advertise.as_ref(),
+            vlan: *vlan,
+            reverse_path: reverse_path(info),
         })
         .collect();
     let first = vcpu.index == 0;
     if first {
         add_static_neighbours(vcpu);
     }
-    let adjacencies = vcpu.arena.keep(Adjacencies::new()).ok_or(BootFailure::Memory)?;
+    // SAFETY: without headers all fields are numbers and false, so zeros are empty caches.
+    let adjacencies = unsafe { vcpu.arena.zeroed::<Adjacencies>() }.ok_or(BootFailure::Memory)?;
+    let waiting = vcpu.arena.keep(Waiting::new()).ok_or(BootFailure::Memory)?;
     let counters = &vcpu.firmware.shared().router;
-    let config = Config { interfaces: &interfaces, keeper: first, answers_arp: true };
-    let parts = RouterResources { routes, neighbours: &NEIGHBOURS, adjacencies, counters };
+    let redirects = vcpu.info.redirects != 0;
+    let config = Config { interfaces: &interfaces, keeper: first, answers_arp: true, redirects };
+    let parts = RouterResources { routes, neighbours: vcpu.neighbours, adjacencies, waiting, counters };
     Ok(Forwarding { router: Router::new(&config, parts), routes, epoch: fib::OFFLINE })
+}
+
+/// An interface: its settings, its Ethernet address, and the VLAN that it is.
+type Wanted = (&'static NicInfo, Mac, Option<Vlan>);
+
+/// Returns all interfaces: the NICs, then VLANs of them.
+fn interfaces(vcpu: &Vcpu) -> ArrayVec<Wanted, MAX_INTERFACES> {
+    let info = vcpu.info;
+    let nics = info.nics.iter().zip(&vcpu.macs).map(|(nic, mac)| (nic, Mac(*mac), None));
+    let vlans = info.vlans.iter().take(info.vlan_count as usize).filter_map(|own| {
+        let mac = vcpu.macs.get(own.nic as usize)?;
+        let outer = (own.outer != 0).then_some(own.outer as u16);
+        Some((&own.info, Mac(*mac), Some(Vlan { nic: own.nic as u8, outer, id: own.id as u16 })))
+    });
+    nics.chain(vlans).take(MAX_INTERFACES).collect()
+}
+
+fn reverse_path(info: &NicInfo) -> ReversePath {
+    match info.reverse_path {
+        0 => ReversePath::Off,
+        1 => ReversePath::Loose,
+        _ => ReversePath::Strict,
+    }
 }
 
 fn add_static_neighbours(vcpu: &Vcpu) {
     let count = (vcpu.info.neighbour_count as usize).min(bootinfo::MAX_NEIGHBOURS);
     for known in &vcpu.info.neighbours[..count] {
         let [a, b, c, d, e, f, _, _] = known.mac;
-        NEIGHBOURS.add_static(Neighbour { nic: known.nic as u8, ip: known.ip, mac: Mac([a, b, c, d, e, f]) });
+        let ip = Ip::v6(u128::from_be_bytes(known.ip));
+        vcpu.neighbours.add_static(Neighbour { nic: known.nic as u8, ip, mac: Mac([a, b, c, d, e, f]) });
     }
 }
 
@@ -128,13 +161,48 @@ pub(crate) fn addresses(nic: &NicInfo) -> ArrayVec<Address, MAX_ADDRESSES> {
     nic.addresses[..count].iter().map(|a| Address { ip: a.ip, prefix: a.prefix.min(32) as u8 }).collect()
 }
 
-/// Returns the table of `len` octets that the host mapped for us.
+/// Returns the IPv6 route table that the host has mapped behind the IPv4 one, if there is one.
+pub(crate) fn six_table(vcpu: &Vcpu) -> Option<six::Table<'static>> {
+    let len = vcpu.info.fib as usize;
+    let at = route_table(vcpu.info.fib)?.header.six_at.load(Acquire) as usize;
+    if at == 0 || at % 4096 != 0 || at.checked_add(layout6::NODES_AT)? > len {
+        return None;
+    }
+    let base = map::FIB as usize + at;
+    // SAFETY: the header lies in the memory that is mapped for the guest's whole life, read-only, and consists of atomics.
+    let header = unsafe { &*(base as *const six::Header) };
+    let (nodes, ranges) = (header.nodes.load(Acquire) as usize, header.ranges.load(Acquire) as usize);
+    if !header.is_valid() || at + layout6::len(nodes, ranges) > len {
+        return None;
+    }
+    let nodes_at = base + layout6::NODES_AT;
+    // SAFETY: all parts lie inside the memory (checked above), at the offsets and alignments that `fib::six::layout` gives,
+    // and consist of atomics only.
+    let memory = unsafe {
+        six::Memory {
+            header,
+            next_hops: &*((base + layout6::NEXT_HOPS_AT) as *const _),
+            root: &*((base + layout6::ROOT_AT) as *const _),
+            nodes: core::slice::from_raw_parts(nodes_at as *const _, nodes * layout6::NODE),
+            ranges: core::slice::from_raw_parts((nodes_at + 8 * layout6::NODE * nodes) as *const _, ranges),
+        }
+    };
+    Some(six::Table::new(memory))
+}
+
+/// Returns the IPv4 table in the `len` octets that the host mapped for us.
 fn route_table(len: u64) -> Option<Memory<'static>> {
-    let groups = layout::groups(len as usize);
     if (len as usize) < layout::len(0) {
         return None;
     }
     let base = map::FIB as usize;
+    // SAFETY: the header lies in memory that is mapped for the guest's whole life, read-only, and consists of atomics.
+    let six_at = unsafe { &*(base as *const fib::Header) }.six_at.load(Acquire) as usize;
+    let end = if six_at == 0 { len as usize } else { six_at.min(len as usize) };
+    if end < layout::len(0) {
+        return None;
+    }
+    let groups = layout::groups(end);
     // SAFETY: `len` octets from `base` are mapped for the guest's whole life, read-only; all parts lie inside them
     // (checked above), at the offsets and alignments that `fib::layout` gives, and consist of atomics only.
     let memory = unsafe {

@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use bootinfo::{BootFailure, Role, VcpuShared};
 use ring::meter::{Meter, Timed};
 use ring::wake::{Poller, RingServer, Turn};
+use router::Both;
 
 use crate::application;
 use crate::boot::{self, Vcpu};
@@ -58,7 +59,14 @@ pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), BootFailure> {
         return Ok(());
     }
     match Role::from_number(vcpu.info.role).ok_or(BootFailure::BootInfo)? {
-        Role::Router => serve(roles::router(vcpu)?, vcpu),
+        // Two instances of the router: one without IPv6 pays nothing for it.
+        Role::Router => match roles::six_table(vcpu) {
+            Some(six) => {
+                let routes = Both { four: roles::table(vcpu)?, six };
+                serve(roles::forwarding(vcpu, routes)?, vcpu);
+            }
+            None => serve(roles::router(vcpu)?, vcpu),
+        },
         Role::Source if vcpu.info.traffic.segment_len != 0 => serve(tso_source::source(vcpu)?, vcpu),
         Role::Source => serve(roles::source(vcpu)?, vcpu),
         Role::Sink => serve(roles::sink(), vcpu),

@@ -64,8 +64,8 @@ fn how_it_ended_is_said_in_one_line() {
 
 #[test]
 fn protocols_have_names_and_numbers() {
-    assert_eq!(["icmp", "tcp", "udp", "89"].map(protocol), [Ok(1), Ok(6), Ok(17), Ok(89)]);
-    assert_eq!(protocol("igmpp"), Err("write icmp, tcp, udp or a number up to 255".to_owned()));
+    assert_eq!(["icmp", "icmp6", "tcp", "udp", "89"].map(protocol), [Ok(1), Ok(58), Ok(6), Ok(17), Ok(89)]);
+    assert_eq!(protocol("igmpp"), Err("write icmp, icmp6, tcp, udp or a number up to 255".to_owned()));
     assert!(protocol("256").is_err());
 }
 

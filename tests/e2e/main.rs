@@ -47,3 +47,4 @@ mod t35_account;
 mod t36_attacks;
 mod t37_ceiling;
 mod t38_examples;
+mod t39_kernel;

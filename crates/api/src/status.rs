@@ -179,15 +179,15 @@ pub struct RouteShown {
     /// Gateway; absent: the destinations are neighbours on the NIC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
-    /// Outgoing NIC.
+    /// Outgoing NIC; of a route by which nothing is forwarded its type: `blackhole`, `unreachable`, `prohibit`.
     pub nic: String,
 }
 
-/// A static neighbour, which needs no ARP.
+/// A static neighbour, which needs no ARP and no solicitation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NeighbourShown {
-    /// IPv4 address.
+    /// IPv4 or IPv6 address.
     pub address: String,
     /// Ethernet address.
     pub mac: String,

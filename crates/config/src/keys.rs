@@ -56,7 +56,7 @@ pub struct Entry<T: 'static> {
 }
 
 impl<T> Entry<T> {
-    const fn new(
+    pub(crate) const fn new(
         name: &'static str,
         (takes, default): (&'static str, &'static str),
         does: &'static str,
@@ -295,15 +295,19 @@ pub const ROUTER: &[Entry<Router>] = &[
         Change::Free(Key::Limit),
         |router| text(router.limit?),
     ),
+    crate::forwarding::NEIGHBOURS,
+    crate::forwarding::REDIRECTS,
 ];
 
 /// Tables of `[[router]]`.
-pub(crate) const TABLES: [&str; 3] = ["nic", "route", "neighbour"];
+pub(crate) const TABLES: [&str; 4] = ["nic", "route", "neighbour", "interface"];
 
 /// Keys of `[[router.nic]]`: those of every NIC, and those that only some kinds of attachments have, which
 /// declare them themselves.
 pub fn nic() -> Vec<Entry<Nic>> {
     let mut entries = NIC.to_vec();
+    entries.extend(crate::six::keys());
+    entries.push(crate::forwarding::REVERSE_PATH);
     for (key, _) in attach::keys() {
         let value: fn(&Nic) -> Option<Value> = match key.takes {
             Takes::Elsewhere => shared_memory,
@@ -335,11 +339,12 @@ const NIC: &[Entry<Nic>] = &[
     ),
     Entry::new(
         "address",
-        ("192.0.2.1/24, or a list", "none"),
-        "its IPv4 addresses",
+        ("192.0.2.1/24, 2001:db8::1/64, or a list", "none"),
+        "its IPv4 and IPv6 addresses",
         Change::Replaces,
         |nic| {
-            let addresses: Vec<String> = nic.addresses.iter().map(ToString::to_string).collect();
+            let six = nic.six.addresses.iter().map(ToString::to_string);
+            let addresses: Vec<String> = nic.addresses.iter().map(ToString::to_string).chain(six).collect();
             (!addresses.is_empty()).then(|| Value::Text(addresses.join(" ")))
         },
     ),

@@ -7,6 +7,7 @@ mod attachment;
 mod cpus;
 mod error;
 mod fault;
+pub mod forwarding;
 mod host;
 mod isolated;
 pub mod keys;
@@ -24,6 +25,7 @@ mod route;
 mod sched;
 mod section;
 mod setting;
+pub mod six;
 mod source_lines;
 #[cfg(test)]
 mod tests;

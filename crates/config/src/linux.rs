@@ -11,7 +11,8 @@ use crate::values;
 /// Keys of such a guest beyond those of every router.
 pub(crate) const KEYS: [&str; 4] = ["kernel", "initrd", "append", "console"];
 /// Keys that only the firmware understands.
-const OF_FIRMWARE: [&str; 4] = ["role", "misdeed", "route", "neighbour"];
+const OF_FIRMWARE: [&str; 7] =
+    ["role", "misdeed", "route", "neighbour", "interface", "neighbours", "redirects"];
 /// Default guest memory: a stock kernel with an initramfs boots in it.
 const DEFAULT_MEMORY: u64 = 256 << 20;
 /// Limits of guest memory: what a present-day kernel needs, and the end of memory below the devices.
@@ -68,7 +69,7 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
         return;
     }
     for (nic, table) in router.nics.iter().zip(section.tables("nic")) {
-        if !nic.addresses.is_empty() {
+        if !nic.addresses.is_empty() || !nic.six.addresses.is_empty() {
             let what = "a Linux guest gives itself its addresses; remove it";
             table.fault(table.line_of("address"), "address", what);
         }

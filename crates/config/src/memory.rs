@@ -16,7 +16,9 @@ const ENTRY: u64 = 16 + 2 + 8 + 24;
 /// Each ring starts on a 4 KiB page and has its indices in separate cache lines.
 const RING: u64 = 4096 + 512;
 /// State of one vCPU: prepared headers, packets that wait for address resolution, device start-up.
-const VCPU: u64 = 256 << 10;
+const VCPU: u64 = 320 << 10;
+/// One place of the neighbour table. The table lies in the part of the first vCPU; all parts are of equal size.
+const NEIGHBOUR: u64 = 48;
 /// Number of buffers of a vCPU with small rings.
 const LEAST_BUFFERS: u64 = 256;
 
@@ -24,7 +26,8 @@ const LEAST_BUFFERS: u64 = 256;
 pub(crate) fn needed(router: &Router) -> u64 {
     let entries: u64 = router.nics.iter().map(|nic| 2 * u64::from(nic.ring)).sum();
     let rings = 2 * router.nics.len() as u64;
-    let vcpu = VCPU + rings * RING + entries * ENTRY + entries.max(LEAST_BUFFERS) * BUFFER;
+    let neighbours = u64::from(router.forwarding.neighbours) * NEIGHBOUR;
+    let vcpu = VCPU + neighbours + rings * RING + entries * ENTRY + entries.max(LEAST_BUFFERS) * BUFFER;
     (BEFORE_POOL + u64::from(router.vcpus) * vcpu).next_multiple_of(PAGE)
 }
 

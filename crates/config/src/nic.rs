@@ -1,7 +1,8 @@
 //! `[[router.nic]]`.
 
-use crate::address::{Address, ParseError, parse_cidr};
+use crate::address::{Address, parse_cidr};
 use crate::attachment;
+use crate::forwarding::FILTERS;
 use crate::keys;
 use crate::mac::Mac;
 use crate::model;
@@ -10,11 +11,12 @@ use crate::plan::{
 };
 use crate::read::{remember, required_name, valued};
 use crate::section::{Keywords, NumberOr, Section, WithLine};
+use crate::six;
 
 /// Most NICs of a router, as the firmware's tables have room for.
-const MOST_NICS: usize = 8;
-/// Most addresses of a NIC, as the firmware's tables have room for.
-const MOST_ADDRESSES: usize = 8;
+const MOST_NICS: usize = bootinfo::MAX_NICS;
+/// Most IPv4 addresses of a NIC, as the firmware's tables have room for.
+const MOST_ADDRESSES: usize = bootinfo::MAX_ADDRESSES;
 /// Largest MTU: a buffer of 2048 octets less 12 of virtio header, for which every model leaves room, and 14
 /// of Ethernet header.
 const MOST_MTU: u32 = 2022;
@@ -74,6 +76,7 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
         section.fault(section.line_of("deliver"), "deliver", what);
     }
     let queue_len = queue_len(section, attach.as_ref(), router);
+    let mtu = section.number("mtu", LEAST_MTU..=MOST_MTU, 1500);
     Nic {
         mac: mac.unwrap_or_else(|| Mac::derived(&router.name, &name)),
         name,
@@ -84,11 +87,13 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
         combine_above: device.combine_above,
         attach: attach.unwrap_or_else(Attach::null),
         link: section.has("link").then(|| section.word("link", &LINKS)),
-        addresses: addresses(section),
+        addresses: own_addresses(section),
+        six: six::read(section, mtu),
+        reverse_path: section.word("rpf", &FILTERS),
         queues: queues(section, router.vcpus, device.model),
         hash: section.word("hash", &HASHES),
         queue_len,
-        mtu: section.number("mtu", LEAST_MTU..=MOST_MTU, 1500),
+        mtu,
         deliver: section.word("deliver", &DELIVERS),
         ring: ring(section),
         offload: section.flag("offload", true),
@@ -152,8 +157,10 @@ pub(crate) fn station_mac(text: &str) -> Result<Mac, String> {
     Ok(mac)
 }
 
-fn addresses(section: &Section<'_>) -> Vec<Address> {
-    let texts = section.texts("address", "\"192.0.2.1/24\"");
+/// Parses the IPv4 addresses among all addresses of a NIC.
+pub(crate) fn own_addresses(section: &Section<'_>) -> Vec<Address> {
+    let texts = section.texts("address", "\"192.0.2.1/24\"").into_iter().filter(|at| !six::is_six(at.value));
+    let texts: Vec<WithLine<&str>> = texts.collect();
     if let Some(extra) = texts.get(MOST_ADDRESSES) {
         let what = format!("{} addresses are too many; a NIC has at most {MOST_ADDRESSES}", texts.len());
         section.fault(extra.line, "address", what);
@@ -174,10 +181,7 @@ fn addresses(section: &Section<'_>) -> Vec<Address> {
 /// Parses an address that a router may have.
 fn own_address(text: &str) -> Result<Address, String> {
     let example = "write e.g. \"192.0.2.1/24\"";
-    let address = parse_cidr(text).map_err(|fault| match fault {
-        ParseError::Version6 => format!("{text:?}: IPv6 is not in this version; {example}"),
-        ParseError::Malformed => format!("{text:?} is not an IPv4 prefix; {example}"),
-    })?;
+    let address = parse_cidr(text).map_err(|_| format!("{text:?} is not an IPv4 prefix; {example}"))?;
     let ip = address.ip;
     if ip.octets()[0] == 0 || ip.octets()[0] >= 224 || ip.is_loopback() {
         return Err(format!("{text:?} cannot be a router's own address; {example}"));

@@ -102,6 +102,8 @@ pub struct Router {
     pub routes: Vec<Route>,
     /// Static neighbours, which need no ARP.
     pub neighbours: Vec<Neighbour>,
+    /// IPv6 routes and neighbours, VLANs, and limits of forwarding.
+    pub forwarding: crate::forwarding::Forwarding,
 }
 
 impl Router {

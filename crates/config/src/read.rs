@@ -8,7 +8,7 @@ use crate::plan::{
 use crate::section::{Keywords, Section, WithLine};
 use crate::source_lines::SourceLines;
 use crate::values;
-use crate::{affinity, isolated, keys, linux, nic, rate, route, sched};
+use crate::{affinity, forwarding, isolated, keys, linux, nic, rate, route, sched};
 
 pub(crate) const ENGINES: Keywords<Option<Engine>> = Keywords {
     noun: ("engine", "engines"),
@@ -162,12 +162,19 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
         nics: Vec::new(),
         routes: Vec::new(),
         neighbours: Vec::new(),
+        forwarding: forwarding::Forwarding::default(),
     };
     router.nics = nic::read_all(section, index, &router, plan);
     linux::verify(section, &router);
     isolated::verify(section, &router);
-    router.routes = route::routes(section, &router.nics);
-    router.neighbours = route::neighbours(section, &router.nics);
+    router.forwarding = forwarding::read(section, &router.nics);
+    for interface in &router.forwarding.interfaces {
+        // Large frames with tags cannot be cut on the way.
+        router.nics[interface.nic].offload = false;
+    }
+    let links = forwarding::links(&router.nics, &router.forwarding.interfaces);
+    router.routes = route::routes(section, &links);
+    router.neighbours = route::neighbours(section, &links);
     router
 }
 

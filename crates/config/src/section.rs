@@ -141,6 +141,11 @@ impl<'a> Section<'a> {
         Some(WithLine { value: text, line: self.report.line(value.span()) })
     }
 
+    /// Returns a string without reporting anything else in its place.
+    pub(crate) fn peek_text(&self, key: &str) -> Option<&'a str> {
+        self.value(key)?.get_ref().as_str()
+    }
+
     /// Reads a required string.
     pub(crate) fn required_text(&self, key: &str, example: &str) -> Option<WithLine<&'a str>> {
         if self.value(key).is_none() {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::hash::Hash;
 
-use crate::address::Prefix;
 use crate::fault::Fault;
+use crate::forwarding::{Destination, own_addresses, own_networks};
 use crate::plan::{Nic, Plan, Router};
 use crate::{affinity, memory, rate};
 
@@ -147,17 +147,15 @@ fn macs(plan: &Plan, faults: &mut Vec<Fault>) {
 /// Checks that the networks of two NICs of a router do not overlap, since routing between them would be
 /// ambiguous.
 fn networks(plan: &Plan, faults: &mut Vec<Fault>) {
-    let mut before: Vec<(Located<'_>, Prefix)> = Vec::new();
+    let mut before: Vec<(Located<'_>, Destination)> = Vec::new();
     for at in located(plan) {
         before.retain(|(other, _)| other.index.0 == at.index.0);
-        for address in &at.nic.addresses {
-            let network = address.network();
+        for own in own_networks(&at.nic.addresses, &at.nic.six) {
+            let network = own.network;
             let clash = before.iter().find(|(other, held)| other.index != at.index && held.overlaps(network));
             if let Some((other, held)) = clash {
-                let what = format!(
-                    "{address} overlaps {held} of NIC {:?}; use a network of its own",
-                    other.nic.name
-                );
+                let what =
+                    format!("{own} overlaps {held} of NIC {:?}; use a network of its own", other.nic.name);
                 faults.push(at.fault("address", what));
             }
             before.push((at, network));
@@ -170,12 +168,12 @@ fn addresses_on_switches(plan: &Plan, faults: &mut Vec<Fault>) {
     let mut owners: HashMap<_, Located<'_>> = HashMap::new();
     for at in located(plan) {
         let Some(switch) = at.nic.attach.switch() else { continue };
-        for address in &at.nic.addresses {
-            let owner = *owners.entry((switch, address.ip)).or_insert(at);
+        for own in own_addresses(&at.nic.addresses, &at.nic.six) {
+            let owner = *owners.entry((switch, own.ip)).or_insert(at);
             if owner.index.0 != at.index.0 {
                 let what = format!(
                     "{} is the address of {} on {:?} already; choose another",
-                    address.ip,
+                    own.ip,
                     owner.label(),
                     at.nic.attach.to_string()
                 );

@@ -15,6 +15,7 @@ mod kernel_vhost;
 mod look_after;
 pub mod recording;
 pub mod routes;
+mod shortages;
 pub mod supplies;
 mod take_down;
 mod task;

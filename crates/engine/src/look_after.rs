@@ -14,6 +14,7 @@ pub use back_off::BackOff;
 use crate::arp_conflicts::ConflictSample;
 use crate::instance::slot::{Run, RunContext, Slot};
 use crate::instance::{About, Event, Instance, RunningRouter};
+use crate::shortages;
 use crate::watch::{self, NicSample, Sample, VcpuSample};
 
 impl Instance {
@@ -43,6 +44,7 @@ impl Instance {
             }
             reclaim_routes(slot);
             look_at_claims(slot, now, &mut self.context);
+            look_at_shortages(slot, now, &mut self.context);
             look_at_uplinks(slot, &mut self.context);
         }
         let time = now.duration_since(self.since);
@@ -96,6 +98,16 @@ fn look_at_claims(slot: &mut Slot, now: Instant, context: &mut RunContext) {
     }
 }
 
+/// Reports that the router has no room for its neighbours, and the like.
+fn look_at_shortages(slot: &mut Slot, now: Instant, context: &mut RunContext) {
+    let Some(Run { router: running, shortages, .. }) = &mut slot.run else { return };
+    let machine = running.router.machine();
+    let sign = shortages::Sign::read(machine.shared().vcpus.iter().take(machine.vcpus()));
+    for line in shortages.look(now, &slot.plan, sign) {
+        context.record_event(&slot.plan.name, Kind::Notice, line);
+    }
+}
+
 /// Returns subject, kind and line of an attachment's news. The router keeps running in any case.
 pub(crate) fn told(News { about, line }: News) -> (About, Kind, String) {
     match about {
@@ -143,8 +155,11 @@ fn sample(running: &RunningRouter) -> Sample {
 /// Reclaims removed routes that no vCPU can read any more. A router that does not run reads nothing.
 fn reclaim_routes(slot: &Slot) {
     let Some(Run { router: running, .. }) = &slot.run else { return };
-    let mut routes = running.router.table().routes();
+    let table = running.router.table();
+    let mut routes = table.routes();
     if routes.retired() > 0 {
         routes.reclaim_for(running.epochs());
     }
+    drop(routes);
+    table.reclaim_six(running.epochs());
 }

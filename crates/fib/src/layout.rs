@@ -14,7 +14,7 @@ use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// First word of a table; changes with the layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ringfib1");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ringfib2");
 /// Maximum number of next hops of a table; number 0 is "no route".
 pub const NEXT_HOPS: usize = 1 << 16;
 /// Number of entries of the first table.
@@ -38,8 +38,11 @@ pub const fn groups(len: usize) -> usize {
     len.saturating_sub(TBL8_AT) / (4 * GROUP)
 }
 
+/// Maximum number of different IPv6 gateways of a table (RFC 8950).
+pub const GATEWAYS6: usize = 240;
+
 /// The first page of a table.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct Header {
     /// [`MAGIC`], once the table has a writer.
@@ -48,6 +51,22 @@ pub struct Header {
     pub default_route: AtomicU32,
     /// Changes after each batch of changes.
     pub epoch: AtomicU32,
+    /// Offset in octets of the IPv6 table ([`crate::six`]) in the same memory; 0: there is none.
+    pub six_at: AtomicU64,
+    /// IPv6 gateways, in two words each, the high one first; zeros: a free place. A next hop refers to them by number.
+    pub gateways6: [[AtomicU64; 2]; GATEWAYS6],
+}
+
+impl Default for Header {
+    fn default() -> Self {
+        Self {
+            magic: AtomicU64::new(0),
+            default_route: AtomicU32::new(0),
+            epoch: AtomicU32::new(0),
+            six_at: AtomicU64::new(0),
+            gateways6: [const { [const { AtomicU64::new(0) }; 2] }; GATEWAYS6],
+        }
+    }
 }
 
 impl Header {

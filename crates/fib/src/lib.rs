@@ -1,4 +1,5 @@
-//! IPv4 routes in a flat table (DIR-24-8) that the host writes and guests map read-only.
+//! IPv4 routes in a flat table (DIR-24-8) that the host writes and guests map read-only; IPv6 routes in another one
+//! ([`six`]).
 //!
 //! ```text
 //! header (4 KiB)      magic, default next hop, epoch
@@ -22,6 +23,7 @@ mod readers;
 mod retired;
 #[cfg(feature = "rib")]
 mod rib;
+pub mod six;
 #[cfg(feature = "rib")]
 pub mod synthetic;
 mod table;
@@ -32,5 +34,5 @@ pub use layout::{Header, Memory};
 pub use readers::{OFFLINE, oldest};
 #[cfg(feature = "rib")]
 pub use rib::{Error, Rib};
-pub use router::NextHop;
+pub use router::{NextHop, Refusal, Routes6};
 pub use table::{Step, Table};

@@ -13,17 +13,19 @@ use router::NextHop;
 use crate::layout::{DEPTH_SHIFT, GROUP, IS_GROUP, MAGIC, Memory, NEXT_HOPS, NUMBER};
 use crate::readers::oldest;
 use crate::retired::Retired;
-use crate::table::pack;
+use crate::table::{pack, pack_by_number};
 
 /// Reason why a route cannot be changed. The table is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The prefix is longer than 32 bits, or has bits set after its length.
+    /// The prefix is longer than its address (32 or 128 bits), or has bits set after its length.
     Prefix,
     /// There is no such route.
     Absent,
     /// The table has no group left for another /24 network with longer prefixes.
     Groups,
+    /// An IPv6 table has no node or range left for another part of the addresses.
+    Nodes,
     /// The table has no number left for another next hop.
     NextHops,
     /// No number is free at present; some will be when the last reader has left an old epoch, or was fenced.
@@ -33,9 +35,10 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Self::Prefix => "a prefix has at most 32 bits, and none set behind its length",
+            Self::Prefix => "a prefix is not longer than its address, and has no bits set behind its length",
             Self::Absent => "there is no such route",
             Self::Groups => "the route table is full: too many networks with prefixes longer than /24",
+            Self::Nodes => "the route table is full: too many IPv6 prefixes that lie apart from each other",
             Self::NextHops => "the route table is full: too many different next hops",
             Self::Waiting => {
                 "the route table is full until its readers have left what was removed: try again"
@@ -116,7 +119,7 @@ impl<'a> Rib<'a> {
     /// Adds a route, or changes the next hop of an existing one.
     pub fn add(&mut self, prefix: u32, len: u8, next_hop: NextHop) -> Result<(), Error> {
         check(prefix, len)?;
-        let number = self.next_hops.acquire(pack(next_hop), &self.memory)?;
+        let number = self.next_hops.acquire(self.word(next_hop)?, &self.memory)?;
         let old = self.routes.get(&(prefix, len)).copied();
         if let Err(error) = self.write(prefix, len, entry(number, len), old.is_none()) {
             self.next_hops.release(number, self.epoch);
@@ -129,6 +132,23 @@ impl<'a> Rib<'a> {
         Ok(())
     }
 
+    /// Returns the word of a next hop. The address of an IPv6 gateway gets a place in the header, which it keeps.
+    fn word(&self, next_hop: NextHop) -> Result<u64, Error> {
+        let NextHop::Gateway6 { nic, gateway } = next_hop else { return Ok(pack(next_hop)) };
+        let words = [(gateway >> 64) as u64, gateway as u64];
+        for (number, place) in (0..).zip(&self.memory.header.gateways6) {
+            let known = place.each_ref().map(|word| word.load(Relaxed));
+            if known == [0, 0] {
+                // Nothing refers to it yet.
+                place.iter().zip(words).for_each(|(place, word)| place.store(word, Release));
+            }
+            if known == [0, 0] || known == words {
+                return Ok(pack_by_number(nic, number));
+            }
+        }
+        Err(Error::NextHops)
+    }
+
     /// Removes a route.
     pub fn remove(&mut self, prefix: u32, len: u8) -> Result<(), Error> {
         check(prefix, len)?;
@@ -137,6 +157,11 @@ impl<'a> Rib<'a> {
         self.unwrite(prefix, len, cover);
         self.next_hops.release(number, self.epoch);
         Ok(())
+    }
+
+    /// Tells readers that an IPv6 table lies in the same memory, at this offset in octets.
+    pub fn announce_six(&self, at: u64) {
+        self.memory.header.six_at.store(at, Release);
     }
 
     /// Publishes a batch of changes to readers; returns the new epoch, which is never [`OFFLINE`](crate::OFFLINE).

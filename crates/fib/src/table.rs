@@ -3,9 +3,9 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use router::{NextHop, Routes};
+use router::{NextHop, NoRoutes6, Refusal, Routes};
 
-use crate::layout::{GROUP, IS_GROUP, Memory, NUMBER};
+use crate::layout::{GROUP, Header, IS_GROUP, Memory, NUMBER};
 
 /// A table as its readers see it.
 #[derive(Clone, Copy)]
@@ -26,6 +26,10 @@ const NIC_SHIFT: u32 = 48;
 const LOCAL: u64 = 1;
 const CONNECTED: u64 = 2;
 const GATEWAY: u64 = 3;
+/// An IPv6 gateway, by its number in the header.
+const GATEWAY6: u64 = 4;
+/// None, as the route says.
+const REFUSED: u64 = 5;
 
 /// Encodes a next hop in one word, so that it changes atomically for all readers.
 #[cfg(feature = "rib")]
@@ -37,15 +41,32 @@ pub(crate) fn pack(next_hop: NextHop) -> u64 {
         NextHop::Gateway { nic, gateway } => {
             GATEWAY << KIND_SHIFT | u64::from(nic) << NIC_SHIFT | u64::from(gateway)
         }
+        NextHop::Refused(refusal) => REFUSED << KIND_SHIFT | u64::from(refusal.number()),
+        // Its address does not fit: see `pack_by_number`.
+        NextHop::Gateway6 { .. } => 0,
     }
 }
 
-fn unpack(word: u64) -> NextHop {
+/// Encodes a next hop whose IPv6 gateway has this number in the header.
+#[cfg(feature = "rib")]
+pub(crate) const fn pack_by_number(nic: u8, number: u32) -> u64 {
+    GATEWAY6 << KIND_SHIFT | (nic as u64) << NIC_SHIFT | number as u64
+}
+
+fn unpack(word: u64, header: &Header) -> NextHop {
     let nic = (word >> NIC_SHIFT) as u8;
     match word >> KIND_SHIFT {
         LOCAL => NextHop::Local,
         CONNECTED => NextHop::Connected { nic },
         GATEWAY => NextHop::Gateway { nic, gateway: word as u32 },
+        REFUSED => NextHop::Refused(Refusal::numbered(word as u32)),
+        GATEWAY6 => match header.gateways6.get(word as u32 as usize) {
+            Some([high, low]) => {
+                let words = [high, low].map(|word| u128::from(word.load(Relaxed)));
+                NextHop::Gateway6 { nic, gateway: words[0] << 64 | words[1] }
+            }
+            None => NextHop::None,
+        },
         _ => NextHop::None,
     }
 }
@@ -71,6 +92,11 @@ impl<'a> Table<'a> {
 
 impl Routes for Table<'_> {
     type Step = Step;
+    type Six = NoRoutes6;
+
+    fn six(&self) -> NoRoutes6 {
+        NoRoutes6
+    }
 
     #[inline(always)]
     fn prefetch(&self, destination: u32) {
@@ -98,7 +124,10 @@ impl Routes for Table<'_> {
     }
 
     fn next_hop(&self, index: u32) -> NextHop {
-        self.memory.next_hops.get(index as usize).map_or(NextHop::None, |word| unpack(word.load(Relaxed)))
+        self.memory
+            .next_hops
+            .get(index as usize)
+            .map_or(NextHop::None, |word| unpack(word.load(Relaxed), self.memory.header))
     }
 
     #[inline(always)]

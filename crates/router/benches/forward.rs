@@ -11,8 +11,8 @@ use frame::{Mac, ethernet, ipv4};
 use ledger::RouterCounters;
 use ring::BURST;
 use router::{
-    Address, Adjacencies, Buffer, Burst, Config, HEAD, Interface, Neighbour, Neighbours, NextHop, Platform,
-    Router, RouterResources,
+    Address, Adjacencies, Bucket, Buffer, Burst, Config, HEAD, Interface, Neighbour, Neighbours, NextHop,
+    Platform, ReversePath, Router, RouterResources, Waiting,
 };
 
 /// Length of a frame in octets, without FCS.
@@ -157,19 +157,30 @@ fn main() {
         pool.transmit(0, &mut frames);
     });
 
-    let (neighbours, counters) = (Neighbours::new(), RouterCounters::default());
+    let buckets = [const { Bucket::new() }; 16];
+    let (neighbours, counters) = (Neighbours::new(&buckets), RouterCounters::default());
     for nic in 0..2 {
         let ip = u32::from_be_bytes([10, 0, nic, 2]);
-        assert!(neighbours.add_static(Neighbour { nic, ip, mac: Mac([2, 0, 0, 0, 1, nic]) }));
+        assert!(neighbours.add_static(Neighbour { nic, ip: ip.into(), mac: Mac([2, 0, 0, 0, 1, nic]) }));
     }
     let addresses = [0, 1].map(|nic| [Address { ip: u32::from_be_bytes([10, 0, nic, 1]), prefix: 24 }]);
-    let interfaces = [0, 1].map(|nic: usize| Interface { mac: OWN, mtu: 1500, addresses: &addresses[nic] });
-    let config = Config { interfaces: &interfaces, keeper: false, answers_arp: false };
+    let interfaces = [0, 1].map(|nic: usize| Interface {
+        mac: OWN,
+        mtu: 1500,
+        addresses: &addresses[nic],
+        addresses6: &[],
+        advertise: None,
+        vlan: None,
+        reverse_path: ReversePath::Off,
+    });
+    let config = Config { interfaces: &interfaces, keeper: false, answers_arp: false, redirects: false };
     let mut adjacencies = Adjacencies::new();
+    let mut waiting = Waiting::new();
     let parts = RouterResources {
         routes: routes(),
         neighbours: &neighbours,
         adjacencies: &mut adjacencies,
+        waiting: &mut waiting,
         counters: &counters,
     };
     let mut router = Router::new(&config, parts);

@@ -87,4 +87,7 @@ pub trait Platform {
 
     /// Reports that another station at NIC `nic` claims this address of the router. May be ignored.
     fn is_claimed(&mut self, _nic: usize, _ip: u32, _by: Mac) {}
+
+    /// Reports that another station at NIC `nic` claims this IPv6 address of the router. May be ignored.
+    fn is_claimed6(&mut self, _nic: usize, _ip: u128, _by: Mac) {}
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use api::{NeighbourShown, NicDetails, RouteShown, Value};
 use config::keys::{self, Entry};
-use config::{Nic, Router};
+use config::six::Six;
+use config::{Address, Nic, Router};
 
 /// Settings by their keys.
 pub type Settings = BTreeMap<String, Value>;
@@ -25,9 +26,15 @@ pub fn nic(nic: &Nic) -> NicDetails {
         name: nic.name.clone(),
         attach: nic.attach.to_string(),
         mac: nic.mac.to_string(),
-        addresses: nic.addresses.iter().map(ToString::to_string).collect(),
+        addresses: addresses(&nic.addresses, &nic.six),
         settings,
     }
+}
+
+/// Addresses of a NIC or interface: IPv4, then IPv6.
+fn addresses(four: &[Address], six: &Six) -> Vec<String> {
+    let six = six.addresses.iter().map(ToString::to_string);
+    four.iter().map(ToString::to_string).chain(six).collect()
 }
 
 fn values<T>(entries: &[Entry<T>], of: &T) -> Settings {
@@ -39,28 +46,44 @@ fn values<T>(entries: &[Entry<T>], of: &T) -> Settings {
     all.collect()
 }
 
-/// Static routes of a router, in the order of the file.
+/// Static routes of a router: IPv4 destinations by IPv4 gateways, then all others, then those of a type; each in the order of
+/// the file.
 pub fn routes(router: &Router) -> Vec<RouteShown> {
-    let shown = router.routes.iter().map(|route| RouteShown {
+    let four = router.routes.iter().map(|route| RouteShown {
         to: route.to.to_string(),
         via: route.via.map(|via| via.to_string()),
         nic: nic_name(router, route.nic),
     });
-    shown.collect()
+    let six = router.forwarding.routes6.iter().map(|route| RouteShown {
+        to: route.to.to_string(),
+        via: route.via.map(|via| via.to_string()),
+        nic: nic_name(router, route.nic),
+    });
+    let refused = router.forwarding.refused.iter().map(|route| RouteShown {
+        to: route.to.to_string(),
+        via: None,
+        nic: route.kind.name().to_owned(),
+    });
+    four.chain(six).chain(refused).collect()
 }
 
-/// Static neighbours of a router.
+/// Static neighbours of a router: IPv4, then IPv6.
 pub fn neighbours(router: &Router) -> Vec<NeighbourShown> {
-    let shown = router.neighbours.iter().map(|neighbour| NeighbourShown {
-        address: neighbour.address.to_string(),
-        mac: neighbour.mac.to_string(),
-        nic: nic_name(router, neighbour.nic),
+    let four = router.neighbours.iter().map(|known| NeighbourShown {
+        address: known.address.to_string(),
+        mac: known.mac.to_string(),
+        nic: nic_name(router, known.nic),
     });
-    shown.collect()
+    let six = router.forwarding.neighbours6.iter().map(|known| NeighbourShown {
+        address: known.address.to_string(),
+        mac: known.mac.to_string(),
+        nic: nic_name(router, known.nic),
+    });
+    four.chain(six).collect()
 }
 
 fn nic_name(router: &Router, index: usize) -> String {
-    router.nics.get(index).map_or_else(|| "?".to_owned(), |nic| nic.name.clone())
+    router.link_name(index).unwrap_or("?").to_owned()
 }
 
 #[cfg(test)]

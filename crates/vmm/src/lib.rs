@@ -40,7 +40,7 @@ pub use kvm_ioctls::Kvm;
 pub use machine::{Machine, MachineConfig};
 pub use memory::{GuestRam, SharedMemory};
 pub use process::{Child, Forker, Process, Spawn, Spawned};
-pub use route_table::RouteTable;
+pub use route_table::{Room6, RouteTable};
 pub use stubs::INTERRUPT_VECTOR;
 pub use vcpu::{Stopped, Vcpu};
 pub use vhost_net::{KernelVhost, VhostNet};

@@ -22,6 +22,11 @@ impl<R: Routes> Frozen<R> {
 
 impl<R: Routes> Routes for Frozen<R> {
     type Step = R::Step;
+    type Six = R::Six;
+
+    fn six(&self) -> R::Six {
+        self.routes.six()
+    }
 
     fn prefetch(&self, destination: u32) {
         self.routes.prefetch(destination);

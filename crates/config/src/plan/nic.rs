@@ -30,8 +30,12 @@ pub struct Nic {
     pub link: Option<LinkState>,
     /// Ethernet address, unique in the file.
     pub mac: Mac,
-    /// Router's own addresses on it.
+    /// Router's own IPv4 addresses on it.
     pub addresses: Vec<Address>,
+    /// IPv6 addresses and router advertisements.
+    pub six: crate::six::Six,
+    /// Filter of sources.
+    pub reverse_path: crate::forwarding::ReversePath,
     /// Number of queue pairs among which frames towards the router are distributed: 1 to
     /// [`vcpus`](super::Router::vcpus), each with its own vCPU.
     pub queues: u32,

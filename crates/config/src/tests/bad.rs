@@ -41,7 +41,7 @@ mac = "02:00:00:00:00:99"
 "#;
 
 #[track_caller]
-pub(super) fn errors(text: &str) -> String {
+pub(crate) fn errors(text: &str) -> String {
     parse(text, "f.toml").expect_err("the file is bad").to_string()
 }
 

@@ -1,5 +1,7 @@
 //! Tests of the crate, by subject.
 
+pub(crate) use bad::errors as errors_of;
+
 mod apart;
 mod bad;
 mod good;

@@ -182,9 +182,9 @@ fn memory_that_cannot_hold_the_rings() {
     assert_eq!(
         errors(&too_much),
         "f.toml:4: router.memory: 32 MiB cannot hold 256 rings (2 for each NIC and vCPU) of up to 1024 entries, with \
-         their buffers; write memory = \"556M\""
+         their buffers; write memory = \"560M\""
     );
-    assert!(parse(&too_much.replace("32M", "556M"), "f.toml").is_ok(), "what it asks for is enough");
+    assert!(parse(&too_much.replace("32M", "560M"), "f.toml").is_ok(), "what it asks for is enough");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use config::forwarding::Forwarding;
 use config::keys::{self, Change, Entry, Value};
 use config::{Nic, Plan, Prefix, Restart, Route, Router};
 
@@ -151,7 +152,19 @@ fn reasons(old: &Router, new: &Router) -> Vec<String> {
     if old.neighbours != new.neighbours {
         why.push("static neighbours, which the firmware is told when it boots".to_owned());
     }
+    why.extend(forwarding_reasons(&old.forwarding, &new.forwarding));
     why
+}
+
+/// Returns why a router is replaced for what it is told about IPv6 and VLANs when it boots.
+fn forwarding_reasons(old: &Forwarding, new: &Forwarding) -> Vec<String> {
+    let reasons = [
+        ("IPv6 routes", old.routes6 != new.routes6),
+        ("routes of a type", old.refused != new.refused),
+        ("static IPv6 neighbours", old.neighbours6 != new.neighbours6),
+        ("interfaces", old.interfaces != new.interfaces),
+    ];
+    reasons.into_iter().filter(|(_, differ)| *differ).map(|(what, _)| what.to_owned()).collect()
 }
 
 /// Returns the keys that differ and require a replacement of the router: `memory 32M -> 64M`.
@@ -206,8 +219,8 @@ pub(crate) fn describe_route(router: &Router, route: &Route) -> String {
     if let Some(via) = route.via {
         let _ = write!(text, " via {via}");
     }
-    if let Some(nic) = router.nics.get(route.nic) {
-        let _ = write!(text, " out of {}", nic.name);
+    if let Some(name) = router.link_name(route.nic) {
+        let _ = write!(text, " out of {name}");
     }
     text
 }

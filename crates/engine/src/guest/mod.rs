@@ -3,6 +3,7 @@
 mod boot_info;
 mod execution_backend;
 mod images;
+mod six;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;

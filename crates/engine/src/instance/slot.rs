@@ -21,6 +21,7 @@ use crate::arp_conflicts::ArpConflicts;
 use crate::counts::CounterRegistry;
 use crate::guest::{Guest, GuestTask};
 use crate::look_after::BackOff;
+use crate::shortages::Shortages;
 use crate::supplies::HostServices;
 use crate::take_down::TakeDown;
 use crate::task::Task;
@@ -120,6 +121,8 @@ pub(crate) struct Run {
     pub(crate) watch: Watch,
     /// Other stations that claim the router's own addresses.
     pub(crate) conflicts: ArpConflicts,
+    /// Neighbours without room, scans, IPv6 addresses that others have.
+    pub(crate) shortages: Shortages,
     /// True once the router has come up.
     pub(crate) up: bool,
     pub(crate) started: Instant,

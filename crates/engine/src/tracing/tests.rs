@@ -355,8 +355,12 @@ fn fragments_of_a_packet_are_that_packet() {
 #[test]
 fn a_filter_is_kept_to() {
     let edge = edge();
-    let filter =
-        Filter { port: Some(9), destination: Some(TARGET), protocol: Some(17), source: Some(SOURCE) };
+    let filter = Filter {
+        port: Some(9),
+        destination: Some(TARGET.into()),
+        protocol: Some(17),
+        source: Some(SOURCE.into()),
+    };
     let mut trace = begin(&edge.board, Order { filter, ..order("edge.wan", 1) });
     let sent = Sent::number(3);
     let frames = [1, 2, 9, 3].map(|port| Sent { port, ..sent }.octets());
@@ -369,7 +373,7 @@ fn a_filter_is_kept_to() {
     let end = round.end.clone().expect("the only one");
     assert_eq!((end.traced, end.filtered, end.not_looked_at), (1, 4, 1));
     assert!(only(round).headers.ends_with("UDP 9 > 53"));
-    let other = Filter { source: Some(TARGET), ..Filter::default() };
+    let other = Filter { source: Some(TARGET.into()), ..Filter::default() };
     assert!(!Head::copy(&Frame::new(ring::Bytes::from_slice(&mut sent.octets()))).fits(&other));
 }
 

@@ -2,6 +2,7 @@
 
 mod application;
 mod arp;
+mod corners;
 mod forwarding;
 mod fragments;
 mod icmp;
@@ -9,5 +10,8 @@ mod neighbours;
 mod offload;
 mod properties;
 mod reference;
+mod reverse_path;
 mod roles;
+mod six;
+mod vlans;
 mod world;

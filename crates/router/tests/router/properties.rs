@@ -142,7 +142,8 @@ proptest! {
             sent += (0..3).map(|nic| lab.world.sent(nic).len() as u64).sum::<u64>();
             prop_assert_eq!(sent, lab.counters.forwarded.get() + lab.counters.originated.get());
         }
-        for _ in 0..10 {
+        // Fragments for the router wait longest.
+        for _ in 0..40 {
             lab.wait(1000);
         }
         prop_assert_eq!(lab.router.held(), 0);

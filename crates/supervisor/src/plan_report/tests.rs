@@ -40,7 +40,7 @@ fn plain_counts_are_numbers_and_nothing_else_is() {
     let plan = plan();
     let router = &plan.routers[0];
     // A set of CPUs is text, even if it is one CPU.
-    assert_eq!(numbers(&settings(router)), [("vcpus", 2)]);
+    assert_eq!(numbers(&settings(router)), [("neighbours", 4096), ("vcpus", 2)]);
     let wan = nic(&router.nics[0]).settings;
     assert_eq!(numbers(&wan), [("itr", 0), ("mtu", 1400), ("queue_len", 300), ("queues", 2), ("ring", 1024)]);
     let lan = nic(&router.nics[1]).settings;

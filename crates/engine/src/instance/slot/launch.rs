@@ -11,6 +11,7 @@ use crate::arp_conflicts::ArpConflicts;
 use crate::guest::Guest;
 use crate::instance::RunningRouter;
 use crate::instance::State;
+use crate::shortages::Shortages;
 use crate::task::{Progress, Task};
 use crate::watch::{Rules, Watch};
 
@@ -75,7 +76,8 @@ impl Slot {
         router.count(&context.counts);
         router.share(&context.sharing, self.plan.spin);
         let (watch, conflicts) = (Watch::new(context.rules), ArpConflicts::default());
-        self.run = Some(Run { router, watch, conflicts, up: false, started: context.now });
+        let shortages = Shortages::default();
+        self.run = Some(Run { router, watch, conflicts, shortages, up: false, started: context.now });
         self.adjust_run();
         self.starts += 1;
         self.since = context.now;
