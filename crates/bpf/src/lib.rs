@@ -11,7 +11,9 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 pub use map::{Kind, Map};
-pub use program::{Purpose, attach_to_interface, attach_to_tracepoint, instruction, load, run};
+pub use program::{
+    Purpose, attach_to_interface, attach_to_socket, attach_to_tracepoint, instruction, load, run,
+};
 
 /// Makes a call that returns a new descriptor.
 ///
