@@ -87,7 +87,7 @@ pub(crate) fn made(
     wanted: &NicRequirements,
     side: Side,
 ) -> Result<Box<dyn HostResource>> {
-    let tap = if wanted.is_tuned { tap?.with_wishes()? } else { tap? };
+    let tap = if wanted.is_tuned { tap?.with_requests()? } else { tap? };
     Ok(Box::new(Link { tap, side }))
 }
 
@@ -171,11 +171,11 @@ impl HostResource for Link {
     }
 
     fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.tap.wished()
+        self.tap.request_bell()
     }
 
     fn attend(&self) -> Option<Work> {
-        let (frames, tap) = (self.tap.wish()?, self.tap.try_clone().ok()?);
+        let (frames, tap) = (self.tap.last_request()?, self.tap.try_clone().ok()?);
         Some(Box::new(move || {
             // A link that refuses this was moved or deleted, which is reported elsewhere.
             let _ = tap.set_queue_len(frames);

@@ -40,7 +40,7 @@ pub fn create(path: &Path) -> io::Result<File> {
 /// Creates the file like [`create`], but waits for the reader of a pipe.
 ///
 /// # Errors
-/// The same as for [`create`].
+/// See [`create`].
 pub fn create_patiently(path: &Path) -> io::Result<File> {
     written(path, OFlags::TRUNC)
 }
@@ -49,7 +49,7 @@ pub fn create_patiently(path: &Path) -> io::Result<File> {
 /// lost.
 ///
 /// # Errors
-/// The same as for [`create`].
+/// See [`create`].
 pub fn append(path: &Path) -> io::Result<File> {
     written(path, OFlags::APPEND | OFlags::NONBLOCK)
 }

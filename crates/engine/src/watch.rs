@@ -103,7 +103,7 @@ pub struct Rules {
     pub heartbeat: Duration,
     /// Time within which a vCPU must answer, or adopt an epoch of the routes.
     pub grace: Duration,
-    /// The same limit for a vCPU whose thread got no CPU.
+    /// Limit in place of `grace` for a vCPU whose thread got no CPU.
     pub starved_grace: Duration,
     /// Time within which a firmware must serve. It takes milliseconds; but on an overloaded host a vCPU that
     /// sets up its devices waits in KVM for seconds, and its own CPU time is spent on emulating ring 0

@@ -304,15 +304,16 @@ impl Supervisor {
         }
     }
 
-    /// Ends all processes of routers in good order.
+    /// Ends all processes of routers in good order. `grace` is the time for all of them together.
     pub(super) fn finish_isolated(&mut self, now: Instant, grace: Duration, clock: &impl Fn() -> Instant) {
         let processes = std::mem::take(&mut self.isolated).into_iter();
         let mut planes: Vec<_> =
             processes.filter_map(|(name, isolated)| Some((name, isolated.lifecycle.plane?))).collect();
         planes.iter_mut().for_each(|(_, plane)| plane.say(&ToPlane::Stop, Vec::new(), now));
+        let end = now + grace;
         for (name, plane) in planes {
-            let grace = if plane.is_up { grace } else { Duration::ZERO };
-            let (said, process) = plane.wait(grace, clock, drop);
+            let left = if plane.is_up { end.saturating_duration_since(clock()) } else { Duration::ZERO };
+            let (said, process) = plane.wait(left, clock, drop);
             self.repeat(Some(&name), said, now);
             self.killed.kill(&described(Some(&name)), process, now);
         }

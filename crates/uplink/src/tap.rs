@@ -272,7 +272,7 @@ impl Tap {
     ///
     /// # Errors
     /// No descriptors are left.
-    pub fn with_wishes(self) -> Result<Self, Error> {
+    pub fn with_requests(self) -> Result<Self, Error> {
         Ok(Self { requests: Some(QueueLengthRequests::new()?), ..self })
     }
 
@@ -283,12 +283,12 @@ impl Tap {
     }
 
     /// Returns a descriptor that is readable when there is a new request.
-    pub fn wished(&self) -> Option<BorrowedFd<'_>> {
+    pub fn request_bell(&self) -> Option<BorrowedFd<'_>> {
         self.requests.as_ref().map(QueueLengthRequests::bell)
     }
 
     /// Returns the last requested queue length, if there was a request since the last call. Never blocks.
-    pub fn wish(&self) -> Option<u32> {
+    pub fn last_request(&self) -> Option<u32> {
         self.requests.as_ref().and_then(QueueLengthRequests::last)
     }
 

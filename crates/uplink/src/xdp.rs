@@ -186,7 +186,7 @@ impl Xdp {
     /// given up: it counts as deleted ([`Xdp::is_there`]) until it is opened anew.
     ///
     /// # Errors
-    /// The same as for [`Xdp::open`]; `QueueTaken` for some milliseconds after the last copy of an old socket
+    /// See [`Xdp::open`]; `QueueTaken` for some milliseconds after the last copy of an old socket
     /// was closed.
     pub fn renew(&mut self) -> Result<(), Error> {
         let Some(hold) = &self.hold else { return Ok(()) };

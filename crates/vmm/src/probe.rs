@@ -41,7 +41,7 @@ const REPETITIONS: u32 = 5;
 /// Threshold for emulation: a host that runs guest ring 0 in hardware needs about a nanosecond where an
 /// emulating one needs a microsecond.
 const EMULATED_NS: f64 = 100.0;
-/// The same threshold as a multiple of the cost in ring 3.
+/// Threshold for emulation as a multiple of the cost in ring 3.
 const EMULATED_RATIO: f64 = 20.0;
 
 /// Measured costs.
@@ -53,8 +53,8 @@ pub struct KvmCosts {
     pub ring3_ns: f64,
     /// A store that exits to user space, and back, in microseconds.
     pub mmio_us: f64,
-    /// The same store in guest ring 0, in microseconds: less where ring 0 is emulated, because the vCPU is in
-    /// the host already.
+    /// A store from guest ring 0 that exits to user space, and back, in microseconds: less where ring 0 is
+    /// emulated, because the vCPU is in the host already.
     pub mmio_ring0_us: f64,
     /// A store that signals an eventfd in the kernel (ioeventfd), in microseconds.
     pub kick_us: f64,

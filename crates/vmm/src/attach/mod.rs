@@ -61,7 +61,7 @@ pub fn attach(
 /// see its frames: the returned queues only count kicks that arrive by register access, and never run.
 ///
 /// # Errors
-/// The same as for [`attach`].
+/// See [`attach`].
 pub fn attach_handed(
     machine: &Machine,
     slot: usize,

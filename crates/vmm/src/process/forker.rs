@@ -41,7 +41,7 @@ impl Forker {
     /// anything: it puts the process below the resource ceilings of its run.
     ///
     /// # Errors
-    /// The same as for [`Spawn::spawn`].
+    /// See [`Spawn::spawn`].
     pub fn spawn_within(&self, name: &str, enter: impl FnOnce(u32)) -> Result<Spawned> {
         let (socket, theirs) = socket_pair().context("cannot make a socket pair")?;
         let sockets = [theirs.as_raw_fd(), socket.as_raw_fd()];

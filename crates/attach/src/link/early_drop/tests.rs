@@ -78,7 +78,7 @@ struct Bench {
 impl Bench {
     /// Carries out the last request.
     fn fulfil(&self) {
-        if let Some(frames) = self.tap.wish() {
+        if let Some(frames) = self.tap.last_request() {
             self.tap.set_queue_len(frames).expect("the kernel takes it");
         }
     }
@@ -91,7 +91,7 @@ impl Bench {
         ip(&netns, "link set br0 up");
         let config =
             TapConfig { bridge: Some("br0"), offload: false, netns: Some(&netns), ..TapConfig::default() };
-        let tap = Tap::open("ours", &config).and_then(Tap::with_wishes).expect("a TAP");
+        let tap = Tap::open("ours", &config).and_then(Tap::with_requests).expect("a TAP");
         let (_, other) = Tap::open("other", &config).expect("a TAP").split();
         ["ours", "other"].iter().for_each(|name| wait_until_forwarding(&netns, name));
         let wishes = tap.requests().expect("it has some").try_clone_to_owned().expect("a descriptor");
