@@ -7,7 +7,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use config::{Deliver, Engine, Errors, Itr, Nic, NicModel, Plan, Router, Spin, TransmitMode};
+use config::{
+    Deliver, Engine, Errors, ForwardingSettings, Itr, Nic, NicModel, Plan, Router, RpFilter, Spin,
+    TransmitMode,
+};
 use host::{Finding, State, needs, references};
 use sched::Outline;
 use sched::ceiling::{Ceiling, Resource, place};
@@ -110,17 +113,12 @@ fn ports(plan: &Plan, switch: &str) -> Vec<String> {
 }
 
 fn describe_router(text: &mut String, router: &Router) {
-    let engine = router.engine.map_or("no engine", Engine::name);
-    let spin = match router.spin {
-        Spin::Always => "never sleeps".to_owned(),
-        Spin::For(time) => format!("sleeps after {time:?} without work"),
-    };
-    let (vcpus, mib) = (router.vcpus, router.memory >> 20);
-    let apart = if router.is_isolated() { " in a process of its own" } else { "" };
-    let limit = router.limit.map_or_else(String::new, |limit| format!(", lets in at most {limit}"));
-    line(text, format!("router {}: {engine}{apart}, {vcpus} vCPU, {mib} MiB, {spin}{limit}", router.name));
+    let kernel = router.kernel.as_ref();
+    let what = kernel.map_or_else(|| describe_machine(router), |kernel| describe_kernel(router, kernel));
+    line(text, format!("router {}: {what}", router.name));
     for nic in &router.nics {
-        line(text, format!("  nic {}", describe_nic(nic)));
+        let nic = if router.is_in_kernel() { describe_interface(nic) } else { describe_nic(nic) };
+        line(text, format!("  nic {nic}"));
     }
     for route in &router.routes {
         let via = route.via.map_or_else(String::new, |via| format!(" via {via}"));
@@ -130,6 +128,33 @@ fn describe_router(text: &mut String, router: &Router) {
         let name = nic_name(router, neighbour.nic);
         line(text, format!("  neighbour {} is {} on {name}", neighbour.address, neighbour.mac));
     }
+}
+
+fn describe_machine(router: &Router) -> String {
+    let engine = router.engine.map_or("no engine", Engine::name);
+    let spin = match router.spin {
+        Spin::Always => "never sleeps".to_owned(),
+        Spin::For(time) => format!("sleeps after {time:?} without work"),
+    };
+    let (vcpus, mib) = (router.vcpus, router.memory >> 20);
+    let apart = if router.is_isolated() { " in a process of its own" } else { "" };
+    let limit = router.limit.map_or_else(String::new, |limit| format!(", lets in at most {limit}"));
+    format!("{engine}{apart}, {vcpus} vCPU, {mib} MiB, {spin}{limit}")
+}
+
+/// Describes the forwarding settings of a kernel router.
+fn describe_kernel(router: &Router, kernel: &ForwardingSettings) -> String {
+    let place = if router.container.is_some() { "a container of LXC" } else { "a namespace" };
+    let forwards = if kernel.forwarding { "forwards" } else { "forwards nothing" };
+    let filter = match kernel.rp_filter {
+        RpFilter::Off => "",
+        RpFilter::Strict => ", reverse path filter strict",
+        RpFilter::Loose => ", reverse path filter loose",
+    };
+    let arp = if kernel.proxy_arp { ", proxy ARP" } else { "" };
+    let threads = if router.is_threaded() { ", threaded NAPI" } else { "" };
+    let limit = router.limit.map_or_else(String::new, |limit| format!(", lets in at most {limit}"));
+    format!("{place} in which the host's kernel {forwards}{filter}{arp}{threads}{limit}")
 }
 
 /// Placement and scheduling of its threads.
@@ -145,10 +170,19 @@ fn describe_threads(text: &mut String, router: &Router, threads: Option<&Outline
     }
 }
 
-fn describe_nic(nic: &Nic) -> String {
-    let (model, moderation) = (describe_model(nic), describe_moderation(nic.itr));
+fn addresses(nic: &Nic) -> String {
     let addresses: Vec<String> = nic.addresses.iter().map(ToString::to_string).collect();
-    let addresses = if addresses.is_empty() { "no address".to_owned() } else { addresses.join(" ") };
+    if addresses.is_empty() { "no address".to_owned() } else { addresses.join(" ") }
+}
+
+/// Describes a NIC of a kernel router.
+fn describe_interface(nic: &Nic) -> String {
+    let detail = nic.attach.detail();
+    format!("{} {} {}{detail} {}, mtu {}", nic.name, nic.mac, nic.attach, addresses(nic), nic.mtu)
+}
+
+fn describe_nic(nic: &Nic) -> String {
+    let (model, moderation, addresses) = (describe_model(nic), describe_moderation(nic.itr), addresses(nic));
     let deliver = match (nic.deliver, nic.attach.switch()) {
         (Deliver::Direct, _) => ", delivered by the sender".to_owned(),
         (Deliver::Queued, Some(_)) => format!(", queue of {} frames", nic.queue_len),

@@ -120,6 +120,13 @@ fn fate(fate: &Fate) -> String {
         Fate::Answered { nic, answer, after_ns, counters } => {
             format!("answered by {nic} after {}: {answer}{}", micros(*after_ns), moved(counters))
         }
+        Fate::Dropped { reason, after_ns } => {
+            format!("dropped by the kernel after {}: {reason}", micros(*after_ns))
+        }
+        Fate::Kept { after_ns: Some(after_ns) } => {
+            format!("kept by the router itself after {}", micros(*after_ns))
+        }
+        Fate::Kept { after_ns: None } => "kept by the router itself".to_owned(),
         Fate::NotPlaced { place, counters } => format!("dropped: {place} did not take it{}", moved(counters)),
         Fate::NotSeen { last, counters } if counters.is_empty() => {
             format!("not seen again after {last}; no counter of drops has moved")

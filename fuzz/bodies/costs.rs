@@ -56,7 +56,12 @@ fn look_at(memory: &CostMemory, how: u8) {
 /// Returns some of the possible ways.
 fn ways(how: u8) -> impl Iterator<Item = CostKey> {
     let all = [Class::Vcpu, Class::Vhost].into_iter().flat_map(|class| {
-        [Path::Switch, Path::Tap, Path::Xdp].map(|path| Kind { class, path, exits: false, far: false })
+        [Path::Switch, Path::Tap, Path::Xdp, Path::Kernel].map(|path| Kind {
+            class,
+            path,
+            exits: false,
+            far: false,
+        })
     });
     all.map(move |kind| CostKey { kind, device: String::new(), cpus: u32::from(how >> 4) })
 }

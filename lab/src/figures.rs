@@ -1,9 +1,10 @@
 //! `ringroad lab run 001/fig1`: figures of the papers, with our results beside the published ones.
 
-use std::io;
+use std::{fs, io};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use command_line::print;
+use lab::diagram::{self, Diagram};
 use lab::experiment::Options;
 use lab::figures::{Cell, CellResult, ClaimResult, Figure, FigureResults, judge_all, play, table};
 use lab::host::Host;
@@ -12,6 +13,10 @@ use lab::report::{Record, Verdict, append};
 /// Measures a figure, prints its table and the verdict on each shape, and appends the records to the JSON file of
 /// `options`, if one is named.
 pub(super) fn run(figure: &Figure, options: &Options, host: &Host) -> Result<()> {
+    if let Some(name) = &figure.draws {
+        print(&table(figure, &FigureResults::default()))?;
+        return draw(figure, name, options, host);
+    }
     let played = play(figure, options, &mut io::stdout())?;
     print(&table(figure, &played))?;
     for ClaimResult { claim, column, verdict, why } in judge_all(figure, &played) {
@@ -29,6 +34,31 @@ pub(super) fn run(figure: &Figure, options: &Options, host: &Host) -> Result<()>
     }
     let Some(path) = &options.json else { return Ok(()) };
     cells(figure, &played, host).iter().try_for_each(|record| append(path, record))
+}
+
+/// Runs the routers of a diagram and draws them: prints a line for each router, and writes the drawing to the directory in `options`.
+/// Prints the reason if the routers do not run on this host.
+fn draw(figure: &Figure, name: &str, options: &Options, host: &Host) -> Result<()> {
+    let drawn = diagram::draw(name, &figure.title, options);
+    let (lines, why) = match &drawn {
+        Ok(Diagram { lines, .. }) => (lines.as_slice(), String::new()),
+        Err(error) => (&[][..], format!("{error:#}")),
+    };
+    if !why.is_empty() {
+        print(&format!("NOT-RUN {}: {why}\n", figure.id))?;
+    }
+    lines.iter().try_for_each(|line| print(&format!("* {line}\n")))?;
+    if let (Some(folder), Ok(Diagram { svg, .. })) = (&options.svg, &drawn) {
+        let file = format!("{}.svg", slug(&figure.id));
+        let path = folder.join(&file);
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::write(&path, svg).with_context(|| format!("cannot write {}", path.display()))?;
+        // Relative path as in the pages of the documentation, which are beside the directory.
+        let folder = folder.file_name().unwrap_or_default().to_string_lossy();
+        print(&format!("![{}]({folder}/{file})\n", figure.title))?;
+    }
+    let Some(path) = &options.json else { return Ok(()) };
+    append(path, &Record { why, ..Record::blank(&figure.id, "drawing".to_owned(), "stations", host) })
 }
 
 /// Creates one record for each cell.

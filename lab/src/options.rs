@@ -21,6 +21,9 @@ pub(crate) struct RunOptions {
     /// Append one JSON object for each case to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write figures that are diagrams as drawings to this folder.
+    #[arg(long, value_name = "FOLDER")]
+    svg: Option<PathBuf>,
     /// CPUs to use, such as 0,1: generator and switch on the first, the guest on the next.
     #[arg(long, value_delimiter = ',')]
     cpus: Vec<usize>,
@@ -41,6 +44,7 @@ impl RunOptions {
         let varied = self.varied.change(&Options::default());
         Options {
             json: self.json.clone(),
+            svg: self.svg.clone(),
             cpus: self.cpus.clone(),
             seconds: self.seconds.unwrap_or(varied.seconds),
             step: self.seconds,

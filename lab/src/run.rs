@@ -40,7 +40,7 @@ impl Named {
     fn has_guest(&self) -> bool {
         match self {
             Self::Experiment(listed) => listed.has_guest,
-            Self::Figures(figures) => figures.iter().any(|figure| figure.plays_something()),
+            Self::Figures(figures) => figures.iter().any(Figure::plays_something),
         }
     }
 }

@@ -77,7 +77,7 @@ fn router(router: &Router) -> Value {
         "kind": "router",
         "name": router.name,
         "settings": plan_report::settings(router),
-        "nics": router.nics.iter().map(plan_report::nic).collect::<Vec<_>>(),
+        "nics": router.nics.iter().map(|nic| plan_report::nic(router, nic)).collect::<Vec<_>>(),
         "routes": plan_report::routes(router),
         "neighbours": plan_report::neighbours(router),
     })

@@ -45,6 +45,12 @@ fn how_it_ended_is_said_in_one_line() {
             "not seen again after edge.wan.rx; no counter of drops has moved",
         ),
         (
+            Fate::Dropped { reason: "ip_innoroutes".to_owned(), after_ns: 1500 },
+            "dropped by the kernel after 1.5 µs: ip_innoroutes",
+        ),
+        (Fate::Kept { after_ns: Some(1500) }, "kept by the router itself after 1.5 µs"),
+        (Fate::Kept { after_ns: None }, "kept by the router itself"),
+        (
             Fate::NotPlaced { place: place(), counters: BTreeMap::new() },
             "dropped: edge.wan.rx did not take it",
         ),
@@ -76,6 +82,9 @@ fn an_object_for_each_packet_and_one_for_the_end() {
     for fate in [
         Fate::Left { nic: word(), next_hop: word(), after_ns: 1 },
         Fate::Answered { nic: word(), answer: word(), after_ns: 1, counters: counters.clone() },
+        Fate::Dropped { reason: word(), after_ns: 1 },
+        Fate::Kept { after_ns: Some(1) },
+        Fate::Kept { after_ns: None },
         Fate::NotPlaced { place: word(), counters: counters.clone() },
         Fate::NotSeen { last: word(), counters },
     ] {

@@ -47,3 +47,7 @@ mod t35_account;
 mod t36_attacks;
 mod t37_ceiling;
 mod t38_examples;
+mod t39_kernel;
+mod t40_kernel_trace;
+mod t41_lxc;
+mod t42_kernel_cpus;

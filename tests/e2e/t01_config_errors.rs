@@ -46,8 +46,8 @@ fn one_fault_is_one_line() {
         ),
         (
             "\"null\"",
-            "\"vf:0000:00:1f.6\"",
-            "bad.toml:6: router.nic.attach: \"vf\" is not in this version; forms: switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, udp:LOCAL-REMOTE, pcap:FILE, vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null",
+            "\"hub:lan\"",
+            "bad.toml:6: router.nic.attach: \"hub:lan\" is no attachment; forms: switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, veth:INTERFACE, macvlan:INTERFACE, link:INTERFACE, vf:INTERFACE, udp:LOCAL-REMOTE, pcap:FILE, vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null",
         ),
         (
             "\"null\"",
@@ -71,8 +71,8 @@ fn one_fault_is_one_line() {
         ),
         (
             "\n\n[[router.nic]]",
-            "\nengine = \"kernel\"\n[[router.nic]]",
-            "bad.toml:3: router.engine: engine \"kernel\" is not in this version; engines: kvm, process, linux",
+            "\nengine = \"jail\"\n[[router.nic]]",
+            "bad.toml:3: router.engine: \"jail\" is no engine; engines: kvm, process, linux, kernel, lxc",
         ),
         (
             "\n\n[[router.nic]]",

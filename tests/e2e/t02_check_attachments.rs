@@ -21,7 +21,7 @@ struct World {
 
 /// Returns a file with one router and one NIC.
 fn file(router: &str, attach: &str, nic: &str) -> String {
-    format!("[[router]]\nname = 't02'\n{router}\n[[router.nic]]\nname = 'n'\nattach = '{attach}'\n{nic}\n")
+    format!("[[router]]\nname = 't02'\n{router}\n[[router.nic]]\nname = 'n0'\nattach = '{attach}'\n{nic}\n")
 }
 
 impl World {
@@ -56,7 +56,7 @@ impl World {
 
     /// Checks the state and the words that `check` prints about a NIC with this attachment.
     fn says(&self, (attach, nic, router): (&str, &str, &str), state: &str, words: &str) {
-        let line = self.line(self.home.command("env"), &file(router, attach, nic), "t02.n");
+        let line = self.line(self.home.command("env"), &file(router, attach, nic), "t02.n0");
         assert!(line.starts_with(state) && line.contains(words), "{attach} {nic} {router}: {line}");
     }
 }
@@ -111,11 +111,47 @@ fn macvtaps_and_af_xdp() {
     world.says(("macvtap:v0", "", ""), "no", "v0 is in a bridge, bond or Open vSwitch");
     let mut weak = world.home.command("setpriv");
     weak.args(["--inh-caps=-all", "--bounding-set=-all,+sys_admin"]);
-    assert!(world.line(weak, &file("", "xdp:v0", ""), "t02.n").contains("not permitted: run as root"));
+    assert!(world.line(weak, &file("", "xdp:v0", ""), "t02.n0").contains("not permitted: run as root"));
     let mut weak = world.home.command("setpriv");
     weak.args(["--inh-caps=-all", "--bounding-set=-all,+net_raw"]);
     let line = world.line(weak, &file("", "tap:t0", ""), "CAP_NET_ADMIN");
     assert!(line.starts_with("no") && line.contains("run as root"), "{line}");
+}
+
+#[test]
+fn kernel_routers() {
+    support::needs!(Root, Program("ip"));
+    let world = World::new();
+    let says = |attach: &str, nic: &str, state: &str, words: &str| {
+        world.says((attach, nic, "engine = 'kernel'"), state, words);
+    };
+    for attach in ["veth:v0", "tap:v0"] {
+        says(attach, "", "ok", "creates a veth pair whose other end is v0 on the host");
+    }
+    says(
+        "veth:v0",
+        "netns = 'nobody'",
+        "no",
+        "there is no namespace \"nobody\"; make it: ip netns add nobody",
+    );
+    says("veth:lo", "", "no", "interface \"lo\" exists: choose another name, or delete it");
+    for attach in ["macvlan:v0", "link:v0"] {
+        says(attach, "", "no", "there is no interface \"v0\"; interfaces: ");
+    }
+    world.ip("link add v0 type veth peer name v1");
+    world.ip("link set v0 up");
+    says("macvlan:v0", "", "ok", "an interface beside the host's own");
+    says("macvlan:v0", "macvlan_mode = 'passthru'", "ok", "takes v0 over");
+    says("macvlan:v0", "mtu = 1800", "no", "mtu of 1800 is more than the 1500 of v0");
+    says("link:v0", "", "ok", "moves v0 into the router's namespace");
+    says("link:lo", "", "no", "lo stays in its namespace");
+    says("vf:v0", "", "no", "v0");
+    says("bridge:v0", "", "no", "is not a bridge; name a bridge");
+    let container = file("engine = 'lxc'\nrootfs = '/nowhere'", "veth:v2", "");
+    let line = world.line(world.home.command("env"), &container, "t02");
+    // Without LXC, that is what is missing first.
+    let lacks = line.contains("there is no folder /nowhere") || line.contains("lxc");
+    assert!(line.starts_with("no") && lacks, "{line}");
 }
 
 #[test]
@@ -125,7 +161,7 @@ fn open_vswitch() {
     let (text, attach) = (file("", "ovs:br0", ""), ("ovs:br0", "", ""));
     let mut without = world.home.command("env");
     without.arg("PATH=/nowhere");
-    let line = world.line(without, &text, "t02.n");
+    let line = world.line(without, &text, "t02.n0");
     assert!(
         line.starts_with("no") && line.contains("there is no `ovs-vsctl`; install Open vSwitch"),
         "{line}"
@@ -133,7 +169,7 @@ fn open_vswitch() {
     support::needs!(Program("ovs-vswitchd"), Program("ovsdb-server"));
     let served = |ovs: &Ovs, state: &str, words: &str| {
         let mut command = world.home.command("env");
-        let line = world.line(std::mem::replace(ovs.serve(&mut command), Command::new("")), &text, "t02.n");
+        let line = world.line(std::mem::replace(ovs.serve(&mut command), Command::new("")), &text, "t02.n0");
         assert!(line.starts_with(state) && line.contains(words), "{line}");
     };
     let ovs = Ovs::start(&world.home).expect("Open vSwitch");
@@ -149,7 +185,7 @@ fn open_vswitch() {
     // No Open vSwitch runs where `ovs-vsctl` looks for it.
     let mut nobody = world.home.command("env");
     nobody.arg(format!("OVS_RUNDIR={}", world.folder.path().display()));
-    let line = world.line(nobody, &text, "t02.n");
+    let line = world.line(nobody, &text, "t02.n0");
     assert!(line.starts_with("no") && line.contains("of Open vSwitch: `ovs-vsctl` "), "{attach:?}: {line}");
 }
 
@@ -219,7 +255,7 @@ fn files_and_sockets() {
         let told =
             run(Command::new(BINARY).args(["check", &world.path("file.toml")]), PATIENCE).expect("it ends");
         let table = told.stdout.split_once("this host\n").expect("a table").1;
-        assert!(told.status.success() && !table.contains("t02.n"), "{told:?}");
+        assert!(told.status.success() && !table.contains("t02.n0"), "{told:?}");
     }
 }
 

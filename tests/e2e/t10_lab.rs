@@ -41,7 +41,9 @@ fn the_list_names_what_can_be_run() {
     let list = stdout(&["lab", "list"]);
     let experiments =
         ["forward", "switch", "guest-to-guest", "guest-tx", "guest-rx", "round-trip", "tcp", "livelock"];
-    for name in experiments.into_iter().chain(["boot", "idle", "001/fig1a", "001/fig3", "004/tx"]) {
+    let further =
+        ["boot", "idle", "container-load", "compare", "001/fig1a", "001/fig3", "003/fig1", "004/tx"];
+    for name in experiments.into_iter().chain(further) {
         assert!(
             list.lines().any(|line| line.split_whitespace().next() == Some(name)),
             "{name} is not in\n{list}"
@@ -211,5 +213,27 @@ mod all {
         assert!(text.contains("| VMware TX GG | - (65) | - (64) | - (748) |"), "{text}");
         assert!(text.contains("NOT-RUN 001/fig2b 2 cpu, SC | UDP8: "), "{text}");
         assert!(text.contains("001/fig3") && text.contains("the paper announces this figure"), "{text}");
+    }
+
+    #[test]
+    fn a_router_that_is_a_namespace_is_drawn_as_it_runs() {
+        support::needs!(Root, Program("ip"), Program("unshare"));
+        let folder = tempfile::tempdir().unwrap();
+        let text = stdout(&["lab", "run", "003/fig3", "--svg", folder.path().to_str().unwrap()]);
+        let way = "load (packet socket) > near1 (interface) > near (veth) > IP forwarding (the host's kernel) > far (veth) > far1";
+        assert!(text.contains(way), "{text}");
+        let drawing = fs::read_to_string(folder.path().join("003-fig3.svg")).unwrap();
+        assert!(drawing.contains(">near1<") && drawing.contains("router vr1 (kernel)"), "{drawing}");
+    }
+
+    #[test]
+    fn engine_kernel_is_compared_with_what_is_set_up_by_hand() {
+        support::needs!(Root, Program("ip"), Program("unshare"));
+        let text = stdout(&["lab", "run", "container-by-hand", "--seconds", "0.05", "--repeat", "1"]);
+        for link in ["veth", "macvlan"] {
+            let pair =
+                format!("RATIO a=container-by-hand/64/kernel/{link} b=container-by-hand/64/by-hand/{link} ");
+            assert!(text.lines().any(|line| line.starts_with(&pair)), "{pair} is not in {text}");
+        }
     }
 }

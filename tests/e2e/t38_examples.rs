@@ -108,6 +108,10 @@ mod each {
         process: [=> "process.toml"], [];
         isolated: [=> "isolated.toml"], [KVM];
         linux: [=> "linux.toml"], [KVM, Want::GuestKernels, Want::File("/vmlinuz"), Want::File("/initrd.img")];
+        container: [=> "container.toml"], [];
+        macvlan: [=> "macvlan.toml"], [];
+        link: [=> "link.toml"], [];
+        vf: [=> "vf.toml"], [Want::File("/sys/class/net/rr-port/device/sriov_totalvfs")];
         bridge: [=> "bridge.toml"], [];
         ovs: [=> "ovs.toml"], [Want::Of(Need::Program("ovs-vswitchd")), Want::Of(Need::Program("ovsdb-server"))];
         macvtap: [=> "macvtap.toml"], [];
@@ -122,10 +126,13 @@ mod each {
     }
 }
 
+/// Containers are in control groups of the host, which other tests would take for their own.
 mod alone {
     use super::*;
 
     tested! {
+        lxc: [=> "lxc.toml"], [Want::Of(Need::Program("lxc-start"))];
+        compare: [=> "compare.toml"], [KVM, Want::Of(Need::Program("lxc-start"))];
         pinned: [=> "pinned.toml"], [Want::TwoCpus];
         affinity: [=> "affinity.toml"], [Want::TwoCpus];
         fifo: [=> "fifo.toml"], [];

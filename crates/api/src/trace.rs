@@ -77,6 +77,19 @@ pub enum Fate {
         /// Drop counters of the router that moved meanwhile, with their increase.
         counters: BTreeMap<String, u64>,
     },
+    /// The kernel dropped it (kernel routers).
+    Dropped {
+        /// The kernel's drop reason: `ip_innoroutes` stands for SKB_DROP_REASON_IP_INNOROUTES.
+        reason: String,
+        /// Nanoseconds from arrival to the drop.
+        after_ns: u64,
+    },
+    /// The kernel router itself consumed it: it was for a process or ARP, or was answered by another packet.
+    Kept {
+        /// Nanoseconds from arrival to that, if the moment was seen.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after_ns: Option<u64>,
+    },
     /// A queue or ring on its way did not accept it.
     NotPlaced {
         /// That queue or ring: `edge.wan.rx`.

@@ -63,7 +63,7 @@ fn each_kind_has_an_example() {
     let requests = requests.into_iter().map(|kind| ("request", kind));
     let all: BTreeSet<_> = requests.chain(answers.into_iter().map(|kind| ("answer", kind))).collect();
     assert_eq!(shown, all);
-    let wanted = ["answered", "left", "not_placed", "not_seen"].map(str::to_owned);
+    let wanted = ["answered", "dropped", "kept", "left", "not_placed", "not_seen"].map(str::to_owned);
     assert_eq!(fates, wanted.into());
 }
 

@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::kinds::{ALL, LATER, null};
-use crate::{AttachmentProperties, Fields, Key, Kind};
+use crate::kinds::{ALL, null};
+use crate::{AttachmentProperties, Fields, Key, Kind, Place};
 
 /// Attachment of a NIC in a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -40,9 +40,6 @@ impl Attach {
     /// The error, and what would be valid.
     pub fn read(text: &str) -> Result<Self, String> {
         let attach = Self::of(text);
-        if LATER.contains(&attach.word()) {
-            return Err(format!("{:?} is not in this version; forms: {}", attach.word(), forms()));
-        }
         let kind = attach.find().ok_or_else(|| format!("{text:?} is no attachment; forms: {}", forms()))?;
         (kind.read)(text, attach.name())?;
         Ok(attach)
@@ -99,6 +96,22 @@ impl Attach {
     /// Returns the properties that the rest of a plan depends on.
     pub fn traits(&self) -> AttachmentProperties {
         (self.spec().traits)(self)
+    }
+
+    /// Returns true if a NIC of a kernel router can use this attachment.
+    pub fn takes_kernel(&self) -> bool {
+        self.spec().kernel.is_some()
+    }
+
+    /// Returns true if only kernel routers can use it.
+    pub fn is_for_kernel(&self) -> bool {
+        matches!(self.spec().place, Place::Kernel)
+    }
+
+    /// Returns true if the interface in a kernel router has a NAPI instance of its own, so that kernel threads can do its
+    /// receive work.
+    pub fn has_napi(&self) -> bool {
+        self.spec().kernel.is_some_and(|kernel| kernel.has_napi)
     }
 
     /// Returns the switch of the run, if it is a port of one.

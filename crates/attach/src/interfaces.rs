@@ -88,10 +88,10 @@ pub(crate) fn tap(name: &str, queues: usize) -> Result<(), String> {
     Err(format!("the TAP that is there was made for {has}: {make}"))
 }
 
-/// Checks that an existing interface can carry a macvtap with this MTU.
-pub(crate) fn macvtap(name: &str, mtu: u32) -> Result<(), String> {
+/// Checks that an existing interface can carry a macvtap or macvlan with this MTU.
+pub(crate) fn check_lower(what: &str, name: &str, mtu: u32) -> Result<(), String> {
     if number(name, "type").is_some_and(|kind| kind != ETHERNET) {
-        return Err(format!("{name} is no Ethernet interface, and carries no macvtap"));
+        return Err(format!("{name} is no Ethernet interface, and carries no {what}"));
     }
     if interface(name).join("master").exists() {
         return Err(format!("{name} is in a bridge, bond or Open vSwitch: take it out of there"));
@@ -102,6 +102,25 @@ pub(crate) fn macvtap(name: &str, mtu: u32) -> Result<(), String> {
         }
         None => Ok(()),
     }
+}
+
+/// Checks that the name is free for a new interface.
+pub(crate) fn is_free(name: &str) -> Result<(), String> {
+    match kind(name) {
+        None => Ok(()),
+        Some(_) => Err(format!("interface {name:?} exists: choose another name, or delete it")),
+    }
+}
+
+/// Checks that an existing interface can be moved into another namespace.
+pub(crate) fn movable(name: &str) -> Result<(), String> {
+    if name == "lo" || interface(name).join("bridge").exists() {
+        return Err(format!("{name} stays in its namespace: name an interface that can be moved"));
+    }
+    if interface(name).join("master").exists() {
+        return Err(format!("{name} is in a bridge, bond or Open vSwitch: take it out of there"));
+    }
+    Ok(())
 }
 
 /// Checks that an existing interface can be used by AF_XDP with this many queues.

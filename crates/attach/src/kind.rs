@@ -1,8 +1,10 @@
 //! Description of a kind of attachment. Each kind has a file in `kinds`, and a line in its table.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use anyhow::Result;
+use kernel_router::Origin;
 use sandbox::Confinement;
 use serde::Serialize;
 use switch::Switch;
@@ -27,12 +29,31 @@ pub(crate) struct Kind {
     pub(crate) undo: fn(&NicRequirements) -> Option<Undo>,
     /// Its counters: the name of each group in metrics, and its fields with their meaning.
     pub(crate) counts: &'static [(&'static str, Fields)],
+    /// Use by NICs of kernel routers; `None`: they cannot use it.
+    pub(crate) kernel: Option<KernelUse>,
     /// Its location.
     pub(crate) place: Place,
 }
 
+/// Use of a kind of attachment by NICs of kernel routers.
+#[derive(Clone, Copy)]
+pub(crate) struct KernelUse {
+    /// Checks before anything is created whether this host meets its requirements.
+    pub(crate) look: fn(&NicRequirements) -> Result<Finding, Vec<MissingRequirement>>,
+    /// Origin of the interface in the router.
+    pub(crate) origin: fn(&NicRequirements) -> Origin,
+    /// Opens the device that the data plane serves for it; `None`: there is none.
+    pub(crate) open: Option<Open>,
+    /// True if the interface has a NAPI instance of its own, so that kernel threads can do its receive work. A TAP and a
+    /// macvlan have none.
+    pub(crate) has_napi: bool,
+}
+
 /// Counters of a group, each with its meaning.
 pub type Fields = &'static [(&'static str, &'static str)];
+
+/// Opens an attachment on the host.
+type Open = fn(&NicRequirements) -> Result<Box<dyn HostResource>>;
 
 /// Creates an attachment inside the process that runs the router, which has these switches.
 type Make = fn(&NicRequirements, &[Arc<Switch>]) -> Result<Arc<dyn Attachment>>;
@@ -51,6 +72,8 @@ pub(crate) enum Place {
         /// Serves a NIC with what was opened and handed over.
         serve: fn(HandedOver, &NicRequirements, Confinement) -> Result<Arc<dyn Attachment>>,
     },
+    /// In the namespace of a kernel router; no other engine can use it.
+    Kernel,
 }
 
 impl Kind {
@@ -64,6 +87,7 @@ impl Kind {
             traits: |_| AttachmentProperties::default(),
             undo: |_| None,
             counts: &[],
+            kernel: None,
             place,
         }
     }
@@ -110,6 +134,10 @@ pub enum Takes {
     Word(Keywords<()>),
     /// Any text, such as this quoted example.
     Text(&'static str),
+    /// A whole number in this range.
+    Number(RangeInclusive<u32>),
+    /// `true` or `false`.
+    Flag,
     /// A field of [`NicRequirements`]: read by the reader of the NIC.
     Elsewhere,
 }

@@ -6,6 +6,7 @@
 //! | [`Attach`] | attachment in a file: kind, name, keys | everybody, as a part of the plan |
 //! | [`HostResource`] | host resource opened for a NIC with these [requirements](NicRequirements) | the process that may open it: the supervisor |
 //! | [`Attachment`] | server of the NIC | the data plane, across restarts of routers |
+//! | [`Origin`](kernel_router::Origin) | origin of the interface of a kernel router | the supervisor, which creates it |
 #![forbid(unsafe_code)]
 
 mod attach;
@@ -24,13 +25,14 @@ mod slow_file;
 mod socket;
 
 pub(crate) use attachment::plain;
-pub(crate) use kind::{Kind, Place, lack};
+pub(crate) use kind::{KernelUse, Kind, Place, lack};
 pub(crate) use opened::FixedDescriptors;
 
 pub use attach::{Attach, counts, keys, words};
 pub use attachment::{About, Attachment, Entry, News, Outside, Ports, ServiceContext, Visit, later, port};
 pub use keywords::Keywords;
 pub use kind::{AttachmentProperties, Fields, Finding, Key, MissingRequirement, State, Takes};
+pub use kinds::vf::Function;
 pub use kinds::vhost_user_backend::meet;
 pub use link::{link, tap};
 pub use opened::{

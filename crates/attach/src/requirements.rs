@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use kernel_router::Origin;
 use port::steer::Hash;
 use sandbox::Confinement;
 use switch::Switch;
@@ -49,6 +50,8 @@ pub struct NicRequirements {
     pub by_kernel: bool,
     /// Maximum octets of memory that another program's virtual machine may share.
     pub memory_max: u64,
+    /// True if the NIC belongs to a kernel router.
+    pub in_kernel: bool,
 }
 
 impl NicRequirements {
@@ -76,7 +79,19 @@ impl NicRequirements {
     /// Returns the undo action for the case that the process that opens it is killed, if one is needed. To be
     /// registered before it is opened.
     pub fn undo(&self) -> Option<Undo> {
-        (self.attach.spec().undo)(self)
+        // The interfaces of kernel routers are recorded where they are created.
+        if self.in_kernel { None } else { (self.attach.spec().undo)(self) }
+    }
+
+    /// Returns the origin of the interface of a kernel router's NIC.
+    ///
+    /// # Errors
+    /// Kernel routers cannot use this attachment.
+    pub fn origin(&self) -> Result<Origin> {
+        let kernel = self.attach.spec().kernel;
+        let kernel =
+            kernel.with_context(|| format!("no interface of the kernel can stand on {}", self.attach))?;
+        Ok((kernel.origin)(self))
     }
 
     /// Checks it on this host before anything is built; returns `None` if it needs nothing outside.
@@ -84,22 +99,37 @@ impl NicRequirements {
     /// # Errors
     /// The missing prerequisites, by key.
     pub fn look(&self) -> Result<Option<Finding>, Vec<MissingRequirement>> {
-        match self.attach.spec().place {
-            Place::Inside(_) => Ok(None),
-            Place::Outside { look, .. } => look(self).map(Some),
+        match (self.attach.spec().place, self.attach.spec().kernel) {
+            (_, Some(kernel)) if self.in_kernel => (kernel.look)(self).map(Some),
+            (Place::Inside(_) | Place::Kernel, _) => Ok(None),
+            (Place::Outside { look, .. }, _) => look(self).map(Some),
         }
     }
 
-    /// Opens the outside part; returns `None` if the NIC is plugged into nothing, or into a part of this
-    /// program.
+    /// Returns true if the TUN driver creates it. The only device that is opened for a kernel router is a TAP.
+    pub fn needs_tun(&self) -> bool {
+        let kernel = self.attach.spec().kernel;
+        if self.in_kernel {
+            kernel.is_some_and(|kernel| kernel.open.is_some())
+        } else {
+            self.attach.traits().needs_tun
+        }
+    }
+
+    /// Opens the outside part; returns `None` if the NIC is plugged into nothing, or into a part of this program, or if only the
+    /// kernel uses the attachment.
     ///
     /// # Errors
     /// One line that says what the host refuses.
     pub fn open(&self) -> Result<Option<Box<dyn HostResource>>> {
-        match self.attach.spec().place {
-            Place::Inside(_) => Ok(None),
-            Place::Outside { open, .. } => open(self).map(Some),
-        }
+        let kind = self.attach.spec();
+        let outside = match kind.place {
+            Place::Outside { open, .. } => Some(open),
+            Place::Inside(_) | Place::Kernel => None,
+        };
+        let of_kernel = kind.kernel.and_then(|kernel| kernel.open);
+        let open = if self.in_kernel { of_kernel } else { outside };
+        open.map(|open| open(self)).transpose()
     }
 
     /// Returns the attachment that serves it: one inside this program, which has these switches, or one made
@@ -118,6 +148,7 @@ impl NicRequirements {
             (Place::Inside(inside), _) => inside(self, switches),
             (Place::Outside { serve, .. }, Some(handed)) => serve(handed, self, confinement),
             (Place::Outside { .. }, None) => bail!("{} is outside, and was not opened", self.attach),
+            (Place::Kernel, _) => bail!("{} is for the host's kernel alone", self.attach),
         }
     }
 

@@ -4,14 +4,21 @@
 //! Before Linux 5.11 maps and programs count as locked memory (RLIMIT_MEMLOCK), and exceeding that limit
 //! shows as EPERM.
 
+mod assembler;
+mod btf;
 mod map;
 mod program;
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-pub use map::{Kind, Map};
-pub use program::{Purpose, attach_to_interface, attach_to_tracepoint, instruction, load, run};
+pub use assembler::{Assembler, Compare, Operation, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, Size};
+pub use btf::Btf;
+pub use map::{Key, Kind, Map};
+pub use program::{
+    Direction, Purpose, attach_to_interface, attach_to_tcx, attach_to_tracepoint, instruction, load, load_as,
+    run,
+};
 
 /// Makes a call that returns a new descriptor.
 ///

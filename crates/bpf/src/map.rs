@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 // Command numbers of `linux/bpf.h`.
@@ -15,18 +16,33 @@ const DELETE: libc::c_long = 3;
 pub enum Kind {
     /// Hash table with arbitrary keys.
     Hash = 1,
+    /// Array with indices from 0.
+    Array = 2,
     /// Array with a value for each possible CPU.
     ArrayOfEachCpu = 6,
     /// AF_XDP sockets by queue number, inserted by their descriptors.
     Sockets = 17,
 }
 
-/// A map with 32-bit keys.
+/// Type of a map's keys: 32-bit or 64-bit numbers.
+pub trait Key: Copy + sealed::Sealed {}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for u32 {}
+    impl Sealed for u64 {}
+}
+
+impl Key for u32 {}
+impl Key for u64 {}
+
+/// A map with 32-bit keys ([`Map::new`]) or 64-bit keys ([`Map::with_u64_keys`]).
 #[derive(Debug)]
-pub struct Map {
+pub struct Map<K = u32> {
     fd: OwnedFd,
     /// Octets of an entry as user space sees it.
     len: usize,
+    key: PhantomData<K>,
 }
 
 #[repr(C)]
@@ -53,14 +69,31 @@ impl Map {
     /// # Errors
     /// The process lacks CAP_BPF, memory is exhausted, or the kernel does not know such maps.
     pub fn new(kind: Kind, value: u32, entries: u32) -> io::Result<Self> {
+        Self::make(kind, value, entries)
+    }
+}
+
+impl Map<u64> {
+    /// Creates a map with 64-bit keys: a [`Kind::Hash`].
+    ///
+    /// # Errors
+    /// See [`Map::new`]. Also if the kind has 32-bit indices as keys.
+    pub fn with_u64_keys(kind: Kind, value: u32, entries: u32) -> io::Result<Self> {
+        Self::make(kind, value, entries)
+    }
+}
+
+impl<K: Key> Map<K> {
+    fn make(kind: Kind, value: u32, entries: u32) -> io::Result<Self> {
         let len = match kind {
             Kind::ArrayOfEachCpu => (value as usize).next_multiple_of(8) * possible_cpus()?,
             _ => value as usize,
         };
-        let mut request = Create { kind: kind as u32, key: 4, value, entries, flags: 0 };
+        let key = size_of::<K>() as u32;
+        let mut request = Create { kind: kind as u32, key, value, entries, flags: 0 };
         // SAFETY: the request contains no pointer.
         let fd = unsafe { super::new_descriptor(CREATE, &mut request) }?;
-        Ok(Self { fd, len })
+        Ok(Self { fd, len, key: PhantomData })
     }
 
     /// Octets of an entry: a value, or the values of all CPUs, each rounded up to 64-bit words.
@@ -72,7 +105,7 @@ impl Map {
     ///
     /// # Errors
     /// There is no entry (ENOENT), or `words` does not have its length (EINVAL).
-    pub fn get(&self, key: u32, words: &mut [u64]) -> io::Result<()> {
+    pub fn get(&self, key: K, words: &mut [u64]) -> io::Result<()> {
         self.check(size_of_val(words))?;
         let mut request = self.element(&key, words.as_mut_ptr() as u64);
         // SAFETY: key and buffer live during the call, and the buffer is as long as what the kernel writes
@@ -84,7 +117,7 @@ impl Map {
     ///
     /// # Errors
     /// The map is full, or `value` does not have the right length (EINVAL).
-    pub fn put(&self, key: u32, value: &[u8]) -> io::Result<()> {
+    pub fn put(&self, key: K, value: &[u8]) -> io::Result<()> {
         self.check(value.len())?;
         let mut request = self.element(&key, value.as_ptr() as u64);
         // SAFETY: key and value live during the call, and the value is as long as what the kernel reads
@@ -96,7 +129,7 @@ impl Map {
     ///
     /// # Errors
     /// There is no entry (ENOENT), or entries of this kind of map cannot be removed (EINVAL).
-    pub fn remove(&self, key: u32) -> io::Result<()> {
+    pub fn remove(&self, key: K) -> io::Result<()> {
         let mut request = self.element(&key, 0);
         // SAFETY: the key lives during the call.
         unsafe { super::bpf(DELETE, &mut request) }.map(drop)
@@ -106,13 +139,14 @@ impl Map {
         if len == self.len { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 
-    fn element(&self, key: &u32, value: u64) -> Element {
+    /// Builds a request about a key. Its length is right, because `K` is the type of the map's keys.
+    fn element(&self, key: &K, value: u64) -> Element {
         let key = std::ptr::from_ref(key) as u64;
         Element { map: self.fd.as_raw_fd().cast_unsigned(), unused: 0, key, value, flags: 0 }
     }
 }
 
-impl AsFd for Map {
+impl<K> AsFd for Map<K> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

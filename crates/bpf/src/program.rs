@@ -1,6 +1,6 @@
 //! Programs: instructions of `linux/bpf.h`, verified by the kernel before it runs them.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
@@ -10,12 +10,16 @@ const TEST_RUN: libc::c_long = 10;
 const RAW_TRACEPOINT_OPEN: libc::c_long = 17;
 const LINK_CREATE: libc::c_long = 28;
 const ATTACH_XDP: u32 = 37;
+/// Licence of ringroad's own programs.
+const OURS: &CStr = c"Apache-2.0";
 
 /// Type of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Classifies frames.
     SocketFilter = 1,
+    /// Decides on the packets of an interface, on ingress or egress (traffic control).
+    TrafficControl = 3,
     /// Decides on the frames of an interface before the kernel allocates packets for them (XDP).
     Interface = 6,
     /// Runs whenever the kernel hits a tracepoint.
@@ -50,11 +54,19 @@ struct Load {
 /// The process lacks privileges (CAP_BPF, and CAP_NET_ADMIN or CAP_PERFMON, depending on the purpose), or the
 /// verifier rejects it.
 pub fn load(purpose: Purpose, instructions: &[u64]) -> io::Result<OwnedFd> {
+    load_as(OURS, purpose, instructions)
+}
+
+/// Loads a program under this licence, given as one of the kernel's licence strings (`linux/license.h`).
+///
+/// # Errors
+/// See [`load`].
+pub fn load_as(licence: &CStr, purpose: Purpose, instructions: &[u64]) -> io::Result<OwnedFd> {
     let mut request = Load {
         kind: purpose as u32,
         count: instructions.len() as u32,
         instructions: instructions.as_ptr() as u64,
-        license: c"Apache-2.0".as_ptr() as u64,
+        license: licence.as_ptr() as u64,
         log_level: 0,
         log_size: 0,
         log: 0,
@@ -103,6 +115,28 @@ struct CreateLink {
 pub fn attach_to_interface(program: BorrowedFd<'_>, index: u32, flags: u32) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd().cast_unsigned();
     let mut request = CreateLink { program, interface: index, attach: ATTACH_XDP, flags };
+    // SAFETY: the request contains no pointer.
+    unsafe { super::new_descriptor(LINK_CREATE, &mut request) }
+}
+
+/// Direction of the packets that a program at an interface sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Received by the interface (BPF_TCX_INGRESS).
+    Ingress = 46,
+    /// Sent by the interface (BPF_TCX_EGRESS).
+    Egress = 47,
+}
+
+/// Attaches a [`Purpose::TrafficControl`] program to the interface with this index in the calling thread's
+/// network namespace, behind the programs attached before (tcx, Linux 6.6), until the descriptor is closed or
+/// the interface is deleted.
+///
+/// # Errors
+/// The process lacks CAP_NET_ADMIN, there is no such interface (ENODEV), or the kernel has no tcx (EINVAL).
+pub fn attach_to_tcx(program: BorrowedFd<'_>, index: u32, direction: Direction) -> io::Result<OwnedFd> {
+    let program = program.as_raw_fd().cast_unsigned();
+    let mut request = CreateLink { program, interface: index, attach: direction as u32, flags: 0 };
     // SAFETY: the request contains no pointer.
     unsafe { super::new_descriptor(LINK_CREATE, &mut request) }
 }

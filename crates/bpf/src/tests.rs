@@ -1,3 +1,5 @@
+mod types;
+
 use std::io;
 use std::os::fd::AsFd;
 
@@ -67,4 +69,106 @@ fn a_program_answers_and_a_wrong_one_is_refused() {
     assert!(load(Purpose::SocketFilter, &code[..1]).is_err(), "it has no end");
     assert!(attach_to_tracepoint("softirq_entry", program.as_fd()).is_err(), "it is for something else");
     assert!(attach_to_tracepoint("a\0b", program.as_fd()).is_err());
+}
+
+#[test]
+fn keys_of_64_bits_differ_in_each_of_them() {
+    let Some(map) = granted(Map::with_u64_keys(Kind::Hash, 8, 4)) else { return };
+    let keys = [0, 1, 1 << 32, 1 << 63];
+    for (n, key) in keys.into_iter().enumerate() {
+        map.put(key, &n.to_ne_bytes()).unwrap();
+    }
+    for (n, key) in keys.into_iter().enumerate() {
+        let mut words = [9];
+        map.get(key, &mut words).unwrap();
+        assert_eq!(words, [n as u64]);
+    }
+    map.remove(1 << 32).unwrap();
+    assert!(map.get(1 << 32, &mut [0]).is_err() && map.get(0, &mut [0]).is_ok());
+    assert!(Map::with_u64_keys(Kind::Array, 8, 4).is_err(), "numbers have 32 bits");
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Again,
+    Done,
+    Nowhere,
+}
+
+/// A program that sums the numbers from `from` down to 1 in a loop.
+fn sum(from: i32) -> Vec<u64> {
+    let mut code = Assembler::default();
+    code.mov_const(R0, 0);
+    code.mov_const(R6, from);
+    code.label(Place::Again);
+    code.jump_if(Compare::Equal, R6, 0, Place::Done);
+    code.alu_reg(Operation::Add, R0, R6);
+    code.alu_const(Operation::Subtract, R6, 1);
+    code.jump(Place::Again);
+    code.label(Place::Done);
+    code.exit();
+    code.finish()
+}
+
+#[test]
+fn jumps_lead_both_ways() {
+    let code = sum(4);
+    assert_eq!(code[2], instruction(0x15, (6, 0), 3, 0));
+    assert_eq!(code[5], instruction(0x05, (0, 0), -4, 0));
+    let Some(program) = granted(load(Purpose::SocketFilter, &code)) else { return };
+    assert_eq!(run(program.as_fd(), &[0; 64]).unwrap(), 10);
+}
+
+#[test]
+fn a_jump_to_nowhere_is_refused() {
+    let mut code = Assembler::default();
+    code.mov_const(R0, 0);
+    code.jump(Place::Nowhere);
+    code.exit();
+    let code = code.finish();
+    assert_eq!(code[1], instruction(0x05, (0, 0), -1, 0), "to itself");
+    let refused = load(Purpose::SocketFilter, &code).expect_err("it never ends");
+    assert!(matches!(refused.raw_os_error(), Some(libc::EINVAL | libc::EPERM)), "{refused}");
+}
+
+#[test]
+fn what_is_shared_is_added_and_exchanged() {
+    let Some(map) = granted(Map::new(Kind::Array, 16, 1)) else { return };
+    let mut code = Assembler::<Place>::default();
+    code.store_constant(Size::Word, R10, -4, 0);
+    code.map(R1, map.as_fd());
+    code.address(R2, R10, -4);
+    code.call(1);
+    code.jump_if(Compare::Equal, R0, 0, Place::Done);
+    code.mov(R6, R0);
+    code.mov_const(R1, 5);
+    code.atomic_add(R6, 0, R1);
+    code.mov_const(R1, 2);
+    code.fetch_add(R6, 0, R1);
+    // R1 = 5 and R0 = 7, the present value: 7 + 5 replaces it.
+    code.load(Size::Double, R0, R6, 0);
+    code.alu_reg(Operation::Add, R1, R0);
+    code.compare_exchange(R6, 0, R1);
+    code.store(Size::Double, R6, 8, R0);
+    code.label(Place::Done);
+    code.mov_const(R0, 0);
+    code.exit();
+    let program = load(Purpose::SocketFilter, &code.finish()).unwrap();
+    run(program.as_fd(), &[0; 64]).unwrap();
+    let mut words = [0; 2];
+    map.get(0, &mut words).unwrap();
+    assert_eq!(words, [12, 7]);
+}
+
+#[test]
+fn only_what_decides_on_packets_can_be_attached_to_their_way() {
+    let code = [instruction(0xb7, (0, 0), 0, -1), instruction(0x95, (0, 0), 0, 0)];
+    let Some(filter) = granted(load(Purpose::SocketFilter, &code)) else { return };
+    assert!(attach_to_tcx(filter.as_fd(), 1, Direction::Ingress).is_err(), "it is for something else");
+    let program = load(Purpose::TrafficControl, &code).unwrap();
+    assert_eq!(run(program.as_fd(), &[0; 64]).unwrap(), u32::MAX, "the next one decides");
+    assert!(
+        attach_to_tcx(program.as_fd(), u32::MAX, Direction::Egress).is_err(),
+        "there is no such interface"
+    );
 }

@@ -25,7 +25,7 @@ pub(crate) fn read(section: &Section<'_>, plan: &Plan) -> Option<Attach> {
     foreign_keys(section, &attach);
     for key in attach.keys().iter().filter(|key| key.with.is_none_or(|(with, _)| section.has(with))) {
         if let Some(value) = value_of(section, key) {
-            attach.set(key.name, value);
+            attach.set(key.name, &value);
         }
     }
     Some(attach)
@@ -46,10 +46,15 @@ fn foreign_keys(section: &Section<'_>, attach: &Attach) {
 }
 
 /// Value of a key, or its default; `None` for a key that is not stored with the attachment.
-fn value_of<'s>(section: &Section<'s>, key: &Key) -> Option<&'s str> {
+fn value_of(section: &Section<'_>, key: &Key) -> Option<String> {
     match &key.takes {
         Takes::Elsewhere => None,
-        Takes::Text(example) => section.text(key.name, example).map(|at| at.value),
+        Takes::Text(example) => section.text(key.name, example).map(|at| at.value.to_owned()),
+        Takes::Number(range) => {
+            let is_there = section.has(key.name);
+            is_there.then(|| section.number(key.name, range.clone(), *range.start()).to_string())
+        }
+        Takes::Flag => section.has(key.name).then(|| section.flag(key.name, false).to_string()),
         Takes::Word(words) => {
             let example = words.names().first().map_or(String::new(), |name| format!("{name:?}"));
             let at = section.text(key.name, &example);
@@ -57,7 +62,7 @@ fn value_of<'s>(section: &Section<'s>, key: &Key) -> Option<&'s str> {
                 let wrong = words.find(value).err();
                 wrong.map(|what| section.fault(*line, key.name, what)).is_none()
             });
-            Some(found.map_or(key.shown.1, |at| at.value))
+            Some(found.map_or(key.shown.1, |at| at.value).to_owned())
         }
     }
 }
@@ -85,6 +90,7 @@ impl Router {
             is_polled: self.spin == Spin::Always,
             by_kernel: self.vhost == VhostThreads::Kernel,
             memory_max: nic.memory_max,
+            in_kernel: self.is_in_kernel(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `isolate = "process"`: a router whose virtual machine runs in a process of its own, and the plan of that
 //! process.
 
-use crate::plan::{Attach, Deliver, Engine, Nic, NicModel, Plan, Router, VhostThreads};
+use crate::plan::{Attach, Deliver, Engine, KernelPort, Nic, NicModel, Plan, Router, VhostThreads};
 use crate::section::{Keywords, Section};
 
 const ISOLATES: Keywords<bool> =
@@ -27,6 +27,8 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
         Some(Engine::Linux) => {
             refuse("a Linux guest is not in this version; remove it, or write engine = \"kvm\"")
         }
+        // These engines do not have the key.
+        Some(Engine::Kernel | Engine::Lxc) => {}
         Some(Engine::Kvm) | None => {}
     }
     match router.vhost {
@@ -89,10 +91,19 @@ impl Plan {
     }
 
     /// Part of the plan that the data plane needs: without placement and scheduling of threads, which the
-    /// supervisor handles, and without telemetry.
+    /// supervisor handles, and without telemetry. Of kernel routers it contains only their ports on switches.
     #[must_use]
     pub fn of_data_plane(&self) -> Self {
         let mut plan = self.clone();
+        let kernel_port = |(router, nic): (&Router, &Nic)| {
+            let (router, nic, switch) =
+                (router.name.clone(), nic.name.clone(), nic.attach.switch()?.to_owned());
+            Some(KernelPort { router, nic, switch })
+        };
+        // The plan of a data plane, which has no kernel routers, keeps its kernel ports.
+        plan.kernel_ports
+            .extend(self.nics().filter(|(router, _)| router.is_in_kernel()).filter_map(kernel_port));
+        plan.routers.retain(|router| !router.is_in_kernel());
         (plan.telemetry, plan.places) = Default::default();
         for router in &mut plan.routers {
             (router.pin, router.affinity, router.sched, router.guarantee) = Default::default();

@@ -5,7 +5,7 @@
 
 use attach::Takes;
 
-use crate::plan::{Allowed, Linux, Nic, NicModel, Role, Router, TransmitMode};
+use crate::plan::{Allowed, ForwardingSettings, Linux, Nic, NicModel, Role, Router, TransmitMode};
 use crate::setting::Key;
 
 /// Value of a key.
@@ -72,6 +72,11 @@ impl<T> Entry<T> {
     }
 }
 
+/// Keys that do not apply to a router or its NICs, because it has no machine.
+pub fn inapplicable(router: &Router) -> impl Iterator<Item = &'static str> {
+    crate::kernel::inapplicable(router)
+}
+
 /// Top-level names of keys: `pin` for `pin.vcpu`.
 pub(crate) fn names<T>(entries: &[Entry<T>]) -> Vec<&'static str> {
     let mut names: Vec<&str> = entries.iter().filter_map(|entry| entry.name.split('.').next()).collect();
@@ -100,6 +105,10 @@ fn linux(router: &Router, value: fn(&Linux) -> Option<String>) -> Option<Value> 
     router.linux.as_ref().and_then(value).map(Value::Text)
 }
 
+fn kernel(router: &Router, value: fn(&ForwardingSettings) -> String) -> Option<Value> {
+    router.kernel.as_ref().map(value).map(Value::Text)
+}
+
 fn path(path: &std::path::Path) -> String {
     path.display().to_string()
 }
@@ -118,7 +127,7 @@ pub const ROUTER: &[Entry<Router>] = &[
     Entry::new("name", ("a word", ""), "what it is called, once on a host", Change::Replaces, |_| None),
     Entry::new(
         "engine",
-        ("kvm, process, linux", "kvm where the host has it, else process"),
+        ("kvm, process, linux, kernel, lxc", "kvm where the host has it, else process"),
         "what runs it",
         Change::Replaces,
         |router| text(router.engine?.name()),
@@ -210,6 +219,51 @@ pub const ROUTER: &[Entry<Router>] = &[
         "where its serial console is written to",
         Change::Replaces,
         |router| linux(router, |linux| linux.console.as_deref().map(path)),
+    ),
+    Entry::new(
+        "forwarding",
+        ("true, false", "true"),
+        "have the host's kernel forward between the NICs; if false it only answers",
+        Change::Loses(Key::Forwarding, "traffic to be forwarded while it is false"),
+        |router| kernel(router, |kernel| kernel.forwarding.to_string()),
+    ),
+    Entry::new(
+        "rp_filter",
+        ("off, strict, loose", "off"),
+        "reverse path filter: drop packets whose source is not reachable by the same NIC (strict) or by any NIC (loose)",
+        Change::Free(Key::RpFilter),
+        |router| kernel(router, |kernel| kernel.rp_filter.name().to_owned()),
+    ),
+    Entry::new(
+        "proxy_arp",
+        ("true, false", "false"),
+        "proxy ARP: answer ARP requests for addresses that are reachable by another NIC",
+        Change::Free(Key::ProxyArp),
+        |router| kernel(router, |kernel| kernel.proxy_arp.to_string()),
+    ),
+    Entry::new(
+        "threaded",
+        ("true, false", "true with pin, affinity, sched or guarantee, else false"),
+        "threaded NAPI: kernel threads do the receive work, not softirqs",
+        Change::Free(Key::Threaded),
+        |router| router.kernel.as_ref().and_then(|_| text(router.is_threaded())),
+    ),
+    Entry::new(
+        "rootfs",
+        ("a folder", "the host's programs"),
+        "the root of an LXC container",
+        Change::Replaces,
+        |router| text(path(router.container.as_ref()?.rootfs.as_deref()?)),
+    ),
+    Entry::new(
+        "init",
+        ("a program, words", "/sbin/init"),
+        "init program in that root",
+        Change::Replaces,
+        |router| {
+            let init = &router.container.as_ref()?.init;
+            (!init.is_empty()).then(|| Value::Text(init.join(" ")))
+        },
     ),
     Entry::new(
         "pin.vcpu",
@@ -307,7 +361,7 @@ pub fn nic() -> Vec<Entry<Nic>> {
     for (key, _) in attach::keys() {
         let value: fn(&Nic) -> Option<Value> = match key.takes {
             Takes::Elsewhere => shared_memory,
-            Takes::Word(_) | Takes::Text(_) => said_there,
+            Takes::Word(_) | Takes::Text(_) | Takes::Number(_) | Takes::Flag => said_there,
         };
         if entries.iter().all(|entry| entry.name != key.name) {
             entries.push(Entry::new(key.name, key.shown, key.does, Change::Replaces, value));

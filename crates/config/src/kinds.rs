@@ -21,8 +21,8 @@ pub fn policies() -> Vec<&'static str> {
 
 /// Keys of a router about its CPUs and CPU time: `pin`, `guarantee`, …
 pub fn cpu_keys() -> Vec<&'static str> {
-    let is_of_cpus =
-        |change: Change| matches!(change, Change::Free(key) if !matches!(key, Key::Restart | Key::Spin));
+    let is_of_others = |key: Key| matches!(key, Key::Restart | Key::Spin) || key.is_of_kernel();
+    let is_of_cpus = |change: Change| matches!(change, Change::Free(key) if !is_of_others(key));
     let entries = keys::ROUTER.iter().filter(|entry| is_of_cpus(entry.change));
     let mut names: Vec<&str> = entries.filter_map(|entry| entry.name.split('.').next()).collect();
     names.dedup();
@@ -42,8 +42,10 @@ mod tests {
                 "udp" => "udp:192.0.2.1:4789-198.51.100.1:4789".to_owned(),
                 _ => format!("{kind}:a"),
             };
+            let is_for_kernel = attach::Attach::read(&attach).is_ok_and(|attach| attach.is_for_kernel());
+            let engine = if is_for_kernel { "engine = \"kernel\"\n" } else { "" };
             let text = format!(
-                "[switch.a]\n[[router]]\nname = \"r\"\n[[router.nic]]\nname = \"n\"\nattach = \"{attach}\"\n"
+                "[switch.a]\n[[router]]\nname = \"r\"\n{engine}[[router.nic]]\nname = \"n\"\nattach = \"{attach}\"\n"
             );
             let plan = parse(&text, "f.toml").unwrap_or_else(|errors| panic!("{errors}"));
             let nic = &plan.routers[0].nics[0];

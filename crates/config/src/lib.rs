@@ -9,6 +9,7 @@ mod error;
 mod fault;
 mod host;
 mod isolated;
+mod kernel;
 pub mod keys;
 pub mod kinds;
 mod linux;
@@ -16,6 +17,7 @@ mod load;
 mod mac;
 mod memory;
 mod model;
+mod napi;
 mod nic;
 mod plan;
 mod rate;
@@ -41,9 +43,10 @@ pub use load::{MOST_OCTETS, load, parse, text};
 pub use mac::{Mac, NotMac};
 pub use model::{nic_model, transmit_mode};
 pub use plan::{
-    Affinity, Allowed, Attach, Deliver, Engine, FlowHash, Guarantee, Itr, LinkState, Linux, Listen, Misdeed,
-    Neighbour, Nic, NicModel, Pin, Plan, Policy, Power, QueueLen, Rate, Reservation, Restart, Role, Route,
-    Router, Sched, Shares, Spin, Switch, Telemetry, TransmitMode, VhostThreads,
+    Affinity, Allowed, Attach, Container, Deliver, Engine, FlowHash, ForwardingSettings, Guarantee, Itr,
+    KernelPort, LinkState, Linux, Listen, Misdeed, Neighbour, Nic, NicModel, Pin, Plan, Policy, Power,
+    QueueLen, Rate, Reservation, Restart, Role, Route, Router, RpFilter, Sched, Shares, Spin, Switch,
+    Telemetry, TransmitMode, VhostThreads,
 };
 pub use setting::{Key, Setting};
 pub use source_lines::SourceLines;

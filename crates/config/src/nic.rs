@@ -85,7 +85,7 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
         attach: attach.unwrap_or_else(Attach::null),
         link: section.has("link").then(|| section.word("link", &LINKS)),
         addresses: addresses(section),
-        queues: queues(section, router.vcpus, device.model),
+        queues: if router.is_in_kernel() { 0 } else { queues(section, router.vcpus, device.model) },
         hash: section.word("hash", &HASHES),
         queue_len,
         mtu: section.number("mtu", LEAST_MTU..=MOST_MTU, 1500),

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+mod kernel;
 mod nic;
 
 pub use attach::Attach;
 pub use bootinfo::{Misdeed, NicModel, TransmitMode};
 
+pub use self::kernel::{Container, ForwardingSettings, KernelPort, RpFilter};
 pub use self::nic::{Deliver, FlowHash, Itr, LinkState, Nic, QueueLen};
 pub use crate::affinity::{Affinity, Allowed};
 pub use crate::rate::{Guarantee, Rate};
@@ -33,6 +35,8 @@ pub struct Plan {
     pub switches: Vec<Switch>,
     /// Routers, in the order of the file; at least one.
     pub routers: Vec<Router>,
+    /// Ports of switches that lead to kernel routers. Only in the plan of a data plane, which knows nothing else of such routers.
+    pub kernel_ports: Vec<KernelPort>,
     /// Telemetry of the run.
     pub telemetry: Telemetry,
     /// Lines of values in the file, for errors found later.
@@ -44,6 +48,11 @@ impl Plan {
     /// All NICs of all routers, each with its router.
     pub fn nics(&self) -> impl Iterator<Item = (&Router, &Nic)> {
         self.routers.iter().flat_map(|router| router.nics.iter().map(move |nic| (router, nic)))
+    }
+
+    /// Returns the kernel routers, in the order of the file.
+    pub fn in_kernel(&self) -> impl Iterator<Item = &Router> {
+        self.routers.iter().filter(|router| router.is_in_kernel())
     }
 
     /// Guest memory of all routers together, in octets.
@@ -70,15 +79,19 @@ pub struct Router {
     pub engine: Option<Engine>,
     /// Foreign guest to run instead of our firmware; present if and only if `engine` is [`Engine::Linux`].
     pub linux: Option<Linux>,
+    /// Forwarding settings of a kernel router; present if and only if `engine` is [`Engine::Kernel`] or [`Engine::Lxc`].
+    pub kernel: Option<ForwardingSettings>,
+    /// Its container; present if and only if `engine` is [`Engine::Lxc`].
+    pub container: Option<Container>,
     /// Role of its firmware.
     pub role: Role,
     /// Policy for when it stops by itself.
     pub restart: Restart,
     /// Desired power state; `None`: not specified, so it runs.
     pub state: Option<Power>,
-    /// Number of vCPUs, 1 to 16.
+    /// Number of vCPUs, 1 to 16; 0 for a kernel router.
     pub vcpus: u32,
-    /// Guest memory in octets, a multiple of 2 MiB.
+    /// Guest memory in octets, a multiple of 2 MiB; 0 for a kernel router.
     pub memory: u64,
     /// Division of its I/O work among threads.
     pub vhost: VhostThreads,
@@ -110,9 +123,15 @@ impl Router {
         self.state == Some(Power::Stopped)
     }
 
+    /// Returns true if it is a kernel router: it has no machine, and the data plane does not know it.
+    pub const fn is_in_kernel(&self) -> bool {
+        self.kernel.is_some()
+    }
+
     /// Number of its I/O threads.
     pub fn vhost_threads(&self) -> usize {
         match self.vhost {
+            _ if self.is_in_kernel() => 0,
             VhostThreads::Shared | VhostThreads::Vmm => 1,
             VhostThreads::PerNic => self.nics.len(),
             VhostThreads::Split => 2 * self.nics.len(),
@@ -149,6 +168,10 @@ impl Router {
 
     /// Names of its threads as `top -H` shows them, with the CPUs that each may run on (`None`: any).
     pub fn threads(&self) -> Vec<(String, Option<&CpuSet>)> {
+        if self.is_in_kernel() {
+            let nics = self.threaded_nics();
+            return nics.map(|(_, nic)| (self.napi_thread(nic), self.pin.vhost.as_ref())).collect();
+        }
         let vcpus = (0..self.vcpus).map(|n| (format!("{}/vcpu{n}", self.name), self.pin.vcpu.as_ref()));
         let vhosts = match self.vhost {
             VhostThreads::Shared => vec!["vhost".to_owned()],
@@ -177,6 +200,10 @@ pub enum Engine {
     Process,
     /// KVM virtual machine with a kernel that the file names.
     Linux,
+    /// The host's kernel in a network namespace: a kernel router.
+    Kernel,
+    /// The host's kernel in a container that LXC starts: a container router.
+    Lxc,
 }
 
 impl Engine {
@@ -186,7 +213,14 @@ impl Engine {
             Self::Kvm => "kvm",
             Self::Process => "process",
             Self::Linux => "linux",
+            Self::Kernel => "kernel",
+            Self::Lxc => "lxc",
         }
+    }
+
+    /// Returns true if routers of this engine are kernel routers, which include container routers.
+    pub const fn is_kernel(self) -> bool {
+        matches!(self, Self::Kernel | Self::Lxc)
     }
 
     /// Returns true if it needs KVM.

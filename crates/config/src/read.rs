@@ -8,12 +8,18 @@ use crate::plan::{
 use crate::section::{Keywords, Section, WithLine};
 use crate::source_lines::SourceLines;
 use crate::values;
-use crate::{affinity, isolated, keys, linux, nic, rate, route, sched};
+use crate::{affinity, isolated, kernel, keys, linux, nic, rate, route, sched};
 
 pub(crate) const ENGINES: Keywords<Option<Engine>> = Keywords {
     noun: ("engine", "engines"),
-    now: &[("kvm", Some(Engine::Kvm)), ("process", Some(Engine::Process)), ("linux", Some(Engine::Linux))],
-    later: &["kernel"],
+    now: &[
+        ("kvm", Some(Engine::Kvm)),
+        ("process", Some(Engine::Process)),
+        ("linux", Some(Engine::Linux)),
+        ("kernel", Some(Engine::Kernel)),
+        ("lxc", Some(Engine::Lxc)),
+    ],
+    later: &[],
 };
 
 /// Roles that a file can give; roles for a lab's traffic are excluded.
@@ -133,12 +139,13 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
     remember(plan, (index, None), "name", section.line_of("name"));
     let pin = affinity::pin(section, index, plan);
     let (guarantee, limit) = rate::read(section, index, plan);
-    for key in ["memory", "engine", "vhost", "vcpus", "affinity", "kernel", "initrd", "console"] {
+    for key in ["memory", "engine", "vhost", "vcpus", "affinity", "kernel", "initrd", "console", "threaded"] {
         remember(plan, (index, None), key, section.line_of(key));
     }
     let engine = section.word("engine", &ENGINES);
-    let linux = linux::read(section, engine);
+    let (linux, kernel) = (linux::read(section, engine), kernel::read(section, engine));
     let memory = match &linux {
+        _ if kernel.is_some() => 0,
         Some(_) => linux::memory(section),
         None => valued(section, "memory", "\"32M\"", values::memory).unwrap_or(values::DEFAULT_MEMORY),
     };
@@ -146,10 +153,12 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
         name,
         engine,
         linux,
+        kernel,
+        container: kernel::container(section, engine),
         role: role(section),
         restart: section.word("restart", &RESTARTS),
         state: section.has("state").then(|| section.word("state", &POWERS)),
-        vcpus: section.number("vcpus", 1..=16, 1),
+        vcpus: if kernel.is_some() { 0 } else { section.number("vcpus", 1..=16, 1) },
         memory,
         vhost: section.word("vhost", &VHOSTS),
         affinity: affinity::read(section, index, plan),
@@ -165,6 +174,7 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
     };
     router.nics = nic::read_all(section, index, &router, plan);
     linux::verify(section, &router);
+    kernel::verify(section, &router);
     isolated::verify(section, &router);
     router.routes = route::routes(section, &router.nics);
     router.neighbours = route::neighbours(section, &router.nics);

@@ -5,9 +5,9 @@
 
 use crate::error::Errors;
 use crate::keys::{self, Change, Entry};
-use crate::plan::{Guarantee, Nic, Plan, Router};
+use crate::plan::{ForwardingSettings, Guarantee, Nic, Plan, Router};
 use crate::values::{self, BadValue};
-use crate::{affinity, rate, verify};
+use crate::{affinity, kernel, rate, verify};
 
 /// Identifies a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +38,31 @@ pub enum Key {
     State,
     /// State of a NIC's cable.
     Link,
+    /// Forwarding by the host's kernel.
+    Forwarding,
+    /// Source address validation by the host's kernel.
+    RpFilter,
+    /// Proxy ARP by the host's kernel.
+    ProxyArp,
+    /// Threaded NAPI.
+    Threaded,
 }
 
 impl Key {
     /// Returns true if it concerns the placement of threads, their scheduling, or the rate that they must
     /// sustain.
     pub const fn is_of_threads(self) -> bool {
-        !matches!(self, Self::Limit | Self::Restart | Self::State | Self::Link)
+        !matches!(self, Self::Limit | Self::Restart | Self::State | Self::Link) && !self.is_of_kernel()
+    }
+
+    /// Returns true if a change of it may create or move threads.
+    pub const fn moves_threads(self) -> bool {
+        self.is_of_threads() || matches!(self, Self::Threaded)
+    }
+
+    /// Returns true if it concerns forwarding by the host's kernel.
+    pub const fn is_of_kernel(self) -> bool {
+        matches!(self, Self::Forwarding | Self::RpFilter | Self::ProxyArp | Self::Threaded)
     }
 }
 
@@ -167,6 +185,12 @@ impl Router {
     }
 
     fn change(&mut self, of: Key, key: &str, value: &str) -> Result<(), String> {
+        if let Some(why) = kernel::not_to_be_set(self, of) {
+            return Err(why.to_owned());
+        }
+        if let Some(kernel) = self.kernel.as_mut().filter(|_| of.is_of_kernel()) {
+            return of_kernel(kernel, of, value);
+        }
         match of {
             Key::Guarantee if value.starts_with('{') => self.guarantee = Some(rate::guarantee_of(value)?),
             Key::Guarantee => {
@@ -199,6 +223,8 @@ impl Router {
                 let nic = self.nic_of(key)?;
                 nic.link = Some(crate::nic::LINKS.find(value)?);
             }
+            // Settings of kernel routers were changed above.
+            Key::Forwarding | Key::RpFilter | Key::ProxyArp | Key::Threaded => {}
         }
         Ok(())
     }
@@ -210,6 +236,18 @@ impl Router {
         let found = self.nics.iter_mut().find(|known| known.name == name);
         found.ok_or_else(|| format!("there is no NIC {name:?}; NICs: {}", names.join(", ")))
     }
+}
+
+/// Changes a forwarding setting of a kernel router.
+fn of_kernel(kernel: &mut ForwardingSettings, of: Key, value: &str) -> Result<(), String> {
+    match of {
+        Key::Forwarding => kernel.forwarding = kernel::flag(value)?,
+        Key::RpFilter => kernel.rp_filter = kernel::RP_FILTERS.find(value)?,
+        Key::ProxyArp => kernel.proxy_arp = kernel::flag(value)?,
+        Key::Threaded => kernel.threaded = Some(kernel::flag(value)?),
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Removes the key from a message that repeats it, because it was parsed as part of a table.

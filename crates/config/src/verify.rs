@@ -7,7 +7,7 @@ use std::hash::Hash;
 use crate::address::Prefix;
 use crate::fault::Fault;
 use crate::plan::{Nic, Plan, Router};
-use crate::{affinity, memory, rate};
+use crate::{affinity, memory, napi, rate};
 
 /// Faults of the plan as a whole, whether it comes from a file or from a change while it runs.
 pub(crate) fn verify(plan: &Plan) -> Vec<Fault> {
@@ -22,6 +22,7 @@ pub(crate) fn verify(plan: &Plan) -> Vec<Fault> {
     for (index, router) in plan.routers.iter().enumerate() {
         rate::verify(index, router, &mut faults);
         affinity::verify(index, router, &mut faults);
+        napi::verify(index, router, &mut faults);
     }
     faults
 }
@@ -29,8 +30,8 @@ pub(crate) fn verify(plan: &Plan) -> Vec<Fault> {
 /// Checks that rings and buffers fit into a router's memory.
 fn memory(plan: &Plan, faults: &mut Vec<Fault>) {
     for (index, router) in plan.routers.iter().enumerate() {
-        // A Linux guest's memory is checked with its own keys.
-        let needed = if router.linux.is_some() { 0 } else { memory::needed(router) };
+        // A Linux guest's memory is checked with its own keys, and a kernel router has no guest memory.
+        let needed = if router.linux.is_some() || router.is_in_kernel() { 0 } else { memory::needed(router) };
         if needed > router.memory {
             let what = format!(
                 "{} MiB cannot hold {}; write memory = \"{}M\"",

@@ -5,6 +5,7 @@
 //! | a switch that is new or removed, or its ageing time | at once; no NIC is on a switch that is removed | yes |
 //! | a router that is new | it is started | yes |
 //! | a router that is removed | it is taken down | for all others |
+//! | a switch port of a kernel router | it is opened or closed; no router is affected | yes |
 //! | static routes | in the table that the vCPUs read, in one step for each router | yes |
 //! | `pin`, `affinity`, `sched` | not here: the owner of the instance places its threads | yes |
 //! | `restart`, `limit` | at once | yes |
@@ -18,10 +19,11 @@
 pub(crate) mod difference;
 mod transaction;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use config::{Plan, Router};
 
 use crate::instance::{Instance, settled};
+use crate::kernel_port::taps;
 use crate::supplies::HostServices;
 use difference::{RouteChange, Setting, Step, describe_restart, describe_route, router};
 use transaction::Transaction;
@@ -83,8 +85,14 @@ impl Instance {
         let steps = difference::difference(&self.plan.without_isolated(), &plan.without_isolated());
         let changes = steps.iter().flat_map(|step| describe(step, &self.plan, &plan));
         let changes = changes.chain(self.plugged_anew(&plan)).collect();
+        let taps = taps(&plan, &self.kernel_ports, &mut supplies).context("nothing was changed")?;
         let transaction = Transaction::prepare(self, &plan, &steps, supplies)?;
+        let closed = self.close_kernel_ports(&plan);
         let done = transaction.carry_out(self, plan, &steps);
+        match &done {
+            Ok(()) => self.follow_kernel_ports(taps, closed),
+            Err(_) => self.reopen_kernel_ports(closed),
+        }
         self.keep_time();
         done.map(|()| changes)
     }

@@ -6,7 +6,9 @@ use attach::Outside;
 use config::Router;
 use ledger::{Group, WorkCounters};
 use nic_port::NicQueues;
+use port::IngressSink;
 use threads::{CpuMeter, Thread};
+use uplink::{ReadCounters, WriteCounters};
 use vhost_user::backend::Backend;
 use vmm::linux::ConsoleCounters;
 use vmm::{Machine, Process};
@@ -79,6 +81,30 @@ impl HasCounters for IsolatedPathCounts {
         }
         outside_groups(&self.plan, &self.outside, visit);
         gate_groups(&self.plan, &self.gate, visit);
+        thread_groups(&self.threads, visit);
+    }
+
+    fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
+        self.threads.iter().for_each(|io| visit(io.meter.name(), io.meter.read()));
+    }
+}
+
+/// Counters of a kernel port: a port of a switch with a TAP of a kernel router behind it.
+pub(crate) struct KernelPortCounts {
+    /// The NIC: `edge.lan`.
+    pub(crate) name: String,
+    pub(crate) queue: Arc<IngressSink>,
+    pub(crate) read: Arc<ReadCounters>,
+    pub(crate) written: Arc<WriteCounters>,
+    pub(crate) threads: Vec<IoCounts>,
+}
+
+impl HasCounters for KernelPortCounts {
+    /// The same names as for a NIC on a switch and a NIC on a TAP.
+    fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
+        visit(&format!("{}.queue", self.name), self.queue.counters());
+        visit(&format!("{}.tap.read", self.name), &*self.read);
+        visit(&format!("{}.tap.write", self.name), &*self.written);
         thread_groups(&self.threads, visit);
     }
 

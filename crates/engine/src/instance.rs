@@ -29,6 +29,7 @@ use crate::clock::{Clock, Timed};
 use crate::counts::{CounterRegistration, CounterRegistry};
 use crate::io_thread::IoThread;
 use crate::isolated_paths::IsolatedRouterPaths;
+use crate::kernel_port::{KernelPort, taps};
 use crate::supplies::HostServices;
 use crate::task::keep_reserve;
 use crate::tracing::TapBoard;
@@ -47,6 +48,8 @@ pub struct Instance {
     /// This process's share of each isolated router (a router in a process of its own): the I/O paths of its
     /// NICs.
     pub(crate) isolated_paths: Vec<IsolatedRouterPaths>,
+    /// Ports of switches that lead to kernel routers.
+    pub(crate) kernel_ports: Vec<KernelPort>,
     /// The switches, in the order of the file.
     pub(crate) switches: Vec<Arc<Switch>>,
     pub(crate) context: RunContext,
@@ -79,13 +82,23 @@ impl Instance {
         };
         context.backends.add_images(std::mem::take(&mut supplies.images));
         let plan = settled(plan, None, &mut context.backends);
+        let taps = taps(&plan, &[], &mut supplies)?;
         let switches: Vec<_> = plan.switches.iter().map(make_switch).collect();
         context.counts.keep(&switches);
         let clock = Clock::start(Timed::default(), context.confinement)?;
         let registration = context.counts.add(clock.thread().meter());
-        let (since, slots, isolated_paths) = (context.now, Vec::new(), Vec::new());
-        let mut instance =
-            Self { plan, slots, isolated_paths, switches, context, clock, _counting: registration, since };
+        let (since, slots, isolated_paths, kernel_ports) = (context.now, Vec::new(), Vec::new(), Vec::new());
+        let mut instance = Self {
+            plan,
+            slots,
+            isolated_paths,
+            kernel_ports,
+            switches,
+            context,
+            clock,
+            _counting: registration,
+            since,
+        };
         let (plan, switches) = (instance.plan.clone(), instance.switches.clone());
         let routers = plan.routers.iter().map(|router| router.name.clone()).collect();
         let search = AttachmentRequest { plan, routers, switches, held: Vec::new(), supplies };
@@ -93,6 +106,7 @@ impl Instance {
         instance.launch_all(plugged)?;
         instance.wait_until_up(|_| true)?;
         instance.open_isolated_paths(isolated_paths)?;
+        instance.open_kernel_ports(taps)?;
         instance.keep_time();
         Ok(instance)
     }
@@ -220,6 +234,9 @@ impl Instance {
     /// # Errors
     /// There is no such NIC, or it has no such link.
     pub fn replace(&mut self, label: &str, by: HandedOver) -> Result<()> {
+        if self.kernel_ports.iter().any(|kernel_port| kernel_port.is_of(label)) {
+            return self.replace_at_kernel_port(label, by);
+        }
         let slots = self.slots.iter().flat_map(Slot::outlets);
         let mut outlets = slots.chain(self.isolated_paths.iter().flat_map(IsolatedRouterPaths::outlets));
         let outlet =
@@ -280,7 +297,9 @@ impl Drop for Instance {
         let now = self.context.now;
         let isolated_paths = self.isolated_paths.drain(..).flat_map(|paths| paths.into_take_downs(now));
         let slots = self.slots.drain(..).flat_map(|slot| slot.into_take_downs(now));
-        waiting::finish(slots.chain(isolated_paths).collect(), now);
+        let kernel_ports =
+            self.kernel_ports.drain(..).flat_map(|kernel_port| kernel_port.into_take_downs(now));
+        waiting::finish(slots.chain(isolated_paths).chain(kernel_ports).collect(), now);
     }
 }
 

@@ -11,6 +11,7 @@ pub mod guest;
 pub mod instance;
 pub mod io_thread;
 mod isolated_paths;
+mod kernel_port;
 mod kernel_vhost;
 mod look_after;
 pub mod recording;

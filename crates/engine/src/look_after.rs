@@ -47,6 +47,7 @@ impl Instance {
         }
         let time = now.duration_since(self.since);
         self.isolated_paths.iter_mut().for_each(|paths| paths.look_after(now, time, &mut self.context));
+        self.kernel_ports.iter_mut().for_each(|kernel_port| kernel_port.look_after(now, &mut self.context));
         if self.context.events.len() != told || self.routers().count() != running {
             self.keep_time();
         }

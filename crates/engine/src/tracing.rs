@@ -37,6 +37,11 @@ const SWITCHED: Duration = Duration::from_millis(20);
 /// Pause after packets for which [`LOOKS`] frames were examined, which keeps a core busy for a moment.
 const REST: Duration = Duration::from_secs(1);
 
+/// Formats the headers of a frame in short form, from its first octets and its length, as a trace reports them.
+pub fn headers(start: &[u8], len: u32) -> String {
+    sighting::Head::of(start, len).to_string()
+}
+
 /// Parameters of a trace.
 #[derive(Clone, Debug)]
 pub struct Order {

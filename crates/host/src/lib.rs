@@ -70,7 +70,7 @@ fn no_linux() -> Option<String> {
 /// # Errors
 /// That line.
 pub fn need_tun(plan: &Plan) -> anyhow::Result<()> {
-    if plan.nics().any(|(_, nic)| nic.attach.traits().needs_tun) {
+    if plan.nics().any(|(router, nic)| router.wanted(nic).needs_tun()) {
         tun().map_err(anyhow::Error::msg)
     } else {
         Ok(())

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use attach::files::{self, folder, is_served};
-use config::{Errors, Fault, Linux, Listen, Nic, Plan, Router, VhostThreads};
+use config::{Container, Errors, Fault, Linux, Listen, Nic, Plan, Router, VhostThreads};
 use rustix::fs::{Mode, OFlags, open};
 
 /// Faults of names in a plan, each with its place in the file. What a run has in use already (`running`) is
@@ -45,6 +45,10 @@ fn of_machine(router: &Router, before: Option<&Router>) -> Vec<(&'static str, St
     if router.vhost == VhostThreads::Kernel && is_new {
         lacks.extend(vhost_net().err().map(|what| ("vhost", what)));
     }
+    let is_new = before.is_none_or(|before| before.container != router.container);
+    if let Some(container) = router.container.as_ref().filter(|_| is_new) {
+        lacks.extend(contained(container));
+    }
     let is_new = before.is_none_or(|before| before.linux != router.linux);
     if let Some(linux) = router.linux.as_ref().filter(|_| is_new) {
         lacks.extend(images(linux));
@@ -55,6 +59,15 @@ fn of_machine(router: &Router, before: Option<&Router>) -> Vec<(&'static str, St
 /// Checks whether the kernel can serve NICs (vhost-net).
 pub fn vhost_net() -> Result<(), String> {
     vmm::vhost_net::open().map(drop).map_err(|error| format!("{error:#}"))
+}
+
+/// Returns what a container lacks on this host, by key: LXC, or its root directory.
+pub fn contained(container: &Container) -> Vec<(&'static str, String)> {
+    let lxc = lxc::Programs::default().look().err().map(|error| ("engine", error.to_string()));
+    let missing =
+        |root: &Path| (!root.is_dir()).then(|| ("rootfs", format!("there is no folder {}", root.display())));
+    let root = container.rootfs.as_deref().and_then(missing);
+    lxc.into_iter().chain(root).collect()
 }
 
 /// Files of a Linux guest that cannot be used, by key.

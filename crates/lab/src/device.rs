@@ -49,6 +49,8 @@ pub fn plan(options: &Options, vcpu_cpus: &[usize]) -> Result<Router> {
         name: "lab".to_owned(),
         engine: Some(engine(options)),
         linux: None,
+        kernel: None,
+        container: None,
         role: Role::Router,
         restart: Restart::Never,
         state: None,

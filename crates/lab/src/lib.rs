@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod device;
+pub mod diagram;
 mod due;
 pub mod experiment;
 pub mod experiments;

@@ -99,6 +99,7 @@ fn has(engine: Engine) -> bool {
             let tried = Forker::new().and_then(|forker| forker.spawn("trial"));
             tried.map(|spawned| vmm::process::end(&spawned.pidfd)).err()
         }
+        Engine::Kernel | Engine::Lxc => Some(anyhow::anyhow!("it has no machine")),
     };
     if let Some(error) = &missing {
         println!("SKIPPED: {error:#}");

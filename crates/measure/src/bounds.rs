@@ -119,6 +119,8 @@ const AT_LEAST: &[(&str, &str, f64)] = &[
     // A router beside one that breaks the rules, against itself alone; all other misdeeds are judged by `cargo xtask attacks`.
     ("hostile/kvm/virtio-net/64/beside-registers", "hostile/kvm/virtio-net/64/alone", 0.95),
     ("hostile/kvm/virtio-net/64/beside-kicks", "hostile/kvm/virtio-net/64/alone", 0.95),
+    // Engine kernel, compared with the same forwarding set up by hand.
+    ("container-by-hand/64/kernel/veth", "container-by-hand/64/by-hand/veth", 0.97),
     // Effect of a guarantee beside a flood.
     ("guarantee/kvm/virtio-net/60/tap/promised", "guarantee/kvm/virtio-net/60/tap/not-promised", 1.3),
 ];
@@ -178,6 +180,9 @@ pub const LIMITS: &[Limit] = &[
     takes("boot/kvm/virtio-net/in-process", 12.0),
     takes("boot/process/virtio-net/in-process", 2.5),
     takes("boot/kvm/virtio-net/command", 14.0),
+    // A kernel router: the 99th percentile of the milliseconds from `start` to its first frame, and MiB of each of 100 routers.
+    takes("container-boot/kernel/macvlan", 5.0),
+    takes("container-memory/kernel/veth/100-routers", 0.5),
     // An idle router: percent of a core, and MiB beyond its guest memory.
     takes("idle/cpu/routers=1", 0.05),
     takes("idle/cpu/routers=10", 0.05),

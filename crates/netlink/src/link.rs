@@ -2,12 +2,8 @@
 
 use std::io;
 
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoMacVtap, LinkAttribute, LinkExtentMask, LinkFlags, LinkInfo, LinkMessage,
-    MacVlanMode,
-};
+use netlink_packet_route::link::{LinkAttribute, LinkExtentMask, LinkFlags, LinkMessage};
 
 use crate::{Mac, Netlink, Object};
 
@@ -32,6 +28,10 @@ pub struct Link {
     pub lower: Option<u32>,
     /// Interface group (`ip link show group N`).
     pub group: u32,
+    /// Permanent Ethernet address of the hardware, if there is hardware.
+    pub permanent_mac: Option<Mac>,
+    /// Alias, which is shown beside its name; empty: none.
+    pub alias: String,
 }
 
 /// Selects an interface.
@@ -121,7 +121,7 @@ impl Settings {
         self
     }
 
-    fn message(&self, which: Option<Which<'_>>) -> LinkMessage {
+    pub(crate) fn message(&self, which: Option<Which<'_>>) -> LinkMessage {
         let mut message = LinkMessage::default();
         message.attributes.clone_from(&self.attributes);
         message.header.flags = self.flags;
@@ -133,32 +133,6 @@ impl Settings {
         }
         message
     }
-}
-
-/// Mode in which the macvtaps and macvlans of one interface reach each other (`linux/if_link.h`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MacvtapMode {
-    /// They do not reach each other.
-    Private,
-    /// Through the external switch, which reflects frames (IEEE 802.1Qbg).
-    Vepa,
-    /// Directly.
-    #[default]
-    Bridge,
-    /// There is only one, which takes over the interface with its address.
-    Passthru,
-}
-
-/// Kind of interface that can be created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A macvtap.
-    Macvtap {
-        /// Index of its lower interface.
-        lower: u32,
-        /// Mode in which it reaches its neighbours there.
-        mode: MacvtapMode,
-    },
 }
 
 impl Netlink {
@@ -180,39 +154,12 @@ impl Netlink {
         self.change(RouteNetlinkMessage::SetLink(settings.message(Some(which.into()))), 0)
     }
 
-    /// Creates an interface with these settings.
-    ///
-    /// # Errors
-    /// EEXIST: the name is in use. EOPNOTSUPP: the kernel does not know this kind. Others if the driver
-    /// rejects a setting.
-    pub fn make_link(&self, kind: Kind, settings: &Settings) -> io::Result<()> {
-        let mut message = settings.message(None);
-        let Kind::Macvtap { lower, mode } = kind;
-        message.attributes.push(LinkAttribute::Link(lower));
-        message.attributes.push(LinkAttribute::LinkInfo(vec![
-            LinkInfo::Kind(InfoKind::MacVtap),
-            LinkInfo::Data(InfoData::MacVtap(vec![InfoMacVtap::Mode(mode.into())])),
-        ]));
-        self.change(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
-    }
-
     /// Deletes an interface.
     ///
     /// # Errors
     /// ENODEV: there is none. EOPNOTSUPP: it cannot be deleted.
     pub fn delete_link<'a>(&self, which: impl Into<Which<'a>>) -> io::Result<()> {
         self.change(RouteNetlinkMessage::DelLink(Settings::default().message(Some(which.into()))), 0)
-    }
-}
-
-impl From<MacvtapMode> for MacVlanMode {
-    fn from(mode: MacvtapMode) -> Self {
-        match mode {
-            MacvtapMode::Private => Self::Private,
-            MacvtapMode::Vepa => Self::Vepa,
-            MacvtapMode::Bridge => Self::Bridge,
-            MacvtapMode::Passthru => Self::Passthrough,
-        }
     }
 }
 
@@ -258,6 +205,8 @@ impl Link {
             master: None,
             lower: None,
             group: 0,
+            permanent_mac: None,
+            alias: String::new(),
         };
         for attribute in message.attributes {
             match attribute {
@@ -267,6 +216,8 @@ impl Link {
                 LinkAttribute::Controller(index) => link.master = Some(index).filter(|index| *index != 0),
                 LinkAttribute::Link(index) => link.lower = Some(index).filter(|index| *index != 0),
                 LinkAttribute::Group(group) => link.group = group,
+                LinkAttribute::PermAddress(octets) => link.permanent_mac = octets.try_into().ok(),
+                LinkAttribute::IfAlias(alias) => link.alias = alias,
                 _ => {}
             }
         }

@@ -84,6 +84,25 @@ impl Netlink {
         self.change(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
+    /// Adds a route with any table, metric and protocol, and with at most one next hop.
+    ///
+    /// # Errors
+    /// ENETUNREACH: the gateway is on no connected network. ENETDOWN: the interface is down. ENODEV: there is no
+    /// such interface. EEXIST: there is such a route. EPERM. `Unsupported`: it has several next hops.
+    pub fn insert_route(&self, route: &Route) -> io::Result<()> {
+        self.change(RouteNetlinkMessage::NewRoute(route.message()?), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// Deletes exactly this route, matching its next hop and protocol as well.
+    ///
+    /// # Errors
+    /// ESRCH: there is none. EPERM. `Unsupported`: it has several next hops.
+    pub fn remove_route(&self, route: &Route) -> io::Result<()> {
+        let mut message = route.message()?;
+        message.header.scope = RouteScope::NoWhere;
+        self.change(RouteNetlinkMessage::DelRoute(message), 0)
+    }
+
     /// Deletes a route of table `main`.
     ///
     /// # Errors
@@ -104,6 +123,42 @@ fn to_network(to: Prefix) -> RouteMessage {
     message.header.kind = RouteType::Unicast;
     message.attributes = vec![RouteAttribute::Destination(to.ip.into())];
     message
+}
+
+impl Route {
+    fn message(&self) -> io::Result<RouteMessage> {
+        let hop = match self.next_hops.as_slice() {
+            [] => None,
+            [hop] => Some(hop),
+            _ => return Err(io::Error::new(io::ErrorKind::Unsupported, "a route with several next hops")),
+        };
+        let mut message = to_network(self.id.to);
+        message.header.tos = self.id.tos;
+        message.header.kind = kernel_kind(self.kind);
+        message.header.protocol = self.protocol.into();
+        if hop.is_some_and(|hop| hop.via.is_none()) {
+            message.header.scope = RouteScope::Link;
+        }
+        message.header.table = u8::try_from(self.id.table).unwrap_or(RouteHeader::RT_TABLE_UNSPEC);
+        message.attributes.push(RouteAttribute::Table(self.id.table));
+        if self.id.metric != 0 {
+            message.attributes.push(RouteAttribute::Priority(self.id.metric));
+        }
+        if let Some(hop) = hop {
+            message.attributes.push(RouteAttribute::Oif(hop.index));
+            message.attributes.extend(hop.via.map(|via| gateway(self.id.to, via)));
+        }
+        Ok(message)
+    }
+}
+
+/// Gateway attribute of a route to this network. The gateway may be of the other address family.
+fn gateway(to: Prefix, via: IpAddr) -> RouteAttribute {
+    if to.ip.is_ipv4() == via.is_ipv4() {
+        RouteAttribute::Gateway(via.into())
+    } else {
+        RouteAttribute::Via(via.into())
+    }
 }
 
 impl Object for Route {
@@ -226,6 +281,18 @@ fn kind(kind: RouteType) -> RouteKind {
         RouteType::Prohibit => RouteKind::Prohibit,
         RouteType::Throw => RouteKind::Throw,
         other => RouteKind::Other(other.into()),
+    }
+}
+
+fn kernel_kind(kind: RouteKind) -> RouteType {
+    match kind {
+        RouteKind::Unicast => RouteType::Unicast,
+        RouteKind::Local => RouteType::Local,
+        RouteKind::Blackhole => RouteType::BlackHole,
+        RouteKind::Unreachable => RouteType::Unreachable,
+        RouteKind::Prohibit => RouteType::Prohibit,
+        RouteKind::Throw => RouteType::Throw,
+        RouteKind::Other(number) => number.into(),
     }
 }
 

@@ -16,7 +16,7 @@ pub struct Attributes {
     pub nice: i32,
     /// Priority of a real-time thread.
     pub priority: u32,
-    /// Runtime of a reservation, in nanoseconds.
+    /// Runtime of a reservation, in nanoseconds; for an ordinary thread its slice (Linux 6.12 and later).
     pub runtime: u64,
     /// Deadline of a reservation, in nanoseconds from the beginning of its period.
     pub deadline: u64,
@@ -103,7 +103,15 @@ pub fn attributes(tid: i32) -> io::Result<Attributes> {
 
 /// Gives a thread a policy with its parameters.
 pub(crate) fn set(tid: i32, policy: Policy) -> io::Result<()> {
-    let wanted = Attributes::of(policy, attributes(tid)?.nice);
+    set_in_slices(tid, policy, None)
+}
+
+/// As [`set`], with a time slice for an ordinary thread; `None`: the kernel's default, which all threads have before Linux 6.12.
+pub(crate) fn set_in_slices(tid: i32, policy: Policy, slice: Option<Duration>) -> io::Result<()> {
+    let mut wanted = Attributes::of(policy, attributes(tid)?.nice);
+    if let Some(slice) = slice.filter(|_| wanted.is_other()) {
+        wanted.runtime = nanoseconds(slice);
+    }
     let attr = libc::sched_attr {
         sched_policy: wanted.policy,
         sched_flags: wanted.flags,

@@ -13,7 +13,7 @@ use config::{Allowed, CpuSet, Plan, Policy, Router};
 
 use crate::outline::{Outline, Placement};
 use crate::sched_facts::SchedFacts;
-use crate::thread::Class;
+use crate::thread::{self, Class};
 use crate::topology::Cpu;
 
 /// A CPU with a higher load by other programs is not considered idle.
@@ -29,8 +29,12 @@ pub fn is_automatic(plan: &Plan) -> bool {
     };
     let has_such = |router: &Router| {
         let Router { pin, affinity, sched, .. } = router;
-        is_placed(&pin.vcpu, &affinity.vcpu, sched.of_vcpu())
-            || is_placed(&pin.vhost, &affinity.vhost, sched.of_vhost())
+        let has = |is_vcpu: bool| {
+            let threads = thread::of_router(router);
+            threads.iter().any(|(class, _)| matches!(class, Class::Vcpu(_)) == is_vcpu)
+        };
+        is_placed(&pin.vcpu, &affinity.vcpu, sched.of_vcpu()) && has(true)
+            || is_placed(&pin.vhost, &affinity.vhost, sched.of_vhost()) && has(false)
     };
     plan.routers.iter().any(has_such)
 }

@@ -93,6 +93,21 @@ impl Hierarchy {
     }
 }
 
+impl Hierarchy {
+    /// Returns the reason why groups below this one cannot contain kernel threads, if so. In version 2 a thread has to stay below the
+    /// group of its process (`cgroup_attach_permissions` of kernel/cgroup/cgroup.c), and kernel threads are in the root group.
+    pub(crate) fn refuses_kernel(&self) -> Option<String> {
+        // Only the root group has no such file.
+        let is_below = self.version == Version::V2 && self.base.join("cgroup.type").exists();
+        is_below.then(|| {
+            format!(
+                "kernel threads are in the root control group (version 2), and cannot enter groups below {}",
+                self.base.display()
+            )
+        })
+    }
+}
+
 /// Returns true if a v2 group may contain partitions. The root has no file that says so. Since Linux 6.7 a
 /// group that was given CPUs of its own (`cpuset.cpus.exclusive`) may contain them as well.
 fn may_hold_partitions(base: &Path) -> bool {

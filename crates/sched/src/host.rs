@@ -56,6 +56,10 @@ pub struct Host {
     pub cpu: Result<Hierarchy, String>,
     /// Where exclusive cpusets can be made, or why they cannot.
     pub cpuset: Result<Hierarchy, String>,
+    /// True if this process sees kernel threads, which it does only in the host's initial PID namespace.
+    pub sees_kernel: bool,
+    /// Reason why groups with weights cannot contain kernel threads, if so.
+    pub not_for_kernel: Option<String>,
     /// `cpu.rt_runtime_us` of this process's group, if groups have such a limit.
     pub group_rt_us: Option<i64>,
 }
@@ -77,6 +81,8 @@ impl Default for Host {
             kernel: (6, 1),
             cpu: Ok(hierarchy.clone()),
             cpuset: Ok(hierarchy),
+            sees_kernel: true,
+            not_for_kernel: None,
             group_rt_us: None,
         }
     }
@@ -102,6 +108,8 @@ impl Host {
                 kernel("sched_deadline_period_max_us").unwrap_or(4_194_304),
             ),
             kernel: version,
+            sees_kernel: fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim_end() == "kthreadd"),
+            not_for_kernel: cpu.as_ref().ok().and_then(Hierarchy::refuses_kernel),
             cpu,
             cpuset: Hierarchy::find("cpuset"),
             group_rt_us,

@@ -51,6 +51,6 @@ pub use outline::{
 pub use plan::outline;
 pub use sched_facts::{Load, SchedFacts};
 pub use task::{ThreadIdentity, stat};
-pub use thread::{Class, Direction, Thread};
+pub use thread::{Class, Direction, Thread, first_queue};
 pub use topology::{Cpu, Topology};
 pub use undo::Undo;

@@ -113,7 +113,7 @@ impl Slot {
 
     /// Returns true if it moves frames between the host and the router.
     pub(crate) fn is_vhost(&self) -> bool {
-        matches!(self.class, Class::Vhost { .. } | Class::KernelVhost { .. })
+        matches!(self.class, Class::Vhost { .. } | Class::KernelVhost { .. } | Class::Napi { .. })
     }
 
     /// Returns true if the file or this crate confines it to its CPUs, rather than leaving the choice to the
@@ -127,8 +127,10 @@ impl Slot {
 }
 
 impl Outline {
-    /// Finds the slot of a thread.
+    /// Finds the slot of a thread. All queues of a NIC share the slot of the first one.
     pub fn slot(&self, router: &str, class: &Class) -> Option<&Slot> {
+        let first = class.of_queue(0);
+        let class = first.as_ref().unwrap_or(class);
         self.slots.iter().find(|slot| slot.router == router && slot.class == *class)
     }
 

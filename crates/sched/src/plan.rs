@@ -22,6 +22,7 @@ pub fn outline(plan: &Plan, known: &SchedFacts) -> Result<Outline, Vec<Refusal>>
     for (index, router) in plan.routers.iter().enumerate() {
         refusals.extend(missing_cpus(index, router, known));
         refusals.extend(rights(index, router, known));
+        refusals.extend(hidden(index, router, known));
         outline.slots.extend(slots(router));
     }
     if refusals.is_empty() {
@@ -33,7 +34,7 @@ pub fn outline(plan: &Plan, known: &SchedFacts) -> Result<Outline, Vec<Refusal>>
         return Err(refusals);
     }
     automatic::place(plan, known, &mut outline);
-    groups(plan, &mut outline);
+    groups(plan, known, &mut outline);
     admission::real_time(plan, known, &mut outline, &mut refusals);
     outline.determine_neighbours();
     interrupts::place(plan, known, &mut outline);
@@ -97,6 +98,23 @@ fn missing_cpus(index: usize, router: &Router, known: &SchedFacts) -> Vec<Refusa
     missing.collect()
 }
 
+/// Refuses keys about kernel threads if this process cannot see them.
+fn hidden(index: usize, router: &Router, known: &SchedFacts) -> Option<Refusal> {
+    if known.host.sees_kernel || !router.is_in_kernel() {
+        return None;
+    }
+    let said = [
+        ("guarantee", router.guarantee.is_some()),
+        ("pin.vhost", router.pin.vhost.is_some()),
+        ("affinity.vhost", matches!(router.affinity.vhost, Allowed::Within(_))),
+        ("sched", !router.sched.is_empty()),
+    ];
+    let key = said.into_iter().find_map(|(key, is_said)| is_said.then_some(key))?;
+    let what = "it applies to kernel threads, which the PID namespace of this process hides; start outside of it, or \
+                remove this key";
+    Some(Refusal { router: index, key, what: what.to_owned() })
+}
+
 /// Policies of a router that exceed this process's privileges or this kernel's features.
 fn rights(index: usize, router: &Router, known: &SchedFacts) -> Vec<Refusal> {
     let lacking = policies(router).into_iter().filter_map(|(key, policy)| {
@@ -135,11 +153,18 @@ fn shares_right(key: &str, router: &Router, shares: Shares, known: &SchedFacts) 
     if let Err(reason) = &known.host.cpu {
         return Some(format!("there is no group to be had: {reason}"));
     }
-    let kernel = router.vhost == VhostThreads::Kernel && key != "sched.vcpu";
-    (kernel && shares.quota.is_some() && known.host.kernel >= QUOTA_ON_RETURN).then(|| {
+    if let Some(why) = known.host.not_for_kernel.as_ref().filter(|_| router.is_in_kernel()) {
+        return Some(format!("{why}; start from the root group, or remove this key"));
+    }
+    let (by, other) = match router.vhost {
+        _ if router.is_in_kernel() => ("a kernel router", "engine"),
+        VhostThreads::Kernel => ("vhost = \"kernel\"", "vhost"),
+        _ => return None,
+    };
+    (key != "sched.vcpu" && shares.quota.is_some() && known.host.kernel >= QUOTA_ON_RETURN).then(|| {
         format!(
-            "Linux {}.{} does not hold threads of the kernel to a quota (they never return to user space), and vhost = \
-             \"kernel\" forwards by such; remove quota, or write another vhost",
+            "Linux {}.{} does not hold threads of the kernel to a quota (they never return to user space), and {by} forwards by \
+             such; remove quota, or write another {other}",
             known.host.kernel.0, known.host.kernel.1
         )
     })
@@ -148,7 +173,7 @@ fn shares_right(key: &str, router: &Router, shares: Shares, known: &SchedFacts) 
 /// Makes a group for each policy with shares. If some threads have shares, an ordinary thread gets a group as
 /// well, which counts as one thread: outside, sched_autogroup would weigh it together with whatever runs in
 /// the same session.
-fn groups(plan: &Plan, outline: &mut Outline) {
+fn groups(plan: &Plan, known: &SchedFacts, outline: &mut Outline) {
     let is_shares = |policy: &(&str, Policy)| matches!(policy.1, Policy::Shares(_));
     if !plan.routers.iter().flat_map(policies).any(|policy| is_shares(&policy)) {
         return;
@@ -156,7 +181,7 @@ fn groups(plan: &Plan, outline: &mut Outline) {
     for router in &plan.routers {
         let slots = outline.slots.iter_mut().filter(|slot| slot.router == router.name);
         // Entering a group would take a thread off exclusive CPUs of v2.
-        for slot in slots.filter(|slot| slot.schedule.island.is_none()) {
+        for slot in slots.filter(|slot| slot.schedule.island.is_none() && may_enter(slot, known)) {
             let (part, shares) = match (slot.schedule.policy, &slot.class) {
                 (Policy::Other, _) => ("", Shares::ORDINARY),
                 (Policy::Shares(shares), _) if router.sched.all.is_some() => ("", shares),
@@ -171,4 +196,9 @@ fn groups(plan: &Plan, outline: &mut Outline) {
             }
         }
     }
+}
+
+/// Returns true if a thread can be moved into a control group.
+fn may_enter(slot: &Slot, known: &SchedFacts) -> bool {
+    known.host.not_for_kernel.is_none() || !matches!(slot.class, Class::Napi { .. })
 }

@@ -233,7 +233,10 @@ impl Promises {
         let mut measured = Vec::new();
         let routers: BTreeSet<String> = self.parts.iter().map(|part| part.router.clone()).collect();
         for router in &routers {
-            let mut came = TrafficTotals::of(reading.counters, router);
+            let mut came = match self.plan.in_kernel().any(|known| known.name == *router) {
+                true => TrafficTotals::of_kernel(reading.counters, router),
+                false => TrafficTotals::of(reading.counters, router),
+            };
             if !came.sees_queue {
                 came.dropped += self.lacked(reading, router, came.delivered);
             }

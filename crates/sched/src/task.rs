@@ -68,9 +68,14 @@ impl ThreadIdentity {
         name: &str,
         owner: &Self,
     ) -> Option<Self> {
+        Self::named_in_kernel(proc, tid, name).filter(|thread| thread.start >= owner.start)
+    }
+
+    /// Returns the kernel thread that has this thread ID and this name now; `proc` is [`stat`] or a stand-in.
+    pub fn named_in_kernel(proc: impl Fn(i32, i32) -> Option<String>, tid: i32, name: &str) -> Option<Self> {
         let text = proc(tid, tid)?;
         let facts = Facts::read(&text)?;
-        let is_it = facts.parent == KTHREADD && facts.name == name && facts.start >= owner.start;
+        let is_it = facts.parent == KTHREADD && facts.name == name;
         is_it.then_some(Self { pid: tid, tid, start: facts.start })
     }
 

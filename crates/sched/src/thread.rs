@@ -28,6 +28,13 @@ pub enum Class {
         /// Its queue pair.
         pair: u32,
     },
+    /// NAPI thread of a kernel router: does the receive work of a NIC.
+    Napi {
+        /// Index of its NIC in the router.
+        nic: u32,
+        /// Index of its queue in the NIC. Only the kernel knows the number of queues: all threads have the placement of the first.
+        queue: u32,
+    },
     /// Other threads: clock, register accesses, peers. They are never placed.
     Other,
 }
@@ -55,8 +62,26 @@ pub struct Thread {
     pub task: ThreadIdentity,
 }
 
+impl Class {
+    /// Returns the class of the NAPI thread of another queue of the same NIC; `None` for other classes.
+    pub fn of_queue(&self, queue: u32) -> Option<Self> {
+        match self {
+            Self::Napi { nic, .. } => Some(Self::Napi { nic: *nic, queue }),
+            _ => None,
+        }
+    }
+}
+
+/// Splits the name of a NAPI thread into the name of the thread of the NIC's first queue and the number of its own queue:
+/// `edge/wan-napi3` yields `edge/wan-napi0` and 3.
+pub fn first_queue(name: &str) -> Option<(String, u32)> {
+    let (nic, queue) = name.rsplit_once("-napi")?;
+    Some((format!("{nic}-napi0"), queue.parse().ok()?))
+}
+
 /// Threads of a router that are placed, with their names, in the order in which each class is assigned CPUs.
 pub(crate) fn of_router(router: &Router) -> Vec<(Class, String)> {
+    // A kernel router has no vCPU.
     let vcpus = (0..router.vcpus).map(Class::Vcpu);
     let names = router.threads().into_iter().map(|(name, _)| name);
     vcpus.chain(vhosts(router)).zip(names).collect()
@@ -65,6 +90,10 @@ pub(crate) fn of_router(router: &Router) -> Vec<(Class, String)> {
 fn vhosts(router: &Router) -> Vec<Class> {
     let nics = 0..u32::try_from(router.nics.len()).unwrap_or(u32::MAX);
     let thread = |nic, direction, pair| Class::Vhost { nic, direction, pair };
+    if router.is_in_kernel() {
+        let number = |nic| u32::try_from(nic).unwrap_or(u32::MAX);
+        return router.threaded_nics().map(|(nic, _)| Class::Napi { nic: number(nic), queue: 0 }).collect();
+    }
     match router.vhost {
         VhostThreads::Shared | VhostThreads::Vmm => vec![thread(None, None, None)],
         VhostThreads::PerNic => nics.map(|nic| thread(Some(nic), None, None)).collect(),

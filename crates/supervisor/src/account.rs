@@ -181,6 +181,7 @@ mod tests {
             ("edge/wan-rx", TimeCategory::Vhost),
             ("edge/q0", TimeCategory::Vhost),
             ("edge/wan-kernel0", TimeCategory::Vhost),
+            ("edge/wan-napi0", TimeCategory::Vhost),
             // A NIC named `vcpu`, not a vCPU thread.
             ("edge/vcpu", TimeCategory::Vhost),
             ("edge/bus", TimeCategory::Other),

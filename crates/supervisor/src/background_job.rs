@@ -67,9 +67,13 @@ impl<T: Send + 'static> BackgroundJob<T> {
 
     /// Waits at most `most` for the job in progress, and drops its result.
     pub(super) fn give_up(&mut self, most: Duration) {
-        if let Some((result, _)) = self.0.take() {
-            drop(result.recv_timeout(most));
-        }
+        drop(self.wait(most));
+    }
+
+    /// Waits at most `most` for the job, and returns its result.
+    pub(super) fn wait(&mut self, most: Duration) -> Option<T> {
+        let (result, _) = self.0.take()?;
+        result.recv_timeout(most).ok()
     }
 
     /// Descriptor to poll for reading.

@@ -29,6 +29,8 @@ const PAGE_TABLES: u64 = 128;
 const QUEUE: u64 = 8 * MIB;
 /// Memory of a frame that waits in such a queue.
 const FRAME: u64 = 2048;
+/// A port of a switch that leads to a kernel router: a queue in each direction, one of which holds 1000 frames.
+const KERNEL_PORT: u64 = 2 * QUEUE + 1000 * FRAME;
 /// Memory of a static route: its entry, and a group of the table if its prefix is long.
 const ROUTE: u64 = 2048;
 /// One part in so many of the host's memory stays for others where a ceiling is so high only because of
@@ -40,6 +42,8 @@ const HOST_RESERVE_DIVISOR: u64 = 8;
 pub(super) const THREADS: u64 = 256;
 /// Threads of a data plane that belong to no router: control, link, clock, captures.
 const THREADS_OF_PLANE: u64 = 64;
+/// Threads of a port of a switch that leads to a kernel router: one serves it, another one opens or closes it.
+const THREADS_OF_KERNEL_PORT: u64 = 2;
 /// Threads of the process of a router with `engine = "process"`: its vCPUs, at most 16.
 const THREADS_OF_PROCESS: u64 = 32;
 
@@ -90,8 +94,16 @@ pub fn needed(plan: &Plan, memory: Option<u64>, host: Option<u64>) -> Ceiling {
 /// Memory of the run itself, whatever its guests, networks and peers do.
 fn memory_of_run(plan: &Plan) -> u64 {
     let planes = 1 + plan.isolated().count() as u64;
-    let routers = plan.routers.iter().map(memory_of_router);
-    routers.fold(PLANE.saturating_mul(planes), u64::saturating_add)
+    // Memory that the host's kernel uses for a kernel router is not charged to the run.
+    let routers = machines(plan).map(memory_of_router);
+    let own = PLANE.saturating_mul(planes).saturating_add(KERNEL_PORT.saturating_mul(kernel_ports(plan)));
+    routers.fold(own, u64::saturating_add)
+}
+
+/// Number of ports of switches that lead to kernel routers.
+fn kernel_ports(plan: &Plan) -> u64 {
+    plan.in_kernel().flat_map(|router| &router.nics).filter(|nic| nic.attach.switch().is_some()).count()
+        as u64
 }
 
 fn memory_of_router(router: &Router) -> u64 {
@@ -118,7 +130,14 @@ fn tasks(plan: &Plan) -> u64 {
         let isolated = if router.is_isolated() { THREADS + THREADS_OF_PLANE } else { 0 };
         THREADS + process + isolated
     };
-    plan.routers.iter().map(of).fold(THREADS_OF_PLANE, u64::saturating_add)
+    machines(plan)
+        .map(of)
+        .fold(THREADS_OF_PLANE + THREADS_OF_KERNEL_PORT * kernel_ports(plan), u64::saturating_add)
+}
+
+/// Routers that are machines, with memory and threads of the run; not kernel routers.
+fn machines(plan: &Plan) -> impl Iterator<Item = &Router> {
+    plan.routers.iter().filter(|router| !router.is_in_kernel())
 }
 
 fn both(one: Ceiling, other: Ceiling, memory: Option<u64>) -> Ceiling {

@@ -2,9 +2,9 @@
 //! started.
 //!
 //! ```text
-//! wanted --> plan, verified --> what it needs, opened --> data plane --> processes of routers --> threads --> it is what runs
-//!                                                              |               |                    |
-//!                                                              +---------------+--------------------+--> refused: all goes back
+//! wanted --> plan, verified --> what it needs, opened --> data plane --> processes of routers --> kernel --> threads --> it is what runs
+//!                                                              |               |                 |           |
+//!                                                              +---------------+-----------------+-----------+--> refused: all goes back
 //! ```
 //!
 //! Until the last step the old plan is the one that runs: a data plane that dies meanwhile is restarted with
@@ -95,6 +95,8 @@ enum Phase {
     Plane,
     /// The processes of routers follow.
     Processes,
+    /// The kernel routers.
+    Kernel,
     /// The threads move to their places.
     Threads,
     /// Rollback: the processes that have followed return to the old plan.
@@ -110,6 +112,10 @@ struct Change {
     asked: BTreeSet<Option<String>>,
     /// Processes that have followed, in order.
     followed: Vec<Option<String>>,
+    /// The kernel routers are being changed.
+    waits_for_kernel: bool,
+    /// The kernel routers were changed.
+    kernel_has_followed: bool,
     changes: Vec<api::Change>,
     /// Why the change is refused.
     refusal: Option<anyhow::Error>,
@@ -129,7 +135,18 @@ pub(super) struct Changes {
 impl Change {
     fn new(wish: PendingChange, next: PreparedPlan) -> Self {
         let (asked, followed, changes) = Default::default();
-        Self { wish, next, phase: Phase::Plane, asked, followed, changes, refusal: None }
+        let (waits_for_kernel, kernel_has_followed) = (false, false);
+        Self {
+            wish,
+            next,
+            phase: Phase::Plane,
+            asked,
+            followed,
+            waits_for_kernel,
+            kernel_has_followed,
+            changes,
+            refusal: None,
+        }
     }
 }
 
@@ -295,8 +312,8 @@ impl Supervisor {
         let Edit { router, key, value, .. } = edit;
         let plan = self.running.plan.with(router, key, value)?;
         self.need_plane("ask")?;
-        let is_of_threads = Setting::find(key).is_some_and(|setting| setting.key.is_of_threads());
-        let planned = is_of_threads.then(|| self.placement.planned(&plan, now)).transpose();
+        let moves_threads = Setting::find(key).is_some_and(|setting| setting.key.moves_threads());
+        let planned = moves_threads.then(|| self.placement.planned(&plan, now)).transpose();
         let threads = planned.map_err(|errors| errors.of_setting(router, key))?;
         Ok(PreparedPlan { plan, opened: Resources::default(), threads, metrics: None })
     }
@@ -404,6 +421,7 @@ impl Supervisor {
             self.metrics = metrics;
         }
         let before = std::mem::replace(&mut self.running.plan, plan);
+        self.kernels.follow(&self.running.plan, now);
         self.end_processes_of(&before, now);
     }
 

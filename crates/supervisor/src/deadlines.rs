@@ -54,7 +54,8 @@ impl Supervisor {
     fn threads(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let mended = self.link_repair.watched().filter(|_| !self.resources.are_being_prepared());
         let (links, changes) = (self.link_monitor.watched(), self.changes.watched());
-        let all = [self.resources.watched(), self.link_jobs.watched(), links, mended, changes];
+        let kernels = self.kernels.watched();
+        let all = [self.resources.watched(), self.link_jobs.watched(), links, mended, changes, kernels];
         all.into_iter().flatten()
     }
 
@@ -70,6 +71,7 @@ impl Supervisor {
             self.accounting.due(),
             self.lock.due(),
             self.ceilings.due(),
+            self.kernels.due(),
             self.gathers_due(),
             self.killed.due(),
             self.children.killed.due(),

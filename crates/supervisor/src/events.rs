@@ -122,7 +122,10 @@ impl Events {
 
 /// Returns true if an event is written even where no log format was requested.
 fn is_trouble(kind: Kind) -> bool {
-    !matches!(kind, Kind::Started | Kind::Stopped | Kind::Restarted | Kind::Applied | Kind::ClientDropped)
+    !matches!(
+        kind,
+        Kind::Started | Kind::Stopped | Kind::Restarted | Kind::Applied | Kind::ClientDropped | Kind::Cable
+    )
 }
 
 #[cfg(test)]

@@ -1,15 +1,12 @@
-//! Supervisor of a run: a small privileged process with one event loop, and helper threads for work that may
-//! block.
+//! Supervisor of a run: a small privileged process with one event loop, and helper threads for work that may block.
 //!
-//! It opens what needs privileges, hands it to a data plane that has none, and restarts the data plane when
-//! it dies. It owns the locks of names, the control socket and the telemetry, so that these outlive a data
-//! plane. A run is a loop around one poll(2) that no outsider (the data plane, a client, a reader of its
-//! output) can block.
+//! It opens what needs privileges, hands it to a data plane that has none, and restarts the data plane when it dies. It owns the
+//! locks of names, the control socket and the telemetry, so that these outlive a data plane. A run is a loop around one poll(2)
+//! that no outsider (the data plane, a client, a reader of its output) can block.
 //!
-//! [`run`] brings a file up. It re-executes its own program for the data plane (`data-plane SUPERVISOR USER`)
-//! and for the cleaner, which removes the files of a killed run (`cleaner RUN`, [`clean_up_after`]). Commands
-//! share the rest with a run: the placement [`planned`] for its threads, the locks of names, the live
-//! [`table`].
+//! [`run`] brings a file up. It re-executes its own program for the data plane (`data-plane SUPERVISOR USER`) and for the
+//! cleaner, which removes the files of a killed run (`cleaner RUN`, [`clean_up_after`]). Commands share the rest with a run: the
+//! placement [`planned`] for its threads, the locks of names, the live [`table`].
 #![forbid(unsafe_code)]
 
 mod account;
@@ -23,6 +20,7 @@ mod deadlines;
 mod display;
 mod events;
 mod file_opener;
+mod kernels;
 mod killed_processes;
 mod lifecycle;
 mod link_jobs;
@@ -71,6 +69,7 @@ use change::Changes;
 use children::Children;
 use display::Display;
 pub use events::{Events, Log};
+use kernels::{KernelRouters, backend::HostBackend};
 use killed_processes::KilledProcesses;
 use lifecycle::described;
 use link_jobs::LinkJobs;
@@ -169,6 +168,7 @@ struct StartupState {
     ceilings: Ceilings,
     lock: RunLock,
     resources: Resources,
+    kernels: KernelRouters,
     metrics: Metrics,
     plane: Plane,
     /// For later data planes.
@@ -189,6 +189,8 @@ struct Supervisor {
     find: Find,
     /// Processes of isolated routers.
     isolated: RouterProcesses,
+    /// The kernel routers.
+    kernels: KernelRouters,
     times: Times,
     children: Children,
     /// Data planes and processes of isolated routers that were killed and have not ended yet.
@@ -238,8 +240,7 @@ impl Running {
     }
 }
 
-/// Brings a file up and shows what it does, until the time is over, a signal arrives, or a client requests
-/// the end.
+/// Brings a file up and shows what it does, until the time is over, a signal arrives, or a client requests the end.
 ///
 /// # Errors
 /// What is wrong with the file or missing on this host, one line each; or that the routers cannot be brought
@@ -272,6 +273,8 @@ impl Supervisor {
             Err(_) if stop.is_asked() => return Ok(None),
             opened => opened?,
         };
+        let backend = Box::new(HostBackend::new(Box::new(lock.leftovers()?), lock.containers()?));
+        let kernels = KernelRouters::begin(backend, &running.plan, Instant::now())?;
         let start_plane: StartPlane = Box::new(move |now| Plane::start(user, now));
         let (stdout, stderr) = (Output::stdout(), Output::stderr());
         let begun = StartupState {
@@ -282,6 +285,7 @@ impl Supervisor {
             ceilings,
             lock,
             resources,
+            kernels,
             metrics,
             plane,
             start_plane,
@@ -317,6 +321,7 @@ impl Supervisor {
             clock: Box::new(Instant::now),
             find: Box::new(thread_lookups::find),
             isolated: RouterProcesses::new(),
+            kernels: begun.kernels,
             resources,
             link_jobs: LinkJobs::default(),
             link_repair: LinkRepair::default(),
@@ -373,6 +378,7 @@ impl Supervisor {
         self.tend();
         self.mend(now);
         self.attend_links(now);
+        self.attend_kernels(now);
         self.attend_changes(now);
         self.attend_clients(now);
         self.attend_metrics(now);
@@ -458,6 +464,7 @@ impl Supervisor {
         self.changes.give_up(THREADS_GRACE);
         self.link_jobs.give_up(THREADS_GRACE);
         self.resources.give_up(THREADS_GRACE);
+        self.kernels.end(GRACE).into_iter().for_each(|line| self.events.record(Kind::Notice, line));
         self.tell_of_ceilings(now);
         self.give_back();
         if self.lifecycle.was_up && !had_ended {

@@ -110,7 +110,8 @@ impl Supervisor {
             let Some(wanted) = wanted(&self.running.plan, &nic) else { continue };
             let is_due = self.link_repair.try_now(&nic, now);
             if matches!(ill, LinkFault::Gone) && self.link_repair.is_news(&nic) {
-                let what = if wanted.attach.traits().is_made {
+                // What is opened for a kernel router is a TAP.
+                let what = if wanted.in_kernel || wanted.attach.traits().is_made {
                     "its link was deleted; it is made again as soon as that can be done"
                 } else {
                     "its interface is gone; it is taken again as soon as it is there and up"
@@ -138,12 +139,17 @@ impl Supervisor {
         now: Instant,
     ) {
         let (Ok(Some(opened)), nic) = (opened, wanted.label()) else { return };
+        let kernel_router = wanted.in_kernel.then(|| wanted.router.clone());
         let replaced = self.resources.replace(&self.running.plan, (wanted, opened), &mut self.link_jobs);
         let Ok(Some(HandedOver { what, descriptors })) = replaced else { return };
         self.link_repair.links.remove(&nic);
         self.events.record(Kind::Notice, format!("NIC {nic}: its link is there again"));
         if let Some(plane) = &mut self.lifecycle.plane {
             plane.say(&ToPlane::Replace { nic, what }, descriptors, now);
+        }
+        // The TAP is in the host's namespace, and the router has to move it in.
+        if let Some(router) = kernel_router {
+            self.kernels.repair_soon(&router, now);
         }
     }
 

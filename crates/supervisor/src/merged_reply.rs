@@ -35,19 +35,37 @@ impl Supervisor {
         if !self.is_up() {
             return;
         }
-        if self.running.plan.isolated().next().is_none() {
+        let only = only_of(&request);
+        let kernels = match &request {
+            // Rate guarantees read the counters ten times a second, and need only those of routers with a guarantee.
+            Request::Counters { .. } if requester == Requester::Promises => self.kernels_promised(),
+            Request::Counters { .. } => self.kernels_to_count(only),
+            _ => Vec::new(),
+        };
+        if self.running.plan.isolated().next().is_none() && kernels.is_empty() {
             return self.ask_plane(request, requester, now);
         }
-        let only = only_of(&request);
         let listens = |(name, isolated): (&String, &RouterProcess)| {
             let is_meant = only.is_none_or(|only| only == name);
             (is_meant && isolated.listens_to(&request, now)).then(|| name.clone())
         };
         let names: Vec<_> = self.isolated.iter().filter_map(listens).collect();
-        let merged = self.gather(requester, 1 + names.len(), now + LATE);
+        let left = 1 + names.len() + usize::from(!kernels.is_empty());
+        let merged = self.gather(requester, left, now + LATE);
         for whom in std::iter::once(None).chain(names.into_iter().map(Some)) {
             let id = self.request_router.number_of(whom.clone(), Requester::MergedReply(merged));
             self.say_to(whom.as_deref(), &ToPlane::Ask { id, request: request.clone() }, Vec::new(), now);
+        }
+        if !kernels.is_empty() {
+            self.count_kernels(kernels, merged);
+        }
+    }
+
+    /// The counters of kernel routers were read for this answer.
+    pub(super) fn kernel_has_counted(&mut self, merged: u64, now: Instant) {
+        if let Some(known) = self.request_router.merged_replies.get_mut(&merged) {
+            known.left = known.left.saturating_sub(1);
+            self.complete(merged, now);
         }
     }
 
@@ -115,7 +133,9 @@ impl Supervisor {
                 Ok(Answer::Ps(api::RunStatus { routers: self.all_routers(status.routers, parts), ..status }))
             }
             Ok(Answer::Counters(counters)) => {
-                let parts = self.counted(parts, asked_for(&requester));
+                let only = asked_for(&requester);
+                let mut parts = self.counted(parts, only);
+                parts.extend(self.kernels_counted(only));
                 Ok(Answer::Counters(all_counters(counters, parts)))
             }
             other => other,

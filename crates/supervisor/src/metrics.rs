@@ -100,6 +100,7 @@ fn explained() -> Page {
     page.describe("host_cpu", account::OF_CPU);
     page.describe("thread_sched", account::OF_THREAD);
     page.describe("guarantee", promises::FIELDS);
+    page.describe("kernel_ip", kernel_router::PacketCounters::FIELDS);
     page.describe("control_client", api::ServerCounters::FIELDS);
     page
 }
@@ -114,7 +115,7 @@ impl Supervisor {
         if self.is_up() {
             self.ask_all(api::Request::Ps {}, Requester::Metrics, now);
         } else {
-            self.publish_nothing();
+            self.publish_nothing(now);
         }
     }
 
@@ -125,8 +126,8 @@ impl Supervisor {
     }
 
     /// Serves a page without counters to every waiting client, because there is no data plane.
-    pub(super) fn publish_nothing(&mut self) {
-        self.metrics.routers = self.routers_that_wait();
+    pub(super) fn publish_nothing(&mut self, now: Instant) {
+        self.metrics.routers = self.with_kernels(self.routers_that_wait(), now);
         self.publish(&Counters::default());
     }
 

@@ -14,13 +14,16 @@ const ISOLATED: [&str; 3] = ["attach", "mac", "address"];
 
 /// Settings of a router, in the notation of the file.
 pub fn settings(router: &Router) -> Settings {
-    values(keys::ROUTER, router)
+    let mut settings = values(keys::ROUTER, router);
+    forget_foreign(router, &mut settings);
+    settings
 }
 
-/// A NIC with its settings.
-pub fn nic(nic: &Nic) -> NicDetails {
+/// Returns a NIC of a router with its settings.
+pub fn nic(router: &Router, nic: &Nic) -> NicDetails {
     let mut settings = values(&keys::nic(), nic);
     settings.retain(|key, _| !ISOLATED.contains(&key.as_str()));
+    forget_foreign(router, &mut settings);
     NicDetails {
         name: nic.name.clone(),
         attach: nic.attach.to_string(),
@@ -28,6 +31,15 @@ pub fn nic(nic: &Nic) -> NicDetails {
         addresses: nic.addresses.iter().map(ToString::to_string).collect(),
         settings,
     }
+}
+
+/// Removes settings that do not apply to this router.
+fn forget_foreign(router: &Router, settings: &mut Settings) {
+    let is_foreign = |key: &str| {
+        let table = key.split('.').next().unwrap_or_default();
+        keys::inapplicable(router).any(|foreign| foreign == table || foreign == key)
+    };
+    settings.retain(|key, _| !is_foreign(key));
 }
 
 fn values<T>(entries: &[Entry<T>], of: &T) -> Settings {

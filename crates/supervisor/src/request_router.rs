@@ -99,6 +99,7 @@ impl Supervisor {
             self.request(ticket, request, now);
         }
         for gone in self.request_router.server.take_gone() {
+            self.kernels.forget(gone);
             let is_theirs =
                 |requester: &Requester| matches!(requester, Requester::Client(ticket, _) if *ticket == gone);
             let found = self
@@ -165,6 +166,7 @@ impl Supervisor {
     /// Forwards a request to the data plane, or to the process of a router.
     pub(super) fn request_running(&mut self, ticket: Ticket, request: Request, now: Instant) {
         match request {
+            request if self.is_for_kernel(&request) => self.request_kernel(ticket, request, now),
             request if self.is_for(&request).is_some() => self.request_isolated(ticket, request, now),
             Request::Counters { router: Some(ref name) } if !self.has_router(name) => {
                 let routers = self.running.plan.routers.iter().map(|router| router.name.as_str());
@@ -299,9 +301,12 @@ impl Supervisor {
         match (requester, outcome) {
             (Requester::Display, Ok(Answer::Counters(counters))) => self.show(counters),
             (Requester::Promises, Ok(Answer::Counters(counters))) => self.keep_promises(&counters, now),
-            (Requester::Metrics, Ok(Answer::Ps(status))) => self.note_routers(status.routers, now),
+            (Requester::Metrics, Ok(Answer::Ps(status))) => {
+                let routers = self.with_kernels(status.routers, now);
+                self.note_routers(routers, now);
+            }
             (Requester::Metrics, Ok(Answer::Counters(counters))) => self.publish(&counters),
-            (Requester::Metrics, Err(_)) => self.publish_nothing(),
+            (Requester::Metrics, Err(_)) => self.publish_nothing(now),
             (Requester::Client(ticket, _), Ok(packet @ Answer::Packet(_))) => {
                 self.request_router.server.answer_part(ticket, packet, now);
             }
@@ -344,7 +349,7 @@ impl Supervisor {
                     self.deliver(requester, Err(api::Error::new(why)), now);
                 }
                 Requester::Change => self.has_followed(whom, None, now),
-                Requester::Metrics => self.publish_nothing(),
+                Requester::Metrics => self.publish_nothing(now),
                 Requester::Display | Requester::Promises => {}
             }
         }

@@ -65,11 +65,13 @@ pub(crate) struct AlreadyOpen {
     brokers: BTreeSet<String>,
 }
 
-/// Identity of an attachment while its router comes and goes.
-type Key = (Attach, Option<String>);
+/// Key of an uplink across restarts of its router: the attachment, the NIC if several NICs may share the attachment, and whether it is
+/// for a kernel router, which needs a different device.
+type Key = (Attach, Option<String>, bool);
 
 fn key(router: &Router, nic: &Nic) -> Key {
-    (nic.attach.clone(), nic.attach.traits().is_common.then(|| label(router, nic)))
+    let label = nic.attach.traits().is_common.then(|| label(router, nic));
+    (nic.attach.clone(), label, router.is_in_kernel())
 }
 
 fn label(router: &Router, nic: &Nic) -> String {

@@ -26,6 +26,7 @@ use api::folder::base;
 use host::users;
 use uplink::Undo;
 
+use crate::kernels::backend::Remains;
 pub use cleaner::clean_up_after;
 use cleaner::{Cleaner, CleanupList};
 use file::{LockFile, until_timeout};
@@ -166,6 +167,24 @@ impl RunLock {
         let (_, folder) = self.run().context("a run has a folder")?;
         let (cleanup_list, lock) = (self.cleanup_list.clone(), folder.join("lock"));
         Ok(move |undo: &sched::Undo| cleanup_list.add_schedule(&lock, undo))
+    }
+
+    /// Sender that tells the cleaner what a SIGKILL of this process would leave of kernel routers.
+    ///
+    /// # Errors
+    /// The run has no name yet.
+    pub(crate) fn leftovers(&self) -> Result<impl FnMut(Remains<'_>) + Send + use<>> {
+        let (_, folder) = self.run().context("a run has a folder")?;
+        let (cleanup_list, lock) = (self.cleanup_list.clone(), folder.join("lock"));
+        Ok(move |rest: Remains<'_>| cleanup_list.add_rest(&lock, &rest))
+    }
+
+    /// Directory of the containers of this run.
+    ///
+    /// # Errors
+    /// The run has no name yet.
+    pub(crate) fn containers(&self) -> Result<PathBuf> {
+        Ok(self.run().context("a run has a folder")?.1.join("lxc"))
     }
 
     /// Releases the names of all routers but these.

@@ -8,7 +8,9 @@ use config::{Key, Plan, Router};
 fn settings(router: &Router) -> Vec<(&'static str, String)> {
     // `spin`, the polling budget of its threads, is reported by the data plane.
     let is_placed = |cost: Cost| matches!(cost, Cost::Free(key) if key.is_of_threads() && key != Key::Spin);
-    let entries = keys::ROUTER.iter().filter(|entry| is_placed(entry.change));
+    // A kernel router has no vCPU.
+    let is_its = |name: &str| !(router.is_in_kernel() && name.ends_with(".vcpu"));
+    let entries = keys::ROUTER.iter().filter(|entry| is_placed(entry.change) && is_its(entry.name));
     entries.filter_map(|entry| Some((entry.name, entry.value(router)?.to_string()))).collect()
 }
 

@@ -26,7 +26,7 @@ impl Supervisor {
             seen.clear();
         }
         for nic in &router.nics {
-            let mut nic = plan_report::nic(nic);
+            let mut nic = plan_report::nic(router, nic);
             nic.settings.extend(seen.remove(&nic.name).unwrap_or_default());
             shown.nics.push(nic);
         }
@@ -44,7 +44,7 @@ impl Supervisor {
             data_plane: self.lifecycle.plane.as_ref().map(super::Plane::pid),
             restarts: self.lifecycle.restarts,
             up_ms: u64::try_from(self.up_time(now).as_millis()).unwrap_or(u64::MAX),
-            routers,
+            routers: self.with_kernels(routers, now),
         }
     }
 

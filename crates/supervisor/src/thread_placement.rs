@@ -5,12 +5,14 @@
 //! plane. Whatever is made for it on the host (groups, exclusive sets of CPUs) is announced to the cleaner
 //! before it is made.
 
+mod explicit;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use api::CpuSharing;
-use config::{Affinity, Allowed, Pin, Plan};
+use config::Plan;
 use link::ToPlane;
 use sched::account::{CoreTicks, cores};
 use sched::promises::{Promises, Reading};
@@ -24,6 +26,7 @@ use super::rate::WorkBudget;
 use super::request_router::Requester;
 use super::{Supervisor, costs};
 use crate::run_lock::RunLock;
+use explicit::explicit;
 
 /// Most placements within a second that the reports of data planes cause.
 const MOST: u32 = 20;
@@ -148,21 +151,6 @@ pub fn planned(plan: &Plan, now: Instant) -> Result<Planned, config::Errors> {
         }
         None => Ok(Planned::default()),
     }
-}
-
-/// Makes explicit what the plan leaves to the kernel: of a router without a schedule only the threads that
-/// its file pins are placed. Returns `None` if the file says nothing of threads.
-fn explicit(plan: &Plan) -> Option<Plan> {
-    let mut plan = plan.clone();
-    if plan.routers.iter().all(|router| router.pin == Pin::default() && !router.is_scheduled()) {
-        return None;
-    }
-    for router in plan.routers.iter_mut().filter(|router| !router.is_scheduled()) {
-        let free = |pinned: bool| if pinned { Allowed::Auto } else { Allowed::Free };
-        router.affinity =
-            Affinity { vcpu: free(router.pin.vcpu.is_some()), vhost: free(router.pin.vhost.is_some()) };
-    }
-    Some(plan)
 }
 
 /// Plans with a load measured before, costs perhaps `seen` by earlier promises, and `held`, the outline in
@@ -332,8 +320,16 @@ impl ThreadPlacement {
 
     /// Returns the thread with its slot's data; `None` if the plan does not mention it.
     fn thread(&self, name: &str, task: ThreadIdentity) -> Option<Thread> {
-        let slot = self.outline.slots.get(*self.slots.get(name)?)?;
-        Some(Thread { router: slot.router.clone(), class: slot.class.clone(), name: name.to_owned(), task })
+        let slot = |name: &str| self.outline.slots.get(*self.slots.get(name)?);
+        let (slot, class) = match slot(name) {
+            Some(known) => (known, known.class.clone()),
+            None => {
+                let (first, queue) = sched::first_queue(name)?;
+                let known = slot(&first)?;
+                (known, known.class.of_queue(queue)?)
+            }
+        };
+        Some(Thread { router: slot.router.clone(), class, name: name.to_owned(), task })
     }
 
     /// Threads that `plane` has reported, as far as they are its own or kernel threads that work for it.
@@ -468,6 +464,7 @@ impl Supervisor {
         for (whom, plane) in planes {
             threads.extend(plane.into_iter().flat_map(|plane| self.placement.threads_of(&whom, plane)));
         }
+        threads.extend(self.napi_threads());
         threads
     }
 

@@ -36,13 +36,15 @@ pub enum Kind {
     ClientDropped,
     /// A capture ended prematurely.
     CaptureFailed,
+    /// The link of a kernel router's NIC went up or down.
+    Cable,
     /// Information for the owner, without consequences.
     Notice,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Started,
         Self::Stopped,
         Self::Failed,
@@ -54,6 +56,7 @@ impl Kind {
         Self::DataPlaneDied,
         Self::ClientDropped,
         Self::CaptureFailed,
+        Self::Cable,
         Self::Notice,
     ];
 
@@ -71,6 +74,7 @@ impl Kind {
             Self::DataPlaneDied => "data_plane_died",
             Self::ClientDropped => "client_dropped",
             Self::CaptureFailed => "capture_failed",
+            Self::Cable => "cable",
             Self::Notice => "notice",
         }
     }

@@ -78,6 +78,7 @@ fn part(group: &str) -> (Cow<'static, str>, Labels) {
         }
         [router, nic, "replay"] if !is_vcpu(nic) => ("replay", owned(&[("router", router), ("nic", nic)])),
         [router, nic, "pcap"] if !is_vcpu(nic) => ("pcap", owned(&[("router", router), ("nic", nic)])),
+        [router, nic, "link"] if !is_vcpu(nic) => ("kernel_link", owned(&[("router", router), ("nic", nic)])),
         [router, nic, "peer"] if !is_vcpu(nic) => {
             ("vhost_user_peer", owned(&[("router", router), ("nic", nic)]))
         }
@@ -88,6 +89,7 @@ fn part(group: &str) -> (Cow<'static, str>, Labels) {
         [router, vcpu, nic] if is_vcpu(vcpu) => {
             ("guest_nic", owned(&[("router", router), ("vcpu", vcpu), ("nic", nic)]))
         }
+        [router, "ip"] => ("kernel_ip", owned(&[("router", router)])),
         [router, "console"] => ("console", owned(&[("router", router)])),
         [router, "guarantee"] => ("guarantee", owned(&[("router", router)])),
         ["control"] => ("control_client", Labels::new()),

@@ -34,7 +34,7 @@ fn nothing_said_means_the_defaults() {
 fn every_option_arrives() {
     let found = options(
         "run forward --engine kvm --nic virtio-net --attach tap --frame 1514 --flows 7 --routes 1000000 --rate 1.5M \
-         --queues 2 --vcpus 3 --seconds 0.5 --repeat 9 --json out.json --cpus 2,3 --sandbox on --misdeed old-epoch \
+         --queues 2 --vcpus 3 --seconds 0.5 --repeat 9 --json out.json --svg drawings --cpus 2,3 --sandbox on --misdeed old-epoch \
          --mode send-combining --itr 100 --combine 32 --combine-above 5000 --segment 1514 --write 16384 --conversation requests \
          --sent-interrupts delayed --direction rx --work 500 --queue 64 --vhost vmm",
     );
@@ -64,6 +64,7 @@ fn every_option_arrives() {
         step,
         repeat,
         json,
+        svg,
         cpus,
         sandbox,
         misdeed,
@@ -80,6 +81,7 @@ fn every_option_arrives() {
     assert_eq!((frame, flows, routes, rate), (1514, 7, 1_000_000, Some(1.5e6)));
     assert_eq!((queues, vcpus, seconds, step, repeat), (2, 3, 0.5, Some(0.5), 9));
     assert_eq!((json, cpus), (Some(PathBuf::from("out.json")), vec![2, 3]));
+    assert_eq!(svg, Some(PathBuf::from("drawings")));
     assert_eq!(sandbox, engine::Confinement::On);
     assert_eq!(misdeed, Some(config::Misdeed::OldEpoch));
 }
@@ -161,7 +163,7 @@ fn another_variant_that_makes_no_sense_is_one_line() {
     let names: Vec<&str> = error.rsplit_once("one of ").unwrap().1.split(' ').collect();
     let mut command = Command::command();
     let run = command.find_subcommand_mut("run").unwrap();
-    let not_varied = ["seconds", "repeat", "json", "cpus", "versus"];
+    let not_varied = ["seconds", "repeat", "json", "svg", "cpus", "versus"];
     let known: Vec<&str> = run.get_arguments().filter_map(clap::Arg::get_long).collect();
     let varied: Vec<&str> = known.into_iter().filter(|name| !not_varied.contains(name)).collect();
     assert_eq!(names, varied);

@@ -88,10 +88,12 @@ impl Session {
         wait_for_peers(&run, &plan);
         let (last, first) = after.split_last().expect("something is tried");
         first.iter().for_each(|line| self.command(line));
-        let firmware: Vec<&Router> = plan.routers.iter().filter(|router| router.linux.is_none()).collect();
+        let is_firmware = |router: &&Router| router.linux.is_none() && !router.is_in_kernel();
+        let firmware: Vec<&Router> = plan.routers.iter().filter(is_firmware).collect();
         let all_forward = || {
             let counters = run.counters();
-            firmware.iter().all(|router| forwards(&counters, router))
+            let by_kernel = |router: &Router| counters.get(&format!("{}.ip.forwarded", router.name)) > 0;
+            firmware.iter().all(|router| forwards(&counters, router)) && plan.in_kernel().all(by_kernel)
         };
         let end = Instant::now() + TRIES;
         loop {

@@ -49,6 +49,17 @@ impl Namespace {
         command
     }
 
+    /// Returns a command for a program whose network namespaces the host is to see: `ip netns exec` would hide their names. The
+    /// host's control groups are hidden from it, as `ip netns exec` does. The program keeps the process ID of the started child.
+    pub fn command_with_names(&self, program: &str) -> Command {
+        // Mounts below /sys stay inside, and those in /run/netns go out.
+        let hide = "mount --make-rprivate /sys && mount -t sysfs sysfs /sys && exec \"$0\" \"$@\"";
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/run/netns/{}", self.name));
+        command.args(["unshare", "--mount", "--propagation", "unchanged", "sh", "-c", hide, program]);
+        command
+    }
+
     /// Runs `work` inside, in a thread of its own: sockets that it opens belong to the namespace.
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         let file = File::open(format!("/run/netns/{}", self.name))?;

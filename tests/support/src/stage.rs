@@ -69,6 +69,28 @@ impl Stage {
         Self::start_as(command, text, options, |_| Ok(())).map(|(stage, ())| stage)
     }
 
+    /// Starts `binary run` with the host's control groups and mounts visible, after a callback has set up the namespace in which
+    /// it will run.
+    pub fn start_with_groups_after<T>(
+        binary: &str,
+        text: &str,
+        options: &[&str],
+        prepare: impl FnOnce(&Namespace) -> Result<T>,
+    ) -> Result<(Self, T)> {
+        Self::start_as(|home| home.command_with_groups(binary), text, options, prepare)
+    }
+
+    /// Starts `binary run` where the host sees its network namespaces, but it sees no control groups, so that other tests may
+    /// run at the same time.
+    pub fn start_with_names_after<T>(
+        binary: &str,
+        text: &str,
+        options: &[&str],
+        prepare: impl FnOnce(&Namespace) -> Result<T>,
+    ) -> Result<(Self, T)> {
+        Self::start_as(|home| home.command_with_names(binary), text, options, prepare)
+    }
+
     /// Starts `binary run` with this state folder, where it sees the host's control groups.
     pub fn start_with_state(binary: &str, text: &str, options: &[&str], state: &Path) -> Result<Self> {
         let command = |home: &Namespace| {

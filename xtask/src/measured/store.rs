@@ -23,6 +23,9 @@ pub(super) const ROUNDS: usize = 10;
 /// Name of a bench among those of figures.
 pub(super) const BENCH: &str = "bench";
 
+/// Directory of drawings, beside the pages of the documentation that refer to them.
+const DRAWINGS: &str = "docs/diagrams";
+
 /// One run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
@@ -191,7 +194,15 @@ fn with_missing(mut lines: Vec<String>, missing: &[String]) -> Option<Vec<String
 fn of_figure(lab: &str, name: &str, rounds: Option<usize>) -> Step {
     let repeat = rounds.map(|rounds| ["--repeat".to_owned(), rounds.to_string()]);
     let step = Step::new(lab).args(["run", name]).args(repeat.into_iter().flatten());
-    step.limit(bench::WHOLE)
+    let drawings = root().join(DRAWINGS).display().to_string();
+    let drawn = is_drawn(name).then(|| ["--svg".to_owned(), drawings]);
+    step.args(drawn.into_iter().flatten()).limit(bench::WHOLE)
+}
+
+/// Returns true if a figure is a diagram, according to its file.
+fn is_drawn(name: &str) -> bool {
+    let file = root().join("figures").join(format!("{}.toml", name.replace('/', "-")));
+    fs::read_to_string(file).is_ok_and(|text| text.lines().any(|line| line.starts_with("draws = ")))
 }
 
 #[cfg(test)]

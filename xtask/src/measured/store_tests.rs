@@ -37,4 +37,9 @@ fn a_figure_is_repeated_as_often_as_is_said_and_else_as_its_file_says() {
         "ringroad-lab run 000/fig13 --repeat 6"
     );
     assert_eq!(of_figure("ringroad-lab", "000/fig13", None).shown(), "ringroad-lab run 000/fig13");
+    let drawn = of_figure("ringroad-lab", "003/fig9", None).shown();
+    assert!(
+        drawn.starts_with("ringroad-lab run 003/fig9 --svg ") && drawn.ends_with("docs/diagrams"),
+        "{drawn}"
+    );
 }

@@ -54,7 +54,7 @@ fn mode(wanted: &NicRequirements) -> Mode {
 
 fn look(wanted: &NicRequirements) -> Result<Finding, Vec<MissingRequirement>> {
     let name = wanted.attach.name();
-    is_known(name).and_then(|()| interfaces::macvtap(name, wanted.mtu)).map_err(lack)?;
+    is_known(name).and_then(|()| interfaces::check_lower("macvtap", name, wanted.mtu)).map_err(lack)?;
     if !has_macvtap() {
         let what = "this kernel has no macvtap (CONFIG_MACVTAP): use tap: or bridge:";
         return Ok((State::No, what.to_owned()));

@@ -1,19 +1,30 @@
-//! `switch:NAME`: a port of a learning switch of the run.
+//! `switch:NAME`: a port of a learning switch of the run. For a kernel router the supervisor opens a TAP behind the port. The
+//! data plane serves the TAP, and the supervisor moves it into the router's namespace.
 
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use kernel_router::Origin;
 use port::{IngressCounters, Sink, Source, ingress_fan};
 use switch::Switch;
+use uplink::{Tap, TapConfig};
 
+use crate::interfaces::is_free;
+use crate::link::{self, Side, made};
 use crate::{
-    Attachment, AttachmentProperties, Entry, Kind, NicRequirements, Outside, Place, Ports, ServiceContext,
-    plain,
+    Attachment, AttachmentProperties, Entry, Finding, HostResource, KernelUse, Kind, MissingRequirement,
+    NicRequirements, Outside, Place, Ports, ServiceContext, State, lack, plain,
 };
 
 pub(crate) const KIND: Kind = Kind {
     traits: |_| AttachmentProperties { is_common: true, ..AttachmentProperties::default() },
     counts: &[("ingress", IngressCounters::FIELDS)],
+    kernel: Some(KernelUse {
+        look,
+        origin: |wanted| Origin::Moved { link: wanted.link_name() },
+        open: Some(open),
+        has_napi: false,
+    }),
     ..Kind::plain("switch", Some("NAME"), Place::Inside(inside))
 };
 
@@ -48,4 +59,17 @@ fn ports(switch: &Arc<Switch>, service: &ServiceContext<'_>) -> Result<Ports> {
         switch.remove_port(id);
     });
     Ok(Ports { sources, is_spread: true, have_entered: true, sinks, outside })
+}
+
+fn look(wanted: &NicRequirements) -> Result<Finding, Vec<MissingRequirement>> {
+    let name = wanted.link_name();
+    is_free(&name).map_err(lack)?;
+    Ok((State::Ok, format!("makes the TAP {name}, which moves into the router's namespace")))
+}
+
+/// Opens a TAP that stays down until it is in the router's namespace, so that the host does not become a station of the switch.
+/// It has the NIC's address from the beginning, because LXC sets none when it moves the TAP into a container.
+fn open(wanted: &NicRequirements) -> Result<Box<dyn HostResource>> {
+    let config = TapConfig { queues: 1, mac: Some(wanted.mac), up: false, ..link::config(wanted) };
+    made(Tap::open(&wanted.link_name(), &config), wanted, Side::Host)
 }

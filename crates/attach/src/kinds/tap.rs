@@ -5,16 +5,24 @@ use uplink::{Ownership, Tap, TapConfig};
 
 use crate::attach::interface;
 use crate::interfaces::{self, Is};
+use crate::kinds::veth;
 use crate::link::{self, Side, made, serve};
 use crate::{
-    AttachmentProperties, Finding, HostResource, Kind, MissingRequirement, NicRequirements, Place, State,
-    lack,
+    AttachmentProperties, Finding, HostResource, KernelUse, Kind, MissingRequirement, NicRequirements, Place,
+    State, lack,
 };
 
 pub(crate) const KIND: Kind = Kind {
     read: interface,
     traits: |attach| AttachmentProperties { is_common: false, ..link::in_a_bridge(attach) },
     counts: link::COUNTS,
+    // The other end of the pair is an interface of that name on the host, as a TAP would be.
+    kernel: Some(KernelUse {
+        look: veth::look,
+        origin: |wanted| veth::pair(wanted.attach.name(), None),
+        open: None,
+        has_napi: true,
+    }),
     ..Kind::plain("tap", Some("INTERFACE"), Place::Outside { look, open, serve })
 };
 

@@ -30,6 +30,7 @@ pub(crate) fn wanted(attach: &str) -> NicRequirements {
         is_polled: false,
         by_kernel: false,
         memory_max: 64 << 20,
+        in_kernel: false,
     }
 }
 

@@ -4,6 +4,7 @@ mod apart;
 mod bad;
 mod good;
 mod host;
+mod kernel;
 mod keys;
 mod linux;
 mod model;

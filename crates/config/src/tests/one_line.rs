@@ -6,13 +6,13 @@ use super::bad::{GOOD, errors};
 const ONE_LINE: &[(&str, &str, &str)] = &[
     (
         r#"engine = "kvm""#,
-        r#"engine = "kernel""#,
-        r#"f.toml:6: router.engine: engine "kernel" is not in this version; engines: kvm, process, linux"#,
+        r#"engine = "jail""#,
+        r#"f.toml:6: router.engine: "jail" is no engine; engines: kvm, process, linux, kernel, lxc"#,
     ),
     (
         r#"engine = "kvm""#,
         r#"engine = "vmx""#,
-        r#"f.toml:6: router.engine: "vmx" is no engine; engines: kvm, process, linux"#,
+        r#"f.toml:6: router.engine: "vmx" is no engine; engines: kvm, process, linux, kernel, lxc"#,
     ),
     (
         r#"engine = "kvm""#,
@@ -22,12 +22,12 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
     (
         r#"engine = "kvm""#,
         r#"colour = "red""#,
-        r#"f.toml:6: router.colour: unknown key; keys: name, engine, role, misdeed, restart, state, vcpus, memory, vhost, spin, isolate, kernel, initrd, append, console, pin, affinity, sched, guarantee, limit, nic, route, neighbour"#,
+        r#"f.toml:6: router.colour: unknown key; keys: name, engine, role, misdeed, restart, state, vcpus, memory, vhost, spin, isolate, kernel, initrd, append, console, forwarding, rp_filter, proxy_arp, threaded, rootfs, init, pin, affinity, sched, guarantee, limit, nic, route, neighbour"#,
     ),
     (
         r#"engine = "kvm""#,
         r#""a b" = 1"#,
-        r#"f.toml:6: router."a b": unknown key; keys: name, engine, role, misdeed, restart, state, vcpus, memory, vhost, spin, isolate, kernel, initrd, append, console, pin, affinity, sched, guarantee, limit, nic, route, neighbour"#,
+        r#"f.toml:6: router."a b": unknown key; keys: name, engine, role, misdeed, restart, state, vcpus, memory, vhost, spin, isolate, kernel, initrd, append, console, forwarding, rp_filter, proxy_arp, threaded, rootfs, init, pin, affinity, sched, guarantee, limit, nic, route, neighbour"#,
     ),
     (r#"engine = "kvm""#, "vcpus = 1", "f.toml:7: vcpus: is there twice; remove one"),
     ("vcpus = 1", "vcpus = 17", "f.toml:7: router.vcpus: 17 is out of range; write 1 to 16"),
@@ -143,13 +143,13 @@ const ONE_LINE: &[(&str, &str, &str)] = &[
     ),
     (
         r#"attach = "tap:tap0""#,
-        r#"attach = "vf:0000:00:1f.6""#,
-        r#"f.toml:16: router.nic.attach: "vf" is not in this version; forms: switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, udp:LOCAL-REMOTE, pcap:FILE, vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null"#,
+        r#"attach = "hub:lan""#,
+        r#"f.toml:16: router.nic.attach: "hub:lan" is no attachment; forms: switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, veth:INTERFACE, macvlan:INTERFACE, link:INTERFACE, vf:INTERFACE, udp:LOCAL-REMOTE, pcap:FILE, vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null"#,
     ),
     (
         r#"attach = "tap:tap0""#,
         r#"attach = "wire""#,
-        r#"f.toml:16: router.nic.attach: "wire" is no attachment; forms: switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, udp:LOCAL-REMOTE, pcap:FILE, vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null"#,
+        r#"f.toml:16: router.nic.attach: "wire" is no attachment; forms: switch:NAME, tap:INTERFACE, bridge:INTERFACE, ovs:BRIDGE, macvtap:INTERFACE, xdp:INTERFACE, veth:INTERFACE, macvlan:INTERFACE, link:INTERFACE, vf:INTERFACE, udp:LOCAL-REMOTE, pcap:FILE, vhost-user-backend:SOCKET, vhost-user-frontend:SOCKET, null"#,
     ),
     (
         r#"attach = "tap:tap0""#,

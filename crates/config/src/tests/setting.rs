@@ -248,6 +248,8 @@ fn each_setting_of_the_table_can_be_set_as_it_is_explained() {
     let fifo = "{ policy = \"fifo\", priority = 20 }";
     let plain = plan(&[("guarantee.rate", "\"20kpps\"")]);
     let scheduled = plan(&[("sched", fifo)]);
+    let kernel = "[[router]]\nname = \"edge\"\nengine = \"kernel\"\n[[router.nic]]\nname = \"wan\"\nattach = \"veth:v0\"\n";
+    let kernel = parse(kernel, "f.toml").expect("a good file");
     for setting in Setting::all() {
         let name = match setting.name.as_str() {
             "NIC.link" => "wan.link",
@@ -264,7 +266,11 @@ fn each_setting_of_the_table_can_be_set_as_it_is_explained() {
             _ => setting.value.split(", ").collect(),
         };
         for value in values {
-            let of = if setting.key == Key::Sched { &scheduled } else { &plain };
+            let of = match setting.key {
+                Key::Sched => &scheduled,
+                key if key.is_of_kernel() => &kernel,
+                _ => &plain,
+            };
             let set = of.with("edge", name, value);
             assert!(set.is_ok(), "{name}={value}: {set:?}");
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use config::{Engine, Router};
 use vmm::{Forker, Kvm, Machine, MachineConfig, Process, Spawn, Vm, linux, open_kvm};
 
@@ -23,11 +23,12 @@ impl ExecutionBackend {
     /// Opens the host resources that this engine needs.
     ///
     /// # Errors
-    /// One line: why KVM, or the image for processes, is not available.
+    /// One line: why KVM, or the image for processes, is not available, or that this engine has no machines.
     pub fn open(engine: Engine) -> Result<Self> {
         Ok(match engine {
             Engine::Kvm | Engine::Linux => Self::Kvm(Arc::new(open_kvm()?)),
             Engine::Process => Self::Process(Arc::new(Forker::new()?)),
+            Engine::Kernel | Engine::Lxc => bail!("a kernel router has no machine"),
         })
     }
 

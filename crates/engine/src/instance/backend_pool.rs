@@ -67,7 +67,9 @@ impl BackendPool {
         let backend = match (engine, &self.kvm, &self.spawner) {
             (Engine::Kvm | Engine::Linux, Some(kvm), _) => ExecutionBackend::Kvm(kvm.clone()),
             (Engine::Process, _, Some(spawner)) => ExecutionBackend::Process(spawner.clone()),
-            (Engine::Kvm | Engine::Process | Engine::Linux, ..) => ExecutionBackend::open(engine)?,
+            (Engine::Kvm | Engine::Process | Engine::Linux | Engine::Kernel | Engine::Lxc, ..) => {
+                ExecutionBackend::open(engine)?
+            }
         };
         match &backend {
             ExecutionBackend::Kvm(kvm) | ExecutionBackend::Linux(kvm, _) => self.kvm = Some(kvm.clone()),

@@ -83,6 +83,14 @@ impl Head {
         Self { octets, len, frame_len: frame.len() as u32 }
     }
 
+    /// Wraps the first octets of a frame of this length, which were copied elsewhere.
+    pub(super) fn of(start: &[u8], frame_len: u32) -> Self {
+        let mut octets = [0; KEPT];
+        let len = start.len().min(KEPT);
+        octets[..len].copy_from_slice(&start[..len]);
+        Self { octets, len, frame_len }
+    }
+
     fn octets(&self) -> &[u8] {
         &self.octets[..self.len]
     }

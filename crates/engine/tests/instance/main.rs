@@ -5,6 +5,7 @@ mod captures;
 mod changes;
 mod confined;
 mod failures;
+mod kernel_ports;
 mod known;
 mod launch;
 mod memory;

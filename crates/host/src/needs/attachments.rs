@@ -1,6 +1,5 @@
 //! Requirements of a plan's attachments, and whether this host meets them.
 
-use attach::AttachmentProperties;
 use config::{Nic, Plan, Router};
 
 use crate::{Finding, State, net_admin, tun_device};
@@ -8,12 +7,10 @@ use crate::{Finding, State, net_admin, tun_device};
 /// A finding for each NIC with an external attachment, preceded by common requirements.
 pub(super) fn findings(plan: &Plan) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let any =
-        |wanted: fn(AttachmentProperties) -> bool| plan.nics().any(|(_, nic)| wanted(nic.attach.traits()));
-    if any(|traits| traits.needs_tun) {
+    if plan.nics().any(|(router, nic)| router.wanted(nic).needs_tun()) {
         findings.push(tun_device());
     }
-    if any(|traits| traits.changes_interfaces) {
+    if plan.nics().any(|(router, nic)| router.is_in_kernel() || nic.attach.traits().changes_interfaces) {
         findings.push(net_admin());
     }
     findings.extend(plan.nics().filter_map(|(router, nic)| finding(router, nic)));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use config::{Engine, HostFacts, Linux, Plan, Router, VhostThreads};
+use config::{Container, Engine, HostFacts, Linux, Plan, Router, VhostThreads};
 use rustix::process::geteuid;
 
 use crate::{Finding, State, references};
@@ -19,6 +19,7 @@ pub(super) fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {
     for router in &plan.routers {
         findings.extend(router.isolate.then(|| apart(router, facts)));
         findings.extend(router.linux.as_ref().map(|linux| stock(router, linux, facts)));
+        findings.extend(router.container.as_ref().map(|container| contained(router, container)));
     }
     findings
 }
@@ -65,6 +66,22 @@ fn apart(router: &Router, facts: &HostFacts) -> Finding {
         ),
     };
     Finding::new(state, router.name.clone(), "isolate = \"process\"", meaning)
+}
+
+/// Requirements of a container: LXC, and its root directory.
+fn contained(router: &Router, container: &Container) -> Finding {
+    let (state, meaning) = match references::contained(container).into_iter().next() {
+        Some((_, lacks)) => (State::No, lacks),
+        None => match &container.rootfs {
+            Some(root) => {
+                (State::Ok, format!("LXC starts {} in {}", container.init.join(" "), root.display()))
+            }
+            None => {
+                (State::Ok, "LXC starts a container that sees the host's programs, and runs none".to_owned())
+            }
+        },
+    };
+    Finding::new(state, router.name.clone(), "engine = \"lxc\"", meaning)
 }
 
 /// Files and facts needed by a Linux guest.

@@ -142,6 +142,8 @@ pub struct Options {
     pub rounds: Option<u32>,
     /// File to which the JSON records are appended.
     pub json: Option<PathBuf>,
+    /// Directory for drawings; `None`: diagrams are printed as text only.
+    pub svg: Option<PathBuf>,
     /// CPUs to use; empty: those in this process's affinity mask, in order.
     pub cpus: Vec<usize>,
 }
@@ -179,6 +181,7 @@ impl Default for Options {
             repeat: 5,
             rounds: None,
             json: None,
+            svg: None,
             cpus: Vec::new(),
         }
     }

@@ -5,8 +5,8 @@ use anyhow::Result;
 use super::control::{accounting, cases, guarantee, isolation, sweep};
 use super::tcp::{self, Between};
 use super::{
-    boot, forward, guest_rx, guest_to_guest, guest_tx, hostile, idle, livelock, overload, port_to_port,
-    ring_to_ring, round_trip, tcp_forward, uplinks,
+    boot, containers, forward, guest_rx, guest_to_guest, guest_tx, hostile, idle, livelock, overload,
+    port_to_port, ring_to_ring, round_trip, tcp_forward, uplinks,
 };
 use crate::device;
 use crate::experiment::{Attachment, Experiment, Options};
@@ -38,6 +38,8 @@ pub struct ExperimentEntry {
     pub what: &'static str,
     /// True if a guest takes part.
     pub has_guest: bool,
+    /// True if each case runs in a room, as root, and reports itself what the host lacks.
+    pub is_in_rooms: bool,
     /// Creates its cases. They run in the calling thread: pin it to [`Options::cpu`] 0 before.
     pub cases: Cases,
     /// Settings of the generator, if its own rate could limit the result: that rate is then reported beside
@@ -47,12 +49,17 @@ pub struct ExperimentEntry {
 
 /// Entry of an experiment with a guest.
 const fn guests(name: &'static str, what: &'static str, cases: Cases) -> ExperimentEntry {
-    ExperimentEntry { name, what, has_guest: true, cases, traffic: |_| None }
+    ExperimentEntry { name, what, has_guest: true, is_in_rooms: false, cases, traffic: |_| None }
 }
 
 /// Entry of an experiment on the host alone.
 const fn of_host(name: &'static str, what: &'static str, cases: Cases) -> ExperimentEntry {
     ExperimentEntry { has_guest: false, ..guests(name, what, cases) }
+}
+
+/// Entry of an experiment in rooms.
+const fn in_rooms(name: &'static str, what: &'static str, cases: Cases) -> ExperimentEntry {
+    ExperimentEntry { is_in_rooms: true, ..of_host(name, what, cases) }
 }
 
 impl ExperimentEntry {
@@ -65,7 +72,7 @@ impl ExperimentEntry {
 }
 
 /// All experiments.
-pub static LIST: [ExperimentEntry; 26] = [
+pub static LIST: [ExperimentEntry; 34] = [
     guests(
         "forward",
         "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -182,6 +189,46 @@ pub static LIST: [ExperimentEntry; 26] = [
         "accounting",
         "30 % of a core burnt in a vCPU, a vhost thread and softirqs: what `top` would say, and what asking costs",
         accounting::cases,
+    ),
+    in_rooms(
+        "container-load",
+        "throughput and CPU of a container (kernel, lxc, by hand) or a virtual machine by macvtap on one core, over the load",
+        containers::load::cases,
+    ),
+    in_rooms(
+        "container-latency",
+        "latency of these at a tenth of the line rate and at line rate, as a histogram",
+        containers::latency::cases,
+    ),
+    in_rooms(
+        "container-routers",
+        "1 to 8 of these on one core and on two, at line rate",
+        containers::several::cases,
+    ),
+    in_rooms(
+        "container-isolation",
+        "two containers on one core, one overloaded in steps: without control, with shares, with a promise",
+        containers::isolation::cases,
+    ),
+    in_rooms(
+        "container-by-hand",
+        "engine kernel in turn with the same forwarding set up by hand with ip",
+        containers::by_hand::cases,
+    ),
+    in_rooms(
+        "container-boot",
+        "engine kernel: from `start` to the first forwarded frame",
+        containers::boot::cases,
+    ),
+    in_rooms(
+        "container-memory",
+        "engine kernel: memory of each of 100 routers with two interfaces",
+        containers::memory::cases,
+    ),
+    in_rooms(
+        "compare",
+        "one file on all engines: rate, latency, CPU, isolation, memory, time to start",
+        containers::compare::cases,
     ),
     of_host("generator", "generator to sink in one thread: the measuring room's own speed", |options| {
         Ok(vec![port_to_port::case(Through::Wire, options).into()])

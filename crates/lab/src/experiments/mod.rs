@@ -1,6 +1,7 @@
 //! The experiments, one file each.
 
 pub mod boot;
+mod containers;
 mod control;
 mod forward;
 mod guest_rx;
@@ -21,4 +22,5 @@ mod tcp_forward;
 mod tests;
 mod uplinks;
 
+pub(crate) use containers::drawn;
 pub use list::{Case, ExperimentEntry, LIST, find};

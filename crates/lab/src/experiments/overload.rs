@@ -37,7 +37,8 @@ const LENGTHS: [&str; 6] = ["5", "35", "50", "110", "500", "\"auto\""];
 
 /// Cases of `attachments`: every attachment with the default length of the queue.
 pub(super) fn attachments(options: &Options) -> Result<Vec<Case>> {
-    Link::ALL.into_iter().map(|link| case("attachments", link, None, options)).collect()
+    let links = Link::ALL.into_iter().filter(|link| link.is_for_machines());
+    links.map(|link| case("attachments", link, None, options)).collect()
 }
 
 /// Cases of `queue-length`: every length of the queue, with a macvtap.
@@ -92,7 +93,7 @@ impl Rig for Attached {
         let (room, length) = (&self.room, STEP.max(length / STEPS.len() as u32));
         let (before, lead) = (room.counts(), length.mul_f64(LEAD));
         let mut account = Reader::by_ticks()?;
-        let mut threads = usage::threads(room.supervisor())?;
+        let mut threads = room.threads()?;
         threads.extend(self.kernel.iter().cloned());
         ensure!(is_played(self.vhost, &threads), "{} is not who serves", self.vhost.name());
         // Usage during the last step, the heaviest.

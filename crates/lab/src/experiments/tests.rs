@@ -70,7 +70,7 @@ fn what_cannot_be_built_is_refused() {
 fn each_listed_experiment_has_cases_of_its_own_name() {
     let options = Options { seconds: 0.01, repeat: 1, ..Options::default() };
     let mut names = std::collections::HashSet::new();
-    for listed in LIST.iter().filter(|listed| !listed.has_guest) {
+    for listed in LIST.iter().filter(|listed| !listed.has_guest && !listed.is_in_rooms) {
         assert!(!listed.what.is_empty());
         for case in (listed.cases)(&options).unwrap() {
             let (cases, alone) = match case {
@@ -89,4 +89,23 @@ fn each_listed_experiment_has_cases_of_its_own_name() {
         }
     }
     assert!(find("no such experiment").is_none());
+}
+
+#[test]
+fn each_case_in_a_room_has_a_name_of_its_own_and_wants_two_cpus() {
+    let options = |cpus| Options { cpus, ..Options::default() };
+    for listed in LIST.iter().filter(|listed| listed.is_in_rooms) {
+        let mut names = std::collections::HashSet::new();
+        for case in (listed.cases)(&options(vec![0, 1])).unwrap() {
+            let cases = match case {
+                Case::Alone(case) => vec![case],
+                Case::Alternating(a, b) => vec![a, b],
+            };
+            for case in cases {
+                assert_eq!(case.id, listed.name);
+                assert!(names.insert(case.case.clone()), "{}/{}", case.id, case.case);
+            }
+        }
+        assert!((listed.cases)(&options(vec![0])).is_err(), "{}", listed.name);
+    }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
+use crate::diagram;
 use crate::experiment::{OptionOverrides, Options};
 
 /// One figure or table.
@@ -17,6 +18,8 @@ pub struct Figure {
     pub title: String,
     /// Reason why there is nothing to measure; none: there are rows.
     pub missing: Option<String>,
+    /// Name of the diagram that replaces the table, such as `kvm-path`.
+    pub draws: Option<String>,
     /// Roles of the components that take part.
     #[serde(default)]
     pub players: Vec<String>,
@@ -222,7 +225,11 @@ impl Figure {
     }
 
     fn check(&self) -> Result<()> {
-        ensure!(self.missing.is_some() == self.rows.is_empty(), "either rows, or why they are missing");
+        let parts = [self.missing.is_some(), self.draws.is_some(), !self.rows.is_empty()];
+        let parts = parts.iter().filter(|is_there| **is_there).count();
+        ensure!(parts == 1, "either rows, or a diagram, or why both are missing");
+        let drawing = self.draws.as_ref().is_none_or(|name| diagram::is_known(name));
+        ensure!(drawing, "the diagram is none of {}", diagram::names().join(" "));
         for row in &self.rows {
             let (values, columns) = (row.published.len(), self.columns.len());
             ensure!(values == columns, "{}: {values} values for {columns} columns", row.name);

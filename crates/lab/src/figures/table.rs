@@ -19,6 +19,12 @@ pub fn table(figure: &Figure, played: &FigureResults) -> String {
         text.push('\n');
         return text;
     }
+    if figure.draws.is_some() {
+        for line in figure.players.iter().chain(&figure.notes) {
+            let _ = writeln!(text, "* {line}");
+        }
+        return text;
+    }
     text.push_str("Ours (the paper's).\n\n|");
     for column in &figure.columns {
         let unit = if column.unit == column.name { "" } else { &column.unit };

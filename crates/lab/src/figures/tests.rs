@@ -78,6 +78,17 @@ fn the_published_numbers_are_those_of_the_papers() {
     assert_eq!(published("004/virtio-tx", "20 B")[..4], numbers(&[270.0, 43.3, 32.0, 17.3])[..]);
     assert_eq!(published("004/virtio-rx", "500 B"), numbers(&[970.0, 700.0, 1.38, 430.0, 590.0, 0.72]));
     assert_eq!(published("004/virtio-latency", "virtio-net"), numbers(&[29.0, 35.0]));
+    // The paper was unable to present the CPU time of each router.
+    let table1 = published("003/table1", "VR1 800");
+    assert_eq!(table1[..3], numbers(&[800.0, 400.0, 85.0])[..]);
+    assert_eq!((&table1[3..5], &table1[5..]), (&[None; 2][..], &numbers(&[705.0, 400.0, 1105.0])[..]));
+    assert_eq!(published("003/table3", "VR2 688")[5..], numbers(&[667.0, 633.0, 1300.0])[..]);
+    let overload = figure("003/fig4").column("1.0 (1488)").unwrap();
+    let of = |row| published("003/fig4", row)[overload];
+    assert_eq!([of("SR-IOV (LXC)"), of("SR-IOV (KVM)")], [Some(1300.0), Some(1250.0)]);
+    assert_eq!(of("macvtap (KVM), vhost thread"), Some(100.0));
+    assert_eq!(published("003/fig7", "macvtap (KVM)")[4], Some(0.0));
+    assert_eq!(published("003/fig7", "SR-IOV (KVM)")[7], Some(949.0));
 }
 
 #[test]
@@ -111,6 +122,8 @@ fn a_file_that_makes_no_sense_is_refused() {
         good.replace("plays = \"tx\"\n", ""),
         good.replace("unit", "colour"),
         format!("missing = \"both\"\n{good}"),
+        format!("draws = \"kvm-path\"\n{good}"),
+        "id = \"9/x\"\ntitle = \"t\"\ndraws = \"a horse\"".to_owned(),
         format!("seconds = 0.0\n{good}"),
         "id = \"9/x\"\ntitle = \"neither\"".to_owned(),
         format!("{good}[[column]]\nname = \"d\"\nunit = \"Mbps\"\nof = \"e\"\n"),
@@ -353,4 +366,12 @@ fn cases_that_run_in_turn_have_names_by_which_they_are_told_apart() {
             }
         }
     }
+}
+
+#[test]
+fn a_figure_that_is_drawn_has_no_table() {
+    let figure = figure("003/fig1");
+    assert!(!figure.plays_something());
+    let text = table(&figure, &FigureResults::default());
+    assert!(text.contains("003/fig1: forwarding path") && !text.contains("|--"), "{text}");
 }

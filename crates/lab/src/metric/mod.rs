@@ -1,6 +1,7 @@
 //! Metrics: readings before and after a slice, and the figures derived from them.
 
 pub(crate) mod accesses;
+pub(crate) mod histogram;
 pub(crate) mod lateness;
 mod reading;
 pub(crate) mod usage;

@@ -84,6 +84,6 @@ pub(crate) fn take_vcpus(guest: &Guest, ledger: &mut Snapshot) {
 pub(crate) fn kvm_costs(guest: &Guest) -> Result<Option<KvmCosts>> {
     match guest.engine() {
         Engine::Kvm => Ok(Some(probe::kvm_costs().context("cannot measure KVM itself")?)),
-        Engine::Process | Engine::Linux => Ok(None),
+        Engine::Process | Engine::Linux | Engine::Kernel | Engine::Lxc => Ok(None),
     }
 }

@@ -87,6 +87,37 @@ pub(crate) fn interrupts_of(split: &Split, cpu: usize) -> Option<[f64; 2]> {
     Some([core.irq + core.softirq, core.idle].map(|ns| ns / split.interval))
 }
 
+/// Busy time of a CPU, as fractions of the elapsed time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Busy {
+    /// Kernel: interrupts, system calls, kernel threads.
+    pub(crate) kernel: f64,
+    /// Programs and guests.
+    pub(crate) user: f64,
+    /// Sum of both.
+    pub(crate) total: f64,
+}
+
+/// Returns the busy time of a CPU. The time of vhost threads is divided into kernel and user in proportion to their ticks.
+pub(crate) fn busy(split: &Split, cpu: usize) -> Option<Busy> {
+    let number = u32::try_from(cpu).ok()?;
+    let core = split.cores.get(&number)?;
+    let there = split.threads.values().filter(|thread| thread.cpu == number);
+    let of_vhost = there.filter(|thread| thread.column == TimeCategory::Vhost);
+    let (run, system) =
+        of_vhost.fold((0.0, 0.0), |(run, system), thread| (run + thread.run, system + thread.system));
+    let part = if run > 0.0 { (system / run).min(1.0) } else { 0.0 };
+    let kernel = core.kernel + core.irq + core.softirq + core.vhost * part;
+    let user = core.user + core.guest + core.vhost * (1.0 - part);
+    let of = |ns: f64| ns / split.interval;
+    Some(Busy { kernel: of(kernel), user: of(user), total: of(kernel + user) })
+}
+
+/// Returns the router to which a thread of this name belongs.
+pub(crate) fn router(name: &str) -> Option<usize> {
+    class(name).map(|(router, _)| router)
+}
+
 /// Lists the routers' threads in the processes descended from the supervisor.
 ///
 /// # Errors
@@ -108,6 +139,28 @@ pub(crate) fn threads(supervisor: u32) -> Result<Vec<Thread>> {
 pub(crate) fn of_kernel() -> Result<Vec<Thread>> {
     let of_kernel = parents()?.into_iter().filter(|(_, parent)| *parent == KTHREADD);
     Ok(of_kernel.filter_map(|(id, _)| thread(id, Path::new(&format!("/proc/{id}/task/{id}")))).collect())
+}
+
+/// Lists the NAPI threads of the interfaces for which `router` returns a router. The kernel names such a thread after its
+/// interface.
+///
+/// # Errors
+/// There is no /proc.
+pub(crate) fn of_napi(router: impl Fn(&str) -> Option<usize>) -> Result<Vec<Thread>> {
+    let entries = fs::read_dir("/proc").context("cannot read /proc")?.flatten();
+    let thread = |entry: fs::DirEntry| {
+        let tid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let comm = fs::read_to_string(entry.path().join("comm")).ok()?;
+        napi(comm.trim(), tid, &router)
+    };
+    Ok(entries.filter_map(thread).collect())
+}
+
+/// Returns a NAPI thread, `napi/INTERFACE-NUMBER`, under a name from which [`router`] derives its router.
+fn napi(comm: &str, tid: i32, router: impl Fn(&str) -> Option<usize>) -> Option<Thread> {
+    let (interface, _) = comm.strip_prefix("napi/")?.rsplit_once('-')?;
+    let letter = char::from(b'a' + u8::try_from(router(interface)? % 26).ok()?);
+    Some(Thread { name: format!("l{letter}/{comm}#{tid}"), pid: tid, tid, column: TimeCategory::Vhost })
 }
 
 /// Returns true if the name is that of a vhost-net thread: `vhost-N`, where N is the ID of the thread that owns the device.

@@ -1,5 +1,6 @@
 //! Offers load to several routers of a room at once, from one thread.
 
+use std::cell::RefCell;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ pub(crate) struct SendMode {
 impl SendMode {
     /// The sending thread has its CPU for itself.
     pub(crate) const PLAIN: Self = Self { sleeps: false, short: false };
+    /// The sending thread has its CPU for itself, and sends short bursts with other work between them.
+    pub(crate) const SHORT: Self = Self { sleeps: false, short: true };
 
     const fn burst(self) -> u64 {
         if self.short { SHORT_BURST } else { BURST }
@@ -38,13 +41,35 @@ pub(crate) fn step(
     times: (Duration, Duration),
     manner: SendMode,
 ) -> Result<Step> {
-    super::step(times, |length| offer(room, rates, length, manner), || room.forwarded())
+    step_with(room, rates, times, manner, &mut || ())
+}
+
+/// As [`step`], but calls `between` between the bursts.
+pub(crate) fn step_with(
+    room: &RouterRun,
+    rates: &[f64],
+    times: (Duration, Duration),
+    manner: SendMode,
+    between: &mut dyn FnMut(),
+) -> Result<Step> {
+    super::step(times, |length| offer(room, rates, length, manner, between), || room.forwarded())
 }
 
 /// Offers load; returns the frames offered, whether or not the interfaces accepted them.
-fn offer(room: &RouterRun, rates: &[f64], length: Duration, manner: SendMode) -> Vec<u64> {
-    let send = |router, frames, turn| room.send(router, frames, turn);
+fn offer(
+    room: &RouterRun,
+    rates: &[f64],
+    length: Duration,
+    manner: SendMode,
+    between: &mut dyn FnMut(),
+) -> Vec<u64> {
+    let between = RefCell::new(between);
+    let send = |router, frames, turn| {
+        (between.borrow_mut())();
+        room.send(router, frames, turn)
+    };
     let rest = || {
+        (between.borrow_mut())();
         if manner.sleeps {
             sleep(NAP);
         }

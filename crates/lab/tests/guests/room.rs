@@ -33,6 +33,7 @@ pub(crate) fn missing(engine: Engine) -> Option<anyhow::Error> {
             let tried = Forker::new().and_then(|forker| forker.spawn("trial"));
             tried.map(|spawned| vmm::process::end(&spawned.pidfd)).err()
         }
+        Engine::Kernel | Engine::Lxc => Some(anyhow::anyhow!("it has no machine")),
     }
 }
 

@@ -84,3 +84,25 @@ fn next_hops_of_a_route_go_one_by_one() {
     assert_eq!(whole.without(&whole), None, "then it is gone");
     assert_eq!(whole.without(&of(vec![hop(GATEWAY, 9, 1)])), None, "it never had that one");
 }
+
+#[test]
+fn what_is_inserted_is_what_is_read() {
+    let id = RouteId { table: 1000, to: prefix([10, 0, 0, 0], 8), tos: 0, metric: 20 };
+    let to = |via, kind| {
+        let next_hops = vec![NextHop { via, index: 7, weight: 1 }];
+        Route { id, kind, next_hops, group: None, protocol: 114 }
+    };
+    let v6 = IpAddr::V6(Ipv6Addr::LOCALHOST);
+    for via in [None, Some(GATEWAY), Some(v6)] {
+        let route = to(via, RouteKind::Unicast);
+        let message = route.message().expect("a message");
+        let scope = if via.is_none() { RouteScope::Link } else { RouteScope::Universe };
+        assert_eq!(message.header.scope, scope);
+        assert_eq!(read(message), Some((true, route)));
+    }
+    let nowhere = Route { next_hops: Vec::new(), ..to(None, RouteKind::Blackhole) };
+    assert_eq!(read(nowhere.message().expect("a message")), Some((true, nowhere)));
+    let several =
+        Route { next_hops: vec![hop(GATEWAY, 1, 1), hop(GATEWAY, 2, 1)], ..to(None, RouteKind::Unicast) };
+    assert_eq!(several.message().expect_err("several").kind(), io::ErrorKind::Unsupported);
+}

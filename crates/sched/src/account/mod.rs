@@ -23,7 +23,7 @@ mod split;
 mod tracer;
 
 pub use parse::{CoreTicks, ThreadTimes, cores};
-pub use reader::Account;
+pub use reader::{Account, times};
 pub use split::{CoreSplit, Split, ThreadSplit};
 pub use tracer::Tracer;
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::parse::{self, ThreadTimes};
-use super::{Sample, Thread, Tracer};
+use super::{Sample, Thread, TimeCategory, Tracer};
 
 /// Buffer for `/proc/stat`: enough for a host of 500 CPUs; interrupts by number, which follow the CPUs, may
 /// be cut off.
@@ -132,6 +132,12 @@ impl Watched {
         read(&self.status, buffer, |text| parse::status(text, &mut times))??;
         Some(times)
     }
+}
+
+/// Reads the times of a thread once; `None`: it has exited. For occasional use: an [`Account`] keeps the files open.
+pub fn times(pid: i32, tid: i32) -> Option<ThreadTimes> {
+    let thread = Thread { name: String::new(), pid, tid, column: TimeCategory::Other };
+    Watched::open(&thread).ok()?.read(&mut [0; LINE])
 }
 
 /// Reads a file from its beginning, up to the size of the buffer. Names in it may hold octets that are not

@@ -309,3 +309,13 @@ fn a_thread_that_has_ended_is_missing() {
     }
     assert_eq!(left, 0);
 }
+
+#[test]
+fn a_thread_is_looked_at_without_an_account() {
+    let (pid, tid) = (getpid().as_raw_nonzero().get(), gettid().as_raw_nonzero().get());
+    let before = times(pid, tid).expect("this thread");
+    std::thread::sleep(Duration::from_millis(2));
+    let after = times(pid, tid).expect("this thread");
+    assert!(after.run_ns >= before.run_ns && after.sleeps > before.sleeps, "{before:?} {after:?}");
+    assert_eq!(times(pid, i32::MAX), None);
+}

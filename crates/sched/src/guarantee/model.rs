@@ -46,6 +46,8 @@ pub enum Path {
     Tap,
     /// AF_XDP: one system call per burst.
     Xdp,
+    /// Interfaces of a kernel router: a NAPI thread receives a frame, routes it, and hands it to the next interface for transmission.
+    Kernel,
 }
 
 /// Properties that determine the estimated cost of a packet.
@@ -147,6 +149,7 @@ impl Kind {
             (Class::Vhost, Path::Switch) => [300.0, 0.5, 20_000.0],
             (Class::Vhost, Path::Tap) => [6500.0, 0.8, 20_000.0],
             (Class::Vhost, Path::Xdp) => [2500.0, 0.6, 20_000.0],
+            (Class::Vhost, Path::Kernel) => [4000.0, 0.5, 20_000.0],
         };
         let lines = if self.far { 2.0 } else { 1.0 };
         // Five accesses per pass, each of which leaves the guest.

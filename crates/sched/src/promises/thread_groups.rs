@@ -1,5 +1,7 @@
 //! Thread groups of routers with a promised rate, and their packet costs.
 
+use std::collections::BTreeMap;
+
 use config::{AttachmentProperties, Guarantee, Nic, NicModel, Plan, Policy, Router, Spin, TransmitMode};
 
 use super::demand::Demand;
@@ -11,6 +13,9 @@ use crate::{CpuNeighbours, Outline, Slot};
 
 /// Weight of the last window in moving averages.
 const LATE: f64 = 0.1;
+
+/// Maximum number of frames that NAPI receives in one poll (`NAPI_POLL_WEIGHT` of linux/netdevice.h).
+const BUDGET: u64 = 64;
 
 /// Packets lost per packet delivered from which on the threads count as saturated.
 const BEHIND: f64 = 0.05;
@@ -98,6 +103,21 @@ impl ThreadGroup {
         true
     }
 
+    /// Returns true if its threads are NAPI threads.
+    fn is_napi(&self) -> bool {
+        self.way.kind.path == Path::Kernel
+    }
+
+    /// Frames that its NAPI threads have received so far, and an estimate of their passes, which the kernel does not count: one for
+    /// each wake-up, and one for each [`BUDGET`] frames.
+    fn polled(&self, counters: &BTreeMap<String, u64>) -> [u64; 2] {
+        let sum = |what: &str| -> u64 {
+            self.threads.iter().filter_map(|name| counters.get(&format!("{name}.{what}"))).sum()
+        };
+        let frames = sum("frames");
+        [frames, sum("sleeps") + frames / BUDGET]
+    }
+
     /// CPU time of its threads so far, in nanoseconds.
     pub(super) fn time(&self, reading: &Reading<'_>) -> u64 {
         self.threads.iter().filter_map(|name| reading.cpu_ns.get(name)).sum()
@@ -115,9 +135,11 @@ impl ThreadGroup {
             let names = self.threads.iter().map(|name| format!("{name}.work.{what}"));
             names.filter_map(|name| reading.counters.get(&name)).sum()
         };
+        let timed =
+            if self.is_napi() { self.polled(reading.counters) } else { [work("frames"), work("passes")] };
         let cycles = (self.time(reading) as f64 * hertz / 1e9) as u64;
         let all = Observation { cycles, frames: came.delivered, octets: came.octets, batches: 0 };
-        let counted = Counted { all, dropped: came.dropped, timed: [work("frames"), work("passes")] };
+        let counted = Counted { all, dropped: came.dropped, timed };
         let Some(before) = self.seen.replace(counted) else { return };
         let (window, is_known) = counted.since(&before);
         if is_known && window.frames >= FEWEST {
@@ -168,14 +190,12 @@ pub(super) fn parts_of(
     let mut parts: Vec<ThreadGroup> = Vec::new();
     for slot in context.outline.slots.iter().filter(|slot| slot.router == router.name) {
         let cpu = cpu_of(slot).ok_or_else(|| {
-            format!(
-                "{} has several CPUs, and a rate is promised on one; write pin for both classes",
-                slot.name
-            )
+            let classes = if router.is_in_kernel() { "its class vhost" } else { "both classes" };
+            format!("{} has several CPUs, and a rate is promised on one; write pin for {classes}", slot.name)
         })?;
         let class = if matches!(slot.class, crate::Class::Vcpu(_)) { Class::Vcpu } else { Class::Vhost };
-        let polls =
-            slot.neighbours == CpuNeighbours::Nobody && router.spin != Spin::For(std::time::Duration::ZERO);
+        let may_poll = !router.is_in_kernel() && router.spin != Spin::For(std::time::Duration::ZERO);
+        let polls = slot.neighbours == CpuNeighbours::Nobody && may_poll;
         match parts.iter_mut().find(|part| (part.cpu, part.class) == (cpu, class)) {
             Some(part) => {
                 part.threads.push(slot.name.clone());
@@ -196,7 +216,8 @@ fn recall(parts: &mut [ThreadGroup], context: &AdmissionContext<'_>) {
     let places: Vec<(u32, Class)> = parts.iter().map(|part| (part.cpu, part.class)).collect();
     let far = places.iter().any(|(cpu, _)| *cpu != places[0].0);
     for part in parts {
-        part.way.kind.far = far;
+        // A NAPI thread itself forwards the frames that it receives, so they do not cross CPUs.
+        part.way.kind.far = far && !part.is_napi();
         part.way.cpus = places.iter().filter(|(_, class)| *class == part.class).count() as u32;
         part.known = context.costs.cost(&part.way, part.octets);
         if !context.seen.is_some_and(|seen| part.resume(&seen.parts)) {
@@ -218,7 +239,9 @@ pub(super) fn cpu_of(slot: &Slot) -> Option<u32> {
 fn kind(router: &Router) -> Kind {
     let is =
         |wanted: fn(AttachmentProperties) -> bool| router.nics.iter().any(|nic| wanted(nic.attach.traits()));
-    let path = if is(|traits| traits.is_by_calls) {
+    let path = if router.is_in_kernel() {
+        Path::Kernel
+    } else if is(|traits| traits.is_by_calls) {
         Path::Tap
     } else if is(|traits| traits.is_on_interface) {
         Path::Xdp
@@ -229,11 +252,12 @@ fn kind(router: &Router) -> Kind {
     Kind { class: Class::Vhost, path, exits: router.nics.iter().any(leaves), far: false }
 }
 
-/// Other properties that determine the cost, as far as a file says: `kvm shared virtio-net/tap`.
+/// Other properties on which the cost depends, as far as the file gives them: `kvm shared virtio-net/tap`, `kernel veth`.
 fn device(router: &Router) -> String {
     let nic = |nic: &Nic| {
         let to = nic.attach.kind();
         match nic.model {
+            _ if router.is_in_kernel() => to.to_owned(),
             NicModel::VirtioNet => format!("{}/{to}", nic.model.name()),
             NicModel::E1000 => format!("{}-{}/{to}", nic.model.name(), nic.mode.name()),
         }
@@ -242,6 +266,9 @@ fn device(router: &Router) -> String {
     let mut nics: Vec<String> = router.nics.iter().map(nic).collect();
     nics.sort();
     nics.dedup();
+    if router.is_in_kernel() {
+        return format!("{engine} {}", nics.join(" "));
+    }
     format!("{engine} {} {}", router.vhost.name(), nics.join(" "))
 }
 

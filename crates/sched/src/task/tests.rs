@@ -86,6 +86,18 @@ fn a_thread_of_the_kernel_is_known_by_its_name_its_parent_and_for_whom_it_works(
 }
 
 #[test]
+fn a_thread_of_the_kernel_that_works_for_nobody_of_ours_is_known_by_its_name_and_its_parent() {
+    let table = Table::default();
+    table.set((300, 300), "napi/wan-8193", 2, 5000);
+    table.set((301, 301), "napi/wan-8194", 1, 5000);
+    let found = |tid, name: &str| ThreadIdentity::named_in_kernel(table.stat(), tid, name);
+    assert_eq!(found(300, "napi/wan-8193"), ThreadIdentity::look_in(table.stat(), 300, 300));
+    assert_eq!(found(300, "napi/wan-8194"), None);
+    assert_eq!(found(301, "napi/wan-8194"), None, "a program may call its thread so");
+    assert_eq!(found(302, "napi/wan-8193"), None);
+}
+
+#[test]
 fn what_the_kernel_shows_is_read() {
     let own = std::process::id().cast_signed();
     let mut child = Command::new("cat").stdin(std::process::Stdio::piped()).spawn().expect("cat");

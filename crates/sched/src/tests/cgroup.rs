@@ -98,3 +98,17 @@ fn a_quota_that_cannot_be_had_is_an_error() {
     let limited = Shares { weight: 100, quota: Some(500) };
     assert!(weigh(folder.path(), Version::V2, &limited).is_err());
 }
+
+#[test]
+fn threads_of_the_kernel_enter_groups_of_the_root_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let refuses = |version| {
+        let (base, home) = (folder.path().to_owned(), folder.path().to_owned());
+        Hierarchy { version, base, home }.refuses_kernel()
+    };
+    assert_eq!([Version::V1, Version::V2].map(refuses), [None, None]);
+    fs::write(folder.path().join("cgroup.type"), "domain\n").expect("a file");
+    assert_eq!(refuses(Version::V1), None);
+    let why = refuses(Version::V2).expect("it is below the root");
+    assert!(why.contains("cannot enter groups below") && !why.contains('\n'), "{why}");
+}

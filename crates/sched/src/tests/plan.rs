@@ -1,6 +1,6 @@
 //! Placement of threads.
 
-use super::{host, outline, places, router};
+use super::{host, outline, places, refusal, router};
 use crate::{Class, CpuNeighbours, Direction, Irq, Load, Placement, SchedFacts, Slot};
 
 #[test]
@@ -33,6 +33,105 @@ fn loads_decide_where_cpus_are_few() {
     let outline = outline(&text, &known);
     assert_eq!(places(&outline), ["edge/vcpu0 0", "edge/vhost 1", "core/vcpu0 0", "core/vhost 1"]);
     assert!(outline.slots.iter().all(|slot| slot.neighbours != CpuNeighbours::Nobody));
+}
+
+#[test]
+fn threads_of_the_kernel_that_take_in_what_comes_are_placed_like_others() {
+    let file = |lines: &str| {
+        format!(
+            "[[router]]\nname = \"edge\"\nengine = \"kernel\"\n{lines}\n\
+             [[router.nic]]\nname = \"a\"\nattach = \"veth:rr-a\"\n[[router.nic]]\nname = \"m\"\nattach = \"macvlan:eth0\"\n\
+             [[router.nic]]\nname = \"b\"\nattach = \"tap:rr-b\"\n"
+        )
+    };
+    let placed =
+        outline(&file("pin = { vhost = \"1,3\" }\nsched = { policy = \"shares\", weight = 2 }"), &host(4));
+    assert_eq!(places(&placed), ["edge/a-napi0 1", "edge/b-napi0 3"]);
+    assert!(
+        placed.slots.iter().all(|slot| slot.is_vhost() && slot.schedule.group.as_deref() == Some("edge"))
+    );
+    let second = &placed.slots[1];
+    assert_eq!(second.class, Class::Napi { nic: 2, queue: 0 });
+    assert_eq!(placed.slot("edge", &Class::Napi { nic: 2, queue: 5 }), Some(second), "another queue of it");
+    assert_eq!(placed.slot("edge", &Class::Napi { nic: 1, queue: 0 }), None);
+    assert_eq!(
+        places(&outline(&file("guarantee = \"1kpps\"").replace("macvlan:eth0", "veth:rr-m"), &host(4))),
+        ["edge/a-napi0 0", "edge/m-napi0 1", "edge/b-napi0 2"]
+    );
+    assert_eq!(places(&outline(&file(""), &host(4))), [""; 0], "it is not threaded");
+}
+
+#[test]
+fn what_threads_of_the_kernel_cannot_have_is_refused() {
+    let file = |lines: &str| {
+        format!(
+            "[[router]]\nname = \"edge\"\nengine = \"kernel\"\n{lines}\n\
+             [[router.nic]]\nname = \"a\"\nattach = \"veth:rr-a\"\n"
+        )
+    };
+    let mut known = host(4);
+    known.host.kernel = (6, 18);
+    let refused = refusal(&file("sched = { policy = \"shares\", weight = 1, quota = 0.5 }"), &known);
+    assert!(refused.contains("a kernel router forwards by such; remove quota"), "{refused}");
+    known.host.not_for_kernel = Some("they are in the root".to_owned());
+    let refused = refusal(&file("sched = { policy = \"shares\", weight = 2 }"), &known);
+    assert_eq!(
+        refused,
+        "f.toml:4: router.sched: they are in the root; start from the root group, or remove this key"
+    );
+    // Next to a router with shares, the kernel router stays outside of the groups.
+    let text = file("threaded = true") + &router("core", "sched = { policy = \"shares\", weight = 2 }");
+    let outline = outline(&text, &known);
+    let groups: Vec<Option<&str>> = outline.slots.iter().map(|slot| slot.schedule.group.as_deref()).collect();
+    assert_eq!(groups, [None, Some("core"), Some("core")]);
+}
+
+#[test]
+fn threads_of_the_kernel_that_are_hidden_cannot_be_placed() {
+    let mut known = host(4);
+    known.host.sees_kernel = false;
+    let file = |lines: &str| {
+        format!(
+            "[[router]]\nname = \"edge\"\nengine = \"kernel\"\n{lines}\n\
+             [[router.nic]]\nname = \"a\"\nattach = \"veth:rr-a\"\n"
+        )
+    };
+    for (key, lines) in [
+        ("pin.vhost", "pin = { vhost = \"0\" }"),
+        ("sched", "sched = { policy = \"fifo\", priority = 2 }"),
+        ("guarantee", "guarantee = \"1kpps\""),
+    ] {
+        let line = format!(
+            "f.toml:4: router.{key}: it applies to kernel threads, which the PID namespace of this process hides; start \
+             outside of it, or remove this key"
+        );
+        assert_eq!(refusal(&file(lines), &known), line);
+    }
+    for lines in ["", "threaded = true", "affinity = { vhost = \"free\" }"] {
+        outline(&file(lines), &known);
+    }
+}
+
+#[test]
+fn no_load_is_watched_for_vcpus_that_are_not_there() {
+    let is_automatic = |lines: &str| {
+        let text = format!(
+            "[[router]]\nname = \"edge\"\nengine = \"kernel\"\n{lines}\n\
+             [[router.nic]]\nname = \"a\"\nattach = \"veth:rr-a\"\n"
+        );
+        crate::is_automatic(&super::plan(&text))
+    };
+    assert!(!is_automatic("") && !is_automatic("pin = { vhost = \"0\" }"));
+    assert!(is_automatic("guarantee = \"1kpps\""));
+}
+
+#[test]
+fn a_queue_is_known_by_the_name_of_its_thread() {
+    assert_eq!(crate::first_queue("edge/wan-napi3"), Some(("edge/wan-napi0".to_owned(), 3)));
+    assert_eq!(crate::first_queue("edge/a-napi-napi0"), Some(("edge/a-napi-napi0".to_owned(), 0)));
+    for name in ["edge/wan", "edge/wan-napi", "edge/wan-napix", "edge/vhost"] {
+        assert_eq!(crate::first_queue(name), None, "{name}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod alone {
     mod exclusive;
     mod groups;
     mod interrupts;
+    mod napi;
     mod numbers;
     mod places;
 }

@@ -45,6 +45,18 @@ fn it_grows_by_what_a_plan_says() {
 }
 
 #[test]
+fn of_what_the_kernel_forwards_its_ports_on_switches_count_alone() {
+    let router = |attach: &str| {
+        format!(
+            "[switch.lan]\n[[router]]\nname = \"edge\"\nengine = \"kernel\"\n[[router.nic]]\nname = \"a\"\nattach = \"{attach}\"\n"
+        )
+    };
+    let (veth, port) = (of(&router("veth:rr0")), of(&router("switch:lan")));
+    assert_eq!((veth.memory, veth.tasks), (64 * MIB, 64));
+    assert_eq!((port.memory - veth.memory, port.tasks - veth.tasks), (16 * MIB + 1000 * 2048, 2));
+}
+
+#[test]
 fn what_a_peer_may_share_counts_as_far_as_the_host_could_give_it() {
     let own = of(&router("edge", "", "null", "")).memory;
     let with_peer = |of_nic: &str| router("edge", "", "vhost-user-backend:/run/peer.sock", of_nic);

@@ -15,7 +15,7 @@ use crate::lifecycle::Attached;
 use crate::plane::Plane;
 use crate::request_router::Requester;
 use crate::router_process::RouterProcess;
-use crate::{Supervisor, schedule};
+use crate::{Supervisor, kernels, schedule};
 
 /// Reason given for a change during which the data plane died.
 const DIED: &str = "the data plane died of it; it is started again with what ran before";
@@ -35,7 +35,7 @@ impl Supervisor {
         if let Err(error) = told {
             change.refusal.get_or_insert(error);
         }
-        if !change.asked.is_empty() {
+        if !change.asked.is_empty() || change.waits_for_kernel {
             return;
         }
         match change.phase {
@@ -47,6 +47,11 @@ impl Supervisor {
                 self.advance(told, now);
             }
             Phase::Processes => {
+                change.phase = Phase::Kernel;
+                let told = self.tell_kernel();
+                self.advance(told, now);
+            }
+            Phase::Kernel => {
                 change.phase = Phase::Threads;
                 self.move_threads(now);
             }
@@ -91,6 +96,32 @@ impl Supervisor {
             self.ask_to_follow(Some(name), orders, now);
         }
         Ok(())
+    }
+
+    /// Has the kernel routers follow.
+    fn tell_kernel(&mut self) -> Result<()> {
+        let Some(change) = &mut self.changes.under_way else { return Ok(()) };
+        if !change.wish.wanted.is_dry_run() {
+            change.waits_for_kernel = self.kernels.change(&self.running.plan, &change.next.plan)?;
+        }
+        Ok(())
+    }
+
+    /// The kernel routers have followed, or were changed back.
+    pub(crate) fn kernel_has_followed(&mut self, outcome: Result<()>, now: Instant) {
+        let Some(change) = &mut self.changes.under_way else { return };
+        change.waits_for_kernel = false;
+        match outcome {
+            Err(error) if change.phase == Phase::Rollback => {
+                let what = format!("not all that the host's kernel forwards for is what it was: {error:#}");
+                self.events.record(Kind::Failed, what);
+                self.advance(Ok(()), now);
+            }
+            outcome => {
+                change.kernel_has_followed = change.phase == Phase::Kernel && outcome.is_ok();
+                self.advance(outcome, now);
+            }
+        }
     }
 
     fn ask_to_follow(&mut self, whom: Option<String>, told: (PlanWithSupplies, Vec<OwnedFd>), now: Instant) {
@@ -166,6 +197,11 @@ impl Supervisor {
         if change.wish.wanted.is_dry_run() {
             followed.clear();
         }
+        if std::mem::take(&mut change.kernel_has_followed) {
+            // This plan was in force before, so it is valid for `change`.
+            change.waits_for_kernel =
+                self.kernels.change(&change.next.plan, &self.running.plan).unwrap_or_default();
+        }
         for whom in followed.into_iter().rev() {
             match self.orders_of_what_runs(whom.as_deref()) {
                 Ok(orders) => self.ask_to_follow(whom, orders, now),
@@ -204,6 +240,7 @@ impl Supervisor {
         let (from, to) = (&self.running.plan, &change.next.plan);
         change.changes.extend(schedule::changes(from, to));
         change.changes.extend(process_changes(from, to));
+        change.changes.extend(kernels::changes(from, to));
         self.commit(*change, now);
     }
 }

@@ -30,7 +30,7 @@ fn a_router_is_shown_as_it_would_be_written() {
     assert_eq!(get("vhost").as_deref(), Some("per-nic"));
     assert_eq!(get("limit").as_deref(), Some("200kpps"));
     assert_eq!(get("misdeed"), None);
-    let nic = nic(&plan.routers[0].nics[0]);
+    let nic = nic(&plan.routers[0], &plan.routers[0].nics[0]);
     assert_eq!(nic.attach, "switch:lan");
     assert_eq!(nic.addresses, ["192.0.2.1/24"]);
 }
@@ -41,9 +41,21 @@ fn plain_counts_are_numbers_and_nothing_else_is() {
     let router = &plan.routers[0];
     // A set of CPUs is text, even if it is one CPU.
     assert_eq!(numbers(&settings(router)), [("vcpus", 2)]);
-    let wan = nic(&router.nics[0]).settings;
+    let wan = nic(router, &router.nics[0]).settings;
     assert_eq!(numbers(&wan), [("itr", 0), ("mtu", 1400), ("queue_len", 300), ("queues", 2), ("ring", 1024)]);
-    let lan = nic(&router.nics[1]).settings;
+    let lan = nic(router, &router.nics[1]).settings;
     assert_eq!(numbers(&lan).iter().map(|(key, _)| *key).collect::<Vec<_>>(), ["mtu", "queues", "ring"]);
     assert_eq!((&lan["itr"], &lan["queue_len"]), (&"adaptive".into(), &"auto".into()));
+}
+
+#[test]
+fn of_a_router_without_a_machine_nothing_is_told_of_one() {
+    let text = "[[router]]\nname = \"edge\"\nengine = \"kernel\"\nrp_filter = \"strict\"\n[[router.nic]]\nname = \"wan\"\n\
+                attach = \"veth:rr-wan\"\naddress = \"192.0.2.1/24\"\n";
+    let plan = config::parse(text, "x.toml").expect("a good file");
+    let router = &plan.routers[0];
+    let keys: Vec<String> = settings(router).into_keys().collect();
+    assert_eq!(keys, ["engine", "forwarding", "proxy_arp", "restart", "rp_filter", "threaded"]);
+    let keys: Vec<String> = nic(router, &router.nics[0]).settings.into_keys().collect();
+    assert_eq!(keys, ["mtu"]);
 }

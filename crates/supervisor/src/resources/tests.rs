@@ -166,3 +166,24 @@ fn what_was_opened_for_what_a_nic_wants_no_more_does_not_go_under_it() {
     assert!(replaced(&before, &mut link_jobs));
     assert_eq!(tended(&mut link_jobs, &notes), ["new: in the place of \"old\"", "old: closed"]);
 }
+
+#[test]
+fn a_tap_of_a_kernel_router_is_closed_when_its_router_becomes_a_machine() {
+    let on_a_switch = |engine: &str| {
+        let nic = "[[router.nic]]\nname = \"lan\"\nattach = \"switch:lan\"\n";
+        let text = format!("[switch.lan]\n[[router]]\nname = \"edge\"\nengine = \"{engine}\"\n{nic}");
+        config::parse(&text, "x.toml").expect("good")
+    };
+    let (before, after) = (on_a_switch("kernel"), on_a_switch("process"));
+    let (notes, mut link_jobs) = (Notes::default(), LinkJobs::default());
+    let mut held = Resources::default();
+    held.put(before.nics().next().expect("a NIC"), Box::new(Scripted("tap", notes.clone())));
+    let given = |held: &Resources, plan: &Plan| {
+        held.supplies(&Resources::default(), plan).expect("descriptors").0.len()
+    };
+    assert_eq!((given(&held, &before), given(&held, &after)), (1, 0));
+    held.adopt(Resources::default(), &before, &mut link_jobs);
+    assert!(tended(&mut link_jobs, &notes).is_empty(), "it stays");
+    held.adopt(Resources::default(), &after, &mut link_jobs);
+    assert_eq!(tended(&mut link_jobs, &notes), ["tap: closed"]);
+}

@@ -1,9 +1,12 @@
 //! Cleaner process. It does nothing but wait for the end of the process that holds the locks, and removes
 //! what that one could not remove itself because it was killed: lock files and sockets (also those that peers
 //! of vhost-user connect to), macvtaps, ports of Open vSwitch, groups and sets of CPUs that its threads were
-//! in. Everything else that a run makes belongs to descriptors and disappears with them.
+//! in, names of namespaces of kernel routers, and their containers. It also returns interfaces that were moved
+//! into kernel routers, and restores settings of virtual functions. Everything else that a run makes belongs to
+//! descriptors and disappears with them.
 
 use std::fmt;
+use std::fs;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -14,10 +17,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use engine::BackOff;
+use lxc::Programs;
+use netns::Namespace;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use uplink::Undo;
 
 use super::file::{clean_up, until_timeout};
+use crate::kernels::backend::Remains;
 
 mod list;
 
@@ -32,6 +38,16 @@ const RUBBISH: u8 = b'r';
 const UNDO: u8 = b'u';
 /// Prefix of the path of a lock and, after a line feed, a [`sched::Undo`] that goes with it.
 const SCHEDULE: u8 = b's';
+/// Prefix of a kernel router's entry: the path of a lock and, after line feeds, a name in `/run/netns` and the
+/// [`kernel_router::Leftover`] with that name. A later entry replaces an earlier one of the same name.
+const KERNEL: u8 = b'k';
+/// Prefix of a container's entry: the path of a lock and, after line feeds, its name and its [`lxc::OrphanedContainer`].
+const CONTAINER: u8 = b'c';
+/// Prefix of a virtual function's entry: the path of a lock and, after line feeds, its PCI address and the [`sriov::FormerSettings`] with its
+/// former settings.
+const FUNCTION: u8 = b'v';
+/// Prefixes of entries that are replaced by a later entry of the same name.
+const NAMED: [u8; 3] = [KERNEL, CONTAINER, FUNCTION];
 /// Prefix of a path that is not to be removed any more.
 const FORGET: u8 = b'f';
 
@@ -52,7 +68,7 @@ impl CleanupEntries {
             FORGET => self.lines.retain(|line| !is_about(line, path)),
             _ => {
                 // Made again: moved to the end, since what it depends on may have been made meanwhile.
-                self.lines.retain(|known| *known != line);
+                self.lines.retain(|known| subject(known) != subject(&line));
                 self.lines.push(line.clone());
             }
         }
@@ -61,6 +77,14 @@ impl CleanupEntries {
             let _ = pipe.write_all(&line);
         }
     }
+}
+
+/// Identity of an entry: all of it, or for these prefixes only the prefix, the lock and the name.
+fn subject(line: &[u8]) -> &[u8] {
+    let is_told = line.first().is_some_and(|what| NAMED.contains(what));
+    // The rest follows the lock and the name.
+    let end = line.iter().enumerate().filter(|(_, octet)| **octet == b'\n').map(|(at, _)| at).nth(1);
+    end.filter(|_| is_told).and_then(|end| line.get(..end)).unwrap_or(line)
 }
 
 /// Returns true if a line concerns this lock, or something that goes with it.
@@ -99,6 +123,22 @@ impl CleanupList {
     pub(super) fn add_schedule(&self, lock: &Path, undo: &sched::Undo) {
         if let Ok(undo) = serde_json::to_string(undo) {
             self.note_with(SCHEDULE, lock, undo.as_bytes());
+        }
+    }
+
+    /// Records what exists of a kernel router now, to be removed when the process is dead.
+    pub(super) fn add_rest(&self, lock: &Path, rest: &Remains<'_>) {
+        let (what, name, text) = match rest {
+            Remains::Kernel(leftover) => {
+                (KERNEL, leftover.published.clone().unwrap_or_default(), serde_json::to_string(leftover))
+            }
+            Remains::Container(left) => (CONTAINER, left.name.clone(), serde_json::to_string(left)),
+            Remains::Function(former) => {
+                (FUNCTION, former.address.to_string(), serde_json::to_string(former))
+            }
+        };
+        if let Ok(text) = text {
+            self.note_with(what, lock, format!("{name}\n{text}").as_bytes());
         }
     }
 
@@ -240,10 +280,28 @@ pub fn clean_up_after(parent: u32) -> Result<()> {
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"ringroad/clean");
     let list = List::hear(io::stdin().lock()).context("cannot hear the other process")?;
+    // The data plane does not hold these, and a new run of the same routers may be waiting for their names.
+    if let Ok(home) = Namespace::current() {
+        list.kernels().iter().for_each(|leftover| drop(leftover.remove(&home)));
+    }
+    for left in list.containers() {
+        let _ = left.clean(&Programs::default());
+        let _ = fs::remove_dir(&left.home);
+    }
+    restore_functions(&list.functions());
     for (lock, rubbish) in list.locks() {
         clean_up(&lock, parent, &rubbish, &mut until_timeout());
     }
     Ok(())
+}
+
+/// Restores the ports' former settings of virtual functions. Their interfaces have been returned to the host by now.
+fn restore_functions(formers: &[sriov::FormerSettings]) {
+    let Some(kernel) = netlink::Netlink::open().ok().filter(|_| !formers.is_empty()) else { return };
+    let sysfs = sriov::Sysfs::here();
+    for former in formers {
+        let _ = sriov::restore(&sysfs, &kernel, former);
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,9 @@ use link::{Link, ToPlane, ToSupervisor};
 use rustix::event::{EventfdFlags, eventfd};
 use sched::{ApplyError, Outline, Thread};
 
+use super::fake_backend::FakeBackend;
 use crate::ceiling::Ceilings;
+use crate::kernels::KernelRouters;
 use crate::metrics::Metrics;
 use crate::output::Output;
 use crate::plane::{Plane, Process};
@@ -222,6 +224,8 @@ pub(super) struct Stage {
     /// `None`: it has ended.
     supervisor: Option<Supervisor>,
     planes: Rc<RefCell<Vec<Scripted>>>,
+    /// Stand-in for the kernel routers of the host.
+    pub(super) kernel: FakeBackend,
     /// True if the host can start no process.
     refuses: Rc<Cell<bool>>,
     pub(super) now: Instant,
@@ -254,6 +258,8 @@ impl Stage {
         let stderr = fs::File::create(&told).expect("a file");
         let file = "x.toml".to_owned();
         let metrics = Metrics::open(&plan, &mut lock).expect("no telemetry");
+        let (kernel, backend) = FakeBackend::new();
+        let kernels = KernelRouters::begin(backend, &plan, now).expect("nothing refuses");
         let begun = StartupState {
             metrics,
             options: Options { time: None, json: true, log: None, name: None, user: None, memory_max: None },
@@ -263,6 +269,7 @@ impl Stage {
                 .expect("nothing is placed"),
             ceilings: Ceilings::default(),
             lock,
+            kernels,
             resources: Resources::default(),
             plane: start_plane(now).expect("a data plane"),
             start_plane,
@@ -272,7 +279,17 @@ impl Stage {
         let mut supervisor = Supervisor::begin(begun, now).expect("it begins");
         // By default work takes no time: an iteration handles all messages, however busy the host is.
         supervisor.clock = Box::new(move || now);
-        Self { supervisor: Some(supervisor), planes, refuses, now, shown, told, socket, _folder: folder }
+        Self {
+            supervisor: Some(supervisor),
+            planes,
+            kernel,
+            refuses,
+            now,
+            shown,
+            told,
+            socket,
+            _folder: folder,
+        }
     }
 
     /// Run whose data plane is up.

@@ -174,6 +174,8 @@ fn one_router(name: &'static str, switches: &[&'static str]) -> impl Strategy<Va
             name: name.to_owned(),
             engine: Some(if process { Engine::Process } else { Engine::Kvm }),
             linux: None,
+            kernel: None,
+            container: None,
             role: Role::Router,
             restart: if never { Restart::Never } else { Restart::Always },
             state: (pins.0 == 2).then_some(Power::Stopped),

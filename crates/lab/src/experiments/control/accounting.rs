@@ -22,7 +22,7 @@ use super::on;
 use crate::experiment::{Experiment, ExtraFigures, Options, Sample};
 use crate::experiments::Case;
 use crate::metric::cpu_time;
-use crate::metric::usage::{self, Reader};
+use crate::metric::usage::Reader;
 use crate::rig::router_run::{File, Link, RouterRun};
 
 /// Share of the core that is burnt.
@@ -121,7 +121,7 @@ impl Accounting {
     }
 
     fn read_each_second(&self, room: &RouterRun) -> Result<Sample> {
-        let threads = usage::threads(room.supervisor())?;
+        let threads = room.threads()?;
         ensure!(threads.len() >= 2 * ROUTERS, "there are {} threads of {ROUTERS} routers", threads.len());
         let mut account = Account::open(&[], &threads).context("cannot open the account")?;
         let mut last = account.sample();

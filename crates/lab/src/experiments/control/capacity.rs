@@ -20,7 +20,7 @@ const TRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_mi
 const FAR_BEYOND: f64 = 0.4;
 
 /// A guarantee that always fits and changes nothing while the router is alone on its CPU.
-const LITTLE: &str = "guarantee = \"1kpps\"\n";
+pub(in crate::experiments) const LITTLE: &str = "guarantee = \"1kpps\"\n";
 
 /// Configuration lines that pin all threads of a router to one CPU.
 pub(in crate::experiments) fn on(cpu: usize) -> String {
@@ -44,7 +44,10 @@ pub(super) fn measure(
 }
 
 /// Best rate of a room's first router, in frames a second, while the other routers are idle.
-fn best(room: &RouterRun) -> Result<f64> {
+///
+/// # Errors
+/// No frame was forwarded.
+pub(in crate::experiments) fn best(room: &RouterRun) -> Result<f64> {
     let mut best: f64 = 0.0;
     for rate in LOADS {
         let found = step(room, &[rate], TRY, SendMode::PLAIN)?;

@@ -15,8 +15,8 @@ use crate::experiment::{Experiment, Options, Sample, named_kind};
 use crate::experiments::Case;
 use crate::metric::usage::{self, Reader};
 use crate::rig::router_run::RouterRun;
-use crate::scenario::LoadSweep;
 use crate::scenario::load::{SendMode, step};
+use crate::scenario::{LoadSweep, Step};
 
 /// Capacity of the paper's core, in kpps: both routers together in overload, as printed in its tables 2 and 4.
 const PAPER: f64 = 1241.0;
@@ -64,7 +64,7 @@ impl Control {
 pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
     let contended = SharedCpuSetup::new(options)?;
     let case = |routers, control, overloaded| {
-        Case::from(Isolation { routers, control, overloaded }.case(&contended))
+        Case::from(Isolation { overload: Overload { routers, overloaded }, control }.case(&contended))
     };
     let mut cases = vec![case(2, Control::None, 0)];
     for routers in [2, 3, 8] {
@@ -73,31 +73,52 @@ pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Parameters of a case.
+/// Parameters of a case: the routers, and how the first one is protected.
 #[derive(Clone, Copy)]
 struct Isolation {
-    routers: usize,
+    overload: Overload,
     control: Control,
-    /// Index (0 or 1) of the overloaded router.
-    overloaded: usize,
 }
 
 impl Isolation {
     fn case(self, contended: &SharedCpuSetup) -> Experiment {
-        let which = if self.overloaded == 0 { "/vr1-overloaded" } else { "" };
-        let end = format!("{}-routers{which}/{}", self.routers, self.control.name());
+        let Overload { routers, overloaded } = self.overload;
+        let which = if overloaded == 0 { "/vr1-overloaded" } else { "" };
+        let end = format!("{routers}-routers{which}/{}", self.control.name());
         let lines = move |_: &SharedCpuSetup, capacity: f64| -> Vec<String> {
-            let promised = self.steps()[0][0] / PAPER * capacity;
-            (0..self.routers).map(|router| self.control.line(router, self.routers, promised)).collect()
+            let promised = self.overload.part_of(0) * capacity;
+            (0..routers).map(|router| self.control.line(router, routers, promised)).collect()
         };
         let measure = move |contended: &SharedCpuSetup, room: &RouterRun, capacity: f64| {
-            self.measure(&contended.options, room, capacity)
+            self.overload.measure(&contended.options, room, capacity, contended.cpus.1)
         };
         contended.case(("isolation", "kept"), &end, lines, measure)
     }
+}
 
+/// Routers on one CPU, one of which is overloaded in steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::experiments) struct Overload {
+    /// Number of routers.
+    pub(in crate::experiments) routers: usize,
+    /// Index (0 or 1) of the overloaded router.
+    pub(in crate::experiments) overloaded: usize,
+}
+
+impl Overload {
     fn steps(self) -> &'static [[f64; 2]] {
         if self.overloaded == 0 { &FIRST } else { &SECOND }
+    }
+
+    /// Returns the index of the victim: the one of the first two that is not overloaded.
+    pub(in crate::experiments) const fn victim(self) -> usize {
+        1 - self.overloaded
+    }
+
+    /// Load of one of the first two routers in the first step, as a multiple of the capacity. The victim's load is the same in
+    /// all steps.
+    pub(in crate::experiments) fn part_of(self, router: usize) -> f64 {
+        self.part(self.steps()[0], router)
     }
 
     /// Load offered to a router, as a multiple of the capacity.
@@ -106,9 +127,19 @@ impl Isolation {
         kpps[router.min(1)] / PAPER / among as f64
     }
 
-    fn measure(self, options: &Options, room: &RouterRun, capacity: f64) -> Result<Sample> {
+    /// Measures all steps. The sample is the fraction of its load that the victim forwards in the heaviest one.
+    ///
+    /// # Errors
+    /// No frame was forwarded, or the CPU time cannot be read.
+    pub(in crate::experiments) fn measure(
+        self,
+        options: &Options,
+        room: &RouterRun,
+        capacity: f64,
+        cpu: usize,
+    ) -> Result<Sample> {
         let mut reader = Reader::by_ticks()?;
-        let mut look = || reader.look(&usage::threads(room.supervisor())?);
+        let mut look = || reader.look(&room.threads()?);
         let times = (LEAD, options.step(STEP));
         let (mut climb, mut kept) = (LoadSweep::of(capacity), 0.0);
         for (n, kpps) in (1..).zip(self.steps()) {
@@ -118,22 +149,29 @@ impl Isolation {
             let step = step(room, &rates, times, SendMode::PLAIN)?;
             let split = Split::between(&before, &look()?);
             climb.count(&step, rates[0]);
-            let total: f64 = (0..self.routers).map(|router| step.forwarded_kpps(router)).sum();
-            climb.more.push(format!("total_{n}"), total);
-            for router in 0..2 {
-                let (used, vr) = (usage::used(&split, Some(router)), router + 1);
-                climb.more.extend([
-                    (format!("vr{vr}_offered_{n}"), step.offered_kpps(router)),
-                    (format!("vr{vr}_{n}"), step.forwarded_kpps(router)),
-                    (format!("vr{vr}_cpu_{n}"), (used.vcpu + used.vhost) * 100.0),
-                ]);
-            }
-            let victim = 1 - self.overloaded;
+            climb.more.extend(self.told(n, &step, &split, cpu));
+            let victim = self.victim();
             kept = step.forwarded_kpps(victim) / step.offered_kpps(victim).max(f64::MIN_POSITIVE);
             climb.more.push(format!("kept_{n}"), kept);
         }
         climb.more.push("offered_short", climb.short);
         climb.sample(kept)
+    }
+
+    /// Returns the figures of the n-th step.
+    fn told(self, n: usize, step: &Step, split: &Split, cpu: usize) -> Vec<(String, f64)> {
+        let total: f64 = (0..self.routers).map(|router| step.forwarded_kpps(router)).sum();
+        let mut told = vec![(format!("total_{n}"), total)];
+        told.extend(usage::busy(split, cpu).map(|busy| (format!("cpu_total_{n}"), busy.total * 100.0)));
+        for router in 0..2 {
+            let (used, vr) = (usage::used(split, Some(router)), router + 1);
+            told.extend([
+                (format!("vr{vr}_offered_{n}"), step.offered_kpps(router)),
+                (format!("vr{vr}_{n}"), step.forwarded_kpps(router)),
+                (format!("vr{vr}_cpu_{n}"), (used.vcpu + used.vhost) * 100.0),
+            ]);
+        }
+        told
     }
 }
 

@@ -8,7 +8,7 @@
 //! contended CPU in other ways: by burns of known size.
 
 pub(super) mod accounting;
-mod capacity;
+pub(super) mod capacity;
 pub(super) mod cases;
 mod contended;
 pub(super) mod guarantee;

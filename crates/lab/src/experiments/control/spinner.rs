@@ -42,7 +42,7 @@ fn watch(
     rates: &[f64],
 ) -> Result<(Step, TimerLateness, Split)> {
     let mut reader = Reader::by_ticks()?;
-    let mut look = || reader.look(&usage::threads(room.supervisor())?);
+    let mut look = || reader.look(&room.threads()?);
     let sleeper = Sleeper::start(contended.cpus.1)?;
     let (before, end) = (look()?, Instant::now() + PATIENCE);
     let length = contended.options.step(STEP);

@@ -139,7 +139,7 @@ fn sweep(
         room.arrive_at(cpu)?;
     }
     let mut reader = reader()?;
-    let mut look = || reader.look(&usage::threads(room.supervisor())?);
+    let mut look = || reader.look(&room.threads()?);
     let mut climb = LoadSweep::of(capacity);
     for &load in stand.loads.each() {
         let rate = load * capacity;

@@ -1,6 +1,8 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use sched::account::{CoreSplit, ThreadSplit};
+
 use super::*;
 
 #[test]
@@ -47,4 +49,49 @@ fn a_thread_that_runs_is_seen_running_and_its_process_among_the_parents() {
     assert!((0..64).filter_map(|cpu| of_cpu(&split, cpu)).count() > 0, "{split:?}");
     end.send(()).unwrap();
     burn.unwrap().join().unwrap();
+}
+
+#[test]
+fn threads_that_receive_for_interfaces_are_told_by_the_names_of_these() {
+    let known = |interface: &str| ["near", "near-1-"].iter().position(|side| *side == interface);
+    let found = napi("napi/near-1--8211", 71, known).unwrap();
+    assert_eq!(
+        (found.tid, router(&found.name), class(&found.name)),
+        (71, Some(1), Some((1, TimeCategory::Vhost)))
+    );
+    assert_eq!(napi("napi/near-8210", 70, known).and_then(|thread| router(&thread.name)), Some(0));
+    assert!(
+        ["napi/eth0-3", "napi/near", "near-1", "vhost-7"].iter().all(|name| napi(name, 1, known).is_none())
+    );
+    of_napi(|_| Some(0)).unwrap();
+}
+
+#[test]
+fn what_ran_on_a_cpu_is_the_kernels_or_of_programs() {
+    let thread = |run, system, cpu| ThreadSplit {
+        column: TimeCategory::Vhost,
+        cpu,
+        moved: false,
+        run,
+        guest: 0.0,
+        system,
+        wait: 0.0,
+        switches: 0,
+        wakeups: 0,
+    };
+    let core = CoreSplit {
+        guest: 10.0,
+        vhost: 40.0,
+        kernel: 5.0,
+        softirq: 15.0,
+        idle: 30.0,
+        ..CoreSplit::default()
+    };
+    let threads = [("la/vhost", thread(40.0, 30.0, 1)), ("lb/vhost", thread(90.0, 90.0, 0))];
+    let threads = threads.map(|(name, thread)| (name.to_owned(), thread)).into();
+    let split = Split { interval: 100.0, cores: [(1, core)].into(), threads };
+    let found = busy(&split, 1).unwrap();
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+    assert!(near(found.kernel, 0.5) && near(found.user, 0.2) && near(found.total, 0.7), "{found:?}");
+    assert_eq!(busy(&split, 0), None);
 }

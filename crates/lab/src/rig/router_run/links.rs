@@ -26,6 +26,10 @@ named_kind! {
         Tap = "tap",
         /// veth pairs through AF_XDP.
         Xdp = "xdp",
+        /// macvlans on veth pairs, for engines `kernel` and `lxc`.
+        Macvlan = "macvlan",
+        /// veth pairs with one end in the router's namespace, for the same engines.
+        Veth = "veth",
     }
 }
 
@@ -34,9 +38,26 @@ pub(super) fn sides(router: usize) -> [String; 2] {
     ["near", "far"].map(|side| if router == 0 { side.to_owned() } else { format!("{side}-{router}-") })
 }
 
+impl Link {
+    /// Returns true if engines other than `kernel` and `lxc` can use it.
+    pub(crate) const fn is_for_machines(self) -> bool {
+        !matches!(self, Self::Macvlan | Self::Veth)
+    }
+
+    /// Returns the outer interface of a side, where frames enter or leave the router.
+    pub(super) fn outer(self, side: &str) -> String {
+        if self == Self::Tap { super::text::tap(side) } else { format!("{side}1") }
+    }
+
+    /// Returns true if the forwarder creates the outer interfaces.
+    pub(super) const fn is_made_by_router(self) -> bool {
+        matches!(self, Self::Tap | Self::Veth)
+    }
+}
+
 /// Creates the backends for this many routers; returns the processes of Open vSwitch, if it takes part.
 pub(super) fn prepare(netns: &Netns, link: Link, routers: usize, folder: &Path) -> Result<Vec<Process>> {
-    if link == Link::Tap {
+    if link.is_made_by_router() {
         return Ok(Vec::new());
     }
     let sides: Vec<String> = (0..routers).flat_map(sides).collect();
@@ -51,6 +72,13 @@ pub(super) fn prepare(netns: &Netns, link: Link, routers: usize, folder: &Path) 
         }
     }
     if link == Link::Ovs { open_vswitch(netns, &sides, folder) } else { Ok(Vec::new()) }
+}
+
+/// Sets the outer interfaces up. Engines `kernel` and `lxc` leave the other ends of their veth pairs down.
+pub(super) fn set_up_outer(netns: &Netns, link: Link, routers: usize) -> Result<()> {
+    let sides = (0..routers).flat_map(sides).filter(|_| link.is_made_by_router());
+    let mut outer = sides.map(|side| link.outer(&side));
+    outer.try_for_each(|name| ip(netns, &format!("link set {name} up")))
 }
 
 /// Runs ip(8) in a namespace.

@@ -1,10 +1,19 @@
 //! Room: routers run by the command itself, with its supervisor and its confinement, each between two interfaces of a
 //! namespace. Load enters through packet sockets in front of the interfaces and is received by the routers' own threads;
 //! the kernel behind them counts frames.
+//!
+//! Routers of the engines `kernel` and `lxc` are network namespaces in which the host's kernel forwards. `hand` creates such
+//! namespaces with ip(8), for comparison. The kernel processes the received frames of all of these on one chosen CPU
+//! ([`RouterRun::arrive_at`]), or in NAPI threads (`inside`).
 
+mod asked;
 mod counted;
 mod folder;
+mod forwarder;
+mod hand;
+mod inside;
 mod links;
+mod probe;
 mod text;
 
 use std::fs;
@@ -18,14 +27,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use host::{cores, own_files};
 use rustix::process::{Pid, Signal, kill_process};
+use sched::account::Thread;
 use uplink::{Links, Netns, PacketSender};
 
 use self::counted::{Counts, RunCounters};
 use self::folder::Folder;
+pub(crate) use self::forwarder::Forwarder;
+pub(crate) use self::inside::threaded;
 pub(crate) use self::links::{Link, ip, steer};
+pub(crate) use self::probe::Probe;
 use crate::device::{self, NEAR_MAC};
 use crate::experiment::Options;
 use crate::generator::{Settings, first_frames};
+use crate::metric::usage;
 
 /// Timeout for routers and Open vSwitch to start or stop; normally they do long before.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -37,6 +51,8 @@ const FLOWS: usize = 64;
 pub(crate) struct File<'a> {
     /// Device, engine, frame size, vCPUs and queues of each router.
     pub(crate) options: &'a Options,
+    /// Forwarder; by default the command with the engine of the options.
+    pub(crate) by: Forwarder,
     pub(crate) link: Link,
     pub(crate) queue_len: Option<&'static str>,
     /// For each router, the lines of its table that place its threads and give them resources.
@@ -48,7 +64,7 @@ pub(crate) struct File<'a> {
 impl<'a> File<'a> {
     /// Creates a file for routers with queues of the default length, without remembered state.
     pub(crate) fn new(options: &'a Options, link: Link, routers: &'a [String]) -> Self {
-        Self { options, link, queue_len: None, routers, memory: None }
+        Self { options, by: Forwarder::of(options), link, queue_len: None, routers, memory: None }
     }
 }
 
@@ -64,12 +80,24 @@ struct Lane {
 /// Running routers.
 pub(crate) struct RouterRun {
     lanes: Vec<Lane>,
-    run: Process,
-    counted: Arc<RunCounters>,
+    /// Run of the command; `None` if the routers are set up by hand.
+    run: Option<Run>,
+    /// Configuration file of the command; empty if the routers are set up by hand.
+    text: String,
+    by: Forwarder,
+    link: Link,
+    /// Network namespaces of the routers, if the host's kernel forwards.
+    inside: Vec<Netns>,
     _switch: Vec<Process>,
     netns: Netns,
     _links: Links,
-    _folder: Folder,
+    folder: Folder,
+}
+
+/// Run of the command, and its counters.
+struct Run {
+    process: Process,
+    counted: Arc<RunCounters>,
 }
 
 /// State directory of the command, kept from one room to the next, and separate from that of the host's own routers.
@@ -99,12 +127,14 @@ pub(crate) fn program() -> Result<PathBuf> {
 }
 
 impl RouterRun {
-    /// Starts the command on a file.
+    /// Starts the command on a file, or sets its routers up by hand.
     pub(crate) fn open(file: &File<'_>) -> Result<Self> {
-        let program = program()?;
+        if file.by != Forwarder::Hand {
+            program()?;
+        }
         let netns = Netns::new()?;
         let links = netns.settle(false)?;
-        Self::furnish(&program, file, (netns, links), Folder::new()?)
+        Self::furnish(file, (netns, links), Folder::new()?)
     }
 
     /// Opens a room, calls `measure` with it, and closes it.
@@ -113,33 +143,42 @@ impl RouterRun {
     /// The routers do not run (the error names the first router's lines), or `measure` fails.
     pub(crate) fn with_routers<T>(file: &File<'_>, measure: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         let first = file.routers.first().map_or("", |lines| lines.trim());
+        let first = if first.is_empty() { file.by.name() } else { first };
         let room = Self::open(file).with_context(|| format!("with {}", first.replace('\n', ", ")))?;
         let measured = measure(&room);
         room.close()?;
         measured
     }
 
-    fn furnish(
-        program: &Path,
-        file: &File<'_>,
-        (netns, links): (Netns, Links),
-        folder: Folder,
-    ) -> Result<Self> {
+    fn furnish(file: &File<'_>, (netns, links): (Netns, Links), folder: Folder) -> Result<Self> {
         let (routers, place) = (file.routers.len(), &*folder.path);
         let switch = links::prepare(&netns, file.link, routers, place)?;
         let state = file.memory.map_or_else(|| place.join("state"), |memory| memory.0.path.clone());
-        let (run, counted) = start(program, &netns, text::text(file, &folder.id), (place, &state))?;
+        let text = text::text(file, &folder.id);
+        let (run, inside) = match file.by {
+            Forwarder::Hand => {
+                let made = (0..routers).map(|router| hand::set_up(&netns, file.link, router));
+                (None, made.collect::<Result<Vec<_>>>()?)
+            }
+            Forwarder::Command(engine) => {
+                let run = start(&program()?, &netns, &text, (place, &state))?;
+                let names = (0..routers).filter(|_| engine.is_kernel()).map(|at| text::name(&folder.id, at));
+                let inside = names.map(|name| inside::namespace(run.process.0.id(), &name));
+                let inside = inside.collect::<Result<Vec<_>>>()?;
+                (Some(run), inside)
+            }
+        };
+        if file.by.is_kernel() {
+            links::set_up_outer(&netns, file.link, routers)?;
+        }
         let lane = |router: usize| {
-            let [near, far] = links::sides(router);
-            let (ahead, behind) = match file.link {
-                Link::Tap => (text::tap(&near), text::tap(&far)),
-                _ => (format!("{near}1"), format!("{far}1")),
-            };
+            let [ahead, behind] = links::sides(router).map(|side| file.link.outer(&side));
             let frames = frames(file.options, text::mac(NEAR_MAC, router))?;
             anyhow::Ok(Lane { wire: PacketSender::open(&netns, &ahead)?, frames, behind })
         };
         let lanes = (0..routers).map(lane).collect::<Result<_>>()?;
-        Ok(Self { lanes, run, counted, _switch: switch, netns, _links: links, _folder: folder })
+        let (by, link) = (file.by, file.link);
+        Ok(Self { lanes, run, text, by, link, inside, _switch: switch, netns, _links: links, folder })
     }
 
     /// Sends a burst to a router; returns how many frames were accepted. If there are several flows, `turn` selects one.
@@ -155,36 +194,49 @@ impl RouterRun {
         self.lanes.iter().map(forwarded).collect()
     }
 
-    /// Makes the kernel process received frames of each router on this CPU, as if the NIC's interrupts were served there.
+    /// Makes the kernel process received frames of all routers on this CPU, as if the NIC's interrupts were served there.
     pub(crate) fn arrive_at(&self, cpu: usize) -> Result<()> {
-        for router in 0..self.lanes.len() {
-            let [near, _] = links::sides(router);
-            links::steer(&self.netns, &format!("{near}0"), cpu)?;
-        }
-        Ok(())
+        self.arrive_each(|_| cpu)
     }
 
-    /// Process ID of the command: the supervisor.
-    pub(crate) fn supervisor(&self) -> u32 {
-        self.run.0.id()
+    /// Process ID of the command: the supervisor; `None` if the routers are set up by hand.
+    pub(crate) fn supervisor(&self) -> Option<u32> {
+        self.run.as_ref().map(|run| run.process.0.id())
+    }
+
+    /// Content of the configuration file of the command.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Lists all threads of the routers: those of the command's processes, and the NAPI threads of the routers' interfaces.
+    pub(crate) fn threads(&self) -> Result<Vec<Thread>> {
+        let mut threads = self.supervisor().map_or_else(|| Ok(Vec::new()), usage::threads)?;
+        if self.by.is_kernel() {
+            threads.extend(self.receiving()?);
+        }
+        Ok(threads)
     }
 
     /// Totals of the routers' counters so far.
     pub(crate) fn counts(&self) -> Counts {
-        self.counted.so_far()
+        self.run.as_ref().map_or_else(Counts::default, |run| run.counted.so_far())
     }
 
     /// Doorbells and exits per frame forwarded since `before`.
     pub(crate) fn each_since(&self, before: &Counts) -> Result<[f64; 2]> {
-        self.counted.each_since(before, PATIENCE)
+        let run = self.run.as_ref().context("routers that are set up by hand tell no counters")?;
+        run.counted.each_since(before, PATIENCE)
     }
 
     /// Stops the routers.
     pub(crate) fn close(mut self) -> Result<()> {
-        let id = Pid::from_raw(self.run.0.id().cast_signed()).context("a process number")?;
+        let Some(run) = &mut self.run else { return Ok(()) };
+        let process = &mut run.process.0;
+        let id = Pid::from_raw(process.id().cast_signed()).context("a process number")?;
         kill_process(id, Signal::TERM).context("the router had ended")?;
         let end = Instant::now() + PATIENCE;
-        while self.run.0.try_wait()?.is_none() {
+        while process.try_wait()?.is_none() {
             ensure!(Instant::now() < end, "the router does not end");
             thread::sleep(LOOK);
         }
@@ -210,12 +262,7 @@ fn everywhere() -> Result<String> {
     Ok(cores::online()?.iter().map(usize::to_string).collect::<Vec<_>>().join(","))
 }
 
-fn start(
-    program: &Path,
-    netns: &Netns,
-    text: String,
-    (folder, state): (&Path, &Path),
-) -> Result<(Process, Arc<RunCounters>)> {
+fn start(program: &Path, netns: &Netns, text: &str, (folder, state): (&Path, &Path)) -> Result<Run> {
     let path = folder.join("lab.toml");
     let groups = folder.join("groups");
     fs::create_dir_all(&groups).with_context(|| format!("cannot make {}", groups.display()))?;
@@ -231,9 +278,9 @@ fn start(
         .arg(&path)
         .args(["--log", "text", "--json"]);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut run = Process(child.context("cannot start the router")?);
-    let counted = RunCounters::by(run.0.stdout.take().context("the router has no output")?);
-    let said = run.0.stderr.take().context("the router has no output")?;
+    let mut process = Process(child.context("cannot start the router")?);
+    let counted = RunCounters::by(process.0.stdout.take().context("the router has no output")?);
+    let said = process.0.stderr.take().context("the router has no output")?;
     let mut heard = Vec::new();
     let mut lines = BufReader::new(said).lines();
     for line in lines.by_ref() {
@@ -241,7 +288,7 @@ fn start(
         if line.contains("is up after") {
             // Keep reading its messages, so that the pipe does not fill up and block it.
             thread::spawn(move || lines.for_each(drop));
-            return Ok((run, counted));
+            return Ok(Run { process, counted });
         }
         heard.push(line);
     }

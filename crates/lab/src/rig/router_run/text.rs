@@ -1,15 +1,33 @@
 //! Configuration file of the routers.
 
 use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+
+use config::Engine;
 
 use super::links::sides;
-use super::{File, Link};
+use super::{File, Forwarder, Link};
 use crate::device::{self, FAR_MAC, NEAR_MAC, STATION_MAC};
 
-/// Formats one table for each router; they differ in names, attachments, and the lines of `file.routers`.
+/// NICs of a router: name, Ethernet address in the first router, IP address.
+pub(super) const ENDS: [(&str, [u8; 6], &str); 2] =
+    [("near", NEAR_MAC, "198.18.0.1"), ("far", FAR_MAC, "198.19.0.1")];
+/// IP address of the station behind a router that receives probes: a UDP socket of the room.
+pub(super) const LISTENER: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 3);
+/// Ethernet address of that station.
+pub(super) const LISTENER_MAC: [u8; 6] = [2, 0, 0, 0, 9, 7];
+
+/// Returns the stations behind a router. Each is a static neighbour, so the router sends no ARP requests.
+pub(super) const fn neighbours() -> [(Ipv4Addr, [u8; 6]); 2] {
+    [(device::STATION, STATION_MAC), (LISTENER, LISTENER_MAC)]
+}
+
+/// Formats one table for each router; they differ in names, attachments, and the lines of `file.routers`. The text is empty if
+/// the routers are set up by hand.
 pub(super) fn text(file: &File<'_>, id: &str) -> String {
+    let Forwarder::Command(engine) = file.by else { return String::new() };
     let routers = file.routers.iter().enumerate();
-    routers.map(|(at, lines)| router(file, (&name(id, at), at), lines)).collect()
+    routers.map(|(at, lines)| router(file, engine, (&name(id, at), at), lines)).collect()
 }
 
 /// MAC address of the n-th router's NIC that corresponds to this one of the first router.
@@ -20,9 +38,13 @@ pub(super) fn mac(first: [u8; 6], router: usize) -> [u8; 6] {
 }
 
 /// Name of the n-th router: short, because thread names show no more than 15 octets.
-fn name(id: &str, router: usize) -> String {
+pub(super) fn name(id: &str, router: usize) -> String {
     let letter = char::from_u32(u32::from(b'a') + router as u32 % 26).unwrap_or('a');
-    format!("{id}{letter}")
+    let round = match router / 26 {
+        0 => String::new(),
+        round => format!("-{round}"),
+    };
+    format!("{id}{round}{letter}")
 }
 
 /// Name of a side's TAP, which frames are sent into and received from.
@@ -30,44 +52,64 @@ pub(super) fn tap(side: &str) -> String {
     format!("lab-{side}")
 }
 
-fn router(file: &File<'_>, (name, at): (&str, usize), lines: &str) -> String {
+fn router(file: &File<'_>, engine: Engine, (name, at): (&str, usize), lines: &str) -> String {
     let options = file.options;
-    let (engine, vhost) = (device::engine(options).name(), options.vhost.name());
-    let mut text =
-        format!("[[router]]\nname = \"{name}\"\nengine = \"{engine}\"\nvhost = \"{vhost}\"\n{lines}");
-    if options.vcpus > 1 {
+    let mut text = format!("[[router]]\nname = \"{name}\"\nengine = \"{}\"\n", engine.name());
+    if !engine.is_kernel() {
+        let _ = writeln!(text, "vhost = \"{}\"", options.vhost.name());
+    }
+    text.push_str(lines);
+    if options.vcpus > 1 && !engine.is_kernel() {
         let _ = writeln!(text, "vcpus = {}", options.vcpus);
     }
-    let ends = [("near", NEAR_MAC, "198.18.0.1"), ("far", FAR_MAC, "198.19.0.1")];
-    for (side, (nic, mac, address)) in sides(at).iter().zip(ends) {
-        let attach = match file.link {
-            Link::Macvtap => format!("macvtap:{side}0"),
-            Link::Bridge => format!("bridge:br-{side}"),
-            Link::Ovs => format!("ovs:br-{side}"),
-            Link::Tap => format!("tap:{}", tap(side)),
-            Link::Xdp => format!("xdp:{side}0"),
-        };
-        let model = options.nic.name();
+    for (side, (nic, mac, address)) in sides(at).iter().zip(ENDS) {
+        let (attach, mac) = (attach(file.link, side), frame::Mac(self::mac(mac, at)));
+        // The kernel names a NAPI thread after its interface, which has the NIC's name, so NICs of all routers have different names.
+        let nic = if engine.is_kernel() { side.as_str() } else { nic };
         let _ = write!(
             text,
-            "[[router.nic]]\nname = \"{nic}\"\nmodel = \"{model}\"\nattach = \"{attach}\"\nmac = \"{}\"\n\
-             address = \"{address}/24\"\n",
-            frame::Mac(self::mac(mac, at))
+            "[[router.nic]]\nname = \"{nic}\"\nattach = \"{attach}\"\nmac = \"{mac}\"\naddress = \"{address}/24\"\n"
         );
-        if options.queues > 1 {
-            let _ = writeln!(text, "queues = {}", options.queues);
-        }
-        if let Some(length) = file.queue_len {
-            let _ = writeln!(text, "queue_len = {length}");
+        if !engine.is_kernel() {
+            text.push_str(&of_machine(file));
         }
     }
-    let station = device::STATION;
-    let _ = write!(
-        text,
-        "[[router.route]]\nto = \"0.0.0.0/0\"\nvia = \"{station}\"\n[[router.neighbour]]\naddress = \"{station}\"\n\
-         mac = \"{}\"\n",
-        frame::Mac(STATION_MAC)
-    );
+    text.push_str(&behind());
+    text
+}
+
+/// Returns the `attach` of a side's NIC.
+fn attach(link: Link, side: &str) -> String {
+    match link {
+        Link::Macvtap => format!("macvtap:{side}0"),
+        Link::Bridge => format!("bridge:br-{side}"),
+        Link::Ovs => format!("ovs:br-{side}"),
+        Link::Tap => format!("tap:{}", tap(side)),
+        Link::Xdp => format!("xdp:{side}0"),
+        Link::Macvlan => format!("macvlan:{side}0"),
+        Link::Veth => format!("veth:{side}1"),
+    }
+}
+
+/// Formats the keys that only the NIC of a machine has.
+fn of_machine(file: &File<'_>) -> String {
+    let mut text = format!("model = \"{}\"\n", file.options.nic.name());
+    if file.options.queues > 1 {
+        let _ = writeln!(text, "queues = {}", file.options.queues);
+    }
+    if let Some(length) = file.queue_len {
+        let _ = writeln!(text, "queue_len = {length}");
+    }
+    text
+}
+
+/// Formats the default route of a router, and its neighbours.
+fn behind() -> String {
+    let mut text = format!("[[router.route]]\nto = \"0.0.0.0/0\"\nvia = \"{}\"\n", device::STATION);
+    for (address, mac) in neighbours() {
+        let _ =
+            write!(text, "[[router.neighbour]]\naddress = \"{address}\"\nmac = \"{}\"\n", frame::Mac(mac));
+    }
     text
 }
 

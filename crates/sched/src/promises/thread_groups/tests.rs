@@ -84,3 +84,40 @@ fn a_dozen_packets_are_no_price() {
         assert_ne!(seen.cost(), estimate, "shares follow what is seen");
     }
 }
+
+#[test]
+fn threads_of_the_kernel_are_priced_by_frames_of_their_nics_and_by_their_sleeps() {
+    let kind = Kind { class: Class::Vhost, path: Path::Kernel, exits: false, far: false };
+    let threads = ["edge/wan-napi0", "edge/lan-napi0"].map(str::to_owned);
+    let way = CostKey { kind, device: "kernel veth".to_owned(), cpus: 1 };
+    let mut part = ThreadGroup { threads: threads.to_vec(), model: Model::new(kind), way, ..part() };
+    let estimate = part.price();
+    let machine = Machine { cpu: String::new(), kernel: String::new(), ringroad: String::new() };
+    let mut costs = Costs::nowhere(None, machine, Instant::now());
+    let mut counters = BTreeMap::new();
+    // Between two readings both threads receive 3200 frames at 1000 cycles each, and sleep 16 times together.
+    for look in 0..4 {
+        for (thread, sleeps) in threads.iter().zip([5, 11]) {
+            counters.insert(format!("{thread}.frames"), look * 3200);
+            counters.insert(format!("{thread}.sleeps"), look * sleeps);
+        }
+        assert_eq!(part.polled(&counters), [look * 6400, look * 16 + look * 100]);
+        let cpu_ns = threads.iter().map(|thread| (thread.clone(), look * 3_200_000)).collect();
+        let reading = Reading {
+            counters: &counters,
+            cpu_ns: &cpu_ns,
+            cores: BTreeMap::new(),
+            at: Instant::now(),
+            day: "2026-11-22".parse().ok(),
+        };
+        let (delivered, octets) = (look * 6400, look * 6400 * 60);
+        let came = TrafficTotals { delivered, dropped: 0, octets, sees_queue: true };
+        part.learn(&reading, (&came, Demand::Own), HERTZ, &mut costs);
+    }
+    assert!((part.batch - BATCH) > 5.0, "passes of 55 frames: {}", part.batch);
+    let cost = part.cost();
+    assert_eq!(cost.basis, Basis::Measured { frames: 3 * 6400 });
+    assert!(cost.cycles < estimate.cycles && cost.cycles > 900.0, "{cost:?} {estimate:?}");
+    let known = costs.cost(&part.way, 60.0).expect("10000 packets are enough");
+    assert!((known.cycles - 1000.0).abs() < 1.0, "{known:?}");
+}

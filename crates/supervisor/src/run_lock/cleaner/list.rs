@@ -5,9 +5,11 @@ use std::io::{self, BufRead, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use kernel_router::Leftover;
+use lxc::OrphanedContainer;
 use uplink::Undo;
 
-use super::{FORGET, LOCK, RUBBISH, SCHEDULE, UNDO};
+use super::{CONTAINER, FORGET, FUNCTION, KERNEL, LOCK, NAMED, RUBBISH, SCHEDULE, UNDO};
 
 /// Octets of the longest line; paths have at most 4096, and a line holds several.
 const LONGEST_LINE: u64 = 64 << 10;
@@ -23,6 +25,12 @@ pub(in crate::run_lock) enum CleanupItem {
     Made(Undo),
     /// Placement and scheduling of its threads.
     Scheduled(sched::Undo),
+    /// A kernel router; removed before everything else.
+    Kernel(Leftover),
+    /// A container; removed early as well.
+    Container(OrphanedContainer),
+    /// A virtual function; its settings are restored early as well.
+    Function(sriov::FormerSettings),
 }
 
 impl CleanupItem {
@@ -32,6 +40,7 @@ impl CleanupItem {
             Self::File(path) => drop(std::fs::remove_file(path)),
             Self::Made(undo) => undo.now(),
             Self::Scheduled(undo) => drop(undo.now()),
+            Self::Kernel(_) | Self::Container(_) | Self::Function(_) => {}
         }
     }
 
@@ -41,6 +50,9 @@ impl CleanupItem {
             RUBBISH => Some(Self::File(to_path(text))),
             UNDO => serde_json::from_slice(text).ok().map(Self::Made),
             SCHEDULE => serde_json::from_slice(text).ok().map(Self::Scheduled),
+            KERNEL => serde_json::from_slice(after_name(text)?).ok().map(Self::Kernel),
+            CONTAINER => serde_json::from_slice(after_name(text)?).ok().map(Self::Container),
+            FUNCTION => serde_json::from_slice(after_name(text)?).ok().map(Self::Function),
             _ => None,
         }
     }
@@ -106,10 +118,13 @@ impl List {
         let (Some(lock), Some(text)) = (parts.next(), parts.next()) else { return };
         let has_room = self.has_room(text);
         let Some(held) = self.held.iter_mut().find(|held| held.lock == lock) else { return };
-        let known = held.rubbish.iter().position(|(of, known)| *of == what && known == text);
+        let is_named = NAMED.contains(&what);
+        let is_same = |known: &[u8]| if is_named { name_of(known) == name_of(text) } else { known == text };
+        let known = held.rubbish.iter().position(|(of, known)| *of == what && is_same(known));
         if let Some(known) = known {
-            let known = held.rubbish.remove(known);
-            held.rubbish.push(known);
+            let (_, before) = held.rubbish.remove(known);
+            self.octets = self.octets - before.len() + text.len();
+            held.rubbish.push((what, text.to_vec()));
         } else if has_room && CleanupItem::read(what, text).is_some() {
             self.octets += text.len();
             held.rubbish.push((what, text.to_vec()));
@@ -127,6 +142,35 @@ impl List {
         self.octets + text.len() <= MOST
     }
 
+    /// The kernel routers, the last one first.
+    pub(super) fn kernels(&self) -> Vec<Leftover> {
+        self.found(|rubbish| match rubbish {
+            CleanupItem::Kernel(leftover) => Some(leftover),
+            _ => None,
+        })
+    }
+
+    /// Containers, the last one first.
+    pub(super) fn containers(&self) -> Vec<OrphanedContainer> {
+        self.found(|rubbish| match rubbish {
+            CleanupItem::Container(left) => Some(left),
+            _ => None,
+        })
+    }
+
+    /// Virtual functions, the last one first.
+    pub(super) fn functions(&self) -> Vec<sriov::FormerSettings> {
+        self.found(|rubbish| match rubbish {
+            CleanupItem::Function(former) => Some(former),
+            _ => None,
+        })
+    }
+
+    fn found<T>(&self, is_one: impl Fn(CleanupItem) -> Option<T>) -> Vec<T> {
+        let told = self.held.iter().rev().flat_map(|held| held.rubbish.iter().rev());
+        told.filter_map(|(what, text)| is_one(CleanupItem::read(*what, text)?)).collect()
+    }
+
     /// Each lock with what goes with it.
     pub(super) fn locks(&self) -> impl Iterator<Item = (PathBuf, Vec<CleanupItem>)> {
         self.held.iter().map(|held| {
@@ -134,6 +178,16 @@ impl List {
             (to_path(&held.lock), rubbish.collect())
         })
     }
+}
+
+/// The name in an entry.
+fn name_of(text: &[u8]) -> &[u8] {
+    text.split(|octet| *octet == b'\n').next().unwrap_or_default()
+}
+
+/// The part of an entry behind the name.
+fn after_name(text: &[u8]) -> Option<&[u8]> {
+    text.get(name_of(text).len() + 1..)
 }
 
 /// Skips the rest of a line.

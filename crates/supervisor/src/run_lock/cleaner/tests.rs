@@ -32,6 +32,27 @@ fn what_was_made_is_told_of_too() {
 }
 
 #[test]
+fn of_a_router_of_the_kernel_the_last_namespace_is_taken_away() {
+    let (cleanup_list, lock) = (CleanupList::default(), Path::new("/a/lock"));
+    cleanup_list.add_lock(lock);
+    let leftover = |name: &str, inode| kernel_router::Leftover {
+        published: Some(name.to_owned()),
+        id: Some(netns::Id { device: 4, inode }),
+        kept: Vec::new(),
+    };
+    for told in [leftover("edge", 1), leftover("core", 2), leftover("edge", 3)] {
+        cleanup_list.add_rest(lock, &Remains::Kernel(&told));
+    }
+    let told = cleanup_list.notes().lines.concat();
+    assert_eq!(told.iter().filter(|octet| **octet == 0).count(), 3, "the lock, and each name once");
+    let garbage = b"k/a/lock\n\0k/a/lock\nnothing\0k/b\nedge\n{}\0";
+    for told in [told.clone(), [told.as_slice(), garbage].concat()] {
+        let list = List::hear(BufReader::with_capacity(7, told.as_slice())).expect("it can be read");
+        assert_eq!(list.kernels(), [leftover("edge", 3), leftover("core", 2)]);
+    }
+}
+
+#[test]
 fn anything_else_is_nothing() {
     for told in [&b""[..], b"\0", b"\0\0", b"x/a\0", b"r/a\0", b"r/a\n/b\0", b"f/a\0", b"l"] {
         assert!(list(told).is_empty(), "{told:?}");

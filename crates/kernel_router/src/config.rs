@@ -1,0 +1,246 @@
+//! Desired configuration of a router.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+
+use netlink::{Mac, Prefix};
+
+use crate::Mode;
+
+/// Enables IPv4 forwarding. Writing it resets other sysctls to host or router defaults (RFC 1122 and 1812), so it is set before
+/// them.
+pub(crate) const FORWARD: &str = "net/ipv4/ip_forward";
+const FORWARD_6: &str = "net/ipv6/conf/all/forwarding";
+/// Keeps the secondary addresses of a network when its primary address is removed.
+const PROMOTE: &str = "net/ipv4/conf/all/promote_secondaries";
+/// Disables IPv6 on interfaces. With IPv6 enabled, interfaces send packets by themselves (RFC 4861, 4862).
+pub(crate) const NO_IPV6: [&str; 2] =
+    ["net/ipv6/conf/all/disable_ipv6", "net/ipv6/conf/default/disable_ipv6"];
+/// Metric that the kernel assigns to IPv6 routes without one (`IP6_RT_PRIO_USER`).
+const METRIC_6: u32 = 1024;
+
+/// Desired configuration of a router.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouterConfig {
+    /// Name of the router, for errors.
+    pub name: String,
+    /// Name of its namespace in /run/netns, for `ip netns exec`; `None`: not published.
+    pub published: Option<String>,
+    /// Interfaces.
+    pub interfaces: Vec<Interface>,
+    /// Static routes.
+    pub routes: Vec<Route>,
+    /// Permanent neighbours.
+    pub neighbours: Vec<Neighbour>,
+    /// Kernel parameters by their paths below /proc/sys, such as `net/ipv4/ip_forward`. Others keep their values.
+    pub sysctls: BTreeMap<String, String>,
+}
+
+/// Desired interface of a router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Name inside the namespace, at most 15 octets.
+    pub name: String,
+    /// Type of the interface, and where it comes from.
+    pub origin: Origin,
+    /// Ethernet address; `None`: as created. A macvlan in mode passthru has that of its parent in any case.
+    pub mac: Option<Mac>,
+    /// MTU in octets; `None`: as created. It applies to both ends of a veth pair.
+    pub mtu: Option<u32>,
+    /// Administrative state. While the interface is down, objects that need it up (routes, neighbours, IPv6) are deferred.
+    pub up: bool,
+    /// Addresses.
+    pub addresses: Vec<Prefix>,
+    /// Threaded NAPI: kernel threads of its own do its receive work. A veth uses NAPI only if GRO is on at this end and TSO off
+    /// at the other one; both are set accordingly.
+    pub threaded: bool,
+}
+
+/// Type of an interface, and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// One end of a veth pair.
+    Veth {
+        /// Name of the other end.
+        peer: String,
+        /// Namespace of the other end.
+        at: PeerNamespace,
+        /// Bridge in that namespace of which the other end is made a port, and up; `None`: the other end is in no bridge, and
+        /// stays down until its user sets it up.
+        bridge: Option<String>,
+    },
+    /// A macvlan on an interface of the host.
+    Macvlan {
+        /// Name of that interface.
+        parent: String,
+        /// Mode in which it reaches the other macvlans of that interface.
+        mode: Mode,
+    },
+    /// An interface of the host, moved in, and returned when the router ends.
+    Moved {
+        /// Name on the host.
+        link: String,
+    },
+    /// An interface that another party puts into the namespace and removes: the other end of a pair, or a TAP.
+    External,
+}
+
+/// Namespace of the other end of a veth pair.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PeerNamespace {
+    /// The host's namespace.
+    Home,
+    /// A named namespace, as `ip netns list` shows it.
+    Named(String),
+    /// The namespace of another router of this run.
+    Router(String),
+}
+
+/// A static route.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Route {
+    /// Destination network.
+    pub to: Prefix,
+    /// Gateway; `None`: the network is on the link.
+    pub via: Option<IpAddr>,
+    /// Name of the output interface.
+    pub interface: String,
+    /// Metric: of several routes to one network, the one with the smallest is used. 0: the kernel's default, which is 1024 for
+    /// IPv6.
+    pub metric: u32,
+}
+
+/// A permanent neighbour, which is never resolved.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Neighbour {
+    /// Name of the interface.
+    pub interface: String,
+    /// IP address.
+    pub ip: IpAddr,
+    /// Ethernet address.
+    pub mac: Mac,
+}
+
+impl RouterConfig {
+    /// Returns the configuration of a router with these interfaces. It forwards IPv4, and also IPv6 if an interface has an IPv6
+    /// address; otherwise IPv6 is disabled on its interfaces. It has no route, no neighbour, and no published name.
+    pub fn new(name: &str, interfaces: Vec<Interface>) -> Self {
+        let sysctls = defaults(&interfaces);
+        Self { name: name.to_owned(), interfaces, sysctls, ..Self::default() }
+    }
+
+    /// Returns its interface of this name.
+    pub(crate) fn interface(&self, name: &str) -> Option<&Interface> {
+        self.interfaces.iter().find(|interface| interface.name == name)
+    }
+
+    /// The part of the configuration that can be in force at once: without objects that wait for an interface to be up, and with
+    /// the kernel's defaults filled in.
+    pub(crate) fn applicable(&self) -> Self {
+        let mut now = self.clone();
+        now.interfaces.iter_mut().for_each(Interface::as_it_is);
+        let is_up = |name: &str| self.interface(name).is_some_and(|interface| interface.up);
+        now.routes.retain(|route| is_up(&route.interface));
+        now.neighbours.retain(|neighbour| is_up(&neighbour.interface));
+        for route in now.routes.iter_mut().filter(|route| !route.to.ip.is_ipv4() && route.metric == 0) {
+            route.metric = METRIC_6;
+        }
+        now
+    }
+}
+
+fn defaults(interfaces: &[Interface]) -> BTreeMap<String, String> {
+    let speaks_6 = interfaces.iter().flat_map(|interface| &interface.addresses).any(|own| own.ip.is_ipv6());
+    let no_6 = if speaks_6 { "0" } else { "1" };
+    let mut all: Vec<(&str, &str)> = vec![(FORWARD, "1"), (PROMOTE, "1")];
+    all.extend(NO_IPV6.map(|key| (key, no_6)));
+    all.extend(speaks_6.then_some((FORWARD_6, "1")));
+    all.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// Returns the path below /proc/sys of an interface's IPv4 parameter: `rp_filter` of `wan` is `net/ipv4/conf/wan/rp_filter`.
+pub fn interface_sysctl(interface: &str, key: &str) -> String {
+    format!("net/ipv4/conf/{interface}/{key}")
+}
+
+/// Returns the interface to which a parameter belongs; `None`: it applies to the whole namespace.
+pub(crate) fn interface_of(key: &str) -> Option<&str> {
+    let mut parts = key.split('/');
+    let is_one = parts.next() == Some("net")
+        && matches!(parts.next(), Some("ipv4" | "ipv6"))
+        && matches!(parts.next(), Some("conf" | "neigh"));
+    parts.next().filter(|name| is_one && !matches!(*name, "all" | "default" | "lo"))
+}
+
+impl Interface {
+    /// Returns an interface that is up and otherwise as created.
+    pub fn new(name: &str, origin: Origin) -> Self {
+        Self {
+            name: name.to_owned(),
+            origin,
+            mac: None,
+            mtu: None,
+            up: true,
+            addresses: Vec::new(),
+            threaded: false,
+        }
+    }
+
+    fn as_it_is(&mut self) {
+        if matches!(self.origin, Origin::Macvlan { mode: Mode::Passthru, .. }) {
+            self.mac = None;
+        }
+        if !self.up {
+            self.threaded = false;
+            self.addresses.retain(|own| own.ip.is_ipv4());
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Veth { peer, at, bridge: None } => write!(out, "a pair with `{peer}` {at}"),
+            Self::Veth { peer, at, bridge: Some(bridge) } => {
+                write!(out, "a pair with `{peer}` {at}, in the bridge `{bridge}`")
+            }
+            Self::Macvlan { parent, mode } => write!(out, "a macvlan on `{parent}` ({})", word(*mode)),
+            Self::Moved { link } => write!(out, "`{link}` of the host"),
+            Self::External => out.write_str("an existing interface"),
+        }
+    }
+}
+
+const fn word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Private => "private",
+        Mode::Vepa => "vepa",
+        Mode::Bridge => "bridge",
+        Mode::Passthru => "passthru",
+    }
+}
+
+impl fmt::Display for PeerNamespace {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Home => out.write_str("on the host"),
+            Self::Named(name) => write!(out, "in the namespace `{name}`"),
+            Self::Router(name) => write!(out, "in the router `{name}`"),
+        }
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.to)?;
+        if let Some(via) = self.via {
+            write!(out, " via {via}")?;
+        }
+        write!(out, " dev {}", self.interface)?;
+        match self.metric {
+            0 => Ok(()),
+            metric => write!(out, " metric {metric}"),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! A router's objects in its namespace, and sockets to other namespaces while the router is changed.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use netlink::{Generic, Link, Netlink};
+use netns::Namespace;
+
+use crate::error::Refusal;
+use crate::leftover::find_link;
+use crate::{MovedInterface, Origin, PeerNamespace, Surroundings};
+
+/// A router's namespace, and the router's own objects in it.
+#[derive(Debug)]
+pub(crate) struct OwnNamespace {
+    pub(crate) namespace: Namespace,
+    /// A socket inside the namespace.
+    pub(crate) kernel: Netlink,
+    /// The namespace to which moved interfaces are returned.
+    pub(crate) home: Namespace,
+    /// Interfaces that were created or moved in: index and origin, by name.
+    pub(crate) made: BTreeMap<String, (u32, Origin)>,
+    /// Former states of interfaces that were moved in.
+    pub(crate) kept: Vec<MovedInterface>,
+}
+
+impl OwnNamespace {
+    /// Wraps a namespace that has none of the router's objects yet.
+    pub(crate) fn new(namespace: Namespace, home: Namespace) -> Result<Self, netns::Error> {
+        let kernel = namespace.netlink()?;
+        Ok(Self { namespace, kernel, home, made: BTreeMap::new(), kept: Vec::new() })
+    }
+
+    /// Index of an interface: of the router's own, or else of the present interface of this name.
+    pub(crate) fn index(&self, interface: &str) -> io::Result<u32> {
+        match self.made.get(interface) {
+            Some((index, _)) => Ok(*index),
+            None => Ok(self.kernel.link(interface)?.index),
+        }
+    }
+
+    /// Former state of the host's interface `link`, which is called `interface` here.
+    pub(crate) fn kept(&self, interface: &str, link: &str) -> Option<&MovedInterface> {
+        self.kept.iter().find(|kept| kept.interface == interface && kept.link == link)
+    }
+
+    /// Returns interfaces to the host, and keeps the records of their former states.
+    pub(crate) fn send_home(&mut self) -> io::Result<()> {
+        for kept in &self.kept {
+            kept.bring_home(&self.kernel, &self.home)?;
+            self.made.remove(&kept.interface);
+        }
+        Ok(())
+    }
+
+    /// Removes the records of interfaces that have been returned.
+    pub(crate) fn forget_those_at_home(&mut self) {
+        let made = &self.made;
+        self.kept.retain(|kept| match made.get(&kept.interface) {
+            Some((_, Origin::Moved { link })) => *link == kept.link,
+            _ => false,
+        });
+    }
+}
+
+/// Context of a change. The thread that carries it out is inside the namespace.
+#[derive(Debug)]
+pub(crate) struct Executor<'a> {
+    pub(crate) own: &'a mut OwnNamespace,
+    site: &'a Surroundings<'a>,
+    /// Sockets to other namespaces, opened at most once.
+    sockets: BTreeMap<PeerNamespace, Netlink>,
+}
+
+/// The other end of a pair.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) place: PeerNamespace,
+    pub(crate) link: Link,
+}
+
+impl<'a> Executor<'a> {
+    pub(crate) fn new(own: &'a mut OwnNamespace, site: &'a Surroundings<'a>) -> Self {
+        Self { own, site, sockets: BTreeMap::new() }
+    }
+
+    /// Returns the namespace of a place.
+    pub(crate) fn namespace(&self, place: &PeerNamespace) -> Result<Namespace, Refusal> {
+        match place {
+            PeerNamespace::Home => Ok(self.site.home.clone()),
+            PeerNamespace::Named(name) => Ok(Namespace::open_named(name)?),
+            PeerNamespace::Router(name) => {
+                self.site.others.get(name).cloned().ok_or_else(|| {
+                    Refusal::Told(format!("there is no kernel router `{name}`: start it first"))
+                })
+            }
+        }
+    }
+
+    /// Returns a socket in a place.
+    pub(crate) fn socket(&mut self, place: &PeerNamespace) -> Result<&Netlink, Refusal> {
+        if !self.sockets.contains_key(place) {
+            let socket = self.namespace(place)?.netlink()?;
+            self.sockets.insert(place.clone(), socket);
+        }
+        self.sockets.get(place).ok_or_else(|| Refusal::Told("its socket is gone".to_owned()))
+    }
+
+    /// Opens a generic netlink socket in a place, for features.
+    pub(crate) fn generic(&self, place: &PeerNamespace) -> Result<Generic, Refusal> {
+        Ok(self.namespace(place)?.within(Generic::open)??)
+    }
+
+    /// Returns the other end of one of its pairs; `None`: it was moved or renamed from outside, or the
+    /// interface is no end of a pair.
+    pub(crate) fn peer(&mut self, interface: &str) -> Result<Option<Peer>, Refusal> {
+        let Some((index, Origin::Veth { peer, at, .. })) = self.own.made.get(interface).cloned() else {
+            return Ok(None);
+        };
+        // The kernel reports the other end's index in its own namespace, where it must be compared.
+        let other_end = self.own.kernel.link(index)?.lower;
+        let found = find_link(self.socket(&at)?, &peer)?;
+        let found = found.filter(|link| Some(link.index) == other_end);
+        Ok(found.map(|link| Peer { place: at, link }))
+    }
+}

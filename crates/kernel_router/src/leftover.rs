@@ -1,0 +1,222 @@
+//! Remains of a router that do not disappear with its namespace's last descriptor, and their removal: by the process that created
+//! them, or by the cleaner, which was informed before.
+//!
+//! An interface that was moved carries in its alias all that is needed to return it to the host, so it can be returned even if no
+//! cleaner was informed.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use netlink::{Link, Mac, Netlink, Settings};
+use netns::{Id, Namespace, unpublish};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::look::threads_file;
+
+/// Interface group that marks interfaces as ours from their creation (`ip link show group 29298`).
+pub(crate) const GROUP: u32 = 0x7272;
+/// Alias of the other end of a pair, and of `lo` in a router's namespace; it is shown beside the name.
+pub(crate) const ALIAS: &str = "ringroad";
+
+/// Former state of an interface of the host that was moved into a router.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MovedInterface {
+    /// Name in the router.
+    pub interface: String,
+    /// Name on the host.
+    pub link: String,
+    /// Ethernet address, if it had one.
+    pub mac: Option<Mac>,
+    /// MTU in octets.
+    pub mtu: u32,
+    /// True if it was up.
+    pub up: bool,
+    /// True if it had NAPI threads.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub threaded: bool,
+}
+
+impl MovedInterface {
+    /// Records the state of an interface of the host that is about to be moved, and to be called `interface`.
+    pub(crate) fn of(interface: &str, link: &Link, home: &Namespace) -> Self {
+        let Link { name, mac, mtu, up, .. } = link;
+        let (interface, link, threaded) = (interface.to_owned(), name.clone(), is_threaded(home, name));
+        Self { interface, link, mac: *mac, mtu: *mtu, up: *up, threaded }
+    }
+
+    /// Alias that it carries: at most 255 octets, for two names of 15 octets, and numbers.
+    pub(crate) fn alias(&self) -> String {
+        // Strings and numbers always serialize.
+        serde_json::to_string(self).map_or_else(|_| ALIAS.to_owned(), |json| format!("{ALIAS} {json}"))
+    }
+
+    /// Parses an alias; `None`: the interface is not one that was moved.
+    fn of_alias(alias: &str) -> Option<Self> {
+        serde_json::from_str(alias.strip_prefix(ALIAS)?.trim_start()).ok()
+    }
+
+    /// Returns it to the host, with its name, Ethernet address and MTU. Does nothing if it is not in the namespace: it was
+    /// returned before, or was removed from the machine.
+    ///
+    /// # Errors
+    /// Its name was taken by another interface meanwhile: then it is on the host under the name that it had in the router.
+    pub(crate) fn bring_home(&self, inside: &Netlink, home: &Namespace) -> io::Result<()> {
+        let Some(found) = self.find(inside)? else { return Ok(()) };
+        let outside = home.netlink().map_err(io::Error::other)?;
+        let name = Settings::default().name(&self.link);
+        let moved = inside.move_link(found.index, home.as_fd(), &name);
+        // Its index may have changed, so it is looked up by name. If its own name is in use, it has kept the other one.
+        let at_home = match &moved {
+            Ok(()) => Some(outside.link(self.link.as_str())?),
+            Err(_) => find_link(&outside, &found.name)?.filter(|link| self.is(link)),
+        };
+        let Some(at_home) = at_home else { return moved };
+        let settings = Settings::default().alias("").mtu(self.mtu);
+        let settings = self.mac.into_iter().fold(settings, Settings::mac);
+        let set = outside.set_link(at_home.index, &settings);
+        let up =
+            if self.up { outside.set_link(at_home.index, &Settings::default().up(true)) } else { Ok(()) };
+        let threads = if self.threaded { Ok(()) } else { unthread(home, &at_home.name) };
+        moved.and(set).and(up).and(threads)
+    }
+
+    /// Finds it in the namespace: under its name there and with its alias, or, if the move was interrupted, as it was on the
+    /// host.
+    fn find(&self, inside: &Netlink) -> io::Result<Option<Link>> {
+        match find_link(inside, &self.interface)?.filter(|link| self.is(link)) {
+            Some(link) => Ok(Some(link)),
+            None => {
+                Ok(find_link(inside, &self.link)?
+                    .filter(|link| link.mac == self.mac && link.alias.is_empty()))
+            }
+        }
+    }
+
+    /// Returns true if an interface has its alias.
+    fn is(&self, link: &Link) -> bool {
+        Self::of_alias(&link.alias).as_ref() == Some(self)
+    }
+}
+
+/// Returns true if NAPI threads do the receive work of an interface.
+fn is_threaded(namespace: &Namespace, interface: &str) -> bool {
+    let read = namespace.sysfs().map(|sysfs| sysfs.read(&threads_file(interface)));
+    matches!(read, Ok(Ok(value)) if value != "0")
+}
+
+/// Switches threaded NAPI off for an interface, if it is on.
+pub(crate) fn unthread(namespace: &Namespace, interface: &str) -> io::Result<()> {
+    if !is_threaded(namespace, interface) {
+        return Ok(());
+    }
+    let sysfs = namespace.sysfs().map_err(io::Error::other)?;
+    match sysfs.write(&threads_file(interface), "0") {
+        Err(e) if is_errno(&e, Errno::OPNOTSUPP) || is_errno(&e, Errno::NOENT) => Ok(()),
+        other => other,
+    }
+}
+
+/// Returns an interface; `None` if there is none of this name.
+pub(crate) fn find_link(kernel: &Netlink, name: &str) -> io::Result<Option<Link>> {
+    match kernel.link(name) {
+        Ok(link) => Ok(Some(link)),
+        Err(e) if is_errno(&e, Errno::NODEV) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Returns true if the error has this number.
+pub(crate) fn is_errno(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
+}
+
+/// Remains of a router after a SIGKILL, for the cleaner. A later report for the same name replaces an earlier one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leftover {
+    /// Name of its namespace in /run/netns.
+    pub published: Option<String>,
+    /// Identity of that namespace.
+    pub id: Option<Id>,
+    /// Former states of the host's interfaces in it.
+    pub kept: Vec<MovedInterface>,
+}
+
+impl Leftover {
+    /// Returns true if nothing remains.
+    pub const fn is_empty(&self) -> bool {
+        self.published.is_none()
+    }
+
+    /// Looks for a router's remains under a name. To be called only if no such router can be running.
+    ///
+    /// # Errors
+    /// A namespace of this name exists but cannot be examined.
+    pub fn find(name: &str) -> Result<Option<Self>, Error> {
+        let lost = Error::of_namespace(name);
+        let namespace = match Namespace::open_named(name) {
+            Err(netns::Error::Missing { .. }) => return Ok(None),
+            other => other.map_err(&lost)?,
+        };
+        let inside = namespace.netlink().map_err(&lost)?;
+        let asking = |e: io::Error| Error::refused(name, "reading its interfaces", e);
+        let links: Vec<Link> = inside.all().map_err(asking)?;
+        if !links.iter().any(|link| link.name == "lo" && link.alias == ALIAS) {
+            return Ok(None);
+        }
+        let kept = links.iter().filter_map(|link| MovedInterface::of_alias(&link.alias)).collect();
+        let id = namespace.id().map_err(&lost)?;
+        Ok(Some(Self { published: Some(name.to_owned()), id: Some(id), kept }))
+    }
+
+    /// Removes the remains: returns moved interfaces to the host, deletes created ones, and removes the name. Objects that belong
+    /// to other programs by now stay.
+    ///
+    /// # Errors
+    /// Something could not be removed; everything else was.
+    pub fn remove(&self, home: &Namespace) -> Result<(), Error> {
+        let (Some(name), Some(id)) = (&self.published, self.id) else { return Ok(()) };
+        let lost = Error::of_namespace(name);
+        let namespace = match Namespace::open_named(name) {
+            Err(netns::Error::Missing { .. }) => return Ok(()),
+            other => other.map_err(&lost)?,
+        };
+        let emptied = if namespace.id().map_err(&lost)? == id {
+            empty(name, &namespace, &self.kept, home)
+        } else {
+            Ok(())
+        };
+        let unnamed = unpublish(name, id).map(drop).map_err(lost);
+        emptied.and(unnamed)
+    }
+}
+
+/// Removes the router's objects from a namespace that is about to disappear. The kernel destroys namespaces asynchronously;
+/// without this the names of interfaces would stay in use until then.
+pub(crate) fn empty(
+    router: &str,
+    own: &Namespace,
+    kept: &[MovedInterface],
+    home: &Namespace,
+) -> Result<(), Error> {
+    let inside = own.netlink().map_err(Error::of_namespace(router))?;
+    let home_all = kept.iter().map(|one| {
+        let doing = || format!("returning `{}` to the host", one.link);
+        one.bring_home(&inside, home).map_err(|e| Error::refused(router, doing(), e))
+    });
+    // All of them are returned, even if one fails.
+    let come_home = home_all.fold(Ok(()), Result::and);
+    come_home.and(delete_ours(&inside).map_err(|e| Error::refused(router, "deleting its interfaces", e)))
+}
+
+fn delete_ours(inside: &Netlink) -> io::Result<()> {
+    let links: Vec<Link> = inside.all()?;
+    let ours = links.iter().filter(|link| link.group == GROUP);
+    // Deleting one end of a pair also deletes the other one.
+    let deleted = ours.map(|link| match inside.delete_link(link.index) {
+        Err(e) if is_errno(&e, Errno::NODEV) => Ok(()),
+        other => other,
+    });
+    deleted.fold(Ok(()), Result::and)
+}

@@ -1,0 +1,131 @@
+//! Reading the observed state of a namespace.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use netlink::{Address, Link, Neighbour as Found, Route as Entered, RouteKind, State};
+
+use crate::error::Refusal;
+use crate::executor::OwnNamespace;
+use crate::managed::ManagedObjects;
+use crate::{ObservedInterface, ObservedState, Origin, Route, RouterConfig};
+
+/// Routing protocol number that distinguishes the router's own routes (RTPROT_*; numbers from 32 are available
+/// to user space).
+pub(crate) const PROTOCOL: u8 = 114;
+/// The table that is used unless a rule selects another one.
+pub(crate) const MAIN: u32 = 254;
+
+/// Reads the state of the known objects of a router's namespace. The calling thread is inside.
+pub(crate) fn look(
+    own: &OwnNamespace,
+    known: &ManagedObjects,
+    wanted: &RouterConfig,
+) -> Result<ObservedState, Refusal> {
+    let links: Vec<Link> = own.kernel.all()?;
+    let names: BTreeMap<u32, String> = links.iter().map(|link| (link.index, link.name.clone())).collect();
+    let mut seen = ObservedState::default();
+    for link in links {
+        if let Some(present) = present(own, known, wanted, &link) {
+            seen.interfaces.insert(link.name, present);
+        }
+    }
+    look_at_addresses(own, known, &names, &mut seen)?;
+    look_at_neighbours(own, known, &names, &mut seen)?;
+    let routes: Vec<Entered> = own.kernel.all()?;
+    seen.routes = routes.iter().filter_map(|route| route_of(route, &names)).collect();
+    look_at_threads(own, known, &mut seen)?;
+    for key in wanted.sysctls.keys() {
+        if let Some(value) = netns::sysctl(key)? {
+            seen.sysctls.insert(key.clone(), value);
+        }
+    }
+    Ok(seen)
+}
+
+/// Returns `None` for an interface of another program whose name is not configured.
+fn present(
+    own: &OwnNamespace,
+    known: &ManagedObjects,
+    wanted: &RouterConfig,
+    link: &Link,
+) -> Option<ObservedInterface> {
+    let made = own.made.get(&link.name).filter(|(index, _)| *index == link.index);
+    let origin = match made {
+        Some((_, origin)) => Some(origin.clone()),
+        None if known.given.contains(&link.name) => Some(Origin::External),
+        None => None,
+    };
+    if origin.is_none() && wanted.interface(&link.name).is_none() {
+        return None;
+    }
+    let addresses = Default::default();
+    Some(ObservedInterface { origin, mac: link.mac, mtu: link.mtu, up: link.up, addresses, threaded: false })
+}
+
+fn look_at_addresses(
+    own: &OwnNamespace,
+    known: &ManagedObjects,
+    names: &BTreeMap<u32, String>,
+    seen: &mut ObservedState,
+) -> io::Result<()> {
+    let addresses: Vec<Address> = own.kernel.all()?;
+    for address in addresses {
+        let Some(name) = names.get(&address.index) else { continue };
+        let key = (name.clone(), address.prefix);
+        if let Some(present) = seen.interfaces.get_mut(name).filter(|_| known.addresses.contains(&key)) {
+            present.addresses.insert(address.prefix);
+        }
+    }
+    Ok(())
+}
+
+fn look_at_neighbours(
+    own: &OwnNamespace,
+    known: &ManagedObjects,
+    names: &BTreeMap<u32, String>,
+    seen: &mut ObservedState,
+) -> io::Result<()> {
+    if known.neighbours.is_empty() {
+        return Ok(());
+    }
+    let found: Vec<Found> = own.kernel.all()?;
+    for Found { index, ip, mac, .. } in found.into_iter().filter(|found| found.state == State::Permanent) {
+        let key = names.get(&index).map(|name| (name.clone(), ip));
+        if let (Some(key), Some(mac)) = (key.filter(|key| known.neighbours.contains(key)), mac) {
+            seen.neighbours.insert(key, mac);
+        }
+    }
+    Ok(())
+}
+
+/// Returns `None` for a route of another program.
+fn route_of(route: &Entered, names: &BTreeMap<u32, String>) -> Option<Route> {
+    let is_ours = route.protocol == PROTOCOL && route.id.table == MAIN && route.kind == RouteKind::Unicast;
+    let [hop] = route.next_hops.as_slice() else { return None };
+    let interface = names.get(&hop.index).filter(|_| is_ours)?.clone();
+    Some(Route { to: route.id.to, via: hop.via, interface, metric: route.id.metric })
+}
+
+fn look_at_threads(
+    own: &OwnNamespace,
+    known: &ManagedObjects,
+    seen: &mut ObservedState,
+) -> Result<(), Refusal> {
+    if known.threaded.is_empty() {
+        return Ok(());
+    }
+    let sysfs = own.namespace.sysfs()?;
+    for name in &known.threaded {
+        let threads = sysfs.read(&threads_file(name));
+        if let Some(present) = seen.interfaces.get_mut(name) {
+            present.threaded = threads.is_ok_and(|value| value != "0");
+        }
+    }
+    Ok(())
+}
+
+/// Path below `/sys` of the switch for an interface's threaded NAPI.
+pub(crate) fn threads_file(interface: &str) -> String {
+    format!("class/net/{interface}/threaded")
+}

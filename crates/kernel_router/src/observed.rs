@@ -1,0 +1,39 @@
+//! Observed state of a router's namespace.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use netlink::{Mac, Prefix};
+
+use crate::{Origin, Route};
+
+/// Observed state of those objects of a router's namespace that are, or were, configured. Objects of others are left out, except
+/// for interfaces with configured names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObservedState {
+    /// Interfaces by name.
+    pub interfaces: BTreeMap<String, ObservedInterface>,
+    /// The router's own routes, identified by their routing protocol.
+    pub routes: BTreeSet<Route>,
+    /// Permanent neighbours, by interface and address.
+    pub neighbours: BTreeMap<(String, IpAddr), Mac>,
+    /// Values of the configured parameters that this kernel has.
+    pub sysctls: BTreeMap<String, String>,
+}
+
+/// An observed interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedInterface {
+    /// Its origin; `None`: it belongs to another program and was not asked for.
+    pub origin: Option<Origin>,
+    /// Ethernet address, if it has one.
+    pub mac: Option<Mac>,
+    /// MTU in octets.
+    pub mtu: u32,
+    /// True if it is administratively up.
+    pub up: bool,
+    /// Addresses.
+    pub addresses: BTreeSet<Prefix>,
+    /// True if kernel threads of its own do its receive work (threaded NAPI).
+    pub threaded: bool,
+}

@@ -1,0 +1,254 @@
+//! Planner: steps from the observed state to the desired one. Pure.
+//!
+//! Everything that is not wanted is removed first; then everything that is missing is added. Objects that the kernel would
+//! remove as a side effect get explicit steps: they are removed before and added after. So every step has an inverse, and a
+//! refused change can be undone. Side effects are:
+//!
+//! * an interface that goes down, or is deleted, loses its routes, its neighbours and its IPv6 addresses;
+//! * an interface that loses its last IPv4 address loses its IPv4 routes and neighbours (`fib_disable_ip`);
+//! * an interface whose Ethernet address changes loses its neighbours (`neigh_changeaddr`).
+
+use std::collections::BTreeSet;
+
+use netlink::Prefix;
+
+use crate::config::{FORWARD, NO_IPV6, interface_of};
+use crate::{
+    Interface, Neighbour, NewInterface, Object, ObservedInterface, ObservedState, Origin, Route,
+    RouterConfig, Setting, Step,
+};
+
+/// Reason for which the observed state cannot become the desired one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Obstacle {
+    /// An interface that others were to provide does not exist.
+    #[error("the interface `{interface}` is not in its namespace: it was not put there, or was removed")]
+    Missing {
+        /// Name of the interface.
+        interface: String,
+    },
+    /// An interface that the router has not created has the name.
+    #[error(
+        "its namespace has another interface `{interface}`, which ringroad has not created: delete or rename it"
+    )]
+    Taken {
+        /// The name.
+        interface: String,
+    },
+}
+
+/// Plans the steps from the observed state to the desired one; there are none if both agree. `wanted` has passed
+/// [`crate::check()`].
+///
+/// # Errors
+/// An interface that others provide does not exist, or one to be created exists already.
+pub fn steps(wanted: &RouterConfig, seen: &ObservedState) -> Result<Vec<Step>, Obstacle> {
+    let now = wanted.applicable();
+    now.interfaces.iter().try_for_each(|interface| obstacle(interface, seen))?;
+    let (routes, neighbours) = (now.routes.iter().collect(), now.neighbours.iter().collect());
+    let mut plan = Plan { now: &now, seen, routes, neighbours, steps: Vec::new() };
+    plan.remove_dependents();
+    plan.remove_interfaces();
+    plan.set_parameters();
+    plan.add_interfaces();
+    plan.add_dependents();
+    Ok(plan.steps)
+}
+
+fn obstacle(interface: &Interface, seen: &ObservedState) -> Result<(), Obstacle> {
+    let name = || interface.name.clone();
+    let is_given = |origin: &Origin| *origin == Origin::External;
+    match seen.interfaces.get(&interface.name).map(|present| &present.origin) {
+        Some(Some(origin)) if is_given(origin) == is_given(&interface.origin) => Ok(()),
+        None if !is_given(&interface.origin) => Ok(()),
+        Some(Some(origin)) if !is_given(origin) => Err(Obstacle::Missing { interface: name() }),
+        None => Err(Obstacle::Missing { interface: name() }),
+        Some(_) => Err(Obstacle::Taken { interface: name() }),
+    }
+}
+
+struct Plan<'a> {
+    /// The part of the desired configuration that can be in force at once.
+    now: &'a RouterConfig,
+    seen: &'a ObservedState,
+    /// Its routes and neighbours as sets, for look-ups: there may be many.
+    routes: BTreeSet<&'a Route>,
+    neighbours: BTreeSet<&'a Neighbour>,
+    steps: Vec<Step>,
+}
+
+impl<'a> Plan<'a> {
+    /// Returns the observed and the desired interface, if it stays.
+    fn staying(&self, name: &str) -> Option<(&'a ObservedInterface, &'a Interface)> {
+        let (present, interface) = (self.seen.interfaces.get(name)?, self.now.interface(name)?);
+        (present.origin.as_ref() == Some(&interface.origin)).then_some((present, interface))
+    }
+
+    /// Returns true if the routes and neighbours of this family survive the changes of an interface.
+    fn holds(&self, name: &str, is_v4: bool) -> bool {
+        let Some((present, interface)) = self.staying(name) else { return false };
+        let mut own = present.addresses.iter().filter(|own| own.ip.is_ipv4());
+        let is_emptied = own.clone().next().is_some() && !own.any(|own| interface.addresses.contains(own));
+        present.up && interface.up && !(is_v4 && is_emptied)
+    }
+
+    /// Returns true if an interface keeps its Ethernet address.
+    fn keeps_mac(&self, name: &str) -> bool {
+        let staying = self.staying(name);
+        staying.is_some_and(|(present, interface)| interface.mac.is_none_or(|mac| present.mac == Some(mac)))
+    }
+
+    /// Returns true if a route exists and stays.
+    fn has_route(&self, route: &Route) -> bool {
+        self.seen.routes.contains(route)
+            && self.routes.contains(route)
+            && self.holds(&route.interface, route.to.ip.is_ipv4())
+    }
+
+    /// Returns true if a neighbour exists and stays.
+    fn has_neighbour(&self, neighbour: &Neighbour) -> bool {
+        let Neighbour { interface, ip, mac } = neighbour;
+        self.seen.neighbours.get(&(interface.clone(), *ip)) == Some(mac)
+            && self.neighbours.contains(neighbour)
+            && self.keeps_mac(interface)
+            && self.holds(interface, ip.is_ipv4())
+    }
+
+    /// Removes objects that depend on interfaces: neighbours, routes, addresses.
+    fn remove_dependents(&mut self) {
+        let neighbours = self.seen.neighbours.iter().map(|((interface, ip), mac)| Neighbour {
+            interface: interface.clone(),
+            ip: *ip,
+            mac: *mac,
+        });
+        let neighbours = neighbours.filter(|neighbour| !self.has_neighbour(neighbour)).map(Object::Neighbour);
+        let mut routes: Vec<&Route> =
+            self.seen.routes.iter().filter(|route| !self.has_route(route)).collect();
+        // A gateway may be in a network that is on the link by another route, so routes with gateways are removed first.
+        routes.sort_by_key(|route| route.via.is_none());
+        let routes = routes.into_iter().cloned().map(Object::Route);
+        let lifted: Vec<Step> = neighbours.chain(routes).map(Step::Remove).collect();
+        self.steps.extend(lifted);
+        let seen = self.seen;
+        for (name, present) in &seen.interfaces {
+            let wanted = self.staying(name).map(|(_, interface)| interface);
+            let is_left = |own: &Prefix| wanted.is_some_and(|interface| interface.addresses.contains(own));
+            let left = present.addresses.iter().filter(|own| !is_left(own));
+            self.steps.extend(left.map(|own| Step::Remove(address(name, *own))));
+        }
+    }
+
+    /// Turns off threaded NAPI, sets interfaces down, and removes interfaces.
+    fn remove_interfaces(&mut self) {
+        let seen = self.seen;
+        for (name, present) in &seen.interfaces {
+            let staying = self.staying(name).map(|(_, interface)| interface);
+            let mut unset = |is_on: bool, stays_on: bool, setting: fn(bool) -> Setting| {
+                if is_on && !stays_on {
+                    self.steps.push(set(name, setting(true), setting(false)));
+                }
+            };
+            unset(present.threaded, staying.is_some_and(|interface| interface.threaded), Setting::Threaded);
+            unset(present.up, staying.is_some_and(|interface| interface.up), Setting::Up);
+            if let Some(origin) = present.origin.as_ref().filter(|_| staying.is_none())
+                && *origin != Origin::External
+            {
+                let made = NewInterface {
+                    interface: name.clone(),
+                    origin: origin.clone(),
+                    mac: present.mac,
+                    mtu: Some(present.mtu),
+                };
+                self.steps.push(Step::Remove(Object::Interface(made)));
+            }
+        }
+    }
+
+    /// Sets the parameters of the whole namespace.
+    fn set_parameters(&mut self) {
+        let (now, seen) = (self.now, self.seen);
+        let first = now.sysctls.get_key_value(FORWARD);
+        let others = now.sysctls.iter().filter(|(key, _)| *key != FORWARD);
+        for (key, value) in first.into_iter().chain(others) {
+            let is = seen.sysctls.get(key);
+            // A kernel without IPv6 has nothing to disable.
+            let is_needless = NO_IPV6.contains(&key.as_str()) && is.is_none();
+            if interface_of(key).is_none() && is != Some(value) && !is_needless {
+                self.steps.push(Step::Parameter { key: key.clone(), from: is.cloned(), to: value.clone() });
+            }
+        }
+    }
+
+    /// Adds interfaces, and sets their properties.
+    fn add_interfaces(&mut self) {
+        let now = self.now;
+        for interface in &now.interfaces {
+            let name = &interface.name;
+            match self.staying(name) {
+                Some((present, _)) => self.change(interface, present),
+                None => self.steps.push(Step::Add(Object::Interface(NewInterface {
+                    interface: name.clone(),
+                    origin: interface.origin.clone(),
+                    mac: interface.mac,
+                    mtu: interface.mtu,
+                }))),
+            }
+            self.set_parameters_of(interface);
+            if interface.up && !self.staying(name).is_some_and(|(present, _)| present.up) {
+                self.steps.push(set(name, Setting::Up(false), Setting::Up(true)));
+            }
+        }
+    }
+
+    fn change(&mut self, interface: &Interface, present: &ObservedInterface) {
+        if let (Some(from), Some(to)) = (present.mac, interface.mac)
+            && from != to
+        {
+            self.steps.push(set(&interface.name, Setting::Mac(from), Setting::Mac(to)));
+        }
+        if let Some(to) = interface.mtu.filter(|mtu| *mtu != present.mtu) {
+            self.steps.push(set(&interface.name, Setting::Mtu(present.mtu), Setting::Mtu(to)));
+        }
+    }
+
+    fn set_parameters_of(&mut self, interface: &Interface) {
+        let (now, seen, is_old) = (self.now, self.seen, self.staying(&interface.name).is_some());
+        let own = now.sysctls.iter().filter(|(key, _)| interface_of(key) == Some(interface.name.as_str()));
+        for (key, value) in own {
+            let is = seen.sysctls.get(key).filter(|_| is_old);
+            if is != Some(value) {
+                self.steps.push(Step::Parameter { key: key.clone(), from: is.cloned(), to: value.clone() });
+            }
+        }
+    }
+
+    /// Adds addresses, neighbours and routes, and turns on threaded NAPI.
+    fn add_dependents(&mut self) {
+        let now = self.now;
+        for interface in &now.interfaces {
+            let has = self.staying(&interface.name).map(|(present, _)| &present.addresses);
+            let new = interface.addresses.iter().filter(|own| !has.is_some_and(|has| has.contains(*own)));
+            self.steps.extend(new.map(|own| Step::Add(address(&interface.name, *own))));
+        }
+        let neighbours = now.neighbours.iter().filter(|neighbour| !self.has_neighbour(neighbour));
+        let neighbours = neighbours.cloned().map(Object::Neighbour);
+        let mut routes: Vec<&Route> = now.routes.iter().filter(|route| !self.has_route(route)).collect();
+        routes.sort_by_key(|route| route.via.is_some());
+        let routes = routes.into_iter().cloned().map(Object::Route);
+        let laid: Vec<Step> = neighbours.chain(routes).map(Step::Add).collect();
+        self.steps.extend(laid);
+        for interface in now.interfaces.iter().filter(|interface| interface.threaded) {
+            if !self.staying(&interface.name).is_some_and(|(present, _)| present.threaded) {
+                self.steps.push(set(&interface.name, Setting::Threaded(false), Setting::Threaded(true)));
+            }
+        }
+    }
+}
+
+fn set(interface: &str, from: Setting, to: Setting) -> Step {
+    Step::Set { interface: interface.to_owned(), from, to }
+}
+
+fn address(interface: &str, prefix: Prefix) -> Object {
+    Object::Address { interface: interface.to_owned(), prefix }
+}

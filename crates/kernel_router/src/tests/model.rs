@@ -1,0 +1,158 @@
+//! Model of a namespace that executes steps like the kernel. It panics where the kernel would refuse a step, or would remove
+//! more than the step says.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use netlink::{Mac, Prefix};
+
+use crate::config::{NO_IPV6, interface_of};
+use crate::{
+    Neighbour, NewInterface, Object, ObservedInterface, ObservedState, Origin, Route, Setting, Step,
+};
+
+/// Properties of a new interface.
+pub(super) const OWN_MAC: Mac = [2, 0xff, 0, 0, 0, 0];
+pub(super) const OWN_MTU: u32 = 1500;
+
+/// An interface that has just been created.
+pub(super) fn fresh(origin: Option<Origin>) -> ObservedInterface {
+    let (addresses, mac) = (BTreeSet::new(), Some(OWN_MAC));
+    ObservedInterface { origin, mac, mtu: OWN_MTU, up: false, addresses, threaded: false }
+}
+
+pub(super) fn take_all(seen: &mut ObservedState, steps: &[Step]) {
+    steps.iter().for_each(|step| take(seen, step));
+}
+
+pub(super) fn take(seen: &mut ObservedState, step: &Step) {
+    match step {
+        Step::Add(Object::Interface(made)) => make(seen, made),
+        Step::Remove(Object::Interface(made)) => unmake(seen, made),
+        Step::Add(Object::Address { interface, prefix }) => add_address(seen, interface, *prefix),
+        Step::Remove(Object::Address { interface, prefix }) => remove_address(seen, interface, *prefix),
+        Step::Add(Object::Route(route)) => add_route(seen, route),
+        Step::Remove(Object::Route(route)) => assert!(seen.routes.remove(route), "{step}"),
+        Step::Add(Object::Neighbour(Neighbour { interface, ip, mac })) => {
+            assert!(present(seen, interface).up, "{step}");
+            assert_eq!(seen.neighbours.insert((interface.clone(), *ip), *mac), None, "{step}");
+        }
+        Step::Remove(Object::Neighbour(Neighbour { interface, ip, mac })) => {
+            assert_eq!(seen.neighbours.remove(&(interface.clone(), *ip)), Some(*mac), "{step}");
+        }
+        Step::Set { interface, from, to } => set(seen, interface, *from, *to),
+        Step::Parameter { key, from, to } => parameter(seen, key, from.as_deref(), to),
+    }
+}
+
+fn present<'a>(seen: &'a mut ObservedState, name: &str) -> &'a mut ObservedInterface {
+    seen.interfaces.get_mut(name).unwrap_or_else(|| panic!("there is no {name}"))
+}
+
+/// Asserts that no route or neighbour of these families depends on the interface.
+fn assert_bare(seen: &ObservedState, name: &str, is_lost: impl Fn(IpAddr) -> bool) {
+    let route = seen.routes.iter().find(|route| route.interface == name && is_lost(route.to.ip));
+    assert_eq!(route, None, "a route would go with {name}");
+    let neighbour = seen.neighbours.keys().find(|(interface, ip)| interface == name && is_lost(*ip));
+    assert_eq!(neighbour, None, "a neighbour would go with {name}");
+}
+
+fn make(seen: &mut ObservedState, made: &NewInterface) {
+    assert_ne!(made.origin, Origin::External, "nobody makes it");
+    let mut new = fresh(Some(made.origin.clone()));
+    new.mac = made.mac.or(new.mac);
+    new.mtu = made.mtu.unwrap_or(new.mtu);
+    assert_eq!(seen.interfaces.insert(made.interface.clone(), new), None, "{} is there", made.interface);
+}
+
+fn unmake(seen: &mut ObservedState, made: &NewInterface) {
+    let name = &made.interface;
+    let Some(old) = seen.interfaces.remove(name) else { panic!("there is no {name}") };
+    assert!(!old.up && !old.threaded && old.addresses.is_empty(), "{name} is in use");
+    assert_eq!(old.origin.as_ref(), Some(&made.origin), "{name} is another one");
+    assert!(made.mac.is_none_or(|mac| old.mac == Some(mac)), "{name} had another address");
+    assert!(made.mtu.is_none_or(|mtu| old.mtu == mtu), "{name} had another MTU");
+    assert_ne!(made.origin, Origin::External, "nobody takes it away");
+    assert_bare(seen, name, |_| true);
+    seen.sysctls.retain(|key, _| interface_of(key) != Some(name.as_str()));
+}
+
+fn add_address(seen: &mut ObservedState, name: &str, prefix: Prefix) {
+    let has_6 = NO_IPV6.iter().all(|key| seen.sysctls.get(*key).is_none_or(|value| value == "0"));
+    let interface = present(seen, name);
+    assert!(prefix.ip.is_ipv4() || (interface.up && has_6), "{name} takes no {prefix}");
+    assert!(interface.addresses.insert(prefix), "{name} has {prefix}");
+}
+
+fn remove_address(seen: &mut ObservedState, name: &str, prefix: Prefix) {
+    let interface = present(seen, name);
+    assert!(interface.addresses.remove(&prefix), "{name} has no {prefix}");
+    if prefix.ip.is_ipv4() && !interface.addresses.iter().any(|own| own.ip.is_ipv4()) {
+        assert_bare(seen, name, |ip| ip.is_ipv4());
+    }
+}
+
+fn add_route(seen: &mut ObservedState, route: &Route) {
+    let interface = present(seen, &route.interface).clone();
+    assert!(interface.up, "{route}");
+    let id = (route.to, route.metric);
+    assert!(!seen.routes.iter().any(|other| (other.to, other.metric) == id), "{route} is there");
+    let on_link =
+        seen.routes.iter().filter(|other| other.via.is_none() && other.interface == route.interface);
+    let mut near = interface.addresses.iter().copied().chain(on_link.map(|other| other.to));
+    assert!(route.via.is_none_or(|via| near.any(|near| contains(near, via))), "{route} leads nowhere");
+    assert!(seen.routes.insert(route.clone()));
+}
+
+/// Returns true if an address is in the network of another one.
+pub(super) fn contains(network: Prefix, ip: IpAddr) -> bool {
+    match (network.ip, ip) {
+        (IpAddr::V4(network_ip), IpAddr::V4(ip)) => {
+            let differences = network_ip.to_bits() ^ ip.to_bits();
+            differences.checked_shr(32 - u32::from(network.len)).unwrap_or(0) == 0
+        }
+        (IpAddr::V6(network_ip), IpAddr::V6(ip)) => {
+            let differences = network_ip.to_bits() ^ ip.to_bits();
+            differences.checked_shr(128 - u32::from(network.len)).unwrap_or(0) == 0
+        }
+        _ => false,
+    }
+}
+
+fn set(seen: &mut ObservedState, name: &str, from: Setting, to: Setting) {
+    let interface = present(seen, name);
+    let is = match to {
+        Setting::Mac(mac) => interface.mac.replace(mac).map(Setting::Mac),
+        Setting::Mtu(mtu) => Some(Setting::Mtu(std::mem::replace(&mut interface.mtu, mtu))),
+        Setting::Up(up) => Some(Setting::Up(std::mem::replace(&mut interface.up, up))),
+        Setting::Threaded(on) => Some(Setting::Threaded(std::mem::replace(&mut interface.threaded, on))),
+    };
+    assert_eq!(is, Some(from), "{name} was not so");
+    assert_ne!(from, to, "{name} is so");
+    let interface = interface.clone();
+    match to {
+        Setting::Up(false) => {
+            assert!(!interface.threaded, "{name} has threads");
+            assert!(interface.addresses.iter().all(|own| own.ip.is_ipv4()), "{name} has IPv6 addresses");
+            assert_bare(seen, name, |_| true);
+        }
+        Setting::Mac(_) => {
+            let neighbour = seen.neighbours.keys().find(|(interface, _)| interface == name);
+            assert_eq!(neighbour, None, "a neighbour would be forgotten");
+        }
+        Setting::Threaded(true) => assert!(interface.up, "{name} polls nothing"),
+        _ => {}
+    }
+}
+
+fn parameter(seen: &mut ObservedState, key: &str, from: Option<&str>, to: &str) {
+    if let Some(interface) = interface_of(key) {
+        assert!(seen.interfaces.contains_key(interface), "{key} is of nothing");
+    }
+    if NO_IPV6.contains(&key) && to == "1" {
+        let mut own = seen.interfaces.values().flat_map(|interface| &interface.addresses);
+        assert!(own.all(|own| own.ip.is_ipv4()), "addresses would go");
+    }
+    let was = seen.sysctls.insert(key.to_owned(), to.to_owned());
+    assert!(from.is_none() || from == was.as_deref(), "{key} was {was:?}");
+}

@@ -1,0 +1,416 @@
+//! Steps lead from any observed state to any desired one, and back if they are interrupted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use netlink::Prefix;
+use proptest::prelude::*;
+
+use super::model::{OWN_MAC, OWN_MTU, fresh, take, take_all};
+use crate::config::NO_IPV6;
+use crate::{
+    Interface, Mode, Neighbour, Object, ObservedState, Obstacle, Origin, PeerNamespace, Route, RouterConfig,
+    Setting, Step, check, interface_sysctl, steps,
+};
+
+const NAMES: [&str; 3] = ["wan", "lan", "dmz"];
+
+/// Numbers from which decisions are derived.
+struct Picks<'a>(std::slice::Iter<'a, u8>);
+
+impl Picks<'_> {
+    fn of(&mut self, most: usize) -> usize {
+        self.0.next().map_or(0, |number| usize::from(*number) % most)
+    }
+
+    fn yes(&mut self) -> bool {
+        self.of(2) == 1
+    }
+
+    /// Picks some of these.
+    fn some<T>(&mut self, all: impl IntoIterator<Item = T>) -> Vec<T> {
+        all.into_iter().filter(|_| self.yes()).collect()
+    }
+}
+
+fn v4(octets: [u8; 4], len: u8) -> Prefix {
+    Prefix::new(octets, len).expect("a prefix")
+}
+
+fn v6(segments: [u16; 8], len: u8) -> Prefix {
+    Prefix::new(Ipv6Addr::from(segments), len).expect("a prefix")
+}
+
+/// A possible configuration of interface `n`.
+fn interface(n: usize, picks: &mut Picks<'_>) -> Interface {
+    let name = NAMES[n];
+    let veth =
+        |peer: &str| Origin::Veth { peer: format!("{peer}{n}"), at: PeerNamespace::Home, bridge: None };
+    let origin = match picks.of(6) {
+        0 | 1 => veth("x"),
+        2 => veth("y"),
+        3 => Origin::Macvlan { parent: "eth0".to_owned(), mode: Mode::Bridge },
+        4 => Origin::Moved { link: format!("eth{}", n + 1) },
+        _ => Origin::External,
+    };
+    let octet = n as u8;
+    let v4_own = (0..3).map(|m| v4([10, octet, m, 1], 24));
+    let v6_own = v6([0x2001, 0xdb8, n as u16, 0, 0, 0, 0, 1], 64);
+    let may_be_threaded = !matches!(origin, Origin::Macvlan { .. });
+    Interface {
+        mac: [None, Some([2, 0, 0, 0, 0, octet]), Some([2, 0, 0, 0, 1, octet])][picks.of(3)],
+        mtu: [None, Some(OWN_MTU), Some(9000)][picks.of(3)],
+        up: picks.of(4) != 0,
+        addresses: picks.some(v4_own.chain([v6_own])),
+        threaded: may_be_threaded && picks.yes(),
+        ..Interface::new(name, origin)
+    }
+}
+
+/// Routes over an interface: through gateways in its networks, on the link, and through gateways in networks on the
+/// link.
+fn routes(interface: &Interface, picks: &mut Picks<'_>) -> Vec<Route> {
+    let n = NAMES.iter().position(|name| *name == interface.name).expect("a name") as u8;
+    let route =
+        |to, via: Option<IpAddr>, metric| Route { to, via, interface: interface.name.clone(), metric };
+    let mut all = Vec::new();
+    for own in &interface.addresses {
+        let metric = [0, 5][picks.of(2)];
+        let (to, via): (Prefix, IpAddr) = match own.ip {
+            IpAddr::V4(ip) => {
+                let [.., net, _] = ip.octets();
+                (v4([192, 168, picks.of(4) as u8, 0], 24), Ipv4Addr::new(10, n, net, 254).into())
+            }
+            IpAddr::V6(_) => {
+                let gateway = Ipv6Addr::new(0x2001, 0xdb8, n.into(), 0, 0, 0, 0, 0xfe);
+                (v6([0x2001, 0xdb8, 0xff00, picks.of(3) as u16, 0, 0, 0, 0], 64), gateway.into())
+            }
+        };
+        if picks.yes() {
+            all.push(route(to, Some(via), metric));
+        }
+    }
+    if picks.yes() {
+        all.push(route(v4([172, 16, n, 0], 24), None, 0));
+        if picks.yes() {
+            all.push(route(v4([198, 51, 100, 0], 24), Some([172, 16, n, 9].into()), 7));
+        }
+    }
+    all
+}
+
+fn wanted(numbers: &[u8]) -> RouterConfig {
+    let picks = &mut Picks(numbers.iter());
+    let places = picks.some(0..NAMES.len());
+    let interfaces: Vec<Interface> = places.into_iter().map(|n| interface(n, picks)).collect();
+    let mut wanted =
+        RouterConfig { published: Some("edge".to_owned()), ..RouterConfig::new("edge", interfaces) };
+    let mut ids = BTreeSet::new();
+    for interface in wanted.interfaces.clone() {
+        let new = routes(&interface, picks);
+        wanted.routes.extend(new.into_iter().filter(|route| ids.insert((route.to, route.metric))));
+        let last = |own: &Prefix| match own.ip {
+            IpAddr::V4(ip) => IpAddr::from(Ipv4Addr::from((ip.to_bits() & !0xff) | 0xfd)),
+            IpAddr::V6(ip) => Ipv6Addr::from((ip.to_bits() & !0xff) | 0xfd).into(),
+        };
+        let mac = [2, 0, 0, 0, 2, picks.of(2) as u8];
+        let near = picks.some(interface.addresses.iter().map(last)).into_iter();
+        let name = interface.name.clone();
+        wanted.neighbours.extend(near.map(|ip| Neighbour { interface: name.clone(), ip, mac }));
+        let filter = picks.of(3).to_string();
+        wanted.sysctls.insert(interface_sysctl(&interface.name, "rp_filter"), filter);
+    }
+    wanted
+}
+
+/// An empty namespace of a kernel with IPv6, with the interfaces that others provide to these routers.
+fn empty(all: &[&RouterConfig]) -> ObservedState {
+    let mut seen = ObservedState::default();
+    for wanted in all {
+        let given = wanted.interfaces.iter().filter(|interface| interface.origin == Origin::External);
+        let given = given.map(|interface| (interface.name.clone(), fresh(Some(Origin::External))));
+        seen.interfaces.extend(given);
+        let whole = wanted.sysctls.keys().filter(|key| crate::config::interface_of(key).is_none());
+        seen.sysctls.extend(whole.map(|key| (key.clone(), "0".to_owned())));
+    }
+    seen
+}
+
+/// Gives a value to each parameter of an existing interface.
+fn with_parameters(mut seen: ObservedState, wanted: &RouterConfig) -> ObservedState {
+    for key in wanted.sysctls.keys() {
+        if crate::config::interface_of(key).is_some_and(|name| seen.interfaces.contains_key(name)) {
+            seen.sysctls.entry(key.clone()).or_insert_with(|| "0".to_owned());
+        }
+    }
+    seen
+}
+
+/// Two configurations whose interfaces of one name are either both provided by others or both not, because no steps
+/// lead from one to the other.
+fn compatible(before: &RouterConfig, after: &RouterConfig) -> bool {
+    let is_given = |interface: &Interface| interface.origin == Origin::External;
+    before
+        .interfaces
+        .iter()
+        .all(|one| after.interface(&one.name).is_none_or(|other| is_given(other) == is_given(one)))
+}
+
+/// Changes by others to a namespace, with their side effects in the kernel.
+fn meddle(seen: &mut ObservedState, numbers: &[u8]) {
+    let picks = &mut Picks(numbers.iter());
+    for name in NAMES {
+        let Some(present) = seen.interfaces.get_mut(name) else { continue };
+        let lost = match picks.of(6) {
+            0 => {
+                present.up = false;
+                present.threaded = false;
+                present.addresses.retain(|own| own.ip.is_ipv4());
+                true
+            }
+            1 if present.origin != Some(Origin::External) => {
+                seen.interfaces.remove(name);
+                seen.sysctls.retain(|key, _| crate::config::interface_of(key) != Some(name));
+                true
+            }
+            2 => {
+                present.addresses.clear();
+                true
+            }
+            3 => {
+                present.mtu = 1400;
+                false
+            }
+            _ => false,
+        };
+        if lost {
+            seen.routes.retain(|route| route.interface != name);
+            seen.neighbours.retain(|(interface, _), _| interface != name);
+        }
+    }
+}
+
+/// Asserts that the observed state is the desired one, as far as that is specified.
+fn assert_is(seen: &ObservedState, wanted: &RouterConfig) {
+    let now = wanted.applicable();
+    for interface in &now.interfaces {
+        let present = &seen.interfaces[&interface.name];
+        assert_eq!(present.origin.as_ref(), Some(&interface.origin));
+        assert_eq!((present.up, present.threaded), (interface.up, interface.threaded));
+        assert_eq!(present.addresses, interface.addresses.iter().copied().collect::<BTreeSet<_>>());
+        assert!(interface.mac.is_none_or(|mac| present.mac == Some(mac)));
+        assert!(interface.mtu.is_none_or(|mtu| present.mtu == mtu));
+    }
+    for (name, present) in seen.interfaces.iter().filter(|(name, _)| now.interface(name).is_none()) {
+        assert_eq!(present.origin, Some(Origin::External), "{name} stays");
+        assert!(!present.up && present.addresses.is_empty(), "{name} is still in use");
+    }
+    assert_eq!(seen.routes, now.routes.iter().cloned().collect::<BTreeSet<_>>());
+    let neighbours = now.neighbours.iter().map(|one| ((one.interface.clone(), one.ip), one.mac));
+    assert_eq!(seen.neighbours, neighbours.collect::<BTreeMap<_, _>>());
+    for (key, value) in &now.sysctls {
+        assert_eq!(seen.sysctls.get(key), Some(value), "{key}");
+    }
+}
+
+/// Executes the steps from the observed state to the desired one.
+fn reach(seen: &mut ObservedState, wanted: &RouterConfig) {
+    let all = steps(wanted, seen).expect("nothing in the way");
+    take_all(seen, &all);
+}
+
+fn numbers() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..80)
+}
+
+proptest! {
+    #[test]
+    fn steps_lead_from_what_is_seen_to_what_is_wanted(
+        (one, other, outside) in (numbers(), numbers(), numbers())
+    ) {
+        let (before, after) = (wanted(&one), wanted(&other));
+        prop_assume!(compatible(&before, &after));
+        prop_assert_eq!(check(&before), Ok(()));
+        let mut seen = empty(&[&before, &after]);
+        reach(&mut seen, &before);
+        assert_is(&seen, &before);
+        meddle(&mut seen, &outside);
+        reach(&mut seen, &after);
+        assert_is(&seen, &after);
+        prop_assert_eq!(steps(&after, &seen), Ok(Vec::new()), "nothing is left to do");
+    }
+
+    #[test]
+    fn wherever_steps_are_stopped_they_lead_back(
+        (one, other, outside, stop) in (numbers(), numbers(), numbers(), any::<prop::sample::Index>())
+    ) {
+        let (before, after) = (wanted(&one), wanted(&other));
+        prop_assume!(compatible(&before, &after));
+        let mut seen = empty(&[&before, &after]);
+        reach(&mut seen, &before);
+        meddle(&mut seen, &outside);
+        let start = with_parameters(seen, &after);
+        let all = steps(&after, &start).expect("nothing in the way");
+        let done = &all[..stop.index(all.len() + 1)];
+        let mut seen = start.clone();
+        take_all(&mut seen, done);
+        done.iter().rev().filter_map(Step::inverse).for_each(|step| take(&mut seen, &step));
+        // Parameters disappear with their interfaces, and are created with the kernel's defaults.
+        let lost = |key: &String| crate::config::interface_of(key).is_some();
+        seen.sysctls.retain(|key, _| !lost(key));
+        let mut start = start;
+        start.sysctls.retain(|key, _| !lost(key));
+        prop_assert_eq!(seen, start);
+    }
+}
+
+fn one_interface(change: impl FnOnce(&mut Interface)) -> RouterConfig {
+    let origin = Origin::Veth { peer: "x".to_owned(), at: PeerNamespace::Home, bridge: None };
+    let mut wan = Interface { addresses: vec![v4([192, 0, 2, 1], 24)], ..Interface::new("wan", origin) };
+    change(&mut wan);
+    let via = Some([192, 0, 2, 254].into());
+    let route = Route { to: v4([0; 4], 0), via, interface: "wan".to_owned(), metric: 0 };
+    RouterConfig { routes: vec![route], ..RouterConfig::new("edge", vec![wan]) }
+}
+
+fn running(wanted: &RouterConfig) -> ObservedState {
+    let mut seen = empty(&[wanted]);
+    reach(&mut seen, wanted);
+    seen
+}
+
+fn told(wanted: &RouterConfig, seen: &ObservedState) -> Vec<String> {
+    steps(wanted, seen).expect("nothing in the way").iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_router_is_set_up_in_an_order_that_the_kernel_takes() {
+    let wanted = one_interface(|_| {});
+    let expected = [
+        "net/ipv4/ip_forward: 0 becomes 1",
+        "net/ipv4/conf/all/promote_secondaries: 0 becomes 1",
+        "net/ipv6/conf/all/disable_ipv6: 0 becomes 1",
+        "net/ipv6/conf/default/disable_ipv6: 0 becomes 1",
+        "wan: add a pair with `x` on the host",
+        "wan: down becomes up",
+        "wan: add the address 192.0.2.1/24",
+        "wan: add the route 0.0.0.0/0 via 192.0.2.254 dev wan",
+    ];
+    assert_eq!(told(&wanted, &empty(&[&wanted])), expected);
+}
+
+#[test]
+fn the_last_address_of_an_interface_takes_its_routes_along() {
+    let (before, after) =
+        (one_interface(|_| {}), one_interface(|wan| wan.addresses = vec![v4([192, 0, 2, 2], 24)]));
+    let expected = [
+        "wan: remove the route 0.0.0.0/0 via 192.0.2.254 dev wan",
+        "wan: remove the address 192.0.2.1/24",
+        "wan: add the address 192.0.2.2/24",
+        "wan: add the route 0.0.0.0/0 via 192.0.2.254 dev wan",
+    ];
+    assert_eq!(told(&after, &running(&before)), expected);
+    // If one address stays, the route stays.
+    let more = one_interface(|wan| wan.addresses.push(v4([198, 51, 100, 1], 24)));
+    assert_eq!(told(&more, &running(&before)), ["wan: add the address 198.51.100.1/24"]);
+    assert_eq!(told(&before, &running(&more)), ["wan: remove the address 198.51.100.1/24"]);
+}
+
+#[test]
+fn an_interface_that_is_pulled_keeps_what_it_can() {
+    let (up, down) = (one_interface(|_| {}), one_interface(|wan| wan.up = false));
+    let expected = ["wan: remove the route 0.0.0.0/0 via 192.0.2.254 dev wan", "wan: up becomes down"];
+    assert_eq!(told(&down, &running(&up)), expected);
+    let expected = ["wan: down becomes up", "wan: add the route 0.0.0.0/0 via 192.0.2.254 dev wan"];
+    assert_eq!(told(&up, &running(&down)), expected);
+}
+
+#[test]
+fn another_origin_is_another_interface() {
+    let before = one_interface(|_| {});
+    let parent = "eth0".to_owned();
+    let after = one_interface(|wan| wan.origin = Origin::Macvlan { parent, mode: Mode::Private });
+    let all = told(&after, &running(&before));
+    let at =
+        |what: &str| all.iter().position(|step| step == what).unwrap_or_else(|| panic!("{what}: {all:?}"));
+    assert!(at("wan: remove a pair with `x` on the host") < at("wan: add a macvlan on `eth0` (private)"));
+}
+
+#[test]
+fn what_is_taken_away_is_made_again() {
+    let wanted = one_interface(|_| {});
+    let mut seen = running(&wanted);
+    seen.interfaces.clear();
+    seen.routes.clear();
+    let expected = [
+        "wan: add a pair with `x` on the host",
+        "wan: down becomes up",
+        "wan: add the address 192.0.2.1/24",
+        "wan: add the route 0.0.0.0/0 via 192.0.2.254 dev wan",
+    ];
+    assert_eq!(told(&wanted, &seen), expected);
+}
+
+#[test]
+fn what_is_somebody_elses_is_in_the_way() {
+    let wanted = one_interface(|_| {});
+    let mut seen = empty(&[]);
+    seen.interfaces.insert("wan".to_owned(), fresh(None));
+    assert_eq!(steps(&wanted, &seen), Err(Obstacle::Taken { interface: "wan".to_owned() }));
+    seen.interfaces.insert("wan".to_owned(), fresh(Some(Origin::External)));
+    assert_eq!(steps(&wanted, &seen), Err(Obstacle::Taken { interface: "wan".to_owned() }));
+    let given = one_interface(|wan| wan.origin = Origin::External);
+    assert_eq!(
+        steps(&given, &ObservedState::default()),
+        Err(Obstacle::Missing { interface: "wan".to_owned() })
+    );
+    assert_eq!(steps(&given, &running(&wanted)), Err(Obstacle::Missing { interface: "wan".to_owned() }));
+    assert!(steps(&given, &seen).is_ok());
+}
+
+#[test]
+fn an_interface_that_is_given_is_neither_made_nor_taken_away() {
+    let given = one_interface(|wan| wan.origin = Origin::External);
+    let seen = running(&given);
+    let nothing = RouterConfig::new("edge", Vec::new());
+    let all = steps(&nothing, &seen).expect("nothing in the way");
+    let is_whole =
+        |step: &Step| matches!(step, Step::Add(Object::Interface(_)) | Step::Remove(Object::Interface(_)));
+    assert!(!all.iter().any(is_whole), "{all:?}");
+    let mut seen = seen;
+    take_all(&mut seen, &all);
+    assert_is(&seen, &nothing);
+}
+
+#[test]
+fn a_kernel_without_ipv6_has_nothing_to_switch_off() {
+    let wanted = one_interface(|_| {});
+    let mut seen = empty(&[&wanted]);
+    seen.sysctls.retain(|key, _| !NO_IPV6.contains(&key.as_str()));
+    assert!(!told(&wanted, &seen).iter().any(|step| step.contains("ipv6")));
+}
+
+#[test]
+fn a_macvlan_that_takes_an_interface_over_has_its_address() {
+    let (parent, mode) = ("eth0".to_owned(), Mode::Passthru);
+    let wanted = one_interface(|wan| {
+        wan.origin = Origin::Macvlan { parent, mode };
+        wan.mac = Some([2, 0, 0, 0, 0, 1]);
+    });
+    let seen = running(&wanted);
+    assert_eq!(seen.interfaces["wan"].mac, Some(OWN_MAC));
+    assert_eq!(steps(&wanted, &seen), Ok(Vec::new()));
+}
+
+#[test]
+fn threads_come_last_and_go_first() {
+    let (with, without) = (one_interface(|wan| wan.threaded = true), one_interface(|_| {}));
+    let threads = |on: bool| Step::Set {
+        interface: "wan".to_owned(),
+        from: Setting::Threaded(!on),
+        to: Setting::Threaded(on),
+    };
+    assert_eq!(steps(&with, &running(&without)), Ok(vec![threads(true)]));
+    assert_eq!(steps(&without, &running(&with)), Ok(vec![threads(false)]));
+    assert_eq!(steps(&with, &empty(&[&with])).expect("nothing in the way").last(), Some(&threads(true)));
+}

@@ -1,0 +1,68 @@
+//! Texts of errors and steps, and serialized records.
+
+use std::io;
+
+use crate::error::Refusal;
+use crate::{
+    Error, Leftover, MovedInterface, NewInterface, Object, Origin, PeerNamespace, Route, Setting, Step,
+};
+
+fn kept() -> MovedInterface {
+    let (interface, link) = ("abcdefghijklmno".to_owned(), "ponmlkjihgfedcb".to_owned());
+    MovedInterface { interface, link, mac: Some([255; 6]), mtu: u32::MAX, up: false, threaded: true }
+}
+
+#[test]
+fn an_interface_carries_how_it_was() {
+    let alias = kept().alias();
+    assert!(alias.starts_with("ringroad {") && alias.len() < 256, "{} octets: {alias}", alias.len());
+    let left = Leftover { published: Some("edge".to_owned()), id: None, kept: vec![kept()] };
+    let text = serde_json::to_string(&left).expect("JSON");
+    assert_eq!(serde_json::from_str::<Leftover>(&text).expect("a leftover"), left);
+    assert!(Leftover::default().is_empty() && !left.is_empty());
+}
+
+#[test]
+fn an_error_is_one_line_that_says_what_to_do() {
+    let interface = "wan".to_owned();
+    let origin = Origin::Veth { peer: "x".to_owned(), at: PeerNamespace::Home, bridge: None };
+    let made = NewInterface { interface: interface.clone(), origin, mac: None, mtu: None };
+    let step = Step::Add(Object::Interface(made));
+    let of = |step: &Step, errno: rustix::io::Errno| {
+        Error::of_step("edge", step, Refusal::Kernel(io::Error::from(errno)))
+    };
+    let error = of(&step, rustix::io::Errno::EXIST);
+    assert!(error.is_in_use());
+    let expected = "router `edge`: wan: add a pair with `x` on the host: there is an interface `x` on the host already: \
+                    delete it, or choose another name";
+    assert_eq!(error.to_string(), expected);
+    let to = netlink::Prefix::new([10, 0, 0, 0], 8).expect("a prefix");
+    let via = Some([203, 0, 113, 1].into());
+    let step = Step::Add(Object::Route(Route { to, via, interface, metric: 0 }));
+    let error = of(&step, rustix::io::Errno::NETUNREACH);
+    assert!(!error.is_in_use());
+    assert!(
+        error.to_string().contains("203.0.113.1 lies in no network that is connected to `wan`"),
+        "{error}"
+    );
+    let error = of(&step, rustix::io::Errno::PERM).to_string();
+    assert!(error.ends_with("run as root (CAP_NET_ADMIN and CAP_SYS_ADMIN)"), "{error}");
+}
+
+#[test]
+fn a_step_says_what_was_and_what_is_to_be() {
+    let set = |from, to| Step::Set { interface: "wan".to_owned(), from, to };
+    let mac = Setting::Mac([2, 0, 0, 0, 0, 0x0a]);
+    let told = set(mac, Setting::Mac([2, 0, 0, 0, 0, 0xb])).to_string();
+    assert_eq!(told, "wan: 02:00:00:00:00:0a becomes 02:00:00:00:00:0b");
+    assert_eq!(set(Setting::Mtu(1500), Setting::Mtu(9000)).to_string(), "wan: MTU 1500 becomes MTU 9000");
+    let back = set(Setting::Up(true), Setting::Up(false)).inverse();
+    assert_eq!(back, Some(set(Setting::Up(false), Setting::Up(true))));
+    let parameter = |from: Option<&str>| Step::Parameter {
+        key: "net/ipv4/ip_forward".to_owned(),
+        from: from.map(str::to_owned),
+        to: "1".to_owned(),
+    };
+    assert_eq!(parameter(None).inverse(), None);
+    assert_eq!(parameter(Some("0")).to_string(), "net/ipv4/ip_forward: 0 becomes 1");
+}

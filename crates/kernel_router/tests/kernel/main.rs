@@ -1,0 +1,7 @@
+//! Tests against a real kernel, in namespaces of their own. They need root and are skipped with a message otherwise.
+
+mod all;
+mod comes_home;
+mod forwards;
+mod host;
+mod stays;

@@ -1,0 +1,127 @@
+//! `container-boot`: time from the request to start a router to the first frame that it forwards. Each trial stops the router,
+//! starts it, and sends probes until the first one arrives.
+//!
+//! A sample is the 99th percentile of 100 trials. Trials in which the hypervisor stole CPU time are dropped and counted.
+
+use std::thread::scope;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use api::{Answer, Client, Request};
+use host::cores;
+
+use super::Stand;
+use crate::experiment::{Experiment, Options, Sample};
+use crate::experiments::Case;
+use crate::metric::usage::Reader;
+use crate::rig::router_run::{Probe, RouterRun};
+use crate::stats;
+
+/// Number of trials that count, and maximum number of trials including the dropped ones.
+const TRIALS: usize = 100;
+const MOST: usize = 400;
+/// Interval between two probes, which is also the error of a trial.
+const EVERY: Duration = Duration::from_micros(50);
+/// Timeout for the first frame.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Set-ups whose outer interfaces persist when the router stops.
+const STANDS: [Stand; 2] = [Stand::KERNEL_MACVLAN, Stand::KERNEL_BRIDGE];
+
+/// Returns a case with macvlans, and one with veth pairs in bridges.
+///
+/// # Errors
+/// There are not two CPUs.
+pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
+    let cpus = (options.cpu(0)?, options.cpu(1)?);
+    let one = |stand: Stand| {
+        let options = options.clone();
+        let slice = move |_: Duration| {
+            cores::pin(cpus.0)?;
+            stand.with_routers(&options, &[cpus.1], |room| Ok(Trials::of(room, TRIALS)?.sample()))
+        };
+        let name = stand.name.to_owned();
+        Case::from(Experiment::unbuilt(("container-boot", "ms"), name, slice).whole().between(cpus))
+    };
+    Ok(STANDS.map(one).into())
+}
+
+/// Results of all trials.
+pub(super) struct Trials {
+    /// Times of the trials that count, in milliseconds, sorted.
+    took: Vec<f64>,
+    /// Number of dropped trials.
+    stolen: usize,
+}
+
+impl Trials {
+    /// Stops and starts the first router of a room until this many trials count.
+    ///
+    /// # Errors
+    /// The router does not stop, start or forward, or the hypervisor disturbs too many trials.
+    pub(super) fn of(room: &RouterRun, wanted: usize) -> Result<Self> {
+        let (mut client, router) = (room.client()?, room.router(0));
+        let (mut trials, mut reader) = (Self { took: Vec::new(), stolen: 0 }, Reader::by_ticks()?);
+        while trials.took.len() < wanted {
+            ensure!(trials.stolen + trials.took.len() < MOST, "too many trials lost CPU time to others");
+            let before = stolen(&mut reader)?;
+            let took = trial(room, &mut client, &router)?;
+            if stolen(&mut reader)? == before {
+                trials.took.push(took.as_secs_f64() * 1e3);
+            } else {
+                trials.stolen += 1;
+            }
+        }
+        trials.took.sort_unstable_by(f64::total_cmp);
+        Ok(trials)
+    }
+
+    /// Returns a percentile in milliseconds, by nearest rank.
+    pub(super) fn percentile(&self, percent: usize) -> f64 {
+        let rank = (self.took.len() * percent).div_ceil(100).max(1);
+        self.took.get(rank - 1).copied().unwrap_or(f64::NAN)
+    }
+
+    fn sample(&self) -> Sample {
+        let more = [
+            ("median_ms", stats::median(&self.took).unwrap_or(f64::NAN)),
+            ("shortest_ms", self.took.first().copied().unwrap_or(f64::NAN)),
+            ("longest_ms", self.took.last().copied().unwrap_or(f64::NAN)),
+            ("trials", self.took.len() as f64),
+            ("stolen", self.stolen as f64),
+        ];
+        Sample { value: self.percentile(99), more: more.into(), ..Sample::default() }
+    }
+}
+
+/// Returns the steal time of all CPUs so far, in ticks: time in which the hypervisor ran others.
+fn stolen(reader: &mut Reader) -> Result<u64> {
+    Ok(reader.look(&[])?.cores.values().map(|core| core.steal).sum())
+}
+
+/// Runs one trial: stops a router, starts it again, and waits for the first frame.
+fn trial(room: &RouterRun, client: &mut Client, router: &str) -> Result<Duration> {
+    done(client, &Request::Stop { name: router.to_owned() })?;
+    let request = Request::Start { router: router.to_owned() };
+    let mut probe = Probe::new(room, 0, EVERY)?;
+    let start = Instant::now();
+    scope(|scope| {
+        let asked = scope.spawn(|| done(client, &request));
+        while probe.took.is_empty() {
+            ensure!(start.elapsed() < PATIENCE, "no frame was forwarded within {PATIENCE:?}");
+            probe.turn();
+        }
+        let took = start.elapsed();
+        asked.join().map_err(|_| anyhow!("a thread of the lab has died"))??;
+        Ok(took)
+    })
+}
+
+fn done(client: &mut Client, request: &Request) -> Result<()> {
+    match client.ask(request).with_context(|| format!("{request:?}"))? {
+        Answer::Done { .. } => Ok(()),
+        other => bail!("{request:?} was answered by {other:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+use super::*;
+
+#[test]
+fn only_the_router_that_is_not_overloaded_is_protected() {
+    let lines = |control: Control, promised| control.lines(1, promised);
+    let weight = |promised| {
+        let table: toml::Table = toml::from_str(&lines(Control::Shares, promised)).unwrap();
+        table["sched"]["weight"].as_integer().unwrap()
+    };
+    assert_eq!((weight(Some(4e5)), weight(None)), (2, 1));
+    assert!(lines(Control::Guarantee, Some(400_000.4)).contains("guarantee = \"400000pps\"\n"));
+    assert!(!lines(Control::Guarantee, None).contains("guarantee"));
+    for control in [Control::Softirqs, Control::Threads] {
+        assert_eq!(lines(control, Some(4e5)), lines(control, None));
+    }
+}
+
+#[test]
+fn what_is_protected_or_not_by_threads_has_threads() {
+    for control in Control::ALL {
+        let has = control.lines(1, None).contains("threaded = true");
+        assert_eq!((has, control.alone(1).contains("threaded = true")), (control != Control::Softirqs, has));
+    }
+}
+
+#[test]
+fn the_victim_is_offered_the_papers_400_or_800() {
+    let part = |overloaded| {
+        let overload = Overload { routers: ROUTERS, overloaded };
+        overload.part_of(overload.victim())
+    };
+    assert!((part(0) * 2.0 - part(1)).abs() < 1e-9, "{} {}", part(0), part(1));
+}

@@ -1,0 +1,118 @@
+//! Removal of a container whose supervisor was killed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Programs, folder};
+
+/// Time limit for LXC to kill a container, and then for `lxc-start` to exit, which returns moved interfaces first.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Interval between two checks.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A container that may have been left behind. The supervisor records it before it starts the container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OrphanedContainer {
+    /// Name for LXC.
+    pub name: String,
+    /// Directory of the containers of this run (`lxc-start -P`); no other run uses it.
+    pub home: PathBuf,
+}
+
+impl OrphanedContainer {
+    /// Describes the container of this name in a run's directory.
+    pub fn new(name: &str, home: &Path) -> Self {
+        Self { name: name.to_owned(), home: home.to_owned() }
+    }
+
+    /// Returns the container's directory.
+    pub fn folder(&self) -> PathBuf {
+        self.home.join(&self.name)
+    }
+
+    /// Ends the container if it runs, and removes its control groups and its directory. LXC returns the interfaces that it has
+    /// moved. If `lxc-start` was killed too, the kernel does so, under the names that they had inside. This takes at most 15 s,
+    /// and returns at once if there is no such container.
+    ///
+    /// # Errors
+    /// Something is mounted in its directory, or the directory cannot be removed.
+    pub fn clean(&self, programs: &Programs) -> Result<(), Error> {
+        self.clean_within(programs, PATIENCE)
+    }
+
+    pub(crate) fn clean_within(&self, programs: &Programs, patience: Duration) -> Result<(), Error> {
+        if !self.monitors().is_empty() {
+            // Its result does not matter: the next check shows whether the container has ended.
+            let _ = programs.run("lxc-stop", &self.arguments(&["-k"]), patience);
+            if !self.has_ended(patience) {
+                self.kill();
+                self.has_ended(PATIENCE);
+            }
+        }
+        self.remove()
+    }
+
+    /// Removes the files of a container that has ended.
+    pub(crate) fn remove(&self) -> Result<(), Error> {
+        folder::sweep(&self.home, &self.name);
+        folder::remove(&self.folder())
+    }
+
+    /// Arguments that all LXC programs take (`-P`, `-n`), followed by `more`.
+    pub(crate) fn arguments(&self, more: &[&str]) -> Vec<String> {
+        let home = self.home.display().to_string();
+        let words = ["-P", &home, "-n", &self.name];
+        words.iter().chain(more).map(|word| (*word).to_owned()).collect()
+    }
+
+    /// PIDs of the `lxc-start` processes of this container.
+    pub(crate) fn monitors(&self) -> Vec<Pid> {
+        let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+        let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        numbers.filter(|pid| self.is_monitor(*pid)).filter_map(Pid::from_raw).collect()
+    }
+
+    fn is_monitor(&self, pid: i32) -> bool {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        is_lxc_start_command(&words, &self.arguments(&[]))
+    }
+
+    /// Waits up to `patience` for its `lxc-start` to exit. Returns true if it has.
+    fn has_ended(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        while !self.monitors().is_empty() {
+            if Instant::now() >= end {
+                return false;
+            }
+            sleep(LOOK);
+        }
+        true
+    }
+
+    /// Kills its `lxc-start`. Its init dies with that (PR_SET_PDEATHSIG, which LXC sets), and all processes inside with the init.
+    fn kill(&self) {
+        for pid in self.monitors() {
+            let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+            // The PID may have been reused before it was opened.
+            if self.is_monitor(pid.as_raw_nonzero().get()) {
+                let _ = pidfd_send_signal(process, Signal::KILL);
+            }
+        }
+    }
+}
+
+/// Returns true if a command line, with NUL-terminated words, is that of `lxc-start` with these arguments. A script in place of
+/// `lxc-start`, as tests use it, has its interpreter as first word.
+pub(crate) fn is_lxc_start_command(cmdline: &[u8], told: &[String]) -> bool {
+    let words: Vec<&[u8]> = cmdline.split(|octet| *octet == 0).collect();
+    let is_program = |word: &&[u8]| *word == b"lxc-start" || word.ends_with(b"/lxc-start");
+    let Some(at) = words.iter().take(2).position(is_program) else { return false };
+    let rest = words.get(at + 1..).unwrap_or_default();
+    rest.len() >= told.len() && rest.iter().zip(told).all(|(word, told)| *word == told.as_bytes())
+}

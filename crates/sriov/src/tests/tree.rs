@@ -1,0 +1,132 @@
+//! A sysfs tree like that of a host with an 82576 (igb, igbvf), as `find -L /sys/class/net /sys/bus/pci` shows it.
+
+use std::fs::{self, create_dir_all, write};
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use crate::{Address, Sysfs};
+
+/// A device to be created in the tree.
+pub(super) struct Device<'a> {
+    pub(super) address: &'a str,
+    pub(super) driver: Option<&'a str>,
+    pub(super) interface: Option<&'a str>,
+}
+
+/// The tree's directory; removed on drop.
+pub(super) struct Tree {
+    folder: TempDir,
+}
+
+impl Tree {
+    pub(super) fn new() -> Self {
+        let tree = Self { folder: tempfile::tempdir().expect("a folder") };
+        for folder in
+            ["class/net", "bus/pci/devices", "bus/pci/drivers", "devices/pci0000:00", "devices/virtual/net"]
+        {
+            create_dir_all(tree.at(folder)).expect("a folder");
+        }
+        tree
+    }
+
+    /// A host with `eth0`, whose device supports seven functions and has three: one with an interface here, one with an
+    /// interface in another namespace, one without a driver; `eth1`, which supports seven and has none; a NIC without SR-IOV, a
+    /// veth and a virtio NIC.
+    pub(super) fn of_an_82576() -> Self {
+        let tree = Self::new();
+        for (port, interface) in [("0000:01:00.0", "eth0"), ("0000:01:00.1", "eth1")] {
+            tree.device(&Device { address: port, driver: Some("igb"), interface: Some(interface) });
+            tree.divide(port, 7);
+        }
+        let functions = [
+            ("0000:01:10.0", Some("igbvf"), Some("eth2")),
+            ("0000:01:10.2", Some("igbvf"), None),
+            ("0000:01:10.4", None, None),
+        ];
+        for (number, (address, driver, interface)) in functions.into_iter().enumerate() {
+            tree.device(&Device { address, driver, interface });
+            tree.join("0000:01:00.0", number as u32, address);
+        }
+        tree.device(&Device { address: "0000:00:03.0", driver: Some("e1000"), interface: Some("eth9") });
+        create_dir_all(tree.at("devices/virtual/net/veth0")).expect("a folder");
+        link("../../devices/virtual/net/veth0", tree.at("class/net/veth0"));
+        create_dir_all(tree.at("devices/pci0000:00/0000:00:04.0/virtio0/net/eth8")).expect("a folder");
+        let virtio = "devices/pci0000:00/0000:00:04.0/virtio0/net/eth8";
+        link("../../../virtio0", tree.at(virtio).join("device"));
+        link(&format!("../../{virtio}"), tree.at("class/net/eth8"));
+        tree
+    }
+
+    pub(super) fn sysfs(&self) -> Sysfs {
+        Sysfs::at(self.folder.path())
+    }
+
+    pub(super) fn at(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    /// Adds a device.
+    pub(super) fn device(&self, device: &Device<'_>) {
+        let folder = format!("devices/pci0000:00/{}", device.address);
+        create_dir_all(self.at(&folder)).expect("a folder");
+        link(&format!("../../../{folder}"), self.at("bus/pci/devices").join(device.address));
+        if let Some(driver) = device.driver {
+            let of_driver = self.at("bus/pci/drivers").join(driver);
+            create_dir_all(&of_driver).expect("a folder");
+            for file in ["bind", "unbind"] {
+                write(of_driver.join(file), "").expect("a file");
+            }
+            link(&format!("../../../bus/pci/drivers/{driver}"), self.at(&folder).join("driver"));
+        }
+        if let Some(interface) = device.interface {
+            self.interface(device.address, interface);
+        }
+    }
+
+    /// Adds an interface to a device.
+    pub(super) fn interface(&self, address: &str, interface: &str) {
+        let folder = format!("devices/pci0000:00/{address}/net/{interface}");
+        create_dir_all(self.at(&folder)).expect("a folder");
+        link(&format!("../../../{address}"), self.at(&folder).join("device"));
+        link(&format!("../../{folder}"), self.at("class/net").join(interface));
+    }
+
+    /// Moves the interface of a device to another namespace: it disappears from the tree.
+    pub(super) fn move_away(&self, address: &str, interface: &str) {
+        fs::remove_file(self.at("class/net").join(interface)).expect("it was there");
+        fs::remove_dir_all(self.at("devices/pci0000:00").join(address).join("net")).expect("it was there");
+    }
+
+    /// Makes a device a port.
+    pub(super) fn divide(&self, port: &str, most: u32) {
+        let folder = self.at("devices/pci0000:00").join(port);
+        write(folder.join("sriov_totalvfs"), format!("{most}\n")).expect("a file");
+        write(folder.join("sriov_numvfs"), "0\n").expect("a file");
+    }
+
+    /// Makes a device a function of a port.
+    pub(super) fn join(&self, port: &str, number: u32, function: &str) {
+        let devices = self.at("devices/pci0000:00");
+        link(&format!("../{function}"), devices.join(port).join(format!("virtfn{number}")));
+        link(&format!("../{port}"), devices.join(function).join("physfn"));
+        write(devices.join(port).join("sriov_numvfs"), format!("{}\n", number + 1)).expect("a file");
+    }
+
+    /// Removes the last function of a port.
+    pub(super) fn remove_function(&self, port: &str, number: u32, function: &str) {
+        let devices = self.at("devices/pci0000:00");
+        fs::remove_file(devices.join(port).join(format!("virtfn{number}"))).expect("it was there");
+        fs::remove_file(self.at("bus/pci/devices").join(function)).expect("it was there");
+        fs::remove_dir_all(devices.join(function)).expect("it was there");
+    }
+}
+
+pub(super) fn address(text: &str) -> Address {
+    text.parse().expect("an address")
+}
+
+fn link(target: &str, at: PathBuf) {
+    symlink(target, at).expect("a link");
+}

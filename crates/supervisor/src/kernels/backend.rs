@@ -1,0 +1,478 @@
+//! Namespaces, containers and virtual functions of kernel routers on this host: creation, changes, checks and removal.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use attach::Function;
+use hooks::{PacketTracer, TraceSpec};
+use kernel_router::{Health, Leftover, Router, RouterConfig, Surroundings};
+use ledger::Group;
+use lxc::{Container, OrphanedContainer, Programs, Running, TimeLimits};
+use netlink::{Netlink, Settings};
+use netns::Namespace;
+use sriov::{Claim, FormerSettings, FunctionRequest, Sysfs};
+
+use super::napi::{self, Napi};
+use super::plan::Spec;
+use super::rate_limit::RateLimit;
+
+/// Time limit for the cleaner of a killed run to remove the leftovers of that run.
+const LEFT_OVER: Duration = Duration::from_secs(1);
+/// Interval between two attempts while waiting for the cleaner.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Counters of a router.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// Time at which they were read: CLOCK_MONOTONIC in nanoseconds.
+    pub(crate) at_ns: u64,
+    /// Counter values by name: `edge.wan.rx.frames`.
+    pub(crate) counters: BTreeMap<String, u64>,
+    /// CPU time of its NAPI threads in nanoseconds, by name: `edge/wan-napi0`.
+    pub(crate) cpu_ns: BTreeMap<String, u64>,
+}
+
+/// An item that a SIGKILL of this process would leave behind.
+pub(crate) enum Remains<'r> {
+    /// The name of a namespace, and interfaces of the host that were moved into it.
+    Kernel(&'r Leftover),
+    /// A container.
+    Container(&'r OrphanedContainer),
+    /// The former settings of a claimed virtual function.
+    Function(&'r FormerSettings),
+}
+
+/// Records for the cleaner what is about to be created.
+pub(crate) type Journal = Box<dyn FnMut(Remains<'_>) + Send>;
+
+/// Observed state of a router.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Carrier state of each NIC; `None`: its interface does not exist.
+    pub(crate) nics: BTreeMap<String, Option<bool>>,
+    /// Kernel threads that do its receive work (NAPI).
+    pub(crate) threads: Vec<Napi>,
+}
+
+impl Seen {
+    /// Returns true if an interface is missing.
+    pub(super) fn lacks_any(&self) -> bool {
+        self.nics.values().any(Option::is_none)
+    }
+}
+
+/// Backend for kernel routers: namespaces of this host, or a stand-in of a test. Each call may block.
+pub(crate) trait KernelBackend: Send {
+    /// Creates a router, or changes an existing one. If a change is refused, the former state is in force.
+    ///
+    /// # Errors
+    /// One line: the operation that the kernel refuses.
+    fn make(&mut self, spec: &Spec) -> Result<()>;
+    /// Removes a router. It is no error if there is none.
+    ///
+    /// # Errors
+    /// One line: what could not be removed.
+    fn end(&mut self, router: &str) -> Result<()>;
+    /// Restarts a router in an empty namespace with the same interfaces, so the other ends of its pairs stay as they are.
+    ///
+    /// # Errors
+    /// One line: what the kernel refuses. The router does not exist then.
+    fn restart(&mut self, spec: &Spec) -> Result<()>;
+    /// Restores what has been deleted from a router. Returns true if anything had been.
+    ///
+    /// # Errors
+    /// One line: what cannot be restored.
+    fn repair(&mut self, router: &str) -> Result<bool>;
+    /// Reads the state of a router.
+    ///
+    /// # Errors
+    /// One line: it does not exist, or the kernel does not answer.
+    fn look(&mut self, router: &str) -> Result<Seen>;
+    /// Reads the counters of a router.
+    ///
+    /// # Errors
+    /// One line: it does not exist, or the kernel does not answer.
+    fn count(&mut self, router: &str) -> Result<Counted>;
+    /// Attaches programs that trace packets arriving at one of the router's NICs. The NIC's number is its position among them.
+    ///
+    /// # Errors
+    /// One line: the kernel lacks a feature, or the NIC's interface does not exist.
+    fn follow(&mut self, router: &str, order: &TraceSpec) -> Result<PacketTracer>;
+}
+
+/// Network namespaces of this host; some of them belong to containers.
+pub(crate) struct HostBackend {
+    /// Namespace of the supervisor; `None` until the first use.
+    home: Option<Namespace>,
+    routers: BTreeMap<String, RunningRouter>,
+    journal: Journal,
+    /// Directory of the containers of this run.
+    folder: PathBuf,
+}
+
+/// An existing router.
+struct RunningRouter {
+    spec: Spec,
+    router: Router,
+    /// Its rate limit.
+    rate_limit: RateLimit,
+    /// Its container, if it has one; stopped after the router was removed.
+    container: Option<Running>,
+    /// Its claimed virtual functions, by interface position. Claims are released after the interfaces have been returned.
+    claims: Vec<(usize, Claim)>,
+    /// Its NAPI threads at the last check.
+    napis: Vec<Napi>,
+}
+
+impl RunningRouter {
+    /// Describes how its container has ended; `None` if it has not, or there is none.
+    fn ended(&mut self) -> Option<String> {
+        let status = self.container.as_mut()?.ended();
+        match status {
+            Ok(status) => Some(format!("its container has ended ({})", status?)),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    /// Removes the router.
+    fn end(self) -> Result<()> {
+        let Self { router, container, claims, .. } = self;
+        // All steps are carried out even if one of them fails.
+        let (ended, stopped) = (router.end(), container.map(Running::stop).transpose());
+        let given: Vec<_> = claims.into_iter().map(|(_, claim)| claim.restore()).collect();
+        ended?;
+        stopped?;
+        given.into_iter().try_for_each(|given| Ok(given?))
+    }
+}
+
+impl HostBackend {
+    /// Starts without routers. Containers get their directories in `folder`.
+    pub(crate) fn new(journal: Journal, folder: PathBuf) -> Self {
+        Self { home: None, routers: BTreeMap::new(), journal, folder }
+    }
+
+    fn held(&mut self, router: &str) -> Result<&mut RunningRouter> {
+        let held = self.routers.get_mut(router);
+        held.with_context(|| format!("router {router}: it has no namespace"))
+    }
+
+    /// Calls `work` with the routers, their surroundings, and the journal.
+    fn sited<T>(
+        &mut self,
+        work: impl FnOnce(
+            &mut BTreeMap<String, RunningRouter>,
+            &Surroundings<'_>,
+            &mut dyn FnMut(&Leftover),
+        ) -> Result<T>,
+    ) -> Result<T> {
+        let home = match self.home.take() {
+            Some(home) => home,
+            None => Namespace::current().context("where this program runs")?,
+        };
+        let others = self.routers.iter().map(|(name, held)| (name.clone(), held.router.namespace().clone()));
+        let others: BTreeMap<String, Namespace> = others.collect();
+        let Self { routers, journal, .. } = self;
+        let mut tell = |leftover: &Leftover| journal(Remains::Kernel(leftover));
+        let outcome = work(routers, &Surroundings { home: &home, others: &others }, &mut tell);
+        self.home = Some(home);
+        outcome
+    }
+
+    /// Creates a router.
+    fn start(&mut self, own: &Spec) -> Result<()> {
+        let claims = self.claim(own)?;
+        let spec = &own.with_functions(links(&claims));
+        let container =
+            spec.container.as_ref().map(|container| self.start_container(container, &spec.bridges));
+        let container = container.transpose()?;
+        self.sited(|routers, site, journal| {
+            let router = match &container {
+                Some(container) => {
+                    let namespace = Namespace::from(container.network()?);
+                    napi::prepare(&namespace, &spec.pairs)?;
+                    Router::start_in(namespace, spec.wanted.clone(), site, journal)?
+                }
+                None => start_patiently(&spec.wanted, site, journal)?,
+            };
+            let mut rate_limit = RateLimit::default();
+            rate_limit.follow(&router, own.limit)?;
+            let held =
+                RunningRouter { spec: own.clone(), router, rate_limit, container, claims, napis: Vec::new() };
+            routers.insert(own.name().to_owned(), held);
+            Ok(())
+        })
+    }
+
+    /// Claims the virtual functions of a router. Other routers of the run keep theirs.
+    fn claim(&mut self, spec: &Spec) -> Result<Vec<(usize, Claim)>> {
+        if spec.functions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sysfs = Sysfs::here();
+        let others = self.routers.values().flat_map(|held| {
+            let has = |place: usize| held.claims.iter().find(|(of, _)| *of == place).map(|(_, claim)| claim);
+            held.spec.functions.iter().filter_map(move |(place, function)| {
+                let former = has(*place)?.former();
+                Some((
+                    FunctionRequest { held: Some(former.address), ..function.wish.clone() },
+                    former.port,
+                    former.number,
+                ))
+            })
+        });
+        let others: Vec<(FunctionRequest, sriov::Address, u32)> = others.collect();
+        for (_, Function { wish, count, .. }) in &spec.functions {
+            let Some(count) = count else { continue };
+            let port = sysfs.port_of(&wish.interface)?;
+            let used = others.iter().filter(|(_, of, _)| *of == port.address).map(|(_, _, number)| *number);
+            for number in sriov::plan_function_count(&port, *count, &used.collect::<Vec<_>>())? {
+                sysfs.set_function_count(&port, number)?;
+            }
+        }
+        let own = spec.functions.iter().map(|(_, function)| function.wish.clone());
+        let wishes: Vec<FunctionRequest> = others.into_iter().map(|(wish, ..)| wish).chain(own).collect();
+        let assigned = sriov::assign(&sysfs.ports(), &wishes)?;
+        let mut claims = Vec::new();
+        for (place, function) in &spec.functions {
+            let assigned = assigned.iter().find(|assigned| assigned.nic == function.wish.nic);
+            let assigned = assigned.with_context(|| format!("no function for {}", function.wish.nic))?;
+            let kernel = Netlink::open().context("a socket to the host's interfaces")?;
+            let mut told = |former: &FormerSettings| (self.journal)(Remains::Function(former));
+            let claim = Claim::take(&sysfs, kernel, assigned, &function.wanted, &mut told)?;
+            claims.push((*place, claim));
+        }
+        Ok(claims)
+    }
+
+    /// Starts a container, and makes the host ends of its pairs ports of their bridges.
+    fn start_container(&mut self, container: &Container, bridges: &[(String, String)]) -> Result<Running> {
+        (self.journal)(Remains::Container(&OrphanedContainer::new(&container.name, &self.folder)));
+        let running = Running::start(&Programs::default(), container, &self.folder, TimeLimits::default())?;
+        if !bridges.is_empty() {
+            let kernel = Netlink::open().context("a socket to the host's interfaces")?;
+            for (end, bridge) in bridges {
+                let join = || {
+                    let index = kernel.link(bridge.as_str())?.index;
+                    kernel.set_link(end.as_str(), &Settings::default().master(index).up(true))
+                };
+                join().with_context(|| format!("adding `{end}` to the bridge `{bridge}`"))?;
+            }
+        }
+        Ok(running)
+    }
+
+    /// Removes a router and creates it with another container or other functions. If that is refused, the former router is
+    /// created again.
+    fn replace(&mut self, spec: &Spec) -> Result<()> {
+        let Some(held) = self.routers.remove(spec.name()) else { return self.start(spec) };
+        let before = held.spec.clone();
+        let outcome = held.end().and_then(|()| self.start(spec));
+        if let Err(refusal) = outcome {
+            return Err(match self.start(&before) {
+                Ok(()) => refusal,
+                Err(error) => anyhow!("{refusal:#}; and it could not be undone: {error:#}"),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl KernelBackend for HostBackend {
+    fn make(&mut self, spec: &Spec) -> Result<()> {
+        let Some(held) = self.routers.get_mut(spec.name()) else { return self.start(spec) };
+        let is_other = held.spec.container != spec.container || held.spec.functions != spec.functions;
+        if held.ended().is_some() {
+            // A router whose container has ended cannot be restored; failure to remove it is no reason not to create the new one.
+            let _ = self.end(spec.name());
+            return self.start(spec);
+        }
+        if is_other {
+            return self.replace(spec);
+        }
+        self.sited(|routers, site, journal| {
+            let held = routers.get_mut(spec.name()).context("it has gone")?;
+            let wanted = spec.with_functions(links(&held.claims)).wanted;
+            let before = held.router.wanted().clone();
+            if held.spec.pairs != spec.pairs {
+                napi::prepare(held.router.namespace(), &spec.pairs)?;
+            }
+            held.router.apply(wanted, site, &mut *journal)?;
+            if let Err(refusal) = held.rate_limit.follow(&held.router, spec.limit) {
+                // The part of the change that succeeded is undone as well.
+                held.router.apply(before, site, journal)?;
+                held.rate_limit.follow(&held.router, held.spec.limit)?;
+                return Err(refusal);
+            }
+            held.spec = spec.clone();
+            Ok(())
+        })
+    }
+
+    fn end(&mut self, router: &str) -> Result<()> {
+        self.routers.remove(router).map_or(Ok(()), RunningRouter::end)
+    }
+
+    fn restart(&mut self, spec: &Spec) -> Result<()> {
+        // The namespace of a container cannot be replaced.
+        let can_be = |held: &RunningRouter| held.spec == *spec && held.container.is_none();
+        if self.routers.get(spec.name()).is_some_and(can_be) {
+            let renewed = self.sited(|routers, site, journal| {
+                let held = routers.get_mut(spec.name()).context("it has gone")?;
+                held.router.restart(site, journal)?;
+                held.rate_limit.follow(&held.router, spec.limit)
+            });
+            if renewed.is_ok() {
+                return Ok(());
+            }
+        }
+        // An error that matters will recur when the router is started.
+        let _ = self.end(spec.name());
+        self.start(spec)
+    }
+
+    fn repair(&mut self, router: &str) -> Result<bool> {
+        self.held(router)?;
+        self.sited(|routers, site, journal| match routers.get_mut(router) {
+            Some(held) => {
+                let was_made = !held.router.repair(site, journal)?.is_empty();
+                held.rate_limit.follow(&held.router, held.spec.limit)?;
+                Ok(was_made)
+            }
+            None => Ok(false),
+        })
+    }
+
+    fn look(&mut self, router: &str) -> Result<Seen> {
+        let held = self.held(router)?;
+        if let Some(how) = held.ended() {
+            bail!("router {router}: {how}");
+        }
+        let (router, wanted) = (&held.router, held.router.wanted());
+        let carrier = |(name, health): (String, Health)| (name, health.is_there.then_some(health.carrier));
+        let nics = router.health()?.into_iter().map(carrier).collect();
+        let is_threaded = wanted.interfaces.iter().any(|nic| nic.threaded);
+        let threads = if is_threaded { router.threads()? } else { Vec::new() };
+        let threads = napi::of_router(&wanted.name, threads, sched::stat);
+        held.napis.clone_from(&threads);
+        Ok(Seen { nics, threads })
+    }
+
+    fn count(&mut self, router: &str) -> Result<Counted> {
+        let held = self.held(router)?;
+        let counters = held.router.counters()?;
+        let mut counted = Counted { at_ns: napi::now_ns(), ..Counted::default() };
+        held.rate_limit.count(router, &mut counted);
+        for (interface, group) in &counters.interfaces {
+            group.each(&mut |field, value| {
+                counted.counters.insert(format!("{router}.{interface}.{}", ledger_name(field)), value);
+            });
+        }
+        counters.packets.each(&mut |field, value| {
+            counted.counters.insert(format!("{router}.ip.{field}"), value);
+        });
+        napi::count(router, &held.napis, &mut counted);
+        if !held.napis.is_empty() {
+            let of_containers = napi::lost_before(&held.spec.pairs);
+            let lost = self.sited(|routers, site, _| {
+                let held = routers.get(router).context("it has gone")?;
+                Ok(held.router.lost_before(site)?)
+            });
+            // If the other end cannot be read, the counter is omitted.
+            for (nic, dropped) in lost.unwrap_or_default().into_iter().chain(of_containers) {
+                counted.counters.insert(format!("{router}.{nic}.queue.drop_full"), dropped);
+            }
+        }
+        Ok(counted)
+    }
+
+    fn follow(&mut self, router: &str, order: &TraceSpec) -> Result<PacketTracer> {
+        let held = self.held(router)?;
+        let (namespace, interfaces) = (held.router.namespace(), &held.router.wanted().interfaces);
+        let kernel = namespace.netlink()?;
+        let mut follower = PacketTracer::start(order.clone())?;
+        let traced = order.nic as usize;
+        // The NICs by which packets leave are attached first, so no departure is missed.
+        for place in (0..interfaces.len()).filter(|place| *place != traced).chain([traced]) {
+            let name = interfaces.get(place).map_or("", |interface| interface.name.as_str());
+            let index = match kernel.link(name) {
+                Ok(link) => link.index,
+                Err(_) if place != traced => continue,
+                Err(error) => {
+                    bail!("nothing arrives at {router}.{name}: its interface is not there ({error})")
+                }
+            };
+            namespace.within(|| follower.watch(place as u32, index))??;
+        }
+        Ok(follower)
+    }
+}
+
+impl Drop for HostBackend {
+    fn drop(&mut self) {
+        self.routers.clear();
+        // It exists only if there was a container.
+        let _ = std::fs::remove_dir(&self.folder);
+    }
+}
+
+/// Interface names of claimed virtual functions, by interface position.
+fn links(claims: &[(usize, Claim)]) -> impl Iterator<Item = (usize, String)> {
+    claims.iter().map(|(place, claim)| (*place, claim.interface().to_owned()))
+}
+
+/// Name of an interface counter in the ledger: `rx_frames` becomes `rx.frames`, `drop_rx_missed` becomes `rx.drop_missed`, and
+/// `drop_rx`, for which the kernel reports no reason, `rx.drop_other`. As in the kernel, `rx` is the direction towards the
+/// router.
+fn ledger_name(field: &str) -> String {
+    for way in ["rx", "tx"] {
+        let begins = |begin: String| field.strip_prefix(&begin).map(str::to_owned);
+        if let Some(rest) = begins(format!("{way}_")) {
+            return format!("{way}.{rest}");
+        }
+        if let Some(rest) = begins(format!("drop_{way}_")) {
+            return format!("{way}.drop_{rest}");
+        }
+        if field == format!("drop_{way}") {
+            return format!("{way}.drop_other");
+        }
+    }
+    format!("link.{field}")
+}
+
+/// Creates a router. If leftovers of a killed run are in the way, waits for their removal.
+fn start_patiently(
+    wanted: &RouterConfig,
+    site: &Surroundings<'_>,
+    journal: &mut dyn FnMut(&Leftover),
+) -> Result<Router, kernel_router::Error> {
+    let end = Instant::now() + LEFT_OVER;
+    loop {
+        match Router::start(wanted.clone(), site, journal) {
+            Err(error) if error.is_in_use() && Instant::now() < end => sleep(LOOK),
+            started => return started,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_is_called_as_those_of_each_nic_are() {
+        for (field, name) in [
+            ("rx_frames", "rx.frames"),
+            ("tx_bytes", "tx.bytes"),
+            ("drop_rx_missed", "rx.drop_missed"),
+            ("drop_tx", "tx.drop_other"),
+            ("drop_tx_no_carrier", "tx.drop_no_carrier"),
+            ("carrier_changes", "link.carrier_changes"),
+        ] {
+            assert_eq!(ledger_name(field), name);
+        }
+    }
+}

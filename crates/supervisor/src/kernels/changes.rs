@@ -1,0 +1,110 @@
+//! Differences of kernel routers between two plans, as `apply` reports them. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::Change;
+use config::{Nic, Plan, Router};
+
+/// Consequence of removing a router.
+const GONE: &str = "what it has not yet forwarded is lost";
+
+/// Properties of a router in words, for comparison with those of another plan.
+#[derive(Default)]
+struct Properties {
+    /// Values by property name: `mtu of wan`.
+    values: BTreeMap<String, String>,
+    /// Items that exist or not: `address 192.0.2.1/24 of wan`.
+    things: BTreeSet<String>,
+}
+
+/// Lists the changes of kernel routers.
+pub(crate) fn changes(from: &Plan, to: &Plan) -> Vec<Change> {
+    let find = |plan: &Plan, name: &str| plan.in_kernel().find(|router| router.name == name).cloned();
+    let gone = from.in_kernel().filter(|old| find(to, &old.name).is_none());
+    let gone = gone.map(|old| lossy(format!("router {} removed", old.name), GONE));
+    let stays = to.in_kernel().flat_map(|new| match find(from, &new.name) {
+        None => vec![hitless(format!("router {} added", new.name))],
+        Some(old) => of_router(&old, new),
+    });
+    gone.chain(stays).collect()
+}
+
+fn of_router(old: &Router, new: &Router) -> Vec<Change> {
+    let name = &new.name;
+    let mut changes = Vec::new();
+    match (old.is_stopped(), new.is_stopped()) {
+        (false, true) => {
+            let why = "what arrives while it is stopped is lost";
+            changes.push(lossy(format!("router {name} is stopped"), why));
+        }
+        (true, false) => changes.push(hitless(format!("router {name} runs"))),
+        _ => {}
+    }
+    let (before, now) = (told(old), told(new));
+    let values = now.values.iter().filter(|(key, value)| before.values.get(*key) != Some(value));
+    changes.extend(values.map(|(key, value)| of_value(name, key, value)));
+    let removed = before.things.difference(&now.things);
+    let why = "packets that use it are lost";
+    changes.extend(removed.map(|thing| lossy(format!("router {name}: {thing} removed"), why)));
+    let added = now.things.difference(&before.things);
+    changes.extend(added.map(|thing| hitless(format!("router {name}: {thing} added"))));
+    changes
+}
+
+fn of_value(router: &str, key: &str, value: &str) -> Change {
+    let what = format!("router {router}: {key} = {value}");
+    let why = match (key, value) {
+        ("forwarding", "false") => "packets to be forwarded are lost",
+        (key, "down") if key.starts_with("link of ") => "what arrives while it is down is lost",
+        (key, _) if key.starts_with("mac of ") => "packets on their way to the old address are lost",
+        _ => return hitless(what),
+    };
+    lossy(what, why)
+}
+
+fn told(router: &Router) -> Properties {
+    let mut told = Properties::default();
+    let kernel = router.kernel.unwrap_or_default();
+    for (key, value) in [
+        ("restart", router.restart.name().to_owned()),
+        ("forwarding", kernel.forwarding.to_string()),
+        ("rp_filter", kernel.rp_filter.name().to_owned()),
+        ("proxy_arp", kernel.proxy_arp.to_string()),
+        ("threaded", router.is_threaded().to_string()),
+        ("limit", router.limit.map_or_else(|| "none".to_owned(), |rate| rate.to_string())),
+    ] {
+        told.values.insert(key.to_owned(), value);
+    }
+    router.nics.iter().for_each(|nic| tell_nic(&mut told, nic));
+    let nic = |index: usize| router.nics.get(index).map_or("?", |nic| nic.name.as_str());
+    for route in &router.routes {
+        let via = route.via.map_or_else(String::new, |via| format!(" via {via}"));
+        told.things.insert(format!("route {}{via} out of {}", route.to, nic(route.nic)));
+    }
+    for known in &router.neighbours {
+        told.things.insert(format!("neighbour {} at {} on {}", known.address, known.mac, nic(known.nic)));
+    }
+    told
+}
+
+/// Adds a NIC. A different attachment makes it a different NIC.
+fn tell_nic(told: &mut Properties, nic: &Nic) {
+    let Nic { name, mac, mtu, .. } = nic;
+    told.things.insert(format!("NIC {name} at {}{}", nic.attach, nic.attach.detail()));
+    told.things.extend(nic.addresses.iter().map(|address| format!("address {address} of {name}")));
+    let link = if nic.is_pulled() { "down" } else { "up" };
+    for (key, value) in [("mac", mac.to_string()), ("mtu", mtu.to_string()), ("link", link.to_owned())] {
+        told.values.insert(format!("{key} of {name}"), value);
+    }
+}
+
+fn hitless(what: String) -> Change {
+    Change { what, hitless: true, why: None }
+}
+
+fn lossy(what: String, why: &str) -> Change {
+    Change { what, hitless: false, why: Some(why.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+use super::*;
+
+const FILE: &str = "[[router]]\nname = \"edge\"\nengine = \"kernel\"\n\
+    [[router.nic]]\nname = \"wan\"\nattach = \"veth:rr-wan\"\naddress = \"192.0.2.1/24\"\nmtu = 1500\n\
+    [[router.nic]]\nname = \"lan\"\nattach = \"veth:rr-lan\"\naddress = \"198.51.100.1/24\"\n\
+    [[router.route]]\nto = \"203.0.113.0/24\"\nvia = \"192.0.2.2\"\n";
+
+fn plan(text: &str) -> Plan {
+    config::parse(text, "x.toml").unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+/// Changes when `this` replaces `that` in the file, as text and whether packets are lost.
+fn told(that: &str, this: &str) -> Vec<(String, bool)> {
+    assert!(FILE.contains(that), "{that}");
+    let changes = changes(&plan(FILE), &plan(&FILE.replace(that, this)));
+    changes.into_iter().map(|change| (change.what, !change.hitless)).collect()
+}
+
+fn one(what: &str, costs: bool) -> Vec<(String, bool)> {
+    vec![(what.to_owned(), costs)]
+}
+
+#[test]
+fn nothing_is_no_change() {
+    assert!(told("edge", "edge").is_empty());
+}
+
+#[test]
+fn what_is_changed_is_told_and_nothing_else() {
+    assert_eq!(told("mtu = 1500", "mtu = 1400"), one("router edge: mtu of wan = 1400", false));
+    assert_eq!(told("mtu = 1500", "link = \"down\""), one("router edge: link of wan = down", true));
+    assert_eq!(
+        told("engine = \"kernel\"\n", "engine = \"kernel\"\nforwarding = false\n"),
+        one("router edge: forwarding = false", true)
+    );
+    assert_eq!(
+        told("engine = \"kernel\"\n", "engine = \"kernel\"\nstate = \"stopped\"\n"),
+        one("router edge is stopped", true)
+    );
+    let turned = [
+        ("router edge: route 203.0.113.0/24 via 192.0.2.2 out of wan removed".to_owned(), true),
+        ("router edge: route 203.0.113.0/24 via 192.0.2.3 out of wan added".to_owned(), false),
+    ];
+    assert_eq!(told("via = \"192.0.2.2\"", "via = \"192.0.2.3\""), turned);
+    let more = told("\"198.51.100.1/24\"", "[\"198.51.100.1/24\", \"198.51.101.1/24\"]");
+    assert_eq!(more, one("router edge: address 198.51.101.1/24 of lan added", false));
+    let elsewhere = [
+        ("router edge: NIC lan at veth:rr-lan removed".to_owned(), true),
+        ("router edge: NIC lan at veth:rr-other added".to_owned(), false),
+    ];
+    assert_eq!(told("veth:rr-lan", "veth:rr-other"), elsewhere);
+}
+
+#[test]
+fn routers_come_and_go() {
+    let renamed = [("router edge removed".to_owned(), true), ("router core added".to_owned(), false)];
+    assert_eq!(told("name = \"edge\"", "name = \"core\""), renamed);
+    let machine = "[[router]]\nname = \"kvm\"\n[[router.nic]]\nname = \"wan\"\nattach = \"null\"\n";
+    let both = changes(&plan(FILE), &plan(&format!("{FILE}{machine}")));
+    assert!(both.is_empty(), "of machines others tell");
+}

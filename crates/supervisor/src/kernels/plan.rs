@@ -1,0 +1,195 @@
+//! Specifications of kernel routers, derived from a plan. Pure.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use anyhow::{Context, Result, bail};
+use attach::Function;
+use config::{Mac, Nic, Plan, Router};
+use kernel_router::{Interface, Mode, Neighbour, Origin, Route, RouterConfig, interface_sysctl};
+use lxc::{Container, Link, Root};
+use netlink::Prefix;
+
+/// Specification of a kernel router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Spec {
+    /// Interfaces, routes, neighbours and sysctls.
+    pub(crate) wanted: RouterConfig,
+    /// Its container, if it has one. Then LXC creates the interfaces.
+    pub(super) container: Option<Container>,
+    /// Host ends of veth pairs that LXC creates, each with the bridge of which it becomes a port.
+    pub(super) bridges: Vec<(String, String)>,
+    /// veth pairs that LXC creates and whose receive work NAPI threads do: the end in the container, and the end on the host.
+    pub(super) pairs: Vec<(String, String)>,
+    /// Virtual functions, by interface position.
+    pub(super) functions: Vec<(usize, Function)>,
+    /// Maximum packets per second that may enter it; `None`: unlimited.
+    pub(super) limit: Option<u64>,
+}
+
+impl Spec {
+    /// Returns the name of the router.
+    pub(crate) fn name(&self) -> &str {
+        &self.wanted.name
+    }
+
+    /// Returns a copy with the interface names of claimed functions filled in, by interface position.
+    pub(super) fn with_functions(&self, claimed: impl Iterator<Item = (usize, String)>) -> Self {
+        let mut spec = self.clone();
+        for (place, link) in claimed {
+            let nic = spec.container.as_mut().and_then(|container| container.nics.get_mut(place));
+            match (nic, spec.wanted.interfaces.get_mut(place)) {
+                (Some(nic), _) => nic.link = Link::Phys { link },
+                (None, Some(interface)) => interface.origin = Origin::Moved { link },
+                (None, None) => {}
+            }
+        }
+        spec
+    }
+}
+
+/// Returns the specifications of the kernel routers of a plan that should run.
+///
+/// # Errors
+/// One line: the attachment of a NIC is not available for kernel routers.
+pub(super) fn all(plan: &Plan) -> Result<Vec<Spec>> {
+    plan.in_kernel().filter(|router| !router.is_stopped()).map(one).collect()
+}
+
+/// Returns the specification of one router.
+///
+/// # Errors
+/// See [`all`].
+pub(super) fn one(router: &Router) -> Result<Spec> {
+    let interfaces = router.nics.iter().map(|nic| interface(router, nic)).collect::<Result<Vec<_>>>()?;
+    let mut wanted = RouterConfig::new(&router.name, interfaces);
+    wanted.published = Some(router.name.clone());
+    wanted.routes = routes(router)?;
+    wanted.neighbours = neighbours(router);
+    wanted.sysctls.extend(sysctls(router));
+    let (bridges, pairs, functions) = (Vec::new(), Vec::new(), functions(router));
+    let limit = router.limit.map(config::Rate::pps);
+    let mut spec = Spec { wanted, container: None, bridges, pairs, functions, limit };
+    if let Some(container) = &router.container {
+        spec.add_container(&router.name, container)?;
+    }
+    Ok(spec)
+}
+
+impl Spec {
+    /// Adds a container: LXC creates the interfaces, and everything else is configured in its namespace afterwards.
+    fn add_container(&mut self, router: &str, container: &config::Container) -> Result<()> {
+        let mut nics = Vec::new();
+        for interface in &mut self.wanted.interfaces {
+            let link = match std::mem::replace(&mut interface.origin, Origin::External) {
+                Origin::Veth { peer, bridge, .. } => {
+                    self.bridges.extend(bridge.map(|bridge| (peer.clone(), bridge)));
+                    self.pairs.extend(interface.threaded.then(|| (interface.name.clone(), peer.clone())));
+                    Link::Veth { peer }
+                }
+                Origin::Macvlan { parent, mode } => Link::Macvlan { parent, mode },
+                Origin::Moved { link } => Link::Phys { link },
+                Origin::External => {
+                    bail!("router {router}, NIC {}: LXC cannot create such an interface", interface.name)
+                }
+            };
+            // An interface of the host must be returned as it was, and LXC restores only what LXC itself has changed.
+            let is_phys = matches!(link, Link::Phys { .. });
+            interface.mac = interface.mac.filter(|_| !is_phys);
+            let mtu = match link {
+                Link::Phys { .. } => interface.mtu.take(),
+                // LXC sets it at both ends.
+                Link::Veth { .. } => interface.mtu,
+                Link::Macvlan { .. } => None,
+            };
+            nics.push(lxc::Nic { name: interface.name.clone(), link, mac: None, mtu });
+        }
+        let root = match &container.rootfs {
+            Some(path) => Root::Folder { path: path.clone(), init: container.init.clone() },
+            None => Root::Programs,
+        };
+        let name = lxc::name_for(router);
+        self.container = Some(Container { name, host_name: router.to_owned(), root, nics, ids: None });
+        Ok(())
+    }
+}
+
+/// Virtual functions of a router. Their port assigns an Ethernet address only if the file gives one.
+fn functions(router: &Router) -> Vec<(usize, Function)> {
+    let function = |(place, nic): (usize, &Nic)| {
+        let mut function = router.wanted(nic).function()?;
+        let is_derived = nic.mac == Mac::derived(&router.name, &nic.name);
+        function.wanted.mac = (!is_derived).then_some(nic.mac.0);
+        Some((place, function))
+    };
+    router.nics.iter().enumerate().filter_map(function).collect()
+}
+
+fn interface(router: &Router, nic: &Nic) -> Result<Interface> {
+    let of_nic = || format!("router {}, NIC {}", router.name, nic.name);
+    let origin = router.wanted(nic).origin().with_context(of_nic)?;
+    let addresses = nic.addresses.iter().map(|address| prefix(address.ip, address.len));
+    let mut interface = Interface::new(&nic.name, origin);
+    interface.mac = mac(router, nic, &interface.origin);
+    interface.mtu = Some(nic.mtu);
+    interface.up = !nic.is_pulled();
+    interface.addresses = addresses.collect::<Result<_>>().with_context(of_nic)?;
+    // Macvlans receive on the thread of their parent interface, and TAPs of a switch on that of the data plane.
+    interface.threaded = router.is_threaded() && nic.attach.has_napi();
+    Ok(interface)
+}
+
+/// Ethernet address to set. A host interface that is moved in or taken over keeps its own unless the file gives one; the address
+/// of a virtual function is set by its port.
+fn mac(router: &Router, nic: &Nic, origin: &Origin) -> Option<netlink::Mac> {
+    let is_derived = nic.mac == Mac::derived(&router.name, &nic.name);
+    match origin {
+        _ if nic.attach.kind() == "vf" => None,
+        // The TAP was created for this router, so any address may be set.
+        _ if nic.attach.switch().is_some() => Some(nic.mac.0),
+        Origin::Macvlan { mode: Mode::Passthru, .. } | Origin::Moved { .. } if is_derived => None,
+        _ => Some(nic.mac.0),
+    }
+}
+
+fn prefix(ip: impl Into<IpAddr>, len: u8) -> Result<Prefix> {
+    Prefix::new(ip, len).context("a prefix that is longer than an address")
+}
+
+fn name(router: &Router, nic: usize) -> String {
+    router.nics.get(nic).map(|nic| nic.name.clone()).unwrap_or_default()
+}
+
+fn routes(router: &Router) -> Result<Vec<Route>> {
+    let route = |route: &config::Route| {
+        let (to, interface) = (prefix(route.to.network, route.to.len)?, name(router, route.nic));
+        Ok(Route { to, via: route.via.map(IpAddr::from), interface, metric: 0 })
+    };
+    router.routes.iter().map(route).collect()
+}
+
+fn neighbours(router: &Router) -> Vec<Neighbour> {
+    let neighbour = |known: &config::Neighbour| Neighbour {
+        interface: name(router, known.nic),
+        ip: known.address.into(),
+        mac: known.mac.0,
+    };
+    router.neighbours.iter().map(neighbour).collect()
+}
+
+/// Sysctls of forwarding. The kernel uses the larger `rp_filter` of `all` and of the interface, and `proxy_arp` if either is set.
+/// A new namespace inherits these values from the initial namespace, so both are set.
+fn sysctls(router: &Router) -> BTreeMap<String, String> {
+    let kernel = router.kernel.unwrap_or_default();
+    let (filter, arp) = (kernel.rp_filter.number().to_string(), u8::from(kernel.proxy_arp).to_string());
+    let of_interface = |nic: &Nic| {
+        [("rp_filter", &filter), ("proxy_arp", &arp)]
+            .map(|(key, value)| (interface_sysctl(&nic.name, key), value.clone()))
+    };
+    let all = ["rp_filter", "proxy_arp"].map(|key| (interface_sysctl("all", key), "0".to_owned()));
+    let forwarding = ("net/ipv4/ip_forward".to_owned(), u8::from(kernel.forwarding).to_string());
+    router.nics.iter().flat_map(of_interface).chain(all).chain([forwarding]).collect()
+}
+
+#[cfg(test)]
+mod tests;

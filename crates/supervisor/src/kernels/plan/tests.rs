@@ -1,0 +1,154 @@
+use kernel_router::PeerNamespace;
+
+use super::*;
+
+const FILE: &str = "[[router]]\nname = \"edge\"\nengine = \"kernel\"\nrp_filter = \"strict\"\nthreaded = true\n\
+    [[router.nic]]\nname = \"wan\"\nattach = \"veth:rr-wan\"\naddress = [\"192.0.2.1/24\", \"192.0.2.9/24\"]\nmtu = 1400\n\
+    [[router.nic]]\nname = \"lan\"\nattach = \"macvlan:eth0\"\nmacvlan_mode = \"private\"\naddress = \"198.51.100.1/24\"\nlink = \"down\"\n\
+    [[router.nic]]\nname = \"far\"\nattach = \"link:eth1\"\n\
+    [[router.nic]]\nname = \"west\"\nattach = \"veth:eth0\"\nnetns = \"west\"\n\
+    [[router.nic]]\nname = \"br\"\nattach = \"bridge:br0\"\n\
+    [[router.route]]\nto = \"0.0.0.0/0\"\nvia = \"192.0.2.254\"\n\
+    [[router.route]]\nto = \"203.0.113.0/24\"\nnic = \"far\"\n\
+    [[router.neighbour]]\naddress = \"192.0.2.254\"\nmac = \"02:00:00:00:00:99\"\n\
+    [[router]]\nname = \"core\"\nengine = \"kernel\"\nstate = \"stopped\"\n[[router.nic]]\nname = \"wan\"\nattach = \"tap:rr-core\"\n\
+    [[router]]\nname = \"kvm\"\n[[router.nic]]\nname = \"wan\"\nattach = \"null\"\n";
+
+fn specs(text: &str) -> Vec<Spec> {
+    all(&config::parse(text, "x.toml").unwrap_or_else(|errors| panic!("{errors}"))).expect("a good plan")
+}
+
+fn wanted() -> Vec<RouterConfig> {
+    specs(FILE).into_iter().map(|spec| spec.wanted).collect()
+}
+
+#[test]
+fn each_that_runs_is_told_and_no_other() {
+    let names: Vec<String> = wanted().into_iter().map(|wanted| wanted.name).collect();
+    assert_eq!(names, ["edge"]);
+}
+
+#[test]
+fn an_interface_comes_from_where_its_nic_is_plugged_in() {
+    let edge = &wanted()[0];
+    assert_eq!(edge.published.as_deref(), Some("edge"));
+    let pair = |peer: &str, at, bridge: Option<&str>| Origin::Veth {
+        peer: peer.to_owned(),
+        at,
+        bridge: bridge.map(str::to_owned),
+    };
+    let origins: Vec<_> = edge.interfaces.iter().map(|interface| interface.origin.clone()).collect();
+    let expected = [
+        pair("rr-wan", PeerNamespace::Home, None),
+        Origin::Macvlan { parent: "eth0".to_owned(), mode: Mode::Private },
+        Origin::Moved { link: "eth1".to_owned() },
+        pair("eth0", PeerNamespace::Named("west".to_owned()), None),
+        pair("edge.br", PeerNamespace::Home, Some("br0")),
+    ];
+    assert_eq!(origins, expected);
+}
+
+#[test]
+fn on_a_switch_it_has_a_tap_of_ours_with_the_address_of_its_nic() {
+    let keys = "engine = \"kernel\"\nthreaded = true";
+    let text = format!(
+        "[switch.a]\n[[router]]\nname = \"edge\"\n{keys}\n[[router.nic]]\nname = \"lan\"\nattach = \"switch:a\"\n"
+    );
+    let interface = specs(&text)[0].wanted.interfaces[0].clone();
+    assert_eq!(interface.origin, Origin::Moved { link: "edge.lan".to_owned() });
+    assert_eq!((interface.mac, interface.threaded), (Some(Mac::derived("edge", "lan").0), false));
+}
+
+#[test]
+fn addresses_and_what_else_its_file_says_are_there() {
+    let edge = &wanted()[0];
+    let wan = &edge.interfaces[0];
+    assert_eq!((wan.mtu, wan.up, wan.threaded), (Some(1400), true, true));
+    assert_eq!(wan.mac, Some(Mac::derived("edge", "wan").0));
+    let shown: Vec<String> = wan.addresses.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["192.0.2.1/24", "192.0.2.9/24"]);
+    let (lan, far) = (&edge.interfaces[1], &edge.interfaces[2]);
+    assert!(!lan.up && !lan.threaded, "a macvlan has no thread");
+    assert_eq!(far.mac, None, "an interface of the host keeps its own");
+    let routes: Vec<_> =
+        edge.routes.iter().map(|route| (route.to.to_string(), route.via, route.interface.as_str())).collect();
+    let gateway: IpAddr = [192, 0, 2, 254].into();
+    assert_eq!(
+        routes,
+        [("0.0.0.0/0".to_owned(), Some(gateway), "wan"), ("203.0.113.0/24".to_owned(), None, "far")]
+    );
+    let neighbour = &edge.neighbours[0];
+    assert_eq!(
+        (neighbour.interface.as_str(), neighbour.ip, neighbour.mac),
+        ("wan", gateway, [2, 0, 0, 0, 0, 0x99])
+    );
+}
+
+#[test]
+fn it_forwards_as_its_file_says_whatever_the_host_does() {
+    let edge = &wanted()[0];
+    let get = |key: &str| edge.sysctls.get(key).map(String::as_str);
+    assert_eq!(get("net/ipv4/ip_forward"), Some("1"));
+    assert_eq!(get("net/ipv4/conf/wan/rp_filter"), Some("1"));
+    assert_eq!(get("net/ipv4/conf/all/rp_filter"), Some("0"));
+    assert_eq!(get("net/ipv4/conf/lan/proxy_arp"), Some("0"));
+}
+
+#[test]
+fn in_a_container_the_interfaces_are_lxcs_to_make() {
+    let text = "[[router]]\nname = \"edge\"\nengine = \"lxc\"\n\
+        [[router.nic]]\nname = \"wan\"\nattach = \"veth:rr-wan\"\naddress = \"192.0.2.1/24\"\nmtu = 1400\n\
+        [[router.nic]]\nname = \"lan\"\nattach = \"macvlan:eth0\"\n\
+        [[router.nic]]\nname = \"far\"\nattach = \"link:eth1\"\nmtu = 1300\n\
+        [[router.nic]]\nname = \"br\"\nattach = \"bridge:br0\"\n";
+    let spec = specs(text).remove(0);
+    assert!(spec.wanted.interfaces.iter().all(|interface| interface.origin == Origin::External));
+    assert_eq!(spec.bridges, [("edge.br".to_owned(), "br0".to_owned())]);
+    let container = spec.container.expect("a container");
+    assert_eq!((container.name.as_str(), container.root), ("ringroad-edge", Root::Programs));
+    let links: Vec<_> =
+        container.nics.iter().map(|nic| (nic.name.as_str(), nic.link.clone(), nic.mtu)).collect();
+    let veth = |peer: &str| Link::Veth { peer: peer.to_owned() };
+    let expected = [
+        ("wan", veth("rr-wan"), Some(1400)),
+        ("lan", Link::Macvlan { parent: "eth0".to_owned(), mode: Mode::Bridge }, None),
+        ("far", Link::Phys { link: "eth1".to_owned() }, Some(1300)),
+        ("br", veth("edge.br"), Some(1500)),
+    ];
+    assert_eq!(links, expected);
+    let far = &spec.wanted.interfaces[2];
+    assert_eq!((far.mac, far.mtu), (None, None), "it comes home as it was");
+    assert_eq!(spec.wanted.interfaces[0].mtu, Some(1400));
+    let rooted = text.replacen("engine = \"lxc\"\n", "engine = \"lxc\"\nrootfs = \"/srv/edge\"\n", 1);
+    let container = specs(&rooted).remove(0).container.expect("a container");
+    let init = vec!["/sbin/init".to_owned()];
+    assert_eq!(container.root, Root::Folder { path: "/srv/edge".into(), init });
+    assert!(specs(text).remove(0).pairs.is_empty());
+    let threaded = text.replacen("engine = \"lxc\"\n", "engine = \"lxc\"\npin = { vhost = \"0\" }\n", 1);
+    let pairs = [("wan", "rr-wan"), ("br", "edge.br")].map(|(own, end)| (own.to_owned(), end.to_owned()));
+    assert_eq!(specs(&threaded).remove(0).pairs, pairs);
+}
+
+#[test]
+fn a_virtual_function_is_moved_as_soon_as_its_interface_is_known() {
+    let text = "[[router]]\nname = \"edge\"\nengine = \"kernel\"\n\
+        [[router.nic]]\nname = \"own\"\nattach = \"veth:rr-own\"\n\
+        [[router.nic]]\nname = \"wan\"\nattach = \"vf:eth0\"\nfunction = 2\nvlan = 7\nmac = \"02:00:00:00:00:07\"\n";
+    for engine in ["kernel", "lxc"] {
+        let spec = specs(&text.replace("kernel", engine)).remove(0);
+        let [(1, function)] = spec.functions.as_slice() else { panic!("{spec:?}") };
+        assert_eq!((function.wish.nic.as_str(), function.wish.function), ("edge.wan", Some(2)));
+        assert_eq!((function.wanted.vlan, function.wanted.mac), (Some(7), Some([2, 0, 0, 0, 0, 7])));
+        assert_eq!(spec.wanted.interfaces[1].mac, None, "its port sets it");
+        let known = spec.with_functions([(1, "enp1s16".to_owned())].into_iter());
+        match known.container {
+            None => {
+                let moved = Origin::Moved { link: "enp1s16".to_owned() };
+                assert_eq!(known.wanted.interfaces[1].origin, moved);
+            }
+            Some(container) => {
+                assert_eq!(container.nics[1].link, Link::Phys { link: "enp1s16".to_owned() });
+            }
+        }
+    }
+}

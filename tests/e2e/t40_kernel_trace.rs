@@ -1,0 +1,164 @@
+//! Objective: packets of a kernel router are traced to the NIC by which they leave, to the kernel's reason for dropping them, or
+//! into the router; and `limit` admits no more of them than it says. Both work while the router forwards, and leave nothing
+//! behind.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{Finished, Flow, Namespace, Running, Stage, ping, run};
+
+const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
+/// Longest wait, also on a busy host.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Datagrams per second.
+const RATE: u32 = 4000;
+
+const FILE: &str = "[[router]]\nname = \"t40\"\nengine = \"kernel\"\n\
+    [[router.nic]]\nname = \"west\"\nattach = \"veth:t40w\"\naddress = \"192.0.2.1/24\"\n\
+    [[router.nic]]\nname = \"east\"\nattach = \"veth:t40e\"\naddress = \"198.51.100.1/24\"\n";
+
+/// A run of the file with a host on each side.
+struct World {
+    stage: Stage,
+    west: Namespace,
+    east: Namespace,
+}
+
+impl World {
+    fn start() -> Self {
+        let hosts = |_: &Namespace| Ok((host("t40-west"), host("t40-east")));
+        let started = Stage::start_with_groups_after(RINGROAD, FILE, &["--json"], hosts);
+        let (stage, (west, east)) = started.expect("it starts");
+        let end = Instant::now() + PATIENCE;
+        while stage.client().is_err() {
+            assert!(Instant::now() < end, "it does not come up");
+            thread::sleep(Duration::from_millis(10));
+        }
+        for (link, host, net) in [("t40w", &west, "192.0.2"), ("t40e", &east, "198.51.100")] {
+            stage.home().ip(&["link", "set", link, "netns", host.name()]).expect("moved");
+            settle(host, link, net);
+        }
+        ping(west.command("busybox"), 3, &["198.51.100.2"]).expect("answers");
+        Self { stage, west, east }
+    }
+
+    /// Sends a datagram from the west.
+    fn send(&self, to: &str) {
+        let send = || {
+            let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+            // An ICMP error for an earlier datagram shows as an error of the next send.
+            let _ = socket.send_to(b"somebody there?", to);
+        };
+        self.west.inside(send).expect("the namespace");
+    }
+
+    /// The first packet that a trace with these arguments reports, while something is sent repeatedly.
+    fn traced(&self, words: &[&str], send: impl Fn()) -> Value {
+        let mut command = Command::new(RINGROAD);
+        command.args(["trace", "t40.west", "--count", "1", "--seconds", "50", "--json"]).args(words);
+        let mut trace = Running::start(&mut command).expect("it starts");
+        let end = Instant::now() + PATIENCE;
+        while !trace.ended().expect("it can be looked at") {
+            assert!(Instant::now() < end, "no packet is traced");
+            send();
+            thread::sleep(Duration::from_millis(20));
+        }
+        let done = trace.wait(PATIENCE).expect("it has ended");
+        assert!(done.status.success(), "{}", done.stderr);
+        let first = done.stdout.lines().next().expect("a packet");
+        serde_json::from_str(first).expect("JSON")
+    }
+
+    fn finish(self) {
+        let Self { stage, west, east } = self;
+        stage.finish(vec![west, east]).expect("nothing is left");
+    }
+}
+
+/// A host without IPv6, so that it sends nothing by itself.
+fn host(name: &str) -> Namespace {
+    let host = Namespace::add(name).expect("a namespace");
+    for which in ["all", "default"] {
+        host.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1").expect("set");
+    }
+    host
+}
+
+/// Gives a host's end of a pair an address and a default route.
+fn settle(host: &Namespace, link: &str, net: &str) {
+    host.ip(&["address", "add", &format!("{net}.2/24"), "dev", link]).expect("an address");
+    host.ip(&["link", "set", link, "up"]).expect("up");
+    // Repeat ARP requests until there is an answer, not only three times.
+    host.set(&format!("net.ipv4.neigh.{link}.mcast_solicit"), "60").expect("set");
+    host.ip(&["route", "add", "default", "via", &format!("{net}.1")]).expect("a route");
+}
+
+fn ringroad(words: &[&str]) -> Finished {
+    let done = run(Command::new(RINGROAD).args(words), PATIENCE).expect("it ends");
+    assert!(done.status.success(), "{words:?}: {}", done.stderr);
+    done
+}
+
+/// Their runs see the host's `/sys`, with tracing and control groups: other tests would take the groups for their own.
+mod alone {
+    use super::*;
+
+    #[test]
+    fn packets_are_followed_to_where_they_leave_or_why_they_end() {
+        support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
+        let world = World::start();
+        let to = "198.51.100.2:7040";
+        let left = world.traced(&["--port", "7040"], || world.send(to));
+        assert_eq!(left["fate"]["left"]["nic"], "t40.east", "{left}");
+        let places: Vec<&Value> = (0..2).map(|hop| &left["hops"][hop]["place"]).collect();
+        assert_eq!(places, ["t40.west.rx", "t40.east.tx"], "{left}");
+        assert!(
+            left["hops"][1]["seen"].as_str().is_some_and(|seen| seen.starts_with("ttl 63 to ")),
+            "{left}"
+        );
+        assert!(
+            left["headers"].as_str().is_some_and(|headers| headers.contains("> 198.51.100.2 ttl 64")),
+            "{left}"
+        );
+        let dropped = world.traced(&["--to", "203.0.113.9"], || world.send("203.0.113.9:7040"));
+        assert!(dropped["fate"]["dropped"]["reason"].is_string(), "{dropped}");
+        let closed =
+            world.traced(&["--to", "192.0.2.1", "--protocol", "udp"], || world.send("192.0.2.1:7040"));
+        assert_eq!(closed["fate"]["dropped"]["reason"], "no_socket", "{closed}");
+        let kept = world.traced(&["--to", "192.0.2.1", "--protocol", "icmp"], || {
+            let _ = ping(world.west.command("busybox"), 1, &["192.0.2.1"]);
+        });
+        assert!(kept["fate"]["kept"].is_object(), "{kept}");
+        world.finish();
+    }
+
+    #[test]
+    fn what_enters_is_limited_while_it_forwards() {
+        support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
+        let world = World::start();
+        let to: SocketAddr = "198.51.100.2:7040".parse().expect("an address");
+        let flow = Flow::start(&world.west, &world.east, to, RATE).expect("a flow");
+        flow.reaches(100, PATIENCE).expect("it flows");
+        ringroad(&["set", "t40", "limit=500pps"]);
+        let counted = world.stage.wait_for_counters(|counters| {
+            let of_limit = |name: &str| counters.get(&format!("t40.west.limit.{name}"));
+            of_limit("drop_limit") > 100 && of_limit("passed") > 100
+        });
+        counted.expect("some pass, and some do not");
+        assert!(ringroad(&["show", "t40"]).stdout.contains("limit = 500pps"));
+        ringroad(&["set", "t40", "limit=none"]);
+        let before = flow.so_far().received;
+        flow.reaches(before + 1000, PATIENCE).expect("it flows");
+        assert!(!ringroad(&["show", "t40"]).stdout.contains("limit ="));
+        drop(flow);
+        let counted = world.stage.wait_for_counters(|counters| {
+            let of_limit = |name: &str| counters.get(&format!("t40.west.limit.{name}"));
+            of_limit("in_frames") == of_limit("passed") + of_limit("drop_limit")
+        });
+        counted.expect("each was counted once");
+        world.finish();
+    }
+}

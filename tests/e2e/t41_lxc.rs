@@ -1,0 +1,161 @@
+//! Objective: a container router (`engine = "lxc"`) forwards in a container that Debian's LXC starts. It can be shown, changed
+//! and restarted like other routers, is started again when its container dies, and leaves nothing behind, also after SIGKILL.
+//! Without LXC a one-line error names the package.
+
+use std::process::Command;
+use std::time::Duration;
+
+use support::{Finished, run};
+
+const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
+/// Longer than anything takes here, even on a busy host.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const FILE: &str = "[[router]]\nname = \"t41\"\nengine = \"lxc\"\n\
+    [[router.nic]]\nname = \"west\"\nattach = \"veth:t41w\"\naddress = \"192.0.2.1/24\"\n\
+    [[router.nic]]\nname = \"east\"\nattach = \"veth:t41e\"\naddress = \"198.51.100.1/24\"\n";
+
+fn ringroad(words: &[&str]) -> Finished {
+    run(Command::new(RINGROAD).args(words), PATIENCE).expect("it ends")
+}
+
+/// Output of a command that succeeds.
+fn said(words: &[&str]) -> String {
+    let done = ringroad(words);
+    assert!(done.status.success(), "{words:?}: {}", done.stderr);
+    done.stdout
+}
+
+#[test]
+fn without_lxc_one_line_names_the_package() {
+    support::needs!(Root);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("file.toml");
+    std::fs::write(&path, FILE).expect("a file");
+    let mut command = Command::new(RINGROAD);
+    // No program is found in this PATH.
+    command.arg("run").arg(&path).env("PATH", folder.path());
+    let done = run(&mut command, PATIENCE).expect("it ends");
+    assert!(!done.status.success(), "{}", done.stdout);
+    assert!(done.stderr.contains("install LXC (Debian package `lxc`)"), "{}", done.stderr);
+}
+
+mod alone {
+    mod all {
+        use std::thread;
+        use std::time::Instant;
+
+        use serde_json::Value;
+        use support::{Namespace, Running, Signal, Stage, Traces, alone, ping};
+
+        use super::super::*;
+
+        /// A host without IPv6, so that it sends nothing by itself.
+        fn host(name: &str) -> Namespace {
+            let host = Namespace::add(name).expect("a namespace");
+            for which in ["all", "default"] {
+                host.set(&format!("net.ipv6.conf.{which}.disable_ipv6"), "1").expect("set");
+            }
+            host
+        }
+
+        fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
+            let end = Instant::now() + PATIENCE;
+            loop {
+                if let Some(found) = found() {
+                    return found;
+                }
+                assert!(Instant::now() < end, "it does not come");
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+
+        fn has_link(namespace: &Namespace, name: &str) -> bool {
+            namespace.links().expect("links").iter().any(|link| link == name)
+        }
+
+        /// Moves the outer end of a pair to a host, and gives it an address and a default route. The kernel removes the pair of a
+        /// container that has ended some time after its end.
+        fn plug_in(home: &Namespace, link: &str, host: &Namespace, net: &str) {
+            wait_for(|| (has_link(home, link) && !has_link(host, link)).then_some(()));
+            home.ip(&["link", "set", link, "netns", host.name()]).expect("moved");
+            host.ip(&["address", "add", &format!("{net}.2/24"), "dev", link]).expect("an address");
+            host.ip(&["link", "set", link, "up"]).expect("up");
+            host.set(&format!("net.ipv4.neigh.{link}.mcast_solicit"), "60").expect("set");
+            host.ip(&["route", "add", "default", "via", &format!("{net}.1")]).expect("a route");
+        }
+
+        /// Waits until the router runs, after this many restarts because of faults: LXC is done with its interfaces then.
+        fn wait_until_it_runs(restarts: u64) {
+            wait_for(|| {
+                let shown: Value = serde_json::from_str(&ringroad(&["show", "t41", "--json"]).stdout).ok()?;
+                let status = &shown["status"];
+                (status["state"] == "running" && status["restarts"] == restarts).then_some(())
+            });
+        }
+
+        /// PID of the container's init, which is a child of `lxc-start`.
+        fn init_of(run: u32) -> Option<u32> {
+            let all = support::descendants_of(run);
+            let monitor =
+                all.iter().find(|process| process.words.first().is_some_and(|word| word == "lxc-start"))?;
+            support::children_of(monitor.id).first().map(|init| init.id)
+        }
+
+        #[test]
+        fn a_container_forwards_and_comes_back() {
+            support::needs!(
+                Root,
+                Program("ip"),
+                Program("busybox"),
+                Program("nsenter"),
+                Program("lxc-start")
+            );
+            let hosts = |_: &Namespace| Ok((host("t41-west"), host("t41-east")));
+            let started = Stage::start_with_groups_after(RINGROAD, FILE, &["--json"], hosts);
+            let (mut stage, (west, east)) = started.expect("it starts");
+            let both = |stage: &Stage| {
+                plug_in(stage.home(), "t41w", &west, "192.0.2");
+                plug_in(stage.home(), "t41e", &east, "198.51.100");
+                ping(west.command("busybox"), 3, &["198.51.100.2"]).expect("answers");
+            };
+            wait_until_it_runs(0);
+            both(&stage);
+            assert!(said(&["show", "t41"]).contains("lxc"));
+            assert!(said(&["set", "t41", "rp_filter=strict"]).contains("no packet is lost"));
+            assert!(said(&["restart", "t41"]).contains("router t41 was started anew"));
+            both(&stage);
+            let id = stage.run().id();
+            let init = wait_for(|| init_of(id));
+            let kill = Command::new("kill").args(["-9", &init.to_string()]).status().expect("a program");
+            assert!(kill.success());
+            wait_until_it_runs(1);
+            assert!(init_of(id).is_some_and(|now| now != init));
+            both(&stage);
+            stage.finish_troubled(vec![west, east]).expect("nothing is left");
+        }
+
+        #[test]
+        fn nothing_is_left_after_its_end_and_after_sigkill() {
+            support::needs!(Root, Program("ip"), Program("nsenter"), Program("lxc-start"));
+            let _turn = alone();
+            let traces = Traces::now();
+            let home = Namespace::add("t41-home").expect("a namespace");
+            let folder = tempfile::tempdir().expect("a folder");
+            std::fs::write(folder.path().join("file.toml"), FILE).expect("a file");
+            for signal in [Signal::TERM, Signal::KILL] {
+                let mut command = home.command_with_groups(RINGROAD);
+                command.current_dir(folder.path()).args(["run", "--log", "text", "file.toml"]);
+                let mut run = Running::start(&mut command).expect("it starts");
+                run.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
+                assert!(has_link(&home, "t41w"));
+                run.signal(signal).expect("signalled");
+                let done = run.wait(PATIENCE).expect("it ends");
+                assert_eq!(done.status.success(), signal == Signal::TERM, "{}", done.stderr);
+                wait_for(|| (!has_link(&home, "t41w") && !has_link(&home, "t41e")).then_some(()));
+            }
+            drop((home, folder));
+            assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
+        }
+    }
+}
