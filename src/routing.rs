@@ -4,9 +4,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail};
-use api::{
-    Adjacency, Answer, ControlAnswer, ControlNeighbour, ControlQuestion, ControlRoute, Request,
-};
+use api::{Adjacency, Answer, ControlAnswer, ControlNeighbour, ControlQuestion, ControlRoute, Request};
 use command_line::client::{self, Kind, Target, unexpected};
 use serde_json::Value;
 
@@ -74,9 +72,7 @@ pub(crate) fn show(wish: &Wish<'_>) -> Result<()> {
 
 fn question(wish: &Wish<'_>) -> Result<ControlQuestion> {
     Ok(match (wish.topic, wish.about) {
-        (Topic::Routes, within) => {
-            ControlQuestion::Routes { within: within.map(str::to_owned), after: None }
-        }
+        (Topic::Routes, within) => ControlQuestion::Routes { within: within.map(str::to_owned), after: None },
         (Topic::Route, Some(to)) => {
             let to: IpAddr =
                 to.parse().with_context(|| format!("{to:?} is no address; write e.g. 192.0.2.7"))?;
@@ -168,7 +164,8 @@ fn neighbour_line(known: &ControlNeighbour) -> String {
 /// `ospf   10.0.12.2 by ab: Full/Backup for 12 s, router 10.0.0.2`
 fn adjacency_line(known: &Adjacency) -> String {
     let link = if known.link.is_empty() { String::new() } else { format!(" by {}", known.link) };
-    let since = known.seconds.map_or_else(String::new, |seconds| format!(" for {}", format_duration(seconds * 1000)));
+    let since =
+        known.seconds.map_or_else(String::new, |seconds| format!(" for {}", format_duration(seconds * 1000)));
     let detail = if known.detail.is_empty() { String::new() } else { format!(", {}", known.detail) };
     format!("{:<6} {}{link}: {}{since}{detail}", known.protocol, known.peer, known.state)
 }

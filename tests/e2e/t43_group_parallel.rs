@@ -332,7 +332,8 @@ fn a_check_says_that_frames_of_a_flow_may_overtake_each_other() {
     let text = between_taps("process").replacen("kind =", "spread = 'round-robin'\nkind =", 1);
     std::fs::write(&file, text).expect("written");
     let done = run(std::process::Command::new(RINGROAD).arg("check").arg(&file), PATIENCE).expect("it ends");
-    let what = "group duo: parallel, 2 members, frames are dealt out one by one: those of a flow may overtake";
+    let what =
+        "group duo: parallel, 2 members, frames are dealt out one by one: those of a flow may overtake";
     assert!(done.stdout.contains(what), "{}{}", done.stdout, done.stderr);
 }
 

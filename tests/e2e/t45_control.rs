@@ -26,11 +26,13 @@ const FAR: &str = "203.0.113.1";
 const PINGS: usize = 200;
 
 /// OSPF on a link with fast timers.
-const LINK: &str = " ip ospf area 0\n ip ospf network point-to-point\n ip ospf hello-interval 1\n ip ospf dead-interval 5\n";
+const LINK: &str =
+    " ip ospf area 0\n ip ospf network point-to-point\n ip ospf hello-interval 1\n ip ospf dead-interval 5\n";
 
 fn ospf(id: u8, links: &[&str], passive: &[&str]) -> String {
     let links = links.iter().map(|link| format!("interface {link}\n{LINK}exit\n"));
-    let passive = passive.iter().map(|link| format!("interface {link}\n ip ospf area 0\n ip ospf passive\nexit\n"));
+    let passive =
+        passive.iter().map(|link| format!("interface {link}\n ip ospf area 0\n ip ospf passive\nexit\n"));
     let interfaces: String = links.chain(passive).collect();
     format!("{interfaces}router ospf\n ospf router-id 10.255.0.{id}\nexit\n")
 }
@@ -76,8 +78,11 @@ fn adjacencies(client: &mut Client, router: &str) -> Vec<Adjacency> {
 
 /// Waits until a router has a route of this protocol, which zebra has sent since it was started last.
 fn wait_for_route(client: &mut Client, router: &str, (to, protocol): (&str, &str)) -> ControlRoute {
-    let is_it = |route: &ControlRoute| route.protocol == protocol && route.fate == "forwarded" && !route.stale;
-    wait_for(&format!("a route of {router} to {to} by {protocol}"), || route(client, router, to).filter(is_it))
+    let is_it =
+        |route: &ControlRoute| route.protocol == protocol && route.fate == "forwarded" && !route.stale;
+    wait_for(&format!("a route of {router} to {to} by {protocol}"), || {
+        route(client, router, to).filter(is_it)
+    })
 }
 
 /// Packets that the namespace of a router's control plane has forwarded, of both families.
@@ -94,7 +99,10 @@ fn forwarded_by_kernel(router: &str) -> u64 {
     let four: BTreeMap<&str, &str> = names.zip(values).collect();
     let six = read("/proc/net/snmp6");
     let six = six.lines().find_map(|line| line.strip_prefix("Ip6OutForwDatagrams")).map(str::trim);
-    [four["ForwDatagrams"], six.unwrap_or("0")].map(|count| count.parse::<u64>().expect("a number")).iter().sum()
+    [four["ForwDatagrams"], six.unwrap_or("0")]
+        .map(|count| count.parse::<u64>().expect("a number"))
+        .iter()
+        .sum()
 }
 
 /// Checks that each question of a host has one answer: ARP requests and echo requests for its router.
@@ -166,10 +174,7 @@ impl Chain {
 fn two_routers_and_a_plain_one_find_their_way_by_ospf() {
     needs!(Root, Tun, Program("ip"), Program("busybox"), Program("vtysh"));
     let (west, east) = ("t45-west", "t45-east");
-    let chain = Chain::start(
-        (west, &ospf(1, &["core"], &["lan"])),
-        (east, &ospf(2, &["core", "out"], &[])),
-    );
+    let chain = Chain::start((west, &ospf(1, &["core"], &["lan"])), (east, &ospf(2, &["core", "out"], &[])));
     let plain = Plain::start(&chain.plain, &ospf(3, &[east], &["lo"]));
     let mut client = chain.client();
     let found = wait_for_route(&mut client, west, (FAR, "ospf"));
@@ -199,7 +204,8 @@ fn two_routers_and_a_plain_one_find_their_way_by_ospf() {
 fn process(daemon: &str, router: &str) -> Option<u32> {
     let is_it = |id: &u32| {
         let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-        let words: Vec<&str> = line.split(|octet| *octet == 0).filter_map(|word| str::from_utf8(word).ok()).collect();
+        let words: Vec<&str> =
+            line.split(|octet| *octet == 0).filter_map(|word| str::from_utf8(word).ok()).collect();
         let [program, "-N", name, ..] = words.as_slice() else { return false };
         program.ends_with(&format!("/{daemon}")) && *name == router
     };
@@ -214,10 +220,8 @@ mod all {
     fn no_packet_is_lost_while_zebra_is_killed() {
         needs!(Root, Tun, Program("ip"), Program("busybox"), Program("vtysh"));
         let (west, east) = ("t45-w2", "t45-e2");
-        let chain = Chain::start(
-            (west, &ospf(1, &["core"], &["lan"])),
-            (east, &ospf(2, &["core", "out"], &[])),
-        );
+        let chain =
+            Chain::start((west, &ospf(1, &["core"], &["lan"])), (east, &ospf(2, &["core", "out"], &[])));
         let plain = Plain::start(&chain.plain, &ospf(3, &[east], &["lo"]));
         let mut client = chain.client();
         wait_for_route(&mut client, west, (FAR, "ospf"));
@@ -253,7 +257,8 @@ mod all {
                 peer.0, peer.1
             )
         };
-        let family = |lines: &str| format!(" address-family ipv4 unicast\n{lines} exit-address-family\nexit\n");
+        let family =
+            |lines: &str| format!(" address-family ipv4 unicast\n{lines} exit-address-family\nexit\n");
         let other = " neighbor 10.0.23.2 remote-as 65003\n neighbor 10.0.23.2 timers connect 1\n";
         let first = speaker(65001, ("10.0.12.2", 65002), &family("  network 192.0.2.0/24\n"));
         let second = speaker(65002, ("10.0.12.1", 65001), &(other.to_owned() + &family("")));

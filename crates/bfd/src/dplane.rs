@@ -44,7 +44,6 @@ mod types {
 mod flags {
     pub(super) const MULTIHOP: u32 = 1;
     pub(super) const DEMAND: u32 = 1 << 1;
-    pub(super) const INDEPENDENT: u32 = 1 << 2;
     pub(super) const ECHO: u32 = 1 << 3;
     pub(super) const IPV6: u32 = 1 << 4;
     pub(super) const PASSIVE: u32 = 1 << 5;

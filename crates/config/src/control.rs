@@ -109,9 +109,7 @@ fn refusal(router: &Router) -> Option<&'static str> {
         return Some("its firmware has no routes; write role = \"router\", or remove [router.control]");
     }
     if router.isolate {
-        return Some(
-            "a router in a process of its own has no control plane in this version; remove isolate",
-        );
+        return Some("a router in a process of its own has no control plane in this version; remove isolate");
     }
     let by_others = matches!(router.vhost, VhostThreads::Kernel | VhostThreads::Vmm);
     by_others.then_some("frames for it are sorted out by our threads; write vhost = \"shared\"")

@@ -8,9 +8,9 @@ mod refused;
 mod reverse_path;
 mod route;
 mod spread;
-pub(crate) mod vrf;
 #[cfg(test)]
 mod tests;
+pub(crate) mod vrf;
 
 use serde::{Deserialize, Serialize};
 

@@ -57,7 +57,11 @@ impl Plan {
         if let Some(reason) = host.no_kvm.as_ref().or(host.no_linux.as_ref()) {
             let linux = self.routers.iter().enumerate().filter(|(_, router)| router.linux.is_some());
             for (index, _) in linux {
-                errors.push(self.places.line(index, None, "engine"), &self.key(index, "engine"), reason.clone());
+                errors.push(
+                    self.places.line(index, None, "engine"),
+                    &self.key(index, "engine"),
+                    reason.clone(),
+                );
             }
         }
         let Some(reason) = &host.no_kvm else { return };

@@ -134,7 +134,7 @@ fn no_machine() -> &'static str {
 /// Refuses routes with several gateways, and IPv6 routes without a gateway by NICs that do not take part in IPv6.
 fn verify_routes(section: &Section<'_>, router: &Router) {
     for table in section.tables("route") {
-        if is_spread(table) {
+        if is_spread(&table) {
             let what = "a kernel router has one gateway for each route in this version; remove the others, or write another engine";
             table.fault(table.line_of("via"), "via", what);
         }

@@ -74,7 +74,8 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
     }
     let tables = section.tables("nic");
     if let Some(extra) = tables.get(MOST_NICS).filter(|_| router.nics.len() > MOST_NICS) {
-        let what = format!("a Linux guest has at most {MOST_NICS} NICs, because its host bridge takes a slot");
+        let what =
+            format!("a Linux guest has at most {MOST_NICS} NICs, because its host bridge takes a slot");
         section.fault(extra.line, "nic", what);
     }
     for (number, (nic, table)) in router.nics.iter().zip(&tables).enumerate() {

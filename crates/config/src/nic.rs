@@ -108,7 +108,8 @@ fn mtu(section: &Section<'_>, attach: Option<&Attach>) -> u32 {
     let mtu = section.number("mtu", LEAST_MTU..=MOST_MTU, DEFAULT_MTU);
     match attach.and_then(|attach| attach.traits().most_mtu).filter(|(most, _)| mtu > *most) {
         Some((most, why)) => {
-            let what = format!("{mtu} is more than the {most} of this attachment ({why}); write at most {most}");
+            let what =
+                format!("{mtu} is more than the {most} of this attachment ({why}); write at most {most}");
             section.fault(section.line_of("mtu"), "mtu", what);
             DEFAULT_MTU
         }

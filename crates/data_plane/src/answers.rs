@@ -133,9 +133,8 @@ impl DataPlane {
 /// Counters of one router, or of a group and all of its members: their own, their threads', and those of their switch ports.
 fn counters_of(mut counters: api::Counters, name: &str) -> api::Counters {
     // ROUTER.NIC.COUNTER, ROUTER/THREAD.COUNTER
-    let is_its = |known: &str| {
-        known.split_once(['.', '/']).is_some_and(|(router, _)| config::is_meant(router, name))
-    };
+    let is_its =
+        |known: &str| known.split_once(['.', '/']).is_some_and(|(router, _)| config::is_meant(router, name));
     counters.counters.retain(|counter, _| {
         // switch.SWITCH.ROUTER.NIC.COUNTER
         let port = counter.strip_prefix("switch.").and_then(|port| port.split('.').nth(1));

@@ -38,7 +38,6 @@ use frame::arp;
 use group::Probes;
 use port::{Frame, Sink};
 use ring::Bytes;
-use sandbox::Confinement;
 use switch::Switch;
 
 use crate::counts::{CounterRegistration, CounterRegistry};

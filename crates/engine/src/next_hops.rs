@@ -62,9 +62,9 @@ fn told(plan: &Router, before: &BTreeSet<Gateway>, now: &BTreeSet<Gateway>) -> V
     let lost = now.difference(before).map(|gateway| {
         format!("next hop {} is not reached: its flows take the others of their routes", name(gateway))
     });
-    let back = before.difference(now).map(|gateway| {
-        format!("next hop {} is reached again and has its flows back", name(gateway))
-    });
+    let back = before
+        .difference(now)
+        .map(|gateway| format!("next hop {} is reached again and has its flows back", name(gateway)));
     lost.chain(back).collect()
 }
 

@@ -307,12 +307,4 @@ impl<P: Places> Hops<P> {
         });
         changed.count()
     }
-
-    /// Returns the numbers of the next hops of a group with their weights; none for another number.
-    pub(crate) fn members(&self, number: u32) -> &[(u32, u8)] {
-        match self.values.get(number as usize) {
-            Some(Value::Group(members)) => members,
-            _ => &[],
-        }
-    }
 }

@@ -3,11 +3,11 @@
 use std::fmt;
 
 /// Octets of a frame's header.
-pub const HEADER: usize = 4;
+pub(crate) const HEADER: usize = 4;
 /// Version of the protocol (`FPM_PROTO_VERSION`).
-pub const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 1;
 /// Type of a frame with netlink messages (`FPM_MSG_TYPE_NETLINK`).
-pub const NETLINK: u8 = 1;
+pub(crate) const NETLINK: u8 = 1;
 /// Octets of the longest frame.
 const LONGEST: usize = u16::MAX as usize;
 /// Octets of the buffer: several of the longest frames, so that one read(2) brings thousands of routes.

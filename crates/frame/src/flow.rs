@@ -22,7 +22,11 @@ const _: () = assert!(AT + ipv6::HEADER + 4 <= LOOK);
 /// choose independently of each other.
 #[inline]
 pub fn hash(head: &[u8; LOOK], seed: u64) -> u32 {
-    if u16::from_be_bytes([head[12], head[13]]) == ethernet::IPV6 { hash6(head, seed) } else { hash4(head, seed) }
+    if u16::from_be_bytes([head[12], head[13]]) == ethernet::IPV6 {
+        hash6(head, seed)
+    } else {
+        hash4(head, seed)
+    }
 }
 
 /// Returns the seed of a router whose interfaces have these addresses, in the order of their numbers.

@@ -11,9 +11,7 @@ use crate::executor::{Executor, Peer};
 use crate::leftover::{ALIAS, GROUP, find_link, is_errno};
 use crate::look::{MAIN, PROTOCOL, threads_file};
 use crate::six;
-use crate::{
-    Mode, Neighbour, NewInterface, Object, Origin, PeerNamespace, Route, Setting, Step, TypedRoute,
-};
+use crate::{Mode, Neighbour, NewInterface, Object, Origin, PeerNamespace, Route, Setting, Step, TypedRoute};
 
 /// Features that make a pair's frames pass through NAPI: GRO on at the receiving end, and all of these off at the
 /// sending end (`veth_skb_is_eligible_for_gro` of drivers/net/veth.c).

@@ -157,7 +157,8 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         if let Ok(packet) = frame::ipv4::Packet::parse_quoted(octets) {
             let to = packet.header().destination;
             let hop = self.routes.lookup(to);
-            let choices = (self.routes.next_hop(hop) == NextHop::Group).then(|| self.routes.members(hop, hash))?;
+            let choices =
+                (self.routes.next_hop(hop) == NextHop::Group).then(|| self.routes.members(hop, hash))?;
             let at = |number: &u32| leads_there(self.routes.next_hop(*number), Ip::v4(to));
             return Some((false, choices, choices.into_iter().find(at)?));
         }

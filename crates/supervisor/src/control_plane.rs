@@ -124,7 +124,10 @@ impl Supervisor {
     pub(super) fn may_have_controls(&self, plan: &Plan) -> Result<()> {
         let is_in_kernel = |name: &str| self.running.plan.in_kernel().any(|router| router.name == name);
         if let Some((router, _)) = plan.controlled().find(|(router, _)| is_in_kernel(&router.name)) {
-            bail!("router {}: the host's kernel forwards for it now; apply a file without it first", router.name);
+            bail!(
+                "router {}: the host's kernel forwards for it now; apply a file without it first",
+                router.name
+            );
         }
         Ok(())
     }
@@ -158,13 +161,20 @@ impl Supervisor {
         let was_late = handle.learned(late, epoch);
         handle.tell(Order::HasLearned);
         if late > 0 && was_late == 0 {
-            let what = "the router's table has no room for all routes of its control plane; the rest is tried again";
+            let what =
+                "the router's table has no room for all routes of its control plane; the rest is tried again";
             self.tell_of(name, Kind::Notice, what.to_owned(), now);
         }
     }
 
     /// Answers a question about the control plane of a router, or has its thread answer.
-    pub(super) fn ask_control(&mut self, ticket: Ticket, name: &str, question: ControlQuestion, now: Instant) {
+    pub(super) fn ask_control(
+        &mut self,
+        ticket: Ticket,
+        name: &str,
+        question: ControlQuestion,
+        now: Instant,
+    ) {
         if let Some(handle) = self.controls.running.get(name).filter(|handle| !handle.has_ended()) {
             return handle.ask(ticket, question);
         }
@@ -180,12 +190,16 @@ impl Supervisor {
                 return Ok(Answer::Control(ControlAnswer::Place(place)));
             }
             Some(router) if router.is_in_kernel() => {
-                format!("the host's kernel forwards for router {name}: ask it by `ringroad exec {name} -- ip route`")
+                format!(
+                    "the host's kernel forwards for router {name}: ask it by `ringroad exec {name} -- ip route`"
+                )
             }
             Some(router) if router.control.is_some() => {
                 format!("the control plane of router {name} does not run: see `ringroad events {name}`")
             }
-            Some(_) => format!("router {name} has no control plane; write e.g. control = {{}} in its [[router]]"),
+            Some(_) => {
+                format!("router {name} has no control plane; write e.g. control = {{}} in its [[router]]")
+            }
             None => format!("there is no router {name:?}"),
         };
         Err(api::Error::new(why))

@@ -123,9 +123,10 @@ impl RouteTable {
         let _writing = lock(&self.writing);
         let of = |(table, tables): (usize, &Tables)| {
             let four = lock(&tables.four).set_down(|number, hop| is_down(table, false, number, hop));
-            let six = tables.six.as_ref().map_or(0, |six| {
-                lock(six).set_down(|number, hop| is_down(table, true, number, hop))
-            });
+            let six = tables
+                .six
+                .as_ref()
+                .map_or(0, |six| lock(six).set_down(|number, hop| is_down(table, true, number, hop)));
             four + six
         };
         self.tables.iter().enumerate().map(of).sum()

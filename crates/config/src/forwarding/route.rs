@@ -7,8 +7,8 @@ use std::net::Ipv6Addr;
 use serde::{Deserialize, Serialize};
 
 use super::refused::is_refused;
-use super::{Link, vrf};
 use super::spread::is_spread;
+use super::{Link, vrf};
 use crate::address::Prefix;
 use crate::mac::Mac;
 use crate::nic::station_mac;
@@ -181,9 +181,8 @@ pub(super) fn behind(ip: Ipv6Addr, out: Option<usize>, nics: &[Link]) -> Result<
     let holds = |nic: &&Link| nic.six.addresses.iter().any(|own| own.network().contains(ip));
     let holding = nics.iter().position(|nic| holds(&nic));
     match (holding, out) {
-        (None, _) => Err(vrf::leak(ip.into(), nics).unwrap_or_else(|| {
-            format!("{ip} is in none of the router's IPv6 networks: {}", networks(nics))
-        })),
+        (None, _) => Err(vrf::leak(ip.into(), nics)
+            .unwrap_or_else(|| format!("{ip} is in none of the router's IPv6 networks: {}", networks(nics)))),
         (Some(nic), Some(out)) if nic != out => {
             Err(format!("{ip} is behind NIC {:?}, not {:?}; remove nic", nics[nic].name, nics[out].name))
         }

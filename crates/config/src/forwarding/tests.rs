@@ -199,15 +199,27 @@ fn wrong_routes_with_several_gateways() {
     let cases = [
         (route("0.0.0.0/0", "via = []"), "router.route.via: 0 gateways; write 1 to 64"),
         (route("0.0.0.0/0", &format!("via = [{many}]")), "router.route.via: 98 gateways; write 1 to 64"),
-        (route("0.0.0.0/0", "via = ['192.0.2.2', '192.0.2.2']"), "192.0.2.2 is there twice; give it a greater"),
-        (route("0.0.0.0/0", "via = ['192.0.2.2', '203.0.113.1']"), "203.0.113.1 is in none of the router's networks"),
+        (
+            route("0.0.0.0/0", "via = ['192.0.2.2', '192.0.2.2']"),
+            "192.0.2.2 is there twice; give it a greater",
+        ),
+        (
+            route("0.0.0.0/0", "via = ['192.0.2.2', '203.0.113.1']"),
+            "203.0.113.1 is in none of the router's networks",
+        ),
         (route("0.0.0.0/0", "via = ['192.0.2.2', 7]"), "an integer where a string such as"),
         (route("2001:db8:9::/48", two), "192.0.2.2 is no IPv6 gateway, and 2001:db8:9::/48 needs one"),
         (route("2001:db8:9::/48", "via = ['fe80::1', 'fe80::2']"), "may be behind any NIC; add nic"),
-        (route("0.0.0.0/0", &format!("{two}\nweights = [1]")), "1 weights for 2 gateways; write one for each"),
+        (
+            route("0.0.0.0/0", &format!("{two}\nweights = [1]")),
+            "1 weights for 2 gateways; write one for each",
+        ),
         (route("0.0.0.0/0", &format!("{two}\nweights = [1, 256]")), "256 is out of range; write 1 to 255"),
         (route("0.0.0.0/0", &format!("{two}\nweights = 3")), "an array of whole numbers from 1 to 255"),
-        (route("0.0.0.0/0", &format!("{two}\nnic = ['x', 'x', 'y']")), "3 NICs for 2 gateways; write one for all"),
+        (
+            route("0.0.0.0/0", &format!("{two}\nnic = ['x', 'x', 'y']")),
+            "3 NICs for 2 gateways; write one for all",
+        ),
         (route("0.0.0.0/0", &format!("{two}\nnic = 'y'")), "192.0.2.2 is behind NIC \"x\", not \"y\""),
         (route("192.0.2.0/24", two), "is the network of NIC \"x\", which needs no route"),
         (route("0.0.0.0/0", two).repeat(2), "0.0.0.0/0 is routed in line"),
@@ -225,5 +237,8 @@ fn a_kernel_router_has_one_gateway_for_each_route() {
     let text = "[[router]]\nname = 'a'\nengine = 'kernel'\n[[router.nic]]\nname = 'x'\nattach = 'veth:x'\naddress = '192.0.2.1/24'\n\
                 [[router.route]]\nto = '0.0.0.0/0'\nvia = ['192.0.2.2', '192.0.2.3']\n";
     let errors = errors_of(text);
-    assert!(errors.contains("several gateways and routes of a type are not in this version of kernel routers"), "{errors}");
+    assert!(
+        errors.contains("several gateways and routes of a type are not in this version of kernel routers"),
+        "{errors}"
+    );
 }

@@ -35,7 +35,10 @@ fn of_group(group: &Group) -> impl Iterator<Item = (&'static str, String)> {
         }
     }
     if !group.pattern.forwarding.interfaces.is_empty() {
-        found.push(("name", "a group has no interfaces for VLANs in this version; remove [[group.interface]]"));
+        found.push((
+            "name",
+            "a group has no interfaces for VLANs in this version; remove [[group.interface]]",
+        ));
     }
     found.into_iter().map(|(key, what)| (key, what.to_owned()))
 }

@@ -69,7 +69,9 @@ fn router(section: &Section<'_>, group: &Group) {
     if neighbours > MOST_NEIGHBOURS {
         refuse(
             "neighbour",
-            &format!("{neighbours} are too many for a group, which has at most {MOST_NEIGHBOURS}; remove some"),
+            &format!(
+                "{neighbours} are too many for a group, which has at most {MOST_NEIGHBOURS}; remove some"
+            ),
         );
     }
     match group.pattern.engine {

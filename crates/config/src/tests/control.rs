@@ -8,7 +8,11 @@ use crate::{Control, Plan, keys, parse};
 /// The valid file, whose first router has these lines, and this table of a control plane at line 14.
 fn file(lines: &str, table: &str) -> String {
     let text = GOOD.replacen("engine = \"kvm\"", lines, 1);
-    text.replacen("\n[[router.nic]]\nname = \"wan\"", &format!("\n{table}\n[[router.nic]]\nname = \"wan\""), 1)
+    text.replacen(
+        "\n[[router.nic]]\nname = \"wan\"",
+        &format!("\n{table}\n[[router.nic]]\nname = \"wan\""),
+        1,
+    )
 }
 
 fn good(table: &str) -> Plan {
@@ -35,10 +39,7 @@ fn it_is_shown_as_the_file_has_it() {
     };
     assert_eq!(shown(""), None);
     assert_eq!(shown("[router.control]").as_deref(), Some("{}"));
-    assert_eq!(
-        shown("[router.control]\nfrr = \"edge.conf\"").as_deref(),
-        Some("{ frr = \"edge.conf\" }")
-    );
+    assert_eq!(shown("[router.control]\nfrr = \"edge.conf\"").as_deref(), Some("{ frr = \"edge.conf\" }"));
 }
 
 #[test]
@@ -78,7 +79,8 @@ fn what_it_cannot_be_is_one_line() {
 
 #[test]
 fn engines_without_it_are_refused() {
-    for (engine, wrong) in [("kernel", "the host's kernel forwards for this router"), ("linux", "a Linux guest has its own")]
+    for (engine, wrong) in
+        [("kernel", "the host's kernel forwards for this router"), ("linux", "a Linux guest has its own")]
     {
         let text = format!(
             "[[router]]\nname = \"edge\"\nengine = \"{engine}\"\n[router.control]\n\

@@ -140,7 +140,11 @@ fn what_this_version_cannot_run_is_refused_in_one_line() {
     let of_vrf = PARALLEL.replace("\"192.0.2.1/24\"", "\"192.0.2.1/24\"\nvrf = \"red\"");
     assert!(told(&of_vrf).contains("group.nic.vrf: a group has no VRFs"), "{}", told(&of_vrf));
     let filtered = PARALLEL.replace("\"192.0.2.1/24\"", "\"192.0.2.1/24\"\nrpf = \"loose\"");
-    assert!(told(&filtered).contains("group.nic.rpf: a group has no filter of sources"), "{}", told(&filtered));
+    assert!(
+        told(&filtered).contains("group.nic.rpf: a group has no filter of sources"),
+        "{}",
+        told(&filtered)
+    );
     let tagged = format!("{PARALLEL}[[group.interface]]\nname = \"guests\"\nnic = \"wan\"\nvlan = 7\n");
     assert!(told(&tagged).contains("a group has no interfaces for VLANs"), "{}", told(&tagged));
 }

@@ -65,7 +65,10 @@ fn it_has_fewer_nics_and_pins_than_a_firmware() {
     let kernel = "kernel = \"k\"\n";
     assert_eq!(good(kernel, &nics(31)).routers[0].nics.len(), 31);
     let fault = faults(kernel, &nics(32));
-    assert!(fault.ends_with("a Linux guest has at most 31 NICs, because its host bridge takes a slot"), "{fault}");
+    assert!(
+        fault.ends_with("a Linux guest has at most 31 NICs, because its host bridge takes a slot"),
+        "{fault}"
+    );
     let old = |count: usize| format!("{}model = \"e1000\"\n", nics(count));
     assert_eq!(good(kernel, &old(8)).routers[0].nics.len(), 8);
     let fault = faults(kernel, &old(9));

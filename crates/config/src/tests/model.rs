@@ -177,7 +177,8 @@ fn jumbo_frames_cost_memory_and_not_every_attachment_has_them() {
     let plain = memory("attach = 'null'\nmtu = 2022\nring = 1024").1;
     let (is_jumbo, jumbo) = memory("attach = 'null'\nmtu = 9216\nring = 1024\nmodel = 'e1000'");
     assert!(is_jumbo && jumbo >= plain, "{jumbo}");
-    let small = errors(&file("attach = 'null'\nmtu = 9000").replace("name = 'a'", "name = 'a'\nmemory = \"16M\""));
+    let small =
+        errors(&file("attach = 'null'\nmtu = 9000").replace("name = 'a'", "name = 'a'\nmemory = \"16M\""));
     assert!(small.contains("with their buffers for jumbo frames; write memory = "), "{small}");
     assert_eq!(memory("attach = 'xdp:eth0'\nmtu = 3822"), (true, 32));
     let xdp = errors(&file("attach = 'xdp:eth0'\nmtu = 3823"));

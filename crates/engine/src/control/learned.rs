@@ -9,6 +9,9 @@ use config::learned::{LearnedFate, LearnedRoute, Lesson};
 use fib::{Error, NextHop, Refusal, Rib, six};
 use vmm::RouteTable;
 
+/// Number of the table of NICs without a VRF: a control plane knows no other.
+const MAIN: usize = 0;
+
 /// Network: first address, prefix length.
 type Network = (IpAddr, u8);
 
@@ -159,16 +162,17 @@ impl LearnedRoutes {
         let (four, six): (Vec<Network>, Vec<Network>) = networks.iter().copied().partition(is_four);
         let mut late = Vec::new();
         if !four.is_empty() {
-            let mut rib = table.routes();
-            late.extend(four.into_iter().filter(|one| is_late(write_four(&mut rib, *one, hop(one)))));
-            rib.publish();
+            let write = |rib: &mut Rib<'static>| -> Vec<Network> {
+                four.into_iter().filter(|one| is_late(write_four(rib, *one, hop(one)))).collect()
+            };
+            late.extend(table.change(MAIN, write).unwrap_or_default());
         }
         if !six.is_empty() {
             let write = |rib: &mut six::Rib<'static>| -> Vec<Network> {
                 six.into_iter().filter(|one| is_late(write_six(rib, *one, hop(one)))).collect()
             };
             // Without an IPv6 table its router takes no part in IPv6.
-            late.extend(table.change_six(write).unwrap_or_default());
+            late.extend(table.change_six(MAIN, write).unwrap_or_default());
         }
         late
     }

@@ -175,8 +175,7 @@ impl SourceWrapper for ShadowSource {
 fn own_addresses(plan: &Router) -> Vec<IpAddr> {
     let nics = plan.nics.iter().map(|nic| (&nic.addresses[..], &nic.six, nic.mac));
     let vlans = plan.forwarding.interfaces.iter();
-    let vlans =
-        vlans.filter_map(|own| Some((&own.addresses[..], &own.six, plan.nics.get(own.nic)?.mac)));
+    let vlans = vlans.filter_map(|own| Some((&own.addresses[..], &own.six, plan.nics.get(own.nic)?.mac)));
     let mut own: Vec<IpAddr> = nics.chain(vlans).flat_map(of_link).collect();
     own.sort_unstable();
     own

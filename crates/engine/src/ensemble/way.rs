@@ -208,10 +208,9 @@ impl Stage {
             bail!("its place behind the balancer is still in use");
         }
         let balancer = self.balancer.clone();
-        let outside =
-            Outside::counting(move |visit| visit("queue", queue.counters())).left_by(move || {
-                balancer.remove(number);
-            });
+        let outside = Outside::counting(move |visit| visit("queue", queue.counters())).left_by(move || {
+            balancer.remove(number);
+        });
         let sources: Vec<Box<dyn Source>> = vec![Box::new(waiting)];
         Ok(Ports { sources, is_spread: false, have_entered: true, sinks: open.sinks, outside })
     }

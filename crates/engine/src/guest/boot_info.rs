@@ -1,8 +1,8 @@
 //! Translates a router's file into the models of its NICs and the boot information of its firmware.
 
 use bootinfo::{
-    Address, BootInfo, MAX_ADDRESSES, MAX_NEIGHBOURS, MAX_NICS, MAX_TABLES, MAX_VLANS, NeighbourInfo, NicInfo,
-    Role, TrafficInfo, VlanInfo, map,
+    Address, BootInfo, MAX_ADDRESSES, MAX_NEIGHBOURS, MAX_NICS, MAX_TABLES, MAX_VLANS, NeighbourInfo,
+    NicInfo, Role, TrafficInfo, VlanInfo, map,
 };
 use config::forwarding::ReversePath;
 use config::{Itr, NicModel, Router, Spin, VhostThreads};

@@ -33,7 +33,8 @@ struct Held {
 impl Known {
     /// Returns `None` if this host cannot run such processes.
     pub(crate) fn new() -> Option<Arc<Self>> {
-        let tried = Forker::new().and_then(|forker| forker.spawn("trial", Firmware::Plain).map(|spawned| (forker, spawned)));
+        let tried = Forker::new()
+            .and_then(|forker| forker.spawn("trial", Firmware::Plain).map(|spawned| (forker, spawned)));
         match tried {
             Ok((forker, trial)) => {
                 vmm::process::end(&trial.pidfd);

@@ -197,10 +197,10 @@ proptest! {
     ) {
         let mut new = weights.clone();
         for (at, weight) in change {
-            match new.get_mut(at) {
-                Some(place) => *place = weight.max(1),
-                None if new.len() < MOST_WAYS => new.push(weight.max(1)),
-                None => {}
+            if let Some(place) = new.get_mut(at) {
+                *place = weight.max(1);
+            } else if new.len() < MOST_WAYS {
+                new.push(weight.max(1));
             }
         }
         let before = assign(&weights, &alloc::vec![None; 1024]);

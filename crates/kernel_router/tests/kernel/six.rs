@@ -135,7 +135,8 @@ fn routes_that_forward_nothing_come_and_go() {
         return println!("SKIPPED: this kernel has no IPv6");
     }
     let mut host = Host::new(&["alice", "bob"]);
-    let (four, near, far) = (prefix([203, 0, 113, 0], 24), prefix([10, 9, 0, 0], 16), six("2001:db8:9::", 48));
+    let (four, near, far) =
+        (prefix([203, 0, 113, 0], 24), prefix([10, 9, 0, 0], 16), six("2001:db8:9::", 48));
     let all = [(near, RouteType::Unreachable), (four, RouteType::Blackhole), (far, RouteType::Prohibit)];
     let wanted = RouterConfig { typed: all.map(|(to, kind)| TypedRoute { to, kind }).into(), ..edge() };
     let mut router = host.start(wanted.clone()).expect("started");

@@ -45,11 +45,7 @@ pub fn ingress_fan_in_turn(
     fan(queue_len, queues, Choice::Turn(AtomicUsize::new(0)))
 }
 
-fn fan(
-    queue_len: u32,
-    queues: usize,
-    choice: Choice,
-) -> io::Result<(Arc<IngressFan>, Vec<IngressSource>)> {
+fn fan(queue_len: u32, queues: usize, choice: Choice) -> io::Result<(Arc<IngressFan>, Vec<IngressSource>)> {
     let made =
         (0..queues.clamp(1, steer::MOST)).map(|_| ingress(queue_len)).collect::<io::Result<Vec<_>>>()?;
     let (queues, sources) = made.into_iter().unzip();

@@ -52,7 +52,7 @@ fn probes_are_answered_but_teach_nothing() {
     let mut lab = Lab::default();
     lab.push(1, request(1, 0, ip(10, 0, 1, 1)));
     assert_eq!(read_arp(&lab.one_sent(1)).1.target_ip, 0);
-    assert_eq!(lab.neighbours.find(1, 0), None);
+    assert_eq!(lab.neighbours.find(1, ip(0, 0, 0, 0)), None);
 }
 
 #[test]

@@ -12,8 +12,9 @@ use frame::offload::Offload;
 use frame::{Mac, arp, ethernet, icmp, ipv4, udp};
 use ledger::{Group, RouterCounters};
 use router::{
-    Address, Address6, Adjacencies, Advertise, Bucket, Buffer, Burst, CHOICES, Config, HEAD, Interface, Interfaces, Ip,
-    Neighbour, Neighbours, NextHop, Platform, Refusal, ReversePath, Router, RouterResources, Routes, Routes6, Vlan,
+    Address, Address6, Adjacencies, Advertise, Bucket, Buffer, Burst, CHOICES, Config, HEAD, Interface,
+    Interfaces, Ip, Neighbour, Neighbours, NextHop, Platform, Refusal, ReversePath, Router, RouterResources,
+    Routes, Routes6, Vlan,
 };
 
 /// Capacity of a buffer in octets.

@@ -105,7 +105,10 @@ impl Daemons {
         if let Err(error) = self.run(tell) {
             // Told once; later attempts are silent.
             if pause == PAUSE[0] {
-                tell(Kind::Notice, format!("FRR does not run as its file says: {error:#}; it is tried again"));
+                tell(
+                    Kind::Notice,
+                    format!("FRR does not run as its file says: {error:#}; it is tried again"),
+                );
             }
             self.retry = Some(Retry { at: now + pause, pause });
         }
@@ -126,7 +129,11 @@ impl Daemons {
             _ => {
                 // Of two FRRs in one namespace the later one would fail. Routes stay in the kernel meanwhile.
                 self.running = None;
-                wanted.content.hints().iter().for_each(|hint| tell(Kind::ControlPlane, hint.text().to_owned()));
+                wanted
+                    .content
+                    .hints()
+                    .iter()
+                    .for_each(|hint| tell(Kind::ControlPlane, hint.text().to_owned()));
                 self.running = Some(started(&self.router, &self.namespace, &wanted)?);
             }
         }
@@ -214,7 +221,10 @@ mod tests {
         assert_eq!(kind, Kind::ControlPlane);
         assert!(text.starts_with("BGP: 192.0.2.2 is up: %ADJCHANGE"), "{text}");
         let (kind, text) = told(Heard::Vtysh("line 5: % Unknown command[4]: routr bgp 1")).expect("an event");
-        assert_eq!((kind, &*text), (Kind::Notice, "FRR refuses a line: line 5: % Unknown command[4]: routr bgp 1"));
+        assert_eq!(
+            (kind, &*text),
+            (Kind::Notice, "FRR refuses a line: line 5: % Unknown command[4]: routr bgp 1")
+        );
         assert_eq!(told(Heard::Vtysh("[1234|zebra] done")), None);
         assert_eq!(told(Heard::Settled), None);
         assert_eq!(told(Heard::Loaded(false)).map(|(kind, _)| kind), Some(Kind::Notice));

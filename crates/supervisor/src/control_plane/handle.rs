@@ -57,8 +57,7 @@ impl Handle {
     /// Its next reports, at most so many.
     pub(super) fn reports(&self, most: usize) -> Vec<Report> {
         self.reports.quiet();
-        let reports: Vec<Report> =
-            (0..most).map_while(|_| self.reports.next().ok().flatten()).collect();
+        let reports: Vec<Report> = (0..most).map_while(|_| self.reports.next().ok().flatten()).collect();
         if reports.len() == most {
             // There may be more.
             self.reports.ring();
@@ -88,7 +87,8 @@ fn live(router: Router, namespace: ControlNamespace, (orders, reports): (Listene
     match ControlPlane::new(router, namespace, (orders, reports)) {
         Ok(plane) => plane.serve(),
         Err(error) => {
-            let what = format!("its control plane cannot be started: {error:#}; stop the run and start it again");
+            let what =
+                format!("its control plane cannot be started: {error:#}; stop the run and start it again");
             failed.send(Report::Event(Kind::Failed, what));
         }
     }

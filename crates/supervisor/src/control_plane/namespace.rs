@@ -163,7 +163,8 @@ impl ControlResources {
 
     /// Handles for the shadows of a router, by NIC (`wan`); one that cannot be had is left out.
     pub(super) fn shadows_of(&self, router: &Router) -> BTreeMap<String, Tap> {
-        let shadow = |nic: &Nic| Some((nic.name.clone(), self.shadow(&label(router, nic))?.try_clone().ok()?));
+        let shadow =
+            |nic: &Nic| Some((nic.name.clone(), self.shadow(&label(router, nic))?.try_clone().ok()?));
         router.nics.iter().filter_map(shadow).collect()
     }
 

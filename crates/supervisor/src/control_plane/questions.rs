@@ -159,7 +159,10 @@ impl ControlPlane {
     /// Asks the daemons of all protocols that run, or of one; they answer in a while.
     fn ask_daemons(&self, only: Option<&str>) -> Result<Vec<(Protocol, Child)>> {
         let name = &self.router.name;
-        ensure!(self.daemons.is_wanted(), "router {name} runs no FRR; write e.g. control = {{ frr = \"{name}.conf\" }}");
+        ensure!(
+            self.daemons.is_wanted(),
+            "router {name} runs no FRR; write e.g. control = {{ frr = \"{name}.conf\" }}"
+        );
         let running = self.daemons.running().context("FRR does not run yet: ask again in a second")?;
         ensure!(Arc::strong_count(&self.asking) <= MOST_ASKED, "too many ask at once: ask again in a second");
         if let Some(name) = only.filter(|name| Protocol::ALL.iter().all(|known| known.name() != *name)) {
@@ -172,7 +175,8 @@ impl ControlPlane {
         let asked = Protocol::ALL.into_iter().filter(is_asked).map(|protocol| {
             let CommandLine { program, words } = running.question(protocol.question());
             let (limiter, limits) = LIMIT;
-            let words = limits.map(str::to_owned).into_iter().chain([program.display().to_string()]).chain(words);
+            let words =
+                limits.map(str::to_owned).into_iter().chain([program.display().to_string()]).chain(words);
             let line = CommandLine { program: limiter.into(), words: words.collect() };
             Ok((protocol, running.house().start(&line).context("FRR cannot be asked")?))
         });
@@ -254,7 +258,8 @@ mod tests {
 
     #[test]
     fn networks_are_read_with_or_without_a_length() {
-        let read = |text: &str| network_of(text).map(|network| network.to_string()).map_err(|e| e.to_string());
+        let read =
+            |text: &str| network_of(text).map(|network| network.to_string()).map_err(|e| e.to_string());
         assert_eq!(read("10.1.2.3/8").as_deref(), Ok("10.0.0.0/8"));
         assert_eq!(read("192.0.2.7").as_deref(), Ok("192.0.2.7/32"));
         assert_eq!(read("2001:db8::1/32").as_deref(), Ok("2001:db8::/32"));

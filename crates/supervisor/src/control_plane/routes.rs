@@ -259,7 +259,6 @@ impl Routes {
         let addresses = std::mem::take(&mut telling.addresses).then(|| self.addresses.clone());
         Some(Lesson { begins, ends, routes, addresses })
     }
-
 }
 
 /// Returns true for routes of the kernel that packets of others may follow.
@@ -269,7 +268,8 @@ fn is_followed(route: &Route) -> bool {
         IpAddr::V4(_) => false,
         IpAddr::V6(ip) => ip.is_unicast_link_local(),
     };
-    let is_of_host = route.kind == RouteKind::Unicast && route.next_hops.iter().any(|hop| hop.index == LOOPBACK);
+    let is_of_host =
+        route.kind == RouteKind::Unicast && route.next_hops.iter().any(|hop| hop.index == LOOPBACK);
     route.id.table == MAIN && !is_of_link && !is_of_host && !to.is_loopback() && !to.is_multicast()
 }
 

@@ -232,13 +232,18 @@ impl ControlPlane {
             let Some(shadow) = self.shadows.get(&nic.name) else { continue };
             let is_there = !nic.is_pulled() && !self.router.is_stopped();
             if let Err(error) = shadow.set_carrier(is_there) {
-                self.tell(Kind::Notice, format!("NIC {}: its daemons do not see its cable: {error}", nic.name));
+                self.tell(
+                    Kind::Notice,
+                    format!("NIC {}: its daemons do not see its cable: {error}", nic.name),
+                );
             }
         }
     }
 
     fn settle(&mut self, now: u64) {
-        let Some(Settling { pause, .. }) = self.settling.take_if(|settling| settling.at <= now) else { return };
+        let Some(Settling { pause, .. }) = self.settling.take_if(|settling| settling.at <= now) else {
+            return;
+        };
         match self.try_settle() {
             Ok(()) => self.settled = Some(self.router.clone()),
             Err(error) => {

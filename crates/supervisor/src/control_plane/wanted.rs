@@ -106,9 +106,10 @@ fn routes(router: &Router) -> Vec<Route> {
     let route = |to: Option<Prefix>, via: Option<IpAddr>, link: usize| {
         Some(Route { to: to?, via, interface: router.link_name(link)?.to_owned(), metric: 0 })
     };
-    let four = router.routes.iter().filter_map(|own| {
-        route(Prefix::new(own.to.network, own.to.len), own.via.map(IpAddr::from), own.nic)
-    });
+    let four = router
+        .routes
+        .iter()
+        .filter_map(|own| route(Prefix::new(own.to.network, own.to.len), own.via.map(IpAddr::from), own.nic));
     let six = router.forwarding.routes6.iter();
     let six = six.filter_map(|own| route(prefix(own.to), own.via.map(IpAddr::from), own.nic));
     four.chain(six).collect()

@@ -205,11 +205,8 @@ fn neighbours(router: &Router) -> Vec<Neighbour> {
     let four = router.neighbours.iter().map(|known| (IpAddr::from(known.address), known.mac, known.nic));
     let six = router.forwarding.neighbours6.iter();
     let six = six.map(|known| (IpAddr::from(known.address), known.mac, known.nic));
-    let neighbour = |(ip, mac, nic): (IpAddr, Mac, usize)| Neighbour {
-        interface: name(router, nic),
-        ip,
-        mac: mac.0,
-    };
+    let neighbour =
+        |(ip, mac, nic): (IpAddr, Mac, usize)| Neighbour { interface: name(router, nic), ip, mac: mac.0 };
     four.chain(six).map(neighbour).collect()
 }
 

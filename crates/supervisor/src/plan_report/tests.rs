@@ -68,7 +68,10 @@ fn a_route_with_several_gateways_is_told_in_one_line() {
     let plan = config::parse(text, "x.toml").expect("a good file");
     let shown = routes(&plan.routers[0]);
     let via = Some("192.0.2.2 * 3, 198.51.100.2, 192.0.2.3".to_owned());
-    assert_eq!(shown, [RouteShown { to: "0.0.0.0/0".to_owned(), via, nic: "wan, lan".to_owned(), vrf: None }]);
+    assert_eq!(
+        shown,
+        [RouteShown { to: "0.0.0.0/0".to_owned(), via, nic: "wan, lan".to_owned(), vrf: None }]
+    );
 }
 
 #[test]

@@ -1,5 +1,5 @@
-use fib::six::Table;
 use fib::Way;
+use fib::six::Table;
 
 use super::*;
 
@@ -74,7 +74,10 @@ fn tables_of_vrfs_have_routes_of_their_own_and_one_epoch() {
     for number in 0..3 {
         assert_eq!(table.choices(number, to("10.1.2.3"), 0), [gateway(number as u32)]);
     }
-    table.change_six(2, |routes| routes.add(NET, 32, NextHop::Gateway6 { nic: 1, gateway: NET | 1 })).expect("a table").expect("room");
+    table
+        .change_six(2, |routes| routes.add(NET, 32, NextHop::Gateway6 { nic: 1, gateway: NET | 1 }))
+        .expect("a table")
+        .expect("room");
     let found = (0..3).map(|number| table.choices(number, to("2001:db8::9"), 0).len());
     assert_eq!(found.collect::<Vec<_>>(), [0, 0, 1]);
     assert!(table.change(3, |_| ()).is_none() && table.choices(3, to("10.1.2.3"), 0).is_empty());

@@ -22,7 +22,8 @@ fn router(tables: &str) -> Router {
 
 #[test]
 fn each_vrf_has_a_table_and_its_networks_may_be_those_of_another() {
-    let router = router("[[router.interface]]\nname = 'v'\nnic = 'blue'\nvlan = 7\naddress = '198.51.100.1/24'\n");
+    let router =
+        router("[[router.interface]]\nname = 'v'\nnic = 'blue'\nvlan = 7\naddress = '198.51.100.1/24'\n");
     assert_eq!((router.vrfs(), router.tables()), (vec!["red", "blue"], 3));
     assert_eq!([0, 1, 2, 3, 4].map(|link| router.table_of(link)), [0, 1, 2, 1, 2]);
     assert_eq!([0, 1, 2, 3].map(|table| router.vrf_name(table)), [None, Some("red"), Some("blue"), None]);
@@ -57,14 +58,32 @@ fn a_leak_is_refused_in_one_line() {
     let route = |more: &str| format!("[[router.route]]\nto = '0.0.0.0/0'\n{more}\n");
     let leak = "nothing leads from one VRF to another; ";
     let cases = [
-        (route("via = '198.51.100.2'"), format!("198.51.100.2 is behind NIC \"red2\" in VRF \"red\"; {leak}write vrf = \"red\"")),
+        (
+            route("via = '198.51.100.2'"),
+            format!("198.51.100.2 is behind NIC \"red2\" in VRF \"red\"; {leak}write vrf = \"red\""),
+        ),
         (route("nic = 'blue'"), format!("NIC \"blue\" is in VRF \"blue\"; {leak}write vrf = \"blue\"")),
-        (route("via = '198.51.100.2'\nvrf = 'blue'"), format!("198.51.100.2 is behind NIC \"red2\" in VRF \"red\"; {leak}write")),
-        (route("via = ['192.0.2.2', '198.51.100.2']\nvrf = 'blue'"), format!("198.51.100.2 is behind NIC \"red2\" in VRF \"red\"; {leak}write")),
+        (
+            route("via = '198.51.100.2'\nvrf = 'blue'"),
+            format!("198.51.100.2 is behind NIC \"red2\" in VRF \"red\"; {leak}write"),
+        ),
+        (
+            route("via = ['192.0.2.2', '198.51.100.2']\nvrf = 'blue'"),
+            format!("198.51.100.2 is behind NIC \"red2\" in VRF \"red\"; {leak}write"),
+        ),
         (route("nic = 'plain'\nvrf = 'red'"), format!("NIC \"plain\" is in no VRF; {leak}remove vrf")),
-        (route("via = '2001:db8:0:1::2'\nvrf = 'blue'"), format!("2001:db8:0:1::2 is behind NIC \"plain\" in no VRF; {leak}remove vrf")),
-        (route("via = 'fe80::2'\nnic = 'red1'"), format!("NIC \"red1\" is in VRF \"red\"; {leak}write vrf = \"red\"")),
-        (route("via = '192.0.2.2'\nvrf = 'green'"), "no NIC of the router is in a VRF \"green\"; its VRFs: red, blue".to_owned()),
+        (
+            route("via = '2001:db8:0:1::2'\nvrf = 'blue'"),
+            format!("2001:db8:0:1::2 is behind NIC \"plain\" in no VRF; {leak}remove vrf"),
+        ),
+        (
+            route("via = 'fe80::2'\nnic = 'red1'"),
+            format!("NIC \"red1\" is in VRF \"red\"; {leak}write vrf = \"red\""),
+        ),
+        (
+            route("via = '192.0.2.2'\nvrf = 'green'"),
+            "no NIC of the router is in a VRF \"green\"; its VRFs: red, blue".to_owned(),
+        ),
         (
             "[[router.neighbour]]\naddress = '198.51.100.2'\nmac = '02:00:00:00:00:02'\n".to_owned(),
             format!("198.51.100.2 is behind NIC \"red2\" in VRF \"red\"; {leak}write vrf = \"red\""),
@@ -86,7 +105,10 @@ fn routes_of_one_vrf_are_there_once() {
     let own = "[[router.route]]\nto = '198.51.100.0/24'\nvia = '192.0.2.2'\n";
     assert_eq!(router(own).routes.len(), 1, "it is a network of another VRF");
     let errors = errors_of(&file(&format!("{own}vrf = 'red'\n")));
-    assert!(errors.contains("198.51.100.0/24 is the network of NIC \"red2\", which needs no route"), "{errors}");
+    assert!(
+        errors.contains("198.51.100.0/24 is the network of NIC \"red2\", which needs no route"),
+        "{errors}"
+    );
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn hop(nic: u8, via: &str) -> Option<LearnedFate> {
 /// Number of routes of both families.
 fn count(table: &RouteTable) -> (usize, usize) {
     let four = table.routes().len();
-    (four, table.change_six(|six| six.len()).expect("a table"))
+    (four, table.change_six(MAIN, |six| six.len()).expect("a table"))
 }
 
 #[test]

@@ -84,7 +84,8 @@ fn let_through(gate: &OwnedFd) {
 /// Another router is restarted while an `apply` is blocked by a file that is not read.
 #[test]
 fn others_are_looked_after_while_what_a_nic_is_plugged_into_is_found() {
-    let forker = match Forker::new().and_then(|forker| forker.spawn("trial", Firmware::Plain).map(|spawned| (forker, spawned)))
+    let forker = match Forker::new()
+        .and_then(|forker| forker.spawn("trial", Firmware::Plain).map(|spawned| (forker, spawned)))
     {
         Ok((forker, trial)) => {
             vmm::process::end(&trial.pidfd);

@@ -99,7 +99,8 @@ fn without_carrier_a_route_makes_way_for_others() {
 
 #[test]
 fn routes_of_links_and_of_the_host_itself_are_its_own() {
-    let six = |text: &str, len| Prefix::new(text.parse::<IpAddr>().expect("an address"), len).expect("a prefix");
+    let six =
+        |text: &str, len| Prefix::new(text.parse::<IpAddr>().expect("an address"), len).expect("a prefix");
     assert!(is_followed(&route(prefix(0), 7)));
     assert!(!is_followed(&route(six("fe80::", 64), 7)));
     assert!(!is_followed(&route(six("ff00::", 8), 7)));
