@@ -231,7 +231,7 @@ fn number(value: &Value) -> u64 {
 fn clock(text: &str) -> Option<u64> {
     let mut parts = text.splitn(3, ':').map(|part| part.parse::<u64>().ok());
     let [hours, minutes, seconds] = [parts.next()??, parts.next()??, parts.next()??];
-    Some(hours.checked_mul(3600)?.checked_add(minutes.checked_mul(60)?)?.checked_add(seconds)?)
+    hours.checked_mul(3600)?.checked_add(minutes.checked_mul(60)?)?.checked_add(seconds)
 }
 
 #[cfg(test)]

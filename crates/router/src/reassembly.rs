@@ -145,7 +145,7 @@ impl<B> Reassembly<B> {
     fn fits(&self, at: usize, part: &Part<B>) -> bool {
         let datagram = &self.datagrams[at];
         let end = part.at + part.len;
-        let aligned = !part.more || part.len % 8 == 0 && part.len > 0;
+        let aligned = !part.more || part.len.is_multiple_of(8) && part.len > 0;
         let apart = |other: &Part<B>| end <= other.at || other.at + other.len <= part.at;
         let before_end = match datagram.total {
             Some(total) => part.more && end <= total,

@@ -177,7 +177,7 @@ impl SourceWrapper for PuntSource {
         }
         self.known.follow(&self.punter.learned);
         let Self { source, punter, known, gate, counts, since } = self;
-        let mut sorting = Sorting { punter, known, gate, counts: &**counts, since: *since, now: None };
+        let mut sorting = Sorting { punter, known, gate, counts, since: *since, now: None };
         source.drain(budget, &mut |frames| sorting.sort(frames, take))
     }
 }

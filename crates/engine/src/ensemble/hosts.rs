@@ -129,7 +129,8 @@ impl Hosts {
         if !mac.is_station() || ip == 0 || self.is_network_wide(ip) {
             return None;
         }
-        if !self.known.contains_key(&ip) && !(is_for_us && self.near(ip).is_some()) {
+        let is_of_interest = self.known.contains_key(&ip) || is_for_us && self.near(ip).is_some();
+        if !is_of_interest {
             return None;
         }
         self.make_room(ip);

@@ -284,7 +284,7 @@ proptest! {
     fn intervals_agree(routes in prop::collection::btree_map((0u128..64, 0u8..=8), 1u32..4, 0..20)) {
         let mask = |len: u8| 255u128 << (8 - len) & 255;
         let routes: alloc::collections::BTreeMap<(u128, u8), u32> =
-            routes.into_iter().map(|((at, len), hop)| ((at * 4 & mask(len), len), hop)).collect();
+            routes.into_iter().map(|((at, len), hop)| (((at * 4) & mask(len), len), hop)).collect();
         let spans = routes.iter().map(|((at, len), hop)| (*at, at | !mask(*len) & 255, *hop));
         let found = super::list::intervals((0, 255), 9, spans);
         prop_assert!(found.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 != pair[1].1));

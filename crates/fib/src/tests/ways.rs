@@ -175,6 +175,9 @@ fn weights() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop_oneof![4 => 1u8..5, 1 => 1u8..=255], 1..=MOST_WAYS)
 }
 
+/// Prefix, its length, and next hops with their weights.
+type Spread = (u32, u8, Vec<(u32, u8)>);
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
@@ -249,7 +252,7 @@ proptest! {
         static TABLE: LazyLock<Memory<'static>> = LazyLock::new(|| memory(128));
         let memory = *TABLE;
         let (mut rib, table) = (Rib::new(memory), Table::new(memory));
-        let mut routes: Vec<(u32, u8, Vec<(u32, u8)>)> = Vec::new();
+        let mut routes = Vec::<Spread>::new();
         for ((prefix, len), all, down) in steps {
             let known = routes.iter().position(|route| (route.0, route.1) == (prefix, len));
             known.map(|at| routes.swap_remove(at));

@@ -62,7 +62,7 @@ proptest! {
     #[test]
     fn any_list_is_refused_or_filled(octets in prop::collection::vec(any::<u8>(), 0..40), times in 0..6usize) {
         let mut list = octets;
-        let is_own = |ip: u32| ip % 2 == 0;
+        let is_own = |ip: u32| ip.is_multiple_of(2);
         let entry = Entry { address: 7, time: 9, is_own: &is_own };
         for _ in 0..times {
             if faults(&list).iter().any(Result::is_err) {

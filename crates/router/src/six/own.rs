@@ -124,11 +124,11 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     /// Returns the source address of a packet that leaves by NIC `nic` (RFC 6724, 5): an address of that NIC, unless only
     /// others have the scope that the destination needs.
     pub(crate) fn source6(&self, nic: usize, destination: u128) -> Option<u128> {
-        let here = best_of(&self.nics, (nic, self.neighbours), destination);
+        let here = best_of(self.nics, (nic, self.neighbours), destination);
         let reaches = |ip: &u128| ipv6::scope(*ip) >= ipv6::scope(destination);
         here.filter(reaches).or_else(|| {
             let all = (0..self.nics.len()).filter(|at| *at != nic);
-            let others = all.filter_map(|at| best_of(&self.nics, (at, self.neighbours), destination));
+            let others = all.filter_map(|at| best_of(self.nics, (at, self.neighbours), destination));
             others.filter(reaches).max_by_key(|ip| suitability(*ip, destination)).or(here)
         })
     }

@@ -49,7 +49,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         };
         self.counters.consumed.add(1);
         platform.free(buffer);
-        let delay = self.random(u64::from(query.within).min(LONGEST_DELAY).max(1));
+        let delay = self.random(u64::from(query.within).clamp(1, LONGEST_DELAY));
         let due = self.now.saturating_add(delay);
         let own = &mut self.nics[nic].six;
         if query.group == 0 || own.listens(query.group) {

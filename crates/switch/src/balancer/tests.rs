@@ -132,7 +132,7 @@ fn what_is_nobodys_is_dropped_under_a_name() {
     let frames: Vec<Vec<u8>> = (0..100).map(|n| frame(n, n.into())).collect();
     let due: Vec<u32> = (0..100)
         .zip(&frames)
-        .filter(|(_, octets)| bucket_of(octets) < 128 && bucket_of(octets) % 2 == 0)
+        .filter(|(_, octets)| bucket_of(octets) < 128 && bucket_of(octets).is_multiple_of(2))
         .map(|(n, _)| n)
         .collect();
     deliver(&bench.balancer, frames);

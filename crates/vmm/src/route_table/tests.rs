@@ -18,7 +18,7 @@ fn both_tables_lie_behind_each_other_and_share_their_epoch() {
     // SAFETY: the header of a table that was just created.
     let header = unsafe { &*base.cast::<Header>() };
     let at = header.six_at.load(std::sync::atomic::Ordering::Relaxed) as usize;
-    assert!(at >= layout::len(16) && at % PAGE == 0);
+    assert!(at >= layout::len(16) && at.is_multiple_of(PAGE));
     // SAFETY: the table was created there, with this room.
     let parts = unsafe { six_parts(base.add(at), Room6 { nodes: 64, ranges: 1000 }) };
     assert!(parts.header.is_valid());

@@ -120,7 +120,7 @@ fn addresses_of_the_control_plane_are_heard_of() {
     let mut bench = Bench::new(vec![ping.clone(), ping.clone()]);
     let mut first = Vec::new();
     bench.source.drain(1, &mut |frames| first.extend(frames.iter().map(octets)));
-    assert_eq!(first, [ping.clone()], "nobody has it yet");
+    assert_eq!(first, std::slice::from_ref(&ping), "nobody has it yet");
     bench.learned.take(&Lesson { addresses: Some(vec![LOOPBACK.into()]), ..Lesson::default() });
     assert!(bench.shown().is_empty());
     assert_eq!(bench.shadow.take(), [ping]);

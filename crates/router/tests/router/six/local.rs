@@ -88,11 +88,14 @@ fn echo_behind_extension_headers() {
     assert_eq!((ip.next_header, reply.kind, rest), (next::ICMP, icmpv6::ECHO_REPLY, &b"x"[..]));
 }
 
+/// Next header, payload, the ICMPv6 error that answers it (type, code, word), and the counter.
+type Case<'a> = (u8, Vec<u8>, Option<(u8, u8, u32)>, &'a str);
+
 #[test]
 fn what_the_router_does_not_speak() {
     let ends = (ip6(0, 2), ip6(0, 1));
     let udp = datagram6(ends.0, ends.1, 18);
-    let cases: [(u8, Vec<u8>, Option<(u8, u8, u32)>, &str); 7] = [
+    let cases: [Case<'_>; 7] = [
         (next::UDP, udp.clone(), Some((1, 4, 0)), "drop_local"),
         (89, vec![0; 20], Some((4, 1, 6)), "drop_local"),
         (next::NONE, vec![], None, "drop_local"),
