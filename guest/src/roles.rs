@@ -122,8 +122,8 @@ pub(crate) fn placed<R: Routes + 'static>(
     let all = interfaces(vcpu, (number, nothing));
     let addresses: ArrayVec<ArrayVec<Address, MAX_ADDRESSES>, MAX_INTERFACES> =
         all.iter().map(|(info, ..)| addresses(info)).collect();
-    let sixes: ArrayVec<Six, MAX_INTERFACES> = all.iter().map(|(info, ..)| Six::new(info)).collect();
-    let advertise: ArrayVec<_, MAX_INTERFACES> = sixes.iter().map(Six::advertise).collect();
+    let sixes = sixes(vcpu, &all)?;
+    let advertise: ArrayVec<_, MAX_INTERFACES> = sixes.iter().map(|six| six.advertise()).collect();
     let interfaces: ArrayVec<Interface<'_>, MAX_INTERFACES> = all
         .iter()
         .zip(&addresses)
@@ -182,6 +182,12 @@ fn interfaces(
         Some((of(&own.info), Mac(*mac), Some(Vlan { nic: own.nic as u8, outer, id: own.id as u16 })))
     });
     nics.chain(vlans).take(MAX_INTERFACES).collect()
+}
+
+/// Reads the IPv6 settings of interfaces into the arena: all of them are too large for a stack.
+fn sixes(vcpu: &mut Vcpu, all: &[Wanted]) -> Result<ArrayVec<&'static Six, MAX_INTERFACES>, BootFailure> {
+    let read = |(info, ..): &Wanted| Ok(&*vcpu.arena.keep(Six::new(info)).ok_or(BootFailure::Memory)?);
+    all.iter().map(read).collect()
 }
 
 fn reverse_path(info: &NicInfo) -> ReversePath {

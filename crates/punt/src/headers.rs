@@ -81,14 +81,16 @@ pub(crate) fn ipv6(octets: &[u8]) -> Option<Packet<'_>> {
     }
     let (mut protocol, ttl, mut rest) = (header[6], header[7], &octets[40..]);
     for _ in 0..MOST_EXTENSIONS {
+        if !matches!(protocol, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION) {
+            break;
+        }
         let [next, length, high, low] = *rest.first_chunk()?;
         let len = match protocol {
-            HOP_BY_HOP | ROUTING | DESTINATION => (usize::from(length) + 1) * 8,
             FRAGMENT if u16::from_be_bytes([high, low]) & 0xfff8 != 0 => {
                 return Some(Packet { protocol: next, ttl, payload: &[] });
             }
             FRAGMENT => 8,
-            _ => break,
+            _ => (usize::from(length) + 1) * 8,
         };
         (protocol, rest) = (next, rest.get(len..)?);
     }

@@ -231,14 +231,3 @@ fn wrong_routes_with_several_gateways() {
         assert!(errors.contains(expected), "{errors}");
     }
 }
-
-#[test]
-fn a_kernel_router_has_one_gateway_for_each_route() {
-    let text = "[[router]]\nname = 'a'\nengine = 'kernel'\n[[router.nic]]\nname = 'x'\nattach = 'veth:x'\naddress = '192.0.2.1/24'\n\
-                [[router.route]]\nto = '0.0.0.0/0'\nvia = ['192.0.2.2', '192.0.2.3']\n";
-    let errors = errors_of(text);
-    assert!(
-        errors.contains("several gateways and routes of a type are not in this version of kernel routers"),
-        "{errors}"
-    );
-}

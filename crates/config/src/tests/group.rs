@@ -137,7 +137,7 @@ fn what_this_version_cannot_run_is_refused_in_one_line() {
     assert!(told(&PARALLEL.replace("tap:core-wan", "xdp:eth0")).contains("AF_XDP"));
     let six = PARALLEL.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]");
     assert!(told(&six).contains("group.nic.address: a group has no IPv6 in this version"), "{}", told(&six));
-    let of_vrf = PARALLEL.replace("\"192.0.2.1/24\"", "\"192.0.2.1/24\"\nvrf = \"red\"");
+    let of_vrf = PARALLEL.replace("\"198.51.100.1/24\"", "\"198.51.100.1/24\"\nvrf = \"red\"");
     assert!(told(&of_vrf).contains("group.nic.vrf: a group has no VRFs"), "{}", told(&of_vrf));
     let filtered = PARALLEL.replace("\"192.0.2.1/24\"", "\"192.0.2.1/24\"\nrpf = \"loose\"");
     assert!(
