@@ -18,9 +18,9 @@ impl Arena {
         Self { next, end: next + share }
     }
 
-    /// Splits this arena: 64 KiB stay here, the rest is returned.
-    pub(crate) fn split_off(&mut self) -> Self {
-        let rest = Self { next: (self.next + (64 << 10)).min(self.end), end: self.end };
+    /// Splits this arena: so many octets stay here, the rest is returned.
+    pub(crate) fn split_off(&mut self, kept: u64) -> Self {
+        let rest = Self { next: (self.next + kept).min(self.end), end: self.end };
         self.end = rest.next;
         rest
     }

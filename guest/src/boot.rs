@@ -80,7 +80,7 @@ fn build(info: &'static BootInfo) -> Result<(), BootFailure> {
     nic::negotiate(info, &mut devices).ok_or(BootFailure::Nic)?;
     let mut states = ArrayVec::<&'static mut Vcpu, MAX_VCPUS>::new();
     let mut arena = Arena::part(info.ram, 0, vcpus);
-    let mut first = Some(arena.split_off());
+    let mut first = Some(arena.split_off(map::start_up(devices.len() as u64)));
     let neighbours =
         first.as_mut().and_then(|arena| neighbour_tables(info, arena)).ok_or(BootFailure::Memory)?;
     for index in 0..vcpus {

@@ -249,7 +249,7 @@ fn try_to_restart(engine: &str) {
     world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
     let flows = world.flows();
     let told = world.ask(&["restart", "duo"]);
-    assert_eq!(told, "group duo: 2 members were started anew\n");
+    assert_eq!(told, "group duo: 2 members were started anew");
     all_resume(&flows, "all were restarted");
     world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
     let routers = world.routers(&["--members"]);

@@ -58,6 +58,13 @@ pub const APIC: u64 = 0xfee0_0000;
 /// Address of the route table.
 pub const FIB: u64 = 0x1_0000_0000;
 
+/// Returns the octets of RAM at the beginning of the pool that the firmware keeps for starting this many NICs: their control queues.
+pub const fn start_up(nics: u64) -> u64 {
+    const LEAST: u64 = 64 << 10;
+    let wanted = nics * (8 << 10);
+    if wanted > LEAST { wanted } else { LEAST }
+}
+
 /// Returns the PCI slot of NIC `n`: slot 1 for NIC 0, and so on. The last of 32 NICs is in slot 0, in which a Linux
 /// guest has its host bridge.
 pub const fn nic_slot(n: usize) -> usize {

@@ -18,9 +18,8 @@ const SLOT: u64 = 8;
 const ENTRY: u64 = 16 + 2 + 8 + 24;
 /// Each ring starts on a 4 KiB page and has its indices in separate cache lines.
 const RING: u64 = 4096 + 512;
-/// State of one vCPU: prepared headers, interfaces and their bursts, packets that wait for address resolution, device
-/// start-up.
-const VCPU: u64 = 448 << 10;
+/// State of one vCPU: prepared headers, interfaces and their bursts, packets that wait for address resolution.
+const VCPU: u64 = 384 << 10;
 /// State of a vCPU for each further VRF.
 const VRF: u64 = 320 << 10;
 /// One place of the neighbour table. The table lies in the part of the first vCPU; all parts are of equal size.
@@ -34,7 +33,7 @@ pub(crate) fn needed(router: &Router) -> u64 {
     let rings = 2 * router.nics.len() as u64;
     let tables = router.tables() as u64;
     let neighbours = tables * u64::from(router.forwarding.neighbours) * NEIGHBOUR;
-    let state = VCPU + (tables - 1) * VRF;
+    let state = VCPU + bootinfo::map::start_up(router.nics.len() as u64) + (tables - 1) * VRF;
     let buffer = buffers::stride(router.has_jumbo()) + SLOT;
     let vcpu = state + neighbours + rings * RING + entries * ENTRY + entries.max(LEAST_BUFFERS) * buffer;
     (BEFORE_POOL + u64::from(router.vcpus) * vcpu).next_multiple_of(PAGE)

@@ -216,7 +216,7 @@ fn a_name_that_is_taken_is_refused_and_its_owner_goes_on() {
 fn numbers_that_the_device_does_not_take_are_refused_before_anything_is_made() {
     let wrong = [
         TapConfig { mtu: 67, ..TapConfig::default() },
-        TapConfig { mtu: 2031, ..TapConfig::default() },
+        TapConfig { mtu: 9217, ..TapConfig::default() },
         TapConfig { queues: 0, ..TapConfig::default() },
         TapConfig { queues: 257, ..TapConfig::default() },
     ];

@@ -13,7 +13,7 @@ fn a_namespace_has_what_the_file_says_and_does_not_forward() {
          [[router.nic]]\nname = \"lan\"\nattach = \"null\"\naddress = [\"10.0.0.1/24\", \"fe80::9/64\"]\n\
          [[router.interface]]\nname = \"guests\"\nnic = \"lan\"\nvlan = 7\naddress = \"10.0.7.1/24\"\n\
          [[router.route]]\nto = \"198.51.100.0/24\"\nvia = \"192.0.2.9\"\n\
-         [[router.neighbour]]\naddress = \"10.0.0.2\"\nmac = \"02:00:00:00:00:02\"\nnic = \"lan\"\n",
+         [[router.neighbour]]\naddress = \"10.0.0.2\"\nmac = \"02:00:00:00:00:02\"\n",
     );
     let wanted = of(&router);
     assert_eq!(wanted.published.as_deref(), Some("edge"));
