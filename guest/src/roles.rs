@@ -9,8 +9,8 @@ use fib::Table;
 use frame::Mac;
 use router::roles::{Echo, Sink, Source, SourceSink, Tally, Traffic};
 use router::{
-    Address, Adjacencies, Config, Interface, Interfaces, Ip, MAX_INTERFACES, Neighbour, Neighbours, ReversePath,
-    Router, RouterResources, Routes, Vlan, Waiting,
+    Address, Adjacencies, Config, Interface, Interfaces, Ip, MAX_INTERFACES, Neighbour, Neighbours,
+    ReversePath, Router, RouterResources, Routes, Vlan, Waiting,
 };
 
 use crate::boot::Vcpu;
@@ -169,10 +169,7 @@ pub(crate) fn placed<R: Routes + 'static>(
 type Wanted = (&'static NicInfo, Mac, Option<Vlan>);
 
 /// Returns all interfaces: the NICs, then VLANs of them. Those of other VRFs than this one have the settings `nothing`.
-fn interfaces(
-    vcpu: &Vcpu,
-    (number, nothing): (usize, &'static NicInfo),
-) -> ArrayVec<Wanted, MAX_INTERFACES> {
+fn interfaces(vcpu: &Vcpu, (number, nothing): (usize, &'static NicInfo)) -> ArrayVec<Wanted, MAX_INTERFACES> {
     let info = vcpu.info;
     let of = |own: &'static NicInfo| if own.table as usize == number { own } else { nothing };
     let nics = info.nics.iter().zip(&vcpu.macs).map(|(nic, mac)| (of(nic), Mac(*mac), None));

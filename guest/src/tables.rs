@@ -19,7 +19,7 @@ pub(crate) fn table(vcpu: &Vcpu, number: usize) -> Result<Table<'static>, BootFa
 pub(crate) fn six_table(vcpu: &Vcpu, number: usize) -> Option<six::Table<'static>> {
     let (start, len) = part(vcpu.info, number)?;
     let at = route_table((start, len))?.header.six_at.load(Acquire) as usize;
-    if at == 0 || at % 4096 != 0 || at.checked_add(layout6::NODES_AT)? > len {
+    if at == 0 || !at.is_multiple_of(4096) || at.checked_add(layout6::NODES_AT)? > len {
         return None;
     }
     let base = start + at;
@@ -48,7 +48,7 @@ pub(crate) fn six_table(vcpu: &Vcpu, number: usize) -> Option<six::Table<'static
 /// Returns address and octets of the tables with this number: all have the same size, a multiple of a page.
 fn part(info: &BootInfo, number: usize) -> Option<(usize, usize)> {
     let (count, all) = (info.tables.max(1) as usize, info.fib as usize);
-    let len = all / count & !(map::PAGE as usize - 1);
+    let len = (all / count) & !(map::PAGE as usize - 1);
     (number < count).then_some((map::FIB as usize + number * len, len))
 }
 

@@ -141,7 +141,9 @@ fn broken_frames_and_headers() {
     // A frame longer than its header says, with arbitrary padding.
     site.send([[&whole[..], &[0xee; 200]].concat()]);
     // Frames larger than the outgoing link accepts, than the router's NIC accepts, and than the TAP reads.
-    site.send([1300, 1450, 1472, 1473, 2000, 8000, 9300, 12_000, 15_000].map(|octets| packet(octets).frame()));
+    site.send(
+        [1300, 1450, 1472, 1473, 2000, 8000, 9300, 12_000, 15_000].map(|octets| packet(octets).frame()),
+    );
     // Invalid versions, header lengths, total lengths, flags, checksums.
     let places = [0, 2, 3, 6, 10];
     site.send((0..=255).flat_map(|octet| places.map(|place| broken(place, octet))));

@@ -3,28 +3,14 @@
 //! This single table defines what a file may say, what can be set while a router runs, the help of `set`, the
 //! output of `show`, the reasons for replacing a router, `docs/file.md`, and a part of `docs/control.md`.
 
+mod value;
+
 use attach::Takes;
 
 use crate::plan::{Allowed, ForwardingSettings, Linux, Nic, NicModel, Role, Router, TransmitMode};
 use crate::setting::Key;
 
-/// Value of a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// Plain number: `mtu`, `vcpus`.
-    Number(u32),
-    /// Word, or number with a unit: `always`, `64M`, `50us`.
-    Text(String),
-}
-
-impl std::fmt::Display for Value {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Number(number) => number.fmt(out),
-            Self::Text(text) => text.fmt(out),
-        }
-    }
-}
+pub use value::Value;
 
 /// Effect of changing a key on a running router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -278,9 +278,8 @@ impl Supervisor {
                 },
             };
             match begun {
-                Ok(None) => self.changes.preparing = Some((wish, None)),
-                Ok(Some((next, false))) => self.changes.preparing = Some((wish, Some(next))),
                 Ok(Some((next, true))) => self.make(wish, next, now),
+                Ok(next) => self.changes.preparing = Some((wish, next.map(|(next, _)| next))),
                 Err(error) => self.refuse(wish, &error, now),
             }
         }
