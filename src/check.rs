@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use config::{
-    Deliver, Engine, Errors, ForwardingSettings, Itr, Nic, NicModel, Plan, Router, RpFilter, Spin,
-    TransmitMode,
+    Deliver, Engine, Errors, ForwardingSettings, Group, Itr, Nic, NicModel, Plan, Router, RpFilter, Spin,
+    Spread, TransmitMode,
 };
 use host::{Finding, State, needs, references};
 use sched::Outline;
@@ -88,6 +88,7 @@ fn describe(plan: &Plan, threads: Option<&Planned>) -> String {
         let ports = if ports.is_empty() { "no ports".to_owned() } else { ports.join(" ") };
         line(&mut text, format!("switch {}: {ports}, ageing {} s", switch.name, switch.ageing.as_secs()));
     }
+    plan.groups.iter().for_each(|group| line(&mut text, describe_group(group)));
     for router in &plan.routers {
         describe_router(&mut text, router);
         describe_threads(&mut text, router, threads.map(|threads| &threads.outline));
@@ -112,6 +113,14 @@ fn ports(plan: &Plan, switch: &str) -> Vec<String> {
     ports.map(|(router, nic)| format!("{}.{}", router.name, nic.name)).collect()
 }
 
+fn describe_group(group: &Group) -> String {
+    let spread = match group.spread {
+        Spread::Flow => "spread by flow",
+        Spread::RoundRobin => "dealt out one by one: those of a flow may overtake each other",
+    };
+    format!("group {}: {}, {} members, frames are {spread}", group.name, group.kind.name(), group.members)
+}
+
 fn describe_router(text: &mut String, router: &Router) {
     let kernel = router.kernel.as_ref();
     let what = kernel.map_or_else(|| describe_machine(router), |kernel| describe_kernel(router, kernel));
@@ -125,6 +134,44 @@ fn describe_router(text: &mut String, router: &Router) {
         line(text, format!("  route {}{via} out of {}", route.to, nic_name(router, route.nic)));
     }
     for neighbour in &router.neighbours {
+        let name = nic_name(router, neighbour.nic);
+        line(text, format!("  neighbour {} is {} on {name}", neighbour.address, neighbour.mac));
+    }
+    describe_forwarding(text, router);
+    if let Some(control) = &router.control {
+        line(text, format!("  control plane {control}"));
+    }
+}
+
+/// IPv6 routes and neighbours, routes of a type, interfaces for VLANs.
+fn describe_forwarding(text: &mut String, router: &Router) {
+    for own in &router.forwarding.interfaces {
+        let six = own.six.addresses.iter().map(ToString::to_string);
+        let all: Vec<String> = own.addresses.iter().map(ToString::to_string).chain(six).collect();
+        let addresses = if all.is_empty() { "no address".to_owned() } else { all.join(", ") };
+        line(
+            text,
+            format!(
+                "  interface {} of {}: VLAN {}, {addresses}",
+                own.name,
+                nic_name(router, own.nic),
+                own.tags
+            ),
+        );
+    }
+    for route in &router.forwarding.routes6 {
+        let via = route.via.map_or_else(String::new, |via| format!(" via {via}"));
+        line(text, format!("  route {}{via} out of {}", route.to, nic_name(router, route.nic)));
+    }
+    for route in &router.forwarding.spread {
+        let (via, names) = (route.gateways(), supervisor::plan_report::nic_names(router, route));
+        line(text, format!("  route {} via {via} out of {names}", route.to));
+    }
+    for route in &router.forwarding.refused {
+        let vrf = router.vrf_name(route.table).map_or_else(String::new, |vrf| format!(" in VRF {vrf}"));
+        line(text, format!("  route {} {}{vrf}", route.to, route.kind.name()));
+    }
+    for neighbour in &router.forwarding.neighbours6 {
         let name = nic_name(router, neighbour.nic);
         line(text, format!("  neighbour {} is {} on {name}", neighbour.address, neighbour.mac));
     }
@@ -171,7 +218,8 @@ fn describe_threads(text: &mut String, router: &Router, threads: Option<&Outline
 }
 
 fn addresses(nic: &Nic) -> String {
-    let addresses: Vec<String> = nic.addresses.iter().map(ToString::to_string).collect();
+    let six = nic.six.addresses.iter().map(ToString::to_string);
+    let addresses: Vec<String> = nic.addresses.iter().map(ToString::to_string).chain(six).collect();
     if addresses.is_empty() { "no address".to_owned() } else { addresses.join(" ") }
 }
 
@@ -188,8 +236,9 @@ fn describe_nic(nic: &Nic) -> String {
         (Deliver::Queued, Some(_)) => format!(", queue of {} frames", nic.queue_len),
         (Deliver::Queued, None) => String::new(),
     };
+    let vrf = nic.vrf.as_ref().map_or_else(String::new, |vrf| format!(", VRF {vrf}"));
     format!(
-        "{} {model} {} {} {addresses}, mtu {}, {} x {} entries{moderation}{deliver}",
+        "{} {model} {} {} {addresses}, mtu {}, {} x {} entries{moderation}{deliver}{vrf}",
         nic.name, nic.mac, nic.attach, nic.mtu, nic.queues, nic.ring
     )
 }
@@ -220,7 +269,7 @@ fn describe_moderation(itr: Itr) -> String {
 }
 
 fn nic_name(router: &Router, index: usize) -> &str {
-    router.nics.get(index).map_or("?", |nic| &nic.name)
+    router.link_name(index).unwrap_or("?")
 }
 
 fn line(text: &mut String, line: String) {

@@ -5,22 +5,23 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use api::{Answer, Client, Error, Event, Request};
 use command_line::client::{self, Kind, unexpected};
+use command_line::group;
 use telemetry::Moment;
 
-/// Prints the events that a run still keeps; for a router, those that concern it.
+/// Prints the events that a run still keeps; for a router or a group, those that concern it or its members.
 ///
 /// # Errors
 /// There is no such router or run.
 pub(crate) fn events(name: &str, json: bool) -> Result<()> {
     let mut target = client::find(name, Kind::Either)?;
-    let is_router = target.status.routers.iter().any(|router| router.name == name);
+    let is_router = target.status.routers.iter().any(|router| group::is_meant(&router.name, name));
     let report = Report { router: is_router.then_some(name), json };
     client::print_from_run(&report.of(&mut target.client)?)
 }
 
 /// Selection and format of the events.
 struct Report<'n> {
-    /// Only events of this router.
+    /// Only events of this router, or of this group and its members.
     router: Option<&'n str>,
     /// As JSON, one object per line.
     json: bool,
@@ -55,7 +56,8 @@ impl Report<'_> {
         if lost > 0 && !self.json {
             writeln!(report, "{lost} older ones are no longer kept")?;
         }
-        let wanted = events.iter().filter(|e| self.router.is_none() || e.router.as_deref() == self.router);
+        let is_its = |of: &Option<String>, name| of.as_deref().is_some_and(|of| group::is_meant(of, name));
+        let wanted = events.iter().filter(|e| self.router.is_none_or(|name| is_its(&e.router, name)));
         wanted.map(|event| line(event, self.json)).try_for_each(|line| {
             report.push_str(&line?);
             Ok(())

@@ -7,8 +7,10 @@ mod check;
 mod data_plane;
 mod doctor;
 mod events;
+mod exec;
 mod lab;
 mod ps;
+mod routing;
 mod run;
 mod set;
 mod show;
@@ -42,17 +44,33 @@ enum Verb {
         /// Print one JSON object per run and line
         #[arg(long)]
         json: bool,
+        /// Show the members of groups instead of the groups
+        #[arg(long)]
+        members: bool,
     },
     /// Show the activity of every NIC, router and thread of running instances, second by second, until Ctrl-C
     Top(top::Options),
-    /// Show a router: plan, addresses, routes, threads, state, last trouble
+    /// Show a router: plan, addresses, routes, threads, state, last trouble; or what control planes have found: routes, route,
+    /// neighbours, adjacencies, bfd
     Show {
-        /// Name of the router
+        /// Name of the router; or routes, route, neighbours, adjacencies, bfd
         name: String,
+        /// With routes a network, with route an address
+        about: Option<String>,
+        /// Only the control plane of this router
+        #[arg(long, value_name = "ROUTER")]
+        vrf: Option<String>,
         /// Print one JSON object on a line
         #[arg(long)]
         json: bool,
+        /// Show each member of a group instead of the group
+        #[arg(long)]
+        members: bool,
     },
+    /// Run a command in the network namespace of a router's control plane
+    Exec(exec::ExecOptions),
+    /// Open FRR's shell (vtysh) for a router
+    Cli(exec::CliOptions),
     /// Show the events of a run or of a router: started, failed, restarted, applied ...
     Events {
         /// Name of the router or run
@@ -122,9 +140,13 @@ fn main() -> ExitCode {
     let outcome = match Command::parse().verb {
         Verb::Demo(words) => lab::lab(Some("demo"), &words),
         Verb::Run(options) => run::run(options),
-        Verb::Ps { json } => ps::ps(json),
+        Verb::Ps { json, members } => ps::ps(json, members),
         Verb::Top(options) => top::top(&options),
-        Verb::Show { name, json } => show::show(&name, json),
+        Verb::Show { name, about, vrf, json, members } => {
+            show::show(&name, (about.as_deref(), vrf.as_deref()), json, members)
+        }
+        Verb::Exec(options) => exec::exec(&options),
+        Verb::Cli(options) => exec::cli(&options),
         Verb::Events { name, json } => events::events(&name, json),
         Verb::Set { name, setting } => set::set(&name, &setting),
         Verb::Stop { name } => stop::stop(&name),

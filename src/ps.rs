@@ -6,14 +6,18 @@ use std::time::Duration;
 use anyhow::Result;
 use api::RouterStatus;
 use command_line::client::{self, Found};
+use command_line::group;
 use serde_json::json;
 
-/// Lists all runs of this user with their routers.
+/// Lists all runs of this user with their routers; a group is one of them, unless its members are asked for.
 ///
 /// # Errors
-/// The folder of runs cannot be read.
-pub(crate) fn ps(json: bool) -> Result<()> {
-    let found = client::runs()?;
+/// The runs cannot be looked for.
+pub(crate) fn ps(json: bool, members: bool) -> Result<()> {
+    let mut found = client::runs()?;
+    for status in found.iter_mut().filter_map(|run| run.status.as_mut().ok()).filter(|_| !members) {
+        status.routers = group::folded(&status.routers);
+    }
     client::print_from_run(&if json { lines(&found) } else { table(&found) })
 }
 
@@ -33,7 +37,11 @@ fn table(found: &[Found]) -> String {
             Ok(status) => {
                 let pid = status.pid.to_string();
                 rows.extend(status.routers.iter().map(|router| row(&run.name, &pid, router)));
-                notes.extend(status.routers.iter().map(|router| router.reason.clone().unwrap_or_default()));
+                let note = |router: &RouterStatus| {
+                    let told = [router.member.as_deref(), router.reason.as_deref()];
+                    told.into_iter().flatten().collect::<Vec<_>>().join("; ")
+                };
+                notes.extend(status.routers.iter().map(note));
             }
             Err(error) => {
                 rows.push([run.name.as_str(), "-", "-", "-", "no answer", "-", "-"].map(str::to_owned));

@@ -3,20 +3,61 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use api::{Answer, NicDetails, Request, RouterDetails, Value};
-use command_line::client::{self, Kind, unexpected};
+use command_line::client::{self, Kind, Target, unexpected};
+use command_line::group;
 
 use crate::ps::format_duration;
+use crate::routing::{self, Topic, Wish};
 
-/// Prints all details of a router.
+/// Prints all there is to know about a router, or about a group as one; where they are asked for about each of its members. A topic
+/// of control planes is shown instead, unless a router has its name and no more is said.
 ///
 /// # Errors
 /// There is no such router.
-pub(crate) fn show(router: &str, json: bool) -> Result<()> {
+pub(crate) fn show(
+    router: &str,
+    (about, vrf): (Option<&str>, Option<&str>),
+    json: bool,
+    members: bool,
+) -> Result<()> {
+    let is_plain = about.is_none() && vrf.is_none();
+    if let Some(topic) = Topic::named(router)
+        && !(is_plain && client::find(router, Kind::Router).is_ok())
+    {
+        return routing::show(&Wish { topic, about, router: vrf, json });
+    }
+    ensure!(
+        is_plain,
+        "a router is shown without more words; routes, route, neighbours, adjacencies and bfd take some"
+    );
     let mut target = client::find(router, Kind::Router)?;
-    match target.client.ask(&Request::Show { router: router.to_owned() })? {
-        Answer::Show(shown) => client::print_from_run(&if json { line(&shown)? } else { text(&shown) }),
+    let own = target.status.routers.iter().filter(|own| members && group::of(&own.name) == Some(router));
+    let mut names: Vec<String> = own.map(|own| own.name.clone()).collect();
+    if names.is_empty() {
+        names.push(router.to_owned());
+    }
+    for name in names {
+        let shown = ask(&mut target, name)?;
+        client::print_from_run(&if json { line(&shown)? } else { text(&shown) })?;
+    }
+    Ok(())
+}
+
+fn ask(target: &mut Target, router: String) -> Result<RouterDetails> {
+    let whole = group::folded(&target.status.routers).into_iter().find(|own| own.name == router);
+    let own = target.status.routers.iter().find(|own| own.name == router).cloned();
+    match target.client.ask(&Request::Show { router })? {
+        Answer::Show(mut shown) => {
+            match (own, whole) {
+                // A group, which only those know who know its members.
+                (None, Some(whole)) => shown.status = whole,
+                (Some(own), _) => shown.status.member = own.member,
+                (None, None) => {}
+            }
+            Ok(*shown)
+        }
         _ => Err(unexpected().into()),
     }
 }
@@ -38,6 +79,9 @@ fn text(shown: &RouterDetails) -> String {
     let state = status.state.name();
     let (long, times) = (format_duration(status.since_ms), status.restarts);
     line("state", format!("{state} for {long}, restarted {times} times"));
+    if let Some(member) = &status.member {
+        line("group", member.clone());
+    }
     if let Some(reason) = &status.reason {
         line("reason", reason.clone());
     }
@@ -51,7 +95,8 @@ fn text(shown: &RouterDetails) -> String {
     }
     for route in &shown.routes {
         let via = route.via.as_ref().map(|via| format!(" via {via}")).unwrap_or_default();
-        line("route", format!("{}{via} by {}", route.to, route.nic));
+        let vrf = route.vrf.as_ref().map(|vrf| format!(" in VRF {vrf}")).unwrap_or_default();
+        line("route", format!("{}{via} by {}{vrf}", route.to, route.nic));
     }
     for neighbour in &shown.neighbours {
         line("neighbour", format!("{} is {} behind {}", neighbour.address, neighbour.mac, neighbour.nic));

@@ -7,6 +7,7 @@ use anyhow::Result;
 use api::{Answer, Counters, Request};
 use clap::Args;
 use command_line::client::{self, Kind, Target, unexpected};
+use command_line::group;
 use serde_json::Value;
 use supervisor::table::{Interval, Layout, Screen};
 
@@ -24,13 +25,18 @@ pub(crate) struct Options {
     /// Show only one second
     #[arg(long)]
     once: bool,
+    /// Show the members of groups instead of the groups
+    #[arg(long)]
+    members: bool,
 }
 
 /// A watched run.
 struct Watched {
     target: Target,
-    /// Only this router of it.
+    /// Only this router of it, or this group.
     router: Option<String>,
+    /// Whether the members of groups are shown.
+    members: bool,
     last: Counters,
 }
 
@@ -44,7 +50,7 @@ pub(crate) fn top(options: &Options) -> Result<()> {
         Some(name) => vec![client::find(name, Kind::Either)?],
         None => client::all()?,
     };
-    let watched = targets.into_iter().map(|target| Watched::begin(target, name));
+    let watched = targets.into_iter().map(|target| Watched::begin(target, name, options.members));
     let mut watched = watched.collect::<Result<Vec<_>>>()?;
     let mut screen = Screen::of_stdout();
     let mut next = Instant::now();
@@ -61,19 +67,26 @@ pub(crate) fn top(options: &Options) -> Result<()> {
 }
 
 impl Watched {
-    fn begin(target: Target, name: Option<&str>) -> Result<Self> {
+    fn begin(target: Target, name: Option<&str>, members: bool) -> Result<Self> {
         let routers = &target.status.routers;
-        let router = name.filter(|name| routers.iter().any(|router| router.name == *name));
-        let mut watched = Self { router: router.map(str::to_owned), target, last: Counters::default() };
+        let router = name.filter(|name| routers.iter().any(|router| group::is_meant(&router.name, name)));
+        let router = router.map(str::to_owned);
+        let mut watched = Self { router, members, target, last: Counters::default() };
         watched.last = watched.read()?;
         Ok(watched)
     }
 
     fn read(&mut self) -> Result<Counters> {
         match self.target.client.ask(&Request::Counters { router: self.router.clone() })? {
-            Answer::Counters(counters) => Ok(counters),
+            Answer::Counters(counters) if self.members || self.is_of_member() => Ok(counters),
+            Answer::Counters(counters) => Ok(group::added_up(counters)),
             _ => Err(unexpected().into()),
         }
+    }
+
+    /// Whether it is about a member of a group alone.
+    fn is_of_member(&self) -> bool {
+        self.router.as_deref().and_then(group::of).is_some()
     }
 
     /// Output for the time since the last call.
@@ -91,9 +104,12 @@ impl Watched {
 
     /// Routers in the order of their file, each with its NICs that have counters.
     fn layout(&self, counters: &Counters) -> Layout {
-        let routers = self.target.status.routers.iter().map(|router| router.name.as_str());
-        let shown = routers.filter(|name| self.router.as_deref().is_none_or(|only| only == *name));
-        shown.map(|router| (router.to_owned(), nics(counters, router))).collect()
+        let routers = &self.target.status.routers;
+        let routers =
+            if self.members || self.is_of_member() { routers.clone() } else { group::folded(routers) };
+        let is_shown = |name: &str| self.router.as_deref().is_none_or(|only| group::is_meant(name, only));
+        let shown = routers.into_iter().map(|router| router.name).filter(|name| is_shown(name));
+        shown.map(|router| (router.clone(), nics(counters, &router))).collect()
     }
 }
 

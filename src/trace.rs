@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -27,11 +27,11 @@ pub(crate) struct Options {
     seconds: f64,
     /// Only packets from this address
     #[arg(long, value_name = "ADDRESS")]
-    from: Option<Ipv4Addr>,
+    from: Option<IpAddr>,
     /// Only packets to this address
     #[arg(long, value_name = "ADDRESS")]
-    to: Option<Ipv4Addr>,
-    /// Only packets of this protocol: icmp, tcp, udp or a number
+    to: Option<IpAddr>,
+    /// Only packets of this protocol: icmp, icmp6, tcp, udp or a number
     #[arg(long, value_parser = protocol)]
     protocol: Option<u8>,
     /// Only TCP and UDP packets from or to this port
@@ -45,9 +45,10 @@ pub(crate) struct Options {
 fn protocol(word: &str) -> Result<u8, String> {
     match word {
         "icmp" => Ok(frame::ipv4::ICMP),
+        "icmp6" => Ok(frame::ipv6::next::ICMP),
         "tcp" => Ok(frame::ipv4::TCP),
         "udp" => Ok(frame::ipv4::UDP),
-        number => number.parse().map_err(|_| "write icmp, tcp, udp or a number up to 255".to_owned()),
+        number => number.parse().map_err(|_| "write icmp, icmp6, tcp, udp or a number up to 255".to_owned()),
     }
 }
 
@@ -114,8 +115,9 @@ fn text(packet: &Packet) -> String {
 
 fn fate(fate: &Fate) -> String {
     match fate {
-        Fate::Left { nic, next_hop, after_ns } => {
-            format!("left by {nic} to {next_hop} after {}", micros(*after_ns))
+        Fate::Left { nic, next_hop, via, after_ns } => {
+            let via = via.as_ref().map_or_else(String::new, |via| format!(" via {via}"));
+            format!("left by {nic}{via} to {next_hop} after {}", micros(*after_ns))
         }
         Fate::Answered { nic, answer, after_ns, counters } => {
             format!("answered by {nic} after {}: {answer}{}", micros(*after_ns), moved(counters))

@@ -1,5 +1,5 @@
-//! Builds the firmware (an ordinary static ELF for the host's own target) and stores it in
-//! `OUT_DIR/firmware`.
+//! Builds the firmware (an ordinary static ELF for the host's own target) twice, and stores it in
+//! `OUT_DIR/firmware` and, with buffers for jumbo frames, in `OUT_DIR/firmware-jumbo`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,17 +26,19 @@ fn main() {
     ] {
         println!("cargo::rerun-if-changed={}", root.join(part).display());
     }
-    build(&root.join("guest"), &out.join("guest"));
     let image = out.join("guest").join(TARGET).join("release/guest");
-    fs::copy(&image, out.join("firmware")).expect("the firmware was built");
+    for (name, features) in [("firmware", ""), ("firmware-jumbo", "jumbo")] {
+        build(&root.join("guest"), &out.join("guest"), features);
+        fs::copy(&image, out.join(name)).expect("the firmware was built");
+    }
 }
 
-fn build(guest: &Path, target: &Path) {
+fn build(guest: &Path, target: &Path, features: &str) {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .args(["build", "--release", "--locked", "--target", TARGET, "--manifest-path"])
         .arg(guest.join("Cargo.toml"));
-    cargo.arg("--target-dir").arg(target).env("RUSTFLAGS", FLAGS);
+    cargo.args(["--features", features]).arg("--target-dir").arg(target).env("RUSTFLAGS", FLAGS);
     for variable in ["CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
         cargo.env_remove(variable);
     }

@@ -9,12 +9,14 @@ use std::collections::VecDeque;
 use frame::{Mac, checksum, ethernet};
 use ledger::{Group, RouterCounters};
 use router::{
-    Address, Adjacencies, Buffer, Burst, Config, HEAD, Interface, Neighbour, Neighbours, NextHop, Platform,
-    Router, RouterResources, Routes,
+    Address, Address6, Adjacencies, Bucket, Buffer, Burst, CHOICES, Config, HEAD, Interface, Interfaces, Ip,
+    Neighbour, Neighbours, NextHop, Platform, ReversePath, Router, RouterResources, Routes, Routes6, Waiting,
 };
 
 const NICS: usize = 3;
 const CAPACITY: usize = 2048;
+/// The networks of the NICs: the third group is the number of the NIC.
+const NET6: u128 = 0x2001_0db8 << 96;
 const OWN: Mac = Mac([2, 0, 0, 0, 0, 1]);
 
 struct Octets {
@@ -80,18 +82,22 @@ impl Platform for World {
     }
 }
 
-/// Routes by the second octet: connected, through gateways known and unknown, local, without a NIC, no route.
+/// Routes by the second octet: connected, through gateways known and unknown, local, without a NIC, a group, no route.
 #[derive(Clone, Copy)]
 struct Octet;
 
 impl Routes for Octet {
     type Step = u32;
+    type Six = Half;
+    fn six(&self) -> Half {
+        Half
+    }
     fn prefetch(&self, _: u32) {}
     fn first(&self, destination: u32) -> u32 {
         destination
     }
     fn second(&self, destination: u32) -> u32 {
-        destination >> 16 & 7
+        destination >> 16 & 15
     }
     fn next_hop(&self, index: u32) -> NextHop {
         match index {
@@ -102,8 +108,51 @@ impl Routes for Octet {
             4 => NextHop::Gateway { nic: 6, gateway: 1 },
             5 => NextHop::Local,
             6 => NextHop::Gateway { nic: 0, gateway: 0x0a00_00ff },
+            7 => NextHop::Group,
             _ => NextHop::None,
         }
+    }
+    fn members(&self, index: u32, hash: u32) -> [u32; CHOICES] {
+        match (index, hash >> 31) {
+            (7, 0) => [2, 3, 6, 0],
+            (7, _) => [3, 6, 2, 0],
+            _ => [index, 0, 0, 0],
+        }
+    }
+    fn epoch(&self) -> u32 {
+        0
+    }
+}
+
+/// IPv6 routes by the second half of the destination, to the same places.
+#[derive(Clone, Copy)]
+struct Half;
+
+impl Routes6 for Half {
+    type Step = u32;
+    const STEPS: usize = 1;
+    fn first(&self, destination: u128) -> u32 {
+        destination as u32
+    }
+    fn is_done(&self, _: u32) -> bool {
+        false
+    }
+    fn next(&self, step: u32) -> u32 {
+        step & 15
+    }
+    fn found(&self, step: u32) -> u32 {
+        step
+    }
+    fn next_hop(&self, index: u32) -> NextHop {
+        match Octet.next_hop(index) {
+            NextHop::Gateway { nic, gateway } => {
+                NextHop::Gateway6 { nic, gateway: NET6 | u128::from(gateway) }
+            }
+            other => other,
+        }
+    }
+    fn members(&self, index: u32, hash: u32) -> [u32; CHOICES] {
+        Octet.members(index, hash)
     }
     fn epoch(&self) -> u32 {
         0
@@ -120,11 +169,18 @@ fn frame(how: u8, octets: &[u8]) -> Octets {
     let len = buffer.len;
     let frame = buffer.octets();
     if how & 4 != 0 && len >= ethernet::HEADER {
-        let ethertype = if how & 8 != 0 { ethernet::ARP } else { ethernet::IPV4 };
+        let ethertype = match how & 0x48 {
+            0x08 => ethernet::ARP,
+            0x40 => ethernet::IPV6,
+            _ => ethernet::IPV4,
+        };
         let header = ethernet::Header { destination: OWN, source: Mac([2; 6]), ethertype };
         header.write(frame).expect("the frame is long enough");
     }
-    if how & 16 != 0 && len >= 34 {
+    if how & 16 != 0 && how & 0x48 == 0x40 && len >= 54 {
+        frame[14] = 0x60 | frame[14] & 15;
+        frame[18..20].copy_from_slice(&((len - 54) as u16).to_be_bytes());
+    } else if how & 16 != 0 && len >= 34 {
         frame[14] = 0x40 | frame[14] & 15;
         frame[16..18].copy_from_slice(&((len - ethernet::HEADER) as u16).to_be_bytes());
         let end = (ethernet::HEADER + usize::from(frame[14] & 15) * 4).min(len);
@@ -148,20 +204,32 @@ fn balance(world: &World, router: &Router<'_, Octets, Octet>, counters: &RouterC
 
 /// Runs one input.
 pub(crate) fn run(input: &[u8]) {
-    let (neighbours, counters) = (Neighbours::new(), RouterCounters::default());
-    neighbours.add_static(Neighbour { nic: 2, ip: 0x0a02_0002, mac: Mac([2, 0, 0, 0, 1, 2]) });
+    let buckets = [const { Bucket::new() }; 4];
+    let (neighbours, counters) = (Neighbours::new(&buckets), RouterCounters::default());
+    for ip in [Ip::v4(0x0a02_0002), Ip::v6(NET6 | 0x0a02_0002)] {
+        neighbours.add_static(Neighbour { nic: 2, ip, mac: Mac([2, 0, 0, 0, 1, 2]) });
+    }
     let addresses = [0, 1, 2].map(|nic: u32| [Address { ip: 0x0a00_0001 | nic << 16, prefix: 24 }]);
+    let addresses6 = [0, 1, 2].map(|nic: u128| [Address6 { ip: NET6 | nic << 64 | 1, prefix: 64 }]);
     let interfaces = [0, 1, 2].map(|nic: usize| Interface {
         mac: OWN,
         mtu: [1500, 576, 68][nic],
         addresses: &addresses[nic],
+        addresses6: &addresses6[nic],
+        advertise: None,
+        vlan: None,
+        reverse_path: [ReversePath::Off, ReversePath::Loose, ReversePath::Strict][nic],
     });
-    let config = Config { interfaces: &interfaces, keeper: true, answers_arp: true };
+    let config =
+        Config { interfaces: &interfaces, keeper: true, answers_arp: true, redirects: true, table: 0 };
     let mut adjacencies = Box::new(Adjacencies::new());
+    let (mut waiting, mut states) = (Box::new(Waiting::new()), Box::new(Interfaces::new()));
     let parts = RouterResources {
         routes: Octet,
         neighbours: &neighbours,
         adjacencies: &mut adjacencies,
+        interfaces: &mut states,
+        waiting: &mut waiting,
         counters: &counters,
     };
     let mut router = Router::new(&config, parts);

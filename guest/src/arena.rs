@@ -18,9 +18,9 @@ impl Arena {
         Self { next, end: next + share }
     }
 
-    /// Splits this arena: 64 KiB stay here, the rest is returned.
-    pub(crate) fn split_off(&mut self) -> Self {
-        let rest = Self { next: (self.next + (64 << 10)).min(self.end), end: self.end };
+    /// Splits this arena: so many octets stay here, the rest is returned.
+    pub(crate) fn split_off(&mut self, kept: u64) -> Self {
+        let rest = Self { next: (self.next + kept).min(self.end), end: self.end };
         self.end = rest.next;
         rest
     }
@@ -42,6 +42,28 @@ impl Arena {
         let at = self.take(size_of::<T>() as u64, align_of::<T>().max(64) as u64)? as *mut MaybeUninit<T>;
         // SAFETY: the range is RAM, aligned, handed out only once, and never taken back.
         Some(unsafe { &mut *at })
+    }
+
+    /// Allocates a value that consists of zeros, without building it on the stack.
+    ///
+    /// # Safety
+    /// Zeros must be a valid value of the type.
+    pub(crate) unsafe fn zeroed<T>(&mut self) -> Option<&'static mut T> {
+        let place = self.place::<T>()?;
+        // SAFETY: the RAM is zero until its first use, which is a valid value (the caller's promise).
+        Some(unsafe { place.assume_init_mut() })
+    }
+
+    /// Allocates a slice of `len` values that consist of zeros.
+    ///
+    /// # Safety
+    /// Zeros must be a valid value of the type.
+    pub(crate) unsafe fn zeroed_slice<T>(&mut self, len: usize) -> Option<&'static [T]> {
+        let octets = (len as u64).checked_mul(size_of::<T>() as u64)?;
+        let at = self.take(octets, align_of::<T>().max(64) as u64)? as *const T;
+        // SAFETY: the range is RAM, aligned, handed out only once, never taken back, and zero, which is a valid value
+        // (the caller's promise).
+        Some(unsafe { core::slice::from_raw_parts(at, len) })
     }
 
     /// Moves a value into the arena, permanently.

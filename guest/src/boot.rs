@@ -3,12 +3,13 @@
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use arrayvec::ArrayVec;
-use bootinfo::{BootFailure, BootInfo, MAGIC, MAX_NICS, MAX_VCPUS, Shared, map};
+use bootinfo::{BootFailure, BootInfo, MAGIC, MAX_NICS, MAX_TABLES, MAX_VCPUS, Role, Shared, map};
+use router::{Bucket, Neighbours, neighbours};
 
 use crate::arena::Arena;
-use crate::buffer::{Pool, STRIDE};
+use crate::buffer::{JUMBO, Pool, STRIDE};
 use crate::halt::Mailbox;
-use crate::nic::{self, Device, Nic};
+use crate::nic::{self, Device};
 use crate::platform::Firmware;
 
 /// Each vCPU's state, built by vCPU 0.
@@ -32,6 +33,8 @@ pub(crate) struct Vcpu {
     pub(crate) macs: ArrayVec<[u8; 6], MAX_NICS>,
     /// Arena for the role's own state.
     pub(crate) arena: Arena,
+    /// Neighbour tables, one for each route table, shared by all vCPUs.
+    pub(crate) neighbours: &'static [Neighbours<'static>],
 }
 
 /// Returns the words shared with the host.
@@ -45,7 +48,8 @@ fn info() -> Result<&'static BootInfo, BootFailure> {
     // SAFETY: the VMM wrote a `BootInfo` here before the first vCPU ran and never changes it.
     let info = unsafe { &*(map::BOOT_INFO as *const BootInfo) };
     let fits = (1..=MAX_VCPUS as u32).contains(&info.vcpus) && info.nic_count as usize <= MAX_NICS;
-    if info.magic == MAGIC && fits { Ok(info) } else { Err(BootFailure::BootInfo) }
+    let is_for_us = info.magic == MAGIC && fits && info.is_jumbo() == JUMBO;
+    if is_for_us { Ok(info) } else { Err(BootFailure::BootInfo) }
 }
 
 /// Returns this vCPU's state; vCPU 0 first builds the states of all vCPUs.
@@ -76,9 +80,12 @@ fn build(info: &'static BootInfo) -> Result<(), BootFailure> {
     nic::negotiate(info, &mut devices).ok_or(BootFailure::Nic)?;
     let mut states = ArrayVec::<&'static mut Vcpu, MAX_VCPUS>::new();
     let mut arena = Arena::part(info.ram, 0, vcpus);
+    let mut first = Some(arena.split_off(map::start_up(devices.len() as u64)));
+    let neighbours =
+        first.as_mut().and_then(|arena| neighbour_tables(info, arena)).ok_or(BootFailure::Memory)?;
     for index in 0..vcpus {
-        let own = if index == 0 { arena.split_off() } else { Arena::part(info.ram, index, vcpus) };
-        states.push(vcpu_state(info, index, &mut devices, own)?);
+        let own = first.take().unwrap_or_else(|| Arena::part(info.ram, index, vcpus));
+        states.push(vcpu_state(info, (index, neighbours), &mut devices, own)?);
     }
     for device in &devices {
         device.run(&mut arena).ok_or(BootFailure::Nic)?;
@@ -89,27 +96,49 @@ fn build(info: &'static BootInfo) -> Result<(), BootFailure> {
     Ok(())
 }
 
+/// Creates the neighbour tables, of the size that the host wants.
+fn neighbour_tables(info: &BootInfo, arena: &mut Arena) -> Option<&'static [Neighbours<'static>]> {
+    let routes = matches!(Role::from_number(info.role), Some(Role::Router | Role::Hostile));
+    let wanted = if routes { info.neighbour_table as usize } else { neighbours::LEAST };
+    let wanted = wanted.clamp(neighbours::LEAST, neighbours::MOST);
+    let tables = arena.keep(ArrayVec::<Neighbours<'static>, MAX_TABLES>::new_const())?;
+    for _ in 0..info.tables.clamp(1, MAX_TABLES as u32) {
+        // SAFETY: a bucket consists of atomics, for which every bit pattern is valid; zeros are an empty one.
+        let buckets = unsafe { arena.zeroed_slice::<Bucket>(neighbours::buckets(wanted)) }?;
+        tables.push(Neighbours::new(buckets));
+    }
+    Some(tables.as_slice())
+}
+
 fn vcpu_state(
     info: &'static BootInfo,
-    index: usize,
+    (index, neighbours): (usize, &'static [Neighbours<'static>]),
     devices: &mut [Device],
     mut arena: Arena,
 ) -> Result<&'static mut Vcpu, BootFailure> {
+    // Built in its place, NIC by NIC: all of it is too large for a stack.
     let place = arena.place::<Vcpu>().ok_or(BootFailure::Memory)?;
-    let mut nics = ArrayVec::<Nic, MAX_NICS>::new();
-    let mut macs = ArrayVec::new();
+    let (words, moves) = (shared(), index < nic::movers(info));
+    let vcpu = place.write(Vcpu {
+        index,
+        info,
+        moves,
+        firmware: Firmware::new(&words.vcpus[index], info.tsc_khz),
+        mailbox: Mailbox::new(&words.mailbox[index].0),
+        macs: ArrayVec::new_const(),
+        arena,
+        neighbours,
+    });
     for device in devices {
-        nics.push(device.nic(index, &mut arena).ok_or(BootFailure::Memory)?);
-        macs.push(device.mac());
+        let nic = device.nic(index, &mut vcpu.arena).ok_or(BootFailure::Memory)?;
+        vcpu.firmware.add(nic);
+        vcpu.macs.push(device.mac());
     }
-    let moves = index < nic::movers(info);
-    let entries = nics.iter().map(Nic::entries).sum::<usize>().max(MIN_ENTRIES);
+    let entries = vcpu.firmware.entries().max(MIN_ENTRIES);
     let buffers = if moves { entries * BUFFERS_AN_ENTRY } else { 0 };
-    let pool = pool(&mut arena, buffers).ok_or(BootFailure::Memory)?;
-    let words = shared();
-    let firmware = Firmware::new(nics, pool, &words.vcpus[index], info.tsc_khz);
-    let mailbox = Mailbox::new(&words.mailbox[index].0);
-    Ok(place.write(Vcpu { index, info, moves, firmware, mailbox, macs, arena }))
+    let pool = pool(&mut vcpu.arena, buffers).ok_or(BootFailure::Memory)?;
+    vcpu.firmware.stock(pool);
+    Ok(vcpu)
 }
 
 /// Creates a pool of fresh buffers.

@@ -1,4 +1,5 @@
-//! Frame buffers: 2112 octets apart, the virtio-net header directly before the frame, both in the first cache line.
+//! Frame buffers: 2112 octets apart, the virtio-net header directly before the frame, both in the first cache line. The build
+//! for jumbo frames (feature `jumbo`) has longer ones, so that each frame on a wire lies in one.
 //!
 //! A frame that is longer than a buffer occupies several, its pieces. Only the first piece is ever accessed; the locations of
 //! the others are in a list in one more buffer (`segments`), whose address is stored behind the first piece:
@@ -15,19 +16,21 @@
 use core::ptr;
 
 use arrayvec::ArrayVec;
-use bootinfo::map;
+use bootinfo::{buffers, map};
 use frame::offload::{Offload, VIRTIO};
 use router::{Buffer, HEAD};
 
 use crate::segments::{self, MOST};
 
+/// True in the build for jumbo frames.
+pub(crate) const JUMBO: bool = cfg!(feature = "jumbo");
 /// Distance between buffers, in octets. With 2048 the first lines of all buffers would fall into two sets of the L1 cache; 64
 /// more cost a little memory and yield a far higher rate.
-pub(crate) const STRIDE: u64 = 2048 + 64;
+pub(crate) const STRIDE: u64 = buffers::stride(JUMBO);
 /// Length of a virtio-net header in octets.
 pub(crate) const HEADER: u32 = 12;
 /// Octets of a buffer that the device may write: header and frame.
-pub(crate) const CAPACITY: u32 = 2048;
+pub(crate) const CAPACITY: u32 = if JUMBO { buffers::JUMBO } else { buffers::PLAIN };
 
 /// Bit in `marks`: the device has written the header.
 const DESCRIBED: u16 = 1 << 15;

@@ -23,9 +23,12 @@ mod process;
 mod roles;
 mod segments;
 mod serve;
+mod six;
 mod station;
+mod tables;
 mod tso_source;
 mod virtio_net;
+mod vrfs;
 
 use core::panic::PanicInfo;
 use core::sync::atomic::Ordering::{Acquire, Release};

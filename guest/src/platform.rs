@@ -44,28 +44,37 @@ pub(crate) struct Firmware {
 }
 
 impl Firmware {
-    /// Assembles the platform; no receive buffer is posted yet ([`Firmware::fill`]).
-    pub(crate) fn new(
-        nics: ArrayVec<Nic, MAX_NICS>,
-        pool: Pool,
-        shared: &'static VcpuShared,
-        tsc_khz: u64,
-    ) -> Self {
-        let ticks_a_us = (tsc_khz / 1000).max(1).ilog2();
-        let attentive = nics.iter().any(Nic::needs_attendance);
-        let aided = nics.iter().any(Nic::is_aided);
-        let low = low(&nics);
+    /// Creates a platform without NICs and buffers.
+    pub(crate) fn new(shared: &'static VcpuShared, tsc_khz: u64) -> Self {
         Self {
-            nics,
-            pool,
-            low,
+            nics: ArrayVec::new_const(),
+            pool: Pool::new(&mut []),
+            low: 0,
             shared,
             ticks_a_ms: tsc_khz.max(1),
-            ticks_a_us,
-            attentive,
-            aided,
+            ticks_a_us: (tsc_khz / 1000).max(1).ilog2(),
+            attentive: false,
+            aided: false,
             handling: false,
         }
+    }
+
+    /// Adds the next NIC, of at most [`MAX_NICS`].
+    pub(crate) fn add(&mut self, nic: Nic) {
+        self.attentive |= nic.needs_attendance();
+        self.aided |= nic.is_aided();
+        self.nics.push(nic);
+        self.low = low(&self.nics);
+    }
+
+    /// Takes the free buffers over; none is posted yet ([`Firmware::fill`]).
+    pub(crate) fn stock(&mut self, pool: Pool) {
+        self.pool = pool;
+    }
+
+    /// Total number of entries of all rings.
+    pub(crate) fn entries(&self) -> usize {
+        self.nics.iter().map(Nic::entries).sum()
     }
 
     /// Time since some origin, in approximate microseconds: units of half a microsecond to one, because a division would
@@ -220,6 +229,11 @@ impl Platform for Firmware {
 
     fn now(&self) -> u64 {
         halt::ticks() / self.ticks_a_ms
+    }
+
+    fn report_next_hop(&mut self, table: u8, six: bool, number: u32, reached: bool) {
+        let (failed, hop) = (&boot::shared().failed, (table, six, number));
+        if reached { failed.withdraw(hop) } else { failed.report(hop) }
     }
 
     fn is_claimed(&mut self, nic: usize, ip: u32, by: Mac) {

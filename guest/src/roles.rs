@@ -4,36 +4,48 @@ use core::sync::atomic::Ordering::{Release, SeqCst};
 use core::sync::atomic::fence;
 
 use arrayvec::ArrayVec;
-use bootinfo::{BootFailure, MAX_ADDRESSES, MAX_NICS, NicInfo, map};
-use fib::layout::{self, GROUP};
-use fib::{Memory, Table};
+use bootinfo::{BootFailure, MAX_ADDRESSES, NicInfo};
+use fib::Table;
 use frame::Mac;
 use router::roles::{Echo, Sink, Source, SourceSink, Tally, Traffic};
 use router::{
-    Address, Adjacencies, Config, Interface, Neighbour, Neighbours, Router, RouterResources, Routes,
+    Address, Adjacencies, Config, Interface, Interfaces, Ip, MAX_INTERFACES, Neighbour, Neighbours,
+    ReversePath, Router, RouterResources, Routes, Vlan, Waiting,
 };
 
 use crate::boot::Vcpu;
 use crate::buffer::FrameBuffer;
 use crate::platform::Firmware;
 use crate::serve::Duty;
+use crate::six::Six;
+use crate::tables::table;
 
-/// Neighbour table of all NICs, shared by all vCPUs.
-static NEIGHBOURS: Neighbours = Neighbours::new();
+/// A router, in the arena: it is too large to be moved from one stack frame to the next.
+pub(crate) type Placed<R> = &'static mut Router<'static, FrameBuffer, R>;
 
-/// Router together with the route table that it reads.
-pub(crate) struct Forwarding<R> {
-    router: Router<'static, FrameBuffer, R>,
+/// The epoch of the routes that this vCPU has told the host.
+pub(crate) struct Epoch<R> {
     routes: R,
-    /// Epoch last announced to the host.
-    epoch: u32,
+    told: u32,
 }
 
-impl<R: Routes> Forwarding<R> {
-    /// Announces to the host that this vCPU looks up routes from now on, in the present epoch or a later one.
+impl<R: Routes> Epoch<R> {
+    /// `routes`: those whose epoch is told.
+    pub(crate) fn new(routes: R) -> Self {
+        Self { routes, told: fib::OFFLINE }
+    }
+
+    /// Announces to the host that this vCPU looks up routes from now on, in the present epoch or a later one, unless it has.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self, firmware: &Firmware) {
+        if self.told == fib::OFFLINE {
+            self.come_online(firmware);
+        }
+    }
+
     fn come_online(&mut self, firmware: &Firmware) {
-        self.epoch = self.routes.epoch();
-        firmware.shared().fib_epoch.0.store(self.epoch, Release);
+        self.told = self.routes.epoch();
+        firmware.shared().fib_epoch.0.store(self.told, Release);
         // The host reads the word after it has removed entries that it wants to reuse: either it sees the word, or
         // we see the removal.
         fence(SeqCst);
@@ -41,23 +53,32 @@ impl<R: Routes> Forwarding<R> {
 
     /// Announces to the host which epoch of the routes this vCPU has adopted.
     #[inline(always)]
-    fn tell_epoch(&mut self, firmware: &Firmware) {
-        let epoch = self.router.routes_epoch();
-        if epoch != self.epoch {
-            self.epoch = epoch;
+    pub(crate) fn tell(&mut self, firmware: &Firmware, epoch: u32) {
+        if epoch != self.told {
+            self.told = epoch;
             firmware.shared().fib_epoch.0.store(epoch, Release);
         }
     }
+
+    /// Announces to the host that this vCPU looks nothing up.
+    pub(crate) fn end(&mut self, firmware: &Firmware) {
+        self.told = fib::OFFLINE;
+        firmware.shared().fib_epoch.0.store(fib::OFFLINE, Release);
+    }
 }
 
-impl<R: Routes> Duty for Forwarding<R> {
+/// Router together with the route table that it reads.
+pub(crate) struct Forwarding<R: 'static> {
+    router: Placed<R>,
+    epoch: Epoch<R>,
+}
+
+impl<R: Routes + 'static> Duty for Forwarding<R> {
     #[inline(always)]
     fn pass(&mut self, firmware: &mut Firmware) -> usize {
-        if self.epoch == fib::OFFLINE {
-            self.come_online(firmware);
-        }
+        self.epoch.begin(firmware);
         let frames = self.router.poll(firmware);
-        self.tell_epoch(firmware);
+        self.epoch.tell(firmware, self.router.routes_epoch());
         frames
     }
 
@@ -66,59 +87,128 @@ impl<R: Routes> Duty for Forwarding<R> {
     }
 
     fn asleep(&mut self, firmware: &mut Firmware) {
-        self.epoch = fib::OFFLINE;
-        firmware.shared().fib_epoch.0.store(fib::OFFLINE, Release);
+        self.epoch.end(firmware);
     }
 
     fn after_sleep(&mut self, firmware: &mut Firmware) {
-        self.come_online(firmware);
+        self.epoch.begin(firmware);
         self.router.tick(firmware);
-        self.tell_epoch(firmware);
+        self.epoch.tell(firmware, self.router.routes_epoch());
     }
 }
 
 /// Creates the router of one vCPU.
 pub(crate) fn router(vcpu: &mut Vcpu) -> Result<Forwarding<Table<'static>>, BootFailure> {
-    let table = table(vcpu)?;
+    let table = table(vcpu, 0)?;
     forwarding(vcpu, table)
 }
 
-/// Returns the route table that the host has mapped.
-pub(crate) fn table(vcpu: &Vcpu) -> Result<Table<'static>, BootFailure> {
-    Ok(Table::new(route_table(vcpu.info.fib).ok_or(BootFailure::BootInfo)?))
+/// Creates a router over any routes.
+pub(crate) fn forwarding<R: Routes + 'static>(
+    vcpu: &mut Vcpu,
+    routes: R,
+) -> Result<Forwarding<R>, BootFailure> {
+    Ok(Forwarding { router: placed(vcpu, (0, routes))?, epoch: Epoch::new(routes) })
 }
 
-/// Creates a router over any routes. Every vCPU sees ARP requests only on its own queues, and answers those.
-pub(crate) fn forwarding<R: Routes>(vcpu: &mut Vcpu, routes: R) -> Result<Forwarding<R>, BootFailure> {
-    let nics = &vcpu.info.nics[..vcpu.macs.len()];
-    let addresses: ArrayVec<ArrayVec<Address, MAX_ADDRESSES>, MAX_NICS> =
-        nics.iter().map(addresses).collect();
-    let interfaces: ArrayVec<Interface<'_>, MAX_NICS> = nics
+/// Creates the router of the VRF with this number over its routes. To it the interfaces of other VRFs have no addresses. Every
+/// vCPU sees ARP requests only on its own queues, and answers those.
+pub(crate) fn placed<R: Routes + 'static>(
+    vcpu: &mut Vcpu,
+    (number, routes): (usize, R),
+) -> Result<Placed<R>, BootFailure> {
+    let nothing: &'static NicInfo = vcpu.arena.keep(NicInfo::default()).ok_or(BootFailure::Memory)?;
+    let neighbours = vcpu.neighbours.get(number).ok_or(BootFailure::BootInfo)?;
+    let all = interfaces(vcpu, (number, nothing));
+    let addresses: ArrayVec<ArrayVec<Address, MAX_ADDRESSES>, MAX_INTERFACES> =
+        all.iter().map(|(info, ..)| addresses(info)).collect();
+    let sixes = sixes(vcpu, &all)?;
+    let advertise: ArrayVec<_, MAX_INTERFACES> = sixes.iter().map(|six| six.advertise()).collect();
+    let interfaces: ArrayVec<Interface<'_>, MAX_INTERFACES> = all
         .iter()
-        .zip(&vcpu.macs)
         .zip(&addresses)
-        .map(|((nic, mac), addresses)| Interface {
-            mac: Mac(*mac),
-            mtu: nic.mtu.min(0xffff) as u16,
+        .zip(sixes.iter().zip(&advertise))
+        .map(|(((info, mac, vlan), addresses), (six, advertise))| Interface {
+            mac: *mac,
+            mtu: info.mtu.min(0xffff) as u16,
             addresses,
+            addresses6: &six.addresses,
+            advertise: advertise.as_ref(),
+            vlan: *vlan,
+            reverse_path: reverse_path(info),
         })
         .collect();
     let first = vcpu.index == 0;
     if first {
-        add_static_neighbours(vcpu);
+        add_static_neighbours(vcpu, (number, neighbours));
     }
-    let adjacencies = vcpu.arena.keep(Adjacencies::new()).ok_or(BootFailure::Memory)?;
-    let counters = &vcpu.firmware.shared().router;
-    let config = Config { interfaces: &interfaces, keeper: first, answers_arp: true };
-    let parts = RouterResources { routes, neighbours: &NEIGHBOURS, adjacencies, counters };
-    Ok(Forwarding { router: Router::new(&config, parts), routes, epoch: fib::OFFLINE })
+    // SAFETY: without headers all fields are numbers and false, so zeros are empty caches.
+    let adjacencies = unsafe { vcpu.arena.zeroed::<Adjacencies>() }.ok_or(BootFailure::Memory)?;
+    let waiting = vcpu.arena.keep(Waiting::new()).ok_or(BootFailure::Memory)?;
+    let states = vcpu.arena.keep(Interfaces::new()).ok_or(BootFailure::Memory)?;
+    let place = vcpu.arena.place().ok_or(BootFailure::Memory)?;
+    let config = Config {
+        interfaces: &interfaces,
+        keeper: first,
+        answers_arp: true,
+        redirects: vcpu.info.redirects != 0,
+        table: number as u8,
+    };
+    let parts = RouterResources {
+        routes,
+        neighbours,
+        adjacencies,
+        interfaces: states,
+        waiting,
+        counters: &vcpu.firmware.shared().router,
+    };
+    Ok(place.write(Router::new(&config, parts)))
 }
 
-fn add_static_neighbours(vcpu: &Vcpu) {
-    let count = (vcpu.info.neighbour_count as usize).min(bootinfo::MAX_NEIGHBOURS);
-    for known in &vcpu.info.neighbours[..count] {
+/// An interface: its settings, its Ethernet address, and the VLAN that it is.
+type Wanted = (&'static NicInfo, Mac, Option<Vlan>);
+
+/// Returns all interfaces: the NICs, then VLANs of them. Those of other VRFs than this one have the settings `nothing`.
+fn interfaces(vcpu: &Vcpu, (number, nothing): (usize, &'static NicInfo)) -> ArrayVec<Wanted, MAX_INTERFACES> {
+    let info = vcpu.info;
+    let of = |own: &'static NicInfo| if own.table as usize == number { own } else { nothing };
+    let nics = info.nics.iter().zip(&vcpu.macs).map(|(nic, mac)| (of(nic), Mac(*mac), None));
+    let vlans = info.vlans.iter().take(info.vlan_count as usize).filter_map(|own| {
+        let mac = vcpu.macs.get(own.nic as usize)?;
+        let outer = (own.outer != 0).then_some(own.outer as u16);
+        Some((of(&own.info), Mac(*mac), Some(Vlan { nic: own.nic as u8, outer, id: own.id as u16 })))
+    });
+    nics.chain(vlans).take(MAX_INTERFACES).collect()
+}
+
+/// Reads the IPv6 settings of interfaces into the arena: all of them are too large for a stack.
+fn sixes(vcpu: &mut Vcpu, all: &[Wanted]) -> Result<ArrayVec<&'static Six, MAX_INTERFACES>, BootFailure> {
+    let read = |(info, ..): &Wanted| Ok(&*vcpu.arena.keep(Six::new(info)).ok_or(BootFailure::Memory)?);
+    all.iter().map(read).collect()
+}
+
+fn reverse_path(info: &NicInfo) -> ReversePath {
+    match info.reverse_path {
+        0 => ReversePath::Off,
+        1 => ReversePath::Loose,
+        _ => ReversePath::Strict,
+    }
+}
+
+/// Adds the static neighbours on NICs and interfaces of this VRF.
+fn add_static_neighbours(vcpu: &Vcpu, (number, neighbours): (usize, &Neighbours<'_>)) {
+    let info = vcpu.info;
+    let count = (info.neighbour_count as usize).min(bootinfo::MAX_NEIGHBOURS);
+    let vlan = |at: usize| info.vlans.get(at).map(|own| &own.info);
+    let own = |nic: usize| match nic.checked_sub(info.nic_count as usize) {
+        Some(at) => vlan(at),
+        None => info.nics.get(nic),
+    };
+    let is_here = |nic: usize| own(nic).is_some_and(|own| own.table as usize == number);
+    for known in info.neighbours[..count].iter().filter(|known| is_here(known.nic as usize)) {
         let [a, b, c, d, e, f, _, _] = known.mac;
-        NEIGHBOURS.add_static(Neighbour { nic: known.nic as u8, ip: known.ip, mac: Mac([a, b, c, d, e, f]) });
+        let ip = Ip::v6(u128::from_be_bytes(known.ip));
+        neighbours.add_static(Neighbour { nic: known.nic as u8, ip, mac: Mac([a, b, c, d, e, f]) });
     }
 }
 
@@ -126,26 +216,6 @@ fn add_static_neighbours(vcpu: &Vcpu) {
 pub(crate) fn addresses(nic: &NicInfo) -> ArrayVec<Address, MAX_ADDRESSES> {
     let count = (nic.address_count as usize).min(MAX_ADDRESSES);
     nic.addresses[..count].iter().map(|a| Address { ip: a.ip, prefix: a.prefix.min(32) as u8 }).collect()
-}
-
-/// Returns the table of `len` octets that the host mapped for us.
-fn route_table(len: u64) -> Option<Memory<'static>> {
-    let groups = layout::groups(len as usize);
-    if (len as usize) < layout::len(0) {
-        return None;
-    }
-    let base = map::FIB as usize;
-    // SAFETY: `len` octets from `base` are mapped for the guest's whole life, read-only; all parts lie inside them
-    // (checked above), at the offsets and alignments that `fib::layout` gives, and consist of atomics only.
-    let memory = unsafe {
-        Memory {
-            header: &*(base as *const fib::Header),
-            next_hops: &*((base + layout::NEXT_HOPS_AT) as *const _),
-            tbl24: &*((base + layout::TBL24_AT) as *const _),
-            tbl8: core::slice::from_raw_parts((base + layout::TBL8_AT) as *const _, groups * GROUP),
-        }
-    };
-    memory.header.is_valid().then_some(memory)
 }
 
 impl Duty for Echo<FrameBuffer> {

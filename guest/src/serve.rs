@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use bootinfo::{BootFailure, Role, VcpuShared};
 use ring::meter::{Meter, Timed};
 use ring::wake::{Poller, RingServer, Turn};
+use router::Both;
 
 use crate::application;
 use crate::boot::{self, Vcpu};
@@ -13,7 +14,9 @@ use crate::hostile;
 use crate::platform::Firmware;
 use crate::roles;
 use crate::station;
+use crate::tables;
 use crate::tso_source;
+use crate::vrfs;
 
 /// Turns of the loop between two checks of the host's words. A vCPU that is kept busy and gets little CPU time must still answer
 /// the host: this many turns with full bursts on two NICs take far less time than the interval of the host's challenges, and the
@@ -58,7 +61,7 @@ pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), BootFailure> {
         return Ok(());
     }
     match Role::from_number(vcpu.info.role).ok_or(BootFailure::BootInfo)? {
-        Role::Router => serve(roles::router(vcpu)?, vcpu),
+        Role::Router => return route(vcpu),
         Role::Source if vcpu.info.traffic.segment_len != 0 => serve(tso_source::source(vcpu)?, vcpu),
         Role::Source => serve(roles::source(vcpu)?, vcpu),
         Role::Sink => serve(roles::sink(), vcpu),
@@ -67,6 +70,27 @@ pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), BootFailure> {
         Role::Hostile => return hostile::run(vcpu),
         Role::Station => serve(station::host(vcpu)?, vcpu),
         Role::Application => serve(application::worker(vcpu)?, vcpu),
+    }
+    Ok(())
+}
+
+/// Serves as a router. There are four kinds: one without IPv6, or without VRFs, pays nothing for it.
+fn route(vcpu: &mut Vcpu) -> Result<(), BootFailure> {
+    let six = tables::six_table(vcpu, 0);
+    match (vcpu.info.tables > 1, six) {
+        (false, None) => serve(roles::router(vcpu)?, vcpu),
+        (false, Some(six)) => {
+            let routes = Both { four: tables::table(vcpu, 0)?, six };
+            serve(roles::forwarding(vcpu, routes)?, vcpu);
+        }
+        (true, None) => serve(vrfs::routers(vcpu, tables::table)?, vcpu),
+        (true, Some(_)) => {
+            let both = |vcpu: &Vcpu, number: usize| -> Result<_, BootFailure> {
+                let six = tables::six_table(vcpu, number).ok_or(BootFailure::BootInfo)?;
+                Ok(Both { four: tables::table(vcpu, number)?, six })
+            };
+            serve(vrfs::routers(vcpu, both)?, vcpu);
+        }
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ fn router(name: &str, state: State, reason: Option<&str>) -> RouterStatus {
         restarts: 3,
         reason: reason.map(str::to_owned),
         pid: None,
+        member: None,
         threads: Vec::new(),
     }
 }

@@ -15,6 +15,7 @@ fn shown() -> RouterDetails {
         restarts: 1,
         reason: Some("vCPU 0: no sign of life for 3 s".to_owned()),
         pid: Some(77),
+        member: None,
         threads: vec![Thread { name: "edge/vhost".to_owned(), tid: 42 }],
     };
     let wan = NicDetails {
@@ -29,6 +30,7 @@ fn shown() -> RouterDetails {
         to: to.to_owned(),
         via: via.map(str::to_owned),
         nic: "wan".to_owned(),
+        vrf: via.map(|_| "red".to_owned()),
     };
     RouterDetails {
         run: "lab".to_owned(),
@@ -55,7 +57,7 @@ settings   restart = always, vcpus = 1\n\
 threads    edge/vhost 42\n\
 nic        wan tap:wan0 02:00:00:00:00:01 192.0.2.1/24, 192.0.2.9/32; mtu = 1500, queues = 1\n\
 nic        lan tap:wan0 02:00:00:00:00:01 no address; mtu = 1500, queues = 1\n\
-route      0.0.0.0/0 via 192.0.2.254 by wan\n\
+route      0.0.0.0/0 via 192.0.2.254 by wan in VRF red\n\
 route      198.51.100.0/24 by wan\n\
 neighbour  192.0.2.254 is 02:00:00:00:00:fe behind wan\n";
     assert_eq!(text(&shown()), wanted);

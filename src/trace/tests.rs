@@ -18,12 +18,13 @@ fn packet(fate: Fate) -> Packet {
 
 #[test]
 fn a_packet_is_shown_place_by_place() {
-    let fate = Fate::Left { nic: "edge.lan".to_owned(), next_hop: "c".to_owned(), after_ns: 12_340 };
+    let (nic, next_hop, via) = ("edge.lan".to_owned(), "c".to_owned(), Some("192.0.2.9".to_owned()));
+    let fate = Fate::Left { nic, next_hop, via, after_ns: 12_340 };
     let wanted = "\
 #3 at 1.500000 s, 98 octets: a > b IPv4\n      \
       0.0 µs  edge.wan.rx          to b\n     \
       12.3 µs  edge.lan.tx          ttl 63 to c\n  \
-  left by edge.lan to c after 12.3 µs\n";
+  left by edge.lan via 192.0.2.9 to c after 12.3 µs\n";
     assert_eq!(text(&packet(fate)), wanted);
 }
 
@@ -70,8 +71,8 @@ fn how_it_ended_is_said_in_one_line() {
 
 #[test]
 fn protocols_have_names_and_numbers() {
-    assert_eq!(["icmp", "tcp", "udp", "89"].map(protocol), [Ok(1), Ok(6), Ok(17), Ok(89)]);
-    assert_eq!(protocol("igmpp"), Err("write icmp, tcp, udp or a number up to 255".to_owned()));
+    assert_eq!(["icmp", "icmp6", "tcp", "udp", "89"].map(protocol), [Ok(1), Ok(58), Ok(6), Ok(17), Ok(89)]);
+    assert_eq!(protocol("igmpp"), Err("write icmp, icmp6, tcp, udp or a number up to 255".to_owned()));
     assert!(protocol("256").is_err());
 }
 
@@ -80,7 +81,8 @@ fn an_object_for_each_packet_and_one_for_the_end() {
     let (word, counters) =
         (|| "edge.lan".to_owned(), BTreeMap::from([("edge.vcpu0.drop_ttl".to_owned(), 1)]));
     for fate in [
-        Fate::Left { nic: word(), next_hop: word(), after_ns: 1 },
+        Fate::Left { nic: word(), next_hop: word(), via: Some(word()), after_ns: 1 },
+        Fate::Left { nic: word(), next_hop: word(), via: None, after_ns: 1 },
         Fate::Answered { nic: word(), answer: word(), after_ns: 1, counters: counters.clone() },
         Fate::Dropped { reason: word(), after_ns: 1 },
         Fate::Kept { after_ns: Some(1) },

@@ -40,7 +40,7 @@ fn site() -> Site {
     let right = stage.host("t09-right", "198.51.100.2/24", "198.51.100.1").expect("right");
     left.ip(&["link", "set", "t09-left", "address", "02:00:00:00:09:11"]).expect("an address");
     // The kernel must pass frames that are larger than the router's NIC accepts.
-    left.ip(&["link", "set", "t09-left", "mtu", "9000"]).expect("a large MTU");
+    left.ip(&["link", "set", "t09-left", "mtu", "16000"]).expect("a large MTU");
     let wire = PacketSocket::open(&left, "t09-left").expect("a packet socket");
     Site { stage, left, right, wire, sent: Cell::new(0) }
 }
@@ -141,7 +141,9 @@ fn broken_frames_and_headers() {
     // A frame longer than its header says, with arbitrary padding.
     site.send([[&whole[..], &[0xee; 200]].concat()]);
     // Frames larger than the outgoing link accepts, than the router's NIC accepts, and than the TAP reads.
-    site.send([1300, 1450, 1472, 1473, 2000, 2100, 4000, 8000].map(|octets| packet(octets).frame()));
+    site.send(
+        [1300, 1450, 1472, 1473, 2000, 8000, 9300, 12_000, 15_000].map(|octets| packet(octets).frame()),
+    );
     // Invalid versions, header lengths, total lengths, flags, checksums.
     let places = [0, 2, 3, 6, 10];
     site.send((0..=255).flat_map(|octet| places.map(|place| broken(place, octet))));

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use support::{Need, missing};
+use support::{Namespace, Need, missing};
 
 use session::Session;
 
@@ -24,6 +24,8 @@ enum Want {
     /// Guest ring 0 fast enough to boot a kernel.
     GuestKernels,
     File(&'static str),
+    /// A kernel that can make interfaces for VLANs.
+    Vlans,
 }
 
 impl Want {
@@ -43,6 +45,7 @@ impl Want {
                 Ok(true) => Some("this host emulates guest ring 0 instruction by instruction".to_owned()),
                 Err(error) => Some(format!("{error:#}")),
             },
+            Self::Vlans => (!has_vlans()).then(|| "this kernel has no 802.1Q".to_owned()),
             Self::File(path) => (!Path::new(path).is_file()).then(|| format!("there is no {path}")),
         }
     }
@@ -50,6 +53,13 @@ impl Want {
 
 fn is_allowed(cpu: usize) -> bool {
     rustix::thread::sched_getaffinity(None).is_ok_and(|cpus| cpus.is_set(cpu))
+}
+
+/// Returns true if an interface for a VLAN can be added, which is tried in a namespace of its own.
+fn has_vlans() -> bool {
+    Namespace::add("rr-vlans").is_ok_and(|home| {
+        home.ip(&["link", "add", "link", "lo", "name", "v1", "type", "vlan", "id", "1"]).is_ok()
+    })
 }
 
 fn has_groups(controller: &str) -> bool {
@@ -71,6 +81,9 @@ const ALWAYS: [Want; 6] = [
 const KVM: Want = Want::Of(Need::Kvm);
 const TESTPMD: Want = Want::Of(Need::Program("dpdk-testpmd"));
 const CPU: Want = Want::Groups("cpu");
+const FRR: Want = Want::Of(Need::Program("vtysh"));
+/// 802.1Q in the kernel.
+const VLANS: Want = Want::Vlans;
 const CPUSET: Want = Want::Groups("cpuset");
 
 /// Plays examples one after the other on one host, or prints what the host lacks.
@@ -106,7 +119,17 @@ mod each {
         two_routers: [=> "two-routers.toml"], [];
         e1000: [=> "e1000.toml"], [];
         process: [=> "process.toml"], [];
+        ipv6: [=> "ipv6.toml"], [];
+        gateways: [=> "gateways.toml"], [];
+        vrf: [=> "vrf.toml"], [];
+        jumbo: [=> "jumbo.toml"], [];
+        vlan: [=> "vlan.toml"], [VLANS];
+        ospf_triangle: [=> "ospf-triangle.toml"], [FRR];
+        bgp: [=> "bgp.toml"], [FRR];
+        bfd: [=> "bfd.toml"], [FRR];
         isolated: [=> "isolated.toml"], [KVM];
+        parallel: [=> "parallel.toml"], [];
+        multistage: [=> "multistage.toml"], [];
         linux: [=> "linux.toml"], [KVM, Want::GuestKernels, Want::File("/vmlinuz"), Want::File("/initrd.img")];
         container: [=> "container.toml"], [];
         macvlan: [=> "macvlan.toml"], [];

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::control::ControlAnswer;
 use crate::status::{RouterDetails, RunStatus};
 use crate::trace::{Packet, TraceEnd};
 
@@ -37,6 +38,8 @@ pub enum Answer {
         /// Number of requested events that are no longer kept.
         lost: u64,
     },
+    /// To [`crate::Request::Control`].
+    Control(ControlAnswer),
     /// To [`crate::Request::Apply`].
     Applied {
         /// Changes made, or to be made; empty if the run is already what the file says.

@@ -10,6 +10,7 @@
 
 mod answer;
 pub mod client;
+mod control;
 pub mod conversation;
 pub mod folder;
 mod line;
@@ -20,6 +21,9 @@ mod trace;
 
 pub use answer::{Answer, CaptureEnd, Change, Counters, Error, Event, Outcome};
 pub use client::Client;
+pub use control::{
+    Adjacency, ControlAnswer, ControlHop, ControlNeighbour, ControlPlace, ControlQuestion, ControlRoute,
+};
 pub use conversation::Limits;
 pub use line::{encode_answer, encode_request, parse_answer, parse_request};
 pub use request::Request;

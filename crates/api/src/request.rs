@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::control::ControlQuestion;
 use crate::trace::Filter;
 
 /// Request of a client to a run.
@@ -12,7 +13,7 @@ pub enum Request {
     Ps {},
     /// All counters, and the CPU time of all threads: answered by [`crate::Answer::Counters`].
     Counters {
-        /// Only those of this router; absent: of the whole run.
+        /// Only those of this router, or of this group and its members; absent: of the whole run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         router: Option<String>,
     },
@@ -82,6 +83,13 @@ pub enum Request {
         /// Only those from this number on; absent: all that are still kept.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         since: Option<u64>,
+    },
+    /// A question about the control plane of a router: answered by [`crate::Answer::Control`].
+    Control {
+        /// Name of the router.
+        router: String,
+        /// The question.
+        question: ControlQuestion,
     },
     /// Changes the run to what a file says, applying only the differences: answered by
     /// [`crate::Answer::Applied`].

@@ -48,6 +48,9 @@ pub struct RouterStatus {
     /// Process number of its own process, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
+    /// How it is in its group, in one line: `serving, 4 of 8 queues`; absent: it is no member of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
     /// Threads.
     pub threads: Vec<Thread>,
 }
@@ -179,15 +182,18 @@ pub struct RouteShown {
     /// Gateway; absent: the destinations are neighbours on the NIC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
-    /// Outgoing NIC.
+    /// Outgoing NIC; of a route by which nothing is forwarded its type: `blackhole`, `unreachable`, `prohibit`.
     pub nic: String,
+    /// VRF to whose table it belongs; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vrf: Option<String>,
 }
 
-/// A static neighbour, which needs no ARP.
+/// A static neighbour, which needs no ARP and no solicitation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NeighbourShown {
-    /// IPv4 address.
+    /// IPv4 or IPv6 address.
     pub address: String,
     /// Ethernet address.
     pub mac: String,

@@ -1,7 +1,7 @@
 //! Results of packet traces.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Filter {
-    /// IPv4 source address.
+    /// Source address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<Ipv4Addr>,
-    /// IPv4 destination address.
+    pub source: Option<IpAddr>,
+    /// Destination address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub destination: Option<Ipv4Addr>,
-    /// IPv4 protocol number.
+    pub destination: Option<IpAddr>,
+    /// Protocol number; of an IPv6 packet that of the header after the extension headers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<u8>,
     /// UDP or TCP port, of either side.
@@ -63,6 +63,9 @@ pub enum Fate {
         nic: String,
         /// Ethernet address that it was sent to.
         next_hop: String,
+        /// Gateway of the route that it took, of several the one that its flow has; absent: none, or unknown.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        via: Option<String>,
         /// Nanoseconds from arrival to departure.
         after_ns: u64,
     },

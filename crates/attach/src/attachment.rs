@@ -104,6 +104,17 @@ impl Outside {
         Self { groups: Some(Arc::new(groups)), leave: None }
     }
 
+    /// Adds these counters.
+    #[must_use]
+    pub fn counting_also(self, more: impl Fn(&mut Visit<'_>) + Send + Sync + 'static) -> Self {
+        let own = self.groups.clone();
+        let both = move |visit: &mut Visit<'_>| {
+            own.iter().for_each(|groups| groups(visit));
+            more(visit);
+        };
+        Self { groups: Some(Arc::new(both)), ..self }
+    }
+
     /// Sets the action by which it is detached.
     #[must_use]
     pub fn left_by(self, leave: impl Fn() + Send + Sync + 'static) -> Self {

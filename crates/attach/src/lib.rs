@@ -20,6 +20,7 @@ mod link;
 mod opened;
 mod requirements;
 pub mod safe_open;
+mod shared;
 mod shared_source;
 mod slow_file;
 mod socket;
@@ -39,5 +40,6 @@ pub use opened::{
     DataPlaneChange, HandedOver, Health, HostInterfaces, HostResource, Restored, Watched, Work,
 };
 pub use requirements::NicRequirements;
+pub use shared::Shared;
 pub use slow_file::{Capture, SlowFileWriter, write_out};
 pub use socket::of_door;

@@ -51,6 +51,7 @@ pub(crate) fn config(wanted: &NicRequirements) -> TapConfig<'static> {
         mtu: wanted.mtu,
         queue_len: wanted.queue_len,
         hash: Some(wanted.hash),
+        in_turn: wanted.in_turn,
         ..TapConfig::default()
     }
 }
@@ -130,8 +131,9 @@ impl HostResource for Link {
         let has_mac = self.side == (Side::Below { has_mac: true });
         let mac = Some(now.mac).filter(|mac| has_mac && *mac != before.mac);
         let is_sized = (before.mtu, before.queue_len) != (now.mtu, now.queue_len) || mac.is_some();
-        let hash = Some(now.hash).filter(|hash| *hash != before.hash);
-        if !is_sized && hash.is_none() {
+        let (hash, in_turn) = (now.hash, now.in_turn);
+        let is_spread_anew = (hash, in_turn) != (before.hash, before.in_turn);
+        if !is_sized && !is_spread_anew {
             return None;
         }
         let (tap, config) = (self.tap.try_clone(), TapConfig { mac, ..config(now) });
@@ -140,8 +142,9 @@ impl HostResource for Link {
             if is_sized {
                 tap.resize(&config)?;
             }
-            if let Some(hash) = hash {
-                tap.spread_by(hash)?;
+            if is_spread_anew {
+                let spread = if in_turn { tap.spread_in_turn() } else { tap.spread_by(hash) };
+                spread?;
             }
             Ok(())
         }))

@@ -40,6 +40,8 @@ pub struct NicRequirements {
     pub offload: bool,
     /// Hash by which frames are spread over its queue pairs.
     pub hash: Hash,
+    /// True if frames are dealt out one by one over its outside queues, whatever flows they are of.
+    pub in_turn: bool,
     /// Its MAC address.
     pub mac: Mac,
     /// True if senders copy frames from a switch directly into its ring.

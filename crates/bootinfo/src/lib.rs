@@ -6,26 +6,37 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod buffers;
+mod failed;
 pub mod map;
 pub mod process;
 mod role;
+mod six;
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use ledger::{ApplicationTally, RouterCounters, RouterNic, SinkTally, StationTally, WorkCounters};
 
+pub use failed::{FailedHops, MOST_FAILED, NumberedHop};
 pub use role::{Misdeed, Role};
+pub use six::{Address6, AdvertiseInfo, AdvertisedPrefix, MAX_DNS, MAX_PREFIXES};
 
 /// Maximum number of NICs of a router VM.
-pub const MAX_NICS: usize = 8;
+pub const MAX_NICS: usize = 32;
 /// Maximum number of vCPUs of a router VM.
 pub const MAX_VCPUS: usize = 16;
 /// Maximum number of IPv4 addresses of a NIC.
 pub const MAX_ADDRESSES: usize = 8;
+/// Maximum number of interfaces for VLANs of a router.
+pub const MAX_VLANS: usize = 32;
+/// Maximum number of route tables of a router: one for each VRF, and one for NICs without any.
+pub const MAX_TABLES: usize = MAX_NICS;
 /// Maximum number of static neighbours of a router.
 pub const MAX_NEIGHBOURS: usize = 256;
+/// Number of neighbours that a router knows at most, unless its file says otherwise.
+pub const DEFAULT_NEIGHBOURS: u32 = 4096;
 /// First word of a valid [`BootInfo`]; changes with its layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd05");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ringrd08");
 
 /// Value of `eax` when the firmware executes `hlt` to sleep, by which the halt stub tells this from a real
 /// general protection fault. `rdi` holds the address of the mailbox, `esi` the value last seen in it.
@@ -189,14 +200,38 @@ pub struct NicInfo {
     pub offload: u32,
     /// The router's own addresses on this NIC.
     pub addresses: [Address; MAX_ADDRESSES],
+    /// Number of valid entries in `addresses6`; 0: no IPv6.
+    pub address6_count: u32,
+    /// The router's own IPv6 addresses on this NIC.
+    pub addresses6: [Address6; MAX_ADDRESSES],
+    /// Its router advertisements.
+    pub advertise: AdvertiseInfo,
+    /// Filter of sources: 0 none, 1 loose, 2 strict.
+    pub reverse_path: u32,
+    /// Number of the route table of its VRF; 0: it is in none.
+    pub table: u32,
+}
+
+/// Interface for a VLAN of a NIC.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct VlanInfo {
+    /// Index of the NIC.
+    pub nic: u32,
+    /// Number in the service tag in front of the other one; 0: there is only one tag.
+    pub outer: u32,
+    /// Number of the VLAN.
+    pub id: u32,
+    /// MTU, addresses and router advertisements; other fields have no meaning.
+    pub info: NicInfo,
 }
 
 /// Static neighbour, which needs no ARP.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct NeighbourInfo {
-    /// The neighbour's address, in host byte order.
-    pub ip: u32,
+    /// The neighbour's address in network byte order; an IPv4 address as its IPv4-mapped one (RFC 4291, 2.5.5.2).
+    pub ip: [u8; 16],
     /// Index of the NIC through which it is reached.
     pub nic: u32,
     /// Its Ethernet address, then two octets of padding.
@@ -257,16 +292,26 @@ pub struct BootInfo {
     pub tsc_khz: u64,
     /// Octets of guest RAM, from guest-physical address 0.
     pub ram: u64,
-    /// Octets of the route table at [`map::FIB`]; 0: none.
+    /// Octets of the route tables at [`map::FIB`], of equal size; 0: none.
     pub fib: u64,
+    /// Number of these tables, for IPv4 and IPv6 together, at most [`MAX_TABLES`].
+    pub tables: u32,
     /// Empty passes of the main loop before a vCPU arms its interrupts and halts; `u32::MAX`: never.
     pub spin: u32,
     /// Entries of each virtqueue that the firmware requests, a power of two up to 1024.
     pub ring_size: u32,
+    /// Number of neighbours that a router knows at most.
+    pub neighbour_table: u32,
+    /// 1 if a router sends redirects.
+    pub redirects: u32,
+    /// Number of interfaces for VLANs.
+    pub vlan_count: u32,
     /// Parameters of sources and sinks.
     pub traffic: TrafficInfo,
     /// The NICs.
     pub nics: [NicInfo; MAX_NICS],
+    /// The interfaces for VLANs, numbered after the NICs.
+    pub vlans: [VlanInfo; MAX_VLANS],
     /// The static neighbours.
     pub neighbours: [NeighbourInfo; MAX_NEIGHBOURS],
 }
@@ -285,14 +330,23 @@ impl BootInfo {
             tsc_khz: 0,
             ram: 0,
             fib: 0,
+            tables: 1,
             spin: u32::MAX,
             ring_size: 1024,
+            neighbour_table: DEFAULT_NEIGHBOURS,
+            redirects: 0,
+            vlan_count: 0,
             traffic: TrafficInfo::default(),
             nics: [NicInfo::default(); MAX_NICS],
+            vlans: [VlanInfo::default(); MAX_VLANS],
             neighbours: [NeighbourInfo::default(); MAX_NEIGHBOURS],
         }
     }
 }
+
+const _: () = assert!(size_of::<BootInfo>() as u64 <= map::SHARED - map::BOOT_INFO);
+const _: () = assert!(size_of::<Shared>() as u64 <= map::POOL - map::SHARED);
+const _: () = assert!(MAX_NICS <= map::SLOTS && map::PINS <= MAX_NICS);
 
 /// A word in a cache line of its own.
 #[derive(Debug, Default)]
@@ -423,6 +477,8 @@ pub struct Shared {
     /// Incremented by the host about once a second; each vCPU copies it to [`VcpuShared::answer`] from its
     /// main loop.
     pub challenge: Line,
+    /// Next hops of groups that the vCPUs do not reach.
+    pub failed: FailedHops,
     /// State published by each vCPU.
     pub vcpus: [VcpuShared; MAX_VCPUS],
 }

@@ -48,7 +48,36 @@ pub const FIRST_PIN_VECTOR: u8 = 0x50;
 /// I/O APIC input of the pin of NIC 0; NIC `n` has the n-th input after it. A PC's firmware uses these for
 /// the interrupts of its PCI bus.
 pub const FIRST_PIN: u8 = 16;
+/// Number of NICs whose pins have such an input, which are all that an I/O APIC has. The pins of further NICs of a
+/// firmware send messages.
+pub const PINS: usize = 8;
+/// Number of PCI slots of bus 0.
+pub const SLOTS: usize = 32;
 /// Address of the local APIC.
 pub const APIC: u64 = 0xfee0_0000;
 /// Address of the route table.
 pub const FIB: u64 = 0x1_0000_0000;
+
+/// Returns the octets of RAM at the beginning of the pool that the firmware keeps for starting this many NICs: their control queues.
+pub const fn start_up(nics: u64) -> u64 {
+    const LEAST: u64 = 64 << 10;
+    let wanted = nics * (8 << 10);
+    if wanted > LEAST { wanted } else { LEAST }
+}
+
+/// Returns the PCI slot of NIC `n`: slot 1 for NIC 0, and so on. The last of 32 NICs is in slot 0, in which a Linux
+/// guest has its host bridge.
+pub const fn nic_slot(n: usize) -> usize {
+    (n + 1) % SLOTS
+}
+
+/// Returns the number of the NIC in a slot.
+pub const fn nic_in_slot(slot: usize) -> usize {
+    (slot + SLOTS - 1) % SLOTS
+}
+
+/// Returns the address that the VMM assigns to the first BAR of a slot's device: those of successive NICs follow each
+/// other.
+pub const fn bar_of(slot: usize) -> u64 {
+    BARS + (nic_in_slot(slot) as u64 + 1) * BAR_SPACING
+}

@@ -16,8 +16,8 @@ pub use assembler::{Assembler, Compare, Operation, R0, R1, R2, R3, R4, R5, R6, R
 pub use btf::Btf;
 pub use map::{Key, Kind, Map};
 pub use program::{
-    Direction, Purpose, attach_to_interface, attach_to_tcx, attach_to_tracepoint, instruction, load, load_as,
-    run,
+    Direction, Purpose, attach_to_interface, attach_to_socket, attach_to_tcx, attach_to_tracepoint,
+    instruction, load, load_as, run,
 };
 
 /// Makes a call that returns a new descriptor.

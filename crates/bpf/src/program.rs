@@ -141,6 +141,20 @@ pub fn attach_to_tcx(program: BorrowedFd<'_>, index: u32, direction: Direction) 
     unsafe { super::new_descriptor(LINK_CREATE, &mut request) }
 }
 
+/// Attaches a [`Purpose::SocketFilter`] to a socket, which receives only what the program passes from now on. It stays
+/// attached when the descriptor of the program is closed.
+///
+/// # Errors
+/// The program has another purpose, or this is no socket.
+pub fn attach_to_socket(program: BorrowedFd<'_>, socket: BorrowedFd<'_>) -> io::Result<()> {
+    let program = program.as_raw_fd();
+    let (value, len) = (std::ptr::from_ref(&program).cast(), size_of_val(&program) as libc::socklen_t);
+    let (socket, level, option) = (socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_BPF);
+    // SAFETY: the value is a live integer of the given length, and is only read.
+    let answer = unsafe { libc::setsockopt(socket, level, option, value, len) };
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 #[repr(C)]
 #[derive(Default)]
 struct TestRun {

@@ -172,3 +172,26 @@ fn only_what_decides_on_packets_can_be_attached_to_their_way() {
         "there is no such interface"
     );
 }
+
+#[test]
+fn a_socket_receives_what_its_filter_passes() {
+    // Passes datagrams whose first octet is 7. Register 6 is the context of loads from the datagram.
+    let code = [
+        instruction(0xbf, (6, 1), 0, 0),
+        instruction(0x30, (0, 0), 0, 0),
+        instruction(0x15, (0, 0), 2, 7),
+        instruction(0xb7, (0, 0), 0, 0),
+        instruction(0x95, (0, 0), 0, 0),
+        instruction(0xb7, (0, 0), 0, -1),
+        instruction(0x95, (0, 0), 0, 0),
+    ];
+    let Some(program) = granted(load(Purpose::SocketFilter, &code)) else { return };
+    let (ours, theirs) = std::os::unix::net::UnixDatagram::pair().expect("sockets");
+    attach_to_socket(program.as_fd(), ours.as_fd()).expect("attached");
+    drop(program);
+    let _ = theirs.send(&[6]);
+    theirs.send(&[7, 1]).expect("sent");
+    let mut octets = [0; 4];
+    assert_eq!((ours.recv(&mut octets).expect("received"), octets[0]), (2, 7));
+    assert!(attach_to_socket(ours.as_fd(), ours.as_fd()).is_err(), "it is no program");
+}

@@ -8,6 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use api::{Answer, Client, Error, Request, RunStatus};
 
+use crate::group;
+
 /// Timeout for a run's status: on a busy host neither side may run for a second or more.
 const HELLO: Duration = Duration::from_secs(5);
 /// Timeout for carrying out a request: a starting router may need half a minute.
@@ -95,7 +97,8 @@ pub fn find(name: &str, kind: Kind) -> Result<Target> {
 }
 
 fn choose(found: Vec<Found>, name: &str, kind: Kind) -> Result<Target> {
-    let has_router = |status: &RunStatus| status.routers.iter().any(|router| router.name == name);
+    let has_router =
+        |status: &RunStatus| status.routers.iter().any(|router| group::is_meant(&router.name, name));
     let by_router = |run: &Found| kind != Kind::Run && run.status.as_ref().is_ok_and(has_router);
     let by_name = |run: &Found| kind != Kind::Router && run.name == name;
     let at = found.iter().position(by_router).or_else(|| found.iter().position(by_name));

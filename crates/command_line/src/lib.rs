@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod group;
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;

@@ -69,33 +69,22 @@ fn mask(len: u8) -> u32 {
     u32::MAX.checked_shl(32_u32.saturating_sub(u32::from(len))).unwrap_or(0)
 }
 
-/// Reason why a text is not an IPv4 address with a prefix length.
+/// Error: a text is not an IPv4 address, with a prefix length if there should be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ParseError {
-    /// It is an IPv6 address.
-    Version6,
-    /// It is something else.
-    Malformed,
-}
+pub(crate) struct Malformed;
 
 /// Parses `a.b.c.d/len`.
-pub(crate) fn parse_cidr(text: &str) -> Result<Address, ParseError> {
-    if text.contains(':') {
-        return Err(ParseError::Version6);
-    }
-    let (ip, len) = text.split_once('/').ok_or(ParseError::Malformed)?;
-    let ip = ip.parse().map_err(|_| ParseError::Malformed)?;
+pub(crate) fn parse_cidr(text: &str) -> Result<Address, Malformed> {
+    let (ip, len) = text.split_once('/').ok_or(Malformed)?;
+    let ip = ip.parse().map_err(|_| Malformed)?;
     let digits = (1..=2).contains(&len.len()) && len.bytes().all(|digit| digit.is_ascii_digit());
     match len.parse() {
         Ok(len) if digits && len <= 32 => Ok(Address { ip, len }),
-        _ => Err(ParseError::Malformed),
+        _ => Err(Malformed),
     }
 }
 
 /// Parses `a.b.c.d`.
-pub(crate) fn parse_ip(text: &str) -> Result<Ipv4Addr, ParseError> {
-    if text.contains(':') {
-        return Err(ParseError::Version6);
-    }
-    text.parse().map_err(|_| ParseError::Malformed)
+pub(crate) fn parse_ip(text: &str) -> Result<Ipv4Addr, Malformed> {
+    text.parse().map_err(|_| Malformed)
 }

@@ -85,6 +85,7 @@ impl Router {
                 FlowHash::Flow => Hash::Flow,
                 FlowHash::Symmetric => Hash::Symmetric,
             },
+            in_turn: false,
             mac: nic.mac.0,
             is_direct: nic.deliver == Deliver::Direct,
             is_polled: self.spin == Spin::Always,

@@ -44,13 +44,14 @@ impl Plan {
     /// Adds a fault to a list of errors.
     pub(crate) fn note(&self, fault: Fault, errors: &mut Errors) {
         let Fault { router, nic, key, what } = fault;
-        let table = match (router, nic) {
-            (None, _) => "telemetry",
-            (Some(_), Some(_)) => "router.nic",
-            (Some(_), None) => "router",
+        let found = router.and_then(|router| self.routers.get(router)).map(crate::group::table_of);
+        let table = match (router, nic, found.map_or("router", |(table, _)| table)) {
+            (None, ..) => "telemetry".to_owned(),
+            (Some(_), Some(_), table) => format!("{table}.nic"),
+            (Some(_), None, table) => table.to_owned(),
         };
         let line = self.places.line(router, nic, key);
-        let name = router.and_then(|router| Some(self.routers.get(router)?.name.clone()));
+        let name = found.map(|(_, name)| name.to_owned());
         errors.push_of(name, line, &format!("{table}.{key}"), what);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::cpus::CpuSet;
 use crate::error::Errors;
+use crate::group::table_of;
 use crate::plan::{Engine, Plan, TransmitMode, VhostThreads};
 
 /// Facts about a host that plans depend on.
@@ -39,22 +40,35 @@ impl Plan {
             router.engine = Some(engine);
             chosen.push(router.name.as_str());
         }
+        for group in &mut self.groups {
+            group.pattern.engine.get_or_insert(engine);
+        }
         let reason = host.no_kvm.as_ref().filter(|_| !chosen.is_empty())?;
         Some(format!("no KVM ({reason}): runs as a process: {}", chosen.join(", ")))
+    }
+
+    /// A key of a router with the table that it stands in: `router.engine`, `group.engine`.
+    fn key(&self, index: usize, key: &str) -> String {
+        let table = self.routers.get(index).map_or("router", |router| table_of(router).0);
+        format!("{table}.{key}")
     }
 
     fn check_engines(&self, host: &HostFacts, errors: &mut Errors) {
         if let Some(reason) = host.no_kvm.as_ref().or(host.no_linux.as_ref()) {
             let linux = self.routers.iter().enumerate().filter(|(_, router)| router.linux.is_some());
             for (index, _) in linux {
-                errors.push(self.places.line(index, None, "engine"), "router.engine", reason.clone());
+                errors.push(
+                    self.places.line(index, None, "engine"),
+                    &self.key(index, "engine"),
+                    reason.clone(),
+                );
             }
         }
         let Some(reason) = &host.no_kvm else { return };
         for (index, router) in self.routers.iter().enumerate() {
             if router.engine == Some(Engine::Kvm) {
                 let what = format!("{reason}; write engine = \"process\", or remove the key");
-                errors.push(self.places.line(index, None, "engine"), "router.engine", what);
+                errors.push(self.places.line(index, None, "engine"), &self.key(index, "engine"), what);
             }
             if !router.engine.is_some_and(Engine::needs_kvm) {
                 self.check_modes(index, reason, errors);
@@ -70,12 +84,12 @@ impl Plan {
                 "{reason}, and vhost = \"{}\" serves NICs of virtual machines; write vhost = \"shared\"",
                 vhost.name()
             );
-            errors.push(self.places.line(index, None, "vhost"), "router.vhost", what);
+            errors.push(self.places.line(index, None, "vhost"), &self.key(index, "vhost"), what);
         }
         let nics = self.routers.get(index).map_or(&[][..], |router| &router.nics);
         for (n, _) in nics.iter().enumerate().filter(|(_, nic)| nic.mode == TransmitMode::Coalesced) {
             let what = format!("{reason}, and KVM collects the writes; write mode = \"async\"");
-            errors.push(self.places.line(index, Some(n), "mode"), "router.nic.mode", what);
+            errors.push(self.places.line(index, Some(n), "mode"), &self.key(index, "nic.mode"), what);
         }
     }
 
@@ -85,7 +99,7 @@ impl Plan {
                 let missing = set.iter().flat_map(CpuSet::cpus).find(|cpu| !host.cpus.contains(*cpu));
                 if let Some(cpu) = missing {
                     let what = format!("CPU {cpu} cannot be used on this host; CPUs: {}", list(&host.cpus));
-                    errors.push(self.places.line(index, None, key), &format!("router.{key}"), what);
+                    errors.push(self.places.line(index, None, key), &self.key(index, key), what);
                 }
             }
         }
@@ -102,7 +116,7 @@ impl Plan {
                     wanted >> 20,
                     available >> 20
                 );
-                errors.push(self.places.line(index, None, "memory"), "router.memory", what);
+                errors.push(self.places.line(index, None, "memory"), &self.key(index, "memory"), what);
                 return;
             }
         }

@@ -1,6 +1,7 @@
 //! `isolate = "process"`: a router whose virtual machine runs in a process of its own, and the plan of that
 //! process.
 
+use crate::control::Control;
 use crate::plan::{Attach, Deliver, Engine, KernelPort, Nic, NicModel, Plan, Router, VhostThreads};
 use crate::section::{Keywords, Section};
 
@@ -107,7 +108,10 @@ impl Plan {
         (plan.telemetry, plan.places) = Default::default();
         for router in &mut plan.routers {
             (router.pin, router.affinity, router.sched, router.guarantee) = Default::default();
+            // Whether there is a control plane concerns it, and what speaks there does not.
+            router.control = router.control.take().map(|_| Control::default());
         }
+        plan.groups.iter_mut().for_each(crate::group::Group::forget_threads);
         plan
     }
 

@@ -3,11 +3,13 @@
 
 use std::path::PathBuf;
 
+use crate::forwarding::{ReversePath, is_spread};
 use crate::napi;
 use crate::plan::{Container, Engine, ForwardingSettings, Nic, Router, RpFilter};
 use crate::read::valued;
 use crate::section::{Keywords, Section};
 use crate::setting::Key;
+use crate::six::is_six;
 
 /// Keys of kernel routers that other routers do not have.
 pub(crate) const KEYS: [&str; 4] = ["forwarding", "rp_filter", "proxy_arp", "threaded"];
@@ -16,9 +18,20 @@ const OF_CONTAINERS: [&str; 2] = ["rootfs", "init"];
 /// Default of `init` in a container with its own root.
 const INIT: &str = "/sbin/init";
 /// Keys about firmware, machine and their threads, which a kernel router does not have.
-const OF_MACHINES: [&str; 7] = ["role", "misdeed", "vcpus", "memory", "vhost", "spin", "isolate"];
+const OF_MACHINES: [&str; 10] = [
+    "role",
+    "misdeed",
+    "vcpus",
+    "memory",
+    "vhost",
+    "spin",
+    "isolate",
+    "neighbours",
+    "redirects",
+    "interface",
+];
 /// Keys about NICs of machines.
-const OF_NICS: [&str; 11] = [
+const OF_NICS: [&str; 13] = [
     "model",
     "mode",
     "itr",
@@ -30,6 +43,8 @@ const OF_NICS: [&str; 11] = [
     "deliver",
     "ring",
     "offload",
+    "ra",
+    "vrf",
 ];
 /// Interface names that are reserved in each namespace: `lo`, and entries of `/proc/sys/net/ipv4/conf`.
 const TAKEN: [&str; 3] = ["lo", "all", "default"];
@@ -116,8 +131,35 @@ fn no_machine() -> &'static str {
     "a kernel router has no machine; remove this key, or write another engine"
 }
 
-/// Checks the attachments, names and keys of all NICs of a router.
+/// Refuses routes with several gateways, and IPv6 routes without a gateway by NICs that do not take part in IPv6.
+fn verify_routes(section: &Section<'_>, router: &Router) {
+    for table in section.tables("route") {
+        if is_spread(&table) {
+            let what = "a kernel router has one gateway for each route in this version; remove the others, or write another engine";
+            table.fault(table.line_of("via"), "via", what);
+        }
+        let is_on_link = !table.has("via") && !table.has("type") && table.peek_text("to").is_some_and(is_six);
+        let Some(name) = table.peek_text("nic").filter(|_| is_on_link) else { continue };
+        if router.nics.iter().any(|nic| nic.name == name && nic.six.addresses.is_empty()) {
+            let what = format!("NIC {name:?} has no IPv6 address, so it takes no part in IPv6; give it one");
+            table.fault(table.line_of("nic"), "nic", what);
+        }
+    }
+}
+
+/// Error text for a filter of sources where it cannot be that of all packets: the kernel has one for IPv4 only.
+fn not_filtered(nic: &Nic) -> Option<&'static str> {
+    let is_for_both = nic.reverse_path != ReversePath::Off && !nic.six.addresses.is_empty();
+    is_for_both.then_some(
+        "the kernel filters IPv4 sources only, and this NIC has an IPv6 address; write rp_filter for the router instead",
+    )
+}
+
+/// Checks the attachments, names, addresses and keys of all NICs of a router, and its routes.
 pub(crate) fn verify(section: &Section<'_>, router: &Router) {
+    if router.is_in_kernel() {
+        verify_routes(section, router);
+    }
     for (nic, table) in router.nics.iter().zip(section.tables("nic")) {
         if let Some(what) = misplaced(router, nic).filter(|_| table.has("attach")) {
             table.fault(table.line_of("attach"), "attach", what);
@@ -127,6 +169,9 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
         }
         for key in OF_NICS.into_iter().filter(|key| table.has(key)) {
             table.fault(table.line_of(key), key, no_machine());
+        }
+        if let Some(what) = not_filtered(nic) {
+            table.fault(table.line_of("rpf"), "rpf", what);
         }
         if router.container.is_some() && nic.attach.key("netns").is_some() {
             let what =

@@ -3,28 +3,14 @@
 //! This single table defines what a file may say, what can be set while a router runs, the help of `set`, the
 //! output of `show`, the reasons for replacing a router, `docs/file.md`, and a part of `docs/control.md`.
 
+mod value;
+
 use attach::Takes;
 
 use crate::plan::{Allowed, ForwardingSettings, Linux, Nic, NicModel, Role, Router, TransmitMode};
 use crate::setting::Key;
 
-/// Value of a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// Plain number: `mtu`, `vcpus`.
-    Number(u32),
-    /// Word, or number with a unit: `always`, `64M`, `50us`.
-    Text(String),
-}
-
-impl std::fmt::Display for Value {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Number(number) => number.fmt(out),
-            Self::Text(text) => text.fmt(out),
-        }
-    }
-}
+pub use value::Value;
 
 /// Effect of changing a key on a running router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +22,8 @@ pub enum Change {
     /// The router is replaced by a new one, because the key is used when it is built or when its firmware
     /// boots.
     Replaces,
+    /// It changes by `apply`, without packet loss.
+    Applies,
 }
 
 /// Key of a table `T`.
@@ -56,7 +44,7 @@ pub struct Entry<T: 'static> {
 }
 
 impl<T> Entry<T> {
-    const fn new(
+    pub(crate) const fn new(
         name: &'static str,
         (takes, default): (&'static str, &'static str),
         does: &'static str,
@@ -174,7 +162,7 @@ pub const ROUTER: &[Entry<Router>] = &[
     }),
     Entry::new(
         "memory",
-        ("16M to 1G, in steps of 2M; a Linux guest 64M to 3G", "32M; 256M"),
+        ("16M to 1G, in steps of 2M; a Linux guest 64M to 3G", "what it needs, at least 32M; 256M"),
         "the memory of its guest",
         Change::Replaces,
         |router| text(format!("{}M", router.memory >> 20)),
@@ -230,7 +218,7 @@ pub const ROUTER: &[Entry<Router>] = &[
     Entry::new(
         "rp_filter",
         ("off, strict, loose", "off"),
-        "reverse path filter: drop packets whose source is not reachable by the same NIC (strict) or by any NIC (loose)",
+        "reverse path filter of IPv4: drop packets whose source is not reachable by the same NIC (strict) or by any NIC (loose)",
         Change::Free(Key::RpFilter),
         |router| kernel(router, |kernel| kernel.rp_filter.name().to_owned()),
     ),
@@ -337,7 +325,7 @@ pub const ROUTER: &[Entry<Router>] = &[
     ),
     Entry::new(
         "guarantee.frame",
-        ("60 to 9014", "60"),
+        ("60 to 9230", "60"),
         "promise it for frames of so many octets",
         Change::Free(Key::GuaranteeFrame),
         said_there,
@@ -349,15 +337,19 @@ pub const ROUTER: &[Entry<Router>] = &[
         Change::Free(Key::Limit),
         |router| text(router.limit?),
     ),
+    crate::forwarding::NEIGHBOURS,
+    crate::forwarding::REDIRECTS,
+    crate::control::CONTROL,
+    crate::control::FRR,
 ];
-
-/// Tables of `[[router]]`.
-pub(crate) const TABLES: [&str; 3] = ["nic", "route", "neighbour"];
 
 /// Keys of `[[router.nic]]`: those of every NIC, and those that only some kinds of attachments have, which
 /// declare them themselves.
 pub fn nic() -> Vec<Entry<Nic>> {
     let mut entries = NIC.to_vec();
+    entries.extend(crate::six::keys());
+    entries.push(crate::forwarding::REVERSE_PATH);
+    entries.push(crate::forwarding::vrf::KEY);
     for (key, _) in attach::keys() {
         let value: fn(&Nic) -> Option<Value> = match key.takes {
             Takes::Elsewhere => shared_memory,
@@ -389,11 +381,12 @@ const NIC: &[Entry<Nic>] = &[
     ),
     Entry::new(
         "address",
-        ("192.0.2.1/24, or a list", "none"),
-        "its IPv4 addresses",
+        ("192.0.2.1/24, 2001:db8::1/64, or a list", "none"),
+        "its IPv4 and IPv6 addresses",
         Change::Replaces,
         |nic| {
-            let addresses: Vec<String> = nic.addresses.iter().map(ToString::to_string).collect();
+            let six = nic.six.addresses.iter().map(ToString::to_string);
+            let addresses: Vec<String> = nic.addresses.iter().map(ToString::to_string).chain(six).collect();
             (!addresses.is_empty()).then(|| Value::Text(addresses.join(" ")))
         },
     ),
@@ -404,7 +397,7 @@ const NIC: &[Entry<Nic>] = &[
         Change::Replaces,
         |nic| text(nic.mac),
     ),
-    Entry::new("mtu", ("68 to 2022", "1500"), "octets of its largest packet", Change::Replaces, |nic| {
+    Entry::new("mtu", ("68 to 9216", "1500"), "octets of its largest packet", Change::Replaces, |nic| {
         number(nic.mtu)
     }),
     Entry::new(

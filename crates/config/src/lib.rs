@@ -4,14 +4,18 @@
 mod address;
 mod affinity;
 mod attachment;
+mod control;
 mod cpus;
 mod error;
 mod fault;
+pub mod forwarding;
+mod group;
 mod host;
 mod isolated;
 mod kernel;
 pub mod keys;
 pub mod kinds;
+pub mod learned;
 mod linux;
 mod load;
 mod mac;
@@ -26,15 +30,21 @@ mod route;
 mod sched;
 mod section;
 mod setting;
+pub mod six;
 mod source_lines;
 #[cfg(test)]
 mod tests;
 mod values;
 mod verify;
 
+pub use self::group::{
+    Balancer, GROUP, Group, GroupKey, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Scale, Spread,
+    Stages, is_meant,
+};
 pub use address::{Address, Prefix};
 pub use attach::AttachmentProperties;
 pub use attachment::read_memory_max;
+pub use control::Control;
 pub use cpus::{CpuSet, NotCpuSet};
 pub use error::{Error, Errors, MOST_ERRORS};
 pub use fault::Fault;

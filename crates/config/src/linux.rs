@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use crate::plan::{Engine, Linux, Router};
+use crate::plan::{Engine, Linux, NicModel, Router};
 use crate::read::valued;
 use crate::section::Section;
 use crate::values;
@@ -11,7 +11,12 @@ use crate::values;
 /// Keys of such a guest beyond those of every router.
 pub(crate) const KEYS: [&str; 4] = ["kernel", "initrd", "append", "console"];
 /// Keys that only the firmware understands.
-const OF_FIRMWARE: [&str; 4] = ["role", "misdeed", "route", "neighbour"];
+const OF_FIRMWARE: [&str; 7] =
+    ["role", "misdeed", "route", "neighbour", "interface", "neighbours", "redirects"];
+/// Most NICs: in slot 0 of its PCI bus is the host bridge.
+const MOST_NICS: usize = bootinfo::map::SLOTS - 1;
+/// Number of NICs for which it has interrupt pins.
+const PINS: usize = bootinfo::map::PINS;
 /// Default guest memory: a stock kernel with an initramfs boots in it.
 const DEFAULT_MEMORY: u64 = 256 << 20;
 /// Limits of guest memory: what a present-day kernel needs, and the end of memory below the devices.
@@ -67,10 +72,26 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
     if router.linux.is_none() {
         return;
     }
-    for (nic, table) in router.nics.iter().zip(section.tables("nic")) {
-        if !nic.addresses.is_empty() {
+    let tables = section.tables("nic");
+    if let Some(extra) = tables.get(MOST_NICS).filter(|_| router.nics.len() > MOST_NICS) {
+        let what =
+            format!("a Linux guest has at most {MOST_NICS} NICs, because its host bridge takes a slot");
+        section.fault(extra.line, "nic", what);
+    }
+    for (number, (nic, table)) in router.nics.iter().zip(&tables).enumerate() {
+        if !nic.addresses.is_empty() || !nic.six.addresses.is_empty() {
             let what = "a Linux guest gives itself its addresses; remove it";
             table.fault(table.line_of("address"), "address", what);
+        }
+        if table.has("vrf") {
+            table.fault(table.line_of("vrf"), "vrf", "a Linux guest routes as it wants to; remove it");
+        }
+        if nic.model == NicModel::E1000 && number >= PINS {
+            let what = format!(
+                "an e1000 interrupts by a pin, and a Linux guest has them for its first {PINS} NICs; write model = \
+                 \"virtio-net\""
+            );
+            table.fault(table.line_of("model"), "model", what);
         }
     }
 }

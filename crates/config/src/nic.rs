@@ -1,7 +1,8 @@
 //! `[[router.nic]]`.
 
-use crate::address::{Address, ParseError, parse_cidr};
+use crate::address::{Address, parse_cidr};
 use crate::attachment;
+use crate::forwarding::{FILTERS, vrf};
 use crate::keys;
 use crate::mac::Mac;
 use crate::model;
@@ -10,14 +11,16 @@ use crate::plan::{
 };
 use crate::read::{remember, required_name, valued};
 use crate::section::{Keywords, NumberOr, Section, WithLine};
+use crate::six;
 
 /// Most NICs of a router, as the firmware's tables have room for.
-const MOST_NICS: usize = 8;
-/// Most addresses of a NIC, as the firmware's tables have room for.
-const MOST_ADDRESSES: usize = 8;
-/// Largest MTU: a buffer of 2048 octets less 12 of virtio header, for which every model leaves room, and 14
-/// of Ethernet header.
-const MOST_MTU: u32 = 2022;
+const MOST_NICS: usize = bootinfo::MAX_NICS;
+/// Most IPv4 addresses of a NIC, as the firmware's tables have room for.
+const MOST_ADDRESSES: usize = bootinfo::MAX_ADDRESSES;
+/// Largest MTU, as the buffers of the firmware for jumbo frames have room for.
+const MOST_MTU: u32 = bootinfo::buffers::MOST_MTU;
+/// MTU of Ethernet.
+const DEFAULT_MTU: u32 = 1500;
 /// Least MTU of IPv4 (RFC 791).
 const LEAST_MTU: u32 = 68;
 /// Default ring size, measured to be fastest with the router's own driver.
@@ -74,6 +77,7 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
         section.fault(section.line_of("deliver"), "deliver", what);
     }
     let queue_len = queue_len(section, attach.as_ref(), router);
+    let mtu = mtu(section, attach.as_ref());
     Nic {
         mac: mac.unwrap_or_else(|| Mac::derived(&router.name, &name)),
         name,
@@ -84,15 +88,32 @@ fn read(section: &Section<'_>, router: &Router, plan: &Plan) -> Nic {
         combine_above: device.combine_above,
         attach: attach.unwrap_or_else(Attach::null),
         link: section.has("link").then(|| section.word("link", &LINKS)),
-        addresses: addresses(section),
+        addresses: own_addresses(section),
+        six: six::read(section, mtu),
+        vrf: vrf::of_nic(section, router),
+        reverse_path: section.word("rpf", &FILTERS),
         queues: if router.is_in_kernel() { 0 } else { queues(section, router.vcpus, device.model) },
         hash: section.word("hash", &HASHES),
         queue_len,
-        mtu: section.number("mtu", LEAST_MTU..=MOST_MTU, 1500),
+        mtu,
         deliver: section.word("deliver", &DELIVERS),
         ring: ring(section),
         offload: section.flag("offload", true),
         memory_max: attachment::memory_max(section),
+    }
+}
+
+/// Parses the MTU, which the attachment may limit.
+fn mtu(section: &Section<'_>, attach: Option<&Attach>) -> u32 {
+    let mtu = section.number("mtu", LEAST_MTU..=MOST_MTU, DEFAULT_MTU);
+    match attach.and_then(|attach| attach.traits().most_mtu).filter(|(most, _)| mtu > *most) {
+        Some((most, why)) => {
+            let what =
+                format!("{mtu} is more than the {most} of this attachment ({why}); write at most {most}");
+            section.fault(section.line_of("mtu"), "mtu", what);
+            DEFAULT_MTU
+        }
+        None => mtu,
     }
 }
 
@@ -152,8 +173,10 @@ pub(crate) fn station_mac(text: &str) -> Result<Mac, String> {
     Ok(mac)
 }
 
-fn addresses(section: &Section<'_>) -> Vec<Address> {
-    let texts = section.texts("address", "\"192.0.2.1/24\"");
+/// Parses the IPv4 addresses among all addresses of a NIC.
+pub(crate) fn own_addresses(section: &Section<'_>) -> Vec<Address> {
+    let texts = section.texts("address", "\"192.0.2.1/24\"").into_iter().filter(|at| !six::is_six(at.value));
+    let texts: Vec<WithLine<&str>> = texts.collect();
     if let Some(extra) = texts.get(MOST_ADDRESSES) {
         let what = format!("{} addresses are too many; a NIC has at most {MOST_ADDRESSES}", texts.len());
         section.fault(extra.line, "address", what);
@@ -174,10 +197,7 @@ fn addresses(section: &Section<'_>) -> Vec<Address> {
 /// Parses an address that a router may have.
 fn own_address(text: &str) -> Result<Address, String> {
     let example = "write e.g. \"192.0.2.1/24\"";
-    let address = parse_cidr(text).map_err(|fault| match fault {
-        ParseError::Version6 => format!("{text:?}: IPv6 is not in this version; {example}"),
-        ParseError::Malformed => format!("{text:?} is not an IPv4 prefix; {example}"),
-    })?;
+    let address = parse_cidr(text).map_err(|_| format!("{text:?} is not an IPv4 prefix; {example}"))?;
     let ip = address.ip;
     if ip.octets()[0] == 0 || ip.octets()[0] >= 224 || ip.is_loopback() {
         return Err(format!("{text:?} cannot be a router's own address; {example}"));

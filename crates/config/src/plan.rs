@@ -39,6 +39,8 @@ pub struct Plan {
     pub kernel_ports: Vec<KernelPort>,
     /// Telemetry of the run.
     pub telemetry: Telemetry,
+    /// The groups, whose members are among the routers.
+    pub groups: Vec<crate::group::Group>,
     /// Lines of values in the file, for errors found later.
     #[serde(skip)]
     pub places: SourceLines,
@@ -115,6 +117,10 @@ pub struct Router {
     pub routes: Vec<Route>,
     /// Static neighbours, which need no ARP.
     pub neighbours: Vec<Neighbour>,
+    /// IPv6 routes and neighbours, VLANs, and limits of forwarding.
+    pub forwarding: crate::forwarding::Forwarding,
+    /// Control plane; `None`: it has none.
+    pub control: Option<crate::control::Control>,
 }
 
 impl Router {
@@ -126,6 +132,11 @@ impl Router {
     /// Returns true if it is a kernel router: it has no machine, and the data plane does not know it.
     pub const fn is_in_kernel(&self) -> bool {
         self.kernel.is_some()
+    }
+
+    /// Returns true if a NIC has jumbo frames, so that all buffers of its firmware are made for them.
+    pub fn has_jumbo(&self) -> bool {
+        self.nics.iter().any(|nic| bootinfo::buffers::is_jumbo(nic.mtu))
     }
 
     /// Number of its I/O threads.

@@ -15,7 +15,7 @@ use crate::values::BadValue;
 /// Least octets of an Ethernet frame without FCS.
 const LEAST_FRAME: u32 = 60;
 /// Octets of the largest frame of our NICs, without FCS.
-const MOST_FRAME: u32 = 9014;
+const MOST_FRAME: u32 = bootinfo::buffers::MOST_MTU + 14;
 /// Upper limit of rates, in frames/s.
 const MOST: u64 = 1_000_000_000;
 

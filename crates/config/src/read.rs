@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use crate::group;
 use crate::plan::{
     Engine, Misdeed, Plan, Power, Restart, Role, Router, Spin, Switch, Telemetry, VhostThreads,
 };
 use crate::section::{Keywords, Section, WithLine};
 use crate::source_lines::SourceLines;
 use crate::values;
-use crate::{affinity, isolated, kernel, keys, linux, nic, rate, route, sched};
+use crate::{affinity, control, forwarding, isolated, kernel, keys, linux, memory, nic, rate, route, sched};
 
 pub(crate) const ENGINES: Keywords<Option<Engine>> = Keywords {
     noun: ("engine", "engines"),
@@ -75,12 +76,15 @@ const VHOSTS: Keywords<VhostThreads> = Keywords {
     later: &[],
 };
 
+/// Tables of `[[router]]`.
+const TABLES: [&str; 4] = ["nic", "route", "neighbour", "interface"];
+
 /// Default ageing time of a switch's addresses in seconds, as in Linux bridges.
 const DEFAULT_AGEING: u32 = 300;
 
 /// Converts the whole document; `stem` is the file's name without `.toml`.
 pub(crate) fn document(document: &Section<'_>, stem: &str, places: SourceLines) -> Plan {
-    document.expect_keys(&["name", "telemetry", "switch", "router"], &[]);
+    document.expect_keys(&["name", "telemetry", "switch", "router", "group"], &[]);
     let (name, named) = (run_name(document, stem), document.has("name"));
     let mut plan = Plan { name, named, places, ..Plan::default() };
     plan.telemetry = telemetry(document, &mut plan.places);
@@ -90,7 +94,8 @@ pub(crate) fn document(document: &Section<'_>, stem: &str, places: SourceLines) 
         let router = router(&section, index, &mut plan);
         plan.routers.push(router);
     }
-    if !document.has("router") {
+    group::read_all(document, &mut plan);
+    if !document.has("router") && !document.has("group") {
         document.report.error(0, "router", "missing; a file describes at least one [[router]]");
     }
     plan
@@ -133,8 +138,10 @@ fn switches(document: &Section<'_>) -> Vec<Switch> {
     switches
 }
 
-fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
-    section.expect_keys(&[keys::names(keys::ROUTER), keys::TABLES.to_vec()].concat(), &[]);
+/// Reads a router, or what the members of a group are like.
+pub(crate) fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
+    let known = [keys::names(keys::ROUTER), group::names_in(section), TABLES.to_vec()];
+    section.expect_keys(&known.concat(), &[]);
     let name = required_name(section, "\"edge\"");
     remember(plan, (index, None), "name", section.line_of("name"));
     let pin = affinity::pin(section, index, plan);
@@ -145,9 +152,9 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
     let engine = section.word("engine", &ENGINES);
     let (linux, kernel) = (linux::read(section, engine), kernel::read(section, engine));
     let memory = match &linux {
-        _ if kernel.is_some() => 0,
-        Some(_) => linux::memory(section),
-        None => valued(section, "memory", "\"32M\"", values::memory).unwrap_or(values::DEFAULT_MEMORY),
+        _ if kernel.is_some() => Some(0),
+        Some(_) => Some(linux::memory(section)),
+        None => valued(section, "memory", "\"32M\"", values::memory),
     };
     let mut router = Router {
         name,
@@ -159,7 +166,7 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
         restart: section.word("restart", &RESTARTS),
         state: section.has("state").then(|| section.word("state", &POWERS)),
         vcpus: if kernel.is_some() { 0 } else { section.number("vcpus", 1..=16, 1) },
-        memory,
+        memory: memory.unwrap_or_default(),
         vhost: section.word("vhost", &VHOSTS),
         affinity: affinity::read(section, index, plan),
         pin,
@@ -171,13 +178,25 @@ fn router(section: &Section<'_>, index: usize, plan: &mut Plan) -> Router {
         nics: Vec::new(),
         routes: Vec::new(),
         neighbours: Vec::new(),
+        forwarding: forwarding::Forwarding::default(),
+        control: control::read(section, index, plan),
     };
     router.nics = nic::read_all(section, index, &router, plan);
     linux::verify(section, &router);
     kernel::verify(section, &router);
     isolated::verify(section, &router);
-    router.routes = route::routes(section, &router.nics);
-    router.neighbours = route::neighbours(section, &router.nics);
+    router.forwarding = forwarding::read(section, &router.nics);
+    for interface in &router.forwarding.interfaces {
+        // Large frames with tags cannot be cut on the way.
+        router.nics[interface.nic].offload = false;
+    }
+    control::verify(section, &router);
+    let links = forwarding::links(&router.nics, &router.forwarding.interfaces);
+    router.routes = route::routes(section, &links);
+    router.neighbours = route::neighbours(section, &links);
+    if memory.is_none() {
+        router.memory = memory::default(&router);
+    }
     router
 }
 

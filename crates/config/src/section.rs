@@ -91,6 +91,11 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Whether it is a table of this name, which stands in the document itself.
+    pub(crate) fn is(&self, path: &str) -> bool {
+        self.path == path
+    }
+
     /// Key with the names of its tables.
     pub(crate) fn key(&self, name: &str) -> String {
         let name = if is_bare(name) { name.to_owned() } else { format!("{name:?}") };
@@ -141,6 +146,11 @@ impl<'a> Section<'a> {
         Some(WithLine { value: text, line: self.report.line(value.span()) })
     }
 
+    /// Returns a string without reporting anything else in its place.
+    pub(crate) fn peek_text(&self, key: &str) -> Option<&'a str> {
+        self.value(key)?.get_ref().as_str()
+    }
+
     /// Reads a required string.
     pub(crate) fn required_text(&self, key: &str, example: &str) -> Option<WithLine<&'a str>> {
         if self.value(key).is_none() {
@@ -163,6 +173,30 @@ impl<'a> Section<'a> {
             }
         }
         texts
+    }
+
+    /// Returns true if the key's value is an array.
+    pub(crate) fn is_array(&self, key: &str) -> bool {
+        self.value(key).is_some_and(|value| value.get_ref().as_array().is_some())
+    }
+
+    /// Reads an array of integers within a range; if some are invalid, they are reported and it is taken for empty.
+    pub(crate) fn numbers(&self, key: &str, range: RangeInclusive<u32>) -> Vec<u32> {
+        let Some(value) = self.value(key) else { return Vec::new() };
+        let (first, last) = (range.start(), range.end());
+        let Some(array) = value.get_ref().as_array() else {
+            self.wrong_type(key, value, &format!("an array of whole numbers from {first} to {last}"));
+            return Vec::new();
+        };
+        let integers = array.iter().map(|item| {
+            if item.get_ref().as_integer().is_none() {
+                self.wrong_type(key, item, &format!("a whole number from {first} to {last}"));
+            }
+            self.integer(key, item, &range)
+        });
+        // All are looked at, so that all faults are reported.
+        let integers: Vec<Option<u32>> = integers.collect();
+        integers.into_iter().collect::<Option<_>>().unwrap_or_default()
     }
 
     /// Reads an integer within a range.

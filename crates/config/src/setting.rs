@@ -94,7 +94,7 @@ impl Setting {
         let (key, loses) = match entry.change {
             Change::Free(key) => (key, None),
             Change::Loses(key, what) => (key, Some(what)),
-            Change::Replaces => return None,
+            Change::Replaces | Change::Applies => return None,
         };
         let (name, Entry { takes, default, does, .. }) = (format!("{before}{}", entry.name), entry);
         Some(Self { key, name, value: takes, default, does, loses })
@@ -138,6 +138,9 @@ impl Plan {
     /// There is no such router or setting, the setting does not accept the value, or the plan as a whole
     /// would be invalid: one line that names router and key, with the same wording as for a file.
     pub fn with(&self, router: &str, key: &str, value: &str) -> Result<Self, BadValue> {
+        if self.group(router).is_some() {
+            return self.with_in_group(router, key, value);
+        }
         let mut plan = self.clone();
         let found = plan.routers.iter_mut().find(|known| known.name == router).ok_or_else(|| {
             let names: Vec<&str> = self.routers.iter().map(|router| router.name.as_str()).collect();
@@ -154,7 +157,8 @@ impl Errors {
     /// of a file.
     pub fn of_setting(&self, router: &str, key: &str) -> BadValue {
         let line = |error: &crate::Error| {
-            let own = error.key.strip_prefix("router.").unwrap_or(&error.key);
+            let own = error.key.strip_prefix("router.").or_else(|| error.key.strip_prefix("group."));
+            let own = own.unwrap_or(&error.key);
             let about = error.router.as_deref().unwrap_or(router);
             let place = match about == router {
                 true if is_below(key, own) => String::new(),

@@ -15,9 +15,9 @@ const MIB: u64 = 1 << 20;
 const PAGE: u64 = 2 * MIB;
 /// Least memory of a router: firmware and tables take 8 MiB, the rest is for rings and buffers.
 const LEAST_MEMORY: u64 = 16 * MIB;
-const MOST_MEMORY: u64 = 1024 * MIB;
+pub(crate) const MOST_MEMORY: u64 = 1024 * MIB;
 
-/// Default memory of a router: 8 MiB for the firmware, 24 MiB for rings and buffers.
+/// Default memory of a router, if it does not need more: 8 MiB for the firmware, 24 MiB for rings and buffers.
 pub(crate) const DEFAULT_MEMORY: u64 = 32 * MIB;
 
 /// Validates the name of a switch, router or NIC.

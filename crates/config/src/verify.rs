@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::hash::Hash;
 
-use crate::address::Prefix;
 use crate::fault::Fault;
+use crate::forwarding::{Destination, own_addresses, own_networks};
+use crate::group::outside;
 use crate::plan::{Nic, Plan, Router};
 use crate::{affinity, memory, napi, rate};
 
@@ -34,10 +35,10 @@ fn memory(plan: &Plan, faults: &mut Vec<Fault>) {
         let needed = if router.linux.is_some() || router.is_in_kernel() { 0 } else { memory::needed(router) };
         if needed > router.memory {
             let what = format!(
-                "{} MiB cannot hold {}; write memory = \"{}M\"",
+                "{} MiB cannot hold {}; {}",
                 router.memory >> 20,
                 memory::shape(router),
-                needed >> 20
+                memory::remedy(needed)
             );
             faults.push(Fault::new(index, "memory", what));
         }
@@ -67,7 +68,7 @@ impl Located<'_> {
 }
 
 fn located(plan: &Plan) -> impl Iterator<Item = Located<'_>> {
-    plan.routers.iter().enumerate().flat_map(|(r, router)| {
+    outside(plan).flat_map(|(r, router)| {
         router.nics.iter().enumerate().map(move |(n, nic)| Located { router, nic, index: (r, n) })
     })
 }
@@ -100,7 +101,7 @@ fn taken(value: impl Display, first: u32) -> String {
 
 fn router_names(plan: &Plan, faults: &mut Vec<Fault>) {
     let mut names = Unique::new();
-    for (index, router) in plan.routers.iter().enumerate() {
+    for (index, router) in outside(plan) {
         let line = plan.places.line(index, None, "name");
         if router.name.is_empty() {
             continue;
@@ -146,19 +147,18 @@ fn macs(plan: &Plan, faults: &mut Vec<Fault>) {
 }
 
 /// Checks that the networks of two NICs of a router do not overlap, since routing between them would be
-/// ambiguous.
+/// ambiguous. Those of different VRFs may.
 fn networks(plan: &Plan, faults: &mut Vec<Fault>) {
-    let mut before: Vec<(Located<'_>, Prefix)> = Vec::new();
+    let mut before: Vec<(Located<'_>, Destination)> = Vec::new();
     for at in located(plan) {
         before.retain(|(other, _)| other.index.0 == at.index.0);
-        for address in &at.nic.addresses {
-            let network = address.network();
-            let clash = before.iter().find(|(other, held)| other.index != at.index && held.overlaps(network));
+        for own in own_networks(&at.nic.addresses, &at.nic.six) {
+            let network = own.network;
+            let is_near = |other: &Located<'_>| other.index != at.index && other.nic.vrf == at.nic.vrf;
+            let clash = before.iter().find(|(other, held)| is_near(other) && held.overlaps(network));
             if let Some((other, held)) = clash {
-                let what = format!(
-                    "{address} overlaps {held} of NIC {:?}; use a network of its own",
-                    other.nic.name
-                );
+                let what =
+                    format!("{own} overlaps {held} of NIC {:?}; use a network of its own", other.nic.name);
                 faults.push(at.fault("address", what));
             }
             before.push((at, network));
@@ -171,12 +171,12 @@ fn addresses_on_switches(plan: &Plan, faults: &mut Vec<Fault>) {
     let mut owners: HashMap<_, Located<'_>> = HashMap::new();
     for at in located(plan) {
         let Some(switch) = at.nic.attach.switch() else { continue };
-        for address in &at.nic.addresses {
-            let owner = *owners.entry((switch, address.ip)).or_insert(at);
+        for own in own_addresses(&at.nic.addresses, &at.nic.six) {
+            let owner = *owners.entry((switch, own.ip)).or_insert(at);
             if owner.index.0 != at.index.0 {
                 let what = format!(
                     "{} is the address of {} on {:?} already; choose another",
-                    address.ip,
+                    own.ip,
                     owner.label(),
                     at.nic.attach.to_string()
                 );

@@ -57,6 +57,7 @@ impl DataPlane {
             | Request::Trace { .. }
             | Request::Capture { .. }
             | Request::Events { .. }
+            | Request::Control { .. }
             | Request::Apply { .. } => {
                 anyhow::bail!("the supervisor answers this itself")
             }
@@ -129,15 +130,17 @@ impl DataPlane {
     }
 }
 
-/// Counters of one router: its own, its threads', and those of its switch ports.
+/// Counters of one router, or of a group and all of its members: their own, their threads', and those of their switch ports.
 fn counters_of(mut counters: api::Counters, name: &str) -> api::Counters {
-    let (own, thread) = (format!("{name}."), format!("{name}/"));
+    // ROUTER.NIC.COUNTER, ROUTER/THREAD.COUNTER
+    let is_its =
+        |known: &str| known.split_once(['.', '/']).is_some_and(|(router, _)| config::is_meant(router, name));
     counters.counters.retain(|counter, _| {
         // switch.SWITCH.ROUTER.NIC.COUNTER
-        let is_port = counter.starts_with("switch.") && counter.split('.').nth(2) == Some(name);
-        counter.starts_with(&own) || counter.starts_with(&thread) || is_port
+        let port = counter.strip_prefix("switch.").and_then(|port| port.split('.').nth(1));
+        is_its(counter) || port.is_some_and(|router| config::is_meant(router, name))
     });
-    counters.cpu_ns.retain(|known, _| known.starts_with(&thread));
+    counters.cpu_ns.retain(|thread, _| is_its(thread));
     counters
 }
 

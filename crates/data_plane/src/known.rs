@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use api::{RouterStatus, RunStatus};
-use engine::Instance;
+use engine::{Instance, Relayed};
 
 /// Status published by the main thread: after each look, and after each order before the reply to that.
 /// `None`: not yet.
@@ -18,14 +18,14 @@ struct Seen {
     routers: Vec<engine::RouterStatus>,
     /// Relay threads in this process of routers that have processes of their own. The supervisor asks those
     /// for the rest.
-    relays: Vec<(String, Vec<(String, i32)>)>,
+    relays: Vec<Relayed>,
 }
 
 impl PublishedStatus {
     /// Publishes the present status. Returns the threads of all routers.
     pub(super) fn publish(&self, run: &str, instance: &Instance) -> Vec<api::Thread> {
-        let relays = instance.relay_threads().map(|(name, threads)| (name.to_owned(), threads));
-        let seen = Seen { run: run.to_owned(), routers: instance.status(), relays: relays.collect() };
+        let relays = instance.relayed().collect();
+        let seen = Seen { run: run.to_owned(), routers: instance.status(), relays };
         let threads = seen.threads();
         // The previous status is dropped after the lock is released.
         let _before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(seen);
@@ -53,7 +53,7 @@ impl PublishedStatus {
 impl Seen {
     fn threads(&self) -> Vec<api::Thread> {
         let own = self.routers.iter().flat_map(|status| &status.threads);
-        own.chain(self.relays.iter().flat_map(|(_, threads)| threads)).map(thread).collect()
+        own.chain(self.relays.iter().flat_map(|relay| &relay.threads)).map(thread).collect()
     }
 }
 
@@ -73,11 +73,12 @@ pub(super) fn of_router(status: &engine::RouterStatus, now: Instant) -> RouterSt
         restarts: u32::try_from(status.restarts).unwrap_or(u32::MAX),
         reason: status.reason.clone(),
         pid: status.pid.map(i32::unsigned_abs),
+        member: status.member.clone(),
         threads: status.threads.iter().map(thread).collect(),
     }
 }
 
-fn of_relay((name, threads): &(String, Vec<(String, i32)>)) -> RouterStatus {
+fn of_relay(Relayed { name, threads, member }: &Relayed) -> RouterStatus {
     RouterStatus {
         name: name.clone(),
         engine: String::new(),
@@ -86,6 +87,7 @@ fn of_relay((name, threads): &(String, Vec<(String, i32)>)) -> RouterStatus {
         restarts: 0,
         reason: None,
         pid: None,
+        member: member.clone(),
         threads: threads.iter().map(thread).collect(),
     }
 }
@@ -110,10 +112,12 @@ mod tests {
             restarts: 2,
             reason: None,
             pid: Some(7),
+            member: None,
             threads: vec![("edge/vcpu0".to_owned(), 8)],
         };
         let publish = |state| {
-            let relays = vec![("far".to_owned(), vec![("far/wan".to_owned(), 9)])];
+            let threads = vec![("far/wan".to_owned(), 9)];
+            let relays = vec![Relayed { name: "far".to_owned(), threads, member: None }];
             let seen = Seen { run: "lab".to_owned(), routers: vec![seen(state)], relays };
             *known.0.lock().expect("nobody panicked") = Some(seen);
         };

@@ -212,6 +212,14 @@ impl DataPlane {
                 self.instance.cable_changed(&nic);
                 Ok(())
             }
+            ToPlane::Drain { router, is_on } => {
+                self.instance.drain(&router, is_on);
+                self.publish()
+            }
+            ToPlane::Learn { router, lesson } => {
+                let (late, epoch) = self.instance.learn(&router, &lesson);
+                self.wire.say(&ToSupervisor::Learned { router, late: late as u64, epoch })
+            }
             ToPlane::Ping => self.wire.say(&ToSupervisor::Pong),
             // A second start, or a late reply to an abandoned request.
             ToPlane::Start(_)

@@ -47,6 +47,7 @@ pub(super) fn understand(
             SupplyKind::VhostNets => drop(supplies.vhost_nets.insert(of, handed.descriptors)),
             SupplyKind::Uplink => drop(supplies.opened.insert(of, handed)),
             SupplyKind::Door => drop(supplies.doors.insert(of, handed)),
+            SupplyKind::Shadow => drop(supplies.shadows.insert(of, handed)),
         }
     }
     Ok(Order { plan, supplies, locks })

@@ -37,9 +37,10 @@ impl DataPlane {
         Trace::start(self.instance.board(), order)
     }
 
-    /// Checks that the plan has this NIC.
+    /// Checks that the plan has this NIC, of a router or of a group.
     pub(super) fn planned_nic(&self, router: &str, nic: &str) -> Result<()> {
-        let planned = self.planned(router)?;
+        let group = self.instance.plan().group(router);
+        let planned = group.map_or_else(|| self.planned(router), |group| Ok(&group.pattern))?;
         let names = || planned.nics.iter().map(|nic| nic.name.as_str()).collect::<Vec<_>>().join(", ");
         let known = planned.nics.iter().any(|known| known.name == nic);
         known.then_some(()).with_context(|| format!("router {router} has no NIC {nic:?}; NICs: {}", names()))

@@ -19,7 +19,7 @@ use api::{Outcome, Request};
 use engine::KernelThreads;
 use link::{Link, Received, ToPlane, ToSupervisor};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use vmm::{Child, Spawn, Spawned};
+use vmm::{Child, Firmware, Spawn, Spawned};
 
 /// Time limit for the supervisor to start a process.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -206,8 +206,9 @@ impl LinkEndpoint {
     }
 
     /// Waits for the reply to [`ToSupervisor::Spawn`].
-    fn spawned(&self, router: &str) -> Result<(u32, Vec<OwnedFd>)> {
-        let question = ToSupervisor::Spawn { router: router.to_owned() };
+    fn spawned(&self, router: &str, firmware: Firmware) -> Result<(u32, Vec<OwnedFd>)> {
+        let jumbo = firmware == Firmware::Jumbo;
+        let question = ToSupervisor::Spawn { router: router.to_owned(), jumbo };
         // Several threads may wait, each for its own router.
         let is_answer = |message: &ToPlane| match message {
             ToPlane::Spawned { router: of, .. } | ToPlane::NotSpawned { router: of, .. } => of == router,
@@ -244,8 +245,8 @@ impl KernelThreads for LinkEndpoint {
 }
 
 impl Spawn for LinkEndpoint {
-    fn spawn(&self, name: &str) -> Result<Spawned> {
-        let (pid, descriptors) = self.spawned(name)?;
+    fn spawn(&self, name: &str, firmware: Firmware) -> Result<Spawned> {
+        let (pid, descriptors) = self.spawned(name, firmware)?;
         let mut descriptors = descriptors.into_iter();
         let (socket, pidfd) = (descriptors.next(), descriptors.next());
         let lost = "the supervisor sent no descriptors";

@@ -121,6 +121,11 @@ pub(crate) struct IoCounts {
 }
 
 impl IoCounts {
+    /// Calls `visit` with the name of its thread, and the nanoseconds that it has spent on a CPU.
+    pub(crate) fn tell(&self, visit: &mut dyn FnMut(&str, u64)) {
+        visit(self.meter.name(), self.meter.read());
+    }
+
     /// Returns the counters of each of these threads.
     pub(crate) fn of(threads: &[IoThread]) -> Vec<Self> {
         let of = |io: &IoThread| Self {
@@ -211,7 +216,7 @@ fn guest_groups(
     }
 }
 
-fn thread_groups(threads: &[IoCounts], visit: &mut dyn FnMut(&str, &dyn Group)) {
+pub(crate) fn thread_groups(threads: &[IoCounts], visit: &mut dyn FnMut(&str, &dyn Group)) {
     for io in threads {
         visit(io.meter.name(), &*io.counters);
         visit(&format!("{}.work", io.meter.name()), &*io.work);

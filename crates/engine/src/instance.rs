@@ -20,13 +20,15 @@ use anyhow::{Context, Result, bail};
 use api::CpuSharing;
 use attach::HandedOver;
 use config::Plan;
+use config::learned::Lesson;
 use switch::Switch;
 
 pub use running::RunningRouter;
-pub use status::{About, Event, RouterStatus, State};
+pub use status::{About, Event, Relayed, RouterStatus, State};
 
 use crate::clock::{Clock, Timed};
 use crate::counts::{CounterRegistration, CounterRegistry};
+use crate::ensemble::Ensembles;
 use crate::io_thread::IoThread;
 use crate::isolated_paths::IsolatedRouterPaths;
 use crate::kernel_port::{KernelPort, taps};
@@ -69,11 +71,14 @@ impl Instance {
     pub fn start(plan: &Plan, supplies: impl Into<HostServices>) -> Result<Self> {
         let mut supplies = supplies.into();
         keep_reserve().context("the thread that is kept for take-downs")?;
+        let counts = std::mem::take(&mut supplies.counts);
         let mut context = RunContext {
             backends: BackendPool::new(supplies.kvm.take(), supplies.spawner.take()),
             confinement: supplies.confinement,
             board: TapBoard::default(),
-            counts: std::mem::take(&mut supplies.counts),
+            learning: supplies.learning.clone(),
+            ensembles: Ensembles::new(counts.clone()),
+            counts,
             rules: Rules::default(),
             sharing: BTreeMap::new(),
             now: Instant::now(),
@@ -162,12 +167,15 @@ impl Instance {
         self.slots.iter().map(Slot::status).collect()
     }
 
-    /// Returns the threads that serve the NICs of isolated routers: for each router, the name and kernel
-    /// thread ID of each thread.
-    pub fn relay_threads(&self) -> impl Iterator<Item = (&str, Vec<(String, i32)>)> {
+    /// What is here of routers in processes of their own, in the order of the file.
+    pub fn relayed(&self) -> impl Iterator<Item = Relayed> {
         self.isolated_paths.iter().map(|paths| {
             let threads = paths.threads().iter().map(IoThread::thread);
-            (paths.plan.name.as_str(), threads.map(|t| (t.name().to_owned(), t.tid())).collect())
+            Relayed {
+                name: paths.plan.name.clone(),
+                threads: threads.map(|t| (t.name().to_owned(), t.tid())).collect(),
+                member: paths.outlets().first().and_then(|outlet| outlet.member_state()),
+            }
         })
     }
 
@@ -237,6 +245,9 @@ impl Instance {
         if self.kernel_ports.iter().any(|kernel_port| kernel_port.is_of(label)) {
             return self.replace_at_kernel_port(label, by);
         }
+        if let Some(replace) = self.context.ensembles.replacing(label) {
+            return self.replace_link(label, move || replace(by));
+        }
         let slots = self.slots.iter().flat_map(Slot::outlets);
         let mut outlets = slots.chain(self.isolated_paths.iter().flat_map(IsolatedRouterPaths::outlets));
         let outlet =
@@ -257,11 +268,32 @@ impl Instance {
         Ok(())
     }
 
-    /// Returns the state of the attachment of a NIC of a router that runs here, as its name and one line;
-    /// `None` for most kinds.
+    /// Puts a link in the place of one that was deleted, under all members of a group that share it.
+    fn replace_link(
+        &mut self,
+        label: &str,
+        replace: impl FnOnce() -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let name = format!("{label}-link");
+        self.run_in_background((name, &format!("NIC {label}: its new link")), replace)??;
+        let is_its = |router: &config::Router| {
+            router
+                .membership()
+                .is_some_and(|(group, _)| label.split_once('.').is_some_and(|(own, _)| own == group))
+        };
+        for slot in self.slots.iter().filter(|slot| is_its(&slot.plan)) {
+            slot.run.iter().for_each(|run| run.router.spin(slot.plan.spin));
+        }
+        self.isolated_paths.iter().filter(|paths| is_its(&paths.plan)).for_each(IsolatedRouterPaths::idle);
+        Ok(())
+    }
+
+    /// How what a NIC of a router is plugged into is, in one line, and what that is called; often nothing.
     pub fn state_of(&self, router: &str, nic: usize) -> Option<(&'static str, String)> {
-        let slot = self.slots.iter().find(|slot| slot.plan.name == router && slot.run.is_some())?;
-        slot.outlets().get(nic)?.state()
+        let slot = self.slots.iter().find(|slot| slot.plan.name == router && slot.run.is_some());
+        let paths = self.isolated_paths.iter().find(|paths| paths.plan.name == router);
+        let outlets = slot.map(Slot::outlets).or_else(|| paths.map(IsolatedRouterPaths::outlets))?;
+        outlets.get(nic)?.state()
     }
 
     /// Takes the NICs (`edge.wan`) of isolated routers that may have another host at the other end of their
@@ -272,13 +304,36 @@ impl Instance {
 
     /// Tells a router that another host may now be at the other end of the cable of its NIC (`edge.wan`): it
     /// forgets its neighbours there. Does nothing if the router does not run here.
-    pub fn cable_changed(&self, label: &str) {
+    pub fn cable_changed(&mut self, label: &str) {
+        for label in self.context.ensembles.cable_changed(label) {
+            if self
+                .isolated_paths
+                .iter()
+                .any(|paths| label.split_once('.').is_some_and(|(own, _)| own == paths.plan.name))
+            {
+                self.context.plugged.push(label);
+            } else {
+                self.cable_changed(&label);
+            }
+        }
         for slot in &self.slots {
             let named = |nic: &config::Nic| label.split_once('.') == Some((&slot.plan.name, &nic.name));
             if let (Some(nic), Some(run)) = (slot.plan.nics.iter().position(named), &slot.run) {
                 run.router.router.cable_changed(nic);
             }
         }
+    }
+
+    /// Teaches a router what its control plane has found, whether it runs or not. Returns how many networks are not in its
+    /// route table as they should be, because that is full, and the epoch of the table; 0: it does not run.
+    pub fn learn(&self, router: &str, lesson: &Lesson) -> (usize, u32) {
+        let late = self.context.learning.of(router).take(lesson);
+        (late, self.router(router).map_or(0, |running| running.router.table().routes().epoch()))
+    }
+
+    /// Gives a member of a group no new frames from now on, or watches it again as one that starts.
+    pub fn drain(&self, router: &str, is_on: bool) {
+        self.context.ensembles.drain(router, is_on);
     }
 
     /// Updates the clock with the current machines and switches, and the counters with the current switches.

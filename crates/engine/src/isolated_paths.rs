@@ -10,7 +10,7 @@
 //! router's memory and nothing else.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -20,6 +20,7 @@ use config::{Nic, Router};
 use switch::Switch;
 
 use crate::counts::{CounterRegistration, CounterRegistry};
+use crate::ensemble::Ensembles;
 use crate::groups::{IoCounts, IsolatedPathCounts};
 use crate::instance::About;
 use crate::instance::running::idle;
@@ -83,7 +84,7 @@ impl PathParts {
     pub(crate) fn find(
         router: &Router,
         switches: &[Arc<Switch>],
-        held: &[Arc<Outlet>],
+        held: (&[Arc<Outlet>], &Ensembles),
         supplies: &mut HostServices,
     ) -> Result<Self> {
         let find = outlet_finder(router, switches, held, supplies);
@@ -170,6 +171,9 @@ impl IsolatedRouterPaths {
             registration: None,
         };
         paths.is_open(open);
+        let ports: Vec<_> = paths.ports.iter().map(Arc::downgrade).collect();
+        let is_up = move |port: &Weak<Backend>| port.upgrade().is_some_and(|port| port.is_up());
+        context.ensembles.watch(&paths.plan.name, move || ports.iter().all(is_up));
         paths
     }
 
@@ -248,6 +252,11 @@ impl IsolatedRouterPaths {
         let Some(open) = self.open.take() else { return };
         self.count();
         self.leaving = TakeDown::begin(&self.plan.name, open, now);
+    }
+
+    /// Whether the process of its router is at all of its NICs.
+    pub(crate) fn is_served(&self) -> bool {
+        self.ports.iter().all(|port| port.is_up())
     }
 
     /// Returns true while closed paths are still being taken down.

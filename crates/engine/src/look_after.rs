@@ -12,8 +12,11 @@ use telemetry::Kind;
 pub use back_off::BackOff;
 
 use crate::arp_conflicts::ConflictSample;
+use crate::ensemble;
 use crate::instance::slot::{Run, RunContext, Slot};
 use crate::instance::{About, Event, Instance, RunningRouter};
+use crate::isolated_paths::IsolatedRouterPaths;
+use crate::shortages;
 use crate::watch::{self, NicSample, Sample, VcpuSample};
 
 impl Instance {
@@ -43,11 +46,15 @@ impl Instance {
             }
             reclaim_routes(slot);
             look_at_claims(slot, now, &mut self.context);
+            look_at_shortages(slot, now, &mut self.context);
+            look_at_next_hops(slot, &mut self.context);
             look_at_uplinks(slot, &mut self.context);
         }
+        self.context.learning.look_after();
         let time = now.duration_since(self.since);
         self.isolated_paths.iter_mut().for_each(|paths| paths.look_after(now, time, &mut self.context));
         self.kernel_ports.iter_mut().for_each(|kernel_port| kernel_port.look_after(now, &mut self.context));
+        self.look_at_members();
         if self.context.events.len() != told || self.routers().count() != running {
             self.keep_time();
         }
@@ -60,6 +67,34 @@ impl Instance {
         let context = &mut self.context;
         if self.slots.iter_mut().map(|slot| slot.look_at_launch(context)).filter(|runs| *runs).count() > 0 {
             self.keep_time();
+        }
+    }
+}
+
+impl Instance {
+    /// Tells what has happened to members of groups, and has those charged that forward nothing any more although they run.
+    fn look_at_members(&mut self) {
+        for (router, news) in self.context.ensembles.link_news() {
+            let (about, kind, line) = told(news);
+            self.context.record_event_about(about, &router, kind, line);
+        }
+        for (router, news) in self.context.ensembles.news() {
+            match news {
+                ensemble::News::Told(line) => self.context.record_event(&router, Kind::Notice, line),
+                ensemble::News::Silent(line) => self.charge_member(&router, line),
+            }
+        }
+    }
+
+    /// A router in a process of its own is ended by whoever started that. One that does not run is started anyway.
+    fn charge_member(&mut self, router: &str, line: String) {
+        let is_it = |paths: &&IsolatedRouterPaths| paths.plan.name == router;
+        if self.isolated_paths.iter().find(is_it).is_some_and(IsolatedRouterPaths::is_served) {
+            return self.context.record_event(router, Kind::Charged, line);
+        }
+        let slot = self.slots.iter_mut().find(|slot| slot.plan.name == router);
+        if let Some(slot) = slot.filter(|slot| slot.run.as_ref().is_some_and(|run| run.up)) {
+            slot.fail(Kind::Charged, line, &mut self.context);
         }
     }
 }
@@ -93,6 +128,24 @@ fn look_at_claims(slot: &mut Slot, now: Instant, context: &mut RunContext) {
     let machine = running.router.machine();
     let signs = machine.shared().vcpus.iter().take(machine.vcpus()).map(ConflictSample::read);
     if let Some(line) = conflicts.look(now, &slot.plan, signs) {
+        context.record_event(&slot.plan.name, Kind::Notice, line);
+    }
+}
+
+/// Reports that the router has no room for its neighbours, and the like.
+fn look_at_shortages(slot: &mut Slot, now: Instant, context: &mut RunContext) {
+    let Some(Run { router: running, shortages, .. }) = &mut slot.run else { return };
+    let machine = running.router.machine();
+    let sign = shortages::Sign::read(machine.shared().vcpus.iter().take(machine.vcpus()));
+    for line in shortages.look(now, &slot.plan, sign) {
+        context.record_event(&slot.plan.name, Kind::Notice, line);
+    }
+}
+
+/// Has the router's table avoid next hops of groups that are not reached.
+fn look_at_next_hops(slot: &mut Slot, context: &mut RunContext) {
+    let Some(Run { router: running, next_hops, .. }) = &mut slot.run else { return };
+    for line in next_hops.look(&slot.plan, &running.router) {
         context.record_event(&slot.plan.name, Kind::Notice, line);
     }
 }
@@ -144,8 +197,5 @@ fn sample(running: &RunningRouter) -> Sample {
 /// Reclaims removed routes that no vCPU can read any more. A router that does not run reads nothing.
 fn reclaim_routes(slot: &Slot) {
     let Some(Run { router: running, .. }) = &slot.run else { return };
-    let mut routes = running.router.table().routes();
-    if routes.retired() > 0 {
-        routes.reclaim_for(running.epochs());
-    }
+    running.router.table().reclaim_for(running.epochs());
 }

@@ -1,44 +1,154 @@
 //! Routes of a router, from its file: connected networks, own addresses, static routes.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use anyhow::{Context, Result};
+use config::forwarding::{Destination, RefusedRoute, Route6, RouteType, SpreadRoute};
+use config::six::Six;
 use config::{Route, Router};
-use fib::{NextHop, Rib};
-use vmm::RouteTable;
+use fib::{NextHop, Refusal, Rib, Way, six};
+use vmm::{Room6, RouteTable};
 
 use crate::apply::difference::RouteChange;
 
 /// Spare groups for prefixes longer than /24, beyond those that the file needs: an unused one costs nothing.
 const SPARE_GROUPS: usize = 4096;
+/// The same for a router with a control plane, from which it learns routes while it runs.
+const LEARNED_GROUPS: usize = 32_768;
+const _: () = assert!(config::forwarding::MOST_WAYS == fib::MOST_WAYS);
 
 /// Creates a table with all routes of a router.
 pub fn table(plan: &Router) -> Result<RouteTable> {
-    table_with_room(plan, SPARE_GROUPS)
+    table_with_room(plan, if plan.control.is_some() { LEARNED_GROUPS } else { SPARE_GROUPS })
 }
 
 /// Creates a table with all routes of a router, with spare room for this many networks with prefixes longer
 /// than /24.
 pub fn table_with_room(plan: &Router, spare_groups: usize) -> Result<RouteTable> {
-    let long = plan.routes.len() + plan.nics.iter().map(|nic| nic.addresses.len()).sum::<usize>();
-    let table = RouteTable::new(2 * long + spare_groups)?;
-    fill(&mut table.routes(), plan).with_context(|| format!("router {}", plan.name))?;
+    let interfaces = plan.forwarding.interfaces.iter().map(|own| own.addresses.len());
+    let own = plan.nics.iter().map(|nic| nic.addresses.len()).chain(interfaces).sum::<usize>();
+    let more = &plan.forwarding;
+    let others = more.routes6.len() + more.spread.len() + more.refused.len();
+    let long = plan.routes.len() + others + own;
+    let room = has_six(plan).then(Room6::default);
+    let table = RouteTable::with_tables(plan.tables(), 2 * long + spare_groups, room)?;
+    let router = || format!("router {}", plan.name);
+    for number in 0..plan.tables() {
+        let filled = table.change(number, |rib| fill(rib, plan, number));
+        filled.unwrap_or(Ok(())).with_context(router)?;
+        let filled = table.change_six(number, |rib| fill_six(rib, plan, number));
+        filled.unwrap_or(Ok(())).with_context(router)?;
+    }
     Ok(table)
 }
 
-fn fill(rib: &mut Rib<'_>, plan: &Router) -> Result<()> {
-    for (number, nic) in (0u8..).zip(&plan.nics) {
-        for address in &nic.addresses {
-            let ip = address.ip.to_bits();
+/// Returns true if a router takes part in IPv6.
+fn has_six(plan: &Router) -> bool {
+    let routes = plan.forwarding.routes6.iter().map(|route| route.to);
+    let routes = routes.chain(plan.forwarding.spread.iter().map(|route| route.to));
+    let mut routes = routes.chain(plan.forwarding.refused.iter().map(|route| route.to));
+    let learns = plan.control.is_some();
+    let has_address = sixes(plan).any(|six| !six.addresses.is_empty());
+    learns || has_address || routes.any(|to| matches!(to, Destination::V6(_)))
+}
+
+/// IPv6 of all interfaces in the order of their numbers: NICs, then VLANs.
+fn sixes(plan: &Router) -> impl Iterator<Item = &Six> {
+    let vlans = plan.forwarding.interfaces.iter().map(|own| &own.six);
+    plan.nics.iter().map(|nic| &nic.six).chain(vlans)
+}
+
+/// Adds the IPv6 routes of a VRF. Link-local addresses need none: they are behind the NIC that a packet came from.
+fn fill_six(rib: &mut six::Rib<'_>, plan: &Router, table: usize) -> Result<()> {
+    let own = (0u8..).zip(sixes(plan)).filter(|(number, _)| plan.table_of((*number).into()) == table);
+    for (number, six) in own {
+        for own in six.addresses.iter().filter(|own| !own.ip.is_unicast_link_local()) {
+            if own.len < 128 {
+                let network = own.network().network.to_bits();
+                rib.add(network, own.len, NextHop::Connected { nic: number })?;
+            }
+            rib.add(own.ip.to_bits(), 128, NextHop::Local)?;
+        }
+    }
+    for (to, hops) in beside(plan, table) {
+        let Destination::V6(to) = to else { continue };
+        match hops {
+            Hops::One(hop) => rib.add(to.network.to_bits(), to.len, hop)?,
+            Hops::Several(ways) => rib.add_ways(to.network.to_bits(), to.len, &ways)?,
+        }
+    }
+    Ok(())
+}
+
+/// Next hops of a route.
+enum Hops {
+    One(NextHop),
+    Several(Vec<Way>),
+}
+
+/// Static routes of a VRF other than those of IPv4 by IPv4 gateways: of both families, with their next hops.
+fn beside(plan: &Router, table: usize) -> impl Iterator<Item = (Destination, Hops)> {
+    let here = move |nic: usize| plan.table_of(nic) == table;
+    let more = &plan.forwarding;
+    let six = more.routes6.iter().filter(move |route| here(route.nic));
+    let six = six.map(|route| (route.to, Hops::One(next_hop6(route))));
+    let is_spread_here = move |route: &&SpreadRoute| route.ways.first().is_some_and(|way| here(way.nic));
+    let spread = more.spread.iter().filter(is_spread_here);
+    let spread = spread.map(|route| (route.to, Hops::Several(ways(route))));
+    let refused = more.refused.iter().filter(move |route| route.table == table);
+    let refused = refused.map(|route| (route.to, Hops::One(refusal(route))));
+    six.chain(spread).chain(refused)
+}
+
+fn refusal(route: &RefusedRoute) -> NextHop {
+    NextHop::Refused(match route.kind {
+        RouteType::Blackhole => Refusal::Silent,
+        RouteType::Unreachable => Refusal::Unreachable,
+        RouteType::Prohibit => Refusal::Prohibited,
+    })
+}
+
+/// Returns the next hops of a route that has several.
+fn ways(route: &SpreadRoute) -> Vec<Way> {
+    let next_hop = |nic: usize, via: IpAddr| match via {
+        IpAddr::V4(ip) => NextHop::Gateway { nic: nic as u8, gateway: ip.to_bits() },
+        IpAddr::V6(ip) => NextHop::Gateway6 { nic: nic as u8, gateway: ip.to_bits() },
+    };
+    route.ways.iter().map(|way| Way { next_hop: next_hop(way.nic, way.via), weight: way.weight }).collect()
+}
+
+fn next_hop6(route: &Route6) -> NextHop {
+    let nic = route.nic as u8;
+    match route.via {
+        Some(gateway) => NextHop::Gateway6 { nic, gateway: gateway.to_bits() },
+        None => NextHop::Connected { nic },
+    }
+}
+
+/// Adds the IPv4 routes of a VRF.
+fn fill(rib: &mut Rib<'_>, plan: &Router, table: usize) -> Result<()> {
+    let vlans = plan.forwarding.interfaces.iter().map(|own| &own.addresses);
+    let all = (0u8..).zip(plan.nics.iter().map(|nic| &nic.addresses).chain(vlans));
+    for (number, addresses) in all.filter(|(number, _)| plan.table_of((*number).into()) == table) {
+        for address in addresses {
             let network = address.network().network.to_bits();
             if address.len < 32 {
                 rib.add(network, address.len, NextHop::Connected { nic: number })?;
             }
-            rib.add(ip, 32, NextHop::Local)?;
+            rib.add(address.ip.to_bits(), 32, NextHop::Local)?;
         }
     }
-    for route in &plan.routes {
+    for route in plan.routes.iter().filter(|route| plan.table_of(route.nic) == table) {
         rib.add(route.to.network.to_bits(), route.to.len, next_hop(route))?;
     }
-    rib.publish();
+    for (to, hops) in beside(plan, table) {
+        let Destination::V4(to) = to else { continue };
+        match hops {
+            Hops::One(hop) => rib.add(to.network.to_bits(), to.len, hop)?,
+            Hops::Several(ways) => rib.add_ways(to.network.to_bits(), to.len, &ways)?,
+        }
+    }
     Ok(())
 }
 
@@ -50,29 +160,49 @@ fn next_hop(route: &Route) -> NextHop {
     }
 }
 
-/// Changes static routes while vCPUs read them. New routes become visible before old ones are removed, so
+/// Changes static routes of a router while vCPUs read them. New routes become visible before old ones are removed, so
 /// that no packet misses a route that exists both before and after.
 ///
 /// # Errors
-/// The table is full; then it is unchanged.
-pub(crate) fn change(table: &RouteTable, changes: &[RouteChange]) -> Result<()> {
-    let mut rib = table.routes();
+/// A table is full; then all are unchanged.
+pub(crate) fn change(table: &RouteTable, plan: &Router, changes: &[RouteChange]) -> Result<()> {
+    let of = |change: &RouteChange| plan.table_of(change.route().nic);
+    let numbers: BTreeSet<usize> = changes.iter().map(of).collect();
+    let mut done: Vec<(usize, Vec<RouteChange>)> = Vec::new();
+    for number in numbers {
+        let own: Vec<RouteChange> = changes.iter().copied().filter(|change| of(change) == number).collect();
+        if let Err(error) = change_table(table, number, &own) {
+            for (number, changes) in done.iter().rev() {
+                let back: Vec<RouteChange> = changes.iter().rev().map(RouteChange::reversed).collect();
+                // This cannot fail, as in `change_all`.
+                let _ = change_table(table, *number, &back);
+            }
+            return Err(error);
+        }
+        done.push((number, own));
+    }
+    Ok(())
+}
+
+fn change_table(table: &RouteTable, number: usize, changes: &[RouteChange]) -> Result<()> {
+    table.change(number, |rib| change_all(rib, changes)).unwrap_or(Ok(()))
+}
+
+fn change_all(rib: &mut Rib<'_>, changes: &[RouteChange]) -> Result<()> {
     let order = |change: &&RouteChange| matches!(change, RouteChange::Remove(_));
     let mut changes: Vec<&RouteChange> = changes.iter().collect();
     changes.sort_by_key(order);
-    let mut result = Ok(());
     for (done, change) in changes.iter().enumerate() {
-        result = change_one(&mut rib, change);
+        let result = change_one(rib, change);
         if result.is_err() {
             for change in changes[..done].iter().rev() {
                 // This cannot fail: the routes were there a moment ago, so there is room.
-                let _ = change_one(&mut rib, &change.reversed());
+                let _ = change_one(rib, &change.reversed());
             }
-            break;
+            return result;
         }
     }
-    rib.publish();
-    result
+    Ok(())
 }
 
 fn change_one(rib: &mut Rib<'_>, change: &RouteChange) -> Result<()> {
@@ -82,9 +212,5 @@ fn change_one(rib: &mut Rib<'_>, change: &RouteChange) -> Result<()> {
         }
         RouteChange::Remove(route) => rib.remove(route.to.network.to_bits(), route.to.len),
     }
-    .with_context(|| match change {
-        RouteChange::Add(route) | RouteChange::Turn(_, route) | RouteChange::Remove(route) => {
-            format!("route {}", route.to)
-        }
-    })
+    .with_context(|| format!("route {}", change.route().to))
 }

@@ -9,6 +9,7 @@ use attach::{Attachment, HandedOver};
 use sandbox::Confinement;
 use vmm::{Kvm, Spawn};
 
+use crate::control::Learning;
 use crate::counts::CounterRegistry;
 use crate::guest::Images;
 use crate::kernel_vhost::KernelThreads;
@@ -28,6 +29,11 @@ pub struct HostServices {
     pub opened: HashMap<String, HandedOver>,
     /// Sockets by which the processes of isolated routers connect to their NICs, by `router.nic`.
     pub doors: HashMap<String, HandedOver>,
+    /// The shadows of NICs in the namespaces of control planes, by `router.nic`. The instance keeps them as long as their
+    /// NICs exist.
+    pub shadows: HashMap<String, HandedOver>,
+    /// What routers have learned from their control planes.
+    pub learning: Learning,
     /// Files of Linux guests (kernel, initramfs, console), by router.
     pub images: HashMap<String, Images>,
     /// KVM handle, for routers that are virtual machines.

@@ -9,6 +9,7 @@ mod board;
 mod drop_counters;
 mod fate;
 mod follow;
+mod gateway;
 mod sighting;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub(crate) use board::NicTaps;
 pub use board::{Place, Spot, TapBoard};
 use drop_counters::Drops;
 use follow::{LOOKS, TraceObserver, TraceState, TracedPacket};
+use gateway::Finder;
 
 /// Maximum number of packets of one trace.
 const MOST: u32 = 10_000;
@@ -45,7 +47,7 @@ pub fn headers(start: &[u8], len: u32) -> String {
 /// Parameters of a trace.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// Name of the router.
+    /// Name of the router, or of a group: all of its members then.
     pub router: String,
     /// Name of its NIC.
     pub nic: String,
@@ -106,17 +108,28 @@ impl Trace {
     /// Returns the place at which packets arrive: before the ingress queue, if there is one.
     fn arrivals(&self) -> Option<Spot> {
         let points = self.board.points();
-        let here = |place: &Place| place.router == self.order.router && place.nic == self.order.nic;
-        let is_there = |spot: &Spot| points.iter().any(|(place, _)| here(place) && place.spot == *spot);
+        let is_there =
+            |spot: &Spot| points.iter().any(|(place, _)| self.is_here(place) && place.spot == *spot);
         [Spot::Queue, Spot::Rx].into_iter().find(is_there)
+    }
+
+    /// Returns true if a place is at the traced NIC.
+    fn is_here(&self, place: &Place) -> bool {
+        config::is_meant(&place.router, &self.order.router) && place.nic == self.order.nic
     }
 
     /// To be called about ten times a second, until it returns the end.
     pub fn look_after(&mut self, instance: &Instance) -> Round {
-        self.round(|| Arc::new(Drops::read(instance)))
+        let find = |arrived: &sighting::Head, left: &Place| gateway::look_up(instance, arrived, left);
+        self.round_with(|| Arc::new(Drops::read(instance)), &find)
     }
 
+    #[cfg(test)]
     fn round(&mut self, read: impl Fn() -> Arc<Drops>) -> Round {
+        self.round_with(read, &|_, _| None)
+    }
+
+    fn round_with(&mut self, read: impl Fn() -> Arc<Drops>, find: Finder<'_>) -> Round {
         let mut drops = read();
         self.place_observers();
         let now = self.follow.age();
@@ -137,7 +150,7 @@ impl Trace {
         self.told += done.len() as u32;
         let left = self.order.count.saturating_sub(self.follow.taken_up());
         self.follow.let_in(if over || now < self.rest { 0 } else { left }, drops.clone());
-        let packets = done.into_iter().map(|followed| fate::tell(followed, &drops)).collect();
+        let packets = done.into_iter().map(|followed| fate::tell(followed, &drops, find)).collect();
         let end = (over || self.told >= self.order.count).then(|| self.end(now));
         Round { packets, end }
     }
@@ -149,9 +162,8 @@ impl Trace {
             if point.is_enabled() {
                 continue;
             }
-            let here = place.router == self.order.router && place.nic == self.order.nic;
-            let lookout =
-                TraceObserver::new(place.clone(), here && Some(place.spot) == arrivals, self.follow.clone());
+            let is_first = self.is_here(&place) && Some(place.spot) == arrivals;
+            let lookout = TraceObserver::new(place.clone(), is_first, self.follow.clone());
             point.enable(Box::new(lookout));
         }
     }

@@ -13,6 +13,7 @@ use nic_port::NicQueues;
 use port::{Sink, Source};
 use sandbox::Confinement;
 
+use crate::control::OpenShadow;
 use crate::io_thread::{Idle, IoThread, Pump};
 use crate::tracing::{NicTaps, Spot, TapBoard};
 
@@ -20,17 +21,19 @@ pub(crate) use gate::{NicGate, RateLimit};
 pub(crate) use main_loop::MainLock;
 pub(crate) use outlet::Outlet;
 
-/// Both directions of one NIC. If each queue pair has a thread, pump number `k` of either direction belongs
+/// The directions of one NIC. If each queue pair has a thread, pump number `k` of either direction belongs
 /// to thread `k`.
 pub(crate) struct NicPumps {
     name: String,
     rx: Vec<Pump>,
     tx: Vec<Pump>,
+    /// From the control plane out of the NIC, if there is one; any thread may serve it.
+    control: Option<Pump>,
 }
 
 impl NicPumps {
-    fn both(self) -> impl Iterator<Item = Pump> {
-        self.rx.into_iter().chain(self.tx)
+    fn all(self) -> impl Iterator<Item = Pump> {
+        self.rx.into_iter().chain(self.tx).chain(self.control)
     }
 }
 
@@ -58,9 +61,20 @@ pub(crate) fn connect(
     let entry = |entry, sink| plugging.entry(entry, sink);
     let site = ServiceContext { wanted: &wanted, threads: plugging.threads(), queues, entry: &entry };
     let Ports { sources, is_spread, have_entered, sinks, outside } = outlet.ports(&site)?;
+    let to_switch = outside.is_switch();
+    let (sources, control, outside) = match &outlet.shadow {
+        None => (sources, None, outside),
+        Some(shadow) => {
+            let shadow = shadow.open((plan, nic), queues)?;
+            let seen = |sink| plugging.taps.at(Spot::Rx, sink);
+            let (sources, outside) = shadow.sort(sources, outside, seen);
+            let (control, outside) = plugging.control(shadow, &sinks, outside);
+            (sources, control, outside)
+        }
+    };
     let rx = plugging.rx(sources, is_spread, have_entered);
-    let tx = plugging.tx(&sinks, outside.is_switch());
-    Ok((NicPumps { name: nic.name.clone(), rx, tx }, outside))
+    let tx = plugging.tx(&sinks, to_switch);
+    Ok((NicPumps { name: nic.name.clone(), rx, tx, control }, outside))
 }
 
 impl Plugging<'_> {
@@ -87,6 +101,8 @@ impl Plugging<'_> {
         let pump = |(part, source)| {
             let sink: Arc<dyn Sink> = match parts {
                 0 | 1 => self.queues.sink(),
+                // One thread reads them all, and waits for room as if they were one.
+                _ if self.threads() == 1 => self.queues.sink(),
                 _ if is_spread => self.queues.sink_of(part, parts),
                 _ => self.queues.common_sink(),
             };
@@ -98,6 +114,20 @@ impl Plugging<'_> {
             Pump { source, sink: self.taps.at(Spot::Rx, sink) }
         };
         sources.into_iter().enumerate().map(pump).collect()
+    }
+
+    /// Returns the pump from the control plane out of the NIC; none if others serve the NIC.
+    fn control(
+        &self,
+        shadow: OpenShadow,
+        sinks: &[Arc<dyn Sink>],
+        outside: Outside,
+    ) -> (Option<Pump>, Outside) {
+        let Some(sink) = sinks.first() else { return (None, outside) };
+        let (source, lost) = shadow.into_source();
+        let to_switch = outside.is_switch();
+        let sink = self.taps.at(Spot::Tx { to_switch }, sink.clone());
+        (Some(Pump { source, sink }), outside.counting_also(move |visit| visit("shadow", &*lost)))
     }
 
     /// Returns the pumps out of the NIC, for each thread to its sink, cyclically; none if others serve the
@@ -125,26 +155,30 @@ pub(crate) fn io_threads(
     let mut groups: Vec<(String, Vec<Pump>)> = Vec::new();
     match plan.vhost {
         VhostThreads::Shared => {
-            let pumps = ways.into_iter().flat_map(NicPumps::both).collect();
+            let pumps = ways.into_iter().flat_map(NicPumps::all).collect();
             groups.push(("vhost".to_owned(), pumps));
         }
         VhostThreads::PerNic => {
-            groups.extend(ways.into_iter().map(|way| (way.name.clone(), way.both().collect())));
+            groups.extend(ways.into_iter().map(|way| (way.name.clone(), way.all().collect())));
         }
         VhostThreads::Split => {
             for way in ways {
                 groups.push((format!("{}-rx", way.name), way.rx));
-                groups.push((format!("{}-tx", way.name), way.tx));
+                let tx = way.tx.into_iter().chain(way.control).collect();
+                groups.push((format!("{}-tx", way.name), tx));
             }
         }
         VhostThreads::Vmm => {
-            let pumps = ways.into_iter().flat_map(NicPumps::both).collect();
+            let pumps = ways.into_iter().flat_map(NicPumps::all).collect();
             groups.push(("main".to_owned(), pumps));
         }
         VhostThreads::Kernel => {}
         VhostThreads::PerQueue => {
             groups.extend((0..plan.queue_pairs()).map(|pair| (format!("q{pair}"), Vec::new())));
             for way in ways {
+                if let (Some((_, first)), Some(control)) = (groups.first_mut(), way.control) {
+                    first.push(control);
+                }
                 for pumps in [way.rx, way.tx] {
                     groups.iter_mut().zip(pumps).for_each(|((_, group), pump)| group.push(pump));
                 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use config::{Engine, Plan};
 use engine::{HostServices, Instance, Plugs};
 use opened::opened;
-use vmm::{Forker, Spawn};
+use vmm::{Firmware, Forker, Spawn};
 
 const FILE: &str = r#"
 [switch.lan]
@@ -113,7 +113,7 @@ fn missing(engine: Engine) -> Option<anyhow::Error> {
     match engine {
         Engine::Kvm | Engine::Linux => vmm::open_kvm().err(),
         Engine::Process => {
-            let tried = Forker::new().and_then(|forker| forker.spawn("trial"));
+            let tried = Forker::new().and_then(|forker| forker.spawn("trial", Firmware::Plain));
             tried.map(|spawned| vmm::process::end(&spawned.pidfd)).err()
         }
         Engine::Kernel | Engine::Lxc => Some(anyhow::anyhow!("it has no machine")),

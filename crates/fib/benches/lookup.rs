@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
-use fib::layout::{GROUP, NEXT_HOPS, TBL24};
+use fib::layout::{BUCKETS, GROUP, NEXT_HOPS, TBL24};
 use fib::synthetic::{Prefix, destinations, prefixes};
 use fib::{Header, Memory, NextHop, Rib, Table};
 use router::Routes;
@@ -101,10 +101,11 @@ const fn via(number: u32) -> NextHop {
 /// Creates a table in ordinary memory, leaked.
 fn memory(groups: usize) -> Memory<'static> {
     let words = |n: usize| Vec::leak((0..n).map(|_| AtomicU32::new(0)).collect::<Vec<_>>());
-    let next_hops = Vec::leak((0..NEXT_HOPS).map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
+    let long = |n: usize| &*Vec::leak((0..n).map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
     Memory {
         header: Box::leak(Box::new(Header::default())),
-        next_hops: (&*next_hops).try_into().expect("of this length"),
+        next_hops: long(NEXT_HOPS).try_into().expect("of this length"),
+        buckets: long(BUCKETS).try_into().expect("of this length"),
         tbl24: (&*words(TBL24)).try_into().expect("of this length"),
         tbl8: words(groups * GROUP),
     }

@@ -5,6 +5,7 @@
 //! ```text
 //! header    = &*(base                 as *const Header)
 //! next_hops = &*(base + NEXT_HOPS_AT  as *const [AtomicU64; NEXT_HOPS])
+//! buckets   = &*(base + BUCKETS_AT    as *const [AtomicU64; BUCKETS])
 //! tbl24     = &*(base + TBL24_AT      as *const [AtomicU32; TBL24])
 //! tbl8      = slice::from_raw_parts(base + TBL8_AT as *const AtomicU32, groups * GROUP)
 //! ```
@@ -14,17 +15,21 @@ use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// First word of a table; changes with the layout.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ringfib1");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ringfib3");
 /// Maximum number of next hops of a table; number 0 is "no route".
 pub const NEXT_HOPS: usize = 1 << 16;
+/// Number of buckets of all groups of next hops together.
+pub const BUCKETS: usize = 1 << 17;
 /// Number of entries of the first table.
 pub const TBL24: usize = 1 << 24;
 /// Number of entries of one group of the second table.
 pub const GROUP: usize = 256;
 /// Offset of the next hops.
 pub const NEXT_HOPS_AT: usize = 4096;
+/// Offset of the buckets.
+pub const BUCKETS_AT: usize = NEXT_HOPS_AT + 8 * NEXT_HOPS;
 /// Offset of the first table.
-pub const TBL24_AT: usize = NEXT_HOPS_AT + 8 * NEXT_HOPS;
+pub const TBL24_AT: usize = BUCKETS_AT + 8 * BUCKETS;
 /// Offset of the second table.
 pub const TBL8_AT: usize = TBL24_AT + 4 * TBL24;
 
@@ -38,8 +43,11 @@ pub const fn groups(len: usize) -> usize {
     len.saturating_sub(TBL8_AT) / (4 * GROUP)
 }
 
+/// Maximum number of different IPv6 gateways of a table (RFC 8950).
+pub const GATEWAYS6: usize = 240;
+
 /// The first page of a table.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct Header {
     /// [`MAGIC`], once the table has a writer.
@@ -48,6 +56,22 @@ pub struct Header {
     pub default_route: AtomicU32,
     /// Changes after each batch of changes.
     pub epoch: AtomicU32,
+    /// Offset in octets of the IPv6 table ([`crate::six`]) in the same memory; 0: there is none.
+    pub six_at: AtomicU64,
+    /// IPv6 gateways, in two words each, the high one first; zeros: a free place. A next hop refers to them by number.
+    pub gateways6: [[AtomicU64; 2]; GATEWAYS6],
+}
+
+impl Default for Header {
+    fn default() -> Self {
+        Self {
+            magic: AtomicU64::new(0),
+            default_route: AtomicU32::new(0),
+            epoch: AtomicU32::new(0),
+            six_at: AtomicU64::new(0),
+            gateways6: [const { [const { AtomicU64::new(0) }; 2] }; GATEWAYS6],
+        }
+    }
 }
 
 impl Header {
@@ -64,6 +88,8 @@ pub struct Memory<'a> {
     pub header: &'a Header,
     /// The array of next hops.
     pub next_hops: &'a [AtomicU64; NEXT_HOPS],
+    /// The buckets of groups of next hops.
+    pub buckets: &'a [AtomicU64; BUCKETS],
     /// The first table.
     pub tbl24: &'a [AtomicU32; TBL24],
     /// The second table.

@@ -6,26 +6,33 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
-use core::sync::atomic::{AtomicU32, fence};
+use core::sync::atomic::{AtomicU32, AtomicU64, fence};
 
 use router::NextHop;
 
+use crate::hops::{Hops, Places, Way};
 use crate::layout::{DEPTH_SHIFT, GROUP, IS_GROUP, MAGIC, Memory, NEXT_HOPS, NUMBER};
 use crate::readers::oldest;
 use crate::retired::Retired;
-use crate::table::pack;
+use crate::table::{Table, pack, pack_by_number, unpack};
 
 /// Reason why a route cannot be changed. The table is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The prefix is longer than 32 bits, or has bits set after its length.
+    /// The prefix is longer than its address (32 or 128 bits), or has bits set after its length.
     Prefix,
     /// There is no such route.
     Absent,
     /// The table has no group left for another /24 network with longer prefixes.
     Groups,
+    /// An IPv6 table has no node or range left for another part of the addresses.
+    Nodes,
     /// The table has no number left for another next hop.
     NextHops,
+    /// The table has no buckets left for another group of next hops.
+    Buckets,
+    /// The next hops of a route are not 1 to [`MOST_WAYS`](crate::MOST_WAYS) ways on, each with a weight.
+    Ways,
     /// No number is free at present; some will be when the last reader has left an old epoch, or was fenced.
     Waiting,
 }
@@ -33,10 +40,13 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Self::Prefix => "a prefix has at most 32 bits, and none set behind its length",
+            Self::Prefix => "a prefix is not longer than its address, and has no bits set behind its length",
             Self::Absent => "there is no such route",
             Self::Groups => "the route table is full: too many networks with prefixes longer than /24",
+            Self::Nodes => "the route table is full: too many IPv6 prefixes that lie apart from each other",
             Self::NextHops => "the route table is full: too many different next hops",
+            Self::Buckets => "the route table is full: too many different groups of next hops",
+            Self::Ways => "a route has 1 to 64 next hops that lead on, each with a weight of at least 1",
             Self::Waiting => {
                 "the route table is full until its readers have left what was removed: try again"
             }
@@ -51,19 +61,9 @@ pub struct Rib<'a> {
     memory: Memory<'a>,
     /// Next hop of each route, by (prefix, length).
     routes: BTreeMap<(u32, u8), u32>,
-    next_hops: NextHops,
+    next_hops: Hops<Memory<'a>>,
     groups: Groups,
     pub(crate) epoch: u32,
-}
-
-/// The next hops in use, by value and by number.
-struct NextHops {
-    numbers: BTreeMap<u64, u32>,
-    values: Vec<u64>,
-    users: Vec<u32>,
-    free: Vec<u32>,
-    /// Unused ones keep their value, and stay in `numbers`, until they are reclaimed.
-    retired: Retired,
 }
 
 /// The groups of the second table.
@@ -85,13 +85,7 @@ impl<'a> Rib<'a> {
         Self {
             memory,
             routes: BTreeMap::new(),
-            next_hops: NextHops {
-                numbers: BTreeMap::new(),
-                values: alloc::vec![0],
-                users: alloc::vec![0],
-                free: Vec::new(),
-                retired: Retired::default(),
-            },
+            next_hops: Hops::new(memory),
             groups: Groups {
                 count,
                 users: Vec::new(),
@@ -116,17 +110,68 @@ impl<'a> Rib<'a> {
     /// Adds a route, or changes the next hop of an existing one.
     pub fn add(&mut self, prefix: u32, len: u8, next_hop: NextHop) -> Result<(), Error> {
         check(prefix, len)?;
-        let number = self.next_hops.acquire(pack(next_hop), &self.memory)?;
+        let number = self.next_hops.take(self.word(next_hop)?)?;
+        self.install((prefix, len), number)
+    }
+
+    /// Adds a route with several next hops, over which flows are spread, or changes those of an existing one. Flows stay where
+    /// they are as far as the weights permit it.
+    ///
+    /// # Errors
+    /// The prefix or a next hop is not valid, or the table is full; then it is unchanged.
+    pub fn add_ways(&mut self, prefix: u32, len: u8, ways: &[Way]) -> Result<(), Error> {
+        check(prefix, len)?;
+        let word = |way: &Way| -> Result<(u64, u8), Error> {
+            let next_hop = Some(way.next_hop).filter(|_| way.leads_on()).ok_or(Error::Ways)?;
+            Ok((self.word(next_hop)?, way.weight))
+        };
+        let words = ways.iter().map(word).collect::<Result<Vec<_>, Error>>()?;
+        let like = self.routes.get(&(prefix, len)).copied();
+        let number = self.next_hops.take_group(&words, like, self.epoch)?;
+        self.install((prefix, len), number)
+    }
+
+    /// Adds a route that has this number, or changes the number of an existing one.
+    fn install(&mut self, (prefix, len): (u32, u8), number: u32) -> Result<(), Error> {
         let old = self.routes.get(&(prefix, len)).copied();
         if let Err(error) = self.write(prefix, len, entry(number, len), old.is_none()) {
-            self.next_hops.release(number, self.epoch);
+            self.next_hops.give(number, self.epoch);
             return Err(error);
         }
         self.routes.insert((prefix, len), number);
         if let Some(old) = old {
-            self.next_hops.release(old, self.epoch);
+            self.next_hops.give(old, self.epoch);
         }
         Ok(())
+    }
+
+    /// Sets for each next hop of a group, which has this number, whether it is down: its flows move to other next hops of their
+    /// groups, and those of others stay. Each change is one word, however many routes there are. Returns the number of changes.
+    pub fn set_down(&self, is_down: impl Fn(u32, NextHop) -> bool) -> usize {
+        let header = self.memory.header;
+        self.next_hops.set_down(|number, word| is_down(number, unpack(word, header)))
+    }
+
+    /// Returns the word of a next hop. The address of an IPv6 gateway gets a place in the header, which it keeps.
+    fn word(&self, next_hop: NextHop) -> Result<u64, Error> {
+        let NextHop::Gateway6 { nic, gateway } = next_hop else { return Ok(pack(next_hop)) };
+        let words = [(gateway >> 64) as u64, gateway as u64];
+        for (number, place) in (0..).zip(&self.memory.header.gateways6) {
+            let known = place.each_ref().map(|word| word.load(Relaxed));
+            if known == [0, 0] {
+                // Nothing refers to it yet.
+                place.iter().zip(words).for_each(|(place, word)| place.store(word, Release));
+            }
+            if known == [0, 0] || known == words {
+                return Ok(pack_by_number(nic, number));
+            }
+        }
+        Err(Error::NextHops)
+    }
+
+    /// Returns a reader of the table.
+    pub fn reader(&self) -> Table<'a> {
+        Table::new(self.memory)
     }
 
     /// Removes a route.
@@ -135,15 +180,31 @@ impl<'a> Rib<'a> {
         let number = self.routes.remove(&(prefix, len)).ok_or(Error::Absent)?;
         let cover = self.cover(prefix, len);
         self.unwrite(prefix, len, cover);
-        self.next_hops.release(number, self.epoch);
+        self.next_hops.give(number, self.epoch);
         Ok(())
+    }
+
+    /// Tells readers that an IPv6 table lies in the same memory, at this offset in octets.
+    pub fn announce_six(&self, at: u64) {
+        self.memory.header.six_at.store(at, Release);
     }
 
     /// Publishes a batch of changes to readers; returns the new epoch, which is never [`OFFLINE`](crate::OFFLINE).
     pub fn publish(&mut self) -> u32 {
-        self.epoch = self.epoch.wrapping_add(1).max(1);
-        self.memory.header.epoch.store(self.epoch, Release);
+        self.follow(self.next_epoch());
         self.epoch
+    }
+
+    /// Returns the epoch that will be published next.
+    pub const fn next_epoch(&self) -> u32 {
+        let next = self.epoch.wrapping_add(1);
+        if next == 0 { 1 } else { next }
+    }
+
+    /// Takes over the epoch of another table whose readers read this one too, as [`crate::six::Rib::follow`] does.
+    pub fn follow(&mut self, epoch: u32) {
+        self.epoch = epoch;
+        self.memory.header.epoch.store(epoch, Release);
     }
 
     /// Returns the epoch that was published last; 0: none yet.
@@ -153,7 +214,7 @@ impl<'a> Rib<'a> {
 
     /// Returns how many groups and next hops are out of use but may still be read.
     pub fn retired(&self) -> usize {
-        self.groups.retired.len() + self.next_hops.retired.len()
+        self.groups.retired.len() + self.next_hops.retired()
     }
 
     /// Reclaims numbers that no reader can have any more. `readers` yields the word of each running reader: the epoch
@@ -174,11 +235,7 @@ impl<'a> Rib<'a> {
             homes.remove(&home);
             free.push(group);
         });
-        let NextHops { retired, free, numbers, values, .. } = &mut self.next_hops;
-        retired.drain_older(oldest, |number, _| {
-            numbers.remove(&values[number as usize]);
-            free.push(number);
-        });
+        self.next_hops.reclaim(oldest, self.epoch);
     }
 
     /// Returns the entry of the longest shorter route that covers a prefix; 0 if there is none but the default route.
@@ -268,39 +325,20 @@ impl<'a> Rib<'a> {
     }
 }
 
-impl NextHops {
-    /// Returns a number for this next hop, and adds one user to it.
-    fn acquire(&mut self, value: u64, memory: &Memory<'_>) -> Result<u32, Error> {
-        if let Some(number) = self.numbers.get(&value) {
-            // A retired next hop that may still be read still has the same meaning.
-            self.retired.revive(*number);
-            self.users[*number as usize] += 1;
-            return Ok(*number);
-        }
-        let number = match self.free.pop() {
-            Some(number) => number,
-            None if self.users.len() < NEXT_HOPS => {
-                self.users.push(0);
-                self.values.push(value);
-                self.users.len() as u32 - 1
-            }
-            None if self.retired.len() > 0 => return Err(Error::Waiting),
-            None => return Err(Error::NextHops),
-        };
-        memory.next_hops[number as usize].store(value, Release);
-        self.numbers.insert(value, number);
-        self.users[number as usize] = 1;
-        self.values[number as usize] = value;
-        Ok(number)
+impl Places for Memory<'_> {
+    type Hop = u64;
+    const MOST: usize = NEXT_HOPS;
+
+    fn put(&self, number: u32, hop: u64) {
+        self.kind(number).store(hop, Release);
     }
 
-    /// Removes one user; an unused number is reused for another next hop when no reader can have it any more.
-    fn release(&mut self, number: u32, epoch: u32) {
-        let users = &mut self.users[number as usize];
-        *users -= 1;
-        if *users == 0 {
-            self.retired.retire(number, 0, epoch);
-        }
+    fn kind(&self, number: u32) -> &AtomicU64 {
+        &self.next_hops[number as usize]
+    }
+
+    fn buckets(&self) -> &[AtomicU64] {
+        self.buckets
     }
 }
 

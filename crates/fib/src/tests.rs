@@ -1,6 +1,7 @@
 extern crate std;
 
 mod storm;
+mod ways;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -11,16 +12,17 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use router::{NextHop, Routes};
 
-use crate::layout::{GROUP, Header, Memory, NEXT_HOPS, TBL24};
+use crate::layout::{BUCKETS, GROUP, Header, Memory, NEXT_HOPS, TBL24};
 use crate::{Error, Rib, Table, synthetic};
 
 /// Creates a table in ordinary memory, leaked because tests are few.
 fn memory(groups: usize) -> Memory<'static> {
     let words = |n: usize| Vec::leak((0..n).map(|_| AtomicU32::new(0)).collect::<Vec<_>>());
-    let next_hops: Vec<AtomicU64> = (0..NEXT_HOPS).map(|_| AtomicU64::new(0)).collect();
+    let long = |n: usize| &*Vec::leak((0..n).map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
     Memory {
         header: Box::leak(Box::new(Header::default())),
-        next_hops: (&*Vec::leak(next_hops)).try_into().unwrap(),
+        next_hops: long(NEXT_HOPS).try_into().unwrap(),
+        buckets: long(BUCKETS).try_into().unwrap(),
         tbl24: (&*words(TBL24)).try_into().unwrap(),
         tbl8: words(groups * GROUP),
     }

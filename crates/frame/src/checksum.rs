@@ -15,6 +15,15 @@ pub fn sum(start: u16, octets: &[u8]) -> u16 {
     fold(total + u64::from(u32::from_be_bytes(tail)))
 }
 
+/// Returns the sum of the pseudo header of a transport message of `len` octets over IPv6 (RFC 8200, 8.1).
+pub fn pseudo6(source: u128, destination: u128, len: u32, protocol: u8) -> u16 {
+    let words = |address: u128| {
+        let (high, low) = ((address >> 64) as u64, address as u64);
+        (high >> 32) + (high & 0xffff_ffff) + (low >> 32) + (low & 0xffff_ffff)
+    };
+    fold(words(source) + words(destination) + u64::from(len) + u64::from(protocol))
+}
+
 /// Returns the checksum of `octets`, in which the checksum field must be zero.
 #[inline]
 pub fn of(octets: &[u8]) -> u16 {

@@ -10,8 +10,12 @@ pub const ECHO_REPLY: u8 = 0;
 pub const UNREACHABLE: u8 = 3;
 /// Type of an echo request.
 pub const ECHO_REQUEST: u8 = 8;
+/// Type of a redirect.
+pub const REDIRECT: u8 = 5;
 /// Type of a time exceeded message.
 pub const TIME_EXCEEDED: u8 = 11;
+/// Type of a parameter problem message.
+pub const PARAMETER_PROBLEM: u8 = 12;
 
 /// Codes of [`UNREACHABLE`].
 pub mod unreachable {
@@ -25,6 +29,8 @@ pub mod unreachable {
     pub const PORT: u8 = 3;
     /// The packet is larger than the next link's MTU and must not be fragmented.
     pub const FRAGMENTATION_NEEDED: u8 = 4;
+    /// Communication is prohibited by an administrator (RFC 1812, 5.2.7.1).
+    pub const PROHIBITED: u8 = 13;
 }
 
 /// Header of a message, without its checksum.

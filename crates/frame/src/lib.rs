@@ -1,20 +1,26 @@
 //! Packet headers as views over bytes: each `parse` validates the header that it returns, each `write` puts a header
 //! into a slice.
 //!
-//! A frame starts with its Ethernet header and has no FCS. IPv4 addresses are `u32` in host byte order, so that they
-//! compare and index as numbers; [`core::net::Ipv4Addr::from`] prints them. No function here allocates or panics,
-//! whatever the octets are.
+//! A frame starts with its Ethernet header and has no FCS. IPv4 addresses are `u32` and IPv6 addresses `u128` in host
+//! byte order, so that they compare and index as numbers; [`core::net::Ipv4Addr::from`] and
+//! [`core::net::Ipv6Addr::from`] print them. No function here allocates or panics, whatever the octets are.
 #![no_std]
 #![forbid(unsafe_code)]
 
 pub mod arp;
 pub mod checksum;
 pub mod ethernet;
+pub mod flow;
 pub mod icmp;
+pub mod icmpv6;
 pub mod ipv4;
+pub mod ipv6;
+pub mod mld;
+pub mod nd;
 pub mod offload;
 pub mod tcp;
 pub mod udp;
+pub mod vlan;
 
 mod octets;
 

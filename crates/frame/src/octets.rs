@@ -25,3 +25,29 @@ pub(crate) fn be16<const N: usize>(header: &[u8; N], at: usize) -> u16 {
 pub(crate) fn be32<const N: usize>(header: &[u8; N], at: usize) -> u32 {
     u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
 }
+
+/// A slice that is written from its beginning.
+pub(crate) struct Cursor<'a> {
+    octets: &'a mut [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// Starts at the beginning.
+    pub(crate) const fn new(octets: &'a mut [u8]) -> Self {
+        Self { octets, at: 0 }
+    }
+
+    /// Writes the next octets.
+    pub(crate) fn put(&mut self, octets: &[u8]) -> Result<(), Error> {
+        let end = self.at + octets.len();
+        self.octets.get_mut(self.at..end).ok_or(Error::Short)?.copy_from_slice(octets);
+        self.at = end;
+        Ok(())
+    }
+
+    /// Returns how many octets are written.
+    pub(crate) const fn len(&self) -> usize {
+        self.at
+    }
+}

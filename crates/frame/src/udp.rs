@@ -62,3 +62,13 @@ pub fn checksum(source: u32, destination: u32, datagram: &[u8]) -> u16 {
         sum => sum,
     }
 }
+
+/// Returns the checksum of a datagram over IPv6 whose checksum field is zero; never 0, which is not allowed there
+/// (RFC 8200, 8.1).
+pub fn checksum6(source: u128, destination: u128, datagram: &[u8]) -> u16 {
+    let pseudo = checksum::pseudo6(source, destination, datagram.len() as u32, crate::ipv4::UDP);
+    match !checksum::sum(pseudo, datagram) {
+        0 => 0xffff,
+        sum => sum,
+    }
+}

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod c2c;
+mod control_plane;
 pub mod cores;
 mod cpu;
 mod devices;
@@ -70,7 +71,7 @@ fn no_linux() -> Option<String> {
 /// # Errors
 /// That line.
 pub fn need_tun(plan: &Plan) -> anyhow::Result<()> {
-    if plan.nics().any(|(router, nic)| router.wanted(nic).needs_tun()) {
+    if plan.links().any(|wanted| wanted.needs_tun()) || plan.controlled().next().is_some() {
         tun().map_err(anyhow::Error::msg)
     } else {
         Ok(())

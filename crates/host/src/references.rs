@@ -10,11 +10,14 @@ use attach::files::{self, folder, is_served};
 use config::{Container, Errors, Fault, Linux, Listen, Nic, Plan, Router, VhostThreads};
 use rustix::fs::{Mode, OFlags, open};
 
+use crate::control_plane;
+
 /// Faults of names in a plan, each with its place in the file. What a run has in use already (`running`) is
 /// not checked again.
 pub fn faults(plan: &Plan, running: Option<&Plan>) -> Errors {
     let mut faults = Vec::new();
     let mut switch_refuses = false;
+    faults.extend(plan.not_yet());
     for (index, router) in plan.routers.iter().enumerate() {
         let before = running.and_then(|plan| plan.routers.iter().find(|old| old.name == router.name));
         let of_router = |(key, what): (&'static str, String)| Fault::new(index, key, what);
@@ -22,7 +25,9 @@ pub fn faults(plan: &Plan, running: Option<&Plan>) -> Errors {
         for (n, nic) in router.nics.iter().enumerate().filter(|(_, nic)| !has(before, nic)) {
             let is_of_switch = nic.attach.kind() == "ovs";
             // If Open vSwitch does not respond, each query takes seconds, so it is only asked once.
-            let refused = if is_of_switch && switch_refuses { None } else { router.wanted(nic).look().err() };
+            let wanted = plan.wanted_outside(router, n);
+            let wanted = wanted.filter(|_| !(is_of_switch && switch_refuses));
+            let refused = wanted.and_then(|wanted| wanted.look().err());
             let lacks = refused.unwrap_or_default();
             switch_refuses |= is_of_switch && !lacks.is_empty();
             let of_nic = |(key, what): (&'static str, String)| Fault::of_nic(index, n, key, what);
@@ -49,6 +54,8 @@ fn of_machine(router: &Router, before: Option<&Router>) -> Vec<(&'static str, St
     if let Some(container) = router.container.as_ref().filter(|_| is_new) {
         lacks.extend(contained(container));
     }
+    // Its configuration may have another content by now.
+    lacks.extend(router.control.as_ref().and_then(control_plane::lacks));
     let is_new = before.is_none_or(|before| before.linux != router.linux);
     if let Some(linux) = router.linux.as_ref().filter(|_| is_new) {
         lacks.extend(images(linux));

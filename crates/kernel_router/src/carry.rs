@@ -10,7 +10,8 @@ use crate::error::Refusal;
 use crate::executor::{Executor, Peer};
 use crate::leftover::{ALIAS, GROUP, find_link, is_errno};
 use crate::look::{MAIN, PROTOCOL, threads_file};
-use crate::{Mode, Neighbour, NewInterface, Object, Origin, PeerNamespace, Route, Setting, Step};
+use crate::six;
+use crate::{Mode, Neighbour, NewInterface, Object, Origin, PeerNamespace, Route, Setting, Step, TypedRoute};
 
 /// Features that make a pair's frames pass through NAPI: GRO on at the receiving end, and all of these off at the
 /// sending end (`veth_skb_is_eligible_for_gro` of drivers/net/veth.c).
@@ -32,7 +33,7 @@ impl Executor<'_> {
             Step::Add(thing) => self.add(thing),
             Step::Remove(thing) => self.remove(thing),
             Step::Set { interface, to, .. } => self.set(interface, *to),
-            Step::Parameter { key, to, .. } => Ok(netns::set_sysctl(key, to)?),
+            Step::Parameter { key, to, .. } => set_parameter(key, to),
         }
     }
 
@@ -50,6 +51,7 @@ impl Executor<'_> {
                 Ok(self.own.kernel.add_address(self.own.index(interface)?, *prefix)?)
             }
             Object::Route(route) => Ok(self.own.kernel.insert_route(&self.entered(route)?)?),
+            Object::TypedRoute(route) => Ok(self.own.kernel.insert_route(&entered(*route))?),
             Object::Neighbour(Neighbour { interface, ip, mac }) => {
                 Ok(self.own.kernel.add_neighbour(self.own.index(interface)?, *ip, *mac)?)
             }
@@ -70,6 +72,9 @@ impl Executor<'_> {
             Object::Route(route) => {
                 let removed = self.entered(route).and_then(|route| self.own.kernel.remove_route(&route));
                 ignore_errors(removed, &[Errno::NODEV, Errno::SRCH])
+            }
+            Object::TypedRoute(route) => {
+                ignore_errors(self.own.kernel.remove_route(&entered(*route)), &[Errno::SRCH])
             }
             Object::Neighbour(Neighbour { interface, ip, .. }) => {
                 let removed =
@@ -260,6 +265,25 @@ impl Executor<'_> {
             }
             None => Ok(()),
         }
+    }
+}
+
+fn set_parameter(key: &str, to: &str) -> Result<(), Refusal> {
+    match netns::set_sysctl(key, to).map_err(Refusal::from) {
+        Err(Refusal::Kernel(e)) if six::disables(key, to) && is_errno(&e, Errno::NOENT) => Ok(()),
+        done => done,
+    }
+}
+
+/// A route by which nothing is forwarded, as the kernel enters it.
+fn entered(route: TypedRoute) -> netlink::Route {
+    let metric = if route.to.ip.is_ipv4() { 0 } else { six::METRIC };
+    netlink::Route {
+        id: RouteId { table: MAIN, to: route.to, tos: 0, metric },
+        kind: route.kind.kind(),
+        next_hops: Vec::new(),
+        group: None,
+        protocol: PROTOCOL,
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use netlink::Prefix;
 
 use crate::config::interface_of;
-use crate::{Interface, Mode, Origin, RouterConfig};
+use crate::{Interface, Mode, Origin, RouterConfig, six};
 
 /// Longest interface name in octets (`IFNAMSIZ`, without the terminating NUL).
 const LONGEST: usize = 15;
@@ -97,8 +97,9 @@ pub fn check(wanted: &RouterConfig) -> Result<(), Fault> {
     check_moved(wanted)?;
     check_once(wanted)?;
     check_places(wanted)?;
-    match wanted.routes.iter().find(|route| !is_network(route.to)) {
-        Some(route) => Err(Fault::Network { to: route.to }),
+    let typed = wanted.typed.iter().map(|route| route.to);
+    match wanted.routes.iter().map(|route| route.to).chain(typed).find(|to| !is_network(*to)) {
+        Some(to) => Err(Fault::Network { to }),
         None => Ok(()),
     }
 }
@@ -121,8 +122,7 @@ fn check_interface(interface: &Interface) -> Result<(), Fault> {
     if interface.threaded && matches!(interface.origin, Origin::Macvlan { .. }) {
         return Err(Fault::Threaded { interface: name() });
     }
-    let speaks_6 = interface.addresses.iter().any(|own| own.ip.is_ipv6());
-    match interface.mtu.filter(|mtu| speaks_6 && *mtu < LEAST_6) {
+    match interface.mtu.filter(|mtu| six::takes_part(interface) && *mtu < LEAST_6) {
         Some(mtu) => Err(Fault::Mtu { interface: name(), mtu }),
         None => Ok(()),
     }
@@ -155,10 +155,11 @@ fn check_once(wanted: &RouterConfig) -> Result<(), Fault> {
         0 => format!("the route to {}", route.to),
         metric => format!("the route to {} of metric {metric}", route.to),
     });
+    let typed = wanted.typed.iter().map(|route| format!("the route to {}", route.to));
     let neighbours =
         wanted.neighbours.iter().map(|one| format!("the neighbour {} of `{}`", one.ip, one.interface));
     let mut seen = BTreeSet::new();
-    let mut all = names.chain(taken).chain(addresses).chain(routes).chain(neighbours);
+    let mut all = names.chain(taken).chain(addresses).chain(routes).chain(typed).chain(neighbours);
     match all.find(|what| !seen.insert(what.clone())) {
         Some(what) => Err(Fault::Twice { what }),
         None => Ok(()),

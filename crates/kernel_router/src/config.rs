@@ -6,19 +6,13 @@ use std::net::IpAddr;
 
 use netlink::{Mac, Prefix};
 
-use crate::Mode;
+use crate::{Mode, TypedRoute, six};
 
 /// Enables IPv4 forwarding. Writing it resets other sysctls to host or router defaults (RFC 1122 and 1812), so it is set before
 /// them.
 pub(crate) const FORWARD: &str = "net/ipv4/ip_forward";
-const FORWARD_6: &str = "net/ipv6/conf/all/forwarding";
 /// Keeps the secondary addresses of a network when its primary address is removed.
 const PROMOTE: &str = "net/ipv4/conf/all/promote_secondaries";
-/// Disables IPv6 on interfaces. With IPv6 enabled, interfaces send packets by themselves (RFC 4861, 4862).
-pub(crate) const NO_IPV6: [&str; 2] =
-    ["net/ipv6/conf/all/disable_ipv6", "net/ipv6/conf/default/disable_ipv6"];
-/// Metric that the kernel assigns to IPv6 routes without one (`IP6_RT_PRIO_USER`).
-const METRIC_6: u32 = 1024;
 
 /// Desired configuration of a router.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +25,8 @@ pub struct RouterConfig {
     pub interfaces: Vec<Interface>,
     /// Static routes.
     pub routes: Vec<Route>,
+    /// Static routes by which nothing is forwarded.
+    pub typed: Vec<TypedRoute>,
     /// Permanent neighbours.
     pub neighbours: Vec<Neighbour>,
     /// Kernel parameters by their paths below /proc/sys, such as `net/ipv4/ip_forward`. Others keep their values.
@@ -123,8 +119,8 @@ pub struct Neighbour {
 }
 
 impl RouterConfig {
-    /// Returns the configuration of a router with these interfaces. It forwards IPv4, and also IPv6 if an interface has an IPv6
-    /// address; otherwise IPv6 is disabled on its interfaces. It has no route, no neighbour, and no published name.
+    /// Returns the configuration of a router with these interfaces. It forwards IPv4, and IPv6 between interfaces that have an IPv6
+    /// address; IPv6 is disabled on the others. It has no route, no neighbour, and no published name.
     pub fn new(name: &str, interfaces: Vec<Interface>) -> Self {
         let sysctls = defaults(&interfaces);
         Self { name: name.to_owned(), interfaces, sysctls, ..Self::default() }
@@ -144,19 +140,16 @@ impl RouterConfig {
         now.routes.retain(|route| is_up(&route.interface));
         now.neighbours.retain(|neighbour| is_up(&neighbour.interface));
         for route in now.routes.iter_mut().filter(|route| !route.to.ip.is_ipv4() && route.metric == 0) {
-            route.metric = METRIC_6;
+            route.metric = six::METRIC;
         }
         now
     }
 }
 
 fn defaults(interfaces: &[Interface]) -> BTreeMap<String, String> {
-    let speaks_6 = interfaces.iter().flat_map(|interface| &interface.addresses).any(|own| own.ip.is_ipv6());
-    let no_6 = if speaks_6 { "0" } else { "1" };
-    let mut all: Vec<(&str, &str)> = vec![(FORWARD, "1"), (PROMOTE, "1")];
-    all.extend(NO_IPV6.map(|key| (key, no_6)));
-    all.extend(speaks_6.then_some((FORWARD_6, "1")));
-    all.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    let four = [FORWARD, PROMOTE].map(|key| (key.to_owned(), "1"));
+    let all = four.into_iter().chain(six::sysctls(interfaces));
+    all.map(|(key, value)| (key, value.to_owned())).collect()
 }
 
 /// Returns the path below /proc/sys of an interface's IPv4 parameter: `rp_filter` of `wan` is `net/ipv4/conf/wan/rp_filter`.

@@ -30,11 +30,11 @@ counters! {
         drop_tx,
     }
 
-    /// Packets of a kernel router by their fate (RFC 4293; `Ip` of /proc/net/snmp, `IpExt` and `TcpExt` of /proc/net/netstat).
-    /// Each received packet was forwarded, delivered or dropped under a name. Exceptions are fragments, which are counted singly
+    /// Packets of a kernel router by their fate, of one family (RFC 4293; `Ip` of /proc/net/snmp, `IpExt` and `TcpExt` of
+    /// /proc/net/netstat; /proc/net/snmp6). Each received packet was forwarded, delivered or dropped under a name. Exceptions are fragments, which are counted singly
     /// on arrival and together on delivery, and packets that a filter (nft(8)) drops.
     pub struct PacketCounters {
-        /// IPv4 packets received.
+        /// Packets received.
         in_packets,
         /// Octets of those packets.
         in_bytes,
@@ -76,8 +76,10 @@ counters! {
 pub struct Counters {
     /// Counters of its interfaces, by name.
     pub interfaces: BTreeMap<String, InterfaceCounters>,
-    /// Counters of its packets.
+    /// Counters of its IPv4 packets.
     pub packets: PacketCounters,
+    /// Counters of its IPv6 packets; `None`: it does not take part in IPv6.
+    pub packets_six: Option<PacketCounters>,
 }
 
 impl From<&Statistics> for InterfaceCounters {
@@ -123,6 +125,36 @@ impl PacketCounters {
         all.drop_mtu.add(ip("FragFails"));
         all
     }
+
+    /// Parses the text of /proc/net/snmp6, a line for each counter. The kernel has no reverse path filter for IPv6.
+    pub(crate) fn of_six(snmp6: &str) -> Self {
+        let counted: BTreeMap<&str, u64> = snmp6.lines().filter_map(named).collect();
+        let ip = |name: &str| counted.get(name).copied().unwrap_or(0);
+        let all = Self::default();
+        all.in_packets.add(ip("Ip6InReceives"));
+        all.in_bytes.add(ip("Ip6InOctets"));
+        all.forwarded.add(ip("Ip6OutForwDatagrams"));
+        all.delivered.add(ip("Ip6InDelivers"));
+        all.out_own.add(ip("Ip6OutRequests"));
+        all.out_packets.add(ip("Ip6OutTransmits"));
+        all.out_bytes.add(ip("Ip6OutOctets"));
+        all.drop_ip_header.add(ip("Ip6InHdrErrors"));
+        all.drop_martian.add(ip("Ip6InAddrErrors"));
+        all.drop_no_route.add(ip("Ip6InNoRoutes"));
+        all.drop_truncated.add(ip("Ip6InTruncatedPkts"));
+        all.drop_protocol.add(ip("Ip6InUnknownProtos"));
+        all.drop_no_memory.add(ip("Ip6InDiscards"));
+        all.drop_out.add(ip("Ip6OutDiscards"));
+        all.drop_own_no_route.add(ip("Ip6OutNoRoutes"));
+        all.drop_mtu.add(ip("Ip6InTooBigErrors"));
+        all
+    }
+}
+
+/// Parses a name and a number, with blanks between.
+fn named(line: &str) -> Option<(&str, u64)> {
+    let (name, number) = line.split_once(char::is_whitespace)?;
+    Some((name, number.trim().parse().ok()?))
 }
 
 /// Parses a table of the kernel in which each group has a line of names, followed by a line of numbers.
@@ -164,6 +196,15 @@ IpExt: 9 10 4000
         assert_eq!([all.drop_protocol.get(), all.drop_no_memory.get(), all.in_bytes.get()], [4, 5, 4000]);
         assert_eq!([all.drop_reverse_path.get(), all.drop_truncated.get()], [8, 10]);
         assert_eq!(all.out_packets.get(), 0, "an older kernel does not count them");
+    }
+
+    #[test]
+    fn packets_of_ipv6_have_a_line_for_each_fate() {
+        let text = "Ip6InReceives        \t100\nIp6OutForwDatagrams \t 80\nIp6InTooBigErrors\t7\n\
+                    odd\nIp6InNoRoutes x\n";
+        let all = PacketCounters::of_six(text);
+        assert_eq!([all.in_packets.get(), all.forwarded.get(), all.drop_mtu.get()], [100, 80, 7]);
+        assert_eq!([all.drop_no_route.get(), all.drop_reverse_path.get()], [0, 0]);
     }
 
     #[test]

@@ -115,6 +115,9 @@ impl Refusal {
     }
 }
 
+/// Reason for which a route cannot be added.
+const ROUTE_EXISTS: &str = "another routing protocol has installed such a route: delete it";
+
 /// Explains the kernel's error of a step, where its meaning is known.
 fn sentence(step: &Step, errno: Errno) -> Option<String> {
     if matches!(errno, Errno::PERM | Errno::ACCESS) {
@@ -129,9 +132,10 @@ fn sentence(step: &Step, errno: Errno) -> Option<String> {
                     "{via} lies in no network that is connected to `{interface}`: give it an address there"
                 )
             }),
-            Errno::EXIST => Some("another routing protocol has installed such a route: delete it".to_owned()),
+            Errno::EXIST => Some(ROUTE_EXISTS.to_owned()),
             _ => None,
         },
+        Step::Add(Object::TypedRoute(_)) if errno == Errno::EXIST => Some(ROUTE_EXISTS.to_owned()),
         Step::Add(Object::Address { .. }) => match errno {
             Errno::EXIST => {
                 Some("the interface already has this address, which ringroad has not set".to_owned())

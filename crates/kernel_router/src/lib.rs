@@ -37,7 +37,9 @@ mod napi;
 mod observed;
 mod plan;
 mod router;
+mod six;
 mod step;
+mod typed;
 
 pub use carry::go_by_napi;
 pub use check::{Fault, check};
@@ -51,6 +53,7 @@ pub use observed::{ObservedInterface, ObservedState};
 pub use plan::{Obstacle, steps};
 pub use router::{Health, Journal, Router, Surroundings};
 pub use step::{NewInterface, Object, Setting, Step};
+pub use typed::{RouteType, TypedRoute};
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@ use netlink::{Address, Link, Neighbour as Found, Route as Entered, RouteKind, St
 use crate::error::Refusal;
 use crate::executor::OwnNamespace;
 use crate::managed::ManagedObjects;
-use crate::{ObservedInterface, ObservedState, Origin, Route, RouterConfig};
+use crate::{ObservedInterface, ObservedState, Origin, Route, RouteType, RouterConfig, TypedRoute};
 
 /// Routing protocol number that distinguishes the router's own routes (RTPROT_*; numbers from 32 are available
 /// to user space).
@@ -34,6 +34,7 @@ pub(crate) fn look(
     look_at_neighbours(own, known, &names, &mut seen)?;
     let routes: Vec<Entered> = own.kernel.all()?;
     seen.routes = routes.iter().filter_map(|route| route_of(route, &names)).collect();
+    seen.typed = routes.iter().filter_map(typed_of).collect();
     look_at_threads(own, known, &mut seen)?;
     for key in wanted.sysctls.keys() {
         if let Some(value) = netns::sysctl(key)? {
@@ -105,6 +106,13 @@ fn route_of(route: &Entered, names: &BTreeMap<u32, String>) -> Option<Route> {
     let [hop] = route.next_hops.as_slice() else { return None };
     let interface = names.get(&hop.index).filter(|_| is_ours)?.clone();
     Some(Route { to: route.id.to, via: hop.via, interface, metric: route.id.metric })
+}
+
+/// Returns `None` for a route of another program, and for one that forwards.
+fn typed_of(route: &Entered) -> Option<TypedRoute> {
+    let is_ours = route.protocol == PROTOCOL && route.id.table == MAIN;
+    let kind = RouteType::of(route.kind).filter(|_| is_ours)?;
+    Some(TypedRoute { to: route.id.to, kind })
 }
 
 fn look_at_threads(

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use netlink::{Mac, Prefix};
 
-use crate::{Origin, Route};
+use crate::{Origin, Route, TypedRoute};
 
 /// Observed state of those objects of a router's namespace that are, or were, configured. Objects of others are left out, except
 /// for interfaces with configured names.
@@ -15,6 +15,8 @@ pub struct ObservedState {
     pub interfaces: BTreeMap<String, ObservedInterface>,
     /// The router's own routes, identified by their routing protocol.
     pub routes: BTreeSet<Route>,
+    /// Those of them by which nothing is forwarded.
+    pub typed: BTreeSet<TypedRoute>,
     /// Permanent neighbours, by interface and address.
     pub neighbours: BTreeMap<(String, IpAddr), Mac>,
     /// Values of the configured parameters that this kernel has.

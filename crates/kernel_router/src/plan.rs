@@ -6,16 +6,18 @@
 //!
 //! * an interface that goes down, or is deleted, loses its routes, its neighbours and its IPv6 addresses;
 //! * an interface that loses its last IPv4 address loses its IPv4 routes and neighbours (`fib_disable_ip`);
-//! * an interface whose Ethernet address changes loses its neighbours (`neigh_changeaddr`).
+//! * an interface whose Ethernet address changes loses its neighbours (`neigh_changeaddr`);
+//! * a namespace in which IPv6 is disabled loses its IPv6 routes that forward nothing, because they belong to `lo`.
 
 use std::collections::BTreeSet;
 
 use netlink::Prefix;
 
-use crate::config::{FORWARD, NO_IPV6, interface_of};
+use crate::config::{FORWARD, interface_of};
+use crate::six::{self, NO_IPV6};
 use crate::{
     Interface, Neighbour, NewInterface, Object, ObservedInterface, ObservedState, Origin, Route,
-    RouterConfig, Setting, Step,
+    RouterConfig, Setting, Step, TypedRoute,
 };
 
 /// Reason for which the observed state cannot become the desired one.
@@ -46,7 +48,8 @@ pub fn steps(wanted: &RouterConfig, seen: &ObservedState) -> Result<Vec<Step>, O
     let now = wanted.applicable();
     now.interfaces.iter().try_for_each(|interface| obstacle(interface, seen))?;
     let (routes, neighbours) = (now.routes.iter().collect(), now.neighbours.iter().collect());
-    let mut plan = Plan { now: &now, seen, routes, neighbours, steps: Vec::new() };
+    let typed = now.typed.iter().collect();
+    let mut plan = Plan { now: &now, seen, routes, typed, neighbours, steps: Vec::new() };
     plan.remove_dependents();
     plan.remove_interfaces();
     plan.set_parameters();
@@ -73,6 +76,7 @@ struct Plan<'a> {
     seen: &'a ObservedState,
     /// Its routes and neighbours as sets, for look-ups: there may be many.
     routes: BTreeSet<&'a Route>,
+    typed: BTreeSet<&'a TypedRoute>,
     neighbours: BTreeSet<&'a Neighbour>,
     steps: Vec<Step>,
 }
@@ -105,6 +109,14 @@ impl<'a> Plan<'a> {
             && self.holds(&route.interface, route.to.ip.is_ipv4())
     }
 
+    /// Returns true if a route by which nothing is forwarded exists and stays.
+    fn has_typed(&self, route: &TypedRoute) -> bool {
+        let [was, is] = [&self.seen.sysctls, &self.now.sysctls].map(|all| all.get(NO_IPV6[0]));
+        // Undoing a change that enables IPv6 disables it.
+        let is_held = route.to.ip.is_ipv4() || was == is;
+        self.seen.typed.contains(route) && self.typed.contains(route) && is_held
+    }
+
     /// Returns true if a neighbour exists and stays.
     fn has_neighbour(&self, neighbour: &Neighbour) -> bool {
         let Neighbour { interface, ip, mac } = neighbour;
@@ -127,7 +139,9 @@ impl<'a> Plan<'a> {
         // A gateway may be in a network that is on the link by another route, so routes with gateways are removed first.
         routes.sort_by_key(|route| route.via.is_none());
         let routes = routes.into_iter().cloned().map(Object::Route);
-        let lifted: Vec<Step> = neighbours.chain(routes).map(Step::Remove).collect();
+        let typed = self.seen.typed.iter().filter(|route| !self.has_typed(route));
+        let typed = typed.copied().map(Object::TypedRoute);
+        let lifted: Vec<Step> = neighbours.chain(routes).chain(typed).map(Step::Remove).collect();
         self.steps.extend(lifted);
         let seen = self.seen;
         for (name, present) in &seen.interfaces {
@@ -216,7 +230,8 @@ impl<'a> Plan<'a> {
         let own = now.sysctls.iter().filter(|(key, _)| interface_of(key) == Some(interface.name.as_str()));
         for (key, value) in own {
             let is = seen.sysctls.get(key).filter(|_| is_old);
-            if is != Some(value) {
+            let is_needless = is_old && is.is_none() && six::disables(key, value);
+            if is != Some(value) && !is_needless {
                 self.steps.push(Step::Parameter { key: key.clone(), from: is.cloned(), to: value.clone() });
             }
         }
@@ -235,7 +250,9 @@ impl<'a> Plan<'a> {
         let mut routes: Vec<&Route> = now.routes.iter().filter(|route| !self.has_route(route)).collect();
         routes.sort_by_key(|route| route.via.is_some());
         let routes = routes.into_iter().cloned().map(Object::Route);
-        let laid: Vec<Step> = neighbours.chain(routes).map(Step::Add).collect();
+        let typed = now.typed.iter().filter(|route| !self.has_typed(route));
+        let typed = typed.copied().map(Object::TypedRoute);
+        let laid: Vec<Step> = neighbours.chain(routes).chain(typed).map(Step::Add).collect();
         self.steps.extend(laid);
         for interface in now.interfaces.iter().filter(|interface| interface.threaded) {
             if !self.staying(&interface.name).is_some_and(|(present, _)| present.threaded) {

@@ -1,6 +1,7 @@
 //! A running kernel router.
 
 mod before;
+mod duplicates;
 mod restart;
 
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use crate::leftover::{ALIAS, empty, unthread};
 use crate::managed::ManagedObjects;
 use crate::{
     Counters, Error, Interface, InterfaceCounters, Leftover, MovedInterface, NapiThread, ObservedState,
-    Origin, PacketCounters, RouterConfig, Step, check, look, napi, steps,
+    Origin, PacketCounters, RouterConfig, Step, check, look, napi, six, steps,
 };
 
 /// Number of attempts to bring a namespace into the desired state before giving up.
@@ -187,13 +188,15 @@ impl Router {
             Some((interface.name.clone(), InterfaceCounters::from(counted)))
         });
         let interfaces = interfaces.collect();
-        let read = || -> io::Result<(String, String)> {
-            let snmp = fs::read_to_string("/proc/thread-self/net/snmp")?;
-            Ok((snmp, fs::read_to_string("/proc/thread-self/net/netstat")?))
+        let has_six = self.wanted.interfaces.iter().any(six::takes_part);
+        let read = || -> io::Result<(String, String, Option<String>)> {
+            let text = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}"));
+            Ok((text("snmp")?, text("netstat")?, has_six.then(|| text("snmp6")).transpose()?))
         };
         let texts = self.own.namespace.within(read).map_err(Error::of_namespace(router))?;
-        let (snmp, netstat) = texts.map_err(asking)?;
-        Ok(Counters { interfaces, packets: PacketCounters::of(&snmp, &netstat) })
+        let (snmp, netstat, snmp6) = texts.map_err(asking)?;
+        let packets_six = snmp6.map(|text| PacketCounters::of_six(&text));
+        Ok(Counters { interfaces, packets: PacketCounters::of(&snmp, &netstat), packets_six })
     }
 
     /// Returns the kernel threads that do the receive work of its `threaded` interfaces.

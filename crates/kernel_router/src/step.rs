@@ -4,7 +4,7 @@ use std::fmt;
 
 use netlink::{Mac, Prefix};
 
-use crate::{Neighbour, Origin, Route};
+use crate::{Neighbour, Origin, Route, TypedRoute};
 
 /// One change of a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub enum Object {
     },
     /// A route.
     Route(Route),
+    /// A route by which nothing is forwarded.
+    TypedRoute(TypedRoute),
     /// A permanent neighbour.
     Neighbour(Neighbour),
 }
@@ -97,8 +99,8 @@ impl Step {
 impl fmt::Display for Step {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Add(thing) => write!(out, "{}: add {thing}", thing.interface()),
-            Self::Remove(thing) => write!(out, "{}: remove {thing}", thing.interface()),
+            Self::Add(thing) => thing.tell(out, "add"),
+            Self::Remove(thing) => thing.tell(out, "remove"),
             Self::Set { interface, from, to } => write!(out, "{interface}: {from} becomes {to}"),
             Self::Parameter { key, from: Some(from), to } => write!(out, "{key}: {from} becomes {to}"),
             Self::Parameter { key, from: None, to } => write!(out, "{key}: {to}"),
@@ -107,13 +109,22 @@ impl fmt::Display for Step {
 }
 
 impl Object {
-    /// Returns the name of the interface that it is, or belongs to.
-    pub fn interface(&self) -> &str {
+    /// Returns the name of the interface that it is, or belongs to; `None`: it belongs to the whole namespace.
+    pub fn interface(&self) -> Option<&str> {
         match self {
-            Self::Interface(made) => &made.interface,
-            Self::Address { interface, .. } => interface,
-            Self::Route(route) => &route.interface,
-            Self::Neighbour(neighbour) => &neighbour.interface,
+            Self::Interface(made) => Some(&made.interface),
+            Self::Address { interface, .. } => Some(interface),
+            Self::Route(route) => Some(&route.interface),
+            Self::TypedRoute(_) => None,
+            Self::Neighbour(neighbour) => Some(&neighbour.interface),
+        }
+    }
+
+    /// Writes what is done with it.
+    fn tell(&self, out: &mut fmt::Formatter<'_>, verb: &str) -> fmt::Result {
+        match self.interface() {
+            Some(interface) => write!(out, "{interface}: {verb} {self}"),
+            None => write!(out, "{verb} {self}"),
         }
     }
 }
@@ -124,6 +135,7 @@ impl fmt::Display for Object {
             Self::Interface(made) => write!(out, "{}", made.origin),
             Self::Address { prefix, .. } => write!(out, "the address {prefix}"),
             Self::Route(route) => write!(out, "the route {route}"),
+            Self::TypedRoute(route) => write!(out, "the route {route}"),
             Self::Neighbour(Neighbour { ip, mac, .. }) => {
                 write!(out, "the neighbour {ip} {}", MacDisplay(mac))
             }

@@ -73,6 +73,8 @@ pub fn plan(options: &Options, vcpu_cpus: &[usize]) -> Result<Router> {
             Route { to: prefix([0, 0, 0, 0], 0), via: Some(STATION), nic: 1 },
         ],
         neighbours: vec![Neighbour { address: STATION, mac: Mac(STATION_MAC), nic: 1 }],
+        forwarding: config::forwarding::Forwarding::default(),
+        control: None,
     })
 }
 
@@ -131,6 +133,9 @@ fn nic(name: &str, mac: [u8; 6], ip: Ipv4Addr, options: &Options) -> Nic {
         link: None,
         mac: Mac(mac),
         addresses: vec![Address { ip, len: 24 }],
+        six: config::six::Six::default(),
+        vrf: None,
+        reverse_path: config::forwarding::ReversePath::Off,
         queues: u32::from(options.queues),
         hash: FlowHash::Flow,
         queue_len: QueueLen::default(),

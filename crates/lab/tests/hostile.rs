@@ -12,7 +12,7 @@ use lab::generator::{Generator, GeneratorCounters, Settings};
 use lab::sink::{Expected, Sink};
 use port::{Bell, Frame, Null, Source};
 use telemetry::Kind;
-use vmm::{Forker, Spawn};
+use vmm::{Firmware, Forker, Spawn};
 
 /// Each test needs the whole host, so only one runs at a time.
 static HOST: Mutex<()> = Mutex::new(());
@@ -96,7 +96,7 @@ fn has(engine: Engine) -> bool {
     let missing = match engine {
         Engine::Kvm | Engine::Linux => vmm::open_kvm().err(),
         Engine::Process => {
-            let tried = Forker::new().and_then(|forker| forker.spawn("trial"));
+            let tried = Forker::new().and_then(|forker| forker.spawn("trial", Firmware::Plain));
             tried.map(|spawned| vmm::process::end(&spawned.pidfd)).err()
         }
         Engine::Kernel | Engine::Lxc => Some(anyhow::anyhow!("it has no machine")),

@@ -164,7 +164,7 @@ counters! {
         drop_ethernet,
         /// Frames of a protocol that the router does not support.
         drop_protocol,
-        /// IPv4 headers with a wrong version, length or checksum.
+        /// IPv4 and IPv6 headers with a wrong version, length or checksum, or malformed extension headers.
         drop_ip_header,
         /// Packets with a source or destination that must not be forwarded: of this network (0.0.0.0/8),
         /// loopback, multicast, reserved, or the broadcast address of a network that the router is in (RFC
@@ -188,6 +188,33 @@ counters! {
         drop_no_memory,
         /// ARP packets by which another station claims an address of the router.
         arp_conflicts,
+        /// Neighbour discovery messages by which another station claims an IPv6 address of the router.
+        nd_conflicts,
+        /// IPv6 packets to a group that the router does not listen to.
+        drop_multicast,
+        /// Packets with an option that the router does not know, and that asks for the packet to be dropped.
+        drop_option,
+        /// Packets whose source has determined their way: IPv4 source routes, and IPv6 routing headers to the router.
+        drop_source_route,
+        /// Fragments for the router itself that were not reassembled in time, did not fit together, or were too many.
+        drop_reassembly,
+        /// Packets from sources to which no route leads back, at a NIC with a filter of sources (`rpf`).
+        drop_reverse_path,
+        /// Packets to destinations whose route refuses them: blackhole, unreachable, prohibit.
+        drop_refused,
+        /// Frames to a VLAN that have no room for its tags.
+        drop_tag,
+        /// Packets to unknown neighbours from a source that has caused too many requests.
+        drop_neighbour_paced,
+        /// Requests for neighbours that were sent: ARP and neighbour solicitations, probes included.
+        neighbour_requests,
+        /// Neighbours that did not answer any request.
+        neighbours_failed,
+        /// Neighbours that took the place of another one, because the neighbour table was full.
+        neighbours_replaced,
+        /// Packets that left by the NIC that they came from although their sender could have sent them to the next hop
+        /// itself, for which a redirect was sent, or would have been sent if that was switched on.
+        redirects,
     }
 
     /// Counters of a guest that counts frames instead of forwarding them.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use api::CpuSharing;
 use config::Plan;
+use config::learned::Lesson;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -72,6 +73,20 @@ pub enum ToPlane {
         /// The NIC: `edge.wan`.
         nic: String,
     },
+    /// A member of a group gets no new frames from now on, or is watched again as one that starts.
+    Drain {
+        /// Its router.
+        router: String,
+        /// Whether it gets none.
+        is_on: bool,
+    },
+    /// What the control plane of a router has found. Answered by [`ToSupervisor::Learned`].
+    Learn {
+        /// Its router.
+        router: String,
+        /// What it is.
+        lesson: Lesson,
+    },
     /// Answer by [`ToSupervisor::Pong`] when all earlier messages are processed.
     Ping,
     /// Shut down in good order.
@@ -101,6 +116,15 @@ pub enum ToSupervisor {
     },
     /// Answer to [`ToPlane::Ping`].
     Pong,
+    /// A router knows what its control plane has found.
+    Learned {
+        /// Its name.
+        router: String,
+        /// Number of networks that are not in its route table as they should be, because that is full.
+        late: u64,
+        /// Epoch of its route table; 0: it does not run.
+        epoch: u32,
+    },
     /// A state change.
     Event {
         /// `started`, `failed`, …
@@ -128,6 +152,8 @@ pub enum ToSupervisor {
     Spawn {
         /// Its name.
         router: String,
+        /// True if it needs the firmware for jumbo frames.
+        jumbo: bool,
     },
     /// There may now be another host at the other end of the cable of this NIC of an isolated router.
     Plugged {
@@ -186,6 +212,8 @@ pub enum SupplyKind {
     Uplink,
     /// Socket by which the process of an isolated router connects to a NIC.
     Door,
+    /// Shadow of a NIC, in the namespace of its router's control plane.
+    Shadow,
     /// Files of a Linux guest: as many descriptors as its configuration names.
     Images,
     /// vhost-net devices for a NIC.

@@ -20,10 +20,13 @@ pub struct Address {
     /// True if it may be used: an IPv6 address is tentative until duplicate address detection has succeeded
     /// (RFC 4862).
     pub usable: bool,
+    /// True if that detection has found it at another station.
+    pub is_duplicate: bool,
 }
 
 /// `IFA_F_TENTATIVE` and `IFA_F_DADFAILED` of `linux/if_addr.h`.
-const NOT_USABLE: u8 = 0x40 | 0x08;
+const TENTATIVE: u8 = 0x40;
+const DUPLICATE: u8 = 0x08;
 
 impl Netlink {
     /// Adds an address to an interface; the kernel adds the route to its network on its own.
@@ -89,7 +92,8 @@ impl Address {
         // On a point-to-point link `Address` is the peer's; elsewhere IPv6 has no `Local`.
         let ip: IpAddr = local.or(address)?;
         let prefix = Prefix::new(ip, message.header.prefix_len)?;
-        let usable = message.header.flags.bits() & NOT_USABLE == 0;
-        Some(Self { index: message.header.index, prefix, usable })
+        let flags = message.header.flags.bits();
+        let (usable, is_duplicate) = (flags & (TENTATIVE | DUPLICATE) == 0, flags & DUPLICATE != 0);
+        Some(Self { index: message.header.index, prefix, usable, is_duplicate })
     }
 }

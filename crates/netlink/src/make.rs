@@ -6,7 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoMacVlan, InfoMacVtap, InfoVeth, LinkAttribute, LinkInfo, LinkMessage, MacVlanMode,
+    InfoData, InfoKind, InfoMacVlan, InfoMacVtap, InfoVeth, InfoVlan, LinkAttribute, LinkInfo, LinkMessage,
+    MacVlanMode,
 };
 
 use crate::{Netlink, Settings, Which};
@@ -41,6 +42,13 @@ pub enum Kind {
         lower: u32,
         /// Mode in which it reaches its neighbours there.
         mode: MacvtapMode,
+    },
+    /// A VLAN (IEEE 802.1Q).
+    Vlan {
+        /// Index of its lower interface.
+        lower: u32,
+        /// Number of the VLAN.
+        id: u16,
     },
 }
 
@@ -117,6 +125,7 @@ impl Kind {
             Self::Macvlan { lower, mode } => {
                 (lower, InfoKind::MacVlan, InfoData::MacVlan(vec![InfoMacVlan::Mode(mode.into())]))
             }
+            Self::Vlan { lower, id } => (lower, InfoKind::Vlan, InfoData::Vlan(vec![InfoVlan::Id(id)])),
         };
         let mut message = settings.message(None);
         message.attributes.push(LinkAttribute::Link(lower));

@@ -49,6 +49,15 @@ impl Mirror {
     /// The kernel has no rtnetlink, the process is out of descriptors, or a table changed during each of many
     /// dumps.
     pub fn open() -> io::Result<Self> {
+        Self::open_with(|_| true)
+    }
+
+    /// Creates a mirror that keeps only routes for which `keeps` returns true. Those of a routing daemon may be a
+    /// million, and known from the daemon itself.
+    ///
+    /// # Errors
+    /// See [`Mirror::open`].
+    pub fn open_with(keeps: fn(&Route) -> bool) -> io::Result<Self> {
         let mut notifications = socket::open()?;
         // An unbound socket has port 0, which is the kernel's and receives no notifications.
         notifications.bind_auto()?;
@@ -56,7 +65,8 @@ impl Mirror {
         // Subscribing precedes the dump, so that no change is missed.
         GROUPS.iter().try_for_each(|group| notifications.add_membership(*group))?;
         let (kernel, buffer) = (Netlink::open()?, vec![0; DATAGRAM]);
-        let mut mirror = Self { kernel, notifications, buffer, tables: Tables::default(), overrun: true };
+        let tables = Tables { keeps, ..Tables::default() };
+        let mut mirror = Self { kernel, notifications, buffer, tables, overrun: true };
         mirror.update()?;
         Ok(mirror)
     }
@@ -110,7 +120,7 @@ impl Mirror {
         &self.tables.neighbours
     }
 
-    /// Routes of all tables.
+    /// Routes of all tables that are kept.
     pub const fn routes(&self) -> &Table<Route> {
         &self.tables.routes
     }
@@ -135,7 +145,7 @@ impl Mirror {
 }
 
 /// The tables of a mirror.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Tables {
     pub(crate) links: Table<Link>,
     pub(crate) addresses: Table<Address>,
@@ -145,6 +155,22 @@ pub(crate) struct Tables {
     /// Routes may have disappeared unnoticed: the kernel does not report IPv4 routes that disappear with an
     /// interface or an address.
     routes_are_old: bool,
+    /// Says which routes are kept.
+    keeps: fn(&Route) -> bool,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Self {
+            links: Table::default(),
+            addresses: Table::default(),
+            neighbours: Table::default(),
+            routes: Table::default(),
+            rules: Table::default(),
+            routes_are_old: false,
+            keeps: |_| true,
+        }
+    }
 }
 
 impl Tables {
@@ -166,7 +192,7 @@ impl Tables {
                 take(&mut self.neighbours, message, replaces, |change| news.push(News::Neighbour(change)));
             }
             M::NewRoute(_) | M::DelRoute(_) => {
-                take(&mut self.routes, message, replaces, |change| news.push(News::Route(change)));
+                self.take_route(message, replaces, &mut |change| news.push(News::Route(change)));
             }
             M::NewRule(_) | M::DelRule(_) => {
                 take(&mut self.rules, message, replaces, |change| news.push(News::Rule(change)));
@@ -185,9 +211,25 @@ impl Tables {
     }
 
     fn dump_routes(&mut self, kernel: &Netlink, news: &mut Vec<News>) -> io::Result<()> {
-        self.routes.take_all(kernel.all()?, &mut |change| news.push(News::Route(change)));
+        let routes = kernel.all_kept(self.keeps)?;
+        self.routes.take_all(routes, &mut |change| news.push(News::Route(change)));
         self.routes_are_old = false;
         Ok(())
+    }
+
+    fn take_route(
+        &mut self,
+        message: RouteNetlinkMessage,
+        replaces: bool,
+        tell: &mut dyn FnMut(Change<Route>),
+    ) {
+        match Route::read(message) {
+            Some((is_there, route)) if (self.keeps)(&route) => {
+                self.routes.take(route, is_there, replaces, tell);
+            }
+            Some((true, route)) if replaces => self.routes.displace(&route, tell),
+            _ => {}
+        }
     }
 }
 

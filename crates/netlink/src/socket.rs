@@ -48,14 +48,28 @@ impl Netlink {
     /// # Errors
     /// The kernel refuses, or the table changed during each attempt.
     pub fn all<T: Object>(&self) -> io::Result<Vec<T>> {
+        self.all_kept(|_| true)
+    }
+
+    /// Dumps all objects of a kind for which `keeps` returns true.
+    pub(crate) fn all_kept<T: Object>(&self, keeps: fn(&T) -> bool) -> io::Result<Vec<T>> {
         for _ in 0..DUMPS {
             let mut objects = Vec::new();
-            let mut take = |message| objects.extend(T::read(message).map(|(_, object)| object));
-            if self.connection().exchange(T::wanted(), NLM_F_DUMP, &mut take)? == Dump::Whole {
+            if self.each(&mut |object| objects.extend(Some(object).filter(keeps)))? {
                 return Ok(objects);
             }
         }
         Err(io::Error::new(io::ErrorKind::ResourceBusy, "the table changed during each of 32 dumps"))
+    }
+
+    /// Dumps all objects of a kind once, without keeping any. Returns false if the table changed meanwhile: the
+    /// dump may lack objects.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn each<T: Object>(&self, take: &mut dyn FnMut(T)) -> io::Result<bool> {
+        let mut read = |message| T::read(message).into_iter().for_each(|(_, object)| take(object));
+        Ok(self.connection().exchange(T::wanted(), NLM_F_DUMP, &mut read)? == Dump::Whole)
     }
 
     /// Sends a request for a change.

@@ -95,6 +95,13 @@ impl<T: Object> Table<T> {
         }
     }
 
+    /// Removes the objects that `object`, which is not kept itself, has replaced.
+    pub(crate) fn displace(&mut self, object: &T, tell: &mut dyn FnMut(Change<T>)) {
+        let key = object.key();
+        self.remove_others(&key, tell);
+        self.rows.remove(&key).into_iter().for_each(|row| tell(Change::Gone(row)));
+    }
+
     /// Replaces the whole table, and reports the differences.
     pub(crate) fn take_all(&mut self, objects: Vec<T>, tell: &mut dyn FnMut(Change<T>)) {
         let new: BTreeMap<_, T> = objects.into_iter().map(|object| (object.key(), object)).collect();

@@ -150,6 +150,21 @@ fn a_macvlan_is_made_in_another_namespace_than_what_it_stands_on() {
 }
 
 #[test]
+fn a_vlan_stands_on_an_interface() {
+    let (Some(here), Some(there)) = (namespace(), namespace()) else { return };
+    let Some((near, _)) = pair(&here, &there) else { return };
+    let kind = Kind::Vlan { lower: near.index, id: 100 };
+    match here.kernel.make_link(kind, &Settings::default().name("guests").up(true)) {
+        Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            return eprintln!("SKIPPED: this kernel makes no VLAN");
+        }
+        made => made.expect("a VLAN"),
+    }
+    let made = here.kernel.link("guests").expect("made");
+    assert_eq!((made.lower, made.mac, made.mtu), (Some(near.index), Some(MAC), MTU));
+}
+
+#[test]
 fn an_interface_moves_and_has_another_name_there() {
     let (Some(here), Some(there)) = (namespace(), namespace()) else { return };
     let Some((near, _)) = pair(&here, &there) else { return };

@@ -26,6 +26,11 @@ impl NicQueues {
         }
     }
 
+    /// Returns true if the cable is unplugged.
+    pub fn is_unplugged(&self) -> bool {
+        self.pairs.is_unplugged()
+    }
+
     /// Returns how many frames a closed NIC takes: a burst if the cable is unplugged, because the frames are lost then,
     /// else none.
     #[cold]

@@ -13,8 +13,8 @@
 //!
 //! When no frame has moved for a while, the thread arms both sides and checks again before it sleeps (`ring::wake`).
 //!
-//! This crate also has the ports that need no device, and decorators for any port: a queue between threads, a pair,
-//! limit, capture, replay, faults. All other crates with ports depend on this one.
+//! Beside the boundary are the ports that need no device, and what stands before any port: a queue between threads, a pair, queues that
+//! readers share, limit, capture, replay, faults. Whatever else has ports is a crate that stands on this one.
 #![forbid(unsafe_code)]
 
 mod boundary;
@@ -29,6 +29,7 @@ pub mod offload;
 pub mod pair;
 pub mod pcap;
 pub mod replay;
+pub mod shelf;
 pub mod steer;
 pub mod tap_point;
 pub mod wrapper;
@@ -36,10 +37,13 @@ pub mod wrapper;
 pub use boundary::{Bell, Frame, Frames, Sink, Source, octets, pump};
 pub use clock::{Clock, ClockHandle};
 pub use frame::offload::{Gso, Offload, Offloads};
-pub use ingress::{IngressCounters, IngressFan, IngressSink, IngressSource, ingress, ingress_fan};
+pub use ingress::{
+    IngressCounters, IngressFan, IngressSink, IngressSource, ingress, ingress_fan, ingress_fan_in_turn,
+};
 pub use limit::{Limit, LimitCounters, Limited};
 pub use null::Null;
 pub use offload::{Backlog, Completed, deliver, pump_on, show_completed};
 pub use pair::{PairPort, PairSink, pair};
+pub use shelf::{Shelf, ShelfQueue};
 pub use tap_point::{Observer, TapPoint};
 pub use wrapper::{SinkWrapper, SourceWrapper};

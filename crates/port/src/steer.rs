@@ -143,6 +143,46 @@ pub fn by_flow<'a>(
     }
 }
 
+/// As [`by_flow`], but frames are dealt out one by one, whatever flows they are of: the first one to queue `first`, or as far as
+/// that goes round. Frames of a flow may overtake each other then.
+pub fn one_by_one<'a>(
+    frames: &[Frame<'a>],
+    queues: usize,
+    first: usize,
+    mut deliver: impl FnMut(usize, &[Frame<'a>]),
+) {
+    let queues = queues.clamp(1, MOST);
+    let mut next = first % queues;
+    for burst in frames.chunks(BURST) {
+        let mut choices = [0; BURST];
+        for choice in &mut choices[..burst.len()] {
+            *choice = next as u8;
+            next = if next + 1 < queues { next + 1 } else { 0 };
+        }
+        deal(burst, &choices, &mut deliver);
+    }
+}
+
+/// Buckets that flows are told apart by where who gets a frame is looked up in a table.
+pub const BUCKETS: usize = 256;
+
+/// The bucket of a frame's flow. Frames that are not IPv4 are in bucket 0.
+#[inline]
+pub fn bucket(octets: Bytes<'_>, hash: Hash) -> u8 {
+    queue(octets, BUCKETS as u64, hash)
+}
+
+/// Calls `deliver` with each receiver's frames of a burst, in their order. The burst is one of at most [`BURST`], and `choices` says
+/// for each frame who receives it: a number below [`MOST`].
+#[inline]
+pub fn by_choice<'a>(
+    burst: &[Frame<'a>],
+    choices: &[u8; BURST],
+    mut deliver: impl FnMut(usize, &[Frame<'a>]),
+) {
+    deal(&burst[..burst.len().min(BURST)], choices, &mut deliver);
+}
+
 /// Distributes a burst by counting: counts the frames of each queue, computes where each queue's frames begin, then
 /// puts each frame at its place.
 #[inline(always)]

@@ -11,8 +11,8 @@ use frame::{Mac, ethernet, ipv4};
 use ledger::RouterCounters;
 use ring::BURST;
 use router::{
-    Address, Adjacencies, Buffer, Burst, Config, HEAD, Interface, Neighbour, Neighbours, NextHop, Platform,
-    Router, RouterResources,
+    Address, Adjacencies, Bucket, Buffer, Burst, Config, HEAD, Interface, Interfaces, Neighbour, Neighbours,
+    NextHop, Platform, ReversePath, Router, RouterResources, Waiting,
 };
 
 /// Length of a frame in octets, without FCS.
@@ -125,6 +125,7 @@ fn routes() -> Table<'static> {
     let memory = Memory {
         header: Box::leak(Box::default()),
         next_hops: zeros::<AtomicU64, { fib::layout::NEXT_HOPS }>(),
+        buckets: zeros::<AtomicU64, { fib::layout::BUCKETS }>(),
         tbl24: zeros::<AtomicU32, { fib::layout::TBL24 }>(),
         tbl8: &[],
     };
@@ -157,19 +158,32 @@ fn main() {
         pool.transmit(0, &mut frames);
     });
 
-    let (neighbours, counters) = (Neighbours::new(), RouterCounters::default());
+    let buckets = [const { Bucket::new() }; 16];
+    let (neighbours, counters) = (Neighbours::new(&buckets), RouterCounters::default());
     for nic in 0..2 {
         let ip = u32::from_be_bytes([10, 0, nic, 2]);
-        assert!(neighbours.add_static(Neighbour { nic, ip, mac: Mac([2, 0, 0, 0, 1, nic]) }));
+        assert!(neighbours.add_static(Neighbour { nic, ip: ip.into(), mac: Mac([2, 0, 0, 0, 1, nic]) }));
     }
     let addresses = [0, 1].map(|nic| [Address { ip: u32::from_be_bytes([10, 0, nic, 1]), prefix: 24 }]);
-    let interfaces = [0, 1].map(|nic: usize| Interface { mac: OWN, mtu: 1500, addresses: &addresses[nic] });
-    let config = Config { interfaces: &interfaces, keeper: false, answers_arp: false };
+    let interfaces = [0, 1].map(|nic: usize| Interface {
+        mac: OWN,
+        mtu: 1500,
+        addresses: &addresses[nic],
+        addresses6: &[],
+        advertise: None,
+        vlan: None,
+        reverse_path: ReversePath::Off,
+    });
+    let config =
+        Config { interfaces: &interfaces, keeper: false, answers_arp: false, redirects: false, table: 0 };
     let mut adjacencies = Adjacencies::new();
+    let (mut waiting, mut interfaces) = (Waiting::new(), Interfaces::new());
     let parts = RouterResources {
         routes: routes(),
         neighbours: &neighbours,
         adjacencies: &mut adjacencies,
+        interfaces: &mut interfaces,
+        waiting: &mut waiting,
         counters: &counters,
     };
     let mut router = Router::new(&config, parts);

@@ -2,7 +2,8 @@
 
 use frame::{Mac, arp, ethernet, ipv4};
 
-use crate::neighbours::Neighbour;
+use crate::ip::Ip;
+use crate::neighbours::{Learned, Neighbour, Said};
 use crate::platform::{Buffer, Platform};
 use crate::router::Router;
 use crate::routes::Routes;
@@ -57,8 +58,30 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             return;
         }
         // A gateway outside our networks is only learned if we have sent a request for it.
-        let create = for_us && (own.covers(ip) || self.pending.contains(nic, ip));
-        self.neighbours.learn(Neighbour { nic, ip, mac }, create, self.now);
+        let key = Ip::v4(ip);
+        let create = for_us && (own.covers(ip) || self.is_awaited(nic, key));
+        self.hear_of(Neighbour { nic, ip: key, mac }, Said::Confirmed, create);
+    }
+
+    /// Records what was said about a neighbour of either family.
+    pub(crate) fn hear_of(&mut self, neighbour: Neighbour, said: Said, create: bool) {
+        if self.neighbours.hear(neighbour, said, create, self.now) == Learned::Replaced {
+            self.counters.neighbours_replaced.add(1);
+        }
+    }
+
+    /// Asks for a neighbour of either family, at its last known address or all stations.
+    pub(crate) fn ask_for<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        nic: u8,
+        (ip, to): (Ip, Mac),
+    ) {
+        self.counters.neighbour_requests.add(1);
+        match ip.as_v4() {
+            Some(ip) => self.ask(platform, &ArpRequest { nic, ip, to }),
+            None => self.solicit(platform, nic, (ip.bits(), to)),
+        }
     }
 
     /// Turns a request into its reply and sends it back.

@@ -8,33 +8,33 @@ use crate::routes::Routes;
 use crate::sources;
 
 /// Placeholder destination of a frame that the hot path does not handle; never a valid address.
-const NOT_FOR_US: u32 = 0;
+pub(crate) const NOT_FOR_US: u32 = 0;
 /// Length of an Ethernet header and an IPv4 header without options.
 const HEADERS: usize = frame::ethernet::HEADER + ipv4::HEADER;
 
 /// Converts an Ethernet address to the number that [`head_word`] returns for a frame's receiver.
 #[inline(always)]
-fn mac_word(mac: frame::Mac) -> u64 {
+pub(crate) fn mac_word(mac: frame::Mac) -> u64 {
     let [a, b, c, d, e, f] = mac.0;
     u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
 }
 
 /// Reads eight octets of a head by one load.
 #[inline(always)]
-fn head_word(head: &[u8; HEAD], at: usize) -> u64 {
+pub(crate) fn head_word(head: &[u8; HEAD], at: usize) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&head[at..at + 8]);
     u64::from_le_bytes(word)
 }
 
 /// Mask for the first eight octets of a frame: its receiver, and the group bit of its sender.
-const STATIONS: u64 = 0x0001_ffff_ffff_ffff;
+pub(crate) const STATIONS: u64 = 0x0001_ffff_ffff_ffff;
 /// Ethertype IPv4, version 4 and header length 20, as the low three octets of a little-endian word.
 const PLAIN: u64 = 0x45_0008;
 
 /// Reads four octets of a head in network byte order.
 #[inline(always)]
-fn head_u32(head: &[u8; HEAD], at: usize) -> u32 {
+pub(crate) fn head_u32(head: &[u8; HEAD], at: usize) -> u32 {
     u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
 }
 
@@ -43,7 +43,7 @@ fn head_u32(head: &[u8; HEAD], at: usize) -> u32 {
 /// live, or from or to an address that is never forwarded (RFC 1812, 5.2.2 and 5.3.7). `is_ours` tells whether a source
 /// must not be forwarded because it belongs to the router.
 #[inline(always)]
-fn classify<B: Buffer>(buffer: &mut B, own: u64, is_ours: impl Fn(u32) -> bool) -> u32 {
+pub(crate) fn classify<B: Buffer>(buffer: &mut B, own: u64, is_ours: impl Fn(u32) -> bool) -> u32 {
     let len = buffer.len();
     let head = buffer.head();
     let to_us = head_word(head, 0) & STATIONS == own;
@@ -76,12 +76,15 @@ struct Lookup<S> {
 
 impl<B: Buffer, R: Routes> Router<'_, B, R> {
     /// Handles one burst from a NIC; returns its size.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn serve<P: Platform<Buffer = B>>(&mut self, platform: &mut P, nic: usize) -> usize {
         let mut burst = Burst::new();
         platform.receive(nic, &mut burst);
         if burst.is_empty() {
             return 0;
+        }
+        if (self.six_seen | self.checked) >> nic & 1 != 0 {
+            return self.serve_both(platform, nic, &mut burst);
         }
         for buffer in &burst {
             buffer.prefetch();
@@ -121,6 +124,9 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             {
                 rewrite(&mut buffer, &entry.header);
                 let out = entry.nic();
+                self.append(platform, out, buffer);
+                forwarded += 1;
+            } else if let Some(out) = self.by_group(&mut buffer, (hop, lookup.destination)) {
                 self.append(platform, out, buffer);
                 forwarded += 1;
             } else {

@@ -7,7 +7,7 @@ use crate::adjacency::Adjacency;
 use crate::platform::{Buffer, Burst, Platform};
 use crate::router::Router;
 use crate::routes::Routes;
-use crate::slow::{Outgoing, finish};
+use crate::slow::{Origin, Outgoing, finish};
 
 /// Options of a later fragment, up to the maximum length.
 type Options = ArrayVec<u8, { ipv4::LONGEST_HEADER - ipv4::HEADER }>;
@@ -34,11 +34,10 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         }
         first_fragment(&mut packet);
         finish(&mut packet.buffer, packet.origin, entry);
-        self.send(platform, entry.nic(), packet.buffer, packet.origin);
+        self.send(platform, entry.interface(), packet.buffer, packet.origin);
         for mut buffer in rest {
             finish(&mut buffer, packet.origin, entry);
-            self.counters.originated.add(1);
-            self.append(platform, entry.nic(), buffer);
+            self.send(platform, entry.interface(), buffer, Origin::Part);
         }
     }
 

@@ -5,6 +5,7 @@ use frame::{checksum, ethernet, icmp, ipv4};
 use ledger::Counter;
 
 use crate::offload;
+use crate::options;
 use crate::platform::{Buffer, Platform};
 use crate::router::Router;
 use crate::routes::Routes;
@@ -32,10 +33,19 @@ pub(crate) struct Refused<'c, B> {
 pub(crate) enum Reason {
     /// Its time to live has expired.
     Expired,
+    /// It was not reassembled in time.
+    Incomplete,
+    /// An option is malformed.
+    Problem {
+        /// Offset of the wrong octet from the start of the packet.
+        at: u8,
+    },
     /// There is no route.
     NoRoute,
     /// The next hop does not answer.
     NoNeighbour,
+    /// The route prohibits it.
+    Prohibited,
     /// The router does not support this protocol.
     NoProtocol,
     /// No socket listens at this port of the router.
@@ -52,8 +62,13 @@ impl Reason {
         let unreachable = |code| icmp::Header { kind: icmp::UNREACHABLE, code, rest: 0 };
         match self {
             Self::Expired => icmp::Header { kind: icmp::TIME_EXCEEDED, code: 0, rest: 0 },
+            Self::Incomplete => icmp::Header { kind: icmp::TIME_EXCEEDED, code: 1, rest: 0 },
+            Self::Problem { at } => {
+                icmp::Header { kind: icmp::PARAMETER_PROBLEM, code: 0, rest: u32::from(at) << 24 }
+            }
             Self::NoRoute => unreachable(icmp::unreachable::NET),
             Self::NoNeighbour => unreachable(icmp::unreachable::HOST),
+            Self::Prohibited => unreachable(icmp::unreachable::PROHIBITED),
             Self::NoProtocol => unreachable(icmp::unreachable::PROTOCOL),
             Self::NoPort => unreachable(icmp::unreachable::PORT),
             Self::TooLarge { mtu } => {
@@ -99,16 +114,18 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let about_error = header.protocol == ipv4::ICMP
             && icmp::Header::parse_quoted(packet.payload()).map_or(true, |(message, _)| message.is_error());
         let nobody = |ip| ipv4::is_martian(ip) || own.is_network_wide(ip);
+        // There is no route to a reserved address, which its sender may know.
+        let all = |ip| nobody(ip) && !is_reserved(ip);
         if to_group || header.fragment_offset != 0 || about_error {
             return None;
         }
-        if nobody(header.source) || nobody(header.destination) {
+        if nobody(header.source) || all(header.destination) {
             return None;
         }
         Some((own.address_towards(header.source)?, header.source))
     }
 
-    fn within_rate(&mut self, nic: u8) -> bool {
+    pub(crate) fn within_rate(&mut self, nic: u8) -> bool {
         let granted = self.nics[usize::from(nic)].errors.take(self.now);
         if !granted {
             self.counters.icmp_suppressed.add(1);
@@ -139,7 +156,7 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     }
 
     /// Returns the header of a packet from the router itself, with `payload` octets of ICMP.
-    fn own_header(&mut self, from: u32, to: u32, payload: u16) -> ipv4::Header {
+    pub(crate) fn own_header(&mut self, from: u32, to: u32, payload: u16) -> ipv4::Header {
         self.identification = self.identification.wrapping_add(1);
         let header = ipv4::Header::new(ipv4::ICMP, from, to, payload);
         ipv4::Header { ttl: TTL, identification: self.identification, ..header }
@@ -158,8 +175,11 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         }
         let cause = &self.counters.drop_local;
         let refused = Refused { buffer, origin: Origin::Received(nic), cause };
+        if header.is_fragment() && self.is_own(header.destination) {
+            return self.collect(platform, refused.buffer, (header, nic));
+        }
         match header.protocol {
-            // Fragments are not reassembled, so the packet cannot be interpreted.
+            // A fragment for a group cannot be interpreted alone.
             _ if header.is_fragment() => self.discard(platform, refused.buffer, refused.origin, cause),
             ipv4::ICMP => self.discard(platform, refused.buffer, refused.origin, cause),
             ipv4::UDP | ipv4::TCP => self.refuse(platform, refused, Reason::NoPort),
@@ -167,7 +187,8 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         }
     }
 
-    /// Answers an echo request in its own buffer (RFC 1122, 3.2.2.6). Options are not returned.
+    /// Answers an echo request in its own buffer (RFC 1122, 3.2.2.6). Options are not returned, except for records of the
+    /// route and timestamps, with the router's own entry.
     fn echo<P: Platform<Buffer = B>>(
         &mut self,
         platform: &mut P,
@@ -175,6 +196,9 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         (request, nic): (&ipv4::Header, u8),
     ) {
         offload::make_plain(&mut buffer);
+        if options::records(&mut buffer, request) {
+            return self.echo_with_records(platform, buffer, (request, nic));
+        }
         let (start, end) = (usize::from(request.header_len), usize::from(request.total_len));
         let message = end - start;
         let packet = &mut buffer.octets()[ethernet::HEADER..];
@@ -201,6 +225,12 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             Err(_) => self.discard(platform, buffer, Origin::Own, &self.counters.drop_local),
         }
     }
+}
+
+/// Returns true if an address is of a block that is reserved, but of a single host: 0.0.0.0/8 and 240.0.0.0/4 without
+/// their ends.
+pub(crate) const fn is_reserved(ip: u32) -> bool {
+    ip != 0 && ip != u32::MAX && matches!(ip >> 24, 0 | 240..)
 }
 
 /// Returns true if a packet is a complete, valid echo request (code 0).

@@ -1,208 +1,206 @@
-//! Neighbour table: Ethernet addresses of neighbours, shared by all vCPUs of a router.
+//! Neighbour table: Ethernet addresses of IPv4 and IPv6 neighbours, shared by all vCPUs of a router.
 //!
-//! The table has 128 buckets of 8 slots. Each slot is a seqlock: a reader copies the words and keeps the copy if the
-//! sequence was even and did not change meanwhile; it never waits. Writers (ARP, a few a second) take one spin lock and
-//! give up after a bounded time, in which case the network repeats the information later. Whenever an address that
-//! readers may have copied is changed or removed, the generation changes, and each vCPU drops the headers prepared from
-//! it. A new neighbour changes the arrivals instead: no header was prepared, but packets may wait for it.
+//! The table has any number of buckets of 8 slots, in memory that its owner provides. An address may be in either of two
+//! buckets, chosen by its hash; a new one goes to the emptier of them, so that hardly a bucket overflows before the table is
+//! about four fifths full. Each slot is a seqlock: a reader copies the words and keeps the copy if the sequence was even
+//! and did not change meanwhile; it never waits. Writers (ARP and neighbour discovery) take one spin lock and give up after
+//! a bounded time, in which case the network repeats the information later. Whenever an address that readers may have
+//! copied is changed or removed, the generation changes, and each vCPU drops the headers prepared from it. A new neighbour
+//! changes the arrivals instead: no header was prepared, but packets may wait for it.
+//!
+//! Only stations that have been heard are in the table: addresses that are being resolved are in `pending`, of bounded
+//! size, so that a scan of a network displaces no known neighbour.
+//!
+//! A reachable neighbour is probed when its time is over, rather than at its next use (RFC 4861, 7.3.3): the hot path
+//! records no use.
+
+mod slot;
 
 use core::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64,
+    AtomicBool, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
-    fence,
 };
 
 use frame::Mac;
 
-/// Number of slots in a bucket.
-const WAYS: usize = 8;
-/// Number of buckets, a power of two.
-const BUCKETS: usize = 128;
+use crate::config::MAX_INTERFACES;
+use crate::ip::Ip;
+use slot::Entry;
+
+pub use slot::{Bucket, State, WAYS};
+
 /// Attempts of a writer to take the lock before it gives up.
 const PATIENCE: usize = 10_000;
 /// Milliseconds for which a confirmed neighbour counts as reachable (RFC 4861, 10: REACHABLE_TIME).
 pub const REACHABLE: u64 = 30_000;
+/// Milliseconds between the first use of a stale neighbour and its first probe (RFC 4861, 10: DELAY_FIRST_PROBE_TIME).
+pub const DELAY: u64 = 5000;
+/// Milliseconds after which a stale neighbour that is not used is forgotten.
+pub const STALE_LIFE: u64 = 600_000;
 /// Number of unicast requests, a second apart, to a neighbour that was not confirmed for [`REACHABLE`].
 pub const PROBES: u32 = 3;
-
-/// The slot is free.
-const EMPTY: u32 = 0;
-/// The neighbour was learned; it is probed, and removed if it is not confirmed.
-const LEARNED: u32 = 1;
-/// The neighbour was configured.
-const STATIC: u32 = 2;
-/// The neighbour was learned, has not been confirmed for long, and is being probed at its own address.
-const PROBED: u32 = 3;
-/// The neighbour was learned, but a different station may have its address now: it is being probed by broadcast.
-const DOUBTED: u32 = 4;
 /// Milliseconds between probes.
 const RETRANSMIT: u64 = 1000;
-/// Maximum number of neighbours probed at a time, and the milliseconds until the next ones are: many may be due at
-/// once.
+/// Maximum number of neighbours probed at a time, of buckets looked at, and the milliseconds until the next ones are: many
+/// may be due at once.
 const MOST_PROBES: usize = 32;
+const MOST_BUCKETS: usize = 256;
 const PAUSE: u64 = 10;
+
+/// Default number of neighbours of a router.
+pub const DEFAULT: usize = 4096;
+/// Smallest and largest number of neighbours of a table.
+pub const LEAST: usize = 64;
+/// See [`LEAST`].
+pub const MOST: usize = 65_536;
+
+/// Returns the number of buckets of a table for this many neighbours.
+pub const fn buckets(neighbours: usize) -> usize {
+    neighbours.div_ceil(WAYS)
+}
 
 /// A neighbour behind one NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbour {
     /// Number of the NIC.
     pub nic: u8,
-    /// IPv4 address, in host byte order.
-    pub ip: u32,
+    /// Address.
+    pub ip: Ip,
     /// Ethernet address.
     pub mac: Mac,
 }
 
-/// Contents of one slot.
-#[derive(Clone, Copy)]
-struct Entry {
-    ip: u32,
-    nic: u8,
-    kind: u32,
-    probes: u32,
-    mac: Mac,
-    /// Time when it was last heard; while it is being probed, the time of the last probe.
-    confirmed: u64,
+/// What a station has said about a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// The neighbour itself has sent this, or answered a request: it is reachable.
+    Confirmed,
+    /// A message named the Ethernet address, but proves no reachability (RFC 4861, 7.2.3).
+    Named,
+    /// It was advertised without being asked for (RFC 4861, 7.2.5).
+    Advertised {
+        /// True if it replaces an Ethernet address that is known already.
+        overrides: bool,
+    },
 }
 
-impl Entry {
-    /// Returns true if it was learned, whatever its state.
-    const fn is_learned(&self) -> bool {
-        matches!(self.kind, LEARNED | PROBED | DOUBTED)
-    }
-
-    /// Returns the time of the next probe; `None` if it is configured or empty.
-    const fn due(&self) -> Option<u64> {
-        match (self.kind, self.probes) {
-            (LEARNED, _) => Some(self.confirmed.saturating_add(REACHABLE)),
-            (DOUBTED, 0) => Some(self.confirmed),
-            (PROBED | DOUBTED, _) => Some(self.confirmed.saturating_add(RETRANSMIT)),
-            _ => None,
-        }
-    }
+/// Effect of what was heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Learned {
+    /// The neighbour was in the table.
+    Known,
+    /// It found a free slot.
+    Added,
+    /// It took the slot of another one: the table is full where it belongs.
+    Replaced,
+    /// It is not in the table, because it may not be created, or all slots are static, or the lock was not available.
+    Not,
 }
 
-#[derive(Default)]
-struct Slot {
-    sequence: AtomicU32,
-    ip: AtomicU32,
-    /// Kind, probes and NIC, 8 bits each.
-    state: AtomicU32,
-    mac: AtomicU64,
-    confirmed: AtomicU64,
+/// Place at which an ageing goes on, private to the router that keeps the neighbours fresh.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ageing {
+    bucket: usize,
+    next: Option<u64>,
+    again: bool,
 }
 
-impl Slot {
-    const fn new() -> Self {
-        Self {
-            sequence: AtomicU32::new(0),
-            ip: AtomicU32::new(0),
-            state: AtomicU32::new(EMPTY),
-            mac: AtomicU64::new(0),
-            confirmed: AtomicU64::new(0),
-        }
-    }
-
-    /// Reads the words; torn if a writer is active.
-    fn peek(&self) -> Entry {
-        let state = self.state.load(Relaxed);
-        let [a, b, c, d, e, f, ..] = self.mac.load(Relaxed).to_le_bytes();
-        Entry {
-            ip: self.ip.load(Relaxed),
-            nic: (state >> 16) as u8,
-            kind: state & 0xff,
-            probes: (state >> 8) & 0xff,
-            mac: Mac([a, b, c, d, e, f]),
-            confirmed: self.confirmed.load(Relaxed),
-        }
-    }
-
-    /// Reads a consistent copy of the words. Tries a few times; a slot that keeps changing reads as empty, which costs
-    /// its packet a detour through the holding queue.
-    fn read(&self) -> Option<Entry> {
-        for _ in 0..4 {
-            let before = self.sequence.load(Acquire);
-            let entry = self.peek();
-            fence(Acquire);
-            if before & 1 == 0 && self.sequence.load(Relaxed) == before {
-                return Some(entry);
-            }
-        }
-        None
-    }
-
-    /// Stores the words; the caller holds the lock.
-    fn write(&self, entry: &Entry) {
-        let [a, b, c, d, e, f] = entry.mac.0;
-        let sequence = self.sequence.load(Relaxed);
-        self.sequence.store(sequence.wrapping_add(1), Relaxed);
-        // The odd sequence must be visible before any new word ...
-        fence(Release);
-        self.ip.store(entry.ip, Relaxed);
-        self.state.store(entry.kind | entry.probes << 8 | u32::from(entry.nic) << 16, Relaxed);
-        self.mac.store(u64::from_le_bytes([a, b, c, d, e, f, 0, 0]), Relaxed);
-        self.confirmed.store(entry.confirmed, Relaxed);
-        // ... and the even one after all of them.
-        self.sequence.store(sequence.wrapping_add(2), Release);
+impl Ageing {
+    /// Makes another round follow the present one at once: entries that it has passed may have become due.
+    pub(crate) fn hurry(&mut self) {
+        self.again |= self.bucket > 0;
     }
 }
 
-/// The neighbour table. About 32 KiB; it can be a `static`.
-pub struct Neighbours {
+/// The neighbour table.
+pub struct Neighbours<'a> {
     lock: AtomicBool,
     generation: AtomicU32,
     arrivals: AtomicU32,
-    buckets: [[Slot; WAYS]; BUCKETS],
+    /// Incremented when an entry becomes due earlier than before.
+    hurries: AtomicU32,
+    /// For each NIC, the own IPv6 addresses that another station has, as bits.
+    duplicates: [AtomicU32; MAX_INTERFACES],
+    buckets: &'a [Bucket],
 }
 
-impl Default for Neighbours {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Neighbours {
-    /// Creates an empty table.
-    pub const fn new() -> Self {
+impl<'a> Neighbours<'a> {
+    /// Creates a table in empty buckets: [`buckets`] of the number of neighbours, at least one.
+    pub const fn new(buckets: &'a [Bucket]) -> Self {
         Self {
             lock: AtomicBool::new(false),
             generation: AtomicU32::new(0),
             arrivals: AtomicU32::new(0),
-            buckets: [const { [const { Slot::new() }; WAYS] }; BUCKETS],
+            hurries: AtomicU32::new(0),
+            duplicates: [const { AtomicU32::new(0) }; MAX_INTERFACES],
+            buckets,
         }
     }
 
-    /// Adds a neighbour that is never probed and never ages; returns false if there is no room in its bucket.
+    /// Adds a neighbour that is never probed and never ages; returns false if there is no room in its buckets.
     pub fn add_static(&self, neighbour: Neighbour) -> bool {
-        let entry = Entry {
-            ip: neighbour.ip,
-            nic: neighbour.nic,
-            kind: STATIC,
-            probes: 0,
-            mac: neighbour.mac,
-            confirmed: 0,
-        };
-        self.locked(|| self.place(&entry, true)).unwrap_or(false)
+        let Neighbour { nic, ip, mac } = neighbour;
+        let entry = Entry { ip, nic, state: State::Static, probes: 0, mac, confirmed: 0 };
+        let placed = self.locked(|| match self.place_of(nic, ip) {
+            Some((bucket, way, old)) => {
+                self.change(bucket, way, (&old, &entry));
+                true
+            }
+            None => self.add(&entry) != Learned::Not,
+        });
+        placed.unwrap_or(false)
     }
 
-    /// Records at time `now` (milliseconds) that a neighbour was heard. A new one is added only if `create`; it
-    /// replaces the oldest learned one in its bucket if that is full. Static neighbours are not changed.
+    /// Records at time `now` (milliseconds) that a neighbour was heard. A new one is added only if `create`; it replaces
+    /// the least useful learned one in its buckets if they are full. Static neighbours are not changed.
     pub fn learn(&self, neighbour: Neighbour, create: bool, now: u64) {
-        let entry = Entry {
-            ip: neighbour.ip,
-            nic: neighbour.nic,
-            kind: LEARNED,
-            probes: 0,
-            mac: neighbour.mac,
-            confirmed: now,
-        };
-        self.locked(|| self.place(&entry, create));
+        self.hear(neighbour, Said::Confirmed, create, now);
     }
 
-    /// Returns the Ethernet address of the neighbour `ip` behind NIC `nic`. Never waits.
-    pub fn find(&self, nic: u8, ip: u32) -> Option<Mac> {
-        let entries = self.bucket(nic, ip).iter().filter_map(Slot::read);
-        entries.filter(|entry| entry.kind != EMPTY).find(|e| e.ip == ip && e.nic == nic).map(|e| e.mac)
+    /// Records what was said about a neighbour.
+    pub(crate) fn hear(&self, neighbour: Neighbour, said: Said, create: bool, now: u64) -> Learned {
+        let Neighbour { nic, ip, mac } = neighbour;
+        let state = if said == Said::Confirmed { State::Reachable } else { State::Stale };
+        let fresh = Entry { ip, nic, state, probes: 0, mac, confirmed: now };
+        let heard = self.locked(|| match self.place_of(nic, ip) {
+            Some((bucket, way, old)) => {
+                if let Some(new) = heard(&old, &fresh, said) {
+                    self.change(bucket, way, (&old, &new));
+                }
+                Learned::Known
+            }
+            None if create => self.add(&fresh),
+            None => Learned::Not,
+        });
+        heard.unwrap_or(Learned::Not)
+    }
+
+    /// Returns the Ethernet address of a neighbour behind NIC `nic`. Never waits.
+    pub fn find(&self, nic: u8, ip: impl Into<Ip>) -> Option<Mac> {
+        let ip = ip.into();
+        self.entry(nic, ip).map(|entry| entry.mac)
+    }
+
+    /// Returns the state of a neighbour. Never waits.
+    pub fn state(&self, nic: u8, ip: impl Into<Ip>) -> State {
+        self.entry(nic, ip.into()).map_or(State::Empty, |entry| entry.state)
+    }
+
+    /// Returns the Ethernet address of a neighbour to which a packet is sent at time `now`. A stale one is probed soon.
+    pub(crate) fn find_for_use(&self, nic: u8, ip: Ip, now: u64) -> Option<Mac> {
+        let entry = self.entry(nic, ip)?;
+        if entry.state == State::Stale {
+            self.locked(|| {
+                if let Some((bucket, way, old)) = self.place_of(nic, ip)
+                    && old.state == State::Stale
+                {
+                    let used = Entry { state: State::Delay, confirmed: now, ..old };
+                    self.change(bucket, way, (&old, &used));
+                    self.hurries.fetch_add(1, Release);
+                }
+            });
+        }
+        Some(entry.mac)
     }
 
     /// Returns a number that changes whenever an address that [`Neighbours::find`] may have returned becomes invalid.
@@ -217,68 +215,89 @@ impl Neighbours {
         self.arrivals.load(Acquire)
     }
 
+    /// Returns a number that changes whenever [`Neighbours::age`] has work earlier than it said.
+    pub(crate) fn hurries(&self) -> u32 {
+        self.hurries.load(Acquire)
+    }
+
+    /// Records that another station has own IPv6 address number `index` of a NIC: no vCPU uses it any more.
+    pub(crate) fn mark_duplicate(&self, nic: u8, index: usize) {
+        self.duplicates[usize::from(nic) % MAX_INTERFACES].fetch_or(1 << (index % 32), Relaxed);
+    }
+
+    /// Returns true if another station has own IPv6 address number `index` of a NIC.
+    #[inline(always)]
+    pub(crate) fn is_duplicate(&self, nic: u8, index: usize) -> bool {
+        self.duplicates[usize::from(nic) % MAX_INTERFACES].load(Relaxed) >> (index % 32) & 1 != 0
+    }
+
+    /// Returns the number of neighbours in the table, counted by a walk.
+    pub fn count(&self) -> usize {
+        self.buckets.iter().flat_map(|bucket| (0..WAYS).filter_map(move |way| bucket.read(way))).count()
+    }
+
     /// Marks at time `now` (milliseconds) all learned neighbours behind NIC `nic` as doubtful: different stations may
     /// have their addresses now. They are used as before until [`Neighbours::age`] has probed them. Returns false if
     /// the lock was not available.
     pub fn mark_doubtful(&self, nic: u8, now: u64) -> bool {
         let doubted = self.locked(|| {
-            for slot in self.buckets.iter().flatten() {
-                let entry = slot.peek();
-                if entry.is_learned() && entry.nic == nic {
-                    slot.write(&Entry { kind: DOUBTED, probes: 0, confirmed: now, ..entry });
+            for bucket in self.buckets {
+                for way in 0..WAYS {
+                    let entry = bucket.peek(way);
+                    if entry.is_learned() && entry.nic == nic {
+                        let doubted = Entry { state: State::Doubted, probes: 0, confirmed: now, ..entry };
+                        bucket.write(way, tag(nic, entry.ip), &doubted);
+                    }
                 }
             }
         });
         doubted.is_some()
     }
 
-    /// Finds neighbours that were not confirmed for [`REACHABLE`], or are doubtful: passes each to `probe` up to
-    /// [`PROBES`] times, a second apart, and then removes it. A doubtful one is passed with the broadcast address,
-    /// because its address may have changed. Returns when to call again, in milliseconds as `now`; `None` if no
+    /// Finds neighbours whose time is over, or that are doubtful: passes each to `probe` up to [`PROBES`] times, a second
+    /// apart, and then removes it. A doubtful one is passed with the broadcast address, because its address may have
+    /// changed. Goes on where `ageing` says, and returns when to call again, in milliseconds as `now`; `None` if no
     /// neighbour can become due.
-    pub fn age(&self, now: u64, probe: &mut dyn FnMut(Neighbour)) -> Option<u64> {
-        let (mut next, mut asked) = (None, 0);
-        for slot in self.buckets.iter().flatten() {
-            let mut count = |neighbour| {
-                asked += 1;
-                probe(neighbour);
-            };
-            if let Some(due) = slot.read().and_then(|entry| self.age_entry(slot, entry, now, &mut count)) {
-                next = Some(next.map_or(due, |next: u64| next.min(due)));
+    pub fn age(&self, ageing: &mut Ageing, now: u64, probe: &mut dyn FnMut(Neighbour)) -> Option<u64> {
+        let mut asked = 0;
+        let last = (ageing.bucket + MOST_BUCKETS).min(self.buckets.len());
+        while ageing.bucket < last {
+            for way in 0..WAYS {
+                let mut count = |neighbour| {
+                    asked += 1;
+                    probe(neighbour);
+                };
+                if let Some(due) = self.age_entry((ageing.bucket, way), now, &mut count) {
+                    ageing.next = Some(ageing.next.map_or(due, |next| next.min(due)));
+                }
+                if asked == MOST_PROBES {
+                    // The rest of this bucket is looked at again: what was probed just now is not due any more.
+                    return Some(now.saturating_add(PAUSE));
+                }
             }
-            if asked == MOST_PROBES {
-                return Some(now.saturating_add(PAUSE));
-            }
+            ageing.bucket += 1;
         }
-        next
+        if ageing.bucket < self.buckets.len() {
+            return Some(now.saturating_add(PAUSE));
+        }
+        let round = core::mem::take(ageing);
+        if round.again { Some(now) } else { round.next }
     }
 
     /// Handles one entry; returns when it is due again, if ever.
-    fn age_entry(
-        &self,
-        slot: &Slot,
-        entry: Entry,
-        now: u64,
-        probe: &mut dyn FnMut(Neighbour),
-    ) -> Option<u64> {
+    fn age_entry(&self, at: (usize, usize), now: u64, probe: &mut dyn FnMut(Neighbour)) -> Option<u64> {
+        let bucket = &self.buckets[at.0];
+        let entry = bucket.read(at.1)?;
         let due = entry.due()?;
         if now < due {
             return Some(due);
         }
-        let gone = entry.probes >= PROBES;
-        let kind = match entry.kind {
-            _ if gone => EMPTY,
-            DOUBTED => DOUBTED,
-            _ => PROBED,
-        };
-        let aged = Entry { kind, probes: entry.probes + 1, confirmed: now, ..entry };
+        let aged = entry.aged(now);
         let written = self.locked(|| {
-            let current = slot.peek();
             // Not if another vCPU has confirmed or replaced the neighbour meanwhile.
-            let same = (current.ip, current.nic, current.kind, current.confirmed)
-                == (entry.ip, entry.nic, entry.kind, entry.confirmed);
+            let same = bucket.peek(at.1) == entry;
             if same {
-                slot.write(&aged);
+                bucket.write(at.1, tag(entry.nic, entry.ip), &aged);
             }
             same
         });
@@ -286,52 +305,69 @@ impl Neighbours {
         if written != Some(true) {
             return again;
         }
-        if gone {
+        if aged.state == State::Empty {
             self.generation.fetch_add(1, Release);
             return None;
         }
-        let mac = if kind == DOUBTED { Mac::BROADCAST } else { entry.mac };
+        let mac = if aged.state == State::Doubted { Mac::BROADCAST } else { entry.mac };
         probe(Neighbour { nic: entry.nic, ip: entry.ip, mac });
         again
     }
 
-    /// Stores `entry` in its existing slot, in an empty one, or in place of the oldest learned one; returns false if
-    /// there is no slot for it. The caller holds the lock.
-    fn place(&self, entry: &Entry, create: bool) -> bool {
-        let bucket = self.bucket(entry.nic, entry.ip);
-        let same = |e: &Entry| e.kind != EMPTY && e.ip == entry.ip && e.nic == entry.nic;
-        if let Some(slot) = bucket.iter().find(|slot| same(&slot.peek())) {
-            let old = slot.peek();
-            if old.kind == STATIC && entry.kind != STATIC {
-                return true;
-            }
-            slot.write(entry);
-            if old.mac != entry.mac {
-                self.generation.fetch_add(1, Release);
-            }
-            return true;
-        }
-        if !create {
-            return false;
-        }
-        let oldest = bucket.iter().filter(|slot| slot.peek().kind != STATIC).min_by_key(|slot| {
-            let entry = slot.peek();
-            // A neighbour that has not answered yet is replaced before those that are known to be reachable.
-            (entry.kind != EMPTY, entry.kind == LEARNED, entry.confirmed)
-        });
-        let Some(slot) = oldest else { return false };
-        let makes_room = slot.peek().kind != EMPTY;
-        slot.write(entry);
-        self.arrivals.fetch_add(1, Release);
-        if makes_room {
+    /// Replaces the entry in a slot by another one about the same neighbour. The caller holds the lock.
+    fn change(&self, bucket: &Bucket, way: usize, (old, new): (&Entry, &Entry)) {
+        bucket.write(way, tag(new.nic, new.ip), new);
+        if old.mac != new.mac {
             self.generation.fetch_add(1, Release);
         }
-        true
     }
 
-    fn bucket(&self, nic: u8, ip: u32) -> &[Slot; WAYS] {
-        let hash = (ip ^ u32::from(nic) << 24).wrapping_mul(0x9e37_79b1) >> 25;
-        &self.buckets[hash as usize % BUCKETS]
+    /// Stores a new entry in a free slot, or in place of the least useful learned one. The caller holds the lock.
+    fn add(&self, entry: &Entry) -> Learned {
+        let [one, other] = self.pair(entry.nic, entry.ip);
+        let emptier = if other.free() > one.free() { other } else { one };
+        let (bucket, way) = if emptier.free() > 0 {
+            let free = (0..WAYS).find(|way| emptier.peek(*way).state == State::Empty);
+            let Some(way) = free else { return Learned::Not };
+            (emptier, way)
+        } else {
+            let all = [one, other].into_iter().flat_map(|bucket| (0..WAYS).map(move |way| (bucket, way)));
+            let learned = all.filter(|(bucket, way)| bucket.peek(*way).is_learned());
+            let Some(least) = learned.min_by_key(|(bucket, way)| bucket.peek(*way).worth()) else {
+                return Learned::Not;
+            };
+            least
+        };
+        let makes_room = bucket.peek(way).state != State::Empty;
+        bucket.write(way, tag(entry.nic, entry.ip), entry);
+        self.arrivals.fetch_add(1, Release);
+        if !makes_room {
+            return Learned::Added;
+        }
+        self.generation.fetch_add(1, Release);
+        Learned::Replaced
+    }
+
+    /// Returns the entry about a neighbour. Never waits.
+    fn entry(&self, nic: u8, ip: Ip) -> Option<Entry> {
+        let tag = tag(nic, ip);
+        self.pair(nic, ip).into_iter().find_map(|bucket| bucket.find(tag, nic, ip)).map(|(_, entry)| entry)
+    }
+
+    /// Returns where a neighbour is. The caller holds the lock.
+    fn place_of(&self, nic: u8, ip: Ip) -> Option<(&'a Bucket, usize, Entry)> {
+        let tag = tag(nic, ip);
+        let found = |bucket: &'a Bucket| bucket.find(tag, nic, ip).map(|(way, entry)| (bucket, way, entry));
+        self.pair(nic, ip).into_iter().find_map(found)
+    }
+
+    /// Returns the two buckets in which a neighbour may be.
+    fn pair(&self, nic: u8, ip: Ip) -> [&'a Bucket; 2] {
+        let hash = ip.hash(nic);
+        // Bits other than those of the tag, scaled to the number of buckets.
+        let scaled = |bits: u64| (((bits & 0xffff_ffff) * self.buckets.len() as u64) >> 32) as usize;
+        [scaled(hash), scaled(hash.rotate_left(16).wrapping_mul(0x94d0_49bb_1331_11eb) >> 32)]
+            .map(|at| &self.buckets[at])
     }
 
     /// Runs `change` while holding the lock; `None` (and not run) if another vCPU, perhaps preempted, keeps it.
@@ -345,5 +381,26 @@ impl Neighbours {
             core::hint::spin_loop();
         }
         None
+    }
+}
+
+/// Returns the tag of a neighbour, which is never 0.
+const fn tag(nic: u8, ip: Ip) -> u32 {
+    (ip.hash(nic) >> 32) as u32 | 1
+}
+
+/// Returns what an entry becomes by what was said about it (RFC 4861, 7.2.3 and 7.2.5); `None` if it stays as it is.
+fn heard(old: &Entry, fresh: &Entry, said: Said) -> Option<Entry> {
+    let same = old.mac == fresh.mac;
+    match (old.state, said) {
+        (State::Static, _) => None,
+        (_, Said::Confirmed) => Some(*fresh),
+        (_, Said::Named | Said::Advertised { .. }) if same => None,
+        (_, Said::Named | Said::Advertised { overrides: true }) => Some(*fresh),
+        // Another address without the right to override: the known one is in doubt.
+        (State::Reachable, Said::Advertised { .. }) => {
+            Some(Entry { state: State::Stale, confirmed: fresh.confirmed, ..*old })
+        }
+        _ => None,
     }
 }

@@ -1,15 +1,34 @@
-//! Neighbours that are being resolved, and the packets that wait for them.
+//! Neighbours that are being resolved (incomplete, RFC 4861 7.3.2), and the packets that wait for them.
+//!
+//! Both are of bounded number, and shared fairly by source: the sending host (an IPv4 address, or the /64 of an IPv6 one)
+//! behind its NIC. A packet to an unknown neighbour passes three gates:
+//!
+//! ```text
+//!   pace   a new request takes a token: of its source, or of what other sources leave
+//!   waits  if all are taken, the source that has most gives up its oldest one
+//!   held   if all are taken, the source that has most loses its oldest packet
+//! ```
+//!
+//! So whoever scans a network loses its own packets, and a host that another source addresses first is found meanwhile.
+
+mod pace;
 
 use arrayvec::ArrayVec;
 
+use crate::ip::Ip;
 use crate::slow::Origin;
+use pace::Pace;
+
+pub(crate) use pace::Source;
 
 /// Maximum number of neighbours that one router resolves at a time.
-pub(crate) const MAX_PENDING: usize = 32;
+pub(crate) const MAX_PENDING: usize = 256;
 /// Maximum number of packets that wait for one neighbour; RFC 1122, 2.3.2.2 requires at least the latest one.
 pub(crate) const MAX_HELD: usize = 4;
+/// Maximum number of packets that wait in all.
+pub(crate) const MAX_WAITING: usize = 128;
 /// Number of broadcast requests before a neighbour is given up.
-const REQUESTS: u32 = 3;
+const REQUESTS: u8 = 3;
 /// Milliseconds between requests.
 const RETRANSMIT: u64 = 1000;
 /// Milliseconds for which no request is sent for a neighbour that did not answer.
@@ -21,21 +40,33 @@ pub(crate) struct Held<B> {
     pub(crate) origin: Origin,
 }
 
-/// A neighbour that is being resolved.
-pub(crate) struct Resolution<B> {
-    pub(crate) nic: u8,
-    pub(crate) ip: u32,
-    requests: u32,
-    due: u64,
-    pub(crate) held: ArrayVec<Held<B>, MAX_HELD>,
+/// A neighbour behind a NIC.
+pub(crate) type Target = (u8, Ip);
+
+/// A packet in the queue of all that wait.
+struct Waiting<B> {
+    target: Target,
+    source: Source,
+    packet: Held<B>,
 }
+
+/// A neighbour that is being resolved.
+struct Resolution {
+    target: Target,
+    source: Source,
+    requests: u8,
+    due: u64,
+}
+
+/// Packets that leave the queue.
+pub(crate) type Packets<B> = ArrayVec<Held<B>, MAX_HELD>;
 
 /// Action that is due for a neighbour.
 pub(crate) enum Due<B> {
     /// Send a further request.
-    Ask { nic: u8, ip: u32 },
-    /// The neighbour did not answer: refuse its packets.
-    GiveUp(ArrayVec<Held<B>, MAX_HELD>),
+    Ask(Target),
+    /// The neighbour did not answer: refuse its packets, or send them elsewhere.
+    GiveUp(Target, Packets<B>),
 }
 
 /// Result of holding a packet.
@@ -44,64 +75,75 @@ pub(crate) enum Holding<B> {
     Waits,
     /// The packet waits, and a request must be sent.
     Ask,
-    /// The packet waits, and replaces this older one.
-    Replaced(Held<B>),
     /// The neighbour did not answer recently.
     Unreachable(Held<B>),
-    /// Too many neighbours are being resolved.
-    Full(Held<B>),
+    /// Its source has caused too many requests.
+    Paced(Held<B>),
 }
 
 /// All neighbours that one router is resolving.
 pub(crate) struct Pending<B> {
-    waits: ArrayVec<Resolution<B>, MAX_PENDING>,
+    /// In the order in which resolution began.
+    waits: ArrayVec<Resolution, MAX_PENDING>,
+    /// In the order of arrival.
+    queue: ArrayVec<Waiting<B>, MAX_WAITING>,
+    /// Packets that lost their place, until they are counted.
+    lost: ArrayVec<Held<B>, { 2 * MAX_HELD }>,
+    pace: Pace,
 }
 
 impl<B> Pending<B> {
     pub(crate) const fn new() -> Self {
-        Self { waits: ArrayVec::new_const() }
+        Self {
+            waits: ArrayVec::new_const(),
+            queue: ArrayVec::new_const(),
+            lost: ArrayVec::new_const(),
+            pace: Pace::new(),
+        }
     }
 
     /// Returns the number of waiting packets, and how many of them the router created itself.
     pub(crate) fn held(&self) -> (usize, usize) {
-        let held = self.waits.iter().flat_map(|wait| &wait.held);
-        held.fold((0, 0), |(all, own), packet| (all + 1, own + usize::from(packet.origin == Origin::Own)))
+        let own = self.queue.iter().filter(|waiting| waiting.packet.origin == Origin::Own).count();
+        (self.queue.len(), own)
     }
 
     /// Returns true if the neighbour is being resolved, or did not answer recently.
-    pub(crate) fn contains(&self, nic: u8, ip: u32) -> bool {
-        self.waits.iter().any(|wait| (wait.nic, wait.ip) == (nic, ip))
+    pub(crate) fn contains(&self, nic: u8, ip: Ip) -> bool {
+        self.waits.iter().any(|wait| wait.target == (nic, ip))
     }
 
-    /// Holds a packet until its neighbour is resolved.
-    pub(crate) fn hold(&mut self, (nic, ip): (u8, u32), packet: Held<B>, now: u64) -> Holding<B> {
-        if let Some(wait) = self.waits.iter_mut().find(|wait| (wait.nic, wait.ip) == (nic, ip)) {
+    /// Holds a packet of this source until its neighbour is resolved. Afterwards [`Pending::take_lost`] returns the
+    /// packets that had to make room.
+    pub(crate) fn hold(&mut self, target: Target, source: Source, packet: Held<B>, now: u64) -> Holding<B> {
+        if let Some(wait) = self.waits.iter().find(|wait| wait.target == target) {
             if wait.requests > REQUESTS {
                 return Holding::Unreachable(packet);
             }
-            let oldest = if wait.held.is_full() { wait.held.pop_at(0) } else { None };
-            wait.held.push(packet);
-            return oldest.map_or(Holding::Waits, Holding::Replaced);
+            self.queue_up(Waiting { target, source, packet });
+            return Holding::Waits;
         }
-        if self.waits.is_full() && !self.forget_one() {
-            return Holding::Full(packet);
+        if !self.pace.take(source, now) {
+            return Holding::Paced(packet);
         }
-        let mut held = ArrayVec::new();
-        held.push(packet);
-        self.waits.push(Resolution { nic, ip, requests: 1, due: now.saturating_add(RETRANSMIT), held });
+        if self.waits.is_full() {
+            self.forget_one();
+        }
+        self.waits.push(Resolution { target, source, requests: 1, due: now.saturating_add(RETRANSMIT) });
+        self.queue_up(Waiting { target, source, packet });
         Holding::Ask
     }
 
-    /// Makes room by removing a neighbour that did not answer; returns false if there is none.
-    fn forget_one(&mut self) -> bool {
-        let given_up = self.waits.iter().position(|wait| wait.requests > REQUESTS);
-        given_up.map(|at| self.waits.swap_remove(at)).is_some()
+    /// Returns a packet that had to make room for another one.
+    pub(crate) fn take_lost(&mut self) -> Option<Held<B>> {
+        self.lost.pop()
     }
 
-    /// Removes and returns one neighbour that has become known.
-    pub(crate) fn take_known(&mut self, known: impl Fn(u8, u32) -> bool) -> Option<Resolution<B>> {
-        let at = self.waits.iter().position(|wait| known(wait.nic, wait.ip))?;
-        Some(self.waits.swap_remove(at))
+    /// Removes and returns the packets of one neighbour that has become known, which is resolved with that.
+    pub(crate) fn take_known(&mut self, known: impl Fn(u8, Ip) -> bool) -> Option<(Target, Packets<B>)> {
+        let at = self.waits.iter().position(|wait| known(wait.target.0, wait.target.1))?;
+        let target = self.waits.remove(at).target;
+        Some((target, self.take_packets(target)))
     }
 
     /// Returns when an action will be due, in milliseconds; `None` if no neighbour is being resolved.
@@ -109,22 +151,77 @@ impl<B> Pending<B> {
         self.waits.iter().map(|wait| wait.due).min()
     }
 
-    /// Returns one action that is due now.
+    /// Returns one action that is due now, and the neighbour that it is about.
     pub(crate) fn next_due(&mut self, now: u64) -> Option<Due<B>> {
         while let Some(at) = self.waits.iter().position(|wait| wait.due <= now) {
             let wait = &mut self.waits[at];
+            let target = wait.target;
             if wait.requests > REQUESTS {
-                self.waits.swap_remove(at);
+                self.waits.remove(at);
                 continue;
             }
             wait.requests += 1;
             if wait.requests <= REQUESTS {
                 wait.due = now.saturating_add(RETRANSMIT);
-                return Some(Due::Ask { nic: wait.nic, ip: wait.ip });
+                return Some(Due::Ask(target));
             }
             wait.due = now.saturating_add(NEGATIVE);
-            return Some(Due::GiveUp(core::mem::take(&mut wait.held)));
+            return Some(Due::GiveUp(target, self.take_packets(target)));
         }
         None
     }
+
+    /// Puts a packet into the queue; the oldest one of its neighbour, or of the source that has most, makes room.
+    fn queue_up(&mut self, waiting: Waiting<B>) {
+        let same = |other: &Waiting<B>| other.target == waiting.target;
+        let for_it = self.queue.iter().filter(|other| same(other)).count();
+        let loses = if for_it >= MAX_HELD {
+            self.queue.iter().position(same)
+        } else if self.queue.is_full() {
+            let most = most_frequent(self.queue.iter().map(|other| other.source));
+            self.queue.iter().position(|other| other.source == most)
+        } else {
+            None
+        };
+        if let Some(at) = loses {
+            self.lose(at);
+        }
+        self.queue.push(waiting);
+    }
+
+    /// Makes room for a neighbour: removes one that did not answer, or the oldest one of the source that has most.
+    fn forget_one(&mut self) {
+        let given_up = self.waits.iter().position(|wait| wait.requests > REQUESTS);
+        let at = given_up.or_else(|| {
+            let most = most_frequent(self.waits.iter().map(|wait| wait.source));
+            self.waits.iter().position(|wait| wait.source == most)
+        });
+        let target = self.waits.remove(at.unwrap_or(0)).target;
+        while let Some(at) = self.queue.iter().position(|waiting| waiting.target == target) {
+            self.lose(at);
+        }
+    }
+
+    fn lose(&mut self, at: usize) {
+        let lost = self.queue.remove(at).packet;
+        // There is room: it is emptied after each packet that is held, which displaces those of one neighbour and one more.
+        self.lost.push(lost);
+    }
+
+    /// Removes the packets of a neighbour from the queue, in their order.
+    fn take_packets(&mut self, target: Target) -> Packets<B> {
+        let mut packets = Packets::new();
+        while let Some(at) = self.queue.iter().position(|waiting| waiting.target == target) {
+            packets.push(self.queue.remove(at).packet);
+        }
+        packets
+    }
+}
+
+/// Returns the source that occurs most often.
+fn most_frequent(sources: impl Iterator<Item = Source>) -> Source {
+    let mut counts = [0_u16; Source::COUNT];
+    sources.for_each(|source| counts[source.index()] += 1);
+    let most = counts.iter().enumerate().max_by_key(|(_, count)| **count).map_or(0, |(index, _)| index);
+    Source::numbered(most)
 }

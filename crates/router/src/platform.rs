@@ -87,4 +87,11 @@ pub trait Platform {
 
     /// Reports that another station at NIC `nic` claims this address of the router. May be ignored.
     fn is_claimed(&mut self, _nic: usize, _ip: u32, _by: Mac) {}
+
+    /// Reports that the next hop with this number in the IPv4 or IPv6 table, one of a group, is not reached, or is again;
+    /// `table` is that of the router's configuration. May be ignored.
+    fn report_next_hop(&mut self, _table: u8, _six: bool, _number: u32, _reached: bool) {}
+
+    /// Reports that another station at NIC `nic` claims this IPv6 address of the router. May be ignored.
+    fn is_claimed6(&mut self, _nic: usize, _ip: u128, _by: Mac) {}
 }

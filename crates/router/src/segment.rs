@@ -1,4 +1,5 @@
-//! Segmentation in software: used only for a frame whose segments exceed the next link's MTU but may be fragmented.
+//! Segmentation in software: used only for a frame whose segments exceed the next link's MTU but may be fragmented, or get
+//! tags of a VLAN.
 
 use frame::offload::Segments;
 use frame::{ethernet, ipv4};
@@ -40,25 +41,43 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     }
 }
 
-/// Builds one complete segment in a buffer of its own.
+impl<B: Buffer, R: Routes> Router<'_, B, R> {
+    /// Segments a frame whose headers are complete, and sends each segment.
+    pub(crate) fn send_segments<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        (mut whole, origin): (B, Origin),
+        interface: usize,
+    ) {
+        let counters = self.counters;
+        let Some(segments) = offload::segments(&mut whole) else {
+            return self.discard(platform, whole, origin, &counters.drop_mtu);
+        };
+        for number in 0..segments.count() {
+            let Some(buffer) = copy(platform, &segments, number, &mut whole) else {
+                if number == 0 {
+                    return self.discard(platform, whole, origin, &counters.drop_no_memory);
+                }
+                counters.originated_lost.add(1);
+                continue;
+            };
+            // The first segment is counted for the whole frame.
+            self.send(platform, interface, buffer, if number == 0 { origin } else { Origin::Part });
+        }
+        platform.free(whole);
+    }
+}
+
+/// Builds one complete segment of an IPv4 packet in a buffer of its own.
 fn build<P: Platform>(
     platform: &mut P,
     segments: &Segments,
     number: usize,
     whole: &mut P::Buffer,
 ) -> Option<(P::Buffer, ipv4::Header)> {
-    let (payload, headers) = (segments.payload(number), segments.headers());
-    let len = headers + payload.len();
-    let mut buffer = platform.allocate()?;
-    buffer.set_len(len.max(ethernet::SHORTEST));
-    let header = buffer.octets().get_mut(..len).and_then(|octets| {
-        whole.read(payload.start, octets.get_mut(headers..)?).then_some(())?;
-        segments.write(number, octets).complete(octets).then_some(())?;
-        Some(*ipv4::Packet::parse_quoted(octets.get(ethernet::HEADER..)?).ok()?.header())
-    });
-    if let Some(padding) = buffer.octets().get_mut(len..) {
-        padding.fill(0);
-    }
+    let mut buffer = copy(platform, segments, number, whole)?;
+    let packet = buffer.octets().get(ethernet::HEADER..).map(ipv4::Packet::parse_quoted);
+    let header = packet.and_then(Result::ok).map(|packet| *packet.header());
     match header {
         Some(header) => Some((buffer, header)),
         None => {
@@ -66,4 +85,29 @@ fn build<P: Platform>(
             None
         }
     }
+}
+
+/// Copies one complete segment into a buffer of its own.
+fn copy<P: Platform>(
+    platform: &mut P,
+    segments: &Segments,
+    number: usize,
+    whole: &mut P::Buffer,
+) -> Option<P::Buffer> {
+    let (payload, headers) = (segments.payload(number), segments.headers());
+    let len = headers + payload.len();
+    let mut buffer = platform.allocate()?;
+    buffer.set_len(len.max(ethernet::SHORTEST));
+    let written = buffer.octets().get_mut(..len).and_then(|octets| {
+        whole.read(payload.start, octets.get_mut(headers..)?).then_some(())?;
+        segments.write(number, octets).complete(octets).then_some(())
+    });
+    if let Some(padding) = buffer.octets().get_mut(len..) {
+        padding.fill(0);
+    }
+    if written.is_none() {
+        platform.free(buffer);
+        return None;
+    }
+    Some(buffer)
 }

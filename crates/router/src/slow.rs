@@ -1,16 +1,19 @@
 //! The slow path: handles one frame at a time, for all frames that the hot path does not handle.
 
-use frame::{Mac, checksum, ethernet, ipv4};
+use frame::{Mac, checksum, ethernet, ipv4, vlan};
 
 use crate::adjacency::Adjacency;
-use crate::arp::ArpRequest;
 use crate::burst::rewrite;
-use crate::icmp::{Reason, Refused};
+use crate::icmp::{Reason, Refused, is_reserved};
+use crate::ip::Ip;
 use crate::offload;
-use crate::pending::{Held, Holding};
+use crate::options::{self, Fault};
+use crate::pending::{Held, Holding, Source};
 use crate::platform::{Buffer, Platform};
 use crate::router::Router;
-use crate::routes::{NextHop, Routes};
+use crate::routes::{NextHop, Refusal, Routes};
+use crate::six::icmp::{Reason6, Refused6};
+use crate::six::packet;
 
 /// Origin of a packet, which determines how its outcome is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +59,8 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         match header.ethertype {
             ethernet::ARP => self.handle_arp(platform, buffer, nic),
             ethernet::IPV4 => self.accept_ipv4(platform, buffer, nic),
+            ethernet::IPV6 => self.accept_ipv6(platform, buffer, nic),
+            ethertype if vlan::is_tag(ethertype) => self.accept_tagged(platform, buffer, nic),
             _ => self.discard(platform, buffer, origin, &counters.drop_protocol),
         }
     }
@@ -75,10 +80,27 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         if ipv4::is_martian(header.source) || self.is_network(header.source) {
             return self.discard(platform, buffer, origin, &counters.drop_martian);
         }
+        if !self.is_expected(header.source, usize::from(nic)) {
+            return self.discard(platform, buffer, origin, &counters.drop_reverse_path);
+        }
+        match options::check(&mut buffer, &header) {
+            Ok(()) => {}
+            Err(Fault::SourceRoute) => {
+                return self.discard(platform, buffer, origin, &counters.drop_source_route);
+            }
+            Err(Fault::Malformed { at }) => {
+                let refused = Refused { buffer, origin, cause: &counters.drop_ip_header };
+                return self.refuse(platform, refused, Reason::Problem { at });
+            }
+        }
         if self.is_for_us(header.destination, nic) {
             return self.deliver(platform, buffer, (&header, nic));
         }
         // A link-layer broadcast is never forwarded (RFC 1812, 5.3.4).
+        if !to_group && is_reserved(header.destination) {
+            let refused = Refused { buffer, origin, cause: &counters.drop_martian };
+            return self.refuse(platform, refused, Reason::NoRoute);
+        }
         if to_group || ipv4::is_martian(header.destination) {
             return self.discard(platform, buffer, origin, &counters.drop_martian);
         }
@@ -114,30 +136,49 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         let Ok(header) = ipv4_header(&mut buffer) else {
             return self.discard(platform, buffer, origin, &counters.drop_ip_header);
         };
-        let hop = self.routes.lookup(header.destination);
-        let (nic, ip) = match self.routes.next_hop(hop) {
-            NextHop::Gateway { nic, gateway } => (nic, gateway),
-            NextHop::Connected { nic } if !self.is_own(header.destination) => (nic, header.destination),
-            NextHop::Local | NextHop::Connected { .. } => {
-                return self.deliver_routed(platform, buffer, (&header, origin));
-            }
-            NextHop::None => (u8::MAX, 0),
-        };
+        let hop = self.select(self.routes.lookup(header.destination), &mut buffer);
+        let next = self.routes.next_hop(hop);
+        let connected = matches!(next, NextHop::Connected { .. });
+        if next == NextHop::Local || connected && self.is_own(header.destination) {
+            return self.deliver_routed(platform, buffer, (&header, origin));
+        }
+        if let NextHop::Refused(refusal) = next {
+            return self.refuse_by_route(platform, (buffer, origin), refusal);
+        }
+        let (nic, ip) = next.neighbour(Ip::v4(header.destination)).unwrap_or((u8::MAX, Ip::v4(0)));
         let Some(own) = self.nics.get(usize::from(nic)) else {
             let refused = Refused { buffer, origin, cause: &counters.drop_no_route };
             return self.refuse(platform, refused, Reason::NoRoute);
         };
-        if own.is_network_wide(ip) {
+        if ip.as_v4().is_some_and(|ip| own.is_network_wide(ip)) {
             // Directed broadcasts are not forwarded (RFC 2644).
             return self.discard(platform, buffer, origin, &counters.drop_martian);
         }
         let mtu = own.mtu;
-        match self.neighbours.find(nic, ip) {
+        match self.neighbours.find_for_use(nic, ip, self.now) {
             Some(mac) => {
+                self.consider_redirect(platform, &mut buffer, (&header, origin), (nic, ip));
+                self.record(&mut buffer, (&header, origin), (nic, ip));
                 let entry = self.prepare(hop, &header, &Link { nic, mac });
                 self.dispatch(platform, Outgoing { buffer, origin, header, mtu }, &entry);
             }
             None => self.hold(platform, (nic, ip), Held { buffer, origin }),
+        }
+    }
+
+    /// Drops a packet that its route refuses, and tells its sender as the route says.
+    fn refuse_by_route<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        (buffer, origin): (B, Origin),
+        refusal: Refusal,
+    ) {
+        let cause = &self.counters.drop_refused;
+        let refused = Refused { buffer, origin, cause };
+        match refusal {
+            Refusal::Silent => self.discard(platform, refused.buffer, origin, cause),
+            Refusal::Unreachable => self.refuse(platform, refused, Reason::NoNeighbour),
+            Refusal::Prohibited => self.refuse(platform, refused, Reason::Prohibited),
         }
     }
 
@@ -158,11 +199,12 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
     fn prepare(&mut self, hop: u32, header: &ipv4::Header, link: &Link) -> Adjacency {
         let own = &self.nics[usize::from(link.nic)];
         let entry = Adjacency::ready(link.nic, own.mtu, own.mac, link.mac);
+        let kept = if own.tags.is_empty() { entry } else { entry.off_the_hot_path() };
         if matches!(self.routes.next_hop(hop), NextHop::Connected { .. }) {
             self.adjacencies.keep_hop(hop, self.generation, Adjacency::connected());
-            self.adjacencies.keep_host(header.destination, self.generation, entry);
+            self.adjacencies.keep_host(header.destination, self.generation, kept);
         } else {
-            self.adjacencies.keep_hop(hop, self.generation, entry);
+            self.adjacencies.keep_hop(hop, self.generation, kept);
         }
         entry
     }
@@ -176,9 +218,14 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
         entry: &Adjacency,
     ) {
         let longest = longest_packet(&mut packet);
+        let tagged = self.nics.get(entry.interface()).is_some_and(|own| !own.tags.is_empty());
+        if tagged && longest <= usize::from(packet.mtu) && packet.buffer.offload().gso().is_some() {
+            // Tags cannot be put into a frame of several buffers.
+            return self.segment(platform, packet, entry);
+        }
         if longest <= usize::from(packet.mtu) {
             finish(&mut packet.buffer, packet.origin, entry);
-            return self.send(platform, entry.nic(), packet.buffer, packet.origin);
+            return self.send(platform, entry.interface(), packet.buffer, packet.origin);
         }
         if packet.header.dont_fragment {
             let cause = &self.counters.drop_mtu;
@@ -203,27 +250,57 @@ impl<B: Buffer, R: Routes> Router<'_, B, R> {
             return self.fragment(platform, packet, entry);
         }
         finish(&mut packet.buffer, packet.origin, entry);
-        self.send(platform, entry.nic(), packet.buffer, packet.origin);
+        self.send(platform, entry.interface(), packet.buffer, packet.origin);
     }
 
     /// Holds a packet until its neighbour is resolved, and sends a request if needed.
-    fn hold<P: Platform<Buffer = B>>(&mut self, platform: &mut P, (nic, ip): (u8, u32), packet: Held<B>) {
-        match self.pending.hold((nic, ip), packet, self.now) {
+    pub(crate) fn hold<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        (nic, ip): (u8, Ip),
+        mut packet: Held<B>,
+    ) {
+        let source = source_of(&mut packet);
+        match self.waiting.pending.hold((nic, ip), source, packet, self.now) {
             Holding::Waits => {}
-            Holding::Ask => self.ask(platform, &ArpRequest { nic, ip, to: Mac::BROADCAST }),
-            Holding::Replaced(lost) | Holding::Full(lost) => {
-                self.discard(platform, lost.buffer, lost.origin, &self.counters.drop_no_neighbour);
+            Holding::Ask => self.ask_for(platform, nic, (ip, Mac::BROADCAST)),
+            Holding::Paced(lost) => {
+                self.discard(platform, lost.buffer, lost.origin, &self.counters.drop_neighbour_paced);
             }
             Holding::Unreachable(lost) => self.unreachable(platform, lost),
+        }
+        while let Some(lost) = self.waiting.pending.take_lost() {
+            self.discard(platform, lost.buffer, lost.origin, &self.counters.drop_no_neighbour);
         }
     }
 
     /// Refuses a packet whose neighbour does not answer.
-    pub(crate) fn unreachable<P: Platform<Buffer = B>>(&mut self, platform: &mut P, packet: Held<B>) {
+    pub(crate) fn unreachable<P: Platform<Buffer = B>>(&mut self, platform: &mut P, mut packet: Held<B>) {
         let cause = &self.counters.drop_no_neighbour;
+        if ethertype(&mut packet.buffer) == ethernet::IPV6 {
+            let refused = Refused6 { buffer: packet.buffer, origin: packet.origin, cause };
+            return self.refuse6(platform, refused, Reason6::NoNeighbour);
+        }
         let refused = Refused { buffer: packet.buffer, origin: packet.origin, cause };
         self.refuse(platform, refused, Reason::NoNeighbour);
     }
+}
+
+/// Returns the ethertype of a frame that is being routed.
+pub(crate) fn ethertype<B: Buffer>(buffer: &mut B) -> u16 {
+    let head = buffer.head();
+    u16::from_be_bytes([head[12], head[13]])
+}
+
+/// Returns the source to which the resolution for a packet is attributed.
+fn source_of<B: Buffer>(packet: &mut Held<B>) -> Source {
+    let Origin::Received(nic) = packet.origin else { return Source::own() };
+    let ip = if ethertype(&mut packet.buffer) == ethernet::IPV6 {
+        packet::header(&mut packet.buffer).map(|header| Ip::v6(header.source))
+    } else {
+        ipv4_header(&mut packet.buffer).map(|header| Ip::v4(header.source))
+    };
+    Source::new(nic, ip.unwrap_or_default())
 }
 
 /// Removes octets after the packet, which are not needed on the next link, down to the shortest frame.

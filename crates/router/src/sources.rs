@@ -2,21 +2,27 @@
 //! networks.
 
 use crate::config::Nic;
+use crate::ip::Ip;
 
 /// Number of bits that an address is hashed to.
 const BITS: u32 = 12;
 const WORDS: usize = 1 << (BITS - 6);
 
-/// A filter of 512 octets in front of the list of addresses: decides whether a source must be compared with
-/// the list.
+/// A filter of 512 octets for each family in front of the list of addresses: decides whether a source must be compared
+/// with the list.
 pub(crate) struct OwnSourceFilter {
     marks: [u64; WORDS],
+    marks6: [u64; WORDS],
 }
 
 impl OwnSourceFilter {
     /// Creates the filter for a router with these NICs.
     pub(crate) fn new(nics: &[Nic]) -> Self {
-        let mut sources = Self { marks: [0; WORDS] };
+        let mut sources = Self { marks: [0; WORDS], marks6: [0; WORDS] };
+        for own in nics.iter().flat_map(|nic| &nic.six.own) {
+            let (word, bit) = place6(own.ip);
+            sources.marks6[word] |= bit;
+        }
         for address in nics.iter().flat_map(|nic| &nic.addresses) {
             for ip in [address.ip, address.network(), address.broadcast()] {
                 let (word, bit) = place(ip);
@@ -32,6 +38,19 @@ impl OwnSourceFilter {
         let (word, bit) = place(source);
         self.marks[word] & bit != 0
     }
+
+    /// Returns true if the IPv6 address `source` may be an own one.
+    #[inline(always)]
+    pub(crate) const fn suspects6(&self, source: u128) -> bool {
+        let (word, bit) = place6(source);
+        self.marks6[word] & bit != 0
+    }
+}
+
+#[inline(always)]
+const fn place6(ip: u128) -> (usize, u64) {
+    let hash = Ip::v6(ip).hash(0) >> (64 - BITS);
+    (hash as usize >> 6, 1 << (hash & 63))
 }
 
 /// Returns true if `source` is an address of one of these NICs, or a broadcast or network address of their

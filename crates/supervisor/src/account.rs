@@ -142,8 +142,8 @@ impl Supervisor {
     /// Passes an answer on to its asker; counters are completed by CPU times of threads and cores.
     pub(super) fn deliver(&mut self, requester: Requester, mut outcome: Outcome, now: Instant) {
         if let Ok(Answer::Counters(counters)) = &mut outcome {
-            // The controller that keeps promises asks ten times a second and needs none of this.
-            if requester == Requester::Promises {
+            // Those who keep promises, and numbers of members, ask several times a second, and for nothing of this.
+            if matches!(requester, Requester::Promises | Requester::Scaling) {
                 return self.hand_over(requester, outcome, now);
             }
             let router = match &requester {

@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 /// Memory of a data plane without routers, in octets: program, heap, buffers of traces and captures. Several
 /// times what is used in fact.
 const PLANE: u64 = 64 * MIB;
-/// Memory of a router beside its RAM: a route table in which every page is used (65 MiB), spare groups for
+/// Memory of a router beside its RAM, for each VRF: a route table in which every page is used (66 MiB), spare groups for
 /// long prefixes (4 MiB), stacks of its threads, and the kernel's memory for its vCPUs, event descriptors and
 /// filters.
 const ROUTER: u64 = 128 * MIB;
@@ -33,6 +33,10 @@ const FRAME: u64 = 2048;
 const KERNEL_PORT: u64 = 2 * QUEUE + 1000 * FRAME;
 /// Memory of a static route: its entry, and a group of the table if its prefix is long.
 const ROUTE: u64 = 2048;
+/// Memory of what a router learns from its control plane: a million routes of IPv4 and a quarter of a million of IPv6, as a list
+/// (128 MiB), on their way (64 MiB), in groups for long prefixes (32 MiB) and in the table of IPv6 (96 MiB). FRR itself is not in
+/// the control groups.
+const CONTROL: u64 = 512 * MIB;
 /// One part in so many of the host's memory stays for others where a ceiling is so high only because of
 /// memory that peers may share.
 const HOST_RESERVE_DIVISOR: u64 = 8;
@@ -114,8 +118,16 @@ fn memory_of_router(router: &Router) -> u64 {
         let frames = u64::from(nic.queue_len.most()).saturating_mul(FRAME);
         frames.saturating_add(QUEUE).saturating_mul(router.outer_queues(nic) as u64)
     });
-    let routes = ROUTE.saturating_mul(router.routes.len() as u64);
-    [ram, ram / PAGE_TABLES, routes, ROUTER].into_iter().chain(queues).fold(0, u64::saturating_add)
+    let more = &router.forwarding;
+    let routes = router.routes.len() + more.routes6.len() + more.spread.len() + more.refused.len();
+    let (routes, tables) = (ROUTE.saturating_mul(routes as u64), ROUTER * router.tables() as u64);
+    let control = router.control.as_ref().map_or(0, |_| memory_of_control(router));
+    [ram, ram / PAGE_TABLES, routes, tables, control].into_iter().chain(queues).fold(0, u64::saturating_add)
+}
+
+/// Memory of a control plane: shadows are queues as well.
+fn memory_of_control(router: &Router) -> u64 {
+    CONTROL.saturating_add(QUEUE.saturating_mul(router.nics.len() as u64))
 }
 
 /// Memory that belongs to a peer, but is charged to us if we touch it first.

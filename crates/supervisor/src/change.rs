@@ -23,6 +23,7 @@ use config::{Plan, Power, Setting};
 use telemetry::Kind;
 
 use super::Supervisor;
+use super::control_plane::ControlJournal;
 use super::file_opener::{FileOpener, FileToCheck, OpenerResult};
 use super::metrics::Metrics;
 use super::resources::Resources;
@@ -179,6 +180,12 @@ impl QueuedRequest {
 }
 
 impl RequestedChange {
+    /// That a group has so many members.
+    pub(super) fn members(group: &str, key: &str, members: u32) -> Self {
+        let (router, key, value) = (group.to_owned(), key.to_owned(), members.to_string());
+        Self::Setting(Edit { router, key, value, answer: None })
+    }
+
     fn is_dry_run(&self) -> bool {
         matches!(self, Self::File(File { dry_run: true, .. }))
     }
@@ -265,11 +272,14 @@ impl Supervisor {
             let wish = PendingChange { ticket, wanted };
             let begun = match &wish.wanted {
                 RequestedChange::File(file) => self.read(file),
-                RequestedChange::Setting(edit) => self.planned_for(edit, now).map(Some),
+                RequestedChange::Setting(edit) => match self.regrouped(edit) {
+                    Some(plan) => plan.and_then(|plan| self.opened_for(&wish, plan, now)).map(Some),
+                    None => self.planned_for(edit, now).map(|next| Some((next, true))),
+                },
             };
             match begun {
-                Ok(None) => self.changes.preparing = Some((wish, None)),
-                Ok(Some(next)) => self.make(wish, next, now),
+                Ok(Some((next, true))) => self.make(wish, next, now),
+                Ok(next) => self.changes.preparing = Some((wish, next.map(|(next, _)| next))),
                 Err(error) => self.refuse(wish, &error, now),
             }
         }
@@ -282,6 +292,10 @@ impl Supervisor {
             QueuedRequest::Change(wanted) => return Some(wanted),
             QueuedRequest::Running(router, request) => (router, request),
         };
+        if self.running.plan.group(&router).is_some() {
+            let answer = format!("group {router} runs");
+            return Some(RequestedChange::Setting(Edit::state(router, Power::Running, answer)));
+        }
         if !self.running.plan.routers.iter().any(|known| known.name == router && known.is_stopped()) {
             self.request_running(ticket, request, now);
             return None;
@@ -294,7 +308,7 @@ impl Supervisor {
     }
 
     /// Starts reading a file in a thread.
-    fn read(&mut self, file: &File) -> Result<Option<PreparedPlan>> {
+    fn read(&mut self, file: &File) -> Result<Option<(PreparedPlan, bool)>> {
         self.need_plane("try")?;
         let reading = FileToCheck {
             file: file.file.clone(),
@@ -305,6 +319,16 @@ impl Supervisor {
         };
         self.changes.file_opener.start(move || OpenerResult::Read(reading.checked()))?;
         Ok(None)
+    }
+
+    /// The plan with another number of members of a group, where a setting is that.
+    fn regrouped(&self, Edit { router, key, value, .. }: &Edit) -> Option<Result<Plan>> {
+        let plan = &self.running.plan;
+        plan.group(router).filter(|group| group.members_key() == key)?;
+        let members = value
+            .parse::<u32>()
+            .map_err(|_| anyhow!("group {router}: {key}: {value:?} is no number; write e.g. 3"));
+        Some(members.and_then(|members| Ok(plan.with_members(router, members)?)))
     }
 
     /// Plan after a change of a setting. It needs no resources beyond those that are open.
@@ -359,7 +383,9 @@ impl Supervisor {
         // Without a data plane the resources held may be away being renewed.
         self.need_plane("try")?;
         self.prepare(&next.plan)?;
-        let (plan, held) = (next.plan.clone(), self.resources.held(&next.plan));
+        self.may_have_controls(&next.plan)?;
+        let (plan, mut held) = (next.plan.clone(), self.resources.held(&next.plan));
+        held.control.journal = ControlJournal::new(Box::new(self.lock.leftovers()?));
         let open = self.changes.file_opener.open.clone();
         self.changes.file_opener.start(move || OpenerResult::Opened(open(&plan, &held)))?;
         Ok((next, false))
@@ -367,9 +393,9 @@ impl Supervisor {
 
     /// Takes the locks on names that a plan needs beyond those that the run holds.
     fn prepare(&mut self, plan: &Plan) -> Result<()> {
-        for router in &plan.routers {
-            if !self.lock.has(&router.name) {
-                self.lock.add(&router.name)?;
+        for name in plan.names() {
+            if !self.lock.has(name) {
+                self.lock.add(name)?;
             }
         }
         Resources::undo(plan).for_each(|undo| self.lock.add_undo(&undo));
@@ -382,9 +408,13 @@ impl Supervisor {
             Some(errors) => errors.lines().collect::<Vec<_>>().join("; "),
             None => format!("{error:#}"),
         };
-        if let RequestedChange::File(File { file, .. }) = &wish.wanted {
-            self.lock_only_what_runs();
-            self.events.record(Kind::Refused, format!("{file} was not applied: {message}"));
+        match &wish.wanted {
+            RequestedChange::File(File { file, .. }) => {
+                self.lock_only_what_runs();
+                self.events.record(Kind::Refused, format!("{file} was not applied: {message}"));
+            }
+            RequestedChange::Setting(edit) if edit.moves_routers() => self.lock_only_what_runs(),
+            RequestedChange::Setting(_) => {}
         }
         self.reply(wish.ticket, Err(api::Error::new(message)), now);
     }
@@ -396,6 +426,7 @@ impl Supervisor {
             RequestedChange::File(File { file, dry_run, .. }) => {
                 if !dry_run {
                     self.adopt(next, now);
+                    self.reload_controls();
                     let disturbing = changes.iter().filter(|change| !change.hitless).count();
                     let message =
                         format!("{file}: {} changes, {disturbing} of them not hitless", changes.len());
@@ -407,6 +438,9 @@ impl Supervisor {
             }
             RequestedChange::Setting(edit) => {
                 self.adopt(next, now);
+                if edit.moves_routers() {
+                    self.lock_only_what_runs();
+                }
                 let message = edit.told(&changes);
                 self.reply(wish.ticket, Ok(Answer::Done { message }), now);
             }
@@ -422,13 +456,14 @@ impl Supervisor {
         }
         let before = std::mem::replace(&mut self.running.plan, plan);
         self.kernels.follow(&self.running.plan, now);
+        self.follow_controls(now);
         self.end_processes_of(&before, now);
     }
 
     /// Releases locks on names that the run no longer uses, and lowers the ceilings to what it needs.
     fn lock_only_what_runs(&mut self) {
         let plan = &self.running.plan;
-        self.lock.keep(|name| plan.routers.iter().any(|router| router.name == name));
+        self.lock.keep(|held| plan.names().any(|name| name == held));
         self.ceilings.follow(plan);
     }
 }
@@ -437,6 +472,11 @@ impl Edit {
     /// Edit that starts or stops a router.
     fn state(router: String, state: Power, answer: String) -> Self {
         Self { router, key: "state".to_owned(), value: state.name().to_owned(), answer: Some(answer) }
+    }
+
+    /// Whether routers come or go by it: members of a group.
+    pub(super) fn moves_routers(&self) -> bool {
+        config::GroupKind::MEMBERS_KEYS.contains(&self.key.as_str())
     }
 
     /// Describes the changes made, with what they lose, in one line.

@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use rustix::process::{Signal, pidfd_send_signal};
 use signal_hook::low_level::signal_name;
-use vmm::{Forker, Spawned};
+use vmm::{Firmware, Forker, Spawned};
 
 use super::killed_processes::KilledProcesses;
 use super::plane::Process;
@@ -66,7 +66,7 @@ impl Children {
     /// In one line, what this host refuses.
     pub(crate) fn spawn(
         &mut self,
-        router: &str,
+        (router, firmware): (&str, Firmware),
         enter: impl FnOnce(u32),
         now: Instant,
     ) -> Result<(Vec<OwnedFd>, u32)> {
@@ -78,7 +78,7 @@ impl Children {
             Some(forker) => forker,
             none => none.insert(Forker::new()?),
         };
-        let Spawned { socket, pidfd, pid } = forker.spawn_within(router, enter)?;
+        let Spawned { socket, pidfd, pid } = forker.spawn_within((router, firmware), enter)?;
         let copy = pidfd.try_clone();
         self.add(router, Box::new(Child { pidfd, pid }));
         Ok((vec![socket, copy?], pid.unsigned_abs()))

@@ -56,7 +56,7 @@ impl Supervisor {
         let (links, changes) = (self.link_monitor.watched(), self.changes.watched());
         let kernels = self.kernels.watched();
         let all = [self.resources.watched(), self.link_jobs.watched(), links, mended, changes, kernels];
-        all.into_iter().flatten()
+        all.into_iter().flatten().chain(self.controls.watched())
     }
 
     /// Time until the next deadline.
@@ -73,6 +73,8 @@ impl Supervisor {
             self.ceilings.due(),
             self.kernels.due(),
             self.gathers_due(),
+            self.rolling_due(),
+            self.scaling_due(),
             self.killed.due(),
             self.children.killed.due(),
         ];

@@ -124,7 +124,13 @@ impl Events {
 fn is_trouble(kind: Kind) -> bool {
     !matches!(
         kind,
-        Kind::Started | Kind::Stopped | Kind::Restarted | Kind::Applied | Kind::ClientDropped | Kind::Cable
+        Kind::Started
+            | Kind::Stopped
+            | Kind::Restarted
+            | Kind::Applied
+            | Kind::ClientDropped
+            | Kind::Cable
+            | Kind::ControlPlane
     )
 }
 

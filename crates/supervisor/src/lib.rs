@@ -15,6 +15,7 @@ mod carrier_watch;
 mod ceiling;
 mod change;
 mod children;
+mod control_plane;
 mod costs;
 mod deadlines;
 mod display;
@@ -38,8 +39,11 @@ mod reaper;
 mod reply_deadlines;
 mod request_router;
 mod resources;
+mod rolling;
 mod router_process;
 mod run_lock;
+mod running;
+mod scaling;
 mod schedule;
 mod signals;
 mod status;
@@ -53,9 +57,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use config::Plan;
 use engine::BackOff;
-use host::{references, users};
+use host::users;
 use link::{ToPlane, ToSupervisor};
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use telemetry::Kind;
@@ -67,6 +70,7 @@ use ceiling::Ceilings;
 pub use ceiling::{mib, needed};
 use change::Changes;
 use children::Children;
+use control_plane::{ControlJournal, ControlPlanes};
 use display::Display;
 pub use events::{Events, Log};
 use kernels::{KernelRouters, backend::HostBackend};
@@ -80,9 +84,12 @@ pub use output::Output;
 use plane::Plane;
 use reply_deadlines::EXTENSION;
 use request_router::{RequestRouter, Requester};
-use resources::Resources;
+use resources::{AlreadyOpen, Resources};
+use rolling::Rolling;
 use router_process::RouterProcesses;
 pub use run_lock::{RunLock, clean_up_after};
+use running::Running;
+use scaling::Scaling;
 pub use signals::StopRequest;
 use thread_lookups::Find;
 use thread_placement::ThreadPlacement;
@@ -112,17 +119,6 @@ pub struct Options {
     pub user: Option<String>,
     /// Memory ceiling of the run, instead of what its plan needs.
     pub memory_max: Option<u64>,
-}
-
-/// Configuration that runs.
-struct Running {
-    /// Name of the run.
-    run: String,
-    /// Name of the file that was applied last.
-    file: String,
-    plan: Plan,
-    /// Why this host has no KVM; `None`: it has KVM.
-    no_kvm: Option<String>,
 }
 
 /// The data plane, or the date of its next start.
@@ -191,6 +187,8 @@ struct Supervisor {
     isolated: RouterProcesses,
     /// The kernel routers.
     kernels: KernelRouters,
+    /// The control planes of routers.
+    controls: ControlPlanes,
     times: Times,
     children: Children,
     /// Data planes and processes of isolated routers that were killed and have not ended yet.
@@ -204,6 +202,9 @@ struct Supervisor {
     display: Display,
     request_router: RequestRouter,
     changes: Changes,
+    /// A group whose members are started anew.
+    rolling: Option<Rolling>,
+    scaling: Scaling,
     metrics: Metrics,
     placement: ThreadPlacement,
     accounting: Accounting,
@@ -211,33 +212,6 @@ struct Supervisor {
     ceilings: Ceilings,
     /// Last, so that the names stay taken as long as any part of the run exists.
     lock: RunLock,
-}
-
-impl Running {
-    /// Reads a file and checks whether this host can run it. Also returns a line that lists what runs as a
-    /// process for want of KVM, and the placement of its threads.
-    fn read(file: &Path, now: Instant) -> Result<(Self, Option<String>, Planned)> {
-        let (text, file) = (config::text(file)?, file.display().to_string());
-        let mut plan = config::parse(&text, &file)?;
-        let facts = host::facts(&plan);
-        let errors = plan.check_host(&facts).and(references::faults(&plan, None));
-        if !errors.is_empty() {
-            return Err(errors.into());
-        }
-        let by_process = plan.choose_engines(&facts);
-        host::need_tun(&plan)?;
-        let threads = thread_placement::planned(&plan, now)?;
-        Ok((Self { run: plan.name.clone(), file, plan, no_kvm: facts.no_kvm }, by_process, threads))
-    }
-
-    /// Takes the locks on the names of its routers and of the run.
-    fn lock(&mut self, options: &Options, now: Instant) -> Result<RunLock> {
-        let mut lock = RunLock::guarded(self.plan.routers.iter().map(|router| router.name.as_str()), now)?;
-        let changed = options.name.is_none() && !self.plan.named;
-        lock.name_run(options.name.as_deref().unwrap_or(&self.plan.name), changed)?;
-        self.run = lock.run().context("a run has a name")?.0.to_owned();
-        Ok(lock)
-    }
 }
 
 /// Brings a file up and shows what it does, until the time is over, a signal arrives, or a client requests the end.
@@ -268,7 +242,9 @@ impl Supervisor {
         let plane = Plane::start(user, started)?;
         ceilings.enter(plane.pid());
         Resources::undo(&running.plan).for_each(|undo| lock.add_undo(&undo));
-        let resources = match Resources::open(&running.plan, &Default::default()) {
+        let mut nothing = AlreadyOpen::default();
+        nothing.control.journal = ControlJournal::new(Box::new(lock.leftovers()?));
+        let resources = match Resources::open(&running.plan, &nothing) {
             // A signal interrupts system calls; its sender wants the end, not the reason.
             Err(_) if stop.is_asked() => return Ok(None),
             opened => opened?,
@@ -308,6 +284,8 @@ impl Supervisor {
         let mut supervisor = Self {
             request_router: RequestRouter::open(&mut lock)?,
             changes: Changes::default(),
+            rolling: None,
+            scaling: Scaling::default(),
             metrics: begun.metrics,
             display: Display::new(options.json, begun.stdout),
             times: Times { started: now, tick: None, end: None, ending: None, extended: false },
@@ -322,6 +300,7 @@ impl Supervisor {
             find: Box::new(thread_lookups::find),
             isolated: RouterProcesses::new(),
             kernels: begun.kernels,
+            controls: ControlPlanes::default(),
             resources,
             link_jobs: LinkJobs::default(),
             link_repair: LinkRepair::default(),
@@ -335,6 +314,7 @@ impl Supervisor {
         };
         supervisor.tell_of_costs();
         supervisor.order(now)?;
+        supervisor.follow_controls(now);
         Ok(supervisor)
     }
 
@@ -379,8 +359,11 @@ impl Supervisor {
         self.mend(now);
         self.attend_links(now);
         self.attend_kernels(now);
+        self.attend_controls(now);
         self.attend_changes(now);
         self.attend_clients(now);
+        self.attend_rolling(now);
+        self.attend_scaling(now);
         self.attend_metrics(now);
         // Work that arose meanwhile does not wait for the next iteration.
         self.tend();
@@ -445,6 +428,8 @@ impl Supervisor {
         let had_ended = self.lifecycle.plane.is_none();
         self.let_go_of_threads();
         self.remember_costs();
+        // Daemons tell their neighbours that they end, while there is a way to them.
+        self.controls.end(THREADS_GRACE);
         self.finish_isolated(now, GRACE, &clock);
         if let Some(mut plane) = self.lifecycle.plane.take() {
             plane.say(&ToPlane::Stop, Vec::new(), now);

@@ -11,6 +11,7 @@ use link::{PlanWithSupplies, Supply, SupplyKind, ToPlane, ToSupervisor};
 use sched::promises::Promises;
 use serde_json::Value;
 use telemetry::Kind;
+use vmm::Firmware;
 
 use super::notify::notify;
 use super::plane::Plane;
@@ -237,10 +238,11 @@ impl Supervisor {
                     router => self.events.record_from_data_plane(&kind, router.as_deref(), message, now),
                 }
             }
+            ToSupervisor::Learned { router, late, epoch } => self.has_learned(&router, late, epoch, now),
             ToSupervisor::Threads { threads } => self.note_threads(None, threads, now),
             ToSupervisor::FindThread { owner } => self.asked_to_find(owner, now),
             ToSupervisor::Plugged { nic } => self.cable_changed(nic, now),
-            ToSupervisor::Spawn { router } => self.spawn(&router, now),
+            ToSupervisor::Spawn { router, jumbo } => self.spawn(&router, jumbo, now),
             ToSupervisor::Kill { router, pid } => self.children.kill(&router, pid, now),
             // Handled where the link is read.
             ToSupervisor::Pong => {}
@@ -260,6 +262,7 @@ impl Supervisor {
             self.events.record(Kind::Restarted, format!("a new data plane (pid {pid}) forwards"));
         }
         self.times.tick = Some(now + SECOND);
+        self.controls.tell_anew();
         self.announce(now);
     }
 
@@ -294,10 +297,13 @@ impl Supervisor {
         self.plane_died(pid, &format!("cannot bring the run up again: {why}"), now)
     }
 
-    fn spawn(&mut self, router: &str, now: Instant) {
+    fn spawn(&mut self, router: &str, jumbo: bool, now: Instant) {
         let engine = self.planned_engine(router);
+        let firmware = if jumbo { Firmware::Jumbo } else { Firmware::Plain };
         let spawned = match engine {
-            Some(config::Engine::Process) => self.children.spawn(router, |pid| self.ceilings.enter(pid), now),
+            Some(config::Engine::Process) => {
+                self.children.spawn((router, firmware), |pid| self.ceilings.enter(pid), now)
+            }
             _ => Err(anyhow!("the file has no router '{router}' that is a process")),
         };
         let (message, descriptors) = match spawned {

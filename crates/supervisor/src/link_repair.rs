@@ -107,7 +107,10 @@ impl Supervisor {
     pub(super) fn mend_what_is_ill(&mut self, ill: BTreeMap<String, LinkFault>, now: Instant) {
         self.link_repair.links.retain(|nic, _| ill.contains_key(nic));
         for (nic, ill) in ill {
-            let Some(wanted) = wanted(&self.running.plan, &nic) else { continue };
+            let Some(planned) = wanted(&self.running.plan, &nic) else { continue };
+            // With the queues that it was made with.
+            let queues = self.resources.wanted(&nic).map_or(planned.queues, |opened| opened.queues);
+            let wanted = NicRequirements { queues, ..planned };
             let is_due = self.link_repair.try_now(&nic, now);
             if matches!(ill, LinkFault::Gone) && self.link_repair.is_news(&nic) {
                 // What is opened for a kernel router is a TAP.

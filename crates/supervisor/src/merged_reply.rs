@@ -39,6 +39,8 @@ impl Supervisor {
         let kernels = match &request {
             // Rate guarantees read the counters ten times a second, and need only those of routers with a guarantee.
             Request::Counters { .. } if requester == Requester::Promises => self.kernels_promised(),
+            // Kernel routers are no members of groups.
+            Request::Counters { .. } if requester == Requester::Scaling => Vec::new(),
             Request::Counters { .. } => self.kernels_to_count(only),
             _ => Vec::new(),
         };
@@ -46,7 +48,7 @@ impl Supervisor {
             return self.ask_plane(request, requester, now);
         }
         let listens = |(name, isolated): (&String, &RouterProcess)| {
-            let is_meant = only.is_none_or(|only| only == name);
+            let is_meant = only.is_none_or(|only| config::is_meant(name, only));
             (is_meant && isolated.listens_to(&request, now)).then(|| name.clone())
         };
         let names: Vec<_> = self.isolated.iter().filter_map(listens).collect();
@@ -151,9 +153,8 @@ impl Supervisor {
         router: Option<&str>,
     ) -> BTreeMap<String, Counters> {
         let mut all = BTreeMap::new();
-        for (name, isolated) in
-            self.isolated.iter_mut().filter(|(name, _)| router.is_none_or(|only| only == *name))
-        {
+        let is_asked = |name: &str| router.is_none_or(|only| config::is_meant(name, only));
+        for (name, isolated) in self.isolated.iter_mut().filter(|(name, _)| is_asked(name)) {
             match parts.remove(name) {
                 Some(Answer::Counters(part)) => {
                     isolated.counted.clone_from(&part.counters);
@@ -183,7 +184,10 @@ impl Supervisor {
             let mut status =
                 own.map_or_else(|| isolated.status(router), |own| isolated.completed(own.clone()));
             // The threads that serve its NICs belong to the data plane.
-            status.threads.extend(all.remove(&router.name).into_iter().flat_map(|here| here.threads));
+            if let Some(here) = all.remove(&router.name) {
+                status.threads.extend(here.threads);
+                status.member = here.member;
+            }
             all.insert(router.name.clone(), status);
         }
         plan.routers.iter().filter_map(|router| all.remove(&router.name)).collect()
@@ -198,7 +202,7 @@ fn asked_for(requester: &Requester) -> Option<&str> {
     }
 }
 
-/// The only router that a request concerns; `None`: all.
+/// The only router, or group, that a request concerns; `None`: all.
 fn only_of(request: &Request) -> Option<&str> {
     match request {
         Request::Counters { router } => router.as_deref(),

@@ -101,6 +101,17 @@ fn explained() -> Page {
     page.describe("thread_sched", account::OF_THREAD);
     page.describe("guarantee", promises::FIELDS);
     page.describe("kernel_ip", kernel_router::PacketCounters::FIELDS);
+    page.describe("kernel_ip6", kernel_router::PacketCounters::FIELDS);
+    page.describe("balancer", engine::MemberCounters::FIELDS);
+    // What both count means the same.
+    page.describe("balancer", engine::BalancerCounters::FIELDS);
+    page.describe("group", engine::EnsembleCounters::FIELDS);
+    page.describe("group_nic", engine::GroupNicCounters::FIELDS);
+    page.describe("sorted", engine::SortedCounters::FIELDS);
+    page.describe("punt", punt::PuntCounters::FIELDS);
+    page.describe("shadow", engine::ShadowCounters::FIELDS);
+    page.describe("shadow_read", uplink::ReadCounters::FIELDS);
+    page.describe("shadow_write", uplink::WriteCounters::FIELDS);
     page.describe("control_client", api::ServerCounters::FIELDS);
     page
 }

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use api::{NeighbourShown, NicDetails, RouteShown, Value};
+use config::forwarding::SpreadRoute;
 use config::keys::{self, Entry};
-use config::{Nic, Router};
+use config::six::Six;
+use config::{Address, Group, Nic, Router};
 
 /// Settings by their keys.
 pub type Settings = BTreeMap<String, Value>;
@@ -19,6 +21,12 @@ pub fn settings(router: &Router) -> Settings {
     settings
 }
 
+/// What a file says of a group beside what its members are like.
+pub fn group(group: &Group) -> Settings {
+    let value = |key: &config::GroupKey| Some((key.name.to_owned(), told(key.value(group)?)));
+    config::GROUP.iter().filter_map(value).collect()
+}
+
 /// Returns a NIC of a router with its settings.
 pub fn nic(router: &Router, nic: &Nic) -> NicDetails {
     let mut settings = values(&keys::nic(), nic);
@@ -28,9 +36,15 @@ pub fn nic(router: &Router, nic: &Nic) -> NicDetails {
         name: nic.name.clone(),
         attach: nic.attach.to_string(),
         mac: nic.mac.to_string(),
-        addresses: nic.addresses.iter().map(ToString::to_string).collect(),
+        addresses: addresses(&nic.addresses, &nic.six),
         settings,
     }
+}
+
+/// Addresses of a NIC or interface: IPv4, then IPv6.
+fn addresses(four: &[Address], six: &Six) -> Vec<String> {
+    let six = six.addresses.iter().map(ToString::to_string);
+    four.iter().map(ToString::to_string).chain(six).collect()
 }
 
 /// Removes settings that do not apply to this router.
@@ -43,36 +57,74 @@ fn forget_foreign(router: &Router, settings: &mut Settings) {
 }
 
 fn values<T>(entries: &[Entry<T>], of: &T) -> Settings {
-    let value = |value| match value {
-        keys::Value::Number(number) => number.into(),
-        keys::Value::Text(text) => text.into(),
-    };
-    let all = entries.iter().filter_map(|entry| Some((entry.name.to_owned(), value(entry.value(of)?))));
+    let all = entries.iter().filter_map(|entry| Some((entry.name.to_owned(), told(entry.value(of)?))));
     all.collect()
 }
 
-/// Static routes of a router, in the order of the file.
+fn told(value: keys::Value) -> Value {
+    match value {
+        keys::Value::Number(number) => number.into(),
+        keys::Value::Text(text) => text.into(),
+    }
+}
+
+/// Static routes of a router: IPv4 destinations by IPv4 gateways, then all others, then those with several gateways, then those
+/// of a type; each in the order of the file.
 pub fn routes(router: &Router) -> Vec<RouteShown> {
-    let shown = router.routes.iter().map(|route| RouteShown {
+    let four = router.routes.iter().map(|route| RouteShown {
         to: route.to.to_string(),
         via: route.via.map(|via| via.to_string()),
         nic: nic_name(router, route.nic),
+        vrf: vrf(router, router.table_of(route.nic)),
     });
-    shown.collect()
+    let six = router.forwarding.routes6.iter().map(|route| RouteShown {
+        to: route.to.to_string(),
+        via: route.via.map(|via| via.to_string()),
+        nic: nic_name(router, route.nic),
+        vrf: vrf(router, router.table_of(route.nic)),
+    });
+    let spread = router.forwarding.spread.iter().map(|route| RouteShown {
+        to: route.to.to_string(),
+        via: Some(route.gateways()),
+        nic: nic_names(router, route),
+        vrf: route.ways.first().and_then(|way| vrf(router, router.table_of(way.nic))),
+    });
+    let refused = router.forwarding.refused.iter().map(|route| RouteShown {
+        to: route.to.to_string(),
+        via: None,
+        nic: route.kind.name().to_owned(),
+        vrf: vrf(router, route.table),
+    });
+    four.chain(six).chain(spread).chain(refused).collect()
 }
 
-/// Static neighbours of a router.
+/// Static neighbours of a router: IPv4, then IPv6.
 pub fn neighbours(router: &Router) -> Vec<NeighbourShown> {
-    let shown = router.neighbours.iter().map(|neighbour| NeighbourShown {
-        address: neighbour.address.to_string(),
-        mac: neighbour.mac.to_string(),
-        nic: nic_name(router, neighbour.nic),
+    let four = router.neighbours.iter().map(|known| NeighbourShown {
+        address: known.address.to_string(),
+        mac: known.mac.to_string(),
+        nic: nic_name(router, known.nic),
     });
-    shown.collect()
+    let six = router.forwarding.neighbours6.iter().map(|known| NeighbourShown {
+        address: known.address.to_string(),
+        mac: known.mac.to_string(),
+        nic: nic_name(router, known.nic),
+    });
+    four.chain(six).collect()
+}
+
+fn vrf(router: &Router, table: usize) -> Option<String> {
+    router.vrf_name(table).map(str::to_owned)
+}
+
+/// Names of the NICs or interfaces of a route with several gateways.
+pub fn nic_names(router: &Router, route: &SpreadRoute) -> String {
+    let names: Vec<String> = route.links().into_iter().map(|link| nic_name(router, link)).collect();
+    names.join(", ")
 }
 
 fn nic_name(router: &Router, index: usize) -> String {
-    router.nics.get(index).map_or_else(|| "?".to_owned(), |nic| nic.name.clone())
+    router.link_name(index).unwrap_or("?").to_owned()
 }
 
 #[cfg(test)]

@@ -32,6 +32,10 @@ pub(super) enum Requester {
     Client(Ticket, Request),
     /// A change of the running plan.
     Change,
+    /// The restart of a group, one member after the other.
+    Rolling,
+    /// What has the numbers of members follow the load.
+    Scaling,
     /// A part of an answer that several processes give together.
     MergedReply(u64),
 }
@@ -149,12 +153,21 @@ impl Supervisor {
                 let routers = self.routers_that_wait();
                 self.reply(ticket, Ok(Answer::Ps(self.run_status(routers, now))), now);
             }
+            Request::Control { router, question } => self.ask_control(ticket, &router, question, now),
             Request::Events { since } => self.reply(ticket, Ok(self.events.answer(since)), now),
-            Request::Stop { ref name } if *name == self.running.run && !self.has_router(name) => {
+            Request::Stop { ref name } if *name == self.running.run && !self.has_name(name) => {
                 let message = format!("run {name} is stopping");
                 self.reply(ticket, Ok(Answer::Done { message }), now);
                 // The reply is sent before the socket is closed.
                 self.times.end = Some(now);
+            }
+            Request::Show { ref router } if self.running.plan.group(router).is_some() => {
+                let shown = self.shown_group(router).context("the group is gone");
+                let outcome = shown.map(|shown| Answer::Show(Box::new(shown)));
+                self.reply(ticket, outcome.map_err(|error| api::Error::new(format!("{error:#}"))), now);
+            }
+            Request::Restart { ref router } if self.running.plan.group(router).is_some() => {
+                self.restart_group(ticket, router, now);
             }
             request => match QueuedRequest::of(request) {
                 Ok(asked) => self.want(ticket, asked, now),
@@ -168,7 +181,7 @@ impl Supervisor {
         match request {
             request if self.is_for_kernel(&request) => self.request_kernel(ticket, request, now),
             request if self.is_for(&request).is_some() => self.request_isolated(ticket, request, now),
-            Request::Counters { router: Some(ref name) } if !self.has_router(name) => {
+            Request::Counters { router: Some(ref name) } if !self.has_name(name) => {
                 let routers = self.running.plan.routers.iter().map(|router| router.name.as_str());
                 let routers = routers.collect::<Vec<_>>().join(", ");
                 let why = format!("there is no router {name:?}; routers: {routers}");
@@ -236,8 +249,9 @@ impl Supervisor {
         self.lifecycle.plane.as_ref().is_some_and(|plane| plane.is_up)
     }
 
-    fn has_router(&self, name: &str) -> bool {
-        self.running.plan.routers.iter().any(|router| router.name == name)
+    /// Returns true if a router or a group has this name.
+    fn has_name(&self, name: &str) -> bool {
+        self.running.plan.names().any(|known| known == name)
     }
 
     pub(super) fn reply(&mut self, ticket: Ticket, outcome: Outcome, now: Instant) {
@@ -301,6 +315,10 @@ impl Supervisor {
         match (requester, outcome) {
             (Requester::Display, Ok(Answer::Counters(counters))) => self.show(counters),
             (Requester::Promises, Ok(Answer::Counters(counters))) => self.keep_promises(&counters, now),
+            (Requester::Rolling, Ok(Answer::Ps(status))) => self.roll(&status.routers, now),
+            (Requester::Rolling, Err(_)) => self.rolling_is_not_told(),
+            (Requester::Scaling, Ok(Answer::Counters(counters))) => self.scale(&counters, now),
+            (Requester::Scaling, Err(_)) => self.scaling_is_not_told(),
             (Requester::Metrics, Ok(Answer::Ps(status))) => {
                 let routers = self.with_kernels(status.routers, now);
                 self.note_routers(routers, now);
@@ -350,6 +368,8 @@ impl Supervisor {
                 }
                 Requester::Change => self.has_followed(whom, None, now),
                 Requester::Metrics => self.publish_nothing(now),
+                Requester::Rolling => self.rolling_is_not_told(),
+                Requester::Scaling => self.scaling_is_not_told(),
                 Requester::Display | Requester::Promises => {}
             }
         }

@@ -8,9 +8,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use attach::{Attach, DataPlaneChange, HandedOver, HostResource, NicRequirements, of_door};
-use config::{Engine, Nic, Plan, Router};
+use config::{Engine, GroupKind, Nic, Plan, Router};
 use engine::{Images, vhost_nets};
 use link::{Supply, SupplyKind};
 use serde_json::Value;
@@ -18,6 +18,7 @@ use uplink::{LinkTable, SocketBroker, Undo};
 use vmm::vhost_net;
 
 use super::background_job::BackgroundJob;
+use super::control_plane::{ControlResources, OpenControl};
 use super::link_jobs::LinkJobs;
 use super::link_monitor::LinkCheck;
 
@@ -37,6 +38,8 @@ pub(crate) struct Resources {
     images: BTreeMap<String, Images>,
     /// Socket pairs between the processes of isolated routers and their NICs, by NIC (`edge.wan`).
     brokers: BTreeMap<String, SocketBroker>,
+    /// Namespaces of control planes, and the shadows of NICs in them.
+    pub(crate) control: ControlResources,
     /// Thread that prepares the attachments for the death or the start of a data plane; they are in its hands
     /// meanwhile.
     turning: BackgroundJob<(DataPlaneChange, Uplinks, Result<()>)>,
@@ -63,15 +66,16 @@ pub(crate) struct AlreadyOpen {
     /// Routers whose images are those of the plan.
     images: BTreeSet<String>,
     brokers: BTreeSet<String>,
+    pub(crate) control: OpenControl,
 }
 
 /// Key of an uplink across restarts of its router: the attachment, the NIC if several NICs may share the attachment, and whether it is
 /// for a kernel router, which needs a different device.
 type Key = (Attach, Option<String>, bool);
 
-fn key(router: &Router, nic: &Nic) -> Key {
-    let label = nic.attach.traits().is_common.then(|| label(router, nic));
-    (nic.attach.clone(), label, router.is_in_kernel())
+fn key(wanted: &NicRequirements) -> Key {
+    let label = wanted.attach.traits().is_common.then(|| wanted.label());
+    (wanted.attach.clone(), label, wanted.in_kernel)
 }
 
 fn label(router: &Router, nic: &Nic) -> String {
@@ -80,8 +84,21 @@ fn label(router: &Router, nic: &Nic) -> String {
 
 /// Finds a NIC by its label, and returns what it wants of its attachment.
 pub(crate) fn wanted(plan: &Plan, nic: &str) -> Option<NicRequirements> {
-    let (router, nic) = plan.nics().find(|(router, found)| label(router, found) == nic)?;
-    Some(router.wanted(nic))
+    plan.links().find(|wanted| wanted.label() == nic)
+}
+
+/// Whether what was opened for `held` is enough for this: a link has the queues that it was made with, and members of a group own them,
+/// however many members there are.
+fn check_queues(plan: &Plan, wanted: &NicRequirements, held: &NicRequirements) -> Result<()> {
+    let group = plan.group(&wanted.router).filter(|group| group.kind == GroupKind::Parallel);
+    let Some(group) = group else { return wanted.check_queues(held) };
+    ensure!(
+        group.members as usize <= held.queues,
+        "its link has {} queues while the run lasts, too few for {} members: start the run anew",
+        held.queues,
+        group.members
+    );
+    Ok(())
 }
 
 impl Resources {
@@ -99,10 +116,9 @@ impl Resources {
         for router in &plan.routers {
             opened.open_images(router, held).with_context(|| format!("router {}", router.name))?;
         }
-        for (router, nic) in plan.nics() {
-            opened
-                .open_for((router, nic), held)
-                .with_context(|| format!("router {}, NIC {}", router.name, nic.name))?;
+        for wanted in plan.links() {
+            let place = format!("router {}, NIC {}", wanted.router, wanted.nic);
+            opened.open_for(plan, wanted, held).context(place)?;
         }
         for (router, nic) in plan.nics().filter(|(router, _)| router.is_isolated()) {
             let name = label(router, nic);
@@ -111,14 +127,14 @@ impl Resources {
                 opened.brokers.insert(name, broker);
             }
         }
+        opened.control = ControlResources::open(plan, &held.control)?;
         Ok(opened)
     }
 
-    fn open_for(&mut self, (router, nic): (&Router, &Nic), held: &AlreadyOpen) -> Result<()> {
-        let key = key(router, nic);
-        let wanted = router.wanted(nic);
+    fn open_for(&mut self, plan: &Plan, wanted: NicRequirements, held: &AlreadyOpen) -> Result<()> {
+        let key = key(&wanted);
         if let Some(held) = held.uplinks.get(&key) {
-            return wanted.check_queues(held);
+            return check_queues(plan, &wanted, held);
         }
         if let Some(opened) = open_patiently(&wanted)? {
             self.uplinks.insert(key, Uplink { wanted, opened });
@@ -143,6 +159,7 @@ impl Resources {
             uplinks: self.uplinks.iter().map(|(key, uplink)| (key.clone(), uplink.wanted.clone())).collect(),
             images: with_images.map(|router| router.name.clone()).collect(),
             brokers: self.brokers.keys().cloned().collect(),
+            control: self.control.held(),
         }
     }
 
@@ -166,11 +183,14 @@ impl Resources {
             let Some(images) = opened.images_of(router).or_else(|| self.images_of(router)) else { continue };
             given.add(SupplyKind::Images, &router.name, (Value::Null, images.descriptors().collect()))?;
         }
-        for (router, nic) in plan.nics() {
-            let (key, label) = (key(router, nic), label(router, nic));
+        for wanted in plan.links() {
+            let key = key(&wanted);
             if let Some(uplink) = self.uplinks.get(&key).or_else(|| opened.uplinks.get(&key)) {
-                given.add(SupplyKind::Uplink, &label, uplink.opened.hand_over())?;
+                given.add(SupplyKind::Uplink, &wanted.label(), uplink.opened.hand_over())?;
             }
+        }
+        for (router, nic) in plan.nics() {
+            let label = label(router, nic);
             // vhost-net devices are not kept here: through one the kernel accesses the memory of its owner,
             // so it must go when the owner ends.
             let devices = (0..vhost_nets(router)).map(|_| vhost_net::open()).collect::<Result<Vec<_>>>();
@@ -184,6 +204,9 @@ impl Resources {
             }
             if let Some(broker) = self.passage(opened, &label).filter(|_| router.is_isolated()) {
                 given.add(SupplyKind::Door, &label, of_door(broker.back()))?;
+            }
+            if let Some(shadow) = self.control.shadow(&label).or_else(|| opened.control.shadow(&label)) {
+                given.add(SupplyKind::Shadow, &label, attach::link(shadow.try_clone()?).hand_over())?;
             }
         }
         Ok((given.supplies, given.descriptors))
@@ -231,7 +254,7 @@ impl Resources {
 
     /// Host objects of a plan that no descriptor owns, for the cleaner.
     pub(crate) fn undo(plan: &Plan) -> impl Iterator<Item = Undo> {
-        plan.nics().filter_map(|(router, nic)| router.wanted(nic).undo())
+        plan.links().filter_map(|wanted| wanted.undo())
     }
 
     fn opened(&self) -> impl Iterator<Item = &dyn HostResource> {
@@ -261,28 +284,35 @@ impl Resources {
     /// namespace that we may not look into is missing.
     pub(crate) fn lost_before(&self, plan: &Plan, seen: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
         let Ok(table) = LinkTable::here() else { return Vec::new() };
-        let lost = |router: &Router, nic: &Nic| {
-            let label = label(router, nic);
+        let lost = |wanted: NicRequirements| {
+            let label = wanted.label();
             // The link table is read from the kernel without waiting for others.
-            let here = self.uplinks.get(&key(router, nic))?.opened.lost(&table);
+            let here = self.uplinks.get(&key(&wanted))?.opened.lost(&table);
             let lost = here.or_else(|| seen.get(&label).copied())?;
             Some((label, lost))
         };
-        plan.nics().filter_map(|(router, nic)| lost(router, nic)).collect()
+        plan.links().filter_map(lost).collect()
+    }
+
+    /// What was opened for a NIC (`edge.wan`), as it was wanted.
+    pub(crate) fn wanted(&self, nic: &str) -> Option<&NicRequirements> {
+        self.uplinks.values().map(|uplink| &uplink.wanted).find(|wanted| wanted.label() == nic)
     }
 
     /// Handles for a look at the links, usable in another thread. A link for which none can be made is left
     /// out.
     pub(crate) fn look(&self, plan: &Plan) -> LinkCheck {
-        let watched =
-            |(router, nic)| Some((label(router, nic), self.uplinks.get(&key(router, nic))?.opened.watch()?));
-        LinkCheck { state: self.state, links: plan.nics().filter_map(watched).collect() }
+        let watched = |wanted: NicRequirements| {
+            Some((wanted.label(), self.uplinks.get(&key(&wanted))?.opened.watch()?))
+        };
+        LinkCheck { state: self.state, links: plan.links().filter_map(watched).collect() }
     }
 
     /// Installs an attachment for a NIC of a plan.
     #[cfg(test)]
     pub(crate) fn put(&mut self, (router, nic): (&Router, &Nic), opened: Box<dyn HostResource>) {
-        self.uplinks.insert(key(router, nic), Uplink { wanted: router.wanted(nic), opened });
+        let wanted = router.wanted(nic);
+        self.uplinks.insert(key(&wanted), Uplink { wanted, opened });
     }
 
     /// Changes whenever the set of open links changes.
@@ -301,15 +331,16 @@ impl Resources {
     ///
     /// # Errors
     /// The process is out of descriptors.
-    /// No descriptors are left.
     pub(crate) fn replace(
         &mut self,
         plan: &Plan,
         (wanted, mut opened): (NicRequirements, Box<dyn HostResource>),
         link_jobs: &mut LinkJobs,
     ) -> Result<Option<HandedOver>> {
-        let at = plan.nics().find(|(router, nic)| router.wanted(nic) == wanted);
-        let Some(key) = at.map(|(router, nic)| key(router, nic)) else {
+        // A link of a group has the queues that it was made with, whatever number of members has come since.
+        let is_it =
+            |own: &NicRequirements| NicRequirements { queues: wanted.queues, ..own.clone() } == wanted;
+        let Some(key) = plan.links().find(is_it).map(|own| key(&own)) else {
             link_jobs.close(opened);
             return Ok(None);
         };
@@ -366,15 +397,19 @@ impl Resources {
         if !self.uplinks.is_empty() {
             link_jobs.close(self.uplinks);
         }
+        if !self.control.is_empty() {
+            link_jobs.close(self.control);
+        }
     }
 
     /// Keeps what was opened, closes what `plan` no longer needs, and adapts what stays to what its NIC wants
     /// now.
     pub(crate) fn adopt(&mut self, opened: Self, plan: &Plan, link_jobs: &mut LinkJobs) {
         self.kvm = self.kvm.take().or(opened.kvm);
-        for (router, nic) in plan.nics() {
-            let Some(Uplink { wanted, opened }) = self.uplinks.get_mut(&key(router, nic)) else { continue };
-            let before = std::mem::replace(wanted, router.wanted(nic));
+        for now in plan.links() {
+            let Some(Uplink { wanted, opened }) = self.uplinks.get_mut(&key(&now)) else { continue };
+            let queues = if plan.group(&now.router).is_some() { wanted.queues } else { now.queues };
+            let before = std::mem::replace(wanted, NicRequirements { queues, ..now });
             opened.resize(&before, wanted).into_iter().for_each(|work| link_jobs.change(work));
         }
         self.images.extend(opened.images);
@@ -387,11 +422,12 @@ impl Resources {
         });
         self.state += 1;
         self.uplinks.extend(opened.uplinks);
-        let is_needed = |held: &Key| plan.nics().any(|(router, nic)| key(router, nic) == *held);
+        let is_needed = |held: &Key| plan.links().any(|wanted| key(&wanted) == *held);
         let (kept, left) =
             std::mem::take(&mut self.uplinks).into_iter().partition(|(held, _)| is_needed(held));
         self.uplinks = kept;
-        Self { uplinks: left, ..Self::default() }.close(link_jobs);
+        let control = self.control.adopt(opened.control, plan);
+        Self { uplinks: left, control, ..Self::default() }.close(link_jobs);
     }
 }
 

@@ -67,6 +67,7 @@ impl RouterProcess {
             restarts: self.lifecycle.restarts,
             reason: Some(self.why_silent()),
             pid: self.lifecycle.plane.as_ref().map(Plane::pid),
+            member: None,
             threads: Vec::new(),
         }
     }
@@ -247,12 +248,15 @@ impl Supervisor {
             ToSupervisor::FindThread { .. } => {
                 self.say_to(Some(name), &ToPlane::FoundThread { thread: None }, Vec::new(), now);
             }
-            ToSupervisor::Spawn { router } => {
+            ToSupervisor::Spawn { router, .. } => {
                 let answer = ToPlane::NotSpawned { router, why: refused() };
                 self.say_to(Some(name), &answer, Vec::new(), now);
             }
-            // It has no children and serves no other router's NIC; `Pong` is handled where the link is read.
-            ToSupervisor::Kill { .. } | ToSupervisor::Plugged { .. } | ToSupervisor::Pong => {}
+            // It has no children, serves no other router's NIC, and has no control plane; `Pong` is handled where the link is read.
+            ToSupervisor::Kill { .. }
+            | ToSupervisor::Plugged { .. }
+            | ToSupervisor::Learned { .. }
+            | ToSupervisor::Pong => {}
         }
         Ok(())
     }

@@ -34,6 +34,32 @@ impl Supervisor {
         shown
     }
 
+    /// A group of the plan as the router that it is outside; how its members are is told of each ([`Request::Ps`](api::Request::Ps)).
+    pub(super) fn shown_group(&self, name: &str) -> Option<RouterDetails> {
+        let group = self.running.plan.group(name)?;
+        let router = &group.pattern;
+        let mut settings = plan_report::settings(router);
+        settings.extend(plan_report::group(group));
+        Some(RouterDetails {
+            run: self.running.run.clone(),
+            status: RouterStatus {
+                name: name.to_owned(),
+                engine: router.engine.map_or("", config::Engine::name).to_owned(),
+                state: if self.is_up() { State::Running } else { State::Waiting },
+                since_ms: 0,
+                restarts: 0,
+                reason: None,
+                pid: None,
+                member: None,
+                threads: Vec::new(),
+            },
+            settings,
+            nics: router.nics.iter().map(|nic| plan_report::nic(router, nic)).collect(),
+            routes: plan_report::routes(router),
+            neighbours: plan_report::neighbours(router),
+        })
+    }
+
     /// Status of the run, given that of its routers.
     pub(super) fn run_status(&self, routers: Vec<RouterStatus>, now: Instant) -> RunStatus {
         RunStatus {
@@ -72,6 +98,7 @@ impl Supervisor {
             restarts: 0,
             reason: Some(reason.to_owned()),
             pid: None,
+            member: None,
             threads: Vec::new(),
         });
         routers.collect()

@@ -3,6 +3,7 @@
 
 mod budgets;
 mod changes;
+mod controls;
 mod dying;
 mod end;
 pub(crate) mod fake_backend;

@@ -38,13 +38,15 @@ pub enum Kind {
     CaptureFailed,
     /// The link of a kernel router's NIC went up or down.
     Cable,
+    /// A neighbour of a routing protocol came up or went away, or FRR has loaded its configuration.
+    ControlPlane,
     /// Information for the owner, without consequences.
     Notice,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Started,
         Self::Stopped,
         Self::Failed,
@@ -57,6 +59,7 @@ impl Kind {
         Self::ClientDropped,
         Self::CaptureFailed,
         Self::Cable,
+        Self::ControlPlane,
         Self::Notice,
     ];
 
@@ -75,6 +78,7 @@ impl Kind {
             Self::ClientDropped => "client_dropped",
             Self::CaptureFailed => "capture_failed",
             Self::Cable => "cable",
+            Self::ControlPlane => "control_plane",
             Self::Notice => "notice",
         }
     }

@@ -76,6 +76,9 @@ fn part(group: &str) -> (Cow<'static, str>, Labels) {
         [router, nic, "limit"] if !is_vcpu(nic) => {
             ("ingress_limit", owned(&[("router", router), ("nic", nic)]))
         }
+        [router, nic, "sorted"] if !is_vcpu(nic) => ("sorted", owned(&[("router", router), ("nic", nic)])),
+        [router, nic, "punt"] if !is_vcpu(nic) => ("punt", owned(&[("router", router), ("nic", nic)])),
+        [router, nic, "shadow"] if !is_vcpu(nic) => ("shadow", owned(&[("router", router), ("nic", nic)])),
         [router, nic, "replay"] if !is_vcpu(nic) => ("replay", owned(&[("router", router), ("nic", nic)])),
         [router, nic, "pcap"] if !is_vcpu(nic) => ("pcap", owned(&[("router", router), ("nic", nic)])),
         [router, nic, "link"] if !is_vcpu(nic) => ("kernel_link", owned(&[("router", router), ("nic", nic)])),
@@ -90,6 +93,12 @@ fn part(group: &str) -> (Cow<'static, str>, Labels) {
             ("guest_nic", owned(&[("router", router), ("vcpu", vcpu), ("nic", nic)]))
         }
         [router, "ip"] => ("kernel_ip", owned(&[("router", router)])),
+        [router, "ip6"] => ("kernel_ip6", owned(&[("router", router)])),
+        [group, "group"] => ("group", owned(&[("group", group)])),
+        [group, nic, "group"] if !is_vcpu(nic) => ("group_nic", owned(&[("group", group), ("nic", nic)])),
+        [router, nic, "balancer"] if !is_vcpu(nic) => {
+            ("balancer", owned(&[("router", router), ("nic", nic)]))
+        }
         [router, "console"] => ("console", owned(&[("router", router)])),
         [router, "guarantee"] => ("guarantee", owned(&[("router", router)])),
         ["control"] => ("control_client", Labels::new()),

@@ -59,11 +59,10 @@ impl Page {
         page
     }
 
-    /// Adds help texts for the counters of a part; `fields` is the `FIELDS` of its group. Parts are `nic_rx`,
-    /// `nic_tx`, `nic_interrupts`, `switch_port`, `router`, `guest_nic`, `tap_kernel`, `vhost_user_guest_rx`,
-    /// `vhost_user_guest_tx`, those that kinds of attachments name (`tap_read`, `vhost_user_peer`),
-    /// `ingress_limit`, `io_thread`, `thread_work`, `thread_sched`, `host_cpu`, `guarantee`, `control_client`
-    /// and `telemetry_client`.
+    /// Says what the counters of a part mean; `fields` is the `FIELDS` of its group. Parts are `nic_rx`, `nic_tx`,
+    /// `nic_interrupts`, `switch_port`, `router`, `guest_nic`, `tap_kernel`, `vhost_user_guest_rx`, `vhost_user_guest_tx`, what kinds of
+    /// attachments name (`tap_read`, `vhost_user_peer`), `ingress_limit`,
+    /// `io_thread`, `thread_work`, `thread_sched`, `host_cpu`, `guarantee`, `group`, `group_nic`, `balancer`, `control_client` and `telemetry_client`.
     pub fn describe(&mut self, part: &'static str, fields: &'static [(&'static str, &'static str)]) {
         self.texts.extend(fields.iter().map(|(field, text)| ((part, *field), text.trim())));
     }

@@ -72,6 +72,13 @@ pub(crate) unsafe fn ioctl<T>(fd: BorrowedFd<'_>, request: c_ulong, argument: &m
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Sets whether the interface of a TAP has carrier.
+pub(crate) fn set_carrier(queue: BorrowedFd<'_>, is_there: bool) -> io::Result<()> {
+    let mut carrier = c_int::from(is_there);
+    // SAFETY: the kernel reads an `int` for this request.
+    unsafe { ioctl(queue, libc::TUNSETCARRIER, &mut carrier) }
+}
+
 /// Sets a socket option. `T` must be plain data of the size that the kernel expects for the option.
 pub(crate) fn set_option<T: Copy>(
     socket: BorrowedFd<'_>,

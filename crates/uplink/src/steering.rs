@@ -6,22 +6,38 @@
 mod program;
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use bpf::Purpose;
+use bpf::{Kind, Map, Purpose};
 use port::steer::Hash;
 
 use crate::request::ioctl;
 
 /// `TUNSETSTEERINGEBPF` of `linux/if_tun.h`: `_IOR('T', 224, int)`.
 const SET_STEERING: libc::c_ulong = 0x8004_54e0;
+
 /// Has the kernel spread the frames of this TAP over its `queues` by flow, like `port::steer`.
 ///
 /// # Errors
 /// The kernel does not support such programs, or the caller may not load one (CAP_BPF and CAP_NET_ADMIN, or
 /// CAP_SYS_ADMIN).
 pub(crate) fn steer(tap: BorrowedFd<'_>, queues: usize, hash: Hash) -> io::Result<()> {
-    let program = bpf::load(Purpose::SocketFilter, &program::assemble(queues as u32, hash))?;
+    run(tap, &program::assemble(queues as u32, hash))
+}
+
+/// Makes the kernel deal the frames of this TAP out to its `queues` one by one, whatever flows they are of.
+///
+/// # Errors
+/// As those of [`steer`].
+pub(crate) fn deal(tap: BorrowedFd<'_>, queues: usize) -> io::Result<()> {
+    // The program holds it from then on.
+    let turns = Map::new(Kind::Array, size_of::<u64>() as u32, 1)?;
+    run(tap, &program::in_turn(queues as u32, turns.as_fd()))
+}
+
+/// Has the kernel run a program for each frame of this TAP.
+fn run(tap: BorrowedFd<'_>, instructions: &[u64]) -> io::Result<()> {
+    let program = bpf::load(Purpose::SocketFilter, instructions)?;
     let mut number = program.as_raw_fd();
     // SAFETY: the request reads an `int`. The TAP holds the program from then on.
     unsafe { ioctl(tap, SET_STEERING, &mut number) }

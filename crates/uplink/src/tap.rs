@@ -38,12 +38,12 @@ pub use traits::{Spread, Traits};
 
 use crate::membership::Membership;
 use crate::netns::within;
-use crate::request::Name;
+use crate::request::{self, Name};
 use crate::undo::UndoGuard;
 use crate::{Error, LinkCounters, LinkTable, Links, Mac, Netns, steering};
 
-/// Maximum octets of a frame that a source shows without segmentation offload.
-pub const LARGEST_FRAME: usize = 2048;
+/// Maximum octets of a frame that a source shows without segmentation offload: a jumbo frame of the largest MTU of a NIC.
+pub const LARGEST_FRAME: usize = 9216 + HEADERS;
 /// Ethernet header with one VLAN tag, in octets.
 const HEADERS: usize = 18;
 /// Maximum number of queues of one device (`MAX_TAP_QUEUES` of the driver).
@@ -64,7 +64,7 @@ pub enum Ownership {
 pub struct TapConfig<'a> {
     /// Number of queues, each with a source and a sink of its own: 1 to 256.
     pub queues: u16,
-    /// MTU in octets: 68 to 2030.
+    /// MTU in octets: 68 to 9216.
     pub mtu: u32,
     /// Maximum number of frames that wait in the kernel for the source; further ones are dropped there.
     pub queue_len: u32,
@@ -81,6 +81,8 @@ pub struct TapConfig<'a> {
     pub offload: bool,
     /// Hash by which frames from the kernel are spread over several queues; `None`: the kernel's own.
     pub hash: Option<Hash>,
+    /// True if they are dealt out one by one instead, where `hash` would be used.
+    pub in_turn: bool,
     /// Its network namespace; `None`: the calling thread's.
     pub netns: Option<&'a Netns>,
 }
@@ -97,6 +99,7 @@ impl Default for TapConfig<'_> {
             ownership: Ownership::New,
             offload: true,
             hash: None,
+            in_turn: false,
             netns: None,
         }
     }
@@ -252,14 +255,32 @@ impl Tap {
     /// nothing if another process opened the device.
     ///
     /// # Errors
-    /// The kernel does not accept the program.
+    /// The kernel does not take the program.
     pub fn spread_by(&self, hash: Hash) -> Result<(), Error> {
+        self.steer("by another hash", |queue, queues| steering::steer(queue, queues, hash))
+    }
+
+    /// Has the kernel deal its frames out to its queues one by one, whatever flows they are of, if it spreads them by a hash of ours:
+    /// frames of a flow may overtake each other then. [`Tap::spread_by`] ends it.
+    ///
+    /// # Errors
+    /// The kernel does not take the program.
+    pub fn spread_in_turn(&self) -> Result<(), Error> {
+        self.steer("one by one", steering::deal)
+    }
+
+    /// Has another program spread its frames, where one of ours does; nothing where somebody else opened it.
+    fn steer(
+        &self,
+        how: &str,
+        steer: impl FnOnce(BorrowedFd<'_>, usize) -> io::Result<()>,
+    ) -> Result<(), Error> {
         let (Some(_), Spread::Ours, Some(queue)) = (&self.home, self.traits.spread(), self.queues.first())
         else {
             return Ok(());
         };
-        steering::steer(queue.as_fd(), self.queues.len(), hash)
-            .map_err(|e| Error::system(format!("spreading the frames of `{}` by another hash", self.name), e))
+        steer(queue.as_fd(), self.queues.len())
+            .map_err(|e| Error::system(format!("spreading the frames of `{}` {how}", self.name), e))
     }
 
     /// Does something with the device by its current name, in its current namespace.
@@ -299,6 +320,16 @@ impl Tap {
     pub fn set_queue_len(&self, frames: u32) -> Result<(), Error> {
         let wish = Settings::default().queue_len(frames);
         self.at_home(|links, name| links.set(name, &wish, "setting the queue length of"))
+    }
+
+    /// Shows the kernel the cable of the interface as plugged in or pulled out; a new device has it plugged in.
+    ///
+    /// # Errors
+    /// The interface was deleted, or the kernel is older than 5.0.
+    pub fn set_carrier(&self, is_there: bool) -> Result<(), Error> {
+        let Some(queue) = self.queues.first() else { return Ok(()) };
+        request::set_carrier(queue.as_fd(), is_there)
+            .map_err(|e| Error::system(format!("changing the carrier of `{}`", self.name), e))
     }
 
     /// Returns true if the interface still exists.
@@ -366,7 +397,7 @@ fn check(config: &TapConfig<'_>) -> Result<(), Error> {
         return Err(Error::Range {
             what: "the MTU of a TAP",
             found: config.mtu.into(),
-            expected: "68 to 2030",
+            expected: "68 to 9216",
         });
     }
     check_queues(config.queues.into())

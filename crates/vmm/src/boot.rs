@@ -3,9 +3,9 @@
 //! All data of ring 0 lies in the first 2 MiB, which ring 3 cannot access:
 //!
 //! ```text
-//! 0x1000 PML4   0x2000 PDPT   0x3000.. page directories (one a GiB that is used)
+//! 0x1000 PML4   0x2000 PDPT   0x3000.. page directories of the first 7 GiB
 //! 0xa000 GDT    0xb000 IDT    0xc000 TSS (128 octets a vCPU)   0x10000 stubs   0x20000 ring-0 stacks (4 KiB a vCPU)
-//! 0x40000 a page table, on another VMM's PC
+//! 0x40000 a page table, on another VMM's PC                    0x50000.. page directories of the next 5 GiB
 //! ```
 
 use std::io::Cursor;
@@ -23,6 +23,9 @@ pub(crate) const PML4: u64 = 0x1000;
 const PDPT: u64 = 0x2000;
 const DIRECTORIES: u64 = 0x3000;
 const DIRECTORY_COUNT: u64 = 7;
+/// Page directories of further memory: route tables of many VRFs.
+const MORE_DIRECTORIES: u64 = 0x5_0000;
+const MORE_COUNT: u64 = 5;
 pub(crate) const GDT: u64 = 0xa000;
 pub(crate) const IDT: u64 = 0xb000;
 pub(crate) const TSS: u64 = 0xc000;
@@ -33,6 +36,8 @@ pub(crate) const RING0_STACK: u64 = 0x1000;
 /// Page table of the 2 MiB at the beginning of ECAM, if ECAM is not mapped one to one.
 const ECAM_TABLE: u64 = 0x4_0000;
 const SMALL_PAGE: u64 = 0x1000;
+/// Entries of a page directory.
+const PAGES_A_GIB: u64 = (1 << 30) / map::PAGE;
 
 /// Interrupt vector of vhost-user peers.
 const PEER_VECTOR: u64 = map::PEER_VECTOR as u64;
@@ -88,8 +93,8 @@ fn put(ram: &GuestRam, address: u64, value: u64) -> Result<()> {
 
 fn write_page_tables(ram: &GuestRam, fib: u64) -> Result<()> {
     put(ram, PML4, PDPT | PRESENT | WRITE | USER)?;
-    for gib in 0..DIRECTORY_COUNT {
-        put(ram, PDPT + 8 * gib, (DIRECTORIES + 0x1000 * gib) | PRESENT | WRITE | USER)?;
+    for gib in 0..DIRECTORY_COUNT + MORE_COUNT {
+        put(ram, PDPT + 8 * gib, directory(gib) | PRESENT | WRITE | USER)?;
     }
     let data = PRESENT | WRITE | USER | LARGE | NO_EXECUTE;
     map_pages(ram, 0, 0, map::PAGE, PRESENT | WRITE | LARGE)?;
@@ -103,12 +108,22 @@ fn write_page_tables(ram: &GuestRam, fib: u64) -> Result<()> {
 
 /// Maps `[from, from + len)` to physical `to` in 2 MiB pages.
 fn map_pages(ram: &GuestRam, from: u64, to: u64, len: u64, flags: u64) -> Result<()> {
-    ensure!(from + len <= DIRECTORY_COUNT << 30, "guest memory reaches beyond what the page tables can map");
+    let end = (DIRECTORY_COUNT + MORE_COUNT) << 30;
+    ensure!(from + len <= end, "guest memory reaches beyond what the page tables can map");
     for page in 0..len.div_ceil(map::PAGE) {
-        let entry = DIRECTORIES + 8 * (from / map::PAGE + page);
+        let number = from / map::PAGE + page;
+        let entry = directory(number / PAGES_A_GIB) + 8 * (number % PAGES_A_GIB);
         put(ram, entry, (to + page * map::PAGE) | flags)?;
     }
     Ok(())
+}
+
+/// Returns the address of the page directory of a GiB.
+const fn directory(gib: u64) -> u64 {
+    match gib.checked_sub(DIRECTORY_COUNT) {
+        None => DIRECTORIES + 0x1000 * gib,
+        Some(more) => MORE_DIRECTORIES + 0x1000 * more,
+    }
 }
 
 fn write_descriptor_tables(ram: &GuestRam) -> Result<()> {

@@ -11,7 +11,7 @@ use ring::Region;
 use ring::hand_over::HandOver;
 
 /// Number of PCI slots of bus 0.
-pub const SLOTS: usize = 32;
+pub const SLOTS: usize = map::SLOTS;
 
 /// A device on the bus. An access has effects beyond the model (queues start, interrupts are routed), so a
 /// device consists of the model and the code that applies these effects.

@@ -248,16 +248,35 @@ impl IrqRouter {
 
     /// Creates the interrupt pin of NIC `nic`, which is low and leads to `vcpu`. To be called once.
     pub(crate) fn pin(&self, nic: usize, vcpu: usize) -> Result<Arc<Pin>> {
+        let wire = self.pin_wire(nic, vcpu)?;
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         let place = pin::Place { nic, vcpu, open: routes.pc || routes.ready.contains(&vcpu), pc: routes.pc };
-        let pin = Arc::new(Pin::new(self.vm.clone(), place, self.ram.clone())?);
-        if let Some(vm) = &self.vm
-            && routes.inputs.insert(pin::input(nic))
+        let input = match &wire {
+            pin::Wire::Input(vm, input) => Some((vm.clone(), *input)),
+            pin::Wire::Message(_) | pin::Wire::Mailbox => None,
+        };
+        let pin = Arc::new(Pin::new(wire, place, self.ram.clone())?);
+        if let Some((vm, input)) = input
+            && routes.inputs.insert(input)
         {
-            routes.set(vm)?;
+            routes.set(&vm)?;
         }
         routes.pins.push(pin.clone());
         Ok(pin)
+    }
+
+    /// Creates what connects a pin to its vCPU.
+    fn pin_wire(&self, nic: usize, vcpu: usize) -> Result<pin::Wire> {
+        pin::verify(nic, self.routes.lock().unwrap_or_else(PoisonError::into_inner).pc)?;
+        match &self.vm {
+            None => Ok(pin::Wire::Mailbox),
+            Some(vm) if pin::has_input(nic) => Ok(pin::Wire::Input(vm.clone(), pin::input(nic))),
+            Some(_) => {
+                let line = self.line()?;
+                self.route(&line, Some(pin::message(nic, vcpu)))?;
+                Ok(pin::Wire::Message(line))
+            }
+        }
     }
 
     /// Permits pins to interrupt a vCPU, which has been initialised.

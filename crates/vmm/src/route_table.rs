@@ -1,51 +1,171 @@
-//! Route table in memory that guests map read-only.
+//! Route tables in memory that guests map read-only: IPv4, and behind it IPv6 if the router has any; the same for each further
+//! VRF, one behind the other and of equal size.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
 use fib::layout::{self, GROUP};
-use fib::{Header, Memory, Rib};
+use fib::six::layout as layout6;
+use fib::{CHOICES, Header, Memory, NextHop, Rib, Routes, Routes6, six};
 
 use crate::memory::SharedMemory;
 
 /// Alignment of the table's size: the guests' page size.
 const PAGE: usize = 2 << 20;
 
-/// A route table and its writer. Guests map [`RouteTable::memory`]; its pages are allocated when a route
+/// Room for IPv6 routes. Its pages are allocated when a route touches them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room6 {
+    /// Number of nodes, of 2 KiB each.
+    pub nodes: usize,
+    /// Words of lists of intervals.
+    pub ranges: usize,
+}
+
+impl Default for Room6 {
+    /// Room for more than 250,000 routes with the Internet's prefix lengths: 64 MiB of nodes, 32 MiB of lists.
+    fn default() -> Self {
+        Self { nodes: 32_768, ranges: 4 << 20 }
+    }
+}
+
+/// Route tables and their writers. Guests map [`RouteTable::memory`]; its pages are allocated when a route
 /// touches them.
 pub struct RouteTable {
-    // Declared before the memory that it refers to, hence dropped before it.
-    rib: Mutex<Rib<'static>>,
+    // Declared before the memory that they refer to, hence dropped before it.
+    /// At least one: that of NICs without a VRF.
+    tables: Vec<Tables>,
+    /// Held while tables are changed; no other lock is taken while one of theirs is held.
+    writing: Mutex<()>,
     memory: Arc<SharedMemory>,
 }
 
+/// The tables of one VRF.
+struct Tables {
+    four: Mutex<Rib<'static>>,
+    six: Option<Mutex<six::Rib<'static>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl RouteTable {
-    /// Creates an empty table with room for `groups` /24 networks that contain longer prefixes.
+    /// Creates an empty IPv4 table with room for `groups` /24 networks that contain longer prefixes.
     pub fn new(groups: usize) -> Result<Self> {
-        let len = layout::len(groups).next_multiple_of(PAGE);
-        let memory = Arc::new(SharedMemory::sparse("ringroad-fib", len)?);
-        memory.seal_against_writers()?;
-        let base = memory.as_ptr();
-        // SAFETY: `len` zeroed octets, page aligned, hold all parts at the offsets of `fib::layout`, which are
-        // nothing but atomics. The references last as long as `rib`, which is dropped before `memory`, and never
-        // leave this module.
-        let parts = unsafe {
-            Memory {
-                header: &*base.cast::<Header>(),
-                next_hops: &*base.add(layout::NEXT_HOPS_AT).cast(),
-                tbl24: &*base.add(layout::TBL24_AT).cast(),
-                tbl8: std::slice::from_raw_parts(
-                    base.add(layout::TBL8_AT).cast(),
-                    layout::groups(len) * GROUP,
-                ),
-            }
-        };
-        Ok(Self { rib: Mutex::new(Rib::new(parts)), memory })
+        Self::with_six(groups, None)
     }
 
-    /// Returns the routes, to be changed.
+    /// Creates an empty IPv4 table, and an IPv6 table with this room.
+    pub fn with_six(groups: usize, room: Option<Room6>) -> Result<Self> {
+        Self::with_tables(1, groups, room)
+    }
+
+    /// Creates as many empty tables as there are VRFs, one of NICs without any included.
+    pub fn with_tables(count: usize, groups: usize, room: Option<Room6>) -> Result<Self> {
+        let six_at = layout::len(groups).next_multiple_of(PAGE);
+        let six_len = room.map_or(0, |room| layout6::len(room.nodes, room.ranges).next_multiple_of(PAGE));
+        let (count, each) = (count.max(1), six_at + six_len);
+        let memory = Arc::new(SharedMemory::sparse("ringroad-fib", count * each)?);
+        memory.seal_against_writers()?;
+        let base = memory.as_ptr();
+        // SAFETY: `count` times `each` zeroed octets, page aligned, are mapped there. The references last as long as
+        // `tables`, which is dropped before `memory`, and never leave this module.
+        let tables = (0..count).map(|number| unsafe { tables(base.add(number * each), six_at, room) });
+        Ok(Self { tables: tables.collect(), writing: Mutex::default(), memory })
+    }
+
+    /// Returns the IPv4 routes of NICs without a VRF, to be changed.
     pub fn routes(&self) -> MutexGuard<'_, Rib<'static>> {
-        self.rib.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tables[0].four)
+    }
+
+    /// Changes the IPv4 routes of a table, and publishes the change. `None` if there is no such table.
+    pub fn change<T>(&self, table: usize, change: impl FnOnce(&mut Rib<'static>) -> T) -> Option<T> {
+        let _writing = lock(&self.writing);
+        let four = &self.tables.get(table)?.four;
+        let epoch = self.routes().epoch();
+        self.agree(epoch);
+        let result = change(&mut lock(four));
+        self.publish_all();
+        Some(result)
+    }
+
+    /// Changes the IPv6 routes of a table, and publishes the change. `None` if there is no such table.
+    pub fn change_six<T>(&self, table: usize, change: impl FnOnce(&mut six::Rib<'static>) -> T) -> Option<T> {
+        let _writing = lock(&self.writing);
+        let six = self.tables.get(table)?.six.as_ref()?;
+        let epoch = self.routes().epoch();
+        self.agree(epoch);
+        let result = change(&mut lock(six));
+        self.publish_all();
+        Some(result)
+    }
+
+    /// Publishes changes, in an epoch that all tables have in common: a reader has only one word for its epoch. The first
+    /// table comes last, because a reader tells the epoch of that one.
+    fn publish_all(&self) {
+        let next = self.routes().next_epoch();
+        self.agree(next);
+        self.routes().publish();
+    }
+
+    /// Has all tables but the first have this epoch.
+    fn agree(&self, epoch: u32) {
+        self.tables.iter().skip(1).for_each(|tables| lock(&tables.four).follow(epoch));
+        self.tables.iter().filter_map(|tables| tables.six.as_ref()).for_each(|six| lock(six).follow(epoch));
+    }
+
+    /// Sets for each next hop of a group whether it is down, in all tables: `is_down` is told the table, whether it is of the
+    /// IPv6 one, its number and itself. Returns the number of changes.
+    pub fn set_down(&self, is_down: impl Fn(usize, bool, u32, NextHop) -> bool) -> usize {
+        let _writing = lock(&self.writing);
+        let of = |(table, tables): (usize, &Tables)| {
+            let four = lock(&tables.four).set_down(|number, hop| is_down(table, false, number, hop));
+            let six = tables
+                .six
+                .as_ref()
+                .map_or(0, |six| lock(six).set_down(|number, hop| is_down(table, true, number, hop)));
+            four + six
+        };
+        self.tables.iter().enumerate().map(of).sum()
+    }
+
+    /// Returns the next hops by which packets of a flow, by the hash that its router has for it, leave at present: the one that
+    /// they take, then those that they take if it does not answer.
+    pub fn choices(&self, table: usize, destination: IpAddr, flow: u32) -> Vec<NextHop> {
+        let Some(tables) = self.tables.get(table) else { return Vec::new() };
+        match destination {
+            IpAddr::V4(ip) => {
+                let table = lock(&tables.four).reader();
+                let numbers = table.members(table.lookup(ip.to_bits()), flow);
+                leading_on(numbers, |number| table.next_hop(number))
+            }
+            IpAddr::V6(ip) => tables.six.as_ref().map_or_else(Vec::new, |six| {
+                let table = lock(six).reader();
+                let numbers = table.members(table.lookup(ip.to_bits()), flow);
+                leading_on(numbers, |number| table.next_hop(number))
+            }),
+        }
+    }
+
+    /// Reclaims what was removed and no reader can have any more; see [`Rib::reclaim_for`].
+    pub fn reclaim_for(&self, readers: impl IntoIterator<Item = u32> + Clone) {
+        let _writing = lock(&self.writing);
+        let epoch = self.routes().epoch();
+        self.agree(epoch);
+        for tables in &self.tables {
+            let mut four = lock(&tables.four);
+            if four.retired() > 0 {
+                four.reclaim_for(readers.clone());
+            }
+            drop(four);
+            let Some(mut six) = tables.six.as_ref().map(lock) else { continue };
+            if six.retired() > 0 {
+                six.reclaim_for(readers.clone());
+            }
+        }
     }
 
     /// Returns the memory that guests map.
@@ -53,3 +173,61 @@ impl RouteTable {
         &self.memory
     }
 }
+
+/// Returns those of some next hops by which packets are sent on.
+fn leading_on(numbers: [u32; CHOICES], next_hop: impl Fn(u32) -> NextHop) -> Vec<NextHop> {
+    numbers.into_iter().map(next_hop).filter(|hop| hop.leads_on()).collect()
+}
+
+/// Creates the tables of a VRF.
+///
+/// # Safety
+/// From `base` on, page aligned, `six_at` zeroed octets, at least [`layout::len`] of no groups, and behind them those of an
+/// IPv6 table with this room are mapped for as long as the result is used.
+unsafe fn tables(base: *mut u8, six_at: usize, room: Option<Room6>) -> Tables {
+    // SAFETY: the offsets of `fib::layout` lie inside (the caller's promise), and all parts are nothing but atomics.
+    let parts = unsafe {
+        Memory {
+            header: &*base.cast::<Header>(),
+            next_hops: &*base.add(layout::NEXT_HOPS_AT).cast(),
+            buckets: &*base.add(layout::BUCKETS_AT).cast(),
+            tbl24: &*base.add(layout::TBL24_AT).cast(),
+            tbl8: std::slice::from_raw_parts(
+                base.add(layout::TBL8_AT).cast(),
+                layout::groups(six_at) * GROUP,
+            ),
+        }
+    };
+    let six = room.map(|room| {
+        // SAFETY: they follow, page aligned (the caller's promise).
+        let parts = unsafe { six_parts(base.add(six_at), room) };
+        Mutex::new(six::Rib::new(parts))
+    });
+    let four = Rib::new(parts);
+    if six.is_some() {
+        four.announce_six(six_at as u64);
+    }
+    Tables { four: Mutex::new(four), six }
+}
+
+/// Returns the parts of an IPv6 table.
+///
+/// # Safety
+/// From `base` on, page aligned, [`layout6::len`] zeroed octets are mapped for as long as the result is used.
+unsafe fn six_parts(base: *mut u8, room: Room6) -> six::Memory<'static> {
+    // SAFETY: the offsets of `fib::six::layout` lie inside, and all parts are nothing but atomics.
+    unsafe {
+        let nodes = base.add(layout6::NODES_AT);
+        six::Memory {
+            header: &*base.cast::<six::Header>(),
+            next_hops: &*base.add(layout6::NEXT_HOPS_AT).cast(),
+            buckets: &*base.add(layout6::BUCKETS_AT).cast(),
+            root: &*base.add(layout6::ROOT_AT).cast(),
+            nodes: std::slice::from_raw_parts(nodes.cast(), room.nodes * layout6::NODE),
+            ranges: std::slice::from_raw_parts(nodes.add(8 * layout6::NODE * room.nodes).cast(), room.ranges),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

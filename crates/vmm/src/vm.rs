@@ -11,12 +11,10 @@ use vm_memory::{GuestMemoryBackend, GuestMemoryRegion};
 
 use crate::boot;
 use crate::cpuid;
+use crate::firmware::Firmware;
 use crate::machine::{self, Machine, MachineConfig, Memory};
 use crate::memory::{GuestRam, SharedMemory};
 use crate::vcpu::{self, Entry, Vcpu};
-
-/// The firmware image built by `build.rs`.
-pub(crate) static FIRMWARE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/firmware"));
 
 /// One virtual machine.
 pub struct Vm {
@@ -31,6 +29,7 @@ impl Vm {
     pub fn new(kvm: &Kvm, config: MachineConfig) -> Result<Self> {
         let fd = Arc::new(kvm.create_vm().context("KVM cannot make a virtual machine")?);
         let misdeed = (config.info.role, config.info.misdeed);
+        let firmware = Firmware::of(&config.info);
         let memory = Memory::new(config, Environment::Kvm)?;
         map_ram(&fd, &memory.ram)?;
         if let Some(fib) = &memory.fib {
@@ -42,7 +41,7 @@ impl Vm {
         fd.create_irq_chip().context("KVM cannot make an interrupt controller (KVM_CREATE_IRQCHIP)")?;
         let fib = memory.fib.as_ref().map_or(0, |fib| fib.len() as u64);
         let entry = Entry {
-            address: boot::load(&memory.ram, FIRMWARE, fib)?,
+            address: boot::load(&memory.ram, firmware.image(), fib)?,
             handles_exceptions: misdeed != (Role::Hostile as u32, Misdeed::TripleFault as u32),
         };
         let cpuid = cpuid::of_guests(kvm)?;

@@ -14,6 +14,7 @@ use super::registers as r;
 use super::stock::{Combining, InterruptDriver};
 use super::tail::Tail;
 use crate::arena::Arena;
+use crate::buffer::JUMBO;
 use crate::nic::Nic;
 use crate::pci;
 use crate::segments;
@@ -181,9 +182,11 @@ impl Device {
     /// addressed to it.
     pub(crate) fn run(&self) {
         let long = if self.info.mtu + OVERHEAD > LONGEST_PLAIN { r::RCTL_LPE } else { 0 };
+        // The device knows no length between this one and twice as much, which is more than a buffer has.
+        let buffers = if JUMBO { r::RCTL_8192 } else { 0 };
         self.registers.write(r::TCTL, r::TCTL_EN | r::TCTL_PSP | r::TCTL_COLLISIONS);
         let anybody = r::RCTL_UPE | r::RCTL_MPE | r::RCTL_BAM;
-        self.registers.write(r::RCTL, r::RCTL_EN | r::RCTL_SECRC | anybody | long);
+        self.registers.write(r::RCTL, r::RCTL_EN | r::RCTL_SECRC | anybody | long | buffers);
     }
 }
 

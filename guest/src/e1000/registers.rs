@@ -35,6 +35,8 @@ pub(super) const RCTL_UPE: u32 = 1 << 3;
 pub(super) const RCTL_MPE: u32 = 1 << 4;
 /// RCTL: accept frames longer than 1522 octets.
 pub(super) const RCTL_LPE: u32 = 1 << 5;
+/// RCTL: buffers of 8192 octets (BSEX, BSIZE) instead of 2048.
+pub(super) const RCTL_8192: u32 = 1 << 25 | 2 << 16;
 /// RCTL: accept broadcasts.
 pub(super) const RCTL_BAM: u32 = 1 << 15;
 /// RCTL: strip the FCS.

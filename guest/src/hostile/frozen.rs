@@ -1,6 +1,6 @@
 //! Routes that never change, no matter what the host publishes.
 
-use router::{NextHop, Routes};
+use router::{CHOICES, NextHop, Routes};
 
 use crate::platform::Firmware;
 use crate::roles::Forwarding;
@@ -22,6 +22,11 @@ impl<R: Routes> Frozen<R> {
 
 impl<R: Routes> Routes for Frozen<R> {
     type Step = R::Step;
+    type Six = R::Six;
+
+    fn six(&self) -> R::Six {
+        self.routes.six()
+    }
 
     fn prefetch(&self, destination: u32) {
         self.routes.prefetch(destination);
@@ -39,15 +44,23 @@ impl<R: Routes> Routes for Frozen<R> {
         self.routes.next_hop(index)
     }
 
+    fn members(&self, index: u32, hash: u32) -> [u32; CHOICES] {
+        self.routes.members(index, hash)
+    }
+
+    fn leads_by(&self, index: u32, nic: u8) -> bool {
+        self.routes.leads_by(index, nic)
+    }
+
     fn epoch(&self) -> u32 {
         self.epoch
     }
 }
 
 /// Router that keeps announcing its epoch even while it sleeps.
-pub(super) struct EpochHoldingRouter<R>(pub(super) Forwarding<Frozen<R>>);
+pub(super) struct EpochHoldingRouter<R: 'static>(pub(super) Forwarding<Frozen<R>>);
 
-impl<R: Routes> Duty for EpochHoldingRouter<R> {
+impl<R: Routes + 'static> Duty for EpochHoldingRouter<R> {
     fn pass(&mut self, firmware: &mut Firmware) -> usize {
         self.0.pass(firmware)
     }

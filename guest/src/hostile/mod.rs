@@ -21,6 +21,7 @@ use crate::halt::{self, Mailbox};
 use crate::platform::Firmware;
 use crate::roles::{self, Forwarding};
 use crate::serve::{self, Duty};
+use crate::tables;
 use card::RawE1000;
 use device::Device;
 use frozen::Frozen;
@@ -39,7 +40,7 @@ const PASSES: u32 = 64;
 pub(crate) fn run(vcpu: &mut Vcpu) -> Result<(), BootFailure> {
     let misdeed = Misdeed::from_number(vcpu.info.misdeed).ok_or(BootFailure::BootInfo)?;
     if misdeed == Misdeed::OldEpoch {
-        let routes = Frozen::new(roles::table(vcpu)?);
+        let routes = Frozen::new(tables::table(vcpu, 0)?);
         let stubborn = frozen::EpochHoldingRouter(roles::forwarding(vcpu, routes)?);
         serve::serve(stubborn, vcpu);
         return Ok(());

@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32};
 
 use bootinfo::process::Step;
-use bootinfo::{MAX_NICS, MAX_VCPUS, RegisterAccess, map};
+use bootinfo::{MAX_VCPUS, RegisterAccess, map};
 
 use crate::boot;
 use calls::Errno;
@@ -26,8 +26,8 @@ pub(crate) use start::begin;
 
 /// Queues of a NIC that have doorbells: one pair per vCPU.
 const QUEUES: usize = 2 * MAX_VCPUS;
-/// PCI slots up to the last NIC; the first is 1.
-const SLOTS: usize = MAX_NICS + 1;
+/// PCI slots, in each of which a NIC may be.
+const SLOTS: usize = map::SLOTS;
 /// Polls of a register access before this vCPU sleeps until it is done: the host takes longer unless it is
 /// already working on it.
 const LOOKS: u32 = 64;

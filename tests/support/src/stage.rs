@@ -253,6 +253,12 @@ impl Stage {
     }
 }
 
+/// Returns true if a counter, or a router, is one of a member of a group: `core_0`, `core_0.wan.rx.frames`,
+/// `core_0/vhost.frames`.
+fn is_of_member(name: &str) -> bool {
+    name.split(['.', '/']).next().is_some_and(|router| router.contains('_'))
+}
+
 /// Counters of a whole run, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
@@ -286,18 +292,19 @@ impl Counters {
         }
     }
 
-    /// Routers that have vCPUs.
+    /// Routers that have vCPUs, but for members of groups, which are never at rest.
     pub(crate) fn routers(&self) -> BTreeSet<&str> {
-        self.sums.keys().filter_map(|name| Some(name.split_once(".vcpu")?.0)).collect()
+        let routers = self.sums.keys().filter_map(|name| Some(name.split_once(".vcpu")?.0));
+        routers.filter(|router| !is_of_member(router)).collect()
     }
 
-    /// Number of frames counted anywhere.
+    /// Number of frames counted anywhere, but for members of groups, which probes pass all the time.
     pub(crate) fn frames(&self) -> u64 {
         let counts = |name: &str| {
             let last = name.rsplit('.').next().unwrap_or_default();
             last.ends_with("frames") || last.starts_with("drop_") || ["forwarded", "consumed"].contains(&last)
         };
-        self.sum(counts)
+        self.sum(|name| counts(name) && !is_of_member(name))
     }
 
     /// Value of one counter.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use kernel_router::Origin;
-use port::{IngressCounters, Sink, Source, ingress_fan};
+use port::{IngressCounters, Sink, Source, ingress_fan, ingress_fan_in_turn};
 use switch::Switch;
 use uplink::{Tap, TapConfig};
 
@@ -41,8 +41,12 @@ fn ports(switch: &Arc<Switch>, service: &ServiceContext<'_>) -> Result<Ports> {
     let (entry, sources, queue) = if wanted.is_direct {
         ((service.entry)(Entry::Ring, service.queues.common_sink()), Vec::new(), None)
     } else {
-        let (fan, waiting) = ingress_fan(wanted.queue_len, wanted.queues, wanted.hash)
-            .context("cannot make an ingress queue")?;
+        let made = if wanted.in_turn {
+            ingress_fan_in_turn(wanted.queue_len, wanted.queues)
+        } else {
+            ingress_fan(wanted.queue_len, wanted.queues, wanted.hash)
+        };
+        let (fan, waiting) = made.context("cannot make an ingress queue")?;
         let waiting = waiting.into_iter().map(|queue| Box::new(queue) as Box<dyn Source>).collect();
         ((service.entry)(Entry::Queue, fan.clone()), waiting, Some(fan))
     };

@@ -21,9 +21,11 @@ use crate::{
     MissingRequirement, NicRequirements, Outside, Place, Ports, State, lack, plain,
 };
 
-/// Octets of the longest frame that a NIC accepts, and of an Ethernet header, which is the minimum.
-const LONGEST: usize = 2048;
+/// Octets of the longest frame of a NIC, tags included, and of an Ethernet header, which is the minimum.
+const LONGEST: usize = 9216 + SHORTEST + 8;
 const SHORTEST: usize = 14;
+/// Octets of kernel memory that a waiting frame takes, at most, without jumbo frames.
+const WAITING: usize = 2048;
 /// Octets of UDP and IP headers: version 4, version 6.
 const HEADERS: [usize; 2] = [8 + 20, 8 + 40];
 
@@ -63,7 +65,7 @@ fn open(wanted: &NicRequirements) -> Result<Box<dyn HostResource>> {
     let (local, remote) = ends(wanted.attach.name()).map_err(anyhow::Error::msg)?;
     let socket = UdpSocket::bind(local).with_context(|| format!("cannot have {local}"))?;
     socket.connect(remote).with_context(|| format!("cannot reach {remote} from {local}"))?;
-    let waiting = (wanted.queue_len as usize).saturating_mul(LONGEST);
+    let waiting = (wanted.queue_len as usize).saturating_mul(WAITING.max(wanted.mtu as usize + HEADERS[1]));
     // Without the privilege to exceed it, the host's limit applies.
     let sized = sockopt::set_socket_recv_buffer_size_force(&socket, waiting)
         .or_else(|_| sockopt::set_socket_recv_buffer_size(&socket, waiting));

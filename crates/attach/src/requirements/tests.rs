@@ -25,6 +25,7 @@ pub(crate) fn wanted(attach: &str) -> NicRequirements {
         is_tuned: false,
         offload: true,
         hash: Hash::Flow,
+        in_turn: false,
         mac: [2, 0, 0, 0, 0, 1],
         is_direct: false,
         is_polled: false,

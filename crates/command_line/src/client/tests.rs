@@ -11,6 +11,7 @@ fn run(name: &str, routers: &[&str]) -> Found {
         restarts: 0,
         reason: None,
         pid: None,
+        member: None,
         threads: Vec::new(),
     });
     let status = RunStatus {

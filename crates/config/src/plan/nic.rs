@@ -30,8 +30,14 @@ pub struct Nic {
     pub link: Option<LinkState>,
     /// Ethernet address, unique in the file.
     pub mac: Mac,
-    /// Router's own addresses on it.
+    /// Router's own IPv4 addresses on it.
     pub addresses: Vec<Address>,
+    /// IPv6 addresses and router advertisements.
+    pub six: crate::six::Six,
+    /// Its VRF: NICs of the same name share a route table; `None`: NICs without a VRF share one, too.
+    pub vrf: Option<String>,
+    /// Filter of sources.
+    pub reverse_path: crate::forwarding::ReversePath,
     /// Number of queue pairs among which frames towards the router are distributed: 1 to
     /// [`vcpus`](super::Router::vcpus), each with its own vCPU.
     pub queues: u32,

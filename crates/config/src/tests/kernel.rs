@@ -1,5 +1,6 @@
 //! Configuration of kernel routers.
 
+use crate::forwarding::ReversePath;
 use crate::{Engine, ForwardingSettings, HostFacts, KernelPort, Plan, RpFilter, keys, kinds, parse};
 
 fn file(keys: &str, nic: &str) -> String {
@@ -57,6 +58,8 @@ fn what_there_is_a_machine_for_it_has_not() {
         "vhost = \"shared\"",
         "spin = \"50us\"",
         "isolate = \"process\"",
+        "neighbours = 64",
+        "redirects = true",
     ] {
         let name = key.split(' ').next().unwrap_or_default();
         assert_eq!(faults(&format!("{key}\n"), VETH), format!("f.toml:5: router.{name}: {no_machine}"));
@@ -69,12 +72,65 @@ fn what_there_is_a_machine_for_it_has_not() {
         "queue_len = 64",
         "ring = 512",
         "offload = true",
+        "vrf = \"red\"",
     ] {
         let name = key.split(' ').next().unwrap_or_default();
         let fault = faults("", &format!("{VETH}\n{key}"));
         assert_eq!(fault, format!("f.toml:8: router.nic.{name}: {no_machine}"));
     }
     assert!(faults("kernel = \"vmlinuz\"\n", VETH).contains("router.kernel: only a Linux guest has it"));
+}
+
+/// A NIC with addresses of both families.
+const DUAL: &str = "attach = \"veth:rr-wan\"\naddress = [\"192.0.2.1/24\", \"2001:db8::1/64\"]";
+
+#[test]
+fn it_has_both_families_and_routes_of_a_type() {
+    let tables = "[[router.route]]\nto = \"2001:db8:1::/48\"\nvia = \"2001:db8::fe\"\n\
+        [[router.route]]\nto = \"198.51.100.0/24\"\nvia = \"fe80::1\"\nnic = \"wan\"\n\
+        [[router.route]]\nto = \"203.0.113.0/24\"\ntype = \"blackhole\"\n\
+        [[router.neighbour]]\naddress = \"2001:db8::fe\"\nmac = \"02:00:00:00:00:09\"";
+    for engine in ["kernel", "lxc"] {
+        let text = file("", &format!("{DUAL}\n{tables}")).replace("\"kernel\"", &format!("{engine:?}"));
+        let plan = parse(&text, "f.toml").unwrap_or_else(|errors| panic!("{errors}"));
+        let router = &plan.routers[0];
+        assert_eq!(router.nics[0].six.addresses[0].to_string(), "2001:db8::1/64");
+        let forwarding = &router.forwarding;
+        let counted = (forwarding.routes6.len(), forwarding.refused.len(), forwarding.neighbours6.len());
+        assert_eq!(counted, (2, 1, 1));
+    }
+    let nic = format!("{VETH}\naddress = \"192.0.2.1/24\"\nrpf = \"strict\"");
+    let filtered = good("rp_filter = \"loose\"\n", &nic);
+    assert_eq!(filtered.routers[0].nics[0].reverse_path, ReversePath::Strict);
+}
+
+#[test]
+fn a_route_has_one_gateway() {
+    let route = "[[router.route]]\nto = \"203.0.113.0/24\"\nvia = [\"192.0.2.9\", \"192.0.2.10\"]";
+    assert_eq!(
+        faults("", &format!("{VETH}\naddress = \"192.0.2.1/24\"\n{route}")),
+        "f.toml:11: router.route.via: a kernel router has one gateway for each route in this version; remove the others, or write \
+         another engine"
+    );
+}
+
+#[test]
+fn what_the_kernel_cannot_do_with_ipv6_is_refused() {
+    for filter in ["loose", "strict"] {
+        assert_eq!(
+            faults("", &format!("{DUAL}\nrpf = {filter:?}")),
+            "f.toml:9: router.nic.rpf: the kernel filters IPv4 sources only, and this NIC has an IPv6 address; write rp_filter for \
+             the router instead"
+        );
+    }
+    good("rp_filter = \"strict\"\n", &format!("{DUAL}\nrpf = \"off\""));
+    let route = "[[router.route]]\nto = \"2001:db8:1::/48\"\nnic = \"wan\"";
+    assert_eq!(
+        faults("", &format!("{VETH}\naddress = \"192.0.2.1/24\"\n{route}")),
+        "f.toml:11: router.route.nic: NIC \"wan\" has no IPv6 address, so it takes no part in IPv6; give it one"
+    );
+    let no_machine = "a kernel router has no machine; remove this key, or write another engine";
+    assert_eq!(faults("", &format!("{DUAL}\nra = {{}}")), format!("f.toml:9: router.nic.ra: {no_machine}"));
 }
 
 #[test]

@@ -10,6 +10,7 @@ fn rows<T>(entries: &[Entry<T>]) -> String {
             Change::Free(_) => "no packet is lost".to_owned(),
             Change::Loses(_, what) => format!("{what} is lost"),
             Change::Replaces => "the router is replaced".to_owned(),
+            Change::Applies => "by `apply`; no packet is lost".to_owned(),
         };
         format!("| `{name}` | {takes} | {default} | {does} | {costs} |\n")
     };

@@ -59,6 +59,23 @@ fn what_a_firmware_is_told_it_is_not() {
 }
 
 #[test]
+fn it_has_fewer_nics_and_pins_than_a_firmware() {
+    let nic = |n: usize| format!("[[router.nic]]\nname = \"n{n}\"\nattach = \"null\"\n");
+    let nics = |count: usize| (1..count).map(nic).collect::<String>();
+    let kernel = "kernel = \"k\"\n";
+    assert_eq!(good(kernel, &nics(31)).routers[0].nics.len(), 31);
+    let fault = faults(kernel, &nics(32));
+    assert!(
+        fault.ends_with("a Linux guest has at most 31 NICs, because its host bridge takes a slot"),
+        "{fault}"
+    );
+    let old = |count: usize| format!("{}model = \"e1000\"\n", nics(count));
+    assert_eq!(good(kernel, &old(8)).routers[0].nics.len(), 8);
+    let fault = faults(kernel, &old(9));
+    assert!(fault.contains("router.nic.model: an e1000 interrupts by a pin"), "{fault}");
+}
+
+#[test]
 fn its_keys_are_its_own() {
     let text = format!("[[router]]\nname = \"r\"\nkernel = \"k\"\n{NIC}address = [\"192.0.2.1/24\"]\n");
     let fault = parse(&text, "f.toml").expect_err("a bad file").to_string();

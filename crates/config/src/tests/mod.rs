@@ -1,8 +1,12 @@
 //! Tests of the crate, by subject.
 
+pub(crate) use bad::errors as errors_of;
+
 mod apart;
 mod bad;
+mod control;
 mod good;
+mod group;
 mod host;
 mod kernel;
 mod keys;

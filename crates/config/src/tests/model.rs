@@ -165,3 +165,23 @@ fn kvm_collects_register_writes() {
     assert_eq!(plan.routers[0].engine, Some(Engine::Process));
     assert_eq!(plan.check_host(&without).to_string(), expected, "whoever asks later hears the same");
 }
+
+#[test]
+fn jumbo_frames_cost_memory_and_not_every_attachment_has_them() {
+    let file = |nic: &str| format!("[[router]]\nname = 'a'\n[[router.nic]]\nname = 'x'\n{nic}\n");
+    let memory = |nic: &str| {
+        let router = parse(&file(nic), "f.toml").expect("a good file").routers.remove(0);
+        (router.has_jumbo(), router.memory >> 20)
+    };
+    assert_eq!(memory("attach = 'null'\nmtu = 2022"), (false, 32));
+    let plain = memory("attach = 'null'\nmtu = 2022\nring = 1024").1;
+    let (is_jumbo, jumbo) = memory("attach = 'null'\nmtu = 9216\nring = 1024\nmodel = 'e1000'");
+    assert!(is_jumbo && jumbo >= plain, "{jumbo}");
+    let small =
+        errors(&file("attach = 'null'\nmtu = 9000").replace("name = 'a'", "name = 'a'\nmemory = \"16M\""));
+    assert!(small.contains("with their buffers for jumbo frames; write memory = "), "{small}");
+    assert_eq!(memory("attach = 'xdp:eth0'\nmtu = 3822"), (true, 32));
+    let xdp = errors(&file("attach = 'xdp:eth0'\nmtu = 3823"));
+    let what = "3823 is more than the 3822 of this attachment (with AF_XDP a frame lies in one page); write at most 3822";
+    assert_eq!(xdp, format!("f.toml:6: router.nic.mtu: {what}"));
+}

@@ -182,9 +182,23 @@ fn memory_that_cannot_hold_the_rings() {
     assert_eq!(
         errors(&too_much),
         "f.toml:4: router.memory: 32 MiB cannot hold 256 rings (2 for each NIC and vCPU) of up to 1024 entries, with \
-         their buffers; write memory = \"556M\""
+         their buffers; write memory = \"562M\""
     );
-    assert!(parse(&too_much.replace("32M", "556M"), "f.toml").is_ok(), "what it asks for is enough");
+    assert!(parse(&too_much.replace("32M", "562M"), "f.toml").is_ok(), "what it asks for is enough");
+    let never = errors(&file(32, 16, 1024, "1G"));
+    assert!(never.ends_with("with their buffers; write a smaller ring, or fewer vcpus"), "{never}");
+}
+
+#[test]
+fn memory_is_by_default_what_the_rings_need() {
+    let nic = |n: u32| format!("[[router.nic]]\nname = 'n{n}'\nattach = 'null'\n");
+    let memory = |nics: u32, more: &str| {
+        let nics: String = (0..nics).map(nic).collect();
+        plan(&format!("[[router]]\nname = 'a'\n{more}{nics}")).routers[0].memory >> 20
+    };
+    assert_eq!((memory(2, ""), memory(2, "memory = '64M'\n")), (32, 64));
+    assert_eq!((memory(8, "vcpus = 2\n"), memory(32, ""), memory(32, "vcpus = 4\n")), (78, 146, 556));
+    assert_eq!(memory(2, "neighbours = 65536\nvcpus = 8\n"), 104);
 }
 
 #[test]

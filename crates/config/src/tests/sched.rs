@@ -265,7 +265,7 @@ fn promises_and_limits() {
         ("guarantee = { frame = 60 }", "guarantee.rate: missing; write e.g. rate = \"400kpps\""),
         (
             "guarantee = { rate = \"1kpps\", frame = 59 }",
-            "guarantee.frame: 59 is out of range; write 60 to 9014",
+            "guarantee.frame: 59 is out of range; write 60 to 9230",
         ),
         ("limit = \"fast\"", "limit: \"fast\" is no rate; write e.g. \"400kpps\" or \"1.2Mpps\""),
         (

@@ -154,9 +154,9 @@ fn another_rate_is_promised_for_frames_of_the_size_that_was_promised() {
     assert_eq!(promised(&anew), Some(Guarantee::of(rate(1_000))));
     for (plan, value, why) in [
         (&none, "600", "nothing is promised yet; set guarantee=RATE first"),
-        (&more, "59", "59 is out of range; write 60 to 9014"),
-        (&more, "big", "a string where a whole number from 60 to 9014 is expected"),
-        (&more, "60 }\nlimit = 1", "a string where a whole number from 60 to 9014 is expected"),
+        (&more, "59", "59 is out of range; write 60 to 9230"),
+        (&more, "big", "a string where a whole number from 60 to 9230 is expected"),
+        (&more, "60 }\nlimit = 1", "a string where a whole number from 60 to 9230 is expected"),
     ] {
         assert_eq!(refused(plan, "guarantee.frame", value), format!("router edge: guarantee.frame: {why}"));
     }

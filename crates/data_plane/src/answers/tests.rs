@@ -15,3 +15,14 @@ fn the_counters_of_one_router_are_told_from_those_of_others() {
     );
     assert_eq!(counters.cpu_ns.keys().collect::<Vec<_>>(), ["edge/vcpu0"]);
 }
+
+#[test]
+fn the_counters_of_a_group_are_those_of_its_members_as_well() {
+    let names =
+        ["core.wan.tap.read", "core/group.passes", "core_0.wan.rx.frames", "switch.lan.core_1.wan.in_frames"];
+    let all = names.iter().chain(&["core2.wan.tap.read"]).map(|name| ((*name).to_owned(), 1));
+    let all = api::Counters { at_ns: 5, counters: all.collect(), ..Default::default() };
+    let of = |name: &str| counters_of(all.clone(), name).counters.into_keys().collect::<Vec<_>>();
+    assert_eq!(of("core"), names);
+    assert_eq!(of("core_0"), ["core_0.wan.rx.frames"]);
+}

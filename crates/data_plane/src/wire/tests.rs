@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use api::{Answer, Counters, Outcome, Request};
 use link::{Link, ToPlane, ToSupervisor};
 use rustix::event::{PollFd, PollFlags, poll};
-use vmm::Spawn;
+use vmm::{Firmware, Spawn};
 
 use super::LinkEndpoint;
 
@@ -50,7 +50,7 @@ fn heard(link: &mut Link) -> ToSupervisor {
 /// Waits until the data plane requests a process.
 fn is_asked(link: &mut Link) -> String {
     match heard(link) {
-        ToSupervisor::Spawn { router } => router,
+        ToSupervisor::Spawn { router, jumbo: false } => router,
         other => panic!("{other:?}"),
     }
 }
@@ -103,7 +103,7 @@ fn orders_come_in_their_order_and_without_what_was_answered() {
 fn a_process_is_asked_for_and_other_messages_wait() {
     let (wire, mut supervisor) = pair();
     let asking = wire.clone();
-    let asker = thread::spawn(move || asking.spawn("edge"));
+    let asker = thread::spawn(move || asking.spawn("edge", Firmware::Plain));
     assert_eq!(is_asked(&mut supervisor), "edge");
     supervisor.send(&ToPlane::Forget { id: 7 }, vec![]).expect("sent");
     supervisor
@@ -125,7 +125,7 @@ fn a_refusal_and_bad_answers_are_errors() {
     ] {
         let (wire, mut supervisor) = pair();
         let asking = wire.clone();
-        let asker = thread::spawn(move || asking.spawn("edge"));
+        let asker = thread::spawn(move || asking.spawn("edge", Firmware::Plain));
         is_asked(&mut supervisor);
         supervisor.send(&answer, (0..descriptors).map(|_| null()).collect()).expect("sent");
         let error = asker.join().expect("no panic").expect_err("refused");
@@ -141,7 +141,7 @@ fn the_end_of_the_supervisor_is_no_message() {
     assert!(matches!(wire.next(None), Ok(Some((ToPlane::Stop, _)))));
     assert!(matches!(wire.next(None), Ok(None)));
     assert!(wire.is_ended());
-    assert!(wire.spawn("edge").is_err());
+    assert!(wire.spawn("edge", Firmware::Plain).is_err());
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use config::forwarding::Forwarding;
 use config::keys::{self, Change, Entry, Value};
 use config::{Nic, Plan, Prefix, Restart, Route, Router};
 
@@ -67,6 +68,13 @@ pub(crate) enum RouteChange {
 }
 
 impl RouteChange {
+    /// Returns the route that it is about, as it is afterwards unless it is removed.
+    pub(crate) const fn route(&self) -> &Route {
+        match self {
+            Self::Add(route) | Self::Turn(_, route) | Self::Remove(route) => route,
+        }
+    }
+
     /// Returns the change that undoes this one.
     pub(crate) const fn reversed(&self) -> Self {
         match *self {
@@ -114,7 +122,7 @@ fn router_steps(old: &Router, new: &Router) -> Vec<Step> {
         return vec![Step::ReplaceRouter(name(), why)];
     }
     let mut steps = Vec::new();
-    let routes = route_changes(&old.routes, &new.routes);
+    let routes = route_changes(old, new);
     if !routes.is_empty() {
         steps.push(Step::ChangeRoutes(name(), routes));
     }
@@ -151,7 +159,20 @@ fn reasons(old: &Router, new: &Router) -> Vec<String> {
     if old.neighbours != new.neighbours {
         why.push("static neighbours, which the firmware is told when it boots".to_owned());
     }
+    why.extend(forwarding_reasons(&old.forwarding, &new.forwarding));
     why
+}
+
+/// Returns why a router is replaced for what it is told about IPv6 and VLANs when it boots.
+fn forwarding_reasons(old: &Forwarding, new: &Forwarding) -> Vec<String> {
+    let reasons = [
+        ("IPv6 routes", old.routes6 != new.routes6),
+        ("routes with several gateways", old.spread != new.spread),
+        ("routes of a type", old.refused != new.refused),
+        ("static IPv6 neighbours", old.neighbours6 != new.neighbours6),
+        ("interfaces", old.interfaces != new.interfaces),
+    ];
+    reasons.into_iter().filter(|(_, differ)| *differ).map(|(what, _)| what.to_owned()).collect()
 }
 
 /// Returns the keys that differ and require a replacement of the router: `memory 32M -> 64M`.
@@ -181,14 +202,15 @@ fn nic_reasons(before: &[Nic], after: &[Nic]) -> Vec<String> {
     why
 }
 
-/// Returns the changes from one set of routes to another, in the order of their prefixes.
-fn route_changes(old: &[Route], new: &[Route]) -> Vec<RouteChange> {
-    let mut ways: BTreeMap<Prefix, (Option<Route>, Option<Route>)> = BTreeMap::new();
-    for route in old {
-        ways.entry(route.to).or_default().0 = Some(*route);
+/// Returns the changes from the routes of one router to those of another with the same NICs, in the order of their VRFs and
+/// prefixes.
+fn route_changes(old: &Router, new: &Router) -> Vec<RouteChange> {
+    let mut ways: BTreeMap<(usize, Prefix), (Option<Route>, Option<Route>)> = BTreeMap::new();
+    for route in &old.routes {
+        ways.entry((old.table_of(route.nic), route.to)).or_default().0 = Some(*route);
     }
-    for route in new {
-        ways.entry(route.to).or_default().1 = Some(*route);
+    for route in &new.routes {
+        ways.entry((new.table_of(route.nic), route.to)).or_default().1 = Some(*route);
     }
     let changes = ways.into_values().filter_map(|way| match way {
         (None, Some(new)) => Some(RouteChange::Add(new)),
@@ -206,8 +228,8 @@ pub(crate) fn describe_route(router: &Router, route: &Route) -> String {
     if let Some(via) = route.via {
         let _ = write!(text, " via {via}");
     }
-    if let Some(nic) = router.nics.get(route.nic) {
-        let _ = write!(text, " out of {}", nic.name);
+    if let Some(name) = router.link_name(route.nic) {
+        let _ = write!(text, " out of {name}");
     }
     text
 }

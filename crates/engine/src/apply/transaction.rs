@@ -51,6 +51,7 @@ impl Transaction {
         steps: &[Step],
         supplies: HostServices,
     ) -> Result<Self> {
+        instance.context.ensembles.check(plan).context("nothing was changed")?;
         let known = |name: &str| instance.switches.iter().find(|switch| switch.name() == name).cloned();
         let switches: Vec<_> = plan
             .switches
@@ -99,6 +100,7 @@ impl Transaction {
 
     /// Carries the steps out; rolls back if one fails.
     pub(super) fn carry_out(mut self, instance: &mut Instance, plan: Plan, steps: &[Step]) -> Result<()> {
+        instance.part_with_members(&plan);
         let fits = |paths: &&mut IsolatedRouterPaths| plan.isolated().any(|router| paths.fits(router));
         let now = instance.context.now;
         instance.isolated_paths.iter_mut().filter(|paths| !fits(paths)).for_each(|paths| paths.suspend(now));
@@ -110,6 +112,7 @@ impl Transaction {
         if let Err(error) = result {
             let left = self.undo(instance);
             instance.discard(self);
+            instance.context.ensembles.follow(&instance.plan);
             let now = instance.context.now;
             instance.isolated_paths.iter_mut().for_each(|paths| paths.resume(now));
             let error = error.context("nothing was changed");
@@ -129,6 +132,8 @@ impl Transaction {
             instance.discard(std::mem::take(&mut self.done));
         }
         let replaced = replace_isolated_paths(instance, &plan, std::mem::take(&mut self.isolated_paths));
+        instance.context.ensembles.follow(&plan);
+        instance.context.learning.keep(|name| plan.controlled().any(|(router, _)| router.name == name));
         instance.plan = plan;
         replaced
     }
@@ -166,7 +171,7 @@ impl Transaction {
             Step::ChangeRoutes(name, changes) => {
                 let slot = find(&mut instance.slots, name)?;
                 if let Some(run) = &slot.run {
-                    routes::change(run.router.router.table(), changes)
+                    routes::change(run.router.router.table(), &slot.plan, changes)
                         .with_context(|| format!("router {name}"))?;
                     let back = changes.iter().rev().map(RouteChange::reversed).collect();
                     self.done.push(Undo::Routes(name.clone(), back));
@@ -264,8 +269,9 @@ impl Undo {
                 instance.discard(removed);
             }
             Self::Routes(name, changes) => {
-                if let Some(run) = &find(&mut instance.slots, &name)?.run {
-                    routes::change(run.router.router.table(), &changes)?;
+                let slot = find(&mut instance.slots, &name)?;
+                if let Some(run) = &slot.run {
+                    routes::change(run.router.router.table(), &slot.plan, &changes)?;
                 }
             }
             Self::Adjust(before) => {

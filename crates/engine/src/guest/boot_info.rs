@@ -1,16 +1,18 @@
 //! Translates a router's file into the models of its NICs and the boot information of its firmware.
 
 use bootinfo::{
-    Address, BootInfo, MAX_ADDRESSES, MAX_NEIGHBOURS, MAX_NICS, NeighbourInfo, NicInfo, Role, TrafficInfo,
+    Address, BootInfo, MAX_ADDRESSES, MAX_NEIGHBOURS, MAX_NICS, MAX_TABLES, MAX_VLANS, NeighbourInfo,
+    NicInfo, Role, TrafficInfo, VlanInfo, map,
 };
+use config::forwarding::ReversePath;
 use config::{Itr, NicModel, Router, Spin, VhostThreads};
 use nic::moderation::Moderation;
 use nic::virtio_net::NicConfig;
 use nic::virtio_net::features::MQ;
 use vmm::{E1000Nic, Model};
 
-/// First PCI slot of a NIC; slot 0 is reserved for a host bridge.
-pub(super) const FIRST_SLOT: usize = 1;
+use super::six;
+
 /// Approximate number of empty passes of the firmware's main loop, with two NICs, in a microsecond.
 const PASSES_A_MICROSECOND: u128 = 66;
 
@@ -85,21 +87,23 @@ fn interrupt_vcpu(plan: &Router) -> u32 {
 /// Returns the firmware's boot information.
 pub(super) fn boot_info(plan: &Router, duty: GuestTask) -> BootInfo {
     let mut nics = [NicInfo::default(); MAX_NICS];
-    for (slot, (info, nic)) in (FIRST_SLOT..).zip(nics.iter_mut().zip(&plan.nics)) {
-        *info = NicInfo { interrupt_vcpu: interrupt_vcpu(plan), ..nic_info(slot, nic) };
+    for (number, (info, nic)) in nics.iter_mut().zip(&plan.nics).enumerate() {
+        let (interrupt_vcpu, table) = (interrupt_vcpu(plan), plan.table_of(number) as u32);
+        *info = NicInfo { interrupt_vcpu, table, ..nic_info(map::nic_slot(number), nic) };
     }
     let mut neighbours = [NeighbourInfo::default(); MAX_NEIGHBOURS];
-    for (info, known) in neighbours.iter_mut().zip(&plan.neighbours) {
-        let [a, b, c, d, e, f] = known.mac.0;
-        *info = NeighbourInfo {
-            ip: known.address.to_bits(),
-            nic: known.nic as u32,
-            mac: [a, b, c, d, e, f, 0, 0],
-        };
+    let known = six::neighbours(plan);
+    for (info, known) in neighbours.iter_mut().zip(&known) {
+        *info = *known;
     }
     BootInfo {
         nic_count: plan.nics.len().min(MAX_NICS) as u32,
-        neighbour_count: plan.neighbours.len().min(MAX_NEIGHBOURS) as u32,
+        neighbour_count: known.len().min(MAX_NEIGHBOURS) as u32,
+        neighbour_table: plan.forwarding.neighbours,
+        redirects: u32::from(plan.forwarding.redirects),
+        tables: plan.tables().min(MAX_TABLES) as u32,
+        vlan_count: plan.forwarding.interfaces.len().min(MAX_VLANS) as u32,
+        vlans: vlans(plan),
         spin: match plan.spin {
             Spin::Always => u32::MAX,
             Spin::For(time) => (time.as_micros() * PASSES_A_MICROSECOND).min(u128::from(u32::MAX - 1)) as u32,
@@ -116,11 +120,44 @@ pub(super) fn boot_info(plan: &Router, duty: GuestTask) -> BootInfo {
     }
 }
 
-fn nic_info(slot: usize, nic: &config::Nic) -> NicInfo {
+/// Returns the interfaces for VLANs.
+fn vlans(plan: &Router) -> [VlanInfo; MAX_VLANS] {
+    let mut vlans = [VlanInfo::default(); MAX_VLANS];
+    for (place, own) in vlans.iter_mut().zip(&plan.forwarding.interfaces) {
+        *place = VlanInfo {
+            nic: own.nic as u32,
+            outer: own.tags.outer.unwrap_or(0).into(),
+            id: own.tags.id.into(),
+            info: NicInfo {
+                mtu: own.mtu,
+                address_count: own.addresses.len().min(MAX_ADDRESSES) as u32,
+                addresses: addresses(&own.addresses),
+                reverse_path: reverse_path(own.reverse_path),
+                table: plan.table_of(own.nic) as u32,
+                ..six::nic_info(&own.six)
+            },
+        };
+    }
+    vlans
+}
+
+const fn reverse_path(wanted: ReversePath) -> u32 {
+    match wanted {
+        ReversePath::Off => 0,
+        ReversePath::Loose => 1,
+        ReversePath::Strict => 2,
+    }
+}
+
+fn addresses(own: &[config::Address]) -> [Address; MAX_ADDRESSES] {
     let mut addresses = [Address::default(); MAX_ADDRESSES];
-    for (place, address) in addresses.iter_mut().zip(&nic.addresses) {
+    for (place, address) in addresses.iter_mut().zip(own) {
         *place = Address { ip: address.ip.to_bits(), prefix: u32::from(address.len) };
     }
+    addresses
+}
+
+fn nic_info(slot: usize, nic: &config::Nic) -> NicInfo {
     NicInfo {
         slot: slot as u32,
         mtu: nic.mtu,
@@ -136,7 +173,8 @@ fn nic_info(slot: usize, nic: &config::Nic) -> NicInfo {
         combine: nic.combine,
         combine_above: nic.combine_above,
         offload: u32::from(nic.offload),
-        addresses,
-        ..NicInfo::default()
+        addresses: addresses(&nic.addresses),
+        reverse_path: reverse_path(nic.reverse_path),
+        ..six::nic_info(&nic.six)
     }
 }

@@ -3,6 +3,7 @@
 mod boot_info;
 mod execution_backend;
 mod images;
+mod six;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use bootinfo::{BootFailure, process};
+use bootinfo::{BootFailure, map, process};
 use config::{Deliver, Engine, Router, VhostThreads};
 use nic_port::NicQueues;
 use sandbox::{Class, Confinement};
@@ -296,10 +297,15 @@ impl Guest {
 
     /// Sets the link state that the driver of a NIC sees.
     pub(crate) fn set_link(&self, nic: usize, up: bool) {
-        self.machine().bus().set_link(boot_info::FIRST_SLOT + nic, up);
+        self.machine().bus().set_link(map::nic_slot(nic), up);
         if self.cables.get(nic).is_some_and(|was_up| was_up.swap(up, Ordering::Relaxed) != up) {
             self.cable_changed(nic);
         }
+    }
+
+    /// Returns false if there is nothing at the other end of a NIC's cable.
+    pub(crate) fn is_plugged(&self, nic: usize) -> bool {
+        self.cables.get(nic).is_none_or(|up| up.load(Ordering::Relaxed))
     }
 
     /// Notifies the router that another host may now be at the other end of a NIC's cable.
@@ -364,9 +370,10 @@ impl Drop for Guest {
 }
 
 fn attach_nics(plan: &Router, outlets: &[Arc<Outlet>], machine: &Machine) -> Result<Vec<Arc<NicQueues>>> {
-    let attach = |(slot, nic): (usize, &config::Nic)| {
+    let attach = |(number, nic): (usize, &config::Nic)| {
+        let slot = map::nic_slot(number);
         let direct = nic.deliver == Deliver::Direct && nic.attach.switch().is_some();
-        let outlet = outlets.get(slot - boot_info::FIRST_SLOT);
+        let outlet = outlets.get(number);
         let attached = match outlet.and_then(|outlet| outlet.consumer()) {
             Some((features, receiver)) => {
                 vmm::attach_handed(machine, slot, &boot_info::handed(plan, nic, features), receiver)
@@ -375,7 +382,7 @@ fn attach_nics(plan: &Router, outlets: &[Arc<Outlet>], machine: &Machine) -> Res
         };
         attached.with_context(|| format!("router {}, NIC {}", plan.name, nic.name))
     };
-    (boot_info::FIRST_SLOT..).zip(&plan.nics).map(attach).collect()
+    plan.nics.iter().enumerate().map(attach).collect()
 }
 
 fn trouble(state: u32) -> Option<&'static str> {

@@ -10,6 +10,7 @@ use switch::Switch;
 
 use super::Instance;
 use super::slot::{Plugged, outlet_finder};
+use crate::ensemble::Ensembles;
 use crate::isolated_paths::{IsolatedRouterPaths, PathParts};
 use crate::supplies::HostServices;
 use crate::wiring::Outlet;
@@ -35,14 +36,19 @@ pub(crate) struct ResolvedAttachments {
 }
 
 impl AttachmentRequest {
-    fn carry_out(mut self) -> Result<ResolvedAttachments> {
+    fn carry_out(mut self, ensembles: &Ensembles) -> Result<ResolvedAttachments> {
         let Self { plan, routers, switches, held, supplies } = &mut self;
         let mut found = ResolvedAttachments { plugged: Vec::new(), isolated_paths: Vec::new() };
         for router in plan.routers.iter().filter(|router| routers.contains(&router.name)) {
             if router.is_isolated() {
-                found.isolated_paths.push(PathParts::find(router, switches, held, supplies)?);
+                found.isolated_paths.push(PathParts::find(
+                    router,
+                    switches,
+                    (held.as_slice(), ensembles),
+                    supplies,
+                )?);
             } else {
-                let find = outlet_finder(router, switches, held, supplies);
+                let find = outlet_finder(router, switches, (held.as_slice(), ensembles), supplies);
                 found.plugged.push(Plugged::find(router, find)?);
             }
         }
@@ -56,8 +62,10 @@ impl Instance {
     /// # Errors
     /// One line: the request that was refused, or that it takes too long.
     pub(crate) fn find_all(&mut self, search: AttachmentRequest) -> Result<ResolvedAttachments> {
+        let ensembles = self.context.ensembles.clone();
+        ensembles.learn(&search.plan);
         let name = ("ringroad/find".to_owned(), "the search for what NICs are plugged into");
-        self.run_in_background(name, move || search.carry_out())?
+        self.run_in_background(name, move || search.carry_out(&ensembles))?
     }
 
     /// Opens the I/O paths of isolated routers, one router after the other, and waits for each.

@@ -141,7 +141,7 @@ impl RunningRouter {
     }
 
     /// Returns the epoch of the route table that each vCPU has published.
-    pub(crate) fn epochs(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn epochs(&self) -> impl Iterator<Item = u32> + Clone {
         let machine = self.router.machine();
         let vcpus = machine.shared().vcpus.iter().take(machine.vcpus());
         vcpus.map(|vcpu| vcpu.fib_epoch.0.load(Ordering::Acquire))

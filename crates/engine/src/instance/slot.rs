@@ -18,9 +18,13 @@ use super::backend_pool::BackendPool;
 use super::running::RunningRouter;
 use super::status::{About, Event, RouterStatus, State};
 use crate::arp_conflicts::ArpConflicts;
+use crate::control::Learning;
 use crate::counts::CounterRegistry;
+use crate::ensemble::Ensembles;
 use crate::guest::{Guest, GuestTask};
 use crate::look_after::BackOff;
+use crate::next_hops::NextHops;
+use crate::shortages::Shortages;
 use crate::supplies::HostServices;
 use crate::take_down::TakeDown;
 use crate::task::Task;
@@ -44,6 +48,10 @@ pub(crate) struct RunContext {
     pub(crate) board: TapBoard,
     /// Registry of counters.
     pub(crate) counts: CounterRegistry,
+    /// What routers have learned from their control planes.
+    pub(crate) learning: Learning,
+    /// Groups whose members share what they are plugged into.
+    pub(crate) ensembles: Ensembles,
     pub(crate) rules: Rules,
     /// Threads that share their CPUs and sleep as soon as they have no work, by name.
     pub(crate) sharing: BTreeMap<String, CpuSharing>,
@@ -73,8 +81,9 @@ impl Plugged {
     pub(crate) fn builder(
         &self,
         backends: &mut BackendPool,
+        learning: &Learning,
     ) -> Result<impl FnOnce() -> Result<Guest> + Send + use<>> {
-        builder(&self.plan, &self.outlets, backends)
+        builder(&self.plan, &self.outlets, (backends, learning))
     }
 }
 
@@ -88,11 +97,11 @@ pub(crate) struct Parts {
 pub(crate) fn outlet_finder<'f>(
     router: &'f Router,
     switches: &'f [Arc<Switch>],
-    held: &'f [Arc<Outlet>],
+    (held, ensembles): (&'f [Arc<Outlet>], &'f Ensembles),
     supplies: &'f mut HostServices,
 ) -> impl FnMut(&config::Nic) -> Result<Arc<Outlet>> + 'f {
     move |nic| {
-        Outlet::find((router, nic), switches, supplies, held)
+        Outlet::find((router, nic), switches, supplies, (held, ensembles))
             .with_context(|| format!("router {}, NIC {}", router.name, nic.name))
     }
 }
@@ -103,7 +112,7 @@ pub(crate) fn outlet_finder<'f>(
 fn builder(
     plan: &Router,
     outlets: &[Arc<Outlet>],
-    backends: &mut BackendPool,
+    (backends, learning): (&mut BackendPool, &Learning),
 ) -> Result<impl FnOnce() -> Result<Guest> + Send + use<>> {
     let role = match plan.role {
         config::Role::Router => Role::Router,
@@ -111,7 +120,14 @@ fn builder(
         config::Role::Hostile(_) => Role::Hostile,
     };
     let (plan, outlets, backend) = (plan.clone(), outlets.to_vec(), backends.of(plan)?);
-    Ok(move || Guest::with_outlets(&plan, GuestTask { role, ..GuestTask::default() }, &outlets, &backend))
+    let learned = plan.control.as_ref().map(|_| learning.of(&plan.name));
+    Ok(move || {
+        let task = GuestTask { role, ..GuestTask::default() };
+        let guest = Guest::with_outlets(&plan, task, &outlets, &backend)?;
+        let links = plan.nics.len() + plan.forwarding.interfaces.len();
+        learned.iter().for_each(|learned| learned.adopt(guest.table(), links));
+        Ok(guest)
+    })
 }
 
 /// A run of a router, and the watch over it.
@@ -120,6 +136,10 @@ pub(crate) struct Run {
     pub(crate) watch: Watch,
     /// Other stations that claim the router's own addresses.
     pub(crate) conflicts: ArpConflicts,
+    /// Neighbours without room, scans, IPv6 addresses that others have.
+    pub(crate) shortages: Shortages,
+    /// Next hops of groups that it does not reach.
+    pub(crate) next_hops: NextHops,
     /// True once the router has come up.
     pub(crate) up: bool,
     pub(crate) started: Instant,
@@ -414,6 +434,7 @@ impl Slot {
             restarts: self.restarts(),
             reason: self.reason.clone(),
             pid: running.and_then(|running| running.router.pid()),
+            member: self.outlets.first().and_then(|outlet| outlet.member_state()),
             threads,
         }
     }

@@ -35,8 +35,21 @@ pub struct RouterStatus {
     pub reason: Option<String>,
     /// The ID of its process, if it has one of its own.
     pub pid: Option<i32>,
+    /// How it is in its group, in one line; none: it is no member of one.
+    pub member: Option<String>,
     /// Names and kernel thread IDs of its threads in this process.
     pub threads: Vec<(String, i32)>,
+}
+
+/// What is here of a router in a process of its own.
+#[derive(Clone, Debug)]
+pub struct Relayed {
+    /// Its name.
+    pub name: String,
+    /// Names and kernel numbers of the threads that serve its NICs.
+    pub threads: Vec<(String, i32)>,
+    /// How it is in its group, in one line; none: it is no member of one.
+    pub member: Option<String>,
 }
 
 /// The part of a router that an event is about.

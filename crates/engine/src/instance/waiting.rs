@@ -16,6 +16,8 @@ use crate::wiring::Outlet;
 
 /// Interval between checks of the awaited condition.
 const POLL: Duration = Duration::from_micros(100);
+/// What a member that leaves has for the frames in its rings.
+const DRAIN: Duration = Duration::from_millis(50);
 /// Interval between looks at all other routers.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -75,6 +77,15 @@ impl Instance {
         self.wait_while(|instance, _| instance.slots.iter().any(|slot| is_meant(slot) && slot.is_leaving()));
     }
 
+    /// Has members of groups leave that a plan does not have any more: others own their queues from now on, and they have a moment for
+    /// the frames that they have.
+    pub(crate) fn part_with_members(&mut self, plan: &config::Plan) {
+        if self.context.ensembles.leave(plan) {
+            let end = self.context.now + DRAIN;
+            self.wait_while(|_, now| now < end);
+        }
+    }
+
     /// Waits until the I/O paths of those isolated routers that are to be closed are closed.
     pub(crate) fn wait_until_closed(&mut self) {
         self.wait_while(|instance, _| instance.isolated_paths.iter().any(IsolatedRouterPaths::is_leaving));
@@ -105,7 +116,7 @@ impl Instance {
     /// One line: what is refused, or that it takes too long.
     pub(crate) fn build(&mut self, plugged: &Plugged) -> Result<Guest> {
         let name = &plugged.plan.name;
-        let build = plugged.builder(&mut self.context.backends)?;
+        let build = plugged.builder(&mut self.context.backends, &self.context.learning)?;
         let what = format!("router {name}: the building of its machine");
         self.run_in_background((format!("{name}/build"), &what), build)?
     }

@@ -7,6 +7,7 @@ use api::{Fate, Hop, Packet};
 use super::board::Spot;
 use super::drop_counters::Drops;
 use super::follow::{Sight, TracedPacket};
+use super::gateway::Finder;
 use super::sighting::Identity;
 
 /// Returns the last place that the packet passed. This is not the one recorded last: a switch delivers to the
@@ -42,8 +43,8 @@ pub(super) fn drops(followed: &TracedPacket, now: &Drops) -> BTreeMap<String, u6
 }
 
 /// Returns the complete report of a packet.
-pub(super) fn tell(mut followed: TracedPacket, now: &Drops) -> Packet {
-    let fate = fate(&followed, now);
+pub(super) fn tell(mut followed: TracedPacket, now: &Drops, find: Finder<'_>) -> Packet {
+    let fate = fate(&followed, now, find);
     followed.sights.sort_by_key(progress);
     let hops = followed.sights.iter().enumerate().map(|(number, sight)| hop(number, sight)).collect();
     let first = followed.sights.first().map(|sight| &sight.head);
@@ -66,7 +67,14 @@ fn hop(number: usize, sight: &Sight) -> Hop {
     Hop { place: sight.place.name(), after_ns: sight.after.as_nanos() as u64, seen }
 }
 
-fn fate(followed: &TracedPacket, now: &Drops) -> Fate {
+/// Returns the gateway by which a packet left that was seen last at this place, as it arrived at the same router.
+fn via(followed: &TracedPacket, left: &Sight, find: Finder<'_>) -> Option<String> {
+    let is_arrival = |sight: &&Sight| sight.place.router == left.place.router && sight.place.spot == Spot::Rx;
+    let arrived = followed.sights.iter().find(is_arrival)?;
+    find(&arrived.head, &left.place).map(|gateway| gateway.to_string())
+}
+
+fn fate(followed: &TracedPacket, now: &Drops, find: Finder<'_>) -> Fate {
     let counters = drops(followed, now);
     if let Some(answer) = &followed.answer {
         return Fate::Answered {
@@ -78,10 +86,11 @@ fn fate(followed: &TracedPacket, now: &Drops) -> Fate {
     }
     match last(followed) {
         Some(last) if last.lost => Fate::NotPlaced { place: last.place.name(), counters },
-        Some(Sight { place, after, head, .. }) if matches!(place.spot, Spot::Tx { .. }) => Fate::Left {
-            nic: place.nic_name(),
-            next_hop: head.destination().to_string(),
-            after_ns: after.as_nanos() as u64,
+        Some(left) if matches!(left.place.spot, Spot::Tx { .. }) => Fate::Left {
+            nic: left.place.nic_name(),
+            next_hop: left.head.destination().to_string(),
+            via: via(followed, left, find),
+            after_ns: left.after.as_nanos() as u64,
         },
         last => {
             let last = last.map(|sight| sight.place.name()).unwrap_or_default();

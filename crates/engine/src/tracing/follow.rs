@@ -17,7 +17,7 @@ use port::{Clock, Frame, Observer};
 
 use super::board::{Place, Spot};
 use super::drop_counters::Drops;
-use super::sighting::{Head, Identity, SHORT, fingerprint};
+use super::sighting::{Head, Identity, SHORT, SHORT6, answered, fingerprint, fingerprint6, is_ipv6};
 
 /// Maximum number of packets followed at the same time.
 pub(super) const SLOTS: usize = 8;
@@ -83,7 +83,7 @@ pub(super) struct TraceState {
     arrivals: AtomicU32,
     /// Fingerprints of the followed packets; 0: none.
     marks: [AtomicU64; SLOTS],
-    /// IPv4 addresses of their senders, to which answers go; 0: none.
+    /// Their senders, to which answers go: IPv4 addresses, or folded IPv6 addresses; 0: none.
     senders: [AtomicU32; SLOTS],
     looks: AtomicU64,
     passed: AtomicU64,
@@ -195,6 +195,10 @@ impl TraceState {
             if self.vacant.load(Relaxed) == 0 || self.arrivals.load(Relaxed) == 0 {
                 return;
             }
+            // Probes of groups are nobody's packets.
+            if frame.octets().read::<6>(6) == Some(group::probe::BACK.0) {
+                continue;
+            }
             self.arrivals.fetch_sub(1, Relaxed);
             self.looked.fetch_add(1, Relaxed);
             let head = Head::copy(frame);
@@ -235,10 +239,22 @@ impl TraceState {
         }
         for (index, frame) in frames.iter().enumerate() {
             let Some(head) = frame.octets().read::<SHORT>(0) else { continue };
-            if self.is_marked(fingerprint(&head)) || self.may_answer(place, &head) {
+            let sought = if is_ipv6(&head) {
+                self.seeks6(place, frame)
+            } else {
+                self.is_marked(fingerprint(&head)) || self.may_answer(place, &head)
+            };
+            if sought {
                 burst.extend(self.recognise(place, frame).map(|number| (number, index)));
             }
         }
+    }
+
+    /// Returns true if an IPv6 frame may be a followed packet, or a router's answer to one.
+    fn seeks6(&self, place: &Place, frame: &Frame<'_>) -> bool {
+        let Some(head) = frame.octets().read::<SHORT6>(0) else { return false };
+        let leaves = matches!(place.spot, Spot::Tx { .. });
+        self.is_marked(fingerprint6(&head)) || leaves && self.is_sender(answered(&head))
     }
 
     /// Returns true if a frame may be a router's answer to a followed packet.
@@ -311,7 +327,7 @@ impl TracedPacket {
 
 fn sender_of(identity: &Identity) -> u32 {
     match identity {
-        Identity::Ip(ip) => ip.source(),
+        Identity::Ip(ip) => ip.sender(),
         Identity::Arp(arp) => arp.sender_ip,
         Identity::Other => 0,
     }

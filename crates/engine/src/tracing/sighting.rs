@@ -7,11 +7,15 @@
 //! told apart.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use api::Filter;
-use frame::{Mac, arp, ethernet, icmp, ipv4, tcp};
+use frame::{Mac, arp, ethernet, flow, icmp, ipv4, ipv6, tcp};
 use port::Frame;
+
+mod six;
+
+pub(super) use six::{SHORT6, answered, fingerprint6, folded, is_ipv6};
 
 /// Octets kept of a frame: Ethernet, the longest IPv4 header, ICMP with the longest quoted header and 8
 /// octets of its payload.
@@ -42,14 +46,21 @@ pub(super) enum Identity {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IpIdentity {
-    source: u32,
-    destination: u32,
+    /// Addresses; an IPv4 one as its IPv4-mapped one.
+    source: u128,
+    destination: u128,
     protocol: u8,
-    identification: u16,
+    /// Identification of an IPv4 packet, flow label of an IPv6 packet.
+    identification: u32,
+    /// Fragment offset of an IPv4 packet, length of an IPv6 packet.
     offset: u16,
+    /// Start of what follows the IPv4 header, or the fixed IPv6 header.
     start: [u8; COMPARED],
     /// Number of valid octets in `start`.
     start_len: usize,
+    /// Offset of the transport header from there; `None`: in a later fragment there is none.
+    transport: Option<usize>,
+    /// Time to live, or hop limit.
     pub(super) ttl: u8,
 }
 
@@ -97,7 +108,11 @@ impl Head {
 
     /// Returns the [`fingerprint`], if the frame is long enough.
     pub(super) fn fingerprint(&self) -> Option<u64> {
-        self.octets().first_chunk::<SHORT>().map(fingerprint)
+        let head = self.octets().first_chunk::<SHORT>()?;
+        if is_ipv6(head) {
+            return self.octets().first_chunk::<SHORT6>().map(fingerprint6);
+        }
+        Some(fingerprint(head))
     }
 
     /// Returns the destination MAC address of the frame.
@@ -105,11 +120,25 @@ impl Head {
         ethernet::Header::parse(self.octets()).map_or(Mac([0; 6]), |(header, _)| header.destination)
     }
 
+    /// Returns the destination of the IP packet, if it is one.
+    pub(super) fn ip_destination(&self) -> Option<IpAddr> {
+        match self.identity() {
+            Identity::Ip(ip) => Some(Ipv6Addr::from_bits(ip.destination).to_canonical()),
+            _ => None,
+        }
+    }
+
+    /// Returns the hash of its flow in a router with this seed.
+    pub(super) fn flow(&self, seed: u64) -> u32 {
+        self.octets.first_chunk().map_or(0, |head| flow::hash(head, seed))
+    }
+
     /// Returns the identity of the packet.
     pub(super) fn identity(&self) -> Identity {
         let Ok((header, rest)) = ethernet::Header::parse(self.octets()) else { return Identity::Other };
         match header.ethertype {
             ethernet::IPV4 => ip_identity(rest).map_or(Identity::Other, Identity::Ip),
+            ethernet::IPV6 => six::identity(rest).map_or(Identity::Other, Identity::Ip),
             ethernet::ARP => arp::Packet::parse(rest).map_or(Identity::Other, Identity::Arp),
             _ => Identity::Other,
         }
@@ -117,7 +146,7 @@ impl Head {
 
     /// Returns true if the trace's filter matches.
     pub(super) fn fits(&self, filter: &Filter) -> bool {
-        let wanted = |wanted: Option<Ipv4Addr>, is: u32| wanted.is_none_or(|wanted| wanted.to_bits() == is);
+        let wanted = |wanted: Option<IpAddr>, is: u128| wanted.is_none_or(|wanted| number(wanted) == is);
         match self.identity() {
             _ if *filter == Filter::default() => true,
             Identity::Ip(ip) => {
@@ -127,8 +156,8 @@ impl Head {
                     && filter.port.is_none_or(|port| ip.ports().is_some_and(|ports| ports.contains(&port)))
             }
             Identity::Arp(arp) => {
-                wanted(filter.source, arp.sender_ip)
-                    && wanted(filter.destination, arp.target_ip)
+                wanted(filter.source, mapped(arp.sender_ip))
+                    && wanted(filter.destination, mapped(arp.target_ip))
                     && filter.protocol.is_none()
                     && filter.port.is_none()
             }
@@ -145,9 +174,14 @@ impl Head {
                     && (reply.sender_ip, reply.target_ip) == (request.target_ip, request.sender_ip)
             }
             (Identity::Ip(answer), Identity::Ip(asked)) => {
-                answer.protocol == ipv4::ICMP
-                    && answer.destination == asked.source
-                    && self.icmp_answers(asked)
+                answer.destination == asked.source
+                    && match answer.protocol {
+                        ipv4::ICMP => self.icmp_answers(asked),
+                        ipv6::next::ICMP => {
+                            self.octets().get(ethernet::HEADER..).is_some_and(|ip| six::answers(ip, asked))
+                        }
+                        _ => false,
+                    }
             }
             _ => false,
         }
@@ -168,6 +202,18 @@ impl Head {
     }
 }
 
+/// Returns the number of an address, an IPv4 one as its IPv4-mapped one.
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(ip) => ip.to_bits(),
+    }
+}
+
+fn mapped(ip: u32) -> u128 {
+    Ipv4Addr::from_bits(ip).to_ipv6_mapped().to_bits()
+}
+
 /// Returns the ICMP message of an IPv4 packet.
 fn icmp_message(packet: &[u8]) -> Option<(icmp::Header, &[u8])> {
     let packet = ipv4::Packet::parse_quoted(packet).ok()?;
@@ -182,13 +228,14 @@ fn ip_identity(octets: &[u8]) -> Option<IpIdentity> {
     let start_len = payload.len().min(COMPARED);
     start[..start_len].copy_from_slice(&payload[..start_len]);
     Some(IpIdentity {
-        source: header.source,
-        destination: header.destination,
+        source: mapped(header.source),
+        destination: mapped(header.destination),
         protocol: header.protocol,
-        identification: header.identification,
+        identification: header.identification.into(),
         offset: header.fragment_offset,
         start,
         start_len,
+        transport: (header.fragment_offset == 0).then_some(0),
         ttl: header.ttl,
     })
 }
@@ -201,14 +248,17 @@ impl IpIdentity {
         key(self) == key(other) && self.start[..shown] == other.start[..shown]
     }
 
-    /// Returns the address of its sender.
-    pub(super) fn source(&self) -> u32 {
-        self.source
+    /// Returns the number by which its sender is looked for: an IPv4 address, or a folded IPv6 address.
+    pub(super) fn sender(&self) -> u32 {
+        match Ipv6Addr::from_bits(self.source).to_ipv4_mapped() {
+            Some(ip) => ip.to_bits(),
+            None => folded(self.source),
+        }
     }
 
     fn ports(&self) -> Option<[u16; 2]> {
-        let [a, b, c, d] = *self.start[..self.start_len].first_chunk::<4>()?;
-        let has_ports = matches!(self.protocol, ipv4::TCP | ipv4::UDP) && self.offset == 0;
+        let [a, b, c, d] = *self.start[..self.start_len].get(self.transport?..)?.first_chunk::<4>()?;
+        let has_ports = matches!(self.protocol, ipv4::TCP | ipv4::UDP);
         has_ports.then_some([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])])
     }
 }
@@ -222,7 +272,7 @@ impl fmt::Display for Head {
         match header.ethertype {
             ethernet::IPV4 => show_ip(f, rest),
             ethernet::ARP => show_arp(f, rest),
-            ethernet::IPV6 => f.write_str("IPv6"),
+            ethernet::IPV6 => six::show(f, rest),
             other => write!(f, "ethertype {other:04x}"),
         }
     }

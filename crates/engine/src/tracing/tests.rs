@@ -155,9 +155,25 @@ fn a_packet_that_is_forwarded_is_seen_to_leave() {
     assert_eq!(packet.headers, headers);
     assert_eq!(places(&packet), ["edge.wan.rx", "edge.lan.tx"]);
     assert_eq!(packet.hops[1].seen, format!("ttl 63 to {HOST}"));
-    let Fate::Left { nic, next_hop, after_ns } = &packet.fate else { panic!("{:?}", packet.fate) };
+    let Fate::Left { nic, next_hop, after_ns, .. } = &packet.fate else { panic!("{:?}", packet.fate) };
     assert_eq!((nic.as_str(), next_hop.as_str()), ("edge.lan", HOST.to_string().as_str()));
     assert_eq!(*after_ns, packet.hops[1].after_ns);
+}
+
+#[test]
+fn a_group_is_traced_at_all_of_its_members_and_probes_are_not() {
+    let board = TapBoard::default();
+    let point = |name, spot| board.point(place(name, spot, EDGE_WAN), Arc::new(Null::new()));
+    let rings = ["core_0.wan", "core_1.wan", "edge.wan"].map(|name| point(name, Spot::Rx));
+    let mut trace = begin(&board, order("core.wan", 9));
+    let probe = Sent { from: group::probe::BACK, ..Sent::number(1) };
+    for (id, ring) in (2..).zip(&rings) {
+        deliver(ring, vec![probe.octets(), Sent::number(id).octets()]);
+    }
+    trace.wait(MISSED);
+    let round = trace.round(Arc::default);
+    let came: Vec<&str> = round.packets.iter().flat_map(places).collect();
+    assert_eq!(came, ["core_0.wan.rx", "core_1.wan.rx"]);
 }
 
 #[test]
@@ -355,8 +371,12 @@ fn fragments_of_a_packet_are_that_packet() {
 #[test]
 fn a_filter_is_kept_to() {
     let edge = edge();
-    let filter =
-        Filter { port: Some(9), destination: Some(TARGET), protocol: Some(17), source: Some(SOURCE) };
+    let filter = Filter {
+        port: Some(9),
+        destination: Some(TARGET.into()),
+        protocol: Some(17),
+        source: Some(SOURCE.into()),
+    };
     let mut trace = begin(&edge.board, Order { filter, ..order("edge.wan", 1) });
     let sent = Sent::number(3);
     let frames = [1, 2, 9, 3].map(|port| Sent { port, ..sent }.octets());
@@ -369,7 +389,7 @@ fn a_filter_is_kept_to() {
     let end = round.end.clone().expect("the only one");
     assert_eq!((end.traced, end.filtered, end.not_looked_at), (1, 4, 1));
     assert!(only(round).headers.ends_with("UDP 9 > 53"));
-    let other = Filter { source: Some(TARGET), ..Filter::default() };
+    let other = Filter { source: Some(TARGET.into()), ..Filter::default() };
     assert!(!Head::copy(&Frame::new(ring::Bytes::from_slice(&mut sent.octets()))).fits(&other));
 }
 

@@ -9,6 +9,8 @@ use attach::{Attachment, NicRequirements};
 use config::{Nic, Router};
 use switch::Switch;
 
+use crate::control::Shadow;
+use crate::ensemble::Ensembles;
 use crate::kernel_vhost::KernelNic;
 use crate::supplies::HostServices;
 
@@ -22,6 +24,8 @@ pub(crate) struct Outlet {
     is_plug: bool,
     /// The vhost-net side, if the kernel serves the NIC.
     pub(crate) kernel: Option<Arc<KernelNic>>,
+    /// The NIC's shadow, if its router has a control plane.
+    pub(crate) shadow: Option<Arc<Shadow>>,
 }
 
 impl Deref for Outlet {
@@ -33,22 +37,26 @@ impl Deref for Outlet {
 }
 
 impl Outlet {
-    /// Finds or creates the outlet of a NIC: a plug that was supplied for it, else an existing outlet with
-    /// the same attachment, else an opened attachment that was supplied, else one inside the run.
+    /// Finds or makes what a NIC of a router is plugged into: its part of what a group shares, a plug that was supplied for it, what is
+    /// held for one with the same attachment, what was supplied, and else something within.
     pub(crate) fn find(
         (router, nic): (&Router, &Nic),
         switches: &[Arc<Switch>],
         supplies: &mut HostServices,
-        held: &[Arc<Self>],
+        (held, ensembles): (&[Arc<Self>], &Ensembles),
     ) -> Result<Arc<Self>> {
         let wanted = router.wanted(nic);
         let label = wanted.label();
+        let shadow = Shadow::find((router, nic), supplies, held)?;
+        if let Some(at) = ensembles.seat((router, nic), switches, supplies)? {
+            return Ok(Arc::new(Self { wanted, at, is_plug: false, kernel: None, shadow }));
+        }
         if let Some(at) = supplies.plugs.remove(&label) {
-            return Ok(Arc::new(Self { wanted, at, is_plug: true, kernel: None }));
+            return Ok(Arc::new(Self { wanted, at, is_plug: true, kernel: None, shadow }));
         }
         if let Some(held) = held.iter().find(|held| held.serves(&wanted)) {
             wanted.check_queues(&held.wanted)?;
-            return Ok(Arc::new(Self { wanted, ..Self::clone(held) }));
+            return Ok(Arc::new(Self { wanted, shadow, ..Self::clone(held) }));
         }
         let (at, kernel): (Arc<dyn Attachment>, _) = match supplies.opened.remove(&label) {
             Some(link) if wanted.by_kernel => {
@@ -57,7 +65,7 @@ impl Outlet {
             }
             handed => (wanted.serve(handed, switches, supplies.confinement)?, None),
         };
-        Ok(Arc::new(Self { wanted, at, is_plug: false, kernel }))
+        Ok(Arc::new(Self { wanted, at, is_plug: false, kernel, shadow }))
     }
 
     /// Returns true if it can continue to serve a NIC with these requirements. A plug belongs to its NIC,
@@ -69,6 +77,11 @@ impl Outlet {
     /// Returns true if it is the outlet of the NIC `label` (`edge.wan`).
     pub(crate) fn is_of(&self, label: &str) -> bool {
         self.wanted.label() == label
+    }
+
+    /// How its router is in a group, in one line; none: it is no member of one.
+    pub(crate) fn member_state(&self) -> Option<String> {
+        self.state().filter(|(what, _)| *what == "member").map(|(_, state)| state)
     }
 
     /// Returns true if a starting router should wait a little, so that its driver is offered the features of

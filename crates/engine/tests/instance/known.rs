@@ -6,7 +6,7 @@ use anyhow::Result;
 use config::Engine;
 use engine::{HostServices, Instance, Plugs};
 use rustix::process::Pid;
-use vmm::{Child, Forker, Spawn, Spawned};
+use vmm::{Child, Firmware, Forker, Spawn, Spawned};
 
 use crate::opened::opened;
 use crate::traffic::{PATIENCE, plan};
@@ -33,7 +33,8 @@ struct Held {
 impl Known {
     /// Returns `None` if this host cannot run such processes.
     pub(crate) fn new() -> Option<Arc<Self>> {
-        let tried = Forker::new().and_then(|forker| forker.spawn("trial").map(|spawned| (forker, spawned)));
+        let tried = Forker::new()
+            .and_then(|forker| forker.spawn("trial", Firmware::Plain).map(|spawned| (forker, spawned)));
         match tried {
             Ok((forker, trial)) => {
                 vmm::process::end(&trial.pidfd);
@@ -107,9 +108,9 @@ impl Known {
 }
 
 impl Spawn for Known {
-    fn spawn(&self, name: &str) -> Result<Spawned> {
+    fn spawn(&self, name: &str, firmware: Firmware) -> Result<Spawned> {
         self.wait_while(|held| held.starts.iter().any(|router| router == name));
-        let spawned = self.forker.spawn(name)?;
+        let spawned = self.forker.spawn(name, firmware)?;
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         started.push((name.to_owned(), spawned.pid));
         Ok(spawned)

@@ -3,14 +3,14 @@
 
 use config::Engine;
 use engine::{Instance, Plugs};
-use vmm::{Forker, Spawn};
+use vmm::{Firmware, Forker, Spawn};
 
 use crate::traffic::{alone, kvm};
 
 /// The engines that this host can run.
 fn engines() -> Vec<Engine> {
     let kvm = kvm().then_some(Engine::Kvm);
-    let tried = Forker::new().and_then(|forker| forker.spawn("trial"));
+    let tried = Forker::new().and_then(|forker| forker.spawn("trial", Firmware::Plain));
     match tried {
         Ok(spawned) => vmm::process::end(&spawned.pidfd),
         Err(error) => {
@@ -25,9 +25,16 @@ fn engines() -> Vec<Engine> {
 fn the_least_memory_that_a_file_may_give_is_enough() {
     let _turn = alone();
     let engines = engines();
-    for (nics, vcpus, ring) in
-        [(1, 1, 256), (8, 1, 256), (2, 2, 1024), (8, 1, 1024), (8, 2, 1024), (1, 4, 512), (4, 8, 256)]
-    {
+    for (nics, vcpus, ring) in [
+        (1, 1, 256),
+        (8, 1, 256),
+        (2, 2, 1024),
+        (8, 2, 1024),
+        (1, 4, 512),
+        (4, 8, 256),
+        (32, 1, 256),
+        (32, 2, 512),
+    ] {
         let nic = |n: u32| format!("[[router.nic]]\nname = 'n{n}'\nattach = 'null'\nring = {ring}\n");
         let nics: String = (0..nics).map(nic).collect();
         let least = (8..1024).step_by(2).find_map(|mib| {

@@ -11,7 +11,7 @@
 //! as a whole. Length fields in the headers are not trusted but rewritten.
 
 use super::{BadOffload, Gso, LARGEST, Offload};
-use crate::{checksum, ethernet, ipv4, tcp, udp};
+use crate::{checksum, ethernet, ipv4, ipv6, tcp, udp, vlan};
 
 /// Maximum length of all headers of a frame that can be segmented, in octets.
 pub const HEADERS: usize = 256;
@@ -19,14 +19,8 @@ pub const HEADERS: usize = 256;
 /// use for denial of service.
 pub const MOST_SEGMENTS: usize = 1024;
 
-/// Ethertypes of VLAN tags.
-const TAGS: [u16; 2] = [0x8100, 0x88a8];
-const TAG: usize = 4;
-/// Maximum number of tags that are skipped.
-const MOST_TAGS: usize = 2;
-const IPV6_HEADER: usize = 40;
-/// IPv6 extension headers that may precede the transport header: hop-by-hop and destination options.
-const EXTENSIONS: [u8; 2] = [0, 60];
+/// IPv6 extension headers that may precede the transport header: each segment can have them.
+const EXTENSIONS: [u8; 2] = [ipv6::next::HOP_BY_HOP, ipv6::next::DESTINATION];
 const MOST_EXTENSIONS: usize = 4;
 /// TCP flags set in the last segment only.
 const FIN_PSH: u8 = 0x09;
@@ -128,7 +122,7 @@ impl Segments {
             place.copy_from_slice(headers);
         }
         if self.ipv6 {
-            put(target, self.network + 4, len.saturating_sub(self.network + IPV6_HEADER) as u16);
+            put(target, self.network + 4, len.saturating_sub(self.network + ipv6::HEADER) as u16);
         } else {
             self.write_ipv4(number, target);
         }
@@ -188,11 +182,11 @@ impl Place {
     fn find(head: &[u8]) -> Option<Self> {
         let mut network = ethernet::HEADER;
         let mut ethertype = word(head, network - 2)?;
-        for _ in 0..MOST_TAGS {
-            if !TAGS.contains(&ethertype) {
+        for _ in 0..vlan::MOST {
+            if !vlan::is_tag(ethertype) {
                 break;
             }
-            network += TAG;
+            network += vlan::TAG;
             ethertype = word(head, network - 2)?;
         }
         match ethertype {
@@ -216,11 +210,11 @@ impl Place {
     /// Locates the headers of an IPv6 packet without extension headers that would have to be in only one of the
     /// segments.
     fn ipv6(head: &[u8], network: usize) -> Option<Self> {
-        let header = head.get(network..)?.first_chunk::<IPV6_HEADER>()?;
+        let header = head.get(network..)?.first_chunk::<{ ipv6::HEADER }>()?;
         if header[0] >> 4 != 6 {
             return None;
         }
-        let (mut protocol, mut transport) = (header[6], network + IPV6_HEADER);
+        let (mut protocol, mut transport) = (header[6], network + ipv6::HEADER);
         for _ in 0..MOST_EXTENSIONS {
             if !EXTENSIONS.contains(&protocol) {
                 break;

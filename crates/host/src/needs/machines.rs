@@ -5,7 +5,7 @@ use std::path::Path;
 use config::{Container, Engine, HostFacts, Linux, Plan, Router, VhostThreads};
 use rustix::process::geteuid;
 
-use crate::{Finding, State, references};
+use crate::{Finding, State, control_plane, references};
 
 /// A finding for each requirement of a router beyond virtual machines.
 pub(super) fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {
@@ -20,6 +20,7 @@ pub(super) fn findings(plan: &Plan, facts: &HostFacts) -> Vec<Finding> {
         findings.extend(router.isolate.then(|| apart(router, facts)));
         findings.extend(router.linux.as_ref().map(|linux| stock(router, linux, facts)));
         findings.extend(router.container.as_ref().map(|container| contained(router, container)));
+        findings.extend(router.control.as_ref().map(|control| control_plane::finding(router, control)));
     }
     findings
 }

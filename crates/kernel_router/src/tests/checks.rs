@@ -3,7 +3,8 @@
 use netlink::Prefix;
 
 use crate::{
-    Fault, Interface, Mode, Neighbour, Origin, PeerNamespace, Route, RouterConfig, check, interface_sysctl,
+    Fault, Interface, Mode, Neighbour, Origin, PeerNamespace, Route, RouteType, RouterConfig, TypedRoute,
+    check, interface_sysctl,
 };
 
 fn veth(peer: &str) -> Origin {
@@ -81,6 +82,12 @@ fn each_interface_needs_one_of_its_own() {
         wanted.routes = vec![route.clone(), Route { interface: "lan".to_owned(), ..route }];
     });
     assert!(line.contains("the route to 0.0.0.0/0 is used twice"), "{line}");
+    let line = refused(|wanted| {
+        let to = prefix([10, 0, 0, 0], 8);
+        wanted.routes = vec![Route { to, via: None, interface: "wan".to_owned(), metric: 0 }];
+        wanted.typed = vec![TypedRoute { to, kind: RouteType::Blackhole }];
+    });
+    assert!(line.contains("the route to 10.0.0.0/8 is used twice"), "{line}");
 }
 
 #[test]
@@ -107,6 +114,9 @@ fn numbers_have_bounds() {
         let to = prefix([192, 0, 2, 1], 24);
         wanted.routes.push(Route { to, via: None, interface: "wan".to_owned(), metric: 0 });
     });
+    assert!(line.starts_with("192.0.2.1/24 is not a network"), "{line}");
+    let kind = RouteType::Prohibit;
+    let line = refused(|wanted| wanted.typed = vec![TypedRoute { to: prefix([192, 0, 2, 1], 24), kind }]);
     assert!(line.starts_with("192.0.2.1/24 is not a network"), "{line}");
     let v6 = Prefix::new(std::net::Ipv6Addr::LOCALHOST, 128).expect("a prefix");
     let line = refused(|wanted| {

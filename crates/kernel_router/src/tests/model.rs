@@ -6,9 +6,11 @@ use std::net::IpAddr;
 
 use netlink::{Mac, Prefix};
 
-use crate::config::{NO_IPV6, interface_of};
+use crate::config::interface_of;
+use crate::six::{METRIC, NO_IPV6, disables};
 use crate::{
     Neighbour, NewInterface, Object, ObservedInterface, ObservedState, Origin, Route, Setting, Step,
+    TypedRoute,
 };
 
 /// Properties of a new interface.
@@ -33,6 +35,8 @@ pub(super) fn take(seen: &mut ObservedState, step: &Step) {
         Step::Remove(Object::Address { interface, prefix }) => remove_address(seen, interface, *prefix),
         Step::Add(Object::Route(route)) => add_route(seen, route),
         Step::Remove(Object::Route(route)) => assert!(seen.routes.remove(route), "{step}"),
+        Step::Add(Object::TypedRoute(route)) => add_typed(seen, *route),
+        Step::Remove(Object::TypedRoute(route)) => assert!(seen.typed.remove(route), "{step}"),
         Step::Add(Object::Neighbour(Neighbour { interface, ip, mac })) => {
             assert!(present(seen, interface).up, "{step}");
             assert_eq!(seen.neighbours.insert((interface.clone(), *ip), *mac), None, "{step}");
@@ -78,7 +82,9 @@ fn unmake(seen: &mut ObservedState, made: &NewInterface) {
 }
 
 fn add_address(seen: &mut ObservedState, name: &str, prefix: Prefix) {
-    let has_6 = NO_IPV6.iter().all(|key| seen.sysctls.get(*key).is_none_or(|value| value == "0"));
+    let own = format!("net/ipv6/conf/{name}/disable_ipv6");
+    let keys = [NO_IPV6[0], NO_IPV6[1], own.as_str()];
+    let has_6 = keys.into_iter().all(|key| seen.sysctls.get(key).is_none_or(|value| value == "0"));
     let interface = present(seen, name);
     assert!(prefix.ip.is_ipv4() || (interface.up && has_6), "{name} takes no {prefix}");
     assert!(interface.addresses.insert(prefix), "{name} has {prefix}");
@@ -97,11 +103,26 @@ fn add_route(seen: &mut ObservedState, route: &Route) {
     assert!(interface.up, "{route}");
     let id = (route.to, route.metric);
     assert!(!seen.routes.iter().any(|other| (other.to, other.metric) == id), "{route} is there");
+    let is_covered = seen.typed.iter().any(|other| (other.to, metric(other.to)) == id);
+    assert!(!is_covered, "{route} is there, with a type");
     let on_link =
         seen.routes.iter().filter(|other| other.via.is_none() && other.interface == route.interface);
     let mut near = interface.addresses.iter().copied().chain(on_link.map(|other| other.to));
     assert!(route.via.is_none_or(|via| near.any(|near| contains(near, via))), "{route} leads nowhere");
     assert!(seen.routes.insert(route.clone()));
+}
+
+fn add_typed(seen: &mut ObservedState, route: TypedRoute) {
+    let id = (route.to, metric(route.to));
+    let forwards = seen.routes.iter().any(|other| (other.to, other.metric) == id);
+    assert!(!forwards, "there is a route without a type beside {route}");
+    assert!(!seen.typed.iter().any(|other| other.to == route.to), "{route} is there");
+    assert!(seen.typed.insert(route));
+}
+
+/// Metric of a route without one.
+fn metric(to: Prefix) -> u32 {
+    if to.ip.is_ipv4() { 0 } else { METRIC }
 }
 
 /// Returns true if an address is in the network of another one.
@@ -149,9 +170,16 @@ fn parameter(seen: &mut ObservedState, key: &str, from: Option<&str>, to: &str) 
     if let Some(interface) = interface_of(key) {
         assert!(seen.interfaces.contains_key(interface), "{key} is of nothing");
     }
-    if NO_IPV6.contains(&key) && to == "1" {
-        let mut own = seen.interfaces.values().flat_map(|interface| &interface.addresses);
-        assert!(own.all(|own| own.ip.is_ipv4()), "addresses would go");
+    if disables(key, to) {
+        let is_of = |name: &String| interface_of(key).is_none_or(|own| own == name);
+        let own = seen.interfaces.iter().filter(|(name, _)| is_of(name));
+        assert!(
+            own.flat_map(|(_, interface)| &interface.addresses).all(|own| own.ip.is_ipv4()),
+            "addresses would go"
+        );
+        interface_of(key).into_iter().for_each(|name| assert_bare(seen, name, |ip| ip.is_ipv6()));
+        let is_whole = interface_of(key).is_none();
+        assert!(!is_whole || seen.typed.iter().all(|route| route.to.ip.is_ipv4()), "routes would go");
     }
     let was = seen.sysctls.insert(key.to_owned(), to.to_owned());
     assert!(from.is_none() || from == was.as_deref(), "{key} was {was:?}");

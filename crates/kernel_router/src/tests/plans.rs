@@ -7,10 +7,10 @@ use netlink::Prefix;
 use proptest::prelude::*;
 
 use super::model::{OWN_MAC, OWN_MTU, fresh, take, take_all};
-use crate::config::NO_IPV6;
+use crate::six::NO_IPV6;
 use crate::{
-    Interface, Mode, Neighbour, Object, ObservedState, Obstacle, Origin, PeerNamespace, Route, RouterConfig,
-    Setting, Step, check, interface_sysctl, steps,
+    Interface, Mode, Neighbour, Object, ObservedState, Obstacle, Origin, PeerNamespace, Route, RouteType,
+    RouterConfig, Setting, Step, TypedRoute, check, interface_sysctl, steps,
 };
 
 const NAMES: [&str; 3] = ["wan", "lan", "dmz"];
@@ -120,6 +120,12 @@ fn wanted(numbers: &[u8]) -> RouterConfig {
         let filter = picks.of(3).to_string();
         wanted.sysctls.insert(interface_sysctl(&interface.name, "rp_filter"), filter);
     }
+    let typed = (0..4).map(|n| v4([192, 168, n, 0], 24));
+    let typed = typed.chain((0..3).map(|n| v6([0x2001, 0xdb8, 0xff00, n, 0, 0, 0, 0], 64)));
+    for to in picks.some(typed).into_iter().filter(|to| ids.insert((*to, 0))) {
+        let kind = [RouteType::Blackhole, RouteType::Unreachable, RouteType::Prohibit][picks.of(3)];
+        wanted.typed.push(TypedRoute { to, kind });
+    }
     wanted
 }
 
@@ -133,7 +139,7 @@ fn empty(all: &[&RouterConfig]) -> ObservedState {
         let whole = wanted.sysctls.keys().filter(|key| crate::config::interface_of(key).is_none());
         seen.sysctls.extend(whole.map(|key| (key.clone(), "0".to_owned())));
     }
-    seen
+    all.iter().fold(seen, |seen, wanted| with_parameters(seen, wanted))
 }
 
 /// Gives a value to each parameter of an existing interface.
@@ -206,6 +212,7 @@ fn assert_is(seen: &ObservedState, wanted: &RouterConfig) {
         assert!(!present.up && present.addresses.is_empty(), "{name} is still in use");
     }
     assert_eq!(seen.routes, now.routes.iter().cloned().collect::<BTreeSet<_>>());
+    assert_eq!(seen.typed, now.typed.iter().copied().collect::<BTreeSet<_>>());
     let neighbours = now.neighbours.iter().map(|one| ((one.interface.clone(), one.ip), one.mac));
     assert_eq!(seen.neighbours, neighbours.collect::<BTreeMap<_, _>>());
     for (key, value) in &now.sysctls {
@@ -235,6 +242,7 @@ proptest! {
         reach(&mut seen, &before);
         assert_is(&seen, &before);
         meddle(&mut seen, &outside);
+        let mut seen = with_parameters(seen, &after);
         reach(&mut seen, &after);
         assert_is(&seen, &after);
         prop_assert_eq!(steps(&after, &seen), Ok(Vec::new()), "nothing is left to do");
@@ -388,6 +396,73 @@ fn a_kernel_without_ipv6_has_nothing_to_switch_off() {
     let mut seen = empty(&[&wanted]);
     seen.sysctls.retain(|key, _| !NO_IPV6.contains(&key.as_str()));
     assert!(!told(&wanted, &seen).iter().any(|step| step.contains("ipv6")));
+}
+
+/// A router with an IPv6 address at one of two interfaces.
+fn with_ipv6() -> RouterConfig {
+    let mut wanted = one_interface(|wan| wan.addresses.push(v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 64)));
+    let origin = Origin::Veth { peer: "y".to_owned(), at: PeerNamespace::Home, bridge: None };
+    wanted.interfaces.push(Interface::new("lan", origin));
+    RouterConfig::new("edge", wanted.interfaces)
+}
+
+#[test]
+fn ipv6_is_enabled_where_there_is_an_address_before_the_interface_is_up() {
+    let wanted = with_ipv6();
+    let expected = [
+        "net/ipv4/ip_forward: 0 becomes 1",
+        "net/ipv4/conf/all/promote_secondaries: 0 becomes 1",
+        "net/ipv6/conf/all/forwarding: 0 becomes 1",
+        "wan: add a pair with `x` on the host",
+        "net/ipv6/conf/wan/accept_dad: 1",
+        "net/ipv6/conf/wan/accept_ra: 0",
+        "net/ipv6/conf/wan/addr_gen_mode: 0",
+        "net/ipv6/conf/wan/disable_ipv6: 0",
+        "wan: down becomes up",
+        "lan: add a pair with `y` on the host",
+        "net/ipv6/conf/lan/disable_ipv6: 1",
+        "lan: down becomes up",
+        "wan: add the address 192.0.2.1/24",
+        "wan: add the address 2001:db8::1/64",
+    ];
+    assert_eq!(told(&wanted, &empty(&[&wanted])), expected);
+    let mut given = wanted;
+    given.interfaces[0].addresses.push(v6([0xfe80, 0, 0, 0, 0, 0, 0, 1], 64));
+    let sysctls = RouterConfig::new("edge", given.interfaces).sysctls;
+    assert_eq!(sysctls["net/ipv6/conf/wan/addr_gen_mode"], "1", "its link-local address is given");
+}
+
+#[test]
+fn an_interface_without_parameters_of_ipv6_needs_none() {
+    let wanted = with_ipv6();
+    let mut seen = running(&wanted);
+    assert!(seen.sysctls.remove("net/ipv6/conf/lan/disable_ipv6").is_some());
+    assert_eq!(told(&wanted, &seen), [""; 0], "its MTU may be too small, for example");
+    assert!(seen.sysctls.remove("net/ipv6/conf/wan/disable_ipv6").is_some());
+    assert_eq!(told(&wanted, &seen), ["net/ipv6/conf/wan/disable_ipv6: 0"]);
+}
+
+#[test]
+fn a_route_that_forwards_nothing_is_of_no_interface() {
+    let typed = |kind, to| TypedRoute { kind, to };
+    let (four, six) = (v4([203, 0, 113, 0], 24), v6([0x2001, 0xdb8, 1, 0, 0, 0, 0, 0], 48));
+    let mut wanted = with_ipv6();
+    wanted.typed = vec![typed(RouteType::Blackhole, four), typed(RouteType::Prohibit, six)];
+    let all = told(&wanted, &running(&with_ipv6()));
+    assert_eq!(all, ["add the route blackhole 203.0.113.0/24", "add the route prohibit 2001:db8:1::/48"]);
+    let mut other = wanted.clone();
+    other.typed[0].kind = RouteType::Unreachable;
+    let expected = ["remove the route blackhole 203.0.113.0/24", "add the route unreachable 203.0.113.0/24"];
+    assert_eq!(told(&other, &running(&wanted)), expected);
+    // Without IPv6 the kernel removes those of IPv6 from `lo`, and takes them again.
+    let without = RouterConfig { typed: wanted.typed.clone(), ..one_interface(|_| {}) };
+    let all = told(&without, &running(&wanted));
+    let place =
+        |step: &str| all.iter().position(|one| one == step).unwrap_or_else(|| panic!("{step}: {all:?}"));
+    let switched = place("net/ipv6/conf/all/disable_ipv6: 0 becomes 1");
+    assert!(place("remove the route prohibit 2001:db8:1::/48") < switched);
+    assert!(switched < place("add the route prohibit 2001:db8:1::/48"));
+    assert!(!all.iter().any(|step| step.contains("203.0.113.0")), "{all:?}");
 }
 
 #[test]

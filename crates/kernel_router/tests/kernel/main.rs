@@ -4,4 +4,5 @@ mod all;
 mod comes_home;
 mod forwards;
 mod host;
+mod six;
 mod stays;

@@ -228,6 +228,7 @@ fn routes_of_ipv6_wait_for_an_address() {
     assert!(router.plan(&wanted).expect("a plan").is_empty());
 }
 
-fn router_has_no_ipv6() -> bool {
+/// Returns true if this kernel has no IPv6.
+pub(crate) fn router_has_no_ipv6() -> bool {
     !std::path::Path::new("/proc/sys/net/ipv6").exists()
 }

@@ -6,7 +6,7 @@ use super::control::{accounting, cases, guarantee, isolation, sweep};
 use super::tcp::{self, Between};
 use super::{
     boot, containers, forward, guest_rx, guest_to_guest, guest_tx, hostile, idle, livelock, overload,
-    port_to_port, ring_to_ring, round_trip, tcp_forward, uplinks,
+    port_to_port, ring_to_ring, round_trip, scale, tcp_forward, uplinks,
 };
 use crate::device;
 use crate::experiment::{Attachment, Experiment, Options};
@@ -72,7 +72,7 @@ impl ExperimentEntry {
 }
 
 /// All experiments.
-pub static LIST: [ExperimentEntry; 34] = [
+pub static LIST: [ExperimentEntry; 36] = [
     guests(
         "forward",
         "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -156,6 +156,11 @@ pub static LIST: [ExperimentEntry; 34] = [
         |options| sweep::described("placement", options, cases::placements),
     ),
     guests(
+        "parallel",
+        "one to four routers that are one by the queues of a macvtap, bound or not, offered fractions of a router's capacity",
+        |options| sweep::described("parallel", options, cases::parallel),
+    ),
+    guests(
         "priorities",
         "the same on one core with real-time priorities of vCPU and vhost thread, and without",
         |options| sweep::described("priorities", options, cases::priorities),
@@ -229,6 +234,11 @@ pub static LIST: [ExperimentEntry; 34] = [
         "compare",
         "one file on all engines: rate, latency, CPU, isolation, memory, time to start",
         containers::compare::cases,
+    ),
+    guests(
+        "scale",
+        "a group of one to four routers, side by side and behind balancers, offered more than it forwards",
+        scale::cases,
     ),
     of_host("generator", "generator to sink in one thread: the measuring room's own speed", |options| {
         Ok(vec![port_to_port::case(Through::Wire, options).into()])

@@ -208,6 +208,8 @@ fn thread(process: u32, task: &Path) -> Option<Thread> {
 /// Router of a thread, and the column that its time counts in: `ROUTER/vcpu0`, or any other thread of a router.
 fn class(name: &str) -> Option<(usize, TimeCategory)> {
     let (router, role) = name.split_once('/')?;
+    // Members of a group have its name and a number.
+    let router = router.split_once('_').map_or(router, |(group, _)| group);
     let letter =
         router.bytes().last().filter(|letter| router.starts_with('l') && letter.is_ascii_lowercase())?;
     let column = if role.starts_with("vc") { TimeCategory::Guest } else { TimeCategory::Vhost };

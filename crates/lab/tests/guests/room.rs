@@ -7,7 +7,7 @@ use host::cores;
 use lab::experiment::{Options, Outcome, compare, run};
 use lab::experiments::{Case, find};
 use lab::report::ResultLine;
-use vmm::{Forker, Spawn};
+use vmm::{Firmware, Forker, Spawn};
 
 /// The tests use the same CPUs, so only one runs at a time.
 static CPUS: Mutex<()> = Mutex::new(());
@@ -30,7 +30,7 @@ pub(crate) fn missing(engine: Engine) -> Option<anyhow::Error> {
     match engine {
         Engine::Kvm | Engine::Linux => vmm::open_kvm().err(),
         Engine::Process => {
-            let tried = Forker::new().and_then(|forker| forker.spawn("trial"));
+            let tried = Forker::new().and_then(|forker| forker.spawn("trial", Firmware::Plain));
             tried.map(|spawned| vmm::process::end(&spawned.pidfd)).err()
         }
         Engine::Kernel | Engine::Lxc => Some(anyhow::anyhow!("it has no machine")),

@@ -1,4 +1,6 @@
+use netlink_packet_route::AddressFamily;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol, RouteType};
 
 use super::*;
 
@@ -34,4 +36,31 @@ fn ports_of_bridges_are_no_links() {
     let mut news = Vec::new();
     tables.take(RouteNetlinkMessage::DelLink(port), false, &mut news);
     assert!(news.is_empty() && tables.links.is_empty());
+}
+
+fn route(protocol: RouteProtocol) -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header.address_family = AddressFamily::Inet;
+    message.header.destination_prefix_length = 8;
+    message.header.protocol = protocol;
+    message.header.kind = RouteType::Unicast;
+    let to = std::net::Ipv4Addr::new(10, 0, 0, 0);
+    message.attributes = vec![RouteAttribute::Destination(to.into()), RouteAttribute::Oif(3)];
+    message
+}
+
+#[test]
+fn routes_that_are_not_wanted_are_not_kept() {
+    let mut tables = Tables { keeps: |route| route.protocol != 186, ..Tables::default() };
+    let mut told = |message, replaces| {
+        let mut news = Vec::new();
+        tables.take(message, replaces, &mut news);
+        (news.len(), tables.routes.len())
+    };
+    let [own, bgp] = [route(RouteProtocol::Static), route(RouteProtocol::Bgp)];
+    assert_eq!(told(RouteNetlinkMessage::NewRoute(bgp.clone()), false), (0, 0));
+    assert_eq!(told(RouteNetlinkMessage::NewRoute(own.clone()), false), (1, 1));
+    assert_eq!(told(RouteNetlinkMessage::DelRoute(bgp.clone()), false), (0, 1), "another one has gone");
+    assert_eq!(told(RouteNetlinkMessage::NewRoute(bgp), true), (1, 0), "it takes the place of ours");
+    assert_eq!(told(RouteNetlinkMessage::NewRoute(own), false), (1, 1));
 }

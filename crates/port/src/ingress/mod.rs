@@ -23,7 +23,7 @@ use ring::{BURST, Bytes, Slots};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::boundary::{Bell, Frame, Frames, Sink, Source};
-pub use fan::{IngressFan, ingress_fan};
+pub use fan::{IngressFan, ingress_fan, ingress_fan_in_turn};
 use large::Large;
 use leases::{Filled, Lease, Leases};
 

@@ -152,6 +152,20 @@ fn flows_keep_their_queue_and_their_order() {
 }
 
 #[test]
+fn frames_of_a_flow_are_dealt_out_in_turn() {
+    let (fan, mut sources) = ingress_fan_in_turn(1000, 4).unwrap();
+    for number in 0..40 {
+        let mut octets = packet(0, number);
+        assert_eq!(fan.deliver(&[Frame::new(ring::Bytes::from_slice(&mut octets))]), 1);
+    }
+    for source in &mut sources {
+        let mut came = 0;
+        while source.drain(BURST, &mut |frames| came += frames.len()) > 0 {}
+        assert_eq!(came, 10);
+    }
+}
+
+#[test]
 fn a_full_queue_loses_only_its_own_flows() {
     let (fan, mut sources) = ingress_fan(10, 2, crate::steer::Hash::Flow).unwrap();
     let mut of = |queue: usize| {

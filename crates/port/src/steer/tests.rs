@@ -125,6 +125,44 @@ proptest! {
 }
 
 #[test]
+fn queues_are_ranges_of_buckets() {
+    for port in 0..2000 {
+        let mut frame = Packet { source: (0xc612_0002, port), ..UDP }.frame(0);
+        for queues in [2, 4, 16, 64] {
+            let place = bucket(Bytes::from_slice(&mut frame), Hash::Flow);
+            assert_eq!(u64::from(place) * queues / 256, u64::from(queue_of(&frame, queues)));
+        }
+    }
+}
+
+#[test]
+fn a_burst_is_dealt_out_as_somebody_has_chosen() {
+    let mut octets: Vec<Vec<u8>> = (0..5).map(|n| vec![n; 20]).collect();
+    let burst: Vec<_> = octets.iter_mut().map(|octets| Frame::new(Bytes::from_slice(octets))).collect();
+    let mut choices = [0; BURST];
+    choices[..5].copy_from_slice(&[63, 0, 63, 7, 0]);
+    let mut came = Vec::new();
+    by_choice(&burst, &choices, |receiver, group| {
+        let marks: Vec<_> = group.iter().filter_map(|frame| frame.octets().read::<1>(0)).flatten().collect();
+        came.push((receiver, marks));
+    });
+    assert_eq!(came, [(0, vec![1, 4]), (7, vec![3]), (63, vec![0, 2])]);
+}
+
+#[test]
+fn frames_of_one_flow_are_dealt_out_one_by_one() {
+    let mut octets: Vec<Vec<u8>> = (0..100).map(|n| vec![n; 20]).collect();
+    let frames: Vec<_> = octets.iter_mut().map(|octets| Frame::new(Bytes::from_slice(octets))).collect();
+    let mut came = vec![Vec::new(); 3];
+    one_by_one(&frames, 3, 7, |queue, group| {
+        came[queue].extend(group.iter().filter_map(|frame| frame.octets().read::<1>(0)).flatten());
+    });
+    let due = |queue: u8| (0..100_u8).filter(|n| (n + 1) % 3 == queue).collect::<Vec<_>>();
+    assert_eq!(came, [due(0), due(1), due(2)]);
+    one_by_one(&frames[..1], 0, 5, |queue, group| assert_eq!((queue, group.len()), (0, 1)));
+}
+
+#[test]
 fn what_has_no_flow_goes_to_queue_0() {
     let frame = UDP.frame(0);
     let mut strange = vec![frame[..33].to_vec(), Vec::new(), tagged(&frame, &[[0x81, 0]; 3])];

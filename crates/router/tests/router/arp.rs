@@ -21,7 +21,7 @@ fn request(nic: u8, from: u32, target: u32) -> Vec<u8> {
 
 #[test]
 fn own_addresses_are_announced_once() {
-    let neighbours = Box::leak(Box::default());
+    let neighbours = table();
     let mut lab = Lab::new(neighbours, true);
     lab.wait(10);
     lab.none_sent();
@@ -52,12 +52,12 @@ fn probes_are_answered_but_teach_nothing() {
     let mut lab = Lab::default();
     lab.push(1, request(1, 0, ip(10, 0, 1, 1)));
     assert_eq!(read_arp(&lab.one_sent(1)).1.target_ip, 0);
-    assert_eq!(lab.neighbours.find(1, 0), None);
+    assert_eq!(lab.neighbours.find(1, ip(0, 0, 0, 0)), None);
 }
 
 #[test]
 fn only_one_of_several_routers_answers() {
-    let neighbours = Box::leak(Box::default());
+    let neighbours = table();
     let mut second = Lab::new(neighbours, false);
     second.push(1, request(1, ip(10, 0, 1, 50), ip(10, 0, 1, 1)));
     second.none_sent();
@@ -190,7 +190,7 @@ fn the_oldest_packet_gives_way() {
 
 #[test]
 fn a_neighbour_learned_by_another_router_releases_what_waits() {
-    let neighbours = Box::leak(Box::default());
+    let neighbours = table();
     let (mut first, mut second) = (Lab::new(neighbours, true), Lab::new(neighbours, false));
     second.push(0, udp_frame(0, ip(198, 51, 100, 1), 18));
     assert_eq!(read_arp(&second.one_sent(1)).1.target_ip, SILENT);
@@ -233,7 +233,7 @@ fn a_silent_neighbour_is_asked_three_times_and_then_given_up() {
 
 #[test]
 fn what_changed_during_a_sleep_is_seen_before_what_is_due_then() {
-    let neighbours = Box::leak(Box::default());
+    let neighbours = table();
     let (mut other, mut lab) = (Lab::new(neighbours, true), Lab::new(neighbours, false));
     let (host, old, new) = (ip(10, 0, 0, 50), Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
     lab.push(0, arp_reply(0, old, host));
@@ -256,21 +256,54 @@ fn owned(frame: &[u8]) -> (frame::ipv4::Header, icmp::Header, Vec<u8>) {
     (header, message, quoted.to_vec())
 }
 
+/// Returns a packet from `source` to host `n` of a network whose hosts are all unknown.
+fn scan(source: u32, n: u16) -> Vec<u8> {
+    let [c, d] = n.to_be_bytes();
+    ipv4_frame(0, udp_header(source, ip(20, 1, c, d), 18), &datagram(18))
+}
+
 #[test]
-fn only_so_many_neighbours_are_asked_for_at_a_time() {
+fn a_scan_is_paced_and_its_packets_are_all_that_is_lost() {
     let mut lab = Lab::default();
-    for host in 100..140 {
-        lab.push(0, udp_frame(0, ip(10, 0, 1, host), 18));
+    for n in 0..1000 {
+        lab.push(0, scan(ip(10, 0, 0, 66), n));
     }
-    assert_eq!(lab.router.held(), 32);
-    lab.only_drop("drop_no_neighbour", 8);
-    // Neighbours that were given up make room for others.
-    for _ in 0..3 {
-        lab.wait(1000);
+    let asked = lab.world.sent(1).len();
+    assert!((250..=300).contains(&asked), "{asked} requests at once");
+    assert_eq!(lab.counter("drop_neighbour_paced"), 1000 - asked as u64);
+    assert_eq!(lab.router.held(), 128);
+    // Another source has its own share, and its packets displace those of the scan.
+    let host = ip(10, 0, 1, 50);
+    lab.push(0, udp_frame(0, host, 18));
+    assert_eq!(read_arp(&lab.one_sent(1)).1.target_ip, host);
+    lab.push(1, arp_reply(1, HOST, host));
+    assert_eq!(read_ipv4(&lab.one_sent(1)).0.destination, HOST);
+    assert_eq!(lab.neighbours.find(1, ip(10, 0, 1, 2)), Some(peer_mac(1)));
+}
+
+#[test]
+fn a_host_that_is_scanned_for_all_the_time_is_found_by_others() {
+    let mut lab = Lab::default();
+    let (mut found, mut n) = (0, 0);
+    for round in 0..50_u8 {
+        for _ in 0..80 {
+            n += 1;
+            lab.push(0, scan(ip(10, 0, 0, 66), n));
+        }
+        lab.world.sent(1);
+        let host = ip(10, 0, 1, 100 + round);
+        lab.push(0, udp_frame(0, host, 18));
+        let asked = lab.world.sent(1).iter().any(|frame| read_arp(frame).1.target_ip == host);
+        lab.push(1, arp_reply(1, HOST, host));
+        let answered = lab.world.sent(1).iter().any(|frame| frame[12..14] == [8, 0]);
+        found += u32::from(asked && answered);
+        lab.wait(10);
+        lab.world.sent(0);
+        lab.world.sent(1);
     }
-    assert_eq!(lab.router.held(), 0);
-    lab.push(0, udp_frame(0, ip(10, 0, 1, 200), 18));
-    assert_eq!(lab.router.held(), 1);
+    assert_eq!(found, 50);
+    // 2000 requests a second for those that exceed their share, and their repetitions.
+    assert!(lab.counter("neighbour_requests") < 2500, "{}", lab.counter("neighbour_requests"));
 }
 
 #[test]
@@ -376,7 +409,7 @@ fn a_neighbour_that_went_with_its_cable_is_forgotten_after_its_probes() {
 
 #[test]
 fn the_keeper_asks_for_the_neighbours_of_all_and_nobody_else() {
-    let neighbours = Box::leak(Box::default());
+    let neighbours = table();
     let (mut keeper, mut second) = (Lab::new(neighbours, true), Lab::new(neighbours, false));
     second.push(1, arp_reply(1, HOST, ip(10, 0, 1, 50)));
     for lab in [&mut second, &mut keeper] {
@@ -442,7 +475,7 @@ fn without_a_buffer_nothing_is_asked_and_the_loss_is_counted() {
 
 #[test]
 fn the_keeper_keeps_what_another_router_learned() {
-    let neighbours = Box::leak(Box::default());
+    let neighbours = table();
     let (mut keeper, mut second) = (Lab::new(neighbours, true), Lab::new(neighbours, false));
     second.push(1, arp_reply(1, HOST, ip(10, 0, 1, 50)));
     assert_eq!((keeper.router.next_deadline(), second.router.next_deadline()), (None, None));

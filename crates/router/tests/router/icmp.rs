@@ -71,9 +71,10 @@ fn what_the_router_has_no_use_for() {
     for message in [damaged, reply, odd_code, vec![8, 0, 0]] {
         lab.push(0, ipv4_frame(0, icmp_header(&message), &message));
     }
-    // A fragment of an echo request, and broadcasts.
+    // Broadcasts, one of them a fragment.
     let message = icmp_message(icmp::ECHO_REQUEST, 0, 7, b"x");
-    let piece = ipv4::Header { more_fragments: true, ..icmp_header(&message) };
+    let piece =
+        ipv4::Header { more_fragments: true, destination: ip(10, 0, 0, 255), ..icmp_header(&message) };
     lab.push(0, ipv4_frame(0, piece, &message));
     for destination in [u32::MAX, ip(10, 0, 0, 255), ip(10, 0, 0, 0)] {
         let mut frame = ipv4_frame(0, ipv4::Header { destination, ..icmp_header(&message) }, &message);

@@ -2,12 +2,18 @@
 
 mod application;
 mod arp;
+mod corners;
 mod forwarding;
 mod fragments;
+mod groups;
 mod icmp;
 mod neighbours;
 mod offload;
 mod properties;
 mod reference;
+mod reverse_path;
 mod roles;
+mod six;
+mod vlans;
+mod vrfs;
 mod world;

@@ -39,7 +39,9 @@ fn checked(nic: u8, frame: &[u8]) -> Option<Fate> {
     let (out, gateway) = match ROUTES.next_hop(ROUTES.second(destination)) {
         NextHop::Connected { nic } => (nic, destination),
         NextHop::Gateway { nic, gateway } => (nic, gateway),
-        NextHop::None | NextHop::Local => return None,
+        // The IPv6 gateways are the same stations.
+        NextHop::Gateway6 { nic, .. } => (nic, ip(10, 0, nic, 2)),
+        NextHop::None | NextHop::Local | NextHop::Refused(_) | NextHop::Group => return None,
     };
     if out > 2 || gateway != ip(10, 0, out, 2) {
         return None;

@@ -12,8 +12,9 @@ use frame::offload::Offload;
 use frame::{Mac, arp, ethernet, icmp, ipv4, udp};
 use ledger::{Group, RouterCounters};
 use router::{
-    Address, Adjacencies, Buffer, Burst, Config, HEAD, Interface, Neighbour, Neighbours, NextHop, Platform,
-    Router, RouterResources, Routes,
+    Address, Address6, Adjacencies, Advertise, Bucket, Buffer, Burst, CHOICES, Config, HEAD, Interface,
+    Interfaces, Ip, Neighbour, Neighbours, NextHop, Platform, Refusal, ReversePath, Router, RouterResources,
+    Routes, Routes6, Vlan,
 };
 
 /// Capacity of a buffer in octets.
@@ -95,6 +96,10 @@ pub(crate) struct World {
     pub(crate) plugged: Vec<u32>,
     /// Stations that claimed an address of the router: NIC, address, station.
     pub(crate) claims: Vec<(usize, u32, Mac)>,
+    /// The same for IPv6 addresses.
+    pub(crate) claims6: Vec<(usize, u128, Mac)>,
+    /// Next hops of groups that were not reached, or were again: whether it is one for IPv6, number, state.
+    pub(crate) next_hops: Vec<(bool, u32, bool)>,
 }
 
 impl World {
@@ -110,6 +115,8 @@ impl World {
             left: Vec::new(),
             plugged: vec![0; nics],
             claims: Vec::new(),
+            claims6: Vec::new(),
+            next_hops: Vec::new(),
         }
     }
 
@@ -166,6 +173,14 @@ impl Platform for World {
     fn is_claimed(&mut self, nic: usize, ip: u32, by: Mac) {
         self.claims.push((nic, ip, by));
     }
+
+    fn is_claimed6(&mut self, nic: usize, ip: u128, by: Mac) {
+        self.claims6.push((nic, ip, by));
+    }
+
+    fn report_next_hop(&mut self, _: u8, six: bool, number: u32, reached: bool) {
+        self.next_hops.push((six, number, reached));
+    }
 }
 
 /// Routes in a list that is scanned linearly.
@@ -174,6 +189,11 @@ pub(crate) struct List(&'static [(u32, u8, NextHop)]);
 
 impl Routes for List {
     type Step = u32;
+    type Six = List6;
+
+    fn six(&self) -> List6 {
+        ROUTES6
+    }
 
     fn prefetch(&self, _: u32) {}
 
@@ -194,10 +214,97 @@ impl Routes for List {
         index.checked_sub(1).map_or(NextHop::None, |at| self.0[at as usize].2)
     }
 
+    /// Half of the flows prefer [`SILENT`], the others the gateway of NIC 2.
+    fn members(&self, index: u32, hash: u32) -> [u32; CHOICES] {
+        members(index, hash, self.next_hop(index), GROUPED)
+    }
+
     fn epoch(&self) -> u32 {
         0
     }
 }
+
+/// IPv6 routes in a list that is scanned linearly.
+#[derive(Clone, Copy)]
+pub(crate) struct List6(&'static [(u128, u8, NextHop)]);
+
+impl Routes6 for List6 {
+    type Step = u128;
+
+    const STEPS: usize = 2;
+
+    fn first(&self, destination: u128) -> u128 {
+        destination
+    }
+
+    fn is_done(&self, _: u128) -> bool {
+        false
+    }
+
+    fn next(&self, step: u128) -> u128 {
+        step
+    }
+
+    fn found(&self, destination: u128) -> u32 {
+        let covers = |ip: u128, prefix: u8| Address6 { ip, prefix }.covers(destination);
+        let matching = self.0.iter().enumerate().filter(|(_, (ip, prefix, _))| covers(*ip, *prefix));
+        let best = matching.max_by_key(|(_, (_, prefix, _))| *prefix);
+        let same = |(_, (_, _, hop)): (usize, &(u128, u8, NextHop))| self.0.iter().position(|r| r.2 == *hop);
+        best.and_then(same).map_or(0, |at| at as u32 + 1)
+    }
+
+    fn next_hop(&self, index: u32) -> NextHop {
+        index.checked_sub(1).map_or(NextHop::None, |at| self.0[at as usize].2)
+    }
+
+    /// Half of the flows prefer [`SILENT6`], the others the gateway of NIC 2.
+    fn members(&self, index: u32, hash: u32) -> [u32; CHOICES] {
+        members(index, hash, self.next_hop(index), GROUPED6)
+    }
+
+    fn epoch(&self) -> u32 {
+        0
+    }
+}
+
+/// Numbers of the next hops of the group in each list.
+pub(crate) const GROUPED: [u32; 2] = [8, 6];
+/// See [`GROUPED`].
+pub(crate) const GROUPED6: [u32; 2] = [6, 5];
+
+fn members(index: u32, hash: u32, hop: NextHop, [one, other]: [u32; 2]) -> [u32; CHOICES] {
+    match (hop, hash >> 31) {
+        (NextHop::Group, 0) => [one, other, 0, 0],
+        (NextHop::Group, _) => [other, one, 0, 0],
+        _ => [index, 0, 0, 0],
+    }
+}
+
+/// Returns `host` in the network of NIC `nic`: `2001:db8:0:NIC::/64`.
+pub(crate) const fn ip6(nic: u8, host: u64) -> u128 {
+    0x2001_0db8 << 96 | (nic as u128) << 64 | host as u128
+}
+
+/// An IPv6 gateway that is not known yet.
+pub(crate) const SILENT6: u128 = ip6(1, 0x77);
+
+/// Destinations behind the gateways of NIC 1 and 2, and behind [`SILENT6`].
+pub(crate) const BEYOND: [u128; 3] =
+    [0x2001_0db8_0001 << 80 | 9, 0x2001_0db8_0002 << 80 | 9, 0x2001_0db8_0003 << 80 | 9];
+
+pub(crate) const ROUTES6: List6 = List6(&[
+    (ip6(0, 0), 64, NextHop::Connected { nic: 0 }),
+    (ip6(1, 0), 64, NextHop::Connected { nic: 1 }),
+    (ip6(2, 0), 64, NextHop::Connected { nic: 2 }),
+    (0x2001_0db8_0001 << 80, 48, NextHop::Gateway6 { nic: 1, gateway: ip6(1, 2) }),
+    (0x2001_0db8_0002 << 80, 48, NextHop::Gateway6 { nic: 2, gateway: ip6(2, 2) }),
+    (0x2001_0db8_0003 << 80, 48, NextHop::Gateway6 { nic: 1, gateway: SILENT6 }),
+    (0x2001_0db8_0004 << 80, 48, NextHop::None),
+    (0x2001_0db8_0011 << 80, 48, NextHop::Refused(Refusal::Silent)),
+    (0x2001_0db8_0012 << 80, 48, NextHop::Refused(Refusal::Unreachable)),
+    (0x2001_0db8_0013 << 80, 48, NextHop::Refused(Refusal::Prohibited)),
+    (0x2001_0db8_0014 << 80, 48, NextHop::Group),
+]);
 
 pub(crate) const fn ip(a: u8, b: u8, c: u8, d: u8) -> u32 {
     u32::from_be_bytes([a, b, c, d])
@@ -237,6 +344,15 @@ pub(crate) const ROUTES: List = List(&[
     (ip(127, 0, 0, 0), 8, NextHop::Gateway { nic: 1, gateway: ip(10, 0, 1, 2) }),
     (ip(224, 0, 0, 0), 3, NextHop::Gateway { nic: 1, gateway: ip(10, 0, 1, 2) }),
     (ip(8, 0, 0, 0), 8, NextHop::Gateway { nic: 7, gateway: ip(10, 0, 1, 2) }),
+    // Interfaces for VLANs.
+    (ip(10, 0, 3, 0), 24, NextHop::Connected { nic: 3 }),
+    (ip(10, 0, 4, 0), 24, NextHop::Connected { nic: 4 }),
+    // IPv4 by an IPv6 next hop (RFC 8950).
+    (ip(21, 0, 0, 0), 8, NextHop::Gateway6 { nic: 1, gateway: ip6(1, 2) }),
+    (ip(22, 1, 0, 0), 16, NextHop::Refused(Refusal::Silent)),
+    (ip(22, 2, 0, 0), 16, NextHop::Refused(Refusal::Unreachable)),
+    (ip(22, 3, 0, 0), 16, NextHop::Refused(Refusal::Prohibited)),
+    (ip(23, 0, 0, 0), 8, NextHop::Group),
 ]);
 
 /// A router and its environment.
@@ -244,20 +360,70 @@ pub(crate) struct Lab {
     pub(crate) world: World,
     pub(crate) router: Router<'static, Octets, List>,
     pub(crate) counters: &'static RouterCounters,
-    pub(crate) neighbours: &'static Neighbours,
+    pub(crate) neighbours: &'static Neighbours<'static>,
 }
 
 impl Default for Lab {
     fn default() -> Self {
-        Self::new(Box::leak(Box::default()), true)
+        Self::new(table(), true)
     }
 }
 
+/// Number of neighbours of a table.
+pub(crate) const NEIGHBOURS: usize = 1024;
+
+/// Creates an empty neighbour table.
+pub(crate) fn table() -> &'static Neighbours<'static> {
+    sized_table(NEIGHBOURS)
+}
+
+/// Creates an empty table for this many neighbours.
+pub(crate) fn sized_table(neighbours: usize) -> &'static Neighbours<'static> {
+    let buckets: Vec<Bucket> = (0..router::neighbours::buckets(neighbours)).map(|_| Bucket::new()).collect();
+    Box::leak(Box::new(Neighbours::new(Vec::leak(buckets))))
+}
+
+/// How a router differs from the usual one.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'w> {
+    pub(crate) first: bool,
+    /// Whether it has IPv6: `2001:db8:0:NIC::1/64` on each NIC, and a static neighbour `::2` there.
+    pub(crate) six: bool,
+    pub(crate) advertise: Option<&'w Advertise<'w>>,
+    pub(crate) redirects: bool,
+    /// Whether it has VLAN 100 of NIC 0, 10.0.3.1/24, and VLAN 200.100 of NIC 1, 10.0.4.1/24.
+    pub(crate) vlans: bool,
+    /// Filter of sources of its NICs.
+    pub(crate) reverse_path: ReversePath,
+}
+
+pub(crate) const USUAL: Wanted<'static> = Wanted {
+    first: true,
+    six: false,
+    advertise: None,
+    redirects: false,
+    vlans: false,
+    reverse_path: ReversePath::Off,
+};
+
 impl Lab {
-    pub(crate) fn new(neighbours: &'static Neighbours, first: bool) -> Self {
-        let addresses = [0, 1, 2].map(|nic| [Address { ip: ip(10, 0, nic, 1), prefix: 24 }]);
-        let mut lab = Self::built(neighbours, first, addresses.each_ref().map(|one| &one[..]));
+    pub(crate) fn new(neighbours: &'static Neighbours<'static>, first: bool) -> Self {
+        let mut lab = Self::wanted(neighbours, &Wanted { first, ..USUAL });
         (0..3).for_each(|nic| assert_eq!(lab.world.sent(nic).len(), usize::from(first)));
+        lab
+    }
+
+    /// Creates a router with the usual addresses.
+    pub(crate) fn wanted(neighbours: &'static Neighbours<'static>, wanted: &Wanted<'_>) -> Self {
+        let addresses = [0, 1, 2].map(|nic| [Address { ip: ip(10, 0, nic, 1), prefix: 24 }]);
+        Self::built(neighbours, wanted, addresses.each_ref().map(|one| &one[..]))
+    }
+
+    /// Creates a router with IPv6, whose addresses are confirmed, and forgets what it has sent for that.
+    pub(crate) fn six() -> Self {
+        let mut lab = Self::wanted(table(), &Wanted { six: true, ..USUAL });
+        lab.wait(1000);
+        (0..3).for_each(|nic| drop(lab.world.sent(nic)));
         lab
     }
 
@@ -265,24 +431,65 @@ impl Lab {
     pub(crate) fn with_addresses(own: &[Address]) -> Self {
         let mut chunks = own.chunks(8);
         let addresses = [(); 3].map(|()| chunks.next().unwrap_or_default());
-        let mut lab = Self::built(Box::leak(Box::default()), true, addresses);
+        let mut lab = Self::built(table(), &USUAL, addresses);
         (0..3).for_each(|nic| assert_eq!(lab.world.sent(nic).len(), addresses[nic].len()));
         lab
     }
 
-    fn built(neighbours: &'static Neighbours, first: bool, addresses: [&[Address]; 3]) -> Self {
+    fn built(
+        neighbours: &'static Neighbours<'static>,
+        wanted: &Wanted<'_>,
+        addresses: [&[Address]; 3],
+    ) -> Self {
+        let addresses6 = [0, 1, 2].map(|nic| [Address6 { ip: ip6(nic, 1), prefix: 64 }]);
         let interfaces = [0, 1, 2].map(|nic| Interface {
             mac: own_mac(nic),
-            mtu: if nic == 2 { 576 } else { 1500 },
+            // With IPv6 no MTU is smaller than 1280.
+            mtu: match (nic, wanted.six) {
+                (2, false) => 576,
+                (2, true) => 1280,
+                _ => 1500,
+            },
             addresses: addresses[usize::from(nic)],
+            addresses6: if wanted.six { &addresses6[usize::from(nic)] } else { &[] },
+            advertise: wanted.advertise.filter(|_| nic == 0),
+            vlan: None,
+            reverse_path: wanted.reverse_path,
         });
+        let tagged = [3, 4].map(|nic| [Address { ip: ip(10, 0, nic, 1), prefix: 24 }]);
+        let vlans = [Vlan { nic: 0, outer: None, id: 100 }, Vlan { nic: 1, outer: Some(200), id: 100 }];
+        let tagged = [0, 1].map(|at: usize| Interface {
+            mac: own_mac(vlans[at].nic),
+            mtu: 1500,
+            addresses: &tagged[at],
+            addresses6: &[],
+            advertise: None,
+            vlan: Some(vlans[at]),
+            reverse_path: ReversePath::Off,
+        });
+        let interfaces: Vec<_> =
+            interfaces.into_iter().chain(tagged.into_iter().filter(|_| wanted.vlans)).collect();
         for nic in 0..3 {
-            let peer = Neighbour { nic, ip: ip(10, 0, nic, 2), mac: peer_mac(nic) };
-            assert!(neighbours.add_static(peer));
+            for ip in [Ip::v4(ip(10, 0, nic, 2)), Ip::v6(ip6(nic, 2))] {
+                assert!(neighbours.add_static(Neighbour { nic, ip, mac: peer_mac(nic) }));
+            }
         }
         let counters: &RouterCounters = Box::leak(Box::default());
-        let parts = RouterResources { routes: ROUTES, neighbours, adjacencies: leak_adjacencies(), counters };
-        let config = Config { interfaces: &interfaces, keeper: first, answers_arp: first };
+        let parts = RouterResources {
+            routes: ROUTES,
+            neighbours,
+            adjacencies: leak_adjacencies(),
+            interfaces: Box::leak(Box::new(Interfaces::new())),
+            waiting: Box::leak(Box::default()),
+            counters,
+        };
+        let config = Config {
+            interfaces: &interfaces,
+            keeper: wanted.first,
+            answers_arp: wanted.first,
+            redirects: wanted.redirects,
+            table: 0,
+        };
         let mut lab =
             Self { world: World::new(3), router: Router::new(&config, parts), counters, neighbours };
         lab.router.poll(&mut lab.world);
@@ -342,6 +549,11 @@ impl Lab {
             assert_eq!(frames.len(), usize::from(other == nic), "frames sent by NIC {other}");
         }
         sent.swap_remove(nic).remove(0)
+    }
+
+    /// Asserts that no frame left by this NIC.
+    pub(crate) fn none_sent_of(&mut self, nic: usize) {
+        assert!(self.world.sent(nic).is_empty(), "NIC {nic}");
     }
 
     /// Asserts that no frame left.

@@ -15,7 +15,7 @@ use crate::lifecycle::Attached;
 use crate::plane::Plane;
 use crate::request_router::Requester;
 use crate::router_process::RouterProcess;
-use crate::{Supervisor, kernels, schedule};
+use crate::{Supervisor, control_plane, kernels, schedule};
 
 /// Reason given for a change during which the data plane died.
 const DIED: &str = "the data plane died of it; it is started again with what ran before";
@@ -68,11 +68,16 @@ impl Supervisor {
             return Ok(());
         }
         let attached = match &wish.wanted {
-            RequestedChange::File(_) => self.attached(&next.opened, &next.plan)?,
-            // A setting makes it build no router.
-            RequestedChange::Setting(_) => Attached::default(),
+            RequestedChange::Setting(edit) if !edit.moves_routers() => Attached::default(),
+            RequestedChange::File(_) | RequestedChange::Setting(_) => {
+                self.attached(&next.opened, &next.plan)?
+            }
         };
-        if matches!(&wish.wanted, RequestedChange::File(file) if !file.dry_run) {
+        let moves_routers = match &wish.wanted {
+            RequestedChange::File(file) => !file.dry_run,
+            RequestedChange::Setting(edit) => edit.moves_routers(),
+        };
+        if moves_routers {
             self.ceilings.allow_both(&self.running.plan, &next.plan);
         }
         let orders = self.orders(to, attached);
@@ -241,6 +246,7 @@ impl Supervisor {
         change.changes.extend(schedule::changes(from, to));
         change.changes.extend(process_changes(from, to));
         change.changes.extend(kernels::changes(from, to));
+        change.changes.extend(control_plane::changes(from, to));
         self.commit(*change, now);
     }
 }

@@ -178,5 +178,9 @@ fn news(router: &Router, before: &Seen, now: &Seen) -> Vec<(Kind, String)> {
         };
         Some((kind, format!("NIC {nic}: {what}")))
     };
-    now.nics.iter().filter_map(told).collect()
+    let duplicates = now.duplicates.iter().filter(|found| !before.duplicates.contains(found));
+    let duplicates = duplicates.map(|(nic, ip)| {
+        (Kind::Notice, format!("NIC {nic}: another station has the address {ip}, which is not used here"))
+    });
+    now.nics.iter().filter_map(told).chain(duplicates).collect()
 }

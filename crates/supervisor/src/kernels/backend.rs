@@ -1,6 +1,7 @@
 //! Namespaces, containers and virtual functions of kernel routers on this host: creation, changes, checks and removal.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -55,6 +56,8 @@ pub(crate) struct Seen {
     pub(crate) nics: BTreeMap<String, Option<bool>>,
     /// Kernel threads that do its receive work (NAPI).
     pub(crate) threads: Vec<Napi>,
+    /// IPv6 addresses that another station has, with the names of their NICs.
+    pub(crate) duplicates: Vec<(String, IpAddr)>,
 }
 
 impl Seen {
@@ -357,8 +360,9 @@ impl KernelBackend for HostBackend {
         let is_threaded = wanted.interfaces.iter().any(|nic| nic.threaded);
         let threads = if is_threaded { router.threads()? } else { Vec::new() };
         let threads = napi::of_router(&wanted.name, threads, sched::stat);
+        let duplicates = router.duplicates()?;
         held.napis.clone_from(&threads);
-        Ok(Seen { nics, threads })
+        Ok(Seen { nics, threads, duplicates })
     }
 
     fn count(&mut self, router: &str) -> Result<Counted> {
@@ -371,9 +375,13 @@ impl KernelBackend for HostBackend {
                 counted.counters.insert(format!("{router}.{interface}.{}", ledger_name(field)), value);
             });
         }
-        counters.packets.each(&mut |field, value| {
-            counted.counters.insert(format!("{router}.ip.{field}"), value);
-        });
+        for (family, packets) in [("ip", Some(&counters.packets)), ("ip6", counters.packets_six.as_ref())] {
+            packets.into_iter().for_each(|packets| {
+                packets.each(&mut |field, value| {
+                    counted.counters.insert(format!("{router}.{family}.{field}"), value);
+                });
+            });
+        }
         napi::count(router, &held.napis, &mut counted);
         if !held.napis.is_empty() {
             let of_containers = napi::lost_before(&held.spec.pairs);
@@ -444,7 +452,7 @@ fn ledger_name(field: &str) -> String {
 }
 
 /// Creates a router. If leftovers of a killed run are in the way, waits for their removal.
-fn start_patiently(
+pub(crate) fn start_patiently(
     wanted: &RouterConfig,
     site: &Surroundings<'_>,
     journal: &mut dyn FnMut(&Leftover),

@@ -1,9 +1,11 @@
 //! Differences of kernel routers between two plans, as `apply` reports them. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use std::net::IpAddr;
 
 use api::Change;
-use config::{Nic, Plan, Router};
+use config::{Mac, Nic, Plan, Router};
 
 /// Consequence of removing a router.
 const GONE: &str = "what it has not yet forwarded is lost";
@@ -76,15 +78,26 @@ fn told(router: &Router) -> Properties {
         told.values.insert(key.to_owned(), value);
     }
     router.nics.iter().for_each(|nic| tell_nic(&mut told, nic));
-    let nic = |index: usize| router.nics.get(index).map_or("?", |nic| nic.name.as_str());
-    for route in &router.routes {
-        let via = route.via.map_or_else(String::new, |via| format!(" via {via}"));
-        told.things.insert(format!("route {}{via} out of {}", route.to, nic(route.nic)));
-    }
-    for known in &router.neighbours {
-        told.things.insert(format!("neighbour {} at {} on {}", known.address, known.mac, nic(known.nic)));
-    }
+    tell_routes(&mut told, router);
     told
+}
+
+/// Adds the routes and neighbours of both families.
+fn tell_routes(told: &mut Properties, router: &Router) {
+    let nic = |index: usize| router.nics.get(index).map_or("?", |nic| nic.name.as_str());
+    let mut route = |to: &dyn Display, via: Option<IpAddr>, index: usize| {
+        let via = via.map_or_else(String::new, |via| format!(" via {via}"));
+        told.things.insert(format!("route {to}{via} out of {}", nic(index)));
+    };
+    router.routes.iter().for_each(|one| route(&one.to, one.via.map(IpAddr::from), one.nic));
+    let six = &router.forwarding;
+    six.routes6.iter().for_each(|one| route(&one.to, one.via.map(IpAddr::from), one.nic));
+    told.things.extend(six.refused.iter().map(|one| format!("route {} {}", one.kind.name(), one.to)));
+    let mut neighbour = |ip: IpAddr, mac: Mac, index: usize| {
+        told.things.insert(format!("neighbour {ip} at {mac} on {}", nic(index)));
+    };
+    router.neighbours.iter().for_each(|one| neighbour(one.address.into(), one.mac, one.nic));
+    six.neighbours6.iter().for_each(|one| neighbour(one.address.into(), one.mac, one.nic));
 }
 
 /// Adds a NIC. A different attachment makes it a different NIC.
@@ -92,8 +105,14 @@ fn tell_nic(told: &mut Properties, nic: &Nic) {
     let Nic { name, mac, mtu, .. } = nic;
     told.things.insert(format!("NIC {name} at {}{}", nic.attach, nic.attach.detail()));
     told.things.extend(nic.addresses.iter().map(|address| format!("address {address} of {name}")));
+    told.things.extend(nic.six.addresses.iter().map(|address| format!("address {address} of {name}")));
     let link = if nic.is_pulled() { "down" } else { "up" };
-    for (key, value) in [("mac", mac.to_string()), ("mtu", mtu.to_string()), ("link", link.to_owned())] {
+    for (key, value) in [
+        ("mac", mac.to_string()),
+        ("mtu", mtu.to_string()),
+        ("link", link.to_owned()),
+        ("rpf", nic.reverse_path.name().to_owned()),
+    ] {
         told.values.insert(format!("{key} of {name}"), value);
     }
 }

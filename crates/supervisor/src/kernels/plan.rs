@@ -5,10 +5,17 @@ use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail};
 use attach::Function;
-use config::{Mac, Nic, Plan, Router};
-use kernel_router::{Interface, Mode, Neighbour, Origin, Route, RouterConfig, interface_sysctl};
+use config::forwarding::{self, Destination, ReversePath};
+use config::{Mac, Nic, Plan, Router, RpFilter};
+use kernel_router::{
+    Interface, Mode, Neighbour, Origin, Route, RouteType, RouterConfig, TypedRoute, interface_sysctl,
+};
 use lxc::{Container, Link, Root};
 use netlink::Prefix;
+
+/// Parameters that enable forwarding.
+const IPV4_FORWARDING: &str = "net/ipv4/ip_forward";
+const IPV6_FORWARDING: &str = "net/ipv6/conf/all/forwarding";
 
 /// Specification of a kernel router.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +72,7 @@ pub(super) fn one(router: &Router) -> Result<Spec> {
     let mut wanted = RouterConfig::new(&router.name, interfaces);
     wanted.published = Some(router.name.clone());
     wanted.routes = routes(router)?;
+    wanted.typed = typed(router)?;
     wanted.neighbours = neighbours(router);
     wanted.sysctls.extend(sysctls(router));
     let (bridges, pairs, functions) = (Vec::new(), Vec::new(), functions(router));
@@ -128,7 +136,8 @@ fn functions(router: &Router) -> Vec<(usize, Function)> {
 fn interface(router: &Router, nic: &Nic) -> Result<Interface> {
     let of_nic = || format!("router {}, NIC {}", router.name, nic.name);
     let origin = router.wanted(nic).origin().with_context(of_nic)?;
-    let addresses = nic.addresses.iter().map(|address| prefix(address.ip, address.len));
+    let six = nic.six.addresses.iter().map(|address| prefix(address.ip, address.len));
+    let addresses = nic.addresses.iter().map(|address| prefix(address.ip, address.len)).chain(six);
     let mut interface = Interface::new(&nic.name, origin);
     interface.mac = mac(router, nic, &interface.origin);
     interface.mtu = Some(nic.mtu);
@@ -160,35 +169,71 @@ fn name(router: &Router, nic: usize) -> String {
     router.nics.get(nic).map(|nic| nic.name.clone()).unwrap_or_default()
 }
 
+fn destination(to: Destination) -> Result<Prefix> {
+    match to {
+        Destination::V4(to) => prefix(to.network, to.len),
+        Destination::V6(to) => prefix(to.network, to.len),
+    }
+}
+
+/// Routes of both families that forward.
 fn routes(router: &Router) -> Result<Vec<Route>> {
-    let route = |route: &config::Route| {
-        let (to, interface) = (prefix(route.to.network, route.to.len)?, name(router, route.nic));
-        Ok(Route { to, via: route.via.map(IpAddr::from), interface, metric: 0 })
+    let four = router.routes.iter();
+    let four = four.map(|route| (Destination::V4(route.to), route.via.map(IpAddr::from), route.nic));
+    let six = router.forwarding.routes6.iter();
+    let six = six.map(|route| (route.to, route.via.map(IpAddr::from), route.nic));
+    let route = |(to, via, nic): (Destination, Option<IpAddr>, usize)| {
+        Ok(Route { to: destination(to)?, via, interface: name(router, nic), metric: 0 })
     };
-    router.routes.iter().map(route).collect()
+    four.chain(six).map(route).collect()
+}
+
+/// Routes of both families by which nothing is forwarded.
+fn typed(router: &Router) -> Result<Vec<TypedRoute>> {
+    let typed = |route: &forwarding::RefusedRoute| {
+        let kind = match route.kind {
+            forwarding::RouteType::Blackhole => RouteType::Blackhole,
+            forwarding::RouteType::Unreachable => RouteType::Unreachable,
+            forwarding::RouteType::Prohibit => RouteType::Prohibit,
+        };
+        Ok(TypedRoute { to: destination(route.to)?, kind })
+    };
+    router.forwarding.refused.iter().map(typed).collect()
 }
 
 fn neighbours(router: &Router) -> Vec<Neighbour> {
-    let neighbour = |known: &config::Neighbour| Neighbour {
-        interface: name(router, known.nic),
-        ip: known.address.into(),
-        mac: known.mac.0,
-    };
-    router.neighbours.iter().map(neighbour).collect()
+    let four = router.neighbours.iter().map(|known| (IpAddr::from(known.address), known.mac, known.nic));
+    let six = router.forwarding.neighbours6.iter();
+    let six = six.map(|known| (IpAddr::from(known.address), known.mac, known.nic));
+    let neighbour =
+        |(ip, mac, nic): (IpAddr, Mac, usize)| Neighbour { interface: name(router, nic), ip, mac: mac.0 };
+    four.chain(six).map(neighbour).collect()
 }
 
 /// Sysctls of forwarding. The kernel uses the larger `rp_filter` of `all` and of the interface, and `proxy_arp` if either is set.
 /// A new namespace inherits these values from the initial namespace, so both are set.
 fn sysctls(router: &Router) -> BTreeMap<String, String> {
     let kernel = router.kernel.unwrap_or_default();
-    let (filter, arp) = (kernel.rp_filter.number().to_string(), u8::from(kernel.proxy_arp).to_string());
+    let (forward, arp) = (u8::from(kernel.forwarding), u8::from(kernel.proxy_arp));
     let of_interface = |nic: &Nic| {
-        [("rp_filter", &filter), ("proxy_arp", &arp)]
-            .map(|(key, value)| (interface_sysctl(&nic.name, key), value.clone()))
+        [("rp_filter", rp_filter(kernel.rp_filter, nic).number()), ("proxy_arp", arp)]
+            .map(|(key, value)| (interface_sysctl(&nic.name, key), value))
     };
-    let all = ["rp_filter", "proxy_arp"].map(|key| (interface_sysctl("all", key), "0".to_owned()));
-    let forwarding = ("net/ipv4/ip_forward".to_owned(), u8::from(kernel.forwarding).to_string());
-    router.nics.iter().flat_map(of_interface).chain(all).chain([forwarding]).collect()
+    let all = ["rp_filter", "proxy_arp"].map(|key| (interface_sysctl("all", key), 0));
+    let has_six = router.nics.iter().any(|nic| !nic.six.addresses.is_empty());
+    let forwarding = [Some(IPV4_FORWARDING), has_six.then_some(IPV6_FORWARDING)];
+    let forwarding = forwarding.into_iter().flatten().map(|key| (key.to_owned(), forward));
+    let all = router.nics.iter().flat_map(of_interface).chain(all).chain(forwarding);
+    all.map(|(key, value)| (key, value.to_string())).collect()
+}
+
+/// Filter of a NIC: its own, or that of its router.
+fn rp_filter(of_router: RpFilter, nic: &Nic) -> RpFilter {
+    match nic.reverse_path {
+        ReversePath::Off => of_router,
+        ReversePath::Loose => RpFilter::Loose,
+        ReversePath::Strict => RpFilter::Strict,
+    }
 }
 
 #[cfg(test)]

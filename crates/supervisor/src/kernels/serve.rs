@@ -103,6 +103,7 @@ impl Supervisor {
             restarts: known.map_or(0, |known| known.restarts),
             reason: known.and_then(|known| known.reason.clone()),
             pid: None,
+            member: None,
             threads: known
                 .map_or_else(Vec::new, |known| known.seen.threads.iter().map(Napi::shown).collect()),
         }

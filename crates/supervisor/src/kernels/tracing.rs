@@ -1,9 +1,10 @@
 //! `trace` of kernel routers: BPF programs trace the packets (`hooks::PacketTracer`) and write records, which the supervisor reads
 //! ten times a second.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use api::{Answer, Fate, Filter, Hop, Packet, Ticket, TraceEnd};
 use config::{Mac, Router};
 use hooks::{PacketFate, PacketTracer, Reasons, TraceSpec, TracedPacket};
@@ -50,7 +51,7 @@ impl TraceRequest {
             "a trace runs for 1 to {longest} ms, not {timeout_ms}"
         );
         let Filter { source, destination, protocol, port } = filter.unwrap_or_default();
-        let filter = hooks::Filter { source, destination, protocol, port };
+        let filter = hooks::Filter { source: four(source)?, destination: four(destination)?, protocol, port };
         let order = TraceSpec { nic: place as u32, count, filter };
         Ok(Self { router: router.name.clone(), nics, order, timeout })
     }
@@ -59,6 +60,17 @@ impl TraceRequest {
     fn name(&self, nic: u32) -> String {
         let name = self.nics.get(nic as usize).map_or("?", String::as_str);
         format!("{}.{name}", self.router)
+    }
+}
+
+/// Returns an address by which the programs select packets: they know IPv4 only.
+fn four(address: Option<IpAddr>) -> Result<Option<Ipv4Addr>> {
+    match address {
+        Some(IpAddr::V6(ip)) => {
+            bail!("packets of a kernel router are selected by IPv4 addresses in this version, not by {ip}")
+        }
+        Some(IpAddr::V4(ip)) => Ok(Some(ip)),
+        None => Ok(None),
     }
 }
 
@@ -209,7 +221,7 @@ fn packet(wish: &TraceRequest, reasons: &Reasons, began_ns: u64, followed: &Trac
 fn fate(wish: &TraceRequest, reasons: &Reasons, followed: &TracedPacket) -> Fate {
     match &followed.end {
         PacketFate::Left { nic, head, after_ns } => {
-            Fate::Left { nic: wish.name(*nic), next_hop: destination(head), after_ns: *after_ns }
+            Fate::Left { nic: wish.name(*nic), next_hop: destination(head), via: None, after_ns: *after_ns }
         }
         PacketFate::Dropped { reason, after_ns } => {
             Fate::Dropped { reason: reasons.name(*reason), after_ns: *after_ns }

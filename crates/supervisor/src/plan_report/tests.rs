@@ -40,7 +40,7 @@ fn plain_counts_are_numbers_and_nothing_else_is() {
     let plan = plan();
     let router = &plan.routers[0];
     // A set of CPUs is text, even if it is one CPU.
-    assert_eq!(numbers(&settings(router)), [("vcpus", 2)]);
+    assert_eq!(numbers(&settings(router)), [("neighbours", 4096), ("vcpus", 2)]);
     let wan = nic(router, &router.nics[0]).settings;
     assert_eq!(numbers(&wan), [("itr", 0), ("mtu", 1400), ("queue_len", 300), ("queues", 2), ("ring", 1024)]);
     let lan = nic(router, &router.nics[1]).settings;
@@ -58,4 +58,31 @@ fn of_a_router_without_a_machine_nothing_is_told_of_one() {
     assert_eq!(keys, ["engine", "forwarding", "proxy_arp", "restart", "rp_filter", "threaded"]);
     let keys: Vec<String> = nic(router, &router.nics[0]).settings.into_keys().collect();
     assert_eq!(keys, ["mtu"]);
+}
+
+#[test]
+fn a_route_with_several_gateways_is_told_in_one_line() {
+    let text = "[[router]]\nname = \"edge\"\n[[router.nic]]\nname = \"wan\"\nattach = \"null\"\naddress = \"192.0.2.1/24\"\n\
+                [[router.nic]]\nname = \"lan\"\nattach = \"null\"\naddress = \"198.51.100.1/24\"\n[[router.route]]\n\
+                to = \"0.0.0.0/0\"\nvia = [\"192.0.2.2\", \"198.51.100.2\", \"192.0.2.3\"]\nweights = [3, 1, 1]\n";
+    let plan = config::parse(text, "x.toml").expect("a good file");
+    let shown = routes(&plan.routers[0]);
+    let via = Some("192.0.2.2 * 3, 198.51.100.2, 192.0.2.3".to_owned());
+    assert_eq!(
+        shown,
+        [RouteShown { to: "0.0.0.0/0".to_owned(), via, nic: "wan, lan".to_owned(), vrf: None }]
+    );
+}
+
+#[test]
+fn routes_tell_their_vrf() {
+    let text = "[[router]]\nname = \"edge\"\n[[router.nic]]\nname = \"wan\"\nattach = \"null\"\naddress = \"192.0.2.1/24\"\n\
+                [[router.nic]]\nname = \"red\"\nattach = \"null\"\naddress = \"192.0.2.1/24\"\nvrf = \"red\"\n\
+                [[router.route]]\nto = \"0.0.0.0/0\"\nvia = \"192.0.2.2\"\n\
+                [[router.route]]\nto = \"0.0.0.0/0\"\nvia = \"192.0.2.2\"\nvrf = \"red\"\n\
+                [[router.route]]\nto = \"10.0.0.0/8\"\ntype = \"blackhole\"\nvrf = \"red\"\n";
+    let plan = config::parse(text, "x.toml").expect("a good file");
+    let shown = routes(&plan.routers[0]);
+    let told: Vec<_> = shown.iter().map(|route| (route.nic.as_str(), route.vrf.as_deref())).collect();
+    assert_eq!(told, [("wan", None), ("red", Some("red")), ("blackhole", Some("red"))]);
 }

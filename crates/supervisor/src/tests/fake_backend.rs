@@ -1,6 +1,7 @@
 //! Stand-in for the namespaces of kernel routers: it records calls, and refuses those that a test selects.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
@@ -24,6 +25,8 @@ struct Script {
     gone: BTreeSet<String>,
     /// NICs without carrier.
     unplugged: BTreeSet<String>,
+    /// IPv6 addresses of NICs that another station has.
+    duplicates: Vec<(String, IpAddr)>,
     counted: BTreeMap<String, Counted>,
     threads: BTreeMap<String, Vec<Napi>>,
     panics: bool,
@@ -79,6 +82,11 @@ impl FakeBackend {
     pub(crate) fn plug(&self, nic: &str, is_in: bool) {
         let mut script = self.script();
         let _ = if is_in { script.unplugged.remove(nic) } else { script.unplugged.insert(nic.to_owned()) };
+    }
+
+    /// Gives another station an address of each router's NIC of this name.
+    pub(crate) fn duplicate(&self, nic: &str, ip: IpAddr) {
+        self.script().duplicates.push((nic.to_owned(), ip));
     }
 
     /// Sets a counter of a router.
@@ -153,7 +161,8 @@ impl KernelBackend for FakeBackend {
             (!script.gone.contains(&nic)).then(|| !script.unplugged.contains(&nic))
         };
         let nics = wanted.interfaces.iter().map(|nic| (nic.name.clone(), is_in(&nic.name)));
-        Ok(Seen { nics: nics.collect(), threads: script.threads.get(router).cloned().unwrap_or_default() })
+        let threads = script.threads.get(router).cloned().unwrap_or_default();
+        Ok(Seen { nics: nics.collect(), threads, duplicates: script.duplicates.clone() })
     }
 
     fn count(&mut self, router: &str) -> Result<Counted> {

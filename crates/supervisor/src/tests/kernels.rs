@@ -207,6 +207,18 @@ fn a_cable_that_is_pulled_out_is_told_of() {
 }
 
 #[test]
+fn an_address_that_another_station_has_is_told_once() {
+    let mut stage = up();
+    stage.until(|stage| stage.supervisor().kernel_is_seen("edge"));
+    stage.kernel.duplicate("wan", "2001:db8::1".parse().expect("an address"));
+    let line = "NIC wan: another station has the address 2001:db8::1, which is not used here";
+    for _ in 0..3 {
+        stage.after(SECOND).expect("it goes on");
+        stage.until(|stage| stage.lines(line).len() == 1);
+    }
+}
+
+#[test]
 fn one_that_cannot_be_made_anew_is_tried_again() {
     let mut stage = up();
     stage.kernel.refuse("restart edge");

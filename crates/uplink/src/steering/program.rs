@@ -3,6 +3,8 @@
 //! r6 is the frame, r7 the offset of its network header, r8 and r9 the two ends of the flow. A load beyond
 //! the end of the frame ends the program with 0, which is the queue of all frames that belong to no flow.
 
+use std::os::fd::{AsRawFd, BorrowedFd};
+
 use port::steer::{Hash, MULTIPLIERS};
 
 /// Jump targets.
@@ -39,6 +41,7 @@ const R10: u8 = 10;
 /// 64-bit operations with an immediate operand; with [`BY_REGISTER`] with a register.
 const ADD: u8 = 0x07;
 const MUL: u8 = 0x27;
+const MODULO: u8 = 0x97;
 const OR: u8 = 0x47;
 const AND: u8 = 0x57;
 const SHIFT_LEFT: u8 = 0x67;
@@ -53,6 +56,20 @@ const IF_BELOW: u8 = 0xa5;
 const IF_AT_MOST: u8 = 0xb5;
 const BY_REGISTER: u8 = 0x08;
 
+/// A constant of 64 bits, and as its source: a map by its descriptor.
+const WIDE: u8 = 0x18;
+const MAP: u8 = 1;
+/// Stores a constant of 32 bits.
+const STORE: u8 = 0x62;
+/// Calls a function of the kernel: this one looks a key up in a map.
+const CALL: u8 = 0x85;
+const LOOK_UP: i32 = 1;
+/// Changes 64 bits in one go: adds, and gives what was there before.
+const ATOMIC: u8 = 0xdb;
+const FETCH_ADD: i32 = 0x01;
+
+/// Where on the stack a key is.
+const KEY: i16 = -8;
 /// Stack offsets at which the header's length and the protocol are stored.
 const HEADER_LEN: i16 = -8;
 const PROTOCOL: i16 = -16;
@@ -92,7 +109,7 @@ impl Assembler {
     }
 
     fn multiply(&mut self, to: u8, factor: u64) {
-        self.put(0x18, (R1, 0), 0, factor as i32);
+        self.put(WIDE, (R1, 0), 0, factor as i32);
         self.put(0, (0, 0), 0, (factor >> 32) as i32);
         self.with(MUL, to, R1);
     }
@@ -145,6 +162,27 @@ pub(super) fn assemble(queues: u32, hash: Hash) -> Vec<u64> {
         sort(&mut code);
     }
     choose(&mut code, queues);
+    code.here(Place::Other);
+    code.by(MOVE, R0, 0);
+    code.give();
+    code.finish()
+}
+
+/// The program that chooses one of `queues` after the other; `turns` is a map with one number of 64 bits, which it counts up.
+pub(super) fn in_turn(queues: u32, turns: BorrowedFd<'_>) -> Vec<u64> {
+    let mut code = Assembler::default();
+    code.put(WIDE, (R1, MAP), 0, turns.as_raw_fd());
+    code.put(0, (0, 0), 0, 0);
+    code.put(STORE, (R10, 0), KEY, 0);
+    code.with(MOVE, R2, R10);
+    code.by(ADD, R2, KEY.into());
+    code.put(CALL, (0, 0), 0, LOOK_UP);
+    code.jump(IF_EQUAL, R0, 0, Place::Other);
+    code.by(MOVE, R1, 1);
+    code.put(ATOMIC, (R0, R1), 0, FETCH_ADD);
+    code.by(MODULO, R1, queues as i32);
+    code.with(MOVE, R0, R1);
+    code.give();
     code.here(Place::Other);
     code.by(MOVE, R0, 0);
     code.give();

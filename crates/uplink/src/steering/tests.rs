@@ -1,6 +1,6 @@
 use std::os::fd::{AsFd, OwnedFd};
 
-use bpf::Purpose;
+use bpf::{Kind, Map, Purpose};
 use port::Frame;
 use port::steer::{Hash, by_flow};
 use ring::Bytes;
@@ -73,6 +73,23 @@ fn the_kernel_chooses_as_we_do() {
             assert_eq!(kernels(&program, &frame), chosen, "{queues} queues, {hash:?}: {frame:02x?}");
         }
         assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+    }
+}
+
+#[test]
+fn frames_are_dealt_out_one_by_one() {
+    for queues in [2_usize, 3, 16] {
+        let Ok(turns) = Map::new(Kind::Array, 8, 1) else {
+            return println!("SKIPPED: needs the right to make a map in the kernel");
+        };
+        let program = bpf::load(Purpose::SocketFilter, &program::in_turn(queues as u32, turns.as_fd()));
+        let program = program.expect("whoever may make a map may load a program");
+        // The program holds the map.
+        drop(turns);
+        let mut next = numbers(1);
+        for turn in 0..3 * queues {
+            assert_eq!(kernels(&program, &some_frame(&mut next)), turn % queues);
+        }
     }
 }
 

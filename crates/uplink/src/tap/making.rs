@@ -88,9 +88,14 @@ fn settle(name: &str, queues: &[OwnedFd], config: &TapConfig<'_>) -> Result<Trai
     let (Some(hash), Some(first)) = (config.hash.filter(|_| queues.len() > 1), queues.first()) else {
         return Ok(Traits::new(takes, Spread::Kernel));
     };
+    let steered = if config.in_turn {
+        steering::deal(first.as_fd(), queues.len())
+    } else {
+        steering::steer(first.as_fd(), queues.len(), hash)
+    };
     Ok(Traits::new(
         takes,
-        match steering::steer(first.as_fd(), queues.len(), hash) {
+        match steered {
             Ok(()) => Spread::Ours,
             Err(why) => Spread::refused(&why),
         },

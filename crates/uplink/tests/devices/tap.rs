@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::support::{HEADERS, Way, collect, collect_from, datagram, deliver, devices, number, wait_for};
 use port::{Bell, Source};
+use uplink::tap::LARGEST_FRAME;
 use uplink::{
     Cable, Error, LinkTable, Links, Mac, Netns, Ownership, Tap, TapConfig, TapSink, TapSource, Traits,
 };
@@ -215,7 +216,7 @@ fn a_name_that_is_taken_is_refused_and_its_owner_goes_on() {
 fn numbers_that_the_device_does_not_take_are_refused_before_anything_is_made() {
     let wrong = [
         TapConfig { mtu: 67, ..TapConfig::default() },
-        TapConfig { mtu: 2031, ..TapConfig::default() },
+        TapConfig { mtu: 9217, ..TapConfig::default() },
         TapConfig { queues: 0, ..TapConfig::default() },
         TapConfig { queues: 257, ..TapConfig::default() },
     ];
@@ -261,14 +262,14 @@ fn a_frame_larger_than_the_buffers_is_lost_under_its_own_name() {
         return;
     }
     let mut site = site();
-    site.links.set_mtu("t0", 9000).unwrap();
+    site.links.set_mtu("t0", 16_000).unwrap();
     let socket = site.netns.run(|| UdpSocket::bind("198.18.0.1:0").unwrap()).unwrap();
-    let sizes = [2048 - HEADERS, 2049 - HEADERS, 8000, 100];
+    let sizes = [LARGEST_FRAME - HEADERS, LARGEST_FRAME + 1 - HEADERS, 15_000, 100];
     for size in sizes {
         socket.send_to(&vec![0; size], "198.18.0.2:9").unwrap();
     }
     let came: Vec<_> = collect(&mut site.ports[0].0, 2).iter().map(Vec::len).collect();
-    assert_eq!(came, [2048, 100 + HEADERS]);
+    assert_eq!(came, [LARGEST_FRAME, 100 + HEADERS]);
     assert_eq!(site.ports[0].0.counters().drop_too_long.get(), 2);
 }
 
@@ -415,4 +416,18 @@ fn a_cable_shows_its_carrier_and_who_is_at_its_end_wherever_its_device_lies() {
     }
     assert!(netns.command("ip").args(["link", "delete", "t0"]).status().unwrap().success());
     assert_eq!(tap.cable(&Links::here().unwrap()), None);
+}
+
+#[test]
+fn a_carrier_comes_and_goes_as_it_is_ordered() {
+    if !devices() {
+        return;
+    }
+    let netns = Netns::new().unwrap();
+    let (tap, links) = lone_tap(&netns, 1);
+    for is_there in [false, true, false] {
+        tap.set_carrier(is_there).unwrap();
+        // The kernel tells it later, in a thread of its own.
+        wait_for("the carrier changes", || tap.cable(&links).expect("it is there").running == is_there);
+    }
 }

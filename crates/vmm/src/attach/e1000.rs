@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use bootinfo::{MAX_NICS, TransmitMode};
+use bootinfo::{TransmitMode, map};
 use ledger::E1000Registers;
 use nic::e1000::register::{ICR, IMC, IMS, RDT, STATUS, TDT};
 use nic::e1000::{self, Config, E1000, Effect, Faults, Interrupts, PORTS_LEN, RxSetup, TxSetup};
@@ -21,7 +21,7 @@ use nic::queue::{RxQueue, TxQueue};
 use nic_port::irq::{DelayedInterrupts, Intx};
 use nic_port::{NicQueues, NicQueuesConfig, Notifier, StoreCoalescing};
 
-use super::{CONFIG_BAR0, bar_of, find, nic_slot};
+use super::{CONFIG_BAR0, bar_of, find};
 use crate::bus::BusDevice;
 use crate::coalesced::{Collector, Tail};
 use crate::doorbells::Doorbells;
@@ -55,9 +55,8 @@ pub(super) fn attach(
     nic: &E1000Nic,
     several_senders: bool,
 ) -> Result<Arc<NicQueues>> {
-    let number = slot.checked_sub(nic_slot(0)).filter(|number| *number < MAX_NICS);
-    let number = number.with_context(|| format!("an e1000 sits in slot 1 to {MAX_NICS}, not in {slot}"))?;
-    let mut device = E1000Device::new(machine, number, nic, several_senders)?;
+    ensure!(slot < map::SLOTS, "an e1000 is in one of {} slots, not in {slot}", map::SLOTS);
+    let mut device = E1000Device::new(machine, map::nic_in_slot(slot), nic, several_senders)?;
     // Like a PC's firmware: initial addresses, which a guest may change.
     device.config_write(CONFIG_BAR0, &(bar_of(slot) as u32).to_le_bytes());
     device.config_write(CONFIG_BAR1, &(FIRST_PORT + PORTS_LEN * slot as u32).to_le_bytes());

@@ -6,7 +6,6 @@ mod virtio_net;
 use std::sync::Arc;
 
 use anyhow::Result;
-use bootinfo::map;
 use nic::moderation::Moderation;
 use nic::pci::BarWindow;
 use nic::virtio_net::NicConfig;
@@ -14,6 +13,7 @@ use nic_port::{NicQueues, Receiver};
 
 use crate::machine::Machine;
 
+pub(crate) use bootinfo::map::{bar_of, nic_slot};
 pub use e1000::E1000Nic;
 
 /// Octets of an Ethernet header and a VLAN tag, by which a frame may exceed the MTU.
@@ -69,16 +69,6 @@ pub fn attach_handed(
     receiver: Arc<dyn Receiver>,
 ) -> Result<Arc<NicQueues>> {
     virtio_net::attach_handed(machine, slot, config, receiver)
-}
-
-/// Returns the slot of NIC `n`, which ring 0 knows as well; slot 0 is reserved for a host bridge.
-pub(crate) const fn nic_slot(n: usize) -> usize {
-    n + 1
-}
-
-/// Returns the address that the VMM assigns to the first BAR of a slot's device.
-pub(crate) const fn bar_of(slot: usize) -> u64 {
-    map::BARS + slot as u64 * map::BAR_SPACING
 }
 
 /// Returns the BAR that contains `len` octets at `address`, and the offset in it.

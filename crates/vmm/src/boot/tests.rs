@@ -82,8 +82,11 @@ fn each_part_of_the_map_is_where_it_should_be_with_its_rights() {
 #[test]
 fn what_the_tables_cannot_map_is_refused() {
     let ram = ram();
-    assert!(write_page_tables(&ram, (3 << 30) + 1).is_err());
-    assert!(write_page_tables(&ram, 3 << 30).is_ok());
+    assert!(write_page_tables(&ram, (8 << 30) + 1).is_err());
+    assert!(write_page_tables(&ram, 8 << 30).is_ok());
+    for address in [map::FIB, (7 << 30) - 1, 7 << 30, (12 << 30) - 1] {
+        assert_eq!(walk(&ram, address).map(|page| page.at), Some(address), "{address:#x}");
+    }
 }
 
 #[test]
@@ -97,6 +100,8 @@ fn page_tables_and_descriptor_tables_do_not_touch() {
         (TSS, TSS + TSS_STRIDE * MAX_VCPUS as u64),
         (STUBS, STUBS + stubs().code.len() as u64),
         (RING0_STACKS, RING0_STACKS + RING0_STACK * MAX_VCPUS as u64),
+        (ECAM_TABLE, ECAM_TABLE + SMALL_PAGE),
+        (MORE_DIRECTORIES, MORE_DIRECTORIES + 0x1000 * MORE_COUNT),
     ];
     assert!(areas.is_sorted_by(|(_, end), (start, _)| end <= start));
     assert!(areas[areas.len() - 1].1 <= map::PAGE);
@@ -146,7 +151,7 @@ fn gates_lead_to_the_stubs_and_only_the_processor_may_take_them() {
             13 => stubs.halt,
             0..32 => stubs.faults + 16 * vector,
             0x41 => stubs.peer,
-            0x50..0x58 => stubs.pins + PIN_STRIDE * (vector - 0x50),
+            0x50..0x70 => stubs.pins + PIN_STRIDE * (vector - 0x50),
             _ => stubs.interrupt,
         };
         assert_eq!(handler, STUBS + expected, "vector {vector}");

@@ -1,9 +1,12 @@
 //! Level-triggered interrupts: the pin of a PCI function (INTA) at an input of the I/O APIC.
 //!
-//! Each NIC has an input and a vector of its own, so that handlers need not find out whose interrupt it is.
-//! The VMM programs the I/O APIC once, as a PC's firmware would. On hosts that emulate guest ring 0 a line
-//! that falls before the handler acknowledges it is delivered a second time: the handler then finds no cause,
-//! and only time is lost.
+//! Each NIC has a vector of its own, and the first ones an input of their own, so that handlers need not find out
+//! whose interrupt it is. The VMM programs the I/O APIC once, as a PC's firmware would. On hosts that emulate guest
+//! ring 0 a line that falls before the handler acknowledges it is delivered a second time: the handler then finds no
+//! cause, and only time is lost.
+//!
+//! For the NICs after the first [`map::PINS`] there is no input: their pins send a message when they rise. The handler
+//! reads ICR, which lowers the pin, so that each further cause lets it rise again.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +15,9 @@ use anyhow::{Context, Result, ensure};
 use bootinfo::{MAX_NICS, map};
 use kvm_bindings::{KVM_IRQCHIP_IOAPIC, kvm_irqchip};
 use kvm_ioctls::VmFd;
-use nic_port::irq;
+use nic_port::irq::{self, Line};
 
+use super::{IrqLine, Message};
 use crate::futex;
 use crate::memory::GuestRam;
 
@@ -25,12 +29,20 @@ const DESTINATION: u32 = 56;
 
 /// Interrupt pin of one NIC.
 pub(crate) struct Pin {
-    /// KVM's handle; `None` without KVM.
-    vm: Option<Arc<VmFd>>,
-    input: u32,
+    wire: Wire,
     vcpu: usize,
     ram: Arc<GuestRam>,
     state: Mutex<State>,
+}
+
+/// Way in which a pin reaches its vCPU.
+pub(super) enum Wire {
+    /// By an input of KVM's I/O APIC, which has this number.
+    Input(Arc<VmFd>, u32),
+    /// By a message, when it rises.
+    Message(Arc<IrqLine>),
+    /// Without KVM: the vCPU sleeps on its mailbox.
+    Mailbox,
 }
 
 /// Wiring of a pin.
@@ -54,29 +66,41 @@ struct State {
 
 impl Pin {
     /// Creates a pin that is low. Its route must exist.
-    pub(super) fn new(vm: Option<Arc<VmFd>>, place: Place, ram: Arc<GuestRam>) -> Result<Self> {
+    pub(super) fn new(wire: Wire, place: Place, ram: Arc<GuestRam>) -> Result<Self> {
         let Place { nic, vcpu, open, pc } = place;
-        ensure!(nic < MAX_NICS, "an interrupt pin is for one of the first {MAX_NICS} NICs, not number {nic}");
         ensure!(ram.shared().mailbox.len() > vcpu, "there is no vCPU {vcpu} to be interrupted");
-        if let Some(vm) = vm.as_ref().filter(|_| !pc) {
+        if let Wire::Input(vm, _) = &wire
+            && !pc
+        {
             program(vm, nic, vcpu)?;
         }
-        let state = Mutex::new(State { up: false, open: open || vm.is_none() });
-        Ok(Self { vm, input: input(nic), vcpu, ram, state })
+        let state = Mutex::new(State { up: false, open: open || matches!(wire, Wire::Mailbox) });
+        Ok(Self { wire, vcpu, ram, state })
     }
 
     /// Permits the pin to interrupt its vCPU, if that is this one.
     pub(super) fn open(&self, vcpu: usize) {
         let mut state = self.lock();
-        if let Some(vm) = self.vm.as_ref().filter(|_| self.vcpu == vcpu && !state.open) {
+        if self.vcpu == vcpu && !state.open {
             state.open = true;
-            self.drive(vm, state.up);
+            self.drive(state.up, state.up);
         }
     }
 
-    fn drive(&self, vm: &VmFd, up: bool) {
-        // It can only fail for a machine without interrupt controller, and this one has its route there.
-        let _ = vm.set_irq_line(self.input, up);
+    /// Drives the wire to its level; `rises`: it was lower before.
+    fn drive(&self, up: bool, rises: bool) {
+        match &self.wire {
+            // It can only fail for a machine without interrupt controller, and this one has its route there.
+            Wire::Input(vm, input) => drop(vm.set_irq_line(*input, up)),
+            Wire::Message(line) if rises => line.signal(),
+            Wire::Message(_) => {}
+            Wire::Mailbox if up => {
+                if let Some(mailbox) = self.ram.shared().mailbox.get(self.vcpu) {
+                    futex::wake(&mailbox.0);
+                }
+            }
+            Wire::Mailbox => {}
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -93,13 +117,33 @@ impl irq::Pin for Pin {
             mailbox.0.fetch_add(1, Ordering::SeqCst);
         }
         let mut state = self.lock();
+        let rises = up && !state.up;
         state.up = up;
-        match (&self.vm, mailbox) {
-            (Some(vm), _) if state.open => self.drive(vm, up),
-            (None, Some(mailbox)) => futex::wake(&mailbox.0),
-            (Some(_) | None, _) => {}
+        if state.open {
+            self.drive(up, rises);
         }
     }
+}
+
+/// Returns true if the pin of a NIC has an input of the I/O APIC.
+pub(super) const fn has_input(nic: usize) -> bool {
+    nic < map::PINS
+}
+
+/// Returns the message that the pin of a NIC sends to a vCPU instead: its handler is the same as for an input.
+pub(super) fn message(nic: usize, vcpu: usize) -> Message {
+    Message { address: map::APIC | (vcpu as u64) << 12, data: u32::from(map::FIRST_PIN_VECTOR) + nic as u32 }
+}
+
+/// Checks that there can be a pin for a NIC.
+pub(super) fn verify(nic: usize, pc: bool) -> Result<()> {
+    ensure!(nic < MAX_NICS, "an interrupt pin is for one of the first {MAX_NICS} NICs, not number {nic}");
+    ensure!(
+        !pc || has_input(nic),
+        "a Linux guest has interrupt pins for its first {} NICs, not for number {nic}",
+        map::PINS
+    );
+    Ok(())
 }
 
 /// Returns the I/O APIC input of a NIC, which is also its interrupt line (GSI).

@@ -145,3 +145,17 @@ fn there_are_pins_for_as_many_nics_as_a_router_has() {
     assert!(router.pin(bootinfo::MAX_NICS, 0).is_err());
     assert!(router.pin(0, bootinfo::MAX_VCPUS).is_err());
 }
+
+#[test]
+fn a_linux_guest_has_pins_for_its_first_nics_only() {
+    let router = IrqRouter::of_pc(None, ram());
+    assert!(router.pin(map::PINS - 1, 0).is_ok());
+    let error = router.pin(map::PINS, 0).err().map(|error| error.to_string()).unwrap_or_default();
+    assert_eq!(error, "a Linux guest has interrupt pins for its first 8 NICs, not for number 8");
+}
+
+#[test]
+fn the_message_of_a_pin_leads_to_the_handler_of_its_nic() {
+    let last = pin::message(bootinfo::MAX_NICS - 1, 3);
+    assert_eq!((last.address, last.data), (0xfee0_3000, u32::from(map::FIRST_PIN_VECTOR) + 31));
+}

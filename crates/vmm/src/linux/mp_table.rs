@@ -2,9 +2,10 @@
 //! chapter 4).
 //!
 //! ISA interrupt n is connected to input n of the I/O APIC; pin INTA of slot n of PCI bus 0 to the input that
-//! [`pci_input`] returns, level-triggered.
+//! [`pci_input`] returns, level-triggered. There are inputs for the slots of the first [`map::PINS`] NICs: others
+//! interrupt by messages.
 
-use bootinfo::{MAX_NICS, map};
+use bootinfo::map;
 
 use super::{IOAPIC, ISA_INTERRUPTS, checksum};
 use crate::attach::nic_slot;
@@ -56,7 +57,7 @@ pub(super) fn table(address: u32, vcpus: u8) -> Vec<u8> {
     for input in 0..ISA_INTERRUPTS {
         add(&interrupt(3, (VECTORED, AS_BUS), (ISA_BUS, input), (IOAPIC.0, input)));
     }
-    for slot in nic_slot(0)..nic_slot(MAX_NICS) {
+    for slot in (0..map::PINS).map(nic_slot) {
         add(&interrupt(3, (VECTORED, LEVEL), (PCI_BUS, (slot as u8) << 2), (IOAPIC.0, pci_input(slot))));
     }
     add(&interrupt(4, (EXTERNAL, AS_BUS), (ISA_BUS, 0), (ALL_LOCAL_APICS, 0)));
@@ -109,13 +110,13 @@ mod tests {
         let length = u16::from_le_bytes([table[POINTER + 4], table[POINTER + 5]]);
         assert_eq!(usize::from(length), table.len() - POINTER);
         let count = u16::from_le_bytes([table[POINTER + 34], table[POINTER + 35]]);
-        assert_eq!(usize::from(count), 16 + 2 + 1 + 16 + MAX_NICS + 2);
+        assert_eq!(usize::from(count), 16 + 2 + 1 + 16 + map::PINS + 2);
     }
 
     #[test]
     fn the_pin_of_each_slot_has_an_input_of_its_own() {
         let table = table(0, 2);
-        for slot in 1..=MAX_NICS as u8 {
+        for slot in 1..=map::PINS as u8 {
             let entry = [3, 0, 0xd, 0, 0, slot << 2, 0x20, 15 + slot];
             assert_eq!(table.windows(8).filter(|window| *window == entry).count(), 1, "slot {slot}");
         }

@@ -12,7 +12,7 @@ use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
 use super::child::{ChildSetup, NOBODY, User};
 use super::{Spawn, Spawned};
-use crate::vm::FIRMWARE;
+use crate::firmware::Firmware;
 
 /// A user namespace comes first: it permits unprivileged users to create the others.
 const NAMESPACES: i32 =
@@ -20,21 +20,26 @@ const NAMESPACES: i32 =
 
 /// Forks the calling program and turns the copy into a process for a firmware.
 pub struct Forker {
-    image: File,
+    plain: File,
+    jumbo: File,
     /// A pidfd of this process, by which its children check whether it is still alive.
     own: OwnedFd,
 }
 
 impl Forker {
-    /// Puts the firmware image into memory from which it can be executed.
+    /// Puts the firmware images into memory from which they can be executed.
     pub fn new() -> Result<Self> {
-        let mut image = memfd().context("cannot make memory for the firmware image (memfd_create)")?;
-        image.write_all(FIRMWARE).context("cannot write the firmware image")?;
-        let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-        fcntl_add_seals(&image, seals).context("cannot seal the firmware image")?;
+        let (plain, jumbo) = (executable(Firmware::Plain)?, executable(Firmware::Jumbo)?);
         let own = pidfd_open(getpid(), PidfdFlags::empty());
         let own = own.context("cannot get a descriptor of this process (pidfd_open)")?;
-        Ok(Self { image, own })
+        Ok(Self { plain, jumbo, own })
+    }
+
+    fn image(&self, firmware: Firmware) -> &File {
+        match firmware {
+            Firmware::Plain => &self.plain,
+            Firmware::Jumbo => &self.jumbo,
+        }
     }
 
     /// Spawns a process like [`Spawn::spawn`]. `enter` is called with its ID before the process does
@@ -42,10 +47,15 @@ impl Forker {
     ///
     /// # Errors
     /// See [`Spawn::spawn`].
-    pub fn spawn_within(&self, name: &str, enter: impl FnOnce(u32)) -> Result<Spawned> {
+    pub fn spawn_within(
+        &self,
+        (name, firmware): (&str, Firmware),
+        enter: impl FnOnce(u32),
+    ) -> Result<Spawned> {
         let (socket, theirs) = socket_pair().context("cannot make a socket pair")?;
         let sockets = [theirs.as_raw_fd(), socket.as_raw_fd()];
-        let room = ChildSetup::new(sockets, self.own.as_raw_fd(), self.image.as_raw_fd(), name)?;
+        let image = self.image(firmware).as_raw_fd();
+        let room = ChildSetup::new(sockets, self.own.as_raw_fd(), image, name)?;
         let mut pidfd = -1;
         let mut orders = clone_args(&mut pidfd);
         // SAFETY: without CLONE_VM the child gets a copy of this process with one thread, and uses nothing but
@@ -73,8 +83,8 @@ impl Forker {
 }
 
 impl Spawn for Forker {
-    fn spawn(&self, name: &str) -> Result<Spawned> {
-        self.spawn_within(name, |_| {})
+    fn spawn(&self, name: &str, firmware: Firmware) -> Result<Spawned> {
+        self.spawn_within((name, firmware), |_| {})
     }
 }
 
@@ -120,6 +130,15 @@ fn refused(error: &io::Error) -> anyhow::Error {
 
 pub(super) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Returns memory that has a firmware image, and never changes.
+fn executable(firmware: Firmware) -> Result<File> {
+    let mut image = memfd().context("cannot make memory for the firmware image (memfd_create)")?;
+    image.write_all(firmware.image()).context("cannot write the firmware image")?;
+    let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    fcntl_add_seals(&image, seals).context("cannot seal the firmware image")?;
+    Ok(image)
 }
 
 fn memfd() -> io::Result<File> {

@@ -20,6 +20,7 @@ use bootinfo::Environment;
 use threads::cpu_clock;
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
+use crate::firmware::Firmware;
 use crate::machine::{self, Machine, MachineConfig, Memory};
 use crate::probe::tsc_khz;
 
@@ -27,13 +28,13 @@ pub use forker::Forker;
 
 /// Spawner of processes for firmwares. A process that may not fork delegates this to the supervisor.
 pub trait Spawn: Send + Sync {
-    /// Spawns a process for the router `name`: firmware image, namespaces of its own, no privilege, no
+    /// Spawns a process for the router `name`: image of this firmware, namespaces of its own, no privilege, no
     /// descriptor but its end of the socket. It waits there for [`Process::hand_over`], and dies with the
     /// thread that called this.
     ///
     /// # Errors
     /// One line: what this host refuses, and what would permit it.
-    fn spawn(&self, name: &str) -> Result<Spawned>;
+    fn spawn(&self, name: &str, firmware: Firmware) -> Result<Spawned>;
 
     /// Kills a process that it has spawned, without waiting for its end; does nothing if it has ended
     /// already. A process that may not send signals delegates this to the supervisor.
@@ -65,6 +66,8 @@ pub struct Process {
     /// Signalled by the process to request a register access, and by this program to stop serving.
     bell: EventFd,
     child: OnceLock<Child>,
+    /// The build that it runs.
+    firmware: Firmware,
 }
 
 /// The process of a router.
@@ -88,11 +91,12 @@ impl Process {
     /// Creates the machine, ready for its devices; no process runs yet. Opens nothing.
     pub fn new(config: MachineConfig) -> Result<Self> {
         static KHZ: OnceLock<u64> = OnceLock::new();
+        let firmware = Firmware::of(&config.info);
         let memory = Memory::new(config, Environment::Process)?;
         machine::write_tsc_khz(&memory.ram, *KHZ.get_or_init(|| tsc_khz(TSC_MEASUREMENT)))?;
         let machine = Machine::new(memory, None)?;
         let bell = EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).context("cannot make an event descriptor")?;
-        Ok(Self { machine, bell, child: OnceLock::new() })
+        Ok(Self { machine, bell, child: OnceLock::new(), firmware })
     }
 
     /// Spawns the process, which waits for [`Process::hand_over`].
@@ -100,7 +104,7 @@ impl Process {
     /// # Errors
     /// The error of [`Spawn::spawn`], or the machine has had a process already.
     pub fn spawn(&self, spawner: &Arc<dyn Spawn>, name: &str) -> Result<()> {
-        let Spawned { socket, pidfd, pid } = spawner.spawn(name)?;
+        let Spawned { socket, pidfd, pid } = spawner.spawn(name, self.firmware)?;
         let (name, spawner) = (name.to_owned(), spawner.clone());
         let child = Child { name, socket, pidfd, pid, spawner, spent: AtomicU64::new(0) };
         let Err(second) = self.child.set(child) else { return Ok(()) };

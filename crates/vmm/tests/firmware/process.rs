@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bootinfo::map;
 use support::{Injected, inject_syscall};
-use vmm::{Forker, MachineConfig, Process, Spawn, Stopped};
+use vmm::{Firmware, Forker, MachineConfig, Process, Spawn, Stopped};
 
 use crate::machines::{by_process, by_process_on, orders, start, wait_for};
 
@@ -277,7 +277,7 @@ fn a_process_goes_with_the_program_that_started_it() {
 }
 
 fn play_host(forker: &Forker, mut to: fs::File) -> ! {
-    let spawned = forker.spawn("orphan");
+    let spawned = forker.spawn("orphan", Firmware::Plain);
     if let Ok(spawned) = &spawned {
         let _ = to.write_all(&spawned.pid.to_ne_bytes());
         drop(to);

@@ -134,6 +134,9 @@ fn nic(name: &'static str, switches: &[&'static str]) -> impl Strategy<Value = N
             link: out.then_some(LinkState::Down),
             mac: Mac([2, 0, 0, 0, 0, mac]),
             addresses: Vec::new(),
+            six: config::six::Six::default(),
+            vrf: None,
+            reverse_path: config::forwarding::ReversePath::Off,
             queues,
             hash: if odd { FlowHash::Flow } else { FlowHash::Symmetric },
             queue_len: QueueLen::default(),
@@ -192,6 +195,8 @@ fn one_router(name: &'static str, switches: &[&'static str]) -> impl Strategy<Va
             nics,
             routes: routes.into_values().collect(),
             neighbours: if known { vec![neighbour] } else { Vec::new() },
+            forwarding: config::forwarding::Forwarding::default(),
+            control: None,
         }
     })
 }

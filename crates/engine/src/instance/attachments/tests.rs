@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use attach::HandedOver;
 use config::Engine;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use vmm::{Child, Forker, Spawn, Spawned};
+use vmm::{Child, Firmware, Forker, Spawn, Spawned};
 
 use super::*;
 
@@ -33,8 +33,8 @@ impl Mortal {
 }
 
 impl Spawn for Mortal {
-    fn spawn(&self, name: &str) -> Result<Spawned> {
-        let spawned = self.forker.spawn(name)?;
+    fn spawn(&self, name: &str, firmware: Firmware) -> Result<Spawned> {
+        let spawned = self.forker.spawn(name, firmware)?;
         if name == "up" {
             self.started.lock().expect("no panic").push(spawned.pid);
         }
@@ -84,7 +84,8 @@ fn let_through(gate: &OwnedFd) {
 /// Another router is restarted while an `apply` is blocked by a file that is not read.
 #[test]
 fn others_are_looked_after_while_what_a_nic_is_plugged_into_is_found() {
-    let forker = match Forker::new().and_then(|forker| forker.spawn("trial").map(|spawned| (forker, spawned)))
+    let forker = match Forker::new()
+        .and_then(|forker| forker.spawn("trial", Firmware::Plain).map(|spawned| (forker, spawned)))
     {
         Ok((forker, trial)) => {
             vmm::process::end(&trial.pidfd);

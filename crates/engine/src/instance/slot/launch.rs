@@ -11,6 +11,8 @@ use crate::arp_conflicts::ArpConflicts;
 use crate::guest::Guest;
 use crate::instance::RunningRouter;
 use crate::instance::State;
+use crate::next_hops::NextHops;
+use crate::shortages::Shortages;
 use crate::task::{Progress, Task};
 use crate::watch::{Rules, Watch};
 
@@ -22,7 +24,7 @@ impl Slot {
 
     /// Begins to build its guest and to launch it.
     pub(crate) fn launch_anew(&mut self, context: &mut RunContext) -> Result<()> {
-        let build = builder(&self.plan, &self.outlets, &mut context.backends)?;
+        let build = builder(&self.plan, &self.outlets, (&mut context.backends, &context.learning))?;
         self.begin_launch(build, context)
     }
 
@@ -75,7 +77,9 @@ impl Slot {
         router.count(&context.counts);
         router.share(&context.sharing, self.plan.spin);
         let (watch, conflicts) = (Watch::new(context.rules), ArpConflicts::default());
-        self.run = Some(Run { router, watch, conflicts, up: false, started: context.now });
+        let (shortages, next_hops) = (Shortages::default(), NextHops::default());
+        let (up, started) = (false, context.now);
+        self.run = Some(Run { router, watch, conflicts, shortages, next_hops, up, started });
         self.adjust_run();
         self.starts += 1;
         self.since = context.now;

@@ -25,6 +25,7 @@ fn stand(lines: String, cpu: usize) -> RouterPlacement {
         beside_load: false,
         cpu,
         loads: Loads::All,
+        members: None,
     }
 }
 
@@ -75,6 +76,41 @@ pub(in crate::experiments) fn placements(options: &Options) -> Vec<Case> {
         ("4-cores-affinity".to_owned(), four_cores(&away)),
         ("4-cores-bind".to_owned(), four_cores(&bound)),
     ]
+}
+
+/// `parallel`: one to four routers that are one, on two cores beside the load, and on four without it, bound and not (figure 18). One
+/// alone is bound as in `placement`; CPUs of several are dealt out over them.
+pub(in crate::experiments) fn parallel(options: &Options) -> Vec<Case> {
+    let bound = |vcpu: &[usize], vhost: &[usize]| Ok(pinned(&list(options, vcpu)?, &list(options, vhost)?));
+    let free = |places: &[usize]| Ok(free_on(&list(options, places)?));
+    let two_cores = |members: Option<u32>, is_bound: bool| {
+        let lines: Result<String> = match (members, is_bound) {
+            (_, false) => free(&[0, 1]),
+            (None, true) => bound(&[0], &[1]),
+            (Some(_), true) => bound(&[0, 1], &[0, 1]),
+        };
+        Ok(RouterPlacement { beside_load: true, members, ..stand(lines?, options.cpu(1)?) })
+    };
+    // The load on the first, interrupts on the second.
+    let four_cores = |members: Option<u32>, is_bound: bool| {
+        let lines: Result<String> = match (members, is_bound) {
+            (_, false) => free(&[1, 2, 3, 4]),
+            (None, true) => bound(&[2], &[3]),
+            (Some(_), true) => bound(&[2, 3, 4], &[3, 4]),
+        };
+        Ok(RouterPlacement { arrive_at: Some(options.cpu(1)?), members, ..stand(lines?, options.cpu(3)?) })
+    };
+    let mut cases = vec![
+        ("2-cores/1-bind".to_owned(), two_cores(None, true)),
+        ("4-cores/1-bind".to_owned(), four_cores(None, true)),
+    ];
+    for members in 2..=4 {
+        for (end, is_bound) in [("", false), ("-bind", true)] {
+            cases.push((format!("2-cores/{members}{end}"), two_cores(Some(members), is_bound)));
+            cases.push((format!("4-cores/{members}{end}"), four_cores(Some(members), is_bound)));
+        }
+    }
+    cases
 }
 
 /// `priorities`: real-time priorities of vCPU and vhost thread on one CPU (figure 3). Interrupts are on the load generator's CPU; there

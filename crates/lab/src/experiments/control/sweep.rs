@@ -1,4 +1,5 @@
-//! `placement`, `priorities`, `threads`, `reservation` and `reserved-queue`: one router under increasing load.
+//! `placement`, `priorities`, `threads`, `reservation` and `reserved-queue`: one router, offered more and more; `parallel`: several that are
+//! one.
 
 use std::time::Duration;
 
@@ -80,6 +81,8 @@ pub(in crate::experiments) struct RouterPlacement {
     /// CPU whose usage is reported.
     pub(super) cpu: usize,
     pub(super) loads: Loads,
+    /// Members of the group that stands in the router's place; none: it is a router.
+    pub(super) members: Option<u32>,
 }
 
 /// Returns an experiment with a case for each of these placements.
@@ -120,7 +123,8 @@ fn repetition(
     let (vhost, vcpus) = (stand.vhost, stand.vcpus);
     let options = Options { vhost, vcpus, queues: vcpus, ..options.clone() };
     let routers = [stand.lines.clone()];
-    let file = File { queue_len: stand.queue_len, ..File::new(&options, Link::Macvtap, &routers) };
+    let (queue_len, members) = (stand.queue_len, stand.members);
+    let file = File { queue_len, members, ..File::new(&options, Link::Macvtap, &routers) };
     // The tracer takes part of the core whose forwarding rate the other experiments measure.
     let reader = || if id == "threads" { Reader::traced() } else { Reader::by_ticks() };
     RouterRun::with_routers(&file, |room| sweep(room, &options, stand, capacity, reader))

@@ -6,7 +6,7 @@ use crate::report::Verdict;
 use crate::stats::Summary;
 
 /// Figures with claims about which thread gets the core.
-const ABOUT_CORES: [&str; 19] = [
+const ABOUT_CORES: [&str; 20] = [
     "000/fig2",
     "000/fig3",
     "000/fig4",
@@ -18,6 +18,7 @@ const ABOUT_CORES: [&str; 19] = [
     "000/fig12",
     "000/fig14",
     "000/fig15",
+    "000/fig18",
     "003/macvtap",
     "003/table1",
     "003/control1",

@@ -57,6 +57,8 @@ pub(crate) struct File<'a> {
     pub(crate) queue_len: Option<&'static str>,
     /// For each router, the lines of its table that place its threads and give them resources.
     pub(crate) routers: &'a [String],
+    /// Of how many members each router is a group; none: it is a router.
+    pub(crate) members: Option<u32>,
     /// State that the command keeps from other rooms; none: it starts without any.
     pub(crate) memory: Option<&'a StateDirectory>,
 }
@@ -64,7 +66,8 @@ pub(crate) struct File<'a> {
 impl<'a> File<'a> {
     /// Creates a file for routers with queues of the default length, without remembered state.
     pub(crate) fn new(options: &'a Options, link: Link, routers: &'a [String]) -> Self {
-        Self { options, by: Forwarder::of(options), link, queue_len: None, routers, memory: None }
+        let (by, queue_len, members) = (Forwarder::of(options), None, None);
+        Self { options, by, link, queue_len, routers, members, memory: None }
     }
 }
 
@@ -173,7 +176,8 @@ impl RouterRun {
         }
         let lane = |router: usize| {
             let [ahead, behind] = links::sides(router).map(|side| file.link.outer(&side));
-            let frames = frames(file.options, text::mac(NEAR_MAC, router))?;
+            let is_spread = file.options.queues > 1 || file.members.is_some();
+            let frames = frames((file.options, is_spread), text::mac(NEAR_MAC, router))?;
             anyhow::Ok(Lane { wire: PacketSender::open(&netns, &ahead)?, frames, behind })
         };
         let lanes = (0..routers).map(lane).collect::<Result<_>>()?;
@@ -244,9 +248,9 @@ impl RouterRun {
     }
 }
 
-/// Frames for a station behind a router whose NIC has this address.
-fn frames(options: &Options, near: [u8; 6]) -> Result<Vec<Vec<u8>>> {
-    let flows = if options.queues > 1 { FLOWS } else { 1 };
+/// Frames for a station behind a router, whose NIC has this address: of several flows where they are spread.
+fn frames((options, is_spread): (&Options, bool), near: [u8; 6]) -> Result<Vec<Vec<u8>>> {
+    let flows = if is_spread { FLOWS } else { 1 };
     let traffic = Settings { rate: None, destination_mac: frame::Mac(near), ..device::traffic(options) };
     first_frames(&traffic, flows)
 }

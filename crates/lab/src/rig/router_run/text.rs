@@ -27,7 +27,9 @@ pub(super) const fn neighbours() -> [(Ipv4Addr, [u8; 6]); 2] {
 pub(super) fn text(file: &File<'_>, id: &str) -> String {
     let Forwarder::Command(engine) = file.by else { return String::new() };
     let routers = file.routers.iter().enumerate();
-    routers.map(|(at, lines)| router(file, engine, (&name(id, at), at), lines)).collect()
+    // Names of groups are shorter, as those of members have a number behind them.
+    let id = if file.members.is_some() { id.replace('-', "") } else { id.to_owned() };
+    routers.map(|(at, lines)| router(file, engine, (&name(&id, at), at), lines)).collect()
 }
 
 /// MAC address of the n-th router's NIC that corresponds to this one of the first router.
@@ -54,9 +56,13 @@ pub(super) fn tap(side: &str) -> String {
 
 fn router(file: &File<'_>, engine: Engine, (name, at): (&str, usize), lines: &str) -> String {
     let options = file.options;
-    let mut text = format!("[[router]]\nname = \"{name}\"\nengine = \"{}\"\n", engine.name());
+    let table = if file.members.is_some() { "group" } else { "router" };
+    let mut text = format!("[[{table}]]\nname = \"{name}\"\nengine = \"{}\"\n", engine.name());
     if !engine.is_kernel() {
         let _ = writeln!(text, "vhost = \"{}\"", options.vhost.name());
+    }
+    if let Some(members) = file.members {
+        let _ = writeln!(text, "kind = \"parallel\"\nmembers = {members}");
     }
     text.push_str(lines);
     if options.vcpus > 1 && !engine.is_kernel() {
@@ -68,13 +74,13 @@ fn router(file: &File<'_>, engine: Engine, (name, at): (&str, usize), lines: &st
         let nic = if engine.is_kernel() { side.as_str() } else { nic };
         let _ = write!(
             text,
-            "[[router.nic]]\nname = \"{nic}\"\nattach = \"{attach}\"\nmac = \"{mac}\"\naddress = \"{address}/24\"\n"
+            "[[{table}.nic]]\nname = \"{nic}\"\nattach = \"{attach}\"\nmac = \"{mac}\"\naddress = \"{address}/24\"\n"
         );
         if !engine.is_kernel() {
             text.push_str(&of_machine(file));
         }
     }
-    text.push_str(&behind());
+    text.push_str(&behind(table));
     text
 }
 
@@ -103,12 +109,12 @@ fn of_machine(file: &File<'_>) -> String {
     text
 }
 
-/// Formats the default route of a router, and its neighbours.
-fn behind() -> String {
-    let mut text = format!("[[router.route]]\nto = \"0.0.0.0/0\"\nvia = \"{}\"\n", device::STATION);
+/// Formats the default route of a router or group (`table`), and its neighbours.
+fn behind(table: &str) -> String {
+    let mut text = format!("[[{table}.route]]\nto = \"0.0.0.0/0\"\nvia = \"{}\"\n", device::STATION);
     for (address, mac) in neighbours() {
-        let _ =
-            write!(text, "[[router.neighbour]]\naddress = \"{address}\"\nmac = \"{}\"\n", frame::Mac(mac));
+        let mac = frame::Mac(mac);
+        let _ = write!(text, "[[{table}.neighbour]]\naddress = \"{address}\"\nmac = \"{mac}\"\n");
     }
     text
 }

@@ -52,6 +52,27 @@ fn what_is_changed_is_told_and_nothing_else() {
 }
 
 #[test]
+fn ipv6_and_routes_of_a_type_are_told_alike() {
+    let here = "\"192.0.2.1/24\"";
+    let both = "[\"192.0.2.1/24\", \"2001:db8::1/64\"]";
+    assert_eq!(told(here, both), one("router edge: address 2001:db8::1/64 of wan added", false));
+    let filter = "\"198.51.100.1/24\"\nrpf = \"strict\"";
+    assert_eq!(told("\"198.51.100.1/24\"", filter), one("router edge: rpf of lan = strict", false));
+    let tables = "[[router.route]]\nto = \"2001:db8:1::/48\"\nvia = \"2001:db8::fe\"\n\
+        [[router.route]]\nto = \"10.0.0.0/8\"\ntype = \"unreachable\"\n\
+        [[router.neighbour]]\naddress = \"2001:db8::fe\"\nmac = \"02:00:00:00:00:09\"\n";
+    let dual = FILE.replace(here, both);
+    let added = changes(&plan(&dual), &plan(&format!("{dual}{tables}")));
+    let added: Vec<String> = added.into_iter().map(|change| change.what).collect();
+    let expected = [
+        "router edge: neighbour 2001:db8::fe at 02:00:00:00:00:09 on wan added",
+        "router edge: route 2001:db8:1::/48 via 2001:db8::fe out of wan added",
+        "router edge: route unreachable 10.0.0.0/8 added",
+    ];
+    assert_eq!(added, expected);
+}
+
+#[test]
 fn routers_come_and_go() {
     let renamed = [("router edge removed".to_owned(), true), ("router core added".to_owned(), false)];
     assert_eq!(told("name = \"edge\"", "name = \"core\""), renamed);

@@ -94,6 +94,53 @@ fn it_forwards_as_its_file_says_whatever_the_host_does() {
     assert_eq!(get("net/ipv4/conf/lan/proxy_arp"), Some("0"));
 }
 
+/// A router whose NIC `wan` has addresses of both families, with routes and neighbours of IPv6.
+const DUAL: &str = "[[router]]\nname = \"edge\"\nengine = \"kernel\"\nrp_filter = \"loose\"\n\
+    [[router.nic]]\nname = \"wan\"\nattach = \"veth:rr-wan\"\naddress = [\"192.0.2.1/24\", \"2001:db8::1/64\"]\n\
+    [[router.nic]]\nname = \"lan\"\nattach = \"veth:rr-lan\"\naddress = \"198.51.100.1/24\"\nrpf = \"strict\"\n\
+    [[router.route]]\nto = \"::/0\"\nvia = \"2001:db8::fe\"\n\
+    [[router.route]]\nto = \"10.0.0.0/8\"\nvia = \"fe80::1\"\nnic = \"wan\"\n\
+    [[router.route]]\nto = \"203.0.113.0/24\"\ntype = \"blackhole\"\n\
+    [[router.route]]\nto = \"2001:db8:9::/48\"\ntype = \"prohibit\"\n\
+    [[router.neighbour]]\naddress = \"2001:db8::fe\"\nmac = \"02:00:00:00:00:99\"\n";
+
+#[test]
+fn ipv6_is_as_ipv4() {
+    let edge = specs(DUAL).remove(0).wanted;
+    let shown: Vec<String> = edge.interfaces[0].addresses.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["192.0.2.1/24", "2001:db8::1/64"]);
+    let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
+    let routes: Vec<_> = edge
+        .routes
+        .iter()
+        .map(|route| (route.to.to_string(), route.via.expect("a gateway"), route.interface.as_str()))
+        .collect();
+    let expected = [("::/0", ip("2001:db8::fe"), "wan"), ("10.0.0.0/8", ip("fe80::1"), "wan")];
+    assert_eq!(routes, expected.map(|(to, via, out)| (to.to_owned(), via, out)));
+    let typed: Vec<String> = edge.typed.iter().map(ToString::to_string).collect();
+    assert_eq!(typed, ["blackhole 203.0.113.0/24", "prohibit 2001:db8:9::/48"]);
+    assert_eq!((edge.neighbours[0].interface.as_str(), edge.neighbours[0].ip), ("wan", ip("2001:db8::fe")));
+    assert_eq!(kernel_router::check(&edge), Ok(()));
+}
+
+#[test]
+fn ipv6_is_forwarded_between_nics_with_an_ipv6_address() {
+    let get = |text: &str, key: &str| specs(text)[0].wanted.sysctls.get(key).cloned();
+    let is = |text: &str, key: &str, value: &str| assert_eq!(get(text, key).as_deref(), Some(value), "{key}");
+    is(DUAL, "net/ipv6/conf/all/forwarding", "1");
+    is(DUAL, "net/ipv6/conf/wan/disable_ipv6", "0");
+    is(DUAL, "net/ipv6/conf/wan/accept_ra", "0");
+    is(DUAL, "net/ipv6/conf/lan/disable_ipv6", "1");
+    let text = DUAL.replacen("rp_filter", "forwarding = false\nrp_filter", 1);
+    is(&text, "net/ipv6/conf/all/forwarding", "0");
+    is(&text, "net/ipv4/ip_forward", "0");
+    assert_eq!(get(FILE, "net/ipv6/conf/all/forwarding"), None, "nobody there has an IPv6 address");
+    is(FILE, "net/ipv6/conf/all/disable_ipv6", "1");
+    // A NIC may have a filter of its own.
+    is(DUAL, "net/ipv4/conf/wan/rp_filter", "2");
+    is(DUAL, "net/ipv4/conf/lan/rp_filter", "1");
+}
+
 #[test]
 fn in_a_container_the_interfaces_are_lxcs_to_make() {
     let text = "[[router]]\nname = \"edge\"\nengine = \"lxc\"\n\

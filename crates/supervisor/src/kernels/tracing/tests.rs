@@ -45,6 +45,15 @@ fn a_wish_names_a_nic_and_a_time() {
 }
 
 #[test]
+fn packets_are_selected_by_ipv4_addresses() {
+    let ip = |text: &str| Some(text.parse::<IpAddr>().expect("an address"));
+    assert_eq!(four(ip("192.0.2.2")).expect("it is known"), Some(Ipv4Addr::new(192, 0, 2, 2)));
+    assert_eq!(four(None).expect("any"), None);
+    let refused = four(ip("2001:db8::2")).expect_err("it is not known").to_string();
+    assert!(refused.ends_with("by IPv4 addresses in this version, not by 2001:db8::2"), "{refused}");
+}
+
+#[test]
 fn a_packet_that_leaves_is_told_with_both_places() {
     let packet = told(PacketFate::Left { nic: 1, head: frame(0x22, 63)[..32].to_vec(), after_ns: 700 });
     assert_eq!((packet.number, packet.at_ns, packet.len), (3, 500, 60));
@@ -58,7 +67,8 @@ fn a_packet_that_leaves_is_told_with_both_places() {
     let wanted =
         [("edge.wan.rx", 0, "to 02:00:00:00:00:01"), ("edge.lan.tx", 700, "ttl 63 to 02:00:00:00:00:22")];
     assert_eq!(hops, wanted);
-    let left = Fate::Left { nic: "edge.lan".into(), next_hop: "02:00:00:00:00:22".into(), after_ns: 700 };
+    let left =
+        Fate::Left { nic: "edge.lan".into(), next_hop: "02:00:00:00:00:22".into(), via: None, after_ns: 700 };
     assert_eq!(packet.fate, left);
 }
 

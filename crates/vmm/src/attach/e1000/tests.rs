@@ -2,6 +2,7 @@ use std::sync::mpsc::channel;
 
 use nic::e1000::register::{CTRL, STATUS};
 
+use super::super::nic_slot;
 use super::super::tests::driver::{config_of, machine};
 use super::*;
 

@@ -21,23 +21,23 @@ const COUNTS: u64 = map::POOL;
 /// Offset of ICR.
 const ICR: u64 = 0xc0;
 
-/// Takes the causes of NIC 0 and 1 and adds them to the words of this vCPU, in an endless loop.
+/// Takes the causes of two NICs and adds them to the words of this vCPU, in an endless loop.
 ///
 /// ```text
 ///     shl edi, 4; add edi, COUNTS
-/// 1:  xor eax, eax; xchg [causes 0], eax; add [rdi], eax
-///     xor eax, eax; xchg [causes 1], eax; add [rdi + 4], eax
+/// 1:  xor eax, eax; xchg [causes of one], eax; add [rdi], eax
+///     xor eax, eax; xchg [causes of the other], eax; add [rdi + 4], eax
 ///     jmp 1b
 /// ```
-fn program() -> Vec<u8> {
+fn program(nics: [usize; 2]) -> Vec<u8> {
     let causes =
         |nic: u64| (map::SHARED + std::mem::offset_of!(bootinfo::Shared, causes) as u64 + 64 * nic) as u32;
     let mut code = vec![0xc1, 0xe7, 4, 0x81, 0xc7];
     code.extend((COUNTS as u32).to_le_bytes());
-    for nic in [0, 1] {
+    for (place, nic) in (0..).zip(nics) {
         code.extend([0x31, 0xc0, 0x87, 0x04, 0x25]);
-        code.extend(causes(nic).to_le_bytes());
-        code.extend([0x01, 0x47, 4 * nic as u8]);
+        code.extend(causes(nic as u64).to_le_bytes());
+        code.extend([0x01, 0x47, 4 * place]);
     }
     code.extend([0xeb, 0u8.wrapping_sub(26)]);
     code
@@ -82,8 +82,11 @@ impl BusDevice for Fake {
     }
 }
 
+/// NICs whose pins have inputs.
+const INPUTS: [usize; 2] = [0, 1];
+
 /// Runs `act` with a machine with two vCPUs that run the program, and the pins of two NICs, one to each vCPU.
-fn try_out(act: impl FnOnce(&Vm, &[Arc<Fall>; 2])) {
+fn try_out(nics: [usize; 2], act: impl FnOnce(&Vm, &[Arc<Fall>; 2])) {
     let kvm = match open_kvm() {
         Ok(kvm) => kvm,
         Err(error) => return println!("SKIPPED: {error:#}"),
@@ -91,9 +94,10 @@ fn try_out(act: impl FnOnce(&Vm, &[Arc<Fall>; 2])) {
     let info = BootInfo::new(Role::Router, 2);
     let vm = Vm::new(&kvm, MachineConfig { name: "pins".into(), ram: 12 << 20, fib: None, info });
     let vm = Arc::new(vm.expect("a virtual machine"));
-    vm.machine().ram().memory.write_slice(&program(), GuestAddress(vm.entry())).expect("inside RAM");
-    let devices = [0, 1].map(|nic| {
-        let pin = vm.machine().irqs().pin(nic, 1 - nic).expect("a pin");
+    vm.machine().ram().memory.write_slice(&program(nics), GuestAddress(vm.entry())).expect("inside RAM");
+    let devices = [0, 1].map(|place: usize| {
+        let nic = nics[place];
+        let pin = vm.machine().irqs().pin(nic, 1 - place).expect("a pin");
         let (causes, reads) = (AtomicU32::new(0), AtomicU32::new(0));
         let state = Arc::new(Fall { pin, causes, reads, level: Mutex::default() });
         let device = Fake { bar: bar_of(nic_slot(nic)), state: state.clone() };
@@ -139,8 +143,8 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
 
 #[test]
 fn a_pin_that_rises_before_its_vcpu_is_there_interrupts_it_then() {
-    for _ in 0..3 {
-        try_out(|vm, [first, second]| {
+    for nics in [INPUTS, INPUTS, [1, map::PINS + 3]] {
+        try_out(nics, |vm, [first, second]| {
             // Immediately: the threads of the vCPUs have only just started.
             first.raise(1);
             second.raise(1);
@@ -153,7 +157,7 @@ fn a_pin_that_rises_before_its_vcpu_is_there_interrupts_it_then() {
 
 #[test]
 fn a_rising_pin_reaches_its_vcpu_each_time_and_falls_when_icr_is_read() {
-    try_out(|vm, [first, second]| {
+    try_out(INPUTS, |vm, [first, second]| {
         let mailbox = |vcpu: usize| vm.machine().shared().mailbox[vcpu].0.load(Ordering::Acquire);
         let before = [mailbox(0), mailbox(1)];
         for turn in 1..=100 {
@@ -174,5 +178,19 @@ fn a_rising_pin_reaches_its_vcpu_each_time_and_falls_when_icr_is_read() {
             wait_for("the handler to end", || mailbox(vcpu) - before[vcpu] >= 200);
             assert_eq!(mailbox(vcpu) - before[vcpu], 200);
         }
+    });
+}
+
+#[test]
+fn a_pin_without_an_input_reaches_its_vcpu_each_time() {
+    try_out([map::PINS, MAX_NICS - 1], |vm, [first, second]| {
+        for turn in 1..=100 {
+            first.raise(1);
+            second.raise(1);
+            for place in [0, 1] {
+                wait_for("the interrupt", || count(vm, 0, place) + count(vm, 1, place) == turn);
+            }
+        }
+        assert!([first, second].iter().all(|device| device.reads.load(Ordering::SeqCst) >= 100));
     });
 }

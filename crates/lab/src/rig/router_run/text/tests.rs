@@ -3,6 +3,17 @@ use super::*;
 use crate::experiment::Options;
 
 #[test]
+fn a_group_has_the_interfaces_of_a_router() {
+    let (routers, options) = ([String::new()], Options::default());
+    let file = File { members: Some(3), ..File::new(&options, Link::Macvtap, &routers) };
+    let text = text(&file, "l3fffff-12");
+    assert!(text.contains("name = \"l3fffff12a\"") && !text.contains("[[router"), "{text}");
+    let plan = config::parse(&text, "lab.toml").unwrap();
+    assert_eq!((plan.groups.len(), plan.routers.len()), (1, 3));
+    assert_eq!(plan.groups[0].pattern.nics[0].attach.to_string(), "macvtap:near0");
+}
+
+#[test]
 fn each_router_has_a_name_interfaces_and_lines_of_its_own() {
     let routers = [String::new(), "pin = { vcpu = \"1\" }\n".to_owned()];
     let options = Options { vcpus: 2, queues: 2, ..Options::default() };

@@ -1,0 +1,88 @@
+//! Groups as users see them: one router, unless they ask for its members. Members are called `NAME_0`, `NAME_1`, …, and no router of a file
+//! has a name with that sign.
+
+use std::collections::BTreeMap;
+
+use api::{Counters, RouterStatus, State};
+
+/// The group that a router is a member of, by its name.
+pub fn of(router: &str) -> Option<&str> {
+    let (group, number) = router.rsplit_once('_')?;
+    let is_number = !number.is_empty() && number.bytes().all(|octet| octet.is_ascii_digit());
+    (is_number && !group.is_empty()).then_some(group)
+}
+
+/// Whether a router is what a name stands for: the router of this name, or a member of that group.
+pub fn is_meant(router: &str, name: &str) -> bool {
+    router == name || of(router) == Some(name)
+}
+
+/// Routers with one for each group in the place of its members.
+pub fn folded(routers: &[RouterStatus]) -> Vec<RouterStatus> {
+    let mut folded: Vec<RouterStatus> = Vec::new();
+    for router in routers {
+        match of(&router.name) {
+            None => folded.push(router.clone()),
+            Some(group) if folded.last().is_some_and(|last| last.name == group) => {}
+            Some(group) => folded.push(whole(group, routers)),
+        }
+    }
+    folded
+}
+
+/// A group as one router.
+fn whole(group: &str, routers: &[RouterStatus]) -> RouterStatus {
+    let members: Vec<&RouterStatus> =
+        routers.iter().filter(|router| of(&router.name) == Some(group)).collect();
+    let runs = members.iter().filter(|member| member.state == State::Running);
+    let longest = runs.map(|member| member.since_ms).max();
+    let state = match (longest, members.first()) {
+        (Some(_), _) => State::Running,
+        (None, first) => first.map_or(State::Waiting, |first| first.state),
+    };
+    RouterStatus {
+        name: group.to_owned(),
+        engine: members.first().map(|first| first.engine.clone()).unwrap_or_default(),
+        state,
+        since_ms: longest.or(members.first().map(|first| first.since_ms)).unwrap_or(0),
+        restarts: members.iter().map(|member| member.restarts).fold(0, u32::saturating_add),
+        reason: None,
+        pid: None,
+        member: Some(told(&members)),
+        threads: members.iter().flat_map(|member| member.threads.clone()).collect(),
+    }
+}
+
+/// How many members are how: `3 members: 2 serving, 1 suspect`.
+fn told(members: &[&RouterStatus]) -> String {
+    let mut states: BTreeMap<&str, usize> = BTreeMap::new();
+    for member in members {
+        let state = member.member.as_deref().and_then(|told| told.split(',').next());
+        *states.entry(state.unwrap_or(member.state.name())).or_default() += 1;
+    }
+    let states: Vec<String> = states.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    format!("{} members: {}", members.len(), states.join(", "))
+}
+
+/// Counters with those of members added up under the name of their group.
+pub fn added_up(counters: Counters) -> Counters {
+    let sum = |values: BTreeMap<String, u64>| {
+        let mut all: BTreeMap<String, u64> = BTreeMap::new();
+        for (name, value) in values {
+            let sum = all.entry(outside(&name)).or_default();
+            *sum = sum.saturating_add(value);
+        }
+        all
+    };
+    Counters { counters: sum(counters.counters), cpu_ns: sum(counters.cpu_ns), ..counters }
+}
+
+/// The name of a counter or thread as that of its group.
+fn outside(name: &str) -> String {
+    let end = name.find(['.', '/']).unwrap_or(name.len());
+    let (router, rest) = name.split_at(end);
+    of(router).map_or_else(|| name.to_owned(), |group| format!("{group}{rest}"))
+}
+
+#[cfg(test)]
+mod tests;

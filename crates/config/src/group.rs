@@ -1,0 +1,242 @@
+//! `[[group]]`: many routers that are one router outside. The plan has the group as the file writes it, with one router as the
+//! pattern of its members, and the members themselves as routers named `NAME_0`, `NAME_1`, …: who starts, places and watches routers
+//! needs to know nothing of groups.
+//!
+//! * `kind = "parallel"`: each member is plugged into the links of the group, and owns a part of their queues.
+//! * `kind = "multistage"`: balancers are plugged into them; the members, its back ends, into an interconnection behind those.
+
+mod guard;
+mod keys;
+mod links;
+mod members;
+mod probed;
+mod read;
+mod verify;
+
+use attach::NicRequirements;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Attach, Nic, Plan, Router};
+
+pub(crate) use keys::names_in;
+pub use keys::{GROUP, GroupKey};
+pub(crate) use read::read_all;
+
+/// Most members of a group.
+pub const MOST_MEMBERS: u32 = 64;
+/// Most balancers of a group.
+pub const MOST_BALANCERS: u32 = 16;
+/// Most queues of a link that members own.
+const MOST_QUEUES: u32 = 64;
+/// Queues for each member: so that shares come out even whatever number of members there is.
+const QUEUES_EACH: u32 = 4;
+/// What stands between the name of a group and the number of a member. No name in a file has it, and it is none of the signs that
+/// part names: counters and labels such as `core_0.wan` are read as those of any router.
+const BEFORE_NUMBER: char = '_';
+
+/// A group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// Its name, which no router and no other group has.
+    pub name: String,
+    /// How it is built.
+    pub kind: GroupKind,
+    /// How many members it has now.
+    pub members: u32,
+    /// How frames are spread over them.
+    pub spread: Spread,
+    /// Between which numbers of members it follows the load; none: it does not.
+    pub scale: Option<Scale>,
+    /// The router that it is outside, with the group's name. Members are like it.
+    pub pattern: Router,
+}
+
+/// How a group is built.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GroupKind {
+    /// Members side by side on the same links (parallel virtual routers).
+    Parallel,
+    /// Balancers, an interconnection and back ends (a multistage software router).
+    Multistage(Stages),
+}
+
+impl GroupKind {
+    /// The keys that say how many members there are.
+    pub const MEMBERS_KEYS: [&str; 2] = ["members", "backends"];
+
+    /// Its name in files.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Parallel => "parallel",
+            Self::Multistage(_) => "multistage",
+        }
+    }
+}
+
+/// What is before the back ends of a multistage group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stages {
+    /// How many balancers there are.
+    pub balancers: u32,
+    /// What a balancer is.
+    pub balancer: Balancer,
+    /// What joins balancers and back ends.
+    pub interconnect: Interconnect,
+}
+
+/// What a balancer is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Balancer {
+    /// A port of the run's own switch.
+    #[default]
+    Switch,
+    /// A virtual machine.
+    Vm,
+}
+
+impl Balancer {
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Switch => "switch",
+            Self::Vm => "vm",
+        }
+    }
+}
+
+/// What joins balancers and back ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Interconnect {
+    /// A switch of the run for each NIC of the group.
+    #[default]
+    Switch,
+    /// A bridge of the kernel or of Open vSwitch: each NIC of a back end is a TAP in it.
+    Bridge(Attach),
+}
+
+/// How frames are spread over members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Spread {
+    /// By flow, both directions together where we choose: what belongs together stays in order.
+    #[default]
+    Flow,
+    /// One by one: members are loaded alike, and frames of a flow overtake each other.
+    RoundRobin,
+}
+
+impl Spread {
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Flow => "flow",
+            Self::RoundRobin => "round-robin",
+        }
+    }
+}
+
+/// How the number of members follows the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scale {
+    /// Members at least.
+    pub min: u32,
+    /// Members at most.
+    pub max: u32,
+    /// How busy a member is to be at most, in thousandths of its time.
+    pub target: u32,
+}
+
+impl Group {
+    /// The key that says how many members there are.
+    pub const fn members_key(&self) -> &'static str {
+        match self.kind {
+            GroupKind::Parallel => GroupKind::MEMBERS_KEYS[0],
+            GroupKind::Multistage(_) => GroupKind::MEMBERS_KEYS[1],
+        }
+    }
+
+    /// Most members that it may have while it runs.
+    pub fn most(&self) -> u32 {
+        self.scale.map_or(self.members, |scale| scale.max.max(self.members))
+    }
+
+    /// How many queues a link of a parallel group has for its life, which its members own: what a link was made with stays, however
+    /// many members come.
+    pub fn queues(&self) -> u32 {
+        (self.most() * QUEUES_EACH).next_power_of_two().min(MOST_QUEUES)
+    }
+
+    /// What the group wants of the link that a NIC of its pattern is plugged into: a queue for its balancer, or those that members own.
+    pub fn wanted(&self, nic: &Nic) -> NicRequirements {
+        let is_parallel = self.kind == GroupKind::Parallel;
+        let queues = if is_parallel { self.queues() as usize } else { 1 };
+        let in_turn = is_parallel && self.spread == Spread::RoundRobin;
+        NicRequirements { queues, in_turn, ..self.pattern.wanted(nic) }
+    }
+
+    /// The name of a member.
+    pub fn member(&self, number: u32) -> String {
+        format!("{}{BEFORE_NUMBER}{number}", self.name)
+    }
+
+    /// What the data plane need not know of it: where threads are and how they are scheduled.
+    pub(crate) fn forget_threads(&mut self) {
+        let pattern = &mut self.pattern;
+        (pattern.pin, pattern.affinity, pattern.sched, pattern.guarantee) = Default::default();
+    }
+}
+
+impl Router {
+    /// The group that it is a member of, and its number there.
+    pub fn membership(&self) -> Option<(&str, u32)> {
+        membership(&self.name)
+    }
+}
+
+/// The group that a router of this name is a member of, and its number there.
+fn membership(router: &str) -> Option<(&str, u32)> {
+    let (group, number) = router.rsplit_once(BEFORE_NUMBER)?;
+    Some((group, number.parse().ok()?))
+}
+
+/// Whether a router is what a name stands for: the router of this name, or a member of that group.
+pub fn is_meant(router: &str, name: &str) -> bool {
+    router == name || membership(router).is_some_and(|(group, _)| group == name)
+}
+
+impl Plan {
+    /// The names that it takes on a host: those of its routers, members of groups among them, and of its groups.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let routers = self.routers.iter().map(|router| router.name.as_str());
+        routers.chain(self.groups.iter().map(|group| group.name.as_str()))
+    }
+
+    /// The group of this name.
+    pub fn group(&self, name: &str) -> Option<&Group> {
+        self.groups.iter().find(|group| group.name == name)
+    }
+
+    /// The members of a group, by number.
+    pub fn members<'p>(&'p self, group: &'p str) -> impl Iterator<Item = &'p Router> {
+        let is_its = move |router: &&Router| router.membership().is_some_and(|(own, _)| own == group);
+        self.routers.iter().filter(is_its)
+    }
+}
+
+/// Each router that there is outside, with the index of one whose places in the file it has: a router that is no member, and the pattern
+/// of each group.
+pub(crate) fn outside(plan: &Plan) -> impl Iterator<Item = (usize, &Router)> {
+    let alone = plan.routers.iter().enumerate().filter(|(_, router)| router.membership().is_none());
+    let mut from = 0;
+    let groups = plan.groups.iter().filter_map(move |group| {
+        let is_its = |router: &Router| router.membership().is_some_and(|(own, _)| own == group.name);
+        let first = from + plan.routers.get(from..)?.iter().position(is_its)?;
+        from = first + group.members as usize;
+        Some((first, &group.pattern))
+    });
+    alone.chain(groups)
+}
+
+/// What a file calls the table that a router stands in, and the name that it has there.
+pub(crate) fn table_of(router: &Router) -> (&'static str, &str) {
+    router.membership().map_or(("router", router.name.as_str()), |(group, _)| ("group", group))
+}

@@ -1,0 +1,169 @@
+//! The members of a group as routers of the plan, and plans with other numbers of them.
+
+use std::time::Duration;
+
+use super::{BEFORE_NUMBER, Group, GroupKind, Interconnect, MOST_MEMBERS, probed};
+use crate::cpus::CpuSet;
+use crate::mac::Mac;
+use crate::plan::{Attach, Nic, Plan, Router, Switch};
+use crate::source_lines::SourceLines;
+use crate::values::BadValue;
+use crate::verify::verify;
+
+/// How long the switches between balancers and back ends keep an address. Balancers name the port, so it decides little.
+const AGEING: Duration = Duration::from_secs(300);
+
+/// Adds a group and its members, which stand in the file where the router of this index does.
+pub(crate) fn add(group: Group, index: usize, plan: &mut Plan) {
+    plan.switches.extend(group.switches());
+    for router in group.routers() {
+        plan.places.repeat(index, plan.routers.len());
+        plan.routers.push(router);
+    }
+    plan.groups.push(group);
+}
+
+impl Group {
+    /// Its members, as the pattern has them.
+    fn routers(&self) -> impl Iterator<Item = Router> + '_ {
+        (0..self.members).map(|number| self.router(number))
+    }
+
+    fn router(&self, number: u32) -> Router {
+        let name = self.member(number);
+        let mut router = Router { name, ..self.pattern.clone() };
+        if let GroupKind::Multistage(stages) = &self.kind {
+            let inside = |nic: &mut Nic| self.plug_inside(nic, &stages.interconnect, number);
+            router.nics.iter_mut().for_each(inside);
+        }
+        self.deal_cpus(&mut router, number);
+        probed::add(&mut router);
+        router
+    }
+
+    /// Gives a member its part of the CPUs that threads are pinned to: they are dealt out over all members.
+    fn deal_cpus(&self, router: &mut Router, number: u32) {
+        let of = |set: &Option<CpuSet>, threads: usize| {
+            let first = number as usize * threads;
+            CpuSet::from_cpus((first..first + threads).filter_map(|thread| Some(set.as_ref()?.deal(thread))))
+        };
+        router.pin.vcpu = of(&self.pattern.pin.vcpu, self.pattern.vcpus as usize);
+        router.pin.vhost = of(&self.pattern.pin.vhost, self.pattern.vhost_threads());
+    }
+
+    /// Plugs a NIC of a back end into the interconnection. A bridge learns where addresses are, so there each has one of its own.
+    fn plug_inside(&self, nic: &mut Nic, interconnect: &Interconnect, number: u32) {
+        match interconnect {
+            Interconnect::Switch => nic.attach = switch_port(&self.inner_switch(nic)),
+            Interconnect::Bridge(bridge) => {
+                nic.attach = bridge.clone();
+                nic.mac = Mac::derived(&self.member(number), &nic.name);
+            }
+        }
+    }
+
+    /// The name of the switch between the balancers' NIC and the back ends'. No switch of a file has such a name.
+    fn inner_switch(&self, nic: &Nic) -> String {
+        format!("{}{BEFORE_NUMBER}{}", self.name, nic.name)
+    }
+
+    /// The switches that only it has.
+    fn switches(&self) -> Vec<Switch> {
+        let GroupKind::Multistage(stages) = &self.kind else { return Vec::new() };
+        if stages.interconnect != Interconnect::Switch {
+            return Vec::new();
+        }
+        let switch = |nic: &Nic| Switch { name: self.inner_switch(nic), ageing: AGEING };
+        self.pattern.nics.iter().map(switch).collect()
+    }
+}
+
+/// A port of a switch that the plan has.
+fn switch_port(name: &str) -> Attach {
+    Attach::read(&format!("switch:{name}")).unwrap_or_else(|_| Attach::null())
+}
+
+impl Plan {
+    /// The plan with another number of members of a group; those that stay are as they are.
+    ///
+    /// # Errors
+    /// There is no such group, it may not have so many, or the plan as a whole must not be so: one line.
+    pub fn with_members(&self, name: &str, members: u32) -> Result<Self, BadValue> {
+        let mut plan = self.clone();
+        let group = plan.groups.iter_mut().find(|group| group.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self.groups.iter().map(|group| group.name.as_str()).collect();
+            BadValue(format!("there is no group {name:?}; groups: {}", names.join(", ")))
+        })?;
+        let (min, max) = group.scale.map_or((1, MOST_MEMBERS), |scale| (scale.min, scale.max));
+        if !(min..=max).contains(&members) {
+            let what = format!("group {name}: members: {members} is out of range; write {min} to {max}");
+            return Err(BadValue(what));
+        }
+        group.members = members;
+        plan.regroup(self);
+        let faults = verify(&plan);
+        if faults.is_empty() { Ok(plan) } else { Err(plan.errors(faults).of_setting(name, "members")) }
+    }
+
+    /// The plan with one setting of all members of a group changed.
+    ///
+    /// # Errors
+    /// As those of [`Plan::with`], which this is for groups.
+    pub(crate) fn with_in_group(&self, name: &str, key: &str, value: &str) -> Result<Self, BadValue> {
+        if ["guarantee", "limit"].contains(&key.split('.').next().unwrap_or(key)) {
+            return Err(BadValue(format!("group {name}: {key}: a group has none in this version")));
+        }
+        let mut plan = self.clone();
+        let of_group = plan.groups.iter_mut().filter(|group| group.name == name);
+        of_group.map(|group| &mut group.pattern).try_for_each(|pattern| pattern.set(key, value))?;
+        let is_its = |router: &Router| router.membership().is_some_and(|(own, _)| own == name);
+        for router in plan.routers.iter_mut().filter(|router| is_its(router)) {
+            router.set(key, value)?;
+        }
+        plan.deal_cpus();
+        let faults = verify(&plan);
+        if faults.is_empty() { Ok(plan) } else { Err(plan.errors(faults).of_setting(name, key)) }
+    }
+
+    /// Gives members of groups their parts of the CPUs that threads are pinned to.
+    fn deal_cpus(&mut self) {
+        for group in &self.groups {
+            let own =
+                |router: &Router| router.membership().filter(|(own, _)| *own == group.name).map(|(_, n)| n);
+            for router in &mut self.routers {
+                if let Some(number) = own(router) {
+                    group.deal_cpus(router, number);
+                }
+            }
+        }
+    }
+
+    /// Lists the routers anew, by groups of which another plan knows the members that stay.
+    fn regroup(&mut self, before: &Self) {
+        self.routers.clear();
+        self.places = SourceLines { file: before.places.file.clone(), ..SourceLines::default() };
+        self.places.keep_run(&before.places);
+        let alone = before.routers.iter().enumerate().filter(|(_, router)| router.membership().is_none());
+        alone.for_each(|(index, router)| self.push_like(router.clone(), &before.places, index));
+        for group in std::mem::take(&mut self.groups) {
+            self.push_members(&group, before);
+            self.groups.push(group);
+        }
+    }
+
+    fn push_members(&mut self, group: &Group, before: &Self) {
+        let find = |name: &str| before.routers.iter().position(|router| router.name == name);
+        let first = find(&group.member(0)).unwrap_or_default();
+        for new in group.routers() {
+            let known = find(&new.name);
+            let router = known.and_then(|index| before.routers.get(index)).cloned().unwrap_or(new);
+            self.push_like(router, &before.places, known.unwrap_or(first));
+        }
+    }
+
+    /// Adds a router that stands in the file where another plan's does.
+    fn push_like(&mut self, router: Router, places: &SourceLines, index: usize) {
+        self.places.copy(places, index, self.routers.len());
+        self.routers.push(router);
+    }
+}

@@ -1,0 +1,24 @@
+//! What members are given beside what the file says, so that probes pass them: a route for each NIC, and the neighbour behind it where
+//! probes are taken out ([`::group::probe`]). What they say of a probe that they cannot forward goes there as well, and not by a
+//! default route to others.
+
+use std::net::Ipv4Addr;
+
+use ::group::probe::{BACK, MOST_NICS, SOURCE, destination};
+
+use crate::address::Prefix;
+use crate::mac::Mac;
+use crate::plan::{Neighbour, Route, Router};
+
+/// Has a member forward probes.
+pub(super) fn add(router: &mut Router) {
+    let nics = router.nics.len();
+    let there = (0..nics).map(|nic| (destination(u8::try_from(nic).unwrap_or(u8::MAX)), nic));
+    // The last NIC of as many as there can be has the address that all probes come from.
+    let back = (nics < usize::from(MOST_NICS)).then_some((SOURCE, 0));
+    for (address, nic) in there.chain(back) {
+        let address = Ipv4Addr::from_bits(address);
+        router.routes.push(Route { to: Prefix::containing(address, 32), via: None, nic });
+        router.neighbours.push(Neighbour { address, mac: Mac(BACK.0), nic });
+    }
+}

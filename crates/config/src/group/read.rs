@@ -1,0 +1,130 @@
+//! Reading `[[group]]`: the keys of a router, and those of a group.
+
+use super::{
+    Balancer, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Scale, Spread, Stages, members,
+    verify,
+};
+use crate::plan::{Attach, Engine, FlowHash, Plan, Router};
+use crate::read::{router, valued};
+use crate::section::{Keywords, Section};
+
+/// How busy members are to be at most where the file does not say it, in thousandths.
+const TARGET: u32 = 700;
+
+/// The word for a kind, before what belongs to it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    #[default]
+    Parallel,
+    Multistage,
+}
+
+const KINDS: Keywords<Kind> = Keywords {
+    noun: ("kind of group", "kinds"),
+    now: &[("parallel", Kind::Parallel), ("multistage", Kind::Multistage)],
+    later: &[],
+};
+
+const SPREADS: Keywords<Spread> = Keywords {
+    noun: ("way to spread frames", "ways"),
+    now: &[(Spread::Flow.name(), Spread::Flow), (Spread::RoundRobin.name(), Spread::RoundRobin)],
+    later: &[],
+};
+
+const BALANCERS: Keywords<Balancer> = Keywords {
+    noun: ("balancer", "balancers"),
+    now: &[(Balancer::Switch.name(), Balancer::Switch), (Balancer::Vm.name(), Balancer::Vm)],
+    later: &[],
+};
+
+/// Reads all groups of the document, and adds them and their members to the plan.
+pub(crate) fn read_all(document: &Section<'_>, plan: &mut Plan) {
+    for section in document.tables("group") {
+        let index = plan.routers.len();
+        let pattern = router(&section, index, plan);
+        let group = read(&section, pattern);
+        verify::verify(&section, &group);
+        members::add(group, index, plan);
+    }
+}
+
+fn read(section: &Section<'_>, mut pattern: Router) -> Group {
+    if !section.has("kind") {
+        section.missing("kind", "\"parallel\"");
+    }
+    for (nic, section) in pattern.nics.iter_mut().zip(section.tables("nic")) {
+        if !section.has("hash") {
+            nic.hash = FlowHash::Symmetric;
+        }
+    }
+    // What the host chooses where the file names no engine is one of these, too, and has a process of its own in any case.
+    pattern.isolate |= matches!(pattern.engine, None | Some(Engine::Kvm));
+    let (word, scale) = (section.word("kind", &KINDS), scale(section));
+    let kind = match word {
+        Kind::Parallel => GroupKind::Parallel,
+        Kind::Multistage => GroupKind::Multistage(stages(section)),
+    };
+    Group {
+        name: pattern.name.clone(),
+        kind,
+        members: number(section, word, scale),
+        spread: section.word("spread", &SPREADS),
+        scale,
+        pattern,
+    }
+}
+
+/// How many members there are when the run starts.
+fn number(section: &Section<'_>, kind: Kind, scale: Option<Scale>) -> u32 {
+    let (own, other) = match kind {
+        Kind::Parallel => ("members", "backends"),
+        Kind::Multistage => ("backends", "members"),
+    };
+    if section.has(other) {
+        let what = format!("this kind of group has {own}; write {own} = 2, or another kind");
+        section.fault(section.line_of(other), other, what);
+    } else if !section.has(own) && !section.has("scale") {
+        section.missing(own, "2");
+    }
+    let members = section.number(own, 1..=MOST_MEMBERS, scale.map_or(1, |scale| scale.min));
+    if let Some(Scale { min, max, .. }) = scale.filter(|scale| !(scale.min..=scale.max).contains(&members)) {
+        let what = format!("{members} is outside of scale; write {min} to {max}");
+        section.fault(section.line_of(own), own, what);
+    }
+    members
+}
+
+fn scale(section: &Section<'_>) -> Option<Scale> {
+    let table = section.table("scale", "{ min = 1, max = 4, target = 0.7 }")?;
+    table.expect_keys(&["min", "max", "target"], &[]);
+    if !table.has("max") {
+        table.missing("max", "4");
+    }
+    let min = table.number("min", 1..=MOST_MEMBERS, 1);
+    let max = table.number("max", 1..=MOST_MEMBERS, min);
+    if max < min {
+        let what = format!("{max} is less than min = {min}; write {min} to {MOST_MEMBERS}");
+        table.fault(table.line_of("max"), "max", what);
+    }
+    let target = table.decimal("target", 100..=950, 3).unwrap_or(TARGET);
+    Some(Scale { min, max: max.max(min), target })
+}
+
+fn stages(section: &Section<'_>) -> Stages {
+    Stages {
+        balancers: section.number("balancers", 1..=MOST_BALANCERS, 1),
+        balancer: section.word("balancer", &BALANCERS),
+        interconnect: valued(section, "interconnect", "\"switch\"", interconnect).unwrap_or_default(),
+    }
+}
+
+fn interconnect(text: &str) -> Result<Interconnect, String> {
+    if text == "switch" {
+        return Ok(Interconnect::Switch);
+    }
+    match Attach::read(text) {
+        Ok(attach) if ["bridge", "ovs"].contains(&attach.kind()) => Ok(Interconnect::Bridge(attach)),
+        Err(what) if text.starts_with("bridge:") || text.starts_with("ovs:") => Err(what),
+        _ => Err(format!("{text:?} joins no back ends; write \"switch\", \"bridge:NAME\" or \"ovs:NAME\"")),
+    }
+}

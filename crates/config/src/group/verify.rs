@@ -1,0 +1,135 @@
+//! What a group asks of the keys of its routers, and what only one kind of group has.
+
+use super::{BEFORE_NUMBER, Group, GroupKind, MOST_MEMBERS, Spread};
+use crate::plan::{Deliver, Engine, Nic, NicModel, QueueLen, Role, VhostThreads};
+use crate::section::Section;
+
+/// Most NICs of a group, through each of which its members are probed.
+const MOST_NICS: usize = ::group::probe::MOST_NICS as usize;
+/// Longest name of a group, in octets: a member has it with a number, and no longer name than any router.
+const LONGEST: usize = 11;
+
+/// Most static neighbours of a group: members need some for probes ([`super::probed`]).
+const MOST_NEIGHBOURS: usize = bootinfo::MAX_NEIGHBOURS - bootinfo::MAX_NICS;
+
+/// Attachments whose queues several members can own.
+const SHARED: [&str; 6] = ["switch", "tap", "bridge", "ovs", "macvtap", "xdp"];
+
+/// Reports what is wrong with a group.
+pub(crate) fn verify(section: &Section<'_>, group: &Group) {
+    name(section, group);
+    nics(section, group);
+    keys_of_stages(section, group);
+    router(section, group);
+    if group.pattern.is_in_kernel() {
+        return;
+    }
+    for (nic, section) in group.pattern.nics.iter().zip(section.tables("nic")) {
+        if let Some((key, what)) = trouble(group, nic) {
+            section.fault(section.line_of(key), key, what);
+        }
+    }
+}
+
+fn name(section: &Section<'_>, group: &Group) {
+    if group.name.len() > LONGEST {
+        let last = MOST_MEMBERS - 1;
+        let what = format!(
+            "{:?} is too long for a group, whose members are called NAME{BEFORE_NUMBER}{last}; use at most {LONGEST} letters",
+            group.name
+        );
+        section.fault(section.line_of("name"), "name", what);
+    }
+}
+
+fn nics(section: &Section<'_>, group: &Group) {
+    let count = group.pattern.nics.len();
+    if let Some(extra) = section.tables("nic").get(MOST_NICS).filter(|_| count > MOST_NICS) {
+        let what = format!("{count} NICs are too many for a group, which has at most {MOST_NICS}");
+        section.fault(extra.line, "nic", what);
+    }
+}
+
+/// Keys that say nothing of members side by side.
+fn keys_of_stages(section: &Section<'_>, group: &Group) {
+    let foreign = ["balancers", "balancer", "interconnect"].into_iter().filter(|key| section.has(key));
+    for key in foreign.filter(|_| group.kind == GroupKind::Parallel) {
+        let what = "only a multistage group has it; remove it, or write kind = \"multistage\"";
+        section.fault(section.line_of(key), key, what);
+    }
+}
+
+/// What members cannot be, or cannot have.
+fn router(section: &Section<'_>, group: &Group) {
+    let refuse = |key: &str, what: &str| section.fault(section.line_of(key), key, what);
+    for key in ["guarantee", "limit", "control"].into_iter().filter(|key| section.has(key)) {
+        refuse(key, "a group has none in this version; remove it");
+    }
+    let neighbours = group.pattern.neighbours.len();
+    if neighbours > MOST_NEIGHBOURS {
+        refuse(
+            "neighbour",
+            &format!(
+                "{neighbours} are too many for a group, which has at most {MOST_NEIGHBOURS}; remove some"
+            ),
+        );
+    }
+    match group.pattern.engine {
+        Some(Engine::Linux) => refuse(
+            "engine",
+            "we cannot write the routes of a Linux guest, so it is no member of a group; write engine = \"kvm\"",
+        ),
+        Some(Engine::Kernel | Engine::Lxc) => refuse(
+            "engine",
+            "the host's kernel reads the links of a kernel router, so it is no member of a group; write engine = \"kvm\"",
+        ),
+        Some(Engine::Kvm | Engine::Process) | None => {}
+    }
+    if group.pattern.role != Role::Router {
+        refuse("role", "members are found alive by what they forward; write role = \"router\"");
+    }
+    match group.pattern.vhost {
+        VhostThreads::Shared | VhostThreads::PerNic | VhostThreads::Split => {}
+        VhostThreads::PerQueue => {
+            refuse("vhost", "a member reads the queues that it owns by one thread; write vhost = \"shared\"");
+        }
+        VhostThreads::Kernel | VhostThreads::Vmm => refuse(
+            "vhost",
+            "a member's queues are read by threads of ours, outside of its own process; write vhost = \"shared\"",
+        ),
+    }
+}
+
+/// What of a NIC does not go with a group.
+fn trouble(group: &Group, nic: &Nic) -> Option<(&'static str, String)> {
+    let kind = nic.attach.kind();
+    if nic.model == NicModel::E1000 {
+        let what = "members attach NICs by vhost-user, which an e1000 cannot; write model = \"virtio-net\"";
+        return Some(("model", what.to_owned()));
+    }
+    if nic.deliver == Deliver::Direct {
+        let what = "a member's rings are out of other routers' reach; write deliver = \"queued\"";
+        return Some(("deliver", what.to_owned()));
+    }
+    if nic.queue_len == QueueLen::Auto {
+        let what = "several members read the queues of a group, and none can be tuned for them; write a number such as 1000";
+        return Some(("queue_len", what.to_owned()));
+    }
+    let is_shared = kind != "null" && (group.kind != GroupKind::Parallel || SHARED.contains(&kind));
+    if nic.attach.traits().is_handed || !is_shared {
+        let what = format!(
+            "members of a {} group cannot share {:?}; write e.g. \"tap:NAME\", \"macvtap:INTERFACE\" or \"switch:NAME\"",
+            group.kind.name(),
+            nic.attach.to_string()
+        );
+        return Some(("attach", what));
+    }
+    let chosen_elsewhere = group.kind == GroupKind::Parallel && ["macvtap", "xdp"].contains(&kind);
+    (group.spread == Spread::RoundRobin && chosen_elsewhere).then(|| {
+        let who = if kind == "xdp" { "the NIC" } else { "the kernel" };
+        let what = format!(
+            "{who} chooses the queues of {kind}: by flow; write spread = \"flow\", or another attachment"
+        );
+        ("attach", what)
+    })
+}

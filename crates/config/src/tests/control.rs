@@ -1,0 +1,105 @@
+//! Control planes.
+
+use std::path::Path;
+
+use super::bad::{GOOD, errors};
+use crate::{Control, Plan, keys, parse};
+
+/// The valid file, whose first router has these lines, and this table of a control plane at line 14.
+fn file(lines: &str, table: &str) -> String {
+    let text = GOOD.replacen("engine = \"kvm\"", lines, 1);
+    text.replacen(
+        "\n[[router.nic]]\nname = \"wan\"",
+        &format!("\n{table}\n[[router.nic]]\nname = \"wan\""),
+        1,
+    )
+}
+
+fn good(table: &str) -> Plan {
+    parse(&file("engine = \"kvm\"", table), "f.toml").expect("a good file")
+}
+
+#[test]
+fn a_router_has_one_if_its_file_says_so() {
+    assert_eq!(good("").routers[0].control, None);
+    let alone = good("[router.control]");
+    assert_eq!(alone.routers[0].control, Some(Control { frr: None }));
+    let plan = good("[router.control]\nfrr = \"edge.conf\"");
+    let (router, control) = plan.controlled().next().expect("a control plane");
+    assert_eq!((router.name.as_str(), control.frr.as_deref()), ("edge", Some(Path::new("edge.conf"))));
+    assert_eq!(plan.controlled().count(), 1);
+}
+
+#[test]
+fn it_is_shown_as_the_file_has_it() {
+    let shown = |table: &str| {
+        let plan = good(table);
+        let entry = keys::ROUTER.iter().find(|entry| entry.name == "control").expect("a key");
+        entry.value(&plan.routers[0]).map(|value| value.to_string())
+    };
+    assert_eq!(shown(""), None);
+    assert_eq!(shown("[router.control]").as_deref(), Some("{}"));
+    assert_eq!(shown("[router.control]\nfrr = \"edge.conf\"").as_deref(), Some("{ frr = \"edge.conf\" }"));
+}
+
+#[test]
+fn a_data_plane_does_not_learn_what_speaks_there() {
+    let plan = good("[router.control]\nfrr = \"edge.conf\"").of_data_plane();
+    assert_eq!(plan.routers[0].control, Some(Control { frr: None }));
+}
+
+#[test]
+fn what_it_cannot_be_is_one_line() {
+    for (lines, table, wrong) in [
+        (
+            "engine = \"kvm\"",
+            "[router.control]\nfrr = \"\"",
+            "router.control.frr: \"\" names no file; write e.g. \"edge.conf\"",
+        ),
+        (
+            "engine = \"kvm\"",
+            "[router.control]\nfrrr = \"edge.conf\"",
+            "router.control.frrr: unknown key; did you mean \"frr\"?",
+        ),
+        (
+            "engine = \"kvm\"\nisolate = \"process\"",
+            "[router.control]",
+            "router.control: a router in a process of its own has no control plane in this version; remove isolate",
+        ),
+        (
+            "engine = \"kvm\"\nrole = \"echo\"",
+            "[router.control]",
+            "router.control: its firmware has no routes; write role = \"router\", or remove [router.control]",
+        ),
+    ] {
+        let said = errors(&file(lines, table));
+        assert!(said.lines().any(|line| line.ends_with(wrong)), "{lines}: {said}");
+    }
+}
+
+#[test]
+fn engines_without_it_are_refused() {
+    for (engine, wrong) in
+        [("kernel", "the host's kernel forwards for this router"), ("linux", "a Linux guest has its own")]
+    {
+        let text = format!(
+            "[[router]]\nname = \"edge\"\nengine = \"{engine}\"\n[router.control]\n\
+             [[router.nic]]\nname = \"wan\"\nattach = \"tap:rr-wan\"\n"
+        );
+        let said = errors(&text);
+        assert!(said.contains(&format!("f.toml:4: router.control: {wrong}")), "{said}");
+    }
+}
+
+#[test]
+fn nics_whose_frames_pass_us_by_are_refused() {
+    for (from, to, wrong) in [
+        ("\"queued\"", "\"direct\"", "a control plane takes its frames before they reach the ring"),
+        ("\"tap:tap0\"", "\"vhost-user-frontend:a.sock\"", "hands the rings to another program"),
+        ("name = \"lan\"", "name = \"all\"", "the kernel reserves the name \"all\"; choose another"),
+    ] {
+        let text = file("engine = \"kvm\"", "[router.control]").replacen(from, to, 1);
+        let said = errors(&text);
+        assert!(said.contains(wrong), "{to}: {said}");
+    }
+}

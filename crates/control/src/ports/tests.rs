@@ -1,0 +1,47 @@
+use super::*;
+
+fn link(index: u32, name: &str, lower: Option<u32>) -> Link {
+    let name = name.to_owned();
+    Link {
+        index,
+        name,
+        mac: None,
+        mtu: 1500,
+        up: true,
+        running: true,
+        master: None,
+        lower,
+        group: 0,
+        permanent_mac: None,
+        alias: String::new(),
+    }
+}
+
+const WAN: Port = Port { nic: 0, vlan: 0 };
+const TAGGED: Port = Port { nic: 0, vlan: 100 };
+
+fn ports() -> Ports {
+    Ports::new([("wan".to_owned(), WAN), ("wan.100".to_owned(), TAGGED)])
+}
+
+#[test]
+fn shadows_are_ports_by_name_and_what_stands_on_them_is_too() {
+    let mut ports = ports();
+    assert!(!ports.take(&Change::Set(link(1, "lo", None))));
+    assert!(ports.take(&Change::Set(link(5, "wan", None))));
+    assert!(!ports.take(&Change::Set(link(5, "wan", None))), "nothing new");
+    assert!(ports.take(&Change::Set(link(6, "wan.100", Some(5)))));
+    assert!(ports.take(&Change::Set(link(7, "vrrp-5", Some(5)))));
+    assert_eq!([1, 5, 6, 7].map(|index| ports.get(index)), [None, Some(WAN), Some(TAGGED), Some(WAN)]);
+}
+
+#[test]
+fn an_index_loses_its_meaning_with_its_interface() {
+    let mut ports = ports();
+    ports.take(&Change::Set(link(5, "wan", None)));
+    assert!(ports.take(&Change::Set(link(5, "old", None))), "it was renamed");
+    assert!(ports.take(&Change::Set(link(8, "wan", None))));
+    assert!(ports.take(&Change::Gone(link(8, "wan", None))));
+    assert!(!ports.take(&Change::Gone(link(8, "wan", None))));
+    assert_eq!((ports.get(5), ports.get(8)), (None, None));
+}

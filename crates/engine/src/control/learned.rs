@@ -1,0 +1,224 @@
+//! What routers have learned from their control planes. It outlives their restarts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use config::learned::{LearnedFate, LearnedRoute, Lesson};
+use fib::{Error, NextHop, Refusal, Rib, six};
+use vmm::RouteTable;
+
+/// Number of the table of NICs without a VRF: a control plane knows no other.
+const MAIN: usize = 0;
+
+/// Network: first address, prefix length.
+type Network = (IpAddr, u8);
+
+/// What the routers of an instance have learned, by name.
+#[derive(Clone, Default)]
+pub struct Learning(Arc<Mutex<BTreeMap<String, Arc<Learned>>>>);
+
+impl Learning {
+    /// What a router has learned; nothing yet, if it is new.
+    pub(crate) fn of(&self, router: &str) -> Arc<Learned> {
+        self.lock().entry(router.to_owned()).or_default().clone()
+    }
+
+    /// Forgets all other routers.
+    pub(crate) fn keep(&self, is_kept: impl Fn(&str) -> bool) {
+        self.lock().retain(|name, _| is_kept(name));
+    }
+
+    /// Tries again what did not fit into the route tables.
+    pub(crate) fn look_after(&self) {
+        self.lock().values().for_each(|learned| learned.catch_up());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Learned>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a router has learned.
+#[derive(Default)]
+pub(crate) struct Learned {
+    routes: Mutex<LearnedRoutes>,
+    /// Addresses of its control plane, in order.
+    addresses: Mutex<Arc<Vec<IpAddr>>>,
+    /// Changes with the addresses.
+    version: AtomicU32,
+}
+
+#[derive(Default)]
+struct LearnedRoutes {
+    all: BTreeMap<Network, LearnedFate>,
+    /// Networks for which a table may not be as it should.
+    late: BTreeSet<Network>,
+    /// While all routes are told anew: those that have not come again yet.
+    stale: BTreeSet<Network>,
+    tables: Vec<Follower>,
+}
+
+/// A route table that follows.
+struct Follower {
+    table: Weak<RouteTable>,
+    /// Number of links of its router.
+    links: usize,
+}
+
+impl Learned {
+    /// Takes news. Returns how many networks are not in all tables as they should be, because these are full.
+    pub(crate) fn take(&self, lesson: &Lesson) -> usize {
+        if let Some(addresses) = &lesson.addresses {
+            self.set_addresses(addresses.clone());
+        }
+        self.routes().take(lesson)
+    }
+
+    /// Adds all learned routes to the table of a machine that is being built, and has it follow from now on.
+    pub(crate) fn adopt(&self, table: &Arc<RouteTable>, links: usize) {
+        self.routes().adopt(table, links);
+    }
+
+    fn catch_up(&self) {
+        self.routes().catch_up();
+    }
+
+    /// Returns a number that changes with the addresses.
+    pub(crate) fn version(&self) -> u32 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Returns the addresses of the control plane, in order.
+    pub(crate) fn addresses(&self) -> Arc<Vec<IpAddr>> {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_addresses(&self, mut addresses: Vec<IpAddr>) {
+        addresses.sort_unstable();
+        *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(addresses);
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn routes(&self) -> MutexGuard<'_, LearnedRoutes> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LearnedRoutes {
+    fn take(&mut self, lesson: &Lesson) -> usize {
+        if lesson.begins {
+            self.stale = self.all.keys().copied().collect();
+        }
+        let mut changed: BTreeSet<Network> = lesson.routes.iter().map(|route| self.note(route)).collect();
+        if lesson.ends {
+            let gone = std::mem::take(&mut self.stale);
+            for network in gone {
+                self.all.remove(&network);
+                changed.insert(network);
+            }
+        }
+        changed.append(&mut self.late);
+        self.late = self.write(&changed);
+        self.late.len()
+    }
+
+    fn note(&mut self, route: &LearnedRoute) -> Network {
+        let network = (route.to, route.len);
+        self.stale.remove(&network);
+        match route.fate {
+            Some(fate) => self.all.insert(network, fate),
+            None => self.all.remove(&network),
+        };
+        network
+    }
+
+    fn adopt(&mut self, table: &Arc<RouteTable>, links: usize) {
+        let all: BTreeSet<Network> = self.all.keys().copied().collect();
+        let late = self.write_to(table, links, &all);
+        self.late.extend(late);
+        self.tables.push(Follower { table: Arc::downgrade(table), links });
+    }
+
+    fn catch_up(&mut self) {
+        if !self.late.is_empty() {
+            let late = std::mem::take(&mut self.late);
+            self.late = self.write(&late);
+        }
+    }
+
+    /// Makes these networks in all tables what they should be; returns those for which a table is full.
+    fn write(&mut self, networks: &BTreeSet<Network>) -> BTreeSet<Network> {
+        self.tables.retain(|follower| follower.table.strong_count() > 0);
+        let alive = self.tables.iter().filter_map(|one| Some((one.table.upgrade()?, one.links)));
+        alive.flat_map(|(table, links)| self.write_to(&table, links, networks)).collect()
+    }
+
+    /// Makes these networks in a table what they should be, in one epoch for each family; returns those that it has no room for.
+    fn write_to(&self, table: &RouteTable, links: usize, networks: &BTreeSet<Network>) -> Vec<Network> {
+        let hop = |network: &Network| Some(next_hop(network.0, *self.all.get(network)?, links));
+        let is_four = |(to, _): &Network| to.is_ipv4();
+        let (four, six): (Vec<Network>, Vec<Network>) = networks.iter().copied().partition(is_four);
+        let mut late = Vec::new();
+        if !four.is_empty() {
+            let write = |rib: &mut Rib<'static>| -> Vec<Network> {
+                four.into_iter().filter(|one| is_late(write_four(rib, *one, hop(one)))).collect()
+            };
+            late.extend(table.change(MAIN, write).unwrap_or_default());
+        }
+        if !six.is_empty() {
+            let write = |rib: &mut six::Rib<'static>| -> Vec<Network> {
+                six.into_iter().filter(|one| is_late(write_six(rib, *one, hop(one)))).collect()
+            };
+            // Without an IPv6 table its router takes no part in IPv6.
+            late.extend(table.change_six(MAIN, write).unwrap_or_default());
+        }
+        late
+    }
+}
+
+fn write_four(rib: &mut Rib<'_>, (to, len): Network, hop: Option<NextHop>) -> Result<(), Error> {
+    let IpAddr::V4(to) = to else { return Ok(()) };
+    match hop {
+        Some(hop) => rib.add(to.to_bits(), len, hop),
+        None => rib.remove(to.to_bits(), len),
+    }
+}
+
+fn write_six(rib: &mut six::Rib<'_>, (to, len): Network, hop: Option<NextHop>) -> Result<(), Error> {
+    let IpAddr::V6(to) = to else { return Ok(()) };
+    match hop {
+        Some(hop) => rib.add(to.to_bits(), len, hop),
+        None => rib.remove(to.to_bits(), len),
+    }
+}
+
+/// Returns true if a change is to be tried again.
+const fn is_late(outcome: Result<(), Error>) -> bool {
+    // A prefix with bits after its length never fits, and one that is to be removed may never have fitted.
+    !matches!(outcome, Ok(()) | Err(Error::Prefix | Error::Absent))
+}
+
+/// Next hop of a router with so many links.
+fn next_hop(to: IpAddr, fate: LearnedFate, links: usize) -> NextHop {
+    match fate {
+        LearnedFate::Hop(nic, _) if usize::from(nic) >= links => NextHop::Refused(Refusal::Unreachable),
+        LearnedFate::Hop(nic, None) => NextHop::Connected { nic },
+        LearnedFate::Hop(nic, Some(IpAddr::V4(gateway))) if to.is_ipv4() => {
+            NextHop::Gateway { nic, gateway: gateway.to_bits() }
+        }
+        LearnedFate::Hop(nic, Some(IpAddr::V6(gateway))) => {
+            NextHop::Gateway6 { nic, gateway: gateway.to_bits() }
+        }
+        LearnedFate::Hop(_, Some(IpAddr::V4(_))) | LearnedFate::Unreachable => {
+            NextHop::Refused(Refusal::Unreachable)
+        }
+        LearnedFate::Local => NextHop::Local,
+        LearnedFate::Blackhole => NextHop::Refused(Refusal::Silent),
+        LearnedFate::Prohibit => NextHop::Refused(Refusal::Prohibited),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! Shadow of a NIC: a TAP in the namespace of its router's control plane. What is for the control plane goes there, and what
+//! comes from there leaves by the NIC.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use attach::Outside;
+use config::six::Six;
+use config::{Address, Mac, Nic, Router};
+use frame::ipv6;
+use ledger::counters;
+use nic_port::NicQueues;
+use port::{Frame, Sink, Source, SourceWrapper};
+use punt::PuntCounters;
+use uplink::{Tap, TapSink, TapSource};
+
+use super::sorting::{PuntCounts, PuntSource, Punter};
+use super::{Learned, SortedCounters};
+use crate::supplies::HostServices;
+use crate::wiring::Outlet;
+
+/// Passes of an I/O thread for each look at a shadow: a look is a system call, and the control plane sends little.
+const LOOK_EVERY: u32 = 16;
+
+counters! {
+    /// Frames of a control plane beside those that its shadow counts.
+    pub struct ShadowCounters {
+        /// Frames lost because the cable of the NIC is unplugged.
+        drop_unplugged,
+    }
+}
+
+/// The shadow of a NIC. It outlives the restarts of its router.
+pub(crate) struct Shadow {
+    tap: Tap,
+    learned: Arc<Learned>,
+}
+
+/// A shadow during one start of its router.
+pub(crate) struct OpenShadow {
+    source: TapSource,
+    sink: Arc<TapSink>,
+    learned: Arc<Learned>,
+    own: Arc<Vec<IpAddr>>,
+    mac: [u8; 6],
+    queues: Arc<NicQueues>,
+}
+
+impl Shadow {
+    /// Finds the shadow of a NIC: one that is served already, or one that was supplied; `None`: its router has no control plane.
+    ///
+    /// # Errors
+    /// There is none, or something else was supplied.
+    pub(crate) fn find(
+        (router, nic): (&Router, &Nic),
+        supplies: &mut HostServices,
+        held: &[Arc<Outlet>],
+    ) -> Result<Option<Arc<Self>>> {
+        if router.control.is_none() {
+            return Ok(None);
+        }
+        let label = router.wanted(nic).label();
+        let handed = supplies.shadows.remove(&label);
+        let mut known = held.iter().filter(|outlet| outlet.is_of(&label));
+        if let Some(shadow) = known.find_map(|outlet| outlet.shadow.clone()) {
+            return Ok(Some(shadow));
+        }
+        let handed = handed.with_context(|| format!("nobody has opened the shadow of NIC {label}"))?;
+        let learned = supplies.learning.of(&router.name);
+        Ok(Some(Arc::new(Self { tap: attach::tap(handed)?, learned })))
+    }
+
+    /// Opens it for one start of its router.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(crate) fn open(&self, (plan, nic): (&Router, &Nic), queues: &Arc<NicQueues>) -> Result<OpenShadow> {
+        let (source, sink) = self.tap.try_clone()?.split();
+        let own = Arc::new(own_addresses(plan));
+        let (learned, queues) = (self.learned.clone(), queues.clone());
+        Ok(OpenShadow { source, sink, learned, own, mac: nic.mac.0, queues })
+    }
+}
+
+impl OpenShadow {
+    /// Sorts out the frames of the sources of its NIC, and counts them. `seen` wraps the shadow for frames that only the control
+    /// plane gets.
+    pub(crate) fn sort(
+        &self,
+        sources: Vec<Box<dyn Source>>,
+        outside: Outside,
+        seen: impl Fn(Arc<dyn Sink>) -> Arc<dyn Sink>,
+    ) -> (Vec<Box<dyn Source>>, Outside) {
+        let mut counts = Vec::new();
+        let sort = |source| {
+            let sorted = PuntSource::new(source, self.punter(seen(self.sink.clone())));
+            counts.push(sorted.counts());
+            Box::new(sorted) as Box<dyn Source>
+        };
+        let sources = sources.into_iter().map(sort).collect();
+        (sources, self.counted(outside, counts))
+    }
+
+    fn punter(&self, shadow: Arc<dyn Sink>) -> Punter {
+        let queues = self.queues.clone();
+        Punter {
+            mac: self.mac,
+            is_unplugged: Box::new(move || queues.is_unplugged()),
+            own: self.own.clone(),
+            learned: self.learned.clone(),
+            shadow,
+            copies: self.sink.clone(),
+        }
+    }
+
+    fn counted(&self, outside: Outside, counts: Vec<Arc<PuntCounts>>) -> Outside {
+        let (read, written) = (self.source.counters(), self.sink.counters());
+        outside.counting_also(move |visit| {
+            let (sorted, classes) = <(SortedCounters, PuntCounters)>::default();
+            for queue in &counts {
+                sorted.add_all(&queue.sorted);
+                classes.add_all(&queue.classes);
+            }
+            visit("sorted", &sorted);
+            visit("punt", &classes);
+            visit("shadow.read", &*read);
+            visit("shadow.write", &*written);
+        })
+    }
+
+    /// Returns the source of the frames of the control plane, and the counters of those that are lost.
+    pub(crate) fn into_source(self) -> (Box<dyn Source>, Arc<ShadowCounters>) {
+        let counters = Arc::<ShadowCounters>::default();
+        let source =
+            ShadowSource { source: self.source, queues: self.queues, counters: counters.clone(), passes: 0 };
+        (Box::new(source), counters)
+    }
+}
+
+/// Source of the frames of a control plane.
+struct ShadowSource {
+    source: TapSource,
+    queues: Arc<NicQueues>,
+    counters: Arc<ShadowCounters>,
+    passes: u32,
+}
+
+impl SourceWrapper for ShadowSource {
+    type Inner = TapSource;
+
+    fn inner(&self) -> &TapSource {
+        &self.source
+    }
+
+    fn inner_mut(&mut self) -> &mut TapSource {
+        &mut self.source
+    }
+
+    fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        self.passes = self.passes.wrapping_add(1);
+        if !self.passes.is_multiple_of(LOOK_EVERY) {
+            // The thread looks again before it sleeps.
+            return 0;
+        }
+        if self.queues.is_unplugged() {
+            let lost = &self.counters.drop_unplugged;
+            return self.source.drain(budget, &mut |frames| lost.add(frames.len() as u64));
+        }
+        self.source.drain(budget, take)
+    }
+}
+
+/// Addresses that a router has by its file, in order, with the link-local ones that it derives.
+fn own_addresses(plan: &Router) -> Vec<IpAddr> {
+    let nics = plan.nics.iter().map(|nic| (&nic.addresses[..], &nic.six, nic.mac));
+    let vlans = plan.forwarding.interfaces.iter();
+    let vlans = vlans.filter_map(|own| Some((&own.addresses[..], &own.six, plan.nics.get(own.nic)?.mac)));
+    let mut own: Vec<IpAddr> = nics.chain(vlans).flat_map(of_link).collect();
+    own.sort_unstable();
+    own
+}
+
+fn of_link((addresses, six, mac): (&[Address], &Six, Mac)) -> Vec<IpAddr> {
+    let given = six.addresses.iter().any(|own| own.ip.is_unicast_link_local());
+    let derives = !six.addresses.is_empty() && !given;
+    let derived = derives.then(|| IpAddr::V6(ipv6::link_local(frame::Mac(mac.0)).into()));
+    let four = addresses.iter().map(|own| IpAddr::V4(own.ip));
+    four.chain(six.addresses.iter().map(|own| IpAddr::V6(own.ip))).chain(derived).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_router_has_the_addresses_of_its_file_and_derives_those_of_its_links() {
+        let text = "[[router]]\nname = \"edge\"\n\
+                    [[router.nic]]\nname = \"wan\"\nattach = \"null\"\nmac = \"02:00:00:00:00:01\"\n\
+                    address = [\"192.0.2.1/24\", \"2001:db8::1/64\"]\n\
+                    [[router.nic]]\nname = \"lan\"\nattach = \"null\"\n\
+                    address = [\"2001:db8:1::1/64\", \"fe80::9/64\"]\n";
+        let plan = config::parse(text, "f.toml").expect("a good file");
+        let own: Vec<String> = own_addresses(&plan.routers[0]).iter().map(ToString::to_string).collect();
+        assert_eq!(own, ["192.0.2.1", "2001:db8::1", "2001:db8:1::1", "fe80::9", "fe80::ff:fe00:1"]);
+    }
+}

@@ -1,0 +1,186 @@
+//! Source that hands the frames for a router's control plane to its shadow, and shows the others.
+
+use std::array;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ledger::counters;
+use port::{Frame, Frames, Sink, Source, SourceWrapper, deliver};
+use punt::{Addresses, Class, Gate, HEAD, Limits, Owner, PuntCounters, Verdict, verdict};
+
+use super::Learned;
+
+counters! {
+    /// Frames that arrived at a NIC of a router with a control plane: the sum of those for the router, for the control plane, and
+    /// for both.
+    pub struct SortedCounters {
+        /// Frames that arrived.
+        frames,
+        /// Frames for the router alone.
+        for_router,
+        /// Frames for the control plane alone.
+        for_control,
+        /// Frames for both: answers of neighbours.
+        for_both,
+    }
+}
+
+/// Counters of one queue.
+#[derive(Default)]
+pub(crate) struct PuntCounts {
+    pub(crate) sorted: SortedCounters,
+    pub(crate) classes: PuntCounters,
+}
+
+/// Where frames of a NIC are sorted out, and where they go.
+pub(crate) struct Punter {
+    pub(crate) mac: [u8; 6],
+    /// Returns true while the cable of the NIC is unplugged. Then nothing is sorted out: all frames are lost there.
+    pub(crate) is_unplugged: Box<dyn Fn() -> bool + Send>,
+    /// Addresses of the router by its file, in order.
+    pub(crate) own: Arc<Vec<IpAddr>>,
+    pub(crate) learned: Arc<Learned>,
+    /// The shadow, for frames that the router does not get.
+    pub(crate) shadow: Arc<dyn Sink>,
+    /// The shadow, for copies.
+    pub(crate) copies: Arc<dyn Sink>,
+}
+
+/// See the module.
+pub(crate) struct PuntSource {
+    source: Box<dyn Source>,
+    punter: Punter,
+    known: Known,
+    gate: Gate,
+    counts: Arc<PuntCounts>,
+    since: Instant,
+}
+
+/// Addresses, as last looked at.
+struct Known {
+    own: Arc<Vec<IpAddr>>,
+    control: Arc<Vec<IpAddr>>,
+    version: u32,
+}
+
+impl Addresses for Known {
+    #[inline]
+    fn owner(&self, ip: IpAddr) -> Option<Owner> {
+        if self.own.binary_search(&ip).is_ok() {
+            return Some(Owner::Router);
+        }
+        self.control.binary_search(&ip).is_ok().then_some(Owner::Control)
+    }
+}
+
+impl Known {
+    /// Looks for other addresses of the control plane.
+    #[inline]
+    fn follow(&mut self, learned: &Learned) {
+        let version = learned.version();
+        if version != self.version {
+            (self.control, self.version) = (learned.addresses(), version);
+        }
+    }
+}
+
+impl PuntSource {
+    /// Sorts out the frames of a source.
+    pub(crate) fn new(source: Box<dyn Source>, punter: Punter) -> Self {
+        let (own, control) = (punter.own.clone(), punter.learned.addresses());
+        let known = Known { own, control, version: punter.learned.version() };
+        let (gate, counts) = (Gate::new(&Limits::default()), Arc::default());
+        Self { source, punter, known, gate, counts, since: Instant::now() }
+    }
+
+    /// Returns its counters, which any thread may read.
+    pub(crate) fn counts(&self) -> Arc<PuntCounts> {
+        self.counts.clone()
+    }
+}
+
+/// A burst that is being sorted.
+struct Sorting<'s> {
+    punter: &'s Punter,
+    known: &'s Known,
+    gate: &'s mut Gate,
+    counts: &'s PuntCounts,
+    since: Instant,
+    /// Microseconds since then, once a frame needs them.
+    now: Option<u64>,
+}
+
+impl Sorting<'_> {
+    /// Hands over what is for the control plane, the most urgent class first, and shows the rest to `take`.
+    fn sort(&mut self, frames: &[Frame<'_>], take: &mut dyn FnMut(&[Frame<'_>])) {
+        let mut router = Frames::new();
+        let mut control: [Frames<'_>; Class::ALL.len()] = array::from_fn(|_| Frames::new());
+        for frame in frames {
+            let mut head = [0; HEAD];
+            let len = frame.octets().copy_to_slice(&mut head);
+            let head = head.get(..len).unwrap_or_default();
+            let verdict = verdict(head, self.punter.mac, self.known);
+            self.count(verdict);
+            if verdict != Verdict::Control {
+                router.push(*frame);
+            }
+            match (verdict, if verdict == Verdict::Router { None } else { self.pass(head) }) {
+                (Verdict::Control, Some(class)) => control[class as usize].push(*frame),
+                (Verdict::Both, Some(_)) => {
+                    deliver(&*self.punter.copies, &[*frame]);
+                }
+                _ => {}
+            }
+        }
+        for batch in control.iter().filter(|batch| !batch.is_empty()) {
+            deliver(&*self.punter.shadow, batch);
+        }
+        if !router.is_empty() {
+            take(&router);
+        }
+    }
+
+    /// Returns the class of a frame for the control plane if its limit lets it pass.
+    fn pass(&mut self, head: &[u8]) -> Option<Class> {
+        let since = self.since;
+        let now = *self.now.get_or_insert_with(|| since.elapsed().as_micros() as u64);
+        self.gate.pass(head, now, &self.counts.classes)
+    }
+
+    fn count(&self, verdict: Verdict) {
+        let sorted = &self.counts.sorted;
+        let counter = match verdict {
+            Verdict::Router => &sorted.for_router,
+            Verdict::Control => &sorted.for_control,
+            Verdict::Both => &sorted.for_both,
+        };
+        sorted.frames.add(1);
+        counter.add(1);
+    }
+}
+
+impl SourceWrapper for PuntSource {
+    type Inner = dyn Source;
+
+    fn inner(&self) -> &Self::Inner {
+        &*self.source
+    }
+
+    fn inner_mut(&mut self) -> &mut Self::Inner {
+        &mut *self.source
+    }
+
+    fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
+        if (self.punter.is_unplugged)() {
+            return self.source.drain(budget, take);
+        }
+        self.known.follow(&self.punter.learned);
+        let Self { source, punter, known, gate, counts, since } = self;
+        let mut sorting = Sorting { punter, known, gate, counts, since: *since, now: None };
+        source.drain(budget, &mut |frames| sorting.sort(frames, take))
+    }
+}
+
+#[cfg(test)]
+mod tests;

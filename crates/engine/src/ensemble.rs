@@ -1,0 +1,448 @@
+//! Many routers that are one outside, as they run here: a group's links, what is done for all members at once, who is alive, and who owns
+//! which queue.
+//!
+//! ```text
+//!  link (TAP, port of a switch)             here                                    member
+//!   queue 0..Q --> owned by members --> ARP is heard by `Hosts` ---- the rest ----> NIC
+//!                                            |         ^   `---- what hosts say --> NIC
+//!                                            v         |
+//!   any queue <---------------------- answers, one question --- ARP, probes taken out <-- NIC
+//!                                                      |
+//!                      round (10 ms): a probe into each NIC; Judge -> Roster -> Assignment -> owners
+//! ```
+//!
+//! Behind a balancer (`kind = "multistage"`) members have buckets of its table in the place of queues, and a thread of the group reads the
+//! link. What is decided is decided by [`group`]; this is what carries it out. It knows nothing of a member's engine, and changes nothing in
+//! it: members forward probes by a route, and ask for neighbours by ARP.
+
+mod balancers;
+mod counters;
+mod hosts;
+mod link;
+mod news;
+mod round;
+mod seat;
+mod timer;
+mod way;
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use attach::{Attachment, HandedOver, NicRequirements};
+use config::{Group, GroupKind, Interconnect, Nic, Plan, Router};
+use frame::arp;
+use group::Probes;
+use port::{Frame, Sink};
+use ring::Bytes;
+use switch::Switch;
+
+use crate::counts::{CounterRegistration, CounterRegistry};
+use crate::supplies::HostServices;
+use balancers::Balancers;
+pub use counters::{EnsembleCounters, GroupNicCounters};
+use hosts::{Heard, Spoken};
+use link::Link;
+pub(crate) use news::News;
+use round::Board;
+use seat::{Member, Seat};
+use timer::Timer;
+use way::Way;
+
+/// Octets of a frame up to the end of its ARP packet.
+const ARP_FRAME: usize = frame::ethernet::HEADER + arp::LEN;
+
+/// A group that runs here. It goes with the last of its members.
+pub(crate) struct Ensemble {
+    core: Arc<Core>,
+    /// As the plan had it when it began.
+    group: Group,
+    _timer: Timer,
+    _counting: CounterRegistration,
+}
+
+/// What its timer and the threads of its members share.
+struct Core {
+    name: String,
+    links: Vec<Link>,
+    probes: Probes,
+    began: Instant,
+    /// Those that there are, by number.
+    members: Mutex<BTreeMap<u16, Weak<Member>>>,
+    board: Mutex<Board>,
+    balancers: Balancers,
+    counters: EnsembleCounters,
+}
+
+impl Core {
+    fn members(&self) -> MutexGuard<'_, BTreeMap<u16, Weak<Member>>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those that there are.
+    fn live(&self) -> BTreeMap<u16, Arc<Member>> {
+        let mut members = self.members();
+        members.retain(|_, member| member.strong_count() > 0);
+        members.iter().filter_map(|(number, member)| Some((*number, member.upgrade()?))).collect()
+    }
+
+    /// What has passed since it began.
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// The network has sent an ARP frame to a NIC; whether it was for us and not for the member that has it. What is answered leaves
+    /// by `out`.
+    fn hears_network(&self, nic: usize, frame: &Frame<'_>, out: &dyn Sink) -> bool {
+        let (Some(link), Some(packet)) = (self.links.get(nic), packet_of(frame)) else { return false };
+        let heard = link.hosts().hear_network(&packet, self.now());
+        if heard.goes_on {
+            return false;
+        }
+        link.counters.arp_heard.add_shared(1);
+        if let Some(answer) = heard.answer {
+            link.counters.arp_answered.add_shared(deliver(out, answer));
+        }
+        self.tell(nic, &heard);
+        true
+    }
+
+    /// A member has sent an ARP frame by a NIC; whether that stays here.
+    fn hears_member(&self, (member, nic): (u16, usize), frame: &Frame<'_>) -> bool {
+        let (Some(link), Some(packet)) = (self.links.get(nic), packet_of(frame)) else { return false };
+        let heard = link.hosts().hear_member(member, &packet, self.now());
+        self.tell(nic, &heard);
+        let counter = if heard.goes_on { &link.counters.arp_asked } else { &link.counters.arp_kept };
+        counter.add_shared(1);
+        !heard.goes_on
+    }
+
+    /// Tells members what a neighbour says, where there is something to tell.
+    fn tell(&self, nic: usize, heard: &Heard) {
+        let Some((to, spoken)) = heard.told else { return };
+        for (number, member) in self.live() {
+            if to & hosts::bit(number) != 0 {
+                self.put_into(&member, nic, spoken);
+            }
+        }
+    }
+
+    /// Puts a frame into a NIC of a member, if that is served.
+    fn put_into(&self, member: &Member, nic: usize, octets: Spoken) {
+        if let (Some(link), Some(taken)) = (self.links.get(nic), member.deliver(nic, octets)) {
+            let counter = if taken > 0 { &link.counters.told } else { &link.counters.drop_told };
+            counter.add_shared(1);
+        }
+    }
+
+    /// Follows those settings of its group that may change while it runs.
+    fn follow(&self, group: &Group) {
+        self.balancers.set_idle(group.pattern.spin.into());
+        self.spread_by(group.spread);
+        self.pull(group, |_| true);
+    }
+
+    /// Pulls cables out and plugs them in as its group has them, as far as they are meant.
+    fn pull(&self, group: &Group, is_meant: impl Fn(&Nic) -> bool) {
+        for (link, nic) in self.links.iter().zip(&group.pattern.nics).filter(|(_, nic)| is_meant(nic)) {
+            link.set_pulled(nic.is_pulled());
+        }
+    }
+}
+
+/// The ARP packet of a frame that has one.
+fn packet_of(frame: &Frame<'_>) -> Option<arp::Packet> {
+    let octets = frame.octets().read::<ARP_FRAME>(0)?;
+    arp::Packet::parse(&octets[frame::ethernet::HEADER..]).ok()
+}
+
+/// Sends one frame; how many were taken.
+fn deliver(sink: &dyn Sink, mut octets: Spoken) -> u64 {
+    sink.deliver(&[Frame::new(Bytes::from_slice(&mut octets))]) as u64
+}
+
+impl Ensemble {
+    /// Finds or makes what the NICs of a group are plugged into, and begins to look after members. What goes on from one that was
+    /// there `before` it is plugged into nothing else.
+    fn start(
+        group: &Group,
+        (switches, supplies, before): (&[Arc<Switch>], &mut HostServices, Option<&Self>),
+        counts: &CounterRegistry,
+    ) -> Result<Arc<Self>> {
+        let find = |nic: &Nic| {
+            let held = before.and_then(|before| before.held(&nic.name, &group.wanted(nic)));
+            Link::new((group, nic), held, switches, supplies)
+                .with_context(|| format!("group {}, NIC {}", group.name, nic.name))
+        };
+        let links = group.pattern.nics.iter().map(find).collect::<Result<Vec<_>>>()?;
+        let core = Arc::new(Core {
+            name: group.name.clone(),
+            board: Mutex::new(Board::new(links.iter().map(|link| link.way.places()))),
+            links,
+            probes: Probes::new(secret()),
+            began: Instant::now(),
+            members: Mutex::default(),
+            balancers: Balancers::new(group, supplies.confinement),
+            counters: EnsembleCounters::default(),
+        });
+        let timer = Timer::start(&core, supplies.confinement)?;
+        let registration = counts.add(counters::Counter { core: core.clone(), meter: timer.meter() });
+        Ok(Arc::new(Self { core, group: group.clone(), _timer: timer, _counting: registration }))
+    }
+
+    /// Whether it can be this group: members come and go, the settings that [`Core::follow`] knows change, and all else stays for its
+    /// life.
+    fn is_of(&self, group: &Group) -> bool {
+        shape(&self.group) == shape(group)
+    }
+
+    /// The group in a plan, if it can be that.
+    fn wanted<'p>(&self, plan: &'p Plan) -> Option<&'p Group> {
+        plan.group(&self.group.name).filter(|group| self.is_of(group))
+    }
+
+    /// What one of its NICs is plugged into, if that can go on for a NIC that wants this.
+    fn held(&self, nic: &str, wanted: &NicRequirements) -> Option<Arc<dyn Attachment>> {
+        self.core.links.iter().find(|link| link.nic == nic)?.way.held(wanted)
+    }
+
+    /// What a NIC of a member is plugged into.
+    fn seat(self: &Arc<Self>, (name, number): (&str, u16), nic: usize) -> Option<Arc<dyn Attachment>> {
+        self.core.links.get(nic)?;
+        let mut members = self.core.members();
+        let known = members.get(&number).and_then(Weak::upgrade);
+        let member = known.unwrap_or_else(|| {
+            let member = Arc::new(Member::new(name, number, self.core.links.len()));
+            members.insert(number, Arc::downgrade(&member));
+            member
+        });
+        drop(members);
+        Some(Arc::new(Seat { ensemble: self.clone(), member, nic }))
+    }
+}
+
+impl Drop for Ensemble {
+    fn drop(&mut self) {
+        self.core.balancers.stop();
+    }
+}
+
+/// Whether members are plugged into what is ours: back ends at a bridge are plugged into that, each for itself.
+fn is_ours(group: &Group) -> bool {
+    match &group.kind {
+        GroupKind::Parallel => true,
+        GroupKind::Multistage(stages) => stages.interconnect == Interconnect::Switch,
+    }
+}
+
+/// Whether a plan has a router, and has it run.
+fn has_running(plan: &Plan, name: &str) -> bool {
+    plan.routers.iter().any(|router| router.name == name && !router.is_stopped())
+}
+
+/// What of a group stays as long as its members run.
+fn shape(group: &Group) -> (&str, &GroupKind, Vec<Nic>) {
+    let nics = group.pattern.nics.iter().map(|nic| Nic { link: None, ..nic.clone() });
+    (&group.name, &group.kind, nics.collect())
+}
+
+/// Refuses what a group cannot become while its members run.
+fn may_become((before, after): (&Group, &Group), plan: &Plan) -> Result<()> {
+    let ((name, kind, nics), (_, other_kind, other_nics)) = (shape(before), shape(after));
+    ensure!(
+        kind == other_kind,
+        "group {name}: its kind and its balancers stay as long as it runs: start the run anew"
+    );
+    ensure!(
+        nics == other_nics || plan.members(name).all(Router::is_isolated),
+        "group {name}: its NICs stay as long as it runs, as its members are no virtual machines: start the run anew"
+    );
+    let has_ports = *kind == GroupKind::Parallel && nics.iter().any(|nic| nic.attach.kind() == "switch");
+    ensure!(
+        before.spread == after.spread || !has_ports,
+        "group {name}: its spread stays as long as it runs, as ports of switches are made with it: start the run anew"
+    );
+    Ok(())
+}
+
+/// A number that nobody can guess: who could would answer for a member.
+fn secret() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// The groups of an instance. Its clones are of the same instance.
+#[derive(Clone, Default)]
+pub(crate) struct Ensembles(Arc<Mutex<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    counts: CounterRegistry,
+    /// As the plan has them that was told last.
+    groups: Vec<Group>,
+    /// While a group is changed there are two of its name: the one that goes comes first.
+    running: Vec<Weak<Ensemble>>,
+}
+
+impl Ensembles {
+    /// None yet; what counts in them is noted there.
+    pub(crate) fn new(counts: CounterRegistry) -> Self {
+        Self(Arc::new(Mutex::new(Inner { counts, ..Inner::default() })))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// These are the groups of whose members what they are plugged into is about to be found.
+    pub(crate) fn learn(&self, plan: &Plan) {
+        self.inner().groups.clone_from(&plan.groups);
+    }
+
+    fn running(&self) -> Vec<Arc<Ensemble>> {
+        self.inner().running.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Refuses a plan in which a group becomes what its members cannot become one after the other.
+    ///
+    /// # Errors
+    /// One line that names the group, and what to do.
+    pub(crate) fn check(&self, plan: &Plan) -> Result<()> {
+        for ensemble in self.running() {
+            if let Some(group) = plan.group(&ensemble.group.name) {
+                may_become((&ensemble.group, group), plan)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has groups follow the settings of a plan that may change while they run; its members that were to leave stay.
+    pub(crate) fn follow(&self, plan: &Plan) {
+        for ensemble in self.running() {
+            if let Some(group) = ensemble.wanted(plan) {
+                ensemble.core.follow(group);
+                ensemble.core.stay(|name| has_running(plan, name));
+            }
+        }
+    }
+
+    /// The group as it is wanted: the one that runs, or else a new one, for which what an earlier one of its name is plugged into
+    /// goes on.
+    fn find(
+        &self,
+        group: &Group,
+        (switches, supplies): (&[Arc<Switch>], &mut HostServices),
+    ) -> Result<Arc<Ensemble>> {
+        let running = self.running();
+        if let Some(known) = running.iter().find(|known| known.is_of(group)) {
+            return Ok(known.clone());
+        }
+        let before = running.iter().find(|known| known.group.name == group.name);
+        let counts = self.inner().counts.clone();
+        let ensemble = Ensemble::start(group, (switches, supplies, before.map(Arc::as_ref)), &counts)?;
+        let mut inner = self.inner();
+        inner.running.retain(|known| known.strong_count() > 0);
+        inner.running.push(Arc::downgrade(&ensemble));
+        Ok(ensemble)
+    }
+
+    /// What a NIC of a router is plugged into that shares it with other members of a group; none: it has it for itself.
+    ///
+    /// # Errors
+    /// One line: what the group is plugged into cannot be had.
+    pub(crate) fn seat(
+        &self,
+        (router, nic): (&Router, &Nic),
+        switches: &[Arc<Switch>],
+        supplies: &mut HostServices,
+    ) -> Result<Option<Arc<dyn Attachment>>> {
+        let Some((name, number)) = router.membership() else { return Ok(None) };
+        let group = self.inner().groups.iter().find(|group| group.name == name).cloned();
+        let Some(group) = group.filter(is_ours) else { return Ok(None) };
+        let place = group.pattern.nics.iter().position(|known| known.name == nic.name);
+        let place = place.context("a NIC that its group does not have")?;
+        let ensemble = self.find(&group, (switches, supplies))?;
+        let number = u16::try_from(number).context("a member with too high a number")?;
+        ensemble.seat((&router.name, number), place).context("a NIC that its group does not have").map(Some)
+    }
+
+    /// Has members leave that a plan does not have any more, or stops: what they own goes to others; whether there are such members.
+    /// Nobody is blamed for the cables that the plan pulls out.
+    pub(crate) fn leave(&self, plan: &Plan) -> bool {
+        let mut any = false;
+        for ensemble in self.running() {
+            if let Some(group) = ensemble.wanted(plan) {
+                ensemble.core.pull(group, Nic::is_pulled);
+            }
+            any |= ensemble.core.leave(|name| !has_running(plan, name));
+        }
+        any
+    }
+
+    /// This says whether the process of a router is there, if the router is a member of a group.
+    pub(crate) fn watch(&self, router: &str, is_there: impl Fn() -> bool + Send + Sync + 'static) {
+        for ensemble in self.running() {
+            if let Some(member) = ensemble.core.live().into_values().find(|member| member.name == router) {
+                return member.watch(Box::new(is_there));
+            }
+        }
+    }
+
+    /// Has one member leave, or stay.
+    pub(crate) fn drain(&self, router: &str, is_on: bool) {
+        for ensemble in self.running() {
+            if is_on {
+                ensemble.core.leave(|name| name == router);
+            } else {
+                ensemble.core.stay(|name| name == router);
+            }
+        }
+    }
+
+    /// What has happened to members since this was asked last, by router.
+    pub(crate) fn news(&self) -> Vec<(String, News)> {
+        self.running().iter().flat_map(|ensemble| ensemble.core.take_news()).collect()
+    }
+
+    /// What happened to the links of groups, by the name of the first member that there is.
+    pub(crate) fn link_news(&self) -> Vec<(String, attach::News)> {
+        let of = |ensemble: Arc<Ensemble>| {
+            let first = ensemble.core.live().into_values().next().map(|member| member.name.clone());
+            let news = ensemble.core.links.iter().filter_map(|link| link.way.news()).collect::<Vec<_>>();
+            first
+                .into_iter()
+                .flat_map(move |name| news.clone().into_iter().map(move |news| (name.clone(), news)))
+        };
+        self.running().into_iter().flat_map(of).collect()
+    }
+
+    /// Another host may be at the other end of the cable of a NIC of a group (`core.wan`): the neighbours there are forgotten. The NICs of its
+    /// members that are plugged into it.
+    pub(crate) fn cable_changed(&self, label: &str) -> Vec<String> {
+        let mut labels = Vec::new();
+        for ensemble in self.running() {
+            for link in ensemble.core.links.iter().filter(|link| link.way.label() == label) {
+                link.hosts().forget();
+                labels.extend(
+                    ensemble.core.live().values().map(|member| format!("{}.{}", member.name, link.nic)),
+                );
+            }
+        }
+        labels
+    }
+
+    /// What puts something opened anew in the place of what a NIC of a group (`core.wan`) is plugged into; none: no group has such a NIC.
+    pub(crate) fn replacing(
+        &self,
+        label: &str,
+    ) -> Option<impl FnOnce(HandedOver) -> Result<()> + Send + use<>> {
+        let links = self.running();
+        let mut links = links.iter().flat_map(|ensemble| &ensemble.core.links);
+        links.find(|link| link.way.label() == label).map(|link| link.way.replacing())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! What is counted of a group beside what its members count.
+
+use std::sync::Arc;
+
+use ledger::{Group, counters};
+use threads::CpuMeter;
+
+use super::{Core, Way};
+use crate::counts::HasCounters;
+
+counters! {
+    /// What was decided about members.
+    pub struct EnsembleCounters {
+        /// Rounds of a member that ended good or bad.
+        rounds,
+        /// Rounds that count against nobody, because whoever judges came late.
+        rounds_excused,
+        /// Times that a member missed its probes, and its queues went to others.
+        suspected,
+        /// Times that a member was given up.
+        given_up,
+        /// Queues of links and buckets of balancers that changed hands.
+        places_moved,
+    }
+
+    /// What was done for all members at one NIC of a group.
+    pub struct GroupNicCounters {
+        /// ARP frames of the network that no member got, because they were heard for all.
+        arp_heard,
+        /// ARP requests of the network that were answered.
+        arp_answered,
+        /// ARP requests of members that went on to the network.
+        arp_asked,
+        /// ARP frames of members that stayed here, answered or not.
+        arp_kept,
+        /// Frames that were put into members: answers to what they asked, and probes.
+        told,
+        /// Frames for members, of the same kinds, lost because they had no room for them.
+        drop_told,
+        /// Probes that members have forwarded, and that were taken out.
+        probes_back,
+        /// Frames for where probes are taken out that were none of this run.
+        probes_foreign,
+    }
+}
+
+/// What counts of a group.
+pub(super) struct Counter {
+    pub(super) core: Arc<Core>,
+    /// Of its timer.
+    pub(super) meter: Arc<CpuMeter>,
+}
+
+impl HasCounters for Counter {
+    /// `core.group`, and for each NIC `core.wan.group` and what its link counts, such as `core.wan.tap.read`; for each member behind a
+    /// balancer `core_0.wan.balancer`.
+    fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
+        let name = &self.core.name;
+        visit(&format!("{name}.group"), &self.core.counters);
+        for link in &self.core.links {
+            let nic = format!("{name}.{}", link.nic);
+            visit(&format!("{nic}.group"), &link.counters);
+            link.way.each_group(&mut |part, group| visit(&format!("{nic}.{part}"), group));
+            if let Way::Balanced(stage) = &link.way {
+                stage.balancer.each_member(&mut |member, group| {
+                    visit(&format!("{member}.{}.balancer", link.nic), group);
+                });
+            }
+        }
+        self.core.balancers.each_group(visit);
+    }
+
+    fn each_thread(&self, visit: &mut dyn FnMut(&str, u64)) {
+        visit(self.meter.name(), self.meter.read());
+        self.core.balancers.each_thread(visit);
+    }
+}

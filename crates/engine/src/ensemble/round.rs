@@ -1,0 +1,280 @@
+//! Rounds: probes go out, verdicts come in, queues change hands. Traffic moves in the same round; whoever starts and ends members is told.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use config::Spread;
+use group::health::Rules;
+use group::member::Event;
+use group::{Assignment, Judge, Member as Number, Pace, Probe, Roster, Shares, Signs, State, Through, probe};
+
+use super::seat::Member;
+use super::{Core, News};
+
+/// A member that forwards nothing for so long is started anew: longer than a busy host keeps one from a CPU.
+const SILENT: Duration = Duration::from_secs(2);
+
+/// The members that there are.
+type Members = BTreeMap<u16, Arc<Member>>;
+
+/// What is known of members, and what follows from it.
+pub(super) struct Board {
+    roster: Roster,
+    judge: Judge,
+    /// The last probe of each.
+    under_way: BTreeMap<Number, Last>,
+    /// Who is to own the queues of each link.
+    owners: Vec<Assignment>,
+    /// What they were dealt out by.
+    shares: Shares,
+    news: Vec<(Number, News)>,
+}
+
+/// The last probe of a member.
+struct Last {
+    number: u32,
+    /// Frames that the member had passed then.
+    passed: u64,
+    /// NICs that it entered, one bit each; none: frames passed, and it was not sent.
+    entered: Option<u8>,
+}
+
+impl Board {
+    /// Nobody is there yet, for links with so many queues.
+    pub(super) fn new(queues: impl Iterator<Item = usize>) -> Self {
+        Self {
+            roster: Roster::default(),
+            judge: Judge::new(Rules { silent: SILENT, ..Rules::default() }),
+            under_way: BTreeMap::new(),
+            owners: queues.map(Assignment::new).collect(),
+            shares: Shares::new(),
+            news: Vec::new(),
+        }
+    }
+
+    /// Watches members that are new, or that were given up and may come back, and forgets those that are gone.
+    fn enrol(&mut self, members: &Members, now: Duration) -> Vec<Probe> {
+        let gone: Vec<Number> = self
+            .roster
+            .iter()
+            .map(|(number, _)| number)
+            .filter(|number| !members.contains_key(&number.0))
+            .collect();
+        for number in gone {
+            self.roster.remove(number);
+            self.judge.forget(number);
+            self.under_way.remove(&number);
+        }
+        let mut probes = Vec::new();
+        for member in members.values() {
+            let number = Number(member.number);
+            let is_new = match self.roster.state(number) {
+                None => {
+                    self.roster.add(number, 1, now);
+                    true
+                }
+                Some(State::Dead) => self.roster.note(number, Event::Start, now).is_some(),
+                Some(_) => false,
+            };
+            if is_new {
+                member.forget_probes();
+                probes.push(self.judge.watch(number, Pace::Starting, member.passed(), now));
+            }
+        }
+        probes
+    }
+
+    /// Takes note of probes that have come back.
+    fn hear(&mut self, members: &Members, now: Duration) {
+        let answered = self.under_way.iter().filter_map(|(number, last)| {
+            let (member, entered) = (members.get(&number.0)?, last.entered?);
+            member.has_answered(last.number, entered).then_some((*number, last.number))
+        });
+        for (number, probe) in answered.collect::<Vec<_>>() {
+            if let Some(event) = self.judge.answered(number, probe) {
+                self.note(number, event, now);
+            }
+        }
+    }
+
+    /// Notes members whose process has ended.
+    fn bury(&mut self, members: &Members, now: Duration) {
+        for member in members.values() {
+            let number = Number(member.number);
+            let serves = matches!(self.roster.state(number), Some(State::Serving | State::Suspect));
+            if serves && member.is_gone() {
+                self.judge.forget(number);
+                self.under_way.remove(&number);
+                self.note(number, Event::Ended, now);
+            }
+        }
+    }
+
+    /// Something has happened to a member.
+    fn note(&mut self, number: Number, event: Event, now: Duration) {
+        let Some((before, after)) = self.roster.note(number, event, now) else { return };
+        let news = match (before, after) {
+            (State::Serving, State::Suspect) => {
+                News::Told("it forwards no probe: what it had goes to other members".to_owned())
+            }
+            (State::Serving | State::Suspect, State::Dead) if event == Event::Ended => {
+                News::Told("nobody is at its NICs any more: what it had goes to other members".to_owned())
+            }
+            (State::Suspect, State::Serving) => News::Told("it forwards again".to_owned()),
+            (State::Suspect, State::Dead) => {
+                News::Silent(format!("it has forwarded nothing for {} s", SILENT.as_secs()))
+            }
+            _ => return,
+        };
+        self.news.push((number, news));
+    }
+
+    /// Whether a probe is needed: frames that pass say as much.
+    fn needs(&self, number: Number, passed: u64) -> bool {
+        let is_busy = self.under_way.get(&number).is_some_and(|last| last.passed != passed);
+        !(is_busy && self.roster.state(number) == Some(State::Serving))
+    }
+}
+
+impl Core {
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the rounds that are due, and begins the next ones; when to come again, if there is a member.
+    pub(super) fn round(&self, now: Duration) -> Option<Duration> {
+        let members = self.live();
+        let mut board = self.board();
+        board.hear(&members, now);
+        board.bury(&members, now);
+        let signs = |number: Number| Signs {
+            passed: members.get(&number.0).map_or(0, |member| member.passed()),
+            is_starved: false,
+        };
+        let round = board.judge.round(now, signs);
+        self.counters.rounds.add(round.probes.len() as u64);
+        self.counters.rounds_excused.add(round.excused as u64);
+        for (number, event) in &round.events {
+            match event {
+                Event::Missed => self.counters.suspected.add(1),
+                Event::Silent => self.counters.given_up.add(1),
+                _ => {}
+            }
+            board.note(*number, *event, now);
+        }
+        let mut probes = round.probes;
+        probes.extend(board.enrol(&members, now));
+        self.deal(&mut board);
+        self.send(&mut board, &members, &probes, now);
+        board.judge.due()
+    }
+
+    /// Sends probes.
+    fn send(&self, board: &mut Board, members: &Members, probes: &[Probe], now: Duration) {
+        let usable = self.usable(now);
+        for Probe { member: number, number: probe } in probes {
+            let Some(member) = members.get(&number.0) else { continue };
+            let passed = member.passed();
+            let entered = board.needs(*number, passed).then(|| self.probe(member, *probe, &usable));
+            board.under_way.insert(*number, Last { number: *probe, passed, entered });
+        }
+    }
+
+    /// NICs that frames can pass: nobody is blamed for a cable that is out.
+    fn usable(&self, now: Duration) -> Vec<u8> {
+        let links = (0..probe::MOST_NICS).zip(&self.links);
+        links.filter(|(_, link)| link.is_usable(now)).map(|(nic, _)| nic).collect()
+    }
+
+    /// Sends a probe into each of these NICs of a member; which NICs these are, one bit each.
+    fn probe(&self, member: &Member, number: u32, nics: &[u8]) -> u8 {
+        for (nic, out) in probe::ways(nics) {
+            let Some(link) = self.links.get(usize::from(nic)) else { continue };
+            let through = Through { member: Number(member.number), nic, number };
+            let octets = self.probes.frame(through, out, link.mac);
+            self.put_into(member, nic.into(), octets);
+        }
+        nics.iter().fold(0, |entered: u8, nic| entered | (1_u8 << nic))
+    }
+
+    /// Deals queues and buckets out to those that serve, where these are others than before, or a link has other queues.
+    fn deal(&self, board: &mut Board) {
+        let shares = board.roster.shares();
+        let is_same = shares == board.shares;
+        for (link, owners) in self.links.iter().zip(&mut board.owners) {
+            let places = link.way.places();
+            if is_same && owners.owners().len() == places {
+                continue;
+            }
+            let before =
+                if owners.owners().len() == places { owners.clone() } else { Assignment::new(places) };
+            let loads = link.way.loads();
+            let after = before.dealt(&shares, |place| loads.get(place).copied().unwrap_or(0));
+            self.counters.places_moved.add(link.way.deal(&before, &after, &shares));
+            *owners = after;
+        }
+        board.shares = shares;
+    }
+
+    /// Has balancers spread frames in this way from now on.
+    pub(super) fn spread_by(&self, spread: Spread) {
+        let mut board = self.board();
+        let changed = self.links.iter().filter(|link| link.way.spread_by(spread)).count();
+        if changed > 0 {
+            // All that members have is dealt out anew, as if others had served before.
+            board.shares = Shares::new();
+            self.deal(&mut board);
+        }
+    }
+
+    /// Has members leave whose routers are gone; whether there are any that had not left before.
+    pub(super) fn leave(&self, is_gone: impl Fn(&str) -> bool) -> bool {
+        let (members, now) = (self.live(), self.now());
+        let mut board = self.board();
+        let gone: Vec<Number> = members
+            .values()
+            .filter(|member| is_gone(&member.name))
+            .map(|member| Number(member.number))
+            .filter(|number| board.roster.state(*number) != Some(State::Leaving))
+            .collect();
+        for number in &gone {
+            board.judge.forget(*number);
+            board.under_way.remove(number);
+            board.note(*number, Event::Leave, now);
+        }
+        self.deal(&mut board);
+        !gone.is_empty()
+    }
+
+    /// Those that were to leave are watched again, as far as they are meant.
+    pub(super) fn stay(&self, is_meant: impl Fn(&str) -> bool) {
+        let (members, now) = (self.live(), self.now());
+        let mut board = self.board();
+        let leaving = board.roster.iter().filter(|(_, state)| *state == State::Leaving);
+        for number in leaving.map(|(number, _)| number).collect::<Vec<_>>() {
+            let Some(member) = members.get(&number.0).filter(|member| is_meant(&member.name)) else {
+                continue;
+            };
+            board.note(number, Event::Stay, now);
+            board.judge.watch(number, Pace::Starting, member.passed(), now);
+        }
+    }
+
+    /// What has happened to members since this was asked last, by router.
+    pub(super) fn take_news(&self) -> Vec<(String, News)> {
+        let news = std::mem::take(&mut self.board().news);
+        let members = self.live();
+        let named = |(number, news): (Number, News)| Some((members.get(&number.0)?.name.clone(), news));
+        news.into_iter().filter_map(named).collect()
+    }
+
+    /// How a member is, in one line, and what it owns of a link.
+    pub(super) fn state_of(&self, number: u16, nic: usize) -> Option<String> {
+        let board = self.board();
+        let (number, owners) = (Number(number), board.owners.get(nic)?);
+        let state = board.roster.state(number)?.name();
+        let unit = self.links.get(nic)?.way.unit();
+        Some(format!("{state}, {} of {} {unit}", owners.held(number), owners.owners().len()))
+    }
+}

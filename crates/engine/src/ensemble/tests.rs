@@ -1,0 +1,396 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use attach::{Ports, ServiceContext};
+use frame::ethernet;
+use group::probe;
+use nic_port::NicQueues;
+use port::Source;
+use ring::BURST;
+use switch::{Config, SwitchPort};
+
+use super::*;
+
+const FILE: &str = "[switch.west]\n[switch.east]\n[[group]]\nname = 'core'\nkind = 'parallel'\nmembers = 2\n\
+                    [[group.nic]]\nname = 'w'\nattach = 'switch:west'\naddress = '192.0.2.1/24'\n\
+                    [[group.nic]]\nname = 'e'\nattach = 'switch:east'\naddress = '198.51.100.1/24'\n";
+/// Nothing takes so long, even where the host is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+const STATION: frame::Mac = frame::Mac([2, 0, 0, 0, 0, 1]);
+
+/// A group between two switches, and a station on the first.
+struct Bench {
+    switches: Vec<Arc<Switch>>,
+    group: Group,
+    counts: CounterRegistry,
+    ensemble: Arc<Ensemble>,
+}
+
+fn bench() -> Bench {
+    bench_of(FILE)
+}
+
+/// The same with a balancer before the members, which deals frames out in this way.
+fn multistage(spread: &str) -> Bench {
+    let stages = format!("kind = 'multistage'\nbackends = 2\nspread = '{spread}'\n");
+    bench_of(&FILE.replace("kind = 'parallel'\nmembers = 2\n", &stages))
+}
+
+fn bench_of(file: &str) -> Bench {
+    let plan = plan(file);
+    let switch = |switch: &config::Switch| Arc::new(Switch::new(&switch.name, Config::default()));
+    let switches: Vec<_> = plan.switches.iter().map(switch).collect();
+    let (group, counts, mut supplies) =
+        (plan.groups[0].clone(), CounterRegistry::default(), HostServices::default());
+    let ensemble = Ensemble::start(&group, (&switches, &mut supplies, None), &counts).expect("it starts");
+    Bench { switches, group, counts, ensemble }
+}
+
+/// A member that forwards: what comes in by one NIC leaves by the other one.
+struct Forwarder {
+    seats: Vec<Arc<dyn Attachment>>,
+    runs: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Bench {
+    fn seats(&self, number: u16) -> Vec<Arc<dyn Attachment>> {
+        let seat = |nic| self.ensemble.seat((&format!("core_{number}"), number), nic).expect("two NICs");
+        [0, 1].map(seat).into()
+    }
+
+    fn member(&self, number: u16) -> Forwarder {
+        let seats = self.seats(number);
+        let ports = [0, 1].map(|nic: usize| {
+            let wanted = self.group.wanted(&self.group.pattern.nics[nic]);
+            let queues = NicQueues::foreign(1).expect("descriptors");
+            let site =
+                ServiceContext { wanted: &wanted, threads: 1, queues: &queues, entry: &|_, sink| sink };
+            seats[nic].ports(&site).expect("it is served")
+        });
+        let runs = Arc::new(AtomicBool::new(true));
+        let go_on = runs.clone();
+        let thread = std::thread::spawn(move || forward(ports, &go_on));
+        Forwarder { seats, runs, thread: Some(thread) }
+    }
+
+    fn state(&self, member: u16) -> String {
+        self.ensemble.core.state_of(member, 0).unwrap_or_default()
+    }
+
+    #[track_caller]
+    fn becomes(&self, states: &[&str]) {
+        let end = Instant::now() + PATIENCE;
+        let is = || (0..).zip(states).all(|(member, state)| self.state(member) == *state);
+        while !is() {
+            assert!(Instant::now() < end, "{states:?} {:?}", [self.state(0), self.state(1)]);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// A station on the first switch sends a frame of each of 64 flows.
+    fn send_64_flows(&self) {
+        let station: SwitchPort =
+            self.switches[0].add_port("station", Arc::new(port::Null::new())).expect("a port");
+        for flow in 0..64_u8 {
+            let mut octets = [0; 60];
+            octets[..6].copy_from_slice(&self.group.pattern.nics[0].mac.0);
+            octets[6..12].copy_from_slice(&STATION.0);
+            octets[12..15].copy_from_slice(&[8, 0, 0x45]);
+            (octets[22], octets[23], octets[35]) = (64, 17, flow);
+            station.deliver(&[Frame::new(Bytes::from_slice(&mut octets))]);
+        }
+    }
+
+    fn counted(&self, name: &str) -> u64 {
+        self.counts.read().counters.get(name).copied().unwrap_or(0)
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        self.runs.store(false, Ordering::Relaxed);
+        self.thread.take().into_iter().for_each(|thread| thread.join().expect("no panic"));
+    }
+}
+
+fn forward(mut ports: [Ports; 2], runs: &AtomicBool) {
+    while runs.load(Ordering::Relaxed) {
+        let [west, east] = &mut ports;
+        across(&mut west.sources, &*east.sinks[0]);
+        across(&mut east.sources, &*west.sinks[0]);
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+fn across(sources: &mut [Box<dyn Source>], to: &dyn Sink) {
+    for source in sources {
+        source.drain(BURST, &mut |frames| {
+            for frame in frames {
+                let mut octets = [0; 60];
+                frame.octets().copy_to_slice(&mut octets);
+                if octets[12..14] == [8, 0] {
+                    route(&mut octets);
+                    to.deliver(&[Frame::new(Bytes::from_slice(&mut octets))]);
+                }
+            }
+        });
+    }
+}
+
+/// What a router does with a probe.
+fn route(octets: &mut [u8; 60]) {
+    octets[..6].copy_from_slice(&probe::BACK.0);
+    octets[22] -= 1;
+    octets[24..26].fill(0);
+    let words = octets[14..34].chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+    let sum = words.sum::<u32>();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    octets[24..26].copy_from_slice(&checksum.to_be_bytes());
+}
+
+#[test]
+fn who_forwards_has_queues_and_who_does_not_has_none() {
+    let bench = bench();
+    let first = bench.member(0);
+    bench.becomes(&["serving, 8 of 8 queues"]);
+    let second = bench.member(1);
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    let seats = second.seats.clone();
+    // It is there and forwards nothing.
+    drop(second);
+    let end = Instant::now() + PATIENCE;
+    while bench.state(0) != "serving, 8 of 8 queues" {
+        assert!(Instant::now() < end, "{}", bench.state(1));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let second = bench.member(1);
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    let told: Vec<String> = bench.ensemble.core.take_news().into_iter().map(|(name, _)| name).collect();
+    assert!(told.contains(&"core_1".to_owned()), "{told:?}");
+    assert!(bench.counted("core.group.suspected") > 0 && bench.counted("core.w.group.probes_back") > 0);
+    drop((seats, second));
+    bench.becomes(&["serving, 8 of 8 queues", ""]);
+    drop(first);
+}
+
+#[test]
+fn one_whose_process_has_ended_is_not_probed_for_long() {
+    let bench = bench();
+    let (first, second) = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    let is_there = Arc::new(AtomicBool::new(true));
+    let told = is_there.clone();
+    let member = bench.ensemble.core.live().remove(&1).expect("it is there");
+    member.watch(Box::new(move || told.load(Ordering::Relaxed)));
+    assert!(!member.is_gone());
+    is_there.store(false, Ordering::Relaxed);
+    let end = Instant::now() + PATIENCE;
+    let news = loop {
+        let news = bench.ensemble.core.take_news();
+        if !news.is_empty() {
+            break news;
+        }
+        assert!(Instant::now() < end, "{}", bench.state(1));
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    let ended = |(name, news): &(String, News)| {
+        name == "core_1" && matches!(news, News::Told(line) if line.starts_with("nobody is at its NICs"))
+    };
+    assert!(news.iter().any(ended), "{news:?}");
+    is_there.store(true, Ordering::Relaxed);
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    drop((first, second));
+}
+
+#[test]
+fn a_member_that_leaves_gives_its_queues_to_others_at_once() {
+    let bench = bench();
+    let (first, second) = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    assert!(bench.ensemble.core.leave(|name| name == "core_1"));
+    assert!(!bench.ensemble.core.leave(|name| name == "core_1"), "it leaves already");
+    assert_eq!([bench.state(0), bench.state(1)], ["serving, 8 of 8 queues", "leaving, 0 of 8 queues"]);
+    bench.ensemble.core.stay(|name| name == "core_0");
+    assert_eq!(bench.state(1), "leaving, 0 of 8 queues");
+    bench.ensemble.core.stay(|_| true);
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    drop((first, second));
+}
+
+#[test]
+fn nothing_is_asked_of_a_cable_that_is_out() {
+    let bench = bench();
+    let members = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    let mut group = bench.group.clone();
+    group.pattern.nics[1].link = Some(config::LinkState::Down);
+    bench.ensemble.core.follow(&group);
+    let told = |nic: &str| bench.counted(&format!("core.{nic}.group.told"));
+    let goes_on = |nic: &str| {
+        let (before, end) = (told(nic), Instant::now() + PATIENCE);
+        while told(nic) < before + 10 {
+            assert!(Instant::now() < end, "no probes at {nic}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    // The round that was under way is over then.
+    goes_on("w");
+    let before = told("e");
+    goes_on("w");
+    assert_eq!(told("e"), before);
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    bench.ensemble.core.follow(&bench.group);
+    goes_on("e");
+    drop(members);
+}
+
+#[test]
+fn behind_a_balancer_members_have_buckets() {
+    for spread in ["flow", "round-robin"] {
+        let bench = multistage(spread);
+        let (first, second) = (bench.member(0), bench.member(1));
+        bench.becomes(&["serving, 128 of 256 buckets", "serving, 128 of 256 buckets"]);
+        bench.send_64_flows();
+        let end = Instant::now() + PATIENCE;
+        let came = |member: &str| bench.counted(&format!("{member}.w.balancer.out_frames"));
+        while came("core_0") + came("core_1") < 64 {
+            assert!(Instant::now() < end, "{} and {}", came("core_0"), came("core_1"));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(came("core_0") > 10 && came("core_1") > 10, "{} and {}", came("core_0"), came("core_1"));
+        let in_turn = if spread == "flow" { 0 } else { 64 };
+        assert_eq!(bench.counted("core.w.balancer.out_in_turn"), in_turn);
+        drop(second);
+        let end = Instant::now() + PATIENCE;
+        while bench.state(0) != "serving, 256 of 256 buckets" {
+            assert!(Instant::now() < end, "{}", bench.state(0));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        drop(first);
+    }
+}
+
+#[test]
+fn a_port_deals_frames_out_one_by_one_over_the_queues_of_members() {
+    let bench = bench_of(&FILE.replace("members = 2", "members = 2\nspread = 'round-robin'"));
+    let members = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    bench.send_64_flows();
+    let loads = || bench.ensemble.core.links[0].way.loads();
+    let end = Instant::now() + PATIENCE;
+    while loads().iter().sum::<u64>() < 64 {
+        assert!(Instant::now() < end, "{:?}", loads());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(loads(), [8; 8]);
+    drop(members);
+}
+
+#[test]
+fn frames_are_spread_in_another_way_while_members_serve() {
+    let bench = multistage("flow");
+    let members = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 128 of 256 buckets", "serving, 128 of 256 buckets"]);
+    bench.ensemble.core.spread_by(config::Spread::RoundRobin);
+    bench.send_64_flows();
+    let end = Instant::now() + PATIENCE;
+    while bench.counted("core.w.balancer.out_in_turn") < 64 {
+        assert!(Instant::now() < end, "{}", bench.counted("core.w.balancer.out_frames"));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(members);
+}
+
+fn plan(text: &str) -> Plan {
+    config::parse(text, "f.toml").expect("a good file")
+}
+
+#[test]
+fn members_of_a_changed_group_are_plugged_into_a_new_one() {
+    let (first, other) = (plan(FILE), plan(&FILE.replace("192.0.2.1/", "192.0.2.9/")));
+    let switch = |switch: &config::Switch| Arc::new(Switch::new(&switch.name, Config::default()));
+    let switches: Vec<_> = first.switches.iter().map(switch).collect();
+    let ensembles = Ensembles::new(CounterRegistry::default());
+    let seat = |plan: &Plan| {
+        ensembles.learn(plan);
+        let router = &plan.routers[0];
+        let seat = ensembles.seat((router, &router.nics[0]), &switches, &mut HostServices::default());
+        seat.expect("it can be had").expect("it is a member's")
+    };
+    let four = first.with_members("core", 4).expect("so many may be");
+    let held = (seat(&first), seat(&four));
+    assert_eq!(ensembles.running().len(), 1, "members come and go");
+    let new = seat(&other);
+    assert_eq!(ensembles.running().len(), 2);
+    drop(held);
+    assert_eq!(ensembles.running().len(), 1);
+    drop(new);
+    assert!(ensembles.running().is_empty());
+}
+
+#[test]
+fn a_change_that_members_cannot_make_one_by_one_is_refused() {
+    let ensembles = Ensembles::new(CounterRegistry::default());
+    let before = plan(&FILE.replace("members = 2", "members = 2\nengine = 'process'"));
+    let switch = |switch: &config::Switch| Arc::new(Switch::new(&switch.name, Config::default()));
+    let switches: Vec<_> = before.switches.iter().map(switch).collect();
+    ensembles.learn(&before);
+    let router = &before.routers[0];
+    let seat = ensembles.seat((router, &router.nics[0]), &switches, &mut HostServices::default());
+    let told = |text: &str| {
+        let mut plan = plan(text);
+        plan.choose_engines(&config::HostFacts::default());
+        ensembles.check(&plan).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert_eq!(told(&FILE.replace("members = 2", "members = 3")), "");
+    let other = FILE.replace("192.0.2.1/", "192.0.2.9/");
+    assert_eq!(told(&other), "", "virtual machines are plugged in anew");
+    let processes = other.replace("members = 2", "members = 2\nengine = 'process'");
+    assert!(told(&processes).starts_with("group core: its NICs stay as long as it runs"));
+    let stages = FILE.replace("kind = 'parallel'\nmembers", "kind = 'multistage'\nbackends");
+    assert!(told(&stages).starts_with("group core: its kind and its balancers stay"));
+    let in_turn = FILE.replace("members = 2", "members = 2\nspread = 'round-robin'");
+    assert!(told(&in_turn).starts_with("group core: its spread stays"));
+    drop(seat);
+}
+
+fn arp(operation: arp::Operation, sender: (frame::Mac, [u8; 4]), target: [u8; 4]) -> [u8; 60] {
+    let mut octets = [0; 60];
+    let header =
+        ethernet::Header { destination: frame::Mac::BROADCAST, source: sender.0, ethertype: ethernet::ARP };
+    header.write(&mut octets).expect("it fits");
+    let packet = arp::Packet {
+        operation,
+        sender_mac: sender.0,
+        sender_ip: u32::from_be_bytes(sender.1),
+        target_mac: frame::Mac::default(),
+        target_ip: u32::from_be_bytes(target),
+    };
+    packet.write(&mut octets[ethernet::HEADER..]).expect("it fits");
+    octets
+}
+
+#[test]
+fn what_the_network_asks_is_answered_once_by_whoever_owns_the_queue() {
+    let bench = bench();
+    let members = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    let (inbox, mut came) = port::ingress(16).expect("a queue");
+    let station: SwitchPort = bench.switches[0].add_port("station", inbox).expect("a port");
+    let mut request = arp(arp::Operation::Request, (STATION, [192, 0, 2, 7]), [192, 0, 2, 1]);
+    station.deliver(&[Frame::new(Bytes::from_slice(&mut request))]);
+    let (end, mut answers) = (Instant::now() + PATIENCE, Vec::new());
+    while bench.counted("core.w.group.arp_answered") == 0 || answers.is_empty() {
+        assert!(Instant::now() < end, "nobody answers");
+        came.drain(BURST, &mut |frames| answers.extend(frames.iter().filter_map(packet_of)));
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    came.drain(BURST, &mut |frames| answers.extend(frames.iter().filter_map(packet_of)));
+    let mac = frame::Mac(bench.group.pattern.nics[0].mac.0);
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert_eq!((answers[0].sender_mac, answers[0].target_mac), (mac, STATION));
+    assert_eq!(bench.counted("core.w.group.arp_heard"), 1);
+    drop(members);
+}

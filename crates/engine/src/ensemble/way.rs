@@ -1,0 +1,226 @@
+//! How frames come from a link to the members of a group: by queues that members own, or by a balancer before them.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, Result, bail};
+use attach::{
+    Attachment, Entry, HandedOver, News, NicRequirements, Outside, Ports, ServiceContext, Shared, Visit,
+};
+use config::{Group, GroupKind, Spread};
+use group::{Assignment, Member as Number, Shares, rounds};
+use port::steer::BUCKETS;
+use port::{Sink, Source, ingress};
+use switch::Balancer;
+
+/// Turns of a round where frames are dealt out one by one, at most.
+const TURNS: usize = 256;
+
+/// How frames come to members.
+pub(super) enum Way {
+    /// Members own the queues of the link.
+    Owned(Arc<Shared>),
+    /// A balancer reads the link, and spreads what comes over queues of members.
+    Balanced(Arc<Stage>),
+}
+
+/// A balancer at a link.
+pub(super) struct Stage {
+    link: Arc<dyn Attachment>,
+    /// What the group wants of it.
+    wanted: NicRequirements,
+    spread: Mutex<Spread>,
+    pub(super) balancer: Arc<Balancer>,
+    /// None until the first member is served.
+    open: Mutex<Option<Open>>,
+}
+
+/// Ways out of a link.
+#[derive(Clone)]
+struct Open {
+    sinks: Vec<Arc<dyn Sink>>,
+    outside: Outside,
+}
+
+impl Way {
+    /// What a group makes of what one of its NICs is plugged into, of which it wants this.
+    pub(super) fn new(group: &Group, link: Arc<dyn Attachment>, wanted: NicRequirements) -> Self {
+        match group.kind {
+            GroupKind::Parallel => Self::Owned(Shared::new(link, wanted)),
+            GroupKind::Multistage(_) => Self::Balanced(Arc::new(Stage {
+                link,
+                spread: Mutex::new(group.spread),
+                balancer: Arc::new(Balancer::new(wanted.hash)),
+                wanted,
+                open: Mutex::new(None),
+            })),
+        }
+    }
+
+    /// What it stands on, if that can go on for a NIC that wants this.
+    pub(super) fn held(&self, wanted: &NicRequirements) -> Option<Arc<dyn Attachment>> {
+        match self {
+            Self::Owned(shared) => shared.held(wanted),
+            Self::Balanced(stage) => wanted.is_served_by(&stage.wanted).then(|| stage.link.clone()),
+        }
+    }
+
+    /// Spreads frames in this way from the next deal on; whether that is another one than before. Who owns a queue has nothing to say
+    /// about that.
+    pub(super) fn spread_by(&self, spread: Spread) -> bool {
+        match self {
+            Self::Owned(_) => false,
+            Self::Balanced(stage) => std::mem::replace(&mut *stage.spread(), spread) != spread,
+        }
+    }
+
+    /// How many places members can have.
+    pub(super) fn places(&self) -> usize {
+        match self {
+            Self::Owned(shared) => shared.queues(),
+            Self::Balanced(_) => BUCKETS,
+        }
+    }
+
+    /// What a place is called.
+    pub(super) const fn unit(&self) -> &'static str {
+        match self {
+            Self::Owned(_) => "queues",
+            Self::Balanced(_) => "buckets",
+        }
+    }
+
+    /// Frames of each place.
+    pub(super) fn loads(&self) -> Vec<u64> {
+        match self {
+            Self::Owned(shared) => shared.loads(),
+            Self::Balanced(stage) => stage.balancer.loads().to_vec(),
+        }
+    }
+
+    /// Has places belong to those that an assignment names, where another one was before; how many have changed hands.
+    pub(super) fn deal(&self, before: &Assignment, after: &Assignment, shares: &Shares) -> u64 {
+        let moves = before.moves_to(after);
+        match self {
+            Self::Owned(shared) => {
+                moves.iter().for_each(|moved| shared.assign(moved.place, moved.to.map(|to| to.0)));
+            }
+            Self::Balanced(stage) => stage.deal(after.owners(), shares),
+        }
+        moves.len() as u64
+    }
+
+    /// The NIC that it is for: `core.wan`.
+    pub(super) fn label(&self) -> String {
+        match self {
+            Self::Owned(shared) => shared.label(),
+            Self::Balanced(stage) => stage.wanted.label(),
+        }
+    }
+
+    /// Calls `visit` with what is counted at the link.
+    pub(super) fn each_group(&self, visit: &mut Visit<'_>) {
+        match self {
+            Self::Owned(shared) => shared.outside().each_group(visit),
+            Self::Balanced(stage) => {
+                if let Some(open) = stage.open().clone() {
+                    open.outside.each_group(visit);
+                }
+                visit("balancer", &stage.balancer.counters());
+            }
+        }
+    }
+
+    /// What has happened to the link.
+    pub(super) fn news(&self) -> Option<News> {
+        match self {
+            Self::Owned(shared) => shared.news(),
+            Self::Balanced(stage) => stage.link.news(),
+        }
+    }
+
+    /// Whether somebody is at the other end of its cable, where that comes and goes; and how it is.
+    pub(super) fn link(&self) -> Option<bool> {
+        match self {
+            Self::Owned(shared) => shared.link(),
+            Self::Balanced(stage) => stage.link.link(),
+        }
+    }
+
+    /// What puts something opened anew in its place.
+    pub(super) fn replacing(&self) -> impl FnOnce(HandedOver) -> Result<()> + Send + use<> {
+        let (shared, link) = match self {
+            Self::Owned(shared) => (Some(shared.clone()), None),
+            Self::Balanced(stage) => (None, Some(stage.link.clone())),
+        };
+        move |by| match (shared, link) {
+            (Some(shared), _) => shared.replace(by),
+            (None, Some(link)) => link.replace(by),
+            (None, None) => bail!("it has no link"),
+        }
+    }
+}
+
+impl Stage {
+    fn open(&self) -> MutexGuard<'_, Option<Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spread(&self) -> MutexGuard<'_, Spread> {
+        self.spread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn deal(&self, owners: &[Option<Number>], shares: &Shares) {
+        let spread = *self.spread();
+        match spread {
+            Spread::Flow => {
+                let owners: Vec<Option<u16>> =
+                    owners.iter().map(|owner| owner.map(|owner| owner.0)).collect();
+                self.balancer.spread(&owners);
+            }
+            Spread::RoundRobin => {
+                let order: Vec<u16> = rounds::round(shares, TURNS).iter().map(|member| member.0).collect();
+                self.balancer.spread_in_turn(&order);
+            }
+        }
+    }
+
+    /// Opens the link for the first member that is served: what comes from it, for whoever is to move that into the balancer.
+    pub(super) fn begin(&self, site: &ServiceContext<'_>) -> Result<Option<Box<dyn Source>>> {
+        let mut open = self.open();
+        if open.is_some() {
+            return Ok(None);
+        }
+        // What stands before a member's NIC is no matter of the link.
+        let entry = |_: Entry, sink: Arc<dyn Sink>| sink;
+        let site = ServiceContext { wanted: &self.wanted, threads: 1, queues: site.queues, entry: &entry };
+        let Ports { sources, sinks, outside, .. } = self.link.ports(&site)?;
+        let source = sources.into_iter().next().context("a link from which nothing comes")?;
+        *open = Some(Open { sinks, outside });
+        Ok(Some(source))
+    }
+
+    /// What leads to the link and away from it, for a start of a member.
+    pub(super) fn ports(&self, (name, number): (&str, u16), site: &ServiceContext<'_>) -> Result<Ports> {
+        let open = self.open().clone().context("a link that was not opened")?;
+        let (queue, waiting) = ingress(self.wanted.queue_len).context("cannot make an ingress queue")?;
+        let entry = (site.entry)(Entry::Queue, queue.clone());
+        if !self.balancer.add(number, name, entry) {
+            bail!("its place behind the balancer is still in use");
+        }
+        let balancer = self.balancer.clone();
+        let outside = Outside::counting(move |visit| visit("queue", queue.counters())).left_by(move || {
+            balancer.remove(number);
+        });
+        let sources: Vec<Box<dyn Source>> = vec![Box::new(waiting)];
+        Ok(Ports { sources, is_spread: false, have_entered: true, sinks: open.sinks, outside })
+    }
+}
+
+impl Drop for Stage {
+    /// Nobody brings frames any more: all members are gone.
+    fn drop(&mut self) {
+        if let Some(open) = self.open().take() {
+            open.outside.leave();
+        }
+    }
+}

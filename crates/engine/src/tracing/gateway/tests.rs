@@ -1,0 +1,66 @@
+use std::collections::BTreeSet;
+
+use frame::{ethernet, ipv4, udp};
+
+use super::*;
+use crate::routes;
+
+const FILE: &str = "[[router]]\nname = 'a'\n\
+    [[router.nic]]\nname = 'x'\nattach = 'null'\naddress = '192.0.2.1/24'\n\
+    [[router.nic]]\nname = 'y'\nattach = 'null'\naddress = '198.51.100.1/24'\n\
+    [[router.route]]\nto = '0.0.0.0/0'\nvia = ['192.0.2.2', '192.0.2.3', '198.51.100.2']\n\
+    [[router.route]]\nto = '10.0.0.0/8'\nvia = '192.0.2.9'\n";
+
+fn packet(destination: &str, port: u16) -> Head {
+    let to: std::net::Ipv4Addr = destination.parse().expect("an address");
+    let mut octets = vec![0; ethernet::HEADER + ipv4::HEADER + udp::HEADER + 30];
+    let mac = Mac([2, 0, 0, 0, 0, 1]);
+    let header = ethernet::Header { destination: mac, source: mac, ethertype: ethernet::IPV4 };
+    header.write(&mut octets).expect("room");
+    let header = ipv4::Header::new(ipv4::UDP, 0xc000_0209, to.to_bits(), (udp::HEADER + 30) as u16);
+    header.write(&mut octets[ethernet::HEADER..]).expect("room");
+    octets[34..36].copy_from_slice(&port.to_be_bytes());
+    Head::of(&octets, octets.len() as u32)
+}
+
+#[test]
+fn the_gateway_of_a_flow_is_one_behind_the_nic_by_which_it_left() {
+    let plan = config::parse(FILE, "f.toml").expect("a good file").routers.remove(0);
+    let table = routes::table(&plan).expect("memory");
+    let found = |nic: &str| {
+        let all = (0..200).filter_map(|port| find(&plan, &table, &packet("203.0.113.9", port), nic));
+        all.map(|gateway| gateway.to_string()).collect::<BTreeSet<String>>()
+    };
+    assert_eq!(found("x"), BTreeSet::from(["192.0.2.2", "192.0.2.3"].map(str::to_owned)));
+    assert_eq!(found("y"), BTreeSet::from(["198.51.100.2".to_owned()]));
+    assert!(found("z").is_empty());
+    let first = find(&plan, &table, &packet("203.0.113.9", 7), "x");
+    assert_eq!(first, find(&plan, &table, &packet("203.0.113.9", 7), "x"), "a flow stays where it is");
+}
+
+#[test]
+fn a_single_gateway_is_named_and_a_neighbour_is_not() {
+    let plan = config::parse(FILE, "f.toml").expect("a good file").routers.remove(0);
+    let table = routes::table(&plan).expect("memory");
+    let found = |to: &str, nic: &str| find(&plan, &table, &packet(to, 1), nic).map(|ip| ip.to_string());
+    assert_eq!(found("10.1.2.3", "x").as_deref(), Some("192.0.2.9"));
+    assert_eq!(found("10.1.2.3", "y"), None, "it is behind another NIC");
+    assert_eq!(found("192.0.2.77", "x"), None);
+}
+
+#[test]
+fn each_vrf_has_its_own_gateways() {
+    let file = "[[router]]\nname = 'a'\n\
+        [[router.nic]]\nname = 'x'\nattach = 'null'\naddress = '192.0.2.1/24'\n\
+        [[router.nic]]\nname = 'y'\nattach = 'null'\naddress = '192.0.2.1/24'\nvrf = 'red'\n\
+        [[router.route]]\nto = '0.0.0.0/0'\nvia = '192.0.2.2'\n\
+        [[router.route]]\nto = '0.0.0.0/0'\nvia = ['192.0.2.3']\nvrf = 'red'\n\
+        [[router.route]]\nto = '10.0.0.0/8'\ntype = 'blackhole'\nvrf = 'red'\n";
+    let plan = config::parse(file, "f.toml").expect("a good file").routers.remove(0);
+    let table = routes::table(&plan).expect("memory");
+    let found = |to: &str, nic: &str| find(&plan, &table, &packet(to, 1), nic).map(|ip| ip.to_string());
+    assert_eq!(found("203.0.113.9", "x").as_deref(), Some("192.0.2.2"));
+    assert_eq!(found("203.0.113.9", "y").as_deref(), Some("192.0.2.3"));
+    assert_eq!(found("10.1.2.3", "x").as_deref(), Some("192.0.2.2"));
+    assert_eq!(found("10.1.2.3", "y"), None);
+}

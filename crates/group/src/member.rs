@@ -1,0 +1,260 @@
+//! Members of a group: the states that they are in, and the changes that lead to another number of them.
+//!
+//! ```text
+//!             Answers            Missed             Silent
+//!  Starting -----------> Serving ------> Suspect ----------> Dead     (Silent, Ended: from any state)
+//!     ^  ^                 |  ^            |                  |
+//!     |  |           Park  |  \--Answers---/                  |
+//!     |  \--Wake-- Parked <+                                  |
+//!     \--------------------------- Start --------------------/        (Leave: Leaving, from any state but Dead)
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// The number of a member in its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Member(pub u16);
+
+impl fmt::Display for Member {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "member {}", self.0)
+    }
+}
+
+/// Weights of the members that get frames, at least 1 each: one of weight 2 gets twice as many as one of weight 1.
+pub type Shares = BTreeMap<Member, u32>;
+
+/// What a member is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// It comes up, or wakes, and has not forwarded anything yet.
+    Starting,
+    /// It gets frames.
+    Serving,
+    /// It has missed probes: it gets no frames, and is probed on.
+    Suspect,
+    /// It has ended, or was silent for too long.
+    Dead,
+    /// It sleeps with everything that it needs, until the load asks for it.
+    Parked,
+    /// It gets no new frames, finishes those that it has, and ends.
+    Leaving,
+}
+
+impl State {
+    /// Its name in tables and events.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Serving => "serving",
+            Self::Suspect => "suspect",
+            Self::Dead => "dead",
+            Self::Parked => "parked",
+            Self::Leaving => "leaving",
+        }
+    }
+
+    /// Whether it counts among the members that the load wants.
+    pub const fn is_active(self) -> bool {
+        matches!(self, Self::Starting | Self::Serving | Self::Suspect)
+    }
+
+    /// The state after an event; the same one where the event says nothing.
+    #[must_use]
+    pub const fn after(self, event: Event) -> Self {
+        match (self, event) {
+            (_, Event::Ended | Event::Silent) => Self::Dead,
+            (Self::Starting | Self::Suspect, Event::Answers) => Self::Serving,
+            (Self::Serving, Event::Missed) => Self::Suspect,
+            (Self::Serving, Event::Park) => Self::Parked,
+            (Self::Parked, Event::Wake) | (Self::Dead, Event::Start) | (Self::Leaving, Event::Stay) => {
+                Self::Starting
+            }
+            (Self::Starting | Self::Serving | Self::Suspect | Self::Parked, Event::Leave) => Self::Leaving,
+            (state, _) => state,
+        }
+    }
+}
+
+/// Something that happens to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// Frames or probes come back from it, as many in a row as are asked for.
+    Answers,
+    /// It has missed as many probes in a row as it may.
+    Missed,
+    /// It has not come up, or not come back, for as long as it may.
+    Silent,
+    /// Its process has ended.
+    Ended,
+    /// It is started in the place where it died.
+    Start,
+    /// It is to sleep.
+    Park,
+    /// It is to wake.
+    Wake,
+    /// It is to finish what it has, and to end.
+    Leave,
+    /// It is not to leave any more.
+    Stay,
+}
+
+/// One member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    state: State,
+    weight: u32,
+    since: Duration,
+}
+
+/// The members of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roster {
+    members: BTreeMap<Member, Entry>,
+}
+
+/// What becomes of members that the load does not need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Surplus {
+    /// They are parked, and wake in milliseconds.
+    Parks,
+    /// They leave, and their memory is free.
+    Leaves,
+}
+
+/// Something to do so that there are as many members as are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Change {
+    /// Wake this one, which is parked.
+    Wake(Member),
+    /// Start this one anew, which is dead.
+    Replace(Member),
+    /// Start a member of this number, which nobody has.
+    Start(Member),
+    /// Park this one.
+    Park(Member),
+    /// Let this one leave.
+    Leave(Member),
+    /// Forget this one, which is dead and not needed.
+    Remove(Member),
+}
+
+impl Roster {
+    /// Adds a member that starts. One that is there already stays as it is.
+    pub fn add(&mut self, member: Member, weight: u32, now: Duration) {
+        let entry = Entry { state: State::Starting, weight: weight.max(1), since: now };
+        self.members.entry(member).or_insert(entry);
+    }
+
+    /// Removes a member; whether it was there.
+    pub fn remove(&mut self, member: Member) -> bool {
+        self.members.remove(&member).is_some()
+    }
+
+    /// Notes an event; the states before and after, if the member is there and its state has changed.
+    pub fn note(&mut self, member: Member, event: Event, now: Duration) -> Option<(State, State)> {
+        let entry = self.members.get_mut(&member)?;
+        let (before, after) = (entry.state, entry.state.after(event));
+        if before == after {
+            return None;
+        }
+        (entry.state, entry.since) = (after, now);
+        Some((before, after))
+    }
+
+    /// Gives a member another weight.
+    pub fn set_weight(&mut self, member: Member, weight: u32) {
+        if let Some(entry) = self.members.get_mut(&member) {
+            entry.weight = weight.max(1);
+        }
+    }
+
+    /// The state of a member; none where there is no such member.
+    pub fn state(&self, member: Member) -> Option<State> {
+        self.members.get(&member).map(|entry| entry.state)
+    }
+
+    /// Since when a member is in its state.
+    pub fn since(&self, member: Member) -> Option<Duration> {
+        self.members.get(&member).map(|entry| entry.since)
+    }
+
+    /// Each member with its state, by number.
+    pub fn iter(&self) -> impl Iterator<Item = (Member, State)> + '_ {
+        self.members.iter().map(|(member, entry)| (*member, entry.state))
+    }
+
+    /// How many members are in a state.
+    pub fn count(&self, state: State) -> usize {
+        self.iter().filter(|(_, own)| *own == state).count()
+    }
+
+    /// How many members count among those that the load wants.
+    pub fn active(&self) -> usize {
+        self.iter().filter(|(_, state)| state.is_active()).count()
+    }
+
+    /// The lowest number that no member has.
+    pub fn free(&self) -> Member {
+        let taken = self.members.keys().zip(0..).take_while(|(member, number)| member.0 == *number);
+        Member(u16::try_from(taken.count()).unwrap_or(u16::MAX))
+    }
+
+    /// Who gets frames: the members that serve. If none does, those that are suspect, and then those that leave: a frame that a slow
+    /// member may forward is better off there than in a drop counter.
+    pub fn shares(&self) -> Shares {
+        let of = |state: State| -> Shares {
+            let own = self.members.iter().filter(|(_, entry)| entry.state == state);
+            own.map(|(member, entry)| (*member, entry.weight)).collect()
+        };
+        let choices = [State::Serving, State::Suspect, State::Leaving].map(of);
+        choices.into_iter().find(|shares| !shares.is_empty()).unwrap_or_default()
+    }
+
+    /// What to do so that `wanted` members are active: parked ones wake before dead ones are replaced before new ones start; of those
+    /// that are too many, the ones that serve go last, and of those the youngest numbers first.
+    pub fn towards(&self, wanted: usize, surplus: Surplus) -> Vec<Change> {
+        let active = self.active();
+        let mut changes = self.more(wanted.saturating_sub(active));
+        changes.extend(self.fewer(active.saturating_sub(wanted), surplus));
+        let replaced: Vec<Member> = changes.iter().filter_map(Change::replaced).collect();
+        let dead = self.of(State::Dead).filter(|member| !replaced.contains(member));
+        changes.extend(dead.map(Change::Remove));
+        changes
+    }
+
+    fn of(&self, state: State) -> impl Iterator<Item = Member> + '_ {
+        self.iter().filter(move |(_, own)| *own == state).map(|(member, _)| member)
+    }
+
+    fn more(&self, missing: usize) -> Vec<Change> {
+        let parked = self.of(State::Parked).map(Change::Wake);
+        let dead = self.of(State::Dead).map(Change::Replace);
+        let new = (0..=u16::MAX).map(Member).filter(|number| !self.members.contains_key(number));
+        parked.chain(dead).chain(new.map(Change::Start)).take(missing).collect()
+    }
+
+    fn fewer(&self, extra: usize, surplus: Surplus) -> Vec<Change> {
+        let mut active: Vec<(Member, State)> = self.iter().filter(|(_, state)| state.is_active()).collect();
+        active.sort_by_key(|(member, state)| (*state == State::Serving, std::cmp::Reverse(*member)));
+        let change = |(member, state)| match (surplus, state) {
+            (Surplus::Parks, State::Serving) => Change::Park(member),
+            _ => Change::Leave(member),
+        };
+        active.into_iter().take(extra).map(change).collect()
+    }
+}
+
+impl Change {
+    const fn replaced(&self) -> Option<Member> {
+        match self {
+            Self::Replace(member) => Some(*member),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! The hot path for NICs at which IPv6 is seen, or whose sources are filtered: handles one burst of IPv4 and IPv6 frames in
+//! passes, so that the memory reads of 64 frames overlap.
+//!
+//! Bursts of other NICs take the path of `crate::burst` and pay nothing. A NIC comes here with its first IPv6 frame, and
+//! leaves after a burst without any.
+
+use frame::{ethernet, ipv6};
+
+use crate::burst::{NOT_FOR_US, STATIONS, classify, head_u32, head_word, mac_word, rewrite};
+use crate::config::Nic;
+use crate::platform::{Buffer, Burst, HEAD, Platform};
+use crate::router::Router;
+use crate::routes::{Routes, Routes6};
+use crate::sources;
+
+/// Length of an Ethernet header and a fixed IPv6 header.
+const HEADERS: usize = ethernet::HEADER + ipv6::HEADER;
+/// Ethertype IPv6 and version 6, as bits of a little-endian word.
+const PLAIN: u64 = 0x60_dd86;
+const PLAIN_MASK: u64 = 0xf0_ffff;
+
+/// Way of a frame through the burst.
+#[derive(Clone, Copy)]
+enum Way<S, T> {
+    /// The slow path.
+    Slow,
+    /// IPv4: destination and state of the lookup.
+    Four(u32, S),
+    /// IPv6: destination and state of the lookup.
+    Six(u128, T),
+}
+
+fn address(head: &[u8; HEAD], at: usize) -> u128 {
+    let mut octets = [0; 16];
+    octets.copy_from_slice(&head[at..at + 16]);
+    u128::from_be_bytes(octets)
+}
+
+/// Returns the address to look up for an IPv6 frame that the hot path can forward: to us, with right lengths, without
+/// hop-by-hop options, not expired, between addresses that are forwarded. `None` for all other frames.
+#[inline(always)]
+fn classify6<B: Buffer>(buffer: &mut B, own: u64, is_ours: impl Fn(u128) -> bool) -> Option<u128> {
+    let len = buffer.len();
+    let head = buffer.head();
+    let to_us = head_word(head, 0) & STATIONS == own;
+    let plain = head_word(head, 12) & PLAIN_MASK == PLAIN;
+    let payload = usize::from(u16::from_be_bytes([head[18], head[19]]));
+    let lengths = payload + HEADERS <= len;
+    let (source, destination) = (address(head, 22), address(head, 38));
+    let addresses = ipv6::is_forwardable(source) & ipv6::is_forwardable(destination);
+    let simple = (head[20] != ipv6::next::HOP_BY_HOP) & (head[21] > 1);
+    (to_us & plain & lengths & simple & addresses && !is_ours(source)).then_some(destination)
+}
+
+/// Decrements the hop limit and writes the prepared Ethernet header.
+#[inline(always)]
+pub(crate) fn age<B: Buffer>(buffer: &mut B, header: &[u8; ethernet::HEADER]) {
+    let head = buffer.head();
+    head[21] = head[21].wrapping_sub(1);
+    head[..ethernet::HEADER].copy_from_slice(header);
+}
+
+/// Returns true if `source` is an address of one of these NICs.
+#[cold]
+#[inline(never)]
+fn is_ours6(nics: &[Nic], source: u128) -> bool {
+    nics.iter().any(|nic| nic.six.position(source).is_some())
+}
+
+impl<B: Buffer, R: Routes> Router<'_, B, R> {
+    /// Handles a burst of both families; returns its size.
+    #[inline(never)]
+    pub(crate) fn serve_both<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        nic: usize,
+        burst: &mut Burst<B>,
+    ) -> usize {
+        for buffer in burst.iter() {
+            buffer.prefetch();
+        }
+        let mut ways = [Way::Slow; ring::BURST];
+        let sixes = self.begin(nic, burst, &mut ways);
+        if sixes == 0 {
+            self.six_seen &= !(1 << nic);
+        }
+        let table = self.routes.six();
+        for _ in 0..<R::Six as Routes6>::STEPS {
+            let mut left = false;
+            for way in &mut ways[..burst.len()] {
+                if let Way::Six(_, step) = way
+                    && !table.is_done(*step)
+                {
+                    *step = table.next(*step);
+                    left = true;
+                }
+            }
+            if !left {
+                break;
+            }
+        }
+        self.finish_burst(platform, nic, burst, &ways)
+    }
+
+    /// The first passes: classifies the frames and begins their lookups; returns the number of IPv6 frames.
+    #[inline(always)]
+    fn begin(
+        &self,
+        nic: usize,
+        burst: &mut Burst<B>,
+        ways: &mut [Way<R::Step, <R::Six as Routes6>::Step>; ring::BURST],
+    ) -> usize {
+        let own = mac_word(self.nics[nic].mac);
+        let (routes, table) = (self.routes, self.routes.six());
+        let (nics, filter) = (&self.nics, &self.sources);
+        let is_ours = |source| filter.suspects(source) && sources::is_ours(nics, source);
+        let ours6 = |source| filter.suspects6(source) && is_ours6(nics, source);
+        let checked = self.checked >> nic & 1 != 0;
+        let mut sixes = 0;
+        for (buffer, way) in burst.iter_mut().zip(ways.iter_mut()) {
+            let is_six = head_word(buffer.head(), 12) & 0xffff == PLAIN & 0xffff;
+            sixes += usize::from(is_six);
+            if is_six {
+                if let Some(destination) = classify6(buffer, own, ours6)
+                    && (!checked || self.is_expected6(address(buffer.head(), 22), nic))
+                {
+                    *way = Way::Six(destination, table.first(destination));
+                }
+                continue;
+            }
+            let destination = classify(buffer, own, is_ours);
+            if destination == NOT_FOR_US {
+                continue;
+            }
+            if !checked || self.is_expected(head_u32(buffer.head(), 26), nic) {
+                routes.prefetch(destination);
+                *way = Way::Four(destination, R::Step::default());
+            }
+        }
+        for way in ways.iter_mut() {
+            if let Way::Four(destination, step) = way {
+                *step = routes.first(*destination);
+            }
+        }
+        sixes
+    }
+
+    /// The last pass: ends the lookups, rewrites the frames, and appends them to the bursts of their NICs.
+    #[inline(always)]
+    fn finish_burst<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        nic: usize,
+        burst: &mut Burst<B>,
+        ways: &[Way<R::Step, <R::Six as Routes6>::Step>; ring::BURST],
+    ) -> usize {
+        let frames = burst.len();
+        let (routes, table) = (self.routes, self.routes.six());
+        let mut forwarded = 0;
+        for (mut buffer, way) in burst.drain(..).zip(ways) {
+            let (len, generation) = (buffer.wire_len(), self.generation);
+            let out = match *way {
+                Way::Slow => None,
+                Way::Four(destination, step) => {
+                    let hop = routes.second(step);
+                    match self.adjacencies.find(hop, destination, len, generation) {
+                        Some(entry) => {
+                            rewrite(&mut buffer, &entry.header);
+                            Some(entry.nic())
+                        }
+                        None => self.by_group(&mut buffer, (hop, destination)),
+                    }
+                }
+                Way::Six(destination, step) => {
+                    let hop = table.found(step);
+                    match self.adjacencies.find6(hop, destination, len, generation) {
+                        Some(entry) => {
+                            age(&mut buffer, &entry.header);
+                            Some(entry.nic())
+                        }
+                        None => self.by_group6(&mut buffer, (hop, destination)),
+                    }
+                }
+            };
+            match out {
+                Some(out) => {
+                    self.append(platform, out, buffer);
+                    forwarded += 1;
+                }
+                None => self.accept(platform, buffer, nic as u8),
+            }
+        }
+        self.counters.forwarded.add(forwarded);
+        frames
+    }
+}

@@ -1,0 +1,59 @@
+//! Multicast listener reports (MLDv2, RFC 3810): switches that snoop pass solicitations on only if their groups were
+//! reported.
+
+use frame::{ethernet, icmpv6, ipv6, mld};
+
+use crate::platform::{Buffer, Platform};
+use crate::router::Router;
+use crate::routes::Routes;
+use crate::six::letter::Letter;
+use crate::six::local::Arrived;
+use crate::slow::Origin;
+
+/// Maximum number of milliseconds for which an answer to a query is delayed.
+const LONGEST_DELAY: u64 = 10_000;
+
+impl<B: Buffer, R: Routes> Router<'_, B, R> {
+    /// Reports the groups of a NIC.
+    pub(crate) fn report<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        nic: usize,
+        record: mld::Record,
+    ) {
+        // Before its address is confirmed a node reports from the unspecified one (RFC 3590).
+        let source = self.link_local(nic).unwrap_or(0);
+        let Some(own) = self.nics.get_mut(nic).filter(|own| own.six.is_on()) else { return };
+        own.six.report_due = None;
+        let groups = own.six.groups().collect::<arrayvec::ArrayVec<u128, 16>>();
+        let letter = Letter::to_group(nic, source, ipv6::ALL_MLD_ROUTERS);
+        self.originate6(platform, &letter, |payload| mld::write_report(record, groups.into_iter(), payload));
+    }
+
+    /// Handles a query: the groups are reported within the time that it allows.
+    pub(crate) fn hear_query<P: Platform<Buffer = B>>(
+        &mut self,
+        platform: &mut P,
+        mut buffer: B,
+        arrived: &Arrived<'_>,
+    ) {
+        let (header, nic) = (arrived.header, usize::from(arrived.nic));
+        let message =
+            buffer.octets().get(ethernet::HEADER + arrived.at..ethernet::HEADER + header.total_len());
+        let parsed = message.map(icmpv6::Header::parse_quoted).and_then(Result::ok);
+        let query = parsed.and_then(|(message, payload)| mld::Query::parse(&message, payload).ok());
+        let local = ipv6::is_link_local(header.source) && header.hop_limit == 1;
+        let Some(query) = query.filter(|_| local) else {
+            let origin = Origin::Received(arrived.nic);
+            return self.discard(platform, buffer, origin, &self.counters.drop_local);
+        };
+        self.counters.consumed.add(1);
+        platform.free(buffer);
+        let delay = self.random(u64::from(query.within).clamp(1, LONGEST_DELAY));
+        let due = self.now.saturating_add(delay);
+        let own = &mut self.nics[nic].six;
+        if query.group == 0 || own.listens(query.group) {
+            own.report_due = Some(own.report_due.map_or(due, |earlier| earlier.min(due)));
+        }
+    }
+}

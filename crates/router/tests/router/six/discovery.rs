@@ -1,0 +1,270 @@
+//! Neighbour discovery, duplicate addresses, router advertisements, listener reports.
+
+use frame::mld;
+use frame::nd::{self, Advert, PrefixInfo, RouterAdvert, Solicit};
+use router::Advertise;
+use router::neighbours::{DELAY, PROBES, REACHABLE, State};
+
+use super::*;
+
+/// Returns an advertisement of `target` by `mac` on NIC 1.
+pub(super) fn advert(mac: Mac, target: u128, solicited: bool) -> Vec<u8> {
+    let advert = Advert { target, target_mac: Some(mac), router: false, solicited, overrides: true };
+    let mut payload = [0; Advert::LONGEST];
+    let (len, header) = advert.write(&mut payload).unwrap();
+    near6(mac, (target, ip6(1, 1)), header, &payload[..len])
+}
+
+/// Returns a solicitation for `target` on NIC 1.
+fn solicit(mac: Mac, source: u128, target: u128) -> Vec<u8> {
+    let solicit = Solicit { target, source_mac: (source != 0).then_some(mac) };
+    let mut payload = [0; Solicit::LONGEST];
+    let (len, header) = solicit.write(&mut payload).unwrap();
+    near6(mac, (source, ipv6::solicited_node(target)), header, &payload[..len])
+}
+
+#[test]
+fn addresses_are_tried_before_they_are_used() {
+    let mut lab = Lab::wanted(table(), &Wanted { six: true, ..USUAL });
+    let sent: Vec<_> = lab.world.sent(1).into_iter().filter(|frame| frame[12..14] == [0x86, 0xdd]).collect();
+    assert_eq!(sent.len(), 3, "a report, and a solicitation for each address");
+    let (header, report, payload) = read_icmp6(&sent[0]);
+    assert_eq!(
+        (report.kind, header.destination, header.hop_limit),
+        (mld::REPORT_V2, ipv6::ALL_MLD_ROUTERS, 1)
+    );
+    let groups: Vec<_> = mld::records(&report, payload).map(Result::unwrap).collect();
+    let own = [ipv6::link_local(own_mac(1)), ip6(1, 1)];
+    assert_eq!(
+        groups,
+        [ipv6::solicited_node(own[0]), ipv6::solicited_node(own[1]), ipv6::ALL_ROUTERS]
+            .map(|group| (4, group))
+    );
+    for (frame, own) in sent[1..].iter().zip(own) {
+        let (header, _, payload) = read_icmp6(frame);
+        assert_eq!((header.source, Solicit::parse(payload).unwrap().target), (0, own));
+    }
+    // Not answered yet.
+    lab.push(1, solicit(HOST, ip6(1, 50), ip6(1, 1)));
+    lab.none_sent_of(1);
+    lab.wait(1000);
+    let told: Vec<u128> = lab.world.sent(1).iter().map(|frame| read_icmp6(frame).0.source).collect();
+    assert_eq!(told, own, "each is announced");
+    lab.push(1, solicit(HOST, ip6(1, 50), ip6(1, 1)));
+    assert_eq!(read_icmp6(&lab.world.sent(1)[0]).1.kind, nd::ADVERT);
+}
+
+#[test]
+fn a_duplicate_is_not_used() {
+    let mut lab = Lab::wanted(table(), &Wanted { six: true, ..USUAL });
+    lab.push(1, advert(HOST, ip6(1, 1), false));
+    assert_eq!(lab.world.claims6, [(1, ip6(1, 1), HOST)]);
+    lab.wait(1000);
+    (0..3).for_each(|nic| drop(lab.world.sent(nic)));
+    lab.push(1, solicit(HOST, ip6(1, 50), ip6(1, 1)));
+    lab.none_sent();
+    assert_eq!(lab.counter("nd_conflicts"), 1);
+    // The address of another NIC still works.
+    lab.push(0, udp6(0, ip6(0, 1), 18));
+    assert_eq!(read_icmp6(&lab.one_sent(0)).1.code, icmpv6::unreachable::PORT);
+}
+
+#[test]
+fn an_objection_may_arrive_at_another_router_than_the_one_that_asked() {
+    let neighbours = table();
+    let mut keeper = Lab::wanted(neighbours, &Wanted { six: true, ..USUAL });
+    let mut second = Lab::wanted(neighbours, &Wanted { six: true, first: false, ..USUAL });
+    (0..3).for_each(|nic| drop(keeper.world.sent(nic)));
+    second.none_sent();
+    second.push(1, advert(HOST, ip6(1, 1), false));
+    for lab in [&mut keeper, &mut second] {
+        lab.wait(1000);
+        let told = lab.world.sent(1).into_iter().filter(|frame| frame[12] == 0x86);
+        assert!(told.map(|frame| read_icmp6(&frame).0.source).all(|source| source != ip6(1, 1)));
+        lab.push(1, solicit(HOST, ip6(1, 50), ip6(1, 1)));
+        lab.none_sent_of(1);
+    }
+}
+
+#[test]
+fn a_claim_of_a_confirmed_address_is_counted_and_changes_nothing() {
+    let mut lab = Lab::six();
+    lab.push(1, advert(HOST, ip6(1, 1), false));
+    // Our own advertisement, received by another NIC in the same network.
+    lab.push(1, advert(own_mac(2), ip6(1, 1), false));
+    assert_eq!(lab.counter("nd_conflicts"), 1);
+    lab.push(1, solicit(HOST, ip6(1, 50), ip6(1, 1)));
+    lab.one_sent(1);
+}
+
+#[test]
+fn a_solicitation_is_answered_and_its_sender_named() {
+    let mut lab = Lab::six();
+    let host = ip6(1, 50);
+    for target in [ip6(1, 1), ipv6::link_local(own_mac(1))] {
+        lab.push(1, solicit(HOST, host, target));
+        let frame = lab.one_sent(1);
+        let (header, message, payload) = read_icmp6(&frame);
+        assert_eq!((header.source, header.destination), (target, host));
+        let advert = Advert::parse(&message, payload).unwrap();
+        let flags = (advert.router, advert.solicited, advert.overrides);
+        assert_eq!((advert.target, advert.target_mac, flags), (target, Some(own_mac(1)), (true, true, true)));
+    }
+    assert_eq!((lab.neighbours.find(1, host), lab.neighbours.state(1, host)), (Some(HOST), State::Stale));
+    // A probe for an address of ours is answered to all.
+    lab.push(1, solicit(HOST, 0, ip6(1, 1)));
+    assert_eq!(read_icmp6(&lab.one_sent(1)).0.destination, ipv6::ALL_NODES);
+}
+
+#[test]
+fn what_is_not_from_the_link_or_malformed_teaches_nothing() {
+    let mut lab = Lab::six();
+    let mut far = solicit(HOST, ip6(1, 50), ip6(1, 1));
+    far[21] = 254;
+    lab.push(1, far);
+    let header = icmpv6::Header { kind: nd::SOLICIT, code: 0, rest: 0 };
+    let ends = (ip6(1, 50), ipv6::solicited_node(ip6(1, 1)));
+    // An option without length, and no target at all.
+    let broken = [&ip6(1, 1).to_be_bytes()[..], &[1, 0, 0, 0, 0, 0, 0, 0]].concat();
+    lab.push(1, near6(HOST, ends, header, &broken));
+    lab.push(1, near6(HOST, ends, header, &[]));
+    lab.only_drop("drop_local", 3);
+    // For an address that is not ours.
+    lab.push(1, near6(HOST, ends, header, &ip6(1, 99).to_be_bytes()));
+    lab.none_sent();
+    assert_eq!(lab.neighbours.find(1, ip6(1, 50)), None);
+}
+
+#[test]
+fn an_advertisement_that_was_not_asked_for_changes_only_what_is_known() {
+    let mut lab = Lab::six();
+    let (host, new) = (ip6(1, 50), Mac([2, 0, 0, 0, 0x60, 2]));
+    lab.push(1, advert(HOST, host, true));
+    assert_eq!(lab.neighbours.find(1, host), None);
+    lab.push(0, udp6(0, host, 18));
+    lab.world.sent(1);
+    lab.push(1, advert(HOST, host, true));
+    assert_eq!(lab.neighbours.state(1, host), State::Reachable);
+    lab.push(1, advert(new, host, false));
+    assert_eq!((lab.neighbours.find(1, host), lab.neighbours.state(1, host)), (Some(new), State::Stale));
+}
+
+#[test]
+fn a_stale_neighbour_is_used_then_probed_then_forgotten() {
+    let mut lab = Lab::six();
+    let host = ip6(1, 50);
+    lab.push(1, solicit(HOST, host, ip6(1, 1)));
+    lab.world.sent(1);
+    lab.push(0, udp6(0, host, 18));
+    assert_eq!(read6(&lab.one_sent(1)).0.destination, HOST);
+    assert_eq!(lab.neighbours.state(1, host), State::Delay);
+    lab.wait(DELAY - 1);
+    lab.none_sent();
+    for probe in 0..PROBES {
+        lab.wait(if probe == 0 { 1 } else { 1000 });
+        let frame = lab.one_sent(1);
+        assert_eq!((read6(&frame).0.destination, read_icmp6(&frame).0.destination), (HOST, host));
+    }
+    lab.wait(1000);
+    assert_eq!(lab.neighbours.find(1, host), None);
+}
+
+#[test]
+fn a_reachable_neighbour_that_answers_its_probe_stays() {
+    let mut lab = Lab::six();
+    let host = ip6(1, 50);
+    lab.push(0, udp6(0, host, 18));
+    lab.push(1, advert(HOST, host, true));
+    lab.world.sent(1);
+    lab.wait(REACHABLE);
+    assert_eq!(read_icmp6(&lab.one_sent(1)).1.kind, nd::SOLICIT);
+    lab.push(1, advert(HOST, host, true));
+    lab.wait(5000);
+    lab.none_sent();
+    assert_eq!(lab.neighbours.state(1, host), State::Reachable);
+}
+
+#[test]
+fn a_query_is_answered_within_its_time() {
+    let mut lab = Lab::six();
+    let header = icmpv6::Header { kind: mld::QUERY, code: 0, rest: 1000 << 16 };
+    let ends = (ipv6::link_local(HOST), ipv6::ALL_NODES);
+    let payload = [&mld::HOP_BY_HOP[..], &message6(ends, header, &[0; 20])].concat();
+    let ip = ipv6::Header { hop_limit: 1, ..ipv6::Header::new(next::HOP_BY_HOP, ends.0, ends.1, 0) };
+    lab.push(1, frame6_from((ipv6::group_mac(ends.1), HOST), ip, &payload));
+    assert!(lab.router.next_deadline().is_some_and(|due| due <= 1000));
+    lab.wait(1000);
+    let frame = lab.one_sent(1);
+    let (header, report, _) = read_icmp6(&frame);
+    assert_eq!((report.kind, report.rest, header.source), (mld::REPORT_V2, 3, ipv6::link_local(own_mac(1))));
+}
+
+/// What NIC 0 advertises.
+fn wanted() -> (RouterAdvert, [PrefixInfo; 1]) {
+    let advert = RouterAdvert { hop_limit: 64, lifetime: 1800, ..RouterAdvert::default() };
+    let prefix = PrefixInfo {
+        prefix: ip6(0, 0),
+        len: 64,
+        on_link: true,
+        autonomous: true,
+        valid: 86_400,
+        preferred: 14_400,
+    };
+    (advert, [prefix])
+}
+
+#[test]
+fn a_router_advertises_itself_as_the_file_says() {
+    let (advert, prefixes) = wanted();
+    let dns = [ip6(0, 53)];
+    let advertise =
+        Advertise { advert, interval: (200, 600), tells_mtu: true, prefixes: &prefixes, dns: &dns };
+    let mut lab = Lab::wanted(table(), &Wanted { six: true, advertise: Some(&advertise), ..USUAL });
+    lab.wait(1000);
+    let adverts = |lab: &mut Lab| -> Vec<Vec<u8>> {
+        let kind = |frame: &Vec<u8>| frame[12] == 0x86 && read_icmp6(frame).1.kind == nd::ROUTER_ADVERT;
+        lab.world.sent(0).into_iter().filter(kind).collect()
+    };
+    let sent = adverts(&mut lab);
+    assert_eq!(sent.len(), 1);
+    let (header, message, payload) = read_icmp6(&sent[0]);
+    assert_eq!((header.source, header.destination), (ipv6::link_local(own_mac(0)), ipv6::ALL_NODES));
+    let (read, options) = RouterAdvert::parse(&message, payload).unwrap();
+    assert_eq!(read, advert);
+    let kinds: Vec<u8> = options.map(|option| option.unwrap().kind).collect();
+    assert_eq!(kinds, [nd::option::SOURCE_MAC, nd::option::MTU, nd::option::PREFIX, nd::option::DNS]);
+    // The first ones follow each other quickly, then they come in the interval.
+    let mut times = vec![];
+    while times.len() < 5 {
+        let due = lab.router.next_deadline().expect("it goes on");
+        lab.wait(due);
+        times.extend(adverts(&mut lab).iter().map(|_| lab.world.now));
+    }
+    assert!(times[0] - lab.world.now.min(times[0]) <= 16_000 && times[1] - times[0] <= 16_000);
+    assert!((200_000..=600_000).contains(&(times[4] - times[3])), "{times:?}");
+}
+
+#[test]
+fn a_router_solicitation_is_answered() {
+    let (advert, prefixes) = wanted();
+    let advertise =
+        Advertise { advert, interval: (200, 600), tells_mtu: false, prefixes: &prefixes, dns: &[] };
+    let mut lab = Lab::wanted(table(), &Wanted { six: true, advertise: Some(&advertise), ..USUAL });
+    lab.wait(1000);
+    (0..3).for_each(|nic| drop(lab.world.sent(nic)));
+    let host = ipv6::link_local(HOST);
+    let header = icmpv6::Header { kind: nd::ROUTER_SOLICIT, code: 0, rest: 0 };
+    let option = [&[1, 1][..], &HOST.0].concat();
+    lab.push(0, near6(HOST, (host, ipv6::ALL_ROUTERS), header, &option));
+    let frame = lab.one_sent(0);
+    assert_eq!(read6(&frame).0.destination, HOST);
+    assert_eq!(read_icmp6(&frame).0.destination, host);
+    // Without an address the answer goes to all, three seconds after the last one.
+    lab.push(0, near6(HOST, (0, ipv6::ALL_ROUTERS), header, &[]));
+    lab.none_sent();
+    lab.wait(3500);
+    assert_eq!(read_icmp6(&lab.one_sent(0)).0.destination, ipv6::ALL_NODES);
+    // NIC 1 advertises nothing.
+    lab.push(1, near6(HOST, (host, ipv6::ALL_ROUTERS), header, &option));
+    lab.none_sent();
+}

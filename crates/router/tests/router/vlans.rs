@@ -1,0 +1,145 @@
+//! Interfaces for VLANs: frames come and go with their tags, also in QinQ.
+
+use frame::offload::{Gso, Offload};
+use frame::vlan::{self, Tag};
+use frame::{Mac, arp, icmp, ipv4};
+
+use crate::world::*;
+
+const HOST: Mac = Mac([2, 0, 0, 0, 0x70, 1]);
+/// Tags of the two interfaces, the outer one first.
+const ONE: [Tag; 1] = [Tag::new(vlan::CUSTOMER, 100)];
+const TWO: [Tag; 2] = [Tag::new(vlan::SERVICE, 200), Tag::new(vlan::CUSTOMER, 100)];
+
+fn lab() -> Lab {
+    let mut lab = Lab::wanted(table(), &Wanted { vlans: true, ..USUAL });
+    // Each interface announces its address, those of VLANs with their tags.
+    let announced = [0, 1, 2].map(|nic| lab.world.sent(nic));
+    assert_eq!(announced.each_ref().map(Vec::len), [2, 2, 1]);
+    assert_eq!(tags_of(&announced[0][1]), ONE);
+    assert_eq!(tags_of(&announced[1][1]), TWO);
+    lab
+}
+
+fn tags_of(frame: &[u8]) -> Vec<Tag> {
+    vlan::Tags::parse(frame).unwrap().tags().to_vec()
+}
+
+/// Returns the frame with these tags.
+fn tagged(frame: &[u8], tags: &[Tag]) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    for tag in tags.iter().rev() {
+        frame.extend([0; vlan::TAG]);
+        vlan::insert(&mut frame, *tag).unwrap();
+    }
+    frame
+}
+
+/// Returns the frame without its tags.
+fn bare(frame: &[u8]) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    while vlan::remove(&mut frame).is_ok() {
+        frame.truncate(frame.len() - vlan::TAG);
+    }
+    frame
+}
+
+/// Makes a host known at each of the two interfaces.
+fn greet(lab: &mut Lab) {
+    for (nic, network, tags) in [(0_u8, 3, &ONE[..]), (1, 4, &TWO[..])] {
+        let request = arp::Packet {
+            operation: arp::Operation::Request,
+            sender_mac: HOST,
+            sender_ip: ip(10, 0, network, 9),
+            target_mac: Mac::default(),
+            target_ip: ip(10, 0, network, 1),
+        };
+        lab.push(usize::from(nic), tagged(&arp_frame(Mac::BROADCAST, &request), tags));
+        let reply = lab.one_sent(usize::from(nic));
+        assert_eq!(tags_of(&reply), tags);
+        assert_eq!(read_arp(&bare(&reply)).1.sender_mac, own_mac(nic));
+    }
+}
+
+#[test]
+fn packets_go_between_vlans_and_nics() {
+    let mut lab = lab();
+    greet(&mut lab);
+    for _ in 0..2 {
+        // From a NIC to a VLAN, from there to the other one, and to a NIC.
+        lab.push(2, udp_frame(2, ip(10, 0, 3, 9), 18));
+        let sent = lab.one_sent(0);
+        assert_eq!((tags_of(&sent), read_ipv4(&bare(&sent)).0.destination), (ONE.to_vec(), HOST));
+        let from = |to: u32| ipv4_frame(0, udp_header(ip(10, 0, 3, 9), to, 18), &datagram(18));
+        lab.push(0, tagged(&from(ip(10, 0, 4, 9)), &ONE));
+        let sent = lab.one_sent(1);
+        assert_eq!((tags_of(&sent), read_ipv4(&bare(&sent)).1.header().ttl), (TWO.to_vec(), 63));
+        lab.push(0, tagged(&from(ip(10, 0, 2, 2)), &ONE));
+        assert!(tags_of(&lab.one_sent(2)).is_empty());
+    }
+    assert_eq!(lab.counters.forwarded.get(), 6);
+    lab.only_drop("", 0);
+}
+
+#[test]
+fn the_router_answers_at_a_vlan_and_errors_go_back_there() {
+    let mut lab = lab();
+    greet(&mut lab);
+    let message = icmp_message(icmp::ECHO_REQUEST, 0, 7, b"x");
+    let header = ipv4::Header::new(ipv4::ICMP, ip(10, 0, 3, 9), ip(10, 0, 3, 1), 9);
+    lab.push(0, tagged(&ipv4_frame(0, header, &message), &ONE));
+    let sent = lab.one_sent(0);
+    assert_eq!((tags_of(&sent), read_icmp(&bare(&sent)).1.kind), (ONE.to_vec(), icmp::ECHO_REPLY));
+    lab.push(
+        0,
+        tagged(&ipv4_frame(0, udp_header(ip(10, 0, 3, 9), ip(11, 1, 1, 1), 18), &datagram(18)), &ONE),
+    );
+    let sent = lab.one_sent(0);
+    let bare = bare(&sent);
+    let (header, message, _) = read_icmp(&bare);
+    assert_eq!((header.source, message.kind), (ip(10, 0, 3, 1), icmp::UNREACHABLE));
+}
+
+#[test]
+fn a_vlan_without_an_interface_is_not_spoken() {
+    let mut lab = lab();
+    let frame = |nic: u8| udp_frame(nic, ip(192, 168, 1, 1), 18);
+    let wrong = [Tag::new(vlan::CUSTOMER, 101)];
+    // Another number, the right number at another NIC, a tag too many, a tag too few.
+    lab.push(0, tagged(&frame(0), &wrong));
+    lab.push(2, tagged(&frame(2), &ONE));
+    lab.push(0, tagged(&frame(0), &TWO));
+    lab.push(1, tagged(&frame(1), &ONE));
+    lab.none_sent();
+    lab.only_drop("drop_protocol", 4);
+}
+
+#[test]
+fn large_frames_are_segmented_before_they_get_tags() {
+    let mut lab = lab();
+    greet(&mut lab);
+    let payload = 5000;
+    let mut segment = vec![7; 20 + payload];
+    segment[12] = 5 << 4;
+    let header = ipv4::Header::new(ipv4::TCP, ip(10, 0, 2, 2), ip(10, 0, 3, 9), (20 + payload) as u16);
+    lab.world.order = Offload::checksum(34, 16).unwrap().with_gso(Gso::Tcp4, 1448, 54);
+    lab.push(2, ipv4_frame(2, header, &segment));
+    let sent = lab.world.sent(0);
+    assert_eq!(sent.len(), payload.div_ceil(1448));
+    assert!(sent.iter().all(|frame| tags_of(frame) == ONE));
+    let octets: usize = sent.iter().map(|frame| read_ipv4(&bare(frame)).1.payload().len() - 20).sum();
+    assert_eq!(octets, payload);
+    assert_eq!(lab.counters.forwarded.get(), 1);
+    lab.only_drop("", 0);
+}
+
+#[test]
+fn neighbours_of_a_vlan_are_doubted_with_the_cable_of_its_nic() {
+    let mut lab = lab();
+    greet(&mut lab);
+    lab.wait(0);
+    lab.world.plugged[1] = 1;
+    lab.wait(0);
+    let sent = lab.one_sent(1);
+    assert_eq!((tags_of(&sent), read_arp(&bare(&sent)).1.target_ip), (TWO.to_vec(), ip(10, 0, 4, 9)));
+}

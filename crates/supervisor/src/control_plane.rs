@@ -1,0 +1,207 @@
+//! Control planes of routers (`[router.control]`): a network namespace each, with a shadow of each NIC, in which FRR runs. A thread
+//! for each does all that may wait, `NAME/control`; the event loop passes its news on to the data plane.
+//!
+//! ```text
+//! Resources: namespaces, shadows --> data plane (sorts frames out, punts them, sends those of the control plane)
+//!    |                                  ^
+//!    v                                  | lessons: routes, addresses; a few under way at a time
+//! thread: settle (the file's addresses and routes), Mirror, Zebra (FPM), Daemons (FRR) --> Supervisor
+//! ```
+
+mod bell;
+mod changes;
+mod daemons;
+mod handle;
+mod namespace;
+mod questions;
+mod routes;
+mod settle;
+mod thread;
+mod wanted;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use api::{Answer, ControlAnswer, ControlPlace, ControlQuestion, Outcome, Ticket};
+use config::{Plan, Router};
+use link::ToPlane;
+use telemetry::Kind;
+use uplink::Tap;
+
+use super::Supervisor;
+pub(super) use changes::changes;
+use handle::Handle;
+use namespace::ControlNamespace;
+pub(crate) use namespace::{ControlJournal, ControlResources, OpenControl};
+use thread::{Order, Report};
+
+/// Most reports of a control plane taken in one iteration of the event loop.
+const MOST: usize = 64;
+
+/// The control planes of a run.
+#[derive(Default)]
+pub(crate) struct ControlPlanes {
+    running: BTreeMap<String, Handle>,
+    /// Those of routers that have gone, until they have ended.
+    ending: Vec<Handle>,
+}
+
+impl ControlPlanes {
+    /// Descriptors to poll for reading.
+    pub(super) fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.running.values().map(Handle::watched)
+    }
+
+    /// Ends all of them, and waits at most this long.
+    pub(super) fn end(&mut self, most: Duration) {
+        let until = Instant::now() + most;
+        self.ending.extend(std::mem::take(&mut self.running).into_values());
+        self.ending.iter().for_each(|handle| handle.tell(Order::End));
+        for handle in self.ending.drain(..) {
+            handle.wait(until.saturating_duration_since(Instant::now()));
+        }
+    }
+
+    /// Has the others end.
+    fn keep(&mut self, is_kept: impl Fn(&str) -> bool) {
+        let gone = self.running.extract_if(.., |name, _| !is_kept(name)).map(|(_, handle)| handle);
+        self.ending.extend(gone.inspect(|handle| handle.tell(Order::End)));
+        self.ending.retain(|handle| !handle.has_ended());
+    }
+
+    /// Has the control plane of a router follow; starts it if there is none.
+    fn follow(
+        &mut self,
+        (router, shadows): (&Router, BTreeMap<String, Tap>),
+        namespace: &ControlNamespace,
+        is_up: bool,
+    ) -> io::Result<()> {
+        let handle = match self.running.entry(router.name.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let handle = new.insert(Handle::start(router, namespace.clone())?);
+                if is_up {
+                    handle.tell(Order::TellAnew);
+                }
+                handle
+            }
+        };
+        handle.tell(Order::Follow(Box::new(router.clone()), shadows));
+        Ok(())
+    }
+
+    /// A new data plane is told everything.
+    pub(super) fn tell_anew(&self) {
+        self.running.values().for_each(|handle| handle.tell(Order::TellAnew));
+    }
+}
+
+impl Supervisor {
+    /// Has control planes begin, end and follow as the plan that runs says.
+    pub(super) fn follow_controls(&mut self, now: Instant) {
+        let (plan, is_up) = (&self.running.plan, self.is_up());
+        self.controls.keep(|name| plan.controlled().any(|(router, _)| router.name == name));
+        for (router, _) in plan.controlled() {
+            let Some(namespace) = self.resources.control.namespace(&router.name) else { continue };
+            let shadows = self.resources.control.shadows_of(router);
+            if let Err(error) = self.controls.follow((router, shadows), namespace, is_up) {
+                let what = format!("its control plane cannot be started: {error}");
+                self.events.record_from_data_plane(Kind::Failed.name(), Some(&router.name), what, now);
+            }
+        }
+    }
+
+    /// Has FRR follow what its files say by now.
+    pub(super) fn reload_controls(&self) {
+        self.controls.running.values().for_each(|handle| handle.tell(Order::Reload));
+    }
+
+    /// Refuses a control plane whose namespace would have the name of a kernel router's that runs.
+    pub(super) fn may_have_controls(&self, plan: &Plan) -> Result<()> {
+        let is_in_kernel = |name: &str| self.running.plan.in_kernel().any(|router| router.name == name);
+        if let Some((router, _)) = plan.controlled().find(|(router, _)| is_in_kernel(&router.name)) {
+            bail!(
+                "router {}: the host's kernel forwards for it now; apply a file without it first",
+                router.name
+            );
+        }
+        Ok(())
+    }
+
+    /// Takes the reports of control planes.
+    pub(super) fn attend_controls(&mut self, now: Instant) {
+        let names: Vec<String> = self.controls.running.keys().cloned().collect();
+        for name in names {
+            let Some(handle) = self.controls.running.get(&name) else { continue };
+            for report in handle.reports(MOST) {
+                self.take_report(&name, report, now);
+            }
+        }
+    }
+
+    fn take_report(&mut self, name: &str, report: Report, now: Instant) {
+        match report {
+            // A data plane that comes up is told everything anew.
+            Report::Lesson(lesson) if self.is_up() => {
+                self.say_to(None, &ToPlane::Learn { router: name.to_owned(), lesson }, Vec::new(), now);
+            }
+            Report::Lesson(_) => {}
+            Report::Event(kind, line) => self.tell_of(name, kind, line, now),
+            Report::Answer(ticket, outcome) => self.reply(ticket, outcome, now),
+        }
+    }
+
+    /// The data plane has taken a lesson: so many networks are not in the router's table yet, and this is its epoch.
+    pub(super) fn has_learned(&mut self, name: &str, late: u64, epoch: u32, now: Instant) {
+        let Some(handle) = self.controls.running.get_mut(name) else { return };
+        let was_late = handle.learned(late, epoch);
+        handle.tell(Order::HasLearned);
+        if late > 0 && was_late == 0 {
+            let what =
+                "the router's table has no room for all routes of its control plane; the rest is tried again";
+            self.tell_of(name, Kind::Notice, what.to_owned(), now);
+        }
+    }
+
+    /// Answers a question about the control plane of a router, or has its thread answer.
+    pub(super) fn ask_control(
+        &mut self,
+        ticket: Ticket,
+        name: &str,
+        question: ControlQuestion,
+        now: Instant,
+    ) {
+        if let Some(handle) = self.controls.running.get(name).filter(|handle| !handle.has_ended()) {
+            return handle.ask(ticket, question);
+        }
+        self.reply(ticket, self.without_control(name, &question), now);
+    }
+
+    /// The answer about a router whose control plane is not ours.
+    fn without_control(&self, name: &str, question: &ControlQuestion) -> Outcome {
+        let mut routers = self.running.plan.routers.iter();
+        let why = match routers.find(|router| router.name == name) {
+            Some(router) if router.is_in_kernel() && *question == ControlQuestion::Place {} => {
+                let place = ControlPlace { network: format!("/run/netns/{name}"), ..ControlPlace::default() };
+                return Ok(Answer::Control(ControlAnswer::Place(place)));
+            }
+            Some(router) if router.is_in_kernel() => {
+                format!(
+                    "the host's kernel forwards for router {name}: ask it by `ringroad exec {name} -- ip route`"
+                )
+            }
+            Some(router) if router.control.is_some() => {
+                format!("the control plane of router {name} does not run: see `ringroad events {name}`")
+            }
+            Some(_) => {
+                format!("router {name} has no control plane; write e.g. control = {{}} in its [[router]]")
+            }
+            None => format!("there is no router {name:?}"),
+        };
+        Err(api::Error::new(why))
+    }
+}

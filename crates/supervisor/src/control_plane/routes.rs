@@ -1,0 +1,277 @@
+//! Routes of a control namespace on their way to the data plane: those of zebra come by FPM, all others from the kernel. What has
+//! changed is told in lessons, of which a few may be under way at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use config::Router;
+use config::learned::{LearnedFate, LearnedRoute, Lesson};
+use control::{Fate, Flat, Hop, Port, Ports, Prefixes, Refusal, Translator};
+use fpm::{Key, Session};
+use netlink::{Change, Link, Mirror, News, NextHop, Object, Prefix, Route, RouteId, RouteKind};
+
+/// Most routes of a lesson, so that it does not hold up the data plane's other orders.
+const MOST_ROUTES: usize = 2000;
+/// Most lessons under way.
+const MOST_LESSONS: usize = 4;
+/// Table of the routes that packets follow.
+pub(super) const MAIN: u32 = 254;
+/// Index of `lo` in each namespace.
+const LOOPBACK: u32 = 1;
+
+/// Key of a route in a mirror.
+type RouteKey = (RouteId, (RouteKind, Option<u32>, Vec<NextHop>));
+
+/// Prefixes that the data plane was not told yet, with what they are to be; `None`: gone.
+#[derive(Debug, Default)]
+struct Untold(BTreeMap<Prefix, Option<LearnedFate>>);
+
+impl Untold {
+    fn note(&mut self, key: Key, fate: Option<LearnedFate>) {
+        if key.table == MAIN {
+            self.0.insert(key.to, fate);
+        }
+    }
+
+    /// Takes the next few.
+    fn take(&mut self) -> Vec<LearnedRoute> {
+        let next = |_| {
+            let (Prefix { ip: to, len }, fate) = self.0.pop_first()?;
+            Some(LearnedRoute { to, len, fate })
+        };
+        (0..MOST_ROUTES).map_while(next).collect()
+    }
+}
+
+impl Prefixes for Untold {
+    fn set(&mut self, key: Key, way: Result<Hop, Fate>) -> Result<(), Refusal> {
+        self.note(key, Some(fate(way)));
+        Ok(())
+    }
+
+    fn remove(&mut self, key: Key) {
+        self.note(key, None);
+    }
+
+    fn publish(&mut self) {}
+}
+
+const fn fate(way: Result<Hop, Fate>) -> LearnedFate {
+    match way {
+        Ok(hop) => LearnedFate::Hop(hop.port.nic, hop.gateway),
+        Err(Fate::Local) => LearnedFate::Local,
+        Err(Fate::Blackhole) => LearnedFate::Blackhole,
+        Err(Fate::Prohibit) => LearnedFate::Prohibit,
+        Err(Fate::Unreachable | Fate::Group(_)) => LearnedFate::Unreachable,
+    }
+}
+
+/// Routes and addresses of a control namespace.
+pub(super) struct Routes {
+    pub(super) session: Session,
+    ports: Ports,
+    translator: Translator,
+    table: Flat<Untold>,
+    /// Routes of the kernel that are in the session's table.
+    followed: BTreeMap<RouteKey, Route>,
+    /// Indices of interfaces without carrier: nothing goes by routes out of them.
+    down: BTreeSet<u32>,
+    /// True if something was taken since the last batch.
+    is_changed: bool,
+    /// Addresses as they were told last.
+    addresses: Vec<IpAddr>,
+    telling: Telling,
+}
+
+/// What is to be told, and may be.
+#[derive(Default)]
+struct Telling {
+    /// Lessons that may be sent.
+    credit: usize,
+    /// True if everything is being told, from the beginning or further.
+    begins: bool,
+    is_anew: bool,
+    addresses: bool,
+}
+
+impl Routes {
+    /// Starts with what is there.
+    pub(super) fn new(router: &Router, mirror: &Mirror) -> Self {
+        let mut routes = Self {
+            // FRR 8.4 expects no answers to its routes.
+            session: Session::new(false),
+            ports: Ports::default(),
+            translator: Translator::default(),
+            table: Flat::new(Untold::default()),
+            followed: BTreeMap::new(),
+            down: BTreeSet::new(),
+            is_changed: false,
+            addresses: Vec::new(),
+            telling: Telling::default(),
+        };
+        routes.follow(router, mirror);
+        routes.resynchronize(mirror);
+        routes
+    }
+
+    /// Takes everything that a mirror shows: changes may have been missed.
+    pub(super) fn resynchronize(&mut self, mirror: &Mirror) {
+        for link in mirror.links().iter() {
+            self.ports.take(&Change::Set(link.clone()));
+            self.note_carrier(link, true);
+        }
+        self.translator.ports_changed(&self.ports, &mut self.table);
+        let there: BTreeSet<RouteKey> = mirror.routes().iter().map(Object::key).collect();
+        let gone: Vec<Route> = self
+            .followed
+            .iter()
+            .filter(|(key, _)| !there.contains(*key))
+            .map(|(_, route)| route.clone())
+            .collect();
+        gone.iter().for_each(|route| self.forget(route));
+        mirror.routes().iter().for_each(|route| self.take_route(route));
+        self.note_addresses(mirror);
+    }
+
+    /// Follows other NICs.
+    pub(super) fn follow(&mut self, router: &Router, mirror: &Mirror) {
+        let links = router.nics.len() + router.forwarding.interfaces.len();
+        let port = |number: usize| {
+            let port = Port { nic: u8::try_from(number).ok()?, vlan: 0 };
+            Some((router.link_name(number)?.to_owned(), port))
+        };
+        self.ports = Ports::new((0..links).filter_map(port));
+        for link in mirror.links().iter() {
+            self.ports.take(&Change::Set(link.clone()));
+        }
+        self.translator.ports_changed(&self.ports, &mut self.table);
+        self.is_changed = true;
+    }
+
+    /// Takes a change of what `mirror` shows.
+    pub(super) fn take(&mut self, news: &News, mirror: &Mirror) {
+        match news {
+            News::Link(change) => self.take_link(change, mirror),
+            News::Route(Change::Set(route)) => self.take_route(route),
+            News::Route(Change::Gone(route)) => self.forget(route),
+            News::Address(_) => self.note_addresses(mirror),
+            News::Neighbour(_) | News::Rule(_) => {}
+        }
+    }
+
+    fn take_link(&mut self, change: &Change<Link>, mirror: &Mirror) {
+        if self.ports.take(change) {
+            self.translator.ports_changed(&self.ports, &mut self.table);
+            self.is_changed = true;
+        }
+        let (link, is_there) = match change {
+            Change::Set(link) => (link, true),
+            Change::Gone(link) => (link, false),
+        };
+        if self.note_carrier(link, is_there) {
+            let is_by_it = |route: &&Route| route.next_hops.iter().any(|hop| hop.index == link.index);
+            mirror.routes().iter().filter(is_by_it).for_each(|route| self.take_route(route));
+        }
+    }
+
+    /// Notes whether a link has carrier. Returns true if that is new.
+    fn note_carrier(&mut self, link: &Link, is_there: bool) -> bool {
+        if is_there && !link.running { self.down.insert(link.index) } else { self.down.remove(&link.index) }
+    }
+
+    /// Takes a route of the kernel. Without carrier it makes way for other routes to its network.
+    fn take_route(&mut self, route: &Route) {
+        let mut hops = route.next_hops.iter();
+        let has_carrier = route.next_hops.is_empty() || hops.any(|hop| !self.down.contains(&hop.index));
+        if !is_followed(route) || !has_carrier {
+            return self.forget(route);
+        }
+        self.session.rib_mut().add_local(route);
+        self.followed.insert(route.key(), route.clone());
+        self.is_changed = true;
+    }
+
+    fn forget(&mut self, route: &Route) {
+        if let Some(route) = self.followed.remove(&route.key()) {
+            self.session.rib_mut().remove_local(&route);
+            self.is_changed = true;
+        }
+    }
+
+    fn note_addresses(&mut self, mirror: &Mirror) {
+        let own = mirror.addresses().iter().map(|address| address.prefix.ip);
+        let own: BTreeSet<IpAddr> = own.filter(|ip| !ip.is_loopback()).collect();
+        let own: Vec<IpAddr> = own.into_iter().collect();
+        if own != self.addresses {
+            (self.addresses, self.telling.addresses) = (own, true);
+        }
+    }
+
+    /// zebra will not come back: its routes go.
+    pub(super) fn forget_zebra(&mut self) {
+        self.session.closed();
+        self.session.rib_mut().mark();
+        self.session.rib_mut().sweep(true);
+        self.is_changed = true;
+    }
+
+    /// Notes that zebra has said something.
+    pub(super) const fn has_changed(&mut self) {
+        self.is_changed = true;
+    }
+
+    /// Ends a batch: what has changed is to be told.
+    pub(super) fn flush(&mut self) {
+        if !std::mem::take(&mut self.is_changed) {
+            return;
+        }
+        let Self { session, ports, translator, table, .. } = self;
+        session.changes(&mut |change| translator.take(&change, ports, table));
+        translator.publish(ports, table);
+        session.published();
+    }
+
+    /// A new data plane knows nothing: it is told everything.
+    pub(super) fn tell_anew(&mut self) {
+        let mut all = Untold::default();
+        self.table.each(&mut |key, way| all.note(key, Some(fate(way))));
+        *self.table.prefixes_mut() = all;
+        self.telling = Telling { credit: MOST_LESSONS, begins: true, is_anew: true, addresses: true };
+    }
+
+    /// A lesson was taken.
+    pub(super) fn has_learned(&mut self) {
+        self.telling.credit = (self.telling.credit + 1).min(MOST_LESSONS);
+    }
+
+    /// The next lesson, if there is something to tell and it may be sent.
+    pub(super) fn lesson(&mut self) -> Option<Lesson> {
+        let (telling, untold) = (&mut self.telling, self.table.prefixes_mut());
+        let is_due = telling.is_anew || telling.addresses || !untold.0.is_empty();
+        if !is_due || telling.credit == 0 {
+            return None;
+        }
+        telling.credit -= 1;
+        let begins = std::mem::take(&mut telling.begins);
+        let routes = untold.take();
+        let ends = telling.is_anew && untold.0.is_empty();
+        telling.is_anew &= !ends;
+        let addresses = std::mem::take(&mut telling.addresses).then(|| self.addresses.clone());
+        Some(Lesson { begins, ends, routes, addresses })
+    }
+}
+
+/// Returns true for routes of the kernel that packets of others may follow.
+fn is_followed(route: &Route) -> bool {
+    let to = route.id.to.ip;
+    let is_of_link = match to {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    let is_of_host =
+        route.kind == RouteKind::Unicast && route.next_hops.iter().any(|hop| hop.index == LOOPBACK);
+    route.id.table == MAIN && !is_of_link && !is_of_host && !to.is_loopback() && !to.is_multicast()
+}
+
+#[cfg(test)]
+mod tests;

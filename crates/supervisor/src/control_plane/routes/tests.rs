@@ -1,0 +1,113 @@
+use super::*;
+
+fn routes() -> Routes {
+    Routes {
+        session: Session::new(false),
+        ports: Ports::new([("wan".to_owned(), Port { nic: 3, vlan: 0 })]),
+        translator: Translator::default(),
+        table: Flat::new(Untold::default()),
+        followed: BTreeMap::new(),
+        down: BTreeSet::new(),
+        is_changed: false,
+        addresses: Vec::new(),
+        telling: Telling::default(),
+    }
+}
+
+fn link(running: bool) -> Link {
+    Link {
+        index: 7,
+        name: "wan".to_owned(),
+        mac: None,
+        mtu: 1500,
+        up: true,
+        running,
+        master: None,
+        lower: None,
+        group: 0,
+        permanent_mac: None,
+        alias: String::new(),
+    }
+}
+
+fn prefix(number: u16) -> Prefix {
+    let [high, low] = number.to_be_bytes();
+    Prefix::new([10, high, low, 0], 24).expect("a prefix")
+}
+
+fn route(to: Prefix, index: u32) -> Route {
+    let id = RouteId { table: MAIN, to, tos: 0, metric: 0 };
+    let next_hops = vec![NextHop { via: None, index, weight: 1 }];
+    Route { id, kind: RouteKind::Unicast, next_hops, group: None, protocol: 4 }
+}
+
+#[test]
+fn a_new_data_plane_is_told_everything_and_then_what_changes() {
+    let mut routes = routes();
+    routes.ports.take(&Change::Set(link(true)));
+    let many = u16::try_from(MOST_ROUTES + 1).expect("a small number");
+    (0..many).for_each(|number| routes.take_route(&route(prefix(number), 7)));
+    routes.flush();
+    assert_eq!(routes.lesson(), None, "no data plane is there");
+    routes.tell_anew();
+    let first = routes.lesson().expect("the first lesson");
+    assert_eq!((first.begins, first.ends, first.routes.len()), (true, false, MOST_ROUTES));
+    assert_eq!(first.addresses, Some(Vec::new()));
+    let one = LearnedRoute { to: prefix(0).ip, len: 24, fate: Some(LearnedFate::Hop(3, None)) };
+    assert_eq!(first.routes.first(), Some(&one));
+    let last = routes.lesson().expect("the rest");
+    assert_eq!((last.begins, last.ends, last.routes.len()), (false, true, 1));
+    assert_eq!(routes.lesson(), None);
+    routes.forget(&route(prefix(0), 7));
+    routes.flush();
+    let change = Lesson { routes: vec![LearnedRoute { fate: None, ..one }], ..Lesson::default() };
+    assert_eq!(routes.lesson(), Some(change));
+}
+
+#[test]
+fn a_few_lessons_are_under_way_at_a_time() {
+    let mut routes = routes();
+    routes.ports.take(&Change::Set(link(true)));
+    routes.tell_anew();
+    let mut sent = 0;
+    for number in 0..9 {
+        routes.take_route(&route(prefix(number), 7));
+        routes.flush();
+        sent += usize::from(routes.lesson().is_some());
+    }
+    assert_eq!(sent, MOST_LESSONS);
+    routes.has_learned();
+    assert_eq!(routes.lesson().map(|lesson| lesson.routes.len()), Some(9 - MOST_LESSONS));
+}
+
+#[test]
+fn without_carrier_a_route_makes_way_for_others() {
+    let mut routes = routes();
+    routes.ports.take(&Change::Set(link(true)));
+    let connected = route(prefix(0), 7);
+    routes.take_route(&connected);
+    assert!(routes.note_carrier(&link(false), true));
+    assert!(!routes.note_carrier(&link(false), true), "it is known");
+    routes.take_route(&connected);
+    routes.flush();
+    assert!(routes.session.rib().get(Key { table: MAIN, to: prefix(0) }).is_none());
+    assert!(routes.note_carrier(&link(true), true));
+    routes.take_route(&connected);
+    routes.flush();
+    assert!(routes.session.rib().get(Key { table: MAIN, to: prefix(0) }).is_some());
+}
+
+#[test]
+fn routes_of_links_and_of_the_host_itself_are_its_own() {
+    let six =
+        |text: &str, len| Prefix::new(text.parse::<IpAddr>().expect("an address"), len).expect("a prefix");
+    assert!(is_followed(&route(prefix(0), 7)));
+    assert!(!is_followed(&route(six("fe80::", 64), 7)));
+    assert!(!is_followed(&route(six("ff00::", 8), 7)));
+    assert!(!is_followed(&route(six("2001:db8::1", 128), LOOPBACK)));
+    let refused = Route { kind: RouteKind::Unreachable, ..route(six("2001:db8::", 32), LOOPBACK) };
+    assert!(is_followed(&refused));
+    let mut other = route(prefix(0), 7);
+    other.id.table = 255;
+    assert!(!is_followed(&other));
+}

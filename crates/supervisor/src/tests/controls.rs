@@ -1,0 +1,41 @@
+//! Questions about control planes, for routers that have none of ours.
+
+use api::{Answer, ControlAnswer, ControlPlace, ControlQuestion, Request};
+
+use super::stage::{ONE, Stage};
+
+/// A kernel router.
+const KERNEL: &str = "[[router]]\nname = \"edge\"\nengine = \"kernel\"\n\
+    [[router.nic]]\nname = \"wan\"\nattach = \"veth:rr-wan\"\naddress = \"192.0.2.1/24\"\n";
+
+fn ask(router: &str, question: ControlQuestion) -> Request {
+    Request::Control { router: router.to_owned(), question }
+}
+
+/// Why a question is refused.
+fn refusal(stage: &mut Stage, request: &Request) -> String {
+    let mut client = stage.client(request);
+    stage.turn().expect("it goes on");
+    client.next_answer().expect_err("it is refused").to_string()
+}
+
+#[test]
+fn without_a_control_plane_the_answer_says_so_in_one_line() {
+    let mut stage = Stage::up(ONE);
+    let why = refusal(&mut stage, &ask("edge", ControlQuestion::Neighbours {}));
+    assert_eq!(why, "router edge has no control plane; write e.g. control = {} in its [[router]]");
+    let why = refusal(&mut stage, &ask("core", ControlQuestion::Place {}));
+    assert_eq!(why, "there is no router \"core\"");
+}
+
+#[test]
+fn a_kernel_router_has_a_place_and_its_routes_are_the_kernels() {
+    let mut stage = Stage::up(KERNEL);
+    let mut client = stage.client(&ask("edge", ControlQuestion::Place {}));
+    stage.turn().expect("it goes on");
+    let place = ControlPlace { network: "/run/netns/edge".to_owned(), ..ControlPlace::default() };
+    let answer = client.next_answer().expect("an answer");
+    assert_eq!(answer, Answer::Control(ControlAnswer::Place(place)));
+    let why = refusal(&mut stage, &ask("edge", ControlQuestion::Routes { within: None, after: None }));
+    assert!(why.contains("`ringroad exec edge -- ip route`"), "{why}");
+}

@@ -1,0 +1,282 @@
+//! Objective: routers with FRR as their control plane find their routes by OSPF and BGP, and forward by them; FRR's namespace forwards
+//! nothing, each question of a host has one answer, and packets are forwarded while zebra is killed and starts again.
+
+mod plain;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+use std::thread::{sleep, spawn};
+use std::time::{Duration, Instant};
+
+use api::{Adjacency, Answer, Client, ControlAnswer, ControlQuestion, ControlRoute, Request};
+use rustix::process::{Pid, kill_process};
+use support::{Counters, Namespace, Signal, Stage, needs, ping, run};
+
+use plain::Plain;
+
+const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
+/// Timeout for protocols to converge, generous for a busy host.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Time between two looks.
+const LOOK: Duration = Duration::from_millis(50);
+/// Address behind the plain router.
+const FAR: &str = "203.0.113.1";
+/// Pings while zebra is killed and starts again: each takes some ten milliseconds.
+const PINGS: usize = 200;
+
+/// OSPF on a link with fast timers.
+const LINK: &str =
+    " ip ospf area 0\n ip ospf network point-to-point\n ip ospf hello-interval 1\n ip ospf dead-interval 5\n";
+
+fn ospf(id: u8, links: &[&str], passive: &[&str]) -> String {
+    let links = links.iter().map(|link| format!("interface {link}\n{LINK}exit\n"));
+    let passive =
+        passive.iter().map(|link| format!("interface {link}\n ip ospf area 0\n ip ospf passive\nexit\n"));
+    let interfaces: String = links.chain(passive).collect();
+    format!("{interfaces}router ospf\n ospf router-id 10.255.0.{id}\nexit\n")
+}
+
+/// Waits for something.
+fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        sleep(LOOK);
+    }
+}
+
+fn ask(client: &mut Client, router: &str, question: ControlQuestion) -> ControlAnswer {
+    let request = Request::Control { router: router.to_owned(), question };
+    match client.ask(&request) {
+        Ok(Answer::Control(answer)) => answer,
+        other => panic!("{router}: {other:?}"),
+    }
+}
+
+/// The route that packets to an address follow.
+fn route(client: &mut Client, router: &str, to: &str) -> Option<ControlRoute> {
+    let to = to.parse().expect("an address");
+    match ask(client, router, ControlQuestion::Route { to }) {
+        ControlAnswer::Routes { mut routes, .. } => routes.pop(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn adjacencies(client: &mut Client, router: &str) -> Vec<Adjacency> {
+    let request = ControlQuestion::Adjacencies { protocol: None };
+    let request = Request::Control { router: router.to_owned(), question: request };
+    match client.ask(&request) {
+        Ok(Answer::Control(ControlAnswer::Adjacencies { adjacencies })) => adjacencies,
+        // FRR does not run yet.
+        _ => Vec::new(),
+    }
+}
+
+/// Waits until a router has a route of this protocol, which zebra has sent since it was started last.
+fn wait_for_route(client: &mut Client, router: &str, (to, protocol): (&str, &str)) -> ControlRoute {
+    let is_it =
+        |route: &ControlRoute| route.protocol == protocol && route.fate == "forwarded" && !route.stale;
+    wait_for(&format!("a route of {router} to {to} by {protocol}"), || {
+        route(client, router, to).filter(is_it)
+    })
+}
+
+/// Packets that the namespace of a router's control plane has forwarded, of both families.
+fn forwarded_by_kernel(router: &str) -> u64 {
+    let read = |file: &str| {
+        let mut command = Command::new(RINGROAD);
+        let done = run(command.args(["exec", router, "--", "cat", file]), PATIENCE).expect("it ends");
+        assert!(done.status.success(), "{}", done.stderr);
+        done.stdout
+    };
+    let snmp = read("/proc/net/snmp");
+    let mut rows = snmp.lines().filter_map(|line| line.strip_prefix("Ip: ")).map(str::split_whitespace);
+    let (names, values) = (rows.next().expect("names"), rows.next().expect("values"));
+    let four: BTreeMap<&str, &str> = names.zip(values).collect();
+    let six = read("/proc/net/snmp6");
+    let six = six.lines().find_map(|line| line.strip_prefix("Ip6OutForwDatagrams")).map(str::trim);
+    [four["ForwDatagrams"], six.unwrap_or("0")]
+        .map(|count| count.parse::<u64>().expect("a number"))
+        .iter()
+        .sum()
+}
+
+/// Checks that each question of a host has one answer: ARP requests and echo requests for its router.
+fn each_question_has_one_answer(host: &Namespace, (link, router): (&str, &str)) {
+    let mut echo = host.command("busybox");
+    let done = run(echo.args(["ping", "-c", "3", "-W", "30", router]), PATIENCE).expect("it ends");
+    let is_once = done.stdout.contains("3 packets received") && !done.stdout.contains("duplicates");
+    assert!(is_once, "{}{}", done.stdout, done.stderr);
+    let mut arping = host.command("busybox");
+    let done = run(arping.args(["arping", "-c", "3", "-I", link, router]), PATIENCE).expect("it ends");
+    assert!(done.stdout.contains("Received 3 "), "{}{}", done.stdout, done.stderr);
+}
+
+/// Checks that each frame of a NIC was for the router, for its control plane, or for both.
+fn sorted_adds_up(counters: &Counters, nic: &str) {
+    let get = |name: &str| counters.get(&format!("{nic}.sorted.{name}"));
+    assert_eq!(get("frames"), get("for_router") + get("for_control") + get("for_both"), "{nic}");
+    assert!(get("for_control") > 0, "{nic}: nothing was for its control plane");
+}
+
+/// Host, two routers, and a plain one with an address behind it.
+struct Chain {
+    stage: Stage,
+    near: Namespace,
+    plain: Namespace,
+    _files: tempfile::TempDir,
+}
+
+impl Chain {
+    /// `west` is the router next to the host; both routers run FRR with the configurations that are given.
+    fn start((west, first): (&str, &str), (east, second): (&str, &str)) -> Self {
+        let files = tempfile::tempdir().expect("a folder");
+        let path = |name: &str, text: &str| {
+            let path = files.path().join(format!("{name}.conf"));
+            fs::write(&path, text).expect("written");
+            path.display().to_string()
+        };
+        let (first, second) = (path(west, first), path(east, second));
+        let router = |name: &str, frr: &str| {
+            format!("[[router]]\nname = \"{name}\"\nengine = \"process\"\ncontrol = {{ frr = \"{frr}\" }}\n")
+        };
+        let nic = |name: &str, attach: &str, address: &str| {
+            format!("[[router.nic]]\nname = \"{name}\"\nattach = \"{attach}\"\naddress = \"{address}\"\n")
+        };
+        let file = [
+            format!("[switch.{west}]\n"),
+            router(west, &first),
+            nic("lan", &format!("tap:{west}"), "192.0.2.1/24"),
+            nic("core", &format!("switch:{west}"), "10.0.12.1/30"),
+            router(east, &second),
+            nic("core", &format!("switch:{west}"), "10.0.12.2/30"),
+            nic("out", &format!("tap:{east}"), "10.0.23.1/30"),
+        ];
+        let mut stage = Stage::start(RINGROAD, &file.concat()).expect("it starts");
+        let near = stage.host(west, "192.0.2.2/24", "192.0.2.1").expect("a host");
+        let plain = stage.host(east, "10.0.23.2/30", "10.0.23.1").expect("a host");
+        // It has to learn its routes.
+        plain.ip(&["route", "delete", "default"]).expect("deleted");
+        plain.ip(&["address", "add", &format!("{FAR}/32"), "dev", "lo"]).expect("added");
+        Self { stage, near, plain, _files: files }
+    }
+
+    fn client(&self) -> Client {
+        self.stage.client().expect("the run answers")
+    }
+}
+
+#[test]
+fn two_routers_and_a_plain_one_find_their_way_by_ospf() {
+    needs!(Root, Tun, Program("ip"), Program("busybox"), Program("vtysh"));
+    let (west, east) = ("t45-west", "t45-east");
+    let chain = Chain::start((west, &ospf(1, &["core"], &["lan"])), (east, &ospf(2, &["core", "out"], &[])));
+    let plain = Plain::start(&chain.plain, &ospf(3, &[east], &["lo"]));
+    let mut client = chain.client();
+    let found = wait_for_route(&mut client, west, (FAR, "ospf"));
+    let [hop] = found.hops.as_slice() else { panic!("{found:?}") };
+    assert_eq!((hop.via, hop.link.as_str()), (Some([10, 0, 12, 2].into()), "core"));
+    wait_for("the plain router's way back", || {
+        let routes = chain.plain.ip(&["route", "show"]).expect("routes");
+        routes.contains("192.0.2.0/24").then_some(())
+    });
+    ping(chain.near.command("busybox"), 5, &[FAR]).expect("answered");
+    each_question_has_one_answer(&chain.near, (west, "192.0.2.1"));
+    let full = wait_for("adjacencies", || {
+        let all = adjacencies(&mut client, east);
+        (all.len() == 2 && all.iter().all(|one| one.up)).then_some(all)
+    });
+    assert!(full.iter().all(|one| one.protocol == "ospf"), "{full:?}");
+    assert_eq!([west, east].map(forwarded_by_kernel), [0, 0]);
+    let counters = chain.stage.wait_for_counters(|_| true).expect("counters");
+    assert!(counters.get("t45-west.core.punt.routing") > 0);
+    sorted_adds_up(&counters, "t45-west.core");
+    drop(plain);
+    let counters = chain.stage.finish(vec![chain.near, chain.plain]).expect("nothing is left");
+    assert_eq!([west, east].map(|router| counters.faults(router)), [Vec::<String>::new(), Vec::new()]);
+}
+
+/// Process of a daemon of a router.
+fn process(daemon: &str, router: &str) -> Option<u32> {
+    let is_it = |id: &u32| {
+        let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        let words: Vec<&str> =
+            line.split(|octet| *octet == 0).filter_map(|word| str::from_utf8(word).ok()).collect();
+        let [program, "-N", name, ..] = words.as_slice() else { return false };
+        program.ends_with(&format!("/{daemon}")) && *name == router
+    };
+    let all = fs::read_dir("/proc").expect("processes").filter_map(Result::ok);
+    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).find(is_it)
+}
+
+mod all {
+    use super::*;
+
+    #[test]
+    fn no_packet_is_lost_while_zebra_is_killed() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"), Program("vtysh"));
+        let (west, east) = ("t45-w2", "t45-e2");
+        let chain =
+            Chain::start((west, &ospf(1, &["core"], &["lan"])), (east, &ospf(2, &["core", "out"], &[])));
+        let plain = Plain::start(&chain.plain, &ospf(3, &[east], &["lo"]));
+        let mut client = chain.client();
+        wait_for_route(&mut client, west, (FAR, "ospf"));
+        wait_for("the plain router's way back", || {
+            let routes = chain.plain.ip(&["route", "show"]).expect("routes");
+            routes.contains("192.0.2.0/24").then_some(())
+        });
+        ping(chain.near.command("busybox"), 1, &[FAR]).expect("answered");
+        let first = process("zebra", west).expect("zebra runs");
+        let busybox = chain.near.command("busybox");
+        let pings = spawn(move || ping(busybox, PINGS, &[FAR]));
+        let pid = i32::try_from(first).ok().and_then(Pid::from_raw).expect("a process");
+        kill_process(pid, Signal::KILL).expect("killed");
+        let next = wait_for("another zebra", || process("zebra", west).filter(|id| *id != first));
+        assert!(next != first);
+        wait_for_route(&mut client, west, (FAR, "ospf"));
+        pings.join().expect("it ends").expect("all are answered");
+        ping(chain.near.command("busybox"), 3, &[FAR]).expect("answered");
+        drop(plain);
+        let done = chain.stage.finish_troubled(vec![chain.near, chain.plain]).expect("nothing is left");
+        let told = format!("{west}: notice: zebra has ended (signal: 9");
+        assert!(done.stderr.lines().any(|line| line.contains(&told)), "{}", done.stderr);
+    }
+
+    #[test]
+    fn a_route_of_bgp_is_forwarded_by() {
+        needs!(Root, Tun, Program("ip"), Program("busybox"), Program("vtysh"));
+        let (west, east) = ("t45-w3", "t45-e3");
+        let speaker = |own: u16, peer: (&str, u16), more: &str| {
+            format!(
+                "router bgp {own}\n no bgp ebgp-requires-policy\n neighbor {0} remote-as {1}\n \
+                 neighbor {0} timers connect 1\n{more}",
+                peer.0, peer.1
+            )
+        };
+        let family =
+            |lines: &str| format!(" address-family ipv4 unicast\n{lines} exit-address-family\nexit\n");
+        let other = " neighbor 10.0.23.2 remote-as 65003\n neighbor 10.0.23.2 timers connect 1\n";
+        let first = speaker(65001, ("10.0.12.2", 65002), &family("  network 192.0.2.0/24\n"));
+        let second = speaker(65002, ("10.0.12.1", 65001), &(other.to_owned() + &family("")));
+        let chain = Chain::start((west, &first), (east, &second));
+        let far = format!("  network {FAR}/32\n");
+        let plain = Plain::start(&chain.plain, &speaker(65003, ("10.0.23.1", 65002), &family(&far)));
+        let mut client = chain.client();
+        wait_for_route(&mut client, east, (FAR, "bgp"));
+        wait_for_route(&mut client, west, (FAR, "bgp"));
+        wait_for("the plain router's way back", || {
+            let routes = chain.plain.ip(&["route", "show"]).expect("routes");
+            routes.contains("192.0.2.0/24").then_some(())
+        });
+        ping(chain.near.command("busybox"), 5, &[FAR]).expect("answered");
+        let peers = adjacencies(&mut client, east);
+        assert_eq!(peers.iter().filter(|one| one.protocol == "bgp" && one.up).count(), 2, "{peers:?}");
+        drop(plain);
+        wait_for("the withdrawal", || route(&mut client, west, FAR).is_none().then_some(()));
+        chain.stage.finish(vec![chain.near, chain.plain]).expect("nothing is left");
+    }
+}
