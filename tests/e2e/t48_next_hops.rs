@@ -41,11 +41,8 @@ fn file(engine: &str) -> String {
     )
 }
 
-/// Gateways of all flows, by their numbers in [`GATEWAYS`].
-type Ways = Vec<usize>;
-
 /// Number of flows of a gateway.
-fn flows_of(ways: &Ways, gateway: usize) -> usize {
+fn flows_of(ways: &[usize], gateway: usize) -> usize {
     ways.iter().filter(|way| **way == gateway).count()
 }
 
@@ -87,17 +84,17 @@ impl World {
         let _ = self.flows[flow].send_to(&octets, to);
     }
 
-    /// Sends a datagram in each flow, again if it does not arrive; returns the gateways to which they came.
-    fn ways(&mut self) -> Ways {
+    /// Sends a datagram in each flow, again if it does not arrive; returns the gateway of each flow, as a number in [`GATEWAYS`].
+    fn ways(&mut self) -> Vec<usize> {
         self.round += 1;
-        let mut found = vec![None; FLOWS];
-        let end = Instant::now() + PATIENCE;
+        let mut found: Vec<Option<usize>> = vec![None; FLOWS];
+        let start = Instant::now();
         while found.iter().any(Option::is_none) {
-            assert!(Instant::now() < end, "flows without a way: {found:?}");
+            assert!(start.elapsed() < PATIENCE, "flows without a way: {found:?}");
             (0..FLOWS).filter(|flow| found[*flow].is_none()).for_each(|flow| self.send(flow));
             for (gateway, end) in self.ends.iter().enumerate() {
                 while let Some(flow) = received(end, self.round) {
-                    found[flow].get_or_insert(gateway);
+                    found[flow] = found[flow].or(Some(gateway));
                 }
             }
         }
@@ -158,7 +155,7 @@ fn received(end: &UdpSocket, round: u32) -> Option<usize> {
 }
 
 /// Checks that the flows of a gateway have others now, and that no other flow has moved.
-fn only_those_move(before: &Ways, after: &Ways, gateway: usize) {
+fn only_those_move(before: &[usize], after: &[usize], gateway: usize) {
     let pairs = || before.iter().zip(after);
     let stayed = pairs().filter(|(before, _)| **before != gateway).all(|(before, after)| before == after);
     let moved = pairs().filter(|(before, _)| **before == gateway).all(|(_, after)| *after != gateway);
