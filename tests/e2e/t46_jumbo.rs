@@ -39,8 +39,8 @@ impl Way {
     fn file(&self) -> String {
         let nic = |name: &str, mtu: usize, address: &str| {
             format!(
-                "[[router.nic]]\nname = \"{name}\"\nmodel = \"{}\"\nattach = \"tap:t46-{name}\"\nmtu = {mtu}\n\
-                 address = [{address}]\n",
+                "[[router.nic]]\nname = \"{name}\"\nmodel = \"{}\"\nattach = \"tap:t46-{name}\"\n\
+                 mtu = {mtu}\naddress = [{address}]\n",
                 self.model
             )
         };

@@ -58,7 +58,8 @@ fn try_out(router: &str, nic: &str) -> Counters {
     for number in HOSTS {
         for way in ["rx", "tx"] {
             let frames = counters.get(&format!("t47.n{number}.{way}.frames"));
-            assert!(frames > 100, "n{number}: {frames} {way}");
+            // The pings alone: requests to two hosts, and answers to both.
+            assert!(frames > 12, "n{number}: {frames} {way}");
         }
     }
     counters
@@ -95,8 +96,8 @@ mod all {
     fn e1000s_under_kvm() {
         needs!(Root, Kvm, Tun, Program("ip"), Program("busybox"));
         for mode in ["csb", "coalesced"] {
-            let counters =
-                try_out("engine = \"kvm\"\n", &format!("model = \"e1000\"\nmode = \"{mode}\"\n"));
+            let nic = format!("model = \"e1000\"\nmode = \"{mode}\"\n");
+            let counters = try_out("engine = \"kvm\"\n", &nic);
             let collected = counters.sum(|name| name.ends_with(".registers.coalesced_tdt"));
             assert!(collected > 0 || mode != "coalesced", "{counters:?}");
         }

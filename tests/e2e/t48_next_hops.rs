@@ -29,7 +29,8 @@ const C: usize = 2;
 fn file(engine: &str) -> String {
     let nics = GATEWAYS.iter().enumerate().map(|(number, name)| {
         format!(
-            "[[router.nic]]\nname = \"{name}\"\nattach = \"tap:t48-{name}\"\naddress = \"10.48.{number}.1/24\"\n"
+            "[[router.nic]]\nname = \"{name}\"\nattach = \"tap:t48-{name}\"\n\
+             address = \"10.48.{number}.1/24\"\n"
         )
     });
     format!(
@@ -146,10 +147,10 @@ fn received(end: &UdpSocket, round: u32) -> Option<usize> {
     let mut octets = [0; 8];
     loop {
         end.recv(&mut octets).ok()?;
-        let word = |at: usize| u32::from_be_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]]);
+        let [a, b, c, d, e, f, g, h] = octets;
         // Others waited in the router for a gateway's address.
-        if word(0) == round {
-            return usize::try_from(word(4)).ok().filter(|flow| *flow < FLOWS);
+        if u32::from_be_bytes([a, b, c, d]) == round {
+            return usize::try_from(u32::from_be_bytes([e, f, g, h])).ok().filter(|flow| *flow < FLOWS);
         }
     }
 }

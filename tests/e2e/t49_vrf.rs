@@ -5,7 +5,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use support::{Namespace, Stage, datagrams, echo, needs, ping, run, transfer};
+use support::{Counters, Namespace, Stage, datagrams, echo, needs, ping, run, transfer};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Timeout of every step, generous for a busy host.
@@ -29,7 +29,8 @@ fn file(router: &str) -> String {
              address = [{address}]\n"
         )
     };
-    let (left, right) = ("\"192.0.2.1/24\", \"2001:db8:1::1/64\"", "\"198.51.100.1/24\", \"2001:db8:2::1/64\"");
+    let (left, right) =
+        ("\"192.0.2.1/24\", \"2001:db8:1::1/64\"", "\"198.51.100.1/24\", \"2001:db8:2::1/64\"");
     format!("[[router]]\nname = \"t49\"\n{router}")
         + &nic("red", 1, left)
         + &nic("red", 2, &format!("{right}, \"{OWN_IN_RED}/24\""))
@@ -52,9 +53,8 @@ struct Vrf {
 impl Vrf {
     fn new(stage: &mut Stage, name: &str, length: usize) -> Self {
         let mut host = |number: u32, net: &str| {
-            let (tap, own, router) =
-                (format!("t49-{name}{number}"), format!("{net}.2/24"), format!("{net}.1"));
-            let host = stage.host(&tap, &own, &router).expect("a host");
+            let tap = format!("t49-{name}{number}");
+            let host = stage.host(&tap, &format!("{net}.2/24"), &format!("{net}.1")).expect("a host");
             let net = format!("2001:db8:{number}:");
             host.add_six(&tap, &format!("{net}:2/64"), &format!("{net}:1")).expect("IPv6");
             host
@@ -114,11 +114,11 @@ fn none_reaches_the_other(router: &str) {
     blue.pings(OWN_IN_RED, 63);
 
     red.echo(RED_ONLY);
-    let refused = |all: &support::Counters| all.sum(|name| name.ends_with(".drop_no_route"));
+    let refused = |all: &Counters| all.sum(|name| name.ends_with(".drop_no_route"));
     let before = refused(&stage.run().counters());
     blue.sender.send_to(&[0; 300], (RED_ONLY, PORT)).expect("sent");
-    let counted = stage.wait_for_counters(|all| refused(all) > before);
-    counted.expect("the blue VRF has no route there");
+    let counters = stage.wait_for_counters(|all| refused(all) > before);
+    counters.expect("the blue VRF has no route there");
     // Neither right host has received it.
     both.iter().for_each(|vrf| vrf.echo(RIGHT[0]));
 
