@@ -2,7 +2,7 @@
 //! streams of them, with each engine and NIC model. Where the next link has an MTU of 1500, the sender is told so by ICMP and
 //! ICMPv6, and what it sends from then on arrives.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -170,7 +170,8 @@ fn the_sender_learns_the_next_mtu(engine: &'static str, model: &'static str) {
     let sent: Vec<u8> = (0..DATAGRAM).map(|at| (at % 251) as u8).collect();
     for (address, family) in RIGHT.into_iter().zip(["-4", "-6"]) {
         let to = place(address);
-        let any = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let any: IpAddr =
+            if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let (from, at) = (socket(&world.left, SocketAddr::new(any, 0)), socket(&world.right, to));
         let watch = PacketSocket::open(&world.left, "t46-left").expect("a socket");
         // The sender's kernel does not know the next link yet, and forbids fragments. An error of one datagram may be reported
