@@ -62,7 +62,7 @@ impl World {
     fn start(engine: &str) -> Self {
         let mut stage = Stage::start(RINGROAD, &file(engine)).expect("it starts");
         let left = stage.host("t48-left", "192.0.2.2/24", "192.0.2.1").expect("left");
-        let mut gateway = |number: usize| {
+        let gateway = |number: usize| {
             let host = if number == C { 9 } else { 2 };
             let (address, router) = (format!("10.48.{number}.{host}/24"), format!("10.48.{number}.1"));
             let host = stage.host(&format!("t48-{}", GATEWAYS[number]), &address, &router);
@@ -70,7 +70,7 @@ impl World {
             host.ip(&["address", "add", "203.0.113.2/32", "dev", "lo"]).expect("an address");
             host
         };
-        let gateways: Vec<Namespace> = (0..GATEWAYS.len()).map(&mut gateway).collect();
+        let gateways: Vec<Namespace> = (0..GATEWAYS.len()).map(gateway).collect();
         let flows = (FIRST_PORT..FIRST_PORT + FLOWS).map(|port| socket(&left, &format!("192.0.2.2:{port}")));
         let flows = flows.collect();
         let ends = gateways.iter().map(|host| socket(host, FAR)).collect();
