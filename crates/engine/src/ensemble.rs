@@ -48,7 +48,7 @@ use hosts::{Heard, Spoken};
 use link::Link;
 pub(crate) use news::News;
 use round::Board;
-use seat::{Member, Seat};
+use seat::{Aside, Member, Seat};
 use timer::Timer;
 use way::Way;
 
@@ -238,9 +238,12 @@ fn is_ours(group: &Group) -> bool {
     }
 }
 
-/// Whether a plan has a router, and has it run.
-fn has_running(plan: &Plan, name: &str) -> bool {
-    plan.routers.iter().any(|router| router.name == name && !router.is_stopped())
+/// Whether a plan has a member of a group run, with no cable out that is in for the others: by one that is out for all nobody is asked.
+fn has_serving(plan: &Plan, group: &Group, name: &str) -> bool {
+    let is_in = |(nic, of_all): (&Nic, &Nic)| !nic.is_pulled() || of_all.is_pulled();
+    let serves =
+        |router: &Router| !router.is_stopped() && router.nics.iter().zip(&group.pattern.nics).all(is_in);
+    plan.routers.iter().find(|router| router.name == name).is_some_and(serves)
 }
 
 /// What of a group stays as long as its members run.
@@ -282,6 +285,8 @@ struct Inner {
     counts: CounterRegistry,
     /// As the plan has them that was told last.
     groups: Vec<Group>,
+    /// Members that this plan has without frames.
+    aside: Vec<String>,
     /// While a group is changed there are two of its name: the one that goes comes first.
     running: Vec<Weak<Ensemble>>,
 }
@@ -298,7 +303,13 @@ impl Ensembles {
 
     /// These are the groups of whose members what they are plugged into is about to be found.
     pub(crate) fn learn(&self, plan: &Plan) {
-        self.inner().groups.clone_from(&plan.groups);
+        let mut inner = self.inner();
+        inner.groups.clone_from(&plan.groups);
+        let idle = |group: &Group| {
+            let members = plan.members(&group.name).map(|router| router.name.as_str());
+            members.filter(|name| !has_serving(plan, group, name)).map(str::to_owned).collect::<Vec<_>>()
+        };
+        inner.aside = plan.groups.iter().flat_map(idle).collect();
     }
 
     fn running(&self) -> Vec<Arc<Ensemble>> {
@@ -323,7 +334,8 @@ impl Ensembles {
         for ensemble in self.running() {
             if let Some(group) = ensemble.wanted(plan) {
                 ensemble.core.follow(group);
-                ensemble.core.stay(|name| has_running(plan, name));
+                ensemble.core.leave(Aside::Planned, |name| !has_serving(plan, group, name));
+                ensemble.core.stay(Aside::Planned, |name| has_serving(plan, group, name));
             }
         }
     }
@@ -365,7 +377,11 @@ impl Ensembles {
         let place = place.context("a NIC that its group does not have")?;
         let ensemble = self.find(&group, (switches, supplies))?;
         let number = u16::try_from(number).context("a member with too high a number")?;
-        ensemble.seat((&router.name, number), place).context("a NIC that its group does not have").map(Some)
+        let seat = ensemble.seat((&router.name, number), place).context("a NIC that its group does not have")?;
+        if self.inner().aside.contains(&router.name) {
+            ensemble.core.leave(Aside::Planned, |name| name == router.name);
+        }
+        Ok(Some(seat))
     }
 
     /// Has members leave that a plan does not have any more, or stops: what they own goes to others; whether there are such members.
@@ -376,7 +392,9 @@ impl Ensembles {
             if let Some(group) = ensemble.wanted(plan) {
                 ensemble.core.pull(group, Nic::is_pulled);
             }
-            any |= ensemble.core.leave(|name| !has_running(plan, name));
+            let group = plan.group(&ensemble.group.name);
+            let serves = |name: &str| group.is_some_and(|group| has_serving(plan, group, name));
+            any |= ensemble.core.leave(Aside::Planned, |name| !serves(name));
         }
         any
     }
@@ -394,9 +412,9 @@ impl Ensembles {
     pub(crate) fn drain(&self, router: &str, is_on: bool) {
         for ensemble in self.running() {
             if is_on {
-                ensemble.core.leave(|name| name == router);
+                ensemble.core.leave(Aside::Drained, |name| name == router);
             } else {
-                ensemble.core.stay(|name| name == router);
+                ensemble.core.stay(Aside::Drained, |name| name == router);
             }
         }
     }

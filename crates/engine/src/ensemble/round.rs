@@ -9,7 +9,7 @@ use group::health::Rules;
 use group::member::Event;
 use group::{Assignment, Judge, Member as Number, Pace, Probe, Roster, Shares, Signs, State, Through, probe};
 
-use super::seat::Member;
+use super::seat::{Aside, Member};
 use super::{Core, News};
 
 /// A member that forwards nothing for so long is started anew: longer than a busy host keeps one from a CPU.
@@ -69,6 +69,10 @@ impl Board {
         let mut probes = Vec::new();
         for member in members.values() {
             let number = Number(member.number);
+            if member.is_aside() {
+                self.part_with(number, now);
+                continue;
+            }
             let is_new = match self.roster.state(number) {
                 None => {
                     self.roster.add(number, 1, now);
@@ -83,6 +87,14 @@ impl Board {
             }
         }
         probes
+    }
+
+    /// Gives a member no frames, and asks nothing of it.
+    fn part_with(&mut self, number: Number, now: Duration) {
+        self.roster.add(number, 1, now);
+        self.judge.forget(number);
+        self.under_way.remove(&number);
+        self.note(number, Event::Leave, now);
     }
 
     /// Takes note of probes that have come back.
@@ -228,36 +240,32 @@ impl Core {
         }
     }
 
-    /// Has members leave whose routers are gone; whether there are any that had not left before.
-    pub(super) fn leave(&self, is_gone: impl Fn(&str) -> bool) -> bool {
+    /// Has members leave for a reason, as far as they are meant; whether there are any that had not left before.
+    pub(super) fn leave(&self, why: Aside, is_meant: impl Fn(&str) -> bool) -> bool {
         let (members, now) = (self.live(), self.now());
         let mut board = self.board();
-        let gone: Vec<Number> = members
-            .values()
-            .filter(|member| is_gone(&member.name))
+        let meant = members.values().filter(|member| is_meant(&member.name));
+        let gone: Vec<Number> = meant
+            .inspect(|member| member.set_aside(why))
             .map(|member| Number(member.number))
             .filter(|number| board.roster.state(*number) != Some(State::Leaving))
             .collect();
-        for number in &gone {
-            board.judge.forget(*number);
-            board.under_way.remove(number);
-            board.note(*number, Event::Leave, now);
-        }
+        gone.iter().for_each(|number| board.part_with(*number, now));
         self.deal(&mut board);
         !gone.is_empty()
     }
 
-    /// Those that were to leave are watched again, as far as they are meant.
-    pub(super) fn stay(&self, is_meant: impl Fn(&str) -> bool) {
+    /// Those that were to leave for this reason, and for no other one, are watched again, as far as they are meant.
+    pub(super) fn stay(&self, why: Aside, is_meant: impl Fn(&str) -> bool) {
         let (members, now) = (self.live(), self.now());
         let mut board = self.board();
-        let leaving = board.roster.iter().filter(|(_, state)| *state == State::Leaving);
-        for number in leaving.map(|(number, _)| number).collect::<Vec<_>>() {
-            let Some(member) = members.get(&number.0).filter(|member| is_meant(&member.name)) else {
-                continue;
-            };
-            board.note(number, Event::Stay, now);
-            board.judge.watch(number, Pace::Starting, member.passed(), now);
+        for member in members.values().filter(|member| is_meant(&member.name)) {
+            member.take_back(why);
+            let number = Number(member.number);
+            if !member.is_aside() && board.roster.state(number) == Some(State::Leaving) {
+                board.note(number, Event::Stay, now);
+                board.judge.watch(number, Pace::Starting, member.passed(), now);
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! The place of a member: what stands between its NICs and the links of its group.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
@@ -24,8 +24,19 @@ pub(super) struct Member {
     pub(super) name: String,
     pub(super) number: u16,
     places: Vec<Place>,
+    /// Why it is set aside, one bit each ([`Aside`]).
+    aside: AtomicU8,
     /// Says whether its process is at all of its NICs, where it has one of its own.
     is_there: Mutex<Option<Box<IsThere>>>,
+}
+
+/// Why a member gets no frames, although it may forward them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Aside {
+    /// The plan does not have it, has it stopped, or has a cable of it out that is in for the others.
+    Planned = 1,
+    /// It is about to be started anew.
+    Drained = 2,
 }
 
 /// Whether somebody is there.
@@ -45,7 +56,22 @@ struct Place {
 impl Member {
     pub(super) fn new(name: &str, number: u16, nics: usize) -> Self {
         let places = (0..nics).map(|_| Place::default()).collect();
-        Self { name: name.to_owned(), number, places, is_there: Mutex::default() }
+        Self { name: name.to_owned(), number, places, aside: AtomicU8::new(0), is_there: Mutex::default() }
+    }
+
+    /// Sets it aside for a reason.
+    pub(super) fn set_aside(&self, why: Aside) {
+        self.aside.fetch_or(why as u8, Ordering::Relaxed);
+    }
+
+    /// There is no such reason any more.
+    pub(super) fn take_back(&self, why: Aside) {
+        self.aside.fetch_and(!(why as u8), Ordering::Relaxed);
+    }
+
+    /// Whether there is a reason not to give it frames.
+    pub(super) fn is_aside(&self) -> bool {
+        self.aside.load(Ordering::Relaxed) != 0
     }
 
     /// This says whether its process is there.

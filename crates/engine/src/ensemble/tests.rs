@@ -209,14 +209,48 @@ fn a_member_that_leaves_gives_its_queues_to_others_at_once() {
     let bench = bench();
     let (first, second) = (bench.member(0), bench.member(1));
     bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
-    assert!(bench.ensemble.core.leave(|name| name == "core_1"));
-    assert!(!bench.ensemble.core.leave(|name| name == "core_1"), "it leaves already");
+    assert!(bench.ensemble.core.leave(Aside::Planned, |name| name == "core_1"));
+    assert!(!bench.ensemble.core.leave(Aside::Planned, |name| name == "core_1"), "it leaves already");
     assert_eq!([bench.state(0), bench.state(1)], ["serving, 8 of 8 queues", "leaving, 0 of 8 queues"]);
-    bench.ensemble.core.stay(|name| name == "core_0");
+    bench.ensemble.core.stay(Aside::Planned, |name| name == "core_0");
     assert_eq!(bench.state(1), "leaving, 0 of 8 queues");
-    bench.ensemble.core.stay(|_| true);
+    bench.ensemble.core.stay(Aside::Planned, |_| true);
     bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
     drop((first, second));
+}
+
+#[test]
+fn who_has_two_reasons_to_be_without_frames_waits_until_both_are_over() {
+    let bench = bench();
+    let members = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    let core = &bench.ensemble.core;
+    core.leave(Aside::Drained, |name| name == "core_1");
+    core.stay(Aside::Planned, |_| true);
+    assert_eq!(bench.state(1), "leaving, 0 of 8 queues", "another change of the plan is made meanwhile");
+    core.leave(Aside::Planned, |name| name == "core_1");
+    core.stay(Aside::Drained, |_| true);
+    assert_eq!(bench.state(1), "leaving, 0 of 8 queues");
+    core.stay(Aside::Planned, |_| true);
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    drop(members);
+}
+
+#[test]
+fn a_member_with_a_cable_of_its_own_out_gets_no_frames_and_is_not_blamed() {
+    let group = plan(FILE).groups.remove(0);
+    let with = |of_all: bool, own: bool| {
+        let mut plan = plan(FILE);
+        let down = |nic: &mut Nic, is_out: bool| nic.link = is_out.then_some(config::LinkState::Down);
+        plan.routers.iter_mut().for_each(|router| down(&mut router.nics[0], of_all));
+        down(&mut plan.routers[1].nics[0], of_all || own);
+        let mut group = group.clone();
+        down(&mut group.pattern.nics[0], of_all);
+        ["core_0", "core_1", "core_2"].map(|name| has_serving(&plan, &group, name))
+    };
+    assert_eq!(with(false, false), [true, true, false]);
+    assert_eq!(with(false, true), [true, false, false]);
+    assert_eq!(with(true, true), [true, true, false], "nobody can serve by it, and all can by the others");
 }
 
 #[test]
