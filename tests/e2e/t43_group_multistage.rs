@@ -106,6 +106,11 @@ fn try_three(engine: &str) {
     for number in 0..2 {
         assert!(counters.get(&format!("trio/lb{number}.frames")) > 0, "balancer {number} has done nothing");
     }
+    // Their threads are known to whoever places threads and tells where CPU time went.
+    let is_watched = |counters: &support::Counters| {
+        ["lb0", "lb1", "group"].iter().all(|name| counters.get(&format!("trio/{name}.sched.switches")) > 0)
+    };
+    world.stage.wait_for_counters(is_watched).expect("they are watched");
     world.ask(&["set", "trio", "backends=5"]);
     world.all_serve(5);
     all_resume(&flows, "back ends came");

@@ -173,6 +173,13 @@ impl Group {
         NicRequirements { queues, in_turn, ..self.pattern.wanted(nic) }
     }
 
+    /// The names of its threads that move frames to members: a balancer each, of as many as have a NIC.
+    pub fn balancer_threads(&self) -> Vec<String> {
+        let GroupKind::Multistage(stages) = &self.kind else { return Vec::new() };
+        let nics = u32::try_from(self.pattern.nics.len()).unwrap_or(u32::MAX);
+        (0..stages.balancers.max(1).min(nics)).map(|number| format!("{}/lb{number}", self.name)).collect()
+    }
+
     /// The name of a member.
     pub fn member(&self, number: u32) -> String {
         format!("{}{BEFORE_NUMBER}{number}", self.name)

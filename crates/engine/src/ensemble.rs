@@ -43,7 +43,7 @@ use switch::Switch;
 use crate::counts::{CounterRegistration, CounterRegistry};
 use crate::supplies::HostServices;
 use balancers::Balancers;
-pub use counters::{EnsembleCounters, GroupNicCounters};
+pub use counters::{EnsembleCounters, GroupNicCounters, SeatCounters};
 use hosts::{Heard, Spoken};
 use link::Link;
 pub(crate) use news::News;
@@ -60,7 +60,7 @@ pub(crate) struct Ensemble {
     core: Arc<Core>,
     /// As the plan had it when it began.
     group: Group,
-    _timer: Timer,
+    timer: Timer,
     _counting: CounterRegistration,
 }
 
@@ -190,7 +190,7 @@ impl Ensemble {
         });
         let timer = Timer::start(&core, supplies.confinement)?;
         let registration = counts.add(counters::Counter { core: core.clone(), meter: timer.meter() });
-        Ok(Arc::new(Self { core, group: group.clone(), _timer: timer, _counting: registration }))
+        Ok(Arc::new(Self { core, group: group.clone(), timer, _counting: registration }))
     }
 
     /// Whether it can be this group: members come and go, the settings that [`Core::follow`] knows change, and all else stays for its
@@ -417,6 +417,17 @@ impl Ensembles {
                 ensemble.core.stay(Aside::Drained, |name| name == router);
             }
         }
+    }
+
+    /// Names and kernel thread IDs of those threads that serve all members of a group.
+    pub(crate) fn threads(&self) -> Vec<(String, i32)> {
+        let of = |ensemble: Arc<Ensemble>| {
+            let timer = ensemble.timer.thread();
+            let mut threads = vec![(timer.name().to_owned(), timer.tid())];
+            threads.extend(ensemble.core.balancers.threads());
+            threads
+        };
+        self.running().into_iter().flat_map(of).collect()
     }
 
     /// What has happened to members since this was asked last, by router.

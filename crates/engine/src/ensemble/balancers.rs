@@ -68,6 +68,12 @@ impl Balancers {
         drop(waiting);
     }
 
+    /// Names and kernel thread IDs of them.
+    pub(super) fn threads(&self) -> Vec<(String, i32)> {
+        let state = self.state();
+        state.threads.iter().map(IoThread::thread).map(|thread| (thread.name().to_owned(), thread.tid())).collect()
+    }
+
     /// Has them sleep after this time without work.
     pub(super) fn set_idle(&self, idle: Idle) {
         let mut state = self.state();

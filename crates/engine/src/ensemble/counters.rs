@@ -23,6 +23,12 @@ counters! {
         places_moved,
     }
 
+    /// What is counted at a NIC of a member.
+    pub struct SeatCounters {
+        /// Frames that have left the member by it, but for probes and ARP.
+        passed,
+    }
+
     /// What was done for all members at one NIC of a group.
     pub struct GroupNicCounters {
         /// ARP frames of the network that no member got, because they were heard for all.
@@ -52,8 +58,8 @@ pub(super) struct Counter {
 }
 
 impl HasCounters for Counter {
-    /// `core.group`, and for each NIC `core.wan.group` and what its link counts, such as `core.wan.tap.read`; for each member behind a
-    /// balancer `core_0.wan.balancer`.
+    /// `core.group`, and for each NIC `core.wan.group` and what its link counts, such as `core.wan.tap.read`; for each member
+    /// `core_0.wan.group`, and behind a balancer `core_0.wan.balancer`.
     fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         let name = &self.core.name;
         visit(&format!("{name}.group"), &self.core.counters);
@@ -65,6 +71,11 @@ impl HasCounters for Counter {
                 stage.balancer.each_member(&mut |member, group| {
                     visit(&format!("{member}.{}.balancer", link.nic), group);
                 });
+            }
+        }
+        for member in self.core.live().values() {
+            for (link, place) in self.core.links.iter().zip(member.counters()) {
+                visit(&format!("{}.{}.group", member.name, link.nic), place);
             }
         }
         self.core.balancers.each_group(visit);

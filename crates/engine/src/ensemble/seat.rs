@@ -7,12 +7,11 @@ use anyhow::{Context, Result, bail};
 use attach::{Attachment, HandedOver, Ports, ServiceContext};
 use frame::ethernet;
 use group::probe;
-use ledger::Counter;
 use port::{Frame, Frames, IngressSink, Sink, SinkWrapper, Source, SourceWrapper, ingress};
 use ring::BURST;
 
 use super::hosts::Spoken;
-use super::{Core, Ensemble, Way, deliver};
+use super::{Core, Ensemble, SeatCounters, Way, deliver};
 use crate::io_thread::Pump;
 
 /// Frames from here that wait for a member at most at one of its NICs: answers to what it asked, and probes.
@@ -47,8 +46,7 @@ pub(super) type IsThere = dyn Fn() -> bool + Send + Sync;
 struct Place {
     /// Takes frames that are put into the NIC; none until it is served.
     inlet: Mutex<Option<Arc<IngressSink>>>,
-    /// Frames that have left the member.
-    passed: Counter,
+    counters: SeatCounters,
     /// One more than the number of the last probe that came back which had entered here; 0: none has.
     back: AtomicU64,
 }
@@ -94,9 +92,14 @@ impl Member {
         Some(deliver(&*inlet?, octets))
     }
 
+    /// What is counted at each of its NICs.
+    pub(super) fn counters(&self) -> impl Iterator<Item = &SeatCounters> {
+        self.places.iter().map(|place| &place.counters)
+    }
+
     /// Frames that have left it.
     pub(super) fn passed(&self) -> u64 {
-        self.places.iter().map(|place| place.passed.get()).sum()
+        self.counters().map(|counters| counters.passed.get()).sum()
     }
 
     /// Whatever has come back is of no probe that is sent from now on.
@@ -251,7 +254,7 @@ impl SinkWrapper for Outbound {
 impl Outbound {
     fn passed(&self, frames: usize) {
         if let Some(place) = self.ear.member.places.get(self.ear.nic) {
-            place.passed.add(frames as u64);
+            place.counters.passed.add(frames as u64);
         }
     }
 
