@@ -43,6 +43,8 @@ pub struct Group {
     pub kind: GroupKind,
     /// How many members it has now.
     pub members: u32,
+    /// How many of them, the youngest, are parked: they sleep, and get no frames.
+    pub parked: u32,
     /// How frames are spread over them.
     pub spread: Spread,
     /// Between which numbers of members it follows the load; none: it does not.
@@ -63,6 +65,9 @@ pub enum GroupKind {
 impl GroupKind {
     /// The keys that say how many members there are.
     pub const MEMBERS_KEYS: [&str; 2] = ["members", "backends"];
+
+    /// The key that says how many of them are awake. It is no key of files.
+    pub const AWAKE_KEY: &str = "awake";
 
     /// Its name in files.
     pub const fn name(&self) -> &'static str {
@@ -143,6 +148,28 @@ pub struct Scale {
     pub max: u32,
     /// How busy a member is to be at most, in thousandths of its time.
     pub target: u32,
+    /// What becomes of members that it does not need.
+    pub surplus: Surplus,
+}
+
+/// What becomes of members that the load does not need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Surplus {
+    /// They sleep with everything that they have, and wake in milliseconds.
+    #[default]
+    Park,
+    /// They end, and their memory is free.
+    End,
+}
+
+impl Surplus {
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Park => "park",
+            Self::End => "end",
+        }
+    }
 }
 
 impl Group {
@@ -152,6 +179,16 @@ impl Group {
             GroupKind::Parallel => GroupKind::MEMBERS_KEYS[0],
             GroupKind::Multistage(_) => GroupKind::MEMBERS_KEYS[1],
         }
+    }
+
+    /// How many members are not parked: one at least.
+    pub fn awake(&self) -> u32 {
+        self.members.saturating_sub(self.parked).max(1)
+    }
+
+    /// Whether a member of this number is parked.
+    pub fn is_parked(&self, number: u32) -> bool {
+        (self.awake()..self.members).contains(&number)
     }
 
     /// Most members that it may have while it runs.

@@ -100,9 +100,31 @@ impl Plan {
             return Err(BadValue(what));
         }
         group.members = members;
+        group.parked = group.parked.min(members.saturating_sub(1));
         plan.regroup(self);
         let faults = verify(&plan);
         if faults.is_empty() { Ok(plan) } else { Err(plan.errors(faults).of_setting(name, "members")) }
+    }
+
+    /// The plan with so many members of a group awake: of those that there are the youngest are parked, and more are started where there
+    /// are too few.
+    ///
+    /// # Errors
+    /// As those of [`Plan::with_members`].
+    pub fn with_awake(&self, name: &str, awake: u32) -> Result<Self, BadValue> {
+        let known = self.group(name);
+        let (least, members) = known.map_or((1, 0), |group| {
+            (group.scale.map_or(1, |scale| scale.min), group.members)
+        });
+        if known.is_some() && awake < least {
+            let what = format!("group {name}: awake: {awake} is out of range; write {least} or more");
+            return Err(BadValue(what));
+        }
+        let mut plan = self.with_members(name, awake.max(members))?;
+        if let Some(group) = plan.groups.iter_mut().find(|group| group.name == name) {
+            group.parked = group.members.saturating_sub(awake);
+        }
+        Ok(plan)
     }
 
     /// The plan with one setting of all members of a group changed.

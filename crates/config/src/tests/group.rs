@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::bad::errors;
 use crate::{
     Balancer, Engine, FlowHash, GROUP, Group, GroupKind, HostFacts, Interconnect, Mac, Plan, Router, Scale,
-    Spin, Spread, Stages, parse,
+    Spin, Spread, Stages, Surplus, parse,
 };
 
 /// A parallel group.
@@ -96,7 +96,7 @@ fn members_are_routers_that_are_alike() {
 fn what_a_file_says_of_a_group_is_in_the_plan() {
     let plan = good(&PARALLEL.replace("spread = \"flow\"", "scale = { min = 1, max = 6, target = 0.55 }"));
     let group = &plan.groups[0];
-    assert_eq!(group.scale, Some(Scale { min: 1, max: 6, target: 550 }));
+    assert_eq!(group.scale, Some(Scale { min: 1, max: 6, target: 550, surplus: Surplus::Park }));
     assert_eq!((group.members, group.most(), group.queues()), (2, 6, 32));
     let least = good(&PARALLEL.replace("members = 2", "scale = { min = 3, max = 64 }"));
     assert_eq!((least.groups[0].members, least.groups[0].queues()), (3, 64));
@@ -398,6 +398,27 @@ fn members_come_and_go() {
 }
 
 #[test]
+fn the_youngest_members_are_parked() {
+    let plan = good(&PARALLEL.replace("members = 2", "members = 3"));
+    let parked = |plan: &Plan| (0..4).map(|number| plan.groups[0].is_parked(number)).collect::<Vec<_>>();
+    assert_eq!(parked(&plan), [false; 4]);
+    let one = plan.with_awake("core", 1).expect("it may be");
+    assert_eq!((one.groups[0].members, one.groups[0].awake()), (3, 1));
+    assert_eq!(parked(&one), [false, true, true, false]);
+    assert_eq!(one.routers, plan.routers, "all of them stay");
+    assert_eq!(one.with_awake("core", 3), Ok(plan.clone()));
+    let four = one.with_awake("core", 4).expect("one more is started");
+    assert_eq!((four.groups[0].members, four.groups[0].parked), (4, 0));
+    let fewer = one.with_members("core", 1).expect("it may be");
+    assert_eq!((fewer.groups[0].members, fewer.groups[0].parked), (1, 0));
+    let refused = |awake| plan.with_awake("core", awake).expect_err("refused").to_string();
+    assert_eq!(refused(0), "group core: awake: 0 is out of range; write 1 or more");
+    assert_eq!(refused(65), "group core: members: 65 is out of range; write 1 to 64");
+    let unknown = plan.with_awake("edge", 2).expect_err("refused").to_string();
+    assert_eq!(unknown, "there is no group \"edge\"; groups: core");
+}
+
+#[test]
 fn a_setting_of_a_group_is_one_of_its_members() {
     let plan = good(&format!("{PARALLEL}{BESIDE}attach = \"null\"\n"));
     let spun = plan.with("core", "spin", "70us").expect("it may be set");
@@ -493,7 +514,15 @@ fn what_a_file_does_not_say_of_a_group_is_as_the_table_has_it() {
     let plan = good(&PARALLEL.replace("members = 2", "scale = { max = 3 }"));
     assert_eq!(
         shown(&plan.groups[0]),
-        ["kind parallel", "members 1", "spread flow", "scale.min 1", "scale.max 3", "scale.target 0.7"]
+        [
+            "kind parallel",
+            "members 1",
+            "spread flow",
+            "scale.min 1",
+            "scale.max 3",
+            "scale.target 0.7",
+            "scale.surplus park"
+        ]
     );
 }
 
