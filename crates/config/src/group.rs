@@ -186,9 +186,9 @@ impl Group {
         self.members.saturating_sub(self.parked).max(1)
     }
 
-    /// Whether a member of this number is parked.
-    pub fn is_parked(&self, number: u32) -> bool {
-        (self.awake()..self.members).contains(&number)
+    /// Numbers of those that are parked.
+    pub fn parked_members(&self) -> std::ops::Range<u32> {
+        self.awake()..self.members.max(self.awake())
     }
 
     /// Most members that it may have while it runs.

@@ -28,6 +28,7 @@ mod way;
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -70,6 +71,8 @@ struct Core {
     links: Vec<Link>,
     probes: Probes,
     began: Instant,
+    /// Numbers of those that are to be parked.
+    parked: Mutex<Range<u32>>,
     /// Those that there are, by number.
     members: Mutex<BTreeMap<u16, Weak<Member>>>,
     board: Mutex<Board>,
@@ -142,6 +145,7 @@ impl Core {
     fn follow(&self, group: &Group) {
         self.balancers.set_idle(group.pattern.spin.into());
         self.spread_by(group.spread);
+        *self.parked.lock().unwrap_or_else(PoisonError::into_inner) = group.parked_members();
         self.pull(group, |_| true);
     }
 
@@ -184,6 +188,7 @@ impl Ensemble {
             links,
             probes: Probes::new(secret()),
             began: Instant::now(),
+            parked: Mutex::new(group.parked_members()),
             members: Mutex::default(),
             balancers: Balancers::new(group, supplies.confinement),
             counters: EnsembleCounters::default(),

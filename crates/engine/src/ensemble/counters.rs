@@ -19,6 +19,10 @@ counters! {
         suspected,
         /// Times that a member was given up.
         given_up,
+        /// Times that a member was parked.
+        parked,
+        /// Times that a parked member woke, because the load asked for it or another one did not serve.
+        woken,
         /// Queues of links and buckets of balancers that changed hands.
         places_moved,
     }

@@ -1,6 +1,7 @@
 //! Rounds: probes go out, verdicts come in, queues change hands. Traffic moves in the same round; whoever starts and ends members is told.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -114,8 +115,9 @@ impl Board {
     fn bury(&mut self, members: &Members, now: Duration) {
         for member in members.values() {
             let number = Number(member.number);
-            let serves = matches!(self.roster.state(number), Some(State::Serving | State::Suspect));
-            if serves && member.is_gone() {
+            let is_up =
+                matches!(self.roster.state(number), Some(State::Serving | State::Suspect | State::Parked));
+            if is_up && member.is_gone() {
                 self.judge.forget(number);
                 self.under_way.remove(&number);
                 self.note(number, Event::Ended, now);
@@ -130,16 +132,44 @@ impl Board {
             (State::Serving, State::Suspect) => {
                 News::Told("it forwards no probe: what it had goes to other members".to_owned())
             }
-            (State::Serving | State::Suspect, State::Dead) if event == Event::Ended => {
+            (State::Serving | State::Suspect | State::Parked, State::Dead) if event == Event::Ended => {
                 News::Told("nobody is at its NICs any more: what it had goes to other members".to_owned())
             }
             (State::Suspect, State::Serving) => News::Told("it forwards again".to_owned()),
-            (State::Suspect, State::Dead) => {
+            (State::Serving, State::Parked) => {
+                News::Told("it is parked: what it had goes to other members".to_owned())
+            }
+            (State::Parked, State::Starting) => News::Told("it wakes".to_owned()),
+            (State::Suspect | State::Parked, State::Dead) => {
                 News::Silent(format!("it has forwarded nothing for {} s", SILENT.as_secs()))
             }
             _ => return,
         };
         self.news.push((number, news));
+    }
+
+    /// Parks members of these numbers that serve, and wakes all others. As many as others do not serve stand in for them, and are awake.
+    fn park(&mut self, parked: &Range<u32>, members: &Members, now: Duration) -> Vec<Probe> {
+        let is_to_sleep = |number: Number| parked.contains(&u32::from(number.0));
+        let states: Vec<(Number, State)> = self.roster.iter().collect();
+        let awake = states.iter().filter(|(number, _)| !is_to_sleep(*number));
+        let mut lacking = awake.filter(|(_, state)| *state != State::Serving).count();
+        let mut probes = Vec::new();
+        for (number, state) in states {
+            let sleeps = is_to_sleep(number) && lacking == 0;
+            if is_to_sleep(number) && !matches!(state, State::Dead | State::Leaving) {
+                lacking = lacking.saturating_sub(1);
+            }
+            let (event, pace) = match state {
+                State::Serving if sleeps => (Event::Park, Pace::Parked),
+                State::Parked if !sleeps => (Event::Wake, Pace::Starting),
+                _ => continue,
+            };
+            let passed = members.get(&number.0).map_or(0, |member| member.passed());
+            self.note(number, event, now);
+            probes.push(self.judge.watch(number, pace, passed, now));
+        }
+        probes
     }
 
     /// Whether a probe is needed: frames that pass say as much.
@@ -177,9 +207,22 @@ impl Core {
         }
         let mut probes = round.probes;
         probes.extend(board.enrol(&members, now));
+        probes.extend(self.park(&mut board, &members, now));
         self.deal(&mut board);
         self.send(&mut board, &members, &probes, now);
         board.judge.due()
+    }
+
+    /// Parks members and wakes them, as the load asks for: their first probes.
+    fn park(&self, board: &mut Board, members: &Members, now: Duration) -> Vec<Probe> {
+        let parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let probes = board.park(&parked, members, now);
+        for probe in &probes {
+            let is_parked = board.roster.state(probe.member) == Some(State::Parked);
+            let counter = if is_parked { &self.counters.parked } else { &self.counters.woken };
+            counter.add(1);
+        }
+        probes
     }
 
     /// Sends probes.

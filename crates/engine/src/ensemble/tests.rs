@@ -254,6 +254,25 @@ fn a_member_with_a_cable_of_its_own_out_gets_no_frames_and_is_not_blamed() {
 }
 
 #[test]
+fn a_parked_member_has_no_queues_and_stands_in_for_one_that_is_away() {
+    let bench = bench();
+    let members = (bench.member(0), bench.member(1));
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    let core = &bench.ensemble.core;
+    let with_parked = |parked: u32| Group { parked, ..bench.group.clone() };
+    core.follow(&with_parked(1));
+    bench.becomes(&["serving, 8 of 8 queues", "parked, 0 of 8 queues"]);
+    core.leave(Aside::Planned, |name| name == "core_0");
+    bench.becomes(&["leaving, 0 of 8 queues", "serving, 8 of 8 queues"]);
+    core.stay(Aside::Planned, |_| true);
+    bench.becomes(&["serving, 8 of 8 queues", "parked, 0 of 8 queues"]);
+    core.follow(&with_parked(0));
+    bench.becomes(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    assert!(core.counters.parked.get() >= 2 && core.counters.woken.get() >= 2);
+    drop(members);
+}
+
+#[test]
 fn nothing_is_asked_of_a_cable_that_is_out() {
     let bench = bench();
     let members = (bench.member(0), bench.member(1));
