@@ -43,6 +43,7 @@ fn roster(group: &str, routers: &[RouterStatus]) -> Roster {
         let events: &[Event] = match told.split(',').next() {
             Some("serving") => &[Event::Answers],
             Some("suspect") => &[Event::Answers, Event::Missed],
+            Some("parked") => &[Event::Answers, Event::Park],
             Some("leaving") => &[Event::Leave],
             Some("dead") => &[Event::Ended],
             _ => &[],
@@ -220,12 +221,20 @@ mod tests {
             member("core_1", "leaving, 0 of 8 queues"),
             member("core_2", "starting, 0 of 8 queues"),
             member("core_3", "suspect, 0 of 8 queues"),
+            member("core_4", "parked, 0 of 8 queues"),
             member("core_10", "dead, 0 of 8 queues"),
             member("side_0", "serving, 8 of 8 queues"),
         ];
         let states: Vec<(u16, &str)> =
             roster("core", &routers).iter().map(|(member, state)| (member.0, state.name())).collect();
-        let wanted = [(0, "serving"), (1, "leaving"), (2, "starting"), (3, "suspect"), (10, "dead")];
+        let wanted = [
+            (0, "serving"),
+            (1, "leaving"),
+            (2, "starting"),
+            (3, "suspect"),
+            (4, "parked"),
+            (10, "dead"),
+        ];
         assert_eq!(states, wanted);
     }
 
