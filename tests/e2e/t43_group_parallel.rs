@@ -266,6 +266,42 @@ fn one_with_a_cable_of_its_own_out_leaves_its_flows_to_the_other_and_is_not_rest
     world.finish();
 }
 
+fn try_to_park(engine: &str) {
+    let text = between_taps(engine).replacen("kind =", "scale = { min = 1, max = 2 }\nkind =", 1);
+    let world = World::start(&text);
+    world.become_members(&["serving, 8 of 8 queues", "parked, 0 of 8 queues"]);
+    let flows = world.flows();
+    all_resume(&flows, "a member was parked");
+    let routers = world.routers(&["--members"]);
+    assert!(routers.iter().all(|router| router["restarts"] == 0), "{routers:?}");
+    let shown = world.ask(&["show", "duo"]);
+    assert!(shown.contains("awake = 1"), "{shown}");
+    let told = world.ask(&["set", "duo", "awake=2"]);
+    assert!(told.contains("group duo: 2 of 2 members are awake"), "{told}");
+    world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);
+    all_resume(&flows, "it has woken");
+    // The load does not need it, so it is parked again, and takes the place of the other one when that is stopped.
+    world.become_members(&["serving, 8 of 8 queues", "parked, 0 of 8 queues"]);
+    world.ask(&["stop", "duo_0"]);
+    world.become_members(&["leaving, 0 of 8 queues", "serving, 8 of 8 queues"]);
+    all_resume(&flows, "it stands in");
+    drop(flows);
+    let said = world.finish();
+    assert!(said.contains("duo_1: notice: it was parked for ") && said.contains("of CPU time saved"), "{said}");
+}
+
+#[test]
+fn virtual_machines_that_the_load_does_not_need_are_parked_and_wake() {
+    support::needs!(Root, Kvm, Tun, Program("ip"));
+    try_to_park("kvm");
+}
+
+#[test]
+fn processes_that_the_load_does_not_need_are_parked_and_wake() {
+    support::needs!(Root, Tun, Program("ip"));
+    try_to_park("process");
+}
+
 fn try_to_restart(engine: &str) {
     let world = World::start(&between_taps(engine));
     world.become_members(&["serving, 4 of 8 queues", "serving, 4 of 8 queues"]);

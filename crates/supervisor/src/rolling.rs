@@ -63,6 +63,10 @@ fn check(plan: &Plan, name: &str) -> Result<()> {
         let key = group.members_key();
         bail!("group {name} has one member, and none could forward meanwhile: set {key}=2 first");
     }
+    if group.awake() < 2 {
+        let key = config::GroupKind::AWAKE_KEY;
+        bail!("group {name} has one member awake, and none could forward meanwhile: set {key}=2 first");
+    }
     if plan.members(name).any(config::Router::is_stopped) {
         bail!("group {name}: a member is stopped: start it first");
     }
@@ -250,6 +254,9 @@ mod tests {
         assert!(check(&file(2), "core").is_ok());
         let told = check(&file(1), "core").expect_err("it has one").to_string();
         assert_eq!(told, "group core has one member, and none could forward meanwhile: set members=2 first");
+        let asleep = file(2).with_awake("core", 1).expect("it may be");
+        let told = check(&asleep, "core").expect_err("one is parked").to_string();
+        assert!(told.ends_with("set awake=2 first"), "{told}");
         assert!(check(&file(2), "edge").is_err());
     }
 }
