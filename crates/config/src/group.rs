@@ -66,6 +66,9 @@ impl GroupKind {
     /// The keys that say how many members there are.
     pub const MEMBERS_KEYS: [&str; 2] = ["members", "backends"];
 
+    /// The key that says how many balancers there are.
+    pub const BALANCERS_KEY: &str = "balancers";
+
     /// The key that says how many of them are awake. It is no key of files.
     pub const AWAKE_KEY: &str = "awake";
 
@@ -210,11 +213,17 @@ impl Group {
         NicRequirements { queues, in_turn, ..self.pattern.wanted(nic) }
     }
 
-    /// The names of its threads that move frames to members: a balancer each, of as many as have a NIC.
+    /// How many balancers it has: none where members own the queues of links.
+    pub fn balancers(&self) -> u32 {
+        match &self.kind {
+            GroupKind::Parallel => 0,
+            GroupKind::Multistage(stages) => stages.balancers.max(1),
+        }
+    }
+
+    /// The names of its threads that move frames to members: a balancer each.
     pub fn balancer_threads(&self) -> Vec<String> {
-        let GroupKind::Multistage(stages) = &self.kind else { return Vec::new() };
-        let nics = u32::try_from(self.pattern.nics.len()).unwrap_or(u32::MAX);
-        (0..stages.balancers.max(1).min(nics)).map(|number| format!("{}/lb{number}", self.name)).collect()
+        (0..self.balancers()).map(|number| format!("{}/lb{number}", self.name)).collect()
     }
 
     /// The name of a member.

@@ -67,6 +67,9 @@ impl Instance {
             if old.spread != group.spread {
                 changes.push(Change::hitless(format!("group {name}: spread = {}", group.spread.name())));
             }
+            if old.balancers() != group.balancers() {
+                changes.push(Change::hitless(format!("group {name}: balancers = {}", group.balancers())));
+            }
             if old.parked != group.parked {
                 let (awake, all) = (group.awake(), group.members);
                 changes.push(Change::hitless(format!("group {name}: {awake} of {all} members are awake")));

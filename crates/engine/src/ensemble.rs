@@ -143,7 +143,7 @@ impl Core {
 
     /// Follows those settings of its group that may change while it runs.
     fn follow(&self, group: &Group) {
-        self.balancers.set_idle(group.pattern.spin.into());
+        self.balancers.follow(group);
         self.spread_by(group.spread);
         *self.parked.lock().unwrap_or_else(PoisonError::into_inner) = group.parked_members();
         self.pull(group, |_| true);
@@ -252,9 +252,14 @@ fn has_serving(plan: &Plan, group: &Group, name: &str) -> bool {
 }
 
 /// What of a group stays as long as its members run.
-fn shape(group: &Group) -> (&str, &GroupKind, Vec<Nic>) {
+fn shape(group: &Group) -> (&str, GroupKind, Vec<Nic>) {
     let nics = group.pattern.nics.iter().map(|nic| Nic { link: None, ..nic.clone() });
-    (&group.name, &group.kind, nics.collect())
+    let mut kind = group.kind.clone();
+    if let GroupKind::Multistage(stages) = &mut kind {
+        // Some may be cut.
+        stages.balancers = 0;
+    }
+    (&group.name, kind, nics.collect())
 }
 
 /// Refuses what a group cannot become while its members run.
@@ -262,13 +267,18 @@ fn may_become((before, after): (&Group, &Group), plan: &Plan) -> Result<()> {
     let ((name, kind, nics), (_, other_kind, other_nics)) = (shape(before), shape(after));
     ensure!(
         kind == other_kind,
-        "group {name}: its kind and its balancers stay as long as it runs: start the run anew"
+        "group {name}: its kind stays as long as it runs: start the run anew"
+    );
+    let (most, wanted) = (before.balancers(), after.balancers());
+    ensure!(
+        wanted <= most,
+        "group {name}: it has {most} balancers while the run lasts, too few for {wanted}: start the run anew"
     );
     ensure!(
         nics == other_nics || plan.members(name).all(Router::is_isolated),
         "group {name}: its NICs stay as long as it runs, as its members are no virtual machines: start the run anew"
     );
-    let has_ports = *kind == GroupKind::Parallel && nics.iter().any(|nic| nic.attach.kind() == "switch");
+    let has_ports = kind == GroupKind::Parallel && nics.iter().any(|nic| nic.attach.kind() == "switch");
     ensure!(
         before.spread == after.spread || !has_ports,
         "group {name}: its spread stays as long as it runs, as ports of switches are made with it: start the run anew"
@@ -433,6 +443,11 @@ impl Ensembles {
             threads
         };
         self.running().into_iter().flat_map(of).collect()
+    }
+
+    /// Has balancers look for frames by links that were replaced.
+    pub(crate) fn rouse(&self) {
+        self.running().iter().for_each(|ensemble| ensemble.core.balancers.rouse());
     }
 
     /// What has happened to members since this was asked last, by router.

@@ -290,6 +290,7 @@ impl Instance {
             slot.run.iter().for_each(|run| run.router.spin(slot.plan.spin));
         }
         self.isolated_paths.iter().filter(|paths| is_its(&paths.plan)).for_each(IsolatedRouterPaths::idle);
+        self.context.ensembles.rouse();
         Ok(())
     }
 

@@ -315,12 +315,13 @@ impl Supervisor {
         Ok(None)
     }
 
-    /// The plan with another number of members of a group, or of those that are awake, where a setting is that.
+    /// The plan with another number of members of a group, of those that are awake, or of balancers, where a setting is that.
     fn regrouped(&self, Edit { router, key, value, .. }: &Edit) -> Option<Result<Plan>> {
         let plan = &self.running.plan;
         let group = plan.group(router)?;
         let with = match key.as_str() {
             GroupKind::AWAKE_KEY => Plan::with_awake,
+            GroupKind::BALANCERS_KEY => Plan::with_balancers,
             key if key == group.members_key() => Plan::with_members,
             _ => return None,
         };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{BEFORE_NUMBER, Group, GroupKind, Interconnect, MOST_MEMBERS, probed};
+use super::{BEFORE_NUMBER, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, probed};
 use crate::cpus::CpuSet;
 use crate::mac::Mac;
 use crate::plan::{Attach, Nic, Plan, Router, Switch};
@@ -124,6 +124,24 @@ impl Plan {
         if let Some(group) = plan.groups.iter_mut().find(|group| group.name == name) {
             group.parked = group.members.saturating_sub(awake);
         }
+        Ok(plan)
+    }
+
+    /// The plan with another number of balancers of a multistage group.
+    ///
+    /// # Errors
+    /// There is no such group, or it may not have so many: one line.
+    pub fn with_balancers(&self, name: &str, balancers: u32) -> Result<Self, BadValue> {
+        let mut plan = self.clone();
+        let group = plan.groups.iter_mut().find(|group| group.name == name);
+        let Some(GroupKind::Multistage(stages)) = group.map(|group| &mut group.kind) else {
+            return Err(BadValue(format!("there is no multistage group {name:?}")));
+        };
+        if !(1..=MOST_BALANCERS).contains(&balancers) {
+            let what = format!("group {name}: balancers: {balancers} is out of range; write 1 to {MOST_BALANCERS}");
+            return Err(BadValue(what));
+        }
+        stages.balancers = balancers;
         Ok(plan)
     }
 

@@ -419,6 +419,17 @@ fn the_youngest_members_are_parked() {
 }
 
 #[test]
+fn balancers_are_cut_and_come_again() {
+    let plan = good(&multistage("balancers = 2\n"));
+    let one = plan.with_balancers("core", 1).expect("it may be");
+    assert_eq!((one.groups[0].balancers(), one.groups[0].balancer_threads()), (1, vec!["core/lb0".to_owned()]));
+    assert_eq!(one.with_balancers("core", 2), Ok(plan.clone()));
+    let refused = |plan: &Plan, number| plan.with_balancers("core", number).expect_err("refused").to_string();
+    assert_eq!(refused(&plan, 0), "group core: balancers: 0 is out of range; write 1 to 16");
+    assert_eq!(refused(&good(PARALLEL), 1), "there is no multistage group \"core\"");
+}
+
+#[test]
 fn a_setting_of_a_group_is_one_of_its_members() {
     let plan = good(&format!("{PARALLEL}{BESIDE}attach = \"null\"\n"));
     let spun = plan.with("core", "spin", "70us").expect("it may be set");

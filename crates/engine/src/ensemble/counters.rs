@@ -23,6 +23,8 @@ counters! {
         parked,
         /// Times that a parked member woke, because the load asked for it or another one did not serve.
         woken,
+        /// Links that went from one balancer to another one, because the first was cut or came again.
+        links_moved,
         /// Queues of links and buckets of balancers that changed hands.
         places_moved,
     }

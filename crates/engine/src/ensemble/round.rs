@@ -208,6 +208,7 @@ impl Core {
         let mut probes = round.probes;
         probes.extend(board.enrol(&members, now));
         probes.extend(self.park(&mut board, &members, now));
+        self.counters.links_moved.add(self.balancers.look());
         self.deal(&mut board);
         self.send(&mut board, &members, &probes, now);
         board.judge.due()

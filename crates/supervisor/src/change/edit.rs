@@ -18,9 +18,11 @@ impl Edit {
         Self { router, key: "state".to_owned(), value: state.name().to_owned(), answer: Some(answer) }
     }
 
-    /// Whether routers come or go by it, or wake: members of a group.
+    /// Whether it is about the number of routers or balancers of a group.
     pub(super) fn moves_routers(&self) -> bool {
-        self.key == GroupKind::AWAKE_KEY || GroupKind::MEMBERS_KEYS.contains(&self.key.as_str())
+        let key = self.key.as_str();
+        [GroupKind::AWAKE_KEY, GroupKind::BALANCERS_KEY].contains(&key)
+            || GroupKind::MEMBERS_KEYS.contains(&key)
     }
 
     /// Describes the changes made, with what they lose, in one line.
