@@ -117,9 +117,9 @@ fn try_three(engine: &str) {
     let has_moved = |counters: &support::Counters| counters.get("trio.group.links_moved") > 0;
     world.stage.wait_for_counters(has_moved).expect("its link is another one's");
     all_resume(&flows, "a balancer was cut");
-    transfer(&world.west, &world.east, (EAST, PORT - 1).into(), 2_000_000, PATIENCE);
+    transfer(&world.west, &world.east, (EAST, PORT - 2).into(), 2_000_000, PATIENCE);
     world.ask(&["set", "trio", "balancers=2"]);
-    transfer(&world.west, &world.east, (EAST, PORT - 1).into(), 2_000_000, PATIENCE);
+    transfer(&world.west, &world.east, (EAST, PORT - 3).into(), 2_000_000, PATIENCE);
     world.ask(&["set", "trio", "backends=5"]);
     world.all_serve(5);
     all_resume(&flows, "back ends came");
