@@ -208,7 +208,12 @@ impl Group {
     /// What the group wants of the link that a NIC of its pattern is plugged into: a queue for its balancer, or those that members own.
     pub fn wanted(&self, nic: &Nic) -> NicRequirements {
         let is_parallel = self.kind == GroupKind::Parallel;
-        let queues = if is_parallel { self.queues() as usize } else { 1 };
+        let queues = match nic.attach.kind() {
+            _ if !is_parallel => 1,
+            // A NIC has the queues that it has: one at least for each member, and the others are dealt out over those.
+            "xdp" => self.most().max(2) as usize,
+            _ => self.queues() as usize,
+        };
         let in_turn = is_parallel && self.spread == Spread::RoundRobin;
         NicRequirements { queues, in_turn, ..self.pattern.wanted(nic) }
     }
