@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use api::{Counters, CpuSharing};
-use config::{Plan, Router};
+use config::{Group, Plan, Router};
 
 use super::Supervisor;
 
@@ -14,7 +14,7 @@ const SECOND: f64 = 1e9;
 /// Threads of parked members, of one router or of all: each gives its CPU to others as soon as it is idle.
 pub(super) fn asleep(plan: &Plan, whom: Option<&str>) -> BTreeMap<String, CpuSharing> {
     let of = |router: &&Router| {
-        let is_parked = |(group, number)| {
+        let is_parked = |(group, number): (&str, u32)| {
             plan.group(group).is_some_and(|group| group.parked_members().contains(&number))
         };
         whom.is_none_or(|whom| router.name == whom) && router.membership().is_some_and(is_parked)
@@ -80,6 +80,11 @@ impl Spent {
     }
 }
 
+/// The members of a group, by number.
+fn numbered(group: &Group) -> impl Iterator<Item = (&Group, u32)> {
+    (0..group.members).map(move |number| (group, number))
+}
+
 impl Naps {
     /// Whether nobody is known to be parked.
     pub(super) fn is_empty(&self) -> bool {
@@ -89,8 +94,7 @@ impl Naps {
     /// Notes who is parked and who is not; those that are awake again, with what that has saved.
     pub(super) fn look(&mut self, plan: &Plan, counters: &Counters) -> Vec<(String, String)> {
         let mut lines = Vec::new();
-        let members = plan.groups.iter().flat_map(|group| (0..group.members).map(move |number| (group, number)));
-        for (group, number) in members {
+        for (group, number) in plan.groups.iter().flat_map(numbered) {
             let name = group.member(number);
             let now = Spent::of(&name, counters, self.awake.get(&name));
             if group.parked_members().contains(&number) {

@@ -113,9 +113,8 @@ impl Plan {
     /// As those of [`Plan::with_members`].
     pub fn with_awake(&self, name: &str, awake: u32) -> Result<Self, BadValue> {
         let known = self.group(name);
-        let (least, members) = known.map_or((1, 0), |group| {
-            (group.scale.map_or(1, |scale| scale.min), group.members)
-        });
+        let least = known.and_then(|group| group.scale).map_or(1, |scale| scale.min);
+        let members = known.map_or(0, |group| group.members);
         if known.is_some() && awake < least {
             let what = format!("group {name}: awake: {awake} is out of range; write {least} or more");
             return Err(BadValue(what));
@@ -138,7 +137,8 @@ impl Plan {
             return Err(BadValue(format!("there is no multistage group {name:?}")));
         };
         if !(1..=MOST_BALANCERS).contains(&balancers) {
-            let what = format!("group {name}: balancers: {balancers} is out of range; write 1 to {MOST_BALANCERS}");
+            let what =
+                format!("group {name}: balancers: {balancers} is out of range; write 1 to {MOST_BALANCERS}");
             return Err(BadValue(what));
         }
         stages.balancers = balancers;

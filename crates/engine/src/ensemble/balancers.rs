@@ -147,7 +147,8 @@ impl Balancers {
     /// Names and kernel thread IDs of them.
     pub(super) fn threads(&self) -> Vec<(String, i32)> {
         let state = self.state();
-        state.threads.iter().map(IoThread::thread).map(|thread| (thread.name().to_owned(), thread.tid())).collect()
+        let threads = state.threads.iter().map(IoThread::thread);
+        threads.map(|thread| (thread.name().to_owned(), thread.tid())).collect()
     }
 
     /// Has them sleep after this time without work.
