@@ -257,7 +257,7 @@ mod all {
         let (stage, (left, right)) = start.expect("it starts");
         both_ways(&left, &right);
         // With so many flows no member is without any, but once in ten thousands of runs.
-        for flow in 0..16 {
+        for flow in 0..16_u16 {
             transfer(&left, &right, (RIGHT, 7100 + flow).into(), 20_000, PATIENCE);
         }
         let both = |counters: &support::Counters| {

@@ -152,8 +152,10 @@ impl Board {
     fn park(&mut self, parked: &Range<u32>, members: &Members, now: Duration) -> Vec<Probe> {
         let is_to_sleep = |number: Number| parked.contains(&u32::from(number.0));
         let states: Vec<(Number, State)> = self.roster.iter().collect();
-        let awake = states.iter().filter(|(number, _)| !is_to_sleep(*number));
-        let mut lacking = awake.filter(|(_, state)| *state != State::Serving).count();
+        let serving = states.iter().filter(|(number, state)| {
+            u32::from(number.0) < parked.start && *state == State::Serving
+        });
+        let mut lacking = (parked.start as usize).saturating_sub(serving.count());
         let mut probes = Vec::new();
         for (number, state) in states {
             let sleeps = is_to_sleep(number) && lacking == 0;
