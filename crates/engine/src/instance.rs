@@ -179,6 +179,11 @@ impl Instance {
         })
     }
 
+    /// Names and kernel thread IDs of those threads that serve all members of a group: `core/group`, `core/lb0`.
+    pub fn threads_of_groups(&self) -> Vec<(String, i32)> {
+        self.context.ensembles.threads()
+    }
+
     /// Declares which threads, by name (`edge/vcpu0`), share their CPUs; these adapt their idle behaviour,
     /// all others do not. Also applies to threads that are started later.
     pub fn share(&mut self, sharing: BTreeMap<String, CpuSharing>) {
@@ -285,6 +290,7 @@ impl Instance {
             slot.run.iter().for_each(|run| run.router.spin(slot.plan.spin));
         }
         self.isolated_paths.iter().filter(|paths| is_its(&paths.plan)).for_each(IsolatedRouterPaths::idle);
+        self.context.ensembles.rouse();
         Ok(())
     }
 

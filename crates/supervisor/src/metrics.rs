@@ -107,6 +107,7 @@ fn explained() -> Page {
     page.describe("balancer", engine::BalancerCounters::FIELDS);
     page.describe("group", engine::EnsembleCounters::FIELDS);
     page.describe("group_nic", engine::GroupNicCounters::FIELDS);
+    page.describe("group_nic", engine::SeatCounters::FIELDS);
     page.describe("sorted", engine::SortedCounters::FIELDS);
     page.describe("punt", punt::PuntCounters::FIELDS);
     page.describe("shadow", engine::ShadowCounters::FIELDS);
