@@ -19,9 +19,8 @@ pub struct LearnedRoute {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LearnedFate {
-    /// They leave by the link with this number: NICs in the order of the file, then interfaces for VLANs. With a gateway they
-    /// go to it, otherwise to their destination.
-    Hop(u8, Option<IpAddr>),
+    /// They go the way of the group with this number.
+    Group(u64),
     /// They are for the router itself.
     Local,
     /// They are dropped, and nobody is told.
@@ -30,6 +29,37 @@ pub enum LearnedFate {
     Unreachable,
     /// They are dropped, and their sender is told that it is prohibited.
     Prohibit,
+}
+
+/// A group of next hops, which any number of routes share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LearnedGroup {
+    /// Its number. None is used twice between two lessons that begin.
+    pub number: u64,
+    /// Where its packets go; `None`: no route follows it any more.
+    pub way: Option<LearnedWay>,
+}
+
+/// Where the packets of a group go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LearnedWay {
+    /// To these next hops by weight; none: there is no way, and their sender is told.
+    Hops(Vec<LearnedHop>),
+    /// Nowhere, and nobody is told.
+    Blackhole,
+}
+
+/// A next hop of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LearnedHop {
+    /// Number of the link that packets leave by: NICs in the order of the file, then interfaces for VLANs.
+    pub link: u8,
+    /// Gateway; absent: the destinations themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<IpAddr>,
+    /// Its part of the flows, in relation to those of the others; at least 1.
+    pub weight: u8,
 }
 
 /// News from the control plane of a router.
@@ -41,6 +71,9 @@ pub struct Lesson {
     /// True if all routes have come: those learned before that have not come again are gone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ends: bool,
+    /// Groups that are new, changed or gone. The first two come before the routes, those that are gone after them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<LearnedGroup>,
     /// Routes that are new, changed or gone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<LearnedRoute>,

@@ -23,7 +23,7 @@ pub(crate) struct NextHops(BTreeSet<Gateway>);
 impl NextHops {
     /// Marks in the table of a router which next hops of groups are down; returns the lines that are to be reported.
     pub(crate) fn look(&mut self, plan: &Router, guest: &Guest) -> Vec<String> {
-        if plan.forwarding.spread.is_empty() {
+        if plan.forwarding.spread.is_empty() && plan.control.is_none() {
             return Vec::new();
         }
         let failed: Vec<NumberedHop> = guest.machine().shared().failed.read().collect();
@@ -42,7 +42,7 @@ impl NextHops {
     }
 }
 
-/// Returns the gateway of a next hop; groups of files have no others.
+/// Returns the gateway of a next hop; groups have no others.
 pub(crate) fn gateway(hop: NextHop) -> Option<Gateway> {
     match hop {
         NextHop::Gateway { nic, gateway } => Some((nic.into(), IpAddr::V4(gateway.into()))),

@@ -16,6 +16,7 @@ mod namespace;
 mod questions;
 mod routes;
 mod settle;
+mod taught;
 mod thread;
 mod wanted;
 

@@ -5,73 +5,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use config::Router;
-use config::learned::{LearnedFate, LearnedRoute, Lesson};
-use control::{Fate, Flat, Hop, Port, Ports, Prefixes, Refusal, Translator};
-use fpm::{Key, Session};
-use netlink::{Change, Link, Mirror, News, NextHop, Object, Prefix, Route, RouteId, RouteKind};
+use config::learned::Lesson;
+use control::{Port, Ports, Translator};
+use fpm::Session;
+use netlink::{Change, Link, Mirror, News, NextHop, Object, Route, RouteId, RouteKind};
 
-/// Most routes of a lesson, so that it does not hold up the data plane's other orders.
-const MOST_ROUTES: usize = 2000;
+use super::taught::{MAIN, Taught};
+
 /// Most lessons under way.
 const MOST_LESSONS: usize = 4;
-/// Table of the routes that packets follow.
-pub(super) const MAIN: u32 = 254;
 /// Index of `lo` in each namespace.
 const LOOPBACK: u32 = 1;
 
 /// Key of a route in a mirror.
 type RouteKey = (RouteId, (RouteKind, Option<u32>, Vec<NextHop>));
 
-/// Prefixes that the data plane was not told yet, with what they are to be; `None`: gone.
-#[derive(Debug, Default)]
-struct Untold(BTreeMap<Prefix, Option<LearnedFate>>);
-
-impl Untold {
-    fn note(&mut self, key: Key, fate: Option<LearnedFate>) {
-        if key.table == MAIN {
-            self.0.insert(key.to, fate);
-        }
-    }
-
-    /// Takes the next few.
-    fn take(&mut self) -> Vec<LearnedRoute> {
-        let next = |_| {
-            let (Prefix { ip: to, len }, fate) = self.0.pop_first()?;
-            Some(LearnedRoute { to, len, fate })
-        };
-        (0..MOST_ROUTES).map_while(next).collect()
-    }
-}
-
-impl Prefixes for Untold {
-    fn set(&mut self, key: Key, way: Result<Hop, Fate>) -> Result<(), Refusal> {
-        self.note(key, Some(fate(way)));
-        Ok(())
-    }
-
-    fn remove(&mut self, key: Key) {
-        self.note(key, None);
-    }
-
-    fn publish(&mut self) {}
-}
-
-const fn fate(way: Result<Hop, Fate>) -> LearnedFate {
-    match way {
-        Ok(hop) => LearnedFate::Hop(hop.port.nic, hop.gateway),
-        Err(Fate::Local) => LearnedFate::Local,
-        Err(Fate::Blackhole) => LearnedFate::Blackhole,
-        Err(Fate::Prohibit) => LearnedFate::Prohibit,
-        Err(Fate::Unreachable | Fate::Group(_)) => LearnedFate::Unreachable,
-    }
-}
-
 /// Routes and addresses of a control namespace.
 pub(super) struct Routes {
     pub(super) session: Session,
     ports: Ports,
     translator: Translator,
-    table: Flat<Untold>,
+    table: Taught,
     /// Routes of the kernel that are in the session's table.
     followed: BTreeMap<RouteKey, Route>,
     /// Indices of interfaces without carrier: nothing goes by routes out of them.
@@ -102,7 +56,7 @@ impl Routes {
             session: Session::new(false),
             ports: Ports::default(),
             translator: Translator::default(),
-            table: Flat::new(Untold::default()),
+            table: Taught::default(),
             followed: BTreeMap::new(),
             down: BTreeSet::new(),
             is_changed: false,
@@ -233,9 +187,7 @@ impl Routes {
 
     /// A new data plane knows nothing: it is told everything.
     pub(super) fn tell_anew(&mut self) {
-        let mut all = Untold::default();
-        self.table.each(&mut |key, way| all.note(key, Some(fate(way))));
-        *self.table.prefixes_mut() = all;
+        self.table.tell_anew();
         self.telling = Telling { credit: MOST_LESSONS, begins: true, is_anew: true, addresses: true };
     }
 
@@ -246,18 +198,18 @@ impl Routes {
 
     /// The next lesson, if there is something to tell and it may be sent.
     pub(super) fn lesson(&mut self) -> Option<Lesson> {
-        let (telling, untold) = (&mut self.telling, self.table.prefixes_mut());
-        let is_due = telling.is_anew || telling.addresses || !untold.0.is_empty();
+        let telling = &mut self.telling;
+        let is_due = telling.is_anew || telling.addresses || !self.table.is_told();
         if !is_due || telling.credit == 0 {
             return None;
         }
         telling.credit -= 1;
         let begins = std::mem::take(&mut telling.begins);
-        let routes = untold.take();
-        let ends = telling.is_anew && untold.0.is_empty();
+        let (groups, routes) = self.table.take();
+        let ends = telling.is_anew && self.table.is_told();
         telling.is_anew &= !ends;
         let addresses = std::mem::take(&mut telling.addresses).then(|| self.addresses.clone());
-        Some(Lesson { begins, ends, routes, addresses })
+        Some(Lesson { begins, ends, groups, routes, addresses })
     }
 }
 

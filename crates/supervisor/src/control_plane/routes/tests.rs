@@ -1,3 +1,8 @@
+use config::learned::{LearnedFate, LearnedGroup, LearnedHop, LearnedRoute, LearnedWay};
+use fpm::Key;
+use netlink::Prefix;
+
+use super::super::taught::MOST;
 use super::*;
 
 fn routes() -> Routes {
@@ -5,7 +10,7 @@ fn routes() -> Routes {
         session: Session::new(false),
         ports: Ports::new([("wan".to_owned(), Port { nic: 3, vlan: 0 })]),
         translator: Translator::default(),
-        table: Flat::new(Untold::default()),
+        table: Taught::default(),
         followed: BTreeMap::new(),
         down: BTreeSet::new(),
         is_changed: false,
@@ -45,15 +50,18 @@ fn route(to: Prefix, index: u32) -> Route {
 fn a_new_data_plane_is_told_everything_and_then_what_changes() {
     let mut routes = routes();
     routes.ports.take(&Change::Set(link(true)));
-    let many = u16::try_from(MOST_ROUTES + 1).expect("a small number");
+    let many = u16::try_from(MOST + 1).expect("a small number");
     (0..many).for_each(|number| routes.take_route(&route(prefix(number), 7)));
     routes.flush();
     assert_eq!(routes.lesson(), None, "no data plane is there");
     routes.tell_anew();
     let first = routes.lesson().expect("the first lesson");
-    assert_eq!((first.begins, first.ends, first.routes.len()), (true, false, MOST_ROUTES));
+    assert_eq!((first.begins, first.ends, first.routes.len()), (true, false, MOST));
     assert_eq!(first.addresses, Some(Vec::new()));
-    let one = LearnedRoute { to: prefix(0).ip, len: 24, fate: Some(LearnedFate::Hop(3, None)) };
+    let hop = LearnedHop { link: 3, via: None, weight: 1 };
+    let shared = LearnedGroup { number: 1, way: Some(LearnedWay::Hops(vec![hop])) };
+    assert_eq!(first.groups, [shared], "all routes share it");
+    let one = LearnedRoute { to: prefix(0).ip, len: 24, fate: Some(LearnedFate::Group(1)) };
     assert_eq!(first.routes.first(), Some(&one));
     let last = routes.lesson().expect("the rest");
     assert_eq!((last.begins, last.ends, last.routes.len()), (false, true, 1));
