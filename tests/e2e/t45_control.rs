@@ -194,6 +194,8 @@ fn two_routers_and_a_plain_one_find_their_way_by_ospf() {
     assert_eq!([west, east].map(forwarded_by_kernel), [0, 0]);
     let counters = chain.stage.wait_for_counters(|_| true).expect("counters");
     assert!(counters.get("t45-west.core.punt.routing") > 0);
+    assert!(counters.get("t45-west.fpm.routes_added") > 0, "zebra has sent routes");
+    assert!(counters.get("t45-west.control.routes_set") > 0, "the router was told of them");
     sorted_adds_up(&counters, "t45-west.core");
     drop(plain);
     let counters = chain.stage.finish(vec![chain.near, chain.plain]).expect("nothing is left");

@@ -10,6 +10,7 @@ use control::{Port, Ports, Translator};
 use fpm::Session;
 use netlink::{Change, Link, Mirror, News, NextHop, Object, Route, RouteId, RouteKind};
 
+use super::counts::Counts;
 use super::taught::{MAIN, Taught};
 
 /// Most lessons under way.
@@ -35,6 +36,7 @@ pub(super) struct Routes {
     /// Addresses as they were told last.
     addresses: Vec<IpAddr>,
     telling: Telling,
+    counts: Counts,
 }
 
 /// What is to be told, and may be.
@@ -50,18 +52,19 @@ struct Telling {
 
 impl Routes {
     /// Starts with what is there.
-    pub(super) fn new(router: &Router, mirror: &Mirror) -> Self {
+    pub(super) fn new(router: &Router, mirror: &Mirror, counts: Counts) -> Self {
         let mut routes = Self {
             // FRR 8.4 expects no answers to its routes.
-            session: Session::new(false),
+            session: Session::new(false).counted_by(counts.fpm.clone()),
             ports: Ports::default(),
-            translator: Translator::default(),
+            translator: Translator::counted_by(counts.routes.clone()),
             table: Taught::default(),
             followed: BTreeMap::new(),
             down: BTreeSet::new(),
             is_changed: false,
             addresses: Vec::new(),
             telling: Telling::default(),
+            counts,
         };
         routes.follow(router, mirror);
         routes.resynchronize(mirror);
@@ -183,6 +186,12 @@ impl Routes {
         session.changes(&mut |change| translator.take(&change, ports, table));
         translator.publish(ports, table);
         session.published();
+    }
+
+    /// Notes how much there is, for others to read.
+    pub(super) fn count(&self) {
+        let (routes, groups) = self.table.size();
+        self.counts.sizes.note(routes, groups, self.session.rib().stale());
     }
 
     /// A new data plane knows nothing: it is told everything.

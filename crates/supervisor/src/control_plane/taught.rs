@@ -33,6 +33,11 @@ struct Untold {
 }
 
 impl Taught {
+    /// Number of routes, and of groups.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.routes.len(), self.groups.len())
+    }
+
     /// Returns true if everything was told.
     pub(super) fn is_told(&self) -> bool {
         let Untold { groups, routes, gone } = &self.untold;

@@ -21,6 +21,7 @@ use telemetry::Kind;
 use uplink::Tap;
 
 use super::bell::{Listener, Ringer};
+use super::counts::Counts;
 use super::daemons::Daemons;
 use super::namespace::ControlNamespace;
 use super::routes::Routes;
@@ -114,6 +115,7 @@ impl ControlPlane {
         router: Router,
         namespace: ControlNamespace,
         (orders, reports): (Listener<Order>, Ringer<Report>),
+        counts: Counts,
     ) -> Result<Self> {
         let mirror = namespace.namespace().within(|| Mirror::open_with(|route| !fpm::is_zebras(route)))?;
         let mirror = mirror.context("following the interfaces of its namespace")?;
@@ -121,7 +123,7 @@ impl ControlPlane {
             let what = format!("the kernel reports zebra's routes twice, which takes time: {error}");
             reports.send(Report::Event(Kind::ControlPlane, what));
         }
-        let routes = Routes::new(&router, &mirror);
+        let routes = Routes::new(&router, &mirror, counts);
         let daemons = Daemons::new(router.name.clone(), namespace.namespace().clone());
         Ok(Self {
             router,
@@ -161,6 +163,7 @@ impl ControlPlane {
         self.attend_daemons(now);
         self.dump(now);
         self.routes.flush();
+        self.routes.count();
         while let Some(lesson) = self.routes.lesson() {
             self.reports.send(Report::Lesson(lesson));
         }

@@ -16,6 +16,7 @@ fn routes() -> Routes {
         is_changed: false,
         addresses: Vec::new(),
         telling: Telling::default(),
+        counts: Counts::default(),
     }
 }
 
