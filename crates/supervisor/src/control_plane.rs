@@ -9,6 +9,7 @@
 //! ```
 
 mod bell;
+mod bfd;
 mod changes;
 mod counts;
 mod daemons;

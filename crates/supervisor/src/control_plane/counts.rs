@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use bfd::BfdCounters;
 use control::ControlCounters;
 use fpm::FpmCounters;
 use ledger::Group;
@@ -39,6 +40,7 @@ const SIZES: [Metric; 4] = [
 pub(super) struct Counts {
     pub(super) fpm: Arc<FpmCounters>,
     pub(super) routes: Arc<ControlCounters>,
+    pub(super) bfd: Arc<BfdCounters>,
     pub(super) sizes: Arc<Sizes>,
 }
 
@@ -63,7 +65,8 @@ impl Sizes {
 impl Counts {
     /// Adds the counters under their full names: `edge.fpm.frames`.
     pub(super) fn list(&self, router: &str, all: &mut BTreeMap<String, u64>) {
-        let groups: [(&str, &dyn Group); 2] = [("fpm", &*self.fpm), ("control", &*self.routes)];
+        let groups: [(&str, &dyn Group); 3] =
+            [("fpm", &*self.fpm), ("control", &*self.routes), ("bfd", &*self.bfd)];
         for (part, group) in groups {
             group.each(&mut |field, value| {
                 all.insert(format!("{router}.{part}.{field}"), value);
@@ -85,6 +88,7 @@ impl Counts {
 pub(crate) fn describe(page: &mut Page) {
     page.describe("fpm", FpmCounters::FIELDS);
     page.describe("control_plane", ControlCounters::FIELDS);
+    page.describe("bfd", BfdCounters::FIELDS);
 }
 
 #[cfg(test)]

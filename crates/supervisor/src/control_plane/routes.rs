@@ -164,6 +164,22 @@ impl Routes {
         }
     }
 
+    /// Takes a verdict of BFD: the next hop at this address of an interface answers, or does not. Index 0: of any.
+    pub(super) fn judge(&mut self, (index, via): (u32, IpAddr), is_alive: bool, mirror: &Mirror) {
+        let indices: Vec<u32> = match index {
+            0 => mirror.links().iter().map(|link| link.index).collect(),
+            index => vec![index],
+        };
+        for index in indices {
+            self.is_changed |= self.session.rib_mut().judge(index, via, is_alive);
+        }
+    }
+
+    /// Nobody judges next hops any more.
+    pub(super) fn forget_verdicts(&mut self) {
+        self.is_changed |= self.session.rib_mut().forget_verdicts();
+    }
+
     /// zebra will not come back: its routes go.
     pub(super) fn forget_zebra(&mut self) {
         self.session.closed();
