@@ -27,8 +27,8 @@ use super::bell::{Listener, Ringer, belled};
 use outside::Outside;
 use worker::Worker;
 
-/// Milliseconds between two attempts to reach bfdd.
-const PAUSE: u64 = 200;
+/// Milliseconds between two attempts to reach bfdd: until it is reached it sends packets itself, to which it hears no answers.
+const PAUSE: u64 = 20;
 /// Milliseconds before another attempt to start the thread.
 const LONG_PAUSE: u64 = 30_000;
 
@@ -151,3 +151,6 @@ impl Drop for Thread {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
