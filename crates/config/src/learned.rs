@@ -62,6 +62,15 @@ pub struct LearnedHop {
     pub weight: u8,
 }
 
+/// A gateway behind a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LearnedGateway {
+    /// Number of the link, as in [`LearnedHop`].
+    pub link: u8,
+    /// Address.
+    pub ip: IpAddr,
+}
+
 /// News from the control plane of a router.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lesson {
@@ -77,6 +86,9 @@ pub struct Lesson {
     /// Routes that are new, changed or gone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<LearnedRoute>,
+    /// All gateways that do not answer, if they have changed: groups avoid them from now on, whatever else is said of these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down: Option<Vec<LearnedGateway>>,
     /// All addresses of the control plane, if they have changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addresses: Option<Vec<IpAddr>>,

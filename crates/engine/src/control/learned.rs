@@ -18,6 +18,9 @@ const MAIN: usize = 0;
 /// Network: first address, prefix length.
 type Network = (IpAddr, u8);
 
+/// Gateways that do not answer, by the number of their link.
+pub(crate) type Silent = Arc<BTreeSet<(usize, IpAddr)>>;
+
 /// What the routers of an instance have learned, by name.
 #[derive(Clone, Default)]
 pub struct Learning(Arc<Mutex<BTreeMap<String, Arc<Learned>>>>);
@@ -26,6 +29,11 @@ impl Learning {
     /// What a router has learned; nothing yet, if it is new.
     pub(crate) fn of(&self, router: &str) -> Arc<Learned> {
         self.lock().entry(router.to_owned()).or_default().clone()
+    }
+
+    /// Gateways of a router that do not answer, as its control plane says.
+    pub(crate) fn silent(&self, router: &str) -> Silent {
+        self.lock().get(router).map(|learned| learned.silent()).unwrap_or_default()
     }
 
     /// Forgets all other routers.
@@ -47,6 +55,7 @@ impl Learning {
 #[derive(Default)]
 pub(crate) struct Learned {
     routes: Mutex<LearnedRoutes>,
+    silent: Mutex<Silent>,
     /// Addresses of its control plane, in order.
     addresses: Mutex<Arc<Vec<IpAddr>>>,
     /// Changes with the addresses.
@@ -77,7 +86,15 @@ impl Learned {
         if let Some(addresses) = &lesson.addresses {
             self.set_addresses(addresses.clone());
         }
+        if let Some(down) = &lesson.down {
+            let silent = down.iter().map(|gateway| (gateway.link.into(), gateway.ip)).collect();
+            *self.silent.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(silent);
+        }
         self.routes().take(lesson)
+    }
+
+    fn silent(&self) -> Silent {
+        self.silent.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Adds all learned routes to the table of a machine that is being built, and has it follow from now on.

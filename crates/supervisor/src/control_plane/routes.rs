@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use config::Router;
-use config::learned::Lesson;
+use config::learned::{LearnedGateway, Lesson};
 use control::{Port, Ports, Translator};
 use fpm::Session;
 use netlink::{Change, Link, Mirror, News, NextHop, Object, Route, RouteId, RouteKind};
@@ -31,6 +31,8 @@ pub(super) struct Routes {
     followed: BTreeMap<RouteKey, Route>,
     /// Indices of interfaces without carrier: nothing goes by routes out of them.
     down: BTreeSet<u32>,
+    /// Next hops of which BFD says that they do not answer.
+    silent: BTreeSet<(u32, IpAddr)>,
     /// True if something was taken since the last batch.
     is_changed: bool,
     /// Addresses as they were told last.
@@ -48,6 +50,8 @@ struct Telling {
     begins: bool,
     is_anew: bool,
     addresses: bool,
+    /// Next hops that do not answer.
+    silent: bool,
 }
 
 impl Routes {
@@ -61,6 +65,7 @@ impl Routes {
             table: Taught::default(),
             followed: BTreeMap::new(),
             down: BTreeSet::new(),
+            silent: BTreeSet::new(),
             is_changed: false,
             addresses: Vec::new(),
             telling: Telling::default(),
@@ -119,7 +124,7 @@ impl Routes {
     fn take_link(&mut self, change: &Change<Link>, mirror: &Mirror) {
         if self.ports.take(change) {
             self.translator.ports_changed(&self.ports, &mut self.table);
-            self.is_changed = true;
+            (self.is_changed, self.telling.silent) = (true, !self.silent.is_empty());
         }
         let (link, is_there) = match change {
             Change::Set(link) => (link, true),
@@ -166,18 +171,34 @@ impl Routes {
 
     /// Takes a verdict of BFD: the next hop at this address of an interface answers, or does not. Index 0: of any.
     pub(super) fn judge(&mut self, (index, via): (u32, IpAddr), is_alive: bool, mirror: &Mirror) {
-        let indices: Vec<u32> = match index {
-            0 => mirror.links().iter().map(|link| link.index).collect(),
-            index => vec![index],
-        };
+        match index {
+            0 => self.judge_at(mirror.links().iter().map(|link| link.index), via, is_alive),
+            index => self.judge_at([index], via, is_alive),
+        }
+    }
+
+    fn judge_at(&mut self, indices: impl IntoIterator<Item = u32>, via: IpAddr, is_alive: bool) {
         for index in indices {
-            self.is_changed |= self.session.rib_mut().judge(index, via, is_alive);
+            if self.session.rib_mut().judge(index, via, is_alive) {
+                (self.is_changed, self.telling.silent) = (true, true);
+            }
+            if is_alive { self.silent.remove(&(index, via)) } else { self.silent.insert((index, via)) };
         }
     }
 
     /// Nobody judges next hops any more.
     pub(super) fn forget_verdicts(&mut self) {
-        self.is_changed |= self.session.rib_mut().forget_verdicts();
+        self.silent.clear();
+        if self.session.rib_mut().forget_verdicts() {
+            (self.is_changed, self.telling.silent) = (true, true);
+        }
+    }
+
+    /// Gateways that do not answer.
+    fn silent_gateways(&self) -> Vec<LearnedGateway> {
+        let gateway =
+            |(index, ip): &(u32, IpAddr)| Some(LearnedGateway { link: self.ports.get(*index)?.nic, ip: *ip });
+        self.silent.iter().filter_map(gateway).collect()
     }
 
     /// zebra will not come back: its routes go.
@@ -213,7 +234,8 @@ impl Routes {
     /// A new data plane knows nothing: it is told everything.
     pub(super) fn tell_anew(&mut self) {
         self.table.tell_anew();
-        self.telling = Telling { credit: MOST_LESSONS, begins: true, is_anew: true, addresses: true };
+        self.telling =
+            Telling { credit: MOST_LESSONS, begins: true, is_anew: true, addresses: true, silent: true };
     }
 
     /// A lesson was taken.
@@ -223,18 +245,22 @@ impl Routes {
 
     /// The next lesson, if there is something to tell and it may be sent.
     pub(super) fn lesson(&mut self) -> Option<Lesson> {
-        let telling = &mut self.telling;
-        let is_due = telling.is_anew || telling.addresses || !self.table.is_told();
-        if !is_due || telling.credit == 0 {
+        let Telling { credit, begins, is_anew, addresses, silent } = self.telling;
+        let is_due = is_anew || addresses || silent || !self.table.is_told();
+        if !is_due || credit == 0 {
             return None;
         }
-        telling.credit -= 1;
-        let begins = std::mem::take(&mut telling.begins);
+        (self.telling.credit, self.telling.silent) = (credit - 1, false);
+        let down = silent.then(|| self.silent_gateways());
+        if silent && !begins {
+            // Alone and first: what follows from it may be the change of many routes.
+            return Some(Lesson { down, ..Lesson::default() });
+        }
         let (groups, routes) = self.table.take();
-        let ends = telling.is_anew && self.table.is_told();
-        telling.is_anew &= !ends;
-        let addresses = std::mem::take(&mut telling.addresses).then(|| self.addresses.clone());
-        Some(Lesson { begins, ends, groups, routes, addresses })
+        let ends = is_anew && self.table.is_told();
+        let addresses = addresses.then(|| self.addresses.clone());
+        (self.telling.begins, self.telling.addresses, self.telling.is_anew) = (false, false, is_anew && !ends);
+        Some(Lesson { begins, ends, groups, routes, down, addresses })
     }
 }
 

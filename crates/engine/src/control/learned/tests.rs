@@ -1,6 +1,6 @@
 use std::net::Ipv4Addr;
 
-use config::learned::{LearnedGroup, LearnedHop, LearnedWay};
+use config::learned::{LearnedGateway, LearnedGroup, LearnedHop, LearnedWay};
 use fib::NextHop;
 use vmm::Room6;
 
@@ -130,6 +130,18 @@ fn what_did_not_come_again_yet_keeps_its_group() {
     assert!(matches!(choices(&later, 2)[..], [NextHop::Gateway { nic: 0, .. }, ..]));
     learned.take(&Lesson { ends: true, ..Lesson::default() });
     assert_eq!((nic(1), nic(2)), (Some(1), None));
+}
+
+#[test]
+fn gateways_that_do_not_answer_stay_until_others_are_told() {
+    let (learning, down) = (Learning::default(), LearnedGateway { link: 1, ip: [192, 0, 2, 2].into() });
+    let learned = learning.of("edge");
+    learned.take(&Lesson { down: Some(vec![down]), ..Lesson::default() });
+    learned.take(&Lesson::default());
+    assert_eq!(*learning.silent("edge"), BTreeSet::from([(1, down.ip)]));
+    assert!(learning.silent("core").is_empty());
+    learned.take(&Lesson { down: Some(Vec::new()), ..Lesson::default() });
+    assert!(learning.silent("edge").is_empty());
 }
 
 #[test]

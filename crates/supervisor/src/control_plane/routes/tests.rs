@@ -13,6 +13,7 @@ fn routes() -> Routes {
         table: Taught::default(),
         followed: BTreeMap::new(),
         down: BTreeSet::new(),
+        silent: BTreeSet::new(),
         is_changed: false,
         addresses: Vec::new(),
         telling: Telling::default(),
@@ -87,6 +88,31 @@ fn a_few_lessons_are_under_way_at_a_time() {
     assert_eq!(sent, MOST_LESSONS);
     routes.has_learned();
     assert_eq!(routes.lesson().map(|lesson| lesson.routes.len()), Some(9 - MOST_LESSONS));
+}
+
+#[test]
+fn a_verdict_is_told_alone_before_the_change_of_the_group_that_follows() {
+    let mut routes = routes();
+    routes.ports.take(&Change::Set(link(true)));
+    let (via, to) = (IpAddr::from([192, 0, 2, 2]), prefix(0));
+    let hop = |via| NextHop { via: Some(via), index: 7, weight: 1 };
+    let next_hops = vec![hop(via), hop(IpAddr::from([192, 0, 2, 3]))];
+    routes.take_route(&Route { next_hops, ..route(to, 7) });
+    routes.flush();
+    routes.tell_anew();
+    let first = routes.lesson().expect("everything");
+    assert_eq!((first.begins, first.down), (true, Some(Vec::new())));
+    routes.judge_at([7], via, false);
+    routes.flush();
+    let down = Some(vec![LearnedGateway { link: 3, ip: via }]);
+    assert_eq!(routes.lesson(), Some(Lesson { down, ..Lesson::default() }));
+    let group = routes.lesson().expect("the group").groups.remove(0);
+    let left = LearnedHop { link: 3, via: Some(IpAddr::from([192, 0, 2, 3])), weight: 1 };
+    assert_eq!(group.way, Some(LearnedWay::Hops(vec![left])));
+    routes.forget_verdicts();
+    routes.flush();
+    assert_eq!(routes.lesson().map(|lesson| lesson.down), Some(Some(Vec::new())));
+    assert_eq!(routes.lesson().map(|lesson| lesson.groups.len()), None, "four lessons are under way");
 }
 
 #[test]
