@@ -76,8 +76,8 @@ impl Datagrams {
         (header.msg_name, header.msg_namelen) = (name.as_mut_ptr().cast(), NAME as libc::socklen_t);
         (header.msg_iov, header.msg_iovlen) = (&raw mut part, 1);
         (header.msg_control, header.msg_controllen) = (control.as_mut_ptr().cast(), CONTROL);
-        // SAFETY: the name, the part with its octets and the control data live until the call returns, are borrowed by nobody
-        // else, and are as long as the header says.
+        // SAFETY: the name, the part with its octets and the control data live until the call returns, are
+        // borrowed by nobody else, and are as long as the header says.
         let len = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
         let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
         Ok((len, origin(&name, &control[..header.msg_controllen.min(CONTROL)])))
@@ -177,7 +177,9 @@ mod tests {
         for (loopback, is_ipv6) in
             [(IpAddr::from(Ipv4Addr::LOCALHOST), false), (IpAddr::from(Ipv6Addr::LOCALHOST), true)]
         {
-            let port = UdpSocket::bind((loopback, 0)).expect("a port").local_addr().expect("its number").port();
+            let free = UdpSocket::bind((loopback, 0)).expect("a port");
+            let port = free.local_addr().expect("its number").port();
+            drop(free);
             let datagrams = Datagrams::open(port, is_ipv6).expect("a socket");
             let sender = sender(SocketAddr::new(loopback, 0), 255).expect("a socket");
             sender.send_to(&[7; 24], (loopback, port)).expect("sent");

@@ -259,7 +259,8 @@ impl Routes {
         let (groups, routes) = self.table.take();
         let ends = is_anew && self.table.is_told();
         let addresses = addresses.then(|| self.addresses.clone());
-        (self.telling.begins, self.telling.addresses, self.telling.is_anew) = (false, false, is_anew && !ends);
+        (self.telling.begins, self.telling.addresses) = (false, false);
+        self.telling.is_anew = is_anew && !ends;
         Some(Lesson { begins, ends, groups, routes, down, addresses })
     }
 }

@@ -96,7 +96,8 @@ impl Taught {
     fn learned_fate(&self, fate: Fate) -> LearnedFate {
         match fate {
             Fate::Group(group) => {
-                self.numbers.get(&group).map_or(LearnedFate::Unreachable, |number| LearnedFate::Group(*number))
+                let number = self.numbers.get(&group).copied();
+                number.map_or(LearnedFate::Unreachable, LearnedFate::Group)
             }
             Fate::Local => LearnedFate::Local,
             Fate::Blackhole => LearnedFate::Blackhole,

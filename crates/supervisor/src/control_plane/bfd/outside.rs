@@ -77,7 +77,7 @@ impl Outside {
             Told::Send { path, source_port, payload } => self.send(path, source_port, payload),
             Told::Verdict { index, remote, is_alive } => self.tell(News::Verdict { index, remote, is_alive }),
             Told::Unsupported { path, what } => {
-                let what = format!("BFD: {}: {what} is not done here; the session works without", path.remote);
+                let what = format!("BFD: {}: it works without {what}, which is not done here", path.remote);
                 self.tell(News::Notice(what));
             }
             Told::Refused { path } => {

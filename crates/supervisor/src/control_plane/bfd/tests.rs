@@ -72,7 +72,8 @@ impl World {
 fn a_session_is_kept_for_bfdd_outlives_it_and_ends_with_silence() {
     needs!(Root, Program("ip"), Program("vtysh"));
     let [us, them] = ["bfd-us", "bfd-them"].map(|name| support::Namespace::add(name).expect("a namespace"));
-    us.ip(&["link", "add", "a0", "type", "veth", "peer", "name", "b0", "netns", them.name()]).expect("a link");
+    let veth = ["link", "add", "a0", "type", "veth", "peer", "name", "b0", "netns", them.name()];
+    us.ip(&veth).expect("a link");
     for (namespace, link, address) in [(&us, "a0", "192.0.2.1/24"), (&them, "b0", "192.0.2.2/24")] {
         namespace.ip(&["address", "add", address, "dev", link]).expect("an address");
         namespace.ip(&["link", "set", link, "up"]).expect("up");
