@@ -1,6 +1,8 @@
 //! Objective: routers with FRR as their control plane find their routes by OSPF and BGP, and forward by them; FRR's namespace forwards
-//! nothing, each question of a host has one answer, and packets are forwarded while zebra is killed and starts again.
+//! nothing, each question of a host has one answer, packets are forwarded while zebra is killed and starts again, and flows leave a
+//! link at once that BFD does not hear.
 
+mod pair;
 mod plain;
 
 use std::collections::BTreeMap;
