@@ -28,18 +28,23 @@ impl NextHops {
             return Vec::new();
         }
         let failed: Vec<NumberedHop> = guest.machine().shared().failed.read().collect();
+        let is_unheard = |gateway: &Gateway| {
+            silent.contains(gateway) || !guest.is_plugged(nic_of(plan, gateway.0))
+        };
         let down = RefCell::new(BTreeSet::new());
         guest.table().set_down(|table, six, number, hop| {
             let Some(gateway) = gateway(hop) else { return false };
             let has_failed = failed.contains(&(table as u8, six, number));
-            let is_heard = !silent.contains(&gateway) && guest.is_plugged(nic_of(plan, gateway.0));
-            let is_down = has_failed || !is_heard;
+            let is_down = has_failed || is_unheard(&gateway);
             if is_down {
                 down.borrow_mut().insert(gateway);
             }
             is_down
         });
-        let before = std::mem::replace(&mut self.0, down.into_inner());
+        let mut down = down.into_inner();
+        // A control plane takes such a next hop out of its groups, which does not mean that it is reached again.
+        down.extend(self.0.iter().copied().filter(is_unheard));
+        let before = std::mem::replace(&mut self.0, down);
         told(plan, &before, &self.0)
     }
 }
