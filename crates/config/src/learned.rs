@@ -93,3 +93,28 @@ pub struct Lesson {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addresses: Option<Vec<IpAddr>>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lesson_is_short_and_comes_as_it_went() {
+        let via = Some(IpAddr::from([192, 0, 2, 2]));
+        let hops = vec![LearnedHop { link: 1, via, weight: 3 }, LearnedHop { link: 2, via: None, weight: 1 }];
+        let to = IpAddr::from([10, 0, 0, 0]);
+        let lesson = Lesson {
+            groups: vec![
+                LearnedGroup { number: 7, way: Some(LearnedWay::Hops(hops)) },
+                LearnedGroup { number: 8, way: None },
+            ],
+            routes: vec![LearnedRoute { to, len: 8, fate: Some(LearnedFate::Group(7)) }],
+            down: Some(vec![LearnedGateway { link: 1, ip: [192, 0, 2, 2].into() }]),
+            ..Lesson::default()
+        };
+        let text = serde_json::to_string(&lesson).expect("text");
+        assert!(text.contains(r#""routes":[{"to":"10.0.0.0","len":8,"fate":{"group":7}}]"#), "{text}");
+        assert_eq!(serde_json::from_str::<Lesson>(&text).expect("a lesson"), lesson);
+        assert_eq!(serde_json::to_string(&Lesson::default()).expect("text"), "{}");
+    }
+}
