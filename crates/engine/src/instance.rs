@@ -32,6 +32,7 @@ use crate::ensemble::Ensembles;
 use crate::io_thread::IoThread;
 use crate::isolated_paths::IsolatedRouterPaths;
 use crate::kernel_port::{KernelPort, taps};
+use crate::look_after::look_at_next_hops;
 use crate::supplies::HostServices;
 use crate::task::keep_reserve;
 use crate::tracing::TapBoard;
@@ -332,8 +333,12 @@ impl Instance {
 
     /// Teaches a router what its control plane has found, whether it runs or not. Returns how many networks are not in its
     /// route table as they should be, because that is full, and the epoch of the table; 0: it does not run.
-    pub fn learn(&self, router: &str, lesson: &Lesson) -> (usize, u32) {
+    pub fn learn(&mut self, router: &str, lesson: &Lesson) -> (usize, u32) {
         let late = self.context.learning.of(router).take(lesson);
+        let mut slots = self.slots.iter_mut().filter(|slot| slot.plan.name == router);
+        if let (Some(slot), true) = (slots.next(), lesson.down.is_some()) {
+            look_at_next_hops(slot, &mut self.context);
+        }
         (late, self.router(router).map_or(0, |running| running.router.table().routes().epoch()))
     }
 

@@ -161,6 +161,7 @@ impl Supervisor {
             let threads: Vec<Thread> = self.threads_told().into_iter().map(watched).collect();
             self.accounting.read(&threads);
             counters.counters.extend(self.accounting.known(router));
+            self.controls.list_counters(router, &mut counters.counters);
             let promises = self.placement.promises.iter();
             counters.counters.extend(promises.flat_map(|promises| promises.counters(router)));
         }
