@@ -27,19 +27,6 @@ const STEP: Duration = Duration::from_secs(1);
 /// Time to wait for late probes after the load.
 const WAIT: Duration = Duration::from_millis(300);
 
-/// Set-ups to compare.
-const STANDS: [Stand; 9] = [
-    Stand::BY_HAND,
-    Stand::KERNEL_VETH,
-    Stand::KERNEL_MACVLAN,
-    Stand::LXC_VETH,
-    Stand::LXC_MACVLAN,
-    Stand::MACVTAP,
-    Stand::MACVTAP_VMM,
-    Stand::MACVTAP_VHOST_NET,
-    Stand::MACVTAP_FOR_VF,
-];
-
 /// Returns a case for each set-up.
 ///
 /// # Errors
@@ -56,7 +43,7 @@ pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
         };
         Case::from(Experiment::unbuilt(("container-latency", "us"), name, slice).whole().between(cpus))
     };
-    Ok(STANDS.map(one).into())
+    Ok(Stand::ON_AN_INTERFACE.map(one).into())
 }
 
 /// Measures all loads, and returns the sample.

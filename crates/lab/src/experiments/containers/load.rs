@@ -25,19 +25,6 @@ const LEAD: Duration = Duration::from_millis(250);
 const STEP: Duration = Duration::from_millis(600);
 const REST: Duration = Duration::from_millis(20);
 
-/// Set-ups to compare.
-const STANDS: [Stand; 9] = [
-    Stand::BY_HAND,
-    Stand::KERNEL_VETH,
-    Stand::KERNEL_MACVLAN,
-    Stand::LXC_VETH,
-    Stand::LXC_MACVLAN,
-    Stand::MACVTAP,
-    Stand::MACVTAP_VMM,
-    Stand::MACVTAP_VHOST_NET,
-    Stand::MACVTAP_FOR_VF,
-];
-
 /// Returns a case for each set-up.
 ///
 /// # Errors
@@ -54,7 +41,7 @@ pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
         };
         Case::from(Experiment::unbuilt(("container-load", "kpps"), name, slice).whole().between(cpus))
     };
-    Ok(STANDS.map(one).into())
+    Ok(Stand::ON_AN_INTERFACE.map(one).into())
 }
 
 fn climb(room: &RouterRun, options: &Options, cpu: usize, line: f64) -> Result<Sample> {

@@ -69,6 +69,19 @@ impl Stand {
     pub(super) const PROCESS_TAP: Self =
         Self { by: Forwarder::Command(Engine::Process), name: "process/tap", ..Self::KVM_TAP };
 
+    /// Set-ups on interfaces of the host: routing by hand, containers and virtual machines.
+    pub(super) const ON_AN_INTERFACE: [Self; 9] = [
+        Self::BY_HAND,
+        Self::KERNEL_VETH,
+        Self::KERNEL_MACVLAN,
+        Self::LXC_VETH,
+        Self::LXC_MACVLAN,
+        Self::MACVTAP,
+        Self::MACVTAP_VMM,
+        Self::MACVTAP_VHOST_NET,
+        Self::MACVTAP_FOR_VF,
+    ];
+
     /// Returns the options of the set-up's rooms.
     fn options(self, options: &Options) -> Options {
         Options { vhost: self.vhost, ..options.clone() }
