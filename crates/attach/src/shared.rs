@@ -19,7 +19,7 @@ pub struct Shared {
 }
 
 struct State {
-    /// Who is to have each queue.
+    /// Member that owns each queue; `None`: nobody reads it.
     owners: Vec<Option<u16>>,
     /// None until the first member is served.
     open: Option<Open>,

@@ -119,7 +119,7 @@ pub struct Packet {
     pub desired_tx: u32,
     /// Least interval, in microseconds, at which the sender can receive; 0: do not send.
     pub required_rx: u32,
-    /// The same for echo packets; 0: it does not return them.
+    /// Least interval, in microseconds, at which the sender returns echo packets; 0: it does not return them.
     pub required_echo_rx: u32,
 }
 

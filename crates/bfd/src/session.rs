@@ -51,7 +51,7 @@ pub struct Remote {
     pub desired_tx: u32,
     /// Least interval at which it can receive; 0: we do not send.
     pub required_rx: u32,
-    /// The same for echo packets.
+    /// Least interval at which it returns echo packets; 0: it does not return them.
     pub required_echo_rx: u32,
     /// Its detection multiplier.
     pub multiplier: u8,

@@ -11,7 +11,7 @@ const TAGS: u32 = 8;
 pub const SPARE: u32 = 64;
 /// Octets of a buffer that a device may write, of the firmware for plain frames.
 pub const PLAIN: u32 = 2048;
-/// The same of the firmware for jumbo frames, with which each frame lies in one buffer, too.
+/// Octets of a buffer that a device may write, of the firmware for jumbo frames: each frame lies in one buffer.
 pub const JUMBO: u32 = 9344;
 /// Largest MTU with plain buffers.
 pub const PLAIN_MTU: u32 = PLAIN - HEADER - ETHERNET;

@@ -100,7 +100,7 @@ pub(crate) struct KernelPortCounts {
 }
 
 impl HasCounters for KernelPortCounts {
-    /// The same names as for a NIC on a switch and a NIC on a TAP.
+    /// The names are those of a NIC on a switch and of a NIC on a TAP.
     fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         visit(&format!("{}.queue", self.name), self.queue.counters());
         visit(&format!("{}.tap.read", self.name), &*self.read);

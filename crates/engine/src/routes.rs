@@ -14,7 +14,7 @@ use crate::apply::difference::RouteChange;
 
 /// Spare groups for prefixes longer than /24, beyond those that the file needs: an unused one costs nothing.
 const SPARE_GROUPS: usize = 4096;
-/// The same for a router with a control plane, from which it learns routes while it runs.
+/// Spare groups for prefixes longer than /24 of a router with a control plane, from which it learns routes while it runs.
 const LEARNED_GROUPS: usize = 32_768;
 const _: () = assert!(config::forwarding::MOST_WAYS == fib::MOST_WAYS);
 

@@ -24,7 +24,7 @@ pub(super) struct Board {
     judge: Judge,
     /// The last probe of each.
     under_way: BTreeMap<Number, Last>,
-    /// Who is to own the queues of each link.
+    /// Assignment of the queues of each link to members.
     owners: Vec<Assignment>,
     /// What they were dealt out by.
     shares: Shares,

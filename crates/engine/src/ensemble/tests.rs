@@ -30,7 +30,7 @@ fn bench() -> Bench {
     bench_of(FILE)
 }
 
-/// The same with a balancer before the members, which deals frames out in this way.
+/// Creates a bench with a balancer in front of the members, which spreads frames in this way.
 fn multistage(spread: &str) -> Bench {
     let stages = format!("kind = 'multistage'\nbackends = 2\nspread = '{spread}'\n");
     bench_of(&FILE.replace("kind = 'parallel'\nmembers = 2\n", &stages))
