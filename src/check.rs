@@ -88,7 +88,12 @@ fn describe(plan: &Plan, threads: Option<&Planned>) -> String {
         let ports = if ports.is_empty() { "no ports".to_owned() } else { ports.join(" ") };
         line(&mut text, format!("switch {}: {ports}, ageing {} s", switch.name, switch.ageing.as_secs()));
     }
-    plan.groups.iter().for_each(|group| line(&mut text, describe_group(group)));
+    for group in &plan.groups {
+        line(&mut text, describe_group(group));
+        let slots = threads.into_iter().flat_map(|threads| &threads.outline.slots);
+        let own = slots.filter(|slot| slot.router == group.name);
+        own.for_each(|slot| line(&mut text, format!("  thread {slot}")));
+    }
     for router in &plan.routers {
         describe_router(&mut text, router);
         describe_threads(&mut text, router, threads.map(|threads| &threads.outline));

@@ -56,3 +56,7 @@ mod t43_group_multistage;
 mod t43_group_parallel;
 mod t44_forwarding;
 mod t45_control;
+mod t46_jumbo;
+mod t47_many_nics;
+mod t48_next_hops;
+mod t49_vrf;

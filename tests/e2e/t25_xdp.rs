@@ -248,6 +248,26 @@ mod all {
     }
 
     #[test]
+    fn members_of_a_group_share_the_queues_of_the_interfaces() {
+        support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
+        let text = file("process", "").replace("[[router", "[[group");
+        let text = text.replacen("engine", "kind = \"parallel\"\nmembers = 2\nengine", 1);
+        let start =
+            Stage::start_after(BINARY, &text, &["--json", "--log", "text"], |home| cables(home, 2));
+        let (stage, (left, right)) = start.expect("it starts");
+        both_ways(&left, &right);
+        // With so many flows no member is without any, but once in ten thousands of runs.
+        for flow in 0..16_u16 {
+            transfer(&left, &right, (RIGHT, 7100 + flow).into(), 20_000, PATIENCE);
+        }
+        let both = |counters: &support::Counters| {
+            (0..2).all(|n| counters.get(&format!("t25_{n}.left.group.passed")) > 0)
+        };
+        stage.wait_for_counters(both).expect("both forward");
+        finish(stage, vec![left, right]);
+    }
+
+    #[test]
     fn more_queues_than_threads_and_as_many() {
         support::needs!(Root, Program("ip"), Program("ethtool"), Program("busybox"));
         for more in ["spin = \"always\"\n", "vcpus = 2\nvhost = \"per-queue\"\n"] {

@@ -1,6 +1,8 @@
 //! Objective: routers with FRR as their control plane find their routes by OSPF and BGP, and forward by them; FRR's namespace forwards
-//! nothing, each question of a host has one answer, and packets are forwarded while zebra is killed and starts again.
+//! nothing, each question of a host has one answer, packets are forwarded while zebra is killed and starts again, and flows leave a
+//! link at once that BFD does not hear.
 
+mod pair;
 mod plain;
 
 use std::collections::BTreeMap;
@@ -194,6 +196,8 @@ fn two_routers_and_a_plain_one_find_their_way_by_ospf() {
     assert_eq!([west, east].map(forwarded_by_kernel), [0, 0]);
     let counters = chain.stage.wait_for_counters(|_| true).expect("counters");
     assert!(counters.get("t45-west.core.punt.routing") > 0);
+    assert!(counters.get("t45-west.fpm.routes_added") > 0, "zebra has sent routes");
+    assert!(counters.get("t45-west.control.routes_set") > 0, "the router was told of them");
     sorted_adds_up(&counters, "t45-west.core");
     drop(plain);
     let counters = chain.stage.finish(vec![chain.near, chain.plain]).expect("nothing is left");

@@ -29,8 +29,8 @@ pub const MAX_VCPUS: usize = 16;
 pub const MAX_ADDRESSES: usize = 8;
 /// Maximum number of interfaces for VLANs of a router.
 pub const MAX_VLANS: usize = 32;
-/// Maximum number of route tables of a router: one for each VRF, and one for NICs without any.
-pub const MAX_TABLES: usize = MAX_NICS;
+/// Maximum number of route tables of a router: one for each VRF, of which each NIC may have its own, and one for NICs without any.
+pub const MAX_TABLES: usize = MAX_NICS + 1;
 /// Maximum number of static neighbours of a router.
 pub const MAX_NEIGHBOURS: usize = 256;
 /// Number of neighbours that a router knows at most, unless its file says otherwise.

@@ -43,6 +43,8 @@ pub struct Group {
     pub kind: GroupKind,
     /// How many members it has now.
     pub members: u32,
+    /// How many of them, the youngest, are parked: they sleep, and get no frames.
+    pub parked: u32,
     /// How frames are spread over them.
     pub spread: Spread,
     /// Between which numbers of members it follows the load; none: it does not.
@@ -63,6 +65,12 @@ pub enum GroupKind {
 impl GroupKind {
     /// The keys that say how many members there are.
     pub const MEMBERS_KEYS: [&str; 2] = ["members", "backends"];
+
+    /// The key that says how many balancers there are.
+    pub const BALANCERS_KEY: &str = "balancers";
+
+    /// The key that says how many of them are awake. It is no key of files.
+    pub const AWAKE_KEY: &str = "awake";
 
     /// Its name in files.
     pub const fn name(&self) -> &'static str {
@@ -143,6 +151,28 @@ pub struct Scale {
     pub max: u32,
     /// How busy a member is to be at most, in thousandths of its time.
     pub target: u32,
+    /// What becomes of members that it does not need.
+    pub surplus: Surplus,
+}
+
+/// What becomes of members that the load does not need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Surplus {
+    /// They sleep with everything that they have, and wake in milliseconds.
+    #[default]
+    Park,
+    /// They end, and their memory is free.
+    End,
+}
+
+impl Surplus {
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Park => "park",
+            Self::End => "end",
+        }
+    }
 }
 
 impl Group {
@@ -152,6 +182,16 @@ impl Group {
             GroupKind::Parallel => GroupKind::MEMBERS_KEYS[0],
             GroupKind::Multistage(_) => GroupKind::MEMBERS_KEYS[1],
         }
+    }
+
+    /// How many members are not parked: one at least.
+    pub fn awake(&self) -> u32 {
+        self.members.saturating_sub(self.parked).max(1)
+    }
+
+    /// Numbers of those that are parked.
+    pub fn parked_members(&self) -> std::ops::Range<u32> {
+        self.awake()..self.members.max(self.awake())
     }
 
     /// Most members that it may have while it runs.
@@ -168,9 +208,27 @@ impl Group {
     /// What the group wants of the link that a NIC of its pattern is plugged into: a queue for its balancer, or those that members own.
     pub fn wanted(&self, nic: &Nic) -> NicRequirements {
         let is_parallel = self.kind == GroupKind::Parallel;
-        let queues = if is_parallel { self.queues() as usize } else { 1 };
+        let queues = match nic.attach.kind() {
+            _ if !is_parallel => 1,
+            // A NIC has the queues that it has: one at least for each member, and the others are dealt out over those.
+            "xdp" => self.most().max(2) as usize,
+            _ => self.queues() as usize,
+        };
         let in_turn = is_parallel && self.spread == Spread::RoundRobin;
         NicRequirements { queues, in_turn, ..self.pattern.wanted(nic) }
+    }
+
+    /// How many balancers it has: none where members own the queues of links.
+    pub fn balancers(&self) -> u32 {
+        match &self.kind {
+            GroupKind::Parallel => 0,
+            GroupKind::Multistage(stages) => stages.balancers.max(1),
+        }
+    }
+
+    /// The names of its threads that move frames to members: a balancer each.
+    pub fn balancer_threads(&self) -> Vec<String> {
+        (0..self.balancers()).map(|number| format!("{}/lb{number}", self.name)).collect()
     }
 
     /// The name of a member.

@@ -28,6 +28,7 @@ mod way;
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -43,12 +44,12 @@ use switch::Switch;
 use crate::counts::{CounterRegistration, CounterRegistry};
 use crate::supplies::HostServices;
 use balancers::Balancers;
-pub use counters::{EnsembleCounters, GroupNicCounters};
+pub use counters::{EnsembleCounters, GroupNicCounters, SeatCounters};
 use hosts::{Heard, Spoken};
 use link::Link;
 pub(crate) use news::News;
 use round::Board;
-use seat::{Member, Seat};
+use seat::{Aside, Member, Seat};
 use timer::Timer;
 use way::Way;
 
@@ -60,7 +61,7 @@ pub(crate) struct Ensemble {
     core: Arc<Core>,
     /// As the plan had it when it began.
     group: Group,
-    _timer: Timer,
+    timer: Timer,
     _counting: CounterRegistration,
 }
 
@@ -70,6 +71,8 @@ struct Core {
     links: Vec<Link>,
     probes: Probes,
     began: Instant,
+    /// Numbers of those that are to be parked.
+    parked: Mutex<Range<u32>>,
     /// Those that there are, by number.
     members: Mutex<BTreeMap<u16, Weak<Member>>>,
     board: Mutex<Board>,
@@ -140,8 +143,9 @@ impl Core {
 
     /// Follows those settings of its group that may change while it runs.
     fn follow(&self, group: &Group) {
-        self.balancers.set_idle(group.pattern.spin.into());
+        self.balancers.follow(group);
         self.spread_by(group.spread);
+        *self.parked.lock().unwrap_or_else(PoisonError::into_inner) = group.parked_members();
         self.pull(group, |_| true);
     }
 
@@ -184,13 +188,14 @@ impl Ensemble {
             links,
             probes: Probes::new(secret()),
             began: Instant::now(),
+            parked: Mutex::new(group.parked_members()),
             members: Mutex::default(),
             balancers: Balancers::new(group, supplies.confinement),
             counters: EnsembleCounters::default(),
         });
         let timer = Timer::start(&core, supplies.confinement)?;
         let registration = counts.add(counters::Counter { core: core.clone(), meter: timer.meter() });
-        Ok(Arc::new(Self { core, group: group.clone(), _timer: timer, _counting: registration }))
+        Ok(Arc::new(Self { core, group: group.clone(), timer, _counting: registration }))
     }
 
     /// Whether it can be this group: members come and go, the settings that [`Core::follow`] knows change, and all else stays for its
@@ -238,15 +243,23 @@ fn is_ours(group: &Group) -> bool {
     }
 }
 
-/// Whether a plan has a router, and has it run.
-fn has_running(plan: &Plan, name: &str) -> bool {
-    plan.routers.iter().any(|router| router.name == name && !router.is_stopped())
+/// Whether a plan has a member of a group run, with no cable out that is in for the others: by one that is out for all nobody is asked.
+fn has_serving(plan: &Plan, group: &Group, name: &str) -> bool {
+    let is_in = |(nic, of_all): (&Nic, &Nic)| !nic.is_pulled() || of_all.is_pulled();
+    let serves =
+        |router: &Router| !router.is_stopped() && router.nics.iter().zip(&group.pattern.nics).all(is_in);
+    plan.routers.iter().find(|router| router.name == name).is_some_and(serves)
 }
 
 /// What of a group stays as long as its members run.
-fn shape(group: &Group) -> (&str, &GroupKind, Vec<Nic>) {
+fn shape(group: &Group) -> (&str, GroupKind, Vec<Nic>) {
     let nics = group.pattern.nics.iter().map(|nic| Nic { link: None, ..nic.clone() });
-    (&group.name, &group.kind, nics.collect())
+    let mut kind = group.kind.clone();
+    if let GroupKind::Multistage(stages) = &mut kind {
+        // Some may be cut.
+        stages.balancers = 0;
+    }
+    (&group.name, kind, nics.collect())
 }
 
 /// Refuses what a group cannot become while its members run.
@@ -254,13 +267,18 @@ fn may_become((before, after): (&Group, &Group), plan: &Plan) -> Result<()> {
     let ((name, kind, nics), (_, other_kind, other_nics)) = (shape(before), shape(after));
     ensure!(
         kind == other_kind,
-        "group {name}: its kind and its balancers stay as long as it runs: start the run anew"
+        "group {name}: its kind stays as long as it runs: start the run anew"
+    );
+    let (most, wanted) = (before.balancers(), after.balancers());
+    ensure!(
+        wanted <= most,
+        "group {name}: it has {most} balancers while the run lasts, too few for {wanted}: start the run anew"
     );
     ensure!(
         nics == other_nics || plan.members(name).all(Router::is_isolated),
         "group {name}: its NICs stay as long as it runs, as its members are no virtual machines: start the run anew"
     );
-    let has_ports = *kind == GroupKind::Parallel && nics.iter().any(|nic| nic.attach.kind() == "switch");
+    let has_ports = kind == GroupKind::Parallel && nics.iter().any(|nic| nic.attach.kind() == "switch");
     ensure!(
         before.spread == after.spread || !has_ports,
         "group {name}: its spread stays as long as it runs, as ports of switches are made with it: start the run anew"
@@ -282,6 +300,8 @@ struct Inner {
     counts: CounterRegistry,
     /// As the plan has them that was told last.
     groups: Vec<Group>,
+    /// Members that this plan has without frames.
+    aside: Vec<String>,
     /// While a group is changed there are two of its name: the one that goes comes first.
     running: Vec<Weak<Ensemble>>,
 }
@@ -298,7 +318,13 @@ impl Ensembles {
 
     /// These are the groups of whose members what they are plugged into is about to be found.
     pub(crate) fn learn(&self, plan: &Plan) {
-        self.inner().groups.clone_from(&plan.groups);
+        let mut inner = self.inner();
+        inner.groups.clone_from(&plan.groups);
+        let idle = |group: &Group| {
+            let members = plan.members(&group.name).map(|router| router.name.as_str());
+            members.filter(|name| !has_serving(plan, group, name)).map(str::to_owned).collect::<Vec<_>>()
+        };
+        inner.aside = plan.groups.iter().flat_map(idle).collect();
     }
 
     fn running(&self) -> Vec<Arc<Ensemble>> {
@@ -323,7 +349,8 @@ impl Ensembles {
         for ensemble in self.running() {
             if let Some(group) = ensemble.wanted(plan) {
                 ensemble.core.follow(group);
-                ensemble.core.stay(|name| has_running(plan, name));
+                ensemble.core.leave(Aside::Planned, |name| !has_serving(plan, group, name));
+                ensemble.core.stay(Aside::Planned, |name| has_serving(plan, group, name));
             }
         }
     }
@@ -365,7 +392,11 @@ impl Ensembles {
         let place = place.context("a NIC that its group does not have")?;
         let ensemble = self.find(&group, (switches, supplies))?;
         let number = u16::try_from(number).context("a member with too high a number")?;
-        ensemble.seat((&router.name, number), place).context("a NIC that its group does not have").map(Some)
+        let seat = ensemble.seat((&router.name, number), place).context("a NIC that its group does not have")?;
+        if self.inner().aside.contains(&router.name) {
+            ensemble.core.leave(Aside::Planned, |name| name == router.name);
+        }
+        Ok(Some(seat))
     }
 
     /// Has members leave that a plan does not have any more, or stops: what they own goes to others; whether there are such members.
@@ -376,7 +407,9 @@ impl Ensembles {
             if let Some(group) = ensemble.wanted(plan) {
                 ensemble.core.pull(group, Nic::is_pulled);
             }
-            any |= ensemble.core.leave(|name| !has_running(plan, name));
+            let group = plan.group(&ensemble.group.name);
+            let serves = |name: &str| group.is_some_and(|group| has_serving(plan, group, name));
+            any |= ensemble.core.leave(Aside::Planned, |name| !serves(name));
         }
         any
     }
@@ -394,11 +427,27 @@ impl Ensembles {
     pub(crate) fn drain(&self, router: &str, is_on: bool) {
         for ensemble in self.running() {
             if is_on {
-                ensemble.core.leave(|name| name == router);
+                ensemble.core.leave(Aside::Drained, |name| name == router);
             } else {
-                ensemble.core.stay(|name| name == router);
+                ensemble.core.stay(Aside::Drained, |name| name == router);
             }
         }
+    }
+
+    /// Names and kernel thread IDs of those threads that serve all members of a group.
+    pub(crate) fn threads(&self) -> Vec<(String, i32)> {
+        let of = |ensemble: Arc<Ensemble>| {
+            let timer = ensemble.timer.thread();
+            let mut threads = vec![(timer.name().to_owned(), timer.tid())];
+            threads.extend(ensemble.core.balancers.threads());
+            threads
+        };
+        self.running().into_iter().flat_map(of).collect()
+    }
+
+    /// Has balancers look for frames by links that were replaced.
+    pub(crate) fn rouse(&self) {
+        self.running().iter().for_each(|ensemble| ensemble.core.balancers.rouse());
     }
 
     /// What has happened to members since this was asked last, by router.

@@ -32,6 +32,7 @@ use crate::ensemble::Ensembles;
 use crate::io_thread::IoThread;
 use crate::isolated_paths::IsolatedRouterPaths;
 use crate::kernel_port::{KernelPort, taps};
+use crate::look_after::look_at_next_hops;
 use crate::supplies::HostServices;
 use crate::task::keep_reserve;
 use crate::tracing::TapBoard;
@@ -179,6 +180,11 @@ impl Instance {
         })
     }
 
+    /// Names and kernel thread IDs of those threads that serve all members of a group: `core/group`, `core/lb0`.
+    pub fn threads_of_groups(&self) -> Vec<(String, i32)> {
+        self.context.ensembles.threads()
+    }
+
     /// Declares which threads, by name (`edge/vcpu0`), share their CPUs; these adapt their idle behaviour,
     /// all others do not. Also applies to threads that are started later.
     pub fn share(&mut self, sharing: BTreeMap<String, CpuSharing>) {
@@ -285,6 +291,7 @@ impl Instance {
             slot.run.iter().for_each(|run| run.router.spin(slot.plan.spin));
         }
         self.isolated_paths.iter().filter(|paths| is_its(&paths.plan)).for_each(IsolatedRouterPaths::idle);
+        self.context.ensembles.rouse();
         Ok(())
     }
 
@@ -326,8 +333,12 @@ impl Instance {
 
     /// Teaches a router what its control plane has found, whether it runs or not. Returns how many networks are not in its
     /// route table as they should be, because that is full, and the epoch of the table; 0: it does not run.
-    pub fn learn(&self, router: &str, lesson: &Lesson) -> (usize, u32) {
+    pub fn learn(&mut self, router: &str, lesson: &Lesson) -> (usize, u32) {
         let late = self.context.learning.of(router).take(lesson);
+        let mut slots = self.slots.iter_mut().filter(|slot| slot.plan.name == router);
+        if let (Some(slot), true) = (slots.next(), lesson.down.is_some()) {
+            look_at_next_hops(slot, &mut self.context);
+        }
         (late, self.router(router).map_or(0, |running| running.router.table().routes().epoch()))
     }
 

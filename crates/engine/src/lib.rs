@@ -31,7 +31,7 @@ pub use apply::Change;
 pub use attach::safe_open::create_patiently;
 pub use control::{Learning, ShadowCounters, SortedCounters};
 pub use counts::{CounterRegistry, now_ns};
-pub use ensemble::{EnsembleCounters, GroupNicCounters};
+pub use ensemble::{EnsembleCounters, GroupNicCounters, SeatCounters};
 pub use guest::{ExecutionBackend, Guest, GuestTask, Images};
 pub use instance::{About, Event, Instance, Relayed, RouterStatus, RunningRouter, State};
 pub use io_thread::{Idle, IoThread, IoThreadCounters, Pump};

@@ -200,6 +200,11 @@ impl Rib {
         self.groups.judge(index, via, is_alive)
     }
 
+    /// Nobody judges next hops any more: all are taken to answer. Returns true if that is new.
+    pub fn forget_verdicts(&mut self) -> bool {
+        self.groups.forget_verdicts()
+    }
+
     /// Closes a batch: reports what differs from what was told before.
     pub fn changes(&mut self, tell: &mut dyn FnMut(Change<'_>)) {
         self.groups.tell(tell);

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use config::{Engine, Nic, Plan, Router};
+use config::{Engine, Group, Nic, Plan, Router};
 use sched::ceiling::{Ceiling, CgroupLimits, Reached, Resource, place};
 use telemetry::Kind;
 
@@ -99,7 +99,7 @@ pub fn needed(plan: &Plan, memory: Option<u64>, host: Option<u64>) -> Ceiling {
 fn memory_of_run(plan: &Plan) -> u64 {
     let planes = 1 + plan.isolated().count() as u64;
     // Memory that the host's kernel uses for a kernel router is not charged to the run.
-    let routers = machines(plan).map(memory_of_router);
+    let routers = machines(plan).map(memory_of_router).chain(plan.groups.iter().map(memory_of_group));
     let own = PLANE.saturating_mul(planes).saturating_add(KERNEL_PORT.saturating_mul(kernel_ports(plan)));
     routers.fold(own, u64::saturating_add)
 }
@@ -123,6 +123,15 @@ fn memory_of_router(router: &Router) -> u64 {
     let (routes, tables) = (ROUTE.saturating_mul(routes as u64), ROUTER * router.tables() as u64);
     let control = router.control.as_ref().map_or(0, |_| memory_of_control(router));
     [ram, ram / PAGE_TABLES, routes, tables, control].into_iter().chain(queues).fold(0, u64::saturating_add)
+}
+
+/// Memory of what all members of a group share: the queues of its links, which are there whoever reads them.
+fn memory_of_group(group: &Group) -> u64 {
+    let of = |nic: &Nic| {
+        let frames = u64::from(nic.queue_len.most()).saturating_mul(FRAME);
+        frames.saturating_add(QUEUE).saturating_mul(group.wanted(nic).queues as u64)
+    };
+    group.pattern.nics.iter().map(of).fold(0, u64::saturating_add)
 }
 
 /// Memory of a control plane: shadows are queues as well.

@@ -9,13 +9,16 @@
 //! ```
 
 mod bell;
+mod bfd;
 mod changes;
+mod counts;
 mod daemons;
 mod handle;
 mod namespace;
 mod questions;
 mod routes;
 mod settle;
+mod taught;
 mod thread;
 mod wanted;
 
@@ -29,11 +32,12 @@ use anyhow::{Result, bail};
 use api::{Answer, ControlAnswer, ControlPlace, ControlQuestion, Outcome, Ticket};
 use config::{Plan, Router};
 use link::ToPlane;
-use telemetry::Kind;
+use telemetry::{Kind, Page};
 use uplink::Tap;
 
 use super::Supervisor;
 pub(super) use changes::changes;
+pub(super) use counts::describe;
 use handle::Handle;
 use namespace::ControlNamespace;
 pub(crate) use namespace::{ControlJournal, ControlResources, OpenControl};
@@ -92,6 +96,17 @@ impl ControlPlanes {
         };
         handle.tell(Order::Follow(Box::new(router.clone()), shadows));
         Ok(())
+    }
+
+    /// Adds what control planes count, all or that of one router, to the counters.
+    pub(super) fn list_counters(&self, only: Option<&str>, all: &mut BTreeMap<String, u64>) {
+        let asked = self.running.iter().filter(|(name, _)| only.is_none_or(|only| only == name.as_str()));
+        asked.for_each(|(name, handle)| handle.counts().list(name, all));
+    }
+
+    /// Adds to a page of metrics how much they have.
+    pub(super) fn show_sizes(&self, page: &mut Page) {
+        self.running.iter().for_each(|(name, handle)| handle.counts().show(name, handle.late(), page));
     }
 
     /// A new data plane is told everything.

@@ -31,6 +31,7 @@ mod merged_reply;
 mod metrics;
 mod notify;
 mod output;
+mod parking;
 mod pending_placement;
 pub mod plan_report;
 mod plane;

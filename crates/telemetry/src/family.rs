@@ -94,6 +94,9 @@ fn part(group: &str) -> (Cow<'static, str>, Labels) {
         }
         [router, "ip"] => ("kernel_ip", owned(&[("router", router)])),
         [router, "ip6"] => ("kernel_ip6", owned(&[("router", router)])),
+        [router, "fpm"] => ("fpm", owned(&[("router", router)])),
+        [router, "control"] => ("control_plane", owned(&[("router", router)])),
+        [router, "bfd"] => ("bfd", owned(&[("router", router)])),
         [group, "group"] => ("group", owned(&[("group", group)])),
         [group, nic, "group"] if !is_vcpu(nic) => ("group_nic", owned(&[("group", group), ("nic", nic)])),
         [router, nic, "balancer"] if !is_vcpu(nic) => {

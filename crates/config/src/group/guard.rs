@@ -14,8 +14,6 @@ impl Plan {
             let index = first.unwrap_or_default();
             faults.extend(of_group(group).map(|(key, what)| Fault::new(index, key, what)));
             for (n, nic) in group.pattern.nics.iter().enumerate() {
-                let what = of_attachment(nic.attach.kind());
-                faults.extend(what.map(|what| Fault::of_nic(index, n, "attach", what)));
                 let what = of_forwarding(nic);
                 faults.extend(what.map(|(key, what)| Fault::of_nic(index, n, key, what.to_owned())));
             }
@@ -54,10 +52,4 @@ fn of_forwarding(nic: &Nic) -> Option<(&'static str, &'static str)> {
     }
     let is_filtered = nic.reverse_path != ReversePath::Off;
     is_filtered.then_some(("rpf", "a group has no filter of sources in this version; write rpf = \"off\""))
-}
-
-/// What of an attachment does not go with how the group is built.
-fn of_attachment(kind: &str) -> Option<String> {
-    let what = "members cannot share the rings of AF_XDP in this version; write tap:, macvtap: or switch:";
-    (kind == "xdp").then(|| what.to_owned())
 }

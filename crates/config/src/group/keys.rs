@@ -95,6 +95,12 @@ pub const GROUP: &[GroupKey] = &[
         "how busy members are to be at most, of their time",
         |group| text(f64::from(group.scale?.target) / 1000.0),
     ),
+    GroupKey::new(
+        "scale.surplus",
+        ("park, end", "park"),
+        "members that the load does not need sleep, or end",
+        |group| text(group.scale?.surplus.name()),
+    ),
 ];
 
 /// The names that a table of a file has besides those of a router: none where it is no group.

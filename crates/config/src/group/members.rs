@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{BEFORE_NUMBER, Group, GroupKind, Interconnect, MOST_MEMBERS, probed};
+use super::{BEFORE_NUMBER, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, probed};
 use crate::cpus::CpuSet;
 use crate::mac::Mac;
 use crate::plan::{Attach, Nic, Plan, Router, Switch};
@@ -100,9 +100,49 @@ impl Plan {
             return Err(BadValue(what));
         }
         group.members = members;
+        group.parked = group.parked.min(members.saturating_sub(1));
         plan.regroup(self);
         let faults = verify(&plan);
         if faults.is_empty() { Ok(plan) } else { Err(plan.errors(faults).of_setting(name, "members")) }
+    }
+
+    /// The plan with so many members of a group awake: of those that there are the youngest are parked, and more are started where there
+    /// are too few.
+    ///
+    /// # Errors
+    /// As those of [`Plan::with_members`].
+    pub fn with_awake(&self, name: &str, awake: u32) -> Result<Self, BadValue> {
+        let known = self.group(name);
+        let least = known.and_then(|group| group.scale).map_or(1, |scale| scale.min);
+        let members = known.map_or(0, |group| group.members);
+        if known.is_some() && awake < least {
+            let what = format!("group {name}: awake: {awake} is out of range; write {least} or more");
+            return Err(BadValue(what));
+        }
+        let mut plan = self.with_members(name, awake.max(members))?;
+        if let Some(group) = plan.groups.iter_mut().find(|group| group.name == name) {
+            group.parked = group.members.saturating_sub(awake);
+        }
+        Ok(plan)
+    }
+
+    /// The plan with another number of balancers of a multistage group.
+    ///
+    /// # Errors
+    /// There is no such group, or it may not have so many: one line.
+    pub fn with_balancers(&self, name: &str, balancers: u32) -> Result<Self, BadValue> {
+        let mut plan = self.clone();
+        let group = plan.groups.iter_mut().find(|group| group.name == name);
+        let Some(GroupKind::Multistage(stages)) = group.map(|group| &mut group.kind) else {
+            return Err(BadValue(format!("there is no multistage group {name:?}")));
+        };
+        if !(1..=MOST_BALANCERS).contains(&balancers) {
+            let what =
+                format!("group {name}: balancers: {balancers} is out of range; write 1 to {MOST_BALANCERS}");
+            return Err(BadValue(what));
+        }
+        stages.balancers = balancers;
+        Ok(plan)
     }
 
     /// The plan with one setting of all members of a group changed.

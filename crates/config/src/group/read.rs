@@ -1,8 +1,8 @@
 //! Reading `[[group]]`: the keys of a router, and those of a group.
 
 use super::{
-    Balancer, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Scale, Spread, Stages, members,
-    verify,
+    Balancer, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Scale, Spread, Stages, Surplus,
+    members, verify,
 };
 use crate::plan::{Attach, Engine, FlowHash, Plan, Router};
 use crate::read::{router, valued};
@@ -28,6 +28,12 @@ const KINDS: Keywords<Kind> = Keywords {
 const SPREADS: Keywords<Spread> = Keywords {
     noun: ("way to spread frames", "ways"),
     now: &[(Spread::Flow.name(), Spread::Flow), (Spread::RoundRobin.name(), Spread::RoundRobin)],
+    later: &[],
+};
+
+const SURPLUS: Keywords<Surplus> = Keywords {
+    noun: ("way to do without a member", "ways"),
+    now: &[(Surplus::Park.name(), Surplus::Park), (Surplus::End.name(), Surplus::End)],
     later: &[],
 };
 
@@ -68,6 +74,7 @@ fn read(section: &Section<'_>, mut pattern: Router) -> Group {
         name: pattern.name.clone(),
         kind,
         members: number(section, word, scale),
+        parked: 0,
         spread: section.word("spread", &SPREADS),
         scale,
         pattern,
@@ -96,7 +103,7 @@ fn number(section: &Section<'_>, kind: Kind, scale: Option<Scale>) -> u32 {
 
 fn scale(section: &Section<'_>) -> Option<Scale> {
     let table = section.table("scale", "{ min = 1, max = 4, target = 0.7 }")?;
-    table.expect_keys(&["min", "max", "target"], &[]);
+    table.expect_keys(&["min", "max", "target", "surplus"], &[]);
     if !table.has("max") {
         table.missing("max", "4");
     }
@@ -107,7 +114,7 @@ fn scale(section: &Section<'_>) -> Option<Scale> {
         table.fault(table.line_of("max"), "max", what);
     }
     let target = table.decimal("target", 100..=950, 3).unwrap_or(TARGET);
-    Some(Scale { min, max: max.max(min), target })
+    Some(Scale { min, max: max.max(min), target, surplus: table.word("surplus", &SURPLUS) })
 }
 
 fn stages(section: &Section<'_>) -> Stages {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::bad::errors;
 use crate::{
     Balancer, Engine, FlowHash, GROUP, Group, GroupKind, HostFacts, Interconnect, Mac, Plan, Router, Scale,
-    Spin, Spread, Stages, parse,
+    Spin, Spread, Stages, Surplus, parse,
 };
 
 /// A parallel group.
@@ -96,7 +96,7 @@ fn members_are_routers_that_are_alike() {
 fn what_a_file_says_of_a_group_is_in_the_plan() {
     let plan = good(&PARALLEL.replace("spread = \"flow\"", "scale = { min = 1, max = 6, target = 0.55 }"));
     let group = &plan.groups[0];
-    assert_eq!(group.scale, Some(Scale { min: 1, max: 6, target: 550 }));
+    assert_eq!(group.scale, Some(Scale { min: 1, max: 6, target: 550, surplus: Surplus::Park }));
     assert_eq!((group.members, group.most(), group.queues()), (2, 6, 32));
     let least = good(&PARALLEL.replace("members = 2", "scale = { min = 3, max = 64 }"));
     assert_eq!((least.groups[0].members, least.groups[0].queues()), (3, 64));
@@ -134,7 +134,7 @@ fn what_this_version_cannot_run_is_refused_in_one_line() {
     assert!(told(&multistage("interconnect = \"bridge:br0\"\n")).contains("only interconnect = \"switch\""));
     assert_eq!(told(&PARALLEL.replace("\"flow\"", "\"round-robin\"")), "");
     assert_eq!(told(&PARALLEL.replace("members = 2", "scale = { max = 3 }")), "");
-    assert!(told(&PARALLEL.replace("tap:core-wan", "xdp:eth0")).contains("AF_XDP"));
+    assert_eq!(told(&PARALLEL.replace("tap:core-wan", "xdp:eth0")), "");
     let six = PARALLEL.replace("\"192.0.2.1/24\"", "[\"192.0.2.1/24\", \"2001:db8::1/64\"]");
     assert!(told(&six).contains("group.nic.address: a group has no IPv6 in this version"), "{}", told(&six));
     let of_vrf = PARALLEL.replace("\"198.51.100.1/24\"", "\"198.51.100.1/24\"\nvrf = \"red\"");
@@ -398,6 +398,51 @@ fn members_come_and_go() {
 }
 
 #[test]
+fn the_youngest_members_are_parked() {
+    let plan = good(&PARALLEL.replace("members = 2", "members = 3"));
+    let parked = |plan: &Plan| plan.groups[0].parked_members();
+    assert!(parked(&plan).is_empty());
+    let one = plan.with_awake("core", 1).expect("it may be");
+    assert_eq!((one.groups[0].members, one.groups[0].awake()), (3, 1));
+    assert_eq!(parked(&one), 1..3);
+    assert_eq!(one.routers, plan.routers, "all of them stay");
+    assert_eq!(one.with_awake("core", 3), Ok(plan.clone()));
+    let four = one.with_awake("core", 4).expect("one more is started");
+    assert_eq!((four.groups[0].members, four.groups[0].parked), (4, 0));
+    let fewer = one.with_members("core", 1).expect("it may be");
+    assert_eq!((fewer.groups[0].members, fewer.groups[0].parked), (1, 0));
+    let refused = |awake| plan.with_awake("core", awake).expect_err("refused").to_string();
+    assert_eq!(refused(0), "group core: awake: 0 is out of range; write 1 or more");
+    assert_eq!(refused(65), "group core: members: 65 is out of range; write 1 to 64");
+    let unknown = plan.with_awake("edge", 2).expect_err("refused").to_string();
+    assert_eq!(unknown, "there is no group \"edge\"; groups: core");
+}
+
+#[test]
+fn members_share_the_queues_that_a_nic_has() {
+    let queues = |text: &str| {
+        let group = good(&text.replace("tap:core-wan", "xdp:eth0")).groups.remove(0);
+        group.pattern.nics.iter().map(|nic| group.wanted(nic).queues).collect::<Vec<_>>()
+    };
+    assert_eq!(queues(PARALLEL), [2, 8]);
+    assert_eq!(queues(&PARALLEL.replace("members = 2", "members = 1")), [2, 4]);
+    assert_eq!(queues(&PARALLEL.replace("members = 2", "scale = { max = 3 }")), [3, 16]);
+    assert_eq!(queues(&multistage("")), [1, 1]);
+}
+
+#[test]
+fn balancers_are_cut_and_come_again() {
+    let plan = good(&multistage("balancers = 2\n"));
+    let one = plan.with_balancers("core", 1).expect("it may be");
+    assert_eq!(one.groups[0].balancers(), 1);
+    assert_eq!(one.groups[0].balancer_threads(), ["core/lb0"]);
+    assert_eq!(one.with_balancers("core", 2), Ok(plan.clone()));
+    let refused = |plan: &Plan, number| plan.with_balancers("core", number).expect_err("refused").to_string();
+    assert_eq!(refused(&plan, 0), "group core: balancers: 0 is out of range; write 1 to 16");
+    assert_eq!(refused(&good(PARALLEL), 1), "there is no multistage group \"core\"");
+}
+
+#[test]
 fn a_setting_of_a_group_is_one_of_its_members() {
     let plan = good(&format!("{PARALLEL}{BESIDE}attach = \"null\"\n"));
     let spun = plan.with("core", "spin", "70us").expect("it may be set");
@@ -493,7 +538,15 @@ fn what_a_file_does_not_say_of_a_group_is_as_the_table_has_it() {
     let plan = good(&PARALLEL.replace("members = 2", "scale = { max = 3 }"));
     assert_eq!(
         shown(&plan.groups[0]),
-        ["kind parallel", "members 1", "spread flow", "scale.min 1", "scale.max 3", "scale.target 0.7"]
+        [
+            "kind parallel",
+            "members 1",
+            "spread flow",
+            "scale.min 1",
+            "scale.max 3",
+            "scale.target 0.7",
+            "scale.surplus park"
+        ]
     );
 }
 

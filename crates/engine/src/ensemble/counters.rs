@@ -19,8 +19,20 @@ counters! {
         suspected,
         /// Times that a member was given up.
         given_up,
+        /// Times that a member was parked.
+        parked,
+        /// Times that a parked member woke, because the load asked for it or another one did not serve.
+        woken,
+        /// Links that went from one balancer to another one, because the first was cut or came again.
+        links_moved,
         /// Queues of links and buckets of balancers that changed hands.
         places_moved,
+    }
+
+    /// What is counted at a NIC of a member.
+    pub struct SeatCounters {
+        /// Frames that have left the member by it, but for probes and ARP.
+        passed,
     }
 
     /// What was done for all members at one NIC of a group.
@@ -52,8 +64,8 @@ pub(super) struct Counter {
 }
 
 impl HasCounters for Counter {
-    /// `core.group`, and for each NIC `core.wan.group` and what its link counts, such as `core.wan.tap.read`; for each member behind a
-    /// balancer `core_0.wan.balancer`.
+    /// `core.group`, and for each NIC `core.wan.group` and what its link counts, such as `core.wan.tap.read`; for each member
+    /// `core_0.wan.group`, and behind a balancer `core_0.wan.balancer`.
     fn each_group(&self, visit: &mut dyn FnMut(&str, &dyn Group)) {
         let name = &self.core.name;
         visit(&format!("{name}.group"), &self.core.counters);
@@ -65,6 +77,11 @@ impl HasCounters for Counter {
                 stage.balancer.each_member(&mut |member, group| {
                     visit(&format!("{member}.{}.balancer", link.nic), group);
                 });
+            }
+        }
+        for member in self.core.live().values() {
+            for (link, place) in self.core.links.iter().zip(member.counters()) {
+                visit(&format!("{}.{}.group", member.name, link.nic), place);
             }
         }
         self.core.balancers.each_group(visit);

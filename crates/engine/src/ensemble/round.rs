@@ -1,6 +1,7 @@
 //! Rounds: probes go out, verdicts come in, queues change hands. Traffic moves in the same round; whoever starts and ends members is told.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use group::health::Rules;
 use group::member::Event;
 use group::{Assignment, Judge, Member as Number, Pace, Probe, Roster, Shares, Signs, State, Through, probe};
 
-use super::seat::Member;
+use super::seat::{Aside, Member};
 use super::{Core, News};
 
 /// A member that forwards nothing for so long is started anew: longer than a busy host keeps one from a CPU.
@@ -69,6 +70,10 @@ impl Board {
         let mut probes = Vec::new();
         for member in members.values() {
             let number = Number(member.number);
+            if member.is_aside() {
+                self.part_with(number, now);
+                continue;
+            }
             let is_new = match self.roster.state(number) {
                 None => {
                     self.roster.add(number, 1, now);
@@ -83,6 +88,14 @@ impl Board {
             }
         }
         probes
+    }
+
+    /// Gives a member no frames, and asks nothing of it.
+    fn part_with(&mut self, number: Number, now: Duration) {
+        self.roster.add(number, 1, now);
+        self.judge.forget(number);
+        self.under_way.remove(&number);
+        self.note(number, Event::Leave, now);
     }
 
     /// Takes note of probes that have come back.
@@ -102,8 +115,9 @@ impl Board {
     fn bury(&mut self, members: &Members, now: Duration) {
         for member in members.values() {
             let number = Number(member.number);
-            let serves = matches!(self.roster.state(number), Some(State::Serving | State::Suspect));
-            if serves && member.is_gone() {
+            let is_up =
+                matches!(self.roster.state(number), Some(State::Serving | State::Suspect | State::Parked));
+            if is_up && member.is_gone() {
                 self.judge.forget(number);
                 self.under_way.remove(&number);
                 self.note(number, Event::Ended, now);
@@ -118,16 +132,46 @@ impl Board {
             (State::Serving, State::Suspect) => {
                 News::Told("it forwards no probe: what it had goes to other members".to_owned())
             }
-            (State::Serving | State::Suspect, State::Dead) if event == Event::Ended => {
+            (State::Serving | State::Suspect | State::Parked, State::Dead) if event == Event::Ended => {
                 News::Told("nobody is at its NICs any more: what it had goes to other members".to_owned())
             }
             (State::Suspect, State::Serving) => News::Told("it forwards again".to_owned()),
-            (State::Suspect, State::Dead) => {
+            (State::Serving, State::Parked) => {
+                News::Told("it is parked: what it had goes to other members".to_owned())
+            }
+            (State::Parked, State::Starting) => News::Told("it wakes".to_owned()),
+            (State::Suspect | State::Parked, State::Dead) => {
                 News::Silent(format!("it has forwarded nothing for {} s", SILENT.as_secs()))
             }
             _ => return,
         };
         self.news.push((number, news));
+    }
+
+    /// Parks members of these numbers that serve, and wakes all others. As many as others do not serve stand in for them, and are awake.
+    fn park(&mut self, parked: &Range<u32>, members: &Members, now: Duration) -> Vec<Probe> {
+        let is_to_sleep = |number: Number| parked.contains(&u32::from(number.0));
+        let states: Vec<(Number, State)> = self.roster.iter().collect();
+        let serving = states.iter().filter(|(number, state)| {
+            u32::from(number.0) < parked.start && *state == State::Serving
+        });
+        let mut lacking = (parked.start as usize).saturating_sub(serving.count());
+        let mut probes = Vec::new();
+        for (number, state) in states {
+            let sleeps = is_to_sleep(number) && lacking == 0;
+            if is_to_sleep(number) && !matches!(state, State::Dead | State::Leaving) {
+                lacking = lacking.saturating_sub(1);
+            }
+            let (event, pace) = match state {
+                State::Serving if sleeps => (Event::Park, Pace::Parked),
+                State::Parked if !sleeps => (Event::Wake, Pace::Starting),
+                _ => continue,
+            };
+            let passed = members.get(&number.0).map_or(0, |member| member.passed());
+            self.note(number, event, now);
+            probes.push(self.judge.watch(number, pace, passed, now));
+        }
+        probes
     }
 
     /// Whether a probe is needed: frames that pass say as much.
@@ -165,9 +209,23 @@ impl Core {
         }
         let mut probes = round.probes;
         probes.extend(board.enrol(&members, now));
+        probes.extend(self.park(&mut board, &members, now));
+        self.counters.links_moved.add(self.balancers.look());
         self.deal(&mut board);
         self.send(&mut board, &members, &probes, now);
         board.judge.due()
+    }
+
+    /// Parks members and wakes them, as the load asks for: their first probes.
+    fn park(&self, board: &mut Board, members: &Members, now: Duration) -> Vec<Probe> {
+        let parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let probes = board.park(&parked, members, now);
+        for probe in &probes {
+            let is_parked = board.roster.state(probe.member) == Some(State::Parked);
+            let counter = if is_parked { &self.counters.parked } else { &self.counters.woken };
+            counter.add(1);
+        }
+        probes
     }
 
     /// Sends probes.
@@ -228,36 +286,32 @@ impl Core {
         }
     }
 
-    /// Has members leave whose routers are gone; whether there are any that had not left before.
-    pub(super) fn leave(&self, is_gone: impl Fn(&str) -> bool) -> bool {
+    /// Has members leave for a reason, as far as they are meant; whether there are any that had not left before.
+    pub(super) fn leave(&self, why: Aside, is_meant: impl Fn(&str) -> bool) -> bool {
         let (members, now) = (self.live(), self.now());
         let mut board = self.board();
-        let gone: Vec<Number> = members
-            .values()
-            .filter(|member| is_gone(&member.name))
+        let meant = members.values().filter(|member| is_meant(&member.name));
+        let gone: Vec<Number> = meant
+            .inspect(|member| member.set_aside(why))
             .map(|member| Number(member.number))
             .filter(|number| board.roster.state(*number) != Some(State::Leaving))
             .collect();
-        for number in &gone {
-            board.judge.forget(*number);
-            board.under_way.remove(number);
-            board.note(*number, Event::Leave, now);
-        }
+        gone.iter().for_each(|number| board.part_with(*number, now));
         self.deal(&mut board);
         !gone.is_empty()
     }
 
-    /// Those that were to leave are watched again, as far as they are meant.
-    pub(super) fn stay(&self, is_meant: impl Fn(&str) -> bool) {
+    /// Those that were to leave for this reason, and for no other one, are watched again, as far as they are meant.
+    pub(super) fn stay(&self, why: Aside, is_meant: impl Fn(&str) -> bool) {
         let (members, now) = (self.live(), self.now());
         let mut board = self.board();
-        let leaving = board.roster.iter().filter(|(_, state)| *state == State::Leaving);
-        for number in leaving.map(|(number, _)| number).collect::<Vec<_>>() {
-            let Some(member) = members.get(&number.0).filter(|member| is_meant(&member.name)) else {
-                continue;
-            };
-            board.note(number, Event::Stay, now);
-            board.judge.watch(number, Pace::Starting, member.passed(), now);
+        for member in members.values().filter(|member| is_meant(&member.name)) {
+            member.take_back(why);
+            let number = Number(member.number);
+            if !member.is_aside() && board.roster.state(number) == Some(State::Leaving) {
+                board.note(number, Event::Stay, now);
+                board.judge.watch(number, Pace::Starting, member.passed(), now);
+            }
         }
     }
 

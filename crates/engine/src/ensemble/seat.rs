@@ -1,18 +1,17 @@
 //! The place of a member: what stands between its NICs and the links of its group.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use attach::{Attachment, HandedOver, Ports, ServiceContext};
 use frame::ethernet;
 use group::probe;
-use ledger::Counter;
 use port::{Frame, Frames, IngressSink, Sink, SinkWrapper, Source, SourceWrapper, ingress};
 use ring::BURST;
 
 use super::hosts::Spoken;
-use super::{Core, Ensemble, Way, deliver};
+use super::{Core, Ensemble, SeatCounters, Way, deliver};
 use crate::io_thread::Pump;
 
 /// Frames from here that wait for a member at most at one of its NICs: answers to what it asked, and probes.
@@ -24,8 +23,19 @@ pub(super) struct Member {
     pub(super) name: String,
     pub(super) number: u16,
     places: Vec<Place>,
+    /// Why it is set aside, one bit each ([`Aside`]).
+    aside: AtomicU8,
     /// Says whether its process is at all of its NICs, where it has one of its own.
     is_there: Mutex<Option<Box<IsThere>>>,
+}
+
+/// Why a member gets no frames, although it may forward them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Aside {
+    /// The plan does not have it, has it stopped, or has a cable of it out that is in for the others.
+    Planned = 1,
+    /// It is about to be started anew.
+    Drained = 2,
 }
 
 /// Whether somebody is there.
@@ -36,8 +46,7 @@ pub(super) type IsThere = dyn Fn() -> bool + Send + Sync;
 struct Place {
     /// Takes frames that are put into the NIC; none until it is served.
     inlet: Mutex<Option<Arc<IngressSink>>>,
-    /// Frames that have left the member.
-    passed: Counter,
+    counters: SeatCounters,
     /// One more than the number of the last probe that came back which had entered here; 0: none has.
     back: AtomicU64,
 }
@@ -45,7 +54,22 @@ struct Place {
 impl Member {
     pub(super) fn new(name: &str, number: u16, nics: usize) -> Self {
         let places = (0..nics).map(|_| Place::default()).collect();
-        Self { name: name.to_owned(), number, places, is_there: Mutex::default() }
+        Self { name: name.to_owned(), number, places, aside: AtomicU8::new(0), is_there: Mutex::default() }
+    }
+
+    /// Sets it aside for a reason.
+    pub(super) fn set_aside(&self, why: Aside) {
+        self.aside.fetch_or(why as u8, Ordering::Relaxed);
+    }
+
+    /// There is no such reason any more.
+    pub(super) fn take_back(&self, why: Aside) {
+        self.aside.fetch_and(!(why as u8), Ordering::Relaxed);
+    }
+
+    /// Whether there is a reason not to give it frames.
+    pub(super) fn is_aside(&self) -> bool {
+        self.aside.load(Ordering::Relaxed) != 0
     }
 
     /// This says whether its process is there.
@@ -68,9 +92,14 @@ impl Member {
         Some(deliver(&*inlet?, octets))
     }
 
+    /// What is counted at each of its NICs.
+    pub(super) fn counters(&self) -> impl Iterator<Item = &SeatCounters> {
+        self.places.iter().map(|place| &place.counters)
+    }
+
     /// Frames that have left it.
     pub(super) fn passed(&self) -> u64 {
-        self.places.iter().map(|place| place.passed.get()).sum()
+        self.counters().map(|counters| counters.passed.get()).sum()
     }
 
     /// Whatever has come back is of no probe that is sent from now on.
@@ -225,7 +254,7 @@ impl SinkWrapper for Outbound {
 impl Outbound {
     fn passed(&self, frames: usize) {
         if let Some(place) = self.ear.member.places.get(self.ear.nic) {
-            place.passed.add(frames as u64);
+            place.counters.passed.add(frames as u64);
         }
     }
 

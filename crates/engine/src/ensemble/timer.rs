@@ -36,6 +36,11 @@ impl Timer {
         Ok(Self { thread, stop: Some(stop) })
     }
 
+    /// Its thread.
+    pub(super) const fn thread(&self) -> &Thread {
+        &self.thread
+    }
+
     /// What its thread has spent.
     pub(super) fn meter(&self) -> Arc<CpuMeter> {
         self.thread.meter()

@@ -178,3 +178,6 @@ fn nic_info(slot: usize, nic: &config::Nic) -> NicInfo {
         ..six::nic_info(&nic.six)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use frr::log::{self, Line};
-use frr::{Configuration, FOLDERS, Heard, Layout, Options, Owner, Programs, Running, Setup};
+use frr::{Configuration, Daemon, FOLDERS, Heard, Layout, Options, Owner, Programs, Running, Setup};
 use netns::Namespace;
 use rustix::fd::{AsFd, BorrowedFd};
 use telemetry::Kind;
@@ -100,6 +100,12 @@ impl Daemons {
         self.path.is_some()
     }
 
+    /// Returns true if what runs has BFD.
+    pub(super) fn has_bfd(&self) -> bool {
+        let mut daemons = self.configuration.iter().flat_map(|current| current.content.daemons());
+        daemons.any(|daemon| daemon == Daemon::Bfd)
+    }
+
     fn start(&mut self, now: u64, tell: Tell<'_>) {
         let pause = self.retry.take().map_or(PAUSE[0], |retry| (retry.pause * 2).min(PAUSE[1]));
         if let Err(error) = self.run(tell) {
@@ -155,8 +161,7 @@ fn started(router: &str, namespace: &Namespace, configuration: &Configuration) -
         programs: Programs::find(root, configuration.content.daemons())?,
         layout: Layout::new(root, router).context("its name cannot be one of FRR's")?,
         folders: &FOLDERS,
-        // The data path has no BFD of its own yet: bfdd sends, in the class of its own.
-        options: Options { fpm: true, bfd: false },
+        options: Options { fpm: true, bfd: true },
         owner: std::fs::read_to_string(PASSWD).ok().as_deref().and_then(Owner::find),
     };
     let network = namespace.as_fd().try_clone_to_owned()?;
@@ -193,7 +198,7 @@ fn told(heard: Heard<'_>) -> Option<(Kind, String)> {
 
 #[cfg(test)]
 mod tests {
-    use frr::{Content, Daemon};
+    use frr::Content;
 
     use super::*;
 

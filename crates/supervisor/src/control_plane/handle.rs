@@ -10,6 +10,7 @@ use config::Router;
 use telemetry::Kind;
 
 use super::bell::{Listener, Ringer, belled};
+use super::counts::Counts;
 use super::namespace::ControlNamespace;
 use super::thread::{ControlPlane, Order, Question, Report};
 
@@ -24,6 +25,7 @@ pub(super) struct Handle {
     /// Networks for which the router's table has no room, and the number of its last change.
     late: u64,
     epoch: u32,
+    counts: Counts,
 }
 
 impl Handle {
@@ -34,10 +36,20 @@ impl Handle {
     pub(super) fn start(router: &Router, namespace: ControlNamespace) -> io::Result<Self> {
         let (orders, taken) = belled()?;
         let (told, reports) = belled()?;
-        let router = router.clone();
+        let (router, counts) = (router.clone(), Counts::default());
+        let counted = counts.clone();
         let named = Builder::new().name(format!("{}/control", router.name));
-        let thread = named.spawn(move || live(router, namespace, (taken, told)))?;
-        Ok(Self { orders, reports, thread, late: 0, epoch: 0 })
+        let thread = named.spawn(move || live((router, namespace), (taken, told), counted))?;
+        Ok(Self { orders, reports, thread, late: 0, epoch: 0, counts })
+    }
+
+    pub(super) const fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Number of networks for which the router's table has no room.
+    pub(super) const fn late(&self) -> u64 {
+        self.late
     }
 
     pub(super) fn tell(&self, order: Order) {
@@ -82,9 +94,13 @@ impl Handle {
     }
 }
 
-fn live(router: Router, namespace: ControlNamespace, (orders, reports): (Listener<Order>, Ringer<Report>)) {
+fn live(
+    (router, namespace): (Router, ControlNamespace),
+    (orders, reports): (Listener<Order>, Ringer<Report>),
+    counts: Counts,
+) {
     let failed = reports.clone();
-    match ControlPlane::new(router, namespace, (orders, reports)) {
+    match ControlPlane::new(router, namespace, (orders, reports), counts) {
         Ok(plane) => plane.serve(),
         Err(error) => {
             let what =

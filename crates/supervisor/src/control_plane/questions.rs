@@ -15,7 +15,7 @@ use frr::{CommandLine, Protocol, ask};
 use netlink::{NextHop, Prefix, State};
 use rustix::fd::{AsFd, AsRawFd};
 
-use super::routes::MAIN;
+use super::taught::MAIN;
 use super::thread::{ControlPlane, Question, Report};
 
 /// Most routes of an answer.

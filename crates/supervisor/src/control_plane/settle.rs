@@ -9,7 +9,7 @@ use netlink::{Kind, Netlink, Route, RouteId, RouteKind, Settings};
 use rustix::io::Errno;
 
 use super::namespace::ControlNamespace;
-use super::routes::MAIN;
+use super::taught::MAIN;
 use super::wanted;
 
 /// Protocol of routes of the file (RTPROT_*), as kernel routers have it.

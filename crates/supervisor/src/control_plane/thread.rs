@@ -21,6 +21,8 @@ use telemetry::Kind;
 use uplink::Tap;
 
 use super::bell::{Listener, Ringer};
+use super::bfd::{Bfd, News};
+use super::counts::Counts;
 use super::daemons::Daemons;
 use super::namespace::ControlNamespace;
 use super::routes::Routes;
@@ -88,6 +90,7 @@ pub(super) struct ControlPlane {
     /// True if zebra has more to say.
     is_busy: bool,
     pub(super) daemons: Daemons,
+    bfd: Bfd,
     /// No dump before, in milliseconds.
     next_dump: u64,
     started: Instant,
@@ -114,6 +117,7 @@ impl ControlPlane {
         router: Router,
         namespace: ControlNamespace,
         (orders, reports): (Listener<Order>, Ringer<Report>),
+        counts: Counts,
     ) -> Result<Self> {
         let mirror = namespace.namespace().within(|| Mirror::open_with(|route| !fpm::is_zebras(route)))?;
         let mirror = mirror.context("following the interfaces of its namespace")?;
@@ -121,7 +125,8 @@ impl ControlPlane {
             let what = format!("the kernel reports zebra's routes twice, which takes time: {error}");
             reports.send(Report::Event(Kind::ControlPlane, what));
         }
-        let routes = Routes::new(&router, &mirror);
+        let bfd = Bfd::new(router.name.clone(), namespace.namespace().clone(), counts.bfd.clone());
+        let routes = Routes::new(&router, &mirror, counts);
         let daemons = Daemons::new(router.name.clone(), namespace.namespace().clone());
         Ok(Self {
             router,
@@ -135,6 +140,7 @@ impl ControlPlane {
             zebra: None,
             is_busy: false,
             daemons,
+            bfd,
             next_dump: 0,
             started: Instant::now(),
             orders,
@@ -159,8 +165,10 @@ impl ControlPlane {
         self.watch();
         self.hear_zebra(now);
         self.attend_daemons(now);
+        self.attend_bfd(now);
         self.dump(now);
         self.routes.flush();
+        self.routes.count();
         while let Some(lesson) = self.routes.lesson() {
             self.reports.send(Report::Lesson(lesson));
         }
@@ -297,6 +305,29 @@ impl ControlPlane {
         let reports = &self.reports;
         if self.daemons.turn(now, &mut |kind, line| reports.send(Report::Event(kind, line))) {
             self.routes.session.kernel_changed();
+            self.bfd.settle();
+        }
+    }
+
+    /// Follows bfdd, and takes the verdicts of its sessions.
+    fn attend_bfd(&mut self, now: u64) {
+        if !self.daemons.has_bfd() {
+            if self.bfd.end() {
+                self.routes.forget_verdicts();
+            }
+            return;
+        }
+        if let Err(error) = self.bfd.follow(self.daemons.running(), now) {
+            self.tell(Kind::Notice, format!("BFD does not run: {error:#}; it is tried again"));
+        }
+        for news in self.bfd.news() {
+            match news {
+                News::Verdict { index, remote, is_alive } => {
+                    self.routes.judge((index, remote), is_alive, &self.mirror);
+                }
+                News::Notice(line) => self.tell(Kind::Notice, line),
+                News::Closed => {}
+            }
         }
     }
 
@@ -317,7 +348,8 @@ impl ControlPlane {
         let now = self.now();
         let dump = self.routes.session.wants_dump().then_some(self.next_dump);
         let settling = self.settling.as_ref().map(|settling| settling.at);
-        let due = [self.daemons.due(now), settling, self.ends, dump].into_iter().flatten().min();
+        let bfd = self.bfd.due(self.daemons.running());
+        let due = [self.daemons.due(now), settling, self.ends, dump, bfd].into_iter().flatten().min();
         let longest = if self.ends.is_some() { LAST_LOOK } else { LOOK };
         let left = due.map_or(longest, |due| due.saturating_sub(now).min(longest));
         let left = Duration::from_millis(if self.is_busy { 0 } else { left });
@@ -332,7 +364,7 @@ impl ControlPlane {
     fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let own = [self.orders.watched(), self.mirror.descriptor()];
         let zebra = self.zebra.iter().flat_map(Zebra::descriptors);
-        own.into_iter().chain(zebra).chain(self.daemons.descriptors())
+        own.into_iter().chain(zebra).chain(self.daemons.descriptors()).chain(self.bfd.watched())
     }
 }
 

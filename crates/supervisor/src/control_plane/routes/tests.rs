@@ -1,3 +1,8 @@
+use config::learned::{LearnedFate, LearnedGroup, LearnedHop, LearnedRoute, LearnedWay};
+use fpm::Key;
+use netlink::Prefix;
+
+use super::super::taught::MOST;
 use super::*;
 
 fn routes() -> Routes {
@@ -5,12 +10,14 @@ fn routes() -> Routes {
         session: Session::new(false),
         ports: Ports::new([("wan".to_owned(), Port { nic: 3, vlan: 0 })]),
         translator: Translator::default(),
-        table: Flat::new(Untold::default()),
+        table: Taught::default(),
         followed: BTreeMap::new(),
         down: BTreeSet::new(),
+        silent: BTreeSet::new(),
         is_changed: false,
         addresses: Vec::new(),
         telling: Telling::default(),
+        counts: Counts::default(),
     }
 }
 
@@ -45,15 +52,18 @@ fn route(to: Prefix, index: u32) -> Route {
 fn a_new_data_plane_is_told_everything_and_then_what_changes() {
     let mut routes = routes();
     routes.ports.take(&Change::Set(link(true)));
-    let many = u16::try_from(MOST_ROUTES + 1).expect("a small number");
+    let many = u16::try_from(MOST + 1).expect("a small number");
     (0..many).for_each(|number| routes.take_route(&route(prefix(number), 7)));
     routes.flush();
     assert_eq!(routes.lesson(), None, "no data plane is there");
     routes.tell_anew();
     let first = routes.lesson().expect("the first lesson");
-    assert_eq!((first.begins, first.ends, first.routes.len()), (true, false, MOST_ROUTES));
+    assert_eq!((first.begins, first.ends, first.routes.len()), (true, false, MOST));
     assert_eq!(first.addresses, Some(Vec::new()));
-    let one = LearnedRoute { to: prefix(0).ip, len: 24, fate: Some(LearnedFate::Hop(3, None)) };
+    let hop = LearnedHop { link: 3, via: None, weight: 1 };
+    let shared = LearnedGroup { number: 1, way: Some(LearnedWay::Hops(vec![hop])) };
+    assert_eq!(first.groups, [shared], "all routes share it");
+    let one = LearnedRoute { to: prefix(0).ip, len: 24, fate: Some(LearnedFate::Group(1)) };
     assert_eq!(first.routes.first(), Some(&one));
     let last = routes.lesson().expect("the rest");
     assert_eq!((last.begins, last.ends, last.routes.len()), (false, true, 1));
@@ -78,6 +88,31 @@ fn a_few_lessons_are_under_way_at_a_time() {
     assert_eq!(sent, MOST_LESSONS);
     routes.has_learned();
     assert_eq!(routes.lesson().map(|lesson| lesson.routes.len()), Some(9 - MOST_LESSONS));
+}
+
+#[test]
+fn a_verdict_is_told_alone_before_the_change_of_the_group_that_follows() {
+    let mut routes = routes();
+    routes.ports.take(&Change::Set(link(true)));
+    let (via, to) = (IpAddr::from([192, 0, 2, 2]), prefix(0));
+    let hop = |via| NextHop { via: Some(via), index: 7, weight: 1 };
+    let next_hops = vec![hop(via), hop(IpAddr::from([192, 0, 2, 3]))];
+    routes.take_route(&Route { next_hops, ..route(to, 7) });
+    routes.flush();
+    routes.tell_anew();
+    let first = routes.lesson().expect("everything");
+    assert_eq!((first.begins, first.down), (true, Some(Vec::new())));
+    routes.judge_at([7], via, false);
+    routes.flush();
+    let down = Some(vec![LearnedGateway { link: 3, ip: via }]);
+    assert_eq!(routes.lesson(), Some(Lesson { down, ..Lesson::default() }));
+    let group = routes.lesson().expect("the group").groups.remove(0);
+    let left = LearnedHop { link: 3, via: Some(IpAddr::from([192, 0, 2, 3])), weight: 1 };
+    assert_eq!(group.way, Some(LearnedWay::Hops(vec![left])));
+    routes.forget_verdicts();
+    routes.flush();
+    assert_eq!(routes.lesson().map(|lesson| lesson.down), Some(Some(Vec::new())));
+    assert_eq!(routes.lesson().map(|lesson| lesson.groups.len()), None, "four lessons are under way");
 }
 
 #[test]
