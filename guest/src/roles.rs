@@ -4,10 +4,10 @@ use core::sync::atomic::Ordering::{Release, SeqCst};
 use core::sync::atomic::fence;
 
 use arrayvec::ArrayVec;
-use bootinfo::{BootFailure, MAX_ADDRESSES, NicInfo};
+use bootinfo::{BootFailure, MAX_ADDRESSES, MAX_NICS, NicInfo};
 use fib::Table;
 use frame::Mac;
-use router::roles::{Echo, Sink, Source, SourceSink, Tally, Traffic};
+use router::roles::{Balancer, Echo, Sink, Source, SourceSink, Tally, Traffic};
 use router::{
     Address, Adjacencies, Config, Interface, Interfaces, Ip, MAX_INTERFACES, Neighbour, Neighbours,
     ReversePath, Router, RouterResources, Routes, Vlan, Waiting,
@@ -258,6 +258,25 @@ pub(crate) fn count(firmware: &Firmware, frames: usize) -> usize {
 /// Creates a duty that sends received frames back.
 pub(crate) fn echo() -> Echo<FrameBuffer> {
     Echo::new()
+}
+
+/// Balancer, in the arena.
+pub(crate) struct Balancing(&'static mut Balancer<FrameBuffer>);
+
+impl Duty for Balancing {
+    #[inline(always)]
+    fn pass(&mut self, firmware: &mut Firmware) -> usize {
+        let tally = &firmware.shared().balancer;
+        let frames = self.0.pass(firmware, tally);
+        count(firmware, frames)
+    }
+}
+
+/// Creates a duty that spreads frames over the members of a group.
+pub(crate) fn balancer(vcpu: &mut Vcpu) -> Result<Balancing, BootFailure> {
+    let macs: ArrayVec<Mac, MAX_NICS> = vcpu.macs.iter().map(|mac| Mac(*mac)).collect();
+    let place = vcpu.arena.place().ok_or(BootFailure::Memory)?;
+    Ok(Balancing(place.write(Balancer::new(&macs))))
 }
 
 /// Creates a duty that counts received frames.

@@ -15,7 +15,9 @@ mod six;
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use ledger::{ApplicationTally, RouterCounters, RouterNic, SinkTally, StationTally, WorkCounters};
+use ledger::{
+    ApplicationTally, BalancerTally, RouterCounters, RouterNic, SinkTally, StationTally, WorkCounters,
+};
 
 pub use failed::{FailedHops, MOST_FAILED, NumberedHop};
 pub use role::{Misdeed, Role};
@@ -396,6 +398,8 @@ pub struct VcpuShared {
     pub station: StationTally,
     /// Counters of its application, if it has one.
     pub application: ApplicationTally,
+    /// Counters of its balancer, if it is one.
+    pub balancer: BalancerTally,
     /// Epoch of the route table that this vCPU used last (`fib`).
     pub fib_epoch: Line,
     /// 1 when the vCPU serves its NICs; 2 and more: it gave up, a [`BootFailure`] as a number.

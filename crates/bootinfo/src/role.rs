@@ -21,6 +21,8 @@ pub enum Role {
     /// Application that takes frames one by one from a bounded queue, which the driver fills: demonstrates
     /// receive livelock.
     Application = 7,
+    /// Spreads frames over the members of a group, as the host's orders say (`frame::order`), and sends those of members outside.
+    Balancer = 8,
 }
 
 /// Misbehaviour of a hostile firmware.
@@ -113,6 +115,7 @@ impl Role {
             5 => Some(Self::Hostile),
             6 => Some(Self::Station),
             7 => Some(Self::Application),
+            8 => Some(Self::Balancer),
             _ => None,
         }
     }

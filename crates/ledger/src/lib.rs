@@ -15,7 +15,7 @@ pub use groups::{
     E1000Registers, NicDirection, NicInterrupts, PortCounters, RouterCounters, RouterNic, SinkTally,
     VcpuExits, WorkCounters,
 };
-pub use stations::{ApplicationTally, StationTally};
+pub use stations::{ApplicationTally, BalancerTally, StationTally};
 
 /// A counter with one writer at a time; readers see a recent value.
 #[derive(Debug, Default)]

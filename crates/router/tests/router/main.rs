@@ -2,6 +2,7 @@
 
 mod application;
 mod arp;
+mod balancer;
 mod corners;
 mod forwarding;
 mod fragments;
