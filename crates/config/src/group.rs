@@ -3,11 +3,13 @@
 //! needs to know nothing of groups.
 //!
 //! * `kind = "parallel"`: each member is plugged into the links of the group, and owns a part of their queues.
-//! * `kind = "multistage"`: balancers are plugged into them; the members, its back ends, into an interconnection behind those.
+//! * `kind = "multistage"`: balancers are plugged into them; the members, its back ends, into an interconnection behind those. Balancers
+//!   that are virtual machines (`balancer = "vm"`) are routers of the plan as well, named `NAME_lb0`, `NAME_lb1`, ….
 
 mod guard;
 mod keys;
 mod links;
+mod machines;
 mod members;
 mod probed;
 mod read;
@@ -16,7 +18,7 @@ mod verify;
 use attach::NicRequirements;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{Attach, Nic, Plan, Router};
+use crate::plan::{Attach, Nic, Pin, Plan, Router};
 
 pub(crate) use keys::names_in;
 pub use keys::{GROUP, GroupKey};
@@ -33,6 +35,8 @@ const QUEUES_EACH: u32 = 4;
 /// What stands between the name of a group and the number of a member. No name in a file has it, and it is none of the signs that
 /// part names: counters and labels such as `core_0.wan` are read as those of any router.
 const BEFORE_NUMBER: char = '_';
+/// What stands before the number of a balancer that is a virtual machine.
+const BALANCER: &str = "lb";
 
 /// A group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +94,8 @@ pub struct Stages {
     pub balancer: Balancer,
     /// What joins balancers and back ends.
     pub interconnect: Interconnect,
+    /// CPUs that the threads of balancers are pinned to that are virtual machines; none: those of the group, from their end.
+    pub pin: Pin,
 }
 
 /// What a balancer is.
@@ -226,9 +232,20 @@ impl Group {
         }
     }
 
-    /// The names of its threads that move frames to members: a balancer each.
+    /// The names of its threads that move frames to members: a balancer each, but for those that are virtual machines.
     pub fn balancer_threads(&self) -> Vec<String> {
-        (0..self.balancers()).map(|number| format!("{}/lb{number}", self.name)).collect()
+        let threads = if self.has_machines() { 0 } else { self.balancers() };
+        (0..threads).map(|number| format!("{}/{BALANCER}{number}", self.name)).collect()
+    }
+
+    /// Whether its balancers are virtual machines.
+    pub fn has_machines(&self) -> bool {
+        matches!(&self.kind, GroupKind::Multistage(stages) if stages.balancer == Balancer::Vm)
+    }
+
+    /// The name of a balancer that is a virtual machine.
+    pub fn balancer(&self, number: u32) -> String {
+        format!("{}{BEFORE_NUMBER}{BALANCER}{number}", self.name)
     }
 
     /// The name of a member.
@@ -240,7 +257,19 @@ impl Group {
     pub(crate) fn forget_threads(&mut self) {
         let pattern = &mut self.pattern;
         (pattern.pin, pattern.affinity, pattern.sched, pattern.guarantee) = Default::default();
+        if let GroupKind::Multistage(stages) = &mut self.kind {
+            stages.pin = Pin::default();
+        }
     }
+}
+
+/// What a router is in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// The member of this number.
+    Member(u32),
+    /// The balancer of this number, a virtual machine.
+    Balancer(u32),
 }
 
 impl Router {
@@ -248,16 +277,46 @@ impl Router {
     pub fn membership(&self) -> Option<(&str, u32)> {
         membership(&self.name)
     }
+
+    /// The group that it is a balancer of, and its number there.
+    pub fn balancing(&self) -> Option<(&str, u32)> {
+        match part(&self.name)? {
+            (group, Part::Balancer(number)) => Some((group, number)),
+            (_, Part::Member(_)) => None,
+        }
+    }
+
+    /// The group that it is a member or a balancer of.
+    pub fn group(&self) -> Option<&str> {
+        part(&self.name).map(|(group, _)| group)
+    }
+}
+
+/// The group that a router of this name is a part of, and which one.
+fn part(router: &str) -> Option<(&str, Part)> {
+    let (group, number) = router.rsplit_once(BEFORE_NUMBER)?;
+    let part = match number.strip_prefix(BALANCER) {
+        Some(number) => Part::Balancer(number.parse().ok()?),
+        None => Part::Member(number.parse().ok()?),
+    };
+    Some((group, part))
 }
 
 /// The group that a router of this name is a member of, and its number there.
 fn membership(router: &str) -> Option<(&str, u32)> {
-    let (group, number) = router.rsplit_once(BEFORE_NUMBER)?;
-    Some((group, number.parse().ok()?))
+    match part(router)? {
+        (group, Part::Member(number)) => Some((group, number)),
+        (_, Part::Balancer(_)) => None,
+    }
 }
 
-/// Whether a router is what a name stands for: the router of this name, or a member of that group.
+/// Whether a router is what a name stands for: the router of this name, or a member or balancer of that group.
 pub fn is_meant(router: &str, name: &str) -> bool {
+    router == name || part(router).is_some_and(|(group, _)| group == name)
+}
+
+/// Whether a router forwards for what a name stands for: the router of this name, or a member of that group.
+pub fn is_forwarding_for(router: &str, name: &str) -> bool {
     router == name || membership(router).is_some_and(|(group, _)| group == name)
 }
 
@@ -283,7 +342,7 @@ impl Plan {
 /// Each router that there is outside, with the index of one whose places in the file it has: a router that is no member, and the pattern
 /// of each group.
 pub(crate) fn outside(plan: &Plan) -> impl Iterator<Item = (usize, &Router)> {
-    let alone = plan.routers.iter().enumerate().filter(|(_, router)| router.membership().is_none());
+    let alone = plan.routers.iter().enumerate().filter(|(_, router)| router.group().is_none());
     let mut from = 0;
     let groups = plan.groups.iter().filter_map(move |group| {
         let is_its = |router: &Router| router.membership().is_some_and(|(own, _)| own == group.name);
@@ -296,5 +355,5 @@ pub(crate) fn outside(plan: &Plan) -> impl Iterator<Item = (usize, &Router)> {
 
 /// What a file calls the table that a router stands in, and the name that it has there.
 pub(crate) fn table_of(router: &Router) -> (&'static str, &str) {
-    router.membership().map_or(("router", router.name.as_str()), |(group, _)| ("group", group))
+    router.group().map_or(("router", router.name.as_str()), |group| ("group", group))
 }

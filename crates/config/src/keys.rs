@@ -130,6 +130,7 @@ pub const ROUTER: &[Entry<Router>] = &[
                 Role::Router => "router",
                 Role::Echo => "echo",
                 Role::Hostile(_) => "hostile",
+                Role::Balancer => "balancer",
             })
         },
     ),
@@ -140,7 +141,7 @@ pub const ROUTER: &[Entry<Router>] = &[
         Change::Replaces,
         |router| match router.role {
             Role::Hostile(misdeed) => text(misdeed.name()),
-            Role::Router | Role::Echo => None,
+            Role::Router | Role::Echo | Role::Balancer => None,
         },
     ),
     Entry::new(

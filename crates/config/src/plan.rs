@@ -263,6 +263,8 @@ pub enum Role {
     Echo,
     /// Breaks the rules in this way, to test that no other router suffers.
     Hostile(Misdeed),
+    /// Spreads the frames of a group over its members. No router of a file has it.
+    Balancer,
 }
 
 /// Policy for when a router stops by itself: its firmware failed, or it was stopped for breaking the rules.

@@ -48,6 +48,18 @@ pub const fn destination(nic: u8) -> u32 {
     FIRST + (nic % MOST_NICS) as u32
 }
 
+/// The neighbour that probes are for at a NIC, where what is between members and the host learns where addresses are: at NIC 0 it is
+/// [`BACK`]. There a probe that enters by a NIC comes from that NIC's, so that what is for it finds its way back.
+pub const fn back(nic: u8) -> Mac {
+    let Mac([a, b, c, d, e, f]) = BACK;
+    Mac([a, b, c, d, e, f + nic % MOST_NICS])
+}
+
+/// The NIC whose [`back`] an address is.
+pub fn nic_of(station: [u8; 6]) -> Option<u8> {
+    (0..MOST_NICS).find(|nic| back(*nic).0 == station)
+}
+
 /// The ways through a member of which these NICs can be used: in by each of them, and out by the next one.
 pub fn ways(nics: &[u8]) -> impl Iterator<Item = (u8, u8)> + '_ {
     nics.iter().copied().zip(nics.iter().copied().cycle().skip(1))

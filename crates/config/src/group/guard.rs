@@ -1,6 +1,6 @@
 //! What a file may say of groups and this version cannot run.
 
-use super::{Balancer, Group, GroupKind, Interconnect};
+use super::Group;
 use crate::fault::Fault;
 use crate::forwarding::ReversePath;
 use crate::plan::{Nic, Plan};
@@ -24,14 +24,6 @@ impl Plan {
 
 fn of_group(group: &Group) -> impl Iterator<Item = (&'static str, String)> {
     let mut found = Vec::new();
-    if let GroupKind::Multistage(stages) = &group.kind {
-        if stages.balancer == Balancer::Vm {
-            found.push(("name", "balancer = \"vm\" is not in this version; write balancer = \"switch\""));
-        }
-        if stages.interconnect != Interconnect::Switch {
-            found.push(("name", "only interconnect = \"switch\" is in this version; remove interconnect"));
-        }
-    }
     if !group.pattern.forwarding.interfaces.is_empty() {
         found.push((
             "name",

@@ -78,6 +78,18 @@ pub const GROUP: &[GroupKey] = &[
         },
     ),
     GroupKey::new(
+        "balancer_pin.vcpu",
+        ("CPUs, e.g. 1", "the last ones of pin.vcpu"),
+        "where the vCPUs of balancers run that are virtual machines",
+        |group| stages(group)?.pin.vcpu.as_ref().and_then(text),
+    ),
+    GroupKey::new(
+        "balancer_pin.vhost",
+        ("CPUs, e.g. 0", "the last ones of pin.vhost"),
+        "where their vhost threads run",
+        |group| stages(group)?.pin.vhost.as_ref().and_then(text),
+    ),
+    GroupKey::new(
         "spread",
         ("flow, round-robin", "flow"),
         "how frames are spread over members; one by one they overtake each other",

@@ -6,6 +6,7 @@ use super::{BEFORE_NUMBER, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_
 use crate::cpus::CpuSet;
 use crate::mac::Mac;
 use crate::plan::{Attach, Nic, Plan, Router, Switch};
+use crate::setting::Setting;
 use crate::source_lines::SourceLines;
 use crate::values::BadValue;
 use crate::verify::verify;
@@ -24,9 +25,11 @@ pub(crate) fn add(group: Group, index: usize, plan: &mut Plan) {
 }
 
 impl Group {
-    /// Its members, as the pattern has them.
+    /// Its members, as the pattern has them, and those balancers that are virtual machines.
     fn routers(&self) -> impl Iterator<Item = Router> + '_ {
-        (0..self.members).map(|number| self.router(number))
+        let balancers = if self.has_machines() { self.balancers() } else { 0 };
+        let members = (0..self.members).map(|number| self.router(number));
+        members.chain((0..balancers).map(|number| self.machine(number)))
     }
 
     fn router(&self, number: u32) -> Router {
@@ -37,7 +40,7 @@ impl Group {
             router.nics.iter_mut().for_each(inside);
         }
         self.deal_cpus(&mut router, number);
-        probed::add(&mut router);
+        probed::add(&mut router, self.has_machines());
         router
     }
 
@@ -51,14 +54,20 @@ impl Group {
         router.pin.vhost = of(&self.pattern.pin.vhost, self.pattern.vhost_threads());
     }
 
-    /// Plugs a NIC of a back end into the interconnection. A bridge learns where addresses are, so there each has one of its own.
+    /// Plugs a NIC of a back end into the interconnection. Where that learns where addresses are each has one of its own; a balancer
+    /// that is a part of our switch names the port.
     fn plug_inside(&self, nic: &mut Nic, interconnect: &Interconnect, number: u32) {
+        nic.attach = self.inside(nic, interconnect);
+        if self.is_apart() {
+            nic.mac = Mac::derived(&self.member(number), &nic.name);
+        }
+    }
+
+    /// The interconnection behind the balancers' NIC.
+    pub(super) fn inside(&self, nic: &Nic, interconnect: &Interconnect) -> Attach {
         match interconnect {
-            Interconnect::Switch => nic.attach = switch_port(&self.inner_switch(nic)),
-            Interconnect::Bridge(bridge) => {
-                nic.attach = bridge.clone();
-                nic.mac = Mac::derived(&self.member(number), &nic.name);
-            }
+            Interconnect::Switch => switch_port(&self.inner_switch(nic)),
+            Interconnect::Bridge(bridge) => bridge.clone(),
         }
     }
 
@@ -142,7 +151,12 @@ impl Plan {
             return Err(BadValue(what));
         }
         stages.balancers = balancers;
-        Ok(plan)
+        if !plan.group(name).is_some_and(Group::has_machines) {
+            return Ok(plan);
+        }
+        plan.regroup(self);
+        let faults = verify(&plan);
+        if faults.is_empty() { Ok(plan) } else { Err(plan.errors(faults).of_setting(name, "balancers")) }
     }
 
     /// The plan with one setting of all members of a group changed.
@@ -156,23 +170,25 @@ impl Plan {
         let mut plan = self.clone();
         let of_group = plan.groups.iter_mut().filter(|group| group.name == name);
         of_group.map(|group| &mut group.pattern).try_for_each(|pattern| pattern.set(key, value))?;
-        let is_its = |router: &Router| router.membership().is_some_and(|(own, _)| own == name);
-        for router in plan.routers.iter_mut().filter(|router| is_its(router)) {
-            router.set(key, value)?;
-        }
+        let is_of_kernel = Setting::find(key).is_some_and(|setting| setting.key.is_of_kernel());
+        let is_meant = |router: &Router| router.membership().is_some() || !is_of_kernel;
+        let own = plan.routers.iter_mut().filter(|router| router.group() == Some(name));
+        own.filter(|router| is_meant(router)).try_for_each(|router| router.set(key, value))?;
         plan.deal_cpus();
         let faults = verify(&plan);
         if faults.is_empty() { Ok(plan) } else { Err(plan.errors(faults).of_setting(name, key)) }
     }
 
-    /// Gives members of groups their parts of the CPUs that threads are pinned to.
+    /// Gives members and balancers of groups their parts of the CPUs that threads are pinned to.
     fn deal_cpus(&mut self) {
         for group in &self.groups {
-            let own =
-                |router: &Router| router.membership().filter(|(own, _)| *own == group.name).map(|(_, n)| n);
-            for router in &mut self.routers {
-                if let Some(number) = own(router) {
-                    group.deal_cpus(router, number);
+            for router in self.routers.iter_mut().filter(|router| router.group() == Some(group.name.as_str()))
+            {
+                let (member, balancer) = (router.membership(), router.balancing());
+                match (member.map(|(_, number)| number), balancer.map(|(_, number)| number)) {
+                    (Some(number), _) => group.deal_cpus(router, number),
+                    (None, Some(number)) => group.deal_cpus_to_balancer(router, number),
+                    (None, None) => {}
                 }
             }
         }
@@ -183,7 +199,7 @@ impl Plan {
         self.routers.clear();
         self.places = SourceLines { file: before.places.file.clone(), ..SourceLines::default() };
         self.places.keep_run(&before.places);
-        let alone = before.routers.iter().enumerate().filter(|(_, router)| router.membership().is_none());
+        let alone = before.routers.iter().enumerate().filter(|(_, router)| router.group().is_none());
         alone.for_each(|(index, router)| self.push_like(router.clone(), &before.places, index));
         for group in std::mem::take(&mut self.groups) {
             self.push_members(&group, before);

@@ -4,14 +4,14 @@
 
 use std::net::Ipv4Addr;
 
-use ::group::probe::{BACK, MOST_NICS, SOURCE, destination};
+use ::group::probe::{BACK, MOST_NICS, SOURCE, back, destination};
 
 use crate::address::Prefix;
 use crate::mac::Mac;
 use crate::plan::{Neighbour, Route, Router};
 
-/// Has a member forward probes.
-pub(super) fn add(router: &mut Router) {
+/// Has a member forward probes. Where an interconnection learns where addresses are, the neighbour behind each NIC has one of its own.
+pub(super) fn add(router: &mut Router, is_apart: bool) {
     let nics = router.nics.len();
     let there = (0..nics).map(|nic| (destination(u8::try_from(nic).unwrap_or(u8::MAX)), nic));
     // The last NIC of as many as there can be has the address that all probes come from.
@@ -19,6 +19,7 @@ pub(super) fn add(router: &mut Router) {
     for (address, nic) in there.chain(back) {
         let address = Ipv4Addr::from_bits(address);
         router.routes.push(Route { to: Prefix::containing(address, 32), via: None, nic });
-        router.neighbours.push(Neighbour { address, mac: Mac(BACK.0), nic });
+        let neighbour = if is_apart { back(u8::try_from(nic).unwrap_or(u8::MAX)) } else { BACK };
+        router.neighbours.push(Neighbour { address, mac: Mac(neighbour.0), nic });
     }
 }

@@ -4,8 +4,9 @@ use super::{
     Balancer, Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Scale, Spread, Stages, Surplus,
     members, verify,
 };
-use crate::plan::{Attach, Engine, FlowHash, Plan, Router};
-use crate::read::{router, valued};
+use crate::affinity;
+use crate::plan::{Attach, Engine, FlowHash, Pin, Plan, Router};
+use crate::read::{remember, router, valued};
 use crate::section::{Keywords, Section};
 
 /// How busy members are to be at most where the file does not say it, in thousandths.
@@ -48,13 +49,13 @@ pub(crate) fn read_all(document: &Section<'_>, plan: &mut Plan) {
     for section in document.tables("group") {
         let index = plan.routers.len();
         let pattern = router(&section, index, plan);
-        let group = read(&section, pattern);
+        let group = read(&section, pattern, (index, &mut *plan));
         verify::verify(&section, &group);
         members::add(group, index, plan);
     }
 }
 
-fn read(section: &Section<'_>, mut pattern: Router) -> Group {
+fn read(section: &Section<'_>, mut pattern: Router, place: (usize, &mut Plan)) -> Group {
     if !section.has("kind") {
         section.missing("kind", "\"parallel\"");
     }
@@ -68,7 +69,7 @@ fn read(section: &Section<'_>, mut pattern: Router) -> Group {
     let (word, scale) = (section.word("kind", &KINDS), scale(section));
     let kind = match word {
         Kind::Parallel => GroupKind::Parallel,
-        Kind::Multistage => GroupKind::Multistage(stages(section)),
+        Kind::Multistage => GroupKind::Multistage(stages(section, place)),
     };
     Group {
         name: pattern.name.clone(),
@@ -117,12 +118,24 @@ fn scale(section: &Section<'_>) -> Option<Scale> {
     Some(Scale { min, max: max.max(min), target, surplus: table.word("surplus", &SURPLUS) })
 }
 
-fn stages(section: &Section<'_>) -> Stages {
+fn stages(section: &Section<'_>, place: (usize, &mut Plan)) -> Stages {
     Stages {
+        pin: balancer_pin(section, place),
         balancers: section.number("balancers", 1..=MOST_BALANCERS, 1),
         balancer: section.word("balancer", &BALANCERS),
         interconnect: valued(section, "interconnect", "\"switch\"", interconnect).unwrap_or_default(),
     }
+}
+
+/// Reads the CPUs of balancers that are virtual machines.
+fn balancer_pin(section: &Section<'_>, (index, plan): (usize, &mut Plan)) -> Pin {
+    let Some(pin) = section.table("balancer_pin", "{ vcpu = \"1\", vhost = \"0\" }") else {
+        return Pin::default();
+    };
+    pin.expect_keys(&["vcpu", "vhost"], &[]);
+    remember(plan, (index, None), "balancer_pin", section.line_of("balancer_pin"));
+    let cpus = |key| valued(&pin, key, "\"0-1\"", affinity::cpus);
+    Pin { vcpu: cpus("vcpu"), vhost: cpus("vhost") }
 }
 
 fn interconnect(text: &str) -> Result<Interconnect, String> {

@@ -1,6 +1,6 @@
 //! What a group asks of the keys of its routers, and what only one kind of group has.
 
-use super::{BEFORE_NUMBER, Group, GroupKind, MOST_MEMBERS, Spread};
+use super::{Group, GroupKind, Interconnect, MOST_BALANCERS, MOST_MEMBERS, Spread};
 use crate::plan::{Deliver, Engine, Nic, NicModel, QueueLen, Role, VhostThreads};
 use crate::section::Section;
 
@@ -8,6 +8,8 @@ use crate::section::Section;
 const MOST_NICS: usize = ::group::probe::MOST_NICS as usize;
 /// Longest name of a group, in octets: a member has it with a number, and no longer name than any router.
 const LONGEST: usize = 11;
+/// Longest name of one whose balancers are routers, in octets: they have it with a number and two letters more.
+const LONGEST_WITH_MACHINES: usize = 9;
 
 /// Most static neighbours of a group: members need some for probes ([`super::probed`]).
 const MOST_NEIGHBOURS: usize = bootinfo::MAX_NEIGHBOURS - bootinfo::MAX_NICS;
@@ -32,10 +34,15 @@ pub(crate) fn verify(section: &Section<'_>, group: &Group) {
 }
 
 fn name(section: &Section<'_>, group: &Group) {
-    if group.name.len() > LONGEST {
-        let last = MOST_MEMBERS - 1;
+    let (longest, parts, last) = if group.has_machines() {
+        (LONGEST_WITH_MACHINES, "balancers", group.balancer(MOST_BALANCERS - 1))
+    } else {
+        (LONGEST, "members", group.member(MOST_MEMBERS - 1))
+    };
+    if group.name.len() > longest {
+        let last = last.strip_prefix(&group.name).unwrap_or_default();
         let what = format!(
-            "{:?} is too long for a group, whose members are called NAME{BEFORE_NUMBER}{last}; use at most {LONGEST} letters",
+            "{:?} is too long for a group, whose {parts} are called NAME{last}; use at most {longest} letters",
             group.name
         );
         section.fault(section.line_of("name"), "name", what);
@@ -52,10 +59,26 @@ fn nics(section: &Section<'_>, group: &Group) {
 
 /// Keys that say nothing of members side by side.
 fn keys_of_stages(section: &Section<'_>, group: &Group) {
-    let foreign = ["balancers", "balancer", "interconnect"].into_iter().filter(|key| section.has(key));
-    for key in foreign.filter(|_| group.kind == GroupKind::Parallel) {
+    let foreign = ["balancers", "balancer", "balancer_pin", "interconnect"];
+    let refuse = |key: &str, what: &str| section.fault(section.line_of(key), key, what);
+    let GroupKind::Multistage(stages) = &group.kind else {
         let what = "only a multistage group has it; remove it, or write kind = \"multistage\"";
-        section.fault(section.line_of(key), key, what);
+        return foreign.into_iter().filter(|key| section.has(key)).for_each(|key| refuse(key, what));
+    };
+    if group.has_machines() {
+        return;
+    }
+    if stages.interconnect != Interconnect::Switch {
+        refuse(
+            "interconnect",
+            "a balancer in our switch hands frames to back ends itself; write balancer = \"vm\", or remove interconnect",
+        );
+    }
+    if section.has("balancer_pin") {
+        refuse(
+            "balancer_pin",
+            "only a balancer that is a virtual machine has it; write balancer = \"vm\", or pin",
+        );
     }
 }
 

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use super::bad::errors;
 use crate::{
-    Balancer, Engine, FlowHash, GROUP, Group, GroupKind, HostFacts, Interconnect, Mac, Plan, Router, Scale,
-    Spin, Spread, Stages, Surplus, parse,
+    Balancer, Engine, FlowHash, GROUP, Group, GroupKind, HostFacts, Interconnect, Mac, Pin, Plan, Role,
+    Router, Scale, Spin, Spread, Stages, Surplus, is_forwarding_for, is_meant, parse,
 };
 
 /// A parallel group.
@@ -130,8 +130,7 @@ fn what_this_version_cannot_run_is_refused_in_one_line() {
     };
     assert_eq!(told(PARALLEL), "");
     assert_eq!(told(&multistage("balancers = 2\n")), "");
-    assert!(told(&multistage("balancer = \"vm\"\n")).starts_with("f.toml:4: group.name: balancer = \"vm\""));
-    assert!(told(&multistage("interconnect = \"bridge:br0\"\n")).contains("only interconnect = \"switch\""));
+    assert_eq!(told(&multistage("balancer = \"vm\"\ninterconnect = \"bridge:br0\"\n")), "");
     assert_eq!(told(&PARALLEL.replace("\"flow\"", "\"round-robin\"")), "");
     assert_eq!(told(&PARALLEL.replace("members = 2", "scale = { max = 3 }")), "");
     assert_eq!(told(&PARALLEL.replace("tap:core-wan", "xdp:eth0")), "");
@@ -158,7 +157,8 @@ fn back_ends_are_plugged_into_the_interconnection() {
     assert_eq!(attachments(&plan.routers[2]), ["switch:core_wan", "switch:core_lan"]);
     assert_eq!(attachments(&plan.groups[0].pattern), ["tap:core-wan", "switch:lan"]);
     assert_eq!(plan.routers[2].nics[0].mac, Mac::derived("core", "wan"));
-    let stages = Stages { balancers: 2, balancer: Balancer::Switch, interconnect: Interconnect::Switch };
+    let (balancer, interconnect) = (Balancer::Switch, Interconnect::Switch);
+    let stages = Stages { balancers: 2, balancer, interconnect, pin: Pin::default() };
     assert_eq!(plan.groups[0].kind, GroupKind::Multistage(stages));
 }
 
@@ -170,6 +170,94 @@ fn behind_a_bridge_each_back_end_has_an_address_of_its_own() {
     assert_eq!(plan.routers[1].nics[0].mac, Mac::derived("core_1", "wan"));
     let GroupKind::Multistage(stages) = &plan.groups[0].kind else { panic!("{:?}", plan.groups[0].kind) };
     assert_eq!(stages.balancer, Balancer::Vm);
+    let balancer = plan.routers.last().expect("there is one");
+    assert_eq!(attachments(balancer), ["tap:core-wan", "switch:lan", "ovs:br0", "ovs:br0"]);
+}
+
+#[test]
+fn balancers_that_are_machines_are_routers_of_the_plan() {
+    let plan =
+        good(&format!("{}{BESIDE}attach = \"null\"\n", multistage("balancers = 2\nbalancer = \"vm\"\n")));
+    assert_eq!(names(&plan.routers), ["edge", "core_0", "core_1", "core_2", "core_lb0", "core_lb1"]);
+    assert_eq!(names(plan.members("core")), ["core_0", "core_1", "core_2"]);
+    let balancer = &plan.routers[5];
+    assert_eq!((balancer.role, balancer.vcpus, balancer.isolate), (Role::Balancer, 1, true));
+    assert_eq!((balancer.membership(), balancer.balancing()), (None, Some(("core", 1))));
+    assert_eq!((balancer.group(), plan.routers[0].group()), (Some("core"), None));
+    assert!(balancer.routes.is_empty() && balancer.neighbours.is_empty());
+    let nics: Vec<&str> = balancer.nics.iter().map(|nic| nic.name.as_str()).collect();
+    assert_eq!(nics, ["wan", "lan", "wan_in", "lan_in"]);
+    assert_eq!(attachments(balancer), ["tap:core-wan", "switch:lan", "switch:core_wan", "switch:core_lan"]);
+    assert_eq!(balancer.nics[0].mac, plan.groups[0].pattern.nics[0].mac, "outside it is the group");
+    assert!(balancer.nics.iter().all(|nic| nic.addresses.is_empty() && nic.mtu >= 1500));
+    // Behind them each member is a station of its own, and so is what its probes come from.
+    assert_eq!(plan.routers[2].nics[0].mac, Mac::derived("core_1", "wan"));
+    let behind: Vec<Mac> = plan.routers[2].neighbours.iter().map(|known| known.mac).collect();
+    assert_eq!(behind, [0, 1, 0].map(|nic| Mac(::group::probe::back(nic).0)));
+    assert!(plan.groups[0].has_machines() && plan.groups[0].balancer_threads().is_empty());
+    assert!(is_meant("core_lb1", "core") && !is_forwarding_for("core_lb1", "core"));
+    assert!(is_forwarding_for("core_lb1", "core_lb1") && is_forwarding_for("core_1", "core"));
+}
+
+#[test]
+fn what_balancers_that_are_machines_are_plugged_into_is_opened_once() {
+    let plan = good(&multistage("balancers = 2\nbalancer = \"vm\"\ninterconnect = \"bridge:br0\"\n"));
+    let labels: Vec<String> = plan.links().map(|wanted| wanted.label()).collect();
+    let of = |router: &str, nics: [&str; 2]| nics.map(|nic| format!("{router}.{nic}"));
+    let wanted = [
+        of("core_0", ["wan", "lan"]),
+        of("core_1", ["wan", "lan"]),
+        of("core_2", ["wan", "lan"]),
+        of("core_lb0", ["wan_in", "lan_in"]),
+        of("core_lb1", ["wan_in", "lan_in"]),
+        of("core", ["wan", "lan"]),
+    ];
+    assert_eq!(labels, wanted.concat());
+    let outside = |name: &str| -> Vec<Option<String>> {
+        let router = plan.routers.iter().find(|router| router.name == name).expect("it is there");
+        let wanted = |number| plan.wanted_outside(router, number).map(|wanted| wanted.label());
+        (0..router.nics.len()).map(wanted).collect()
+    };
+    let some = |labels: &[&str]| labels.iter().map(|label| Some((*label).to_owned())).collect::<Vec<_>>();
+    assert_eq!(outside("core_0"), some(&["core_0.wan", "core_0.lan"]));
+    assert_eq!(outside("core_lb0"), some(&["core.wan", "core.lan", "core_lb0.wan_in", "core_lb0.lan_in"]));
+    let second = outside("core_lb1");
+    assert_eq!(
+        (&second[..2], &second[2..]),
+        (&[None, None][..], &some(&["core_lb1.wan_in", "core_lb1.lan_in"])[..])
+    );
+}
+
+#[test]
+fn balancers_that_are_machines_come_and_go() {
+    let text = |balancers: u32| multistage(&format!("balancers = {balancers}\nbalancer = \"vm\"\n"));
+    let plan = good(&text(2));
+    assert_eq!(plan.with_balancers("core", 1), Ok(good(&text(1))));
+    assert_eq!(plan.with_balancers("core", 3), Ok(good(&text(3))));
+    let stopped = plan.with("core_lb1", "state", "stopped").expect("it may be");
+    let fewer = stopped.with_members("core", 2).expect("so many may be");
+    let is_stopped =
+        |name: &str| fewer.routers.iter().any(|router| router.name == name && router.is_stopped());
+    assert_eq!([is_stopped("core_lb0"), is_stopped("core_lb1")], [false, true]);
+    let spun = plan.with("core", "spin", "70us").expect("it may be set");
+    assert!(spun.routers.iter().all(|router| router.spin == Spin::For(Duration::from_micros(70))));
+}
+
+#[test]
+fn cpus_of_balancers_are_the_last_ones_or_those_that_the_file_has_for_them() {
+    let pins = |text: &str| -> Vec<String> {
+        let told = |set: &Option<crate::CpuSet>| set.as_ref().map(ToString::to_string).unwrap_or_default();
+        let plan = good(text);
+        plan.routers
+            .iter()
+            .map(|router| format!("{}/{}", told(&router.pin.vcpu), told(&router.pin.vhost)))
+            .collect()
+    };
+    let text = |more: &str| multistage(&format!("balancers = 2\nbalancer = \"vm\"\n{more}"));
+    let all = pins(&text("pin = { vcpu = \"0-7\", vhost = \"3-5\" }\n"));
+    assert_eq!(all, ["0/3", "1/4", "2/5", "7/5", "6/4"]);
+    let own = pins(&text("pin = { vcpu = \"0\" }\nbalancer_pin = { vcpu = \"1,2\", vhost = \"3\" }\n"));
+    assert_eq!(own, ["0/", "0/", "0/", "1/3", "2/3"]);
 }
 
 /// What is changed, into what, and what is said of that.
@@ -287,6 +375,20 @@ fn faults_of_a_multistage_group() {
     assert_eq!(
         errors(&multistage("balancer = \"click\"\n")),
         "f.toml:7: group.balancer: \"click\" is no balancer; balancers: switch, vm"
+    );
+    assert_eq!(
+        errors(&multistage("interconnect = \"bridge:br0\"\n")),
+        "f.toml:7: group.interconnect: a balancer in our switch hands frames to back ends itself; write balancer = \"vm\", \
+         or remove interconnect"
+    );
+    assert_eq!(
+        errors(&multistage("balancer_pin = { vcpu = \"0\" }\n")),
+        "f.toml:7: group.balancer_pin: only a balancer that is a virtual machine has it; write balancer = \"vm\", or pin"
+    );
+    assert_eq!(
+        errors(&multistage("balancer = \"vm\"\n").replace("\"core\"", "\"ten-letter\"")),
+        "f.toml:4: group.name: \"ten-letter\" is too long for a group, whose balancers are called NAME_lb15; use at most \
+         9 letters"
     );
     let handed = multistage("").replace("\"tap:core-wan\"", "\"vhost-user-frontend:/run/x.sock\"");
     assert!(
@@ -499,7 +601,7 @@ fn each_member_has_a_process_of_its_own() {
 
 #[test]
 fn a_plan_with_groups_is_told_to_others_whole() {
-    for text in [PARALLEL.to_owned(), multistage("interconnect = \"bridge:br0\"\n")] {
+    for text in [PARALLEL.to_owned(), multistage("balancer = \"vm\"\ninterconnect = \"bridge:br0\"\n")] {
         let plan = good(&text);
         let told = serde_json::to_string(&plan).expect("a plan can be told");
         let heard: Plan = serde_json::from_str(&told).expect("and understood");

@@ -196,7 +196,7 @@ impl TraceState {
                 return;
             }
             // Probes of groups are nobody's packets.
-            if frame.octets().read::<6>(6) == Some(group::probe::BACK.0) {
+            if frame.octets().read::<6>(6).and_then(group::probe::nic_of).is_some() {
                 continue;
             }
             self.arrivals.fetch_sub(1, Relaxed);

@@ -49,6 +49,14 @@ fn each_nic_is_left_by_the_one_before() {
     assert_eq!(all.last(), Some(&u32::from_be_bytes([192, 0, 0, 8])));
 }
 
+#[test]
+fn each_nic_has_a_neighbour_of_its_own() {
+    let all: Vec<Option<u8>> = (0..MOST_NICS).map(|nic| nic_of(back(nic).0)).collect();
+    assert_eq!(all, (0..MOST_NICS).map(Some).collect::<Vec<_>>());
+    assert_eq!((back(0), nic_of(NIC.0)), (BACK, None));
+    assert!((0..=u8::MAX).all(|nic| back(nic).is_station()));
+}
+
 proptest! {
     #[test]
     fn every_probe_is_read_as_it_was_made(
