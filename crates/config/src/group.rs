@@ -18,6 +18,7 @@ mod verify;
 use attach::NicRequirements;
 use serde::{Deserialize, Serialize};
 
+use crate::mac::Mac;
 use crate::plan::{Attach, Nic, Pin, Plan, Router};
 
 pub(crate) use keys::names_in;
@@ -251,6 +252,13 @@ impl Group {
     /// The name of a member.
     pub fn member(&self, number: u32) -> String {
         format!("{}{BEFORE_NUMBER}{number}", self.name)
+    }
+
+    /// The addresses of a member's NICs, in the order of the file.
+    pub fn stations(&self, number: u32) -> impl Iterator<Item = Mac> + '_ {
+        let (is_apart, name) = (self.is_apart(), self.member(number));
+        let of = move |nic: &Nic| if is_apart { Mac::derived(&name, &nic.name) } else { nic.mac };
+        self.pattern.nics.iter().map(of)
     }
 
     /// What the data plane need not know of it: where threads are and how they are scheduled.

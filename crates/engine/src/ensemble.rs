@@ -12,17 +12,22 @@
 //! ```
 //!
 //! Behind a balancer (`kind = "multistage"`) members have buckets of its table in the place of queues, and a thread of the group reads the
-//! link. What is decided is decided by [`group`]; this is what carries it out. It knows nothing of a member's engine, and changes nothing in
+//! link; or, with `balancer = "vm"`, a virtual machine does ([`front`]), which is judged like members are ([`machines`]). What is decided is decided by [`group`]; this is what carries it out. It knows nothing of a member's engine, and changes nothing in
 //! it: members forward probes by a route, and ask for neighbours by ARP.
 
 mod balancers;
 mod counters;
+mod ensembles;
+mod front;
 mod hosts;
 mod link;
+mod machine_seat;
+mod machines;
 mod news;
 mod round;
 mod seat;
 mod timer;
+mod voice;
 mod way;
 
 use std::collections::BTreeMap;
@@ -33,8 +38,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use attach::{Attachment, HandedOver, NicRequirements};
-use config::{Group, GroupKind, Interconnect, Nic, Plan, Router};
+use attach::{Attachment, NicRequirements};
+use config::{Group, GroupKind, Nic, Plan, Router};
 use frame::arp;
 use group::Probes;
 use port::{Frame, Sink};
@@ -45,11 +50,16 @@ use crate::counts::{CounterRegistration, CounterRegistry};
 use crate::supplies::HostServices;
 use balancers::Balancers;
 pub use counters::{EnsembleCounters, GroupNicCounters, SeatCounters};
+pub(crate) use ensembles::Ensembles;
 use hosts::{Heard, Spoken};
 use link::Link;
+use machine_seat::MachineSeat;
+use machines::Machines;
 pub(crate) use news::News;
 use round::Board;
-use seat::{Aside, Member, Seat};
+#[cfg(test)]
+use seat::Aside;
+use seat::{Member, Seat};
 use timer::Timer;
 use way::Way;
 
@@ -75,8 +85,12 @@ struct Core {
     parked: Mutex<Range<u32>>,
     /// Those that there are, by number.
     members: Mutex<BTreeMap<u16, Weak<Member>>>,
+    /// Behind balancers that are virtual machines all members are there that the plan has, served here or not.
+    enrolled: Mutex<Vec<Arc<Member>>>,
     board: Mutex<Board>,
     balancers: Balancers,
+    /// Balancers that are virtual machines; none: they are not.
+    machines: Option<Machines>,
     counters: EnsembleCounters,
 }
 
@@ -106,8 +120,8 @@ impl Core {
             return false;
         }
         link.counters.arp_heard.add_shared(1);
-        if let Some(answer) = heard.answer {
-            link.counters.arp_answered.add_shared(deliver(out, answer));
+        if let Some(mut answer) = heard.answer {
+            link.counters.arp_answered.add_shared(deliver(out, &mut answer));
         }
         self.tell(nic, &heard);
         true
@@ -120,7 +134,11 @@ impl Core {
         self.tell(nic, &heard);
         let counter = if heard.goes_on { &link.counters.arp_asked } else { &link.counters.arp_kept };
         counter.add_shared(1);
-        !heard.goes_on
+        let is_apart = self.machines.is_some();
+        if heard.goes_on && is_apart {
+            self.ask(nic, &packet);
+        }
+        !heard.goes_on || is_apart
     }
 
     /// Tells members what a neighbour says, where there is something to tell.
@@ -133,9 +151,18 @@ impl Core {
         }
     }
 
-    /// Puts a frame into a NIC of a member, if that is served.
-    fn put_into(&self, member: &Member, nic: usize, octets: Spoken) {
-        if let (Some(link), Some(taken)) = (self.links.get(nic), member.deliver(nic, octets)) {
+    /// Puts a frame into a NIC of a member, if that is served; where it has an address of its own, for that.
+    fn put_into(&self, member: &Member, nic: usize, mut octets: Spoken) {
+        let front = self.front(nic);
+        if front.is_some() {
+            voice::address(&mut octets, member.station(nic));
+        }
+        let taken = member.deliver(nic, &mut octets);
+        self.count_told(nic, taken.or_else(|| front?.send_inside(&mut octets)));
+    }
+
+    fn count_told(&self, nic: usize, taken: Option<u64>) {
+        if let (Some(link), Some(taken)) = (self.links.get(nic), taken) {
             let counter = if taken > 0 { &link.counters.told } else { &link.counters.drop_told };
             counter.add_shared(1);
         }
@@ -144,9 +171,47 @@ impl Core {
     /// Follows those settings of its group that may change while it runs.
     fn follow(&self, group: &Group) {
         self.balancers.follow(group);
+        self.machines.iter().for_each(|machines| machines.follow(group));
+        self.enrol(group);
         self.spread_by(group.spread);
         *self.parked.lock().unwrap_or_else(PoisonError::into_inner) = group.parked_members();
         self.pull(group, |_| true);
+    }
+
+    /// Adds a member that is not there.
+    fn add_member(&self, group: &Group, (name, number): (&str, u16)) -> Option<Arc<Member>> {
+        let member = if self.machines.is_some() {
+            let member = Arc::new(group_member(group, number.into())?);
+            self.enrolled().push(member.clone());
+            member
+        } else {
+            let stations = self.links.iter().map(|link| link.mac).collect();
+            Arc::new(Member::new(name, number, stations))
+        };
+        self.members().insert(number, Arc::downgrade(&member));
+        Some(member)
+    }
+
+    fn enrolled(&self) -> MutexGuard<'_, Vec<Arc<Member>>> {
+        self.enrolled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has those members be there that a group has, and balancers know their addresses, where these are virtual machines.
+    fn enrol(&self, group: &Group) {
+        if self.machines.is_none() {
+            return;
+        }
+        let mut enrolled = self.enrolled();
+        let known = |number: u32| enrolled.iter().find(|own| u32::from(own.number) == number).cloned();
+        let member = |number: u32| known(number).or_else(|| Some(Arc::new(group_member(group, number)?)));
+        let now: Vec<Arc<Member>> = (0..group.members).filter_map(member).collect();
+        for (nic, link) in self.links.iter().enumerate() {
+            if let Way::Machines(front) = &link.way {
+                front.know(now.iter().map(|member| (member.number, member.station(nic))).collect());
+            }
+        }
+        *self.members() = now.iter().map(|member| (member.number, Arc::downgrade(member))).collect();
+        *enrolled = now;
     }
 
     /// Pulls cables out and plugs them in as its group has them, as far as they are meant.
@@ -164,8 +229,14 @@ fn packet_of(frame: &Frame<'_>) -> Option<arp::Packet> {
 }
 
 /// Sends one frame; how many were taken.
-fn deliver(sink: &dyn Sink, mut octets: Spoken) -> u64 {
-    sink.deliver(&[Frame::new(Bytes::from_slice(&mut octets))]) as u64
+fn deliver(sink: &dyn Sink, octets: &mut [u8]) -> u64 {
+    sink.deliver(&[Frame::new(Bytes::from_slice(octets))]) as u64
+}
+
+/// A member of a group with the addresses that it has behind balancers.
+fn group_member(group: &Group, number: u32) -> Option<Member> {
+    let stations = group.stations(number).map(|station| frame::Mac(station.0)).collect();
+    Some(Member::new(&group.member(number), u16::try_from(number).ok()?, stations))
 }
 
 impl Ensemble {
@@ -190,9 +261,12 @@ impl Ensemble {
             began: Instant::now(),
             parked: Mutex::new(group.parked_members()),
             members: Mutex::default(),
+            enrolled: Mutex::default(),
             balancers: Balancers::new(group, supplies.confinement),
+            machines: Machines::new(group),
             counters: EnsembleCounters::default(),
         });
+        core.enrol(group);
         let timer = Timer::start(&core, supplies.confinement)?;
         let registration = counts.add(counters::Counter { core: core.clone(), meter: timer.meter() });
         Ok(Arc::new(Self { core, group: group.clone(), timer, _counting: registration }))
@@ -214,18 +288,31 @@ impl Ensemble {
         self.core.links.iter().find(|link| link.nic == nic)?.way.held(wanted)
     }
 
-    /// What a NIC of a member is plugged into.
-    fn seat(self: &Arc<Self>, (name, number): (&str, u16), nic: usize) -> Option<Arc<dyn Attachment>> {
+    /// What a NIC of a member is plugged into; `at`: it has that for itself.
+    fn seat(
+        self: &Arc<Self>,
+        (name, number): (&str, u16),
+        nic: usize,
+        at: Option<Arc<dyn Attachment>>,
+    ) -> Option<Arc<dyn Attachment>> {
         self.core.links.get(nic)?;
-        let mut members = self.core.members();
-        let known = members.get(&number).and_then(Weak::upgrade);
-        let member = known.unwrap_or_else(|| {
-            let member = Arc::new(Member::new(name, number, self.core.links.len()));
-            members.insert(number, Arc::downgrade(&member));
-            member
-        });
-        drop(members);
-        Some(Arc::new(Seat { ensemble: self.clone(), member, nic }))
+        let known = self.core.members().get(&number).and_then(Weak::upgrade);
+        let member = match known {
+            Some(known) => known,
+            None => self.core.add_member(&self.group, (name, number))?,
+        };
+        Some(Arc::new(Seat { ensemble: self.clone(), member, nic, at }))
+    }
+
+    /// What a NIC of a balancer is plugged into that is a virtual machine; `at`: the interconnection, and the NIC's address there.
+    fn machine_seat(
+        self: &Arc<Self>,
+        (name, number): (&str, u16),
+        nic: usize,
+        inside: Option<(Arc<dyn Attachment>, frame::Mac)>,
+    ) -> Option<Arc<dyn Attachment>> {
+        let machine = self.core.machines.as_ref()?.find((name, number), 2 * self.core.links.len());
+        Some(Arc::new(MachineSeat { ensemble: self.clone(), machine, nic, inside }))
     }
 }
 
@@ -235,19 +322,12 @@ impl Drop for Ensemble {
     }
 }
 
-/// Whether members are plugged into what is ours: back ends at a bridge are plugged into that, each for itself.
-fn is_ours(group: &Group) -> bool {
-    match &group.kind {
-        GroupKind::Parallel => true,
-        GroupKind::Multistage(stages) => stages.interconnect == Interconnect::Switch,
-    }
-}
-
 /// Whether a plan has a member of a group run, with no cable out that is in for the others: by one that is out for all nobody is asked.
 fn has_serving(plan: &Plan, group: &Group, name: &str) -> bool {
     let is_in = |(nic, of_all): (&Nic, &Nic)| !nic.is_pulled() || of_all.is_pulled();
-    let serves =
-        |router: &Router| !router.is_stopped() && router.nics.iter().zip(&group.pattern.nics).all(is_in);
+    // A balancer that is a virtual machine has two NICs for each of the group.
+    let of_all = || group.pattern.nics.iter().cycle();
+    let serves = |router: &Router| !router.is_stopped() && router.nics.iter().zip(of_all()).all(is_in);
     plan.routers.iter().find(|router| router.name == name).is_some_and(serves)
 }
 
@@ -256,8 +336,8 @@ fn shape(group: &Group) -> (&str, GroupKind, Vec<Nic>) {
     let nics = group.pattern.nics.iter().map(|nic| Nic { link: None, ..nic.clone() });
     let mut kind = group.kind.clone();
     if let GroupKind::Multistage(stages) = &mut kind {
-        // Some may be cut.
-        stages.balancers = 0;
+        // Some may be cut, and others' threads may be elsewhere.
+        (stages.balancers, stages.pin) = Default::default();
     }
     (&group.name, kind, nics.collect())
 }
@@ -265,13 +345,10 @@ fn shape(group: &Group) -> (&str, GroupKind, Vec<Nic>) {
 /// Refuses what a group cannot become while its members run.
 fn may_become((before, after): (&Group, &Group), plan: &Plan) -> Result<()> {
     let ((name, kind, nics), (_, other_kind, other_nics)) = (shape(before), shape(after));
-    ensure!(
-        kind == other_kind,
-        "group {name}: its kind stays as long as it runs: start the run anew"
-    );
+    ensure!(kind == other_kind, "group {name}: its kind stays as long as it runs: start the run anew");
     let (most, wanted) = (before.balancers(), after.balancers());
     ensure!(
-        wanted <= most,
+        wanted <= most || after.has_machines(),
         "group {name}: it has {most} balancers while the run lasts, too few for {wanted}: start the run anew"
     );
     ensure!(
@@ -289,208 +366,6 @@ fn may_become((before, after): (&Group, &Group), plan: &Plan) -> Result<()> {
 /// A number that nobody can guess: who could would answer for a member.
 fn secret() -> u64 {
     RandomState::new().build_hasher().finish()
-}
-
-/// The groups of an instance. Its clones are of the same instance.
-#[derive(Clone, Default)]
-pub(crate) struct Ensembles(Arc<Mutex<Inner>>);
-
-#[derive(Default)]
-struct Inner {
-    counts: CounterRegistry,
-    /// As the plan has them that was told last.
-    groups: Vec<Group>,
-    /// Members that this plan has without frames.
-    aside: Vec<String>,
-    /// While a group is changed there are two of its name: the one that goes comes first.
-    running: Vec<Weak<Ensemble>>,
-}
-
-impl Ensembles {
-    /// None yet; what counts in them is noted there.
-    pub(crate) fn new(counts: CounterRegistry) -> Self {
-        Self(Arc::new(Mutex::new(Inner { counts, ..Inner::default() })))
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// These are the groups of whose members what they are plugged into is about to be found.
-    pub(crate) fn learn(&self, plan: &Plan) {
-        let mut inner = self.inner();
-        inner.groups.clone_from(&plan.groups);
-        let idle = |group: &Group| {
-            let members = plan.members(&group.name).map(|router| router.name.as_str());
-            members.filter(|name| !has_serving(plan, group, name)).map(str::to_owned).collect::<Vec<_>>()
-        };
-        inner.aside = plan.groups.iter().flat_map(idle).collect();
-    }
-
-    fn running(&self) -> Vec<Arc<Ensemble>> {
-        self.inner().running.iter().filter_map(Weak::upgrade).collect()
-    }
-
-    /// Refuses a plan in which a group becomes what its members cannot become one after the other.
-    ///
-    /// # Errors
-    /// One line that names the group, and what to do.
-    pub(crate) fn check(&self, plan: &Plan) -> Result<()> {
-        for ensemble in self.running() {
-            if let Some(group) = plan.group(&ensemble.group.name) {
-                may_become((&ensemble.group, group), plan)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Has groups follow the settings of a plan that may change while they run; its members that were to leave stay.
-    pub(crate) fn follow(&self, plan: &Plan) {
-        for ensemble in self.running() {
-            if let Some(group) = ensemble.wanted(plan) {
-                ensemble.core.follow(group);
-                ensemble.core.leave(Aside::Planned, |name| !has_serving(plan, group, name));
-                ensemble.core.stay(Aside::Planned, |name| has_serving(plan, group, name));
-            }
-        }
-    }
-
-    /// The group as it is wanted: the one that runs, or else a new one, for which what an earlier one of its name is plugged into
-    /// goes on.
-    fn find(
-        &self,
-        group: &Group,
-        (switches, supplies): (&[Arc<Switch>], &mut HostServices),
-    ) -> Result<Arc<Ensemble>> {
-        let running = self.running();
-        if let Some(known) = running.iter().find(|known| known.is_of(group)) {
-            return Ok(known.clone());
-        }
-        let before = running.iter().find(|known| known.group.name == group.name);
-        let counts = self.inner().counts.clone();
-        let ensemble = Ensemble::start(group, (switches, supplies, before.map(Arc::as_ref)), &counts)?;
-        let mut inner = self.inner();
-        inner.running.retain(|known| known.strong_count() > 0);
-        inner.running.push(Arc::downgrade(&ensemble));
-        Ok(ensemble)
-    }
-
-    /// What a NIC of a router is plugged into that shares it with other members of a group; none: it has it for itself.
-    ///
-    /// # Errors
-    /// One line: what the group is plugged into cannot be had.
-    pub(crate) fn seat(
-        &self,
-        (router, nic): (&Router, &Nic),
-        switches: &[Arc<Switch>],
-        supplies: &mut HostServices,
-    ) -> Result<Option<Arc<dyn Attachment>>> {
-        let Some((name, number)) = router.membership() else { return Ok(None) };
-        let group = self.inner().groups.iter().find(|group| group.name == name).cloned();
-        let Some(group) = group.filter(is_ours) else { return Ok(None) };
-        let place = group.pattern.nics.iter().position(|known| known.name == nic.name);
-        let place = place.context("a NIC that its group does not have")?;
-        let ensemble = self.find(&group, (switches, supplies))?;
-        let number = u16::try_from(number).context("a member with too high a number")?;
-        let seat = ensemble.seat((&router.name, number), place).context("a NIC that its group does not have")?;
-        if self.inner().aside.contains(&router.name) {
-            ensemble.core.leave(Aside::Planned, |name| name == router.name);
-        }
-        Ok(Some(seat))
-    }
-
-    /// Has members leave that a plan does not have any more, or stops: what they own goes to others; whether there are such members.
-    /// Nobody is blamed for the cables that the plan pulls out.
-    pub(crate) fn leave(&self, plan: &Plan) -> bool {
-        let mut any = false;
-        for ensemble in self.running() {
-            if let Some(group) = ensemble.wanted(plan) {
-                ensemble.core.pull(group, Nic::is_pulled);
-            }
-            let group = plan.group(&ensemble.group.name);
-            let serves = |name: &str| group.is_some_and(|group| has_serving(plan, group, name));
-            any |= ensemble.core.leave(Aside::Planned, |name| !serves(name));
-        }
-        any
-    }
-
-    /// This says whether the process of a router is there, if the router is a member of a group.
-    pub(crate) fn watch(&self, router: &str, is_there: impl Fn() -> bool + Send + Sync + 'static) {
-        for ensemble in self.running() {
-            if let Some(member) = ensemble.core.live().into_values().find(|member| member.name == router) {
-                return member.watch(Box::new(is_there));
-            }
-        }
-    }
-
-    /// Has one member leave, or stay.
-    pub(crate) fn drain(&self, router: &str, is_on: bool) {
-        for ensemble in self.running() {
-            if is_on {
-                ensemble.core.leave(Aside::Drained, |name| name == router);
-            } else {
-                ensemble.core.stay(Aside::Drained, |name| name == router);
-            }
-        }
-    }
-
-    /// Names and kernel thread IDs of those threads that serve all members of a group.
-    pub(crate) fn threads(&self) -> Vec<(String, i32)> {
-        let of = |ensemble: Arc<Ensemble>| {
-            let timer = ensemble.timer.thread();
-            let mut threads = vec![(timer.name().to_owned(), timer.tid())];
-            threads.extend(ensemble.core.balancers.threads());
-            threads
-        };
-        self.running().into_iter().flat_map(of).collect()
-    }
-
-    /// Has balancers look for frames by links that were replaced.
-    pub(crate) fn rouse(&self) {
-        self.running().iter().for_each(|ensemble| ensemble.core.balancers.rouse());
-    }
-
-    /// What has happened to members since this was asked last, by router.
-    pub(crate) fn news(&self) -> Vec<(String, News)> {
-        self.running().iter().flat_map(|ensemble| ensemble.core.take_news()).collect()
-    }
-
-    /// What happened to the links of groups, by the name of the first member that there is.
-    pub(crate) fn link_news(&self) -> Vec<(String, attach::News)> {
-        let of = |ensemble: Arc<Ensemble>| {
-            let first = ensemble.core.live().into_values().next().map(|member| member.name.clone());
-            let news = ensemble.core.links.iter().filter_map(|link| link.way.news()).collect::<Vec<_>>();
-            first
-                .into_iter()
-                .flat_map(move |name| news.clone().into_iter().map(move |news| (name.clone(), news)))
-        };
-        self.running().into_iter().flat_map(of).collect()
-    }
-
-    /// Another host may be at the other end of the cable of a NIC of a group (`core.wan`): the neighbours there are forgotten. The NICs of its
-    /// members that are plugged into it.
-    pub(crate) fn cable_changed(&self, label: &str) -> Vec<String> {
-        let mut labels = Vec::new();
-        for ensemble in self.running() {
-            for link in ensemble.core.links.iter().filter(|link| link.way.label() == label) {
-                link.hosts().forget();
-                labels.extend(
-                    ensemble.core.live().values().map(|member| format!("{}.{}", member.name, link.nic)),
-                );
-            }
-        }
-        labels
-    }
-
-    /// What puts something opened anew in the place of what a NIC of a group (`core.wan`) is plugged into; none: no group has such a NIC.
-    pub(crate) fn replacing(
-        &self,
-        label: &str,
-    ) -> Option<impl FnOnce(HandedOver) -> Result<()> + Send + use<>> {
-        let links = self.running();
-        let mut links = links.iter().flat_map(|ensemble| &ensemble.core.links);
-        links.find(|link| link.way.label() == label).map(|link| link.way.replacing())
-    }
 }
 
 #[cfg(test)]

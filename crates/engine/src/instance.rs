@@ -283,9 +283,8 @@ impl Instance {
         let name = format!("{label}-link");
         self.run_in_background((name, &format!("NIC {label}: its new link")), replace)??;
         let is_its = |router: &config::Router| {
-            router
-                .membership()
-                .is_some_and(|(group, _)| label.split_once('.').is_some_and(|(own, _)| own == group))
+            let group = router.group();
+            group.is_some_and(|group| label.split_once('.').is_some_and(|(own, _)| own == group))
         };
         for slot in self.slots.iter().filter(|slot| is_its(&slot.plan)) {
             slot.run.iter().for_each(|run| run.router.spin(slot.plan.spin));

@@ -115,7 +115,7 @@ impl Trace {
 
     /// Returns true if a place is at the traced NIC.
     fn is_here(&self, place: &Place) -> bool {
-        config::is_meant(&place.router, &self.order.router) && place.nic == self.order.nic
+        config::is_forwarding_for(&place.router, &self.order.router) && place.nic == self.order.nic
     }
 
     /// To be called about ten times a second, until it returns the end.

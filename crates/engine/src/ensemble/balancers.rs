@@ -39,7 +39,7 @@ struct State {
 }
 
 /// The balancer that has a link, of those that can: its own one, or else one of the others.
-fn owner(nic: usize, able: &[usize], count: usize) -> Option<u16> {
+pub(super) fn owner(nic: usize, able: &[usize], count: usize) -> Option<u16> {
     let own = nic.checked_rem(count)?;
     let at = nic.checked_rem(able.len())?;
     let number = if able.contains(&own) { Some(&own) } else { able.get(at) };

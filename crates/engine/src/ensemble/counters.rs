@@ -29,9 +29,9 @@ counters! {
         places_moved,
     }
 
-    /// What is counted at a NIC of a member.
+    /// What is counted at a NIC of a member, or of a balancer that is a virtual machine.
     pub struct SeatCounters {
-        /// Frames that have left the member by it, but for probes and ARP.
+        /// Frames that have left the member by it, or the balancer after they had entered by it, but for probes, orders and ARP.
         passed,
     }
 
@@ -53,6 +53,14 @@ counters! {
         probes_back,
         /// Frames for where probes are taken out that were none of this run.
         probes_foreign,
+        /// Orders that balancers have passed, where these are virtual machines, and that were taken out.
+        orders_back,
+        /// Frames lost because they look like orders, and came from elsewhere.
+        drop_forged,
+        /// Frames that balancers have sent out of a link that another one carries, and that were lost.
+        drop_not_carrier,
+        /// Frames that told the interconnection behind which balancer neighbours are.
+        announced,
     }
 }
 
@@ -82,6 +90,16 @@ impl HasCounters for Counter {
         for member in self.core.live().values() {
             for (link, place) in self.core.links.iter().zip(member.counters()) {
                 visit(&format!("{}.{}.group", member.name, link.nic), place);
+            }
+        }
+        let machines = self.core.machines.iter().flat_map(|machines| machines.live().into_values());
+        for machine in machines {
+            // By the NICs that frames entered: first those that lead outside.
+            for (link, place) in self.core.links.iter().zip(machine.counters()) {
+                visit(&format!("{}.{}.group", machine.name, link.nic), place);
+            }
+            for (link, place) in self.core.links.iter().zip(machine.counters().skip(self.core.links.len())) {
+                visit(&format!("{}.{}_in.group", machine.name, link.nic), place);
             }
         }
         self.core.balancers.each_group(visit);

@@ -113,6 +113,22 @@ impl Hosts {
         Heard { goes_on, told, answer: None }
     }
 
+    /// What the network is asked where a member has asked for this: the group's own question.
+    pub(super) fn question(&self, asked: &Packet) -> Spoken {
+        let packet = Packet { sender_mac: self.mac, target_mac: Mac::default(), ..*asked };
+        spoken(Mac::BROADCAST, &packet)
+    }
+
+    /// The address of a neighbour that is known.
+    pub(super) fn station(&self, ip: u32) -> Option<Mac> {
+        self.known.get(&ip)?.mac
+    }
+
+    /// The addresses of all neighbours that are known.
+    pub(super) fn stations(&self) -> Vec<Mac> {
+        self.known.values().filter_map(|host| host.mac).collect()
+    }
+
     /// Other hosts may be there by now.
     pub(super) fn forget(&mut self) {
         self.known.clear();

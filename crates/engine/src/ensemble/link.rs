@@ -21,6 +21,8 @@ pub(super) struct Link {
     pub(super) nic: String,
     pub(super) mac: frame::Mac,
     pub(super) way: Way,
+    /// Addresses of neighbours there that the group need not ask for.
+    pub(super) fixed: Vec<frame::Mac>,
     cable: Mutex<Cable>,
     hosts: Mutex<Hosts>,
     pub(super) counters: GroupNicCounters,
@@ -53,10 +55,13 @@ impl Link {
             mask: u32::MAX.checked_shl(32 - u32::from(address.len)).unwrap_or(0),
         });
         let mac = frame::Mac(nic.mac.0);
+        let number = group.pattern.nics.iter().position(|own| own.name == nic.name);
+        let fixed = group.pattern.neighbours.iter().filter(|known| Some(known.nic) == number);
         Ok(Self {
             nic: nic.name.clone(),
             mac,
             way: Way::new(group, at, wanted),
+            fixed: fixed.map(|known| frame::Mac(known.mac.0)).collect(),
             cable: Mutex::new(Cable { is_pulled: nic.is_pulled(), out: None }),
             hosts: Mutex::new(Hosts::new(mac, own.collect())),
             counters: GroupNicCounters::default(),

@@ -10,17 +10,22 @@ use group::health::Rules;
 use group::member::Event;
 use group::{Assignment, Judge, Member as Number, Pace, Probe, Roster, Shares, Signs, State, Through, probe};
 
+use super::machines::Machines;
 use super::seat::{Aside, Member};
-use super::{Core, News};
+use super::{Core, EnsembleCounters, News};
 
 /// A member that forwards nothing for so long is started anew: longer than a busy host keeps one from a CPU.
 const SILENT: Duration = Duration::from_secs(2);
+/// Rounds after which a balancer is suspect: one less than for members, which would be blamed for it with the third.
+const MISSED_BY_BALANCER: u32 = 2;
 
 /// The members that there are.
 type Members = BTreeMap<u16, Arc<Member>>;
 
-/// What is known of members, and what follows from it.
+/// What is known of members or of balancers, and what follows from it.
 pub(super) struct Board {
+    /// What is told of one that passes nothing, or is gone.
+    leaves: &'static str,
     roster: Roster,
     judge: Judge,
     /// The last probe of each.
@@ -33,18 +38,19 @@ pub(super) struct Board {
 }
 
 /// The last probe of a member.
-struct Last {
-    number: u32,
+pub(super) struct Last {
+    pub(super) number: u32,
     /// Frames that the member had passed then.
-    passed: u64,
+    pub(super) passed: u64,
     /// NICs that it entered, one bit each; none: frames passed, and it was not sent.
-    entered: Option<u8>,
+    pub(super) entered: Option<u16>,
 }
 
 impl Board {
     /// Nobody is there yet, for links with so many queues.
     pub(super) fn new(queues: impl Iterator<Item = usize>) -> Self {
         Self {
+            leaves: "what it had goes to other members",
             roster: Roster::default(),
             judge: Judge::new(Rules { silent: SILENT, ..Rules::default() }),
             under_way: BTreeMap::new(),
@@ -54,8 +60,75 @@ impl Board {
         }
     }
 
+    /// Nobody is there yet, of balancers.
+    pub(super) fn of_balancers() -> Self {
+        let rules = Rules { silent: SILENT, missed: MISSED_BY_BALANCER, ..Rules::default() };
+        let leaves = "its links go to other balancers";
+        Self { leaves, judge: Judge::new(rules), ..Self::new(std::iter::empty()) }
+    }
+
+    /// How one is.
+    pub(super) fn state(&self, number: Number) -> Option<State> {
+        self.roster.state(number)
+    }
+
+    /// Whether the one of this number gets frames because it passes them.
+    pub(super) fn serves(&self, number: u16) -> bool {
+        self.state(Number(number)) == Some(State::Serving)
+    }
+
+    /// Numbers of those that may get frames: those that serve, or else those of which that is not known.
+    pub(super) fn able(&self) -> impl Iterator<Item = u16> + use<> {
+        self.roster.shares().into_keys().map(|number| number.0)
+    }
+
+    /// When to come again, if there is one to watch.
+    pub(super) fn due(&self) -> Option<Duration> {
+        self.judge.due()
+    }
+
+    /// Watches one from now on.
+    pub(super) fn watch(&mut self, number: Number, pace: Pace, passed: u64, now: Duration) {
+        self.judge.watch(number, pace, passed, now);
+    }
+
+    /// A probe was sent, or was not needed.
+    pub(super) fn send(&mut self, number: Number, last: Last) {
+        self.under_way.insert(number, last);
+    }
+
+    /// What has happened since this was asked last.
+    pub(super) fn take_news(&mut self) -> Vec<(Number, News)> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Ends the rounds that are due; the probes of the next ones.
+    pub(super) fn judge(
+        &mut self,
+        members: &Members,
+        now: Duration,
+        counters: &EnsembleCounters,
+    ) -> Vec<Probe> {
+        let signs = |number: Number| Signs {
+            passed: members.get(&number.0).map_or(0, |member| member.passed()),
+            is_starved: false,
+        };
+        let round = self.judge.round(now, signs);
+        counters.rounds.add(round.probes.len() as u64);
+        counters.rounds_excused.add(round.excused as u64);
+        for (number, event) in &round.events {
+            match event {
+                Event::Missed => counters.suspected.add(1),
+                Event::Silent => counters.given_up.add(1),
+                _ => {}
+            }
+            self.note(*number, *event, now);
+        }
+        round.probes
+    }
+
     /// Watches members that are new, or that were given up and may come back, and forgets those that are gone.
-    fn enrol(&mut self, members: &Members, now: Duration) -> Vec<Probe> {
+    pub(super) fn enrol(&mut self, members: &Members, now: Duration) -> Vec<Probe> {
         let gone: Vec<Number> = self
             .roster
             .iter()
@@ -91,7 +164,7 @@ impl Board {
     }
 
     /// Gives a member no frames, and asks nothing of it.
-    fn part_with(&mut self, number: Number, now: Duration) {
+    pub(super) fn part_with(&mut self, number: Number, now: Duration) {
         self.roster.add(number, 1, now);
         self.judge.forget(number);
         self.under_way.remove(&number);
@@ -99,7 +172,7 @@ impl Board {
     }
 
     /// Takes note of probes that have come back.
-    fn hear(&mut self, members: &Members, now: Duration) {
+    pub(super) fn hear(&mut self, members: &Members, now: Duration) {
         let answered = self.under_way.iter().filter_map(|(number, last)| {
             let (member, entered) = (members.get(&number.0)?, last.entered?);
             member.has_answered(last.number, entered).then_some((*number, last.number))
@@ -112,7 +185,7 @@ impl Board {
     }
 
     /// Notes members whose process has ended.
-    fn bury(&mut self, members: &Members, now: Duration) {
+    pub(super) fn bury(&mut self, members: &Members, now: Duration) {
         for member in members.values() {
             let number = Number(member.number);
             let is_up =
@@ -126,19 +199,16 @@ impl Board {
     }
 
     /// Something has happened to a member.
-    fn note(&mut self, number: Number, event: Event, now: Duration) {
+    pub(super) fn note(&mut self, number: Number, event: Event, now: Duration) {
         let Some((before, after)) = self.roster.note(number, event, now) else { return };
+        let leaves = self.leaves;
         let news = match (before, after) {
-            (State::Serving, State::Suspect) => {
-                News::Told("it forwards no probe: what it had goes to other members".to_owned())
-            }
+            (State::Serving, State::Suspect) => News::Told(format!("it forwards no probe: {leaves}")),
             (State::Serving | State::Suspect | State::Parked, State::Dead) if event == Event::Ended => {
-                News::Told("nobody is at its NICs any more: what it had goes to other members".to_owned())
+                News::Told(format!("nobody is at its NICs any more: {leaves}"))
             }
             (State::Suspect, State::Serving) => News::Told("it forwards again".to_owned()),
-            (State::Serving, State::Parked) => {
-                News::Told("it is parked: what it had goes to other members".to_owned())
-            }
+            (State::Serving, State::Parked) => News::Told(format!("it is parked: {leaves}")),
             (State::Parked, State::Starting) => News::Told("it wakes".to_owned()),
             (State::Suspect | State::Parked, State::Dead) => {
                 News::Silent(format!("it has forwarded nothing for {} s", SILENT.as_secs()))
@@ -152,9 +222,9 @@ impl Board {
     fn park(&mut self, parked: &Range<u32>, members: &Members, now: Duration) -> Vec<Probe> {
         let is_to_sleep = |number: Number| parked.contains(&u32::from(number.0));
         let states: Vec<(Number, State)> = self.roster.iter().collect();
-        let serving = states.iter().filter(|(number, state)| {
-            u32::from(number.0) < parked.start && *state == State::Serving
-        });
+        let serving = states
+            .iter()
+            .filter(|(number, state)| u32::from(number.0) < parked.start && *state == State::Serving);
         let mut lacking = (parked.start as usize).saturating_sub(serving.count());
         let mut probes = Vec::new();
         for (number, state) in states {
@@ -175,7 +245,7 @@ impl Board {
     }
 
     /// Whether a probe is needed: frames that pass say as much.
-    fn needs(&self, number: Number, passed: u64) -> bool {
+    pub(super) fn needs(&self, number: Number, passed: u64) -> bool {
         let is_busy = self.under_way.get(&number).is_some_and(|last| last.passed != passed);
         !(is_busy && self.roster.state(number) == Some(State::Serving))
     }
@@ -188,32 +258,18 @@ impl Core {
 
     /// Ends the rounds that are due, and begins the next ones; when to come again, if there is a member.
     pub(super) fn round(&self, now: Duration) -> Option<Duration> {
+        let due = self.round_of_machines(now);
         let members = self.live();
         let mut board = self.board();
         board.hear(&members, now);
         board.bury(&members, now);
-        let signs = |number: Number| Signs {
-            passed: members.get(&number.0).map_or(0, |member| member.passed()),
-            is_starved: false,
-        };
-        let round = board.judge.round(now, signs);
-        self.counters.rounds.add(round.probes.len() as u64);
-        self.counters.rounds_excused.add(round.excused as u64);
-        for (number, event) in &round.events {
-            match event {
-                Event::Missed => self.counters.suspected.add(1),
-                Event::Silent => self.counters.given_up.add(1),
-                _ => {}
-            }
-            board.note(*number, *event, now);
-        }
-        let mut probes = round.probes;
+        let mut probes = board.judge(&members, now, &self.counters);
         probes.extend(board.enrol(&members, now));
         probes.extend(self.park(&mut board, &members, now));
-        self.counters.links_moved.add(self.balancers.look());
+        self.counters.links_moved.add_shared(self.balancers.look());
         self.deal(&mut board);
         self.send(&mut board, &members, &probes, now);
-        board.judge.due()
+        board.due().into_iter().chain(due).min()
     }
 
     /// Parks members and wakes them, as the load asks for: their first probes.
@@ -234,26 +290,38 @@ impl Core {
         for Probe { member: number, number: probe } in probes {
             let Some(member) = members.get(&number.0) else { continue };
             let passed = member.passed();
-            let entered = board.needs(*number, passed).then(|| self.probe(member, *probe, &usable));
-            board.under_way.insert(*number, Last { number: *probe, passed, entered });
+            // Who has answered once may not be blamed while no balancer is there to pass its probes on.
+            let is_asked = self.is_carried() || board.state(*number) != Some(State::Starting);
+            let needs = board.needs(*number, passed) && is_asked;
+            let entered = needs.then(|| self.probe(member, *probe, &usable));
+            board.send(*number, Last { number: *probe, passed, entered });
         }
     }
 
-    /// NICs that frames can pass: nobody is blamed for a cable that is out.
+    /// NICs that frames can pass: nobody is blamed for a cable that is out, or for balancers that pass nothing.
     fn usable(&self, now: Duration) -> Vec<u8> {
+        if self.is_carried() { self.usable_cables(now) } else { Vec::new() }
+    }
+
+    /// NICs whose cables are in.
+    pub(super) fn usable_cables(&self, now: Duration) -> Vec<u8> {
         let links = (0..probe::MOST_NICS).zip(&self.links);
         links.filter(|(_, link)| link.is_usable(now)).map(|(nic, _)| nic).collect()
     }
 
+    /// Whether what stands before members passes frames, as far as that is known: a balancer at each link that is a virtual machine.
+    fn is_carried(&self) -> bool {
+        (0..self.links.len()).filter_map(|nic| self.front(nic)).all(|front| front.is_carried())
+    }
+
     /// Sends a probe into each of these NICs of a member; which NICs these are, one bit each.
-    fn probe(&self, member: &Member, number: u32, nics: &[u8]) -> u8 {
+    fn probe(&self, member: &Member, number: u32, nics: &[u8]) -> u16 {
         for (nic, out) in probe::ways(nics) {
-            let Some(link) = self.links.get(usize::from(nic)) else { continue };
             let through = Through { member: Number(member.number), nic, number };
-            let octets = self.probes.frame(through, out, link.mac);
-            self.put_into(member, nic.into(), octets);
+            let octets = self.probes.frame(through, out, member.station(nic.into()));
+            self.send_through(member, nic.into(), octets);
         }
-        nics.iter().fold(0, |entered: u8, nic| entered | (1_u8 << nic))
+        nics.iter().fold(0, |entered: u16, nic| entered | (1_u16 << nic))
     }
 
     /// Deals queues and buckets out to those that serve, where these are others than before, or a link has other queues.
@@ -317,10 +385,11 @@ impl Core {
 
     /// What has happened to members since this was asked last, by router.
     pub(super) fn take_news(&self) -> Vec<(String, News)> {
-        let news = std::mem::take(&mut self.board().news);
+        let news = self.board().take_news();
         let members = self.live();
         let named = |(number, news): (Number, News)| Some((members.get(&number.0)?.name.clone(), news));
-        news.into_iter().filter_map(named).collect()
+        let of_machines = self.machines.iter().flat_map(Machines::take_news);
+        news.into_iter().filter_map(named).chain(of_machines).collect()
     }
 
     /// How a member is, in one line, and what it owns of a link.

@@ -55,7 +55,8 @@ struct Forwarder {
 
 impl Bench {
     fn seats(&self, number: u16) -> Vec<Arc<dyn Attachment>> {
-        let seat = |nic| self.ensemble.seat((&format!("core_{number}"), number), nic).expect("two NICs");
+        let seat =
+            |nic| self.ensemble.seat((&format!("core_{number}"), number), nic, None).expect("two NICs");
         [0, 1].map(seat).into()
     }
 

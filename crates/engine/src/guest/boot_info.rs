@@ -111,7 +111,7 @@ pub(super) fn boot_info(plan: &Router, duty: GuestTask) -> BootInfo {
         ring_size: plan.nics.iter().map(|nic| nic.ring).max().unwrap_or(1024),
         misdeed: match plan.role {
             config::Role::Hostile(misdeed) => misdeed as u32,
-            config::Role::Router | config::Role::Echo => 0,
+            config::Role::Router | config::Role::Echo | config::Role::Balancer => 0,
         },
         traffic: duty.traffic,
         nics,

@@ -118,6 +118,7 @@ fn builder(
         config::Role::Router => Role::Router,
         config::Role::Echo => Role::Echo,
         config::Role::Hostile(_) => Role::Hostile,
+        config::Role::Balancer => Role::Balancer,
     };
     let (plan, outlets, backend) = (plan.clone(), outlets.to_vec(), backends.of(plan)?);
     let learned = plan.control.as_ref().map(|_| learning.of(&plan.name));
