@@ -11,7 +11,7 @@ use command_line::group;
 use crate::ps::format_duration;
 use crate::routing::{self, Topic, Wish};
 
-/// Prints all there is to know about a router, or about a group as one; where they are asked for about each of its members. A topic
+/// Prints all there is to know about a router, or about a group as one; where they are asked for about each of its members and balancers. A topic
 /// of control planes is shown instead, unless a router has its name and no more is said.
 ///
 /// # Errors
@@ -33,7 +33,7 @@ pub(crate) fn show(
         "a router is shown without more words; routes, route, neighbours, adjacencies and bfd take some"
     );
     let mut target = client::find(router, Kind::Router)?;
-    let own = target.status.routers.iter().filter(|own| members && group::of(&own.name) == Some(router));
+    let own = target.status.routers.iter().filter(|own| members && group::around(&own.name) == Some(router));
     let mut names: Vec<String> = own.map(|own| own.name.clone()).collect();
     if names.is_empty() {
         names.push(router.to_owned());

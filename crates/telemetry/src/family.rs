@@ -89,6 +89,9 @@ fn part(group: &str) -> (Cow<'static, str>, Labels) {
             return (outside(what, way).into(), owned(&[("router", router), ("nic", nic)]));
         }
         [router, vcpu] if is_vcpu(vcpu) => ("router", owned(&[("router", router), ("vcpu", vcpu)])),
+        [router, vcpu, "balancer"] if is_vcpu(vcpu) => {
+            ("balancer_vm", owned(&[("router", router), ("vcpu", vcpu)]))
+        }
         [router, vcpu, nic] if is_vcpu(vcpu) => {
             ("guest_nic", owned(&[("router", router), ("vcpu", vcpu), ("nic", nic)]))
         }

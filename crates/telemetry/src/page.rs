@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
-use ledger::{Group, NicDirection, NicInterrupts, PortCounters, RouterCounters, RouterNic, WorkCounters};
+use ledger::{
+    BalancerTally, Group, NicDirection, NicInterrupts, PortCounters, RouterCounters, RouterNic, WorkCounters,
+};
 
 use crate::ResponderCounters;
 use crate::family::{self, Labels, NAMESPACE, Sample, classify};
@@ -55,6 +57,7 @@ impl Page {
         page.describe("router", RouterCounters::FIELDS);
         page.describe("thread_work", WorkCounters::FIELDS);
         page.describe("guest_nic", RouterNic::FIELDS);
+        page.describe("balancer_vm", BalancerTally::FIELDS);
         page.describe("telemetry_client", ResponderCounters::FIELDS);
         page
     }

@@ -25,6 +25,8 @@ use super::secret;
 
 /// No balancer has this number.
 const NONE: u32 = u32::MAX;
+/// Rounds for which one that carries frames no more may send those out of the link that it has.
+const GRACE: u32 = 10;
 /// Reverse ARP: what a station that has moved says, so that others learn where it is, and that asks for nothing here (RFC 903).
 const RARP: u16 = 0x8035;
 
@@ -40,6 +42,9 @@ pub(super) struct Front {
     /// Generation of the table, never 0.
     generation: AtomicU32,
     carrier: AtomicU32,
+    /// The one before it, for so many rounds more.
+    former: AtomicU32,
+    grace: AtomicU32,
     /// Whether the carrier passes frames, as far as is known.
     is_carried: AtomicBool,
     /// What balancers are plugged into inside.
@@ -88,6 +93,8 @@ impl Front {
             // One that a balancer of an earlier process does not have.
             generation: AtomicU32::new(secret() as u32 | 1),
             carrier: AtomicU32::new(NONE),
+            former: AtomicU32::new(NONE),
+            grace: AtomicU32::new(0),
             is_carried: AtomicBool::new(false),
             inside: Mutex::default(),
         }
@@ -142,15 +149,32 @@ impl Front {
         self.carrier.load(Ordering::Relaxed) == u32::from(number)
     }
 
+    /// Whether what a balancer sends out of the link leaves: of the carrier, and for a moment of the one before it.
+    #[inline]
+    pub(super) fn lets_out(&self, number: u16) -> bool {
+        self.is_carrier(number) || self.former.load(Ordering::Relaxed) == u32::from(number)
+    }
+
     /// Whether the carrier is known to pass frames, so that members can be judged by what passes it.
     pub(super) fn is_carried(&self) -> bool {
         self.is_carried.load(Ordering::Relaxed)
     }
 
-    /// Names the balancer that is to carry frames; the one that did before.
+    /// Names the balancer that is to carry frames, in each round; the one that did before. By one thread at a time.
     pub(super) fn carry(&self, carrier: Option<u16>, is_carried: bool) -> Option<u16> {
         self.is_carried.store(is_carried && carrier.is_some(), Ordering::Relaxed);
-        let before = self.carrier.swap(carrier.map_or(NONE, u32::from), Ordering::AcqRel);
+        let carrier = carrier.map_or(NONE, u32::from);
+        let before = self.carrier.swap(carrier, Ordering::AcqRel);
+        if before == carrier {
+            let left = self.grace.load(Ordering::Relaxed).saturating_sub(1);
+            self.grace.store(left, Ordering::Relaxed);
+            if left == 0 {
+                self.former.store(NONE, Ordering::Relaxed);
+            }
+        } else {
+            self.former.store(before, Ordering::Relaxed);
+            self.grace.store(GRACE, Ordering::Relaxed);
+        }
         self.read();
         u16::try_from(before).ok()
     }

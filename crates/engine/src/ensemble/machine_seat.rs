@@ -234,7 +234,7 @@ impl SinkWrapper for FromMachine {
     #[inline]
     fn deliver_on(&self, frames: &[Frame<'_>]) -> usize {
         let side = &self.side;
-        if !side.is_inside && !side.front.is_carrier(side.machine.number) {
+        if !side.is_inside && !side.front.lets_out(side.machine.number) {
             return self.drop_all(frames);
         }
         if frames.iter().any(|frame| is_taken_out(frame, side.is_inside)) {

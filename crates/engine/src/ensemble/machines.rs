@@ -117,6 +117,18 @@ impl Core {
         board.due()
     }
 
+    /// Tells balancers of tables that they do not know, without waiting for the next round.
+    pub(super) fn tell_machines(&self, now: Duration) {
+        let Some(machines) = &self.machines else { return };
+        let usable = self.usable_cables(now);
+        let board = machines.board();
+        for machine in machines.live().values() {
+            if let Some(last) = board.last(Number(machine.number)) {
+                self.order(machine, last, (false, &usable));
+            }
+        }
+    }
+
     /// Sends an order into each NIC of a balancer, or into those whose link it does not know the table of; which NICs these are, one bit
     /// each. `None`: none of them is served.
     fn order(&self, machine: &Member, number: u32, (to_all, usable): (bool, &[u8])) -> Option<u16> {

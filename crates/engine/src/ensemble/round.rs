@@ -97,6 +97,11 @@ impl Board {
         self.under_way.insert(number, last);
     }
 
+    /// The number of the probe that was sent last.
+    pub(super) fn last(&self, number: Number) -> Option<u32> {
+        self.under_way.get(&number).map(|last| last.number)
+    }
+
     /// What has happened since this was asked last.
     pub(super) fn take_news(&mut self) -> Vec<(Number, News)> {
         std::mem::take(&mut self.news)
@@ -268,6 +273,7 @@ impl Core {
         probes.extend(self.park(&mut board, &members, now));
         self.counters.links_moved.add_shared(self.balancers.look());
         self.deal(&mut board);
+        self.tell_machines(now);
         self.send(&mut board, &members, &probes, now);
         board.due().into_iter().chain(due).min()
     }
