@@ -24,6 +24,7 @@ mod link;
 mod machine_seat;
 mod machines;
 mod news;
+mod path;
 mod round;
 mod seat;
 mod timer;

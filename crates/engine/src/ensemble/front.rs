@@ -9,8 +9,9 @@
 //! was, and the interconnection is told that the neighbours of the link are behind the other one now.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use attach::{Attachment, Entry, NicRequirements, Outside, Ports, ServiceContext};
@@ -27,6 +28,12 @@ use super::secret;
 const NONE: u32 = u32::MAX;
 /// Rounds for which one that carries frames no more may send those out of the link that it has.
 const GRACE: u32 = 10;
+/// How much a round counts at most while nothing is heard: whoever comes later was kept from its CPU.
+const ROUND: Duration = Duration::from_millis(15);
+/// While a link is silent for longer than this, and for less than [`SILENT`], nobody knows who is to blame.
+const IN_DOUBT: Duration = Duration::from_millis(20);
+/// The path behind a carrier is cut whose link is silent for so long.
+pub(super) const SILENT: Duration = Duration::from_millis(200);
 /// Reverse ARP: what a station that has moved says, so that others learn where it is, and that asks for nothing here (RFC 903).
 const RARP: u16 = 0x8035;
 
@@ -47,6 +54,10 @@ pub(super) struct Front {
     grace: AtomicU32,
     /// Whether the carrier passes frames, as far as is known.
     is_carried: AtomicBool,
+    /// Whether anything has come through the carrier from members since the last round.
+    is_heard: AtomicBool,
+    /// For how many microseconds nothing has, although something was to.
+    silence: AtomicU64,
     /// What balancers are plugged into inside.
     inside: Mutex<BTreeMap<u16, Inside>>,
 }
@@ -96,6 +107,8 @@ impl Front {
             former: AtomicU32::new(NONE),
             grace: AtomicU32::new(0),
             is_carried: AtomicBool::new(false),
+            is_heard: AtomicBool::new(false),
+            silence: AtomicU64::new(0),
             inside: Mutex::default(),
         }
     }
@@ -174,9 +187,38 @@ impl Front {
         } else {
             self.former.store(before, Ordering::Relaxed);
             self.grace.store(GRACE, Ordering::Relaxed);
+            self.silence.store(0, Ordering::Relaxed);
         }
         self.read();
         u16::try_from(before).ok()
+    }
+
+    /// Something has come through the carrier from members.
+    #[inline]
+    pub(super) fn hear(&self) {
+        // Mostly it is known already.
+        if !self.is_heard.load(Ordering::Relaxed) {
+            self.is_heard.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// A round is over in which something was to be heard; for how long nothing has been.
+    pub(super) fn listen(&self, round: Duration) -> Duration {
+        let silence = match self.is_heard.swap(false, Ordering::Relaxed) {
+            true => Duration::ZERO,
+            false => self.silence() + round.min(ROUND),
+        };
+        self.silence.store(silence.as_micros() as u64, Ordering::Relaxed);
+        silence
+    }
+
+    fn silence(&self) -> Duration {
+        Duration::from_micros(self.silence.load(Ordering::Relaxed))
+    }
+
+    /// Whether it is not known who is to blame for what is missing: members, or the path behind the carrier.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        (IN_DOUBT..SILENT).contains(&self.silence())
     }
 
     /// Has the carrier read the link, once there is a member that frames can go to: until then they wait where they are.

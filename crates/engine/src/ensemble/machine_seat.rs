@@ -240,8 +240,19 @@ impl SinkWrapper for FromMachine {
         if frames.iter().any(|frame| is_taken_out(frame, side.is_inside)) {
             return self.deliver_some(frames);
         }
-        side.machine.has_passed(side.entered, frames.len());
+        side.passed(frames.len());
         self.sink.deliver(frames)
+    }
+}
+
+impl Side {
+    /// So many frames have passed the balancer to this side.
+    #[inline]
+    fn passed(&self, frames: usize) {
+        self.machine.has_passed(self.entered, frames);
+        if !self.is_inside && frames > 0 {
+            self.front.hear();
+        }
     }
 }
 
@@ -251,7 +262,7 @@ impl FromMachine {
         let mut taken = 0;
         for burst in frames.chunks(BURST) {
             let left: Frames<'_> = burst.iter().filter(|frame| !self.takes_out(frame)).copied().collect();
-            self.side.machine.has_passed(self.side.entered, left.len());
+            self.side.passed(left.len());
             let passed = if left.is_empty() { 0 } else { self.sink.deliver(&left) };
             taken += burst.len() - left.len() + passed;
             if passed < left.len() {

@@ -11,11 +11,11 @@ use std::time::Duration;
 use config::Group;
 use frame::Mac;
 use frame::order::Order;
-use group::member::Event;
-use group::{Member as Number, Pace, Probe, State};
+use group::{Member as Number, Probe, State};
 
 use super::balancers::owner;
 use super::front::Front;
+use super::path::Path;
 use super::round::{Board, Last};
 use super::seat::{Aside, Member};
 use super::{Core, News, Way};
@@ -26,6 +26,12 @@ pub(super) struct Machines {
     count: AtomicUsize,
     known: Mutex<BTreeMap<u16, Weak<Member>>>,
     board: Mutex<Board>,
+    /// What is behind those behind which a path was cut.
+    paths: Mutex<BTreeMap<u16, Path>>,
+    /// When paths were listened to last, and whether something was sent by them since.
+    listened: Mutex<(Duration, bool)>,
+    /// Who is asked next.
+    turn: AtomicUsize,
 }
 
 /// Those that there are.
@@ -36,7 +42,8 @@ impl Machines {
     pub(super) fn new(group: &Group) -> Option<Self> {
         let count = AtomicUsize::new(group.balancers() as usize);
         let (known, board) = (Mutex::default(), Mutex::new(Board::of_balancers()));
-        group.has_machines().then_some(Self { count, known, board })
+        let (paths, listened, turn) = (Mutex::default(), Mutex::default(), AtomicUsize::new(0));
+        group.has_machines().then_some(Self { count, known, board, paths, listened, turn })
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<u16, Weak<Member>>> {
@@ -45,6 +52,28 @@ impl Machines {
 
     fn board(&self) -> MutexGuard<'_, Board> {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of the paths behind them. To be taken after the board.
+    pub(super) fn paths(&self) -> MutexGuard<'_, BTreeMap<u16, Path>> {
+        self.paths.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The turn of whoever is asked first, of so many that are asked at a time.
+    pub(super) fn turn(&self, asked: usize) -> usize {
+        self.turn.fetch_add(asked, Ordering::Relaxed)
+    }
+
+    /// Whether something was sent by all paths.
+    pub(super) fn note_asked(&self, was_asked: bool) {
+        self.listened.lock().unwrap_or_else(PoisonError::into_inner).1 = was_asked;
+    }
+
+    /// What has passed since this was called last, and whether something was sent by all paths.
+    pub(super) fn listened(&self, now: Duration) -> (Duration, bool) {
+        let mut listened = self.listened.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut listened.0, now);
+        (now.saturating_sub(before), listened.1)
     }
 
     /// Those that there are.
@@ -92,7 +121,7 @@ impl Core {
         }
     }
 
-    fn fronts(&self) -> impl Iterator<Item = (usize, &Arc<Front>)> {
+    pub(super) fn fronts(&self) -> impl Iterator<Item = (usize, &Arc<Front>)> {
         (0..self.links.len()).filter_map(|nic| Some((nic, self.front(nic)?)))
     }
 
@@ -113,6 +142,7 @@ impl Core {
             let entered = self.order(machine, order, (needs, &usable));
             board.send(number, Last { number: order, passed, entered: entered.filter(|_| needs) });
         }
+        self.judge_paths(machines, &mut board, (now, &usable));
         self.deal_links(machines, &board);
         board.due()
     }
@@ -223,9 +253,8 @@ impl Core {
         for machine in live.values().filter(|machine| is_meant(&machine.name)) {
             machine.take_back(Aside::Planned);
             let number = Number(machine.number);
-            if !machine.is_aside() && board.state(number) == Some(State::Leaving) {
-                board.note(number, Event::Stay, now);
-                board.watch(number, Pace::Starting, machine.passed(), now);
+            if !machine.is_aside() {
+                board.restart(number, machine.passed(), now);
             }
         }
     }

@@ -87,9 +87,17 @@ impl Board {
         self.judge.due()
     }
 
-    /// Watches one from now on.
-    pub(super) fn watch(&mut self, number: Number, pace: Pace, passed: u64, now: Duration) {
-        self.judge.watch(number, pace, passed, now);
+    /// Watches one anew that was to leave.
+    pub(super) fn restart(&mut self, number: Number, passed: u64, now: Duration) {
+        if self.state(number) == Some(State::Leaving) {
+            self.note(number, Event::Stay, now);
+            self.judge.watch(number, Pace::Starting, passed, now);
+        }
+    }
+
+    /// Something is to be told of one.
+    pub(super) fn tell(&mut self, number: Number, news: News) {
+        self.news.push((number, news));
     }
 
     /// A probe was sent, or was not needed.
@@ -275,6 +283,7 @@ impl Core {
         self.deal(&mut board);
         self.tell_machines(now);
         self.send(&mut board, &members, &probes, now);
+        self.ask_paths(&board, now);
         board.due().into_iter().chain(due).min()
     }
 
@@ -317,7 +326,7 @@ impl Core {
 
     /// Whether what stands before members passes frames, as far as that is known: a balancer at each link that is a virtual machine.
     fn is_carried(&self) -> bool {
-        (0..self.links.len()).filter_map(|nic| self.front(nic)).all(|front| front.is_carried())
+        self.fronts().all(|(_, front)| front.is_carried() && !front.is_in_doubt())
     }
 
     /// Sends a probe into each of these NICs of a member; which NICs these are, one bit each.
@@ -382,9 +391,8 @@ impl Core {
         for member in members.values().filter(|member| is_meant(&member.name)) {
             member.take_back(why);
             let number = Number(member.number);
-            if !member.is_aside() && board.roster.state(number) == Some(State::Leaving) {
-                board.note(number, Event::Stay, now);
-                board.judge.watch(number, Pace::Starting, member.passed(), now);
+            if !member.is_aside() {
+                board.restart(number, member.passed(), now);
             }
         }
     }

@@ -10,6 +10,7 @@ use group::probe;
 use port::{Frame, Frames, IngressSink, Sink, SinkWrapper, Source, SourceWrapper, ingress};
 use ring::BURST;
 
+use super::path::OF_PATH;
 use super::{Core, Ensemble, SeatCounters, Way, deliver};
 use crate::io_thread::Pump;
 
@@ -37,6 +38,8 @@ pub(super) enum Aside {
     Planned = 1,
     /// It is about to be started anew.
     Drained = 2,
+    /// Nothing comes back from members that passes it: the path behind a balancer is cut.
+    Path = 4,
 }
 
 /// Whether somebody is there.
@@ -363,6 +366,11 @@ impl Core {
         }
         let through = self.probes.read(octets.get(..len).unwrap_or_default());
         let own = through.filter(|through| from.is_none_or(|from| through.member.0 == from));
+        if let Some(through) = own.filter(|through| through.number == OF_PATH) {
+            let front = self.front(through.nic.into()).filter(|_| usize::from(through.nic) == nic);
+            front.into_iter().for_each(|front| front.hear());
+            return counters.probes_back.add_shared(1);
+        }
         let is_noted = own.is_some_and(|through| {
             let member = self.members().get(&through.member.0).and_then(std::sync::Weak::upgrade);
             member.is_some_and(|member| member.note_probe(through.nic.into(), through.number))
