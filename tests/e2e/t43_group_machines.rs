@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use config::Mac;
-use support::{Counters, Flow, Namespace, Ovs, Stage, ping, run, transfer};
+use support::{Counters, Flow, Namespace, Signal, Stage, ping, run, transfer};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
@@ -32,21 +32,28 @@ struct World {
     stage: Stage,
     west: Namespace,
     east: Namespace,
-    /// It ends before the namespace in which it runs.
-    ovs: Option<Ovs>,
 }
 
 impl World {
     fn start(text: &str) -> Self {
-        Self::start_after(text, |_| Ok(None))
+        Self::around(Stage::start(RINGROAD, text).expect("it starts"))
     }
 
-    fn start_after(text: &str, prepare: impl FnOnce(&Namespace) -> anyhow::Result<Option<Ovs>>) -> Self {
-        let (mut stage, ovs) =
-            Stage::start_after(RINGROAD, text, &["--json"], prepare).expect("it starts");
+    /// Starts it in a namespace with a bridge.
+    fn start_at_bridge(text: &str) -> Self {
+        let prepare = |home: &Namespace| {
+            home.set("net.ipv6.conf.default.disable_ipv6", "1")?;
+            home.ip(&["link", "add", BRIDGE, "type", "bridge"])?;
+            home.ip(&["link", "set", BRIDGE, "up"])
+        };
+        Self::around(Stage::start_after(RINGROAD, text, &["--json"], prepare).expect("it starts").0)
+    }
+
+    /// Has hosts at its TAPs.
+    fn around(mut stage: Stage) -> Self {
         let west = stage.host("t43v-west", "192.0.2.2/24", "192.0.2.1").expect("west");
         let east = stage.host("t43v-east", "198.51.100.2/24", "198.51.100.1").expect("east");
-        Self { stage, west, east, ovs }
+        Self { stage, west, east }
     }
 
     fn flows(&self) -> Vec<Flow> {
@@ -110,11 +117,7 @@ impl World {
     }
 
     fn finish(self) -> String {
-        let Self { stage, west, east, ovs } = self;
-        // The bridge goes with the run's namespace; here only the run's own things are to be gone.
-        let _ = stage.home().ip(&["link", "delete", BRIDGE]);
-        drop(ovs);
-        let done = stage.finish_troubled(vec![west, east]).expect("nothing is left");
+        let done = self.stage.finish_troubled(vec![self.west, self.east]).expect("nothing is left");
         done.stderr
     }
 }
@@ -170,18 +173,14 @@ fn try_balancers(engine: &str) {
     world.ask(&["set", "duo", "balancers=2"]);
     world.all_serve(3, 2);
     world.transfers(3);
-    // A cable of one is out, before it or behind it.
-    for key in ["west.link", "west_in.link"] {
-        let before = world.links_moved();
-        if key == "west.link" {
-            world.ask(&["set", "duo_lb0", &format!("{key}=down")]);
-            world.waits_for("it moves", |counters| counters.get("duo.group.links_moved") > before);
-            all_resume(&flows, "a cable of a balancer was out");
-            world.transfers(4);
-            world.ask(&["set", "duo_lb0", &format!("{key}=up")]);
-            world.all_serve(3, 2);
-        }
-    }
+    // A cable of one is out.
+    let before = world.links_moved();
+    world.ask(&["set", "duo_lb0", "west.link=down"]);
+    world.waits_for("it moves", |counters| counters.get("duo.group.links_moved") > before);
+    all_resume(&flows, "a cable of a balancer was out");
+    world.transfers(4);
+    world.ask(&["set", "duo_lb0", "west.link=up"]);
+    world.all_serve(3, 2);
     world.ask(&["set", "duo", "backends=5"]);
     world.all_serve(5, 2);
     all_resume(&flows, "back ends came");
@@ -245,18 +244,10 @@ fn one_that_is_killed_leaves_its_links_to_the_other_and_comes_again() {
     );
 }
 
-/// Creates a bridge in the namespace of the run.
-fn bridge(home: &Namespace) -> anyhow::Result<Option<Ovs>> {
-    home.set("net.ipv6.conf.default.disable_ipv6", "1")?;
-    home.ip(&["link", "add", BRIDGE, "type", "bridge"])?;
-    home.ip(&["link", "set", BRIDGE, "up"])?;
-    Ok(None)
-}
-
 #[test]
 fn a_bridge_joins_balancers_and_back_ends_and_a_path_through_it_is_cut() {
     support::needs!(Root, Tun, Program("ip"), Program("busybox"), Program("bridge"));
-    let world = World::start_after(&file("process", &format!("interconnect = 'bridge:{BRIDGE}'")), bridge);
+    let world = World::start_at_bridge(&file("process", &format!("interconnect = 'bridge:{BRIDGE}'")));
     world.all_serve(3, 2);
     is_one_router(&world);
     let flows = world.flows();
@@ -275,17 +266,19 @@ fn a_bridge_joins_balancers_and_back_ends_and_a_path_through_it_is_cut() {
     all_resume(&flows, "a path to a back end was cut");
     port("duo_1.west", "3");
     world.all_serve(3, 2);
-    // So does that of a balancer: what comes from the east is the other one's.
+    // So do those of a balancer, which itself passes what it gets: what comes from the east is the other one's.
     let before = world.links_moved();
-    port("duo_lb1.west_in", "0");
-    port("duo_lb1.east_in", "0");
+    let of_balancer = ["duo_lb1.west_in", "duo_lb1.east_in"];
+    of_balancer.iter().for_each(|name| port(name, "0"));
+    world.waits_for("its link moves", |counters| counters.get("duo.group.links_moved") > before);
     all_resume(&flows, "the path behind a balancer was cut");
-    port("duo_lb1.west_in", "3");
-    port("duo_lb1.east_in", "3");
+    of_balancer.iter().for_each(|name| port(name, "3"));
     world.all_serve(3, 2);
-    assert!(world.links_moved() >= before);
     drop(flows);
-    world.finish();
+    // Only what the run has made is to be gone when it ends.
+    world.stage.home().ip(&["link", "delete", BRIDGE]).expect("deleted");
+    let said = world.finish();
+    assert!(said.contains("nothing comes back from members by east"), "{said}");
 }
 
 mod all {
@@ -294,9 +287,16 @@ mod all {
     #[test]
     fn open_vswitch_joins_balancers_and_back_ends() {
         support::needs!(
-            Root, Tun, Program("ip"), Program("busybox"), Program("ovs-vswitchd"), Program("ovsdb-server")
+            Root,
+            Tun,
+            Program("ip"),
+            Program("busybox"),
+            Program("ovs-vswitchd"),
+            Program("ovsdb-server")
         );
-        let world = World::start_with_ovs();
+        let text = file("process", &format!("interconnect = 'ovs:{BRIDGE}'"));
+        let (stage, ovs) = Stage::start_beside_ovs(RINGROAD, &text, &["--json"], BRIDGE).expect("it starts");
+        let mut world = World::around(stage);
         world.all_serve(3, 2);
         is_one_router(&world);
         let flows = world.flows();
@@ -307,6 +307,9 @@ mod all {
         all_resume(&flows, "a balancer was cut");
         world.transfers(2);
         drop(flows);
-        world.finish();
+        world.stage.run().signal(Signal::TERM).expect("it is told");
+        let done = world.stage.run().wait(PATIENCE).expect("it ends");
+        assert!(done.status.success(), "{}", done.stderr);
+        assert_eq!(ovs.ask(&["list-ports", BRIDGE]).expect("ports"), "", "none of the run's is left");
     }
 }

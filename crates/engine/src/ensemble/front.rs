@@ -187,7 +187,7 @@ impl Front {
         } else {
             self.former.store(before, Ordering::Relaxed);
             self.grace.store(GRACE, Ordering::Relaxed);
-            self.silence.store(0, Ordering::Relaxed);
+            self.forget_silence();
         }
         self.read();
         u16::try_from(before).ok()
@@ -210,6 +210,11 @@ impl Front {
         };
         self.silence.store(silence.as_micros() as u64, Ordering::Relaxed);
         silence
+    }
+
+    /// Nothing is to be heard.
+    pub(super) fn forget_silence(&self) {
+        self.silence.store(0, Ordering::Relaxed);
     }
 
     fn silence(&self) -> Duration {

@@ -53,9 +53,8 @@ impl Core {
     /// Sends what is to come back by the link that it enters by, through some of the members that get frames.
     pub(super) fn ask_paths(&self, board: &Board, now: Duration) {
         let Some(machines) = self.machines.as_ref().filter(|_| !self.links.is_empty()) else { return };
-        let able = |number: u16| {
-            matches!(board.state(Number(number)), Some(State::Serving | State::Suspect | State::Starting))
-        };
+        // Of those that come up nobody knows yet what they do.
+        let able = |number: u16| matches!(board.state(Number(number)), Some(State::Serving | State::Suspect));
         let members: Vec<_> = self.live().into_values().filter(|member| able(member.number)).collect();
         let first = machines.turn(ASKED);
         let usable = self.usable_cables(now);
@@ -90,7 +89,11 @@ impl Core {
             }
         }
         let (round, was_asked) = machines.listened(now);
-        for (nic, front) in self.fronts().filter(|(nic, _)| was_asked && usable.contains(&(*nic as u8))) {
+        for (nic, front) in self.fronts() {
+            if !was_asked || !usable.contains(&(nic as u8)) {
+                front.forget_silence();
+                continue;
+            }
             let silence = front.listen(round);
             let carrier = front.carrier().filter(|carrier| board.serves(*carrier) && silence >= SILENT);
             let Some(machine) = carrier.and_then(|carrier| live.get(&carrier)) else { continue };
@@ -99,7 +102,7 @@ impl Core {
             }
             paths.entry(machine.number).or_default().cut(now);
             machine.set_aside(Aside::Path);
-            let nic = self.links.get(nic).map_or("", |link| &link.nic);
+            let nic = self.links.get(nic).map_or("", |link| link.nic.as_str());
             let what = format!("nothing comes back from members by {nic}: its links go to other balancers");
             board.part_with(Number(machine.number), now);
             board.tell(Number(machine.number), News::Told(what));
