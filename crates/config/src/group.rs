@@ -222,7 +222,15 @@ impl Group {
             _ => self.queues() as usize,
         };
         let in_turn = is_parallel && self.spread == Spread::RoundRobin;
-        NicRequirements { queues, in_turn, ..self.pattern.wanted(nic) }
+        let wanted = match self.pattern.is_in_kernel() {
+            // Who is plugged in is a balancer.
+            true => NicRequirements {
+                router: self.name.clone(),
+                ..self.machine(0).wanted(&machines::outside(nic))
+            },
+            false => self.pattern.wanted(nic),
+        };
+        NicRequirements { queues, in_turn, mtu: nic.mtu, ..wanted }
     }
 
     /// How many balancers it has: none where members own the queues of links.

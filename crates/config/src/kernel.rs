@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use crate::forwarding::{ReversePath, is_spread};
+use crate::group::Balancer;
 use crate::napi;
 use crate::plan::{Container, Engine, ForwardingSettings, Nic, Router, RpFilter};
 use crate::read::valued;
@@ -161,7 +162,10 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
         verify_routes(section, router);
     }
     for (nic, table) in router.nics.iter().zip(section.tables("nic")) {
-        if let Some(what) = misplaced(router, nic).filter(|_| table.has("attach")) {
+        // Behind a balancer that is a virtual machine the machine is plugged in there.
+        let is_before = section.is("group") && section.peek_text("balancer") == Some(Balancer::Vm.name());
+        let is_in_kernel = router.is_in_kernel() && !is_before;
+        if let Some(what) = misplaced(is_in_kernel, nic).filter(|_| table.has("attach")) {
             table.fault(table.line_of("attach"), "attach", what);
         }
         if !router.is_in_kernel() {
@@ -194,16 +198,16 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
 }
 
 /// Error text if the attachment of a NIC does not fit the engine.
-fn misplaced(router: &Router, nic: &Nic) -> Option<String> {
+fn misplaced(is_in_kernel: bool, nic: &Nic) -> Option<String> {
     let is_for_kernel = nic.attach.is_for_kernel();
-    if router.is_in_kernel() && !nic.attach.takes_kernel() {
+    if is_in_kernel && !nic.attach.takes_kernel() {
         return Some(format!(
             "a kernel router cannot use {:?}; write e.g. \"veth:rr-{}\"",
             nic.attach.to_string(),
             nic.name
         ));
     }
-    let is_foreign = is_for_kernel && !router.is_in_kernel();
+    let is_foreign = is_for_kernel && !is_in_kernel;
     let other = if nic.attach.lower().is_some() { "macvtap" } else { "tap" };
     is_foreign.then(|| {
         format!(

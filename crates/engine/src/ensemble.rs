@@ -329,7 +329,10 @@ fn has_serving(plan: &Plan, group: &Group, name: &str) -> bool {
     // A balancer that is a virtual machine has two NICs for each of the group.
     let of_all = || group.pattern.nics.iter().cycle();
     let serves = |router: &Router| !router.is_stopped() && router.nics.iter().zip(of_all()).all(is_in);
-    plan.routers.iter().find(|router| router.name == name).is_some_and(serves)
+    // Members that are kernel routers are not in the plan of a data plane: their probes tell whether they forward.
+    let is_behind =
+        || group.pattern.is_in_kernel() && (0..group.members).any(|number| group.member(number) == name);
+    plan.routers.iter().find(|router| router.name == name).map_or_else(is_behind, serves)
 }
 
 /// What of a group stays as long as its members run.

@@ -168,16 +168,19 @@ impl Instance {
         self.slots.iter().map(Slot::status).collect()
     }
 
-    /// What is here of routers in processes of their own, in the order of the file.
+    /// What is here of routers in processes of their own, in the order of the file; and of kernel routers that are members of groups.
     pub fn relayed(&self) -> impl Iterator<Item = Relayed> {
-        self.isolated_paths.iter().map(|paths| {
+        let behind = self.context.ensembles.behind().into_iter();
+        let behind = behind.map(|(name, state)| Relayed { name, threads: Vec::new(), member: Some(state) });
+        let isolated = self.isolated_paths.iter().map(|paths| {
             let threads = paths.threads().iter().map(IoThread::thread);
             Relayed {
                 name: paths.plan.name.clone(),
                 threads: threads.map(|t| (t.name().to_owned(), t.tid())).collect(),
                 member: paths.outlets().first().and_then(|outlet| outlet.member_state()),
             }
-        })
+        });
+        isolated.chain(behind)
     }
 
     /// Names and kernel thread IDs of those threads that serve all members of a group: `core/group`, `core/lb0`.

@@ -59,7 +59,7 @@ impl Group {
 }
 
 /// The NIC of a balancer that leads to the link of a group's NIC.
-fn outside(nic: &Nic) -> Nic {
+pub(super) fn outside(nic: &Nic) -> Nic {
     Nic {
         addresses: Vec::new(),
         six: Six::default(),

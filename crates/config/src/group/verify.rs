@@ -23,7 +23,7 @@ pub(crate) fn verify(section: &Section<'_>, group: &Group) {
     nics(section, group);
     keys_of_stages(section, group);
     router(section, group);
-    if group.pattern.is_in_kernel() {
+    if group.pattern.is_in_kernel() && !group.has_machines() {
         return;
     }
     for (nic, section) in group.pattern.nics.iter().zip(section.tables("nic")) {
@@ -101,6 +101,18 @@ fn router(section: &Section<'_>, group: &Group) {
         Some(Engine::Linux) => refuse(
             "engine",
             "we cannot write the routes of a Linux guest, so it is no member of a group; write engine = \"kvm\"",
+        ),
+        Some(Engine::Kernel | Engine::Lxc) if group.has_machines() => {
+            if group.scale.is_some() {
+                refuse(
+                    "scale",
+                    "the load of kernel routers is not known; remove it, or write engine = \"kvm\"",
+                );
+            }
+        }
+        Some(Engine::Kernel | Engine::Lxc) if group.kind != GroupKind::Parallel => refuse(
+            "engine",
+            "a balancer in our switch cannot reach a kernel router; write balancer = \"vm\", or engine = \"kvm\"",
         ),
         Some(Engine::Kernel | Engine::Lxc) => refuse(
             "engine",

@@ -430,6 +430,46 @@ fn a_kernel_router_is_no_member() {
 }
 
 #[test]
+fn behind_balancers_that_are_machines_kernel_routers_are_members() {
+    let text = |engine: &str, more: &str| {
+        multistage(&format!("balancer = \"vm\"\n{more}"))
+            .replace("\"flow\"", &format!("\"flow\"\nengine = \"{engine}\""))
+    };
+    let plan = good(&text("kernel", ""));
+    assert!(plan.members("core").all(|router| router.is_in_kernel() && router.vcpus == 0));
+    let balancer = plan.routers.last().expect("there is one");
+    assert_eq!(
+        (balancer.engine, balancer.is_in_kernel(), balancer.vcpus, balancer.isolate),
+        (None, false, 1, true)
+    );
+    assert!(balancer.memory > 0 && balancer.nics.iter().all(|nic| nic.queues == 1 && nic.ring > 0));
+    let wanted = plan.groups[0].wanted(&plan.groups[0].pattern.nics[0]);
+    assert_eq!(
+        (wanted.label().as_str(), wanted.in_kernel, wanted.queues, wanted.pairs),
+        ("core.wan", false, 1, 1)
+    );
+    assert_eq!(attachments(&plan.routers[0]), ["switch:core_wan", "switch:core_lan"]);
+    let of_data_plane = plan.of_data_plane();
+    assert_eq!(names(&of_data_plane.routers), ["core_lb0"]);
+    let ports: Vec<&str> = of_data_plane.kernel_ports.iter().map(|port| port.switch.as_str()).collect();
+    assert_eq!(ports, ["core_wan", "core_lan"].repeat(3));
+    assert!(plan.with("core", "rp_filter", "loose").is_ok(), "a setting that balancers do not have");
+    assert_eq!(good(&text("lxc", "interconnect = \"bridge:br0\"\n")).members("core").count(), 3);
+    let scaled = text("kernel", "").replace("backends = 3", "scale = { max = 3 }");
+    assert!(
+        errors(&scaled).contains("group.scale: the load of kernel routers is not known"),
+        "{}",
+        errors(&scaled)
+    );
+    let in_switch = multistage("").replace("\"flow\"", "\"flow\"\nengine = \"kernel\"");
+    assert!(
+        errors(&in_switch).contains("group.engine: a balancer in our switch cannot reach a kernel router"),
+        "{}",
+        errors(&in_switch)
+    );
+}
+
+#[test]
 fn what_is_wrong_with_all_members_is_told_once() {
     let text = PARALLEL.replace("spread = \"flow\"", "memory = \"16M\"\nvcpus = 8");
     let told = errors(&text);

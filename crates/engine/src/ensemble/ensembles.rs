@@ -7,7 +7,7 @@ use attach::{Attachment, HandedOver};
 use config::{Group, Nic, Plan, Router};
 use switch::Switch;
 
-use super::seat::Aside;
+use super::seat::{Aside, Member};
 use super::{Ensemble, News, has_serving, may_become};
 use crate::counts::CounterRegistry;
 use crate::supplies::HostServices;
@@ -213,6 +213,17 @@ impl Ensembles {
             threads
         };
         self.running().into_iter().flat_map(of).collect()
+    }
+
+    /// Names of members that are kernel routers, and how they are, each in one line.
+    pub(crate) fn behind(&self) -> Vec<(String, String)> {
+        let is_before = |ensemble: &Arc<Ensemble>| ensemble.group.pattern.is_in_kernel();
+        let of = |ensemble: Arc<Ensemble>| {
+            let state =
+                |member: Arc<Member>| Some((member.name.clone(), ensemble.core.state_of(member.number, 0)?));
+            ensemble.core.live().into_values().filter_map(state).collect::<Vec<_>>()
+        };
+        self.running().into_iter().filter(is_before).flat_map(of).collect()
     }
 
     /// Has balancers look for frames by links that were replaced.

@@ -18,6 +18,7 @@ use port::{Frame, Frames, Sink, SinkWrapper, Source, SourceWrapper, ingress};
 use ring::BURST;
 
 use super::front::Front;
+use super::machines::Machines;
 use super::seat::{INLET, Member, is_arp, is_back};
 use super::{Core, Ensemble};
 
@@ -203,6 +204,13 @@ impl SourceWrapper for FromMembers {
     fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let Self { source, side } = self;
         let Side { core, machine, front, nic, .. } = side;
+        let is_before_kernel = core.machines.as_ref().is_some_and(Machines::is_before_kernel);
+        let mut seen = |frames: &[Frame<'_>]| {
+            if is_before_kernel {
+                core.notes_behind(*nic, frames);
+            }
+            take(frames);
+        };
         let goes_on = |frame: &Frame<'_>| {
             if is_arp(frame) {
                 // All balancers hear what is said to everybody; one listens.
@@ -216,7 +224,7 @@ impl SourceWrapper for FromMembers {
             }
             false
         };
-        show_some(&mut **source, (budget, is_plain), goes_on, take)
+        show_some(&mut **source, (budget, is_plain), goes_on, &mut seen)
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) struct Member {
     aside: AtomicU8,
     /// Says whether its process is at all of its NICs, where it has one of its own.
     is_there: Mutex<Option<Box<IsThere>>>,
+    /// Bursts of a kernel router that have come to a balancer.
+    seen: AtomicU64,
 }
 
 /// Why a member gets no frames, although it may forward them.
@@ -61,8 +63,8 @@ impl Member {
     /// One whose NICs have these addresses.
     pub(super) fn new(name: &str, number: u16, stations: Vec<Mac>) -> Self {
         let places = stations.iter().map(|_| Place::default()).collect();
-        let (aside, is_there) = (AtomicU8::new(0), Mutex::default());
-        Self { name: name.to_owned(), number, stations, places, aside, is_there }
+        let (aside, is_there, seen) = (AtomicU8::new(0), Mutex::default(), AtomicU64::new(0));
+        Self { name: name.to_owned(), number, stations, places, aside, is_there, seen }
     }
 
     /// The address of a NIC.
@@ -145,9 +147,15 @@ impl Member {
         self.places.iter().map(|place| &place.counters)
     }
 
-    /// Frames that have left it.
+    /// Frames that have left it, or how often some were seen.
     pub(super) fn passed(&self) -> u64 {
-        self.counters().map(|counters| counters.passed.get()).sum()
+        let frames: u64 = self.counters().map(|counters| counters.passed.get()).sum();
+        frames + self.seen.load(Ordering::Relaxed)
+    }
+
+    /// Frames of it were seen.
+    pub(super) fn note_seen(&self) {
+        self.seen.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whatever has come back is of no probe that is sent from now on.

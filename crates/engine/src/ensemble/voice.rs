@@ -9,7 +9,7 @@ use group::probe;
 use port::{Frame, Sink};
 
 use super::hosts::Spoken;
-use super::seat::Member;
+use super::seat::{Member, is_back};
 use super::{Core, packet_of};
 
 /// Offset in a frame of the hardware address that an ARP packet is for.
@@ -45,6 +45,16 @@ impl Core {
         if let Some(member) = self.live().values().find(|member| is_its(member)) {
             self.hears_member((member.number, nic), frame);
         }
+    }
+
+    /// A burst has come to a balancer from a member that nobody serves here, so it forwards. One frame says as much as all.
+    pub(super) fn notes_behind(&self, nic: usize, frames: &[Frame<'_>]) {
+        let first = frames.iter().find(|frame| !is_back(frame));
+        let station = first.and_then(|frame| frame.octets().read::<6>(6)).map(Mac);
+        // Whoever is about to change the members need not be waited for.
+        let (Some(station), Ok(enrolled)) = (station, self.enrolled.try_lock()) else { return };
+        let member = enrolled.iter().find(|member| member.station(nic) == station);
+        member.into_iter().for_each(|member| member.note_seen());
     }
 
     /// Asks the network what a member has asked, in the group's name.

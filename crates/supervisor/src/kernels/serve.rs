@@ -118,7 +118,12 @@ impl Supervisor {
             routers.into_iter().map(|status| (status.name.clone(), status)).collect();
         let status = |router: &Router| {
             let other = others.remove(&router.name);
-            if router.is_in_kernel() { Some(self.kernel_status(router, now)) } else { other }
+            if !router.is_in_kernel() {
+                return other;
+            }
+            // How it is as a member of a group only the data plane knows.
+            let member = other.and_then(|other| other.member);
+            Some(RouterStatus { member, ..self.kernel_status(router, now) })
         };
         self.running.plan.routers.iter().filter_map(status).collect()
     }
