@@ -95,6 +95,8 @@ pub struct Stages {
     pub balancer: Balancer,
     /// What joins balancers and back ends.
     pub interconnect: Interconnect,
+    /// Back ends on other hosts, beside the members here.
+    pub remote: u32,
     /// CPUs that the threads of balancers are pinned to that are virtual machines; none: those of the group, from their end.
     pub pin: Pin,
 }
@@ -260,6 +262,21 @@ impl Group {
     /// The name of a member.
     pub fn member(&self, number: u32) -> String {
         format!("{}{BEFORE_NUMBER}{number}", self.name)
+    }
+
+    /// Numbers of the members that run on other hosts: from the highest number down, so that they stay whatever number of others there is.
+    pub fn remote_members(&self) -> impl Iterator<Item = u32> + use<> {
+        let remote = match &self.kind {
+            GroupKind::Parallel => 0,
+            GroupKind::Multistage(stages) => stages.remote,
+        };
+        (0..remote.min(MOST_MEMBERS)).map(|number| MOST_MEMBERS - 1 - number)
+    }
+
+    /// Whether a name is that of a member that the data plane does not serve: a kernel router, or one on another host.
+    pub fn is_elsewhere(&self, name: &str) -> bool {
+        let in_kernel = if self.pattern.is_in_kernel() { 0..self.members } else { 0..0 };
+        in_kernel.chain(self.remote_members()).any(|number| self.member(number) == name)
     }
 
     /// The addresses of a member's NICs, in the order of the file.

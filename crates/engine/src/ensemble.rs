@@ -205,7 +205,8 @@ impl Core {
         let mut enrolled = self.enrolled();
         let known = |number: u32| enrolled.iter().find(|own| u32::from(own.number) == number).cloned();
         let member = |number: u32| known(number).or_else(|| Some(Arc::new(group_member(group, number)?)));
-        let now: Vec<Arc<Member>> = (0..group.members).filter_map(member).collect();
+        let now: Vec<Arc<Member>> =
+            (0..group.members).chain(group.remote_members()).filter_map(member).collect();
         for (nic, link) in self.links.iter().enumerate() {
             if let Way::Machines(front) = &link.way {
                 front.know(now.iter().map(|member| (member.number, member.station(nic))).collect());
@@ -329,9 +330,8 @@ fn has_serving(plan: &Plan, group: &Group, name: &str) -> bool {
     // A balancer that is a virtual machine has two NICs for each of the group.
     let of_all = || group.pattern.nics.iter().cycle();
     let serves = |router: &Router| !router.is_stopped() && router.nics.iter().zip(of_all()).all(is_in);
-    // Members that are kernel routers are not in the plan of a data plane: their probes tell whether they forward.
-    let is_behind =
-        || group.pattern.is_in_kernel() && (0..group.members).any(|number| group.member(number) == name);
+    // Of some the plan of a data plane does not know: their probes tell whether they forward.
+    let is_behind = || group.is_elsewhere(name);
     plan.routers.iter().find(|router| router.name == name).map_or_else(is_behind, serves)
 }
 

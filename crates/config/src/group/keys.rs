@@ -78,6 +78,12 @@ pub const GROUP: &[GroupKey] = &[
         },
     ),
     GroupKey::new(
+        "remote",
+        ("0 to 16", "0"),
+        "back ends on other hosts, beside those here: behind the bridge",
+        |group| stages(group).filter(|stages| stages.remote > 0).map(|stages| Value::Number(stages.remote)),
+    ),
+    GroupKey::new(
         "balancer_pin.vcpu",
         ("CPUs, e.g. 1", "the last ones of pin.vcpu"),
         "where the vCPUs of balancers run that are virtual machines",

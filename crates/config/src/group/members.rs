@@ -103,7 +103,8 @@ impl Plan {
             let names: Vec<&str> = self.groups.iter().map(|group| group.name.as_str()).collect();
             BadValue(format!("there is no group {name:?}; groups: {}", names.join(", ")))
         })?;
-        let (min, max) = group.scale.map_or((1, MOST_MEMBERS), |scale| (scale.min, scale.max));
+        let most = MOST_MEMBERS - group.remote_members().count() as u32;
+        let (min, max) = group.scale.map_or((1, most), |scale| (scale.min, scale.max));
         if !(min..=max).contains(&members) {
             let what = format!("group {name}: members: {members} is out of range; write {min} to {max}");
             return Err(BadValue(what));

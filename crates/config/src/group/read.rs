@@ -12,6 +12,9 @@ use crate::section::{Keywords, Section};
 /// How busy members are to be at most where the file does not say it, in thousandths.
 const TARGET: u32 = 700;
 
+/// Most back ends on other hosts.
+const MOST_REMOTE: u32 = 16;
+
 /// The word for a kind, before what belongs to it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
@@ -121,6 +124,7 @@ fn scale(section: &Section<'_>) -> Option<Scale> {
 fn stages(section: &Section<'_>, place: (usize, &mut Plan)) -> Stages {
     Stages {
         pin: balancer_pin(section, place),
+        remote: section.number("remote", 0..=MOST_REMOTE, 0),
         balancers: section.number("balancers", 1..=MOST_BALANCERS, 1),
         balancer: section.word("balancer", &BALANCERS),
         interconnect: valued(section, "interconnect", "\"switch\"", interconnect).unwrap_or_default(),

@@ -59,12 +59,29 @@ fn nics(section: &Section<'_>, group: &Group) {
 
 /// Keys that say nothing of members side by side.
 fn keys_of_stages(section: &Section<'_>, group: &Group) {
-    let foreign = ["balancers", "balancer", "balancer_pin", "interconnect"];
+    let foreign = ["balancers", "balancer", "balancer_pin", "interconnect", "remote"];
     let refuse = |key: &str, what: &str| section.fault(section.line_of(key), key, what);
     let GroupKind::Multistage(stages) = &group.kind else {
         let what = "only a multistage group has it; remove it, or write kind = \"multistage\"";
         return foreign.into_iter().filter(|key| section.has(key)).for_each(|key| refuse(key, what));
     };
+    let bridge = match &stages.interconnect {
+        Interconnect::Switch => None,
+        Interconnect::Bridge(bridge) => Some(bridge),
+    };
+    if stages.remote > 0 && !(group.has_machines() && bridge.is_some()) {
+        let what =
+            "other hosts are reached by a bridge: write balancer = \"vm\" and interconnect = \"bridge:NAME\"";
+        refuse("remote", what);
+    }
+    if group.most() + stages.remote > MOST_MEMBERS {
+        let what = format!("there are at most {MOST_MEMBERS} back ends, here and elsewhere; write fewer");
+        refuse("remote", &what);
+    }
+    if group.pattern.is_in_kernel() && bridge.is_some_and(|bridge| !bridge.takes_kernel()) {
+        let what = "no kernel router can be plugged into Open vSwitch; write \"switch\" or \"bridge:NAME\"";
+        refuse("interconnect", what);
+    }
     if group.has_machines() {
         return;
     }

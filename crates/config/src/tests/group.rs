@@ -158,7 +158,7 @@ fn back_ends_are_plugged_into_the_interconnection() {
     assert_eq!(attachments(&plan.groups[0].pattern), ["tap:core-wan", "switch:lan"]);
     assert_eq!(plan.routers[2].nics[0].mac, Mac::derived("core", "wan"));
     let (balancer, interconnect) = (Balancer::Switch, Interconnect::Switch);
-    let stages = Stages { balancers: 2, balancer, interconnect, pin: Pin::default() };
+    let stages = Stages { balancers: 2, balancer, interconnect, remote: 0, pin: Pin::default() };
     assert_eq!(plan.groups[0].kind, GroupKind::Multistage(stages));
 }
 
@@ -258,6 +258,28 @@ fn cpus_of_balancers_are_the_last_ones_or_those_that_the_file_has_for_them() {
     assert_eq!(all, ["0/3", "1/4", "2/5", "7/5", "6/4"]);
     let own = pins(&text("pin = { vcpu = \"0\" }\nbalancer_pin = { vcpu = \"1,2\", vhost = \"3\" }\n"));
     assert_eq!(own, ["0/", "0/", "0/", "1/3", "2/3"]);
+}
+
+#[test]
+fn back_ends_on_other_hosts_have_the_highest_numbers() {
+    let text = |more: &str| multistage(&format!("balancer = \"vm\"\ninterconnect = \"bridge:br0\"\n{more}"));
+    let plan = good(&text("remote = 2\n"));
+    let group = &plan.groups[0];
+    assert_eq!(names(plan.members("core")), ["core_0", "core_1", "core_2"]);
+    assert_eq!(group.remote_members().collect::<Vec<_>>(), [63, 62]);
+    let stations: Vec<Mac> = group.stations(63).collect();
+    assert_eq!(stations, [Mac::derived("core_63", "wan"), Mac::derived("core_63", "lan")]);
+    assert!(group.is_elsewhere("core_62") && !group.is_elsewhere("core_61") && !group.is_elsewhere("core_0"));
+    let refused = plan.with_members("core", 63).expect_err("refused").to_string();
+    assert_eq!(refused, "group core: members: 63 is out of range; write 1 to 62");
+    let told = errors(&text("remote = 2\n").replace("backends = 3", "backends = 63"));
+    assert!(told.contains("group.remote: there are at most 64 back ends"), "{told}");
+    let told = errors(&multistage("balancer = \"vm\"\nremote = 1\n"));
+    assert!(told.contains("group.remote: other hosts are reached by a bridge"), "{told}");
+    let told = errors(
+        &text("").replace("bridge:br0", "ovs:br0").replace("\"flow\"", "\"flow\"\nengine = \"kernel\""),
+    );
+    assert!(told.contains("group.interconnect: no kernel router can be plugged into Open vSwitch"), "{told}");
 }
 
 /// What is changed, into what, and what is said of that.

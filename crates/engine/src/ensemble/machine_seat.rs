@@ -204,9 +204,9 @@ impl SourceWrapper for FromMembers {
     fn drain_on(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
         let Self { source, side } = self;
         let Side { core, machine, front, nic, .. } = side;
-        let is_before_kernel = core.machines.as_ref().is_some_and(Machines::is_before_kernel);
+        let is_before_others = core.machines.as_ref().is_some_and(Machines::is_before_others);
         let mut seen = |frames: &[Frame<'_>]| {
-            if is_before_kernel {
+            if is_before_others {
                 core.notes_behind(*nic, frames);
             }
             take(frames);

@@ -24,8 +24,8 @@ use super::{Core, News, Way};
 pub(super) struct Machines {
     /// How many there are to be.
     count: AtomicUsize,
-    /// Whether members are kernel routers, of which only what reaches a balancer is seen here.
-    is_before_kernel: bool,
+    /// Whether members are served elsewhere, of which only what reaches a balancer is seen here.
+    is_before_others: bool,
     known: Mutex<BTreeMap<u16, Weak<Member>>>,
     board: Mutex<Board>,
     /// What is behind those behind which a path was cut.
@@ -45,8 +45,8 @@ impl Machines {
         let count = AtomicUsize::new(group.balancers() as usize);
         let (known, board) = (Mutex::default(), Mutex::new(Board::of_balancers()));
         let (paths, listened, turn) = (Mutex::default(), Mutex::default(), AtomicUsize::new(0));
-        let is_before_kernel = group.pattern.is_in_kernel();
-        group.has_machines().then_some(Self { count, is_before_kernel, known, board, paths, listened, turn })
+        let is_before_others = group.pattern.is_in_kernel() || group.remote_members().next().is_some();
+        group.has_machines().then_some(Self { count, is_before_others, known, board, paths, listened, turn })
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<u16, Weak<Member>>> {
@@ -57,9 +57,9 @@ impl Machines {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether members are kernel routers.
-    pub(super) const fn is_before_kernel(&self) -> bool {
-        self.is_before_kernel
+    /// Whether members are kernel routers, or on other hosts.
+    pub(super) const fn is_before_others(&self) -> bool {
+        self.is_before_others
     }
 
     /// What is known of the paths behind them. To be taken after the board.
