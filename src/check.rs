@@ -90,6 +90,7 @@ fn describe(plan: &Plan, threads: Option<&Planned>) -> String {
     }
     for group in &plan.groups {
         line(&mut text, describe_group(group));
+        group.remote_members().for_each(|number| line(&mut text, describe_remote(group, number)));
         let slots = threads.into_iter().flat_map(|threads| &threads.outline.slots);
         let own = slots.filter(|slot| slot.router == group.name);
         own.for_each(|slot| line(&mut text, format!("  thread {slot}")));
@@ -124,6 +125,13 @@ fn describe_group(group: &Group) -> String {
         Spread::RoundRobin => "dealt out one by one: those of a flow may overtake each other",
     };
     format!("group {}: {}, {} members, frames are {spread}", group.name, group.kind.name(), group.members)
+}
+
+/// Describes a member on another host: what the group expects of its NICs.
+fn describe_remote(group: &Group, number: u32) -> String {
+    let nics = group.pattern.nics.iter().zip(group.stations(number));
+    let nics: Vec<String> = nics.map(|(nic, station)| format!("{} {station}", nic.name)).collect();
+    format!("  {} on another host: {}", group.member(number), nics.join(", "))
 }
 
 fn describe_router(text: &mut String, router: &Router) {

@@ -215,15 +215,16 @@ impl Ensembles {
         self.running().into_iter().flat_map(of).collect()
     }
 
-    /// Names of members that are kernel routers, and how they are, each in one line.
+    /// Names of members that are kernel routers or on other hosts, and how they are, each in one line.
     pub(crate) fn behind(&self) -> Vec<(String, String)> {
-        let is_before = |ensemble: &Arc<Ensemble>| ensemble.group.pattern.is_in_kernel();
         let of = |ensemble: Arc<Ensemble>| {
-            let state =
-                |member: Arc<Member>| Some((member.name.clone(), ensemble.core.state_of(member.number, 0)?));
-            ensemble.core.live().into_values().filter_map(state).collect::<Vec<_>>()
+            let core = &ensemble.core;
+            let members = core.live().into_values();
+            let members = members.filter(|member| ensemble.group.is_elsewhere(&member.name));
+            let state = |member: Arc<Member>| Some((member.name.clone(), core.state_of(member.number, 0)?));
+            members.filter_map(state).collect::<Vec<_>>()
         };
-        self.running().into_iter().filter(is_before).flat_map(of).collect()
+        self.running().into_iter().filter(|ensemble| ensemble.core.machines.is_some()).flat_map(of).collect()
     }
 
     /// Has balancers look for frames by links that were replaced.

@@ -125,7 +125,10 @@ impl Supervisor {
             let member = other.and_then(|other| other.member);
             Some(RouterStatus { member, ..self.kernel_status(router, now) })
         };
-        self.running.plan.routers.iter().filter_map(status).collect()
+        let mut all: Vec<RouterStatus> = self.running.plan.routers.iter().filter_map(status).collect();
+        // Members of groups on other hosts are in no plan.
+        all.extend(others.into_values());
+        all
     }
 
     /// Returns true if a router has been checked.
