@@ -366,6 +366,12 @@ impl Plan {
         self.groups.iter().find(|group| group.name == name)
     }
 
+    /// Whether a name is that of a member of a group that runs on another host.
+    pub fn is_remote(&self, name: &str) -> bool {
+        let is_its = |group: &Group| group.remote_members().any(|number| group.member(number) == name);
+        self.groups.iter().any(is_its)
+    }
+
     /// The members of a group, by number.
     pub fn members<'p>(&'p self, group: &'p str) -> impl Iterator<Item = &'p Router> {
         let is_its = move |router: &&Router| router.membership().is_some_and(|(own, _)| own == group);

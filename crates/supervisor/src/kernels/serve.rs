@@ -126,8 +126,7 @@ impl Supervisor {
             Some(RouterStatus { member, ..self.kernel_status(router, now) })
         };
         let mut all: Vec<RouterStatus> = self.running.plan.routers.iter().filter_map(status).collect();
-        // Members of groups on other hosts are in no plan.
-        all.extend(others.into_values());
+        all.extend(others.into_values().filter(|other| self.running.plan.is_remote(&other.name)));
         all
     }
 
