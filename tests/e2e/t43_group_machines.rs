@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use config::Mac;
-use support::{Counters, Flow, Namespace, Signal, Stage, ping, run, transfer};
+use support::{Counters, Flow, Namespace, Running, Signal, Stage, ping, run, transfer};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Nothing takes so long, even where the host is busy.
@@ -74,7 +74,9 @@ impl World {
 
     fn status(&self) -> serde_json::Value {
         let told = self.ask(&["ps", "--json", "--members"]);
-        serde_json::from_str(told.trim()).expect("JSON")
+        // Another run may be there as well.
+        let own = told.lines().find(|line| line.contains("\"duo_")).expect("the run");
+        serde_json::from_str(own).expect("JSON")
     }
 
     /// Waits until there are so many back ends and balancers, and all of them serve.
@@ -279,6 +281,121 @@ fn a_bridge_joins_balancers_and_back_ends_and_a_path_through_it_is_cut() {
     world.stage.home().ip(&["link", "delete", BRIDGE]).expect("deleted");
     let said = world.finish();
     assert!(said.contains("nothing comes back from members by east"), "{said}");
+}
+
+#[test]
+fn kernel_routers_are_back_ends() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"), Program("nsenter"));
+    // A kernel router has no key of a machine's NIC.
+    let text = file("kernel", "").replace("queue_len = 4096\noffload = false\n", "");
+    let (stage, ()) =
+        Stage::start_with_names_after(RINGROAD, &text, &["--json"], |_| Ok(())).expect("it starts");
+    let world = World::around(stage);
+    world.all_serve(3, 2);
+    is_one_router(&world);
+    let flows = world.flows();
+    world.transfers(1);
+    world.waits_for("all get some", |counters| {
+        (0..3).all(|n| counters.get(&format!("switch.duo_west.duo_{n}.west.out_frames")) > 100)
+    });
+    let before = world.links_moved();
+    world.ask(&["set", "duo", "balancers=1"]);
+    world.all_serve(3, 1);
+    assert!(world.links_moved() > before);
+    all_resume(&flows, "a balancer was cut");
+    world.ask(&["set", "duo", "backends=2"]);
+    world.all_serve(2, 1);
+    all_resume(&flows, "a back end went");
+    world.transfers(2);
+    drop(flows);
+    world.finish();
+}
+
+/// What is between two hosts: a cable, and a VXLAN over it that joins a bridge on each. The far host.
+fn two_hosts(home: &Namespace) -> anyhow::Result<Namespace> {
+    let far = Namespace::add("t43v-far")?;
+    home.ip(&[
+        "link",
+        "add",
+        "t43v-u",
+        "mtu",
+        "1600",
+        "type",
+        "veth",
+        "peer",
+        "name",
+        "t43v-u",
+        "netns",
+        far.name(),
+    ])?;
+    for (host, own, other) in [(home, "10.43.0.1", "10.43.0.2"), (&far, "10.43.0.2", "10.43.0.1")] {
+        host.set("net.ipv6.conf.default.disable_ipv6", "1")?;
+        host.ip(&["address", "add", &format!("{own}/24"), "dev", "t43v-u"])?;
+        host.ip(&["link", "set", "t43v-u", "mtu", "1600", "up"])?;
+        let tunnel = ["id", "43", "local", own, "remote", other, "dstport", "4789", "dev", "t43v-u"];
+        host.ip(&[&["link", "add", "t43v-x", "type", "vxlan"][..], &tunnel].concat())?;
+        host.ip(&["link", "add", BRIDGE, "type", "bridge"])?;
+        host.ip(&["link", "set", "t43v-x", "master", BRIDGE])?;
+        host.ip(&["link", "set", "t43v-x", "up"])?;
+        host.ip(&["link", "set", BRIDGE, "up"])?;
+    }
+    Ok(far)
+}
+
+/// The file of the back end on the far host: one router with the addresses of the group.
+fn far_file() -> String {
+    let nic = |name: &str, address: &str| {
+        let mac = Mac::derived("duo_63", name);
+        format!(
+            "[[router.nic]]\nname = '{name}'\nattach = 'bridge:{BRIDGE}'\nmac = '{mac}'\naddress = '{address}'\noffload = false\n"
+        )
+    };
+    let probed = |to: &str, nic: &str| format!("[[router.route]]\nto = '{to}/32'\nnic = '{nic}'\n");
+    "[[router]]\nname = 't43v-far'\nengine = 'process'\n".to_owned()
+        + &nic("west", "192.0.2.1/24")
+        + &nic("east", "198.51.100.1/24")
+        + &probed("192.0.0.1", "west")
+        + &probed("192.0.0.2", "east")
+        + &probed("192.0.0.8", "west")
+}
+
+#[test]
+fn a_back_end_on_another_host_is_reached_by_vxlan() {
+    support::needs!(Root, Tun, Program("ip"), Program("busybox"));
+    let more = format!("interconnect = 'bridge:{BRIDGE}'\nremote = 1");
+    let text = file("process", &more).replace("backends = 3", "backends = 1");
+    let started = Stage::start_after(RINGROAD, &text, &["--json"], |home| Ok(two_hosts(home)));
+    let (stage, far) = started.expect("it starts");
+    let far = match far {
+        Ok(far) => far,
+        Err(why) => return println!("SKIPPED: no VXLAN here: {why:#}"),
+    };
+    let world = World::around(stage);
+    std::fs::write(world.stage.path("far.toml"), far_file()).expect("written");
+    let mut command = far.command(RINGROAD);
+    let state = world.stage.path("far-state");
+    command.current_dir(world.stage.path("")).env("STATE_DIRECTORY", state).args(["run", "far.toml"]);
+    let mut other = Running::start(&mut command).expect("it starts");
+    world.all_serve(2, 2);
+    is_one_router(&world);
+    let flows = world.flows();
+    world.transfers(1);
+    // With the only one here stopped, all flows go by the other host.
+    world.ask(&["stop", "duo_0"]);
+    all_resume(&flows, "the back end here was stopped");
+    world.transfers(2);
+    world.ask(&["start", "duo_0"]);
+    world.all_serve(2, 2);
+    other.signal(Signal::KILL).expect("killed");
+    other.wait(PATIENCE).expect("it ends");
+    all_resume(&flows, "the other host's was killed");
+    world.transfers(3);
+    drop(flows);
+    for link in [BRIDGE, "t43v-x", "t43v-u"] {
+        world.stage.home().ip(&["link", "delete", link]).expect("deleted");
+    }
+    drop(far);
+    world.finish();
 }
 
 mod all {

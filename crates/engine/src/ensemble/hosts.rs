@@ -209,7 +209,8 @@ impl Hosts {
     }
 }
 
-fn spoken(to: Mac, packet: &Packet) -> Spoken {
+/// A frame with an ARP packet, for a station.
+pub(super) fn spoken(to: Mac, packet: &Packet) -> Spoken {
     let mut octets = [0; ethernet::SHORTEST];
     let header = ethernet::Header { destination: to, source: packet.sender_mac, ethertype: ethernet::ARP };
     let written = header.write(&mut octets).and_then(|()| packet.write(&mut octets[ethernet::HEADER..]));

@@ -8,7 +8,7 @@ use frame::{Mac, arp, ethernet};
 use group::probe;
 use port::{Frame, Sink};
 
-use super::hosts::Spoken;
+use super::hosts::{Spoken, spoken};
 use super::seat::{Member, is_back};
 use super::{Core, packet_of};
 
@@ -41,10 +41,33 @@ impl Core {
     /// A member that nobody serves here has sent an ARP frame, which has come to a balancer.
     pub(super) fn hears_behind(&self, nic: usize, frame: &Frame<'_>) {
         let Some(station) = frame.octets().read::<6>(6).map(Mac) else { return };
+        if self.answers_for_probes(nic, frame) {
+            return;
+        }
         let is_its = |member: &Member| member.station(nic) == station;
         if let Some(member) = self.live().values().find(|member| is_its(member)) {
             self.hears_member((member.number, nic), frame);
         }
+    }
+
+    /// Tells a member on another host, whose neighbours nobody here has written, where probes are for that leave it by a NIC; whether it
+    /// has asked for that.
+    fn answers_for_probes(&self, nic: usize, frame: &Frame<'_>) -> bool {
+        let (Some(asked), Some(front)) = (packet_of(frame), self.front(nic)) else { return false };
+        let is_for_probes =
+            asked.target_ip == probe::destination(nic as u8) || asked.target_ip == probe::SOURCE;
+        if asked.operation != arp::Operation::Request || !is_for_probes {
+            return false;
+        }
+        let answer = arp::Packet {
+            operation: arp::Operation::Reply,
+            sender_mac: probe::back(nic as u8),
+            sender_ip: asked.target_ip,
+            target_mac: asked.sender_mac,
+            target_ip: asked.sender_ip,
+        };
+        self.count_told(nic, front.send_inside(&mut spoken(asked.sender_mac, &answer)));
+        true
     }
 
     /// A burst has come to a balancer from a member that nobody serves here, so it forwards. One frame says as much as all.
