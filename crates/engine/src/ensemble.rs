@@ -373,4 +373,6 @@ fn secret() -> u64 {
 }
 
 #[cfg(test)]
+mod machine_tests;
+#[cfg(test)]
 mod tests;

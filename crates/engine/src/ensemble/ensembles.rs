@@ -49,7 +49,7 @@ impl Ensembles {
         inner.aside = plan.groups.iter().flat_map(idle).collect();
     }
 
-    fn running(&self) -> Vec<Arc<Ensemble>> {
+    pub(super) fn running(&self) -> Vec<Arc<Ensemble>> {
         self.inner().running.iter().filter_map(Weak::upgrade).collect()
     }
 
