@@ -54,6 +54,8 @@ pub(super) struct Front {
     grace: AtomicU32,
     /// Whether the carrier passes frames, as far as is known.
     is_carried: AtomicBool,
+    /// Whether a carrier has had a table that names members.
+    is_ready: AtomicBool,
     /// Whether anything has come through the carrier from members since the last round.
     is_heard: AtomicBool,
     /// For how many microseconds nothing has, although something was to.
@@ -107,6 +109,7 @@ impl Front {
             former: AtomicU32::new(NONE),
             grace: AtomicU32::new(0),
             is_carried: AtomicBool::new(false),
+            is_ready: AtomicBool::new(false),
             is_heard: AtomicBool::new(false),
             silence: AtomicU64::new(0),
             inside: Mutex::default(),
@@ -234,8 +237,19 @@ impl Front {
     }
 
     fn reader(&self) -> Option<u16> {
-        let is_spread = self.told().table.choices.iter().any(|choice| *choice != NOBODY);
-        self.carrier().filter(|_| is_spread)
+        self.carrier().filter(|_| self.is_ready.load(Ordering::Relaxed) && self.is_spread())
+    }
+
+    fn is_spread(&self) -> bool {
+        self.told().table.choices.iter().any(|choice| *choice != NOBODY)
+    }
+
+    /// The carrier has a table of this generation: if that names members, it may read the link from now on.
+    pub(super) fn note_known(&self, generation: u32) {
+        if !self.is_ready.load(Ordering::Relaxed) && generation == self.generation() && self.is_spread() {
+            self.is_ready.store(true, Ordering::Relaxed);
+            self.read();
+        }
     }
 
     /// These are the addresses of the members from now on.

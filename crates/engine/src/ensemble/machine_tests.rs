@@ -224,6 +224,16 @@ fn all(bench: &Bench) -> ([Plugged; 2], [Plugged; 2]) {
     let balancers = [0, 1].map(|number| bench.balancer(number));
     let members = [0, 1].map(|number| bench.member(number));
     bench.becomes(&SERVING);
+    let (core, end) = (bench.ensemble().core.clone(), Instant::now() + PATIENCE);
+    let machines = core.machines.as_ref().expect("there are some");
+    let knows = |number: u16, nic: usize| {
+        let front = core.front(nic).expect("a link");
+        machines.get(number).is_some_and(|machine| machine.known(nic) == front.generation())
+    };
+    while !(0..2).all(|number| (0..2).all(|nic| knows(number, nic))) {
+        assert!(Instant::now() < end, "they do not know their tables");
+        std::thread::sleep(Duration::from_millis(1));
+    }
     (balancers, members)
 }
 

@@ -208,6 +208,8 @@ impl Core {
         for (nic, front) in self.fronts() {
             let carrier = owner(nic, &able, count);
             let is_carried = carrier.is_some_and(|carrier| board.serves(carrier));
+            let machine = carrier.and_then(|carrier| machines.get(carrier));
+            machine.into_iter().for_each(|machine| front.note_known(machine.known(nic)));
             let before = front.carry(carrier, is_carried);
             if before == carrier {
                 continue;
