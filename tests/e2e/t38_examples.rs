@@ -130,6 +130,8 @@ mod each {
         isolated: [=> "isolated.toml"], [KVM];
         parallel: [=> "parallel.toml"], [];
         multistage: [=> "multistage.toml"], [];
+        multistage_vm: [=> "multistage-vm.toml"], [];
+        multistage_bridge: [=> "multistage-bridge.toml"], [];
         linux: [=> "linux.toml"], [KVM, Want::GuestKernels, Want::File("/vmlinuz"), Want::File("/initrd.img")];
         container: [=> "container.toml"], [];
         macvlan: [=> "macvlan.toml"], [];
