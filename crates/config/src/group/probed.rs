@@ -15,8 +15,8 @@ pub(super) fn add(router: &mut Router, is_apart: bool) {
     let nics = router.nics.len();
     let there = (0..nics).map(|nic| (destination(u8::try_from(nic).unwrap_or(u8::MAX)), nic));
     // The last NIC of as many as there can be has the address that all probes come from.
-    let back = (nics < usize::from(MOST_NICS)).then_some((SOURCE, 0));
-    for (address, nic) in there.chain(back) {
+    let source = (nics < usize::from(MOST_NICS)).then_some((SOURCE, 0));
+    for (address, nic) in there.chain(source) {
         let address = Ipv4Addr::from_bits(address);
         router.routes.push(Route { to: Prefix::containing(address, 32), via: None, nic });
         let neighbour = if is_apart { back(u8::try_from(nic).unwrap_or(u8::MAX)) } else { BACK };

@@ -130,7 +130,7 @@ impl Core {
     }
 
     pub(super) fn fronts(&self) -> impl Iterator<Item = (usize, &Arc<Front>)> {
-        (0..self.links.len()).filter_map(|nic| Some((nic, self.front(nic)?)))
+        (0..self.links.len()).filter_map(move |nic| Some((nic, self.front(nic)?)))
     }
 
     /// Ends the rounds of balancers that are due, and begins the next ones; when to come again, if there is any.
