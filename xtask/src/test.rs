@@ -4,6 +4,7 @@
 //! at the same time. Each end-to-end test is a process of its own, each other test program one process; as root they run side by
 //! side, in namespaces of their own ([`private`]). No test is repeated: a test that fails has failed.
 
+mod grace;
 mod job;
 mod models;
 mod pool;
@@ -20,6 +21,7 @@ use anyhow::{Result, bail};
 use crate::fuzz::Fuzzed;
 use crate::tally::Tally;
 use crate::{attacks, check, deb, fuzz, inbox, sanitize, setup, soak};
+use grace::GraceWatch;
 use job::Job;
 use pool::Pool;
 pub(crate) use programs::{Program, built};
@@ -97,7 +99,9 @@ pub(crate) fn tests(wish: &TestOptions) -> Result<Tally> {
     }
     let jobs = jobs(&programs, wish)?;
     let spinners = wish.stressed.then(Spinners::start).transpose()?;
+    let watch = GraceWatch::start();
     Pool::new(jobs, &mut tally, &mut times).run();
+    times.grace(watch.and_then(GraceWatch::end));
     drop(spinners);
     if wish.names.is_empty() {
         whole_stages(wish, &mut tally, &mut times)?;
