@@ -1,13 +1,14 @@
 //! Figures and tables of the papers: for each, a file states the varied parameters, the published values, and the shape
 //! that must hold.
 //!
-//! `file` parses them; `play` runs the experiment of each cell; `table` prints our results beside the published ones;
-//! `chart` draws; `shape` and `proportion` judge. A cell that cannot be measured records the reason and does not affect
+//! `file` parses them; `play` runs the experiment of each cell; `table` prints our results beside the published ones,
+//! `headline` the best of them; `chart` draws; `shape` and `proportion` judge. A cell that cannot be measured records the reason and does not affect
 //! the others.
 
 mod cell;
 mod chart;
 mod file;
+mod headline;
 mod play;
 mod proportion;
 mod shape;
@@ -20,7 +21,9 @@ use anyhow::{Context, Result};
 
 pub use cell::{Cell, CellResult};
 pub use chart::chart;
-pub use file::{Column, Contradiction, Figure, Hosts, ProportionalityClaim, Published, Row, Setting, Shape};
+pub use file::{
+    Column, Contradiction, Figure, Headline, Hosts, ProportionalityClaim, Published, Row, Setting, Shape,
+};
 pub use play::{FigureResults, play};
 pub use shape::{ClaimResult, judge, judge_all};
 pub use table::{slips, table};

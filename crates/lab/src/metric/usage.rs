@@ -9,6 +9,11 @@ use sched::account::{Account, Sample, Split, Thread, TimeCategory};
 /// Process ID of `kthreadd`, the parent of all kernel threads.
 const KTHREADD: u32 = 2;
 
+/// Separator of the name of a group and the number of a member.
+const MEMBER: char = '_';
+/// Beginning of the names of balancers and of their threads.
+const BALANCER: &str = "lb";
+
 /// Reader of the CPU account.
 pub(crate) struct Reader {
     account: Account,
@@ -70,6 +75,48 @@ pub(crate) fn used(split: &Split, router: Option<usize>) -> Used {
             TimeCategory::Guest => used.vcpu += share,
             TimeCategory::Vhost => used.vhost += share,
             TimeCategory::Other => {}
+        }
+    }
+    used
+}
+
+/// Stage of a multistage group that a thread belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// A balancer: a thread of the run (`NAME/lb0`), or a virtual machine (`NAME_lb0`).
+    Balancer,
+    /// A back end: `NAME_0`.
+    BackEnd,
+}
+
+/// Class of a router's thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// A vCPU.
+    Vcpu,
+    /// Any other thread: it moves frames.
+    Mover,
+}
+
+/// Returns the stage and class of a thread of a multistage group; `None` for threads of no stage, such as the group's own.
+pub(crate) fn stage(name: &str) -> Option<(Stage, Class)> {
+    let (router, role) = name.split_once('/')?;
+    let class = if role.starts_with("vc") { Class::Vcpu } else { Class::Mover };
+    match router.split_once(MEMBER) {
+        Some((_, member)) if member.starts_with(BALANCER) => Some((Stage::Balancer, class)),
+        Some(_) => Some((Stage::BackEnd, class)),
+        None => role.starts_with(BALANCER).then_some((Stage::Balancer, class)),
+    }
+}
+
+/// CPU shares of the threads of a stage.
+pub(crate) fn of_stage(split: &Split, wanted: Stage) -> Used {
+    let mut used = Used::default();
+    for (name, thread) in &split.threads {
+        match stage(name) {
+            Some((found, Class::Vcpu)) if found == wanted => used.vcpu += thread.run / split.interval,
+            Some((found, Class::Mover)) if found == wanted => used.vhost += thread.run / split.interval,
+            _ => {}
         }
     }
     used
@@ -209,7 +256,7 @@ fn thread(process: u32, task: &Path) -> Option<Thread> {
 fn class(name: &str) -> Option<(usize, TimeCategory)> {
     let (router, role) = name.split_once('/')?;
     // Members of a group have its name and a number.
-    let router = router.split_once('_').map_or(router, |(group, _)| group);
+    let router = router.split_once(MEMBER).map_or(router, |(group, _)| group);
     let letter =
         router.bytes().last().filter(|letter| router.starts_with('l') && letter.is_ascii_lowercase())?;
     let column = if role.starts_with("vc") { TimeCategory::Guest } else { TimeCategory::Vhost };

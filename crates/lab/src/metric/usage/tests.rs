@@ -18,6 +18,21 @@ fn threads_are_told_by_their_names() {
 }
 
 #[test]
+fn threads_of_both_stages_are_told_apart() {
+    let vcpu = |stage| Some((stage, Class::Vcpu));
+    let mover = |stage| Some((stage, Class::Mover));
+    // The kernel cuts names at 15 octets.
+    assert_eq!(stage("l1f20a_lb0/vcpu#7"), vcpu(Stage::Balancer));
+    assert_eq!(stage("l3fffff12a_lb0/"), mover(Stage::Balancer));
+    assert_eq!(stage("l1f20a/lb1#7"), mover(Stage::Balancer));
+    assert_eq!(
+        (stage("l1f20a_0/vhost"), stage("l1f20a_1/vc#9")),
+        (mover(Stage::BackEnd), vcpu(Stage::BackEnd))
+    );
+    assert_eq!((stage("l1f20a/group#7"), stage("ksoftirqd/1")), (None, None));
+}
+
+#[test]
 fn a_parent_is_behind_a_name_that_may_hold_anything() {
     assert_eq!(parent("12 (a name) with) R 7 12 0"), Some(7));
     assert_eq!(parent("12"), None);

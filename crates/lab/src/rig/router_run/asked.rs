@@ -4,8 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use api::{Answer, Client, Request};
+use rustix::io::Errno;
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use sched::account::Thread;
 use uplink::Netns;
 
 use super::links::sides;
@@ -38,6 +42,25 @@ impl RouterRun {
     /// Returns the name of the n-th router.
     pub(crate) fn router(&self, at: usize) -> String {
         text::name(&self.folder.id, at)
+    }
+
+    /// Pins each thread of the routers to the CPU that `cpu` returns for it; those for which it returns none stay where they are.
+    ///
+    /// # Errors
+    /// There is no such CPU.
+    pub(crate) fn pin_threads(&self, cpu: impl Fn(&Thread) -> Option<usize>) -> Result<()> {
+        for thread in self.threads()? {
+            let Some(cpu) = cpu(&thread) else { continue };
+            ensure!(cpu < CpuSet::MAX_CPU, "CPU {cpu} does not exist");
+            let mut set = CpuSet::new();
+            set.set(cpu);
+            match sched_setaffinity(Pid::from_raw(thread.tid), &set) {
+                // A thread that has ended needs no CPU.
+                Ok(()) | Err(Errno::SRCH) => {}
+                Err(error) => bail!("cannot put thread {} on CPU {cpu}: {error}", thread.name),
+            }
+        }
+        Ok(())
     }
 
     /// Returns the interfaces and threads that exist. `called` maps the index of a router to its name in the result.

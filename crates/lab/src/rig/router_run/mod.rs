@@ -10,6 +10,7 @@ mod asked;
 mod counted;
 mod folder;
 mod forwarder;
+mod group;
 mod hand;
 mod inside;
 mod links;
@@ -33,6 +34,7 @@ use uplink::{Links, Netns, PacketSender};
 use self::counted::{Counts, RunCounters};
 use self::folder::Folder;
 pub(crate) use self::forwarder::Forwarder;
+pub(crate) use self::group::{Balancer, GroupShape, Interconnect, Stages};
 pub(crate) use self::inside::threaded;
 pub(crate) use self::links::{Link, ip, steer};
 pub(crate) use self::probe::Probe;
@@ -57,8 +59,8 @@ pub(crate) struct File<'a> {
     pub(crate) queue_len: Option<&'static str>,
     /// For each router, the lines of its table that place its threads and give them resources.
     pub(crate) routers: &'a [String],
-    /// Of how many members each router is a group; none: it is a router.
-    pub(crate) members: Option<u32>,
+    /// Group that stands in the place of each router; none: it is a router.
+    pub(crate) group: Option<GroupShape>,
     /// State that the command keeps from other rooms; none: it starts without any.
     pub(crate) memory: Option<&'a StateDirectory>,
 }
@@ -66,8 +68,8 @@ pub(crate) struct File<'a> {
 impl<'a> File<'a> {
     /// Creates a file for routers with queues of the default length, without remembered state.
     pub(crate) fn new(options: &'a Options, link: Link, routers: &'a [String]) -> Self {
-        let (by, queue_len, members) = (Forwarder::of(options), None, None);
-        Self { options, by, link, queue_len, routers, members, memory: None }
+        let (by, queue_len, group) = (Forwarder::of(options), None, None);
+        Self { options, by, link, queue_len, routers, group, memory: None }
     }
 }
 
@@ -155,7 +157,10 @@ impl RouterRun {
 
     fn furnish(file: &File<'_>, (netns, links): (Netns, Links), folder: Folder) -> Result<Self> {
         let (routers, place) = (file.routers.len(), &*folder.path);
-        let switch = links::prepare(&netns, file.link, routers, place)?;
+        let mut switch = links::prepare(&netns, file.link, routers, place)?;
+        if let Some(group) = file.group {
+            switch.extend(group.prepare(&netns, place)?);
+        }
         let state = file.memory.map_or_else(|| place.join("state"), |memory| memory.0.path.clone());
         let text = text::text(file, &folder.id);
         let (run, inside) = match file.by {
@@ -176,7 +181,7 @@ impl RouterRun {
         }
         let lane = |router: usize| {
             let [ahead, behind] = links::sides(router).map(|side| file.link.outer(&side));
-            let is_spread = file.options.queues > 1 || file.members.is_some();
+            let is_spread = file.options.queues > 1 || file.group.is_some();
             let frames = frames((file.options, is_spread), text::mac(NEAR_MAC, router))?;
             anyhow::Ok(Lane { wire: PacketSender::open(&netns, &ahead)?, frames, behind })
         };

@@ -28,7 +28,7 @@ pub(super) fn text(file: &File<'_>, id: &str) -> String {
     let Forwarder::Command(engine) = file.by else { return String::new() };
     let routers = file.routers.iter().enumerate();
     // Names of groups are shorter, as those of members have a number behind them.
-    let id = if file.members.is_some() { id.replace('-', "") } else { id.to_owned() };
+    let id = if file.group.is_some() { id.replace('-', "") } else { id.to_owned() };
     routers.map(|(at, lines)| router(file, engine, (&name(&id, at), at), lines)).collect()
 }
 
@@ -56,13 +56,13 @@ pub(super) fn tap(side: &str) -> String {
 
 fn router(file: &File<'_>, engine: Engine, (name, at): (&str, usize), lines: &str) -> String {
     let options = file.options;
-    let table = if file.members.is_some() { "group" } else { "router" };
+    let table = if file.group.is_some() { "group" } else { "router" };
     let mut text = format!("[[{table}]]\nname = \"{name}\"\nengine = \"{}\"\n", engine.name());
     if !engine.is_kernel() {
         let _ = writeln!(text, "vhost = \"{}\"", options.vhost.name());
     }
-    if let Some(members) = file.members {
-        let _ = writeln!(text, "kind = \"parallel\"\nmembers = {members}");
+    if let Some(group) = file.group {
+        text.push_str(&group.lines());
     }
     text.push_str(lines);
     if options.vcpus > 1 && !engine.is_kernel() {

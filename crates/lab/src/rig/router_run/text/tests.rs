@@ -1,16 +1,35 @@
-use super::super::threaded;
+use super::super::{Balancer, GroupShape, Interconnect, Stages, threaded};
 use super::*;
 use crate::experiment::Options;
 
 #[test]
 fn a_group_has_the_interfaces_of_a_router() {
     let (routers, options) = ([String::new()], Options::default());
-    let file = File { members: Some(3), ..File::new(&options, Link::Macvtap, &routers) };
+    let file = File { group: Some(GroupShape::Parallel(3)), ..File::new(&options, Link::Macvtap, &routers) };
     let text = text(&file, "l3fffff-12");
     assert!(text.contains("name = \"l3fffff12a\"") && !text.contains("[[router"), "{text}");
     let plan = config::parse(&text, "lab.toml").unwrap();
     assert_eq!((plan.groups.len(), plan.routers.len()), (1, 3));
     assert_eq!(plan.groups[0].pattern.nics[0].attach.to_string(), "macvtap:near0");
+}
+
+#[test]
+fn a_multistage_group_says_what_its_stages_are_joined_by() {
+    let (routers, options) = ([String::new()], Options::default());
+    for interconnect in [Interconnect::Switch, Interconnect::Bridge, Interconnect::Ovs] {
+        for balancer in [Balancer::Switch, Balancer::Vm] {
+            let group = Some(GroupShape::Multistage(Stages::pair(balancer, interconnect)));
+            let file = File { group, ..File::new(&options, Link::Macvtap, &routers) };
+            let plan = config::parse(&text(&file, "l3fffff-12"), "lab.toml").unwrap();
+            let config::GroupKind::Multistage(stages) = &plan.groups[0].kind else {
+                panic!("{:?}", plan.groups)
+            };
+            assert_eq!((plan.groups[0].members, stages.balancers), (1, 1));
+            assert_eq!(stages.balancer == config::Balancer::Vm, balancer == Balancer::Vm);
+            let is_joined_by_the_run = stages.interconnect == config::Interconnect::Switch;
+            assert_eq!(is_joined_by_the_run, interconnect == Interconnect::Switch);
+        }
+    }
 }
 
 #[test]
