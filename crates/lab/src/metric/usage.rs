@@ -165,6 +165,13 @@ pub(crate) fn router(name: &str) -> Option<usize> {
     class(name).map(|(router, _)| router)
 }
 
+/// Returns what follows the name of the group in that of the member or balancer to which a thread belongs (`_0`, `_lb0`); empty for
+/// other threads.
+pub(crate) fn member(name: &str) -> &str {
+    let router = name.split('/').next().unwrap_or_default();
+    router.find(MEMBER).and_then(|at| router.get(at..)).unwrap_or_default()
+}
+
 /// Lists the routers' threads in the processes descended from the supervisor.
 ///
 /// # Errors

@@ -30,6 +30,7 @@ fn threads_of_both_stages_are_told_apart() {
         (mover(Stage::BackEnd), vcpu(Stage::BackEnd))
     );
     assert_eq!((stage("l1f20a/group#7"), stage("ksoftirqd/1")), (None, None));
+    assert_eq!(["l1f20a_lb0/vcpu0", "l1f20a_12/near", "l1f20a/lb0"].map(member), ["_lb0", "_12", ""]);
 }
 
 #[test]

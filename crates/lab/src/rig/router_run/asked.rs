@@ -41,7 +41,7 @@ impl RouterRun {
 
     /// Returns the name of the n-th router.
     pub(crate) fn router(&self, at: usize) -> String {
-        text::name(&self.folder.id, at)
+        text::name(&self.id, at)
     }
 
     /// Pins each thread of the routers to the CPU that `cpu` returns for it; those for which it returns none stay where they are.
@@ -76,13 +76,29 @@ impl RouterRun {
             (0..self.lanes.len()).flat_map(sides).map(|side| (format!("{side}0"), format!("{side}1")));
         let other_ends = pairs.filter(|(lower, _)| outside.contains(lower)).collect();
         let mut threads: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for thread in self.threads()? {
-            let role = thread.name.split_once('/').and_then(|(_, role)| role.split('#').next());
-            if let (Some(router), Some(role)) = (usage::router(&thread.name).map(&called), role) {
-                threads.entry(router).or_default().insert(role.to_owned());
+        for thread in self.thread_names()? {
+            let role = thread.split_once('/').and_then(|(_, role)| role.split('#').next());
+            if let (Some(router), Some(role)) = (usage::router(&thread).map(&called), role) {
+                let name = format!("{router}{}", usage::member(&thread));
+                threads.entry(name).or_default().insert(role.to_owned());
             }
         }
-        Ok(Seen { outside, inside, other_ends, threads })
+        let ports =
+            self.group.map_or(Ok(BTreeMap::new()), |group| group.ports(&self.netns, &self.folder.path))?;
+        Ok(Seen { outside, inside, other_ends, threads, ports })
+    }
+}
+
+impl RouterRun {
+    /// Returns the names of the routers' threads. Those of groups come from the command, as the kernel cuts them.
+    fn thread_names(&self) -> Result<Vec<String>> {
+        if self.group.is_none() {
+            return Ok(self.threads()?.into_iter().map(|thread| thread.name).collect());
+        }
+        match self.client()?.ask(&Request::Counters { router: None })? {
+            Answer::Counters(counters) => Ok(counters.cpu_ns.into_keys().collect()),
+            other => bail!("a question about threads was answered by {other:?}"),
+        }
     }
 }
 

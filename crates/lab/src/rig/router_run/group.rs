@@ -1,6 +1,8 @@
 //! Group in the place of a router: its keys in the configuration file, and what joins its stages.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::Result;
 use uplink::Netns;
@@ -9,7 +11,7 @@ use super::Process;
 use super::links::{self, ip};
 
 /// Name of the bridge that joins balancers and back ends.
-pub(crate) const BRIDGE: &str = "br-inside";
+const BRIDGE: &str = "br-inside";
 
 /// Kind of a balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +100,26 @@ impl GroupShape {
         )
     }
 
+    /// Returns the ports of the bridge that joins the stages, by the name of the bridge; empty if the run joins them.
+    pub(super) fn ports(self, netns: &Netns, folder: &Path) -> Result<BTreeMap<String, BTreeSet<String>>> {
+        let Self::Multistage(stages) = self else { return Ok(BTreeMap::new()) };
+        let told = match stages.interconnect {
+            Interconnect::Switch => return Ok(BTreeMap::new()),
+            Interconnect::Bridge => {
+                links::told(netns.command("ip").args(["-o", "link", "show", "master", BRIDGE]))?
+            }
+            Interconnect::Ovs => {
+                let mut command = Command::new("ovs-vsctl");
+                links::told(links::environment(&mut command, folder).args([
+                    "--timeout=20",
+                    "list-ports",
+                    BRIDGE,
+                ]))?
+            }
+        };
+        Ok([(BRIDGE.to_owned(), told.lines().filter_map(port).map(str::to_owned).collect())].into())
+    }
+
     /// Creates what joins the stages, if the run does not; returns the processes of Open vSwitch, if it takes part.
     pub(super) fn prepare(self, netns: &Netns, folder: &Path) -> Result<Vec<Process>> {
         let Self::Multistage(stages) = self else { return Ok(Vec::new()) };
@@ -114,5 +136,22 @@ impl GroupShape {
                 Ok(processes)
             }
         }
+    }
+}
+
+/// Returns the interface that a line of ip(8) or ovs-vsctl(8) names: `7: tap0: <UP> mtu 1500`, `7: veth0@if6: <UP>`, or `tap0`.
+fn port(line: &str) -> Option<&str> {
+    let name = line.split_once(": ").map_or(line, |(_, rest)| rest.split(':').next().unwrap_or_default());
+    name.trim().split('@').next().filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_told_by_either_program() {
+        let lines = ["7: tap0: <UP> mtu 1500", "8: veth0@if6: <UP>", "tap1", ""];
+        assert_eq!(lines.map(port), [Some("tap0"), Some("veth0"), Some("tap1"), None]);
     }
 }

@@ -96,9 +96,14 @@ pub(crate) fn steer(netns: &Netns, interface: &str, cpu: usize) -> Result<()> {
 
 /// Runs a command to completion; fails unless it succeeds.
 pub(super) fn finished(command: &mut Command) -> Result<()> {
+    told(command).map(drop)
+}
+
+/// Runs a command to completion, and returns its output; fails unless it succeeds.
+pub(super) fn told(command: &mut Command) -> Result<String> {
     let done = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {command:?}"))?;
     ensure!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr).trim());
-    Ok(())
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
 fn open_vswitch(netns: &Netns, sides: &[String], folder: &Path) -> Result<Vec<Process>> {

@@ -14,8 +14,10 @@ mod group;
 mod hand;
 mod inside;
 mod links;
+mod members;
 mod probe;
 mod text;
+mod traced;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -37,6 +39,7 @@ pub(crate) use self::forwarder::Forwarder;
 pub(crate) use self::group::{Balancer, GroupShape, Interconnect, Stages};
 pub(crate) use self::inside::threaded;
 pub(crate) use self::links::{Link, ip, steer};
+pub(crate) use self::members::change;
 pub(crate) use self::probe::Probe;
 use crate::device::{self, NEAR_MAC};
 use crate::experiment::Options;
@@ -91,6 +94,10 @@ pub(crate) struct RouterRun {
     text: String,
     by: Forwarder,
     link: Link,
+    /// Group that stands in the place of each router.
+    group: Option<GroupShape>,
+    /// Unique part of the routers' names.
+    id: String,
     /// Network namespaces of the routers, if the host's kernel forwards.
     inside: Vec<Netns>,
     _switch: Vec<Process>,
@@ -162,7 +169,8 @@ impl RouterRun {
             switch.extend(group.prepare(&netns, place)?);
         }
         let state = file.memory.map_or_else(|| place.join("state"), |memory| memory.0.path.clone());
-        let text = text::text(file, &folder.id);
+        let id = text::id(file, &folder.id);
+        let text = text::text(file, &id);
         let (run, inside) = match file.by {
             Forwarder::Hand => {
                 let made = (0..routers).map(|router| hand::set_up(&netns, file.link, router));
@@ -170,7 +178,7 @@ impl RouterRun {
             }
             Forwarder::Command(engine) => {
                 let run = start(&program()?, &netns, &text, (place, &state))?;
-                let names = (0..routers).filter(|_| engine.is_kernel()).map(|at| text::name(&folder.id, at));
+                let names = (0..routers).filter(|_| engine.is_kernel()).map(|at| text::name(&id, at));
                 let inside = names.map(|name| inside::namespace(run.process.0.id(), &name));
                 let inside = inside.collect::<Result<Vec<_>>>()?;
                 (Some(run), inside)
@@ -186,8 +194,21 @@ impl RouterRun {
             anyhow::Ok(Lane { wire: PacketSender::open(&netns, &ahead)?, frames, behind })
         };
         let lanes = (0..routers).map(lane).collect::<Result<_>>()?;
-        let (by, link) = (file.by, file.link);
-        Ok(Self { lanes, run, text, by, link, inside, _switch: switch, netns, _links: links, folder })
+        let File { by, link, group, .. } = *file;
+        Ok(Self {
+            lanes,
+            run,
+            text,
+            by,
+            link,
+            group,
+            id,
+            inside,
+            _switch: switch,
+            netns,
+            _links: links,
+            folder,
+        })
     }
 
     /// Sends a burst to a router; returns how many frames were accepted. If there are several flows, `turn` selects one.

@@ -22,14 +22,17 @@ pub(super) const fn neighbours() -> [(Ipv4Addr, [u8; 6]); 2] {
     [(device::STATION, STATION_MAC), (LISTENER, LISTENER_MAC)]
 }
 
+/// Returns the unique part of the routers' names: that of groups is shorter, because members have a number behind it.
+pub(super) fn id(file: &File<'_>, id: &str) -> String {
+    if file.group.is_some() { id.replace('-', "") } else { id.to_owned() }
+}
+
 /// Formats one table for each router; they differ in names, attachments, and the lines of `file.routers`. The text is empty if
 /// the routers are set up by hand.
 pub(super) fn text(file: &File<'_>, id: &str) -> String {
     let Forwarder::Command(engine) = file.by else { return String::new() };
     let routers = file.routers.iter().enumerate();
-    // Names of groups are shorter, as those of members have a number behind them.
-    let id = if file.group.is_some() { id.replace('-', "") } else { id.to_owned() };
-    routers.map(|(at, lines)| router(file, engine, (&name(&id, at), at), lines)).collect()
+    routers.map(|(at, lines)| router(file, engine, (&name(id, at), at), lines)).collect()
 }
 
 /// MAC address of the n-th router's NIC that corresponds to this one of the first router.

@@ -6,7 +6,7 @@ use crate::experiment::Options;
 fn a_group_has_the_interfaces_of_a_router() {
     let (routers, options) = ([String::new()], Options::default());
     let file = File { group: Some(GroupShape::Parallel(3)), ..File::new(&options, Link::Macvtap, &routers) };
-    let text = text(&file, "l3fffff-12");
+    let text = text(&file, &id(&file, "l3fffff-12"));
     assert!(text.contains("name = \"l3fffff12a\"") && !text.contains("[[router"), "{text}");
     let plan = config::parse(&text, "lab.toml").unwrap();
     assert_eq!((plan.groups.len(), plan.routers.len()), (1, 3));
@@ -20,7 +20,7 @@ fn a_multistage_group_says_what_its_stages_are_joined_by() {
         for balancer in [Balancer::Switch, Balancer::Vm] {
             let group = Some(GroupShape::Multistage(Stages::pair(balancer, interconnect)));
             let file = File { group, ..File::new(&options, Link::Macvtap, &routers) };
-            let plan = config::parse(&text(&file, "l3fffff-12"), "lab.toml").unwrap();
+            let plan = config::parse(&text(&file, &id(&file, "l3fffff-12")), "lab.toml").unwrap();
             let config::GroupKind::Multistage(stages) = &plan.groups[0].kind else {
                 panic!("{:?}", plan.groups)
             };
