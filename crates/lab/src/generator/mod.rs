@@ -203,19 +203,22 @@ impl<C: Clock> Source for Generator<C> {
     }
 }
 
-/// Returns a generator's first frames, at most `most` and at most one burst, as octets.
+/// Returns a generator's first frames, `most` of them, as octets.
 ///
 /// # Errors
-/// The settings are invalid.
+/// The settings are invalid, or at their rate not so many frames are due at once.
 pub fn first_frames(settings: &Settings, most: usize) -> Result<Vec<Vec<u8>>> {
-    let mut all = Vec::new();
-    Generator::new(settings)?.drain(most, &mut |frames| {
-        for frame in frames {
-            let mut octets = vec![0; frame.len()];
-            frame.octets().copy_to_slice(&mut octets);
-            all.push(octets);
-        }
-    });
+    let (mut generator, mut all) = (Generator::new(settings)?, Vec::new());
+    while all.len() < most {
+        let shown = generator.drain(most - all.len(), &mut |frames| {
+            for frame in frames {
+                let mut octets = vec![0; frame.len()];
+                frame.octets().copy_to_slice(&mut octets);
+                all.push(octets);
+            }
+        });
+        ensure!(shown > 0, "the generator gives {} frames, not {most}", all.len());
+    }
     ensure!(!all.is_empty(), "the generator gives no frame");
     Ok(all)
 }

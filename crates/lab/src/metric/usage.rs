@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sched::account::{Account, Sample, Split, Thread, TimeCategory};
@@ -223,8 +224,30 @@ pub(crate) fn is_vhost_net(name: &str) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|octet| octet.is_ascii_digit()))
 }
 
+/// Returns the CPU time so far of all threads of a process and its descendants, whatever they are called.
+///
+/// # Errors
+/// There is no /proc.
+pub(crate) fn of_all(first: u32) -> Result<Duration> {
+    let mut sum = Duration::ZERO;
+    for process in processes(first)? {
+        let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { continue };
+        let stats = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("schedstat")).ok());
+        sum += stats.filter_map(|stat| ran(&stat)).sum::<Duration>();
+    }
+    Ok(sum)
+}
+
+/// Parses the time that a thread has run out of its `schedstat`: the first number, in nanoseconds.
+fn ran(schedstat: &str) -> Option<Duration> {
+    Some(Duration::from_nanos(schedstat.split_whitespace().next()?.parse().ok()?))
+}
+
 /// Returns a process and all its descendants.
-fn processes(first: u32) -> Result<Vec<u32>> {
+///
+/// # Errors
+/// There is no /proc.
+pub(crate) fn processes(first: u32) -> Result<Vec<u32>> {
     let parents = parents()?;
     let mut found = vec![first];
     let mut at = 0;

@@ -43,7 +43,7 @@ fn pinned(vcpu: &str, vhost: &str) -> String {
 }
 
 /// vCPU and vhost thread both free on a set of CPUs.
-pub(super) fn free_on(cpus: &str) -> String {
+pub(in crate::experiments) fn free_on(cpus: &str) -> String {
     format!("affinity = {{ vcpu = \"{cpus}\", vhost = \"{cpus}\" }}\n")
 }
 

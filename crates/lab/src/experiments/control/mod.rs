@@ -18,3 +18,4 @@ pub(super) mod stages;
 pub(super) mod sweep;
 
 pub(super) use capacity::on;
+pub(super) use cases::free_on;

@@ -68,6 +68,13 @@ fn a_thread_that_runs_is_seen_running_and_its_process_among_the_parents() {
 }
 
 #[test]
+fn the_time_of_all_threads_is_that_which_they_ran() {
+    assert_eq!(ran("1500000000 72 9\n"), Some(Duration::from_millis(1500)));
+    assert_eq!((ran(""), ran("many 1 2")), (None, None));
+    assert!(of_all(std::process::id()).unwrap() > Duration::ZERO);
+}
+
+#[test]
 fn threads_that_receive_for_interfaces_are_told_by_the_names_of_these() {
     let known = |interface: &str| ["near", "near-1-"].iter().position(|side| *side == interface);
     let found = napi("napi/near-1--8211", 71, known).unwrap();

@@ -8,6 +8,7 @@
 
 mod asked;
 mod counted;
+mod flow_probe;
 mod folder;
 mod forwarder;
 mod group;
@@ -34,6 +35,7 @@ use sched::account::Thread;
 use uplink::{Links, Netns, PacketSender};
 
 use self::counted::{Counts, RunCounters};
+pub(crate) use self::flow_probe::FlowProbe;
 use self::folder::Folder;
 pub(crate) use self::forwarder::Forwarder;
 pub(crate) use self::group::{Balancer, GroupShape, Interconnect, Stages};
@@ -49,8 +51,8 @@ use crate::metric::usage;
 /// Timeout for routers and Open vSwitch to start or stop; normally they do long before.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(5);
-/// Flows of the load, for routers with several queues to spread them over.
-const FLOWS: usize = 64;
+/// Fewest flows of the load, for routers with several queues or members to spread them over.
+const FLOWS: u32 = 64;
 
 /// Content of the routers' configuration file.
 pub(crate) struct File<'a> {
@@ -110,6 +112,42 @@ pub(crate) struct RouterRun {
 struct Run {
     process: Process,
     counted: Arc<RunCounters>,
+}
+
+/// Run of the command on any file, in a network namespace of its own.
+pub(crate) struct FileRun {
+    run: Run,
+    /// Time from the start of the command until all routers were up.
+    pub(crate) came_up: Duration,
+    _links: Links,
+    _folder: Folder,
+}
+
+impl FileRun {
+    /// Starts the command on a file of this text, and waits until its routers are up.
+    ///
+    /// # Errors
+    /// The routers do not run.
+    pub(crate) fn open(text: &str) -> Result<Self> {
+        let (program, netns, folder) = (program()?, Netns::new()?, Folder::new()?);
+        let links = netns.settle(false)?;
+        let (place, begin) = (&*folder.path, Instant::now());
+        let run = start(&program, &netns, text, (place, &place.join("state")))?;
+        Ok(Self { run, came_up: begin.elapsed(), _links: links, _folder: folder })
+    }
+
+    /// Process ID of the command: the supervisor.
+    pub(crate) fn supervisor(&self) -> u32 {
+        self.run.process.0.id()
+    }
+
+    /// Stops the routers.
+    ///
+    /// # Errors
+    /// They do not end.
+    pub(crate) fn close(mut self) -> Result<()> {
+        self.run.end()
+    }
 }
 
 /// State directory of the command, kept from one room to the next, and separate from that of the host's own routers.
@@ -261,8 +299,14 @@ impl RouterRun {
 
     /// Stops the routers.
     pub(crate) fn close(mut self) -> Result<()> {
-        let Some(run) = &mut self.run else { return Ok(()) };
-        let process = &mut run.process.0;
+        self.run.as_mut().map_or(Ok(()), Run::end)
+    }
+}
+
+impl Run {
+    /// Ends the command by SIGTERM, and waits for its end.
+    fn end(&mut self) -> Result<()> {
+        let process = &mut self.process.0;
         let id = Pid::from_raw(process.id().cast_signed()).context("a process number")?;
         kill_process(id, Signal::TERM).context("the router had ended")?;
         let end = Instant::now() + PATIENCE;
@@ -276,9 +320,9 @@ impl RouterRun {
 
 /// Frames for a station behind a router, whose NIC has this address: of several flows where they are spread.
 fn frames((options, is_spread): (&Options, bool), near: [u8; 6]) -> Result<Vec<Vec<u8>>> {
-    let flows = if is_spread { FLOWS } else { 1 };
     let traffic = Settings { rate: None, destination_mac: frame::Mac(near), ..device::traffic(options) };
-    first_frames(&traffic, flows)
+    let flows = if is_spread { traffic.flow_count().max(FLOWS) } else { 1 };
+    first_frames(&Settings { flows, ..traffic }, flows as usize)
 }
 
 /// Shell script that runs a command with the /sys of its network namespace, and with the host's control groups, if there
