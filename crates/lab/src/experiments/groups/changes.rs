@@ -32,11 +32,11 @@ const CHANGE: Duration = Duration::from_millis(250);
 /// What is in rings and queues when the load ends.
 const REST: Duration = Duration::from_millis(100);
 /// First rate of the search for what the group carries, in frames a second, factor from one rate to the next, and the last rate.
-const FIRST: f64 = 50e3;
-const GROWTH: f64 = 1.15;
+const FIRST: f64 = 100e3;
+const GROWTH: f64 = 1.2;
 const LAST: f64 = 40e6;
 /// Length of each rate, and the largest fraction that may be lost there; the search ends after so many losses in a row.
-const TRY: Duration = Duration::from_millis(200);
+const TRY: Duration = Duration::from_millis(150);
 const LOSS: f64 = 0.001;
 const LOSSES: u32 = 3;
 
