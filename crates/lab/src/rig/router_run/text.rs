@@ -22,9 +22,25 @@ pub(super) const fn neighbours() -> [(Ipv4Addr, [u8; 6]); 2] {
     [(device::STATION, STATION_MAC), (LISTENER, LISTENER_MAC)]
 }
 
-/// Returns the unique part of the routers' names: that of groups is shorter, because members have a number behind it.
+/// Returns the unique part of the routers' names: that of groups is shorter, because members and balancers have a number behind it.
 pub(super) fn id(file: &File<'_>, id: &str) -> String {
-    if file.group.is_some() { id.replace('-', "") } else { id.to_owned() }
+    let shorter = file.group.and_then(|_| shortened(id));
+    shorter.unwrap_or_else(|| id.to_owned())
+}
+
+/// Writes the process and number of a folder's name (`l3f2a1-12`) in digits of base 36, the last two of which are the number: with
+/// the letter of a router at most nine characters.
+fn shortened(id: &str) -> Option<String> {
+    let (process, number) = id.strip_prefix('l')?.split_once('-')?;
+    let process = u64::from_str_radix(process, 16).ok()?;
+    let number: u64 = number.parse().ok()?;
+    let mut rest = process * 36 * 36 + number % (36 * 36);
+    let mut digits = Vec::new();
+    while rest > 0 {
+        digits.push(char::from_digit((rest % 36) as u32, 36)?);
+        rest /= 36;
+    }
+    Some(std::iter::once('l').chain(digits.into_iter().rev()).collect())
 }
 
 /// Formats one table for each router; they differ in names, attachments, and the lines of `file.routers`. The text is empty if
