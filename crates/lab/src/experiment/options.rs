@@ -191,9 +191,17 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Returns the CPUs to use.
+    ///
+    /// # Errors
+    /// The allowed CPUs cannot be read.
+    pub fn all_cpus(&self) -> Result<Vec<usize>> {
+        if self.cpus.is_empty() { cores::allowed() } else { Ok(self.cpus.clone()) }
+    }
+
     /// Returns the n-th CPU to use. Fails if there are fewer.
     pub fn cpu(&self, n: usize) -> Result<usize> {
-        let list = if self.cpus.is_empty() { cores::allowed()? } else { self.cpus.clone() };
+        let list = self.all_cpus()?;
         list.get(n).copied().with_context(|| format!("needs {} CPUs, there are {}", n + 1, list.len()))
     }
 

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use config::Plan;
 use engine::{Instance, Plugs};
 use frame::{Mac, ethernet};
+use host::cores;
 use port::{Frame, Null, Sink as _, pump};
 use ring::Bytes;
 use switch::SwitchPort;
@@ -139,7 +140,10 @@ impl Group {
         let plan = plan(kind, members, options)?;
         let settings = settings(&plan, options)?;
         let sink = Arc::new(device::sink(&settings));
+        // Threads inherit the CPUs of the thread that starts them.
+        cores::allow(&options.all_cpus()?)?;
         let between = Between::start(&plan, sink.clone())?;
+        cores::pin(options.cpu(0)?)?;
         Ok(Self { between, generator: Generator::new(&settings)?, sink })
     }
 

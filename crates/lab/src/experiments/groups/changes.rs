@@ -222,6 +222,8 @@ impl Bench {
 }
 
 fn repetition(kind: Kind, change: Change, options: &Options, cpu: usize) -> Result<Sample> {
+    // Threads inherit the CPUs of the thread that starts them, now and when a member is added.
+    cores::allow(&options.all_cpus()?)?;
     let (from, to) = change.members();
     let few = Bench::start(&plan(kind, FEW, options)?, options, cpu)?.carries()?;
     let before = plan(kind, from, options)?;
