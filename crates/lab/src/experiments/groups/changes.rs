@@ -144,7 +144,7 @@ impl Loaded {
     /// Fraction of the offered frames that did not arrive.
     fn lost(&self) -> f64 {
         let came: u64 = self.flows.iter().map(|flow| flow.frames).sum();
-        1.0 - came as f64 / self.offered.max(1) as f64
+        (1.0 - came as f64 / self.offered.max(1) as f64).max(0.0)
     }
 
     /// Flows that were reordered, of those for which `is_meant` holds.
