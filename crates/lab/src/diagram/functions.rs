@@ -8,6 +8,9 @@ use super::{Space, Station};
 const MOVES: [(i64, &str); 6] =
     [(0, "reads"), (19, "reads"), (299, "reads"), (1, "writes"), (20, "writes"), (307, "writes")];
 
+/// Octets of the value of an event descriptor, by which threads wake each other: fewer than any frame has.
+const EVENT: i64 = 8;
+
 /// Line of a trace: `TASK-TID [CPU] FLAGS TIME: POINT: FIELDS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Event<'t> {
@@ -39,7 +42,7 @@ impl<'t> Event<'t> {
     fn moves(&self) -> Option<&'static str> {
         let (number, result) = self.fields.strip_prefix("NR ")?.split_once(" = ")?;
         let (number, result): (i64, i64) = (number.trim().parse().ok()?, result.trim().parse().ok()?);
-        MOVES.iter().find(|(known, _)| *known == number && result > 0).map(|(_, what)| *what)
+        MOVES.iter().find(|(known, _)| *known == number && result > EVENT).map(|(_, what)| *what)
     }
 }
 

@@ -193,6 +193,7 @@ const TRACE: &str = "# tracer: nop
      l1f20a/vhost-71     [001] .....   100.000005: sys_exit: NR 19 = 72
      l1f20a/vhost-71     [001] .....   100.000006: sys_exit: NR 271 = 1
      l1f20a/vhost-71     [001] d....   100.000007: kvm_msi_set_irq: dst 0 vec 34 (Fixed|physical|edge)
+     l1f20a/vhost-71     [001] .....   100.000007: sys_exit: NR 1 = 8
             sshd-9       [000] .....   100.000008: sys_exit: NR 1 = 40
      l1f20a/vcpu0-72     [001] .....   100.000009: kvm_fast_mmio: fast mmio at gpa 0xfe003000
      l1f20a/vhost-71     [001] .....   100.000010: sys_exit: NR 20 = 72

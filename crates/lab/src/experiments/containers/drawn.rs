@@ -44,9 +44,8 @@ pub(crate) struct Room {
     pub(crate) text: String,
     /// Interfaces and threads that existed.
     pub(crate) seen: Seen,
-    /// Names of the routers' threads, by number.
+    /// Roles of the routers' threads (`vcpu0`), by number, and the trace of one frame; empty if the drawing does not show functions.
     pub(crate) threads: BTreeMap<i32, String>,
-    /// Trace of one frame; empty if the drawing does not show functions.
     pub(crate) trace: String,
 }
 
@@ -113,11 +112,7 @@ fn shown(room: &RouterRun, routers: usize, traced: bool) -> Result<Room> {
     let called = |router: usize| format!("vr{}", router + 1);
     let rename = |text: String, at| text.replace(&room.router(at), &called(at));
     let text = (0..routers).fold(room.text().to_owned(), rename);
-    let role = |name: &str| {
-        let role = name.split_once('/').map_or(name, |(_, role)| role);
-        role.split('#').next().unwrap_or_default().to_owned()
-    };
-    let threads = room.threads()?.into_iter().map(|thread| (thread.tid, role(&thread.name))).collect();
-    let trace = if traced { room.trace_one()? } else { String::new() };
+    let (threads, trace) =
+        if traced { (room.roles()?, room.trace_one()?) } else { (BTreeMap::new(), String::new()) };
     Ok(Room { text, seen: room.seen(called)?, threads, trace })
 }

@@ -90,14 +90,29 @@ impl RouterRun {
 }
 
 impl RouterRun {
-    /// Returns the names of the routers' threads. Those of groups come from the command, as the kernel cuts them.
+    /// Returns the names of the routers' threads. The command tells those of machines in full, the kernel cuts them.
     fn thread_names(&self) -> Result<Vec<String>> {
-        if self.group.is_none() {
+        if self.by.is_kernel() {
             return Ok(self.threads()?.into_iter().map(|thread| thread.name).collect());
         }
         match self.client()?.ask(&Request::Counters { router: None })? {
             Answer::Counters(counters) => Ok(counters.cpu_ns.into_keys().collect()),
             other => bail!("a question about threads was answered by {other:?}"),
+        }
+    }
+
+    /// Returns the roles of the routers' threads (`vcpu0`), by number, as the command tells them.
+    ///
+    /// # Errors
+    /// The command does not answer.
+    pub(crate) fn roles(&self) -> Result<BTreeMap<i32, String>> {
+        let role = |thread: api::Thread| Some((thread.tid, thread.name.split_once('/')?.1.to_owned()));
+        match self.client()?.ask(&Request::Ps {})? {
+            Answer::Ps(status) => {
+                let threads = status.routers.into_iter().flat_map(|router| router.threads);
+                Ok(threads.filter_map(role).collect())
+            }
+            other => bail!("a question about routers was answered by {other:?}"),
         }
     }
 }
