@@ -145,6 +145,9 @@ fn sweep(
     if let Some(cpu) = stand.arrive_at {
         room.arrive_at(cpu)?;
     }
+    if let Some(group) = stand.group {
+        room.wait_for_members(&mut room.client()?, group.members())?;
+    }
     if let Some(seats) = &stand.seats {
         room.pin_threads(|thread| seats.cpu(&thread.name))?;
     }
