@@ -331,17 +331,21 @@ impl Core {
         let unit = self.links.get(nic)?.way.unit();
         Some(format!("{state}, {} of {} {unit}", owners.held(number), owners.owners().len()))
     }
+
+    /// Numbers of the members that own the queues, or buckets, of a link, in their order.
+    pub(super) fn owners(&self, nic: usize) -> Vec<Option<u16>> {
+        let board = self.board();
+        let owners = board.owners.get(nic).map_or(&[][..], Assignment::owners);
+        owners.iter().map(|owner| owner.map(|member| member.0)).collect()
+    }
 }
 
 impl Ensembles {
     /// Numbers of the members that own the queues, or buckets, of a NIC of a group, in their order; empty: there is no such NIC.
     pub(crate) fn owners(&self, group: &str, nic: usize) -> Vec<Option<u16>> {
         let running = self.running();
-        let Some(ensemble) = running.iter().rfind(|ensemble| ensemble.group.name == group) else {
-            return Vec::new();
-        };
-        let board = ensemble.core.board();
-        let owners = board.owners.get(nic).map_or(&[][..], Assignment::owners);
-        owners.iter().map(|owner| owner.map(|member| member.0)).collect()
+        // While a group is changed the one that goes comes first.
+        let ensemble = running.iter().rfind(|ensemble| ensemble.group.name == group);
+        ensemble.map_or_else(Vec::new, |ensemble| ensemble.core.owners(nic))
     }
 }
