@@ -52,7 +52,7 @@ const MANNER: SendMode = SendMode { sleeps: true, short: false };
 /// There are not two CPUs.
 pub(in crate::experiments) fn cases(options: &Options) -> Result<Vec<Case>> {
     let cpus = (options.cpu(0)?, options.cpu(1)?);
-    let options = Options { flows: FLOWS, ..options.clone() };
+    let options = options.clone();
     let name = format!("{}/{}/tap", options.device(), options.frame);
     let slice = move |_: Duration| {
         cores::pin(cpus.0)?;
@@ -114,7 +114,7 @@ fn carried(
     capacity: f64,
 ) -> Result<Carried> {
     let lines = [free_on(&format!("{},{}", cpus.0, cpus.1))];
-    let file = File { group, ..File::new(options, Link::Tap, &lines) };
+    let file = File { group, flows: Some(FLOWS), ..File::new(options, Link::Tap, &lines) };
     RouterRun::with_routers(&file, |room| {
         let mut client = room.client()?;
         if let Some(group) = group {

@@ -51,7 +51,7 @@ use crate::metric::usage;
 /// Timeout for routers and Open vSwitch to start or stop; normally they do long before.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(5);
-/// Fewest flows of the load, for routers with several queues or members to spread them over.
+/// Fewest flows of the load of routers with several queues or members to spread them over.
 const FLOWS: u32 = 64;
 
 /// Content of the routers' configuration file.
@@ -66,6 +66,8 @@ pub(crate) struct File<'a> {
     pub(crate) routers: &'a [String],
     /// Group that stands in the place of each router; none: it is a router.
     pub(crate) group: Option<GroupShape>,
+    /// Flows of the load of each router; none: those of the options where they are spread over queues or members, and else one.
+    pub(crate) flows: Option<u32>,
     /// State that the command keeps from other rooms; none: it starts without any.
     pub(crate) memory: Option<&'a StateDirectory>,
 }
@@ -74,14 +76,20 @@ impl<'a> File<'a> {
     /// Creates a file for routers with queues of the default length, without remembered state.
     pub(crate) fn new(options: &'a Options, link: Link, routers: &'a [String]) -> Self {
         let (by, queue_len, group) = (Forwarder::of(options), None, None);
-        Self { options, by, link, queue_len, routers, group, memory: None }
+        Self { options, by, link, queue_len, routers, group, flows: None, memory: None }
+    }
+
+    /// Number of flows of each router's load.
+    fn flows(&self) -> u32 {
+        let is_spread = self.options.queues > 1 || self.group.is_some();
+        self.flows.unwrap_or(if is_spread { self.options.flows.max(FLOWS) } else { 1 })
     }
 }
 
 /// Path of one router's frames through the room.
 struct Lane {
     wire: PacketSender,
-    /// A frame for a station behind the router; for a router with several queues, one frame of each flow.
+    /// Frames for a station behind the router, one of each flow.
     frames: Vec<Vec<u8>>,
     /// Interface at which forwarded frames arrive.
     behind: String,
@@ -227,8 +235,7 @@ impl RouterRun {
         }
         let lane = |router: usize| {
             let [ahead, behind] = links::sides(router).map(|side| file.link.outer(&side));
-            let is_spread = file.options.queues > 1 || file.group.is_some();
-            let frames = frames((file.options, is_spread), text::mac(NEAR_MAC, router))?;
+            let frames = frames((file.options, file.flows()), text::mac(NEAR_MAC, router))?;
             anyhow::Ok(Lane { wire: PacketSender::open(&netns, &ahead)?, frames, behind })
         };
         let lanes = (0..routers).map(lane).collect::<Result<_>>()?;
@@ -318,11 +325,11 @@ impl Run {
     }
 }
 
-/// Frames for a station behind a router, whose NIC has this address: of several flows where they are spread.
-fn frames((options, is_spread): (&Options, bool), near: [u8; 6]) -> Result<Vec<Vec<u8>>> {
-    let traffic = Settings { rate: None, destination_mac: frame::Mac(near), ..device::traffic(options) };
-    let flows = if is_spread { traffic.flow_count().max(FLOWS) } else { 1 };
-    first_frames(&Settings { flows, ..traffic }, flows as usize)
+/// Frames for a station behind a router, whose NIC has this address: one of each flow.
+fn frames((options, flows): (&Options, u32), near: [u8; 6]) -> Result<Vec<Vec<u8>>> {
+    let destination_mac = frame::Mac(near);
+    let traffic = Settings { rate: None, destination_mac, flows, ..device::traffic(options) };
+    first_frames(&traffic, flows as usize)
 }
 
 /// Shell script that runs a command with the /sys of its network namespace, and with the host's control groups, if there
