@@ -28,13 +28,13 @@ pub(super) fn id(file: &File<'_>, id: &str) -> String {
     shorter.unwrap_or_else(|| id.to_owned())
 }
 
-/// Writes the process and number of a folder's name (`l3f2a1-12`) in digits of base 36, the last two of which are the number: with
-/// the letter of a router at most nine characters.
+/// Writes the process and number of a folder's name (`l3f2a1-12`) in digits of base 36, the last one of which is the number, from 0
+/// again after 36: with the letter of a router at most eight characters, so that `NAME_lb0/vc` is not cut.
 fn shortened(id: &str) -> Option<String> {
     let (process, number) = id.strip_prefix('l')?.split_once('-')?;
     let process = u64::from_str_radix(process, 16).ok()?;
     let number: u64 = number.parse().ok()?;
-    let mut rest = process * 36 * 36 + number % (36 * 36);
+    let mut rest = process * 36 + number % 36;
     let mut digits = Vec::new();
     while rest > 0 {
         digits.push(char::from_digit((rest % 36) as u32, 36)?);
