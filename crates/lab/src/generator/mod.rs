@@ -203,23 +203,22 @@ impl<C: Clock> Source for Generator<C> {
     }
 }
 
-/// Returns a generator's first frames, `most` of them, as octets.
+/// Returns a generator's first frames as octets: as many as asked for.
 ///
 /// # Errors
-/// The settings are invalid, or at their rate not so many frames are due at once.
-pub fn first_frames(settings: &Settings, most: usize) -> Result<Vec<Vec<u8>>> {
-    let (mut generator, mut all) = (Generator::new(settings)?, Vec::new());
-    while all.len() < most {
-        let shown = generator.drain(most - all.len(), &mut |frames| {
+/// The settings are invalid.
+pub fn first_frames(settings: &Settings, count: usize) -> Result<Vec<Vec<u8>>> {
+    let (mut all, mut generator) = (Vec::new(), Generator::new(settings)?);
+    while all.len() < count {
+        let given = generator.drain(count - all.len(), &mut |frames| {
             for frame in frames {
                 let mut octets = vec![0; frame.len()];
                 frame.octets().copy_to_slice(&mut octets);
                 all.push(octets);
             }
         });
-        ensure!(shown > 0, "the generator gives {} frames, not {most}", all.len());
+        ensure!(given > 0, "the generator gives no frame");
     }
-    ensure!(!all.is_empty(), "the generator gives no frame");
     Ok(all)
 }
 

@@ -153,7 +153,7 @@ impl FileRun {
     ///
     /// # Errors
     /// They do not end.
-    pub(crate) fn close(mut self) -> Result<()> {
+    pub(crate) fn close(self) -> Result<()> {
         self.run.end()
     }
 }
@@ -305,14 +305,14 @@ impl RouterRun {
     }
 
     /// Stops the routers.
-    pub(crate) fn close(mut self) -> Result<()> {
-        self.run.as_mut().map_or(Ok(()), Run::end)
+    pub(crate) fn close(self) -> Result<()> {
+        self.run.map_or(Ok(()), Run::end)
     }
 }
 
 impl Run {
-    /// Ends the command by SIGTERM, and waits for its end.
-    fn end(&mut self) -> Result<()> {
+    /// Ends the command, and waits for its end.
+    fn end(mut self) -> Result<()> {
         let process = &mut self.process.0;
         let id = Pid::from_raw(process.id().cast_signed()).context("a process number")?;
         kill_process(id, Signal::TERM).context("the router had ended")?;
