@@ -342,6 +342,12 @@ impl Instance {
         (late, self.router(router).map_or(0, |running| running.router.table().routes().epoch()))
     }
 
+    /// Numbers of the members that own the queues (behind a balancer: buckets) of a NIC of a group, in their order; empty: there is
+    /// no such NIC.
+    pub fn owners(&self, group: &str, nic: usize) -> Vec<Option<u16>> {
+        self.context.ensembles.owners(group, nic)
+    }
+
     /// Gives a member of a group no new frames from now on, or watches it again as one that starts.
     pub fn drain(&self, router: &str, is_on: bool) {
         self.context.ensembles.drain(router, is_on);

@@ -183,6 +183,25 @@ pub const LIMITS: &[Limit] = &[
     // A kernel router: the 99th percentile of the milliseconds from `start` to its first frame, and MiB of each of 100 routers.
     takes("container-boot/kernel/macvlan", 5.0),
     takes("container-memory/kernel/veth/100-routers", 0.5),
+    // A member that comes or goes at 0.9 of what its group carries: percent of the frames lost in that second, and flows reordered of
+    // those that stay where they are.
+    takes("group-change/parallel/64/added", 0.1),
+    takes("group-change/parallel/64/removed", 0.1),
+    takes("group-change/multistage/64/added", 0.1),
+    takes("group-change/multistage/64/removed", 0.1),
+    limit("group-change/parallel/64/added", "reordered_unmoved", 0.0, 0.5),
+    limit("group-change/parallel/64/removed", "reordered_unmoved", 0.0, 0.5),
+    limit("group-change/multistage/64/added", "reordered_unmoved", 0.0, 0.5),
+    limit("group-change/multistage/64/removed", "reordered_unmoved", 0.0, 0.5),
+    // 99th percentiles of milliseconds: until all flows pass after a member was killed, and until a new one has forwarded a frame.
+    takes("group-killed/kvm/virtio-net/tap/parallel", 50.0),
+    takes("group-killed/kvm/virtio-net/tap/multistage", 50.0),
+    takes("group-new/kvm/virtio-net/tap/parallel", 5.0),
+    takes("group-new/kvm/virtio-net/tap/multistage", 5.0),
+    // Each of 200 routers: MiB beyond its guest memory, and percent of a core when idle; seconds until all are up.
+    takes("density/kvm/200-routers", 2.0),
+    limit("density/kvm/200-routers", "idle_percent", 0.0, 0.02),
+    limit("density/kvm/200-routers", "up_s", 0.0, 2.0),
     // An idle router: percent of a core, and MiB beyond its guest memory.
     takes("idle/cpu/routers=1", 0.05),
     takes("idle/cpu/routers=10", 0.05),

@@ -81,4 +81,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "container-by-hand", words: &["container-by-hand"], timed: true },
     Experiment { name: "container-boot", words: &["container-boot", "--repeat", "1"], timed: false },
     Experiment { name: "container-memory", words: &["container-memory", "--repeat", "1"], timed: false },
+    Experiment { name: "group-change", words: &["group-change", "--repeat", "1"], timed: false },
+    Experiment { name: "group-killed", words: &["group-killed", "--repeat", "1"], timed: false },
+    Experiment { name: "group-new", words: &["group-new", "--repeat", "1"], timed: false },
+    Experiment { name: "density", words: &["density", "--repeat", "1"], timed: false },
 ];

@@ -11,7 +11,7 @@ use group::member::Event;
 use group::{Assignment, Judge, Member as Number, Pace, Probe, Roster, Shares, Signs, State, Through, probe};
 
 use super::seat::{Aside, Member};
-use super::{Core, News};
+use super::{Core, Ensembles, News};
 
 /// A member that forwards nothing for so long is started anew: longer than a busy host keeps one from a CPU.
 const SILENT: Duration = Duration::from_secs(2);
@@ -152,9 +152,9 @@ impl Board {
     fn park(&mut self, parked: &Range<u32>, members: &Members, now: Duration) -> Vec<Probe> {
         let is_to_sleep = |number: Number| parked.contains(&u32::from(number.0));
         let states: Vec<(Number, State)> = self.roster.iter().collect();
-        let serving = states.iter().filter(|(number, state)| {
-            u32::from(number.0) < parked.start && *state == State::Serving
-        });
+        let serving = states
+            .iter()
+            .filter(|(number, state)| u32::from(number.0) < parked.start && *state == State::Serving);
         let mut lacking = (parked.start as usize).saturating_sub(serving.count());
         let mut probes = Vec::new();
         for (number, state) in states {
@@ -330,5 +330,22 @@ impl Core {
         let state = board.roster.state(number)?.name();
         let unit = self.links.get(nic)?.way.unit();
         Some(format!("{state}, {} of {} {unit}", owners.held(number), owners.owners().len()))
+    }
+
+    /// Numbers of the members that own the queues, or buckets, of a link, in their order.
+    pub(super) fn owners(&self, nic: usize) -> Vec<Option<u16>> {
+        let board = self.board();
+        let owners = board.owners.get(nic).map_or(&[][..], Assignment::owners);
+        owners.iter().map(|owner| owner.map(|member| member.0)).collect()
+    }
+}
+
+impl Ensembles {
+    /// Numbers of the members that own the queues, or buckets, of a NIC of a group, in their order; empty: there is no such NIC.
+    pub(crate) fn owners(&self, group: &str, nic: usize) -> Vec<Option<u16>> {
+        let running = self.running();
+        // While a group is changed the one that goes comes first.
+        let ensemble = running.iter().rfind(|ensemble| ensemble.group.name == group);
+        ensemble.map_or_else(Vec::new, |ensemble| ensemble.core.owners(nic))
     }
 }

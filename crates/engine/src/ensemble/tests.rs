@@ -428,6 +428,8 @@ fn members_of_a_changed_group_are_plugged_into_a_new_one() {
     let four = first.with_members("core", 4).expect("so many may be");
     let held = (seat(&first), seat(&four));
     assert_eq!(ensembles.running().len(), 1, "members come and go");
+    assert_eq!(ensembles.owners("core", 0), [None; 8], "nobody serves yet");
+    assert!(ensembles.owners("core", 9).is_empty() && ensembles.owners("edge", 0).is_empty());
     let new = seat(&other);
     assert_eq!(ensembles.running().len(), 2);
     drop(held);

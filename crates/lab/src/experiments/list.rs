@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 
-use super::control::{accounting, cases, guarantee, isolation, sweep};
+use super::control::{accounting, cases, guarantee, isolation, stages, sweep};
 use super::tcp::{self, Between};
 use super::{
-    boot, containers, forward, guest_rx, guest_to_guest, guest_tx, hostile, idle, livelock, overload,
+    boot, containers, forward, groups, guest_rx, guest_to_guest, guest_tx, hostile, idle, livelock, overload,
     port_to_port, ring_to_ring, round_trip, scale, tcp_forward, uplinks,
 };
 use crate::device;
@@ -72,7 +72,7 @@ impl ExperimentEntry {
 }
 
 /// All experiments.
-pub static LIST: [ExperimentEntry; 36] = [
+pub static LIST: [ExperimentEntry; 42] = [
     guests(
         "forward",
         "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -161,6 +161,11 @@ pub static LIST: [ExperimentEntry; 36] = [
         |options| sweep::described("parallel", options, cases::parallel),
     ),
     guests(
+        "multistage",
+        "a balancer before a back end, by the cores that the threads of both are on, offered fractions of a router's capacity",
+        |options| sweep::described("multistage", options, stages::multistage),
+    ),
+    guests(
         "priorities",
         "the same on one core with real-time priorities of vCPU and vhost thread, and without",
         |options| sweep::described("priorities", options, cases::priorities),
@@ -239,6 +244,31 @@ pub static LIST: [ExperimentEntry; 36] = [
         "scale",
         "a group of one to four routers, side by side and behind balancers, offered more than it forwards",
         scale::cases,
+    ),
+    in_rooms(
+        "efficiency",
+        "two members of a group between TAPs on two cores, beside what a packet costs of generator, vhost thread and vCPU of one router",
+        groups::efficiency::cases,
+    ),
+    in_rooms(
+        "group-change",
+        "a member added to a group or removed from it at 0.9 of what it carries: frames lost, flows reordered",
+        groups::changes::cases,
+    ),
+    in_rooms(
+        "group-killed",
+        "from SIGKILL of a member of a group until all flows pass again",
+        groups::killed::cases,
+    ),
+    in_rooms(
+        "group-new",
+        "from the request for one more member of a group to the first frame that it has forwarded",
+        groups::newcomer::cases,
+    ),
+    in_rooms(
+        "density",
+        "200 routers at switches in one run: memory of each without guest RAM, CPU when idle, time until all are up",
+        groups::density::cases,
     ),
     of_host("generator", "generator to sink in one thread: the measuring room's own speed", |options| {
         Ok(vec![port_to_port::case(Through::Wire, options).into()])

@@ -4,6 +4,7 @@ pub mod boot;
 mod containers;
 mod control;
 mod forward;
+mod groups;
 mod guest_rx;
 mod guest_to_guest;
 mod guest_tx;
