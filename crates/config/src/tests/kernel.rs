@@ -34,12 +34,14 @@ fn there_is_no_machine() {
 
 #[test]
 fn the_file_says_how_it_forwards() {
-    let keys = "forwarding = false\nrp_filter = \"loose\"\nproxy_arp = true\nthreaded = true\n";
+    let keys =
+        "forwarding = false\nrp_filter = \"loose\"\nproxy_arp = true\nthreaded = true\ndrop_reasons = true\n";
     let kernel = ForwardingSettings {
         forwarding: false,
         rp_filter: RpFilter::Loose,
         proxy_arp: true,
         threaded: Some(true),
+        drop_reasons: true,
     };
     assert_eq!(good(keys, VETH).routers[0].kernel, Some(kernel));
     let fault = faults("rp_filter = \"some\"\n", VETH);
@@ -275,6 +277,9 @@ fn each_key_of_it_can_be_set_and_no_other() {
     assert_eq!(kernel("threaded", "true").threaded, Some(true));
     assert_eq!(kernel("rp_filter", "strict").rp_filter.number(), 1);
     assert!(kernel("proxy_arp", "true").proxy_arp);
+    assert!(
+        kernel("drop_reasons", "true").drop_reasons && !plan.routers[0].kernel.expect("it is").drop_reasons
+    );
     assert!(set("wan.link", "down").expect("good").routers[0].nics[0].is_pulled());
     assert!(set("state", "stopped").expect("good").routers[0].is_stopped());
     assert_eq!(set("limit", "2kpps").expect("good").routers[0].limit.map(crate::Rate::pps), Some(2000));

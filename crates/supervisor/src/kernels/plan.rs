@@ -32,6 +32,8 @@ pub(crate) struct Spec {
     pub(super) functions: Vec<(usize, Function)>,
     /// Maximum packets per second that may enter it; `None`: unlimited.
     pub(super) limit: Option<u64>,
+    /// True if the packets that the kernel drops are counted by its reason.
+    pub(crate) drop_reasons: bool,
 }
 
 impl Spec {
@@ -77,7 +79,8 @@ pub(super) fn one(router: &Router) -> Result<Spec> {
     wanted.sysctls.extend(sysctls(router));
     let (bridges, pairs, functions) = (Vec::new(), Vec::new(), functions(router));
     let limit = router.limit.map(config::Rate::pps);
-    let mut spec = Spec { wanted, container: None, bridges, pairs, functions, limit };
+    let drop_reasons = router.kernel.is_some_and(|kernel| kernel.drop_reasons);
+    let mut spec = Spec { wanted, container: None, bridges, pairs, functions, limit, drop_reasons };
     if let Some(container) = &router.container {
         spec.add_container(&router.name, container)?;
     }

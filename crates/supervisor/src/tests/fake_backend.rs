@@ -9,6 +9,7 @@ use hooks::{PacketTracer, TraceSpec};
 use kernel_router::RouterConfig;
 
 use crate::kernels::backend::{Counted, KernelBackend, Seen};
+use crate::kernels::drop_reasons::Drops;
 use crate::kernels::napi::Napi;
 use crate::kernels::plan::Spec;
 
@@ -29,6 +30,9 @@ struct Script {
     duplicates: Vec<(String, IpAddr)>,
     counted: BTreeMap<String, Counted>,
     threads: BTreeMap<String, Vec<Napi>>,
+    /// Drops of each router whose file asks for them, and the routers that ask.
+    drops: Drops,
+    asking: BTreeSet<String>,
     panics: bool,
 }
 
@@ -108,6 +112,11 @@ impl FakeBackend {
         self.script().threads.insert(router.to_owned(), threads.to_vec());
     }
 
+    /// Has the kernel drop packets of each router's NIC of this name for a reason.
+    pub(crate) fn drop_packets(&self, nic: &str, reason: &str, count: u64) {
+        self.script().drops.entry(nic.to_owned()).or_default().insert(reason.to_owned(), count);
+    }
+
     /// Makes the next call panic.
     pub(crate) fn panic_next(&self) {
         self.script().panics = true;
@@ -130,7 +139,12 @@ impl FakeBackend {
 
 impl KernelBackend for FakeBackend {
     fn make(&mut self, spec: &Spec) -> Result<()> {
-        self.does("make", spec.name())?.running.insert(spec.name().to_owned(), spec.wanted.clone());
+        let mut script = self.does("make", spec.name())?;
+        script.running.insert(spec.name().to_owned(), spec.wanted.clone());
+        let _ = match spec.drop_reasons {
+            true => script.asking.insert(spec.name().to_owned()),
+            false => script.asking.remove(spec.name()),
+        };
         Ok(())
     }
 
@@ -162,7 +176,8 @@ impl KernelBackend for FakeBackend {
         };
         let nics = wanted.interfaces.iter().map(|nic| (nic.name.clone(), is_in(&nic.name)));
         let threads = script.threads.get(router).cloned().unwrap_or_default();
-        Ok(Seen { nics: nics.collect(), threads, duplicates: script.duplicates.clone() })
+        let drops = if script.asking.contains(router) { script.drops.clone() } else { Drops::new() };
+        Ok(Seen { nics: nics.collect(), threads, duplicates: script.duplicates.clone(), drops })
     }
 
     fn count(&mut self, router: &str) -> Result<Counted> {
