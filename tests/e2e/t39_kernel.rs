@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use api::{Answer, Request};
 use serde_json::Value;
-use support::{Finished, Flow, Namespace, Running, Signal, Stage, Traces, alone, ping, run};
+use support::{Counters, Finished, Flow, Namespace, Running, Signal, Stage, Traces, alone, ping, run};
 
 const RINGROAD: &str = env!("CARGO_BIN_EXE_ringroad");
 /// Longest wait, also on a busy host.
@@ -284,6 +284,34 @@ fn an_interface_that_somebody_deletes_is_made_again() {
     let events = world.events();
     assert!(events.iter().any(|line| line.contains("NIC east: its interface was deleted")), "{events:?}");
     world.finish_troubled();
+}
+
+#[test]
+fn frames_wait_for_it_in_a_queue_that_counts_what_it_drops() {
+    support::needs!(Root, Program("ip"), Program("busybox"), Program("nsenter"));
+    let world = World::start();
+    let queues = |limit: u32| {
+        let keys = format!("\nqdisc = \"bfifo\"\nqdisc_limit = {limit}\naddress = \"192.0.2.1/24\"");
+        let text = file().replace("\naddress = \"192.0.2.1/24\"", &keys);
+        let done = world.apply(&text, &[]);
+        assert!(done.status.success(), "{}", done.stderr);
+    };
+    let dropped = |counters: &Counters| counters.get("t39.west.queue.drop_qdisc");
+    queues(100_000);
+    world.pings();
+    assert_eq!(dropped(&world.stage.wait_for_counters(|_| true).expect("it counts")), 0);
+    // No frame is as short as this.
+    queues(1);
+    let silent =
+        run(world.west.command("busybox").args(["ping", "-c", "1", "-W", "1", "192.0.2.1"]), PATIENCE);
+    assert!(!silent.expect("it ends").status.success());
+    world.stage.wait_for_counters(|counters| dropped(counters) > 0).expect("it is counted");
+    let done = world.apply(&file(), &[]);
+    assert!(done.status.success(), "{}", done.stderr);
+    world.pings();
+    let counters = world.stage.wait_for_counters(|_| true).expect("it counts");
+    assert!(counters.named(|name| name.ends_with("drop_qdisc")).is_empty(), "{counters:?}");
+    world.finish();
 }
 
 /// A host with an interface that a router takes, one that carries a macvlan, and a bridge.

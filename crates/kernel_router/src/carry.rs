@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use netlink::{Generic, Kind, NextHop, RouteId, RouteKind, Settings};
+use netlink::{Generic, Kind, NextHop, Queue, RouteId, RouteKind, Settings};
 use rustix::io::Errno;
 
 use crate::error::Refusal;
@@ -206,6 +206,7 @@ impl Executor<'_> {
     fn set(&mut self, interface: &str, to: Setting) -> Result<(), Refusal> {
         let settings = match to {
             Setting::Threaded(on) => return self.set_threads(interface, on),
+            Setting::Queue(queue) => return self.set_queue(interface, queue),
             Setting::Mac(mac) => Settings::default().mac(mac),
             Setting::Mtu(mtu) => {
                 self.set_mtu_of_peer(interface, mtu)?;
@@ -221,6 +222,19 @@ impl Executor<'_> {
             self.socket(&place)?.set_link(link.index, &Settings::default().mtu(mtu))?;
         }
         Ok(())
+    }
+
+    /// Gives the other end of a pair a queueing discipline, or the default one.
+    fn set_queue(&mut self, interface: &str, queue: Option<Queue>) -> Result<(), Refusal> {
+        let Some(Peer { place, link }) = self.peer(interface)? else {
+            let why = "the other end of the pair was moved or renamed: its queue cannot be set there";
+            return if queue.is_none() { Ok(()) } else { Err(Refusal::Told(why.to_owned())) };
+        };
+        let outside = self.socket(&place)?;
+        match queue {
+            Some(queue) => Ok(outside.set_queue(link.index, queue)?),
+            None => ignore_errors(outside.remove_queue(link.index), &[Errno::NOENT, Errno::NODEV]),
+        }
     }
 
     fn set_threads(&mut self, interface: &str, on: bool) -> Result<(), Refusal> {

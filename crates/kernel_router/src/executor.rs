@@ -1,6 +1,6 @@
 //! A router's objects in its namespace, and sockets to other namespaces while the router is changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use netlink::{Generic, Link, Netlink};
@@ -8,7 +8,7 @@ use netns::Namespace;
 
 use crate::error::Refusal;
 use crate::leftover::find_link;
-use crate::{MovedInterface, Origin, PeerNamespace, Surroundings};
+use crate::{MovedInterface, ObservedState, Origin, PeerNamespace, Surroundings};
 
 /// A router's namespace, and the router's own objects in it.
 #[derive(Debug)]
@@ -122,5 +122,23 @@ impl<'a> Executor<'a> {
         let found = find_link(self.socket(&at)?, &peer)?;
         let found = found.filter(|link| Some(link.index) == other_end);
         Ok(found.map(|link| Peer { place: at, link }))
+    }
+
+    /// Reads the queueing disciplines at the other ends of these pairs. That of an end which was moved or renamed stays unknown.
+    pub(crate) fn look_at_queues(
+        &mut self,
+        pairs: &BTreeSet<String>,
+        seen: &mut ObservedState,
+    ) -> io::Result<()> {
+        for name in pairs {
+            let Some(present) = seen.interfaces.get_mut(name).filter(|present| present.origin.is_some())
+            else {
+                continue;
+            };
+            let Ok(Some(Peer { place, link })) = self.peer(name) else { continue };
+            let Ok(outside) = self.socket(&place) else { continue };
+            present.queue = outside.queue(link.index)?.queue;
+        }
+        Ok(())
     }
 }

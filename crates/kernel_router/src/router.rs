@@ -127,7 +127,8 @@ impl Router {
         self.apply(self.wanted.clone(), site, journal)
     }
 
-    /// Returns the steps that a change to this configuration would take.
+    /// Returns the steps that a change to this configuration would take, except for those at the other ends of its pairs, which are
+    /// not looked at.
     ///
     /// # Errors
     /// One line: the configuration is invalid, or something is in the way.
@@ -367,7 +368,11 @@ fn next(
     wanted: &RouterConfig,
     done: &mut Vec<Step>,
 ) -> Result<bool, Error> {
-    let todo = todo(wanted, &seen(executor.own, known, wanted)?)?;
+    let mut seen = seen(executor.own, known, wanted)?;
+    executor
+        .look_at_queues(&known.queued, &mut seen)
+        .map_err(|e| Error::refused(&wanted.name, "looking at the queues before its namespace", e))?;
+    let todo = todo(wanted, &seen)?;
     let is_any = !todo.is_empty();
     for step in todo {
         executor.carry(&step).map_err(|refusal| Error::of_step(&wanted.name, &step, refusal))?;

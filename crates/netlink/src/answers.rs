@@ -10,8 +10,8 @@ use netlink_packet_route::RouteNetlinkMessage;
 const HEADER: usize = 16;
 /// Smallest message type that does not concern netlink itself (`NLMSG_MIN_TYPE`).
 const FIRST_OBJECT: u16 = 16;
-/// Largest message type parsed here: RTM_GETRULE.
-const LAST_OBJECT: u16 = 34;
+/// Largest message type parsed here: RTM_GETQDISC.
+const LAST_OBJECT: u16 = 38;
 
 /// A message of the kernel.
 #[derive(Debug)]

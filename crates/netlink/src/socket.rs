@@ -79,9 +79,14 @@ impl Netlink {
 
     /// Queries a single object.
     pub(crate) fn one<T: Object>(&self, request: RouteNetlinkMessage) -> io::Result<T> {
+        self.one_with(request, 0)
+    }
+
+    /// Queries a single object by a request with these flags.
+    pub(crate) fn one_with<T: Object>(&self, request: RouteNetlinkMessage, flags: u16) -> io::Result<T> {
         let mut found = None;
         let mut take = |message| found = T::read(message).map(|(_, object)| object);
-        self.connection().exchange(request, NLM_F_ACK, &mut take)?;
+        self.connection().exchange(request, NLM_F_ACK | flags, &mut take)?;
         found.ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))
     }
 

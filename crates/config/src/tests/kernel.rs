@@ -247,6 +247,32 @@ fn keys_of_what_it_stands_on_are_its_own() {
     let keys = "function = 3\nfunctions = 8\nvlan = 7\nspoof_check = true";
     let nic = good("", &format!("attach = \"vf:eth0\"\n{keys}")).routers[0].nics[0].clone();
     assert_eq!(nic.attach.detail(), " (function 3, of 8, VLAN 7, spoof check true)");
+    let nic = |keys: &str| good("", &format!("attach = \"veth:eth0\"\n{keys}")).routers[0].clone();
+    for (keys, detail, queue) in [
+        ("", "", None),
+        ("qdisc = \"pfifo\"", " (pfifo)", Some("pfifo of 1000 frames")),
+        ("qdisc = \"bfifo\"", " (bfifo)", Some("bfifo of 1514000 octets")),
+        (
+            "netns = \"west\"\nqdisc = \"fq_codel\"\nqdisc_limit = 7",
+            " (in west, fq_codel, limit 7)",
+            Some("fq_codel of 7 frames"),
+        ),
+    ] {
+        let router = nic(keys);
+        assert_eq!(router.nics[0].attach.detail(), detail);
+        let wanted = router.wanted(&router.nics[0]).queue().map(|queue| queue.to_string());
+        assert_eq!(wanted.as_deref(), queue);
+    }
+    for (keys, line) in [
+        ("qdisc = \"red\"", "\"red\" is no queueing discipline; disciplines: pfifo, bfifo, fq_codel"),
+        ("qdisc_limit = 7", "it says what a queueing discipline holds; add qdisc = \"pfifo\", or remove it"),
+        ("qdisc = \"pfifo\"\nqdisc_limit = 0", "0 is out of range; write 1 to 1073741824"),
+    ] {
+        let fault = faults("", &format!("attach = \"veth:eth0\"\n{keys}"));
+        assert!(fault.contains(line), "{fault}");
+    }
+    let fault = faults("", "attach = \"macvlan:eth0\"\nqdisc = \"pfifo\"");
+    assert!(fault.contains("only a NIC with attach = \"veth:INTERFACE\" has it; remove it"), "{fault}");
     let fault = faults("", "attach = \"vf:eth0\"\nvlan = 4095");
     assert!(fault.contains("4095 is out of range; write 0 to 4094"), "{fault}");
     let fault = faults("", "attach = \"macvlan:eth0\"\nmacvlan_mode = \"best\"");

@@ -1,5 +1,7 @@
 //! Namespaces, containers and virtual functions of kernel routers on this host: creation, changes, checks and removal.
 
+mod before;
+mod container;
 mod functions;
 
 use std::collections::BTreeMap;
@@ -12,8 +14,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use hooks::{PacketTracer, TraceSpec};
 use kernel_router::{Health, Leftover, Router, RouterConfig, Surroundings};
 use ledger::Group;
-use lxc::{Container, OrphanedContainer, Programs, Running, TimeLimits};
-use netlink::{Netlink, Settings};
+use lxc::{OrphanedContainer, Running};
 use netns::Namespace;
 use sriov::{Claim, FormerSettings};
 
@@ -196,8 +197,7 @@ impl HostBackend {
     fn start(&mut self, own: &Spec) -> Result<()> {
         let claims = self.claim(own)?;
         let spec = &own.with_functions(links(&claims));
-        let container =
-            spec.container.as_ref().map(|container| self.start_container(container, &spec.bridges));
+        let container = spec.container.as_ref().map(|container| self.start_container(container, spec));
         let container = container.transpose()?;
         self.sited(|routers, site, journal| {
             let router = match &container {
@@ -247,23 +247,6 @@ impl HostBackend {
         })
     }
 
-    /// Starts a container, and makes the host ends of its pairs ports of their bridges.
-    fn start_container(&mut self, container: &Container, bridges: &[(String, String)]) -> Result<Running> {
-        (self.journal)(Remains::Container(&OrphanedContainer::new(&container.name, &self.folder)));
-        let running = Running::start(&Programs::default(), container, &self.folder, TimeLimits::default())?;
-        if !bridges.is_empty() {
-            let kernel = Netlink::open().context("a socket to the host's interfaces")?;
-            for (end, bridge) in bridges {
-                let join = || {
-                    let index = kernel.link(bridge.as_str())?.index;
-                    kernel.set_link(end.as_str(), &Settings::default().master(index).up(true))
-                };
-                join().with_context(|| format!("adding `{end}` to the bridge `{bridge}`"))?;
-            }
-        }
-        Ok(running)
-    }
-
     /// Removes a router and creates it with another container or other functions. If that is refused, the former router is
     /// created again.
     fn replace(&mut self, spec: &Spec) -> Result<()> {
@@ -284,7 +267,9 @@ impl HostBackend {
 impl KernelBackend for HostBackend {
     fn make(&mut self, spec: &Spec) -> Result<()> {
         let Some(held) = self.routers.get_mut(spec.name()) else { return self.start(spec) };
-        let is_other = held.spec.container != spec.container || held.spec.functions != spec.functions;
+        let is_other = held.spec.container != spec.container
+            || held.spec.queues != spec.queues
+            || held.spec.functions != spec.functions;
         if held.ended().is_some() {
             // A router whose container has ended cannot be restored; failure to remove it is no reason not to create the new one.
             let _ = self.end(spec.name());
@@ -375,17 +360,7 @@ impl KernelBackend for HostBackend {
             });
         }
         napi::count(router, &held.napis, &mut counted);
-        if !held.napis.is_empty() {
-            let of_containers = napi::lost_before(&held.spec.pairs);
-            let lost = self.sited(|routers, site, _| {
-                let held = routers.get(router).context("it has gone")?;
-                Ok(held.router.lost_before(site)?)
-            });
-            // If the other end cannot be read, the counter is omitted.
-            for (nic, dropped) in lost.unwrap_or_default().into_iter().chain(of_containers) {
-                counted.counters.insert(format!("{router}.{nic}.queue.drop_full"), dropped);
-            }
-        }
+        self.count_before(router, &mut counted)?;
         self.drop_reasons.count(router, &mut counted);
         Ok(counted)
     }
