@@ -406,6 +406,37 @@ fn what_it_took_comes_home_and_nothing_is_left() {
 }
 
 #[test]
+fn what_somebody_pulls_out_or_takes_away_is_there_again() {
+    support::needs!(Root, Tun, Program("ip"), Program("nsenter"));
+    let _turn = alone();
+    let traces = Traces::now();
+    let home = Home::new();
+    let before = home.interfaces();
+    let mut run = home.start(EVERYTHING);
+    let inside = |words: &[&str]| {
+        let done =
+            support::run(Command::new("ip").args(["-n", "t39"]).args(words), PATIENCE).expect("it ends");
+        done.status.success().then_some(done.stdout)
+    };
+    inside(&["link", "set", "moved", "netns", home.home.name()]).expect("pulled out");
+    wait_for(|| inside(&["-o", "link", "show", "moved"]));
+    assert!(!names(&home.interfaces()).contains(&"moved"), "the host does not have it any more");
+    inside(&["link", "set", "own", "netns", home.home.name()]).expect("pulled out");
+    wait_for(|| inside(&["-o", "link", "show", "own"]));
+    assert!(!names(&home.interfaces()).contains(&"own"), "its old pair is deleted");
+    let done = support::run(Command::new("ip").args(["netns", "delete", "t39"]), PATIENCE).expect("it ends");
+    assert!(done.status.success(), "{}", done.stderr);
+    wait_for(|| inside(&["-o", "link", "show", "moved"]));
+    inside(&["link", "set", "moved", "netns", home.home.name()]).expect("pulled out");
+    run.signal(Signal::TERM).expect("signalled");
+    let done = run.wait(PATIENCE).expect("it ends");
+    assert!(done.status.success(), "{}", done.stderr);
+    home.is_as_it_was(&before);
+    drop(home);
+    assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
+}
+
+#[test]
 fn what_cannot_be_had_is_one_line_and_nothing_is_left() {
     support::needs!(Root, Tun, Program("ip"), Program("nsenter"));
     let _turn = alone();

@@ -94,12 +94,16 @@ mod alone {
             });
         }
 
+        /// PID of `lxc-start`, which runs the container.
+        fn monitor_of(run: u32) -> Option<u32> {
+            let all = support::descendants_of(run);
+            let is_it = |word: &String| word == "lxc-start";
+            all.iter().find(|process| process.words.first().is_some_and(is_it)).map(|process| process.id)
+        }
+
         /// PID of the container's init, which is a child of `lxc-start`.
         fn init_of(run: u32) -> Option<u32> {
-            let all = support::descendants_of(run);
-            let monitor =
-                all.iter().find(|process| process.words.first().is_some_and(|word| word == "lxc-start"))?;
-            support::children_of(monitor.id).first().map(|init| init.id)
+            support::children_of(monitor_of(run)?).first().map(|init| init.id)
         }
 
         #[test]
@@ -133,6 +137,26 @@ mod alone {
             assert!(init_of(id).is_some_and(|now| now != init));
             both(&stage);
             stage.finish_troubled(vec![west, east]).expect("nothing is left");
+        }
+
+        #[test]
+        fn one_whose_lxc_hangs_is_stopped_all_the_same() {
+            support::needs!(Root, Program("ip"), Program("nsenter"), Program("lxc-start"));
+            let started = Stage::start_with_groups(RINGROAD, FILE, &["--json"]);
+            let mut stage = started.expect("it starts");
+            wait_until_it_runs(0);
+            let id = stage.run().id();
+            let (monitor, init) = wait_for(|| Some((monitor_of(id)?, init_of(id)?)));
+            // It answers nobody any more, and reaps nobody.
+            let stop =
+                Command::new("kill").args(["-STOP", &monitor.to_string()]).status().expect("a program");
+            assert!(stop.success());
+            assert!(said(&["stop", "t41"]).contains("router t41 is stopped"));
+            assert_eq!((monitor_of(id), init_of(id)), (None, None));
+            wait_for(|| (!has_link(stage.home(), "t41w") && !has_link(stage.home(), "t41e")).then_some(()));
+            assert!(said(&["start", "t41"]).contains("router t41 runs"));
+            assert!(init_of(id).is_some_and(|now| now != init));
+            stage.finish_troubled(vec![]).expect("nothing is left");
         }
 
         #[test]

@@ -119,11 +119,22 @@ impl Router {
         }
     }
 
-    /// Restores what others have removed from the namespace. Returns the steps that were carried out.
+    /// Returns true if its namespace has its published name. `ip netns delete` removes the name, and the namespace stays.
+    pub fn is_named(&self) -> bool {
+        let Some(name) = &self.wanted.published else { return true };
+        let named = Namespace::open_named(name).and_then(|found| found.id());
+        named.is_ok_and(|id| self.own.namespace.id().is_ok_and(|own| own == id))
+    }
+
+    /// Restores what others have removed from the namespace, and its name. Returns the steps that were carried out.
     ///
     /// # Errors
     /// One line: what cannot be restored.
     pub fn repair(&mut self, site: &Surroundings<'_>, journal: Journal<'_>) -> Result<Vec<Step>, Error> {
+        if !self.is_named() {
+            drop(self.published.take());
+            self.publish(site)?;
+        }
         self.apply(self.wanted.clone(), site, journal)
     }
 
@@ -234,7 +245,10 @@ impl Router {
     fn finish(&mut self) -> Result<(), Error> {
         self.unthread_given();
         let kept = std::mem::take(&mut self.own.kept);
+        // If it cannot be looked at, only what is inside is removed.
+        let missing = self.own.missing_pairs().unwrap_or_default();
         let emptied = empty(&self.wanted.name, &self.own.namespace, &kept, &self.own.home);
+        self.own.delete_pulled_out(&missing);
         self.own.made.clear();
         drop(self.published.take());
         self.has_ended = true;

@@ -64,12 +64,14 @@ pub(crate) struct Seen {
     pub(crate) duplicates: Vec<(String, IpAddr)>,
     /// Packets that the kernel has dropped, by NIC and reason; empty if they are not counted.
     pub(crate) drops: Drops,
+    /// True if somebody has removed the name of its namespace.
+    pub(crate) is_nameless: bool,
 }
 
 impl Seen {
-    /// Returns true if an interface is missing.
+    /// Returns true if an interface is missing, or its name.
     pub(super) fn lacks_any(&self) -> bool {
-        self.nics.values().any(Option::is_none)
+        self.is_nameless || self.nics.values().any(Option::is_none)
     }
 }
 
@@ -336,10 +338,10 @@ impl KernelBackend for HostBackend {
         let is_threaded = wanted.interfaces.iter().any(|nic| nic.threaded);
         let threads = if is_threaded { router.threads()? } else { Vec::new() };
         let threads = napi::of_router(&wanted.name, threads, sched::stat);
-        let duplicates = router.duplicates()?;
+        let (duplicates, is_nameless) = (router.duplicates()?, !router.is_named());
         held.napis.clone_from(&threads);
         let drops = self.drop_reasons.of(name).unwrap_or_default();
-        Ok(Seen { nics, threads, duplicates, drops })
+        Ok(Seen { nics, threads, duplicates, drops, is_nameless })
     }
 
     fn count(&mut self, router: &str) -> Result<Counted> {

@@ -24,6 +24,8 @@ struct Script {
     refuses: BTreeSet<String>,
     /// NICs whose interfaces are deleted: `edge.wan`.
     gone: BTreeSet<String>,
+    /// Routers whose namespaces have lost their names.
+    nameless: BTreeSet<String>,
     /// NICs without carrier.
     unplugged: BTreeSet<String>,
     /// IPv6 addresses of NICs that another station has.
@@ -80,6 +82,11 @@ impl FakeBackend {
     /// Deletes the interface of a NIC.
     pub(crate) fn lose(&self, nic: &str) {
         self.script().gone.insert(nic.to_owned());
+    }
+
+    /// Removes the name of a router's namespace.
+    pub(crate) fn unname(&self, router: &str) {
+        self.script().nameless.insert(router.to_owned());
     }
 
     /// Sets the carrier of a NIC.
@@ -162,6 +169,7 @@ impl KernelBackend for FakeBackend {
 
     fn repair(&mut self, router: &str) -> Result<bool> {
         let mut script = self.does("repair", router)?;
+        script.nameless.remove(router);
         let before = script.gone.len();
         script.gone.retain(|nic| nic.split('.').next() != Some(router));
         Ok(script.gone.len() < before)
@@ -177,7 +185,8 @@ impl KernelBackend for FakeBackend {
         let nics = wanted.interfaces.iter().map(|nic| (nic.name.clone(), is_in(&nic.name)));
         let threads = script.threads.get(router).cloned().unwrap_or_default();
         let drops = if script.asking.contains(router) { script.drops.clone() } else { Drops::new() };
-        Ok(Seen { nics: nics.collect(), threads, duplicates: script.duplicates.clone(), drops })
+        let (duplicates, is_nameless) = (script.duplicates.clone(), script.nameless.contains(router));
+        Ok(Seen { nics: nics.collect(), threads, duplicates, drops, is_nameless })
     }
 
     fn count(&mut self, router: &str) -> Result<Counted> {

@@ -219,6 +219,18 @@ fn an_interface_that_is_gone_is_made_again() {
 }
 
 #[test]
+fn a_name_that_is_removed_is_given_again() {
+    let mut stage = up();
+    stage.until(|stage| stage.supervisor().kernel_is_seen("edge"));
+    stage.kernel.unname("edge");
+    stage.after(SECOND).expect("it goes on");
+    assert_eq!(until(&mut stage, "repair edge"), ["repair edge"]);
+    assert_eq!(stage.lines("its name in /run/netns was removed").len(), 1);
+    stage.until(|stage| !stage.lines("it has its name in /run/netns again").is_empty());
+    assert!(stage.lines("created again").is_empty(), "its interfaces were not touched");
+}
+
+#[test]
 fn a_cable_that_is_pulled_out_is_told_of() {
     let mut stage = up();
     stage.until(|stage| stage.supervisor().kernel_is_seen("edge"));
