@@ -72,7 +72,7 @@ impl ExperimentEntry {
 }
 
 /// All experiments.
-pub static LIST: [ExperimentEntry; 36] = [
+pub static LIST: [ExperimentEntry; 37] = [
     guests(
         "forward",
         "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -219,6 +219,11 @@ pub static LIST: [ExperimentEntry; 36] = [
         "container-by-hand",
         "engine kernel in turn with the same forwarding set up by hand with ip",
         containers::by_hand::cases,
+    ),
+    in_rooms(
+        "container-eight",
+        "eight routers (kernel, kvm) on one core in turn with one, flooded in equal parts",
+        containers::eight::cases,
     ),
     in_rooms(
         "container-boot",
