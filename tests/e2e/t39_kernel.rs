@@ -341,14 +341,25 @@ impl Home {
     }
 
     fn launch(&self, text: &str) -> Running {
+        self.launch_by(self.home.command(RINGROAD), text)
+    }
+
+    fn launch_by(&self, mut command: Command, text: &str) -> Running {
         std::fs::write(self.folder.path().join("file.toml"), text).expect("written");
-        let mut command = self.home.command(RINGROAD);
         command.current_dir(self.folder.path()).args(["run", "--log", "text", "file.toml"]);
         Running::start(&mut command).expect("it starts")
     }
 
     fn start(&self, text: &str) -> Running {
-        let mut run = self.launch(text);
+        Self::up(self.launch(text))
+    }
+
+    /// Starts a run whose network namespaces `ip netns` shows here.
+    fn start_with_names(&self, text: &str) -> Running {
+        Self::up(self.launch_by(self.home.command_with_names(RINGROAD), text))
+    }
+
+    fn up(mut run: Running) -> Running {
         run.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
         run
     }
@@ -412,7 +423,7 @@ fn what_somebody_pulls_out_or_takes_away_is_there_again() {
     let traces = Traces::now();
     let home = Home::new();
     let before = home.interfaces();
-    let mut run = home.start(EVERYTHING);
+    let mut run = home.start_with_names(EVERYTHING);
     let inside = |words: &[&str]| {
         let done =
             support::run(Command::new("ip").args(["-n", "t39"]).args(words), PATIENCE).expect("it ends");
@@ -569,6 +580,51 @@ mod all {
         run.signal(Signal::KILL).expect("killed");
         run.wait(PATIENCE).expect("it ends");
         home.is_as_it_was(&before);
+        drop(home);
+        assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
+    }
+}
+
+mod long {
+    use std::process::Stdio;
+
+    use support::RandomTimes;
+
+    use super::*;
+
+    /// Rounds; `RINGROAD_ROUNDS` may override it.
+    const ROUNDS: u32 = 40;
+
+    #[test]
+    fn a_command_that_is_killed_at_any_moment_leaves_nothing() {
+        support::needs!(Root, Tun, Program("ip"), Program("nsenter"));
+        let _turn = alone();
+        let (traces, mut moments) = (Traces::now(), RandomTimes::new());
+        let home = Home::new();
+        let before = home.interfaces();
+        let rounds = std::env::var("RINGROAD_ROUNDS").ok().and_then(|text| text.parse().ok());
+        for round in 0..rounds.unwrap_or(ROUNDS) {
+            // In the middle of the start, or while a router is restarted, which moves its interfaces.
+            let is_up = round % 3 == 2;
+            let mut run = if is_up { home.start(EVERYTHING) } else { home.launch(EVERYTHING) };
+            let mut restart = Command::new(RINGROAD);
+            restart.args(["restart", "t39"]).stdout(Stdio::null()).stderr(Stdio::null());
+            let asked = is_up.then(|| restart.spawn().expect("it starts"));
+            let moment = moments.within(Duration::from_millis(if is_up { 60 } else { 300 }));
+            thread::sleep(moment);
+            run.signal(Signal::KILL).expect("killed");
+            run.wait(PATIENCE).expect("it ends");
+            asked.into_iter().for_each(|mut asked| drop(asked.wait().expect("it ends")));
+            println!("round {round}: killed after {moment:?}");
+            if round % 2 == 0 {
+                // The same names and interfaces are used at once, without a pause.
+                let mut next = home.start(EVERYTHING);
+                next.signal(Signal::TERM).expect("signalled");
+                let done = next.wait(PATIENCE).expect("it ends");
+                assert!(done.status.success(), "after {moment:?}: {}", done.stderr);
+            }
+            home.is_as_it_was(&before);
+        }
         drop(home);
         assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
     }

@@ -182,4 +182,49 @@ mod alone {
             assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
         }
     }
+
+    mod long {
+        use std::thread;
+
+        use support::{Namespace, RandomTimes, Running, Signal, Traces, alone};
+
+        use super::super::*;
+
+        /// Rounds; `RINGROAD_ROUNDS` may override it.
+        const ROUNDS: u32 = 20;
+
+        #[test]
+        fn a_command_that_is_killed_at_any_moment_leaves_no_container() {
+            support::needs!(Root, Program("ip"), Program("nsenter"), Program("lxc-start"));
+            let _turn = alone();
+            let (traces, mut moments) = (Traces::now(), RandomTimes::new());
+            let home = Namespace::add("t41-long").expect("a namespace");
+            let folder = tempfile::tempdir().expect("a folder");
+            std::fs::write(folder.path().join("file.toml"), FILE).expect("a file");
+            let launch = || {
+                let mut command = home.command_with_groups(RINGROAD);
+                command.current_dir(folder.path()).args(["run", "--log", "text", "file.toml"]);
+                Running::start(&mut command).expect("it starts")
+            };
+            let rounds = std::env::var("RINGROAD_ROUNDS").ok().and_then(|text| text.parse().ok());
+            for round in 0..rounds.unwrap_or(ROUNDS) {
+                let mut run = launch();
+                let moment = moments.within(Duration::from_millis(1000));
+                thread::sleep(moment);
+                run.signal(Signal::KILL).expect("killed");
+                run.wait(PATIENCE).expect("it ends");
+                println!("round {round}: killed after {moment:?}");
+                if round % 2 == 0 {
+                    // The same names are used at once, without a pause.
+                    let mut next = launch();
+                    next.wait_for_line(PATIENCE, |line| line.contains("is up after")).expect("it comes up");
+                    next.signal(Signal::TERM).expect("signalled");
+                    let done = next.wait(PATIENCE).expect("it ends");
+                    assert!(done.status.success(), "after {moment:?}: {}", done.stderr);
+                }
+            }
+            drop((home, folder));
+            assert_eq!(Traces::left(&traces, PATIENCE), [""; 0]);
+        }
+    }
 }
