@@ -75,7 +75,7 @@ fn wrong_lengths_end_the_datagram_and_strange_messages_do_not() {
         assert_eq!(found[1].as_ref().expect_err("damaged").kind(), io::ErrorKind::InvalidData);
     }
     // A message of traffic control, one of an unknown type, and a link message without its header.
-    let strange = [raw(36, &[0; 20]), raw(900, &[]), raw(16, &[0; 3]), good].concat();
+    let strange = [raw(40, &[0; 20]), raw(900, &[]), raw(16, &[0; 3]), good].concat();
     let found = all(&strange);
     assert_eq!(found.len(), 4);
     assert!(matches!(found[0], Ok(Answer { content: Content::Other, .. })), "{:?}", found[0]);
