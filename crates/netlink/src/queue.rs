@@ -4,15 +4,21 @@
 use std::fmt;
 use std::io;
 
-use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_ECHO, NLM_F_REPLACE, Nla};
+use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption, TcStats2};
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 
-use crate::attribute::{Attributes, number};
-use crate::{Netlink, Object};
+use crate::Netlink;
+use crate::attribute::{Attributes, attributes, number, text};
 
-/// The attribute of a message that has the options (`TCA_OPTIONS`). Those of pfifo and bfifo are nothing but the limit.
+/// Octets of `struct tcmsg`.
+const HEADER: usize = 20;
+/// Attributes of a message (`TCA_KIND`, `TCA_OPTIONS`, `TCA_STATS2`). The options of pfifo and bfifo are nothing but the limit.
+const KIND: u16 = 1;
 const OPTIONS: u16 = 2;
+const STATISTICS: u16 = 7;
+/// The statistics of the queue (`TCA_STATS_QUEUE`).
+const OF_QUEUE: u16 = 3;
 /// The option of fq_codel that is its limit (`TCA_FQ_CODEL_LIMIT`).
 const FQ_CODEL_LIMIT: u16 = 2;
 
@@ -75,15 +81,11 @@ impl Netlink {
     /// Reads the queueing discipline of the interface with this index.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// ENODEV: there is no such interface.
     pub fn queue(&self, index: u32) -> io::Result<QueueState> {
-        // Without the flag for an echo the kernel tells listeners only, and not who has asked.
-        match self.one_with::<Report>(RouteNetlinkMessage::GetQueueDiscipline(root(index)), NLM_F_ECHO) {
-            Ok(report) => Ok(report.state()),
-            // The discipline of an interface that has never been up is not told.
-            Err(e) if e.raw_os_error() == Some(libc::ENODEV) => Ok(QueueState::default()),
-            Err(e) => Err(e),
-        }
+        // The discipline of an interface that has never been up is not told.
+        let told = self.one_queue(RouteNetlinkMessage::GetQueueDiscipline(root(index)))?;
+        Ok(told.and_then(|message| read(&message)).unwrap_or_default())
     }
 
     /// Gives the interface with this index a queueing discipline, in the place of another one. A change of the limit keeps the
@@ -123,63 +125,36 @@ fn options(queue: Queue) -> Vec<u8> {
     }
 }
 
-/// A discipline as the kernel reports it.
-#[derive(Clone, Debug, PartialEq)]
-struct Report {
-    index: i32,
-    kind: Option<QueueKind>,
-    limit: Option<u32>,
-    drops: u32,
-}
-
-impl Report {
-    fn state(&self) -> QueueState {
-        let queue = self.kind.zip(self.limit).map(|(kind, limit)| Queue { kind, limit });
-        QueueState { queue, drops: self.drops.into() }
-    }
-}
-
-impl Object for Report {
-    /// Interface index.
-    type Id = i32;
-    type Variant = ();
-
-    fn wanted() -> RouteNetlinkMessage {
-        RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default())
-    }
-
-    fn read(message: RouteNetlinkMessage) -> Option<(bool, Self)> {
-        let RouteNetlinkMessage::NewQueueDiscipline(message) = message else { return None };
-        let mut report = Self { index: message.header.index, kind: None, limit: None, drops: 0 };
-        for attribute in &message.attributes {
-            match attribute {
-                TcAttribute::Kind(name) => report.kind = QueueKind::named(name),
-                TcAttribute::Options(options) => report.limit = options.iter().find_map(limit),
-                TcAttribute::Stats2(parts) => report.drops = parts.iter().find_map(drops).unwrap_or(0),
-                _ => {}
-            }
+/// Reads a message about a discipline, without its header: `struct tcmsg`, and attributes. `None`: it is cut off.
+fn read(message: &[u8]) -> Option<QueueState> {
+    let (mut kind, mut options, mut drops) = (None, &[][..], 0);
+    for (attribute, value) in attributes(message.get(HEADER..)?) {
+        match attribute {
+            KIND => kind = text(value).and_then(QueueKind::named),
+            OPTIONS => options = value,
+            STATISTICS => drops = dropped(value).unwrap_or(0),
+            _ => {}
         }
-        Some((true, report))
     }
+    let queue = kind.and_then(|kind| Some(Queue { kind, limit: limit(kind, options)? }));
+    Some(QueueState { queue, drops: drops.into() })
+}
 
-    fn key(&self) -> (i32, ()) {
-        (self.index, ())
+/// The limit among the options of a discipline.
+fn limit(kind: QueueKind, options: &[u8]) -> Option<u32> {
+    match kind {
+        QueueKind::Pfifo | QueueKind::Bfifo => number(options),
+        QueueKind::FqCodel => find(options, FQ_CODEL_LIMIT).and_then(number),
     }
 }
 
-/// The limit, if an option is it. The options of pfifo and bfifo are read as one option with the number of all options, which is
-/// also that of fq_codel's limit.
-fn limit(option: &TcOption) -> Option<u32> {
-    let mut value = vec![0; option.value_len()];
-    option.emit_value(&mut value);
-    number(&value).filter(|_| option.kind() == FQ_CODEL_LIMIT)
+/// The drops among the statistics of a discipline (`struct gnet_stats_queue`: length, octets, drops, and more).
+fn dropped(statistics: &[u8]) -> Option<u32> {
+    number(find(statistics, OF_QUEUE)?.get(8..12)?)
 }
 
-fn drops(part: &TcStats2) -> Option<u32> {
-    match part {
-        TcStats2::Queue(queue) => Some(queue.drops),
-        _ => None,
-    }
+fn find(octets: &[u8], wanted: u16) -> Option<&[u8]> {
+    attributes(octets).find(|(attribute, _)| *attribute == wanted).map(|(_, value)| value)
 }
 
 #[cfg(test)]
