@@ -126,7 +126,7 @@ fn options(queue: Queue) -> Vec<u8> {
 }
 
 /// Reads a message about a discipline, without its header: `struct tcmsg`, and attributes. `None`: it is cut off.
-fn read(message: &[u8]) -> Option<QueueState> {
+pub(crate) fn read(message: &[u8]) -> Option<QueueState> {
     let (mut kind, mut options, mut drops) = (None, &[][..], 0);
     for (attribute, value) in attributes(message.get(HEADER..)?) {
         match attribute {
