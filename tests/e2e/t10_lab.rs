@@ -277,4 +277,15 @@ mod all {
             assert!(text.lines().any(|line| line.starts_with(&pair)), "{pair} is not in {text}");
         }
     }
+
+    #[test]
+    fn eight_routers_on_a_core_are_compared_with_one() {
+        support::needs!(Root, Tun, Kvm, Program("ip"), Program("unshare"));
+        let text = stdout(&["lab", "run", "container-eight", "--seconds", "0.05", "--repeat", "1"]);
+        for stand in ["kernel/veth", "kernel/macvlan", "kvm/tap", "kvm/macvtap-for-vf"] {
+            let of = |routers: u32| format!("container-eight/64/{stand}/{routers}-on-a-core");
+            let pair = format!("RATIO a={} b={} ", of(8), of(1));
+            assert!(text.lines().any(|line| line.starts_with(&pair)), "{pair} is not in {text}");
+        }
+    }
 }

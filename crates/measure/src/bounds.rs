@@ -121,6 +121,15 @@ const AT_LEAST: &[(&str, &str, f64)] = &[
     ("hostile/kvm/virtio-net/64/beside-kicks", "hostile/kvm/virtio-net/64/alone", 0.95),
     // Engine kernel, compared with the same forwarding set up by hand.
     ("container-by-hand/64/kernel/veth", "container-by-hand/64/by-hand/veth", 0.97),
+    // Eight routers on a core, compared with one.
+    ("container-eight/64/kernel/veth/8-on-a-core", "container-eight/64/kernel/veth/1-on-a-core", 0.94),
+    ("container-eight/64/kernel/macvlan/8-on-a-core", "container-eight/64/kernel/macvlan/1-on-a-core", 0.94),
+    ("container-eight/64/kvm/tap/8-on-a-core", "container-eight/64/kvm/tap/1-on-a-core", 0.85),
+    (
+        "container-eight/64/kvm/macvtap-for-vf/8-on-a-core",
+        "container-eight/64/kvm/macvtap-for-vf/1-on-a-core",
+        0.85,
+    ),
     // Effect of a guarantee beside a flood.
     ("guarantee/kvm/virtio-net/60/tap/promised", "guarantee/kvm/virtio-net/60/tap/not-promised", 1.3),
 ];

@@ -79,6 +79,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "boot-process", words: &["boot", "--engine", "process"], timed: false },
     Experiment { name: "idle", words: &["idle"], timed: false },
     Experiment { name: "container-by-hand", words: &["container-by-hand"], timed: true },
+    Experiment { name: "container-eight", words: &["container-eight"], timed: true },
     Experiment { name: "container-boot", words: &["container-boot", "--repeat", "1"], timed: false },
     Experiment { name: "container-memory", words: &["container-memory", "--repeat", "1"], timed: false },
     Experiment { name: "group-change", words: &["group-change", "--repeat", "1"], timed: false },

@@ -9,6 +9,7 @@
 mod attend;
 pub(crate) mod backend;
 mod changes;
+pub(crate) mod drop_reasons;
 pub(crate) mod napi;
 pub(crate) mod plan;
 mod rate_limit;

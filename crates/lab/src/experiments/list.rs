@@ -72,7 +72,7 @@ impl ExperimentEntry {
 }
 
 /// All experiments.
-pub static LIST: [ExperimentEntry; 42] = [
+pub static LIST: [ExperimentEntry; 43] = [
     guests(
         "forward",
         "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -224,6 +224,11 @@ pub static LIST: [ExperimentEntry; 42] = [
         "container-by-hand",
         "engine kernel in turn with the same forwarding set up by hand with ip",
         containers::by_hand::cases,
+    ),
+    in_rooms(
+        "container-eight",
+        "eight routers (kernel, kvm) on one core in turn with one, flooded in equal parts",
+        containers::eight::cases,
     ),
     in_rooms(
         "container-boot",

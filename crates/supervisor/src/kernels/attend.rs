@@ -182,5 +182,11 @@ fn news(router: &Router, before: &Seen, now: &Seen) -> Vec<(Kind, String)> {
     let duplicates = duplicates.map(|(nic, ip)| {
         (Kind::Notice, format!("NIC {nic}: another station has the address {ip}, which is not used here"))
     });
-    now.nics.iter().filter_map(told).chain(duplicates).collect()
+    let name = match (before.is_nameless, now.is_nameless) {
+        (false, true) => Some("its name in /run/netns was removed; it is given again as soon as possible"),
+        (true, false) => Some("it has its name in /run/netns again"),
+        _ => None,
+    };
+    let name = name.map(|what| (Kind::Notice, what.to_owned()));
+    now.nics.iter().filter_map(told).chain(duplicates).chain(name).collect()
 }

@@ -62,6 +62,9 @@ pub(crate) struct File<'a> {
     pub(crate) by: Forwarder,
     pub(crate) link: Link,
     pub(crate) queue_len: Option<&'static str>,
+    /// Queueing discipline at the load's end of each veth pair, in which the load's frames wait; none: they bypass queueing
+    /// disciplines.
+    pub(crate) qdisc: Option<&'static str>,
     /// For each router, the lines of its table that place its threads and give them resources.
     pub(crate) routers: &'a [String],
     /// Group that stands in the place of each router; none: it is a router.
@@ -76,7 +79,7 @@ impl<'a> File<'a> {
     /// Creates a file for routers with queues of the default length, without remembered state.
     pub(crate) fn new(options: &'a Options, link: Link, routers: &'a [String]) -> Self {
         let (by, queue_len, group) = (Forwarder::of(options), None, None);
-        Self { options, by, link, queue_len, routers, group, flows: None, memory: None }
+        Self { options, by, link, queue_len, qdisc: None, routers, group, flows: None, memory: None }
     }
 
     /// Number of flows of each router's load.
@@ -236,7 +239,8 @@ impl RouterRun {
         let lane = |router: usize| {
             let [ahead, behind] = links::sides(router).map(|side| file.link.outer(&side));
             let frames = frames((file.options, file.flows()), text::mac(NEAR_MAC, router))?;
-            anyhow::Ok(Lane { wire: PacketSender::open(&netns, &ahead)?, frames, behind })
+            let open = if file.qdisc.is_some() { PacketSender::open_queued } else { PacketSender::open };
+            anyhow::Ok(Lane { wire: open(&netns, &ahead)?, frames, behind })
         };
         let lanes = (0..routers).map(lane).collect::<Result<_>>()?;
         let File { by, link, group, .. } = *file;

@@ -95,6 +95,9 @@ fn router(file: &File<'_>, engine: Engine, (name, at): (&str, usize), lines: &st
             text,
             "[[{table}.nic]]\nname = \"{nic}\"\nattach = \"{attach}\"\nmac = \"{mac}\"\naddress = \"{address}/24\"\n"
         );
+        if let Some(qdisc) = file.qdisc {
+            let _ = writeln!(text, "qdisc = \"{qdisc}\"");
+        }
         if !engine.is_kernel() {
             text.push_str(&of_machine(file));
         }

@@ -34,6 +34,10 @@ fn what_is_changed_is_told_and_nothing_else() {
         one("router edge: forwarding = false", true)
     );
     assert_eq!(
+        told("engine = \"kernel\"\n", "engine = \"kernel\"\ndrop_reasons = true\n"),
+        one("router edge: drop_reasons = true", false)
+    );
+    assert_eq!(
         told("engine = \"kernel\"\n", "engine = \"kernel\"\nstate = \"stopped\"\n"),
         one("router edge is stopped", true)
     );

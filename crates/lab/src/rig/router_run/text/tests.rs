@@ -103,3 +103,14 @@ fn routers_that_are_set_up_by_hand_have_no_file() {
     let file = File { by: Forwarder::Hand, ..File::new(&options, Link::Veth, &routers) };
     assert_eq!(text(&file, "l7"), "");
 }
+
+#[test]
+fn the_load_waits_in_a_queue_before_a_pair() {
+    let (options, routers) = (Options::default(), [String::new()]);
+    for engine in [Engine::Kernel, Engine::Lxc] {
+        let by = Forwarder::Command(engine);
+        let file = File { by, qdisc: Some("pfifo"), ..File::new(&options, Link::Veth, &routers) };
+        let plan = config::parse(&text(&file, "l7"), "lab.toml").unwrap();
+        assert!(plan.nics().all(|(_, nic)| nic.attach.detail() == " (pfifo)"));
+    }
+}
