@@ -83,6 +83,9 @@ pub struct TapConfig<'a> {
     pub hash: Option<Hash>,
     /// True if they are dealt out one by one instead, where `hash` would be used.
     pub in_turn: bool,
+    /// True if frames of routing protocols, and of what these rest on, get a queue of their own behind the others, so that they do
+    /// not wait, and are not lost, in a flood of others: only of a new device, and if the kernel takes the program that selects it.
+    pub urgent: bool,
     /// Its network namespace; `None`: the calling thread's.
     pub netns: Option<&'a Netns>,
 }
@@ -100,6 +103,7 @@ impl Default for TapConfig<'_> {
             offload: true,
             hash: None,
             in_turn: false,
+            urgent: false,
             netns: None,
         }
     }
@@ -257,7 +261,14 @@ impl Tap {
     /// # Errors
     /// The kernel does not take the program.
     pub fn spread_by(&self, hash: Hash) -> Result<(), Error> {
-        self.steer("by another hash", |queue, queues| steering::steer(queue, queues, hash))
+        let is_urgent = self.traits.has_urgent_queue();
+        self.steer("by another hash", |queue, queues| {
+            if is_urgent {
+                steering::steer_urgent(queue, queues - 1, hash)
+            } else {
+                steering::steer(queue, queues, hash)
+            }
+        })
     }
 
     /// Has the kernel deal its frames out to its queues one by one, whatever flows they are of, if it spreads them by a hash of ours:
