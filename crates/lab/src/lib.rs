@@ -16,6 +16,7 @@ pub mod experiment;
 pub mod experiments;
 pub mod figures;
 pub mod flood;
+pub mod full_table;
 pub mod generator;
 pub mod host;
 pub mod ledger_snapshot;

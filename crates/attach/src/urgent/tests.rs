@@ -43,18 +43,19 @@ impl Bench {
     }
 }
 
+fn octets(frame: &Frame<'_>) -> Vec<u8> {
+    let mut octets = vec![0; frame.len()];
+    frame.octets().copy_to_slice(&mut octets);
+    octets
+}
+
 /// Takes all frames of a source.
 fn all(source: &mut dyn Source) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
-    let mut take = |frames: &[Frame<'_>]| {
-        for frame in frames {
-            let mut octets = vec![0; frame.len()];
-            frame.octets().copy_to_slice(&mut octets);
-            found.push(octets);
-        }
-    };
     loop {
-        if source.drain(BURST, &mut take) == 0 {
+        let before = found.len();
+        source.drain(BURST, &mut |frames| found.extend(frames.iter().map(octets)));
+        if found.len() == before {
             return found;
         }
     }
