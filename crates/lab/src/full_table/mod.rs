@@ -7,6 +7,7 @@ mod mrt;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use fib::six::synthetic;
 use fib::synthetic::Random;
 
 pub use gobgpd::{Family, Gobgpd, Speaker};
@@ -32,30 +33,6 @@ const FOUR: [(u8, u32); 17] = [
     (23, 1030),
     (24, 6159),
 ];
-/// The same of IPv6.
-const SIX: [(u8, u32); 21] = [
-    (28, 5),
-    (29, 260),
-    (30, 40),
-    (31, 20),
-    (32, 1230),
-    (33, 300),
-    (34, 220),
-    (35, 110),
-    (36, 520),
-    (37, 90),
-    (38, 190),
-    (39, 60),
-    (40, 1130),
-    (41, 60),
-    (42, 240),
-    (43, 60),
-    (44, 1020),
-    (45, 230),
-    (46, 330),
-    (47, 310),
-    (48, 3575),
-];
 /// Sum of all shares.
 const WHOLE: u32 = 10_000;
 /// IPv4 networks without routes of the Internet, where tests and experiments have their own addresses (RFC 6890).
@@ -70,8 +47,8 @@ const RESERVED: [(Ipv4Addr, u8); 9] = [
     (Ipv4Addr::new(198, 16, 0, 0), 14),
     (Ipv4Addr::new(203, 0, 113, 0), 24),
 ];
-/// First 12 bits of the IPv6 addresses that the registries have given out.
-const REGISTRIES: [u128; 5] = [0x240, 0x260, 0x280, 0x2a0, 0x2c0];
+/// IPv6 network that is for documentation, where tests and experiments have their own addresses (RFC 3849).
+const DOCUMENTATION: (Ipv6Addr, u8) = (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32);
 
 /// Route of a full table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,19 +72,15 @@ impl FullTable {
     /// Creates a table of so many IPv4 and IPv6 routes, which follow `hops` next hops (at least one).
     ///
     /// # Panics
-    /// There are not so many networks: at most 2 million IPv4 and 500 thousand IPv6 routes are sure to be there.
+    /// More than two million IPv4 or 500,000 IPv6 routes are asked for: there may not be so many networks.
     pub fn new((four, six): (usize, usize), hops: usize, seed: u64) -> Self {
         assert!(four <= 2_000_000 && six <= 500_000, "a full table of {four} and {six} routes");
         let mut random = Random::new(seed);
         let mut networks = BTreeSet::new();
-        let mut fill = |count: usize, network: fn(&mut Random) -> (IpAddr, u8)| {
-            let whole = networks.len() + count;
-            while networks.len() < whole {
-                networks.insert(network(&mut random));
-            }
-        };
-        fill(four, four_network);
-        fill(six, six_network);
+        while networks.len() < four {
+            networks.insert(four_network(&mut random));
+        }
+        networks.extend(six_networks(six, seed));
         let hops = u32::try_from(hops.max(1)).unwrap_or(u32::MAX);
         let route = |(to, len)| TableRoute { to, len, hop: random.below(hops) as usize };
         Self { routes: networks.into_iter().map(route).collect() }
@@ -189,19 +162,19 @@ fn masked(ip: IpAddr, len: u8) -> IpAddr {
 }
 
 /// A prefix length, by the shares.
-fn length(shares: &[(u8, u32)], random: &mut Random) -> u8 {
+fn length(random: &mut Random) -> u8 {
     let mut left = random.below(WHOLE);
-    for (len, share) in shares {
-        match left.checked_sub(*share) {
+    for (len, share) in FOUR {
+        match left.checked_sub(share) {
             Some(rest) => left = rest,
-            None => return *len,
+            None => return len,
         }
     }
-    shares.last().map_or(0, |(len, _)| *len)
+    24
 }
 
 fn four_network(random: &mut Random) -> (IpAddr, u8) {
-    let len = length(&FOUR, random);
+    let len = length(random);
     loop {
         let ip = Ipv4Addr::from_bits(random.next_u64() as u32 & mask_four(len));
         let is_within = |net: &(Ipv4Addr, u8)| len >= net.1 && masked(ip.into(), net.1) == net.0;
@@ -211,11 +184,13 @@ fn four_network(random: &mut Random) -> (IpAddr, u8) {
     }
 }
 
-fn six_network(random: &mut Random) -> (IpAddr, u8) {
-    let len = length(&SIX, random);
-    let registry = REGISTRIES[random.below(REGISTRIES.len() as u32) as usize];
-    let rest = u128::from(random.next_u64()) << 52;
-    (Ipv6Addr::from_bits((registry << 116 | rest) & mask_six(len)).into(), len)
+fn six_networks(count: usize, seed: u64) -> impl Iterator<Item = (IpAddr, u8)> {
+    // The registries' blocks contain the network for documentation.
+    let spare = count / 1000 + 8;
+    let networks = synthetic::prefixes(count + spare, seed).into_iter();
+    let networks = networks.map(|network| (IpAddr::from(Ipv6Addr::from_bits(network.prefix)), network.len));
+    let (documentation, len) = DOCUMENTATION;
+    networks.filter(move |(ip, _)| masked(*ip, len) != documentation).take(count)
 }
 
 #[cfg(test)]
