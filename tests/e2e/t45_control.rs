@@ -2,6 +2,7 @@
 //! nothing, each question of a host has one answer, packets are forwarded while zebra is killed and starts again, and flows leave a
 //! link at once that BFD does not hear.
 
+mod flood;
 mod pair;
 mod plain;
 
@@ -40,13 +41,17 @@ fn ospf(id: u8, links: &[&str], passive: &[&str]) -> String {
 }
 
 /// Waits for something.
-fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
+fn wait_for<T>(what: &str, found: impl FnMut() -> Option<T>) -> T {
+    wait_within(PATIENCE, what, found)
+}
+
+fn wait_within<T>(patience: Duration, what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + patience;
     loop {
         if let Some(found) = found() {
             return found;
         }
-        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        assert!(Instant::now() < end, "{what}: not within {patience:?}");
         sleep(LOOK);
     }
 }
