@@ -14,7 +14,7 @@ const FLOOD: u64 = 100_000;
 /// Frames of a call.
 const BURST: usize = 64;
 
-/// OSPF with BFD on these links, three times a second, and BGP with these neighbours.
+/// OSPF and BFD (three times 1 s) on these links, and BGP with these neighbours.
 fn configuration(id: u8, links: &[&str], passive: &str, peers: &[(&str, u8)]) -> String {
     let bfd = "bfd\n profile second\n  detect-multiplier 3\n  receive-interval 1000\n  \
                transmit-interval 1000\n exit\nexit\n";
