@@ -210,16 +210,15 @@ impl Recorder {
         Ok(Self { stream, recording: Recording::default(), buffer: vec![0; READ] })
     }
 
-    /// Takes what comes until the recording is as wanted; returns false if it is not within `patience`, or if zebra closes the
-    /// connection before.
+    /// Takes what comes until the recording is as wanted; returns false if it is not within `patience`.
     ///
     /// # Errors
-    /// The connection fails, or carries no frames of FPM.
+    /// The connection ends before, fails, or carries no frames of FPM.
     pub fn take(&mut self, patience: Duration, wanted: impl Fn(&Content) -> bool) -> io::Result<bool> {
         let end = Instant::now() + patience;
         while !wanted(&self.recording.content) {
             match self.stream.read(&mut self.buffer) {
-                Ok(0) => return Ok(false),
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(len) => {
                     self.recording.octets.extend_from_slice(&self.buffer[..len]);
                     let found = self.recording.find_frames();

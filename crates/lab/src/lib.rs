@@ -21,6 +21,7 @@ pub mod generator;
 pub mod host;
 pub mod ledger_snapshot;
 mod metric;
+pub mod plain_frr;
 pub mod report;
 mod rig;
 mod scenario;

@@ -55,7 +55,8 @@ fn what_was_recorded_is_played_again() {
     });
     let mut recorder = Recorder::accept(&listener, PATIENCE).expect("a connection");
     assert!(recorder.take(PATIENCE, |content| content.added == 5).expect("frames"));
-    assert!(!recorder.take(PATIENCE, |content| content.added > 5).expect("its end"), "there are no more");
+    let end = recorder.take(PATIENCE, |content| content.added > 5).expect_err("there are no more");
+    assert_eq!(end.kind(), ErrorKind::UnexpectedEof);
     sender.join().expect("it ends");
     let recording = recorder.finish();
     assert_eq!(recording.octets(), sent.octets());

@@ -7,6 +7,7 @@
 //! ([`RouterRun::arrive_at`]), or in NAPI threads (`inside`).
 
 mod asked;
+mod controlled;
 mod counted;
 mod folder;
 mod forwarder;
@@ -30,8 +31,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use sched::account::Thread;
 use uplink::{Links, Netns, PacketSender};
 
+pub(crate) use self::controlled::{ControlledRun, freeze};
 use self::counted::{Counts, RunCounters};
-use self::folder::Folder;
+pub(crate) use self::folder::Folder;
 pub(crate) use self::forwarder::Forwarder;
 pub(crate) use self::inside::threaded;
 pub(crate) use self::links::{Link, ip, steer};
@@ -234,9 +236,15 @@ impl RouterRun {
     }
 
     /// Stops the routers.
-    pub(crate) fn close(mut self) -> Result<()> {
-        let Some(run) = &mut self.run else { return Ok(()) };
-        let process = &mut run.process.0;
+    pub(crate) fn close(self) -> Result<()> {
+        self.run.map_or(Ok(()), Run::end)
+    }
+}
+
+impl Run {
+    /// Ends the command, and waits for its end.
+    fn end(mut self) -> Result<()> {
+        let process = &mut self.process.0;
         let id = Pid::from_raw(process.id().cast_signed()).context("a process number")?;
         kill_process(id, Signal::TERM).context("the router had ended")?;
         let end = Instant::now() + PATIENCE;
