@@ -121,6 +121,18 @@ const AT_LEAST: &[(&str, &str, f64)] = &[
     ("hostile/kvm/virtio-net/64/beside-kicks", "hostile/kvm/virtio-net/64/alone", 0.95),
     // Engine kernel, compared with the same forwarding set up by hand.
     ("container-by-hand/64/kernel/veth", "container-by-hand/64/by-hand/veth", 0.97),
+    // While 100,000 routes a second change, against none, and against as many of a table that nobody reads, which takes as much CPU
+    // time: with two CPUs the generator's.
+    (
+        "forward-updates/kvm/virtio-net/64/routes=100000/updates",
+        "forward-updates/kvm/virtio-net/64/routes=100000/at-rest",
+        0.95,
+    ),
+    (
+        "forward-updates/kvm/virtio-net/64/routes=100000/updates",
+        "forward-updates/kvm/virtio-net/64/routes=100000/updates-elsewhere",
+        0.95,
+    ),
     // Effect of a guarantee beside a flood.
     ("guarantee/kvm/virtio-net/60/tap/promised", "guarantee/kvm/virtio-net/60/tap/not-promised", 1.3),
 ];
@@ -183,6 +195,13 @@ pub const LIMITS: &[Limit] = &[
     // A kernel router: the 99th percentile of the milliseconds from `start` to its first frame, and MiB of each of 100 routers.
     takes("container-boot/kernel/macvlan", 5.0),
     takes("container-memory/kernel/veth/100-routers", 0.5),
+    // A million routes in zebra's place: thousands a second, and seconds until the last packet goes by them; and the same behind zebra.
+    limit("full-table/replay/1000000", "median", 300.0, f64::INFINITY),
+    limit("full-table/replay/1000000", "last_packet_s", 0.0, 4.0),
+    limit("full-table/zebra/ringroad/1000000", "last_packet_after_zebra_s", 0.0, 0.5),
+    // Milliseconds from BFD's verdict until a million routes have left a next hop, p99; sessions of 3 x 50 ms lost in a flood.
+    takes("bfd-failover/routes=1000000", 10.0),
+    takes("bfd-flood/kvm/3x50ms", 0.5),
     // An idle router: percent of a core, and MiB beyond its guest memory.
     takes("idle/cpu/routers=1", 0.05),
     takes("idle/cpu/routers=10", 0.05),

@@ -97,7 +97,7 @@ impl Updated {
             // A packet that finds neither next hop is to be lost.
             plan.routes.clear();
             let others =
-                plan.neighbours.iter().map(|known| config::Neighbour { address: second(), ..known.clone() });
+                plan.neighbours.iter().map(|known| config::Neighbour { address: second(), ..*known });
             let others: Vec<config::Neighbour> = others.collect();
             plan.neighbours.extend(others);
         })?;
@@ -307,7 +307,7 @@ mod tests {
         }
         let (first, other) = (STATION, second());
         // 500 changes of 200 routes: two rounds and a half.
-        assert_eq!(seen, [[first, other], [other, other], [first, first], [other, first]]);
+        assert_eq!(seen, [[first, other], [first, first], [other, first], [other, other]]);
     }
 
     #[test]
