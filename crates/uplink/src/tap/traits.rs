@@ -47,6 +47,11 @@ impl Traits {
         Self { urgent: true, ..self }
     }
 
+    /// States that they have not.
+    pub(super) fn without_urgent_queue(self) -> Self {
+        Self { urgent: false, ..self }
+    }
+
     /// Returns true if urgent frames, those of routing protocols and of what they rest on, have the last queue to themselves.
     pub const fn has_urgent_queue(&self) -> bool {
         self.urgent
