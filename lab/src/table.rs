@@ -56,3 +56,36 @@ pub(super) fn table(options: &TableOptions) -> Result<()> {
     Dump { routes: table.routes(), hops: via, transit: TRANSIT }.write(&mut out).with_context(wrong)?;
     print(&format!("{four} IPv4 and {six} IPv6 routes\n"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(file: PathBuf, six: usize) -> TableOptions {
+        TableOptions { file, four: 100, six, via: vec![[192, 0, 2, 2].into()], seed: 1 }
+    }
+
+    #[test]
+    fn a_dump_has_a_record_for_each_route_and_one_for_the_peers() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("full.mrt");
+        table(&options(file.clone(), 0)).expect("written");
+        let (octets, mut records, mut rest) = (std::fs::read(&file).expect("read"), 0, 0);
+        while let Some(head) = octets.get(rest..rest + 12) {
+            assert_eq!(head[4..6], [0, 13], "TABLE_DUMP_V2");
+            rest += 12 + u32::from_be_bytes([head[8], head[9], head[10], head[11]]) as usize;
+            records += 1;
+        }
+        assert_eq!((records, rest), (101, octets.len()));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let lacks = table(&options(folder.path().join("full.mrt"), 5)).expect_err("no way for IPv6");
+        assert!(lacks.to_string().contains("IPv6"), "{lacks}");
+        assert!(table(&options(folder.path().join("no/full.mrt"), 0)).is_err());
+        let many = TableOptions { four: 3_000_000, ..options(folder.path().join("full.mrt"), 0) };
+        assert!(table(&many).is_err());
+    }
+}

@@ -360,7 +360,7 @@ impl Tap {
             return Err(Error::Range { what, found: found as u64, expected: "what it was before" });
         }
         let wrong = |e| Error::system(format!("taking up `{}` again", self.name), e);
-        let of = |number: usize| by.queues.get(number).or(by.queues.first());
+        let of = |number: usize| by.queues.get(number).or_else(|| by.queues.first());
         for (number, old) in self.queues.iter().enumerate() {
             of(number).map_or(Ok(()), |new| health::take_over(old, new)).map_err(wrong)?;
         }

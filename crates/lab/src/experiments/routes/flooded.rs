@@ -51,7 +51,8 @@ fn slice(length: Duration, options: &Options) -> Result<Sample> {
     for (own, (letter, ..)) in SIDES.iter().enumerate() {
         let mac = run.mac(&routers[own], "out")?;
         let (.., to) = SIDES[1 - own];
-        floods.push(load(&run, (&format!("lab-{letter}"), mac), &[to.into()])?);
+        let tap = format!("lab-{letter}");
+        floods.push(load(&run, (tap.as_str(), mac), &[to.into()])?);
     }
     let start = Instant::now();
     sleep(length);
