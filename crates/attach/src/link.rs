@@ -24,6 +24,9 @@ use crate::{
 };
 use early_drop::EarlyDrop;
 
+/// Passes of an I/O thread for each look at a queue of urgent frames.
+const LOOK_EVERY: u32 = 16;
+
 /// Returns the properties common to all of them.
 pub(crate) fn traits() -> kind::AttachmentProperties {
     kind::AttachmentProperties {
@@ -237,7 +240,8 @@ impl Attachment for Port {
             sinks.push(sink);
         }
         // The last queue is for urgent frames alone; what leaves takes the others.
-        let urgent = if has_urgent { sources.pop().map(unhindered) } else { None };
+        let urgent =
+            if has_urgent { sources.pop().map(|source| unhindered(source, LOOK_EVERY)) } else { None };
         sinks.truncate(sources.len());
         ensure!(!sinks.is_empty(), "a TAP without a queue");
         let outside = Outside::counting(move |visit| {

@@ -33,7 +33,7 @@ impl Overtaking {
     pub(crate) fn new(queue: Arc<IngressFan>, queue_len: u32) -> io::Result<(Self, Box<dyn Source>)> {
         let (urgent, source) = ingress(LENGTH as u32)?;
         let many = (queue_len / 2).max(1) as usize;
-        Ok((Self { queue, many, urgent }, unhindered(Box::new(source))))
+        Ok((Self { queue, many, urgent }, unhindered(Box::new(source), 1)))
     }
 
     /// Returns the summed counters of both queues.
@@ -90,16 +90,23 @@ impl Sink for Overtaking {
 }
 
 /// Source of urgent frames: it is drained whatever room its sink has, because most of its frames are for the control plane.
-struct Unhindered(Box<dyn Source>);
+struct Unhindered {
+    source: Box<dyn Source>,
+    /// Passes for each look, and those since the last one.
+    every: u32,
+    passes: u32,
+}
 
-/// Has a source drained whatever room its sink has.
-pub(crate) fn unhindered(source: Box<dyn Source>) -> Box<dyn Source> {
-    Box::new(Unhindered(source))
+/// Has a source drained whatever room its sink has, in every so many passes: a look may cost a system call, and urgent frames are few.
+pub(crate) fn unhindered(source: Box<dyn Source>, every: u32) -> Box<dyn Source> {
+    Box::new(Unhindered { source, every, passes: 0 })
 }
 
 impl Source for Unhindered {
     fn drain(&mut self, budget: usize, take: &mut dyn FnMut(&[Frame<'_>])) -> usize {
-        self.0.drain(budget, take)
+        self.passes = self.passes.wrapping_add(1);
+        // The thread looks again before it sleeps.
+        if self.passes.is_multiple_of(self.every) { self.source.drain(budget, take) } else { 0 }
     }
 
     fn waits(&self) -> bool {
@@ -107,27 +114,27 @@ impl Source for Unhindered {
     }
 
     fn arm(&mut self) -> bool {
-        self.0.arm()
+        self.source.arm()
     }
 
     fn disarm(&mut self) {
-        self.0.disarm();
+        self.source.disarm();
     }
 
     fn bell(&self) -> Bell<'_> {
-        self.0.bell()
+        self.source.bell()
     }
 
     fn tend(&mut self) {
-        self.0.tend();
+        self.source.tend();
     }
 
     fn timer(&self) -> Bell<'_> {
-        self.0.timer()
+        self.source.timer()
     }
 
     fn set_sink_offloads(&mut self, takes: Offloads) {
-        self.0.set_sink_offloads(takes);
+        self.source.set_sink_offloads(takes);
     }
 }
 
