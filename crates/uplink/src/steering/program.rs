@@ -21,9 +21,9 @@ enum Place {
     Other,
     /// Of the part that selects urgent frames.
     UrgentTag,
-    UrgentNetwork,
+    Four,
     Six,
-    SixPorts,
+    Payload,
     PortsOf(u8),
     NoTag,
     Plain,

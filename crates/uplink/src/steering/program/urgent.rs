@@ -45,7 +45,7 @@ fn network(code: &mut Assembler) {
     code.by(ADD, R7, 2);
     code.jump(IF_EQUAL, R0, ARP, Place::Urgent);
     code.jump(IF_EQUAL, R0, IPV6, Place::Six);
-    code.jump(IF_EQUAL, R0, IPV4, Place::UrgentNetwork);
+    code.jump(IF_EQUAL, R0, IPV4, Place::Four);
     code.jump(IF_ABOVE, R0, FIRST_ETHERTYPE - 1, Place::Plain);
     code.read(Size::Octet, 0);
     code.jump(IF_EQUAL, R0, ISIS, Place::Urgent);
@@ -54,7 +54,7 @@ fn network(code: &mut Assembler) {
 
 /// r7: where the payload starts, if its ports matter.
 fn version_four(code: &mut Assembler) {
-    code.here(Place::UrgentNetwork);
+    code.here(Place::Four);
     code.read(Size::Half, 6);
     code.by(AND, R0, 0x1fff);
     code.with(MOVE, R8, R0);
@@ -68,7 +68,7 @@ fn version_four(code: &mut Assembler) {
     // A later fragment has no ports.
     code.jump(IF_OTHER, R8, 0, Place::Plain);
     code.with(ADD, R7, R9);
-    code.go(Place::SixPorts);
+    code.go(Place::Payload);
 }
 
 /// Without extension headers: routing protocols send none.
@@ -80,7 +80,7 @@ fn version_six(code: &mut Assembler) {
     code.by(ADD, R7, HEADER);
     code.jump(IF_EQUAL, R0, OSPF.into(), Place::Urgent);
     code.jump(IF_EQUAL, R0, VRRP.into(), Place::Urgent);
-    code.jump(IF_OTHER, R0, ICMPV6.into(), Place::SixPorts);
+    code.jump(IF_OTHER, R0, ICMPV6.into(), Place::Payload);
     // Neighbour discovery (RFC 4861).
     code.read(Size::Octet, 0);
     code.jump(IF_BELOW, R0, first, Place::Plain);
@@ -90,7 +90,7 @@ fn version_six(code: &mut Assembler) {
 
 /// By the protocol in r0, and the ports at r7.
 fn of_ports(code: &mut Assembler) {
-    code.here(Place::SixPorts);
+    code.here(Place::Payload);
     code.jump(IF_EQUAL, R0, TCP.into(), Place::PortsOf(TCP));
     code.jump(IF_EQUAL, R0, UDP.into(), Place::PortsOf(UDP));
     code.go(Place::Plain);
