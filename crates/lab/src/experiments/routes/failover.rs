@@ -22,6 +22,7 @@ use super::traffic::{Arrivals, load};
 use super::{nic, routes};
 use crate::experiment::{Experiment, Options, Sample};
 use crate::experiments::Case;
+use crate::experiments::containers::boot::stolen;
 use crate::metric::usage::Reader;
 use crate::rig::Worker;
 use crate::rig::router_run::{ControlledRun, freeze, ip};
@@ -86,11 +87,6 @@ fn slice(routes: usize, options: &Options) -> Result<Sample> {
         ("stolen", dropped as f64),
     ];
     Ok(Sample { value, more: more.into(), ..Sample::default() })
-}
-
-/// Steal time of all CPUs so far, in ticks.
-fn stolen(reader: &mut Reader) -> Result<u64> {
-    Ok(reader.look(&[])?.cores.values().map(|core| core.steal).sum())
 }
 
 fn file(folder: &Path, name: &str, options: &Options) -> Result<String> {

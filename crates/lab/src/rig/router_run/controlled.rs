@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::IpAddr;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use api::{Adjacency, Answer, Client, ControlAnswer, ControlQuestion, ControlRoute, Request};
+use api::{Adjacency, Answer, Client, ControlAnswer, ControlQuestion, Request};
 use rustix::process::{Pid, Signal, kill_process};
 use uplink::{Links, Netns};
 
@@ -23,7 +22,7 @@ pub(crate) struct ControlledRun {
     // Dropped before the namespace and the folder that it uses.
     run: Run,
     netns: Netns,
-    links: Links,
+    _links: Links,
     _folder: Folder,
 }
 
@@ -39,17 +38,12 @@ impl ControlledRun {
         let text = text(&folder.path, &folder.id)?;
         let run = start(&program, &netns, &text, (&folder.path, &folder.path.join("state")))?;
         let client = client_of(run.process.0.id())?;
-        Ok(Self { client, run, netns, links, _folder: folder })
+        Ok(Self { client, run, netns, _links: links, _folder: folder })
     }
 
     /// The namespace of the stations.
     pub(crate) const fn netns(&self) -> &Netns {
         &self.netns
-    }
-
-    /// Its interfaces.
-    pub(crate) const fn links(&self) -> &Links {
-        &self.links
     }
 
     /// The namespace of a router's control plane.
@@ -60,17 +54,6 @@ impl ControlledRun {
         match self.ask(router, ControlQuestion::Place {})? {
             ControlAnswer::Place(place) => Ok(Netns::open(&place.network)?),
             other => bail!("no place, but {other:?}"),
-        }
-    }
-
-    /// The route that packets to an address follow.
-    ///
-    /// # Errors
-    /// The run does not answer.
-    pub(crate) fn route(&mut self, router: &str, to: IpAddr) -> Result<Option<ControlRoute>> {
-        match self.ask(router, ControlQuestion::Route { to })? {
-            ControlAnswer::Routes { mut routes, .. } => Ok(routes.pop()),
-            other => bail!("no routes, but {other:?}"),
         }
     }
 
