@@ -69,7 +69,7 @@ fn the_command_does_not_carry_the_lab() {
 #[test]
 fn words_and_exit_code_are_those_of_the_lab() {
     let help = stdout(&["lab", "--help"]);
-    for verb in ["list", "run", "flood", "report", "demo"] {
+    for verb in ["list", "run", "flood", "table", "report", "demo"] {
         let begins = |line: &str| line.split_whitespace().next() == Some(verb);
         assert!(help.lines().any(begins), "{verb} is not in\n{help}");
     }

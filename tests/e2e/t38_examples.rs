@@ -82,6 +82,7 @@ const KVM: Want = Want::Of(Need::Kvm);
 const TESTPMD: Want = Want::Of(Need::Program("dpdk-testpmd"));
 const CPU: Want = Want::Groups("cpu");
 const FRR: Want = Want::Of(Need::Program("vtysh"));
+const GOBGPD: Want = Want::Of(Need::Program("gobgpd"));
 /// 802.1Q in the kernel.
 const VLANS: Want = Want::Vlans;
 const CPUSET: Want = Want::Groups("cpuset");
@@ -149,6 +150,14 @@ mod each {
     }
 }
 
+mod all {
+    use super::*;
+
+    tested! {
+        bgp_full_table: [=> "bgp-full-table.toml"], [FRR, GOBGPD];
+    }
+}
+
 /// Containers are in control groups of the host, which other tests would take for their own.
 mod alone {
     use super::*;
@@ -176,7 +185,7 @@ fn files() -> BTreeSet<String> {
 
 #[test]
 fn each_has_a_test_and_a_line_in_the_index() {
-    let tested = [each::FILES, alone::FILES].concat().into_iter().map(str::to_owned);
+    let tested = [each::FILES, all::FILES, alone::FILES].concat().into_iter().map(str::to_owned);
     assert_eq!(tested.collect::<BTreeSet<_>>(), files());
     let index = script::text("README.md");
     for file in files() {

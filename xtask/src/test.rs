@@ -35,6 +35,8 @@ pub(crate) use stress::spin;
 const FUZZ_SECONDS: (u64, u64) = (5, 120);
 /// Cases of each property test in the tier `all`; for a commit, `.cargo/config.toml` sets the number.
 const ALL_CASES: u32 = 256;
+/// Time limit of a test program in the tier `long`.
+const LONG_LIMIT: Duration = Duration::from_secs(7200);
 /// Minutes of the soak in the tier `long`.
 const SOAK_MINUTES: u64 = 30;
 /// Seconds of each attack in the tier `long`, in addition to a third of that at rest.
@@ -134,6 +136,9 @@ fn jobs(programs: &[Program], wish: &TestOptions) -> Result<Vec<Job>> {
     let mut jobs = Vec::new();
     for program in programs {
         jobs.extend(program.jobs(wish)?);
+    }
+    if wish.wants(Tier::Long) {
+        jobs.iter_mut().for_each(|job| job.limit = LONG_LIMIT);
     }
     if wish.wants(Tier::All) {
         jobs.iter_mut().for_each(|job| job.cases = Some(ALL_CASES));

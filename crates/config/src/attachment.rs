@@ -94,6 +94,7 @@ impl Router {
             by_kernel: self.vhost == VhostThreads::Kernel,
             memory_max: nic.memory_max,
             in_kernel: self.is_in_kernel(),
+            has_control: self.control.is_some(),
         }
     }
 }

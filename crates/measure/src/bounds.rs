@@ -130,6 +130,18 @@ const AT_LEAST: &[(&str, &str, f64)] = &[
         "container-eight/64/kvm/macvtap-for-vf/1-on-a-core",
         0.85,
     ),
+    // While 100,000 routes a second change, against none, and against as many of a table that nobody reads, which takes as much CPU
+    // time: with two CPUs the generator's.
+    (
+        "forward-updates/kvm/virtio-net/64/routes=100000/updates",
+        "forward-updates/kvm/virtio-net/64/routes=100000/at-rest",
+        0.95,
+    ),
+    (
+        "forward-updates/kvm/virtio-net/64/routes=100000/updates",
+        "forward-updates/kvm/virtio-net/64/routes=100000/updates-elsewhere",
+        0.95,
+    ),
     // Effect of a guarantee beside a flood.
     ("guarantee/kvm/virtio-net/60/tap/promised", "guarantee/kvm/virtio-net/60/tap/not-promised", 1.3),
 ];
@@ -211,6 +223,13 @@ pub const LIMITS: &[Limit] = &[
     takes("density/kvm/200-routers", 2.0),
     limit("density/kvm/200-routers", "idle_percent", 0.0, 0.02),
     limit("density/kvm/200-routers", "up_s", 0.0, 2.0),
+    // A million routes in zebra's place: thousands a second, and seconds until the last packet goes by them; and the same behind zebra.
+    limit("full-table/replay/1000000", "median", 300.0, f64::INFINITY),
+    limit("full-table/replay/1000000", "last_packet_s", 0.0, 4.0),
+    limit("full-table/zebra/ringroad/1000000", "last_packet_after_zebra_s", 0.0, 0.5),
+    // Milliseconds from BFD's verdict until a million routes have left a next hop, p99; sessions of 3 x 50 ms lost in a flood.
+    takes("bfd-failover/routes=1000000", 10.0),
+    takes("bfd-flood/kvm/3x50ms", 0.5),
     // An idle router: percent of a core, and MiB beyond its guest memory.
     takes("idle/cpu/routers=1", 0.05),
     takes("idle/cpu/routers=10", 0.05),

@@ -34,6 +34,7 @@ pub(crate) fn wanted(attach: &str) -> NicRequirements {
         by_kernel: false,
         memory_max: 64 << 20,
         in_kernel: false,
+        has_control: false,
     }
 }
 

@@ -6,12 +6,14 @@
 //! pair does not block the others (head-of-line); with one queue, a single generator spreads its frames over the pairs by
 //! flow. With more than two NICs each two have a generator and a sink of their own.
 
+use std::sync::Arc;
 use std::thread::{Builder, scope};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, ensure};
 use engine::{Class, Confinement, Guest, GuestTask};
 use host::cores;
+use vmm::RouteTable;
 
 use super::{Case, kernel_fed};
 use crate::device;
@@ -50,12 +52,13 @@ fn name(options: &Options) -> String {
 }
 
 /// CPUs of the threads.
-struct Seats {
+pub(super) struct Seats {
     host: Vec<usize>,
     vcpus: Vec<usize>,
 }
 
-struct ForwardRig {
+/// The router between its generators and sinks.
+pub(super) struct ForwardRig {
     router: Guest,
     benches: Vec<HostCpu>,
     sandbox: Confinement,
@@ -76,13 +79,13 @@ struct Slice {
 }
 
 impl Seats {
-    fn new(cpus: &[usize], vcpus: usize) -> Result<Self> {
+    pub(super) fn new(cpus: &[usize], vcpus: usize) -> Result<Self> {
         ensure!(cpus.len() >= 2, "forward needs two CPUs: one for the router, one for everything else");
         let (host, rest) = cpus.split_at(vcpus.clamp(1, cpus.len() / 2));
         Ok(Self { host: host.to_vec(), vcpus: rest[..rest.len().min(vcpus)].to_vec() })
     }
 
-    fn pair(&self) -> Option<(usize, usize)> {
+    pub(super) fn pair(&self) -> Option<(usize, usize)> {
         Some((*self.host.first()?, *self.vcpus.first()?))
     }
 }
@@ -108,7 +111,17 @@ impl HostCpu {
 
 impl ForwardRig {
     fn start(options: &Options, seats: &Seats) -> Result<Self> {
-        let plan = device::plan(options, &seats.vcpus)?;
+        Self::start_with(options, seats, &mut |_| {})
+    }
+
+    /// Starts a router whose plan was changed.
+    pub(super) fn start_with(
+        options: &Options,
+        seats: &Seats,
+        change: &mut dyn FnMut(&mut config::Router),
+    ) -> Result<Self> {
+        let mut plan = device::plan(options, &seats.vcpus)?;
+        change(&mut plan);
         let mut router = device::router(&plan, options, GuestTask::default())?;
         router.confine(options.sandbox);
         router.start()?;
@@ -132,6 +145,11 @@ impl ForwardRig {
         parts.benches.iter_mut().for_each(|bench| settle(&mut bench.lanes));
         parts.warm_up();
         Ok(parts)
+    }
+
+    /// The router's routes.
+    pub(super) fn table(&self) -> &Arc<RouteTable> {
+        self.router.table()
     }
 
     /// Runs until every flow has passed twice: then caches are warm, and the pages of the route table that the flows need

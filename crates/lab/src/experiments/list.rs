@@ -6,7 +6,7 @@ use super::control::{accounting, cases, guarantee, isolation, stages, sweep};
 use super::tcp::{self, Between};
 use super::{
     boot, containers, forward, groups, guest_rx, guest_to_guest, guest_tx, hostile, idle, livelock, overload,
-    port_to_port, ring_to_ring, round_trip, scale, tcp_forward, uplinks,
+    port_to_port, ring_to_ring, round_trip, routes, scale, tcp_forward, uplinks,
 };
 use crate::device;
 use crate::experiment::{Attachment, Experiment, Options};
@@ -72,7 +72,7 @@ impl ExperimentEntry {
 }
 
 /// All experiments.
-pub static LIST: [ExperimentEntry; 43] = [
+pub static LIST: [ExperimentEntry; 47] = [
     guests(
         "forward",
         "generator -> router -> sink, without the kernel; with --attach tap: TAP -> router -> TAP",
@@ -274,6 +274,26 @@ pub static LIST: [ExperimentEntry; 43] = [
         "density",
         "200 routers at switches in one run: memory of each without guest RAM, CPU when idle, time until all are up",
         groups::density::cases,
+    ),
+    guests(
+        "forward-updates",
+        "forward while 100,000 routes a second change, in turn with none, and with as many of a table that nobody reads",
+        routes::updates::cases,
+    ),
+    in_rooms(
+        "full-table",
+        "a million routes of FRR, fed by gobgpd: its own rate with and without us, and its recorded stream in zebra's place",
+        routes::full_table::cases,
+    ),
+    in_rooms(
+        "bfd-failover",
+        "a next-hop group of two that a million routes share: from BFD's verdict until traffic has moved, p99 of 100",
+        routes::failover::cases,
+    ),
+    in_rooms(
+        "bfd-flood",
+        "sessions of BFD (3 x 50 ms) that go down while each NIC of their routers is flooded",
+        routes::flooded::cases,
     ),
     of_host("generator", "generator to sink in one thread: the measuring room's own speed", |options| {
         Ok(vec![port_to_port::case(Through::Wire, options).into()])

@@ -17,6 +17,7 @@ mod overload;
 pub(crate) mod port_to_port;
 mod ring_to_ring;
 mod round_trip;
+mod routes;
 mod scale;
 mod tcp;
 mod tcp_forward;

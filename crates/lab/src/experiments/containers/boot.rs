@@ -106,7 +106,7 @@ impl Trials {
 }
 
 /// Returns the steal time of all CPUs so far, in ticks: time in which the hypervisor ran others.
-fn stolen(reader: &mut Reader) -> Result<u64> {
+pub(in crate::experiments) fn stolen(reader: &mut Reader) -> Result<u64> {
     Ok(reader.look(&[])?.cores.values().map(|core| core.steal).sum())
 }
 

@@ -26,17 +26,7 @@ impl RouterRun {
     /// # Errors
     /// The routers are set up by hand, or the command does not answer.
     pub(crate) fn client(&self) -> Result<Client> {
-        let supervisor = self.supervisor().context("routers that are set up by hand answer nothing")?;
-        let runs = api::folder::base()?.join("runs");
-        let sockets = api::folder::sockets(&runs).context("cannot read the folder of the runs")?;
-        let mut clients = sockets.iter().filter_map(|(_, socket)| Client::connect(socket, ANSWER).ok());
-        let is_ours = |client: &mut Client| match client.ask(&Request::Ps {}) {
-            Ok(Answer::Ps(status)) => status.pid == supervisor,
-            _ => false,
-        };
-        clients
-            .find_map(|mut client| is_ours(&mut client).then_some(client))
-            .context("the run does not answer")
+        client_of(self.supervisor().context("routers that are set up by hand answer nothing")?)
     }
 
     /// Returns the name of the n-th router.
@@ -115,6 +105,21 @@ impl RouterRun {
             other => bail!("a question about routers was answered by {other:?}"),
         }
     }
+}
+
+/// Connects to the control socket of the run with this process.
+///
+/// # Errors
+/// It does not answer.
+pub(super) fn client_of(supervisor: u32) -> Result<Client> {
+    let runs = api::folder::base()?.join("runs");
+    let sockets = api::folder::sockets(&runs).context("cannot read the folder of the runs")?;
+    let mut clients = sockets.iter().filter_map(|(_, socket)| Client::connect(socket, ANSWER).ok());
+    let is_ours = |client: &mut Client| match client.ask(&Request::Ps {}) {
+        Ok(Answer::Ps(status)) => status.pid == supervisor,
+        _ => false,
+    };
+    clients.find_map(|mut client| is_ours(&mut client).then_some(client)).context("the run does not answer")
 }
 
 /// Returns the names of the interfaces in a namespace.

@@ -7,6 +7,7 @@
 //! ([`RouterRun::arrive_at`]), or in NAPI threads (`inside`).
 
 mod asked;
+mod controlled;
 mod counted;
 mod flow_probe;
 mod folder;
@@ -34,9 +35,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use sched::account::Thread;
 use uplink::{Links, Netns, PacketSender};
 
+pub(crate) use self::controlled::{ControlledRun, freeze};
 use self::counted::{Counts, RunCounters};
 pub(crate) use self::flow_probe::FlowProbe;
-use self::folder::Folder;
+pub(crate) use self::folder::Folder;
 pub(crate) use self::forwarder::Forwarder;
 pub(crate) use self::group::{Balancer, GroupShape, Interconnect, Stages};
 pub(crate) use self::inside::threaded;
