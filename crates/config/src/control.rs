@@ -1,5 +1,5 @@
 //! `[router.control]`: the control plane of a router. It is a network namespace with an interface for each NIC, in which FRR
-//! runs if the file names its configuration.
+//! runs if the file names its configuration. A kernel router is such a namespace itself.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -75,6 +75,10 @@ pub(crate) fn verify(section: &Section<'_>, router: &Router) {
     if let Some(what) = refusal(router) {
         section.fault(section.line_of("control"), "control", what);
     }
+    if router.is_in_kernel() {
+        // Its NICs are interfaces of its namespace, whatever they are plugged into.
+        return;
+    }
     for (nic, table) in router.nics.iter().zip(section.tables("nic")) {
         if let Some((key, what)) = trouble(nic) {
             table.fault(table.line_of(key), key, what);
@@ -97,12 +101,8 @@ fn refusal(router: &Router) -> Option<&'static str> {
         Some(Engine::Linux) => {
             return Some("a Linux guest has its own; install FRR there, and remove [router.control]");
         }
-        Some(Engine::Kernel | Engine::Lxc) => {
-            return Some(
-                "the host's kernel forwards for this router, and FRR is not started in its namespace in this version; \
-                 start it there by `ip netns exec`, or write engine = \"kvm\" or \"process\"",
-            );
-        }
+        // FRR runs where the kernel forwards.
+        Some(Engine::Kernel | Engine::Lxc) => return None,
         Some(Engine::Kvm | Engine::Process) | None => {}
     }
     if router.role != Role::Router {
@@ -139,5 +139,10 @@ impl Plan {
     /// Returns the routers with a control plane, in the order of the file.
     pub fn controlled(&self) -> impl Iterator<Item = (&Router, &Control)> {
         self.routers.iter().filter_map(|router| Some((router, router.control.as_ref()?)))
+    }
+
+    /// Returns those of them that are machines: their control planes are namespaces of their own, with a shadow of each NIC.
+    pub fn shadowed(&self) -> impl Iterator<Item = &Router> {
+        self.controlled().map(|(router, _)| router).filter(|router| !router.is_in_kernel())
     }
 }

@@ -7,13 +7,18 @@
 //!    v                                  | lessons: routes, addresses; a few under way at a time
 //! thread: settle (the file's addresses and routes), Mirror, Zebra (FPM), Daemons (FRR) --> Supervisor
 //! ```
+//!
+//! A kernel router is such a namespace itself: its kernel forwards by the routes that FRR writes there, and the thread only watches
+//! over the daemons and answers questions. It begins once the router was seen to run, and anew after each restart of that.
 
 mod bell;
 mod bfd;
 mod changes;
 mod counts;
 mod daemons;
+mod data_path;
 mod handle;
+mod kernel_table;
 mod namespace;
 mod questions;
 mod routes;
@@ -36,6 +41,7 @@ use telemetry::{Kind, Page};
 use uplink::Tap;
 
 use super::Supervisor;
+use super::kernels::backend::Network;
 pub(super) use changes::changes;
 pub(super) use counts::describe;
 use handle::Handle;
@@ -87,7 +93,7 @@ impl ControlPlanes {
         let handle = match self.running.entry(router.name.clone()) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let handle = new.insert(Handle::start(router, namespace.clone())?);
+                let handle = new.insert(Handle::start_beside(router, namespace.clone())?);
                 if is_up {
                     handle.tell(Order::TellAnew);
                 }
@@ -98,15 +104,47 @@ impl ControlPlanes {
         Ok(())
     }
 
+    /// Has the control plane of a kernel router run where the router is now; `None`: it is nowhere.
+    fn follow_inside(&mut self, router: &Router, network: Option<&Network>) -> io::Result<()> {
+        let Some(network) = network else {
+            self.keep(|name| name != router.name);
+            return Ok(());
+        };
+        self.ending.retain(|handle| !handle.has_ended());
+        if let Some(known) = self.running.get(&router.name).filter(|known| known.is_inside(network)) {
+            known.tell(Order::Follow(Box::new(router.clone()), BTreeMap::new()));
+            return Ok(());
+        }
+        self.keep(|name| name != router.name);
+        // Of two FRRs in one namespace the later one would fail.
+        if !self.ending.iter().any(|handle| handle.is_inside(network)) {
+            let handle = Handle::start_inside(router, network)?;
+            handle.tell(Order::Follow(Box::new(router.clone()), BTreeMap::new()));
+            self.running.insert(router.name.clone(), handle);
+        }
+        Ok(())
+    }
+
+    /// Returns true if the control plane of a kernel router is not where the router is.
+    fn is_elsewhere(&self, router: &str, network: Option<&Network>) -> bool {
+        match (self.running.get(router), network) {
+            (Some(known), Some(network)) => !known.is_inside(network),
+            (known, network) => known.is_some() != network.is_some(),
+        }
+    }
+
     /// Adds what control planes count, all or that of one router, to the counters.
     pub(super) fn list_counters(&self, only: Option<&str>, all: &mut BTreeMap<String, u64>) {
         let asked = self.running.iter().filter(|(name, _)| only.is_none_or(|only| only == name.as_str()));
-        asked.for_each(|(name, handle)| handle.counts().list(name, all));
+        let counts = asked.filter_map(|(name, handle)| Some((name, handle.counts()?)));
+        counts.for_each(|(name, counts)| counts.list(name, all));
     }
 
     /// Adds to a page of metrics how much they have.
     pub(super) fn show_sizes(&self, page: &mut Page) {
-        self.running.iter().for_each(|(name, handle)| handle.counts().show(name, handle.late(), page));
+        for (name, handle) in &self.running {
+            handle.counts().iter().for_each(|counts| counts.show(name, handle.late(), page));
+        }
     }
 
     /// A new data plane is told everything.
@@ -120,14 +158,34 @@ impl Supervisor {
     pub(super) fn follow_controls(&mut self, now: Instant) {
         let (plan, is_up) = (&self.running.plan, self.is_up());
         self.controls.keep(|name| plan.controlled().any(|(router, _)| router.name == name));
-        for (router, _) in plan.controlled() {
+        let mut failures = Vec::new();
+        for router in plan.shadowed() {
             let Some(namespace) = self.resources.control.namespace(&router.name) else { continue };
             let shadows = self.resources.control.shadows_of(router);
-            if let Err(error) = self.controls.follow((router, shadows), namespace, is_up) {
-                let what = format!("its control plane cannot be started: {error}");
-                self.events.record_from_data_plane(Kind::Failed.name(), Some(&router.name), what, now);
-            }
+            let followed = self.controls.follow((router, shadows), namespace, is_up);
+            failures.extend(followed.err().map(|error| (router.name.clone(), error)));
         }
+        for (router, _) in plan.controlled().filter(|(router, _)| router.is_in_kernel()) {
+            let followed = self.controls.follow_inside(router, self.kernels.network(&router.name));
+            failures.extend(followed.err().map(|error| (router.name.clone(), error)));
+        }
+        failures.into_iter().for_each(|(name, error)| self.cannot_start(&name, &error, now));
+    }
+
+    /// Has the control plane of a kernel router, if it has one, run where the router was seen last.
+    pub(super) fn follow_network(&mut self, router: &Router, now: Instant) {
+        let network = self.kernels.network(&router.name);
+        if router.control.is_none() || !self.controls.is_elsewhere(&router.name, network) {
+            return;
+        }
+        if let Err(error) = self.controls.follow_inside(router, network) {
+            self.cannot_start(&router.name, &error, now);
+        }
+    }
+
+    fn cannot_start(&mut self, router: &str, error: &io::Error, now: Instant) {
+        let what = format!("its control plane cannot be started: {error}");
+        self.events.record_from_data_plane(Kind::Failed.name(), Some(router), what, now);
     }
 
     /// Has FRR follow what its files say by now.
@@ -138,7 +196,7 @@ impl Supervisor {
     /// Refuses a control plane whose namespace would have the name of a kernel router's that runs.
     pub(super) fn may_have_controls(&self, plan: &Plan) -> Result<()> {
         let is_in_kernel = |name: &str| self.running.plan.in_kernel().any(|router| router.name == name);
-        if let Some((router, _)) = plan.controlled().find(|(router, _)| is_in_kernel(&router.name)) {
+        if let Some(router) = plan.shadowed().find(|router| is_in_kernel(&router.name)) {
             bail!(
                 "router {}: the host's kernel forwards for it now; apply a file without it first",
                 router.name
@@ -204,7 +262,7 @@ impl Supervisor {
                 let place = ControlPlace { network: format!("/run/netns/{name}"), ..ControlPlace::default() };
                 return Ok(Answer::Control(ControlAnswer::Place(place)));
             }
-            Some(router) if router.is_in_kernel() => {
+            Some(router) if router.is_in_kernel() && router.control.is_none() => {
                 format!(
                     "the host's kernel forwards for router {name}: ask it by `ringroad exec {name} -- ip route`"
                 )

@@ -25,7 +25,7 @@ use api::Ticket;
 use config::Plan;
 
 use super::background_job::BackgroundJob;
-use backend::{Counted, KernelBackend, Seen};
+use backend::{Counted, KernelBackend, Network, Seen};
 pub(super) use changes::changes;
 use plan::all as wanted;
 use tracing::RunningTrace;
@@ -139,6 +139,11 @@ impl KernelRouters {
         for router in running() {
             self.forwarders.entry(router.name.clone()).or_insert_with(|| RouterState::new(now));
         }
+    }
+
+    /// Returns the namespace of a router that runs, as of the last check.
+    pub(super) fn network(&self, router: &str) -> Option<&Network> {
+        self.forwarders.get(router)?.seen.network.as_ref()
     }
 
     /// Has a router checked now, and repaired without a pause if it lacks an interface: the TAP that it needs was made again.

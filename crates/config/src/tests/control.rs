@@ -78,17 +78,25 @@ fn what_it_cannot_be_is_one_line() {
 }
 
 #[test]
-fn engines_without_it_are_refused() {
-    for (engine, wrong) in
-        [("kernel", "the host's kernel forwards for this router"), ("linux", "a Linux guest has its own")]
-    {
+fn a_linux_guest_has_its_own() {
+    let text = "[[router]]\nname = \"edge\"\nengine = \"linux\"\n[router.control]\n\
+                [[router.nic]]\nname = \"wan\"\nattach = \"tap:rr-wan\"\n";
+    let said = errors(text);
+    assert!(said.contains("f.toml:4: router.control: a Linux guest has its own"), "{said}");
+}
+
+#[test]
+fn kernel_routers_have_it_where_they_forward() {
+    for engine in ["kernel", "lxc"] {
         let text = format!(
-            "[[router]]\nname = \"edge\"\nengine = \"{engine}\"\n[router.control]\n\
-             [[router.nic]]\nname = \"wan\"\nattach = \"tap:rr-wan\"\n"
+            "[[router]]\nname = \"edge\"\nengine = \"{engine}\"\n[router.control]\nfrr = \"edge.conf\"\n\
+             [[router.nic]]\nname = \"wan\"\nattach = \"veth:rr-wan\"\n"
         );
-        let said = errors(&text);
-        assert!(said.contains(&format!("f.toml:4: router.control: {wrong}")), "{said}");
+        let plan = parse(&text, "f.toml").expect("a good file");
+        assert_eq!(plan.controlled().count(), 1, "{engine}");
+        assert_eq!(plan.shadowed().count(), 0, "{engine}: it needs no shadows");
     }
+    assert_eq!(good("[router.control]").shadowed().count(), 1);
 }
 
 #[test]

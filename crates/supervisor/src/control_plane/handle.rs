@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 
 use api::{ControlQuestion, Ticket};
 use config::Router;
+use netns::Id;
 use telemetry::Kind;
 
 use super::bell::{Listener, Ringer, belled};
 use super::counts::Counts;
 use super::namespace::ControlNamespace;
-use super::thread::{ControlPlane, Order, Question, Report};
+use super::thread::{ControlPlane, Order, Place, Question, Report};
+use crate::kernels::backend::Network;
 
 /// Time between two looks whether a thread has ended.
 const LOOK: Duration = Duration::from_millis(5);
@@ -25,26 +27,49 @@ pub(super) struct Handle {
     /// Networks for which the router's table has no room, and the number of its last change.
     late: u64,
     epoch: u32,
-    counts: Counts,
+    /// What is counted on the way to a machine; `None`: the kernel forwards in the namespace itself.
+    counts: Option<Counts>,
+    /// Namespace of the kernel router that it is in, if it is.
+    inside: Option<Id>,
 }
 
 impl Handle {
-    /// Starts the control plane of a router in its namespace.
+    /// Starts the control plane of a router that is a machine, in its own namespace.
     ///
     /// # Errors
     /// No thread or no descriptor is left.
-    pub(super) fn start(router: &Router, namespace: ControlNamespace) -> io::Result<Self> {
-        let (orders, taken) = belled()?;
-        let (told, reports) = belled()?;
-        let (router, counts) = (router.clone(), Counts::default());
-        let counted = counts.clone();
-        let named = Builder::new().name(format!("{}/control", router.name));
-        let thread = named.spawn(move || live((router, namespace), (taken, told), counted))?;
-        Ok(Self { orders, reports, thread, late: 0, epoch: 0, counts })
+    pub(super) fn start_beside(router: &Router, namespace: ControlNamespace) -> io::Result<Self> {
+        let counts = Counts::default();
+        let handle = Self::start(router, Place::Beside(namespace, counts.clone()))?;
+        Ok(Self { counts: Some(counts), ..handle })
     }
 
-    pub(super) const fn counts(&self) -> &Counts {
-        &self.counts
+    /// Starts the control plane of a kernel router, where that is.
+    ///
+    /// # Errors
+    /// No thread or no descriptor is left.
+    pub(super) fn start_inside(router: &Router, network: &Network) -> io::Result<Self> {
+        let handle = Self::start(router, Place::Inside(network.namespace.clone()))?;
+        Ok(Self { inside: Some(network.id), ..handle })
+    }
+
+    fn start(router: &Router, place: Place) -> io::Result<Self> {
+        let (orders, taken) = belled()?;
+        let (told, reports) = belled()?;
+        let router = router.clone();
+        let named = Builder::new().name(format!("{}/control", router.name));
+        let thread = named.spawn(move || live(router, place, (taken, told)))?;
+        Ok(Self { orders, reports, thread, late: 0, epoch: 0, counts: None, inside: None })
+    }
+
+    /// What it counts, unless the kernel forwards.
+    pub(super) const fn counts(&self) -> Option<&Counts> {
+        self.counts.as_ref()
+    }
+
+    /// Returns true if it is in this namespace of a kernel router.
+    pub(super) fn is_inside(&self, network: &Network) -> bool {
+        self.inside == Some(network.id)
     }
 
     /// Number of networks for which the router's table has no room.
@@ -94,13 +119,9 @@ impl Handle {
     }
 }
 
-fn live(
-    (router, namespace): (Router, ControlNamespace),
-    (orders, reports): (Listener<Order>, Ringer<Report>),
-    counts: Counts,
-) {
+fn live(router: Router, place: Place, (orders, reports): (Listener<Order>, Ringer<Report>)) {
     let failed = reports.clone();
-    match ControlPlane::new(router, namespace, (orders, reports), counts) {
+    match ControlPlane::new(router, place, (orders, reports)) {
         Ok(plane) => plane.serve(),
         Err(error) => {
             let what =

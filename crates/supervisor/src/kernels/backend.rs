@@ -13,7 +13,7 @@ use kernel_router::{Health, Leftover, Router, RouterConfig, Surroundings};
 use ledger::Group;
 use lxc::{Container, OrphanedContainer, Programs, Running, TimeLimits};
 use netlink::{Netlink, Settings};
-use netns::Namespace;
+use netns::{Id, Namespace};
 use sriov::{Claim, FormerSettings, FunctionRequest, Sysfs};
 
 use super::napi::{self, Napi};
@@ -49,6 +49,31 @@ pub(crate) enum Remains<'r> {
 /// Records for the cleaner what is about to be created.
 pub(crate) type Journal = Box<dyn FnMut(Remains<'_>) + Send>;
 
+/// Network namespace of a router.
+#[derive(Clone, Debug)]
+pub(crate) struct Network {
+    pub(crate) namespace: Namespace,
+    pub(crate) id: Id,
+}
+
+impl PartialEq for Network {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for Network {}
+
+impl Network {
+    /// Describes a namespace.
+    ///
+    /// # Errors
+    /// The process is out of descriptors.
+    pub(crate) fn of(namespace: &Namespace) -> Result<Self> {
+        Ok(Self { namespace: namespace.clone(), id: namespace.id()? })
+    }
+}
+
 /// Observed state of a router.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
@@ -58,6 +83,8 @@ pub(crate) struct Seen {
     pub(crate) threads: Vec<Napi>,
     /// IPv6 addresses that another station has, with the names of their NICs.
     pub(crate) duplicates: Vec<(String, IpAddr)>,
+    /// Its namespace; another one after a restart.
+    pub(crate) network: Option<Network>,
 }
 
 impl Seen {
@@ -361,8 +388,9 @@ impl KernelBackend for HostBackend {
         let threads = if is_threaded { router.threads()? } else { Vec::new() };
         let threads = napi::of_router(&wanted.name, threads, sched::stat);
         let duplicates = router.duplicates()?;
+        let network = Some(Network::of(router.namespace())?);
         held.napis.clone_from(&threads);
-        Ok(Seen { nics, threads, duplicates })
+        Ok(Seen { nics, threads, duplicates, network })
     }
 
     fn count(&mut self, router: &str) -> Result<Counted> {
