@@ -126,7 +126,14 @@ fn page(router: &str, answer: &ControlAnswer, wish: &Wish<'_>) -> Result<String>
             routes.iter().try_for_each(|route| writeln!(text, "{router:<12} {}", route_line(route)))?;
             if wish.topic == Topic::Route {
                 let found = if routes.is_empty() { "no route; " } else { "" };
-                writeln!(text, "{router:<12} {found}table of epoch {epoch}, no room for {late} networks")?;
+                match epoch {
+                    // A kernel has no epochs, and room for all.
+                    0 => writeln!(text, "{router:<12} {found}table of its kernel")?,
+                    _ => writeln!(
+                        text,
+                        "{router:<12} {found}table of epoch {epoch}, no room for {late} networks"
+                    )?,
+                }
             }
         }
         ControlAnswer::Neighbours { neighbours } => {

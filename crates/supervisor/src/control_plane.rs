@@ -25,6 +25,7 @@ mod routes;
 mod settle;
 mod taught;
 mod thread;
+mod virtual_links;
 mod wanted;
 
 use std::collections::BTreeMap;

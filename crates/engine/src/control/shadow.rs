@@ -44,6 +44,8 @@ pub(crate) struct OpenShadow {
     learned: Arc<Learned>,
     own: Arc<Vec<IpAddr>>,
     mac: [u8; 6],
+    /// Number of the NIC if it takes frames for virtual routers.
+    virtual_nic: Option<u8>,
     queues: Arc<NicQueues>,
 }
 
@@ -79,7 +81,10 @@ impl Shadow {
         let (source, sink) = self.tap.try_clone()?.split();
         let own = Arc::new(own_addresses(plan));
         let (learned, queues) = (self.learned.clone(), queues.clone());
-        Ok(OpenShadow { source, sink, learned, own, mac: nic.mac.0, queues })
+        let number = plan.nics.iter().position(|known| known.name == nic.name);
+        let number = number.filter(|_| !nic.attach.traits().shares_memory);
+        let virtual_nic = number.and_then(|number| u8::try_from(number).ok());
+        Ok(OpenShadow { source, sink, learned, own, mac: nic.mac.0, virtual_nic, queues })
     }
 }
 
@@ -106,6 +111,7 @@ impl OpenShadow {
         let queues = self.queues.clone();
         Punter {
             mac: self.mac,
+            virtual_nic: self.virtual_nic,
             is_unplugged: Box::new(move || queues.is_unplugged()),
             own: self.own.clone(),
             learned: self.learned.clone(),

@@ -23,6 +23,8 @@ counters! {
         for_control,
         /// Frames for both: answers of neighbours.
         for_both,
+        /// Frames for the Ethernet address of a virtual router (VRRP); they are among the others.
+        for_virtual,
     }
 }
 
@@ -36,6 +38,8 @@ pub(crate) struct PuntCounts {
 /// Where frames of a NIC are sorted out, and where they go.
 pub(crate) struct Punter {
     pub(crate) mac: [u8; 6],
+    /// Number of the NIC if it takes frames for virtual routers: they are given its own address, so no other program may own them.
+    pub(crate) virtual_nic: Option<u8>,
     /// Returns true while the cable of the NIC is unplugged. Then nothing is sorted out: all frames are lost there.
     pub(crate) is_unplugged: Box<dyn Fn() -> bool + Send>,
     /// Addresses of the router by its file, in order.
@@ -61,6 +65,8 @@ pub(crate) struct PuntSource {
 struct Known {
     own: Arc<Vec<IpAddr>>,
     control: Arc<Vec<IpAddr>>,
+    /// Ethernet addresses of virtual routers.
+    macs: Vec<[u8; 6]>,
     version: u32,
 }
 
@@ -77,19 +83,25 @@ impl Addresses for Known {
 impl Known {
     /// Looks for other addresses of the control plane.
     #[inline]
-    fn follow(&mut self, learned: &Learned) {
-        let version = learned.version();
+    fn follow(&mut self, punter: &Punter) {
+        let version = punter.learned.version();
         if version != self.version {
-            (self.control, self.version) = (learned.addresses(), version);
+            *self = Self::of(punter, version);
         }
+    }
+
+    #[cold]
+    fn of(punter: &Punter, version: u32) -> Self {
+        let Punter { own, learned, virtual_nic, .. } = punter;
+        let macs = virtual_nic.map(|nic| learned.macs(nic)).unwrap_or_default();
+        Self { own: own.clone(), control: learned.addresses(), macs, version }
     }
 }
 
 impl PuntSource {
     /// Sorts out the frames of a source.
     pub(crate) fn new(source: Box<dyn Source>, punter: Punter) -> Self {
-        let (own, control) = (punter.own.clone(), punter.learned.addresses());
-        let known = Known { own, control, version: punter.learned.version() };
+        let known = Known::of(&punter, punter.learned.version());
         let (gate, counts) = (Gate::new(&Limits::default()), Arc::default());
         Self { source, punter, known, gate, counts, since: Instant::now() }
     }
@@ -115,14 +127,18 @@ impl Sorting<'_> {
     /// Hands over what is for the control plane, the most urgent class first, and shows the rest to `take`.
     fn sort(&mut self, frames: &[Frame<'_>], take: &mut dyn FnMut(&[Frame<'_>])) {
         let mut router = Frames::new();
+        // A bit for each frame of the router that is for a virtual one.
+        let mut virtuals = 0_u64;
         let mut control: [Frames<'_>; Class::ALL.len()] = array::from_fn(|_| Frames::new());
         for frame in frames {
             let mut head = [0; HEAD];
             let len = frame.octets().copy_to_slice(&mut head);
             let head = head.get(..len).unwrap_or_default();
-            let verdict = verdict(head, self.punter.mac, self.known);
+            let mac = self.own_mac(head);
+            let verdict = verdict(head, mac, self.known);
             self.count(verdict);
             if verdict != Verdict::Control {
+                virtuals |= u64::from(mac != self.punter.mac) << router.len();
                 router.push(*frame);
             }
             match (verdict, if verdict == Verdict::Router { None } else { self.pass(head) }) {
@@ -136,9 +152,30 @@ impl Sorting<'_> {
         for batch in control.iter().filter(|batch| !batch.is_empty()) {
             deliver(&*self.punter.shadow, batch);
         }
+        if virtuals != 0 {
+            self.readdress(&router, virtuals);
+        }
         if !router.is_empty() {
             take(&router);
         }
+    }
+
+    /// Returns the Ethernet address by which a frame may be for the router: that of the NIC, unless it is for a virtual router.
+    #[inline]
+    fn own_mac(&self, head: &[u8]) -> [u8; 6] {
+        if self.known.macs.is_empty() {
+            return self.punter.mac;
+        }
+        let to = head.first_chunk::<6>().filter(|to| self.known.macs.contains(*to));
+        to.copied().unwrap_or(self.punter.mac)
+    }
+
+    /// Gives those of these frames that have a bit the address of the NIC, for which the router forwards (RFC 5798, 6.4.3).
+    #[cold]
+    fn readdress(&self, frames: &[Frame<'_>], virtuals: u64) {
+        let meant = frames.iter().enumerate().filter(|(at, _)| (virtuals >> at) & 1 != 0);
+        let written = meant.filter(|(_, frame)| frame.octets().write(0, self.punter.mac)).count();
+        self.counts.sorted.for_virtual.add(written as u64);
     }
 
     /// Returns the class of a frame for the control plane if its limit lets it pass.
@@ -175,7 +212,7 @@ impl SourceWrapper for PuntSource {
         if (self.punter.is_unplugged)() {
             return self.source.drain(budget, take);
         }
-        self.known.follow(&self.punter.learned);
+        self.known.follow(&self.punter);
         let Self { source, punter, known, gate, counts, since } = self;
         let mut sorting = Sorting { punter, known, gate, counts, since: *since, now: None };
         source.drain(budget, &mut |frames| sorting.sort(frames, take))

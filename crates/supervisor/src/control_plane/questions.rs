@@ -186,7 +186,13 @@ fn route(mirror: &Mirror, found: &Found<'_>) -> ControlRoute {
         (Target::Prohibit, _) => "prohibit",
     };
     let protocol = protocol(found.protocol);
-    ControlRoute { to: found.key.to.to_string(), protocol, fate: fate.to_owned(), hops, stale: found.is_stale }
+    ControlRoute {
+        to: found.key.to.to_string(),
+        protocol,
+        fate: fate.to_owned(),
+        hops,
+        stale: found.is_stale,
+    }
 }
 
 /// Name of the interface with this index.
