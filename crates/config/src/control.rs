@@ -108,9 +108,6 @@ fn refusal(router: &Router) -> Option<&'static str> {
     if router.role != Role::Router {
         return Some("its firmware has no routes; write role = \"router\", or remove [router.control]");
     }
-    if router.isolate {
-        return Some("a router in a process of its own has no control plane in this version; remove isolate");
-    }
     let by_others = matches!(router.vhost, VhostThreads::Kernel | VhostThreads::Vmm);
     by_others.then_some("frames for it are sorted out by our threads; write vhost = \"shared\"")
 }
@@ -135,14 +132,28 @@ fn taken(name: &str) -> String {
     format!("the kernel reserves the name {name:?}; choose another")
 }
 
+impl Router {
+    /// Name of the router that speaks for it: its own, or that of its group, whose members have one control plane.
+    pub fn speaker(&self) -> &str {
+        self.membership().map_or(self.name.as_str(), |(group, _)| group)
+    }
+}
+
 impl Plan {
-    /// Returns the routers with a control plane, in the order of the file.
+    /// Returns the routers with a control plane, in the order of the file. A group is one router, with its name.
     pub fn controlled(&self) -> impl Iterator<Item = (&Router, &Control)> {
-        self.routers.iter().filter_map(|router| Some((router, router.control.as_ref()?)))
+        let alone = self.routers.iter().filter(|router| router.membership().is_none());
+        let all = alone.chain(self.groups.iter().map(|group| &group.pattern));
+        all.filter_map(|router| Some((router, router.control.as_ref()?)))
     }
 
     /// Returns those of them that are machines: their control planes are namespaces of their own, with a shadow of each NIC.
     pub fn shadowed(&self) -> impl Iterator<Item = &Router> {
         self.controlled().map(|(router, _)| router).filter(|router| !router.is_in_kernel())
+    }
+
+    /// Returns the routers that learn routes from the control plane of this name: one, or the members of a group.
+    pub fn learners<'p>(&'p self, speaker: &'p str) -> impl Iterator<Item = &'p Router> {
+        self.routers.iter().filter(move |router| router.control.is_some() && router.speaker() == speaker)
     }
 }

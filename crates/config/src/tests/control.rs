@@ -62,11 +62,6 @@ fn what_it_cannot_be_is_one_line() {
             "router.control.frrr: unknown key; did you mean \"frr\"?",
         ),
         (
-            "engine = \"kvm\"\nisolate = \"process\"",
-            "[router.control]",
-            "router.control: a router in a process of its own has no control plane in this version; remove isolate",
-        ),
-        (
             "engine = \"kvm\"\nrole = \"echo\"",
             "[router.control]",
             "router.control: its firmware has no routes; write role = \"router\", or remove [router.control]",
@@ -97,6 +92,29 @@ fn kernel_routers_have_it_where_they_forward() {
         assert_eq!(plan.shadowed().count(), 0, "{engine}: it needs no shadows");
     }
     assert_eq!(good("[router.control]").shadowed().count(), 1);
+}
+
+#[test]
+fn a_group_has_one_for_all_its_members() {
+    let text = "[[group]]\nname = \"core\"\nkind = \"parallel\"\nmembers = 2\n[group.control]\nfrr = \"core.conf\"\n\
+                [[group.nic]]\nname = \"wan\"\nattach = \"tap:rr-wan\"\naddress = \"192.0.2.1/24\"\n";
+    let plan = parse(text, "f.toml").expect("a good file");
+    let names: Vec<&str> = plan.controlled().map(|(router, _)| router.name.as_str()).collect();
+    assert_eq!((names, plan.shadowed().count()), (vec!["core"], 1));
+    let learners = |plan: &Plan| plan.learners("core").map(|router| router.name.clone()).collect::<Vec<_>>();
+    assert_eq!(learners(&plan), ["core_0", "core_1"]);
+    assert_eq!(plan.routers[1].speaker(), "core");
+    assert_eq!(plan.learners("core_0").count(), 0, "no member speaks for itself");
+    let process = plan.of_isolated("core_1").expect("it has a process of its own");
+    assert_eq!(learners(&process), ["core_1"]);
+    let other = plan.of_data_plane();
+    assert_eq!(
+        other.groups[0].pattern.control,
+        Some(Control { frr: None }),
+        "what speaks does not concern it"
+    );
+    let more = plan.with_members("core", 3).expect("a third member");
+    assert_eq!(learners(&more), ["core_0", "core_1", "core_2"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::array;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use ledger::counters;
@@ -28,20 +28,38 @@ counters! {
     }
 }
 
-/// Counters of one queue.
-#[derive(Default)]
-pub(crate) struct PuntCounts {
+/// The way to the control plane from sources that one thread reads: limits of the classes, and counters. The lock is taken for each
+/// frame for the control plane, and nobody else holds it.
+pub(crate) struct PuntGate {
+    gate: Mutex<Gate>,
+    /// From when on the gate has its time.
+    since: Instant,
     pub(crate) sorted: SortedCounters,
     pub(crate) classes: PuntCounters,
 }
+
+impl Default for PuntGate {
+    fn default() -> Self {
+        let gate = Mutex::new(Gate::new(&Limits::default()));
+        Self {
+            gate,
+            since: Instant::now(),
+            sorted: SortedCounters::default(),
+            classes: PuntCounters::default(),
+        }
+    }
+}
+
+/// Returns true while the cable of a NIC is unplugged.
+pub(crate) type IsUnplugged = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Where frames of a NIC are sorted out, and where they go.
 pub(crate) struct Punter {
     pub(crate) mac: [u8; 6],
     /// Number of the NIC if it takes frames for virtual routers: they are given its own address, so no other program may own them.
     pub(crate) virtual_nic: Option<u8>,
-    /// Returns true while the cable of the NIC is unplugged. Then nothing is sorted out: all frames are lost there.
-    pub(crate) is_unplugged: Box<dyn Fn() -> bool + Send>,
+    /// Then nothing is sorted out: all frames are lost there.
+    pub(crate) is_unplugged: IsUnplugged,
     /// Addresses of the router by its file, in order.
     pub(crate) own: Arc<Vec<IpAddr>>,
     pub(crate) learned: Arc<Learned>,
@@ -56,9 +74,7 @@ pub(crate) struct PuntSource {
     source: Box<dyn Source>,
     punter: Punter,
     known: Known,
-    gate: Gate,
-    counts: Arc<PuntCounts>,
-    since: Instant,
+    gate: Arc<PuntGate>,
 }
 
 /// Addresses, as last looked at.
@@ -99,16 +115,10 @@ impl Known {
 }
 
 impl PuntSource {
-    /// Sorts out the frames of a source.
-    pub(crate) fn new(source: Box<dyn Source>, punter: Punter) -> Self {
+    /// Sorts out the frames of a source, which the thread reads that this gate is for.
+    pub(crate) fn new(source: Box<dyn Source>, punter: Punter, gate: Arc<PuntGate>) -> Self {
         let known = Known::of(&punter, punter.learned.version());
-        let (gate, counts) = (Gate::new(&Limits::default()), Arc::default());
-        Self { source, punter, known, gate, counts, since: Instant::now() }
-    }
-
-    /// Returns its counters, which any thread may read.
-    pub(crate) fn counts(&self) -> Arc<PuntCounts> {
-        self.counts.clone()
+        Self { source, punter, known, gate }
     }
 }
 
@@ -116,10 +126,8 @@ impl PuntSource {
 struct Sorting<'s> {
     punter: &'s Punter,
     known: &'s Known,
-    gate: &'s mut Gate,
-    counts: &'s PuntCounts,
-    since: Instant,
-    /// Microseconds since then, once a frame needs them.
+    gate: &'s PuntGate,
+    /// Microseconds of the gate's time, once a frame needs them.
     now: Option<u64>,
 }
 
@@ -175,18 +183,18 @@ impl Sorting<'_> {
     fn readdress(&self, frames: &[Frame<'_>], virtuals: u64) {
         let meant = frames.iter().enumerate().filter(|(at, _)| (virtuals >> at) & 1 != 0);
         let written = meant.filter(|(_, frame)| frame.octets().write(0, self.punter.mac)).count();
-        self.counts.sorted.for_virtual.add(written as u64);
+        self.gate.sorted.for_virtual.add(written as u64);
     }
 
     /// Returns the class of a frame for the control plane if its limit lets it pass.
     fn pass(&mut self, head: &[u8]) -> Option<Class> {
-        let since = self.since;
-        let now = *self.now.get_or_insert_with(|| since.elapsed().as_micros() as u64);
-        self.gate.pass(head, now, &self.counts.classes)
+        let gate = self.gate;
+        let now = *self.now.get_or_insert_with(|| gate.since.elapsed().as_micros() as u64);
+        gate.gate.lock().unwrap_or_else(PoisonError::into_inner).pass(head, now, &gate.classes)
     }
 
     fn count(&self, verdict: Verdict) {
-        let sorted = &self.counts.sorted;
+        let sorted = &self.gate.sorted;
         let counter = match verdict {
             Verdict::Router => &sorted.for_router,
             Verdict::Control => &sorted.for_control,
@@ -213,8 +221,8 @@ impl SourceWrapper for PuntSource {
             return self.source.drain(budget, take);
         }
         self.known.follow(&self.punter);
-        let Self { source, punter, known, gate, counts, since } = self;
-        let mut sorting = Sorting { punter, known, gate, counts, since: *since, now: None };
+        let Self { source, punter, known, gate } = self;
+        let mut sorting = Sorting { punter, known, gate, now: None };
         source.drain(budget, &mut |frames| sorting.sort(frames, take))
     }
 }

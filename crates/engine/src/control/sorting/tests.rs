@@ -1,4 +1,3 @@
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use config::learned::{LearnedMac, Lesson};
@@ -69,6 +68,7 @@ fn reply() -> Vec<u8> {
 
 struct Bench {
     source: PuntSource,
+    counts: Arc<PuntGate>,
     shadow: Arc<Heard>,
     copies: Arc<Heard>,
     learned: Arc<Learned>,
@@ -83,13 +83,15 @@ impl Bench {
         let punter = Punter {
             mac: OURS,
             virtual_nic: Some(1),
-            is_unplugged: Box::new(move || cable.load(Ordering::Relaxed)),
+            is_unplugged: Arc::new(move || cable.load(Ordering::Relaxed)),
             own: Arc::new(vec![OWN.into()]),
             learned: learned.clone(),
             shadow: shadow.clone(),
             copies: copies.clone(),
         };
-        Self { source: PuntSource::new(Box::new(Once(frames)), punter), shadow, copies, learned, unplugged }
+        let counts = Arc::<PuntGate>::default();
+        let source = PuntSource::new(Box::new(Once(frames)), punter, counts.clone());
+        Self { source, counts, shadow, copies, learned, unplugged }
     }
 
     /// What the router gets of the next burst.
@@ -108,7 +110,7 @@ fn each_frame_goes_where_it_belongs_and_the_most_urgent_first() {
     // Routing is more urgent than the rest, to which TCP without these ports belongs.
     assert_eq!(bench.shadow.take(), [ospf, bgp]);
     assert_eq!(bench.copies.take(), [reply()]);
-    let counts = bench.source.counts();
+    let counts = bench.counts.clone();
     let sorted = &counts.sorted;
     assert_eq!((sorted.frames.get(), sorted.for_router.get()), (4, 1));
     assert_eq!((sorted.for_control.get(), sorted.for_both.get()), (2, 1));
@@ -134,7 +136,7 @@ fn a_flood_of_one_class_is_cut_and_counted() {
     for _ in 0..5000 / 50 {
         assert!(bench.shown().is_empty());
     }
-    let counts = bench.source.counts();
+    let counts = bench.counts.clone();
     let (passed, lost) = (counts.classes.rest.get(), counts.classes.drop_rest.get());
     assert_eq!((passed + lost, bench.shadow.take().len() as u64), (5000, passed));
     assert!(lost > 0, "{passed} passed");
@@ -174,7 +176,7 @@ fn frames_for_a_virtual_router_are_the_routers_while_it_is_the_master() {
         [to(VIRTUAL, asked)],
         "the control plane is asked by the address of VRRP"
     );
-    let counts = bench.source.counts();
+    let counts = bench.counts.clone();
     assert_eq!((counts.sorted.for_virtual.get(), counts.sorted.for_control.get()), (1, 1));
     bench.learned.take(&Lesson { macs: Some(Vec::new()), ..Lesson::default() });
     assert_eq!(next(&mut bench)[0], frames[0], "the other one is the master again");
