@@ -19,6 +19,7 @@ mod daemons;
 mod data_path;
 mod handle;
 mod kernel_table;
+mod learners;
 mod namespace;
 mod questions;
 mod routes;
@@ -36,6 +37,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use api::{Answer, ControlAnswer, ControlPlace, ControlQuestion, Outcome, Ticket};
+use config::learned::Lesson;
 use config::{Plan, Router};
 use link::ToPlane;
 use telemetry::{Kind, Page};
@@ -43,6 +45,7 @@ use uplink::Tap;
 
 use super::Supervisor;
 use super::kernels::backend::Network;
+use super::router_process::RouterProcess;
 pub(super) use changes::changes;
 pub(super) use counts::describe;
 use handle::Handle;
@@ -96,7 +99,7 @@ impl ControlPlanes {
             Entry::Vacant(new) => {
                 let handle = new.insert(Handle::start_beside(router, namespace.clone())?);
                 if is_up {
-                    handle.tell(Order::TellAnew);
+                    handle.tell_anew();
                 }
                 handle
             }
@@ -149,8 +152,13 @@ impl ControlPlanes {
     }
 
     /// A new data plane is told everything.
-    pub(super) fn tell_anew(&self) {
-        self.running.values().for_each(|handle| handle.tell(Order::TellAnew));
+    pub(super) fn tell_anew(&mut self) {
+        self.running.values_mut().for_each(Handle::tell_anew);
+    }
+
+    /// The process of a router for which this one speaks is there, and knows nothing.
+    pub(super) fn teach_anew(&mut self, speaker: &str) {
+        self.running.get_mut(speaker).into_iter().for_each(Handle::tell_anew);
     }
 }
 
@@ -210,7 +218,12 @@ impl Supervisor {
     pub(super) fn attend_controls(&mut self, now: Instant) {
         let names: Vec<String> = self.controls.running.keys().cloned().collect();
         for name in names {
-            let Some(handle) = self.controls.running.get(&name) else { continue };
+            let (isolated, is_up) = (&self.isolated, self.is_up());
+            let Some(handle) = self.controls.running.get_mut(&name) else { continue };
+            handle.keep(|learner| match learner {
+                Some(process) => isolated.get(process).is_some_and(RouterProcess::is_up),
+                None => is_up,
+            });
             for report in handle.reports(MOST) {
                 self.take_report(&name, report, now);
             }
@@ -220,21 +233,49 @@ impl Supervisor {
     fn take_report(&mut self, name: &str, report: Report, now: Instant) {
         match report {
             // A data plane that comes up is told everything anew.
-            Report::Lesson(lesson) if self.is_up() => {
-                self.say_to(None, &ToPlane::Learn { router: name.to_owned(), lesson }, Vec::new(), now);
-            }
+            Report::Lesson(lesson) if self.is_up() => self.teach(name, lesson, now),
             Report::Lesson(_) => {}
             Report::Event(kind, line) => self.tell_of(name, kind, line, now),
             Report::Answer(ticket, outcome) => self.reply(ticket, outcome, now),
         }
     }
 
-    /// The data plane has taken a lesson: so many networks are not in the router's table yet, and this is its epoch.
-    pub(super) fn has_learned(&mut self, name: &str, late: u64, epoch: u32, now: Instant) {
+    /// Tells the data plane, and the processes of the routers that the control plane speaks for.
+    fn teach(&mut self, name: &str, lesson: Lesson, now: Instant) {
+        let is_up = |router: &&Router| self.isolated.get(&router.name).is_some_and(RouterProcess::is_up);
+        let processes = self.running.plan.learners(name).filter(|router| router.is_isolated()).filter(is_up);
+        let processes = processes.map(|router| Some(router.name.clone()));
+        let learners: Vec<Option<String>> = [None].into_iter().chain(processes).collect();
         let Some(handle) = self.controls.running.get_mut(name) else { return };
-        let was_late = handle.learned(late, epoch);
-        handle.tell(Order::HasLearned);
-        if late > 0 && was_late == 0 {
+        handle.teaches(&learners);
+        let message = ToPlane::Learn { router: name.to_owned(), lesson };
+        for learner in learners {
+            self.say_to(learner.as_deref(), &message, Vec::new(), now);
+        }
+    }
+
+    /// The process of a router says that it has taken a lesson; it speaks for that router alone.
+    pub(super) fn process_has_learned(
+        &mut self,
+        (learner, name): (&str, &str),
+        (late, epoch): (u64, u32),
+        now: Instant,
+    ) {
+        let mut routers = self.running.plan.learners(name);
+        if routers.any(|router| router.name == learner) {
+            self.has_learned((Some(learner), name), (late, epoch), now);
+        }
+    }
+
+    /// A process, or the data plane, has taken a lesson: so many networks are not in its tables yet, and this is their epoch.
+    pub(super) fn has_learned(
+        &mut self,
+        (learner, name): (Option<&str>, &str),
+        (late, epoch): (u64, u32),
+        now: Instant,
+    ) {
+        let Some(handle) = self.controls.running.get_mut(name) else { return };
+        if handle.learned(learner, late, epoch) {
             let what =
                 "the router's table has no room for all routes of its control plane; the rest is tried again";
             self.tell_of(name, Kind::Notice, what.to_owned(), now);
@@ -249,7 +290,9 @@ impl Supervisor {
         question: ControlQuestion,
         now: Instant,
     ) {
-        if let Some(handle) = self.controls.running.get(name).filter(|handle| !handle.has_ended()) {
+        let mut routers = self.running.plan.routers.iter();
+        let speaker = routers.find(|router| router.name == name).map_or(name, Router::speaker);
+        if let Some(handle) = self.controls.running.get(speaker).filter(|handle| !handle.has_ended()) {
             return handle.ask(ticket, question);
         }
         self.reply(ticket, self.without_control(name, &question), now);
@@ -257,7 +300,8 @@ impl Supervisor {
 
     /// The answer about a router whose control plane is not ours.
     fn without_control(&self, name: &str, question: &ControlQuestion) -> Outcome {
-        let mut routers = self.running.plan.routers.iter();
+        let plan = &self.running.plan;
+        let mut routers = plan.routers.iter().chain(plan.groups.iter().map(|group| &group.pattern));
         let why = match routers.find(|router| router.name == name) {
             Some(router) if router.is_in_kernel() && *question == ControlQuestion::Place {} => {
                 let place = ControlPlace { network: format!("/run/netns/{name}"), ..ControlPlace::default() };

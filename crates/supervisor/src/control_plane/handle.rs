@@ -12,6 +12,7 @@ use telemetry::Kind;
 
 use super::bell::{Listener, Ringer, belled};
 use super::counts::Counts;
+use super::learners::Learners;
 use super::namespace::ControlNamespace;
 use super::thread::{ControlPlane, Order, Place, Question, Report};
 use crate::kernels::backend::Network;
@@ -24,8 +25,8 @@ pub(super) struct Handle {
     orders: Ringer<Order>,
     reports: Listener<Report>,
     thread: JoinHandle<()>,
-    /// Networks for which the router's table has no room, and the number of its last change.
-    late: u64,
+    learners: Learners,
+    /// Number of the last change of a table.
     epoch: u32,
     /// What is counted on the way to a machine; `None`: the kernel forwards in the namespace itself.
     counts: Option<Counts>,
@@ -59,7 +60,15 @@ impl Handle {
         let router = router.clone();
         let named = Builder::new().name(format!("{}/control", router.name));
         let thread = named.spawn(move || live(router, place, (taken, told)))?;
-        Ok(Self { orders, reports, thread, late: 0, epoch: 0, counts: None, inside: None })
+        Ok(Self {
+            orders,
+            reports,
+            thread,
+            learners: Learners::default(),
+            epoch: 0,
+            counts: None,
+            inside: None,
+        })
     }
 
     /// What it counts, unless the kernel forwards.
@@ -73,8 +82,8 @@ impl Handle {
     }
 
     /// Number of networks for which the router's table has no room.
-    pub(super) const fn late(&self) -> u64 {
-        self.late
+    pub(super) fn late(&self) -> u64 {
+        self.learners.late()
     }
 
     pub(super) fn tell(&self, order: Order) {
@@ -82,13 +91,39 @@ impl Handle {
     }
 
     pub(super) fn ask(&self, ticket: Ticket, question: ControlQuestion) {
-        self.tell(Order::Ask(Question { ticket, question, epoch: self.epoch, late: self.late }));
+        self.tell(Order::Ask(Question { ticket, question, epoch: self.epoch, late: self.late() }));
     }
 
-    /// Notes the outcome of a lesson. Returns how many networks were late before.
-    pub(super) const fn learned(&mut self, late: u64, epoch: u32) -> u64 {
-        self.epoch = epoch;
-        std::mem::replace(&mut self.late, late)
+    /// A lesson is told to these.
+    pub(super) fn teaches(&mut self, learners: &[Option<String>]) {
+        self.learners.tell(learners);
+    }
+
+    /// Notes what has come of a lesson at one of those that were told. Returns true if a table has no room for some networks, and
+    /// all had before.
+    pub(super) fn learned(&mut self, learner: Option<&str>, late: u64, epoch: u32) -> bool {
+        let was_late = self.late() > 0;
+        // Where its machine runs elsewhere, the data plane has no table.
+        self.epoch = if epoch == 0 { self.epoch } else { epoch };
+        let taken = self.learners.has_taken(learner, late);
+        self.allow(taken);
+        !was_late && self.late() > 0
+    }
+
+    /// Waits for no others than these.
+    pub(super) fn keep(&mut self, is_there: impl Fn(Option<&str>) -> bool) {
+        let taken = self.learners.keep(is_there);
+        self.allow(taken);
+    }
+
+    /// Has everything told anew: somebody is there who knows nothing.
+    pub(super) fn tell_anew(&mut self) {
+        self.learners.begin_anew();
+        self.tell(Order::TellAnew);
+    }
+
+    fn allow(&self, lessons: u64) {
+        (0..lessons).for_each(|_| self.tell(Order::HasLearned));
     }
 
     /// Its next reports, at most so many.
