@@ -387,11 +387,20 @@ impl Ensembles {
 
     /// Has one member leave, or stay.
     pub(crate) fn drain(&self, router: &str, is_on: bool) {
+        self.set_aside((router, Aside::Drained), is_on);
+    }
+
+    /// Has one member wait for its routes, or no longer.
+    pub(crate) fn set_learning(&self, router: &str, is_on: bool) {
+        self.set_aside((router, Aside::Learning), is_on);
+    }
+
+    fn set_aside(&self, (router, why): (&str, Aside), is_on: bool) {
         for ensemble in self.running() {
             if is_on {
-                ensemble.core.leave(Aside::Drained, |name| name == router);
+                ensemble.core.leave(why, |name| name == router);
             } else {
-                ensemble.core.stay(Aside::Drained, |name| name == router);
+                ensemble.core.stay(why, |name| name == router);
             }
         }
     }

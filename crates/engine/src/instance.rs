@@ -350,6 +350,11 @@ impl Instance {
         self.context.ensembles.drain(router, is_on);
     }
 
+    /// Gives a member of a group no frames while it does not know the routes of its control plane.
+    pub fn set_learning(&self, router: &str, is_on: bool) {
+        self.context.ensembles.set_learning(router, is_on);
+    }
+
     /// Updates the clock with the current machines and switches, and the counters with the current switches.
     pub(crate) fn keep_time(&self) {
         self.context.counts.keep(&self.switches);

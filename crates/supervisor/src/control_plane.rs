@@ -29,8 +29,8 @@ mod thread;
 mod virtual_links;
 mod wanted;
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -62,6 +62,8 @@ pub(crate) struct ControlPlanes {
     running: BTreeMap<String, Handle>,
     /// Those of routers that have gone, until they have ended.
     ending: Vec<Handle>,
+    /// Members of groups that get no frames until they know the routes.
+    learning: BTreeSet<String>,
 }
 
 impl ControlPlanes {
@@ -214,8 +216,37 @@ impl Supervisor {
         Ok(())
     }
 
+    /// A process was started for a router: if that is a member of a group with a control plane it gets no frames until it knows the
+    /// routes.
+    pub(super) fn let_learn(&mut self, name: &str, now: Instant) {
+        let mut routers = self.running.plan.routers.iter();
+        let router = routers.find(|router| router.name == name && router.control.is_some());
+        if router.is_some_and(|router| router.membership().is_some()) {
+            self.controls.learning.insert(name.to_owned());
+            let learning = ToPlane::Learning { router: name.to_owned(), is_on: true };
+            self.say_to(None, &learning, Vec::new(), now);
+        }
+    }
+
+    /// Lets those members of groups have frames that know the routes by now, or have nobody to learn from.
+    fn release_learned(&mut self, now: Instant) {
+        let (plan, controls) = (&self.running.plan, &self.controls);
+        let handle = |name: &str| {
+            let router = plan.routers.iter().find(|router| router.name == name)?;
+            controls.running.get(router.speaker()).filter(|handle| !handle.has_ended())
+        };
+        let is_over = |name: &String| handle(name).is_none_or(|handle| handle.has_taught(name));
+        let released: Vec<String> = controls.learning.iter().filter(|name| is_over(name)).cloned().collect();
+        for name in released {
+            self.controls.learning.remove(&name);
+            let learning = ToPlane::Learning { router: name, is_on: false };
+            self.say_to(None, &learning, Vec::new(), now);
+        }
+    }
+
     /// Takes the reports of control planes.
     pub(super) fn attend_controls(&mut self, now: Instant) {
+        self.release_learned(now);
         let names: Vec<String> = self.controls.running.keys().cloned().collect();
         for name in names {
             let (isolated, is_up) = (&self.isolated, self.is_up());
@@ -247,7 +278,7 @@ impl Supervisor {
         let processes = processes.map(|router| Some(router.name.clone()));
         let learners: Vec<Option<String>> = [None].into_iter().chain(processes).collect();
         let Some(handle) = self.controls.running.get_mut(name) else { return };
-        handle.teaches(&learners);
+        handle.teaches(&learners, lesson.ends);
         let message = ToPlane::Learn { router: name.to_owned(), lesson };
         for learner in learners {
             self.say_to(learner.as_deref(), &message, Vec::new(), now);

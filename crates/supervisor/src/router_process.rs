@@ -152,6 +152,7 @@ impl Supervisor {
         match outcome {
             Ok(plane) => {
                 isolated.lifecycle.plane = Some(plane);
+                self.let_learn(name, now);
                 self.send_cpu_sharing(Some(name), now);
             }
             Err(error) => {

@@ -36,6 +36,8 @@ pub(super) enum Aside {
     Planned = 1,
     /// It is about to be started anew.
     Drained = 2,
+    /// It does not know the routes of its control plane yet.
+    Learning = 4,
 }
 
 /// Whether somebody is there.

@@ -94,9 +94,14 @@ impl Handle {
         self.tell(Order::Ask(Question { ticket, question, epoch: self.epoch, late: self.late() }));
     }
 
-    /// A lesson is told to these.
-    pub(super) fn teaches(&mut self, learners: &[Option<String>]) {
-        self.learners.tell(learners);
+    /// A lesson is told to these; with it everything was told (`ends`), or not yet.
+    pub(super) fn teaches(&mut self, learners: &[Option<String>], ends: bool) {
+        self.learners.tell(learners, ends);
+    }
+
+    /// Returns true if one of them knows all routes.
+    pub(super) fn has_taught(&self, learner: &str) -> bool {
+        self.learners.knows_all(Some(learner))
     }
 
     /// Notes what has come of a lesson at one of those that were told. Returns true if a table has no room for some networks, and

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(super) struct Learners {
     told: u64,
+    /// Number of lessons with which everything was told.
+    whole: Option<u64>,
     /// Lessons that all have taken.
     taken_by_all: u64,
     /// By router; without a name: the data plane.
@@ -22,13 +24,20 @@ struct Progress {
 }
 
 impl Learners {
-    /// A lesson is told to these.
-    pub(super) fn tell(&mut self, learners: &[Option<String>]) {
+    /// A lesson is told to these; with it everything was told (`ends`), or not yet.
+    pub(super) fn tell(&mut self, learners: &[Option<String>], ends: bool) {
         for learner in learners {
             let new = || Progress { taken: self.told, late: 0 };
             self.known.entry(name(learner.as_deref()).to_owned()).or_insert_with(new);
         }
         self.told += 1;
+        self.whole = self.whole.or(ends.then_some(self.told));
+    }
+
+    /// Returns true if one of them knows everything.
+    pub(super) fn knows_all(&self, learner: Option<&str>) -> bool {
+        let taken = self.known.get(name(learner)).map(|progress| progress.taken);
+        taken.zip(self.whole).is_some_and(|(taken, whole)| taken >= whole)
     }
 
     /// One of them has taken a lesson; so many networks are not in its tables. Returns how many lessons all have taken by now that
@@ -80,7 +89,7 @@ mod tests {
     #[test]
     fn the_slowest_sets_the_pace() {
         let mut learners = Learners::default();
-        (0..3).for_each(|_| learners.tell(&both()));
+        (0..3).for_each(|_| learners.tell(&both(), false));
         assert_eq!([learners.has_taken(None, 0), learners.has_taken(None, 0)], [0, 0]);
         assert_eq!(learners.has_taken(Some("core_0"), 7), 1);
         assert_eq!(learners.late(), 7);
@@ -92,10 +101,10 @@ mod tests {
     #[test]
     fn who_is_gone_holds_nobody_up_and_who_comes_is_at_the_present() {
         let mut learners = Learners::default();
-        learners.tell(&both());
+        learners.tell(&both(), false);
         assert_eq!(learners.has_taken(None, 0), 0);
         assert_eq!(learners.keep(|learner| learner.is_none()), 1);
-        learners.tell(&both());
+        learners.tell(&both(), false);
         assert_eq!(learners.has_taken(None, 0), 0);
         assert_eq!(learners.has_taken(Some("core_0"), 0), 1, "it was told the second lesson alone");
         assert_eq!(learners.has_taken(Some("core_1"), 0), 0, "nobody has told it anything");
@@ -104,9 +113,25 @@ mod tests {
     #[test]
     fn answers_of_before_are_no_more_than_what_was_told() {
         let mut learners = Learners::default();
-        (0..4).for_each(|_| learners.tell(&[None]));
+        (0..4).for_each(|_| learners.tell(&[None], false));
         learners.begin_anew();
-        learners.tell(&[None]);
+        learners.tell(&[None], false);
         assert_eq!([learners.has_taken(None, 0), learners.has_taken(None, 0)], [1, 0]);
+    }
+
+    #[test]
+    fn one_knows_all_when_it_has_taken_the_lesson_that_ends() {
+        let mut learners = Learners::default();
+        learners.tell(&both(), false);
+        learners.tell(&both(), true);
+        learners.tell(&both(), false);
+        let knows = |learners: &Learners| [None, Some("core_0")].map(|learner| learners.knows_all(learner));
+        learners.has_taken(Some("core_0"), 0);
+        assert_eq!(knows(&learners), [false, false]);
+        learners.has_taken(Some("core_0"), 0);
+        assert_eq!(knows(&learners), [false, true]);
+        assert!(!learners.knows_all(Some("core_1")), "it was told nothing");
+        learners.begin_anew();
+        assert_eq!(knows(&learners), [false, false]);
     }
 }
