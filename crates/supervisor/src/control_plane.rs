@@ -76,7 +76,7 @@ impl ControlPlanes {
     pub(super) fn end(&mut self, most: Duration) {
         let until = Instant::now() + most;
         self.ending.extend(std::mem::take(&mut self.running).into_values());
-        self.ending.iter().for_each(|handle| handle.tell(Order::End));
+        self.ending.iter().for_each(|handle| handle.tell(Order::End { stays: false }));
         for handle in self.ending.drain(..) {
             handle.wait(until.saturating_duration_since(Instant::now()));
         }
@@ -85,7 +85,7 @@ impl ControlPlanes {
     /// Has the others end.
     fn keep(&mut self, is_kept: impl Fn(&str) -> bool) {
         let gone = self.running.extract_if(.., |name, _| !is_kept(name)).map(|(_, handle)| handle);
-        self.ending.extend(gone.inspect(|handle| handle.tell(Order::End)));
+        self.ending.extend(gone.inspect(|handle| handle.tell(Order::End { stays: true })));
         self.ending.retain(|handle| !handle.has_ended());
     }
 

@@ -84,7 +84,7 @@ fn label(router: &Router, nic: &Nic) -> String {
 
 /// NICs that have a shadow in a plan, those of groups among them.
 fn shadows(plan: &Plan) -> impl Iterator<Item = String> {
-    plan.shadowed().flat_map(|router| router.nics.iter().map(|nic| label(router, nic)))
+    plan.shadowed().flat_map(|router| router.nics.iter().map(move |nic| label(router, nic)))
 }
 
 /// Finds a NIC by its label, and returns what it wants of its attachment.

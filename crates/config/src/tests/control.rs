@@ -96,8 +96,8 @@ fn kernel_routers_have_it_where_they_forward() {
 
 #[test]
 fn a_group_has_one_for_all_its_members() {
-    let text = "[[group]]\nname = \"core\"\nkind = \"parallel\"\nmembers = 2\n[group.control]\nfrr = \"core.conf\"\n\
-                [[group.nic]]\nname = \"wan\"\nattach = \"tap:rr-wan\"\naddress = \"192.0.2.1/24\"\n";
+    let text = "[[group]]\nname = \"core\"\nkind = \"parallel\"\nmembers = 2\nengine = \"kvm\"\n[group.control]\nfrr = \"core.conf\"\n\
+                [[group.nic]]\nname = \"wan\"\nattach = \"tap:rr-wan\"\naddress = \"192.0.2.1/24\"\nqueue_len = 1000\n";
     let plan = parse(text, "f.toml").expect("a good file");
     let names: Vec<&str> = plan.controlled().map(|(router, _)| router.name.as_str()).collect();
     assert_eq!((names, plan.shadowed().count()), (vec!["core"], 1));

@@ -39,7 +39,7 @@ pub(crate) struct Shadow {
 /// A shadow during one start of its router.
 pub(crate) struct OpenShadow {
     source: TapSource,
-    pub(crate) entry: ShadowEntry,
+    entry: ShadowEntry,
 }
 
 /// The way from a NIC to its control plane.

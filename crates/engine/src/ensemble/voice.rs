@@ -136,7 +136,7 @@ impl Voice {
     pub(super) fn each_group(&self, visit: &mut Visit<'_>) {
         let (sorted, classes) = <(SortedCounters, PuntCounters)>::default();
         let state = self.state();
-        for gate in state.gates.iter().map(Arc::as_ref).chain([&state.past]) {
+        for gate in state.gates.iter().map(|gate| &**gate).chain([&state.past]) {
             sorted.add_all(&gate.sorted);
             classes.add_all(&gate.classes);
         }

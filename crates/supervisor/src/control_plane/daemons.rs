@@ -73,7 +73,8 @@ impl Daemons {
     /// Takes changes of the namespace: an interface of VRRP gets its addresses once vrrpd has it, and is made again if it has gone.
     pub(super) fn watch_links(&mut self, news: &[News], now: u64) {
         if self.links.watch(&self.namespace, news) && self.retry.is_none() && self.path.is_some() {
-            self.retry = Some(Retry { at: now + PAUSE[0], pause: PAUSE[0] });
+            // Half of it: the attempt is the first one, of which a failure is told.
+            self.retry = Some(Retry { at: now + PAUSE[0], pause: PAUSE[0] / 2 });
         }
     }
 
@@ -141,10 +142,10 @@ impl Daemons {
             return self.links.follow(&self.namespace, &[]);
         };
         let wanted = Configuration::load(&path)?;
-        // vrrpd looks for them when it reads its configuration.
-        self.links.follow(&self.namespace, wanted.content.virtual_routers())?;
+        // vrrpd looks for them when it reads its configuration. Without them all else runs.
+        let links = self.links.follow(&self.namespace, wanted.content.virtual_routers());
         match (&mut self.running, &self.configuration) {
-            (Some(_), Some(current)) if *current == wanted => return Ok(()),
+            (Some(_), Some(current)) if *current == wanted => return links,
             (Some(running), Some(current)) if only_adds(current, &wanted) => {
                 running.reload(&wanted.text).context("writing its configuration")?;
             }
@@ -160,7 +161,7 @@ impl Daemons {
             }
         }
         self.configuration = Some(wanted);
-        Ok(())
+        links
     }
 }
 

@@ -1,12 +1,18 @@
 //! Routes of a kernel router. Its kernel forwards by them, so nobody has to be told of changes: they are read when somebody asks.
 
 use std::io;
+use std::time::{Duration, Instant};
 
 use fpm::Rib;
 use netlink::{Netlink, Route};
+use rustix::io::Errno;
+
+use super::settle::unless;
 
 /// Milliseconds for which what was read stays there for the next page of a list.
 const KEPT: u64 = 10_000;
+/// Longest time for removing routes.
+const LONGEST: Duration = Duration::from_secs(10);
 /// Most attempts to read a table that changes meanwhile.
 const ATTEMPTS: usize = 8;
 
@@ -47,6 +53,23 @@ impl KernelTable {
             self.read = None;
         }
     }
+}
+
+/// Removes the routes that FRR has left in the kernel.
+///
+/// # Errors
+/// The kernel refuses, or it takes too long.
+pub(super) fn remove_zebras(kernel: &Netlink) -> io::Result<()> {
+    let (mut left, end) = (Vec::new(), Instant::now() + LONGEST);
+    kernel.each::<Route>(&mut |route| left.extend(Some(route).filter(fpm::is_zebras)))?;
+    for route in left {
+        if Instant::now() > end {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        // One with several next hops, or with a next-hop object, is named without them.
+        unless(kernel.remove_route(&Route { next_hops: Vec::new(), ..route }), Errno::SRCH)?;
+    }
+    Ok(())
 }
 
 /// Reads all routes. A table that changes all the time is taken as it was read last: it may lack some.

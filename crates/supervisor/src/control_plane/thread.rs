@@ -24,7 +24,7 @@ use super::bell::{Listener, Ringer};
 use super::counts::Counts;
 use super::daemons::Daemons;
 use super::data_path::{DataPath, Site};
-use super::kernel_table::KernelTable;
+use super::kernel_table::{self, KernelTable};
 use super::namespace::ControlNamespace;
 
 /// Longest sleep, in milliseconds: the end of a process rings no bell.
@@ -46,8 +46,8 @@ pub(super) enum Order {
     HasLearned,
     /// A client asks.
     Ask(Question),
-    /// The end.
-    End,
+    /// The end. The router goes on without a control plane (`stays`), or ends as well.
+    End { stays: bool },
 }
 
 /// A question of a client.
@@ -102,6 +102,8 @@ pub(super) struct ControlPlane {
     pub(super) asking: Arc<()>,
     /// When the thread ends, whatever still runs.
     ends: Option<u64>,
+    /// True if zebra's routes are not to stay in the kernel that forwards by them.
+    takes_routes: bool,
 }
 
 /// What forwards by the routes that are found.
@@ -150,6 +152,7 @@ impl ControlPlane {
             reports,
             asking: Arc::default(),
             ends: None,
+            takes_routes: false,
         })
     }
 
@@ -157,6 +160,9 @@ impl ControlPlane {
     pub(super) fn serve(mut self) {
         while self.turn() {
             self.wait();
+        }
+        if self.takes_routes {
+            self.forget_zebra();
         }
     }
 
@@ -200,9 +206,26 @@ impl ControlPlane {
                 Ok(Some(Order::TellAnew)) => self.on_routes(|path| path.routes.tell_anew()),
                 Ok(Some(Order::HasLearned)) => self.on_routes(|path| path.routes.has_learned()),
                 Ok(Some(Order::Ask(question))) => self.answer(question),
-                Ok(Some(Order::End)) | Err(_) => {
-                    self.ends.get_or_insert(now + GRACE);
-                    return self.daemons.stop();
+                Ok(Some(Order::End { stays })) => return self.end(stays, now),
+                Err(_) => return self.end(false, now),
+            }
+        }
+    }
+
+    fn end(&mut self, stays: bool, now: u64) {
+        self.ends.get_or_insert(now + GRACE);
+        self.takes_routes |= stays && self.daemons.is_wanted();
+        self.daemons.stop();
+    }
+
+    /// zebra will not come back: its routes go.
+    fn forget_zebra(&mut self) {
+        match &mut self.forwarder {
+            Forwarder::Machine(path) => path.routes.forget_zebra(),
+            Forwarder::Kernel(_) => {
+                if let Err(error) = kernel_table::remove_zebras(self.mirror.kernel()) {
+                    let what = format!("routes of FRR stay in the kernel: {error}");
+                    self.reports.send(Report::Event(Kind::Notice, what));
                 }
             }
         }
@@ -227,10 +250,10 @@ impl ControlPlane {
     /// Has FRR follow what its file says by now.
     fn reload(&mut self, now: u64) {
         let path = self.path().map(Path::to_owned);
-        let reports = &self.reports;
+        let (was_wanted, reports) = (self.daemons.is_wanted(), &self.reports);
         self.daemons.follow(path, now, &mut |kind, line| reports.send(Report::Event(kind, line)));
-        if !self.daemons.is_wanted() {
-            self.on_routes(|path| path.routes.forget_zebra());
+        if was_wanted && !self.daemons.is_wanted() {
+            self.forget_zebra();
         }
     }
 

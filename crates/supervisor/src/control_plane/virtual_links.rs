@@ -58,18 +58,22 @@ impl VirtualLinks {
             return Ok(());
         }
         let kernel = namespace.netlink()?;
-        let gone =
-            self.made.extract_if(.., |name, own| !(wanted.contains(&own.of) && own.is_there(name, &kernel)));
-        for (name, _) in gone.collect::<Vec<_>>() {
+        let is_kept = |name: &str, made: &VirtualLink| {
+            wanted.iter().any(|own| made.is_for(own)) && made.is_there(name, &kernel)
+        };
+        let gone: Vec<_> = self.made.extract_if(.., |name, made| !is_kept(name, made)).collect();
+        for (name, _) in gone {
             unless(kernel.delete_link(name.as_str()), Errno::NODEV)
                 .with_context(|| format!("deleting the interface {name}"))?;
         }
         for own in wanted {
-            if !self.made.values().any(|made| made.of == *own) {
-                let (name, made) = make(namespace, &kernel, own).with_context(|| {
-                    format!("making the interface of VRRP's virtual router {} at {}", own.id, own.interface)
-                })?;
-                self.made.insert(name, made);
+            let doing = || format!("VRRP's virtual router {} at {}", own.id, own.interface);
+            match self.made.values_mut().find(|made| made.is_for(own)) {
+                Some(made) => made.follow(own, &kernel).with_context(doing)?,
+                None => {
+                    let (name, made) = make(namespace, &kernel, own).with_context(doing)?;
+                    self.made.insert(name, made);
+                }
             }
         }
         Ok(())
@@ -101,6 +105,27 @@ impl VirtualLinks {
 }
 
 impl VirtualLink {
+    /// Returns true if it is that of a virtual router, whatever addresses that has.
+    fn is_for(&self, own: &VirtualRouter) -> bool {
+        let key = |of: &VirtualRouter| (of.id, of.is_six);
+        key(&self.of) == key(own) && self.of.interface == own.interface
+    }
+
+    /// Has it have the addresses that its virtual router has now.
+    fn follow(&mut self, own: &VirtualRouter, kernel: &Netlink) -> io::Result<()> {
+        if self.is_armed {
+            for ip in own.addresses.difference(&self.of.addresses) {
+                unless(alone(*ip).map_or(Ok(()), |ip| kernel.add_address(self.index, ip)), Errno::EXIST)?;
+            }
+            for ip in self.of.addresses.difference(&own.addresses) {
+                let gone = alone(*ip).map_or(Ok(()), |ip| kernel.delete_address(self.index, ip));
+                unless(gone, Errno::ADDRNOTAVAIL)?;
+            }
+        }
+        self.of.addresses.clone_from(&own.addresses);
+        Ok(())
+    }
+
     /// Returns true if the interface is there, on the one that it was made on.
     fn is_there(&self, name: &str, kernel: &Netlink) -> bool {
         let is_it = |link: Link| link.index == self.index && link.lower == Some(self.lower);
@@ -131,14 +156,14 @@ fn make(namespace: &Namespace, kernel: &Netlink, own: &VirtualRouter) -> Result<
 fn add_addresses(namespace: &Namespace, own: &VirtualLink) -> Result<()> {
     let kernel = namespace.netlink()?;
     for ip in &own.of.addresses {
-        unless(add_address(&kernel, own.index, *ip), Errno::EXIST)?;
+        unless(alone(*ip).map_or(Ok(()), |ip| kernel.add_address(own.index, ip)), Errno::EXIST)?;
     }
     Ok(())
 }
 
-fn add_address(kernel: &Netlink, index: u32, ip: IpAddr) -> io::Result<()> {
-    let len = if ip.is_ipv4() { 32 } else { 128 };
-    Prefix::new(ip, len).map_or(Ok(()), |alone| kernel.add_address(index, alone))
+/// An address alone in its network.
+fn alone(ip: IpAddr) -> Option<Prefix> {
+    Prefix::new(ip, if ip.is_ipv4() { 32 } else { 128 })
 }
 
 /// Parameters with the name of an interface in their keys.
