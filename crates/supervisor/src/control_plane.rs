@@ -44,7 +44,7 @@ use telemetry::{Kind, Page};
 use uplink::Tap;
 
 use super::Supervisor;
-use super::kernels::backend::Network;
+use super::kernels::network::Network;
 use super::router_process::RouterProcess;
 pub(super) use changes::changes;
 pub(super) use counts::describe;

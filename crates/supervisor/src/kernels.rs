@@ -10,6 +10,7 @@ mod attend;
 pub(crate) mod backend;
 mod changes;
 pub(crate) mod napi;
+pub(crate) mod network;
 pub(crate) mod plan;
 mod rate_limit;
 mod serve;
@@ -25,8 +26,9 @@ use api::Ticket;
 use config::Plan;
 
 use super::background_job::BackgroundJob;
-use backend::{Counted, KernelBackend, Network, Seen};
+use backend::{Counted, KernelBackend, Seen};
 pub(super) use changes::changes;
+use network::Network;
 use plan::all as wanted;
 use tracing::RunningTrace;
 use work::{Done, Task};

@@ -15,7 +15,7 @@ use super::counts::Counts;
 use super::learners::Learners;
 use super::namespace::ControlNamespace;
 use super::thread::{ControlPlane, Order, Place, Question, Report};
-use crate::kernels::backend::Network;
+use crate::kernels::network::Network;
 
 /// Time between two looks whether a thread has ended.
 const LOOK: Duration = Duration::from_millis(5);

@@ -13,10 +13,11 @@ use kernel_router::{Health, Leftover, Router, RouterConfig, Surroundings};
 use ledger::Group;
 use lxc::{Container, OrphanedContainer, Programs, Running, TimeLimits};
 use netlink::{Netlink, Settings};
-use netns::{Id, Namespace};
+use netns::Namespace;
 use sriov::{Claim, FormerSettings, FunctionRequest, Sysfs};
 
 use super::napi::{self, Napi};
+use super::network::Network;
 use super::plan::Spec;
 use super::rate_limit::RateLimit;
 
@@ -48,31 +49,6 @@ pub(crate) enum Remains<'r> {
 
 /// Records for the cleaner what is about to be created.
 pub(crate) type Journal = Box<dyn FnMut(Remains<'_>) + Send>;
-
-/// Network namespace of a router.
-#[derive(Clone, Debug)]
-pub(crate) struct Network {
-    pub(crate) namespace: Namespace,
-    pub(crate) id: Id,
-}
-
-impl PartialEq for Network {
-    fn eq(&self, other: &Self) -> bool {
-        self.id == other.id
-    }
-}
-
-impl Eq for Network {}
-
-impl Network {
-    /// Describes a namespace.
-    ///
-    /// # Errors
-    /// The process is out of descriptors.
-    pub(crate) fn of(namespace: &Namespace) -> Result<Self> {
-        Ok(Self { namespace: namespace.clone(), id: namespace.id()? })
-    }
-}
 
 /// Observed state of a router.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
