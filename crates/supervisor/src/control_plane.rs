@@ -51,7 +51,7 @@ pub(super) use counts::describe;
 use handle::Handle;
 use namespace::ControlNamespace;
 pub(crate) use namespace::{ControlJournal, ControlResources, OpenControl};
-use thread::{Order, Report};
+use thread::{End, Order, Report};
 
 /// Most reports of a control plane taken in one iteration of the event loop.
 const MOST: usize = 64;
@@ -76,16 +76,16 @@ impl ControlPlanes {
     pub(super) fn end(&mut self, most: Duration) {
         let until = Instant::now() + most;
         self.ending.extend(std::mem::take(&mut self.running).into_values());
-        self.ending.iter().for_each(|handle| handle.tell(Order::End { stays: false }));
+        self.ending.iter().for_each(|handle| handle.tell(Order::End(End::Together)));
         for handle in self.ending.drain(..) {
             handle.wait(until.saturating_duration_since(Instant::now()));
         }
     }
 
     /// Has the others end.
-    fn keep(&mut self, is_kept: impl Fn(&str) -> bool) {
+    fn keep(&mut self, is_kept: impl Fn(&str) -> bool, how: End) {
         let gone = self.running.extract_if(.., |name, _| !is_kept(name)).map(|(_, handle)| handle);
-        self.ending.extend(gone.inspect(|handle| handle.tell(Order::End { stays: true })));
+        self.ending.extend(gone.inspect(|handle| handle.tell(Order::End(how))));
         self.ending.retain(|handle| !handle.has_ended());
     }
 
@@ -113,7 +113,7 @@ impl ControlPlanes {
     /// Has the control plane of a kernel router run where the router is now; `None`: it is nowhere.
     fn follow_inside(&mut self, router: &Router, network: Option<&Network>) -> io::Result<()> {
         let Some(network) = network else {
-            self.keep(|name| name != router.name);
+            self.keep(|name| name != router.name, End::LeftBehind);
             return Ok(());
         };
         self.ending.retain(|handle| !handle.has_ended());
@@ -121,7 +121,7 @@ impl ControlPlanes {
             known.tell(Order::Follow(Box::new(router.clone()), BTreeMap::new()));
             return Ok(());
         }
-        self.keep(|name| name != router.name);
+        self.keep(|name| name != router.name, End::LeftBehind);
         // Of two FRRs in one namespace the later one would fail.
         if !self.ending.iter().any(|handle| handle.is_inside(network)) {
             let handle = Handle::start_inside(router, network)?;
@@ -168,7 +168,8 @@ impl Supervisor {
     /// Has control planes begin, end and follow as the plan that runs says.
     pub(super) fn follow_controls(&mut self, now: Instant) {
         let (plan, is_up) = (&self.running.plan, self.is_up());
-        self.controls.keep(|name| plan.controlled().any(|(router, _)| router.name == name));
+        let is_kept = |name: &str| plan.controlled().any(|(router, _)| router.name == name);
+        self.controls.keep(is_kept, End::Without);
         let mut failures = Vec::new();
         for router in plan.shadowed() {
             let Some(namespace) = self.resources.control.namespace(&router.name) else { continue };

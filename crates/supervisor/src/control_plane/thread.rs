@@ -46,8 +46,19 @@ pub(super) enum Order {
     HasLearned,
     /// A client asks.
     Ask(Question),
-    /// The end. The router goes on without a control plane (`stays`), or ends as well.
-    End { stays: bool },
+    /// The end.
+    End(End),
+}
+
+/// How a control plane ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Its router goes on without one.
+    Without,
+    /// Its router ends as well.
+    Together,
+    /// Its router is not in its namespace any more: there is nobody to whom the daemons could speak.
+    LeftBehind,
 }
 
 /// A question of a client.
@@ -206,15 +217,16 @@ impl ControlPlane {
                 Ok(Some(Order::TellAnew)) => self.on_routes(|path| path.routes.tell_anew()),
                 Ok(Some(Order::HasLearned)) => self.on_routes(|path| path.routes.has_learned()),
                 Ok(Some(Order::Ask(question))) => self.answer(question),
-                Ok(Some(Order::End { stays })) => return self.end(stays, now),
-                Err(_) => return self.end(false, now),
+                Ok(Some(Order::End(how))) => return self.end(how, now),
+                Err(_) => return self.end(End::Together, now),
             }
         }
     }
 
-    fn end(&mut self, stays: bool, now: u64) {
-        self.ends.get_or_insert(now + GRACE);
-        self.takes_routes |= stays && self.daemons.is_wanted();
+    fn end(&mut self, how: End, now: u64) {
+        let grace = if how == End::LeftBehind { 0 } else { GRACE };
+        self.ends.get_or_insert(now + grace);
+        self.takes_routes |= how == End::Without && self.daemons.is_wanted();
         self.daemons.stop();
     }
 
